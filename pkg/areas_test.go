@@ -70,6 +70,7 @@ var subjects = map[string]string{
 	"pkg/validate/counts":          "how many parts an object may have, asked before it is decoded",
 	"pkg/validate/updates":         "what may change in an object that exists, and who may change it",
 	"pkg/validate/warnings":        "what is legal and yet not meant",
+	"pkg/validate/kubevirt":        "what Kiln's launcher alone serves, where KubeVirt runs guests",
 	"pkg/internal/filled/find":     "who filled a field, for errors",
 	"pkg/domain/abi/walk":          "every device of a domain, in one order",
 	"pkg/domain/abi/canon":         "the text that comparisons and digests read",

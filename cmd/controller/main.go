@@ -55,8 +55,7 @@ func root() *cobra.Command {
 	o.AddSecureMetrics(flags)
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
-	flags.StringVar(&o.makers.Guests, "guests", beside.Auto, "who makes VMIs and runs guests: '"+beside.Kiln+"', '"+beside.KubeVirt+
-		"' (this process pins VMs and collects revisions), or '"+beside.Auto+"': KubeVirt where its virt-controller is deployed, else Kiln")
+	flags.StringVar(&o.makers.Guests, "guests", beside.Auto, beside.Usage+". Beside KubeVirt, this process pins VMs and collects revisions")
 	o.guests.add(flags)
 	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it somebody else must")
 	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted")
@@ -86,6 +85,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	engine.Configuration.Beside(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process when that changes
 	machines := o.machines(engine)
 	machines.Beside = kubevirt
 	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers)); err != nil {

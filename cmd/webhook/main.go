@@ -10,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/admission"
+	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/guestpolicy"
 	"github.com/kilnvm/kiln/internal/review"
@@ -40,12 +41,16 @@ func run(ctx context.Context, o options) error {
 	if o.refusals > slog.LevelInfo {
 		return fmt.Errorf("--log-refusals is %s, use debug or info: a mistake of a user is no fault", o.refusals)
 	}
+	if err := beside.Known(o.guests); err != nil {
+		return err
+	}
 	command.Log(o.LogLevel)
 	command.BoundGarbage(garbage)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})
 	if err != nil {
 		return err
 	}
+	engine.Configuration.Beside(ctx, func(ctx context.Context) (bool, error) { return beside.Runs(ctx, o.guests, engine.Live) })
 	policies, err := watch(ctx, engine)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/spf13/pflag"
 )
@@ -11,10 +12,10 @@ import (
 // options are the flags. delay is the time that the process serves on after a signal to stop; refusals is the level at which refused requests are logged.
 type options struct {
 	command.Process
-	address, certs, name, config string
-	clients                      clients
-	delay                        time.Duration
-	refusals                     slog.Level
+	address, certs, name, config, guests string
+	clients                              clients
+	delay                                time.Duration
+	refusals                             slog.Level
 }
 
 // add defines the flags.
@@ -33,6 +34,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.clients.names, "client-allowed-names", nil,
 		"common names of client certificates that are answered, with --client-ca-file; empty for all of its authorities")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
+	flags.StringVar(&o.guests, "guests", beside.Auto, beside.Usage+". Its value is that of the controller")
 	flags.TextVar(&o.refusals, "log-refusals", o.refusals, "level at which requests are logged that are refused for a mistake of the user: debug or info")
 	flags.DurationVar(&o.delay, "shutdown-delay-duration", 0,
 		"time to go on serving, not ready, after a signal to stop, until load balancers have noticed")

@@ -25,6 +25,27 @@ const (
 	KubeVirt = "kubevirt"
 )
 
+// Usage is that of --guests, which webhook, controller and kubectl kiln have.
+const Usage = "who makes VMIs and runs guests: '" + Kiln + "', '" + KubeVirt + "', or '" + Auto + "': KubeVirt where its virt-controller is deployed, else Kiln"
+
+// Known refuses other values of --guests.
+func Known(guests string) error {
+	switch guests {
+	case Auto, Kiln, KubeVirt:
+		return nil
+	}
+	return fmt.Errorf("--guests is '%s': it must be '%s', '%s' or '%s'", guests, Auto, Kiln, KubeVirt)
+}
+
+// Runs reports whether KubeVirt runs guests, by a value of --guests and, for Auto, what a cluster has.
+func Runs(ctx context.Context, guests string, reader client.Reader) (bool, error) {
+	if guests != Auto {
+		return guests == KubeVirt, nil
+	}
+	namespace, err := Find(ctx, reader)
+	return namespace != "", err
+}
+
 // controller is the name of KubeVirt's Deployment that makes VMIs.
 const controller = "virt-controller"
 
@@ -67,10 +88,8 @@ type Makers struct {
 // Decide reports whether KubeVirt makes the VMIs. It refuses to have both make them, and a KubeVirt in another namespace than is known: what its accounts
 // write would be judged as if a tenant had written it.
 func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
-	switch m.Guests {
-	case Auto, Kiln, KubeVirt:
-	default:
-		return false, fmt.Errorf("--guests is '%s': it must be '%s', '%s' or '%s'", m.Guests, Auto, Kiln, KubeVirt)
+	if err := Known(m.Guests); err != nil {
+		return false, err
 	}
 	if m.found, err = Find(ctx, m.Live); err != nil {
 		return false, err

@@ -113,3 +113,24 @@ func TestLook(t *testing.T) {
 		t.Errorf("KubeVirt has gone: %v", err)
 	}
 }
+
+// TestRuns: the flag decides, and with 'auto' what is installed.
+func TestRuns(t *testing.T) {
+	object, deployment := named(&v1.KubeVirt{}, "cnv", "kubevirt"), named(&appsv1.Deployment{}, "cnv", "virt-controller")
+	both, none := cluster(t, object, deployment).Build(), cluster(t).Build()
+	for _, test := range []struct {
+		guests string
+		reader client.Reader
+		want   bool
+	}{{Auto, both, true}, {Auto, none, false}, {Kiln, both, false}, {KubeVirt, none, true}} {
+		if err := Known(test.guests); err != nil {
+			t.Error(err)
+		}
+		if got, err := Runs(t.Context(), test.guests, test.reader); got != test.want || err != nil {
+			t.Errorf("--guests=%s: %t, %v", test.guests, got, err)
+		}
+	}
+	if err := Known("both"); err == nil {
+		t.Error("a word that is no value is known")
+	}
+}

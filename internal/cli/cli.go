@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/version"
 	"github.com/kilnvm/kiln/internal/workbench"
@@ -92,6 +93,8 @@ func (o *options) addContext(cmd *cobra.Command) {
 func (o *options) addConfig(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: the KubeVirt object among the files or in the cluster")
+	cmd.Flags().StringVar(&o.bench.Guests, "guests", beside.Auto, beside.Usage)
+	complete(cmd, "guests", beside.Auto, beside.Kiln, beside.KubeVirt)
 }
 
 // addProfiles adds the flag that names HostProfiles.

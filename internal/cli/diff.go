@@ -21,7 +21,7 @@ func diffCommand(o *options) *cobra.Command {
 		Use:   "diff A [B]",
 		Short: "Judge what a change means for the hardware that a guest sees",
 		Long: "Judge what a change from A to B means for the hardware that a guest sees: it is compatible, or needs a restart, or\n" +
-			"breaks the guest's hardware. A and B are files with one VM or VMI, or objects of the cluster, such as vm/web. B is\n" +
+			"breaks the guest's hardware. Where KubeVirt runs guests, what it changes in a guest that runs is compatible. A and B are files with one VM or VMI, or objects of the cluster, such as vm/web. B is\n" +
 			"taken for the next version of A: it keeps A's identity, pins and recorded addresses. With A alone, --host twice\n" +
 			"compares two hosts; vm/NAME without them shows what 'kilnvm.io/hardware: latest' would change.\n\n" +
 			"The exit status is 0 if the change is compatible, 3 if it needs a restart, 4 if it breaks the guest's hardware, and 1\n" +
@@ -124,6 +124,11 @@ func writeDifference(out io.Writer, d workbench.Difference) {
 			mark = "   <- breaks"
 		}
 		fmt.Fprintf(out, "  %s%s\n", printable(change.Text), mark)
+	}
+	if d.Rollout != nil {
+		for _, text := range d.Rollout.Warnings() {
+			fmt.Fprintf(out, "  %s\n", text)
+		}
 	}
 	fmt.Fprint(out, printableLines(d.Spec))
 }

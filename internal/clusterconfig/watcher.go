@@ -39,6 +39,10 @@ type Watcher struct {
 	Mapper meta.RESTMapper
 	Log    logr.Logger
 
+	// beside is what Beside was given; nil where Kiln runs the guests. kubevirt is its last answer.
+	beside   func(context.Context) (bool, error)
+	kubevirt bool
+
 	now atomic.Pointer[config.Cluster]
 	// inForce is what metrics tell about now.
 	inForce atomic.Pointer[inForce]
@@ -58,6 +62,9 @@ type registration = toolscache.ResourceEventHandlerRegistration
 // period is how often a file is read again, and the API server asked for a kind that it did not serve. A file of a mounted
 // ConfigMap lags a minute behind by itself.
 const period = 10 * time.Second
+
+// looks is how many periods pass between two looks for KubeVirt.
+const looks = 6
 
 // Now returns the configuration in force, without a call. Before the first read it is that of a cluster that configures nothing. The caller must
 // not change it.
@@ -82,6 +89,31 @@ func (w *Watcher) Load(ctx context.Context) error {
 	return errors.Join(err, w.follow(ctx, followed{&v1.KubeVirt{}, v1.KubeVirtGroupVersionKind, &w.objects, w.readObjects}))
 }
 
+// Beside makes the configuration say who runs guests (config.Limits.KubeVirtGuests): it asks at once, and then each minute. Without an answer the last one
+// stays, at first that Kiln does: a right that is missing keeps no process from starting. It must be called before Start.
+func (w *Watcher) Beside(ctx context.Context, kubevirt func(context.Context) (bool, error)) {
+	w.beside = kubevirt
+	w.look(ctx)
+}
+
+// look asks who runs guests.
+func (w *Watcher) look(ctx context.Context) {
+	found, err := w.beside(ctx)
+	if err != nil {
+		Failures.Inc()
+		w.Log.Error(err, "cannot find out whether KubeVirt runs guests; the last answer stays in force")
+		return
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.kubevirt == found {
+		return
+	}
+	w.kubevirt = found
+	w.put()
+	w.Log.Info("who runs guests has changed", "kubevirt", found)
+}
+
 // Synced reports whether the configuration that stood in the cluster at the start has been read.
 func (w *Watcher) Synced() bool {
 	for _, begun := range []*registration{w.objects.Load(), w.profiles.Load()} {
@@ -96,7 +128,7 @@ func (w *Watcher) Synced() bool {
 func (w *Watcher) Start(ctx context.Context) error {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
-	for {
+	for tick := 1; ; tick++ {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -104,6 +136,9 @@ func (w *Watcher) Start(ctx context.Context) error {
 			if err := w.Load(ctx); err != nil {
 				Failures.Inc()
 				w.Log.Error(err, "cannot read the configuration; the previous one stays in force")
+			}
+			if w.beside != nil && tick%looks == 0 {
+				w.look(ctx)
 			}
 		}
 	}
@@ -234,6 +269,7 @@ func (w *Watcher) begin() {
 // put puts the configuration with the FrontendProfile in force. The mutex must be locked.
 func (w *Watcher) put() {
 	cluster := w.current().WithFrontendProfiles(w.known)
+	cluster.Limits.KubeVirtGuests = w.kubevirt
 	w.now.Store(&cluster)
 	w.inForce.Store(describe(cluster, nameOf(config.FrontendInForce(w.known))))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -162,4 +163,40 @@ type listing struct {
 
 func (l listing) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	return l.objects.List(ctx, list, options...)
+}
+
+// TestBeside: who runs guests is asked again, and a look that fails changes nothing.
+func TestBeside(t *testing.T) {
+	var runs bool
+	var failure error
+	asked := 0
+	w := &Watcher{Log: logr.Discard()}
+	w.Beside(t.Context(), func(context.Context) (bool, error) { asked++; return runs, failure })
+	for _, step := range []struct {
+		why     string
+		runs    bool
+		failure error
+		now     bool
+	}{
+		{"Kiln at first", false, nil, false},
+		{"KubeVirt was installed", true, nil, true},
+		{"the API server is away", false, errors.New("away"), true},
+		{"KubeVirt was removed", false, nil, false},
+	} {
+		runs, failure = step.runs, step.failure
+		w.look(t.Context())
+		if got := w.Now().Limits.KubeVirtGuests; got != step.now {
+			t.Errorf("%s: KubeVirt runs guests: %t", step.why, got)
+		}
+	}
+	if asked != 5 {
+		t.Errorf("asked %d times", asked)
+	}
+	// Another configuration leaves the answer.
+	runs = true
+	w.look(t.Context())
+	w.set(Reading{Cluster: config.Cluster{Defaults: config.Defaults{CPUModel: "Nehalem"}}})
+	if now := w.Now(); !now.Limits.KubeVirtGuests || now.Defaults.CPUModel != "Nehalem" {
+		t.Errorf("got %t, %s", now.Limits.KubeVirtGuests, now.Defaults.CPUModel)
+	}
 }

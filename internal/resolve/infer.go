@@ -48,6 +48,9 @@ func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolut
 	case errors.As(err, &refused):
 		refused.Field = at.String()
 		return nil, field.ErrorList{refused}, nil
+	case errors.As(err, &missing) && r.InfersAtOnce:
+		return nil, field.ErrorList{field.Invalid(at, ref.inferFrom, fmt.Sprintf("%s, and KubeVirt infers when the VM is written: create it before the VM, or "+
+			"name the %s", missing, ref.field)).WithOrigin("vm/inference")}, nil
 	case errors.As(err, &missing):
 		resolution.Waiting = true
 		resolution.warnMissing(Missing{Path: at, Value: ref.inferFrom},

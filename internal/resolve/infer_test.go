@@ -140,6 +140,11 @@ func TestInference(t *testing.T) {
 			var asked []string
 			rights := &Rights{MayRead: func(_ context.Context, s Source) (bool, error) { asked = append(asked, s.key()); return true, nil }}
 			resolution, err := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), live)...), Rights: rights}.VM(t.Context(), vm, nil)
+			if test.waiting { // KubeVirt does not wait
+				resolver := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), live)...), InfersAtOnce: true}
+				_, err := resolver.VM(t.Context(), vm, nil)
+				check(t, test.why, err, "spec.instancetype.inferFromVolume", "KubeVirt infers when the VM is written")
+			}
 			refused := ""
 			if test.refused {
 				refused = "spec.instancetype.inferFromVolume"

@@ -36,6 +36,9 @@ type Resolver struct {
 	Defaults *config.Defaults
 	// CompletesNew makes VM pin a VM that is created also to presets, profiles and configuration, see pinNew. Admission does when it writes the pins.
 	CompletesNew bool
+	// InfersAtOnce refuses a VM with inferFromVolume whose source does not exist yet: KubeVirt, which runs guests, infers when the VM is written, and refuses it
+	// too. Elsewhere the VM waits.
+	InfersAtOnce bool
 }
 
 // Resolution is what the references of one VM or VMI resolve to.

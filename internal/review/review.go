@@ -143,7 +143,7 @@ func (v VM) Explain() admit.Explanation { return admit.ExplainVM(v.Meant, v.Inpu
 // resolver pins to the given configuration.
 func (r Reviewer) resolver(now config.Cluster) resolve.Resolver {
 	resolver := r.Resolver
-	resolver.Defaults = &now.Defaults
+	resolver.Defaults, resolver.InfersAtOnce = &now.Defaults, now.Limits.KubeVirtGuests
 	return resolver
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/identity"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/pkg/validate"
 	"github.com/rogpeppe/go-internal/diff"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -36,6 +37,8 @@ type Difference struct {
 	// Verdict is what the change means for a guest that has run as Before.
 	Verdict record.Verdict  `json:"verdict"`
 	Changes []record.Change `json:"changes"`
+	// Rollout says when a guest that runs gets the change, where KubeVirt runs it; nil elsewhere. A change that it makes while the guest runs is compatible.
+	Rollout *validate.Rollout `json:"rollout,omitempty"`
 	// Digests of the guest's hardware.
 	BeforeDigest string `json:"beforeDigest"`
 	AfterDigest  string `json:"afterDigest"`
@@ -67,6 +70,7 @@ func (b *Bench) Compare(ctx context.Context, before, after Side) (d Difference, 
 	d.After, d.AfterDigest = after.label(), after.rendered.Record.Digest
 	d.Changes = append([]record.Change{}, abi.Compare(before.rendered.Frontend, after.rendered.Frontend)...)
 	d.Verdict = record.Judge(d.Changes)
+	d.rollOut(before.Reviewed, after.Reviewed)
 	return d, d.texts(before, after)
 }
 

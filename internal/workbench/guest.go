@@ -47,8 +47,11 @@ type Frontend struct {
 	Origin string `json:"origin"`
 }
 
-// Frontend returns the FrontendProfile of a guest; nil if Kiln's own values apply.
+// Frontend returns the FrontendProfile of a guest; nil if Kiln's own values apply, or KubeVirt runs the guest.
 func (r Reviewed) Frontend() *Frontend {
+	if r.Guest.input.Cluster.Limits.KubeVirtGuests {
+		return nil
+	}
 	found := &Frontend{r.Guest.input.Cluster.FrontendDefaults().Version, "configuration"}
 	if recorded := r.Guest.Recorded; recorded != nil {
 		found = &Frontend{recorded.Defaults, "hardware record"}

@@ -55,6 +55,9 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 		old = nil
 	}
 	reviewer := s.reviewer
+	if old != nil && reviewer.Configuration().Limits.KubeVirtGuests {
+		keepTemplate(vm, old)
+	}
 	reviewer.Stored = r.stored
 	reviewed, err := reviewer.VM(ctx, vm, old, s.bench.asker())
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -29,7 +30,12 @@ import (
 // call alone if the configuration is the same for all objects.
 func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Reading, []string, error) {
 	read, warnings, err := b.kubeVirtConfiguration(ctx, in)
-	if err != nil || in.Reader == nil {
+	if err != nil {
+		return read, warnings, err
+	}
+	runs, more, err := b.kubeVirtGuests(ctx, in)
+	read.Limits.KubeVirtGuests = runs
+	if warnings = append(warnings, more...); err != nil || in.Reader == nil {
 		return read, warnings, err
 	}
 	profiles, more, err := b.frontendProfiles(ctx, in)
@@ -38,6 +44,28 @@ func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Rea
 		read.Source = cmp.Or(read.Source, v1alpha1.KindFrontendProfile+" "+pinned.Version)
 	}
 	return read, append(warnings, more...), err
+}
+
+// kubeVirtGuests reports whether KubeVirt runs guests: as Guests says, else where the inputs or the cluster have KubeVirt's virt-controller. Where the user may
+// not read that, Kiln is taken to run them, and a warning says so.
+func (b *Bench) kubeVirtGuests(ctx context.Context, in Inputs) (bool, []string, error) {
+	if known := b.kubevirt; known != nil {
+		return *known, nil, nil
+	}
+	guests := cmp.Or(b.Guests, beside.Auto)
+	if err := beside.Known(guests); err != nil || guests == beside.Auto && in.Reader == nil {
+		return false, nil, err
+	}
+	runs, err := beside.Runs(ctx, guests, in.Reader)
+	var warnings []string
+	if apierrors.IsForbidden(err) {
+		warnings = []string{fmt.Sprintf("whether KubeVirt runs guests cannot be read, so that Kiln is taken to; say it with --guests kubevirt: %v", err)}
+		err = nil
+	}
+	if err == nil && in.OfCluster { // two files may have two answers
+		b.kubevirt = &runs
+	}
+	return runs, warnings, err
 }
 
 // kubeVirtConfiguration returns the configuration without FrontendProfile.

@@ -24,12 +24,15 @@ type Bench struct {
 	Policies []string
 	// User is the account whose request the objects are, for GuestPolicies.
 	User authenticationv1.UserInfo
+	// Guests is the value of --guests: who runs guests. Empty is beside.Auto.
+	Guests string
 	// Strict refuses references to what does not exist, and kinds that Kiln does not serve. They are warnings otherwise.
 	Strict bool
 	// Stdin is read where a file is named '-'.
 	Stdin io.Reader
 
 	configuration *clusterconfig.Reading
+	kubevirt      *bool
 	frontends     *[]v1alpha1.FrontendProfile
 	profiles      *[]v1alpha1.HostProfile
 	policies      *[]*policy.Policy

@@ -70,7 +70,7 @@ var template = field.NewPath("spec", "template")
 // or the preference does not exist: then only those mistakes are reported that neither could mend.
 func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdict) {
 	verdict := Verdict{Errors: except(validate.VM(vm, old, in.Cluster.Limits), in.Mistakes),
-		Warnings: append(validate.VMWarnings(vm), validate.ChangeWarnings(vm, old)...)}
+		Warnings: append(validate.VMWarnings(vm, in.Cluster.Limits), validate.ChangeWarnings(vm, old, in.Cluster.Limits)...)}
 	if vm.Spec.Template == nil {
 		return nil, verdict // validate.VM names the missing template; there is no VMI to judge
 	}

@@ -37,6 +37,8 @@ type Origin struct {
 	// Because is the preference without which this origin would not have given the value, such as the one that arranges the vCPUs of
 	// an instancetype; nil where no preference made a difference.
 	Because *Origin `json:"because,omitempty"`
+	// Or is who may have written the value instead, where that cannot be told; nil where it is known.
+	Or *Origin `json:"or,omitempty"`
 }
 
 // String is the origin for people.
@@ -53,6 +55,9 @@ func (o Origin) String() string {
 	}
 	if o.InferredFrom != "" {
 		text += ", inferred from volume " + o.InferredFrom
+	}
+	if o.Or != nil {
+		text += " or " + o.Or.String()
 	}
 	if o.Because != nil {
 		text += ", because of " + o.Because.String()
@@ -90,7 +95,10 @@ type Explanation struct {
 // ExplainVM explains the VMI that a VM would boot. The VM must have a template and be one that VM allows.
 func ExplainVM(vm *v1.VirtualMachine, in Input) Explanation {
 	vmi, h := written(vm)
-	return h.explain(vmi, in, source{volumes: inferred(vm), try: trialOf(vm)})
+	h.ascribeToKubeVirt(vmi, vm, in)
+	explained := h.explain(vmi, in, source{volumes: inferred(vm), try: trialOf(vm)})
+	explained.foretell(vm, in)
+	return explained
 }
 
 // written returns the VMI of a VM before stage 1, with its history.

@@ -27,6 +27,7 @@ const (
 func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen *record.Record, in Input) Explanation {
 	made, h := Instance(vm), history{}
 	h.note(made, Origin{Kind: FromUser})
+	h.ascribeToKubeVirt(made, vm, in)
 	seed := cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], vm.Annotations[v1alpha1.AnnotationIdentity])
 	derived := made.DeepCopy()
 	identity.Fill(derived, seed)

@@ -50,7 +50,9 @@ type Limits struct {
 	Restorers []string
 	// Collectors are the accounts of the garbage collector. They may remove a VMI's owner ('kubectl delete vm --cascade=orphan').
 	Collectors []string
-	Gates      Gates
+	// KubeVirtGuests means that KubeVirt makes VMIs and runs their guests, beside Kiln. What Kiln's launcher alone serves is refused, or warned of.
+	KubeVirtGuests bool
+	Gates          Gates
 }
 
 // FrontendDefaults are the facts that a guest sees and no API field governs. They are one versioned value.

@@ -60,6 +60,7 @@ var tables = map[string][]testCase{
 	"networks_dhcp":        networksDHCPCases,
 	"networks_interfaces":  slices.Concat(networksInterfacesCases, networksBindingsCases),
 	"networks_ports":       slices.Concat(networksPortsCases, networksRangesCases),
+	"kubevirt":             kubeVirtCases,
 	"memory":               memoryCases,
 	"memory_growth":        memoryGrowthCases,
 	"counts":               countsCases,

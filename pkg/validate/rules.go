@@ -68,7 +68,7 @@ var (
 		featureRules, iothreadRules, encryptionRules, credentialRules,
 		nameRules, dnsRules, placementRules, affinityRules,
 	)
-	metadataRules = slices.Concat(labelRules, graceRules, numaNodeRules)
+	metadataRules = slices.Concat(labelRules, graceRules, numaNodeRules, kubeVirtGuestRules)
 )
 
 // declared are all rules by name.

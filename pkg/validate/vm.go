@@ -85,9 +85,12 @@ func runStrategy(vm, _ *v1.VirtualMachine, limits config.Limits) field.ErrorList
 }
 
 // VMWarnings returns warnings about fields that only a VM has.
-func VMWarnings(vm *v1.VirtualMachine) (warnings []string) {
+func VMWarnings(vm *v1.VirtualMachine, limits config.Limits) (warnings []string) {
 	if vm.Spec.Running != nil {
 		warnings = append(warnings, "spec.running is deprecated: use spec.runStrategy")
+	}
+	if limits.KubeVirtGuests {
+		return append(warnings, kubeVirtIgnores(vm)...)
 	}
 	if strategy := vm.Spec.RunStrategy; strategy != nil && *strategy == v1.RunStrategyWaitAsReceiver {
 		warnings = append(warnings, "runStrategy 'WaitAsReceiver': live migration is not served; use 'Always' to start the VM, 'Halted' to stop it")

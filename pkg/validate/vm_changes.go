@@ -3,8 +3,11 @@ package validate
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -13,13 +16,71 @@ import (
 // Such changes wait until the VM is restarted, but for those that the guest gets while it runs (updates_live.go). Condition RestartRequired names the ones
 // that wait; running and runStrategy act at once.
 
-// ChangeWarnings returns one warning with the names of the fields that an update of a VM changes while its VMI exists, or none. A create,
+// ChangeWarnings returns warnings with the names of the fields that an update of a VM changes while its VMI exists, and when its guest gets them. A create,
 // whose old is nil, and a VM without a VMI (status.created) have none.
-func ChangeWarnings(vm, old *v1.VirtualMachine) []string {
+func ChangeWarnings(vm, old *v1.VirtualMachine, limits config.Limits) []string {
 	if old == nil || !old.Status.Created || vm.Spec.Template == nil || old.Spec.Template == nil {
 		return nil
 	}
-	var changed []string
+	changed := changedBeside(vm, old)
+	now, was := vm.Spec.Template, old.Spec.Template
+	if limits.KubeVirtGuests {
+		rollout := ByKubeVirt(&now.Spec, &was.Spec, vm.Spec.UpdateVolumesStrategy, limits)
+		if restarts(old) {
+			rollout = Rollout{Open: slices.Concat(rollout.Live, rollout.Migrating, rollout.Open, rollout.Restart)}
+		}
+		return rollout.with(changed, limits.LiveUpdate == nil).Warnings()
+	}
+	changed = append(changed, ChangedFields(now.Spec, was.Spec)...)
+	if limits.LiveUpdate == nil {
+		return Rollout{Restart: changed}.Warnings()
+	}
+	return Rollout{Open: changed}.Warnings()
+}
+
+// restarts reports whether a VM waits for a restart: what it waits for may be what an update takes back, so that it need not wait any more.
+func restarts(vm *v1.VirtualMachine) bool {
+	return slices.ContainsFunc(vm.Status.Conditions, func(c v1.VirtualMachineCondition) bool {
+		return c.Type == v1.VirtualMachineRestartRequired && c.Status == corev1.ConditionTrue
+	})
+}
+
+// Warnings returns a warning for each list that has names.
+func (r Rollout) Warnings() (warnings []string) {
+	for _, list := range []struct {
+		text  string
+		names []string
+	}{
+		{"KubeVirt makes these changes while the guest runs: ", r.Live},
+		{"KubeVirt makes these changes while the guest runs, if it can be migrated: ", r.Migrating},
+		{"changes take effect live if possible, else when the VM is restarted: ", r.Open},
+		{"changes take effect when the VM is restarted: ", r.Restart},
+	} {
+		if len(list.names) > 0 {
+			warnings = append(warnings, listed(list.text, list.names))
+		}
+	}
+	return warnings
+}
+
+// with adds what changes beside the spec of the template. Metadata of a VMI that runs stays as it is; another instancetype or preference may be what the VMI
+// has, or differ from it in what KubeVirt plugs in.
+func (r Rollout) with(changed []string, staged bool) Rollout {
+	for _, name := range changed {
+		if name == templateMetadata || staged {
+			r.Restart = append([]string{name}, r.Restart...)
+		} else {
+			r.Open = append([]string{name}, r.Open...)
+		}
+	}
+	return r
+}
+
+// templateMetadata names labels and annotations of the template in warnings.
+const templateMetadata = "template metadata"
+
+// changedBeside names what an update changes of a VMI beside its spec.
+func changedBeside(vm, old *v1.VirtualMachine) (changed []string) {
 	for _, reference := range []struct {
 		name     string
 		now, was any
@@ -31,13 +92,9 @@ func ChangeWarnings(vm, old *v1.VirtualMachine) []string {
 	now, was := vm.Spec.Template, old.Spec.Template
 	if !equality.Semantic.DeepEqual(now.ObjectMeta.Labels, was.ObjectMeta.Labels) ||
 		!equality.Semantic.DeepEqual(now.ObjectMeta.Annotations, was.ObjectMeta.Annotations) {
-		changed = append(changed, "template metadata")
+		changed = append(changed, templateMetadata)
 	}
-	changed = append(changed, ChangedFields(now.Spec, was.Spec)...)
-	if len(changed) == 0 {
-		return nil
-	}
-	return []string{listed("changes take effect live if possible, else when the VM is restarted: ", changed)}
+	return changed
 }
 
 // ChangedFields returns the JSON names of the fields in which two VMIs differ, such as 'domain.cpu' and 'volumes'.

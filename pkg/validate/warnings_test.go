@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/validate"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -105,7 +106,9 @@ func TestVMWarnings(t *testing.T) {
 		{"a rollout of another word", "metadata: {annotations: {kilnvm.io/rollout: yes-please}}", []string{"'yes-please'"}},
 		{"both", "spec: {running: true, runStrategy: WaitAsReceiver}", []string{"spec.running", "'WaitAsReceiver'"}},
 	} {
-		t.Run(c.why, func(t *testing.T) { c.check(t, validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object))) })
+		t.Run(c.why, func(t *testing.T) {
+			c.check(t, validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object), config.Default().Limits))
+		})
 	}
 }
 

@@ -1,7 +1,8 @@
 // Package corpus reads the cases beside it: the specification of Kiln by example. A case is a folder '<area>-<what>':
 //
 //	vm.yaml or vmi.yaml   what a user applies; its first line says the point of the case
-//	cluster.yaml          what the cluster has: instancetypes, preferences, presets, profiles, a KubeVirt object with configuration
+//	cluster.yaml          what the cluster has: instancetypes, preferences, presets, profiles, a KubeVirt object with configuration,
+//	                      and its Deployment virt-controller where KubeVirt runs the guests
 //	host.yaml             capabilities and bindings, laid over the assumed ones
 //	admitted.yaml         the explicit VMI, or
 //	denied.txt            every cause of the refusal; beside admitted.yaml, of the host's

@@ -49,6 +49,7 @@ var kinds = map[string]func() any{
 	v1alpha1.KindClusterGuestProfile:        func() any { return new(v1alpha1.ClusterGuestProfile) },
 	"DataSource":                            func() any { return new(cdi.DataSource) },
 	"ControllerRevision":                    func() any { return new(appsv1.ControllerRevision) },
+	"Deployment":                            func() any { return new(appsv1.Deployment) }, // virt-controller: KubeVirt runs guests
 }
 
 func read(dir string) (Case, error) {
@@ -114,6 +115,9 @@ func readCluster(dir string) (Case, error) {
 	cluster, err := input(dir, "cluster.yaml")
 	if err == nil {
 		err = c.addAll(cluster)
+	}
+	for _, object := range c.Objects {
+		c.Cluster.Limits.KubeVirtGuests = c.Cluster.Limits.KubeVirtGuests || object.GetKind() == "Deployment"
 	}
 	return c, err
 }

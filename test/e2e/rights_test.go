@@ -49,6 +49,7 @@ var unseen = map[string]string{
 	"kiln-controller: watch kubevirt.io kubevirts":                                     configured,
 	"kiln-launcher: watch kubevirt.io kubevirts":                                       configured,
 	"kiln-controller: get apps deployments virt-controller":                            "asked where a KubeVirt object exists",
+	"kiln-webhook: get apps deployments virt-controller":                               "asked where a KubeVirt object exists",
 	"kiln-controller: patch events.k8s.io events":                                      repeated,
 	"kiln-launcher: patch events.k8s.io events":                                        repeated,
 	"kiln-controller: get cdi.kubevirt.io datavolumes":                                 inferredAtOnce,

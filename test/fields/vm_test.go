@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/validate"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -48,7 +49,7 @@ func vmRows(t *testing.T, rows *strings.Builder) string {
 			default:
 				vm := &v1.VirtualMachine{}
 				known.warns(&vm.Spec)
-				if warned := validate.VMWarnings(vm); len(warned) == 1 && strings.Contains(warned[0], strings.TrimSuffix(known.prefix, "[]")) {
+				if warned := validate.VMWarnings(vm, config.Limits{}); len(warned) == 1 && strings.Contains(warned[0], strings.TrimSuffix(known.prefix, "[]")) {
 					found[field] = Warned // a list that is not served is one row
 				}
 			}
