@@ -24,6 +24,9 @@ import (
 // longestAnnotation is what the API server allows for all annotations of an object, in bytes.
 const longestAnnotation = 256 << 10
 
+// mostErrors is how many mistakes are listed; the others are counted. A hostile record has a thousand.
+const mostErrors = 8
+
 // recordPath is where the record of a VMI is.
 var recordPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
 
@@ -72,6 +75,9 @@ func PutBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) 
 	g.drives()
 	g.numbered()
 	g.onPCI()
+	if more := len(g.errs) - mostErrors; more > 0 {
+		g.errs = append(g.errs[:mostErrors], fmt.Errorf("and %d more", more))
+	}
 	if len(g.errs) > 0 {
 		return nil, errors.Join(g.errs...)
 	}

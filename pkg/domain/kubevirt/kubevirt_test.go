@@ -125,7 +125,7 @@ func TestPutBack(t *testing.T) {
 		{name: "placeholders", xml: domain("q35", nic,
 			"<interface type='ethernet'><model type='virtio'/><target dev='placeholder-0' managed='no'/><alias name='placeholder-0'/></interface>"),
 			record: frozen(1, "interface.default pci 01:00.0", "interface.placeholder-0 pci 01:00.0"),
-			want: map[string]string{"machine": "pc-q35-7.2", "interface ua-default": "01 00 0", "interface placeholder-0": "", "controller pci1": "00 02 0"}},
+			want:   map[string]string{"machine": "pc-q35-7.2", "interface ua-default": "01 00 0", "interface placeholder-0": "", "controller pci1": "00 02 0"}},
 		{name: "pciAddress wins", xml: domain("q35", strings.Replace(nic, "<alias", "<address type='pci' bus='0x02' slot='0x00' function='0x0'/><alias", 1)),
 			record: frozen(2, "interface.default pci 01:00.0"),
 			edit: func(vmi *v1.VirtualMachineInstance) {
@@ -147,7 +147,7 @@ func TestPutBack(t *testing.T) {
 			"<input type='tablet' bus='usb'><alias name='ua-pen'/></input>",
 			"<input type='tablet' bus='usb'><address type='usb' bus='0' port='9'/><alias name='ua-late'/></input>"),
 			record: frozen(0, "redirdev.usbredir-0 usb 0:2", "redirdev.usbredir-1 usb 0:9", "input.pen usb 0:1"),
-			want: map[string]string{"machine": "pc-q35-7.2", "controller usb0": "", "redirdev1": "0 2", "redirdev2": "0 9", "input ua-pen": "0 1", "input ua-late": ""}},
+			want:   map[string]string{"machine": "pc-q35-7.2", "controller usb0": "", "redirdev1": "0 2", "redirdev2": "0 9", "input ua-pen": "0 1", "input ua-late": ""}},
 		{name: "a disk on another bus than it was", xml: domain("q35", "<disk device='disk'><target dev='sda' bus='sata'/><alias name='ua-root'/></disk>"),
 			record: frozen(1, "disk.root pci 01:00.0"),
 			want:   map[string]string{"machine": "pc-q35-7.2", "disk ua-root": "", "controller pci1": "00 02 0"}},
@@ -262,6 +262,20 @@ func TestRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: '%v', want '%s'\n%s", c.why, err, c.want, out)
 		}
+	}
+}
+
+// TestManyMistakes: the text of an error is bounded.
+func TestManyMistakes(t *testing.T) {
+	t.Parallel()
+	var devices, entries []string
+	for i := range 20 {
+		devices = append(devices, some(string(rune('a'+i)), 0))
+		entries = append(entries, "interface."+string(rune('a'+i))+" pci 09:00.0")
+	}
+	_, err := PutBack(domain("q35", devices...), vmi(), frozen(0, entries...))
+	if err == nil || strings.Count(err.Error(), "\n") != mostErrors || !strings.HasSuffix(err.Error(), "\nand 12 more") {
+		t.Error(err)
 	}
 }
 
