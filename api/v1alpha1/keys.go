@@ -14,7 +14,8 @@ const (
 	AnnotationGeneration = Prefix + "generation"
 	// AnnotationHardware is on VMs and VMIs. The value HardwareLatest asks for hardware that is derived anew at each boot.
 	AnnotationHardware = Prefix + "hardware"
-	// AnnotationFrontend is on VMIs that KubeVirt runs. Its value is the HardwareRecord of their VM as JSON, which Kiln's hook puts back into the domain.
+	// AnnotationFrontend is on VMIs that KubeVirt runs. Its value is the HardwareRecord of their VM as JSON, which Kiln's hook puts back into the domain. The
+	// value FrontendNew asks for the first record. The owner of a VM whose guest has not run yet, or may find other hardware, writes it on the VM.
 	AnnotationFrontend = Prefix + "frontend"
 	// AnnotationHardwareFailure is on VMIs that KubeVirt runs, and in spec.template of VMs. Its value says what Kiln's hook does with a guest whose recorded
 	// hardware cannot be put back: HardwareFailureFail, which is meant without it, or HardwareFailureIgnore.
@@ -118,6 +119,9 @@ const LeaveOutUnavailable = "true"
 
 // RolloutRestart is the value of AnnotationRollout that has edits applied by a restart.
 const RolloutRestart = "restart"
+
+// FrontendNew is the value of AnnotationFrontend of a guest that has no record yet: a record without anything.
+const FrontendNew = "{}"
 
 // Values of AnnotationHardwareFailure.
 const (

@@ -11,6 +11,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -35,18 +37,18 @@ func (h *Hook) domain(xml, instance []byte) ([]byte, error) {
 		log.Info("annotation "+v1alpha1.AnnotationHardware+" asks for new hardware", "value", v1alpha1.HardwareLatest)
 		return xml, nil
 	}
-	frozen, err := kubevirt.Recorded(vmi)
-	if err == nil && frozen == nil {
+	frozen, asked, err := kubevirt.Recorded(vmi)
+	if !asked {
 		log.Info("the VMI has no recorded hardware")
 		return xml, nil
 	}
 	var out []byte
 	if err == nil {
-		out, err = kubevirt.PutBack(xml, vmi, frozen)
+		out, err = putBack(xml, vmi, frozen)
 	}
 	switch {
 	case err == nil:
-		log.Info("hardware put back", "devices", len(frozen.Devices))
+		log.Info("hardware put back")
 		return out, nil
 	case vmi.Annotations[v1alpha1.AnnotationHardwareFailure] == v1alpha1.HardwareFailureIgnore:
 		log.Error(err, "the guest starts with other hardware than it had")
@@ -55,6 +57,15 @@ func (h *Hook) domain(xml, instance []byte) ([]byte, error) {
 	log.Error(err, "the guest is not started")
 	return nil, fmt.Errorf("%w; annotation %s '%s' in spec.template of the VM starts it with other hardware",
 		err, v1alpha1.AnnotationHardwareFailure, v1alpha1.HardwareFailureIgnore)
+}
+
+// putBack puts devices where the record has them, and new ones where Kiln places them. Kiln's controller records the same, without asking.
+func putBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) ([]byte, error) {
+	whole, errs := render.KubeVirt(vmi, frozen)
+	if len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	return kubevirt.PutBack(xml, vmi, &whole)
 }
 
 // migrates reports whether a guest that runs elsewhere is being received. KubeVirt calls hook sidecars there, too, and ignores their domain, but not their

@@ -30,24 +30,24 @@ const mostErrors = 8
 // recordPath is where the record of a VMI is.
 var recordPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
 
-// Recorded returns the record that annotation kilnvm.io/frontend of a VMI holds, and nil without one. The value is hostile input: an error names the annotation
-// and the entries that no boot can have written.
-func Recorded(vmi *v1.VirtualMachineInstance) (*record.Record, error) {
-	text, ok := vmi.Annotations[v1alpha1.AnnotationFrontend]
-	if !ok || text == "" {
-		return nil, nil
+// Recorded returns the record that annotation kilnvm.io/frontend of a VMI holds, nil without one or with FrontendNew. asked reports whether the VMI has the
+// annotation. The value is hostile input: an error names the annotation and the entries that no boot can have written.
+func Recorded(vmi *v1.VirtualMachineInstance) (frozen *record.Record, asked bool, err error) {
+	text, asked := vmi.Annotations[v1alpha1.AnnotationFrontend]
+	if !asked || text == v1alpha1.FrontendNew {
+		return nil, asked, nil
 	}
 	if len(text) > longestAnnotation {
-		return nil, field.TooLong(recordPath, "", longestAnnotation)
+		return nil, true, field.TooLong(recordPath, "", longestAnnotation)
 	}
 	out := &record.Record{}
 	if err := json.Unmarshal([]byte(text), out); err != nil {
-		return nil, fmt.Errorf("%s: not a record of hardware: %w", recordPath, err)
+		return nil, true, fmt.Errorf("%s: not a record of hardware: %w", recordPath, err)
 	}
 	if err := record.Check(out); err != nil {
-		return nil, fmt.Errorf("%s: %w", recordPath, err)
+		return nil, true, fmt.Errorf("%s: %w", recordPath, err)
 	}
-	return out, nil
+	return out, true, nil
 }
 
 // PutBack returns the XML of a domain in which each device of the record is at its recorded address, and the machine has its recorded version. Recorded root
@@ -120,15 +120,15 @@ func (g *guest) machine() {
 // flat reports whether all devices are on the root bus.
 func (g *guest) flat() bool { return g.vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" }
 
-// chosen are the keys of the devices whose PCI address the VMI asks for.
-func (g *guest) chosen() map[string]bool {
+// Chosen returns the keys of the devices whose PCI address a VMI asks for.
+func Chosen(vmi *v1.VirtualMachineInstance) map[string]bool {
 	out := map[string]bool{}
-	for _, d := range g.vmi.Spec.Domain.Devices.Disks {
+	for _, d := range vmi.Spec.Domain.Devices.Disks {
 		if d.Disk != nil && d.Disk.PciAddress != "" {
 			out[record.Key("disk", d.Name)] = true
 		}
 	}
-	for _, i := range g.vmi.Spec.Domain.Devices.Interfaces {
+	for _, i := range vmi.Spec.Domain.Devices.Interfaces {
 		if i.PciAddress != "" {
 			out[record.Key("interface", i.Name)], out[record.Key("hostdev", i.Name)] = true, true
 		}

@@ -294,21 +294,30 @@ func TestRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ why, text, want string }{
-		{"none", "", ""},
-		{"a record", string(legal), ""},
-		{"no JSON", "{", "metadata.annotations[kilnvm.io/frontend]: not a record of hardware"},
-		{"an entry that no boot has written", `{"machine": "x y"}`, "metadata.annotations[kilnvm.io/frontend]: not a record of hardware: machine 'x y'"},
-		{"too long", strings.Repeat("[", 256<<10+1), "metadata.annotations[kilnvm.io/frontend]: Too long: may not be more than 262144 bytes"},
+	for _, c := range []struct {
+		why, text, want string
+		recorded        bool
+	}{
+		{"a record that is to be made", "{}", "", false},
+		{"a record", string(legal), "", true},
+		{"nothing", "", "metadata.annotations[kilnvm.io/frontend]: not a record of hardware", false},
+		{"no JSON", "{", "metadata.annotations[kilnvm.io/frontend]: not a record of hardware", false},
+		{"an entry that no boot has written", `{"machine": "x y"}`, "metadata.annotations[kilnvm.io/frontend]: not a record of hardware: machine 'x y'", false},
+		{"too long", strings.Repeat("[", 256<<10+1), "metadata.annotations[kilnvm.io/frontend]: Too long: may not be more than 262144 bytes", false},
 	} {
 		of := vmi()
 		of.Annotations[v1alpha1.AnnotationFrontend] = c.text
-		got, err := Recorded(of)
+		got, asked, err := Recorded(of)
 		switch {
-		case c.want == "" && (err != nil || (got != nil) != (c.text != "")):
+		case !asked:
+			t.Errorf("%s: is not asked for", c.why)
+		case c.want == "" && (err != nil || (got != nil) != c.recorded):
 			t.Errorf("%s: %v, %v", c.why, got, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: '%v', want '%s'", c.why, err, c.want)
 		}
+	}
+	if got, asked, err := Recorded(vmi()); got != nil || asked || err != nil {
+		t.Errorf("%v, %t, %v", got, asked, err)
 	}
 }

@@ -39,7 +39,7 @@ func (g *guest) onPCI() {
 		}
 	}
 	b.readPorts()
-	chosen, added := g.chosen(), []*device{}
+	chosen, added := Chosen(g.vmi), []*device{}
 	for _, d := range g.devices {
 		if at, ok := pciOf(d.Element); ok && chosen[d.key] {
 			b.claim(at, d.String())
