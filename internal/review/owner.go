@@ -44,7 +44,7 @@ func (r Reviewer) inherited(ctx context.Context, vmi *v1.VirtualMachineInstance,
 	}
 	admit.Inherit(&made, vm)
 	made.Annotations[v1alpha1.AnnotationIdentity] = cmp.Or(made.Annotations[v1alpha1.AnnotationIdentity], string(vm.UID)) // as the controller will write it
-	return &made, nil
+	return &made, r.hooked(ctx, &made, vm, limits.Gates)
 }
 
 // stale returns a *resolve.Outdated error for a VMI that KubeVirt has made for a VM with other values than its instancetype has: KubeVirt read the VM before
