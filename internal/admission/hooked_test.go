@@ -19,7 +19,8 @@ const (
 
 // hardwareOf is the GuestHardware 'web' of an identity.
 func hardwareOf(identity, record string) string {
-	return "apiVersion: kilnvm.io/v1alpha1\nkind: GuestHardware\nmetadata: {name: web, namespace: team}\nspec: {identity: " + identity + ", hardware: " + record + "}"
+	return "apiVersion: kilnvm.io/v1alpha1\nkind: GuestHardware\nmetadata: {name: web, namespace: team}\nspec: {identity: " + identity + ", hardware: " +
+		record + "}"
 }
 
 // TestHookOfKubeVirt: which VMIs that KubeVirt makes have a record and the hook that puts it back. What a tenant has written into the template is no record.
@@ -32,7 +33,8 @@ func TestHookOfKubeVirt(t *testing.T) {
 		code                    int32
 	}{
 		{why: "a record", hardware: hardwareOf("seed", recorded), record: recorded, list: "[" + ownHook + "]"},
-		{why: "a record, and a forged one", hardware: hardwareOf("seed", recorded), template: "kilnvm.io/frontend: forged", record: recorded, list: "[" + ownHook + "]"},
+		{why: "a record, and a forged one", hardware: hardwareOf("seed", recorded), template: "kilnvm.io/frontend: forged", record: recorded, list: "[" +
+			ownHook + "]"},
 		{why: "a record, and another sidecar", hardware: hardwareOf("seed", recorded), template: sidecars + `: '[ {"image": "a"} ]'`, record: recorded,
 			list: `[{"image":"a"},` + ownHook + "]"},
 		{why: "no record"},
@@ -43,7 +45,8 @@ func TestHookOfKubeVirt(t *testing.T) {
 		{why: "new hardware", hardware: hardwareOf("seed", recorded), edit: func(o *owned) { o.vm.Annotations[v1alpha1.AnnotationHardware] = "latest" }},
 		{why: "KubeVirt's gate is off", hardware: hardwareOf("seed", recorded), off: true, template: "kilnvm.io/frontend: forged"},
 		{why: "a list of sidecars that KubeVirt cannot read", hardware: hardwareOf("seed", recorded), template: sidecars + ": x", code: http.StatusConflict},
-		{why: "a record that no boot has written", hardware: hardwareOf("seed", strings.Replace(recorded, "pc-q35-7.2", "x y", 1)), code: http.StatusServiceUnavailable},
+		{why: "a record that no boot has written", hardware: hardwareOf("seed", strings.Replace(recorded, "pc-q35-7.2", "x y", 1)),
+			code: http.StatusServiceUnavailable},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			o := newOwned(t)

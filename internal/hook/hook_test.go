@@ -166,7 +166,8 @@ func TestInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	point := func(name string) []byte { return message{{1, []byte(name)}}.encode() }
-	want := message{{1, []byte("kiln")}, {3, point("OnDefineDomain")}, {3, point("Shutdown")}, {4, []byte("v1alpha3")}, {4, []byte("v1alpha2")}, {4, []byte("v1alpha1")}}
+	want := message{{1, []byte("kiln")}, {3, point("OnDefineDomain")}, {3, point("Shutdown")}, {4, []byte("v1alpha3")}, {4, []byte("v1alpha2")}, {4,
+		[]byte("v1alpha1")}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(entry{})); diff != "" {
 		t.Error(diff)
 	}

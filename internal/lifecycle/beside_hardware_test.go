@@ -27,7 +27,8 @@ func made(t *testing.T, vm *v1.VirtualMachine, uid string, disks int, text strin
 	for i := range disks {
 		name := string(rune('z' - i)) // each before those that were there
 		given.Spec.Domain.Devices.Disks = append([]v1.Disk{{Name: name}}, given.Spec.Domain.Devices.Disks...)
-		given.Spec.Volumes = append(given.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}})
+		given.Spec.Volumes = append(given.Spec.Volumes, v1.Volume{Name: name,
+			VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}})
 	}
 	vmi, verdict := admit.VMI(given, admit.Input{Cluster: config.Default()})
 	if len(verdict.Errors) > 0 {
@@ -116,7 +117,8 @@ func TestRecordOfKubeVirtsGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.makeVMI(made(t, c.vm(), "3", 3, textOf(t, second.Spec.Hardware)))
-	if got := c.kept(r); got.Spec.Hardware.Machine != "pc-q35-7.2" || got.Spec.Hardware.Devices["disk.x"] != (record.Address{}) || got.Status.Guest.UID != c.guest().UID {
+	if got := c.kept(r); got.Spec.Hardware.Machine != "pc-q35-7.2" || got.Spec.Hardware.Devices["disk.x"] != (record.Address{}) ||
+		got.Status.Guest.UID != c.guest().UID {
 		t.Errorf("what was captured while the VMI was made is overwritten: %+v", got)
 	}
 	if err := c.Delete(t.Context(), c.vm()); err != nil {

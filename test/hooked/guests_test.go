@@ -45,7 +45,8 @@ func quantity(text string) *resource.Quantity {
 var optional = []func(*v1.VirtualMachineInstance){
 	func(vmi *v1.VirtualMachineInstance) { vmi.Spec.Domain.Devices.Rng = &v1.Rng{} },
 	func(vmi *v1.VirtualMachineInstance) {
-		vmi.Spec.Domain.Devices.Watchdog = &v1.Watchdog{Name: "dog", WatchdogDevice: v1.WatchdogDevice{I6300ESB: &v1.I6300ESBWatchdog{Action: v1.WatchdogActionReset}}}
+		vmi.Spec.Domain.Devices.Watchdog = &v1.Watchdog{Name: "dog",
+			WatchdogDevice: v1.WatchdogDevice{I6300ESB: &v1.I6300ESBWatchdog{Action: v1.WatchdogActionReset}}}
 	},
 	func(vmi *v1.VirtualMachineInstance) {
 		vmi.Spec.Domain.Devices.Inputs = append(vmi.Spec.Domain.Devices.Inputs, v1.Input{Name: "pen", Type: v1.InputTypeTablet, Bus: v1.InputBusUSB})
@@ -77,7 +78,8 @@ func addDisk(vmi *v1.VirtualMachineInstance, random *rand.Rand, name string, at 
 // addInterface puts an interface at a place of the list.
 func addInterface(vmi *v1.VirtualMachineInstance, name string, at int) {
 	devices := &vmi.Spec.Domain.Devices
-	devices.Interfaces = slices.Insert(devices.Interfaces, at, v1.Interface{Name: name, InterfaceBindingMethod: v1.InterfaceBindingMethod{Bridge: &v1.InterfaceBridge{}}})
+	devices.Interfaces = slices.Insert(devices.Interfaces, at, v1.Interface{Name: name,
+		InterfaceBindingMethod: v1.InterfaceBindingMethod{Bridge: &v1.InterfaceBridge{}}})
 	network := v1.Network{Name: name, NetworkSource: v1.NetworkSource{Multus: &v1.MultusNetwork{NetworkName: name}}}
 	vmi.Spec.Networks = slices.Insert(vmi.Spec.Networks, at, network)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
-// Capture adds to a record where libvirt has the devices of a domain of KubeVirt, and takes out what the domain does not have: the places that PutBack puts back,
+// Capture adds to a record where libvirt has the devices of a domain of KubeVirt, and takes out what the domain does not have: the places that PutBack puts
+// back,
 // and the machine. The rest of the record stays; nil is an empty one. The XML is that of libvirt, of a guest that runs or has been defined, so that
 // devices that were plugged in are in it. An error says what of it no record can hold.
 func Capture(xml []byte, earlier *record.Record) (*record.Record, error) {

@@ -21,7 +21,8 @@ func TestCapture(t *testing.T) {
 		"<controller type='pci' index='0' model='pcie-root'/>",
 		"<controller type='pci' index='1' model='pcie-root-port'><address type='pci' bus='0x00' slot='0x02' function='0x0' multifunction='on'/></controller>",
 		"<controller type='pci' index='2' model='pcie-root-port'><address type='pci' bus='0x00' slot='0x02' function='0x1'/></controller>",
-		"<controller type='pci' index='3' model='pcie-expander-bus'><target busNr='240'><node>1</node></target><address type='pci' bus='0' slot='0x03' function='0'/></controller>",
+		"<controller type='pci' index='3' model='pcie-expander-bus'><target busNr='240'><node>1</node></target>"+
+			"<address type='pci' bus='0' slot='0x03' function='0'/></controller>",
 		"<controller type='usb' index='0' model='qemu-xhci'/>",
 		at("<interface type='ethernet'><target dev='tap0'/><alias name='ua-default'/></interface>", ""),
 		strings.Replace(root, "</disk>", "<address "+pci("0x01")+"/></disk>", 1),
@@ -29,9 +30,11 @@ func TestCapture(t *testing.T) {
 		"<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/><address type='virtio-serial' controller='0' bus='0' port='1'/></channel>",
 		"<channel type='unix'><target type='virtio' name='com.example.a'/><address type='virtio-serial' controller='0' bus='0' port='2'/></channel>",
 		"<disk><target dev='sdc' bus='scsi'/><alias name='ua-b'/><address type='drive' controller='0' bus='0' target='0' unit='2'/></disk>",
-		"<redirdev bus='usb' type='unix'><address type='usb' bus='0' port='3'/></redirdev>", "<redirdev bus='usb' type='unix'><address type='usb' bus='0' port='1.1'/></redirdev>",
+		"<redirdev bus='usb' type='unix'><address type='usb' bus='0' port='3'/></redirdev>",
+		"<redirdev bus='usb' type='unix'><address type='usb' bus='0' port='1.1'/></redirdev>",
 		"<redirdev bus='usb' type='unix'><address type='usb' bus='0' port='4'/></redirdev>",
-		"<rng model='virtio'><address type='ccw' cssid='0xfe' ssid='0x0' devno='0x0003'/></rng>", "<panic model='isa'/>", "<panic model='pvpanic'><address "+pci("0x05")+"/></panic>",
+		"<rng model='virtio'><address type='ccw' cssid='0xfe' ssid='0x0' devno='0x0003'/></rng>", "<panic model='isa'/>",
+		"<panic model='pvpanic'><address "+pci("0x05")+"/></panic>",
 		"<interface><target dev='placeholder-0'/><address "+pci("0x06")+"/></interface>")
 	n := func(i uint) *uint { return &i }
 	want := map[string]record.Address{
@@ -48,7 +51,8 @@ func TestCapture(t *testing.T) {
 	if diff := cmp.Diff(want, got.Devices); diff != "" || got.Machine != "pc-q35-7.2" || got.FreePorts != 0 {
 		t.Errorf("machine %s, %d free ports, devices (-want +got):\n%s", got.Machine, got.FreePorts, diff)
 	}
-	earlier := &record.Record{Machine: "pc-q35-6.0", Serial: "S", Devices: map[string]record.Address{"memballoon.old": {PCI: "0000:09:00.0"}, "disk.gone": {PCI: "0000:08:00.0"}}}
+	earlier := &record.Record{Machine: "pc-q35-6.0", Serial: "S", Devices: map[string]record.Address{"memballoon.old": {PCI: "0000:09:00.0"},
+		"disk.gone": {PCI: "0000:08:00.0"}}}
 	got, err = Capture(domain("q35", strings.Replace(balloon, "</memballoon>", "<address "+pci("0x02")+"/></memballoon>", 1),
 		"<controller type='pci' index='2' model='pcie-root-port'/>", "<controller type='pci' index='3' model='pcie-root-port'/>"), earlier)
 	if err != nil {

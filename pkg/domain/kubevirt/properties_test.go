@@ -20,7 +20,8 @@ func some(name string, kind int) string {
 	case 0:
 		return "<interface type='ethernet'><mac address='02:00:00:00:00:01'/><model type='virtio-non-transitional'/>" + alias + "</interface>"
 	case 1:
-		return "<disk type='file' device='disk'><driver name='qemu' type='raw' cache='none'/><source file='/x'/><target dev='vd" + name + "' bus='virtio'/>" + alias + "</disk>"
+		return "<disk type='file' device='disk'><driver name='qemu' type='raw' cache='none'/><source file='/x'/><target dev='vd" + name + "' bus='virtio'/>" +
+			alias + "</disk>"
 	case 2:
 		return "<disk type='file' device='cdrom'><source file='/x'/><target dev='sd" + name + "' bus='sata'/>" + alias + "</disk>"
 	case 3:
@@ -28,7 +29,8 @@ func some(name string, kind int) string {
 	case 4:
 		return "<input type='tablet' bus='usb'>" + alias + "</input>"
 	case 5:
-		return "<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x0000' bus='0x3f' slot='0x02' function='0x1'/></source>" + alias + "</hostdev>"
+		return "<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x0000' bus='0x3f' slot='0x02' function='0x1'/></source>" + alias +
+			"</hostdev>"
 	}
 	return "<filesystem type='mount' accessmode='passthrough'><driver type='virtiofs' queue='1024'/><source socket='/s'/><target dir='" + name + "'/></filesystem>"
 }
@@ -38,7 +40,8 @@ const kinds = 7
 
 // around is what a domain has besides: what the function must leave alone.
 const around = `<!-- of KubeVirt --><domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"><name>ns_vm</name><memory unit="b">1</memory>` +
-	`<os><type arch="x86_64" machine="q35">hvm</type><smbios mode="sysinfo"/></os><sysinfo type="smbios"><system><entry name="uuid">a &lt; b</entry></system></sysinfo>` +
+	`<os><type arch="x86_64" machine="q35">hvm</type><smbios mode="sysinfo"/></os>` +
+	`<sysinfo type="smbios"><system><entry name="uuid">a &lt; b</entry></system></sysinfo>` +
 	`<metadata><kubevirt xmlns="http://kubevirt.io"><uid>1</uid></kubevirt></metadata><devices>` +
 	`<serial type="unix"><source mode="bind" path="/p"/><target port="0"/></serial><console type="pty"/><graphics type="vnc"/>%s</devices>` +
 	`<qemu:commandline><qemu:arg value="name=opt/x,string=a&#10;b 'c' &quot;d&quot;"/></qemu:commandline></domain>`
@@ -177,7 +180,8 @@ func checkPlaces(t *testing.T, seed uint64, xml []byte, want *record.Record) {
 func TestHostDeviceOfKubeVirt(t *testing.T) {
 	t.Parallel()
 	const host = `<hostdev type="pci" managed="no"><source><address type="pci" domain="0x0000"/></source><alias name="ua-gpu-a"/></hostdev>`
-	const block = `<disk device="disk"><source dev="/dev/a" name="a"/><target dev="vda" bus="virtio"/><filesystemOverhead>0.05</filesystemOverhead><capacity>1</capacity></disk>`
+	const block = `<disk device="disk"><source dev="/dev/a" name="a"/><target dev="vda" bus="virtio"/>` +
+		`<filesystemOverhead>0.05</filesystemOverhead><capacity>1</capacity></disk>`
 	out, err := PutBack(domain("q35", host, block), vmi(), frozen(1, "hostdev.a pci 01:00.0"))
 	if err != nil {
 		t.Fatal(err)

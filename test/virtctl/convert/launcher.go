@@ -32,7 +32,8 @@ type launcher struct {
 	libvirt func(xml string) (string, error)
 }
 
-// define goes the way of virtwrap/manager.go, allocateHotplugPorts, and of virtwrap/network/nichotplug.go. Both need libvirt's C library to be built. The types,
+// define goes the way of virtwrap/manager.go, allocateHotplugPorts, and of virtwrap/network/nichotplug.go. Both need libvirt's C library to be
+// built. The types,
 // and what happens to a domain in them, are KubeVirt's own.
 func (l *launcher) define() error {
 	spec, err := l.convert()
