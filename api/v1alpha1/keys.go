@@ -14,6 +14,12 @@ const (
 	AnnotationGeneration = Prefix + "generation"
 	// AnnotationHardware is on VMs and VMIs. The value HardwareLatest asks for hardware that is derived anew at each boot.
 	AnnotationHardware = Prefix + "hardware"
+	// AnnotationFrontend is on VMIs that KubeVirt runs. Its value is the HardwareRecord of their VM as JSON, which Kiln's hook puts back into the domain. The
+	// value FrontendNew asks for the first record. The owner of a VM whose guest has not run yet, or may find other hardware, writes it on the VM.
+	AnnotationFrontend = Prefix + "frontend"
+	// AnnotationHardwareFailure is on VMIs that KubeVirt runs, and in spec.template of VMs. Its value says what Kiln's hook does with a guest whose recorded
+	// hardware cannot be put back: HardwareFailureFail, which is meant without it, or HardwareFailureIgnore.
+	AnnotationHardwareFailure = Prefix + "hardware-failure"
 	// AnnotationRollout is on VMs. The value RolloutRestart asks that an edit of a VM whose VMI exists is followed by a restart.
 	AnnotationRollout = Prefix + "rollout"
 	// AnnotationTemplateDigest is on VMIs that a VM made. Its value is the digest of what the VM asked for: template and pins. A restart of a VM that asks for
@@ -113,6 +119,17 @@ const LeaveOutUnavailable = "true"
 
 // RolloutRestart is the value of AnnotationRollout that has edits applied by a restart.
 const RolloutRestart = "restart"
+
+// FrontendNew is the value of AnnotationFrontend of a guest that has no record yet: a record without anything.
+const FrontendNew = "{}"
+
+// Values of AnnotationHardwareFailure.
+const (
+	// HardwareFailureFail is the value that has the guest not start.
+	HardwareFailureFail = "Fail"
+	// HardwareFailureIgnore is the value that has the guest start with the hardware that KubeVirt and libvirt choose.
+	HardwareFailureIgnore = "Ignore"
+)
 
 // HardwareLatest is the value of AnnotationHardware that opts out of recorded hardware.
 const HardwareLatest = "latest"

@@ -45,7 +45,7 @@ func root() *cobra.Command {
 	flags.StringToStringVar(&o.labels, "labels", nil,
 		"labels of this machine besides "+corev1.LabelHostname+", matched by spec.nodeSelector of VMIs and HostProfiles")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
-	cmd.AddCommand(guestCommand(), probeCommand(), devicesCommand(o), nodeCommand(o), renderCommand(o), captureCommand(o))
+	cmd.AddCommand(guestCommand(), probeCommand(), devicesCommand(o), nodeCommand(o), renderCommand(o), captureCommand(o), hookCommand(o))
 	return cmd
 }
 

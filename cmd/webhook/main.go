@@ -57,7 +57,8 @@ func run(ctx context.Context, o options) error {
 	}
 	// Admission writes revisions past the cache: the VM that it admits must not be stored before its revision.
 	server := &admission.Server{
-		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now, Judged: policies.Count},
+		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now, Judged: policies.Count,
+			Hook: o.hook},
 		MayRead:  admission.AccessReview(engine.Live),
 		Refusals: -int(o.refusals), // logr counts the other way
 		Write: func(ctx context.Context, drafts ...revision.Draft) error {

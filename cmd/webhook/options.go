@@ -12,10 +12,10 @@ import (
 // options are the flags. delay is the time that the process serves on after a signal to stop; refusals is the level at which refused requests are logged.
 type options struct {
 	command.Process
-	address, certs, name, config, guests string
-	clients                              clients
-	delay                                time.Duration
-	refusals                             slog.Level
+	address, certs, name, config, guests, hook string
+	clients                                    clients
+	delay                                      time.Duration
+	refusals                                   slog.Level
 }
 
 // add defines the flags.
@@ -35,6 +35,8 @@ func (o *options) add(flags *pflag.FlagSet) {
 		"common names of client certificates that are answered, with --client-ca-file; empty for all of its authorities")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	flags.StringVar(&o.guests, "guests", beside.Auto, beside.Usage+". Its value is that of the controller")
+	flags.StringVar(&o.hook, "hook-image", "", "image of the launcher, by which guests that KubeVirt runs find their recorded hardware again: "+
+		"KubeVirt's gate Sidecar must be on; empty for none")
 	flags.TextVar(&o.refusals, "log-refusals", o.refusals, "level at which requests are logged that are refused for a mistake of the user: debug or info")
 	flags.DurationVar(&o.delay, "shutdown-delay-duration", 0,
 		"time to go on serving, not ready, after a signal to stop, until load balancers have noticed")

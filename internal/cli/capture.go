@@ -11,7 +11,10 @@ import (
 // and the guest would find other hardware. The record is an object, so that it can be read before it is created.
 
 // captureOptions are the flags of one call. Both are files; domain may be '-'.
-type captureOptions struct{ domain, host string }
+type captureOptions struct {
+	domain, host string
+	kubevirt     bool
+}
 
 // captureCommand is 'capture'.
 // The exit status is 1 if the VM is rejected or does not match the domain, and 2 if the domain cannot be read, or if none or several VMs are named.
@@ -29,6 +32,7 @@ func captureCommand(o *options) *cobra.Command {
 	var c captureOptions
 	cmd.Flags().StringVar(&c.domain, "domain", "", "file with the XML of the domain, or - for the standard input")
 	cmd.Flags().StringVar(&c.host, "host", "", "file with the HostCapabilities of the host that it runs on")
+	cmd.Flags().BoolVar(&c.kubevirt, "kubevirt", false, "KubeVirt goes on to run the VM: record places and machine alone, with what was plugged in")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		running, err := workbench.ReadRunning(c.domain, o.In)
 		if err != nil {
@@ -45,7 +49,7 @@ func captureCommand(o *options) *cobra.Command {
 		case len(found) != 1: // one domain is the hardware of one VM
 			return fmt.Errorf("name one VM or VMI for the domain, not %d", len(found))
 		}
-		return o.capture(found[0], running, c.host)
+		return o.capture(found[0], running, c)
 	}
 	o.addInputs(cmd)
 	o.addOutput(cmd, "yaml", "yaml", "json")
@@ -54,8 +58,15 @@ func captureCommand(o *options) *cobra.Command {
 
 // capture prints the GuestHardware. manifests/policies/hardware.yaml says who may create it in a cluster.
 // A difference between domain and spec is a Refusal, which is printed with the field. A partial record would move the hardware that it leaves out.
-func (o *options) capture(r workbench.Reviewed, running workbench.Running, host string) error {
-	taken, err := workbench.Capture(r, running, host)
+func (o *options) capture(r workbench.Reviewed, running workbench.Running, c captureOptions) error {
+	if c.kubevirt {
+		taken, err := workbench.CapturePlaces(r, running)
+		if err != nil {
+			return err
+		}
+		return o.print(taken)
+	}
+	taken, err := workbench.Capture(r, running, c.host)
 	if err != nil {
 		return o.refused(err)
 	}

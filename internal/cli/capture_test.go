@@ -60,3 +60,23 @@ func TestCaptureRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestCaptureBesideKubeVirt: places and machine alone, also of a domain that differs from the spec.
+func TestCaptureBesideKubeVirt(t *testing.T) {
+	t.Parallel()
+	const ran = "<domain><os><type machine='pc-q35-7.2'>hvm</type></os><devices><disk><alias name='ua-plugged'/><target dev='vdb' bus='virtio'/>" +
+		"<address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></disk>" +
+		"<controller type='pci' index='1' model='pcie-root-port'><address type='pci' bus='0x00' slot='0x02' function='0x0'/></controller></devices></domain>"
+	_, file := write(t, plain)
+	got := call(t, ran, "capture", "-f", file, "--domain", "-", "--kubevirt")
+	var hardware v1alpha1.GuestHardware
+	if err := yaml.UnmarshalStrict([]byte(got.out), &hardware); err != nil || got.err != nil {
+		t.Fatalf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
+	}
+	if r := hardware.Spec.Hardware; hardware.Name != "web" || r.Machine != "pc-q35-7.2" || r.Devices["disk.plugged"].PCI != "0000:01:00.0" || r.UUID != "" {
+		t.Errorf("%+v", hardware.Spec.Hardware)
+	}
+	if got := call(t, strings.Replace(ran, "0x01", "0xff", 1), "capture", "-f", file, "--domain", "-", "--kubevirt"); got.err == nil || got.out != "" {
+		t.Errorf("a place that no guest has: %s", got.out)
+	}
+}

@@ -59,7 +59,8 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		return err
 	}
 	if c.Beside {
-		return machines.Complete(c)
+		keeper := &recordKeeper{client: c.Client, live: c.Live, events: c.Events}
+		return errors.Join(machines.Complete(c), keeper.register(mgr))
 	}
 	if err := machines.Owns(&v1.VirtualMachineInstance{}).Complete(c); err != nil {
 		return err

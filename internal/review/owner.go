@@ -46,7 +46,7 @@ func (r Reviewer) inherited(ctx context.Context, vmi *v1.VirtualMachineInstance,
 	}
 	admit.Inherit(&made, vm)
 	made.Annotations[v1alpha1.AnnotationIdentity] = cmp.Or(made.Annotations[v1alpha1.AnnotationIdentity], string(vm.UID)) // as the controller will write it
-	return &made, vm, nil
+	return &made, vm, r.hooked(ctx, &made, vm, limits.Gates)
 }
 
 // completePins pins a VMI, which must not be shared, to what the controller is about to pin its VM to.

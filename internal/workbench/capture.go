@@ -8,12 +8,16 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"github.com/kilnvm/kiln/pkg/render"
 	"libvirt.org/go/libvirtxml"
 )
 
 // Running is a libvirt domain that runs already.
-type Running struct{ domain *libvirtxml.Domain }
+type Running struct {
+	domain *libvirtxml.Domain
+	raw    []byte
+}
 
 // ReadRunning reads the XML of a domain from a file; '-' is the standard input.
 func ReadRunning(file string, stdin io.Reader) (Running, error) {
@@ -30,7 +34,7 @@ func ReadRunning(file string, stdin io.Reader) (Running, error) {
 	if err != nil {
 		return Running{}, err
 	}
-	running := Running{&libvirtxml.Domain{}}
+	running := Running{&libvirtxml.Domain{}, raw}
 	if err := running.domain.Unmarshal(string(raw)); err != nil {
 		return Running{}, fmt.Errorf("%s is not the XML of a libvirt domain: %w", file, err)
 	}
@@ -54,4 +58,14 @@ func Capture(r Reviewed, running Running, host string) (*v1alpha1.GuestHardware,
 		return nil, err
 	}
 	return render.GuestHardware(r.Guest.Explicit, taken), nil
+}
+
+// CapturePlaces returns the hardware of a domain that KubeVirt runs, and goes on to run: places and machine, with what was plugged in. The rest of what the
+// guest sees is KubeVirt's to decide, so that nothing is compared with the VM's spec.
+func CapturePlaces(r Reviewed, running Running) (*v1alpha1.GuestHardware, error) {
+	taken, err := kubevirt.Capture(running.raw, nil)
+	if err != nil {
+		return nil, err
+	}
+	return render.GuestHardware(r.Guest.Explicit, *taken), nil
 }

@@ -205,6 +205,12 @@ metadata:
 		want:  forbidden("metadata.annotations[kilnvm.io/pins]"),
 	},
 	{
+		why:   "the record of the hardware is changed",
+		rule:  "update/annotation",
+		given: vmiChange(user, `metadata: {annotations: {kilnvm.io/frontend: "{}"}}`, "metadata: {annotations: {kilnvm.io/frontend: b}}"),
+		want:  forbidden("metadata.annotations[kilnvm.io/frontend]"),
+	},
+	{
 		why:   "they stay, and another is set",
 		rule:  "update/annotation",
 		given: vmiChange(user, "metadata: {annotations: {kilnvm.io/pins: a}}", "metadata: {annotations: {mine: b}}"),

@@ -109,3 +109,9 @@ func hold(program, name string) error {
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Close())
 }
+
+// Convert builds the program of test/virtctl/convert, which defines guests as KubeVirt's virt-launcher does, and returns its path.
+func Convert(t testing.TB, root string) string {
+	t.Helper()
+	return ofKubeVirt(t, root, "./convert", "-tags", "kubevirt")
+}

@@ -65,6 +65,7 @@ var unseen = map[string]string{
 	"kiln-webhook: get instancetype.kubevirt.io virtualmachineclusterpreferences":      late,
 	"kiln-webhook: get kubevirt.io virtualmachineinstancepresets":                      late,
 	"kiln-webhook: get kubevirt.io virtualmachines":                                    "read where KubeVirt makes the VMI of a VM",
+	"kiln-webhook: get kilnvm.io guesthardwares":                                       "read with --hook-image where KubeVirt makes the VMI of a VM",
 	"kiln-webhook: get apps controllerrevisions":                                       late,
 	"kiln-controller: get instancetype.kubevirt.io virtualmachineinstancetypes":        late,
 	"kiln-controller: get instancetype.kubevirt.io virtualmachineclusterinstancetypes": late,

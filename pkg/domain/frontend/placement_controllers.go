@@ -75,19 +75,12 @@ var (
 	videoAddress = &address.PCI{Slot: 0x01}
 )
 
-// conventional has the models of QEMU that are conventional PCI devices, without a PCI Express link. They go on the root bus; others go behind
-// root ports.
-var conventional = map[string]bool{
-	"e1000": true, "rtl8139": true, "pcnet": true, "ne2k_pci": true, "i6300esb": true, "ac97": true, "ich9": true, "pvpanic": true,
-	"vga": true, "bochs": true, "cirrus": true,
-}
-
 // pciRequest returns what a device needs of the PCI topology. It reports false for a device that is not on PCI.
 func (p *placement) pciRequest(d *abi.Device) (address.Device, bool) {
 	pin := p.pinOf(d)
 	out := address.Device{Key: d.Key(), Path: pin.path, Pin: pin.address}
 	switch {
-	case conventional[d.Model] || p.flat():
+	case abi.Conventional(d.Model) || p.flat():
 		out.Where = address.OnRootBus
 	case d.Model == "virtio-transitional":
 		out.Where = address.OnBridge
@@ -115,7 +108,7 @@ func (p *placement) pciRequest(d *abi.Device) (address.Device, bool) {
 		}
 		return out, true
 	case "watchdog", "panic":
-		return out, conventional[d.Model]
+		return out, abi.Conventional(d.Model)
 	case "memballoon":
 		return out, d.Model != "none"
 	}

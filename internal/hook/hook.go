@@ -1,0 +1,75 @@
+// Package hook is Kiln in the pods of KubeVirt: a container that virt-launcher asks before it defines a domain. It has no credentials and calls nobody: the
+// record is in the VMI that virt-launcher hands over.
+//
+// Two protocols of KubeVirt v1.9 ask the same: hook sidecars (pkg/hooks, gate Sidecar) and plugins (pkg/hooks/plugins, gate Plugins).
+package hook
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Hook answers virt-launcher.
+type Hook struct {
+	Log logr.Logger
+}
+
+// domain returns the domain that is to be defined for a VMI. With annotation kilnvm.io/hardware-failure 'Ignore', hardware that cannot be put back is logged,
+// and the domain stays as it is. Otherwise it is the error.
+func (h *Hook) domain(xml, instance []byte) ([]byte, error) {
+	vmi := &v1.VirtualMachineInstance{}
+	if err := json.Unmarshal(instance, vmi); err != nil {
+		return nil, fmt.Errorf("the VirtualMachineInstance of virt-launcher: %w", err)
+	}
+	log := h.Log.WithValues("namespace", vmi.Namespace, "name", vmi.Name)
+	switch {
+	case migrates(vmi):
+		log.Info("the guest comes from another node, with its hardware")
+		return xml, nil
+	case vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest:
+		log.Info("annotation "+v1alpha1.AnnotationHardware+" asks for new hardware", "value", v1alpha1.HardwareLatest)
+		return xml, nil
+	}
+	frozen, asked, err := kubevirt.Recorded(vmi)
+	if !asked {
+		log.Info("the VMI has no recorded hardware")
+		return xml, nil
+	}
+	var out []byte
+	if err == nil {
+		out, err = putBack(xml, vmi, frozen)
+	}
+	switch {
+	case err == nil:
+		log.Info("hardware put back")
+		return out, nil
+	case vmi.Annotations[v1alpha1.AnnotationHardwareFailure] == v1alpha1.HardwareFailureIgnore:
+		log.Error(err, "the guest starts with other hardware than it had")
+		return xml, nil
+	}
+	log.Error(err, "the guest is not started")
+	return nil, fmt.Errorf("%w; annotation %s '%s' in spec.template of the VM starts it with other hardware",
+		err, v1alpha1.AnnotationHardwareFailure, v1alpha1.HardwareFailureIgnore)
+}
+
+// putBack puts devices where the record has them, and new ones where Kiln places them. Kiln's controller records the same, without asking.
+func putBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) ([]byte, error) {
+	whole, errs := render.KubeVirt(vmi, frozen)
+	if len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	return kubevirt.PutBack(xml, vmi, &whole)
+}
+
+// migrates reports whether a guest that runs elsewhere is being received. KubeVirt calls hook sidecars there, too, and ignores their domain, but not their
+// error (virtwrap/live-migration-target.go). A VMI boots once, before it runs.
+func migrates(vmi *v1.VirtualMachineInstance) bool {
+	return vmi.Status.MigrationState != nil || vmi.Status.Phase == v1.Running
+}

@@ -1,0 +1,177 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The messages of both protocols have texts, bytes and messages alone, which have one form on the wire. So they are read and written by number, without
+// generated types. KubeVirt: pkg/hooks/info/api_info.proto, pkg/hooks/v1alpha{1,2,3}/*.proto, pkg/hooks/plugins/v1alpha1/api.proto.
+
+// entry is a field of a message.
+type entry struct {
+	number protowire.Number
+	value  []byte
+}
+
+// message is one of protocol buffers.
+type message []entry
+
+// get returns the last field of a number, as protocol buffers have it, and nil without one.
+func (m message) get(number protowire.Number) (out []byte) {
+	for _, e := range m {
+		if e.number == number {
+			out = e.value
+		}
+	}
+	return out
+}
+
+func (m message) encode() (out []byte) {
+	for _, e := range m {
+		out = protowire.AppendBytes(protowire.AppendTag(out, e.number, protowire.BytesType), e.value)
+	}
+	return out
+}
+
+// decode leaves out fields of other forms: what later versions add.
+func decode(wire []byte) (out message, err error) {
+	for len(wire) > 0 {
+		number, kind, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		wire = wire[n:]
+		if kind == protowire.BytesType {
+			value, n := protowire.ConsumeBytes(wire)
+			if n < 0 {
+				return nil, protowire.ParseError(n)
+			}
+			out, wire = append(out, entry{number, value}), wire[n:]
+			continue
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, wire); n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		wire = wire[n:]
+	}
+	return out, nil
+}
+
+// codec is that of gRPC for messages.
+type codec struct{}
+
+func (codec) Name() string { return "proto" }
+
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	m, ok := v.(*message)
+	if !ok {
+		return nil, fmt.Errorf("%T is no message", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(m.encode())}, nil
+}
+
+func (codec) Unmarshal(wire mem.BufferSlice, v any) (err error) {
+	m, ok := v.(*message)
+	if !ok {
+		return fmt.Errorf("%T is no message", v)
+	}
+	*m, err = decode(wire.Materialize())
+	return err
+}
+
+// method answers a request.
+type method func(message) (message, error)
+
+// service is one whose methods take and return messages.
+func service(name string, methods map[string]method) *grpc.ServiceDesc {
+	out := &grpc.ServiceDesc{ServiceName: name}
+	for name, answer := range methods {
+		out.Methods = append(out.Methods, grpc.MethodDesc{MethodName: name,
+			Handler: func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+				var request message
+				if err := read(&request); err != nil {
+					return nil, err
+				}
+				response, err := answer(request)
+				return &response, err
+			}})
+	}
+	return out
+}
+
+// Names of services, methods and hook points.
+const (
+	infoService     = "kubevirt.hooks.info.Info"
+	callbacks       = "kubevirt.hooks.%s.Callbacks"
+	pluginService   = "kubevirt.hooks.plugins.v1alpha1.DomainHookService"
+	onDefineDomain  = "OnDefineDomain"
+	shutdown        = "Shutdown"
+	mutateDomain    = "MutateDomain"
+	sidecarName     = "kiln"
+	libvirtDomain   = "libvirt"
+	contextOfBoot   = "Boot"
+	latestCallbacks = "v1alpha3"
+)
+
+// versions of the callbacks of hook sidecars. Virt-launcher takes the latest that it knows.
+var versions = []string{latestCallbacks, "v1alpha2", "v1alpha1"}
+
+// register adds the services of both protocols. ended is called when virt-launcher ends.
+func (h *Hook) register(server *grpc.Server, ended func()) {
+	server.RegisterService(service(infoService, map[string]method{"Info": info}), nil)
+	for _, version := range versions {
+		methods := map[string]method{onDefineDomain: h.onDefineDomain}
+		if version == latestCallbacks {
+			methods[shutdown] = func(message) (message, error) { ended(); return nil, nil }
+		}
+		server.RegisterService(service(fmt.Sprintf(callbacks, version), methods), nil)
+	}
+	server.RegisterService(service(pluginService, map[string]method{mutateDomain: h.mutateDomain}), nil)
+}
+
+// info tells virt-launcher what it is to call. Field 1 is the name, 3 are hook points, whose field 1 is a name, and 4 are versions.
+func info(message) (message, error) {
+	out := message{{1, []byte(sidecarName)}}
+	for _, point := range []string{onDefineDomain, shutdown} {
+		out = append(out, entry{3, message{{1, []byte(point)}}.encode()})
+	}
+	for _, version := range versions {
+		out = append(out, entry{4, []byte(version)})
+	}
+	return out, nil
+}
+
+// onDefineDomain is that of hook sidecars. Field 1 is the domain, 2 the VMI.
+func (h *Hook) onDefineDomain(request message) (message, error) {
+	return h.answer(request.get(1), request.get(2))
+}
+
+// mutateDomain is that of plugins. Field 1 is the kind of domain, 2 the domain, 3 the VMI, and 4 the context, whose field 1 says what the domain is for.
+func (h *Hook) mutateDomain(request message) (message, error) {
+	if kind := string(request.get(1)); kind != libvirtDomain {
+		return nil, status.Errorf(codes.InvalidArgument, "domain_type '%.64s' is unknown, want '%s'", kind, libvirtDomain)
+	}
+	circumstances, err := decode(request.get(4))
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "sidecar_context: %v", err)
+	}
+	if of := string(circumstances.get(1)); of != contextOfBoot {
+		return message{{1, request.get(2)}}, nil
+	}
+	return h.answer(request.get(2), request.get(3))
+}
+
+func (h *Hook) answer(xml, vmi []byte) (message, error) {
+	out, err := h.domain(xml, vmi)
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return message{{1, out}}, nil
+}

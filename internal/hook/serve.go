@@ -1,0 +1,40 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+
+	"google.golang.org/grpc"
+)
+
+// Serve answers on a Unix socket until the context ends, or virt-launcher says that it ends: a sidecar that goes on would keep the pod from completing. The
+// socket of a process that was killed is removed before.
+func (h *Hook) Serve(ctx context.Context, socket string) error {
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
+	if err != nil {
+		return err
+	}
+	var once sync.Once
+	done := make(chan struct{})
+	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}))
+	h.register(server, func() { once.Do(func() { close(done) }) })
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	h.Log.Info("serving", "socket", socket)
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		server.Stop()
+	case <-done:
+		h.Log.Info("virt-launcher ends")
+		server.GracefulStop() // after the answer
+	}
+	return <-ended
+}

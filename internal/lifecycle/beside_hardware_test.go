@@ -1,0 +1,182 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// made is a VMI as KubeVirt makes it for a VM, with so many disks and a record.
+func made(t *testing.T, vm *v1.VirtualMachine, uid string, disks int, text string) *v1.VirtualMachineInstance {
+	t.Helper()
+	given := &v1.VirtualMachineInstance{}
+	given.Name, given.Namespace = vm.Name, vm.Namespace
+	given.Spec.Domain.Memory = &v1.Memory{Guest: ptr.To(resource.MustParse("1Gi"))}
+	for i := range disks {
+		name := string(rune('z' - i)) // each before those that were there
+		given.Spec.Domain.Devices.Disks = append([]v1.Disk{{Name: name}}, given.Spec.Domain.Devices.Disks...)
+		given.Spec.Volumes = append(given.Spec.Volumes, v1.Volume{Name: name,
+			VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}})
+	}
+	vmi, verdict := admit.VMI(given, admit.Input{Cluster: config.Default()})
+	if len(verdict.Errors) > 0 {
+		t.Fatal(verdict.Errors.ToAggregate())
+	}
+	vmi.UID = "" // the API server's
+	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
+	if text != "" {
+		vmi.Annotations = map[string]string{v1alpha1.AnnotationFrontend: text}
+	}
+	vmi.Labels = map[string]string{"boot": uid}
+	return vmi
+}
+
+// keeper is the reconciler, and a cluster with a VM.
+func keeper(t *testing.T, objects ...client.Object) (*cluster, *recordKeeper) {
+	t.Helper()
+	vm := machine(v1.RunStrategyAlways)
+	vm.Annotations = map[string]string{v1alpha1.AnnotationIdentity: "seed"}
+	c := newCluster(t, append(objects, vm)...)
+	return c, &recordKeeper{client: c.Client, live: c.Client, events: c.controller.Events}
+}
+
+func (c *cluster) kept(r *recordKeeper) *v1alpha1.GuestHardware {
+	c.Helper()
+	for range 2 {
+		if _, err := r.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			c.Fatal(err)
+		}
+	}
+	hardware, err := Hardware(c.Context(), c.Client, key)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return hardware
+}
+
+func (c *cluster) makeVMI(vmi *v1.VirtualMachineInstance) {
+	c.Helper()
+	if before := c.guest(); before != nil {
+		if err := c.Delete(c.Context(), before); err != nil {
+			c.Fatal(err)
+		}
+	}
+	if err := c.Create(c.Context(), vmi); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func textOf(t *testing.T, r *record.Record) string {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestRecordOfKubeVirtsGuest: each boot that asks for a record has it kept, also what was added; no earlier device moves. A record that was captured meanwhile
+// stays. With the VM the record goes.
+func TestRecordOfKubeVirtsGuest(t *testing.T) {
+	c, r := keeper(t)
+	c.makeVMI(made(t, c.vm(), "1", 1, "{}"))
+	first := c.kept(r)
+	want, errs := render.KubeVirt(c.guest(), nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if first == nil || first.Spec.Identity != "seed" || first.Status.VirtualMachineUID != c.vm().UID || first.Status.Guest.UID != c.guest().UID ||
+		textOf(t, first.Spec.Hardware) != textOf(t, &want) {
+		t.Fatalf("%+v", first)
+	}
+	c.makeVMI(made(t, c.vm(), "2", 2, textOf(t, first.Spec.Hardware)))
+	second := c.kept(r)
+	for name, at := range first.Spec.Hardware.Devices {
+		if now := second.Spec.Hardware.Devices[name]; !cmp.Equal(at, now) {
+			t.Errorf("%s was at %s and is at %s", name, at, now)
+		}
+	}
+	if second.Spec.Hardware.Devices["disk.y"].PCI == "" && second.Spec.Hardware.Devices["disk.y"].Drive == "" || second.Status.Guest.UID != c.guest().UID {
+		t.Errorf("the new disk has no place: %+v", second)
+	}
+	captured := second.DeepCopy()
+	captured.Spec.Hardware.Machine = "pc-q35-7.2"
+	if err := c.Update(t.Context(), captured); err != nil {
+		t.Fatal(err)
+	}
+	c.makeVMI(made(t, c.vm(), "3", 3, textOf(t, second.Spec.Hardware)))
+	if got := c.kept(r); got.Spec.Hardware.Machine != "pc-q35-7.2" || got.Spec.Hardware.Devices["disk.x"] != (record.Address{}) ||
+		got.Status.Guest.UID != c.guest().UID {
+		t.Errorf("what was captured while the VMI was made is overwritten: %+v", got)
+	}
+	if err := c.Delete(t.Context(), c.vm()); err != nil {
+		t.Fatal(err)
+	}
+	if c.kept(r) == nil {
+		t.Error("the record goes before the VMI")
+	}
+	if err := c.Delete(t.Context(), c.guest()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.kept(r); got != nil {
+		t.Errorf("the record outlives its VM: %+v", got)
+	}
+}
+
+// TestNoRecordOfKubeVirtsGuest: who has no GuestHardware made, and whose stays as it is.
+func TestNoRecordOfKubeVirtsGuest(t *testing.T) {
+	foreign := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace}}
+	foreign.Spec = v1alpha1.GuestHardwareSpec{Identity: "other", Hardware: &record.Record{Machine: "pc-q35-6.0"}}
+	for _, test := range []struct {
+		why, text string
+		edit      func(*v1.VirtualMachineInstance)
+		hardware  *v1alpha1.GuestHardware
+	}{
+		{why: "no annotation"},
+		{why: "one that nobody wrote", text: "{"},
+		{why: "a VMI of nobody", text: "{}", edit: func(vmi *v1.VirtualMachineInstance) { vmi.OwnerReferences = nil }},
+		{why: "a VMI of another VM", text: "{}", edit: func(vmi *v1.VirtualMachineInstance) { vmi.OwnerReferences[0].UID = "older" }},
+		{why: "a guest that has ended", text: "{}", edit: func(vmi *v1.VirtualMachineInstance) { vmi.Status.Phase = v1.Succeeded }},
+		{why: "a guest that Kiln cannot render", text: "{}", edit: func(vmi *v1.VirtualMachineInstance) { vmi.Spec.Domain.Memory = nil }},
+		{why: "a record that a backup brought for another guest", text: "{}", hardware: foreign},
+	} {
+		var objects []client.Object
+		if test.hardware != nil {
+			objects = append(objects, test.hardware)
+		}
+		c, r := keeper(t, objects...)
+		vmi := made(t, c.vm(), "1", 1, test.text)
+		if test.edit != nil {
+			test.edit(vmi)
+		}
+		c.makeVMI(vmi)
+		got := c.kept(r)
+		if (got != nil) != (test.hardware != nil) || got != nil && !cmp.Equal(got.Spec, foreign.Spec) {
+			t.Errorf("%s: %+v", test.why, got)
+		}
+	}
+}
+
+// TestStaleRecordOfKubeVirtsGuest: the record of an earlier VM of the name is replaced.
+func TestStaleRecordOfKubeVirtsGuest(t *testing.T) {
+	stale := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace}}
+	stale.Spec = v1alpha1.GuestHardwareSpec{Identity: "other", Hardware: &record.Record{Machine: "pc-q35-6.0"}}
+	stale.Status.VirtualMachineUID = "older"
+	c, r := keeper(t, stale)
+	c.makeVMI(made(t, c.vm(), "1", 1, "{}"))
+	if got := c.kept(r); got == nil || got.Spec.Identity != "seed" || got.Spec.Hardware.Machine != "" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,106 @@
+package kubevirt
+
+import (
+	"github.com/kilnvm/kiln/pkg/address"
+)
+
+// Places of SATA and SCSI disks.
+// KubeVirt numbers both together, and makes the number the unit of a SCSI disk and its target name. libvirt derives the unit of a SATA disk from the name, and
+// refuses two disks at one place.
+
+// drives puts disks back on their controllers. A new disk keeps its place, or takes the lowest free one.
+func (g *guest) drives() {
+	sata, _ := g.units("sata", address.SATAUnits)
+	scsi, moved := g.units("scsi", address.SCSIUnits)
+	if sata || scsi {
+		g.targetNames(moved)
+	}
+}
+
+// units places the disks of one bus. It reports whether the record has one of them, and returns the names that the units of SCSI disks ask for.
+func (g *guest) units(bus string, size uint) (placed bool, names map[*device]string) {
+	names = map[*device]string{}
+	var disks, added []*device
+	var numbers, wanted []uint
+	for _, d := range g.devices {
+		if d.Tag != "disk" || d.bus() != bus {
+			continue
+		}
+		if at, err := address.ParseDrive(d.recorded.Drive); err == nil {
+			if n, ok := at.Number(size); ok {
+				disks, numbers = append(disks, d), append(numbers, n)
+				continue
+			}
+		}
+		added, wanted = append(added, d), append(wanted, unitOf(d, size))
+	}
+	if len(disks) == 0 {
+		return false, names
+	}
+	places := address.Numbers(append(numbers, wanted...), 0)
+	for i, d := range append(disks, added...) {
+		if i < len(numbers) && places[i] != numbers[i] {
+			g.fail(d.String(), "its recorded place %s is that of another disk", d.recorded.Drive)
+		}
+		at := address.DriveAt(places[i], size)
+		setAddress(d.Element, "drive", attr{"controller", decimal(at.Controller)}, attr{"bus", "0"}, attr{"target", "0"}, attr{"unit", decimal(at.Unit)})
+		if at.Controller == 0 && bus == "scsi" {
+			names[d] = address.Target{Prefix: "sd", Number: at.Unit}.String()
+		}
+	}
+	return true, names
+}
+
+// unitOf is the place that KubeVirt gives to a disk that the record does not have.
+func unitOf(d *device, size uint) uint {
+	if at := d.SelectElement("address"); at != nil && at.SelectAttrValue("type", "") == "drive" {
+		controller, first := number(at, "controller")
+		unit, second := number(at, "unit")
+		if n, ok := (address.Drive{Controller: controller, Unit: unit}).Number(size); first && second && ok {
+			return n
+		}
+		return address.Unrecorded
+	}
+	if target, err := address.ParseTarget(d.targetName()); err == nil {
+		return target.Number
+	}
+	return address.Unrecorded
+}
+
+func (d *device) targetName() string {
+	if target := d.SelectElement("target"); target != nil {
+		return target.SelectAttrValue("dev", "")
+	}
+	return ""
+}
+
+// targetNames gives SCSI disks the names of their units: KubeVirt takes the unit of a disk that is plugged in later from the lowest free name. Other disks
+// whose name is then taken get a free one. The guest does not see these names.
+func (g *guest) targetNames(wanted map[*device]string) {
+	taken := map[string]bool{}
+	for _, name := range wanted {
+		taken[name] = true
+	}
+	var without []*device
+	for _, d := range g.devices {
+		switch name := d.targetName(); {
+		case d.Tag != "disk" || name == "":
+		case wanted[d] != "":
+			d.SelectElement("target").CreateAttr("dev", wanted[d])
+		case taken[name]:
+			without = append(without, d)
+		default:
+			taken[name] = true
+		}
+	}
+	next := uint(0)
+	for _, d := range without {
+		name := ""
+		for name == "" || taken[name] {
+			name = address.Target{Prefix: "sd", Number: next}.String()
+			next++
+		}
+		taken[name] = true
+		d.SelectElement("target").CreateAttr("dev", name)
+	}
+}

@@ -1,0 +1,213 @@
+package kubevirt
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/beevik/etree"
+	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
+)
+
+// Places on PCI: root ports, bridges and expander buses by their index, which is the number of their bus, and the devices behind them.
+
+// Models of PCI controllers.
+const (
+	rootPort    = "pcie-root-port"
+	bridge      = "pcie-to-pci-bridge"
+	expanderBus = "pcie-expander-bus"
+)
+
+// board is the PCI topology.
+type board struct {
+	*guest
+	// owner of a place: a controller or a device in words.
+	owner map[address.PCI]string
+	// models of the recorded controllers by index.
+	models map[uint]string
+	places map[uint]address.PCI
+}
+
+// onPCI puts controllers and devices back.
+func (g *guest) onPCI() {
+	b := &board{guest: g, owner: map[address.PCI]string{}, models: map[uint]string{}, places: map[uint]address.PCI{}}
+	for _, slot := range address.Reserved[g.vmi.Spec.Architecture] {
+		for _, function := range []uint{0, 3} { // ICH9 has LPC and SMBus in slot 1f, and SATA at function 2
+			b.owner[address.PCI{Slot: slot, Function: function}] = "the machine"
+		}
+	}
+	b.readPorts()
+	chosen, added := Chosen(g.vmi), []*device{}
+	for _, d := range g.devices {
+		if at, ok := pciOf(d.Element); ok && chosen[d.key] {
+			b.claim(at, d.String())
+		}
+	}
+	var placed []*device
+	for _, d := range g.devices {
+		at, err := address.ParsePCI(d.recorded.PCI)
+		switch {
+		case chosen[d.key]:
+		case err != nil || !d.takesPCI() || g.flat() && at.Bus > 0 || abi.Conventional(d.model()) && b.models[at.Bus] == rootPort:
+			added = append(added, d) // another kind of device under this name, which needs another kind of place
+		case b.fits(d, at) && b.claim(at, d.String()):
+			placed = append(placed, d)
+		}
+	}
+	for _, d := range placed {
+		at, _ := address.ParsePCI(d.recorded.PCI)
+		setPCI(d.Element, at)
+	}
+	b.writePorts()
+	b.makeRoom(added)
+	b.shareSlots()
+}
+
+// readPorts reads the controllers of the record, and claims their places.
+func (b *board) readPorts() {
+	buses := map[uint]record.Address{}
+	for key, a := range b.frozen.Devices {
+		if index, ok := record.Port(key); ok && a.PCI != "" {
+			buses[index] = a
+		}
+	}
+	for _, index := range slices.Sorted(maps.Keys(buses)) {
+		at, err := address.ParsePCI(buses[index].PCI)
+		name := fmt.Sprintf("root port %d", index)
+		above := buses[at.Bus]
+		switch {
+		case err != nil: // record.Check has refused it
+			continue
+		case at.Bus > 0 && above.PCI == "":
+			b.fail(name, "the record has it on bus %d, which has no controller", at.Bus)
+		case buses[index].Expander != "":
+			b.models[index] = expanderBus
+		case at.Bus == 0 || above.Expander != "":
+			b.models[index] = rootPort
+		default:
+			b.models[index] = bridge
+		}
+		b.claim(at, name)
+		b.places[index] = at
+	}
+}
+
+// claim takes a place for its owner, and fails where another one has it.
+func (b *board) claim(at address.PCI, owner string) bool {
+	if other, ok := b.owner[at]; ok {
+		b.fail(owner, "its place %s is that of %s", at, other)
+		return false
+	}
+	b.owner[at] = owner
+	return true
+}
+
+// fits judges whether the place of a recorded device exists.
+func (b *board) fits(d *device, at address.PCI) bool {
+	model, ok := b.models[at.Bus]
+	switch {
+	case at.Bus == 0:
+		return true
+	case !ok:
+		b.fail(d.String(), "recorded at %s, and the record has no root port %d", at, at.Bus)
+	case model == expanderBus:
+		b.fail(d.String(), "recorded at %s, which is an expander bus: only root ports can be there", at)
+	case model == rootPort && (at.Slot > 0 || at.Function > 0):
+		b.fail(d.String(), "recorded at %s: behind a root port there is slot 0 alone", at)
+	case model == bridge && at.Slot == 0:
+		b.fail(d.String(), "recorded at %s: a bridge has no slot 0", at)
+	default:
+		return true
+	}
+	return false
+}
+
+// takesPCI reports whether a device has a PCI address, by its kind, its bus and its model.
+func (d *device) takesPCI() bool {
+	if at := d.SelectElement("address"); at != nil && !slices.Contains([]string{"", "pci"}, at.SelectAttrValue("type", "")) {
+		return false
+	}
+	switch d.Tag {
+	case "interface", "filesystem", "sound", "rng", "vsock":
+		return true
+	case "video":
+		return d.model() != "ramfb"
+	case "hostdev":
+		return !d.onUSB()
+	case "disk", "input":
+		return d.bus() == "virtio"
+	case "memballoon", "controller":
+		return d.model() != "none"
+	case "panic", "watchdog":
+		return abi.Conventional(d.model())
+	}
+	return false
+}
+
+// setPCI writes an address.
+func setPCI(e *etree.Element, at address.PCI) {
+	setAddress(e, "pci", attr{"domain", "0x0000"}, attr{"bus", fmt.Sprintf("0x%02x", at.Bus)}, attr{"slot", fmt.Sprintf("0x%02x", at.Slot)},
+		attr{"function", fmt.Sprintf("0x%x", at.Function)})
+}
+
+// shareSlots marks function 0 of each slot with more functions. KubeVirt's types lose the mark between two definitions.
+func (b *board) shareSlots() {
+	first, shared := map[address.PCI]*etree.Element{}, map[address.PCI]bool{}
+	for _, e := range b.list.ChildElements() {
+		if at, ok := pciOf(e); ok && at.Function == 0 {
+			first[at] = e.SelectElement("address")
+		} else if ok {
+			shared[address.PCI{Bus: at.Bus, Slot: at.Slot}] = true
+		}
+	}
+	for at, e := range first {
+		if shared[at] {
+			e.CreateAttr("multifunction", "on")
+		}
+	}
+}
+
+// writePorts puts the recorded controllers back, in the place of those with their index.
+func (b *board) writePorts() {
+	there := map[uint]*etree.Element{}
+	for _, e := range b.list.ChildElements() {
+		if isPort(e) {
+			there[index(e)] = e
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(b.models)) {
+		e, model := there[i], b.models[i]
+		switch {
+		case e == nil:
+			e = b.list.CreateElement("controller")
+			e.CreateAttr("type", "pci")
+			e.CreateAttr("index", decimal(i))
+			e.CreateAttr("model", model)
+		case e.SelectAttrValue("model", model) != model:
+			b.fail(fmt.Sprintf("PCI controller %d", i), "the record has a %s, and KubeVirt's domain a %s", model, e.SelectAttrValue("model", ""))
+			continue
+		}
+		setPCI(e, b.places[i])
+		if model == expanderBus {
+			b.expand(e, i)
+		}
+	}
+}
+
+// expand writes what an expander bus is known by. libvirt: "Controllers", target busNr and node.
+func (b *board) expand(e *etree.Element, index uint) {
+	of, err := address.ParseExpander(b.frozen.Devices[record.ControllerKey("pci", index)].Expander)
+	if err != nil {
+		return
+	}
+	if old := e.SelectElement("target"); old != nil {
+		e.RemoveChild(old)
+	}
+	target := e.CreateElement("target")
+	target.CreateAttr("busNr", decimal(of.BusNr))
+	if of.NUMANode != nil {
+		target.CreateElement("node").SetText(decimal(*of.NUMANode))
+	}
+}

@@ -1,0 +1,43 @@
+package render
+
+import (
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
+	"github.com/kilnvm/kiln/pkg/record"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// KubeVirt returns the record by which a guest that KubeVirt runs boots: that of earlier boots, nil at the first, with a place for each device of the VMI
+// that it lacks, and without those that are gone. It depends on its arguments alone, so that the hook in the guest's pod and the controller find the same
+// without talking to each other. So it has Kiln's own FrontendDefaults and no facts of a host; KubeVirt decides all but places.
+//
+// The machine is that of the earlier record: which version an alias means, KubeVirt's libvirt decides. Errors name the fields of a VMI that Kiln cannot render.
+func KubeVirt(vmi *v1.VirtualMachineInstance, earlier *record.Record) (record.Record, field.ErrorList) {
+	made, errs := FromFacts(Machine{VMI: vmi, Defaults: config.Default().Frontend, Frozen: earlier}, frontend.Facts{})
+	made.Record.Machine = ""
+	if earlier != nil && len(errs) == 0 {
+		made.Record.Machine = earlier.Machine
+		keep(made.Record.Devices, earlier.Devices, kubevirt.Chosen(vmi))
+	}
+	return made.Record, errs
+}
+
+// keep gives devices the PCI addresses that they had, also where Kiln has none for their model: libvirt puts conventional devices behind a bridge, Kiln on
+// the root bus. A new device at such a place leaves the record, and libvirt places it. chosen are the devices whose address the VMI asks for.
+func keep(now, before map[string]record.Address, chosen map[string]bool) {
+	taken := map[string]bool{}
+	for key, was := range before {
+		is, there := now[key]
+		if _, port := record.Port(key); (there || port) && was.PCI != "" && !chosen[key] {
+			is.PCI, is.Index = was.PCI, was.Index
+			now[key], taken[was.PCI] = is, true
+		}
+	}
+	for key, is := range now {
+		if _, was := before[key]; !was && taken[is.PCI] {
+			delete(now, key)
+		}
+	}
+}

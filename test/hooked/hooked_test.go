@@ -1,0 +1,159 @@
+package hooked
+
+import (
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/nightly"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// few is how many guests 'make test' tries.
+const few = 12
+
+// TestNothingMoves: of guests whose other devices are edited, no device moves with the hook. How many KubeVirt moves without it is printed.
+func TestNothingMoves(t *testing.T) { nothingMoves(t, few) }
+
+// TestNothingMovesOf200 is TestNothingMoves with more guests.
+func TestNothingMovesOf200(t *testing.T) {
+	nightly.Only(t)
+	nothingMoves(t, 200)
+}
+
+func nothingMoves(t *testing.T, guests int) {
+	l := start(t)
+	var devices, without, with, definitions, changed int
+	for seed := range uint64(guests) {
+		random := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // to be repeated
+		vmi := guest(random)
+		first := l.defined(t, explicit(t, vmi), "", "")
+		change, what := edited(vmi, random)
+		later := explicit(t, change)
+		frozen := captured(t, first, nil)
+		kept := same(frozen, captured(t, l.defined(t, later, "", ""), nil))
+		devices, without = devices+kept.all, without+len(kept.moved)
+		if len(kept.moved) > 0 {
+			changed++
+		}
+		remember(t, later, frozen)
+		sidecar, plugin := l.hook, ""
+		if seed%4 == 3 { // the plugins' way is through libvirtxml
+			sidecar, plugin = "", l.hook
+		}
+		xml, times, err := l.define(t, later, sidecar, plugin)
+		if err != nil {
+			t.Errorf("guest %d (%s): %v", seed, strings.Join(what, ", "), err)
+			continue
+		}
+		definitions += times
+		now := captured(t, xml, nil)
+		if elsewhere := same(rendered(t, later, frozen), now).moved; len(elsewhere) > 0 {
+			t.Errorf("guest %d (%s): new devices are not where the next boot will look for them: %s", seed, strings.Join(what, ", "), strings.Join(elsewhere, ", "))
+		}
+		if moved := same(frozen, now).moved; len(moved) > 0 {
+			with += len(moved)
+			t.Errorf("guest %d (%s): %s moved\n%s", seed, strings.Join(what, ", "), strings.Join(moved, ", "), xml)
+		}
+	}
+	t.Logf("%d guests, each edited once: of %d devices KubeVirt alone moves %d, in %d guests; with the hook %d, over %d definitions",
+		guests, devices, without, changed, with, definitions)
+	if without == 0 {
+		t.Error("KubeVirt moves nothing: the edits prove nothing")
+	}
+}
+
+// TestRecordOfKiln: the record that Kiln renders of a VMI is what its guest has under KubeVirt, from the first boot on.
+func TestRecordOfKiln(t *testing.T) {
+	l := start(t)
+	for seed := range uint64(few) {
+		random := rand.New(rand.NewPCG(seed, 8)) //nolint:gosec // to be repeated
+		vmi := guest(random)
+		frozen := rendered(t, explicit(t, vmi), nil)
+		for _, next := range []*v1.VirtualMachineInstance{vmi, func() *v1.VirtualMachineInstance { out, _ := edited(vmi, random); return out }()} {
+			later := explicit(t, next)
+			remember(t, later, frozen)
+			frozen = rendered(t, later, frozen)
+			xml := l.defined(t, later, l.hook, "")
+			if moved := same(frozen, captured(t, xml, nil)).moved; len(moved) > 0 {
+				t.Errorf("guest %d: %s are elsewhere\n%s", seed, strings.Join(moved, ", "), xml)
+			}
+		}
+	}
+}
+
+// rendered is the record that Kiln's controller keeps.
+func rendered(t *testing.T, vmi *v1.VirtualMachineInstance, earlier *record.Record) *record.Record {
+	t.Helper()
+	out, errs := render.KubeVirt(vmi, earlier)
+	if len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	return &out
+}
+
+func (l *launcher) defined(t *testing.T, vmi *v1.VirtualMachineInstance, sidecar, plugin string) string {
+	t.Helper()
+	xml, _, err := l.define(t, vmi, sidecar, plugin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return xml
+}
+
+func captured(t *testing.T, xml string, earlier *record.Record) *record.Record {
+	t.Helper()
+	out, err := kubevirt.Capture([]byte(xml), earlier)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, xml)
+	}
+	return out
+}
+
+// remember gives a VMI the annotation with its record.
+func remember(t *testing.T, vmi *v1.VirtualMachineInstance, frozen *record.Record) {
+	t.Helper()
+	text := []byte(v1alpha1.FrontendNew)
+	if frozen != nil {
+		var err error
+		if text, err = json.Marshal(frozen); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if vmi.Annotations == nil {
+		vmi.Annotations = map[string]string{}
+	}
+	vmi.Annotations[v1alpha1.AnnotationFrontend] = string(text)
+}
+
+// comparison of two records: the devices that both have, and those of them that are elsewhere. PCI controllers, target names and the machine's own SATA
+// controller count for nothing: the guest finds devices.
+type comparison struct {
+	all   int
+	moved []string
+}
+
+func same(before, after *record.Record) (out comparison) {
+	for _, key := range slices.Sorted(maps.Keys(before.Devices)) {
+		was, is := before.Devices[key], after.Devices[key]
+		if _, port := record.Port(key); port || is == (record.Address{}) {
+			continue
+		}
+		was.Index, is.Index, was.Target, is.Target = nil, nil, "", ""
+		if was == (record.Address{}) {
+			continue
+		}
+		out.all++
+		if was != is {
+			out.moved = append(out.moved, key+" from "+was.String()+" to "+is.String())
+		}
+	}
+	return out
+}

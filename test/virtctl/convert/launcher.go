@@ -1,0 +1,209 @@
+//go:build kubevirt
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"strconv"
+	"time"
+
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/kubevirt/pkg/defaults"
+	"kubevirt.io/kubevirt/pkg/ephemeral-disk/fake"
+	cmdv1 "kubevirt.io/kubevirt/pkg/handler-launcher-com/cmd/v1"
+	plugins "kubevirt.io/kubevirt/pkg/hooks/plugins/v1alpha1"
+	hooks "kubevirt.io/kubevirt/pkg/hooks/v1alpha3"
+	grpcutil "kubevirt.io/kubevirt/pkg/util/net/grpc"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/api"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/arch"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/translate"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/types"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/virtio"
+	"libvirt.org/go/libvirtxml"
+)
+
+// launcher is virt-launcher, as far as it defines a guest.
+type launcher struct {
+	Request
+	libvirt func(xml string) (string, error)
+}
+
+// define goes the way of virtwrap/manager.go, allocateHotplugPorts, and of virtwrap/network/nichotplug.go. Both need libvirt's C library to be
+// built. The types,
+// and what happens to a domain in them, are KubeVirt's own.
+func (l *launcher) define() error {
+	spec, err := l.convert()
+	if err != nil {
+		return err
+	}
+	if !defaults.SupportsPCIeHotplug(&l.VMI.Spec) {
+		_, err := l.set(spec)
+		return err
+	}
+	holders, extra, err := l.ports(spec)
+	if err != nil {
+		return err
+	}
+	if holders > 0 {
+		if err := l.reserve(spec, holders); err != nil {
+			return err
+		}
+	}
+	if _, err := l.set(spec); err != nil || extra == 0 {
+		return err
+	}
+	last := 0
+	for _, c := range spec.Devices.Controllers {
+		if n, err := strconv.Atoi(c.Index); err == nil && c.Type == "pci" {
+			last = max(last, n)
+		}
+	}
+	for i := last + 1; i <= min(last+extra, 31); i++ {
+		spec.Devices.Controllers = append(spec.Devices.Controllers, api.Controller{Type: "pci", Index: strconv.Itoa(i), Model: "pcie-root-port"})
+	}
+	_, err = l.set(spec)
+	return err
+}
+
+// reserve defines the domain with placeholders, and takes the devices that libvirt has placed, but for the interfaces.
+func (l *launcher) reserve(spec *api.DomainSpec, holders int) error {
+	first := spec.DeepCopy()
+	model := virtio.InterpretTransitionalModelType(l.VMI.Spec.Domain.Devices.UseVirtioTransitional, l.VMI.Spec.Architecture)
+	for i := range holders {
+		name := fmt.Sprintf("placeholder-%d", i)
+		first.Devices.Interfaces = append(first.Devices.Interfaces, api.Interface{
+			Type: "ethernet", Model: &api.Model{Type: model}, Alias: api.NewNonUserDefinedAlias(name), Target: &api.InterfaceTarget{Device: name, Managed: "no"},
+		})
+	}
+	text, err := l.set(first)
+	if err != nil {
+		return err
+	}
+	placed := &api.DomainSpec{}
+	if err := xml.Unmarshal([]byte(text), placed); err != nil {
+		return err
+	}
+	placed.Devices.Interfaces = spec.Devices.Interfaces
+	placed.Devices.DeepCopyInto(&spec.Devices)
+	return nil
+}
+
+// ports are the numbers of placeholders and of further root ports. KubeVirt: docs/pci-topology.md, version v3.
+func (l *launcher) ports(spec *api.DomainSpec) (holders, extra int, err error) {
+	if l.VMI.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" {
+		return 0, 0, nil
+	}
+	if n := len(l.VMI.Spec.Domain.Devices.Interfaces); n > 0 {
+		holders = max(0, 4-n)
+	}
+	used, err := converter.CountPCIDevices(spec)
+	total, least := 8, 3
+	if spec.Memory.Value > 2<<30 {
+		total, least = 16, 6
+	}
+	return holders, max(0, max(total-used, least)-holders), err
+}
+
+// convert makes the domain before it is defined first, with what the second phase of the pod's network adds to interfaces.
+func (l *launcher) convert() (*api.DomainSpec, error) {
+	taps := map[string]string{}
+	for _, i := range l.VMI.Spec.Domain.Devices.Interfaces {
+		taps[i.Name] = "tap"
+	}
+	devices := &l.VMI.Spec.Domain.Devices
+	domain := &api.Domain{}
+	if err := converter.Convert_v1_VirtualMachineInstance_To_api_Domain(l.VMI, domain, &types.ConverterContext{
+		Architecture: arch.NewConverter(l.VMI.Spec.Architecture), HostArchitecture: l.VMI.Spec.Architecture, VirtualMachine: l.VMI, AllowEmulation: true,
+		IsBlockPVC: map[string]bool{}, IsBlockDV: map[string]bool{}, EphemeraldiskCreator: &fake.MockEphemeralDiskImageCreator{},
+		SMBios: &cmdv1.SMBios{Family: "KubeVirt", Product: "None", Manufacturer: "KubeVirt"}, MemBalloonStatsPeriod: 10, FreePageReporting: true,
+		SerialConsoleLog: true, DomainAttachmentByInterfaceName: taps, HypervisorName: "kvm",
+		UseVirtioTransitional: devices.UseVirtioTransitional != nil && *devices.UseVirtioTransitional,
+	}); err != nil {
+		return nil, err
+	}
+	api.NewDefaulter(l.VMI.Spec.Architecture).SetObjectDefaults_Domain(domain)
+	for i := range domain.Spec.Devices.Interfaces {
+		domain.Spec.Devices.Interfaces[i].Target = &api.InterfaceTarget{Device: fmt.Sprintf("tap%d", i), Managed: "no"}
+	}
+	return &domain.Spec, nil
+}
+
+// set asks the hooks and defines the domain, as virtwrap/util/libvirt_helper.go does: what they answer takes the place of the domain for the next time.
+func (l *launcher) set(spec *api.DomainSpec) (string, error) {
+	text, err := xml.MarshalIndent(spec, "", "\t")
+	if err != nil {
+		return "", err
+	}
+	instance, err := json.Marshal(l.VMI)
+	if err != nil {
+		return "", err
+	}
+	if l.Sidecar != "" {
+		if text, err = l.sidecar(text, instance); err != nil {
+			return "", err
+		}
+		answered := &api.DomainSpec{}
+		if err := xml.Unmarshal(text, answered); err != nil {
+			return "", err
+		}
+		answered.DeepCopyInto(spec)
+	}
+	if l.Plugin != "" {
+		if text, err = l.plugin(spec, instance); err != nil {
+			return "", err
+		}
+	}
+	return l.libvirt(string(text))
+}
+
+func (l *launcher) sidecar(domain, vmi []byte) ([]byte, error) {
+	connection, err := grpcutil.DialSocketWithTimeout(l.Sidecar, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	result, err := hooks.NewCallbacksClient(connection).OnDefineDomain(ctx, &hooks.OnDefineDomainParams{DomainXML: domain, Vmi: vmi})
+	return result.GetDomainXML(), err
+}
+
+// plugin goes the way of virtwrap/plugins, whose sockets must be below /var/run/kubevirt-plugin.
+func (l *launcher) plugin(spec *api.DomainSpec, vmi []byte) ([]byte, error) {
+	domain, err := translate.ToLibvirtDomain(spec)
+	if err != nil {
+		return nil, err
+	}
+	text, err := domain.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	connection, err := grpcutil.DialSocketWithTimeout(l.Plugin, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	response, err := plugins.NewDomainHookServiceClient(connection).MutateDomain(ctx, &plugins.MutateDomainRequest{
+		DomainType: "libvirt", Domain: []byte(text), Vmi: vmi, SidecarContext: &plugins.SidecarContext{InvocationContext: "Boot"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	mutated := &libvirtxml.Domain{}
+	if err := mutated.Unmarshal(string(response.GetDomain())); err != nil {
+		return nil, err
+	}
+	answered, err := translate.FromLibvirtDomain(mutated)
+	if err != nil {
+		return nil, err
+	}
+	answered.DeepCopyInto(spec)
+	out, err := mutated.Marshal()
+	return []byte(out), err
+}
