@@ -49,6 +49,7 @@ var subjects = map[string]string{
 	"pkg/record/part":              "what a record or a domain consists of besides devices",
 	"pkg/record/verdict":           "what a difference means for a guest",
 	"pkg/render/capture":           "a running domain back into a record (design)",
+	"pkg/render/kubevirt":          "what a guest that KubeVirt runs is to find again",
 	"pkg/render/facts":             "what a launcher reports of its host, read as hostile input",
 	"pkg/render/live":              "what of a running guest's hardware may change, read as hostile input",
 	"pkg/pod/paths":                "where the launcher finds what its pod has",
