@@ -29,7 +29,7 @@ var kubeVirtCases = []testCase{
 	{why: "no annotation", rule: "kubevirt/numa-nodes", given: vmi(`{}`), limits: besideKubeVirt},
 	{why: "slots behind bridges that KubeVirt does not make", rule: "kubevirt/pci-address", given: placedAt("0000:81:01.0", "0000:82:1f.0"),
 		limits: besideKubeVirt,
-		want: invalid("spec.domain.devices.disks[1].disk.pciAddress", "spec.domain.devices.interfaces[0].pciAddress")},
+		want:   invalid("spec.domain.devices.disks[1].disk.pciAddress", "spec.domain.devices.interfaces[0].pciAddress")},
 	{why: "slots behind bridges that Kiln makes", rule: "kubevirt/pci-address", given: placedAt("0000:81:01.0", "0000:82:1f.0")},
 	{why: "the slot of a root port, and one of the root bus", rule: "kubevirt/pci-address", given: placedAt("0000:81:00.0", "0000:00:05.0"),
 		limits: besideKubeVirt},
