@@ -21,9 +21,10 @@ func diffCommand(o *options) *cobra.Command {
 		Use:   "diff A [B]",
 		Short: "Judge what a change means for the hardware that a guest sees",
 		Long: "Judge what a change from A to B means for the hardware that a guest sees: it is compatible, or needs a restart, or\n" +
-			"breaks the guest's hardware. Where KubeVirt runs guests, what it changes in a guest that runs is compatible. A and B are files with one VM or VMI, or objects of the cluster, such as vm/web. B is\n" +
-			"taken for the next version of A: it keeps A's identity, pins and recorded addresses. With A alone, --host twice\n" +
-			"compares two hosts; vm/NAME without them shows what 'kilnvm.io/hardware: latest' would change.\n\n" +
+			"breaks the guest's hardware. Where KubeVirt runs guests, what it changes in a guest that runs is compatible.\n" +
+			"A and B are files with one VM or VMI, or objects of the cluster, such as vm/web. B is taken for the next version\n" +
+			"of A: it keeps A's identity, pins and recorded addresses. With A alone, --host twice compares two hosts; vm/NAME\n" +
+			"without them shows what 'kilnvm.io/hardware: latest' would change.\n\n" +
 			"The exit status is 0 if the change is compatible, 3 if it needs a restart, 4 if it breaks the guest's hardware, and 1\n" +
 			"if A or B is rejected.",
 		Example: "  kubectl kiln diff vm/web new.yaml\n" +

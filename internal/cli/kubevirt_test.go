@@ -78,7 +78,8 @@ func TestRolloutsBesideKubeVirt(t *testing.T) {
 		want                   record.Verdict
 		text                   string
 	}{
-		{"CPUs", besideKubeVirt, "sockets: 1", "sockets: 2", record.Compatible, "KubeVirt makes these changes while the guest runs, if it can be migrated: domain.cpu"},
+		{"CPUs", besideKubeVirt, "sockets: 1", "sockets: 2", record.Compatible,
+			"KubeVirt makes these changes while the guest runs, if it can be migrated: domain.cpu"},
 		{"CPUs in stages", staged, "sockets: 1", "sockets: 2", record.NeedsRestart, "changes take effect when the VM is restarted: domain.cpu"},
 		{"cores", besideKubeVirt, "sockets: 1", "sockets: 1, cores: 2", record.NeedsRestart, "changes take effect when the VM is restarted: domain.cpu"},
 		{"a bus", besideKubeVirt, "bus: virtio", "bus: sata", record.Breaks, "changes take effect when the VM is restarted: domain.devices.disks"},
@@ -92,7 +93,8 @@ func TestRolloutsBesideKubeVirt(t *testing.T) {
 		if d.Verdict != test.want || (d.Rollout != nil) != (test.catalog != size) {
 			t.Errorf("%s: '%s', %+v %s", test.why, d.Verdict, d.Rollout, got.errOut)
 		}
-		if text := call(t, "", "diff", before, after, "--catalog", catalog).out; !strings.HasPrefix(text, string(test.want)+"\n") || !strings.Contains(text, test.text) {
+		text := call(t, "", "diff", before, after, "--catalog", catalog).out
+		if !strings.HasPrefix(text, string(test.want)+"\n") || !strings.Contains(text, test.text) {
 			t.Errorf("%s: want '%s' in\n%s", test.why, test.text, text)
 		}
 	}

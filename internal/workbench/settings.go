@@ -35,7 +35,10 @@ func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Rea
 	}
 	runs, more, err := b.kubeVirtGuests(ctx, in)
 	read.Limits.KubeVirtGuests = runs
-	if warnings = append(warnings, more...); err != nil || in.Reader == nil {
+	if len(warnings) == 0 || b.Config != "" { // who may not read the KubeVirt object has been told so
+		warnings = append(warnings, more...)
+	}
+	if err != nil || in.Reader == nil {
 		return read, warnings, err
 	}
 	profiles, more, err := b.frontendProfiles(ctx, in)

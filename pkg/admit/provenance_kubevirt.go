@@ -143,7 +143,7 @@ func (f kubeVirtFill) writer(vm *v1.VirtualMachine) writer {
 	path, found := append([]string{"spec", "template"}, f.steps...), unknownWriter
 	for _, entry := range vm.ManagedFields {
 		var fields map[string]any
-		if entry.Subresource != "" || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil || !manages(fields, path[:1]) {
+		if entry.Subresource != "" || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil || !manages(fields, path[:1]) {
 			continue
 		}
 		switch {

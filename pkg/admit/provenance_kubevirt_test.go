@@ -33,7 +33,7 @@ const (
 const byKubectl = `{"f:spec":{"f:template":{"f:spec":{"f:domain":{"f:memory":{"f:guest":{}}}}}}}`
 
 func managed(manager, fields string) metav1.ManagedFieldsEntry {
-	return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}
 }
 
 func applied(manifest string) map[string]string {
@@ -77,7 +77,7 @@ func TestFilledByKubeVirt(t *testing.T) {
 		}, all(kubevirt)},
 		{"a manager of the status says nothing", func(vm *v1.VirtualMachine) {
 			vm.ManagedFields = []metav1.ManagedFieldsEntry{managed("virt-controller", `{"f:status":{}}`), managed("kubectl-create", "no JSON"), {Manager: "a"},
-				{Manager: "b", Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}}
+				{Manager: "b", Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 		}, all(either)},
 		{"what kubectl applied", func(vm *v1.VirtualMachine) {
 			vm.Annotations = applied(`{"spec":{"template":{"spec":{"architecture":"amd64","domain":{"firmware":{"uuid":"x"},"machine":1}}}}}`)

@@ -93,9 +93,10 @@ func TestChangeWarningsBesideKubeVirt(t *testing.T) {
 			"[{type: RestartRequired, status: 'True'}]}}", "spec: {template: {spec: {domain: {cpu: {sockets: 2}}, nodeSelector: {a: b}}}}", false,
 			[]string{open + "nodeSelector, domain.cpu"}},
 		{"a VM that waits no more", "{spec: {template: {spec: {domain: {cpu: {sockets: 1}}}}}, status: {created: true, conditions: " +
-			"[{type: RestartRequired, status: 'False'}, {type: Ready, status: 'True'}]}}", "spec: {template: {spec: {hostname: h}}}", false, []string{waits + "hostname"}},
-		{"updates of volumes", "{spec: {updateVolumesStrategy: Migration, template: {spec: {volumes: [{name: a, persistentVolumeClaim: {claimName: a}}]}}}, " + running +
-			"}", "spec: {template: {spec: {volumes: [{name: a, persistentVolumeClaim: {claimName: b}}]}}}", false, []string{open + "volumes"}},
+			"[{type: RestartRequired, status: 'False'}, {type: Ready, status: 'True'}]}}", "spec: {template: {spec: {hostname: h}}}", false,
+			[]string{waits + "hostname"}},
+		{"updates of volumes", "{spec: {updateVolumesStrategy: Migration, template: {spec: {volumes: [{name: a, persistentVolumeClaim: {claimName: a}}]}}}, " +
+			running + "}", "spec: {template: {spec: {volumes: [{name: a, persistentVolumeClaim: {claimName: b}}]}}}", false, []string{open + "volumes"}},
 	} {
 		limits := config.Default().Limits
 		besideKubeVirt(&limits)

@@ -1,0 +1,38 @@
+package workbench
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// hidden refuses to say whether a Deployment exists.
+type hidden struct{ client.Reader }
+
+func (h hidden) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, deployment := object.(*metav1.PartialObjectMetadata); deployment {
+		return apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, key.Name, nil)
+	}
+	return h.Reader.Get(ctx, key, object, options...)
+}
+
+// TestHiddenMaker: who may not read the Deployment of KubeVirt has one warning, and may say who runs guests.
+func TestHiddenMaker(t *testing.T) {
+	t.Parallel()
+	in := loaded(t, plain, "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\n")
+	in.Reader, in.OfCluster = hidden{in.Reader}, true
+	for guests, kubevirt := range map[string]bool{"": false, "auto": false, "kiln": false, "kubevirt": true} {
+		bench := &Bench{Guests: guests}
+		for _, warned := range []bool{guests == "" || guests == "auto", false} { // once
+			read, warnings, err := bench.Configuration(t.Context(), in)
+			if err != nil || read.Limits.KubeVirtGuests != kubevirt || (len(warnings) == 1) != warned || warned && !strings.Contains(warnings[0], "--guests kubevirt") {
+				t.Errorf("--guests=%s: KubeVirt runs guests: %t, %q, %v", guests, read.Limits.KubeVirtGuests, warnings, err)
+			}
+		}
+	}
+}
