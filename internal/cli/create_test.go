@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestCreateVM: each command line gives the spec that virtctl documents. test/virtctl compares with what virtctl itself prints.
+// TestCreateVM: each command line gives the spec that virtctl documents. test/kubevirt/virtctl compares with what virtctl itself prints.
 func TestCreateVM(t *testing.T) {
 	t.Parallel()
 	for _, test := range createLines {

@@ -22,7 +22,10 @@ const credential = `go-template={"apiVersion":"client.authentication.k8s.io/v1",
 
 // access writes a kubeconfig with which a program is its own service account, so that it has the rights of manifests/rbac and
 // no more, as in a pod. kubectl gets it a token, and the next one before that ends: it may run for days.
-func (c *Cluster) access(account string) (string, error) {
+func (c *Cluster) access(account string) (string, error) { return c.accessIn(c.Namespace, account) }
+
+// accessIn does so for a service account of any namespace.
+func (c *Cluster) accessIn(namespace, account string) (string, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(c.Kubeconfig)}
 	config, err := rules.Load()
 	if err != nil {
@@ -38,7 +41,7 @@ func (c *Cluster) access(account string) (string, error) {
 	config.AuthInfos = map[string]*api.AuthInfo{account: {Exec: &api.ExecConfig{
 		APIVersion:      "client.authentication.k8s.io/v1",
 		Command:         c.kubectl(),
-		Args:            []string{"create", "token", account, "-n", c.Namespace, "-o", credential},
+		Args:            []string{"create", "token", account, "-n", namespace, "-o", credential},
 		Env:             []api.ExecEnvVar{{Name: "KUBECONFIG", Value: c.Kubeconfig}},
 		InteractiveMode: api.NeverExecInteractiveMode,
 	}}}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -34,26 +35,36 @@ func Build(ctx context.Context, root, dir string, names ...string) error {
 	return s.build(ctx, dir)
 }
 
+// versioned are the arguments of 'go build' by which KubeVirt's programs know their version: that of their module.
+var versioned = []string{"-ldflags", "-s -w -X kubevirt.io/client-go/version.gitVersion=v1.9.0"}
+
+// kubeVirt are programs of KubeVirt's module, in the version of its go.mod.
+func kubeVirt(root string, names ...string) sources {
+	s := sources{root: root, module: "test/kubevirt", flags: versioned}
+	for _, name := range names {
+		s.folders = append(s.folders, "kubevirt.io/kubevirt/cmd/"+name)
+	}
+	return s
+}
+
 // Virtctl builds virtctl v1.9.0 for a test, and returns its path.
 func Virtctl(t testing.TB, root string) string {
 	t.Helper()
-	return ofKubeVirt(t, root, "kubevirt.io/kubevirt/cmd/virtctl", "-ldflags", "-s -w -X kubevirt.io/client-go/version.gitVersion=v1.9.0")
-}
-
-// Calls builds the program of test/virtctl/calls, which calls subresources by KubeVirt's Go client, and returns its path.
-func Calls(t testing.TB, root string) string {
-	t.Helper()
-	return ofKubeVirt(t, root, "./calls")
-}
-
-// ofKubeVirt builds a program of the module that has KubeVirt's dependencies.
-func ofKubeVirt(t testing.TB, root, folder string, flags ...string) string {
-	t.Helper()
 	dir := t.TempDir()
-	if err := (sources{root: root, module: "test/virtctl", folders: []string{folder}, flags: flags}).build(t.Context(), dir); err != nil {
+	if err := kubeVirt(root, "virtctl").build(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, filepath.Base(folder))
+	return filepath.Join(dir, "virtctl")
+}
+
+// Calls builds the program of test/kubevirt/calls, which calls subresources by KubeVirt's Go client, and returns its path.
+func Calls(t testing.TB, root string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := (sources{root: root, module: "test/kubevirt", folders: []string{"./calls"}}).build(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "calls")
 }
 
 // build links nothing that is up to date in bin/tests, where go finds what the last caller has built: a link takes 2 s of CPU time for each program, and
@@ -67,7 +78,8 @@ func (s sources) build(ctx context.Context, dir string) error {
 	if err := errors.Join(os.MkdirAll(common, 0o755), os.MkdirAll(dir, 0o755)); err != nil {
 		return err
 	}
-	lock, err := os.Create(filepath.Join(common, ".lock"))
+	// A lock for each module: KubeVirt's programs take minutes where nothing of them is built, and programs of other modules need not wait for them.
+	lock, err := os.Create(filepath.Join(common, ".lock"+strings.ReplaceAll(s.module, "/", "-")))
 	if err != nil {
 		return err
 	}

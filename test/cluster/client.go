@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -168,4 +169,14 @@ func (c *Cluster) MakeNamespace(ctx context.Context, name string) error {
 // RemoveNamespace begins to delete a namespace. It does not wait until that is gone.
 func (c *Cluster) RemoveNamespace(ctx context.Context, name string) error {
 	return c.Delete(ctx, In{Kind: "namespace"}, name)
+}
+
+// MergePatch is 'kubectl patch --type=merge', of an object or of one of its subresources.
+func (c *Cluster) MergePatch(ctx context.Context, in In, name, patch string, subresources ...string) error {
+	at, err := c.reader.resource(c.Kubeconfig, in)
+	if err != nil {
+		return err
+	}
+	_, err = at.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+	return err
 }

@@ -33,6 +33,8 @@ type Options struct {
 	Namespace, Launchers string
 	// KubeVirt is the namespace of KubeVirt's accounts; empty means that of the manifests.
 	KubeVirt string
+	// Guests is the controller's --guests; empty for its default.
+	Guests string
 	// Replicas of the webhook, behind one address, and of the controller; 0 means one.
 	Replicas int
 	// Overlay is the folder of manifests that is installed; empty means overlays/rotation.
@@ -57,6 +59,7 @@ type Cluster struct {
 
 	bin        string
 	own        bool // the control plane is ours
+	beside     bool // KubeVirt runs guests, and its definitions and KubeVirt object are there
 	audit      string
 	plane      *Plane // nil where it is not ours
 	registered bool

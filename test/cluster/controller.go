@@ -61,7 +61,7 @@ func (c *Cluster) runControl(ctx context.Context, r *control) error {
 		return err
 	}
 	r.metrics = fmt.Sprintf("127.0.0.1:%d", port)
-	args := []string{"--kubeconfig", kubeconfig, "--config", c.configFile(), "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt,
+	args := []string{"--kubeconfig", kubeconfig, "--config", c.configured(), "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt,
 		"--health-probe-bind-address", r.health, "--metrics-bind-address", r.metrics}
 	if !c.byAddress() {
 		args = append(args, "--rotate-certificates", "--certificate-dns-names", c.Host, "--cert-dir", c.certs())
@@ -69,6 +69,9 @@ func (c *Cluster) runControl(ctx context.Context, r *control) error {
 	if c.apiServer != nil {
 		args = append(args, "--apiserver-cert-dir", c.apiServer.certs,
 			"--launcher-client-ca-file", filepath.Join(c.apiServer.certs, corev1.ServiceAccountRootCAKey)) // as component apiserver
+	}
+	if c.Guests != "" {
+		args = append(args, "--guests", c.Guests)
 	}
 	if !strings.HasSuffix(r.program, Old) {
 		args = append(args, "--runtime=node") // this control plane has no nodes

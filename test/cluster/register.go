@@ -121,7 +121,7 @@ func (c *Cluster) ask(ctx context.Context, name string) error {
 	if err != nil {
 		return withOutput(err, strings.TrimSpace(stderr))
 	}
-	if !strings.Contains(stderr, "spec.running is deprecated") {
+	if !strings.Contains(stderr, "spec.running is deprecated: ") { // KubeVirt's warning has a comma in the place of the colon
 		return errors.New("VMs are admitted without it")
 	}
 	return nil

@@ -52,7 +52,7 @@ func (c *Cluster) runReplica(r *replica) error {
 		return err
 	}
 	args := []string{"--kubeconfig", kubeconfig, "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt,
-		"--config", c.configFile(), "--cert-dir", c.certs(), "--shutdown-delay-duration", c.Drain.String(),
+		"--config", c.configured(), "--cert-dir", c.certs(), "--shutdown-delay-duration", c.Drain.String(),
 		"--health-probe-bind-address", r.health, "--metrics-bind-address", r.metrics, "--webhook-bind-address", r.address}
 	if c.byAddress() { // the rotation signs for the name of the Service too
 		args = append(args, "--certificate-name", c.Host)
@@ -76,6 +76,14 @@ func (c *Cluster) joins(ctx context.Context, r *replica) error {
 func (c *Cluster) certs() string { return filepath.Join(c.Dir, "certs") }
 
 func (c *Cluster) configFile() string { return filepath.Join(c.Dir, "configuration.yaml") }
+
+// configured is the value of --config: empty beside KubeVirt, whose KubeVirt object has the configuration.
+func (c *Cluster) configured() string {
+	if c.beside {
+		return ""
+	}
+	return c.configFile()
+}
 
 func (c *Cluster) configure(context.Context) error {
 	return c.Configure(cmp.Or(c.Configuration, configuration))

@@ -13,7 +13,7 @@ import (
 // NotSeen is KubeVirt's alone: it accepts the leaf, and neither domain, pod nor data of the guest change.
 const NotSeen = "not seen"
 
-// reply is what test/virtctl/answers says of a VMI.
+// reply is what test/kubevirt/answers says of a VMI.
 type reply struct {
 	Refused []struct{ Field, Message string }
 	Spec    *v1.VirtualMachineInstanceSpec

@@ -20,7 +20,7 @@ import (
 const verdictsFile = "kubevirt.yaml"
 
 const verdictsHead = `# What KubeVirt does with each field of a VMI's spec, and what shows it. 'make golden' writes this file from the answers
-# of test/virtctl/answers; a test of 'make nightly' compares it.
+# of test/kubevirt/answers; a test of 'make nightly' compares it.
 `
 
 // TestKubeVirt: the kept verdicts are those of KubeVirt's own code.
@@ -29,7 +29,7 @@ func TestKubeVirt(t *testing.T) {
 		nightly.Only(t)
 	}
 	program := filepath.Join(t.TempDir(), "answers")
-	build := exec.Command("go", "-C", "../virtctl", "build", "-tags", "kubevirt", "-o", program, "./answers")
+	build := exec.Command("go", "-C", "../kubevirt", "build", "-tags", "kubevirt", "-o", program, "./answers")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -88,7 +88,7 @@ func others(t *testing.T) (samples []Guest) {
 // sources looks for the words of inKubeVirt in KubeVirt's files.
 func sources(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command("go", "-C", "../virtctl", "list", "-m", "-f", "{{.Dir}}", "kubevirt.io/kubevirt").Output()
+	out, err := exec.Command("go", "-C", "../kubevirt", "list", "-m", "-f", "{{.Dir}}", "kubevirt.io/kubevirt").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// caller is test/virtctl/calls, which calls subresources with KubeVirt's own client.
+// caller is test/kubevirt/calls, which calls subresources with KubeVirt's own client.
 type caller struct {
 	*tenant
 	program, kubeconfig string

