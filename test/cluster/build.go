@@ -50,21 +50,35 @@ func kubeVirt(root string, names ...string) sources {
 // Virtctl builds virtctl v1.9.0 for a test, and returns its path.
 func Virtctl(t testing.TB, root string) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := kubeVirt(root, "virtctl").build(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(dir, "virtctl")
+	return kubeVirt(root, "virtctl").only(t)
 }
 
 // Calls builds the program of test/kubevirt/calls, which calls subresources by KubeVirt's Go client, and returns its path.
 func Calls(t testing.TB, root string) string {
 	t.Helper()
+	return sources{root: root, module: "test/kubevirt", folders: []string{"./calls"}}.only(t)
+}
+
+// Convert builds the program of test/kubevirt/convert, which defines guests as KubeVirt's virt-launcher does, and returns its path.
+func Convert(t testing.TB, root string) string {
+	t.Helper()
+	return linkedWithKubeVirt(root, "./convert").only(t)
+}
+
+// linkedWithKubeVirt is a program of test/kubevirt that is linked with packages of KubeVirt's programs. Its tag keeps it from linters and 'go vet', which
+// would compile them once more.
+func linkedWithKubeVirt(root, folder string) sources {
+	return sources{root: root, module: "test/kubevirt", folders: []string{folder}, flags: []string{"-tags", "kubevirt"}}
+}
+
+// only builds the only program for a test, and returns its path.
+func (s sources) only(t testing.TB) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := (sources{root: root, module: "test/kubevirt", folders: []string{"./calls"}}).build(t.Context(), dir); err != nil {
+	if err := s.build(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "calls")
+	return filepath.Join(dir, filepath.Base(s.folders[0]))
 }
 
 // build links nothing that is up to date in bin/tests, where go finds what the last caller has built: a link takes 2 s of CPU time for each program, and
@@ -120,10 +134,4 @@ func hold(program, name string) error {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Close())
-}
-
-// Convert builds the program of test/virtctl/convert, which defines guests as KubeVirt's virt-launcher does, and returns its path.
-func Convert(t testing.TB, root string) string {
-	t.Helper()
-	return ofKubeVirt(t, root, "./convert", "-tags", "kubevirt")
 }

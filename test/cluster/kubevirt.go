@@ -60,7 +60,7 @@ func (b *Beside) Close() error {
 
 // buildKubeVirt builds KubeVirt's programs, and asks what virt-operator installs.
 func (b *Beside) buildKubeVirt(ctx context.Context) error {
-	objects := sources{root: b.Root, module: "test/kubevirt", folders: []string{"./objects"}, flags: []string{"-tags", "kubevirt"}}
+	objects := linkedWithKubeVirt(b.Root, "./objects")
 	if err := errors.Join(kubeVirt(b.Root, "virt-api", "virt-controller", "virtctl").build(ctx, b.bin), objects.build(ctx, b.bin)); err != nil {
 		return err
 	}
