@@ -90,8 +90,8 @@ test, unless a row of 'test/fields/acts.go' names the code that acts on it, and 
 Pods are those of an installation in which the administrator has declared nothing. *Refused¹*: not refused where the administrator declares a storage class
 for state, locked memory and taps ([pods.md](../pods.md#refused-warned-of)). The launcher of a bare machine has all its flags.
 
-The column of KubeVirt is what the code of KubeVirt 1.9 makes of the same guests ('test/kubevirt/answers'): its webhooks, the pod that virt-controller makes, and
-the domain, cloud-init data and DHCP answers that virt-launcher makes. All feature gates are on but the three that need a real node
+The column of KubeVirt is what the code of KubeVirt 1.9 makes of the same guests ('test/kubevirt/answers'): its webhooks, the pod that virt-controller makes,
+and the domain, cloud-init data and DHCP answers that virt-launcher makes. All feature gates are on but the three that need a real node
 ('PCINUMAAwareTopology', 'GraceIOVirtualization', 'IOMMUFD'). The cluster has every claim, network, binding and device that a guest names. *Not seen*:
 KubeVirt accepts the field, and none of these changes; other parts of KubeVirt may act on it. *Served²*: they do, by the code that
 'test/fields/kubevirt_acts.go' names. 'test/fields/kubevirt.yaml' has the evidence of each cell.
