@@ -89,6 +89,14 @@ func TestChartIsTheManifests(t *testing.T) {
 		},
 		{"beside KubeVirt", "kubevirt.beside=true", "resources: [%[1]s/overlays/beside-kubevirt]\n"},
 		{
+			"the hardware of KubeVirt's guests",
+			"kubevirt.beside=true,kubevirt.pinHardware=true,launcher.image.repository=registry.example.org/launcher,launcher.image.tag=v1",
+			"resources: [%[1]s/overlays/beside-kubevirt]\npatches:\n- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: registry.example.org/launcher:v1}\n" +
+				"- target: {kind: Deployment, name: kiln-webhook}\n  patch: |\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/2/value, value: registry.example.org/launcher:v1}\n",
+		},
+		{
 			"beside KubeVirt, with all that changes it",
 			"kubevirt.beside=true,certificates.source=cert-manager,failurePolicy=Ignore,namespace=vms,launchers.namespace=machines,kubevirt.namespace=virt",
 			"resources: [%[1]s/overlays/cert-manager]\n" +
@@ -226,6 +234,7 @@ func TestWrongValues(t *testing.T) {
 		},
 		{"apiserver.enabled=yes", "enabled"},
 		{"apiserver.enabled=true,kubevirt.beside=true", "kubevirt.beside"},
+		{"kubevirt.pinHardware=true", "kubevirt.pinHardware"},
 		{"kubevirt.namespace=KubeVirt", "namespace"},
 		{"apiserver.replicas=0", "replicas"},
 		{"failurePolicy=fail", "failurePolicy"},

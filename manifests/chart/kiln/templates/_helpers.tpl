@@ -30,6 +30,16 @@
 {{- include "kiln.reference" (list .Values.launcher.image .Chart.AppVersion) }}
 {{- end }}
 
+{{- /* The image of the hook by which guests that KubeVirt runs keep their hardware; empty for none. */}}
+{{- define "kiln.hook-image" -}}
+{{- if .Values.kubevirt.pinHardware }}
+{{- if not .Values.kubevirt.beside }}
+{{- fail "kubevirt.pinHardware: Kiln keeps the hardware of guests that it runs without it; set it together with kubevirt.beside" }}
+{{- end }}
+{{- include "kiln.launcher-image" . }}
+{{- end }}
+{{- end }}
+
 {{- /* An image by its values and the version of the chart. */}}
 {{- define "kiln.reference" -}}
 {{- $image := index . 0 }}
