@@ -68,6 +68,7 @@ var deviations = []struct{ said, entry string }{
 	{"spec.domain.features.apic.endOfInterrupt: Forbidden", "end-of-interrupt and timers of PCs on s390x and"},
 	{"has only PCI bus '00' and function '0'", "**PCI addresses that no guest has.**"},
 	{"no device has function 0 of this slot", "**PCI addresses that no guest has.**"},
+	{"KubeVirt runs the guest, and makes no PCI bridge", "where KubeVirt runs the guest, a slot behind a bridge"},
 	{"is a multicast address", "multicast MACs"},
 	{"a volume of type memoryDump cannot be a disk", "**A memory dump is no disk.**"},
 	{"acpiIndex: Invalid value", "ACPI index"},
