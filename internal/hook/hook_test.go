@@ -13,8 +13,7 @@ import (
 	"github.com/go-logr/logr/testr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/test/explicit"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -71,10 +70,7 @@ func instance(t *testing.T, text string, edit func(*v1.VirtualMachineInstance)) 
 	given := &v1.VirtualMachineInstance{}
 	given.Name, given.Namespace, given.UID = "web", "team", "uid"
 	given.Spec.Domain.Memory = &v1.Memory{Guest: ptr.To(resource.MustParse("1Gi"))}
-	vmi, verdict := admit.VMI(given, admit.Input{Cluster: config.Default()})
-	if len(verdict.Errors) > 0 {
-		t.Fatal(verdict.Errors.ToAggregate())
-	}
+	vmi := explicit.Expand(t, given)
 	vmi.Annotations = map[string]string{}
 	if text != "" {
 		vmi.Annotations[v1alpha1.AnnotationFrontend] = text

@@ -6,10 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/explicit"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -30,10 +29,7 @@ func made(t *testing.T, vm *v1.VirtualMachine, uid string, disks int, text strin
 		given.Spec.Volumes = append(given.Spec.Volumes, v1.Volume{Name: name,
 			VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}})
 	}
-	vmi, verdict := admit.VMI(given, admit.Input{Cluster: config.Default()})
-	if len(verdict.Errors) > 0 {
-		t.Fatal(verdict.Errors.ToAggregate())
-	}
+	vmi := explicit.Expand(t, given)
 	vmi.UID = "" // the API server's
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
 	if text != "" {
