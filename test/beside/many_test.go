@@ -48,9 +48,6 @@ func TestMany(t *testing.T) {
 	m.unchanged("adding", vmsBefore, vmisBefore)
 	with := m.rate()
 	t.Logf("creates per second: %.1f with KubeVirt alone, %.1f beside Kiln: %.2f of it", alone, with, with/alone)
-	if with < alone/3 {
-		t.Errorf("beside Kiln a third of the creates per second is not reached: %.1f of %.1f", with, alone)
-	}
 	m.ok(on.RemoveKiln(t.Context()))
 	m.unchanged("removing", vmsBefore, vmisBefore)
 	m.clean()
