@@ -27,7 +27,7 @@ func TestStateOfASnapshot(t *testing.T) {
 	}
 	n.apply(fmt.Sprintf(momentOf, "sealing"))
 	n.kubectl("wait", "vmsnapshot/moment", "--for=condition=Ready", "--timeout=300s")
-	n.whole("[data " + snapshot.State + "] [image seed]")
+	n.whole("NoGuestAgent", "[data "+snapshot.State+"] [image seed]")
 
 	n.halted("sealing")
 	n.kubectl("delete", "pvc", "data", "guest-state-sealing", "--timeout=180s")

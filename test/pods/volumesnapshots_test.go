@@ -140,7 +140,7 @@ func TestVolumesOfASnapshot(t *testing.T) {
 	n.connected("origin")
 	n.apply(fmt.Sprintf(momentOf, "origin"))
 	n.kubectl("wait", "vmsnapshot/moment", "--for=condition=Ready", "--timeout=300s")
-	n.whole("[block file] [seed scratch]")
+	n.whole("GuestAgent", "[block file] [seed scratch]")
 	n.console("origin", fmt.Sprintf("KILN-WROTE %d\r", written(n.console("origin", "KILN-WROTE"))+3)) // the freeze has ended
 
 	n.halted("origin")
@@ -189,13 +189,13 @@ func written(log string) (last int) {
 	return last
 }
 
-// whole checks what the snapshot says of itself: volumes are those that it includes, and those that it leaves out.
-func (n *tenant) whole(volumes string) {
+// whole checks what the snapshot says of itself: whether an agent has frozen the guest, and the volumes that it includes, and those that it leaves out.
+func (n *tenant) whole(agent, volumes string) {
 	n.Helper()
 	status := n.object("vmsnapshot", "moment")["status"].(map[string]any)
 	lists, _ := status["snapshotVolumes"].(map[string]any)
 	said := fmt.Sprintf("%v %v %v %v", status["phase"], status["indications"], lists["includedVolumes"], lists["excludedVolumes"])
-	if want := "Succeeded [Online GuestAgent] " + volumes; said != want {
+	if want := "Succeeded [Online " + agent + "] " + volumes; said != want {
 		n.Errorf("the snapshot says '%s', want '%s'", said, want)
 	}
 	if ready := n.kubectl("get", "volumesnapshots", "-o", "jsonpath={.items[*].status.readyToUse}"); ready != "true true" {
