@@ -141,7 +141,7 @@ func TestVolumesOfASnapshot(t *testing.T) {
 	n.apply(fmt.Sprintf(momentOf, "origin"))
 	n.kubectl("wait", "vmsnapshot/moment", "--for=condition=Ready", "--timeout=300s")
 	n.whole("GuestAgent", "[block file] [seed scratch]")
-	n.console("origin", fmt.Sprintf("KILN-WROTE %d\r", written(n.console("origin", "KILN-WROTE"))+3)) // the freeze has ended
+	n.writesOn("origin")
 
 	n.halted("origin")
 	n.apply(fmt.Sprintf(ownSize, 1, "256Mi"))
@@ -179,6 +179,16 @@ func TestVolumesOfASnapshot(t *testing.T) {
 func (n *tenant) connected(vm string) {
 	n.Helper()
 	n.kubectl("wait", "vmi/"+vm, "--for=condition=AgentConnected", "--timeout=300s")
+}
+
+// writesOn waits until the guest has written more than before, as it does when a freeze has ended.
+func (n *tenant) writesOn(vm string) {
+	n.Helper()
+	before := written(n.console(vm, "KILN-WROTE"))
+	n.eventually("guest "+vm+" writes on", func() (string, bool) {
+		now := written(n.console(vm, "KILN-WROTE"))
+		return fmt.Sprintf("%d files, and then %d", before, now), now > before+2
+	})
 }
 
 // written returns the number of the last file that a guest with an agent has on its scratch disk.
