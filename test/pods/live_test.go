@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // grows is a VirtualMachine of 2 CPUs and 1 GiB that says what it has. Its pod asks for little CPU.
@@ -80,5 +82,47 @@ func TestGrowsLive(t *testing.T) {
 	})
 	if out := n.kubectl("get", "guesthardware", "grown", "-o", running); out != "4 2097152" {
 		t.Errorf("with a pod that is too small %s runs", out)
+	}
+}
+
+// TestIgnoredUnplug: a guest without a system keeps the disk that its VM no longer has. VMI and GuestHardware differ, and the VMI says so, until the next cold
+// boot: the disk is gone then, and all else has its place.
+func TestIgnoredUnplug(t *testing.T) {
+	n := newTenant(t, "stubborn")
+	n.fileClaim("file")
+	const kept, keptVolume = `{"name": "kept", "disk": {"bus": "virtio"}}`, `{"name": "kept", "emptyDisk": {"capacity": "8Mi"}}`
+	n.apply(virtualMachine("stubborn", only("node-1")+`
+terminationGracePeriodSeconds: 0
+domain:
+  memory: {guest: 128Mi}
+  devices: {autoattachPodInterface: false, disks: [{name: file, disk: {bus: virtio}}, `+kept+`]}
+volumes: [{name: file, persistentVolumeClaim: {claimName: file, hotpluggable: true}}, `+keptVolume+`]
+`))
+	n.phase("stubborn", "Running")
+	runs := func() string {
+		return n.kubectl("get", "guesthardware", "stubborn", "-o", "jsonpath={.status.running.uid} {.status.running.digest} {.status.running.absent}")
+	}
+	n.eventually("what runs is on record", func() (string, bool) { return runs(), len(runs()) > len("  ") })
+	frontend := func() string {
+		return n.kubectl("get", "guestpod", "stubborn", "-o", "jsonpath={.spec.hardware.frontend}")
+	}
+	before, booted := frontend(), runs()
+
+	n.kubectl("patch", "vm", "stubborn", "--type=merge", "-p",
+		`{"spec": {"template": {"spec": {"domain": {"devices": {"disks": [`+kept+`]}}, "volumes": [`+keptVolume+`]}}}}`)
+	n.eventually("the VMI says what the guest has not done", func() (string, bool) {
+		out := n.kubectl("get", "vmi", "stubborn", "-o", `jsonpath={.spec.volumes[*].name} {.status.conditions[?(@.type=="HotHardwareChange")].message}`)
+		return out, strings.HasPrefix(out, "kept ") && strings.Contains(out, "disk 'file'")
+	})
+	if now := runs(); now != booted {
+		t.Errorf("libvirt ran %s, and runs %s", booted, now)
+	}
+
+	n.restart("stubborn")
+	n.phase("stubborn", "Running")
+	// The guest has a number of free root ports. With a device less, the last of them, which nothing was on, goes too.
+	gone := regexp.MustCompile(`(?s) *<disk [^\n]*\n(?:[^\n]*\n){0,20}?[^\n]*ua-file.*?</disk>\n| *<controller type="pci" index="13".*?</controller>\n`)
+	if diff := cmp.Diff(strings.Split(gone.ReplaceAllString(before, ""), "\n"), strings.Split(frontend(), "\n")); diff != "" || !gone.MatchString(before) {
+		t.Errorf("after a cold boot the guest differs by more than the disk (-want +got):\n%s", diff)
 	}
 }
