@@ -86,8 +86,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	engine.Configuration.Beside(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process when that changes
-	machines := o.machines(engine)
-	machines.Beside = kubevirt
+	machines := o.machines(engine, kubevirt)
 	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers)); err != nil {
 		return err
 	}
@@ -121,12 +120,12 @@ func run(ctx context.Context, o options) error {
 	return engine.Start(ctx)
 }
 
-// machines returns the controller of VMs. Live reads past the cache what must not be stale, such as the hardware record of a VM.
-func (o options) machines(engine *command.Engine) *lifecycle.Controller {
+// machines returns the controller of VMs, which makes no VMIs beside KubeVirt. Live reads past the cache what must not be stale, such as the hardware record of a VM.
+func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Controller {
 	return &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
-		Finalizers: o.guests.finalizers(),
+		Finalizers: o.guests.finalizers(), Beside: kubevirt,
 	}
 }
 

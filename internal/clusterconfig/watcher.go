@@ -63,9 +63,6 @@ type registration = toolscache.ResourceEventHandlerRegistration
 // ConfigMap lags a minute behind by itself.
 const period = 10 * time.Second
 
-// looks is how many periods pass between two looks for KubeVirt.
-const looks = 6
-
 // Now returns the configuration in force, without a call. Before the first read it is that of a cluster that configures nothing. The caller must
 // not change it.
 func (w *Watcher) Now() config.Cluster {
@@ -87,31 +84,6 @@ func (w *Watcher) Load(ctx context.Context) error {
 		return errors.Join(err, w.readFile())
 	}
 	return errors.Join(err, w.follow(ctx, followed{&v1.KubeVirt{}, v1.KubeVirtGroupVersionKind, &w.objects, w.readObjects}))
-}
-
-// Beside makes the configuration say who runs guests (config.Limits.KubeVirtGuests): it asks at once, and then each minute. Without an answer the last one
-// stays, at first that Kiln does: a right that is missing keeps no process from starting. It must be called before Start.
-func (w *Watcher) Beside(ctx context.Context, kubevirt func(context.Context) (bool, error)) {
-	w.beside = kubevirt
-	w.look(ctx)
-}
-
-// look asks who runs guests.
-func (w *Watcher) look(ctx context.Context) {
-	found, err := w.beside(ctx)
-	if err != nil {
-		Failures.Inc()
-		w.Log.Error(err, "cannot find out whether KubeVirt runs guests; the last answer stays in force")
-		return
-	}
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	if w.kubevirt == found {
-		return
-	}
-	w.kubevirt = found
-	w.put()
-	w.Log.Info("who runs guests has changed", "kubevirt", found)
 }
 
 // Synced reports whether the configuration that stood in the cluster at the start has been read.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
@@ -100,17 +101,17 @@ func (r *recordKeeper) keep(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.
 	if err != nil {
 		return err
 	}
-	guest := GuestOf(vm)
+	guest := ownership.GuestOf(vm)
 	switch guest.Ownership(hardware) {
-	case Foreign:
-		r.events.Eventf(vm, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareForeign, "Reconcile", "%s", condition.Note(ForeignMessage(hardware)))
+	case ownership.Foreign:
+		r.events.Eventf(vm, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareForeign, "Reconcile", "%s", condition.Note(ownership.ForeignMessage(hardware)))
 		return nil
-	case Stale:
+	case ownership.Stale:
 		if err := r.delete(ctx, hardware); err != nil {
 			return err
 		}
 		fallthrough
-	case Absent:
+	case ownership.Absent:
 		hardware = &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: vm.Namespace, Name: vm.Name}}
 		hardware.Spec = v1alpha1.GuestHardwareSpec{Identity: guest.Identity, Hardware: made}
 		if err := r.live.Create(ctx, hardware); err != nil {
@@ -138,7 +139,7 @@ func (r *recordKeeper) forget(ctx context.Context, key types.NamespacedName) err
 		return err
 	}
 	hardware, err := Hardware(ctx, r.live, key)
-	if err != nil || hardware == nil || !assigned(hardware) {
+	if err != nil || hardware == nil || !ownership.Assigned(hardware) {
 		return err
 	}
 	if vm, vmi, err := r.guest(ctx, key); err != nil || vm != nil || vmi != nil { // the cache lags behind

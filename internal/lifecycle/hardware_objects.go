@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/ownership"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -14,18 +15,18 @@ type objects struct {
 
 // guest returns the guest that the GuestHardware of the name is for: the VM's, also before its VMI exists, or a VMI without a VM. It returns
 // false while both exist and the VM does not control the VMI: then neither may boot with it.
-func (o objects) guest() (Guest, bool) {
+func (o objects) guest() (ownership.Guest, bool) {
 	switch {
 	case o.vm != nil && (o.vmi == nil || controls(o.vm, o.vmi)):
-		guest := GuestOf(o.vm)
+		guest := ownership.GuestOf(o.vm)
 		if o.vmi != nil {
 			guest.VMI = o.vmi.UID
 		}
 		return guest, true
 	case o.vm == nil && o.vmi != nil && !controlledByVM(o.vmi):
-		return Guest{VMI: o.vmi.UID, Identity: o.vmi.Annotations[v1alpha1.AnnotationIdentity]}, true
+		return ownership.Guest{VMI: o.vmi.UID, Identity: o.vmi.Annotations[v1alpha1.AnnotationIdentity]}, true
 	}
-	return Guest{}, false
+	return ownership.Guest{}, false
 }
 
 // mayStart reports whether a launcher has claimed the VMI and may start its guest.
@@ -69,11 +70,11 @@ func (o objects) identityEdited() bool {
 
 // inUse reports whether the GuestHardware must stay: for its guest, or, while it is restored and unassigned, for the guest that may still come.
 func (o objects) inUse() bool {
-	if o.assignedToVMI() || !assigned(o.hardware) && o.hardware.Spec.Hardware != nil {
+	if o.assignedToVMI() || !ownership.Assigned(o.hardware) && o.hardware.Spec.Hardware != nil {
 		return true
 	}
 	if guest, found := o.guest(); found {
-		return guest.Ownership(o.hardware) == Own
+		return guest.Ownership(o.hardware) == ownership.Own
 	}
-	return o.vm != nil && GuestOf(o.vm).Ownership(o.hardware) == Own
+	return o.vm != nil && ownership.GuestOf(o.vm).Ownership(o.hardware) == ownership.Own
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/record"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,14 +41,14 @@ func (r *hardwareReconciler) assign(ctx context.Context, o objects) error {
 		return errors.Join(err, r.refuse(ctx, o.vmi, v1alpha1.ReasonFailedPin, err.Error()))
 	}
 	switch guest.Ownership(o.hardware) {
-	case Foreign:
-		return r.refuse(ctx, o.vmi, v1alpha1.ReasonHardwareForeign, ForeignMessage(o.hardware))
-	case Stale:
+	case ownership.Foreign:
+		return r.refuse(ctx, o.vmi, v1alpha1.ReasonHardwareForeign, ownership.ForeignMessage(o.hardware))
+	case ownership.Stale:
 		if err := r.delete(ctx, o.hardware); err != nil {
 			return err
 		}
 		fallthrough
-	case Absent:
+	case ownership.Absent:
 		created := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: o.vmi.Namespace, Name: o.vmi.Name}}
 		created.Spec.Identity = guest.Identity
 		if err := r.live.Create(ctx, created); err != nil {

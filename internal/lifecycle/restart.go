@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -133,7 +134,7 @@ func (c *Controller) hardwareChange(
 		return "", nil, err
 	}
 	m := render.Machine{Defaults: c.cluster().Frontend}
-	if GuestOf(vm).Ownership(hardware) == Own && record.Check(hardware.Spec.Hardware) == nil {
+	if ownership.GuestOf(vm).Ownership(hardware) == ownership.Own && record.Check(hardware.Spec.Hardware) == nil {
 		m.Frozen = hardware.Spec.Hardware
 		if hardware.Status.Guest != nil && config.CheckFrontend(hardware.Status.Guest.Frontend) == nil {
 			m.Defaults = m.Defaults.With(hardware.Status.Guest.Frontend)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/identity"
@@ -131,11 +132,11 @@ func (c *Controller) restoreIdentity(ctx context.Context, vm *v1.VirtualMachine,
 		return err
 	}
 	at := field.NewPath("guesthardwares").Key(vm.Name).Child("spec")
-	ownership := GuestOf(vm).Ownership(hardware)
+	relation := ownership.GuestOf(vm).Ownership(hardware)
 	switch {
-	case ownership == Foreign:
-		return &resolve.Refusal{Errors: field.ErrorList{field.Forbidden(at.Child("identity"), ForeignMessage(hardware))}}
-	case ownership != Own || vm.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest || hardware.Spec.Hardware == nil:
+	case relation == ownership.Foreign:
+		return &resolve.Refusal{Errors: field.ErrorList{field.Forbidden(at.Child("identity"), ownership.ForeignMessage(hardware))}}
+	case relation != ownership.Own || vm.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest || hardware.Spec.Hardware == nil:
 		return nil
 	}
 	if err := record.Check(hardware.Spec.Hardware); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/pkg/record"
 	corev1 "k8s.io/api/core/v1"
@@ -134,11 +135,11 @@ func (c *Controller) recordOf(ctx context.Context, vmi *v1.VirtualMachineInstanc
 	if err != nil || hardware == nil {
 		return nil, err
 	}
-	guest := lifecycle.Guest{VMI: vmi.UID, Identity: vmi.Annotations[v1alpha1.AnnotationIdentity]}
+	guest := ownership.Guest{VMI: vmi.UID, Identity: vmi.Annotations[v1alpha1.AnnotationIdentity]}
 	if owner := metav1.GetControllerOf(vmi); owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind {
 		guest.VM = owner.UID
 	}
-	if guest.Ownership(hardware) != lifecycle.Own || record.Check(hardware.Spec.Hardware) != nil {
+	if guest.Ownership(hardware) != ownership.Own || record.Check(hardware.Spec.Hardware) != nil {
 		return nil, nil
 	}
 	return hardware.Spec.Hardware, nil

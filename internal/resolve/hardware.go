@@ -15,12 +15,8 @@ import (
 // Hardware returns the record of a VM's GuestHardware, nil without one or if it is that of another guest of the name. It is read from the API server: a cache
 // would hold the records of all guests, and may be older than the last boot.
 func (r Resolver) Hardware(ctx context.Context, vm *v1.VirtualMachine) (*record.Record, error) {
-	reader := r.Live
-	if reader == nil {
-		reader = r.Cached
-	}
 	found := &v1alpha1.GuestHardware{}
-	err := reader.Get(ctx, client.ObjectKeyFromObject(vm), found)
+	err := r.uncached().Get(ctx, client.ObjectKeyFromObject(vm), found)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

@@ -40,15 +40,11 @@ func OwnerRef(vmi *v1.VirtualMachineInstance) *metav1.OwnerReference {
 // Owner returns the VM that a reference of a VMI names. It is read from the API server: pins of a cache may be older than those that KubeVirt has expanded. It
 // returns an *Outdated error if the VM is gone, has another UID than the reference or another name than the VMI.
 func (r Resolver) Owner(ctx context.Context, vmi *v1.VirtualMachineInstance, ref *metav1.OwnerReference) (*v1.VirtualMachine, error) {
-	reader := r.Live
-	if reader == nil {
-		reader = r.Cached
-	}
 	key, vm := client.ObjectKey{Namespace: vmi.Namespace, Name: ref.Name}, &v1.VirtualMachine{}
 	if ref.Name != vmi.Name || !validKey(key) {
 		return nil, NewOutdated("the VMI '%s' has an owner of another name, VirtualMachine '%s'", vmi.Name, ref.Name)
 	}
-	err := reader.Get(ctx, key, vm)
+	err := r.uncached().Get(ctx, key, vm)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, NewOutdated("the owner of the VMI, VirtualMachine '%s', does not exist", ref.Name)

@@ -87,6 +87,14 @@ func (r Resolver) cached() Resolver {
 	return r
 }
 
+// uncached reads from the API server, and from the files where there is none.
+func (r Resolver) uncached() client.Reader {
+	if r.Live == nil {
+		return r.Cached
+	}
+	return r.Live
+}
+
 // get reads from the cache, and on a miss once from the API server: the cache may lag behind.
 func (r Resolver) get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	err := r.Cached.Get(ctx, key, object, options...)

@@ -135,17 +135,13 @@ func (r sourceReader) readPermitted(ctx context.Context, s Source, into any) (ma
 // read is readPermitted without the check. An absent object is a *notFound, also for a kind that is not served and for a name that no object can
 // have: none of them is a fault of the cluster.
 func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]string, error) {
-	reader := r.Live // reading by a cache would start an informer of the kind
-	if reader == nil {
-		reader = r.Cached
-	}
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(s.GroupVersionKind)
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
 	if !validKey(key) {
 		return nil, &notFound{fmt.Sprintf("%s does not exist", s)}
 	}
-	err := reader.Get(ctx, key, &object)
+	err := r.uncached().Get(ctx, key, &object) // reading by a cache would start an informer of the kind
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return nil, &notFound{fmt.Sprintf("%s does not exist", s)}

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
@@ -110,7 +111,7 @@ func (c *Controller) moment(ctx context.Context, vm *v1.VirtualMachine) (m snaps
 		return m, nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("guesthardwares").GroupResource(), vm.Name, errMoved)
 	}
 	m = snapshot.Moment{VM: now, Running: vmi != nil && vmi.Status.Phase == v1.Running}
-	if lifecycle.GuestOf(now).Ownership(after) == lifecycle.Own {
+	if ownership.GuestOf(now).Ownership(after) == ownership.Own {
 		m.Hardware = &after.Spec
 		if running := after.Status.Running; m.Running && running != nil && running.UID == vmi.UID {
 			m.Live = running

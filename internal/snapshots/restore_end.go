@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,8 +21,8 @@ import (
 )
 
 // ownership is how a GuestHardware relates to the target, which may not exist yet.
-func (r *restoring) ownership(hardware *v1alpha1.GuestHardware) lifecycle.Ownership {
-	return lifecycle.Guest{VM: r.wanted.UID, Identity: r.wanted.Annotations[v1alpha1.AnnotationIdentity]}.Ownership(hardware)
+func (r *restoring) ownership(hardware *v1alpha1.GuestHardware) ownership.Ownership {
+	return ownership.Guest{VM: r.wanted.UID, Identity: r.wanted.Annotations[v1alpha1.AnnotationIdentity]}.Ownership(hardware)
 }
 
 // activate writes what is left out, and then the target. A VM that exists comes before its hardware: it is refused, or it has at once the spec, the mark by
@@ -65,7 +66,7 @@ func (c *Controller) recall(ctx context.Context, r *restoring) error {
 		switch {
 		case r.vm == nil && unassigned(hardware) && equality.Semantic.DeepEqual(hardware.Spec, spec):
 			return nil
-		case r.vm != nil && r.ownership(hardware) == lifecycle.Own:
+		case r.vm != nil && r.ownership(hardware) == ownership.Own:
 			return c.patch(ctx, hardware, func() { hardware.Spec = spec })
 		}
 		seen := client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion}

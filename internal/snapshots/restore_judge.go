@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	appsv1 "k8s.io/api/apps/v1"
@@ -200,8 +201,8 @@ func (c *Controller) admitted(ctx context.Context, r *restoring) (done bool, err
 	if err != nil {
 		return false, err
 	}
-	if r.ownership(hardware) == lifecycle.Foreign {
-		return false, c.failRestore(ctx, r, v1alpha1.ReasonHardwareForeign, lifecycle.ForeignMessage(hardware))
+	if r.ownership(hardware) == ownership.Foreign {
+		return false, c.failRestore(ctx, r, v1alpha1.ReasonHardwareForeign, ownership.ForeignMessage(hardware))
 	}
 	err = c.write(ctx, r, r.wanted.DeepCopy(), client.DryRunAll)
 	if refused(err) {

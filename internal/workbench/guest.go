@@ -8,6 +8,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -95,20 +96,20 @@ func (r *Reviewed) readRecord(ctx context.Context) error {
 		return nil
 	}
 	guest := r.Guest
-	requester := lifecycle.Guest{VMI: guest.Explicit.UID, Identity: guest.Explicit.Annotations[v1alpha1.AnnotationIdentity]}
+	requester := ownership.Guest{VMI: guest.Explicit.UID, Identity: guest.Explicit.Annotations[v1alpha1.AnnotationIdentity]}
 	if guest.VM != nil {
-		requester = lifecycle.GuestOf(guest.VM)
+		requester = ownership.GuestOf(guest.VM)
 	}
 	hardware, err := lifecycle.Hardware(ctx, r.inputs.Reader, client.ObjectKeyFromObject(guest.Explicit))
-	ownership := requester.Ownership(hardware)
+	relation := requester.Ownership(hardware)
 	switch {
 	case apierrors.IsForbidden(err):
 		guest.Unreadable = err
 	case err != nil:
 		return err
-	case ownership == lifecycle.Foreign:
-		guest.Unreadable = errors.New(lifecycle.ForeignMessage(hardware))
-	case ownership == lifecycle.Own && guest.Explicit.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest:
+	case relation == ownership.Foreign:
+		guest.Unreadable = errors.New(ownership.ForeignMessage(hardware))
+	case relation == ownership.Own && guest.Explicit.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest:
 		guest.Recorded, guest.Unreadable = hardware.Spec.Hardware, record.Check(hardware.Spec.Hardware)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/record"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -59,7 +60,7 @@ func (b *Bench) States(ctx context.Context, cluster client.Reader, of Guests) ([
 	if err != nil {
 		return nil, Notes{}, err
 	}
-	if lifecycle.GuestOf(of.VM.Guest.VM).Ownership(hardware) != lifecycle.Own {
+	if ownership.GuestOf(of.VM.Guest.VM).Ownership(hardware) != ownership.Own {
 		hardware = nil
 	}
 	pod, err := guestPod(ctx, cluster, key)
