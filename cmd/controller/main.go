@@ -120,7 +120,8 @@ func run(ctx context.Context, o options) error {
 	return engine.Start(ctx)
 }
 
-// machines returns the controller of VMs, which makes no VMIs beside KubeVirt. Live reads past the cache what must not be stale, such as the hardware record of a VM.
+// machines returns the controller of VMs, which makes no VMIs beside KubeVirt. Live reads past the cache what must not be stale, such as the hardware record of
+// a VM.
 func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Controller {
 	return &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,

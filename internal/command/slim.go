@@ -59,6 +59,9 @@ func slimVM(vm *v1.VirtualMachine) {
 // which its owner may shorten.
 func slimVMI(vmi *v1.VirtualMachineInstance) {
 	slimMeta(&vmi.ObjectMeta)
+	if _, recorded := vmi.Annotations[v1alpha1.AnnotationFrontend]; recorded {
+		vmi.Annotations[v1alpha1.AnnotationFrontend] = "" // some KiB, of which a cache needs to know that they are there
+	}
 	vmi.Spec = v1.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds}
 	vmi.Status = v1.VirtualMachineInstanceStatus{
 		Phase: vmi.Status.Phase, PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,

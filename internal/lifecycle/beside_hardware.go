@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -28,7 +27,7 @@ import (
 // recordKeeper keeps the hardware of guests that KubeVirt runs and whose VMI has annotation kilnvm.io/frontend. Nobody reports it: the hook in the guest's pod
 // has no credentials. What it makes of the VMI and its record, render.KubeVirt makes here again. Other guests have no GuestHardware of Kiln's.
 type recordKeeper struct {
-	// client reads metadata from the cache, live everything from the API server.
+	// client reads from the cache, which has no specs and of the annotation only that it is there; live reads everything from the API server.
 	client, live client.Client
 	events       events.EventRecorder
 	// done has the VMI of each name that was looked at: its annotation and what it boots with do not change.
@@ -37,7 +36,7 @@ type recordKeeper struct {
 
 func (r *recordKeeper) register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("kubevirthardware").
-		For(&v1.VirtualMachineInstance{}, builder.OnlyMetadata).
+		For(&v1.VirtualMachineInstance{}).
 		Watches(&v1.VirtualMachine{}, &handler.EnqueueRequestForObject{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(r)
 }
@@ -45,24 +44,26 @@ func (r *recordKeeper) register(mgr ctrl.Manager) error {
 // Reconcile looks at each VMI once, and removes the hardware of a VM that is gone.
 func (r *recordKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	key := request.NamespacedName
-	metadata := &metav1.PartialObjectMetadata{}
-	metadata.SetGroupVersionKind(v1.VirtualMachineInstanceGroupVersionKind)
-	switch err := r.client.Get(ctx, key, metadata); {
-	case apierrors.IsNotFound(err):
-		r.done.Delete(key)
-		return ctrl.Result{}, r.forget(ctx, key)
+	cached, err := getVMI(ctx, r.client, key)
+	switch {
 	case err != nil:
 		return ctrl.Result{}, err
+	case cached == nil:
+		r.done.Delete(key)
+		return ctrl.Result{}, r.forget(ctx, key)
 	}
-	if seen, ok := r.done.Load(key); ok && seen == metadata.UID {
+	if _, asks := cached.Annotations[v1alpha1.AnnotationFrontend]; !asks {
 		return ctrl.Result{}, nil
 	}
-	err := r.look(ctx, key, metadata.UID)
+	if seen, ok := r.done.Load(key); ok && seen == cached.UID {
+		return ctrl.Result{}, nil
+	}
+	err = r.look(ctx, key, cached.UID)
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	case err == nil:
-		r.done.Store(key, metadata.UID)
+		r.done.Store(key, cached.UID)
 	}
 	return ctrl.Result{}, err
 }
@@ -95,14 +96,19 @@ func (r *recordKeeper) guest(ctx context.Context, key types.NamespacedName) (vm 
 	return vm, vmi, err
 }
 
-// keep writes the GuestHardware of a VM. A record that is no longer the one that the VMI was given stays: somebody has captured it since.
+// keep writes the GuestHardware of a VM. A record that is no longer the one that the VMI was given stays: somebody has captured it since. A VMI whose record
+// is in no GuestHardware has it from a tenant's template, of a start while the webhook was down: it gets none.
 func (r *recordKeeper) keep(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, earlier, made *record.Record) error {
 	hardware, err := Hardware(ctx, r.live, client.ObjectKeyFromObject(vm))
 	if err != nil {
 		return err
 	}
 	guest := ownership.GuestOf(vm)
-	switch guest.Ownership(hardware) {
+	relation := guest.Ownership(hardware)
+	if earlier != nil && relation != ownership.Own {
+		return nil
+	}
+	switch relation {
 	case ownership.Foreign:
 		r.events.Eventf(vm, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareForeign, "Reconcile", "%s", condition.Note(ownership.ForeignMessage(hardware)))
 		return nil

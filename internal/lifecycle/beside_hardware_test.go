@@ -142,6 +142,7 @@ func TestNoRecordOfKubeVirtsGuest(t *testing.T) {
 	}{
 		{why: "no annotation"},
 		{why: "one that nobody wrote", text: "{"},
+		{why: "one that is in no GuestHardware, of a tenant's template", text: `{"defaults": "v1", "digest": "", "machine": "pc-q35-6.0"}`},
 		{why: "a VMI of nobody", text: "{}", edit: func(vmi *v1.VirtualMachineInstance) { vmi.OwnerReferences = nil }},
 		{why: "a VMI of another VM", text: "{}", edit: func(vmi *v1.VirtualMachineInstance) { vmi.OwnerReferences[0].UID = "older" }},
 		{why: "a guest that has ended", text: "{}", edit: func(vmi *v1.VirtualMachineInstance) { vmi.Status.Phase = v1.Succeeded }},

@@ -21,23 +21,35 @@ func (r Reviewer) kept(vm, old *v1.VirtualMachine, asker Asker) *v1.VirtualMachi
 	}
 	kept, template := *vm, *vm.Spec.Template
 	kept.Spec.Template = &template
-	if was := old.Spec.Template.Spec.Domain.Firmware; was != nil && (was.UUID != "" || was.Serial != "") {
-		firmware := *cmp.Or(template.Spec.Domain.Firmware, &v1.Firmware{})
-		firmware.UUID, firmware.Serial = cmp.Or(firmware.UUID, was.UUID), cmp.Or(firmware.Serial, was.Serial)
-		template.Spec.Domain.Firmware = &firmware
+	template.Spec.Domain.Firmware = KeptFirmware(template.Spec.Domain.Firmware, old.Spec.Template.Spec.Domain.Firmware)
+	template.ObjectMeta.Annotations = KeptAnnotations(template.ObjectMeta.Annotations, old.Spec.Template.ObjectMeta.Annotations)
+	return &kept
+}
+
+// KeptFirmware returns the firmware of an update with the UUID and the serial number that it leaves out. It changes neither.
+func KeptFirmware(now, was *v1.Firmware) *v1.Firmware {
+	if was == nil || was.UUID == "" && was.Serial == "" {
+		return now
 	}
-	template.ObjectMeta.Annotations = maps.Clone(template.ObjectMeta.Annotations)
+	kept := *cmp.Or(now, &v1.Firmware{})
+	kept.UUID, kept.Serial = cmp.Or(kept.UUID, was.UUID), cmp.Or(kept.Serial, was.Serial)
+	return &kept
+}
+
+// KeptAnnotations returns the annotations of an updated template with the machineAnnotations that it leaves out. It changes neither.
+func KeptAnnotations(now, was map[string]string) map[string]string {
+	now = maps.Clone(now)
 	for _, key := range machineAnnotations {
-		value, had := old.Spec.Template.ObjectMeta.Annotations[key]
-		if _, has := template.ObjectMeta.Annotations[key]; has || !had {
+		value, had := was[key]
+		if _, has := now[key]; has || !had {
 			continue
 		}
-		if template.ObjectMeta.Annotations == nil {
-			template.ObjectMeta.Annotations = map[string]string{}
+		if now == nil {
+			now = map[string]string{}
 		}
-		template.ObjectMeta.Annotations[key] = value
+		now[key] = value
 	}
-	return &kept
+	return now
 }
 
 // ranByKubeVirt reports whether KubeVirt's controller manages a stored VM: its finalizer is on each VM that it has seen, until 'kubectl replace' drops that,

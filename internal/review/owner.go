@@ -62,12 +62,12 @@ func completePins(ctx context.Context, resolver resolve.Resolver, owner *v1.Virt
 // stale returns a *resolve.Outdated error for a VMI that KubeVirt has made for a VM with other values than its instancetype has: KubeVirt read the VM before
 // the pin was written. KubeVirt makes the VMI again.
 func stale(vmi *v1.VirtualMachineInstance, asker Asker, limits config.Limits, errs field.ErrorList) error {
-	differs := slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Origin == "vmi/instancetype-difference" })
-	if !differs || resolve.OwnerRef(vmi) == nil || !slices.Contains(limits.KubeVirt, asker.Name) {
+	first := slices.IndexFunc(errs, func(err *field.Error) bool { return err.Origin == "vmi/instancetype-difference" })
+	if first < 0 || resolve.OwnerRef(vmi) == nil || !slices.Contains(limits.KubeVirt, asker.Name) {
 		return nil
 	}
 	return resolve.NewOutdated("KubeVirt has expanded another revision of the instancetype than VirtualMachine '%s' is pinned to: %v",
-		vmi.Name, errs.ToAggregate())
+		vmi.Name, errs[first])
 }
 
 // ofVM reports whether a controller creates a VMI for a VM whose guest has been judged. The account counts, and not the owner reference alone, which a user

@@ -3,10 +3,10 @@ package workbench
 import (
 	"cmp"
 
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/validate"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -40,16 +40,11 @@ func keepFills(now, was *v1.VirtualMachineInstance) {
 		now.Spec.Domain.Machine = is.DeepCopy()
 	}
 	now.Spec.Architecture = cmp.Or(now.Spec.Architecture, was.Spec.Architecture)
-	if is := was.Spec.Domain.Firmware; is != nil {
-		if now.Spec.Domain.Firmware == nil {
-			now.Spec.Domain.Firmware = &v1.Firmware{}
-		}
-		now.Spec.Domain.Firmware.UUID = cmp.Or(now.Spec.Domain.Firmware.UUID, is.UUID)
-		now.Spec.Domain.Firmware.Serial = cmp.Or(now.Spec.Domain.Firmware.Serial, is.Serial)
+	if was.Spec.Domain.Firmware != nil && now.Spec.Domain.Firmware == nil {
+		now.Spec.Domain.Firmware = &v1.Firmware{}
 	}
-	if version := was.Annotations[v1.PciTopologyVersionAnnotation]; version != "" && now.Annotations[v1.PciTopologyVersionAnnotation] == "" {
-		metav1.SetMetaDataAnnotation(&now.ObjectMeta, v1.PciTopologyVersionAnnotation, version)
-	}
+	now.Spec.Domain.Firmware = review.KeptFirmware(now.Spec.Domain.Firmware, was.Spec.Domain.Firmware)
+	now.Annotations = review.KeptAnnotations(now.Annotations, was.Annotations)
 }
 
 // keepTemplate is keepFills for the templates of VMs.

@@ -35,7 +35,7 @@ func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Rea
 	}
 	runs, more, err := b.kubeVirtGuests(ctx, in)
 	read.Limits.KubeVirtGuests = runs
-	if len(warnings) == 0 || b.Config != "" { // who may not read the KubeVirt object has been told so
+	if len(warnings) == 0 || b.Config != "" { // the warning about the KubeVirt object has the same reason
 		warnings = append(warnings, more...)
 	}
 	if err != nil || in.Reader == nil {

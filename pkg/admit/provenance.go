@@ -37,7 +37,7 @@ type Origin struct {
 	// Because is the preference without which this origin would not have given the value, such as the one that arranges the vCPUs of
 	// an instancetype; nil where no preference made a difference.
 	Because *Origin `json:"because,omitempty"`
-	// Or is who may have written the value instead, where that cannot be told; nil where it is known.
+	// Or is another possible author of the value. It is nil where the author is known.
 	Or *Origin `json:"or,omitempty"`
 }
 

@@ -24,7 +24,7 @@ func TestInstancetypeEdited(t *testing.T) {
 	}
 	t.Cleanup(start)
 	s.create(sized)
-	s.eventually("Kiln has pinned the VM, and told KubeVirt", func() (bool, any) {
+	s.eventually("Kiln has pinned the VM, and status.instancetypeRef names the pin", func() (bool, any) {
 		vm := s.machine("sized")
 		return vm.Annotations[v1alpha1.AnnotationPins] != "" && vm.Status.InstancetypeRef != nil && vm.Status.InstancetypeRef.ControllerRevisionRef != nil, vm
 	})

@@ -48,7 +48,7 @@ func TestOneMaker(t *testing.T) {
 	s.noFight()
 }
 
-// TestSecondMaker: a controller that is told to make VMIs does not start beside KubeVirt.
+// TestSecondMaker: a controller with --guests=kiln does not start beside KubeVirt.
 func TestSecondMaker(t *testing.T) {
 	withKiln(t)
 	t.Parallel()

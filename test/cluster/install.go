@@ -54,15 +54,21 @@ func (c *Cluster) overlay(ctx context.Context, folder string) error {
 	if err != nil {
 		return withOutput(err, stderr)
 	}
-	decoder := yaml.NewYAMLToJSONDecoder(bytes.NewBufferString(built))
+	c.manifests, err = decoded(built)
+	return err
+}
+
+// decoded are the objects of a text of YAML or JSON documents.
+func decoded(text string) (all []*unstructured.Unstructured, err error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(text), 1<<20)
 	for {
 		object := &unstructured.Unstructured{}
 		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
-			return nil
+			return all, nil
 		} else if err != nil {
-			return err
+			return nil, err
 		}
-		c.manifests = append(c.manifests, object)
+		all = append(all, object)
 	}
 }
 

@@ -1,13 +1,11 @@
 package cluster
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,16 +66,8 @@ func (b *Beside) buildKubeVirt(ctx context.Context) error {
 	if err != nil {
 		return withOutput(err, stderr)
 	}
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(out), 1<<20)
-	for {
-		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		b.objects = append(b.objects, object)
-	}
+	b.objects, err = decoded(out)
+	return err
 }
 
 // installed are virt-operator's objects of some kinds.
