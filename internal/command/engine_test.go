@@ -77,8 +77,10 @@ func TestSlim(t *testing.T) {
 	for _, test := range []struct{ from, want any }{
 		{pod, wantPod}, {node, wantNode}, {waits, waits.DeepCopy()}, {starts, wantStarts},
 		{vm, wantVM}, {vmi, &v1.VirtualMachineInstance{ObjectMeta: meta(nil), Status: status}},
-		{&v1.VirtualMachineInstance{ObjectMeta: meta(map[string]string{v1alpha1.AnnotationFrontend: "{}"})},
-			&v1.VirtualMachineInstance{ObjectMeta: meta(map[string]string{v1alpha1.AnnotationFrontend: ""})}},
+		{&v1.VirtualMachineInstance{ObjectMeta: meta(map[string]string{v1alpha1.AnnotationFrontend: "{}"}),
+			Status: v1.VirtualMachineInstanceStatus{VolumeStatus: []v1.VolumeStatus{{Name: "data", Target: "sda", Message: "plugged in"}}}},
+			&v1.VirtualMachineInstance{ObjectMeta: meta(map[string]string{v1alpha1.AnnotationFrontend: ""}),
+				Status: v1.VirtualMachineInstanceStatus{VolumeStatus: []v1.VolumeStatus{{Name: "data", Target: "sda"}}}}},
 		{labelled, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "a"}}}},
 		{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(foreign), ManagedFields: vm.ManagedFields}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: foreign}}},

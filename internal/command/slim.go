@@ -59,7 +59,8 @@ func slimVM(vm *v1.VirtualMachine) {
 // which its owner may shorten.
 func slimVMI(vmi *v1.VirtualMachineInstance) {
 	slimMeta(&vmi.ObjectMeta)
-	if _, recorded := vmi.Annotations[v1alpha1.AnnotationFrontend]; recorded {
+	_, recorded := vmi.Annotations[v1alpha1.AnnotationFrontend]
+	if recorded {
 		vmi.Annotations[v1alpha1.AnnotationFrontend] = "" // some KiB, of which a cache needs to know that they are there
 	}
 	vmi.Spec = v1.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds}
@@ -68,8 +69,19 @@ func slimVMI(vmi *v1.VirtualMachineInstance) {
 		// What internal/placement compares with what it sees: a field that is missing here it would write again and again.
 		ActivePods: vmi.Status.ActivePods, Interfaces: vmi.Status.Interfaces, Machine: vmi.Status.Machine, QOSClass: vmi.Status.QOSClass,
 		LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion, RuntimeUser: vmi.Status.RuntimeUser,
-		GuestOSInfo: vmi.Status.GuestOSInfo,
+		GuestOSInfo: vmi.Status.GuestOSInfo, VolumeStatus: targets(vmi.Status.VolumeStatus, recorded),
 	}
+}
+
+// targets are the disks that a domain has. The record of a guest that KubeVirt runs follows them.
+func targets(volumes []v1.VolumeStatus, recorded bool) (kept []v1.VolumeStatus) {
+	if !recorded {
+		return nil
+	}
+	for i := range volumes {
+		kept = append(kept, v1.VolumeStatus{Name: volumes[i].Name, Target: volumes[i].Target})
+	}
+	return kept
 }
 
 // slimContent keeps of the VM what names revisions, which the collector keeps.

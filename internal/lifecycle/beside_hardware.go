@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,7 +32,7 @@ type recordKeeper struct {
 	// client reads from the cache, which has no specs and of the annotation only that it is there; live reads everything from the API server.
 	client, live client.Client
 	events       events.EventRecorder
-	// done has the VMI of each name that was looked at: its annotation and what it boots with do not change.
+	// done has what was last looked at of the VMI of each name.
 	done sync.Map
 }
 
@@ -41,7 +43,7 @@ func (r *recordKeeper) register(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(r)
 }
 
-// Reconcile looks at each VMI once, and removes the hardware of a VM that is gone.
+// Reconcile looks at each VMI once, and when devices were plugged in or unplugged, and removes the hardware of a VM that is gone.
 func (r *recordKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	key := request.NamespacedName
 	cached, err := getVMI(ctx, r.client, key)
@@ -55,7 +57,8 @@ func (r *recordKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	if _, asks := cached.Annotations[v1alpha1.AnnotationFrontend]; !asks {
 		return ctrl.Result{}, nil
 	}
-	if seen, ok := r.done.Load(key); ok && seen == cached.UID {
+	now := devicesOf(cached)
+	if seen, ok := r.done.Load(key); ok && seen == now {
 		return ctrl.Result{}, nil
 	}
 	err = r.look(ctx, key, cached.UID)
@@ -63,12 +66,12 @@ func (r *recordKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	case err == nil:
-		r.done.Store(key, cached.UID)
+		r.done.Store(key, now)
 	}
 	return ctrl.Result{}, err
 }
 
-// look records the hardware that a VMI boots with. It is done before a guest runs and devices are plugged in, unless this process was away.
+// look records the hardware of a VMI: at first what it boots with, and later what was plugged in.
 func (r *recordKeeper) look(ctx context.Context, key types.NamespacedName, uid types.UID) error {
 	vm, vmi, err := r.guest(ctx, key)
 	if err != nil || vm == nil || vmi == nil || vmi.UID != uid || vmi.IsFinal() || !controls(vm, vmi) {
@@ -78,13 +81,49 @@ func (r *recordKeeper) look(ctx context.Context, key types.NamespacedName, uid t
 	if !asked || err != nil { // what it says, the hook says in the log of the pod
 		return nil
 	}
+	hardware, err := Hardware(ctx, r.live, key)
+	if err != nil {
+		return err
+	}
+	if ownership.GuestOf(vm).Ownership(hardware) == ownership.Own && hardware.Status.Guest != nil && hardware.Status.Guest.UID == uid {
+		return r.plugged(ctx, vm, vmi, hardware)
+	}
 	made, errs := render.KubeVirt(vmi, earlier)
 	if len(errs) > 0 {
-		r.events.Eventf(vm, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s",
-			condition.Note("the hardware of the guest is not recorded: "+errs.ToAggregate().Error()))
+		r.notRecorded(vm, errs)
 		return nil
 	}
-	return r.keep(ctx, vm, vmi, earlier, &made)
+	return r.keep(ctx, guestOfKubeVirt{vm, vmi, hardware}, earlier, &made)
+}
+
+// notRecorded says why a guest has no record, or an older one.
+func (r *recordKeeper) notRecorded(vm *v1.VirtualMachine, errs field.ErrorList) {
+	r.events.Eventf(vm, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s",
+		condition.Note("the hardware of the guest is not recorded: "+errs.ToAggregate().Error()))
+}
+
+// plugged records what was plugged into a guest since its record was written, and forgets what was unplugged. An administrator may have captured the record
+// meanwhile: then it is the one that is continued. Where it is not certain what libvirt did, the record stays: the next boot has a place for each device.
+func (r *recordKeeper) plugged(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) error {
+	if hardware.Spec.Hardware == nil {
+		return nil
+	}
+	made, certain, errs := render.KubeVirtPlugged(vmi, hardware.Spec.Hardware)
+	switch {
+	case len(errs) > 0:
+		r.notRecorded(vm, errs)
+		return nil
+	case !certain || equality.Semantic.DeepEqual(made, hardware.Spec.Hardware):
+		return nil
+	}
+	return r.rewrite(ctx, hardware, made)
+}
+
+// rewrite replaces the record of a GuestHardware as it was read.
+func (r *recordKeeper) rewrite(ctx context.Context, hardware *v1alpha1.GuestHardware, made *record.Record) error {
+	before := hardware.DeepCopy()
+	hardware.Spec.Hardware = made
+	return r.live.Patch(ctx, hardware, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // guest returns VM and VMI of a name; nil where one does not exist. Both are read from the API server: a cache has no specs.
@@ -96,13 +135,17 @@ func (r *recordKeeper) guest(ctx context.Context, key types.NamespacedName) (vm 
 	return vm, vmi, err
 }
 
+// guestOfKubeVirt is a guest, and the GuestHardware of its name, nil if there is none.
+type guestOfKubeVirt struct {
+	vm       *v1.VirtualMachine
+	vmi      *v1.VirtualMachineInstance
+	hardware *v1alpha1.GuestHardware
+}
+
 // keep writes the GuestHardware of a VM. A record that is no longer the one that the VMI was given stays: somebody has captured it since. A VMI whose record
 // is in no GuestHardware has it from a tenant's template, of a start while the webhook was down: it gets none.
-func (r *recordKeeper) keep(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, earlier, made *record.Record) error {
-	hardware, err := Hardware(ctx, r.live, client.ObjectKeyFromObject(vm))
-	if err != nil {
-		return err
-	}
+func (r *recordKeeper) keep(ctx context.Context, of guestOfKubeVirt, earlier, made *record.Record) error {
+	vm, hardware := of.vm, of.hardware
 	guest := ownership.GuestOf(vm)
 	relation := guest.Ownership(hardware)
 	if earlier != nil && relation != ownership.Own {
@@ -125,17 +168,14 @@ func (r *recordKeeper) keep(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.
 		}
 	default:
 		if equality.Semantic.DeepEqual(hardware.Spec.Hardware, earlier) {
-			written := hardware.DeepCopy()
-			written.Spec.Hardware = made
-			if err := r.live.Patch(ctx, written, client.MergeFromWithOptions(hardware, client.MergeFromWithOptimisticLock{})); err != nil {
+			if err := r.rewrite(ctx, hardware, made); err != nil {
 				return err
 			}
-			hardware = written
 		}
 	}
 	patched := hardware.DeepCopy()
 	patched.Status.VirtualMachineUID = vm.UID
-	patched.Status.Guest = &v1alpha1.HardwareUser{UID: vmi.UID, NodeName: vmi.Status.NodeName}
+	patched.Status.Guest = &v1alpha1.HardwareUser{UID: of.vmi.UID, NodeName: of.vmi.Status.NodeName}
 	return r.live.Status().Patch(ctx, patched, client.MergeFrom(hardware))
 }
 
@@ -161,4 +201,17 @@ func (r *recordKeeper) delete(ctx context.Context, hardware *v1alpha1.GuestHardw
 		return fmt.Errorf("deleting GuestHardware '%s': %w", hardware.Name, err)
 	}
 	return nil
+}
+
+// devicesOf says of a cached VMI which one it is, and which disks and interfaces the status says its domain has.
+func devicesOf(vmi *v1.VirtualMachineInstance) string {
+	var out strings.Builder
+	out.WriteString(string(vmi.UID))
+	for i := range vmi.Status.VolumeStatus {
+		fmt.Fprintf(&out, " %s=%s", vmi.Status.VolumeStatus[i].Name, vmi.Status.VolumeStatus[i].Target)
+	}
+	for i := range vmi.Status.Interfaces {
+		fmt.Fprintf(&out, " %s:%s", vmi.Status.Interfaces[i].Name, vmi.Status.Interfaces[i].InfoSource)
+	}
+	return out.String()
 }

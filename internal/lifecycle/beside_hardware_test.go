@@ -45,7 +45,7 @@ func keeper(t *testing.T, objects ...client.Object) (*cluster, *recordKeeper) {
 	vm := machine(v1.RunStrategyAlways)
 	vm.Annotations = map[string]string{v1alpha1.AnnotationIdentity: "seed"}
 	c := newCluster(t, append(objects, vm)...)
-	return c, &recordKeeper{client: c.Client, live: c.Client, events: c.controller.Events}
+	return c, &recordKeeper{client: c.controller.Client, live: c.Client, events: c.controller.Events}
 }
 
 func (c *cluster) kept(r *recordKeeper) *v1alpha1.GuestHardware {
@@ -175,5 +175,59 @@ func TestStaleRecordOfKubeVirtsGuest(t *testing.T) {
 	c.makeVMI(made(t, c.vm(), "1", 1, "{}"))
 	if got := c.kept(r); got == nil || got.Spec.Identity != "seed" || got.Spec.Hardware.Machine != "" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestPluggedIntoKubeVirtsGuest: what is plugged in is recorded when the status has it, by a controller that was restarted, too. What an administrator has
+// captured is continued.
+func TestPluggedIntoKubeVirtsGuest(t *testing.T) {
+	c, r := keeper(t)
+	c.makeVMI(made(t, c.vm(), "1", 1, "{}"))
+	booted := c.kept(r)
+	plug := func(name, target string) {
+		t.Helper()
+		vmi := c.guest()
+		if target == "" {
+			vmi.Spec.Domain.Devices.Disks = append(vmi.Spec.Domain.Devices.Disks, v1.Disk{Name: name,
+				DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}})
+			vmi.Spec.Volumes = append(vmi.Spec.Volumes, v1.Volume{Name: name,
+				VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}})
+			if err := c.Update(t.Context(), vmi); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		vmi.Status.VolumeStatus = append(vmi.Status.VolumeStatus, v1.VolumeStatus{Name: name, Target: target})
+		if err := c.Status().Update(t.Context(), vmi); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plug("b", "")
+	if got := c.kept(r); !cmp.Equal(got.Spec, booted.Spec) {
+		t.Errorf("recorded before it was plugged in: %v", cmp.Diff(booted.Spec, got.Spec))
+	}
+	plug("b", "vdb")
+	first := c.kept(r)
+	if first.Spec.Hardware.Devices["disk.b"].PCI == "" || first.Spec.Hardware.Devices["disk.z"] != booted.Spec.Hardware.Devices["disk.z"] {
+		t.Fatalf("not recorded: %+v", first.Spec.Hardware.Devices)
+	}
+	captured := first.DeepCopy()
+	captured.Spec.Hardware.Machine = "pc-q35-7.2"
+	if err := c.Update(t.Context(), captured); err != nil {
+		t.Fatal(err)
+	}
+	plug("c", "")
+	plug("c", "vdc")
+	restarted := &recordKeeper{client: r.client, live: r.live, events: r.events}
+	second := c.kept(restarted)
+	got, was := second.Spec.Hardware, first.Spec.Hardware
+	if got.Devices["disk.c"].PCI == "" || got.Devices["disk.b"] != was.Devices["disk.b"] || got.Machine != "pc-q35-7.2" {
+		t.Errorf("not continued: %+v", got)
+	}
+	plug("gone", "vdd") // and is leaving
+	plug("d", "")
+	plug("d", "vde")
+	if got := c.kept(restarted); !cmp.Equal(got.Spec, second.Spec) {
+		t.Errorf("recorded while a disk is leaving: %v", cmp.Diff(second.Spec, got.Spec))
 	}
 }

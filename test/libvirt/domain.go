@@ -158,3 +158,10 @@ func Validate(xml string) error {
 	}
 	return nil
 }
+
+// Attach plugs a device into a domain that runs.
+func (d *Daemon) Attach(name, device string) error {
+	return d.on(name, func(l *rpc.Libvirt, domain rpc.Domain) error {
+		return l.DomainAttachDeviceFlags(domain, device, uint32(rpc.DomainAffectLive))
+	})
+}
