@@ -11,8 +11,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Recorded PCI addresses of guests that KubeVirt runs without Kiln's hook. pciAddress of virtio disks and interfaces is all that KubeVirt's API can pin; libvirt
-// places the other devices around them.
+// Recorded PCI addresses of guests that KubeVirt runs without Kiln's hook. pciAddress of virtio disks and interfaces is all that KubeVirt's API can pin.
+// libvirt places the other devices around them.
 // KubeVirt: pkg/virt-launcher/virtwrap/converter/converter.go, converter/network/configurator.go and converter/pci-placement.go, v1.9.
 
 // highestBus is the highest bus whose recorded address is used. libvirt adds root ports up to the bus of an address, and fails where the root bus has no more

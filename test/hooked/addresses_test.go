@@ -136,6 +136,27 @@ func TestAddressesOnOtherBoards(t *testing.T) {
 	}
 }
 
+// TestAddressesOnARM: so do guests of arm64, edited as those of amd64.
+func TestAddressesOnARM(t *testing.T) {
+	l := start(t)
+	moved, addresses := tally{}, tally{}
+	for seed := range uint64(4) {
+		random := rand.New(rand.NewPCG(seed, 13)) //nolint:gosec // to be repeated
+		vmi := guest(random)
+		vmi.Spec.Architecture, vmi.Spec.Domain.CPU = "arm64", nil
+		vmi.Spec.Domain.Devices.Watchdog, vmi.Spec.Domain.Devices.Sound = nil, nil // of amd64 alone
+		frozen := captured(t, l.defined(t, explicit(t, vmi), "", ""), nil)
+		change, _ := edited(vmi, random)
+		later := explicit(t, change)
+		moved.add(same(frozen, captured(t, l.defined(t, later, "", ""), nil)))
+		l.placed(t, seed, later, frozen, true, &addresses)
+	}
+	t.Logf("KubeVirt alone moves %s; with pciAddress (%d addresses) %s", moved, addresses.set, addresses)
+	if addresses.set == 0 || moved.disks+moved.interfaces == 0 || addresses.disks+addresses.interfaces > 0 {
+		t.Error("the edits prove nothing, or an interface or virtio disk has moved")
+	}
+}
+
 // starts defines a guest, and then another one with the addresses of the first.
 func (l *launcher) starts(t *testing.T, first, second *v1.VirtualMachineInstance) {
 	t.Helper()
