@@ -1,13 +1,17 @@
 package admission
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // captured is a record of a disk and an interface behind two root ports.
@@ -89,4 +93,29 @@ func TestAddressesWithoutHook(t *testing.T) {
 // annotated gives the VM an annotation.
 func annotated(key, value string) func(*owned) {
 	return func(o *owned) { o.vm.Annotations[key] = value }
+}
+
+// noHardware is a reader that cannot read GuestHardwares.
+type noHardware struct{ client.Reader }
+
+func (r noHardware) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, hardware := object.(*v1alpha1.GuestHardware); hardware {
+		return errors.New("timeout")
+	}
+	return r.Reader.Get(ctx, key, object, options...)
+}
+
+// TestAddressesUnread: a guest does not start at other addresses because its record could not be read. KubeVirt tries again. Guests that ask for new hardware
+// have no record to be read.
+func TestAddressesUnread(t *testing.T) {
+	for hardware, allowed := range map[string]bool{"": false, "latest": true} {
+		o := newOwned(t)
+		o.vm.Annotations[v1alpha1.AnnotationHardware] = hardware
+		c := o.cluster(t)
+		c.Reviewer.Resolver.Live = noHardware{c.Reviewer.Resolver.Cached}
+		response := ask(t, c.Hooks()[MutateVMI], theirs(t, "", disked...))
+		if response.Allowed != allowed || !allowed && response.Result.Code != http.StatusServiceUnavailable {
+			t.Errorf("hardware '%s': %+v", hardware, response.Result)
+		}
+	}
 }
