@@ -203,12 +203,12 @@ func TestAddressesOfHostileRecords(t *testing.T) {
 	}
 }
 
-// hostile is a record of 254 root ports, as libvirt numbers them, with the devices anywhere: at first each two at one place, and at last each behind a port.
+// hostile is a record of 240 root ports, as libvirt would number them, with the devices anywhere: at first each two at one place, and at last each behind a port.
 func hostile(random *rand.Rand, boot *record.Record, n int) *record.Record {
 	out := &record.Record{Defaults: boot.Defaults, Digest: boot.Digest, Machine: boot.Machine, Devices: map[string]record.Address{}}
 	for i := range uint(address.MaxPorts) {
 		slot := 2 + i/8
-		if slot > 0x1e {
+		if slot > 0x1f {
 			break
 		}
 		index := i + 1
@@ -228,6 +228,8 @@ func hostile(random *rand.Rand, boot *record.Record, n int) *record.Record {
 			at.Bus = uint(1 + i%2)
 		case 1, 2:
 			at.Bus, at.Slot, at.Function = at.Bus%40, uint(random.IntN(3)), uint(random.IntN(2))
+		case 4: // root ports where the machine has its own devices
+			at.Bus = uint(0xf0 - i)
 		case 5:
 			at.Bus = uint(0x7f - i)
 		}
