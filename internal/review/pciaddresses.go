@@ -81,7 +81,7 @@ func hasFreePorts(vmi *v1.VirtualMachineInstance) bool {
 		return false // as KubeVirt's SupportsPCIeHotplug
 	case spec.Architecture != "amd64" && spec.Architecture != "arm64":
 		return false
-	case vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true": // the guest is to have no root ports
+	case vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true": // it has none
 		return false
 	case devices.UseVirtioTransitional != nil && *devices.UseVirtioTransitional: // conventional devices, behind a bridge
 		return false
