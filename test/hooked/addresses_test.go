@@ -203,7 +203,7 @@ func TestAddressesOfHostileRecords(t *testing.T) {
 	}
 }
 
-// hostile is a record of 240 root ports, as libvirt would number them, with the devices anywhere: at first each two at one place, and at last each behind a port.
+// hostile is a record of 240 root ports, as libvirt would number them, with the devices anywhere: each two at one place at first, each behind a port at last.
 func hostile(random *rand.Rand, boot *record.Record, n int) *record.Record {
 	out := &record.Record{Defaults: boot.Defaults, Digest: boot.Digest, Machine: boot.Machine, Devices: map[string]record.Address{}}
 	for i := range uint(address.MaxPorts) {
