@@ -20,6 +20,9 @@ const (
 	// AnnotationHardwareFailure is on VMIs that KubeVirt runs, and in spec.template of VMs. Its value says what Kiln's hook does with a guest whose recorded
 	// hardware cannot be put back: HardwareFailureFail, which is meant without it, or HardwareFailureIgnore.
 	AnnotationHardwareFailure = Prefix + "hardware-failure"
+	// AnnotationInterfaceAddresses is on VMs that KubeVirt runs. The value InterfaceAddressesRecorded asks that virtio interfaces have their recorded PCI
+	// addresses also where Kiln's hook is not available.
+	AnnotationInterfaceAddresses = Prefix + "interface-addresses"
 	// AnnotationRollout is on VMs. The value RolloutRestart asks that an edit of a VM whose VMI exists is followed by a restart.
 	AnnotationRollout = Prefix + "rollout"
 	// AnnotationTemplateDigest is on VMIs that a VM made. Its value is the digest of what the VM asked for: template and pins. A restart of a VM that asks for
@@ -130,6 +133,9 @@ const (
 	// HardwareFailureIgnore is the value that has the guest start with the hardware that KubeVirt and libvirt choose.
 	HardwareFailureIgnore = "Ignore"
 )
+
+// InterfaceAddressesRecorded is the value of AnnotationInterfaceAddresses that has pciAddress of interfaces filled.
+const InterfaceAddressesRecorded = "recorded"
 
 // HardwareLatest is the value of AnnotationHardware that opts out of recorded hardware.
 const HardwareLatest = "latest"

@@ -81,6 +81,9 @@ func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 	if err := stale(vmi, asker, now.Limits, reviewed.Merged.Errors); err != nil {
 		return reviewed, err
 	}
+	if err := r.keepAddresses(ctx, &reviewed, owner); err != nil {
+		return reviewed, err
+	}
 	reviewed.Merged.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Merged.Warnings)
 	reviewed.Verdict = reviewed.Merged
 	if reviewed.Allowed() {

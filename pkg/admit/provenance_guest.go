@@ -38,6 +38,7 @@ func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen 
 	identity.Fill(made, seed)
 	h.note(made, Origin{Kind: FromDefault, Name: "recorded hardware"})
 	explained := h.explain(made, in, source{volumes: inferred(vm), try: trialOf(vm)})
+	h.noteAddresses(vmi, made, frozen, in)
 	explained.Fields = h.labels(vmi)
 	for _, l := range guestLeaves(vmi) {
 		origin := h[l.Key].origin

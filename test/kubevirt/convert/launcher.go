@@ -97,8 +97,16 @@ func (l *launcher) ports(spec *api.DomainSpec) (holders, extra int, err error) {
 	if l.VMI.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" {
 		return 0, 0, nil
 	}
-	if n := len(l.VMI.Spec.Domain.Devices.Interfaces); n > 0 {
+	n := len(l.VMI.Spec.Domain.Devices.Interfaces)
+	if n > 0 {
 		holders = max(0, 4-n)
+	}
+	if text, ok := l.VMI.Annotations[v1.PciInterfaceSlotCountAnnotation]; ok {
+		slots, err := strconv.Atoi(text)
+		if err != nil {
+			return 0, 0, err
+		}
+		holders = max(0, slots-n)
 	}
 	used, err := converter.CountPCIDevices(spec)
 	total, least := 8, 3

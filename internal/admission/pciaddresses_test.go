@@ -1,0 +1,121 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/config"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// captured is a record of a disk and an interface behind two root ports.
+const captured = `{"defaults":"1","digest":"","machine":"pc-q35-7.2","devices":{"controller.pci.1":{"pci":"0000:00:02.0"},` +
+	`"controller.pci.2":{"pci":"0000:00:02.1"},"interface.default":{"pci":"0000:01:00.0"},"disk.root":{"pci":"0000:02:00.0"}}}`
+
+// disked are edits of theirs that give the VMI a disk and an interface. The preference, and not KubeVirt, gives the disk its bus.
+var disked = []string{"devices: {}", "machine: {type: q35}, devices: {disks: [{name: root, disk: {}}], interfaces: [{name: default, masquerade: {}}]}",
+	"spec:\n", "spec:\n  networks: [{name: default, pod: {}}]\n  volumes: [{name: root, containerDisk: {image: i}}]\n"}
+
+// TestAddressesWithoutHook: which VMIs that KubeVirt makes have recorded addresses where the hook is not available.
+func TestAddressesWithoutHook(t *testing.T) {
+	for _, test := range []struct {
+		why, hardware, template string
+		edit                    func(*owned)
+		image, gate             bool
+		disk, nic               string
+		warnings                int
+	}{
+		{why: "neither image nor gate", hardware: hardwareOf("seed", captured), disk: "0000:02:00.0"},
+		{why: "the gate alone", hardware: hardwareOf("seed", captured), gate: true, disk: "0000:02:00.0"},
+		{why: "the image alone", hardware: hardwareOf("seed", captured), image: true, disk: "0000:02:00.0"},
+		{why: "the hook", hardware: hardwareOf("seed", captured), image: true, gate: true},
+		{why: "interfaces", hardware: hardwareOf("seed", captured), edit: annotated(v1alpha1.AnnotationInterfaceAddresses, "recorded"), disk: "0000:02:00.0",
+			nic: "0000:01:00.0"},
+		{why: "interfaces by another word", hardware: hardwareOf("seed", captured), edit: annotated(v1alpha1.AnnotationInterfaceAddresses, "true"),
+			disk: "0000:02:00.0"},
+		{why: "interfaces by the template", hardware: hardwareOf("seed", captured), template: "kilnvm.io/interface-addresses: recorded", disk: "0000:02:00.0"},
+		{why: "new hardware", hardware: hardwareOf("seed", captured), edit: annotated(v1alpha1.AnnotationHardware, "latest")},
+		{why: "no record"},
+		{why: "the first record", edit: annotated(v1alpha1.AnnotationFrontend, "{}")},
+		{why: "a forged record", template: "kilnvm.io/frontend: '" + captured + "'", edit: annotated(v1alpha1.AnnotationFrontend, captured)},
+		{why: "a record, and a forged one", template: "kilnvm.io/frontend: '{}'", hardware: hardwareOf("seed", captured), disk: "0000:02:00.0"},
+		{why: "the record of another guest", hardware: hardwareOf("other", captured)},
+		{why: "a record that no boot has written", hardware: hardwareOf("seed", strings.Replace(captured, "pc-q35-7.2", "x y", 1)), warnings: 1},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			o := newOwned(t)
+			delete(o.vm.Annotations, v1alpha1.AnnotationHardware)
+			if test.edit != nil {
+				test.edit(o)
+			}
+			if test.hardware != "" {
+				o.documents = append(o.documents, test.hardware)
+			}
+			c := o.cluster(t)
+			if test.image {
+				c.Reviewer.Hook = "registry.example.org/launcher:v1"
+			}
+			now := c.Reviewer.Configuration()
+			now.Limits.Gates = config.Gates{"Sidecar": test.gate}
+			c.Reviewer.Configuration = func() config.Cluster { return now }
+			request := theirs(t, test.template, disked...)
+			response := ask(t, c.Hooks()[MutateVMI], request)
+			if !response.Allowed || len(response.Warnings) != test.warnings {
+				t.Fatalf("%+v, warns %q", response.Result, response.Warnings)
+			}
+			text := patched(t, request, response)
+			vmi := &v1.VirtualMachineInstance{}
+			if err := json.Unmarshal([]byte(text), vmi); err != nil {
+				t.Fatal(err)
+			}
+			devices := vmi.Spec.Domain.Devices
+			if disk, nic := devices.Disks[0].Disk.PciAddress, devices.Interfaces[0].PciAddress; disk != test.disk || nic != test.nic {
+				t.Errorf("the disk is at '%s', want '%s'; the interface at '%s', want '%s'", disk, test.disk, nic, test.nic)
+			}
+			again := create(t, text)
+			again.UserInfo = request.UserInfo
+			if response := ask(t, c.Hooks()[MutateVMI], again); !response.Allowed || response.Patch != nil {
+				t.Errorf("the second call changes what the first has made: %s, %+v", response.Patch, response.Result)
+			}
+			if response := ask(t, c.Hooks()[ValidateVMI], again); !response.Allowed {
+				t.Errorf("refused: %+v", response.Result)
+			}
+		})
+	}
+}
+
+// annotated gives the VM an annotation.
+func annotated(key, value string) func(*owned) {
+	return func(o *owned) { o.vm.Annotations[key] = value }
+}
+
+// noHardware is a reader that cannot read GuestHardwares.
+type noHardware struct{ client.Reader }
+
+func (r noHardware) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, hardware := object.(*v1alpha1.GuestHardware); hardware {
+		return errors.New("timeout")
+	}
+	return r.Reader.Get(ctx, key, object, options...)
+}
+
+// TestAddressesUnread: a guest does not start at other addresses because its record could not be read. KubeVirt tries again. Guests that ask for new hardware
+// have no record to be read.
+func TestAddressesUnread(t *testing.T) {
+	for hardware, allowed := range map[string]bool{"": false, "latest": true} {
+		o := newOwned(t)
+		o.vm.Annotations[v1alpha1.AnnotationHardware] = hardware
+		c := o.cluster(t)
+		c.Reviewer.Resolver.Live = noHardware{c.Reviewer.Resolver.Cached}
+		response := ask(t, c.Hooks()[MutateVMI], theirs(t, "", disked...))
+		if response.Allowed != allowed || !allowed && response.Result.Code != http.StatusServiceUnavailable {
+			t.Errorf("hardware '%s': %+v", hardware, response.Result)
+		}
+	}
+}

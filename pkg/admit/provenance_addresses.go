@@ -1,0 +1,34 @@
+package admit
+
+import (
+	"github.com/kilnvm/kiln/pkg/record"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// noteAddresses notes the recorded PCI addresses that admission gave a VMI which KubeVirt runs. explicit is what stage 1 makes of the VM, without them.
+func (h history) noteAddresses(vmi, explicit *v1.VirtualMachineInstance, frozen *record.Record, in Input) {
+	if frozen == nil || !in.Cluster.Limits.KubeVirtGuests {
+		return
+	}
+	made, given := explicit.DeepCopy(), pciAddresses(vmi)
+	for key, at := range pciAddresses(made) {
+		if is := given[key]; is != nil && *is == frozen.Devices[key].PCI {
+			*at = *is
+		}
+	}
+	h.note(made, Origin{Kind: FromDefault, Name: "recorded hardware"})
+}
+
+// pciAddresses are the fields pciAddress of a VMI, by the key of the device in records.
+func pciAddresses(vmi *v1.VirtualMachineInstance) map[string]*string {
+	fields, devices := map[string]*string{}, &vmi.Spec.Domain.Devices
+	for i := range devices.Disks {
+		if disk := &devices.Disks[i]; disk.Disk != nil {
+			fields[record.Key("disk", disk.Name)] = &disk.Disk.PciAddress
+		}
+	}
+	for i := range devices.Interfaces {
+		fields[record.Key("interface", devices.Interfaces[i].Name)] = &devices.Interfaces[i].PciAddress
+	}
+	return fields
+}
