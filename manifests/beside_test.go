@@ -143,7 +143,9 @@ func TestPlugin(t *testing.T) {
 	}
 	var hooks []map[string]any
 	for _, object := range now {
-		i := slices.IndexFunc(base, func(o *unstructured.Unstructured) bool { return o.GetKind() == object.GetKind() && o.GetName() == object.GetName() })
+		i := slices.IndexFunc(base, func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == object.GetKind() && o.GetName() == object.GetName()
+		})
 		switch {
 		case object.GetKind() == "Plugin":
 			for _, hook := range object.Object["spec"].(map[string]any)["domainHooks"].([]any) {

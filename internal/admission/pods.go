@@ -18,9 +18,9 @@ func (s *Server) mutatePod(ctx context.Context, request *admissionv1.AdmissionRe
 	if err != nil {
 		return answer{}, err
 	}
-	injected := s.Reviewer.Hook.Injected(pod)
-	if injected == nil {
-		return answer{}, nil
+	injected, err := s.Reviewer.Hook.Injected(pod)
+	if err != nil || injected == nil {
+		return answer{}, err
 	}
 	return s.patched(ctx, request, change{sent: pod, stored: injected})
 }

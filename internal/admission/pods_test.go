@@ -2,6 +2,7 @@ package admission
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -127,7 +128,6 @@ func TestPodsWithoutHook(t *testing.T) {
 	}
 	for _, test := range []struct {
 		why   string
-		hook  review.Hook
 		edits []string
 		edit  func(*admissionv1.AdmissionRequest)
 	}{
@@ -146,12 +146,7 @@ func TestPodsWithoutHook(t *testing.T) {
 		{why: "a container of the name", edits: []string{"name: guest-console-log", "name: kiln-hook"}},
 		{why: "an ordinary container of the name", edits: []string{"  containers:\n", "  containers:\n  - {name: kiln-hook}\n"}},
 		{why: "a pod that cannot be read", edits: []string{"containers:\n  - name: compute", "containers:\n  - name: 7"}},
-		{why: "hook sidecars", hook: review.Hook{Image: plugin.Image, Protocol: review.HookSidecar}},
-		{why: "no image", hook: review.Hook{Protocol: review.HookPlugin}},
 	} {
-		if test.hook == (review.Hook{}) {
-			test.hook = plugin
-		}
 		request := podOf(t, test.edits...)
 		if string(request.Object.Raw) == string(podOf(t).Object.Raw) && test.edits != nil {
 			t.Errorf("%s: the edit changes nothing", test.why)
@@ -159,8 +154,23 @@ func TestPodsWithoutHook(t *testing.T) {
 		if test.edit != nil {
 			test.edit(request)
 		}
-		if response := ask(t, injecting(t, test.hook).Hooks()[MutatePod], request); !response.Allowed || response.Patch != nil {
+		if response := ask(t, injecting(t, plugin).Hooks()[MutatePod], request); !response.Allowed || response.Patch != nil {
 			t.Errorf("%s: allowed %t, patch %s", test.why, response.Allowed, response.Patch)
+		}
+	}
+}
+
+// TestPodsThatWait: a replica that adds no hook, because the protocol is being changed, says so. It lets pass what needs none.
+func TestPodsThatWait(t *testing.T) {
+	for why, hook := range map[string]review.Hook{"hook sidecars": {Image: plugin.Image, Protocol: review.HookSidecar}, "no image": {Protocol: review.HookPlugin}} {
+		hooks := injecting(t, hook).Hooks()
+		if response := ask(t, hooks[MutatePod], podOf(t)); response.Allowed || response.Result.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: %t, %+v", why, response.Allowed, response.Result)
+		}
+		for _, edits := range [][]string{{"kilnvm.io/frontend", "a"}, {"emptyDir: {}", "hostPath: {path: /}"}} {
+			if response := ask(t, hooks[MutatePod], podOf(t, edits...)); !response.Allowed {
+				t.Errorf("%s, a pod that needs none (%v): %+v", why, edits, response.Result)
+			}
 		}
 	}
 }

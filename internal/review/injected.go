@@ -1,6 +1,7 @@
 package review
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -59,23 +60,27 @@ const (
 )
 
 // Injected returns a pod of virt-launcher with Kiln's hook, or nil for a pod that needs none: without a record, without KubeVirt's gate, the target of a
-// migration, whose guest keeps its hardware, or one that only binds volumes. The pod itself is not changed. Who has made the pod is for the caller to check.
-func (h Hook) Injected(pod *corev1.Pod) *corev1.Pod {
-	if h.Image == "" || h.Protocol != HookPlugin || pod.Labels[v1.AppLabel] != launcherPod || !asks(pod) {
-		return nil
+// migration, whose guest keeps its hardware, or one that only binds volumes. It fails where a pod needs the hook and this process adds none, as while the
+// protocol is being changed: another replica may add it. The pod itself is not changed. Who has made the pod is for the caller to check.
+func (h Hook) Injected(pod *corev1.Pod) (*corev1.Pod, error) {
+	if pod.Labels[v1.AppLabel] != launcherPod || !asks(pod) {
+		return nil, nil
 	}
 	ours := func(c corev1.Container) bool { return c.Name == injectedName }
 	if slices.ContainsFunc(pod.Spec.InitContainers, ours) || slices.ContainsFunc(pod.Spec.Containers, ours) { // admission is asked again
-		return nil
+		return nil, nil
 	}
 	compute := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "compute" })
 	shared := func(v corev1.Volume) bool { return v.Name == sockets && v.EmptyDir != nil }
 	if compute < 0 || !slices.ContainsFunc(pod.Spec.Volumes, shared) {
-		return nil
+		return nil, nil
+	}
+	if h.Image == "" || h.Protocol != HookPlugin {
+		return nil, errors.New("the guest has recorded hardware, and this webhook has no --hook-image, or not --hook-protocol=Plugin")
 	}
 	injected := *pod
 	injected.Spec.InitContainers = append(slices.Clone(pod.Spec.InitContainers), h.container(guaranteed(pod.Spec.Containers[compute].Resources)))
-	return &injected
+	return &injected, nil
 }
 
 // asks reports whether a pod of virt-launcher boots a guest that has a record, or is to get one.
