@@ -162,7 +162,9 @@ func TestPodsWithoutHook(t *testing.T) {
 
 // TestPodsThatWait: a replica that adds no hook, because the protocol is being changed, says so. It lets pass what needs none.
 func TestPodsThatWait(t *testing.T) {
-	for why, hook := range map[string]review.Hook{"hook sidecars": {Image: plugin.Image, Protocol: review.HookSidecar}, "no image": {Protocol: review.HookPlugin}} {
+	for why, hook := range map[string]review.Hook{
+		"hook sidecars": {Image: plugin.Image, Protocol: review.HookSidecar}, "no image": {Protocol: review.HookPlugin},
+	} {
 		hooks := injecting(t, hook).Hooks()
 		if response := ask(t, hooks[MutatePod], podOf(t)); response.Allowed || response.Result.Code != http.StatusServiceUnavailable {
 			t.Errorf("%s: %t, %+v", why, response.Allowed, response.Result)
@@ -206,7 +208,8 @@ func TestInjectedPodIsRestricted(t *testing.T) {
 		t.Fatal(err)
 	}
 	judge := func(pod *corev1.Pod) policy.AggregateCheckResult {
-		return policy.AggregateCheckResults(evaluator.EvaluatePod(psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.LatestVersion()}, &pod.ObjectMeta, &pod.Spec))
+		restricted := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.LatestVersion()}
+		return policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec))
 	}
 	for _, root := range []bool{false, true} {
 		request := podOf(t)

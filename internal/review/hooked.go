@@ -12,7 +12,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Pinned hardware of guests that KubeVirt runs. Admission gives a VMI the record of its VM, and has Kiln's hook run in the pod, which puts the record back. The record is in a GuestHardware, which Kiln's controller writes, or an administrator from a domain that was captured.
+// Pinned hardware of guests that KubeVirt runs. Admission gives a VMI the record of its VM, and has Kiln's hook run in the pod, which puts the
+// record back. The record is in a GuestHardware, which Kiln's controller writes, or an administrator from a domain that was captured.
 // KubeVirt: pkg/hooks, v1.9.
 
 // sidecars is the annotation by which a VMI asks for hook sidecars: a list as JSON.

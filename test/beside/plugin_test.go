@@ -41,6 +41,8 @@ func (s space) plugin() {
 		return err == nil, err
 	})
 	l := live{s, "pinned", s.afterRestart("pinned", true)}
+	_, err := s.on.Get(s.Context(), cluster.In{Kind: "validatingadmissionpolicybinding"}, "kubevirt-plugin-sidecar-subpath-binding")
+	s.ok(err) // it has admitted the pod
 	if text := l.was.Annotations[v1alpha1.AnnotationFrontend]; text == "" || l.was.Annotations["hooks.kubevirt.io/hookSidecars"] != "" {
 		s.Errorf("annotations of the VMI: %v", l.was.Annotations)
 	}
