@@ -50,10 +50,9 @@ const (
 	launcherUser = 107 // of virt-launcher, and group of the pod's volumes also where virt-launcher is root
 )
 
-// Injected names the container, and the folder of its socket. It is the name of the Plugin, below whose folder virt-launcher looks for sockets.
 const (
 	injectedName  = "kiln-hook"
-	injectedIn    = "kiln"
+	injectedIn    = "kiln" // name of the Plugin: virt-launcher takes no socket outside of its folder
 	injectedMount = socketFolder + "/" + injectedIn
 	// HookSocket is the socket of the Plugin in manifests/beside-kubevirt/plugin.
 	HookSocket = injectedMount + "/hook.sock"
@@ -111,7 +110,7 @@ func (h Hook) container(guaranteed bool) corev1.Container {
 	}
 }
 
-// needs are the resources of the container: some KiB of XML for each definition of a domain. Namespaces with a quota demand limits.
+// needs are the resources of the container: 53 MiB are resident after hundreds of definitions. Namespaces with a quota demand limits.
 func needs(guaranteed bool) corev1.ResourceRequirements {
 	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("128Mi")}
 	if guaranteed {
