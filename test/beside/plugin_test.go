@@ -75,13 +75,14 @@ func (s space) gates(list string) {
 		`{"spec": {"configuration": {"developerConfiguration": {"featureGates": `+list+`}}}}`))
 }
 
-// afterRestart restarts a VM until its pod has the hook, or has none: webhook and virt-controller learn of gates after some time.
+// afterRestart stops and starts a VM until its pod has the hook, or has none: webhook and virt-controller learn of gates after some time.
 func (s space) afterRestart(name string, want bool) (vmi *v1.VirtualMachineInstance) {
 	s.Helper()
 	was := s.guest(name)
 	for end := time.Now().Add(patience); time.Now().Before(end); {
-		time.Sleep(time.Second)
-		s.must("restart", name)
+		s.must("stop", name)
+		s.gone(name)
+		s.must("start", name) // sooner than 'restart', after which virt-controller waits
 		vmi = s.runs(name, string(was.UID))
 		if pod := s.pod(vmi); hooked(pod) == want && (len(sockets(pod)) > 0) == want {
 			return vmi
