@@ -90,6 +90,37 @@ var othersWrite = []request{
 	{why: "somebody's annotation", by: "eve", args: patched("vm/web", `{"metadata":{"annotations":{"example.com/note":"x"}}}`)},
 }
 
+// podWrites are creates of pods, with component beside-kubevirt/plugin.
+var podWrites = []request{
+	{why: "the pod of a guest with a record", by: virtController, input: aPod("virt-launcher", "", recorded), args: created, waits: true, asked: mutatesPod},
+	{why: "... that may start without it", by: virtController, input: aPod("virt-launcher", "", recorded+mayFail), args: created, asked: mutatesPod},
+	{why: "... whose annotation says something else", by: virtController, input: aPod("virt-launcher", "", recorded+`, "kilnvm.io/hardware-failure": "x"`),
+		args: created, waits: true, asked: mutatesPod},
+	{why: "the pod of a guest without a record", by: virtController, input: aPod("virt-launcher", "", `"a": "b"`), args: created},
+	{why: "... that may fail", by: virtController, input: aPod("virt-launcher", "", `"a": "b"`+mayFail), args: created},
+	{why: "the target of a migration", by: virtController, input: aPod("virt-launcher", `, "kubevirt.io/migrationJobUID": "m"`, recorded), args: created},
+	{why: "... of a guest that may fail", by: virtController, input: aPod("virt-launcher", `, "kubevirt.io/migrationJobUID": "m"`, recorded+mayFail),
+		args: created},
+	{why: "another pod of virt-controller's", by: virtController, input: aPod("hotplug-disk", "", recorded), args: created},
+	{why: "a tenant's pod", by: "eve", input: aPod("virt-launcher", "", recorded), args: created},
+	{why: "a tenant's pod that may fail", by: "eve", input: aPod("virt-launcher", "", recorded+mayFail), args: created},
+	{why: "a pod of another account of KubeVirt's", by: virtHandler, input: aPod("virt-launcher", "", recorded), args: created},
+	{why: "a pod of an account of another namespace", by: "system:serviceaccount:shop:kubevirt-controller", input: aPod("virt-launcher", "", recorded),
+		args: created},
+	{why: "an account that looks like KubeVirt's", by: "system:serviceaccount:kubevirt:kubevirt-controller2", input: aPod("virt-launcher", "", recorded),
+		args: created},
+}
+
+const recorded, mayFail = `"kilnvm.io/frontend": "{}"`, `, "kilnvm.io/hardware-failure": "Ignore"`
+
+var created, mutatesPod = []string{"create", "-f", "-"}, []string{"/mutate/pods"}
+
+// aPod is a pod with a value of KubeVirt's label, more labels, and annotations.
+func aPod(app, labels, annotations string) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "virt-launcher-", "namespace": "default",
+		"labels": {"kubevirt.io": %q%s}, "annotations": {%s}}, "spec": {"containers": [{"name": "compute", "image": "a"}]}}`, app, labels, annotations)
+}
+
 // patched are the arguments of a merge patch.
 func patched(what, patch string, subresource ...string) []string {
 	args := []string{"patch", what, "--type=merge", "-p=" + patch}

@@ -14,13 +14,14 @@ import (
 )
 
 // TestBesideKubeVirt: overlay beside-kubevirt on an API server with definitions as KubeVirt has them. Nobody answers for Kiln at first: KubeVirt goes on, and
-// what somebody else has written waits. Then somebody answers.
+// what somebody else has written waits. Then somebody answers. The pods of component beside-kubevirt/plugin are among it.
 func TestBesideKubeVirt(t *testing.T) {
 	p := startPlane(t)
 	p.kubectl(t, kubeVirtsDefinitions(t), "apply", "--server-side", "-f", "-")
 	p.kubectl(t, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 	p.grantWriters(t)
 	p.grantCatalog(t)
+	p.grantPods(t)
 	for _, object := range []string{aVM("web", "Always"), aVM("old", "Halted"), aVMI("web", ""), aVMI("bare", "")} {
 		p.kubectl(t, object, "create", "-f", "-")
 	}
@@ -33,11 +34,22 @@ func TestBesideKubeVirt(t *testing.T) {
 		_, err := p.try("", aVM("probe", "Halted"), "create", "--dry-run=server", "-f", "-")
 		return err != nil
 	})
-	configurations := slices.DeleteFunc(documents(t, p.kubectl(t, "", "kustomize", "overlays/beside-kubevirt")), func(object *unstructured.Unstructured) bool {
+	configurations := slices.DeleteFunc(documents(t, kustomized(t, withPlugin)), func(object *unstructured.Unstructured) bool {
 		return !strings.HasSuffix(object.GetKind(), "WebhookConfiguration")
 	})
+	for _, object := range configurations {
+		raw, err := object.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.kubectl(t, string(raw), "apply", "--server-side", "-f", "-")
+	}
 	readBack(t, p, configurations)
-	for _, write := range slices.Concat(kubeVirtWrites, othersWrite) {
+	eventually(t, "the webhook of pods is asked", func() bool {
+		_, err := p.try("", aPod("virt-launcher", "", recorded), "create", "--dry-run=server", "--as="+virtController, "--as-group="+writersGroup, "-f", "-")
+		return err != nil
+	})
+	for _, write := range slices.Concat(kubeVirtWrites, othersWrite, podWrites) {
 		write.while(t, p, "Kiln is down", nil)
 	}
 	asked := &recorder{}
@@ -48,7 +60,7 @@ func TestBesideKubeVirt(t *testing.T) {
 		_, err := p.try("", aVM("probe", "Halted"), "create", "--dry-run=server", "-f", "-")
 		return err == nil && len(asked.asked()) == 2
 	})
-	for _, write := range slices.Concat(kubeVirtWrites, othersWrite) {
+	for _, write := range slices.Concat(kubeVirtWrites, othersWrite, podWrites) {
 		write.while(t, p, "Kiln answers", asked)
 	}
 }

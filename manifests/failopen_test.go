@@ -33,6 +33,8 @@ func TestFailurePolicies(t *testing.T) {
 		{overlay: "cert-manager", kept: kept},
 		{overlay: "beside-kubevirt", kept: keptBeside, passing: []string{
 			"kubevirt.virtualmachineinstances.mutate.kilnvm.io", "kubevirt.virtualmachineinstances.validate.kilnvm.io"}},
+		{overlay: "beside-kubevirt", components: "%[1]s/beside-kubevirt/plugin", kept: keptBeside, passing: []string{"ignore.kubevirt.pods.mutate.kilnvm.io",
+			"kubevirt.virtualmachineinstances.mutate.kilnvm.io", "kubevirt.virtualmachineinstances.validate.kilnvm.io"}},
 		{overlay: "fail-open", components: "%[1]s/beside-kubevirt", kept: keptBeside, rules: true, waiting: []string{
 			"guestpolicies.validate.kilnvm.io", "guestprofiles.validate.kilnvm.io", "virtualmachineinstances.mutate.kilnvm.io"}},
 		{overlay: "fail-open", kept: kept, rules: true, waiting: []string{

@@ -44,6 +44,9 @@ func run(ctx context.Context, o options) error {
 	if err := beside.Known(o.guests); err != nil {
 		return err
 	}
+	if err := o.hook.Known(); err != nil {
+		return err
+	}
 	command.Log(o.LogLevel)
 	command.BoundGarbage(garbage)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})

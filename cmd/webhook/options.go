@@ -6,16 +6,18 @@ import (
 
 	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/spf13/pflag"
 )
 
 // options are the flags. delay is the time that the process serves on after a signal to stop; refusals is the level at which refused requests are logged.
 type options struct {
 	command.Process
-	address, certs, name, config, guests, hook string
-	clients                                    clients
-	delay                                      time.Duration
-	refusals                                   slog.Level
+	address, certs, name, config, guests string
+	hook                                 review.Hook
+	clients                              clients
+	delay                                time.Duration
+	refusals                             slog.Level
 }
 
 // add defines the flags.
@@ -35,8 +37,10 @@ func (o *options) add(flags *pflag.FlagSet) {
 		"common names of client certificates that are answered, with --client-ca-file; empty for all of its authorities")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	flags.StringVar(&o.guests, "guests", beside.Auto, beside.Usage+". Its value is that of the controller")
-	flags.StringVar(&o.hook, "hook-image", "", "image of the launcher, by which guests that KubeVirt runs find their recorded hardware again: "+
-		"KubeVirt's gate Sidecar must be on; empty for none")
+	flags.StringVar(&o.hook.Image, "hook-image", "", "image of the launcher, by which guests that KubeVirt runs find their recorded hardware again: "+
+		"KubeVirt's gate Sidecar or Plugins must be on; empty for none")
+	flags.StringVar(&o.hook.Protocol, "hook-protocol", review.HookSidecar, "how KubeVirt asks the container of --hook-image: Sidecar (gate Sidecar), or "+
+		"Plugin (gate Plugins), with component beside-kubevirt/plugin")
 	flags.TextVar(&o.refusals, "log-refusals", o.refusals, "level at which requests are logged that are refused for a mistake of the user: debug or info")
 	flags.DurationVar(&o.delay, "shutdown-delay-duration", 0,
 		"time to go on serving, not ready, after a signal to stop, until load balancers have noticed")

@@ -42,6 +42,7 @@ const (
 	ValidateProfile      = "/validate/guestprofiles"
 	MutateRestore        = "/mutate/virtualmachinerestores"
 	MutateClone          = "/mutate/virtualmachineclones"
+	MutatePod            = "/mutate/pods"
 	ValidateSnapshot     = "/validate/virtualmachinesnapshots"
 	ValidateRestore      = "/validate/virtualmachinerestores"
 	ValidateClone        = "/validate/virtualmachineclones"
@@ -64,6 +65,7 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidateProfile:      s.validateProfile,
 		MutateRestore:        skipUnreadable(s.mutateRestore),
 		MutateClone:          skipUnreadable(s.mutateClone),
+		MutatePod:            skipUnreadable(s.mutatePod),
 		ValidateSnapshot:     validateSnapshot,
 		ValidateRestore:      s.validateRestore,
 		ValidateClone:        s.validateClone,

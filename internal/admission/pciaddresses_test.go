@@ -59,7 +59,7 @@ func TestAddressesWithoutHook(t *testing.T) {
 			}
 			c := o.cluster(t)
 			if test.image {
-				c.Reviewer.Hook = "registry.example.org/launcher:v1"
+				c.Reviewer.Hook.Image = "registry.example.org/launcher:v1"
 			}
 			now := c.Reviewer.Configuration()
 			now.Limits.Gates = config.Gates{"Sidecar": test.gate}

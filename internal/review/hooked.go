@@ -12,16 +12,12 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Pinned hardware of guests that KubeVirt runs. Admission gives a VMI the record of its VM, and asks KubeVirt to run Kiln's hook in the pod, which puts the
+// Pinned hardware of guests that KubeVirt runs. Admission gives a VMI the record of its VM, and has Kiln's hook run in the pod, which puts the
 // record back. The record is in a GuestHardware, which Kiln's controller writes, or an administrator from a domain that was captured.
 // KubeVirt: pkg/hooks, v1.9.
 
-const (
-	// sidecarGate is KubeVirt's gate of hook sidecars. Without it KubeVirt refuses a VMI that asks for one.
-	sidecarGate = "Sidecar"
-	// sidecars is the annotation by which a VMI asks for them: a list as JSON.
-	sidecars = "hooks.kubevirt.io/hookSidecars"
-)
+// sidecars is the annotation by which a VMI asks for hook sidecars: a list as JSON.
+const sidecars = "hooks.kubevirt.io/hookSidecars"
 
 // sidecar is an entry of KubeVirt's list. The launcher's image has the program as its entrypoint.
 type sidecar struct {
@@ -34,7 +30,7 @@ type sidecar struct {
 // record is never used. Without a record, the hook makes the first one if the VM asks for it; else the VMI has neither.
 func (r Reviewer) hooked(ctx context.Context, vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, gates config.Gates) error {
 	delete(vmi.Annotations, v1alpha1.AnnotationFrontend)
-	if r.Hook == "" || !gates.Enabled(sidecarGate) || vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
+	if r.Hook.Image == "" || !gates.Enabled(r.Hook.gate()) || vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		return nil
 	}
 	hardware, err := r.Resolver.Hardware(ctx, vm)
@@ -54,7 +50,11 @@ func (r Reviewer) hooked(ctx context.Context, vmi *v1.VirtualMachineInstance, vm
 	default:
 		return nil
 	}
-	list, err := withHook(vmi.Annotations[sidecars], r.Hook)
+	if r.Hook.Protocol == HookPlugin { // Injected adds the container to the pod
+		vmi.Annotations[v1alpha1.AnnotationFrontend] = text
+		return nil
+	}
+	list, err := withHook(vmi.Annotations[sidecars], r.Hook.Image)
 	if err != nil {
 		return resolve.NewOutdated("spec.template.metadata.annotations[%s] of VirtualMachine '%s' is not a list of sidecars: %v", sidecars, vm.Name, err)
 	}

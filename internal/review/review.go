@@ -29,9 +29,8 @@ type Reviewer struct {
 	Policies func() ([]*policy.Policy, error)
 	// Judged is called with what the policies say of an object, after violations of the stored VM were forgiven; nil to count nothing.
 	Judged func(policy.Result)
-	// Hook is the image of Kiln's hook, which puts recorded hardware back into guests that KubeVirt runs. Without one they have recorded PCI addresses of
-	// disks and interfaces at most.
-	Hook string
+	// Hook puts recorded hardware back into guests that KubeVirt runs. Without one they have recorded PCI addresses of disks and interfaces at most.
+	Hook Hook
 	// Now returns the time by which instancetypes and preferences become obsolete; nil for the clock of this machine.
 	Now func() time.Time
 	// Stored means that the VMs and VMIs that are reviewed exist already. None of them is refused because what it refers to is obsolete, or because of a

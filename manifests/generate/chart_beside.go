@@ -6,10 +6,12 @@ import (
 	"slices"
 )
 
-// Where the chart has an object of which component beside-kubevirt makes another one, or none.
+// Where the chart has an object of which component beside-kubevirt makes another one, or none; and with component beside-kubevirt/plugin, and without it.
 const (
-	beside = ".Values.kubevirt.beside"
-	alone  = "not .Values.kubevirt.beside"
+	beside  = ".Values.kubevirt.beside"
+	alone   = "not .Values.kubevirt.beside"
+	plugins = `and .Values.kubevirt.beside (eq .Values.kubevirt.hook "Plugin")`
+	sidecar = `and .Values.kubevirt.beside (ne .Values.kubevirt.hook "Plugin")`
 )
 
 // twice are the kinds whose objects the chart has in two versions where component beside-kubevirt changes them. What it changes in others is in the list
@@ -19,9 +21,10 @@ var twice = []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfigura
 // besideKubeVirt adds to the objects what component beside-kubevirt makes of those of manifests/default, and says of those that it leaves out or changes where
 // they are.
 func besideKubeVirt(manifests string, all []chartObject) ([]chartObject, error) {
-	var builds [3][]map[string]any
+	var builds [4][]map[string]any
 	for i, components := range []string{"%[1]s/namespace", "%[1]s/beside-kubevirt, %[1]s/namespace",
-		"%[1]s/webhook/fail-open, %[1]s/beside-kubevirt, %[1]s/namespace"} {
+		"%[1]s/webhook/fail-open, %[1]s/beside-kubevirt, %[1]s/namespace",
+		"%[1]s/beside-kubevirt, %[1]s/beside-kubevirt/plugin, %[1]s/namespace"} {
 		var err error
 		if builds[i], err = kustomized(manifests, "resources: [%[1]s/default]\ncomponents: ["+components+"]", ""); err != nil {
 			return nil, fmt.Errorf("%s: %w", components, err)
@@ -45,7 +48,26 @@ func besideKubeVirt(manifests string, all []chartObject) ([]chartObject, error) 
 	for id := range changed {
 		return nil, fmt.Errorf("component beside-kubevirt adds %s, for which the chart has no place", id)
 	}
-	return all, nil
+	return withPlugin(all, byIdentity(builds[1]), builds[3], open), nil
+}
+
+// withPlugin adds to the objects what component beside-kubevirt/plugin adds to those of component beside-kubevirt, and what it makes of its webhook
+// configuration: the chart has that in another version. open are the objects of component fail-open.
+func withPlugin(all []chartObject, without map[string]map[string]any, with []map[string]any, open map[string]map[string]any) []chartObject {
+	for _, object := range with {
+		id := identity(object)
+		was, known := without[id]
+		opened(object, open[id])
+		switch {
+		case !known:
+			all = append(all, chartObject{object: object, only: plugins})
+		case slices.Contains(twice, fmt.Sprint(object["kind"])) && !reflect.DeepEqual(object, was):
+			i := slices.IndexFunc(all, func(o chartObject) bool { return identity(o.object) == id && o.only == beside })
+			all[i].only = sidecar
+			all = slices.Insert(all, i+1, chartObject{object: object, when: all[i].when, only: plugins})
+		}
+	}
+	return all
 }
 
 func byIdentity(objects []map[string]any) map[string]map[string]any {

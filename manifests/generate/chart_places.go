@@ -53,6 +53,7 @@ var places = slices.Concat(
 		{deployments, "kiln-controller", pod + "containers/0/args/-", with(".Values.launcher.image.pullSecrets",
 			"- --launcher-pull-secrets={{ range $i, $secret := . }}{{ if $i }},{{ end }}{{ $secret.name }}{{ end }}")},
 		{deployments, "kiln-webhook", pod + "containers/0/env/2/value", `{{ include "kiln.hook-image" . | quote }}`},
+		{deployments, "kiln-webhook", pod + "containers/0/env/3/value", "{{ .Values.kubevirt.hook }}"},
 		{deployments, "kiln-webhook", pod + "containers/0/args/-", when(asksClients, "- --client-ca-file=/etc/kiln/client-ca/ca.crt")},
 		{deployments, "kiln-webhook", pod + "containers/0/args/-", with(".Values.clientCertificates.allowedNames",
 			`- --client-allowed-names={{ join "," . }}`)},

@@ -41,7 +41,7 @@ func (f fieldShape) inlined() *shape {
 // shapes covers every type that can be reached from the objects that admission patches. It is complete at start and
 // never written again.
 var shapes = shapesOf(reflect.TypeFor[v1.VirtualMachine](), reflect.TypeFor[v1.VirtualMachineInstance](),
-	reflect.TypeFor[snapshot.VirtualMachineRestore](), reflect.TypeFor[clone.VirtualMachineClone]())
+	reflect.TypeFor[snapshot.VirtualMachineRestore](), reflect.TypeFor[clone.VirtualMachineClone](), reflect.TypeFor[corev1.Pod]())
 
 func shapesOf(roots ...reflect.Type) map[reflect.Type]*shape {
 	known := map[reflect.Type]*shape{}

@@ -4,12 +4,13 @@ import (
 	"os"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/test/cluster"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // TestElsewhere: KubeVirt in another namespace than 'kubevirt', with accounts of that namespace, writes statuses, plugs in and migrates. Kiln's
-// controller finds by itself that KubeVirt makes VMIs (--guests=auto, which is the default).
+// controller finds by itself that KubeVirt makes VMIs (--guests=auto, which is the default). Component beside-kubevirt/plugin is added there.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	dir, err := cluster.Dir("kiln-elsewhere")
@@ -17,7 +18,7 @@ func TestElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	on, err := start(t.Context(), dir, cluster.Options{KubeVirt: "cnv"})
+	on, err := start(t.Context(), dir, cluster.Options{KubeVirt: "cnv", Hook: hookImage, HookProtocol: review.HookPlugin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +46,7 @@ func TestElsewhere(t *testing.T) {
 	l.migrates()
 	s.must("stop", "elsewhere")
 	s.gone("elsewhere")
+	s.plugin()
 	if refused := on.Refused(); len(refused) > 0 {
 		t.Errorf("nodes' components were refused: %v", refused)
 	}

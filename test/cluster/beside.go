@@ -24,6 +24,17 @@ func (b *Beside) AddKiln(ctx context.Context) error {
 	})
 }
 
+// AddPlugin adds component beside-kubevirt/plugin to what AddKiln has installed. virt-api refuses its Plugin while KubeVirt's gate is off.
+func (b *Beside) AddPlugin(ctx context.Context) error {
+	if err := b.overlay(ctx, b.Overlay, "beside-kubevirt/plugin"); err != nil {
+		return err
+	}
+	if err := b.applyAll(ctx, b.of([]string{"Plugin"})); err != nil {
+		return err
+	}
+	return b.apply(ctx, nil)
+}
+
 // steps takes all steps.
 func (c *Cluster) steps(ctx context.Context, steps []step) error {
 	_, err := c.take(ctx, steps)

@@ -35,6 +35,8 @@ type Options struct {
 	KubeVirt string
 	// Guests is the controller's --guests; empty for its default.
 	Guests string
+	// Hook is the webhook's --hook-image, and HookProtocol its --hook-protocol; empty for none.
+	Hook, HookProtocol string
 	// Replicas of the webhook, behind one address, and of the controller; 0 means one.
 	Replicas int
 	// Overlay is the folder of manifests that is installed; empty means overlays/rotation.

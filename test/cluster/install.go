@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -27,8 +28,8 @@ func (c *Cluster) FailOpen(ctx context.Context) error {
 	return errors.Join(c.applyAll(ctx, c.of(policies)), c.apply(ctx, nil))
 }
 
-// overlay builds a folder of the manifests.
-func (c *Cluster) overlay(ctx context.Context, folder string) error {
+// overlay builds a folder of the manifests, with components.
+func (c *Cluster) overlay(ctx context.Context, folder string, components ...string) error {
 	// A relative path with '..' leads elsewhere where a folder on the way is a symbolic link.
 	overlay, err := filepath.EvalSymlinks(c.Dir)
 	if err != nil {
@@ -43,9 +44,13 @@ func (c *Cluster) overlay(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("resources: [%[1]s/%[5]s]\ncomponents: [%[1]s/namespace]\n"+
+	var listed strings.Builder
+	for _, component := range components {
+		listed.WriteString(manifests + "/" + component + ", ")
+	}
+	text := fmt.Sprintf("resources: [%[1]s/%[5]s]\ncomponents: [%[6]s%[1]s/namespace]\n"+
 		"configMapGenerator: [{name: kiln-namespaces, literals: [system=%[2]s, launchers=%[3]s, kubevirt=%[4]s]}]\n",
-		manifests, c.Namespace, c.Launchers, c.KubeVirt, folder)
+		manifests, c.Namespace, c.Launchers, c.KubeVirt, folder, listed.String())
 	file := filepath.Join(overlay, "kustomization.yaml")
 	if err := errors.Join(os.MkdirAll(overlay, 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		return err

@@ -57,6 +57,9 @@ func (c *Cluster) runReplica(r *replica) error {
 	if c.byAddress() { // the rotation signs for the name of the Service too
 		args = append(args, "--certificate-name", c.Host)
 	}
+	if c.Hook != "" {
+		args = append(args, "--hook-image", c.Hook, "--hook-protocol", c.HookProtocol)
+	}
 	r.process, _, err = c.startIn(c.Env, cmp.Or(r.program, "webhook"), args...)
 	return err
 }

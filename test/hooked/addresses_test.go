@@ -44,7 +44,7 @@ func (l *launcher) placed(t *testing.T, seed uint64, later *v1.VirtualMachineIns
 	vmi := later.DeepCopy()
 	before := kubevirt.Chosen(vmi)
 	review.KeepAddresses(vmi, frozen, interfaces)
-	xml, _, err := l.define(t, vmi, "", "")
+	xml, _, err := l.define(t, vmi, hooks{})
 	if err != nil {
 		t.Errorf("guest %d does not start with its recorded addresses: %v", seed, err)
 		return
@@ -81,9 +81,9 @@ func addressesOfUnchanged(t *testing.T, guests int) {
 	l := start(t)
 	for seed := range uint64(guests) {
 		vmi := explicit(t, guest(rand.New(rand.NewPCG(seed, 9)))) //nolint:gosec // to be repeated
-		frozen := captured(t, l.defined(t, vmi, "", ""), nil)
+		frozen := captured(t, l.defined(t, vmi, hooks{}), nil)
 		review.KeepAddresses(vmi, frozen, true)
-		if changes := record.Compare(*frozen, *captured(t, l.defined(t, vmi, "", ""), nil)); len(changes) > 0 {
+		if changes := record.Compare(*frozen, *captured(t, l.defined(t, vmi, hooks{}), nil)); len(changes) > 0 {
 			t.Errorf("guest %d: %v", seed, changes)
 		}
 	}
@@ -145,10 +145,10 @@ func TestAddressesOnARM(t *testing.T) {
 		vmi := guest(random)
 		vmi.Spec.Architecture, vmi.Spec.Domain.CPU = "arm64", nil
 		vmi.Spec.Domain.Devices.Watchdog, vmi.Spec.Domain.Devices.Sound = nil, nil // of amd64 alone
-		frozen := captured(t, l.defined(t, explicit(t, vmi), "", ""), nil)
+		frozen := captured(t, l.defined(t, explicit(t, vmi), hooks{}), nil)
 		change, _ := edited(vmi, random)
 		later := explicit(t, change)
-		moved.add(same(frozen, captured(t, l.defined(t, later, "", ""), nil)))
+		moved.add(same(frozen, captured(t, l.defined(t, later, hooks{}), nil)))
 		l.placed(t, seed, later, frozen, true, &addresses)
 	}
 	t.Logf("KubeVirt alone moves %s; with pciAddress (%d addresses) %s", moved, addresses.set, addresses)
@@ -160,7 +160,7 @@ func TestAddressesOnARM(t *testing.T) {
 // starts defines a guest, and then another one with the addresses of the first.
 func (l *launcher) starts(t *testing.T, first, second *v1.VirtualMachineInstance) {
 	t.Helper()
-	l.startsWith(t, captured(t, l.defined(t, first, "", ""), nil), second)
+	l.startsWith(t, captured(t, l.defined(t, first, hooks{}), nil), second)
 }
 
 // startsWith defines a guest with the addresses of a record, and returns how many it uses.
@@ -168,7 +168,7 @@ func (l *launcher) startsWith(t *testing.T, frozen *record.Record, vmi *v1.Virtu
 	t.Helper()
 	vmi = vmi.DeepCopy()
 	review.KeepAddresses(vmi, frozen, true)
-	now := captured(t, l.defined(t, vmi, "", ""), nil)
+	now := captured(t, l.defined(t, vmi, hooks{}), nil)
 	for key := range kubevirt.Chosen(vmi) {
 		if was, ok := frozen.Devices[key]; ok {
 			set++
@@ -191,7 +191,7 @@ func TestAddressesOfHostileRecords(t *testing.T) {
 		vmi.Spec.Domain.Devices.Disks[0].Disk.Bus = v1.DiskBusVirtio
 	}
 	later := explicit(t, vmi)
-	boot := captured(t, l.defined(t, later, "", ""), nil)
+	boot := captured(t, l.defined(t, later, hooks{}), nil)
 	for n := range uint64(6) {
 		frozen := hostile(rand.New(rand.NewPCG(n, 12)), boot, int(n)) //nolint:gosec // to be repeated
 		if err := record.Check(frozen); err != nil {

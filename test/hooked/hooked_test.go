@@ -35,21 +35,21 @@ func nothingMoves(t *testing.T, guests int) {
 	for seed := range uint64(guests) {
 		random := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // to be repeated
 		vmi := guest(random)
-		first := l.defined(t, explicit(t, vmi), "", "")
+		first := l.defined(t, explicit(t, vmi), hooks{})
 		change, what := edited(vmi, random)
 		later := explicit(t, change)
 		frozen := captured(t, first, nil)
-		kept := same(frozen, captured(t, l.defined(t, later, "", ""), nil))
+		kept := same(frozen, captured(t, l.defined(t, later, hooks{}), nil))
 		devices += kept.all
 		without.add(kept)
 		l.placed(t, seed, later, frozen, false, &disks)
 		l.placed(t, seed, later, frozen, true, &all)
 		remember(t, later, frozen)
-		sidecar, plugin := l.hook, ""
+		asked := l.sidecar()
 		if seed%4 == 3 { // the plugins' way is through libvirtxml
-			sidecar, plugin = "", l.hook
+			asked = l.plugin()
 		}
-		xml, times, err := l.define(t, later, sidecar, plugin)
+		xml, times, err := l.define(t, later, asked)
 		if err != nil {
 			t.Errorf("guest %d (%s): %v", seed, strings.Join(what, ", "), err)
 			continue
@@ -83,7 +83,7 @@ func TestRecordOfKiln(t *testing.T) {
 			later := explicit(t, next)
 			remember(t, later, frozen)
 			frozen = rendered(t, later, frozen)
-			xml := l.defined(t, later, l.hook, "")
+			xml := l.defined(t, later, l.sidecar())
 			if moved := same(frozen, captured(t, xml, nil)).moved; len(moved) > 0 {
 				t.Errorf("guest %d: %s are elsewhere\n%s", seed, strings.Join(moved, ", "), xml)
 			}
@@ -101,9 +101,9 @@ func rendered(t *testing.T, vmi *v1.VirtualMachineInstance, earlier *record.Reco
 	return &out
 }
 
-func (l *launcher) defined(t *testing.T, vmi *v1.VirtualMachineInstance, sidecar, plugin string) string {
+func (l *launcher) defined(t *testing.T, vmi *v1.VirtualMachineInstance, asked hooks) string {
 	t.Helper()
-	xml, _, err := l.define(t, vmi, sidecar, plugin)
+	xml, _, err := l.define(t, vmi, asked)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,11 @@ import (
 	"github.com/beevik/etree"
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/internal/hook"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // launcher is KubeVirt's program, with a libvirt.
@@ -24,15 +26,23 @@ type launcher struct {
 	requests *json.Encoder
 	steps    *json.Decoder
 	libvirt  *libvirt.Daemon
-	// hook is the socket of Kiln's hook.
-	hook string
+	hooks
 }
+
+// hooks are what virt-launcher asks: the socket of a hook sidecar, and the plugins of the cluster.
+type hooks struct {
+	Sidecar string `json:"sidecar"`
+	Plugins []any  `json:"plugins"`
+}
+
+// sidecar and plugin are one of the two.
+func (h hooks) sidecar() hooks { return hooks{Sidecar: h.Sidecar} }
+func (h hooks) plugin() hooks  { return hooks{Plugins: h.Plugins} }
 
 // request and step are those of test/kubevirt/convert.
 type request struct {
-	VMI     *v1.VirtualMachineInstance `json:"vmi"`
-	Sidecar string                     `json:"sidecar"`
-	Plugin  string                     `json:"plugin"`
+	VMI *v1.VirtualMachineInstance `json:"vmi"`
+	hooks
 }
 
 type step struct {
@@ -40,13 +50,34 @@ type step struct {
 	Done          bool
 }
 
+// inPod runs a program whose /var/run/kubevirt-plugin is a folder, as in a pod.
+const inPod = `mount -t tmpfs none /var/run && mkdir /var/run/kubevirt-plugin && mount --bind "$1" /var/run/kubevirt-plugin && exec "$2"`
+
+// start starts the program, with Kiln's hook at the socket of the Plugin.
 func start(t *testing.T) *launcher {
+	t.Helper()
+	l := startAlone(t)
+	serve(t, l.Sidecar)
+	return l
+}
+
+// startAlone starts it with nobody at the socket.
+func startAlone(t *testing.T) *launcher {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := exec.Command(cluster.Convert(t, root))
+	dir, err := os.MkdirTemp("", "kiln-hooked-") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, strings.TrimPrefix(review.HookSocket, "/var/run/kubevirt-plugin/"))
+	if err := os.Mkdir(filepath.Dir(socket), 0o700); err != nil { // kubelet makes it, as it is a subPath
+		t.Fatal(err)
+	}
+	program := exec.Command("unshare", "--mount", "sh", "-ec", inPod, "sh", dir, cluster.Convert(t, root))
 	in, err := program.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +91,8 @@ func start(t *testing.T) *launcher {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { end(t, in, program) })
-	return &launcher{requests: json.NewEncoder(in), steps: json.NewDecoder(out), libvirt: libvirt.Start(t), hook: serve(t)}
+	return &launcher{requests: json.NewEncoder(in), steps: json.NewDecoder(out), libvirt: libvirt.Start(t),
+		hooks: hooks{socket, installed(t, filepath.Join(root, "manifests/beside-kubevirt/plugin/plugin.yaml"))}}
 }
 
 func end(t *testing.T, in io.Closer, program *exec.Cmd) {
@@ -73,30 +105,38 @@ func end(t *testing.T, in io.Closer, program *exec.Cmd) {
 	}
 }
 
-// serve runs the hook, and returns its socket.
-func serve(t *testing.T) string {
+// serve runs the hook on a socket.
+func serve(t *testing.T, socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kiln-hooked-") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
-	socket, ended := filepath.Join(dir, "kiln.sock"), make(chan error, 1)
+	ended := make(chan error, 1)
 	go func() { ended <- (&hook.Hook{Log: logr.Discard()}).Serve(ctx, socket) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		_ = os.RemoveAll(dir)
 	})
-	return socket
+}
+
+// installed is the Plugin of the manifests, of which there is one.
+func installed(t *testing.T, file string) []any {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := map[string]any{}
+	if err := yaml.UnmarshalStrict(text, &plugin); err != nil {
+		t.Fatal(err)
+	}
+	return []any{plugin}
 }
 
 // define returns the domain as libvirt has it after KubeVirt's last definition, and the number of definitions.
-func (l *launcher) define(t *testing.T, vmi *v1.VirtualMachineInstance, sidecar, plugin string) (xml string, times int, err error) {
+func (l *launcher) define(t *testing.T, vmi *v1.VirtualMachineInstance, asked hooks) (xml string, times int, err error) {
 	t.Helper()
-	if err := l.requests.Encode(request{vmi, sidecar, plugin}); err != nil {
+	if err := l.requests.Encode(request{vmi, asked}); err != nil {
 		t.Fatal(err)
 	}
 	for {

@@ -33,11 +33,11 @@ func plugged(t *testing.T, guests int) {
 		vmi := explicit(t, guest(random))
 		var frozen *record.Record
 		if seed%2 == 1 { // captured of a boot without the hook
-			frozen = captured(t, l.defined(t, vmi, "", ""), nil)
+			frozen = captured(t, l.defined(t, vmi, hooks{}), nil)
 		}
 		frozen = rendered(t, vmi, frozen)
 		remember(t, vmi, frozen)
-		l.run(t, startable(t, l.defined(t, vmi, l.hook, ""), disks))
+		l.run(t, startable(t, l.defined(t, vmi, l.sidecar()), disks))
 		for n := range 1 + random.IntN(5) {
 			vmi = explicit(t, withDevice(vmi, random, fmt.Sprintf("plugged%d", n)))
 			xml, fits := l.plug(t, vmi, disks)
@@ -63,7 +63,7 @@ func plugged(t *testing.T, guests int) {
 		}
 		remember(t, vmi, frozen)
 		vmi.Status = v1.VirtualMachineInstanceStatus{}
-		if moved := same(running, captured(t, l.defined(t, vmi, l.hook, ""), nil)).moved; len(moved) > 0 {
+		if moved := same(running, captured(t, l.defined(t, vmi, l.sidecar()), nil)).moved; len(moved) > 0 {
 			t.Errorf("guest %d: at the next boot %s moved", seed, strings.Join(moved, ", "))
 		}
 	}

@@ -97,6 +97,18 @@ func TestChartIsTheManifests(t *testing.T) {
 				"    - {op: replace, path: /spec/template/spec/containers/0/env/2/value, value: registry.example.org/launcher:v1}\n",
 		},
 		{
+			"the hardware of KubeVirt's guests, by a plugin",
+			"kubevirt.beside=true,kubevirt.pinHardware=true,kubevirt.hook=Plugin,launcher.image.tag=v1,certificates.source=cert-manager," +
+				"failurePolicy=Ignore,namespace=vms,launchers.namespace=machines,kubevirt.namespace=virt",
+			"resources: [%[1]s/overlays/cert-manager]\n" +
+				"configMapGenerator: [{name: kiln-namespaces, literals: [system=vms, launchers=machines, kubevirt=virt]}]\n" +
+				"components: [%[1]s/webhook/fail-open, %[1]s/beside-kubevirt, %[1]s/beside-kubevirt/plugin, %[1]s/namespace]\n" +
+				"patches:\n- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: kiln-launcher:v1}\n" +
+				"- target: {kind: Deployment, name: kiln-webhook}\n  patch: |\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/2/value, value: kiln-launcher:v1}\n",
+		},
+		{
 			"beside KubeVirt, with all that changes it",
 			"kubevirt.beside=true,certificates.source=cert-manager,failurePolicy=Ignore,namespace=vms,launchers.namespace=machines,kubevirt.namespace=virt",
 			"resources: [%[1]s/overlays/cert-manager]\n" +
@@ -235,6 +247,9 @@ func TestWrongValues(t *testing.T) {
 		{"apiserver.enabled=yes", "enabled"},
 		{"apiserver.enabled=true,kubevirt.beside=true", "kubevirt.beside"},
 		{"kubevirt.pinHardware=true", "kubevirt.pinHardware"},
+		{"kubevirt.pinHardware=true,kubevirt.hook=Plugin", "kubevirt.pinHardware"},
+		{"kubevirt.beside=true,kubevirt.hook=Plugin", "kubevirt.hook"},
+		{"kubevirt.hook=plugin", "hook"},
 		{"kubevirt.namespace=KubeVirt", "namespace"},
 		{"apiserver.replicas=0", "replicas"},
 		{"failurePolicy=fail", "failurePolicy"},

@@ -61,7 +61,6 @@ require (
 	kubevirt.io/api v1.9.0
 	kubevirt.io/client-go v1.9.0
 	kubevirt.io/kubevirt v1.9.0
-	libvirt.org/go/libvirtxml v1.12002.0
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -183,6 +182,7 @@ require (
 	kubevirt.io/virt-template-client-go v0.2.0 // indirect
 	kubevirt.io/virt-template-engine v0.2.0 // indirect
 	libvirt.org/go/libvirt v1.12003.0 // indirect
+	libvirt.org/go/libvirtxml v1.12002.0 // indirect
 	sigs.k8s.io/controller-runtime v0.22.5 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect

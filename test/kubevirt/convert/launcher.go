@@ -11,19 +11,18 @@ import (
 	"time"
 
 	v1 "kubevirt.io/api/core/v1"
+	pluginv1alpha1 "kubevirt.io/api/plugin/v1alpha1"
 	"kubevirt.io/kubevirt/pkg/defaults"
 	"kubevirt.io/kubevirt/pkg/ephemeral-disk/fake"
 	cmdv1 "kubevirt.io/kubevirt/pkg/handler-launcher-com/cmd/v1"
-	plugins "kubevirt.io/kubevirt/pkg/hooks/plugins/v1alpha1"
 	hooks "kubevirt.io/kubevirt/pkg/hooks/v1alpha3"
 	grpcutil "kubevirt.io/kubevirt/pkg/util/net/grpc"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/api"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/arch"
-	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/translate"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/types"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/virtio"
-	"libvirt.org/go/libvirtxml"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/plugins"
 )
 
 // launcher is virt-launcher, as far as it defines a guest.
@@ -160,10 +159,13 @@ func (l *launcher) set(spec *api.DomainSpec) (string, error) {
 		}
 		answered.DeepCopyInto(spec)
 	}
-	if l.Plugin != "" {
-		if text, err = l.plugin(spec, instance); err != nil {
+	if len(l.Plugins) > 0 {
+		updated, changed, err := plugins.ApplyDomainHooks(l.Plugins, l.VMI, spec, pluginv1alpha1.InvocationContextBoot)
+		if err != nil {
 			return "", err
 		}
+		updated.DeepCopyInto(spec)
+		text = []byte(changed)
 	}
 	return l.libvirt(string(text))
 }
@@ -178,40 +180,4 @@ func (l *launcher) sidecar(domain, vmi []byte) ([]byte, error) {
 	defer cancel()
 	result, err := hooks.NewCallbacksClient(connection).OnDefineDomain(ctx, &hooks.OnDefineDomainParams{DomainXML: domain, Vmi: vmi})
 	return result.GetDomainXML(), err
-}
-
-// plugin goes the way of virtwrap/plugins, whose sockets must be below /var/run/kubevirt-plugin.
-func (l *launcher) plugin(spec *api.DomainSpec, vmi []byte) ([]byte, error) {
-	domain, err := translate.ToLibvirtDomain(spec)
-	if err != nil {
-		return nil, err
-	}
-	text, err := domain.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	connection, err := grpcutil.DialSocketWithTimeout(l.Plugin, 1)
-	if err != nil {
-		return nil, err
-	}
-	defer connection.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	response, err := plugins.NewDomainHookServiceClient(connection).MutateDomain(ctx, &plugins.MutateDomainRequest{
-		DomainType: "libvirt", Domain: []byte(text), Vmi: vmi, SidecarContext: &plugins.SidecarContext{InvocationContext: "Boot"},
-	})
-	if err != nil {
-		return nil, err
-	}
-	mutated := &libvirtxml.Domain{}
-	if err := mutated.Unmarshal(string(response.GetDomain())); err != nil {
-		return nil, err
-	}
-	answered, err := translate.FromLibvirtDomain(mutated)
-	if err != nil {
-		return nil, err
-	}
-	answered.DeepCopyInto(spec)
-	out, err := mutated.Marshal()
-	return []byte(out), err
 }

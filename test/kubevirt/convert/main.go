@@ -1,7 +1,7 @@
 //go:build kubevirt
 
 // Command convert defines guests as virt-launcher does, by KubeVirt's own code: the converter, its types, the count of PCI devices, the client of hook
-// sidecars, and the plugins' translation. It starts nothing. It reads a Request a line as JSON, and writes Steps: domains to be defined, each
+// sidecars, and all of plugins. It starts nothing. It reads a Request a line as JSON, and writes Steps: domains to be defined, each
 // answered by a line with what libvirt has made of it, and at last the end. test/hooked has the libvirt.
 package main
 
@@ -14,15 +14,17 @@ import (
 	"os"
 
 	v1 "kubevirt.io/api/core/v1"
+	pluginv1alpha1 "kubevirt.io/api/plugin/v1alpha1"
 	"kubevirt.io/client-go/log"
 )
 
 // Request is a guest to be defined.
 type Request struct {
 	VMI *v1.VirtualMachineInstance `json:"vmi"`
-	// Sidecar and Plugin are sockets. Empty for none.
+	// Sidecar is the socket of a hook sidecar; empty for none.
 	Sidecar string `json:"sidecar"`
-	Plugin  string `json:"plugin"`
+	// Plugins are those of the cluster. Their sockets are below /var/run/kubevirt-plugin.
+	Plugins []pluginv1alpha1.Plugin `json:"plugins"`
 }
 
 // Step is a domain to be defined, or the end.

@@ -40,7 +40,10 @@ func main() {
 func write(out io.Writer, namespace string) error {
 	object := &v1.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kubevirt"}}
 	object.Spec.ImageRegistry, object.Spec.ImageTag = "registry.example/kubevirt", version
-	object.Spec.Configuration.DeveloperConfiguration = &v1.DeveloperConfiguration{DisabledFeatureGates: []string{"Template"}} // a program of its own
+	object.Spec.Configuration.DeveloperConfiguration = &v1.DeveloperConfiguration{
+		DisabledFeatureGates: []string{"Template"}, // a program of its own
+		FeatureGates:         []string{"Plugins"},  // which adds policies
+	}
 	strategy, err := install.GenerateCurrentInstallStrategy(util.GetTargetConfigFromKV(object), "", namespace)
 	if err != nil {
 		return err

@@ -32,6 +32,9 @@
 
 {{- /* The image of the hook by which guests that KubeVirt runs keep their hardware; empty for none. */}}
 {{- define "kiln.hook-image" -}}
+{{- if and (eq .Values.kubevirt.hook "Plugin") (not .Values.kubevirt.pinHardware) }}
+{{- fail "kubevirt.hook: a Plugin is for recorded hardware; set it together with kubevirt.pinHardware" }}
+{{- end }}
 {{- if .Values.kubevirt.pinHardware }}
 {{- if not .Values.kubevirt.beside }}
 {{- fail "kubevirt.pinHardware: Kiln keeps the hardware of guests that it runs without it; set it together with kubevirt.beside" }}

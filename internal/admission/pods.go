@@ -1,0 +1,26 @@
+package admission
+
+import (
+	"context"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// mutatePod gives a pod of KubeVirt's virt-launcher the container of Kiln's hook. The webhook configuration asks about pods of KubeVirt's controller alone; a
+// pod of anybody else stays as it is, whatever its labels say.
+func (s *Server) mutatePod(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	if request.Operation != admissionv1.Create || !slices.Contains(s.Reviewer.Configuration().Limits.KubeVirt, request.UserInfo.Username) {
+		return answer{}, nil
+	}
+	pod, err := decode[corev1.Pod](request.Object.Raw)
+	if err != nil {
+		return answer{}, err
+	}
+	injected, err := s.Reviewer.Hook.Injected(pod)
+	if err != nil || injected == nil {
+		return answer{}, err
+	}
+	return s.patched(ctx, request, change{sent: pod, stored: injected})
+}
