@@ -53,6 +53,10 @@ func run(ctx context.Context, o options) error {
 	fmt.Println("---|---|---|---|---|---|---|---|---|---")
 	bad := 0
 	for i, f := range chosen(o) {
+		select {
+		case <-time.After(time.Until(s.began.Add(f.age))):
+		case <-ctx.Done():
+		}
 		t, err := s.try(ctx, i, f)
 		if err != nil {
 			return s.end(fmt.Errorf("%s: %w", f.name, err))

@@ -27,6 +27,8 @@ type stage struct {
 	config  *rest.Config
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
+	// began is when the control plane had started.
+	began time.Time
 	// space is the namespace of the fault that is tried.
 	space string
 }
@@ -52,6 +54,7 @@ func build(ctx context.Context, o options) (*stage, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+	s.began = time.Now()
 	if err := s.prepare(ctx); err != nil {
 		return nil, s.end(err)
 	}
