@@ -4,8 +4,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -58,14 +60,17 @@ func main() {
 }
 
 func write(in, page, plots string) error {
-	raw, err := os.ReadFile(filepath.Join(in, "load.json"))
-	if err != nil {
-		return err
-	}
 	var results Results
-	if err := json.Unmarshal(raw, &results); err != nil {
-		return fmt.Errorf("load.json: %w", err)
+	switch raw, err := os.ReadFile(filepath.Join(in, "load.json")); {
+	case errors.Is(err, fs.ErrNotExist): // 'make bench' alone
+	case err != nil:
+		return err
+	default:
+		if err := json.Unmarshal(raw, &results); err != nil {
+			return fmt.Errorf("load.json: %w", err)
+		}
 	}
+	var err error
 	if results.Reviews, err = readBenchmarks(filepath.Join(in, "bench.txt")); err != nil {
 		return err
 	}

@@ -34,14 +34,19 @@ func fill(page string, parts map[string]string) (string, error) {
 	return page, nil
 }
 
+// parts are those of the page that were measured. The others stay as they are.
 func parts(r Results) map[string]string {
-	return map[string]string{
+	all := map[string]string{
 		"machine": fmt.Sprintf("Measured on %d cores of %s.\n", r.Cores, r.Machine),
 		"creates": speeds(r.Creates, fmt.Sprintf("%d VMs, %d clients, median of %d runs", r.Options.VMs, r.Options.Clients, rounds(r.Creates))) + createsPlots(r),
 		"guests":  speeds(r.Guests, fmt.Sprintf("%d VMs, %d clients, median of %d runs", r.Options.Guests, r.Options.Clients, rounds(r.Guests))),
 		"burst":   speeds(r.Bursts, fmt.Sprintf("%d VMs at once, median of %d runs", r.Options.Burst, rounds(r.Bursts))),
 		"memory":  memory(r), "restart": restart(r), "reviews": reviewTable(r.Reviews),
 	}
+	maps.DeleteFunc(all, func(name, text string) bool {
+		return strings.HasPrefix(text, unmeasured) || name == "machine" && r.Cores == 0
+	})
+	return all
 }
 
 // rounds is the number of runs of the variant that has most of them.
