@@ -29,7 +29,7 @@ func TestPlugin(t *testing.T) {
 		case object.GetKind() == "Plugin":
 			for _, hook := range object.Object["spec"].(map[string]any)["domainHooks"].([]any) {
 				if path := hook.(map[string]any)["sidecar"].(map[string]any)["socketPath"]; path != review.HookSocket {
-					t.Errorf("the Plugin has socket %v, and the hook is told %s", path, review.HookSocket)
+					t.Errorf("the Plugin has socket %v, want %s", path, review.HookSocket)
 				}
 			}
 		case object.GetName() == "kiln-mutating":
@@ -45,7 +45,7 @@ func TestPlugin(t *testing.T) {
 		case object.GetName() == "kiln-webhook" && object.GetKind() == "Deployment":
 			text := fmt.Sprint(object.Object)
 			if !strings.Contains(text, "map[name:HOOK_PROTOCOL value:Plugin]") || !strings.Contains(text, "--hook-protocol=$(HOOK_PROTOCOL)") {
-				t.Errorf("the webhook is not told: %s", text)
+				t.Errorf("the webhook lacks the flag of the protocol: %s", text)
 			}
 		default:
 			if diff := cmp.Diff(base[i].Object, object.Object); diff != "" {

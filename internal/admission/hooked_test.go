@@ -24,6 +24,24 @@ func hardwareOf(identity, record string) string {
 		record + "}"
 }
 
+// withHardware is a cluster with the VM 'web', edited if edit is given, its GuestHardware, none if it is empty, and gates of KubeVirt.
+func withHardware(t *testing.T, hardware string, edit func(*owned), gates config.Gates) *cluster {
+	t.Helper()
+	o := newOwned(t)
+	delete(o.vm.Annotations, v1alpha1.AnnotationHardware)
+	if edit != nil {
+		edit(o)
+	}
+	if hardware != "" {
+		o.documents = append(o.documents, hardware)
+	}
+	c := o.cluster(t)
+	now := c.Reviewer.Configuration()
+	now.Limits.Gates = gates
+	c.Reviewer.Configuration = func() config.Cluster { return now }
+	return c
+}
+
 // TestHookOfKubeVirt: which VMIs that KubeVirt makes have a record and the hook that puts it back. What a tenant has written into the template is no record.
 func TestHookOfKubeVirt(t *testing.T) {
 	for _, test := range []struct {
@@ -56,19 +74,8 @@ func TestHookOfKubeVirt(t *testing.T) {
 			code: http.StatusServiceUnavailable},
 	} {
 		t.Run(test.why, func(t *testing.T) {
-			o := newOwned(t)
-			delete(o.vm.Annotations, v1alpha1.AnnotationHardware)
-			if test.edit != nil {
-				test.edit(o)
-			}
-			if test.hardware != "" {
-				o.documents = append(o.documents, test.hardware)
-			}
-			c := o.cluster(t)
+			c := withHardware(t, test.hardware, test.edit, config.Gates{"Sidecar": !test.off || test.protocol != "", "Plugins": !test.off || test.protocol == ""})
 			c.Reviewer.Hook = review.Hook{Image: "registry.example.org/launcher:v1", Protocol: test.protocol}
-			now := c.Reviewer.Configuration()
-			now.Limits.Gates = config.Gates{"Sidecar": !test.off || test.protocol != "", "Plugins": !test.off || test.protocol == ""}
-			c.Reviewer.Configuration = func() config.Cluster { return now }
 			request := theirs(t, test.template)
 			response := ask(t, c.Hooks()[MutateVMI], request)
 			if !response.Allowed || test.code != 0 {

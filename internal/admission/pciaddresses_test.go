@@ -49,21 +49,10 @@ func TestAddressesWithoutHook(t *testing.T) {
 		{why: "a record that no boot has written", hardware: hardwareOf("seed", strings.Replace(captured, "pc-q35-7.2", "x y", 1)), warnings: 1},
 	} {
 		t.Run(test.why, func(t *testing.T) {
-			o := newOwned(t)
-			delete(o.vm.Annotations, v1alpha1.AnnotationHardware)
-			if test.edit != nil {
-				test.edit(o)
-			}
-			if test.hardware != "" {
-				o.documents = append(o.documents, test.hardware)
-			}
-			c := o.cluster(t)
+			c := withHardware(t, test.hardware, test.edit, config.Gates{"Sidecar": test.gate})
 			if test.image {
 				c.Reviewer.Hook.Image = "registry.example.org/launcher:v1"
 			}
-			now := c.Reviewer.Configuration()
-			now.Limits.Gates = config.Gates{"Sidecar": test.gate}
-			c.Reviewer.Configuration = func() config.Cluster { return now }
 			request := theirs(t, test.template, disked...)
 			response := ask(t, c.Hooks()[MutateVMI], request)
 			if !response.Allowed || len(response.Warnings) != test.warnings {

@@ -17,7 +17,8 @@ import (
 // certain is false, and the record is nil, where the VMI does not tell which ports are free: while a device is leaving or the guest migrates, and after memory
 // was plugged in, since KubeVirt adds a device for it that no spec names. Errors name the fields of a VMI that Kiln cannot render.
 func KubeVirtPlugged(vmi *v1.VirtualMachineInstance, earlier *record.Record) (made *record.Record, certain bool, errs field.ErrorList) {
-	if leaving(vmi) || migrating(vmi) || memoryPlugged(vmi) {
+	targets, cards := domainDevices(vmi)
+	if leaving(vmi, targets, cards) || migrating(vmi) || memoryPlugged(vmi) {
 		return nil, false, nil
 	}
 	live := vmi.DeepCopy()
@@ -27,7 +28,7 @@ func KubeVirtPlugged(vmi *v1.VirtualMachineInstance, earlier *record.Record) (ma
 		if _, was := earlier.Devices[record.Key("disk", d.Name)]; was {
 			return false
 		}
-		target := targetOf(vmi, d.Name)
+		target := targets[d.Name]
 		if bus := busOf(&d); bus == v1.DiskBusSCSI {
 			units[record.Key("disk", d.Name)] = target
 		}
@@ -36,7 +37,7 @@ func KubeVirtPlugged(vmi *v1.VirtualMachineInstance, earlier *record.Record) (ma
 	devices.Interfaces = slices.DeleteFunc(devices.Interfaces, func(i v1.Interface) bool {
 		_, was := earlier.Devices[record.Key("interface", i.Name)]
 		_, passed := earlier.Devices[record.Key("hostdev", i.Name)]
-		return !was && !passed && !inDomain(vmi, i.Name)
+		return !was && !passed && !cards[i.Name]
 	})
 	out, errs := KubeVirt(live, earlier)
 	if len(errs) > 0 {
@@ -55,14 +56,22 @@ func KubeVirtPlugged(vmi *v1.VirtualMachineInstance, earlier *record.Record) (ma
 	return &out, true, nil
 }
 
-// targetOf is the target of a disk in the domain, empty where the domain has no such disk: virt-handler reports it (updateVolumeStatusesFromDomain, v1.9).
-func targetOf(vmi *v1.VirtualMachineInstance, name string) string {
+// domainDevices returns the targets of the disks that the domain has, and the names of its interfaces, as virt-handler reports them in the status (KubeVirt:
+// updateVolumeStatusesFromDomain, and 'domain, guest-agent' of pkg/network/vmispec, v1.9). Maps, because both lists of a status may be long.
+func domainDevices(vmi *v1.VirtualMachineInstance) (targets map[string]string, cards map[string]bool) {
+	targets, cards = map[string]string{}, map[string]bool{}
 	for i := range vmi.Status.VolumeStatus {
-		if of := &vmi.Status.VolumeStatus[i]; of.Name == name {
-			return of.Target
+		if of := &vmi.Status.VolumeStatus[i]; of.Target != "" {
+			targets[of.Name] = of.Target
 		}
 	}
-	return ""
+	for i := range vmi.Status.Interfaces {
+		of := &vmi.Status.Interfaces[i]
+		if of.Name != "" && slices.Contains(strings.Split(of.InfoSource, ", "), "domain") {
+			cards[of.Name] = true
+		}
+	}
+	return targets, cards
 }
 
 func busOf(d *v1.Disk) v1.DiskBus {
@@ -75,30 +84,24 @@ func busOf(d *v1.Disk) v1.DiskBus {
 	return ""
 }
 
-// inDomain reports whether the domain has an interface. The status lists who knows it: 'domain, guest-agent' (KubeVirt: pkg/network/vmispec).
-func inDomain(vmi *v1.VirtualMachineInstance, name string) bool {
-	return slices.ContainsFunc(vmi.Status.Interfaces, func(i v1.VirtualMachineInstanceNetworkInterface) bool {
-		return i.Name == name && slices.Contains(strings.Split(i.InfoSource, ", "), "domain")
-	})
-}
-
 // leaving reports whether a device is being unplugged: a guest may keep it, and with it its port.
-func leaving(vmi *v1.VirtualMachineInstance) bool {
-	devices := &vmi.Spec.Domain.Devices
-	for i := range vmi.Status.VolumeStatus {
-		of := &vmi.Status.VolumeStatus[i]
-		if of.Target != "" && !slices.ContainsFunc(devices.Disks, func(d v1.Disk) bool { return d.Name == of.Name }) {
-			return true
+func leaving(vmi *v1.VirtualMachineInstance, targets map[string]string, cards map[string]bool) bool {
+	disks, interfaces := vmi.Spec.Domain.Devices.Disks, vmi.Spec.Domain.Devices.Interfaces
+	staying := 0
+	for i := range disks {
+		if targets[disks[i].Name] != "" {
+			staying++
 		}
 	}
-	for i := range vmi.Status.Interfaces {
-		name := vmi.Status.Interfaces[i].Name
-		wanted := slices.ContainsFunc(devices.Interfaces, func(n v1.Interface) bool { return n.Name == name })
-		if name != "" && !wanted && inDomain(vmi, name) {
+	for i := range interfaces {
+		if interfaces[i].State == v1.InterfaceStateAbsent {
 			return true
 		}
+		if cards[interfaces[i].Name] {
+			staying++
+		}
 	}
-	return slices.ContainsFunc(devices.Interfaces, func(n v1.Interface) bool { return n.State == v1.InterfaceStateAbsent })
+	return staying < len(targets)+len(cards)
 }
 
 func migrating(vmi *v1.VirtualMachineInstance) bool {
