@@ -40,13 +40,30 @@ func hex(digits string) uint {
 
 // String is the form that ParsePCI reads.
 func (a PCI) String() string {
-	const digits = "0123456789abcdef"
-	if a.Bus > 0xff || a.Slot > 0xff || a.Function > 0xf {
-		return fmt.Sprintf("0000:%02x:%02x.%x", a.Bus, a.Slot, a.Function)
+	switch {
+	case a.Bus < uint(len(behindPorts)) && a.Slot == 0 && a.Function == 0:
+		return behindPorts[a.Bus]
+	case a.Bus == 0 && a.Slot < slots && a.Function < functions:
+		return onRootBus[a.Slot*functions+a.Function]
 	}
-	text := []byte("0000:00:00.0") // each device of each domain has one: formatting verbs would be a tenth of rendering
-	text[5], text[6] = digits[a.Bus>>4], digits[a.Bus&0xf]
-	text[8], text[9] = digits[a.Slot>>4], digits[a.Slot&0xf]
-	text[11] = digits[a.Function]
-	return string(text)
+	return a.format()
 }
+
+func (a PCI) format() string { return fmt.Sprintf("0000:%02x:%02x.%x", a.Bus, a.Slot, a.Function) }
+
+// behindPorts and onRootBus are the texts of the addresses that nearly all devices have: each device of each domain has one, and formatting them was a
+// tenth of rendering.
+var (
+	behindPorts = func() (texts [256]string) {
+		for bus := range texts {
+			texts[bus] = PCI{Bus: uint(bus)}.format()
+		}
+		return texts
+	}()
+	onRootBus = func() (texts [slots * functions]string) {
+		for i := range texts {
+			texts[i] = PCI{Slot: uint(i / functions), Function: uint(i % functions)}.format()
+		}
+		return texts
+	}()
+)

@@ -61,10 +61,34 @@ type Plan struct {
 	Ports []PCI
 	// Expanders tells which of Ports are expander buses, by index.
 	Expanders map[uint]Expander
-	// Multifunction addresses are those of function 0 that share their slot.
-	Multifunction map[PCI]bool
+	// onRootBus and onOthers are the slots whose function 0 shares them with other functions: see Multifunction. onOthers has buses below.
+	onRootBus [slots]bool
+	onOthers  map[PCI]bool
 	// Occupied tells of each port whether something sits behind it.
 	Occupied []bool
+}
+
+// Multifunction reports whether an address is that of function 0 of a slot that has other functions too. QEMU needs to be told.
+func (p *Plan) Multifunction(at PCI) bool {
+	switch {
+	case at.Function > 0:
+		return false
+	case at.Bus == 0:
+		return p.onRootBus[at.Slot]
+	}
+	return p.onOthers[at]
+}
+
+// share records that function 0, at this address, has its slot not for itself.
+func (p *Plan) share(at PCI) {
+	switch {
+	case at.Bus == 0:
+		p.onRootBus[at.Slot] = true
+	case p.onOthers == nil:
+		p.onOthers = map[PCI]bool{at: true}
+	default:
+		p.onOthers[at] = true
+	}
 }
 
 // MaxPorts is how many buses a guest can have below the root bus: root ports, bridges and expander buses.
@@ -81,7 +105,7 @@ const (
 func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
 	b := &board{PCIe: t, owner: make(map[place]tenant, 2*len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1,
 		bridge: 1, bridgeSlot: 1}
-	b.plan = Plan{Devices: make([]PCI, len(devices)), Placed: make([]bool, len(devices)), Multifunction: map[PCI]bool{}}
+	b.plan = Plan{Devices: make([]PCI, len(devices)), Placed: make([]bool, len(devices))}
 	b.plan.Ports, b.plan.Occupied = make([]PCI, 0, len(devices)), make([]bool, 0, len(devices))
 	for _, slot := range t.Reserved {
 		b.slot[slot] = machine
@@ -196,7 +220,7 @@ func (b *board) siblings(devices []Device) {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin,
 				fmt.Sprintf("no device has function 0 of this slot, '%s', without which the guest does not find the others: give it to a device", zero)))
 		}
-		b.plan.Multifunction[zero] = true
+		b.plan.share(zero)
 	}
 }
 

@@ -89,7 +89,7 @@ func (b *board) port(index int, at PCI) {
 	b.owner[at.place()] = tenant{port: uint32(index + 1)}
 	// Always, so that the second port of a slot does not change the first.
 	if at.Function == 0 {
-		b.plan.Multifunction[at] = true
+		b.plan.share(at)
 	}
 }
 

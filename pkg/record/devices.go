@@ -11,6 +11,13 @@ import (
 // Key returns the key in Record.Devices of a device with a kind, such as 'disk', and a name that is unique within its kind.
 func Key(kind, name string) string { return kind + "." + name }
 
+// WriteKey appends a key to others.
+func WriteKey(to *strings.Builder, kind, name string) {
+	to.WriteString(kind)
+	to.WriteByte('.')
+	to.WriteString(name)
+}
+
 // SplitKey returns the kind and the name of a key. A name may hold dots, a kind none.
 func SplitKey(key string) (kind, name string) {
 	kind, name, _ = strings.Cut(key, ".")

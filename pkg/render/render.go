@@ -163,9 +163,11 @@ func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 // Facts returns what the guest sees of this host when it boots for the first time. It reads m.VMI, m.Host and m.Bindings.
 func Facts(m Machine) frontend.Facts {
 	f := frontend.Facts{
-		Machines:    m.Host.Machines[m.VMI.Spec.Architecture],
-		HostDevices: map[string]string{}, HostDeviceNUMANodes: map[string]int{},
+		Machines:   m.Host.Machines[m.VMI.Spec.Architecture],
 		BlockSizes: make(map[string]v1.CustomBlockSize, len(m.Bindings.Volumes)),
+	}
+	if len(m.Bindings.HostDevs) > 0 {
+		f.HostDevices, f.HostDeviceNUMANodes = map[string]string{}, map[string]int{}
 	}
 	for name, volume := range m.Bindings.Volumes {
 		if volume.LogicalBlock > 0 && volume.PhysicalBlock > 0 {

@@ -143,7 +143,7 @@ func beside(b *testing.B, work, limit func()) {
 	for b.Loop() {
 		work()
 	}
-	const turns, turn = 41, 4 * time.Millisecond
+	const turns, turn = 41, 40 * time.Millisecond
 	rounds := max(1, int(turn/max(b.Elapsed()/time.Duration(b.N), 1)))
 	ratios := make([]float64, turns)
 	for i := range ratios {

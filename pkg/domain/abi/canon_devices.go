@@ -10,7 +10,7 @@ import (
 // compares the text with that of the projection.
 
 // writers are those of devices that most domains have.
-var writers = []any{writeDisk, writeController, writeNIC, writeSerial, writeChannel, writeRNG}
+var writers = []any{writeDisk, writeController, writeNIC, writeSerial, writeChannel, writeInput, writeVideo, writeRNG}
 
 // writerOf returns the function that appends the projection of a device.
 func writerOf[T any](of func(T) T) func(out []byte, device *T) []byte {
@@ -39,7 +39,7 @@ func writeDisk(out []byte, device *libvirtxml.DomainDisk) []byte {
 	out = writeText(out, "WWN:", d.WWN)
 	out = writeText(out, "Vendor:", d.Vendor)
 	out = writeText(out, "Product:", d.Product)
-	out = writePart(out, "Boot:", d.Boot)
+	out = writeBoot(out, d.Boot)
 	return append(writePlace(out, d.ACPI, d.Alias, d.Address), '}')
 }
 
@@ -52,8 +52,10 @@ func writeNIC(out []byte, device *libvirtxml.DomainInterface) []byte {
 		out = writePart(out, "MAC:", n.MAC)
 	}
 	out = append(out, "Source:{Null:{} } "...) // unconnected
-	out = writePart(out, "Boot:", n.Boot)
-	out = writePart(out, "Model:", n.Model)
+	out = writeBoot(out, n.Boot)
+	if n.Model != nil {
+		out = append(writeText(append(out, "Model:{"...), "Type:", n.Model.Type), "} "...)
+	}
 	out = writePart(out, "Driver:", n.Driver)
 	out = writePart(out, "Link:", n.Link)
 	out = writePart(out, "ROM:", n.ROM)
@@ -62,7 +64,14 @@ func writeNIC(out []byte, device *libvirtxml.DomainInterface) []byte {
 
 func writeSerial(out []byte, device *libvirtxml.DomainSerial) []byte {
 	s := serial(*device)
-	out = writePart(append(out, '{'), "Target:", s.Target)
+	out = append(out, '{')
+	if t := s.Target; t != nil {
+		out = writeNumber(writeText(append(out, "Target:{"...), "Type:", t.Type), "Port:", t.Port)
+		if t.Model != nil {
+			out = append(writeText(append(out, "Model:{"...), "Name:", t.Model.Name), "} "...)
+		}
+		out = append(out, "} "...)
+	}
 	return append(writePlace(out, s.ACPI, s.Alias, s.Address), '}')
 }
 
@@ -75,6 +84,36 @@ func writeChannel(out []byte, device *libvirtxml.DomainChannel) []byte {
 	return append(writePlace(out, c.ACPI, c.Alias, c.Address), '}')
 }
 
+func writeInput(out []byte, device *libvirtxml.DomainInput) []byte {
+	out = writeText(append(out, '{'), "Type:", device.Type)
+	out = writeText(out, "Bus:", device.Bus)
+	out = writeText(out, "Model:", device.Model)
+	out = writePart(out, "Driver:", device.Driver)
+	return append(writePlace(out, device.ACPI, device.Alias, device.Address), '}')
+}
+
+func writeVideo(out []byte, device *libvirtxml.DomainVideo) []byte {
+	out = append(out, '{')
+	if m := device.Model; m != (libvirtxml.DomainVideoModel{}) {
+		out = writeText(append(out, "Model:{"...), "Type:", m.Type)
+		out = writeUint(writeUint(writeUint(out, "Heads:", m.Heads), "Ram:", m.Ram), "VRam:", m.VRam)
+		out = writeUint(writeUint(out, "VRam64:", m.VRam64), "VGAMem:", m.VGAMem)
+		out = writeText(writeText(writeText(out, "Primary:", m.Primary), "Blob:", m.Blob), "EDID:", m.EDID)
+		out = writePart(out, "Accel:", m.Accel)
+		out = append(writePart(out, "Resolution:", m.Resolution), "} "...)
+	}
+	out = writePart(out, "Driver:", device.Driver)
+	return append(writePlace(out, device.ACPI, device.Alias, device.Address), '}')
+}
+
+func writeBalloon(out []byte, device *libvirtxml.DomainMemBalloon) []byte {
+	out = writeText(append(out, '{'), "Model:", device.Model)
+	out = writeText(out, "AutoDeflate:", device.AutoDeflate)
+	out = writeText(out, "FreePageReporting:", device.FreePageReporting)
+	out = writePart(out, "Driver:", device.Driver)
+	return append(writePlace(out, device.ACPI, device.Alias, device.Address), '}')
+}
+
 func writeRNG(out []byte, device *libvirtxml.DomainRNG) []byte {
 	r := rng(*device)
 	out = writeText(append(out, '{'), "Model:", r.Model)
@@ -83,21 +122,20 @@ func writeRNG(out []byte, device *libvirtxml.DomainRNG) []byte {
 }
 
 func writeController(out []byte, device *libvirtxml.DomainController) []byte {
-	c := controller(*device)
-	out = writeText(append(out, '{'), "Type:", c.Type)
-	out = writeNumber(out, "Index:", c.Index)
-	out = writeText(out, "Model:", c.Model)
-	out = writePart(out, "Driver:", c.Driver)
-	if onlyPort(c.PCI) {
-		out = writePort(out, c.PCI)
+	out = writeText(append(out, '{'), "Type:", device.Type)
+	out = writeNumber(out, "Index:", device.Index)
+	out = writeText(out, "Model:", device.Model)
+	out = writePart(out, "Driver:", controllerDriver(device.Driver))
+	if onlyPort(device.PCI) {
+		out = writePort(out, device.PCI)
 	} else {
-		out = writePart(out, "PCI:", c.PCI)
+		out = writePart(out, "PCI:", filled(device.PCI))
 	}
-	out = writePart(out, "USB:", c.USB)
-	out = writePart(out, "VirtIOSerial:", c.VirtIOSerial)
-	out = writePart(out, "XenBus:", c.XenBus)
-	out = writePart(out, "NVME:", c.NVME)
-	return append(writePlace(out, c.ACPI, c.Alias, c.Address), '}')
+	out = writePart(out, "USB:", filled(device.USB))
+	out = writePart(out, "VirtIOSerial:", filled(device.VirtIOSerial))
+	out = writePart(out, "XenBus:", device.XenBus)
+	out = writePart(out, "NVME:", device.NVME)
+	return append(writePlace(out, device.ACPI, nil, device.Address), '}')
 }
 
 // onlyPort reports whether writePort knows all that the PCI part of a controller has.

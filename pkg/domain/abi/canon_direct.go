@@ -7,27 +7,20 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// The canonical text of what each domain has, or has dozens of, is written without reflection: addresses, aliases and CPUs here, devices in
-// canon_devices.go. That of a projection is written device by device, without a copy of the lists. The texts are the same.
+// The canonical text of what each domain has, or has dozens of, is written without reflection: addresses and aliases here, devices in
+// canon_devices.go, the platform in canon_platform.go. That of a projection is written device by device, without a copy of the lists. The texts are
+// the same.
 
 // directly has these types.
-var directly = []reflect.Type{
-	reflect.TypeFor[libvirtxml.DomainAddress](), reflect.TypeFor[libvirtxml.DomainAlias](), reflect.TypeFor[libvirtxml.DomainVCPUsVCPU](),
-}
+var directly = []reflect.Type{reflect.TypeFor[libvirtxml.DomainAddress](), reflect.TypeFor[libvirtxml.DomainAlias]()}
 
 // writeDirectly appends what write would append, and reports false for a value that has something unusual.
 func writeDirectly(out []byte, part any) ([]byte, bool) {
 	switch p := part.(type) {
 	case *libvirtxml.DomainAddress:
-		if onlyPCI(p) {
-			return writePCI(out, p.PCI), true
-		}
+		return writeAddress(out, p)
 	case *libvirtxml.DomainAlias:
 		return writeAlias(out, p), true
-	case *libvirtxml.DomainVCPUsVCPU:
-		if *p == (libvirtxml.DomainVCPUsVCPU{Id: p.Id, Enabled: p.Enabled, Hotpluggable: p.Hotpluggable}) {
-			return writeCPU(out, p), true
-		}
 	}
 	return out, false
 }
@@ -36,17 +29,15 @@ func writeDirectly(out []byte, part any) ([]byte, bool) {
 func writeSeen(out []byte, dom *libvirtxml.Domain) []byte {
 	out = writeText(append(out, '{'), "UUID:", dom.UUID)
 	out = writePart(out, "GenID:", dom.GenID)
-	out = writePart(out, "MaximumMemory:", dom.MaximumMemory)
-	out = writePart(out, "Memory:", memory(dom.Memory))
-	out = writePart(out, "VCPU:", vcpu(dom.VCPU))
-	out = writePart(out, "VCPUs:", vcpus(dom.VCPUs))
-	if info := sysinfo(dom.SysInfo); len(info) > 0 {
-		out = append(canonical(append(out, "SysInfo:"...), info), ' ')
-	}
-	out = writePart(out, "OS:", osOf(dom.OS))
-	out = writePart(out, "Features:", dom.Features)
-	out = writePart(out, "CPU:", cpu(dom.CPU))
-	out = writePart(out, "Clock:", dom.Clock)
+	out = writeMaximumMemory(out, dom.MaximumMemory)
+	out = writeMemory(out, dom.Memory)
+	out = writeVCPU(out, dom.VCPU)
+	out = writeVCPUs(out, dom.VCPUs)
+	out = writeList(out, "SysInfo:", sysinfo(dom.SysInfo), writeSysInfo)
+	out = writeOS(out, dom.OS)
+	out = writeFeatures(out, dom.Features)
+	out = writeCPU(out, dom.CPU)
+	out = writeClock(out, dom.Clock)
 	if dom.Devices != nil {
 		out = append(writeDevices(append(out, "Devices:"...), dom.Devices), ' ')
 	}
@@ -62,20 +53,37 @@ func writeDevices(out []byte, l *list) []byte {
 	return append(out, '}')
 }
 
-// onlyPCI reports whether writePCI knows all that an address has.
-func onlyPCI(a *libvirtxml.DomainAddress) bool {
-	p := a.PCI
-	return p != nil && *a == libvirtxml.DomainAddress{PCI: p} && *p == libvirtxml.DomainAddressPCI{
-		Domain: p.Domain, Bus: p.Bus, Slot: p.Slot, Function: p.Function, MultiFunction: p.MultiFunction}
+// writeAddress appends an address of one of the kinds that most devices have, and reports false for others.
+func writeAddress(out []byte, a *libvirtxml.DomainAddress) ([]byte, bool) {
+	switch *a {
+	case libvirtxml.DomainAddress{PCI: a.PCI}:
+		if p := a.PCI; p != nil {
+			return append(writePCI(append(out, "{PCI:{"...), p), "} }"...), true
+		}
+	case libvirtxml.DomainAddress{VirtioSerial: a.VirtioSerial}:
+		out = writeNumber(append(out, "{VirtioSerial:{"...), "Controller:", a.VirtioSerial.Controller)
+		out = writeNumber(out, "Bus:", a.VirtioSerial.Bus)
+		return append(writeNumber(out, "Port:", a.VirtioSerial.Port), "} }"...), true
+	case libvirtxml.DomainAddress{Drive: a.Drive}:
+		out = writeNumber(append(out, "{Drive:{"...), "Controller:", a.Drive.Controller)
+		out = writeNumber(out, "Bus:", a.Drive.Bus)
+		out = writeNumber(out, "Target:", a.Drive.Target)
+		return append(writeNumber(out, "Unit:", a.Drive.Unit), "} }"...), true
+	case libvirtxml.DomainAddress{USB: a.USB}:
+		out = writeNumber(append(out, "{USB:{"...), "Bus:", a.USB.Bus)
+		out = writeText(out, "Port:", a.USB.Port)
+		return append(writeNumber(out, "Device:", a.USB.Device), "} }"...), true
+	}
+	return out, false
 }
 
 func writePCI(out []byte, a *libvirtxml.DomainAddressPCI) []byte {
-	out = append(out, "{PCI:{"...)
 	out = writeNumber(out, "Domain:", a.Domain)
 	out = writeNumber(out, "Bus:", a.Bus)
 	out = writeNumber(out, "Slot:", a.Slot)
 	out = writeNumber(out, "Function:", a.Function)
-	return append(writeText(out, "MultiFunction:", a.MultiFunction), "} }"...)
+	out = writeText(out, "MultiFunction:", a.MultiFunction)
+	return writePart(out, "ZPCI:", a.ZPCI)
 }
 
 func writeAlias(out []byte, a *libvirtxml.DomainAlias) []byte {
@@ -88,16 +96,23 @@ func writePlace(out []byte, acpi *libvirtxml.DomainDeviceACPI, alias *libvirtxml
 	if alias != nil {
 		out = append(writeAlias(append(out, "Alias:"...), alias), ' ')
 	}
-	if a != nil && onlyPCI(a) {
-		return append(writePCI(append(out, "Address:"...), a.PCI), ' ')
+	if a == nil {
+		return out
 	}
-	return writePart(out, "Address:", a)
+	out = append(out, "Address:"...)
+	if written, ok := writeAddress(out, a); ok {
+		return append(written, ' ')
+	}
+	return append(canonical(out, a), ' ')
 }
 
-func writeCPU(out []byte, c *libvirtxml.DomainVCPUsVCPU) []byte {
-	out = writeNumber(append(out, '{'), "Id:", c.Id)
-	out = writeText(out, "Enabled:", c.Enabled)
-	return append(writeText(out, "Hotpluggable:", c.Hotpluggable), '}')
+// writeBoot appends the place of a device in the order in which the firmware tries them.
+func writeBoot(out []byte, b *libvirtxml.DomainDeviceBoot) []byte {
+	if b == nil {
+		return out
+	}
+	out = writeUint(append(out, "Boot:{"...), "Order:", b.Order)
+	return append(writeText(out, "LoadParm:", b.LoadParm), "} "...)
 }
 
 // writeNumber appends a field that is a number, unless it is not set.

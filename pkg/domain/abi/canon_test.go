@@ -71,7 +71,7 @@ func slowly[T any](part *T) string {
 	return string(known[reflect.TypeFor[T]()].write(nil, reflect.ValueOf(part).Elem()))
 }
 
-// TestDirectly: the shorter way of an address, a root port and a CPU gives the text of the general one.
+// TestDirectly: the shorter way of an address and a root port gives the text of the general one.
 func TestDirectly(t *testing.T) {
 	t.Parallel()
 	zero, bus, size := uint(0), uint(17), uint64(1)
@@ -88,10 +88,10 @@ func TestDirectly(t *testing.T) {
 	if got, want := string(canonical(nil, both)), slowly(both); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	for _, c := range []libvirtxml.DomainVCPUsVCPU{
-		{}, {Id: &zero}, {Id: &bus, Enabled: "yes", Hotpluggable: "no"}, {Id: &bus, Enabled: "yes", Hotpluggable: "no", Order: &zero}, {Hotpluggable: "yes"},
-	} {
-		if got, want := string(canonical(nil, &c)), slowly(&c); got != want {
+	for i := range reflect.TypeFor[libvirtxml.DomainAddress]().NumField() { // each kind of address, with all that it can have
+		one := &libvirtxml.DomainAddress{}
+		fill(reflect.ValueOf(one).Elem().Field(i), 4)
+		if got, want := string(canonical(nil, one)), slowly(one); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -177,6 +177,21 @@ func TestWriteSeen(t *testing.T) {
 		MemBalloon:  &libvirtxml.DomainMemBalloon{Model: "none"},
 	}}
 	doms := []*libvirtxml.Domain{whole, &alone, &bare, usual, {}, {Devices: &list{}}}
+	for _, o := range []libvirtxml.DomainOS{
+		{}, {Firmware: "efi"}, {Firmware: "bios"}, {Loader: &libvirtxml.DomainLoader{Type: "rom", Stateless: "yes"}}, {ACPI: &libvirtxml.DomainACPI{}},
+		{Loader: &libvirtxml.DomainLoader{Type: "pflash", Secure: "yes"}}, {Loader: &libvirtxml.DomainLoader{Secure: "yes"}}, {Type: &libvirtxml.DomainOSType{}},
+		{Firmware: "efi", FirmwareInfo: &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{{Enabled: "yes", Name: "secure-boot"}}}},
+		{Firmware: "efi", FirmwareInfo: &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{{Enabled: "yes", Name: "enrolled-keys"}}}},
+	} {
+		doms = append(doms, &libvirtxml.Domain{OS: &o})
+	}
+	for _, f := range []libvirtxml.DomainFeatureList{
+		{}, {ACPI: whole.Features.ACPI}, {APIC: whole.Features.APIC}, {VMPort: whole.Features.VMPort}, {SMM: whole.Features.SMM},
+		{ACPI: whole.Features.ACPI, APIC: whole.Features.APIC, VMPort: whole.Features.VMPort, SMM: whole.Features.SMM},
+		{ACPI: whole.Features.ACPI, APIC: &libvirtxml.DomainFeatureAPIC{}, PMU: whole.Features.PMU, SMM: &libvirtxml.DomainFeatureSMM{State: "on"}},
+	} {
+		doms = append(doms, &libvirtxml.Domain{Features: &f})
+	}
 	for depth := range 8 {
 		shallow := &libvirtxml.Domain{}
 		fill(reflect.ValueOf(shallow).Elem(), depth)

@@ -46,10 +46,15 @@ func filled[T comparable](part *T) *T {
 func controller(c libvirtxml.DomainController) libvirtxml.DomainController {
 	c.Alias = nil
 	c.PCI, c.USB, c.VirtIOSerial = filled(c.PCI), filled(c.USB), filled(c.VirtIOSerial)
-	if r := c.Driver; r != nil {
-		c.Driver = seenOf(r, libvirtxml.DomainControllerDriver{Queues: r.Queues, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed})
-	}
+	c.Driver = controllerDriver(c.Driver)
 	return c
+}
+
+func controllerDriver(r *libvirtxml.DomainControllerDriver) *libvirtxml.DomainControllerDriver {
+	if r == nil {
+		return nil
+	}
+	return seenOf(r, libvirtxml.DomainControllerDriver{Queues: r.Queues, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed})
 }
 
 // filesystem keeps the tag, by which the guest mounts it.

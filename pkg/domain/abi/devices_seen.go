@@ -34,12 +34,12 @@ var projections = []projection{
 		func(a, b *libvirtxml.DomainHostdev) int { return byAlias(a.Alias, b.Alias) }),
 	projected(func(l *list) *[]libvirtxml.DomainRedirDev { return &l.RedirDevs }, redirdev, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainWatchdog { return &l.Watchdogs }, watchdog, asGiven),
-	single(func(l *list) **libvirtxml.DomainMemBalloon { return &l.MemBalloon }, balloon),
+	single(func(l *list) **libvirtxml.DomainMemBalloon { return &l.MemBalloon }, balloon, writeBalloon),
 	projected(func(l *list) *[]libvirtxml.DomainRNG { return &l.RNGs }, rng, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainPanic { return &l.Panics }, unchanged, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainMemorydev { return &l.Memorydevs }, unchanged, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainIOMMU { return &l.IOMMUs }, unchanged, asGiven),
-	single(func(l *list) **libvirtxml.DomainVSock { return &l.VSock }, unchanged),
+	single(func(l *list) **libvirtxml.DomainVSock { return &l.VSock }, unchanged, canonicalOf),
 }
 
 func interfaces(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces }
@@ -86,12 +86,18 @@ func projectedWithLists[T any](in func(*list) *[]T, of func(T) T, order func(a, 
 	}
 }
 
-func single[T any](in func(*list) **T, of func(*T) *T) projection {
+// single is for a device of which a domain has one. write appends what the projection keeps of it.
+func single[T any](in func(*list) **T, of func(*T) *T, write func(out []byte, device *T) []byte) projection {
 	field := fieldOf[*T]() + ":"
 	return projection{
 		project: func(to, from *list) { *in(to) = of(*in(from)) },
-		write:   func(out []byte, from *list) []byte { return writePart(out, field, of(*in(from))) },
-		same:    func(a, b *list) bool { return sameSeen(*in(a), *in(b), of) },
+		write: func(out []byte, from *list) []byte {
+			if device := *in(from); device != nil {
+				return append(write(append(out, field...), device), ' ')
+			}
+			return out
+		},
+		same: func(a, b *list) bool { return sameSeen(*in(a), *in(b), of) },
 	}
 }
 
@@ -115,7 +121,9 @@ func ordered[T any](out []*T, list []T, order func(a, b *T) int) []*T {
 	for i := range list {
 		out = append(out, &list[i])
 	}
-	slices.SortStableFunc(out, order)
+	if !slices.IsSortedFunc(out, order) { // most are, and a sort would take longer to find that out
+		slices.SortStableFunc(out, order)
+	}
 	return out
 }
 

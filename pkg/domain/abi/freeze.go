@@ -19,7 +19,6 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	if dom.Devices == nil {
 		return r
 	}
-	r.Devices = make(map[string]record.Address, about(dom.Devices))
 	if len(dom.Devices.Videos) > 0 {
 		r.Video = dom.Devices.Videos[0].Model.Type
 	}
@@ -29,22 +28,7 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	if vsock := dom.Devices.VSock; vsock != nil && vsock.CID != nil {
 		r.VSOCK = vsock.CID.Address
 	}
-	var ports []uint
-	var occupied [buses]bool
-	visit(dom.Devices, func(d Device) {
-		freezeDevice(&r, &d)
-		if d.Controller != nil && d.Controller.Model == rootPort && onRootBus(*d.Address) {
-			ports = append(ports, value(d.Controller.Index))
-		}
-		if a := *d.Address; a != nil && a.PCI != nil && value(a.PCI.Bus) < buses {
-			occupied[value(a.PCI.Bus)] = true
-		}
-	})
-	for _, bus := range ports {
-		if bus >= buses || !occupied[bus] {
-			r.FreePorts++
-		}
-	}
+	freezeDevices(&r, dom.Devices)
 	return r
 }
 
@@ -66,6 +50,31 @@ func expander(c *libvirtxml.DomainController) string {
 	return address.Expander{BusNr: *c.PCI.Target.BusNr, NUMANode: c.PCI.Target.NUMANode}.String()
 }
 
+// freezeDevices records where all devices are, and how many root ports are free.
+func freezeDevices(r *record.Record, l *libvirtxml.DomainDeviceList) {
+	r.Devices = make(map[string]record.Address, about(l))
+	var occupied [buses]bool
+	occupy := func(a *libvirtxml.DomainAddress) {
+		if a != nil && a.PCI != nil && value(a.PCI.Bus) < buses {
+			occupied[value(a.PCI.Bus)] = true
+		}
+	}
+	visitOthers(l, func(d Device) {
+		freezeDevice(r, &d)
+		occupy(*d.Address)
+	})
+	for i := range l.Controllers { // apart, because most devices are controllers, which need no Device
+		freezeController(r, &l.Controllers[i])
+		occupy(l.Controllers[i].Address)
+	}
+	for i := range l.Controllers {
+		c := &l.Controllers[i]
+		if bus := value(c.Index); c.Model == rootPort && onRootBus(c.Address) && (bus >= buses || !occupied[bus]) {
+			r.FreePorts++
+		}
+	}
+}
+
 // freezeDevice records the address of a device, the MAC of an interface, and of a disk target name and block size, which with matchVolume came
 // from the volume of the first boot.
 func freezeDevice(r *record.Record, d *Device) {
@@ -83,14 +92,19 @@ func freezeDevice(r *record.Record, d *Device) {
 		size := d.Disk.BlockIO
 		r.BlockSizes[d.Name] = record.BlockSize{Logical: size.LogicalBlockSize, Physical: size.PhysicalBlockSize, Discard: value(size.DiscardGranularity)}
 	}
-	if d.Controller != nil {
-		if c := d.Controller; c.Type == "usb" && c.Model != "none" && c.Model != "qemu-xhci" { // as records had before they held models
-			r.USB = c.Model
-		}
-		a.Index, a.Expander = d.Controller.Index, expander(d.Controller)
-	}
 	if a != (record.Address{}) {
 		r.Devices[d.Key()] = a
+	}
+}
+
+// freezeController records address and index of a controller, and the model of USB controllers.
+func freezeController(r *record.Record, c *libvirtxml.DomainController) {
+	if c.Type == "usb" && c.Model != "none" && c.Model != "qemu-xhci" { // as records had before they held models
+		r.USB = c.Model
+	}
+	a := FromLibvirt(c.Address)
+	if a.Index, a.Expander = c.Index, expander(c); a != (record.Address{}) {
+		r.Devices[record.ControllerKey(c.Type, value(c.Index))] = a
 	}
 }
 

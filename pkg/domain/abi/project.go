@@ -39,7 +39,7 @@ func platformSeen(dom *libvirtxml.Domain) *libvirtxml.Domain {
 func samePlatform(a, b *libvirtxml.Domain) bool {
 	return a.UUID == b.UUID && same(a.GenID, b.GenID) && same(a.MaximumMemory, b.MaximumMemory) && sameSeen(a.Memory, b.Memory, memory) &&
 		sameSeen(a.VCPU, b.VCPU, vcpu) && sameSeen(a.VCPUs, b.VCPUs, vcpus) && sameProjected(sysinfo(a.SysInfo), sysinfo(b.SysInfo), unchanged) &&
-		sameSeen(a.OS, b.OS, osOf) && same(a.Features, b.Features) && sameSeen(a.CPU, b.CPU, cpu) && same(a.Clock, b.Clock) &&
+		sameOS(a.OS, b.OS) && same(a.Features, b.Features) && sameSeen(a.CPU, b.CPU, cpu) && same(a.Clock, b.Clock) &&
 		sameSeen(a.LaunchSecurity, b.LaunchSecurity, security)
 }
 
@@ -98,40 +98,73 @@ func osOf(o *libvirtxml.DomainOS) *libvirtxml.DomainOS {
 	out := &libvirtxml.DomainOS{
 		Type: o.Type, Cmdline: o.Cmdline, BootDevices: o.BootDevices, BootMenu: o.BootMenu, BIOS: o.BIOS, SMBios: o.SMBios,
 	}
-	firmware(o, out)
-	if o.ACPI != nil {
-		out.ACPI = &libvirtxml.DomainACPI{}
-		for _, table := range o.ACPI.Tables {
-			out.ACPI.Tables = append(out.ACPI.Tables, libvirtxml.DomainACPITable{Type: table.Type})
-		}
+	switch class := firmwareOf(o); {
+	case class.stateless:
+		out.Firmware, out.Loader = "efi", &libvirtxml.DomainLoader{Stateless: "yes"}
+	case class.efi:
+		secure := libvirtxml.DomainOSFirmwareFeature{Enabled: yesNo(class.secure), Name: secureBoot}
+		out.Firmware, out.FirmwareInfo = "efi", &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{secure}}
+	}
+	out.ACPI = tables(o.ACPI)
+	return out
+}
+
+// sameOS compares what osOf keeps.
+func sameOS(a, b *libvirtxml.DomainOS) bool {
+	if a == nil || b == nil || a == b {
+		return a == b
+	}
+	return same(a.Type, b.Type) && firmwareOf(a) == firmwareOf(b) && a.Cmdline == b.Cmdline && sameSeen(a.ACPI, b.ACPI, tables) &&
+		sameProjected(a.BootDevices, b.BootDevices, unchanged) && same(a.BootMenu, b.BootMenu) && same(a.BIOS, b.BIOS) && same(a.SMBios, b.SMBios)
+}
+
+// tables drops the paths of the host.
+func tables(a *libvirtxml.DomainACPI) *libvirtxml.DomainACPI {
+	if a == nil {
+		return nil
+	}
+	out := &libvirtxml.DomainACPI{}
+	for _, table := range a.Tables {
+		out.Tables = append(out.Tables, libvirtxml.DomainACPITable{Type: table.Type})
 	}
 	return out
 }
 
-// firmware keeps the class only. The frontend has firmware='efi' with features, the backend the path of a build: both mean the same class.
-func firmware(o, out *libvirtxml.DomainOS) {
+// firmwareClass is what the guest sees of its firmware. Without EFI it is the zero value.
+type firmwareClass struct {
+	efi bool
+	// stateless builds have no attribute for enrolled keys, and secure is unset. The owner of an encrypted guest measures the firmware.
+	stateless bool
+	// secure tells whether Secure Boot is on.
+	secure bool
+}
+
+// secureBoot is libvirt's name of the firmware's feature.
+const secureBoot = "secure-boot"
+
+// firmwareOf returns the class. The frontend has firmware='efi' with features, the backend the path of a build: both mean the same class.
+func firmwareOf(o *libvirtxml.DomainOS) firmwareClass {
 	loader := o.Loader != nil && (o.Loader.Type == "pflash" || o.Loader.Type == "rom")
-	if o.Firmware != "efi" && !loader {
-		return
+	switch {
+	case o.Firmware != "efi" && !loader:
+		return firmwareClass{}
+	case o.Loader != nil && o.Loader.Stateless == "yes":
+		return firmwareClass{efi: true, stateless: true}
 	}
-	out.Firmware = "efi"
-	// Stateless builds have no attribute for enrolled keys. The owner of an encrypted guest measures the firmware.
-	if o.Loader != nil && o.Loader.Stateless == "yes" {
-		out.Loader = &libvirtxml.DomainLoader{Stateless: "yes"}
-		return
-	}
-	secure := "no"
-	if loader && o.Loader.Secure == "yes" {
-		secure = "yes"
-	}
+	secure := loader && o.Loader.Secure == "yes"
 	if o.FirmwareInfo != nil {
 		for _, f := range o.FirmwareInfo.Features {
-			if f.Name == "secure-boot" && f.Enabled == "yes" {
-				secure = "yes"
-			}
+			secure = secure || f.Name == secureBoot && f.Enabled == "yes"
 		}
 	}
-	out.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{{Enabled: secure, Name: "secure-boot"}}}
+	return firmwareClass{efi: true, secure: secure}
+}
+
+func yesNo(on bool) string {
+	if on {
+		return "yes"
+	}
+	return "no"
 }
 
 // cpu drops check, match, fallback and migratable, which libvirt fills in at the start.

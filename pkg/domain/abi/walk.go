@@ -44,6 +44,11 @@ func QualifiedAlias(kind, name string) *libvirtxml.DomainAlias {
 	return &libvirtxml.DomainAlias{Name: aliasPrefix + kind + "_" + name}
 }
 
+// Qualified reports whether the alias of a device has its kind before its name.
+func (d Device) Qualified() bool {
+	return d.Alias != nil && *d.Alias != nil && len((*d.Alias).Name) != len(aliasPrefix)+len(d.Name)
+}
+
 // Name is the name in the spec of the device with this alias, of this kind: the XML element's name, e.g. disk, interface,
 // filesystem, hostdev.
 func Name(kind string, alias *libvirtxml.DomainAlias) string {
@@ -77,35 +82,61 @@ func AddControllers(others []Device, dom *libvirtxml.Domain) []Device {
 	}
 	out := slices.Grow(others, len(dom.Devices.Controllers))[:len(others)+len(dom.Devices.Controllers)]
 	copy(out[at+len(dom.Devices.Controllers):], others[at:])
-	walk{func(d Device) { out[at], at = d, at+1 }}.controllers(dom.Devices)
+	w := walk{each: func(d Device) { out[at], at = d, at+1 }}
+	w.controllers(dom.Devices)
 	return out
 }
 
 // visit calls each for every device, in the order of Devices.
 func visit(l *libvirtxml.DomainDeviceList, each func(Device)) {
-	w := walk{each}
+	w := walk{each: each}
 	w.networkAndHost(l)
 	w.controllers(l)
+	w.others(l)
+}
+
+// visitOthers calls each for every device that is no controller.
+func visitOthers(l *libvirtxml.DomainDeviceList, each func(Device)) {
+	w := walk{each: each}
+	w.networkAndHost(l)
+	w.others(l)
+}
+
+// walk is the state of visit.
+type walk struct {
+	each func(Device)
+	// keys holds the text of all keys, which are parts of it: a string of its own would be an allocation for each device.
+	keys strings.Builder
+}
+
+// others are the devices that come after the controllers.
+func (w *walk) others(l *libvirtxml.DomainDeviceList) {
 	w.storage(l)
 	w.interactive(l)
 	w.characterDevices(l)
 	w.misc(l)
 }
 
-type walk struct{ each func(Device) }
-
 // add completes name and key of a device. The key is kind and name, so that it does not depend on how the alias is qualified.
-func (w walk) add(d Device) {
+func (w *walk) add(d Device) {
 	if d.Name == "" {
 		d.Name = Name(d.Kind, *d.Alias)
 	}
 	if d.key == "" {
-		d.key = record.Key(d.Kind, d.Name)
+		d.key = w.keyOf(d.Kind, d.Name)
 	}
 	w.each(d)
 }
 
-func (w walk) networkAndHost(l *libvirtxml.DomainDeviceList) {
+// keyOf returns what record.Key returns. A part of the builder's text stays valid when the builder grows.
+func (w *walk) keyOf(kind, name string) string {
+	start := w.keys.Len()
+	record.WriteKey(&w.keys, kind, name)
+	return w.keys.String()[start:]
+}
+
+func (w *walk) networkAndHost(l *libvirtxml.DomainDeviceList) {
+	w.keys.Grow(16 * (about(l) - len(l.Controllers)))
 	for i := range l.Interfaces {
 		e := &l.Interfaces[i]
 		d := Device{Element: e, Kind: "interface", Alias: &e.Alias, Address: &e.Address, Interface: e}
@@ -125,7 +156,7 @@ func (w walk) networkAndHost(l *libvirtxml.DomainDeviceList) {
 }
 
 // controllers have no alias of Kiln's; type and index are their name.
-func (w walk) controllers(l *libvirtxml.DomainDeviceList) {
+func (w *walk) controllers(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Controllers {
 		e := &l.Controllers[i]
 		index := uint(0)
@@ -138,7 +169,7 @@ func (w walk) controllers(l *libvirtxml.DomainDeviceList) {
 	}
 }
 
-func (w walk) storage(l *libvirtxml.DomainDeviceList) {
+func (w *walk) storage(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Disks {
 		e := &l.Disks[i]
 		d := Device{Element: e, Kind: "disk", Alias: &e.Alias, Address: &e.Address, Disk: e, Model: e.Model}
@@ -153,7 +184,7 @@ func (w walk) storage(l *libvirtxml.DomainDeviceList) {
 	}
 }
 
-func (w walk) interactive(l *libvirtxml.DomainDeviceList) {
+func (w *walk) interactive(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Videos {
 		e := &l.Videos[i]
 		w.add(Device{Element: e, Kind: "video", Alias: &e.Alias, Address: &e.Address, Model: e.Model.Type})
@@ -172,7 +203,7 @@ func (w walk) interactive(l *libvirtxml.DomainDeviceList) {
 	}
 }
 
-func (w walk) characterDevices(l *libvirtxml.DomainDeviceList) {
+func (w *walk) characterDevices(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Serials {
 		e := &l.Serials[i]
 		w.add(Device{Element: e, Kind: "serial", Alias: &e.Alias, Address: &e.Address})
@@ -183,7 +214,7 @@ func (w walk) characterDevices(l *libvirtxml.DomainDeviceList) {
 	}
 }
 
-func (w walk) misc(l *libvirtxml.DomainDeviceList) {
+func (w *walk) misc(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Watchdogs {
 		e := &l.Watchdogs[i]
 		w.add(Device{Element: e, Kind: "watchdog", Alias: &e.Alias, Address: &e.Address, Model: e.Model})

@@ -43,7 +43,7 @@ type Documents struct {
 // Render returns the documents, or an error for every missing binding and capability at the field that needs it: below spec, or below hostProfile.
 // It is a pure function: equal input gives equal documents, so that a start that is repeated replaces what the first one made.
 func Render(in Input) (Documents, field.ErrorList) {
-	h := &host{Input: in, spec: &in.VMI.Spec, domain: field.NewPath("spec", "domain")}
+	h := &host{Input: in, spec: &in.VMI.Spec, domain: domainPath}
 	h.policy, h.errs = toLibvirt(in.Policy)
 	h.plan = h.planThreads()
 	h.applyPathTemplates()
@@ -114,6 +114,8 @@ type host struct {
 }
 
 func (h *host) fail(err *field.Error) { h.errs = append(h.errs, err) }
+
+var domainPath = field.NewPath("spec", "domain")
 
 // node names the host in messages.
 func (h *host) node() string {

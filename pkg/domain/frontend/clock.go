@@ -41,8 +41,8 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 	if t == nil {
 		return nil
 	}
-	var out []libvirtxml.DomainTimer
-	path := g.path.Child("clock", "timer")
+	out := make([]libvirtxml.DomainTimer, 0, 4) // as most guests have
+	path := timerPath
 	add := func(timer libvirtxml.DomainTimer, present *bool, name string) {
 		if present == nil {
 			g.fail(field.Required(path.Child(name, "present"), ""))

@@ -17,9 +17,8 @@ import (
 // disks keeps the order of the spec. KubeVirt leaves out hot-plugged volumes that are not mounted yet; here every disk of the spec is rendered.
 func (g *guest) disks() []libvirtxml.DomainDisk {
 	out := make([]libvirtxml.DomainDisk, 0, len(g.dev.Disks))
-	path := g.devPath.Child("disks")
 	for i := range g.dev.Disks {
-		out = append(out, g.disk(&g.dev.Disks[i], path.Index(i)))
+		out = append(out, g.disk(&g.dev.Disks[i], disksPath.Index(i)))
 	}
 	return out
 }

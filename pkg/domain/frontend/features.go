@@ -19,7 +19,7 @@ func (g *guest) features() *libvirtxml.DomainFeatureList {
 		// QEMU has VMware's backdoor port by default, by which some guests take the hypervisor for VMware.
 		out.VMPort = &libvirtxml.DomainFeatureState{State: "off"}
 	}
-	path := g.path.Child("features")
+	path := featuresPath
 	f := g.spec.Domain.Features
 	if f == nil {
 		g.fail(field.Required(path, ""))

@@ -3,6 +3,7 @@ package frontend
 import (
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -149,8 +150,8 @@ func (g *guest) dmi() *libvirtxml.DomainSysInfoSMBIOS {
 	if serial == "" && g.Frozen != nil {
 		serial = g.Frozen.Serial
 	}
-	system.Entry = entries("manufacturer", smbios["manufacturer"], "product", smbios["product"], "version", smbios["version"],
-		"serial", serial, "uuid", g.knownUUID(), "sku", smbios["sku"], "family", smbios["family"])
+	system.Entry = entries("manufacturer", smbios.Manufacturer, "product", smbios.Product, "version", smbios.Version,
+		"serial", serial, "uuid", g.knownUUID(), "sku", smbios.SKU, "family", smbios.Family)
 	info := &libvirtxml.DomainSysInfoSMBIOS{System: system}
 	if c := g.spec.Domain.Chassis; c != nil {
 		list := entries("manufacturer", c.Manufacturer, "version", c.Version, "serial", c.Serial, "asset", c.Asset, "sku", c.Sku)
@@ -161,12 +162,12 @@ func (g *guest) dmi() *libvirtxml.DomainSysInfoSMBIOS {
 	return info
 }
 
-func (g *guest) smbios() map[string]string {
-	if g.Frozen != nil {
-		return g.Frozen.SMBIOS
+func (g *guest) smbios() config.SMBIOS {
+	if g.Frozen == nil {
+		return g.Defaults.SMBIOS
 	}
-	d := g.Defaults.SMBIOS
-	return map[string]string{"manufacturer": d.Manufacturer, "product": d.Product, "version": d.Version, "sku": d.SKU, "family": d.Family}
+	r := g.Frozen.SMBIOS
+	return config.SMBIOS{Manufacturer: r["manufacturer"], Product: r["product"], Version: r["version"], SKU: r["sku"], Family: r["family"]}
 }
 
 // knownUUID is uuid without the error, which uuid reports.

@@ -124,6 +124,17 @@ type guest struct {
 	volumes map[string]*v1.Volume
 }
 
+// Paths are immutable: each rendering would make these again.
+var (
+	architecturePath = field.NewPath("spec", "architecture")
+	domainPath       = field.NewPath("spec", "domain")
+	devicesPath      = domainPath.Child("devices")
+	disksPath        = devicesPath.Child("disks")
+	interfacesPath   = devicesPath.Child("interfaces")
+	featuresPath     = domainPath.Child("features")
+	timerPath        = domainPath.Child("clock", "timer")
+)
+
 // deviceName is kind and name of a device as in abi.Device, and in the key of records. A joined key would be made for each device that is looked up.
 type deviceName struct{ kind, name string }
 
@@ -135,18 +146,16 @@ type pin struct {
 
 func newGuest(in Input) (*guest, *field.Error) {
 	spec := &in.VMI.Spec
-	path := field.NewPath("spec", "architecture")
 	if spec.Architecture == "" {
-		return nil, field.Required(path, "")
+		return nil, field.Required(architecturePath, "")
 	}
 	arch, ok := profiles[spec.Architecture]
 	if !ok {
-		return nil, field.NotSupported(path, spec.Architecture, []string{"amd64", "arm64", "s390x"})
+		return nil, field.NotSupported(architecturePath, spec.Architecture, []string{"amd64", "arm64", "s390x"})
 	}
-	domain := field.NewPath("spec", "domain")
 	g := &guest{
 		Input: in, spec: spec, dev: &spec.Domain.Devices, arch: arch,
-		path: domain, devPath: domain.Child("devices"), volumes: make(map[string]*v1.Volume, len(spec.Volumes)),
+		path: domainPath, devPath: devicesPath, volumes: make(map[string]*v1.Volume, len(spec.Volumes)),
 		pins: make(map[deviceName]pin, len(spec.Domain.Devices.Disks)+len(spec.Domain.Devices.Interfaces)),
 	}
 	for i := range spec.Volumes {

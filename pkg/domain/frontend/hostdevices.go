@@ -20,7 +20,7 @@ func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 		if n.SRIOV == nil || n.State == v1.InterfaceStateAbsent {
 			continue
 		}
-		path := g.devPath.Child("interfaces").Index(i)
+		path := interfacesPath.Index(i)
 		h := g.hostdev(n.Name, path)
 		h.Boot = boot(n.BootOrder)
 		h.ROM = g.rom(n)

@@ -25,13 +25,12 @@ var unconnected = &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInte
 
 func (g *guest) interfaces() []libvirtxml.DomainInterface {
 	out := make([]libvirtxml.DomainInterface, 0, len(g.dev.Interfaces))
-	path := g.devPath.Child("interfaces")
 	for i := range g.dev.Interfaces {
 		n := &g.dev.Interfaces[i]
 		if n.State == v1.InterfaceStateAbsent || n.SRIOV != nil {
 			continue
 		}
-		out = append(out, g.nic(n, path.Index(i)))
+		out = append(out, g.nic(n, interfacesPath.Index(i)))
 	}
 	return out
 }

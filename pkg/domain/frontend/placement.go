@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/kilnvm/kiln/pkg/address"
@@ -58,20 +59,23 @@ func (g *guest) checkName(name string, path *field.Path) {
 // qualifyAliases adds the kind to the alias of a device whose name another kind of device has too: a disk and an interface may both be
 // called 'default', and libvirt requires unique aliases. The record is by kind and name, so no address depends on the alias.
 func (p *placement) qualifyAliases() {
-	aliases, keys := make(map[string]bool, len(p.devices)), make(map[string]bool, len(p.devices))
+	aliases := make(map[string]bool, len(p.devices))
+	// Two devices with one key have one alias, unless an alias is qualified from the start: that of an interface whose name is 'interface_a'.
+	qualified := slices.ContainsFunc(p.devices, abi.Device.Qualified)
 	for i := range p.devices {
 		d := &p.devices[i]
 		if d.Alias == nil || *d.Alias == nil {
 			continue
 		}
-		if keys[d.Key()] {
+		taken := aliases[(*d.Alias).Name]
+		if (taken || qualified) && slices.ContainsFunc(p.devices[:i], func(other abi.Device) bool { return other.Key() == d.Key() }) {
 			p.fail(field.Duplicate(p.pathOf(d).Child("name"), d.Name))
 			continue
 		}
-		if aliases[(*d.Alias).Name] {
+		if taken {
 			*d.Alias = abi.QualifiedAlias(d.Kind, d.Name)
 		}
-		keys[d.Key()], aliases[(*d.Alias).Name] = true, true
+		aliases[(*d.Alias).Name] = true
 	}
 }
 

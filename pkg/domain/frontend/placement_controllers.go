@@ -154,11 +154,12 @@ func (p *placement) pciAddresses() {
 	plan, errs := topology.Place(requests)
 	p.errs = append(p.errs, errs...)
 	behind := make([]*abi.Device, len(plan.Ports))
+	places := make([]place, len(plan.Devices))
 	for i, at := range plan.Devices {
 		if !plan.Placed[i] || requesters[i] == nil { // nil is the slot that reserveUSBSlot keeps free
 			continue
 		}
-		*requesters[i].Address = libvirtPCI(at, plan.Multifunction[at])
+		*requesters[i].Address = places[i].set(at, plan.Multifunction(at))
 		if at.Bus > 0 {
 			behind[at.Bus-1] = requesters[i]
 		}
@@ -175,6 +176,7 @@ func (p *placement) writePorts(plan address.Plan, behind []*abi.Device) {
 	if p.spec.Architecture == "amd64" && p.VMI.Annotations[v1.DisablePCIHole64] == "true" {
 		root.PCI = &libvirtxml.DomainControllerPCI{Hole64: &libvirtxml.DomainControllerPCIHole64{Unit: "KiB"}}
 	}
+	ports := make([]rootPort, len(plan.Ports))
 	for i, at := range plan.Ports {
 		index := uint(i + 1)
 		if e, ok := plan.Expanders[index]; ok {
@@ -187,7 +189,7 @@ func (p *placement) writePorts(plan address.Plan, behind []*abi.Device) {
 			c.Address = libvirtPCI(at, false)
 			continue
 		}
-		port := rootPort(index, at, plan.Multifunction[at])
+		port := ports[i].set(index, at, plan.Multifunction(at))
 		if plan.Occupied[i] && !p.unpluggable(behind[i]) {
 			port.PCI.Target.Hotplug = "off"
 		}
@@ -195,20 +197,25 @@ func (p *placement) writePorts(plan address.Plan, behind []*abi.Device) {
 	}
 }
 
-// rootPort makes one allocation for everything that libvirtxml has pointers to: a VMI has a dozen ports and more.
-func rootPort(index uint, at address.PCI, multifunction bool) libvirtxml.DomainController {
-	const model = "pcie-root-port"
-	out := &struct {
-		pci                  libvirtxml.DomainControllerPCI
-		model                libvirtxml.DomainControllerPCIModel
-		target               libvirtxml.DomainControllerPCITarget
-		index, chassis, port uint
-		place                place
-	}{index: index, chassis: index, port: at.Slot<<3 | at.Function}
-	out.model.Name = model
-	out.target = libvirtxml.DomainControllerPCITarget{Chassis: &out.chassis, Port: &out.port}
-	out.pci = libvirtxml.DomainControllerPCI{Model: &out.model, Target: &out.target}
-	return libvirtxml.DomainController{Type: "pci", Index: &out.index, Model: model, PCI: &out.pci, Address: out.place.set(at, multifunction)}
+// rootPort is everything of a root port that libvirtxml has pointers to. All ports of a domain are one allocation: a VMI has a dozen and more.
+type rootPort struct {
+	pci         libvirtxml.DomainControllerPCI
+	target      libvirtxml.DomainControllerPCITarget
+	index, port uint
+	place       place
+}
+
+// Parts that all ports and addresses share. Nothing may write to them.
+var (
+	rootPortModel = &libvirtxml.DomainControllerPCIModel{Name: "pcie-root-port"}
+	pciDomain     uint
+)
+
+func (r *rootPort) set(index uint, at address.PCI, multifunction bool) libvirtxml.DomainController {
+	r.index, r.port = index, at.Slot<<3|at.Function
+	r.target = libvirtxml.DomainControllerPCITarget{Chassis: &r.index, Port: &r.port}
+	r.pci = libvirtxml.DomainControllerPCI{Model: rootPortModel, Target: &r.target}
+	return libvirtxml.DomainController{Type: "pci", Index: &r.index, Model: "pcie-root-port", PCI: &r.pci, Address: r.place.set(at, multifunction)}
 }
 
 // unpluggable reports whether a device may be unplugged: interfaces, host devices, and disks whose volume has hotpluggable. nil is a bridge.
@@ -220,11 +227,10 @@ func (p *placement) unpluggable(d *abi.Device) bool {
 	return v != nil && vm.Hotpluggable(v)
 }
 
-// place is a PCI address with everything that libvirtxml has pointers to. One allocation, as in rootPort: each device has an address.
+// place is a PCI address with everything that libvirtxml has pointers to. Those of all devices are one allocation, as are those of root ports.
 type place struct {
 	address libvirtxml.DomainAddress
 	pci     libvirtxml.DomainAddressPCI
-	domain  uint
 	at      address.PCI
 }
 
@@ -234,7 +240,7 @@ func libvirtPCI(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
 
 func (p *place) set(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
 	p.at = at
-	p.pci = libvirtxml.DomainAddressPCI{Domain: &p.domain, Bus: &p.at.Bus, Slot: &p.at.Slot, Function: &p.at.Function}
+	p.pci = libvirtxml.DomainAddressPCI{Domain: &pciDomain, Bus: &p.at.Bus, Slot: &p.at.Slot, Function: &p.at.Function}
 	if multifunction {
 		p.pci.MultiFunction = "on"
 	}
