@@ -45,7 +45,20 @@ func ParseDrive(text string) (Drive, error) {
 
 // String is the form that ParseDrive reads.
 func (d Drive) String() string {
-	return fmt.Sprintf("%d:%d:%d:%d", d.Controller, d.Bus, d.Target, d.Unit)
+	return joined(d.Controller, d.Bus, d.Target, d.Unit)
+}
+
+// joined separates numbers by colons. Each SATA and SCSI disk and each channel has such an address, for which fmt would take ten times as long.
+func joined(numbers ...uint) string {
+	var few [32]byte // on the stack
+	out := few[:0]
+	for i, n := range numbers {
+		if i > 0 {
+			out = append(out, ':')
+		}
+		out = strconv.AppendUint(out, uint64(n), 10)
+	}
+	return string(out)
 }
 
 // DriveAt is the place of a number, counted over all controllers of so many units.
@@ -71,7 +84,7 @@ func ParseUSB(text string) (USB, error) {
 }
 
 // FormatUSB is the form that ParseUSB reads. libvirt's port is a text: below a hub, which Kiln's domains do not have, it is '1.2'.
-func FormatUSB(bus uint, port string) string { return fmt.Sprintf("%d:%s", bus, port) }
+func FormatUSB(bus uint, port string) string { return joined(bus) + ":" + port }
 
 // USBAt is the place of a number, counted over all controllers.
 func USBAt(number uint) USB { return USB{number / USBPorts, number%USBPorts + 1} }
@@ -92,7 +105,7 @@ func ParseSerial(text string) (Serial, error) {
 }
 
 // String is the form that ParseSerial reads.
-func (s Serial) String() string { return fmt.Sprintf("%d:%d:%d", s.Controller, s.Bus, s.Port) }
+func (s Serial) String() string { return joined(s.Controller, s.Bus, s.Port) }
 
 // SerialAt is the place of a number, counted over all controllers.
 func SerialAt(number uint) Serial {
@@ -162,9 +175,9 @@ func ParseExpander(text string) (Expander, error) {
 // String is the form that ParseExpander reads.
 func (e Expander) String() string {
 	if e.NUMANode == nil {
-		return fmt.Sprintf("%d:", e.BusNr)
+		return joined(e.BusNr) + ":"
 	}
-	return fmt.Sprintf("%d:%d", e.BusNr, *e.NUMANode)
+	return joined(e.BusNr, *e.NUMANode)
 }
 
 // span is what one number of a place may be.

@@ -29,10 +29,18 @@ const controller = "controller"
 
 // ControllerKey returns the key of a controller of a libvirt type, such as 'pci' or 'usb'.
 func ControllerKey(kind string, index uint) string {
-	if kind == "pci" && index < uint(len(ports)) {
+	switch {
+	case kind == "pci" && index < uint(len(ports)):
 		return ports[index]
+	case index == 0 && firsts[kind] != "":
+		return firsts[kind]
 	}
 	return controller + "." + kind + "." + strconv.FormatUint(uint64(index), 10) // Key of Key, which would take two allocations for each of dozens
+}
+
+// firsts are the keys of the controllers that most guests have one of.
+var firsts = map[string]string{
+	"sata": controller + ".sata.0", "scsi": controller + ".scsi.0", "usb": controller + ".usb.0", "virtio-serial": controller + ".virtio-serial.0",
 }
 
 // ports are the keys of PCI controllers, of which each guest has dozens.

@@ -30,8 +30,12 @@ func Digest(dom *libvirtxml.Domain) string {
 		*buffer = text
 		buffers.Put(buffer)
 	}
-	return "sha256:" + hex.EncodeToString(sum[:])
+	var digest [len(algorithm) + 2*sha256.Size]byte
+	hex.Encode(digest[copy(digest[:], algorithm):], sum[:])
+	return string(digest[:])
 }
+
+const algorithm = "sha256:"
 
 // buffers for texts. That of a VMI with thirty disks has 20 KiB, and a buffer for it would be more than the rest of a record.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}

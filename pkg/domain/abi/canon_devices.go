@@ -21,11 +21,10 @@ func writerOf[T any](of func(T) T) func(out []byte, device *T) []byte {
 	return func(out []byte, device *T) []byte { return writeCopy(out, of(*device)) }
 }
 
-func writeDisk(out []byte, device *libvirtxml.DomainDisk) []byte {
-	d := disk(*device)
+func writeDisk(out []byte, d *libvirtxml.DomainDisk) []byte {
 	out = writeText(append(out, '{'), "Device:", d.Device)
 	out = writeText(out, "Model:", d.Model)
-	out = writePart(out, "Driver:", d.Driver)
+	out = writePart(out, "Driver:", diskDriver(d.Driver))
 	out = writePart(out, "BlockIO:", d.BlockIO)
 	if t := d.Target; t != nil && *t == (libvirtxml.DomainDiskTarget{Dev: t.Dev, Bus: t.Bus}) {
 		out = writeText(append(out, "Target:{"...), "Dev:", t.Dev)
@@ -43,8 +42,7 @@ func writeDisk(out []byte, device *libvirtxml.DomainDisk) []byte {
 	return append(writePlace(out, d.ACPI, d.Alias, d.Address), '}')
 }
 
-func writeNIC(out []byte, device *libvirtxml.DomainInterface) []byte {
-	n := nic(*device)
+func writeNIC(out []byte, n *libvirtxml.DomainInterface) []byte {
 	out = append(out, '{')
 	if n.MAC != nil && *n.MAC == (libvirtxml.DomainInterfaceMAC{Address: n.MAC.Address}) {
 		out = append(writeText(append(out, "MAC:{"...), "Address:", n.MAC.Address), "} "...)
@@ -56,7 +54,9 @@ func writeNIC(out []byte, device *libvirtxml.DomainInterface) []byte {
 	if n.Model != nil {
 		out = append(writeText(append(out, "Model:{"...), "Type:", n.Model.Type), "} "...)
 	}
-	out = writePart(out, "Driver:", n.Driver)
+	if n.Driver != nil {
+		out = writePart(out, "Driver:", seenOf(n.Driver, nicDriver(n.Driver)))
+	}
 	out = writePart(out, "Link:", n.Link)
 	out = writePart(out, "ROM:", n.ROM)
 	return append(writePlace(out, n.ACPI, n.Alias, n.Address), '}')

@@ -15,10 +15,15 @@ func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
 		Device: d.Device, Model: d.Model, BlockIO: d.BlockIO, Target: d.Target, ReadOnly: d.ReadOnly, Shareable: d.Shareable,
 		Serial: d.Serial, WWN: d.WWN, Vendor: d.Vendor, Product: d.Product, Boot: d.Boot, ACPI: d.ACPI, Alias: d.Alias, Address: d.Address,
 	}
-	if r := d.Driver; r != nil {
-		out.Driver = seenOf(r, libvirtxml.DomainDiskDriver{Queues: r.Queues, QueueSize: r.QueueSize, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed})
-	}
+	out.Driver = diskDriver(d.Driver)
 	return out
+}
+
+func diskDriver(r *libvirtxml.DomainDiskDriver) *libvirtxml.DomainDiskDriver {
+	if r == nil {
+		return nil
+	}
+	return seenOf(r, libvirtxml.DomainDiskDriver{Queues: r.Queues, QueueSize: r.QueueSize, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed})
 }
 
 // seenOf returns what is seen of a part: nil for nothing, and the part itself where the guest sees all of it, as in most frontends.

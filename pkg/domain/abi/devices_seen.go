@@ -118,11 +118,26 @@ func project[T any](list []*T, of func(T) T) []T {
 
 // ordered appends sorted pointers, because the structs of devices are large.
 func ordered[T any](out []*T, list []T, order func(a, b *T) int) []*T {
+	start := len(list) // of the sorted devices at the end: of all, mostly
+	for start > 0 && (start == len(list) || order(&list[start-1], &list[start]) <= 0) {
+		start--
+	}
+	if start == 0 {
+		return appendPointers(out, list)
+	}
+	// The PCI controllers, which are most, are at the end of a frontend's list and belong to the front: moving them leaves little to sort.
+	if order(&list[len(list)-1], &list[0]) < 0 {
+		out = appendPointers(appendPointers(out, list[start:]), list[:start])
+	} else {
+		out = appendPointers(out, list)
+	}
+	slices.SortStableFunc(out, order)
+	return out
+}
+
+func appendPointers[T any](out []*T, list []T) []*T {
 	for i := range list {
 		out = append(out, &list[i])
-	}
-	if !slices.IsSortedFunc(out, order) { // most are, and a sort would take longer to find that out
-		slices.SortStableFunc(out, order)
 	}
 	return out
 }

@@ -158,6 +158,9 @@ func (h *host) requestedCPUs() uint {
 // threads of the supplemental pool on their own CPUs, others with the isolated emulator, else spread evenly over the vCPUs' CPUs.
 func (h *host) ioThreadPins() []libvirtxml.DomainCPUTuneIOThreadPin {
 	plan, pins := h.plan, h.pins
+	if pins == nil && h.policy.IOThreads.CPUs == "" {
+		return nil
+	}
 	all, err := cpuset.Parse(h.policy.IOThreads.CPUs)
 	if err != nil {
 		h.fail(field.Invalid(policyPath("ioThreads", "cpus"), h.policy.IOThreads.CPUs, "must be a list of CPUs such as '0-3,8'"))

@@ -3,6 +3,7 @@ package frontend
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -39,7 +40,7 @@ func (g *guest) numa() *libvirtxml.DomainNuma {
 	}
 	only := libvirtxml.DomainCell{ID: new(uint), CPUs: "0", Memory: g.memory().Value, Unit: "KiB"}
 	if n := g.maxCPUs(); n > 1 {
-		only.CPUs = fmt.Sprintf("0-%d", n-1)
+		only.CPUs = "0-" + strconv.FormatUint(uint64(n-1), 10)
 	}
 	return &libvirtxml.DomainNuma{Cell: []libvirtxml.DomainCell{only}}
 }

@@ -72,16 +72,16 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 	var address userAddress
 	switch {
 	case d.Disk != nil:
-		out.Device, bus, readonly, path = "disk", d.Disk.Bus, d.Disk.ReadOnly, path.Child("disk")
+		out.Device, bus, readonly = "disk", d.Disk.Bus, d.Disk.ReadOnly
 		if d.Disk.PciAddress != "" {
-			address = userAddress{d.Disk.PciAddress, path.Child("pciAddress")}
+			address = userAddress{d.Disk.PciAddress, path.Child("disk", "pciAddress")}
 		}
 	case d.LUN != nil:
-		out.Device, bus, readonly, path = "lun", d.LUN.Bus, d.LUN.ReadOnly, path.Child("lun")
+		out.Device, bus, readonly = "lun", d.LUN.Bus, d.LUN.ReadOnly
 	case d.CDRom != nil:
-		out.Device, bus, path = "cdrom", d.CDRom.Bus, path.Child("cdrom")
+		out.Device, bus = "cdrom", d.CDRom.Bus
 		if d.CDRom.ReadOnly == nil {
-			g.fail(field.Required(path.Child("readonly"), ""))
+			g.fail(field.Required(path.Child("cdrom", "readonly"), ""))
 		}
 		readonly = set(d.CDRom.ReadOnly)
 		if d.CDRom.Tray == v1.TrayStateOpen { // 'closed' is the default, which libvirt does not store
@@ -99,10 +99,10 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 	return bus, address
 }
 
-// bus checks the bus of a drive, whose field is path. QEMU has no virtio CD-ROM, and passes SCSI commands through on buses scsi and virtio only.
+// bus checks the bus of a drive. QEMU has no virtio CD-ROM, and passes SCSI commands through on buses scsi and virtio only.
 func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 	if bus == "" {
-		g.fail(field.Required(path.Child("bus"), ""))
+		g.fail(field.Required(path.Child(device, "bus"), ""))
 		return
 	}
 	buses := g.arch.diskBuses
@@ -111,7 +111,7 @@ func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 			return (device == "cdrom" && b == "virtio") || (device == "lun" && b != "scsi" && b != "virtio")
 		})
 	}
-	g.supported(path, string(bus), buses, "bus")
+	g.supported(path, string(bus), buses, device, "bus")
 }
 
 // source checks that the disk has a volume. A CD-ROM drive may be empty.

@@ -56,8 +56,12 @@ func (p *placement) controllers() {
 
 // controller appends a controller and returns it. The pointer is valid until the next one is appended.
 func (p *placement) controller(kind string, index uint, model string) *libvirtxml.DomainController {
+	return p.addController(libvirtxml.DomainController{Type: kind, Index: &index, Model: model})
+}
+
+func (p *placement) addController(c libvirtxml.DomainController) *libvirtxml.DomainController {
 	list := &p.dom.Devices.Controllers
-	*list = append(*list, libvirtxml.DomainController{Type: kind, Index: &index, Model: model})
+	*list = append(*list, c)
 	return &(*list)[len(*list)-1]
 }
 
@@ -189,11 +193,11 @@ func (p *placement) writePorts(plan address.Plan, behind []*abi.Device) {
 			c.Address = libvirtPCI(at, false)
 			continue
 		}
-		port := ports[i].set(index, at, plan.Multifunction(at))
+		port := p.addController(libvirtxml.DomainController{Type: "pci", Model: "pcie-root-port"})
+		ports[i].set(port, index, at, plan.Multifunction(at))
 		if plan.Occupied[i] && !p.unpluggable(behind[i]) {
 			port.PCI.Target.Hotplug = "off"
 		}
-		p.dom.Devices.Controllers = append(p.dom.Devices.Controllers, port)
 	}
 }
 
@@ -211,11 +215,12 @@ var (
 	pciDomain     uint
 )
 
-func (r *rootPort) set(index uint, at address.PCI, multifunction bool) libvirtxml.DomainController {
+// set completes a controller.
+func (r *rootPort) set(c *libvirtxml.DomainController, index uint, at address.PCI, multifunction bool) {
 	r.index, r.port = index, at.Slot<<3|at.Function
-	r.target = libvirtxml.DomainControllerPCITarget{Chassis: &r.index, Port: &r.port}
-	r.pci = libvirtxml.DomainControllerPCI{Model: rootPortModel, Target: &r.target}
-	return libvirtxml.DomainController{Type: "pci", Index: &r.index, Model: "pcie-root-port", PCI: &r.pci, Address: r.place.set(at, multifunction)}
+	r.target.Chassis, r.target.Port = &r.index, &r.port
+	r.pci.Model, r.pci.Target = rootPortModel, &r.target
+	c.Index, c.PCI, c.Address = &r.index, &r.pci, r.place.set(at, multifunction)
 }
 
 // unpluggable reports whether a device may be unplugged: interfaces, host devices, and disks whose volume has hotpluggable. nil is a bridge.
