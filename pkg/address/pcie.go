@@ -103,7 +103,7 @@ const (
 // Place gives every device an address. Errors are at the devices' paths: addresses that are no addresses, are taken, or are
 // not to be had.
 func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
-	b := &board{PCIe: t, owner: make(map[place]tenant, 2*len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1,
+	b := &board{PCIe: t, owner: newTenants(2 * len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1,
 		bridge: 1, bridgeSlot: 1}
 	b.plan = Plan{Devices: make([]PCI, len(devices)), Placed: make([]bool, len(devices))}
 	b.plan.Ports, b.plan.Occupied = make([]PCI, 0, len(devices)), make([]bool, 0, len(devices))
@@ -140,7 +140,7 @@ type board struct {
 	PCIe
 	plan  Plan
 	errs  field.ErrorList
-	owner map[place]tenant // what sits there
+	owner tenants
 	// bridged are the buses of bridges, with the field that wants each.
 	bridged map[uint]*field.Path
 	slot    [slots]use // of the root bus
@@ -158,7 +158,7 @@ type board struct {
 // take gives the device with an index the address.
 func (b *board) take(i int, d *Device, at PCI) {
 	b.plan.Devices[i], b.plan.Placed[i] = at, true
-	b.owner[at.place()] = tenant{path: d.Path}
+	b.owner.set(at, tenant{path: d.Path})
 	if at.Bus == 0 {
 		if b.slot[at.Slot] == empty {
 			b.slot[at.Slot] = single
@@ -198,8 +198,8 @@ func (b *board) pinned(devices []Device) {
 			continue // said of the bridge that it would need
 		case at.Bus == 0 && b.slot[at.Slot] == machine:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this slot is used by devices of the machine type: choose another"))
-		case b.taken(at):
-			b.errs = append(b.errs, duplicate(d, b.owner[at.place()]))
+		case b.owner.taken(at):
+			b.errs = append(b.errs, duplicate(d, b.owner.of[at.place()]))
 		default:
 			b.grow(at.Bus)
 			b.take(i, d, at)
@@ -216,7 +216,7 @@ func (b *board) siblings(devices []Device) {
 			continue
 		}
 		zero := PCI{Bus: at.Bus, Slot: at.Slot}
-		if !b.taken(zero) {
+		if !b.owner.taken(zero) {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin,
 				fmt.Sprintf("no device has function 0 of this slot, '%s', without which the guest does not find the others: give it to a device", zero)))
 		}

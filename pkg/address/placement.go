@@ -30,15 +30,41 @@ func (t tenant) String() string {
 	return t.path.String()
 }
 
+// tenants are what sits at PCI addresses.
+type tenants struct {
+	of map[place]tenant
+	// onRootBus has a bit for each function of a slot that is taken: most questions are about free places there, which a map answers slower.
+	onRootBus [slots]uint8
+}
+
+func newTenants(n int) tenants { return tenants{of: make(map[place]tenant, n)} }
+
+func (t *tenants) set(at PCI, who tenant) {
+	t.of[at.place()] = who
+	if at.Bus == 0 {
+		t.onRootBus[at.Slot] |= 1 << at.Function
+	}
+}
+
+func (t *tenants) remove(at PCI) {
+	delete(t.of, at.place())
+	if at.Bus == 0 {
+		t.onRootBus[at.Slot] &^= 1 << at.Function
+	}
+}
+
+func (t *tenants) taken(at PCI) bool {
+	if at.Bus == 0 {
+		return t.onRootBus[at.Slot]&(1<<at.Function) != 0
+	}
+	_, taken := t.of[at.place()]
+	return taken
+}
+
 // place is a PCI address as one number, which maps find faster.
 type place uint32
 
 func (a PCI) place() place { return place(a.Bus<<8 | a.Slot<<3 | a.Function) } //nolint:gosec // a bus has 8 bits, a slot 5 and a function 3
-
-func (b *board) taken(at PCI) bool {
-	_, taken := b.owner[at.place()]
-	return taken
-}
 
 // frozen puts devices back where an earlier boot had them.
 func (b *board) frozen(devices []Device) {
@@ -55,7 +81,7 @@ func (b *board) frozen(devices []Device) {
 		if err != nil || !b.fits(d, at) {
 			continue // another kind of device under this name, which needs another kind of place
 		}
-		if owner, ok := b.owner[at.place()]; ok {
+		if owner, ok := b.owner.of[at.place()]; ok {
 			b.errs = append(b.errs, field.Invalid(owner.at(), at.String(),
 				"used by '"+d.Path.String()+"' since an earlier boot: choose another"))
 			continue

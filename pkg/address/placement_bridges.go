@@ -15,7 +15,7 @@ func (b *board) wanted(devices []Device) {
 	for index, text := range b.Ports {
 		if at, err := ParsePCI(text); err == nil && at.Bus > 0 && at.Bus < index && index <= MaxPorts && !b.expands(at.Bus) {
 			b.bridged[index] = field.NewPath("an earlier boot")
-			b.owner[at.place()] = tenant{bridge: uint32(index)}
+			b.owner.set(at, tenant{bridge: uint32(index)})
 		}
 	}
 	for i := range devices {
@@ -70,7 +70,7 @@ func (b *board) portBelow(bus uint) (uint, bool) {
 func (b *board) onBridge() (PCI, bool) {
 	for ; b.bridge <= uint(len(b.plan.Ports)); b.bridge, b.bridgeSlot = b.bridge+1, 1 {
 		for ; b.bridged[b.bridge] != nil && b.bridgeSlot < slots; b.bridgeSlot++ {
-			if at := (PCI{Bus: b.bridge, Slot: b.bridgeSlot}); !b.taken(at) {
+			if at := (PCI{Bus: b.bridge, Slot: b.bridgeSlot}); !b.owner.taken(at) {
 				return at, true
 			}
 		}

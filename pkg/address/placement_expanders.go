@@ -49,13 +49,15 @@ func (b *board) expands(index uint) bool {
 // expander puts an expander bus into a slot of the root bus. No device can be in it but its ports.
 func (b *board) expander(index uint, at PCI) {
 	b.plan.Ports[index-1], b.plan.Occupied[index-1] = at, true
-	b.slot[at.Slot], b.owner[at.place()] = single, tenant{port: uint32(index)}
+	b.slot[at.Slot] = single
+	b.owner.set(at, tenant{port: uint32(index)})
 	b.apart++
 }
 
 // expanderPort puts a root port onto an expander bus.
 func (b *board) expanderPort(index uint, at PCI) {
-	b.plan.Ports[index-1], b.owner[at.place()] = at, tenant{port: uint32(index)}
+	b.plan.Ports[index-1] = at
+	b.owner.set(at, tenant{port: uint32(index)})
 	b.apart++
 }
 
@@ -114,7 +116,7 @@ func (b *board) room(e Expander) uint {
 func (b *board) portOf(expander uint) (PCI, bool) {
 	for slot := range uint(slots) {
 		at := PCI{Bus: expander, Slot: slot}
-		if b.taken(at) || len(b.plan.Ports) == MaxPorts {
+		if b.owner.taken(at) || len(b.plan.Ports) == MaxPorts {
 			continue
 		}
 		b.grow(uint(len(b.plan.Ports) + 1))

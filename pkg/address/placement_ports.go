@@ -25,14 +25,14 @@ func (b *board) frozenPorts() {
 			continue
 		}
 		at, err := ParsePCI(text)
-		if err == nil && b.expands(at.Bus) && !b.taken(at) {
+		if err == nil && b.expands(at.Bus) && !b.owner.taken(at) {
 			b.expanderPort(uint(index+1), at)
 			continue
 		}
 		if err != nil || at.Bus != 0 {
 			continue // not of our writing: placed like a new one
 		}
-		if b.taken(at) || b.slot[at.Slot] == single || b.slot[at.Slot] == machine {
+		if b.owner.taken(at) || b.slot[at.Slot] == single || b.slot[at.Slot] == machine {
 			b.errs = append(b.errs, field.Invalid(b.inSlot(at.Slot), at.String(),
 				fmt.Sprintf("slot is used by %s since an earlier boot: choose another", b.portOwner(uint(index+1)))))
 			continue
@@ -49,7 +49,7 @@ func (b *board) frozenPorts() {
 		}
 		if at, ok := b.nextPort(); ok {
 			b.port(index, at)
-		} else if owner, ok := b.owner[PCI{Bus: uint(index + 1)}.place()]; ok {
+		} else if owner, ok := b.owner.of[PCI{Bus: uint(index + 1)}.place()]; ok {
 			b.errs = append(b.errs, field.Invalid(owner.at(), PCI{Bus: uint(index + 1)}.String(),
 				"the root bus has no room for this many root ports: choose a lower bus"))
 		}
@@ -76,7 +76,7 @@ func (b *board) lastFrozenPort() uint {
 // inSlot is the field of the first device in a slot of the root bus.
 func (b *board) inSlot(slot uint) *field.Path {
 	for function := range uint(functions) {
-		if owner, ok := b.owner[PCI{Slot: slot, Function: function}.place()]; ok {
+		if owner, ok := b.owner.of[PCI{Slot: slot, Function: function}.place()]; ok {
 			return owner.at()
 		}
 	}
@@ -86,7 +86,7 @@ func (b *board) inSlot(slot uint) *field.Path {
 func (b *board) port(index int, at PCI) {
 	b.plan.Ports[index] = at
 	b.slot[at.Slot] = ports
-	b.owner[at.place()] = tenant{port: uint32(index + 1)}
+	b.owner.set(at, tenant{port: uint32(index + 1)})
 	// Always, so that the second port of a slot does not change the first.
 	if at.Function == 0 {
 		b.plan.share(at)
@@ -127,7 +127,7 @@ func (b *board) spare() {
 	}
 	for ; missing < 0 && b.lastIsSpare(); missing++ {
 		last := len(b.plan.Ports) - 1
-		delete(b.owner, b.plan.Ports[last].place())
+		b.owner.remove(b.plan.Ports[last])
 		b.plan.Ports, b.plan.Occupied = b.plan.Ports[:last], b.plan.Occupied[:last]
 	}
 }
@@ -147,7 +147,7 @@ func (b *board) nextPort() (PCI, bool) {
 		}
 		for ; b.portFunction < functions; b.portFunction++ {
 			at := PCI{Slot: b.portSlot, Function: b.portFunction}
-			if !b.taken(at) {
+			if !b.owner.taken(at) {
 				return at, true
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -49,8 +48,15 @@ func Fill(vmi *v1.VirtualMachineInstance, seed string) {
 // Complete reports whether nothing is unset that Fill and Recall would fill.
 func Complete(vmi *v1.VirtualMachineInstance) bool {
 	firmware := vmi.Spec.Domain.Firmware
-	return firmware != nil && firmware.UUID != "" && firmware.Serial != "" &&
-		!slices.ContainsFunc(vmi.Spec.Domain.Devices.Interfaces, func(nic v1.Interface) bool { return nic.MacAddress == "" })
+	if firmware == nil || firmware.UUID == "" || firmware.Serial == "" {
+		return false
+	}
+	for i := range vmi.Spec.Domain.Devices.Interfaces {
+		if vmi.Spec.Domain.Devices.Interfaces[i].MacAddress == "" {
+			return false
+		}
+	}
+	return true
 }
 
 // Recall fills firmware UUID, serial and MACs that are unset from the record of an earlier boot. Called before Fill, it
@@ -95,8 +101,13 @@ func derivedUUID(seed, purpose string) string {
 	b := digest(seed, purpose)
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
-	text := hex.EncodeToString(b[:16])
-	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+	text := []byte("00000000-0000-0000-0000-000000000000")
+	hex.Encode(text, b[:4])
+	hex.Encode(text[9:], b[4:6])
+	hex.Encode(text[14:], b[6:8])
+	hex.Encode(text[19:], b[8:10])
+	hex.Encode(text[24:], b[10:16])
+	return string(text)
 }
 
 // derivedMAC is a locally administered unicast address. Its 46 free bits make a clash in a network of 10,000 NICs a

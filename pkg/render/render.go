@@ -162,17 +162,9 @@ func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 
 // Facts returns what the guest sees of this host when it boots for the first time. It reads m.VMI, m.Host and m.Bindings.
 func Facts(m Machine) frontend.Facts {
-	f := frontend.Facts{
-		Machines:   m.Host.Machines[m.VMI.Spec.Architecture],
-		BlockSizes: make(map[string]v1.CustomBlockSize, len(m.Bindings.Volumes)),
-	}
+	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], BlockSizes: blockSizes(m)}
 	if len(m.Bindings.HostDevs) > 0 {
 		f.HostDevices, f.HostDeviceNUMANodes = map[string]string{}, map[string]int{}
-	}
-	for name, volume := range m.Bindings.Volumes {
-		if volume.LogicalBlock > 0 && volume.PhysicalBlock > 0 {
-			f.BlockSizes[name] = blockSize(m.Host, volume)
-		}
 	}
 	for name, device := range m.Bindings.HostDevs {
 		f.HostDevices[name] = device.Type
@@ -184,6 +176,22 @@ func Facts(m Machine) frontend.Facts {
 		f.NUMA = append(f.NUMA, frontend.NUMANode{ID: node.ID, CPUs: uint(len(node.CPUs)), Distances: node.Distances})
 	}
 	return f
+}
+
+// blockSizes returns those of the volumes that a disk with matchVolume has.
+func blockSizes(m Machine) (sizes map[string]v1.CustomBlockSize) {
+	disks := m.VMI.Spec.Domain.Devices.Disks
+	for i := range disks {
+		volume := m.Bindings.Volumes[disks[i].Name]
+		if b := disks[i].BlockSize; b == nil || b.MatchVolume == nil || volume.LogicalBlock == 0 || volume.PhysicalBlock == 0 {
+			continue
+		}
+		if sizes == nil {
+			sizes = map[string]v1.CustomBlockSize{}
+		}
+		sizes[disks[i].Name] = blockSize(m.Host, volume)
+	}
+	return sizes
 }
 
 // blockSize leaves out the discard granularity where the host's libvirt does not support it; the device then has QEMU's default.

@@ -137,7 +137,8 @@ func snapshot(b *testing.B, of *unstructured.Unstructured) *appsv1.ControllerRev
 }
 
 // beside reports the time of an operation, and its allocations, as multiples of its limit's. The two take turns, and the
-// median of the turns counts: on a machine that others use too, one long run beside another compares two different hours.
+// median of the turns counts: on a machine that others use too, one long run beside another compares two different hours. A turn lasts for
+// several collections of garbage: with turns of 4 ms, which saw one or none, the ratio of rendering was between 1.36 and 1.71 in one run.
 func beside(b *testing.B, work, limit func()) {
 	b.ReportAllocs()
 	for b.Loop() {

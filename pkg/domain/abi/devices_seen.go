@@ -87,7 +87,7 @@ func projectedWithLists[T any](in func(*list) *[]T, of func(T) T, order func(a, 
 }
 
 // single is for a device of which a domain has one. write appends what the projection keeps of it.
-func single[T any](in func(*list) **T, of func(*T) *T, write func(out []byte, device *T) []byte) projection {
+func single[T comparable](in func(*list) **T, of func(*T) *T, write func(out []byte, device *T) []byte) projection {
 	field := fieldOf[*T]() + ":"
 	return projection{
 		project: func(to, from *list) { *in(to) = of(*in(from)) },
@@ -97,7 +97,7 @@ func single[T any](in func(*list) **T, of func(*T) *T, write func(out []byte, de
 			}
 			return out
 		},
-		same: func(a, b *list) bool { return sameSeen(*in(a), *in(b), of) },
+		same: func(a, b *list) bool { return sameParts(*in(a), *in(b), of) },
 	}
 }
 
@@ -126,13 +126,23 @@ func ordered[T any](out []*T, list []T, order func(a, b *T) int) []*T {
 		return appendPointers(out, list)
 	}
 	// The PCI controllers, which are most, are at the end of a frontend's list and belong to the front: moving them leaves little to sort.
-	if order(&list[len(list)-1], &list[0]) < 0 {
+	if isBefore(&list[len(list)-1], list[:start], order) {
 		out = appendPointers(appendPointers(out, list[start:]), list[:start])
 	} else {
 		out = appendPointers(out, list)
 	}
 	slices.SortStableFunc(out, order)
 	return out
+}
+
+// isBefore reports whether a device belongs before all others.
+func isBefore[T any](device *T, others []T, order func(a, b *T) int) bool {
+	for i := range others {
+		if order(device, &others[i]) >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func appendPointers[T any](out []*T, list []T) []*T {
@@ -197,6 +207,15 @@ func shared[T any](a, b []T) bool { return len(a) == 0 || &a[0] == &b[0] }
 
 // sameSeen compares the projections of two parts. Parts that the two domains share need none.
 func sameSeen[T any](a, b *T, of func(*T) *T) bool { return a == b || same(of(a), of(b)) }
+
+// sameParts is sameSeen for parts that Go compares, which mostly takes no reflection.
+func sameParts[T comparable](a, b *T, of func(*T) *T) bool {
+	if a == b {
+		return true
+	}
+	a, b = of(a), of(b)
+	return a != nil && b != nil && *a == *b || same(a, b)
+}
 
 // devices projects all lists.
 func devices(l *list) *list {

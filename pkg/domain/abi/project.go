@@ -37,8 +37,8 @@ func platformSeen(dom *libvirtxml.Domain) *libvirtxml.Domain {
 
 // samePlatform compares what platformSeen keeps of two domains. It projects only what the two do not share.
 func samePlatform(a, b *libvirtxml.Domain) bool {
-	return a.UUID == b.UUID && same(a.GenID, b.GenID) && same(a.MaximumMemory, b.MaximumMemory) && sameSeen(a.Memory, b.Memory, memory) &&
-		sameSeen(a.VCPU, b.VCPU, vcpu) && sameSeen(a.VCPUs, b.VCPUs, vcpus) && sameProjected(sysinfo(a.SysInfo), sysinfo(b.SysInfo), unchanged) &&
+	return a.UUID == b.UUID && same(a.GenID, b.GenID) && same(a.MaximumMemory, b.MaximumMemory) && sameParts(a.Memory, b.Memory, memory) &&
+		sameParts(a.VCPU, b.VCPU, vcpu) && sameSeen(a.VCPUs, b.VCPUs, vcpus) && sameSysInfo(sysinfo(a.SysInfo), sysinfo(b.SysInfo)) &&
 		sameOS(a.OS, b.OS) && same(a.Features, b.Features) && sameSeen(a.CPU, b.CPU, cpu) && same(a.Clock, b.Clock) &&
 		sameSeen(a.LaunchSecurity, b.LaunchSecurity, security)
 }
@@ -60,6 +60,10 @@ func sysinfo(list []libvirtxml.DomainSysInfo) []libvirtxml.DomainSysInfo {
 		out[i].FWCfg = &libvirtxml.DomainSysInfoFWCfg{Entry: names}
 	}
 	return out
+}
+
+func sameSysInfo(a, b []libvirtxml.DomainSysInfo) bool {
+	return equalParts(a, b, unchanged) || sameProjected(a, b, unchanged)
 }
 
 // memory drops dumpCore.

@@ -55,7 +55,11 @@ func Name(kind string, alias *libvirtxml.DomainAlias) string {
 	if alias == nil {
 		return ""
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(alias.Name, aliasPrefix), kind+"_")
+	name := strings.TrimPrefix(alias.Name, aliasPrefix)
+	if unqualified, ok := strings.CutPrefix(name, kind); ok && strings.HasPrefix(unqualified, "_") {
+		return unqualified[1:]
+	}
+	return name
 }
 
 // Devices lists all devices of a domain in a fixed order of kinds, and within a kind in that of the domain. New devices get addresses in this

@@ -86,6 +86,9 @@ func (p *placement) pathOf(d *abi.Device) *field.Path {
 
 // pinOf returns what the spec has about a device; path is spec.domain.devices for a device without a field.
 func (p *placement) pinOf(d *abi.Device) pin {
+	if d.Controller != nil {
+		return pin{path: p.devPath}
+	}
 	pin := p.pins[deviceName{d.Kind, d.Name}]
 	if pin.path == nil {
 		pin.path = p.devPath

@@ -15,7 +15,8 @@ import (
 
 // controllers adds those that the machine has or the devices need. They depend on the number of devices only, never on which ones exist.
 func (p *placement) controllers() {
-	p.dom.Devices.Controllers = make([]libvirtxml.DomainController, 0, p.usbBuses+p.scsi+p.serials+p.sata+3)
+	ports := uint(len(p.devices) + p.Defaults.FreePorts) // of a new guest, about
+	p.dom.Devices.Controllers = make([]libvirtxml.DomainController, 0, p.usbBuses+p.scsi+p.serials+p.sata+4+ports)
 	if p.arch.usb == usbNever || p.usbBuses == 0 {
 		p.controller("usb", 0, "none")
 	}
