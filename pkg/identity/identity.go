@@ -119,5 +119,6 @@ func derivedMAC(seed, nic string) string {
 }
 
 func digest(seed, purpose string) [sha256.Size]byte {
-	return sha256.Sum256([]byte(seed + "\x00" + purpose))
+	var few [128]byte // on the stack
+	return sha256.Sum256(append(append(append(few[:0], seed...), 0), purpose...))
 }
