@@ -126,7 +126,7 @@ func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
 }
 
 // use says what a slot of the root bus is for.
-type use int
+type use uint8
 
 const (
 	empty   use = iota

@@ -165,7 +165,10 @@ func TestName(t *testing.T) {
 		alias *libvirtxml.DomainAlias
 		want  string
 	}{
-		{"disk", abi.Alias("root"), "root"},
+		{"disk", abi.Alias("disk", "root"), "root"},
+		{"interface", abi.Alias("interface", "interface_root"), "interface_root"},
+		{"interface", abi.Alias("interface", "disk_root"), "disk_root"},
+		{"interface", abi.Alias("interface", "interface"), "interface"},
 		{"interface", abi.QualifiedAlias("interface", "root"), "root"},
 		{"disk", nil, ""},
 	} {

@@ -31,22 +31,30 @@ type Device struct {
 // Key names a device in records.
 func (d Device) Key() string { return d.key }
 
-// aliasPrefix is what libvirt requires of user aliases: it replaces others at the start.
-const aliasPrefix = "ua-"
+// AliasPrefix is what libvirt requires of user aliases: it replaces others at the start.
+const AliasPrefix = "ua-"
 
-// Alias is the libvirt alias of a device: 'ua-' and its name.
-func Alias(name string) *libvirtxml.DomainAlias {
-	return &libvirtxml.DomainAlias{Name: aliasPrefix + name}
+// Alias returns the libvirt alias of a device: 'ua-' and its name. That of an interface named 'interface_a' is qualified, or Name would take it for that
+// of an interface named 'a'.
+func Alias(kind, name string) *libvirtxml.DomainAlias {
+	if _, qualified := cutKind(kind, name); qualified {
+		return QualifiedAlias(kind, name)
+	}
+	return &libvirtxml.DomainAlias{Name: AliasPrefix + name}
 }
 
 // QualifiedAlias is the alias of a device whose name a device of another kind has too: libvirt requires unique aliases.
 func QualifiedAlias(kind, name string) *libvirtxml.DomainAlias {
-	return &libvirtxml.DomainAlias{Name: aliasPrefix + kind + "_" + name}
+	return &libvirtxml.DomainAlias{Name: AliasPrefix + kind + "_" + name}
 }
 
-// Qualified reports whether the alias of a device has its kind before its name.
-func (d Device) Qualified() bool {
-	return d.Alias != nil && *d.Alias != nil && len((*d.Alias).Name) != len(aliasPrefix)+len(d.Name)
+// cutKind removes the kind that a qualified alias has before the name.
+func cutKind(kind, name string) (string, bool) {
+	rest, found := strings.CutPrefix(name, kind)
+	if found && strings.HasPrefix(rest, "_") {
+		return rest[1:], true
+	}
+	return name, false
 }
 
 // Name is the name in the spec of the device with this alias, of this kind: the XML element's name, e.g. disk, interface,
@@ -55,10 +63,7 @@ func Name(kind string, alias *libvirtxml.DomainAlias) string {
 	if alias == nil {
 		return ""
 	}
-	name := strings.TrimPrefix(alias.Name, aliasPrefix)
-	if unqualified, ok := strings.CutPrefix(name, kind); ok && strings.HasPrefix(unqualified, "_") {
-		return unqualified[1:]
-	}
+	name, _ := cutKind(kind, strings.TrimPrefix(alias.Name, AliasPrefix))
 	return name
 }
 
@@ -68,7 +73,11 @@ func Devices(dom *libvirtxml.Domain) []Device {
 	if dom.Devices == nil {
 		return nil
 	}
-	out := make([]Device, 0, about(dom.Devices))
+	return AppendDevices(make([]Device, 0, about(dom.Devices)), dom)
+}
+
+// AppendDevices appends what Devices returns for a domain that has devices.
+func AppendDevices(out []Device, dom *libvirtxml.Domain) []Device {
 	visit(dom.Devices, func(d Device) { out = append(out, d) })
 	return out
 }

@@ -1,8 +1,8 @@
 package frontend
 
 import (
-	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -19,8 +19,10 @@ import (
 
 // place completes a domain that has all devices except controllers.
 func (g *guest) place(dom *libvirtxml.Domain) {
-	p := &placement{guest: g, dom: dom, devices: abi.Devices(dom)}
-	p.qualifyAliases()
+	s := scratches.Get().(*scratch)
+	p := &placement{guest: g, dom: dom, devices: abi.AppendDevices(s.devices, dom)}
+	defer func() { s.release(p.devices) }()
+	p.qualifyAliases(s.owners)
 	p.targetNames()
 	p.driveAddresses()
 	p.usbAddresses()
@@ -31,6 +33,29 @@ func (g *guest) place(dom *libvirtxml.Domain) {
 		p.ccwAddresses()
 	} else {
 		p.pciAddresses()
+	}
+}
+
+// scratch is memory of a placement that the domain does not refer to. The next placement uses it again: it is a tenth of what the rendering of a small
+// guest allocates.
+type scratch struct {
+	devices []abi.Device
+	// owners has the device of each alias.
+	owners map[string]*abi.Device
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{owners: map[string]*abi.Device{}} }}
+
+// mostKept is how many devices a scratch may have that is kept.
+const mostKept = 256
+
+// release forgets the devices, which are those of a domain.
+func (s *scratch) release(devices []abi.Device) {
+	clear(devices)
+	clear(s.owners)
+	if len(devices) <= mostKept {
+		s.devices = devices[:0]
+		scratches.Put(s)
 	}
 }
 
@@ -57,25 +82,29 @@ func (g *guest) checkName(name string, path *field.Path) {
 }
 
 // qualifyAliases adds the kind to the alias of a device whose name another kind of device has too: a disk and an interface may both be
-// called 'default', and libvirt requires unique aliases. The record is by kind and name, so no address depends on the alias.
-func (p *placement) qualifyAliases() {
-	aliases := make(map[string]bool, len(p.devices))
-	// Two devices with one key have one alias, unless an alias is qualified from the start: that of an interface whose name is 'interface_a'.
-	qualified := slices.ContainsFunc(p.devices, abi.Device.Qualified)
+// called 'default', and libvirt requires unique aliases. The record is by kind and name, so no address depends on the alias. owners is empty; it gets the
+// device of each alias.
+func (p *placement) qualifyAliases(owners map[string]*abi.Device) {
 	for i := range p.devices {
 		d := &p.devices[i]
 		if d.Alias == nil || *d.Alias == nil {
 			continue
 		}
-		taken := aliases[(*d.Alias).Name]
-		if (taken || qualified) && slices.ContainsFunc(p.devices[:i], func(other abi.Device) bool { return other.Key() == d.Key() }) {
+		owner := owners[(*d.Alias).Name]
+		if owner != nil && owner.Kind != d.Kind {
+			*d.Alias = abi.QualifiedAlias(d.Kind, d.Name)
+			owner = owners[(*d.Alias).Name]
+		}
+		switch {
+		case owner == nil:
+		case owner.Key() == d.Key():
 			p.fail(field.Duplicate(p.pathOf(d).Child("name"), d.Name))
 			continue
+		default: // an interface named 'disk_a', beside an interface and a disk named 'a'
+			*owner.Alias = abi.QualifiedAlias(owner.Kind, owner.Name)
+			owners[(*owner.Alias).Name] = owner
 		}
-		if taken {
-			*d.Alias = abi.QualifiedAlias(d.Kind, d.Name)
-		}
-		aliases[(*d.Alias).Name] = true
+		owners[(*d.Alias).Name] = d
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/beevik/etree"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/record"
-	"libvirt.org/go/libvirtxml"
 )
 
 // Finds the devices of a domain and their entries in the record.
@@ -123,11 +122,10 @@ func aliasOf(e *etree.Element) string {
 	if alias == nil {
 		return ""
 	}
-	text := alias.SelectAttrValue("name", "")
-	if !strings.HasPrefix(text, abi.Alias("").Name) {
+	name, ok := strings.CutPrefix(alias.SelectAttrValue("name", ""), abi.AliasPrefix)
+	if !ok {
 		return ""
 	}
-	name := abi.Name(e.Tag, &libvirtxml.DomainAlias{Name: text})
 	if e.Tag == "hostdev" {
 		for _, prefix := range hostdevPrefixes {
 			if rest, ok := strings.CutPrefix(name, prefix); ok {
