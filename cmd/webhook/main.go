@@ -20,7 +20,7 @@ import (
 )
 
 // garbage is for command.BoundGarbage, in bytes. The heap is revisions and compiled policies, which live for hours.
-const garbage = 8 << 20
+const garbage = 6 << 20
 
 func main() { command.Main(root()) }
 
