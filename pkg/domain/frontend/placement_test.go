@@ -54,7 +54,8 @@ func TestDuplicateNames(t *testing.T) {
 		`spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio}}, {name: a, disk: {bus: virtio}}]}}}`: "spec.domain.devices.disks[1].name",
 		`spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio}}, {name: a, disk: {bus: virtio}}],
 		  interfaces: [{name: a}]}}}`: "spec.domain.devices.disks[1].name",
-		`spec: {domain: {devices: {interfaces: [{name: interface_a}, {name: a, bridge: {}}, {name: interface_a, bridge: {}}]}}}`: "spec.domain.devices.interfaces[2].name",
+		`spec: {domain: {devices: {interfaces: [{name: interface_a}, {name: a, bridge: {}},
+		  {name: interface_a, bridge: {}}]}}}`: "spec.domain.devices.interfaces[2].name",
 	} {
 		if _, errs := frontend.Render(with(t, "amd64", "twice", more)); len(errs) != 1 || errs[0].Field != want {
 			t.Errorf("errors %v, want one at '%s'", errs, want)
