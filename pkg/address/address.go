@@ -41,26 +41,26 @@ func hex(digits string) uint {
 // String is the form that ParsePCI reads.
 func (a PCI) String() string {
 	switch {
-	case a.Bus < uint(len(behindPorts)) && a.Slot == 0 && a.Function == 0:
-		return behindPorts[a.Bus]
+	case a.Bus < uint(len(portTexts)) && a.Slot == 0 && a.Function == 0:
+		return portTexts[a.Bus]
 	case a.Bus == 0 && a.Slot < slots && a.Function < functions:
-		return onRootBus[a.Slot*functions+a.Function]
+		return rootTexts[a.Slot*functions+a.Function]
 	}
 	return a.format()
 }
 
 func (a PCI) format() string { return fmt.Sprintf("0000:%02x:%02x.%x", a.Bus, a.Slot, a.Function) }
 
-// behindPorts and onRootBus are the texts of the addresses that nearly all devices have: each device of each domain has one, and formatting them was a
-// tenth of rendering.
+// portTexts and rootTexts are the texts of the addresses that nearly all devices have, behind a root port and on the root bus. Formatting would take an
+// allocation for each device of each domain.
 var (
-	behindPorts = func() (texts [256]string) {
+	portTexts = func() (texts [256]string) {
 		for bus := range texts {
 			texts[bus] = PCI{Bus: uint(bus)}.format()
 		}
 		return texts
 	}()
-	onRootBus = func() (texts [slots * functions]string) {
+	rootTexts = func() (texts [slots * functions]string) {
 		for i := range texts {
 			texts[i] = PCI{Slot: uint(i / functions), Function: uint(i % functions)}.format()
 		}

@@ -61,33 +61,33 @@ type Plan struct {
 	Ports []PCI
 	// Expanders tells which of Ports are expander buses, by index.
 	Expanders map[uint]Expander
-	// onRootBus and onOthers are the slots whose function 0 shares them with other functions: see Multifunction. onOthers has buses below.
-	onRootBus [slots]bool
-	onOthers  map[PCI]bool
+	// sharedSlots are the slots of the root bus in which function 0 is not alone, and shared those of other buses, by the address of function 0.
+	sharedSlots [slots]bool
+	shared      map[PCI]bool
 	// Occupied tells of each port whether something sits behind it.
 	Occupied []bool
 }
 
-// Multifunction reports whether an address is that of function 0 of a slot that has other functions too. QEMU needs to be told.
+// Multifunction reports whether an address is that of function 0 in a slot with other functions. QEMU requires multifunction=on for such a device.
 func (p *Plan) Multifunction(at PCI) bool {
 	switch {
 	case at.Function > 0:
 		return false
 	case at.Bus == 0:
-		return p.onRootBus[at.Slot]
+		return p.sharedSlots[at.Slot]
 	}
-	return p.onOthers[at]
+	return p.shared[at]
 }
 
-// share records that function 0, at this address, has its slot not for itself.
+// share records that other functions may be in the slot of function 0, which has this address.
 func (p *Plan) share(at PCI) {
 	switch {
 	case at.Bus == 0:
-		p.onRootBus[at.Slot] = true
-	case p.onOthers == nil:
-		p.onOthers = map[PCI]bool{at: true}
+		p.sharedSlots[at.Slot] = true
+	case p.shared == nil:
+		p.shared = map[PCI]bool{at: true}
 	default:
-		p.onOthers[at] = true
+		p.shared[at] = true
 	}
 }
 

@@ -33,8 +33,8 @@ func (t tenant) String() string {
 // tenants are what sits at PCI addresses.
 type tenants struct {
 	of map[place]tenant
-	// onRootBus has a bit for each function of a slot that is taken: most questions are about free places there, which a map answers slower.
-	onRootBus [slots]uint8
+	// functions has a bit for each function that is taken in each slot of the root bus. Most lookups are there, and those of a map take longer.
+	functions [slots]uint8
 }
 
 func newTenants(n int) tenants { return tenants{of: make(map[place]tenant, n)} }
@@ -42,20 +42,20 @@ func newTenants(n int) tenants { return tenants{of: make(map[place]tenant, n)} }
 func (t *tenants) set(at PCI, who tenant) {
 	t.of[at.place()] = who
 	if at.Bus == 0 {
-		t.onRootBus[at.Slot] |= 1 << at.Function
+		t.functions[at.Slot] |= 1 << at.Function
 	}
 }
 
 func (t *tenants) remove(at PCI) {
 	delete(t.of, at.place())
 	if at.Bus == 0 {
-		t.onRootBus[at.Slot] &^= 1 << at.Function
+		t.functions[at.Slot] &^= 1 << at.Function
 	}
 }
 
 func (t *tenants) taken(at PCI) bool {
 	if at.Bus == 0 {
-		return t.onRootBus[at.Slot]&(1<<at.Function) != 0
+		return t.functions[at.Slot]&(1<<at.Function) != 0
 	}
 	_, taken := t.of[at.place()]
 	return taken

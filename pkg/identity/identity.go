@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -48,15 +49,8 @@ func Fill(vmi *v1.VirtualMachineInstance, seed string) {
 // Complete reports whether nothing is unset that Fill and Recall would fill.
 func Complete(vmi *v1.VirtualMachineInstance) bool {
 	firmware := vmi.Spec.Domain.Firmware
-	if firmware == nil || firmware.UUID == "" || firmware.Serial == "" {
-		return false
-	}
-	for i := range vmi.Spec.Domain.Devices.Interfaces {
-		if vmi.Spec.Domain.Devices.Interfaces[i].MacAddress == "" {
-			return false
-		}
-	}
-	return true
+	return firmware != nil && firmware.UUID != "" && firmware.Serial != "" &&
+		!slices.ContainsFunc(vmi.Spec.Domain.Devices.Interfaces, func(nic v1.Interface) bool { return nic.MacAddress == "" })
 }
 
 // Recall fills firmware UUID, serial and MACs that are unset from the record of an earlier boot. Called before Fill, it

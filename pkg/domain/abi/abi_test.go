@@ -165,11 +165,12 @@ func TestName(t *testing.T) {
 		alias *libvirtxml.DomainAlias
 		want  string
 	}{
-		{"disk", abi.Alias("disk", "root"), "root"},
-		{"interface", abi.Alias("interface", "interface_root"), "interface_root"},
-		{"interface", abi.Alias("interface", "disk_root"), "disk_root"},
-		{"interface", abi.Alias("interface", "interface"), "interface"},
+		{"disk", abi.BoundAlias("disk", "root"), "root"},
+		{"interface", abi.BoundAlias("interface", "interface_root"), "interface_root"},
+		{"interface", abi.BoundAlias("interface", "disk_root"), "disk_root"},
+		{"interface", abi.BoundAlias("interface", "interface"), "interface"},
 		{"interface", abi.QualifiedAlias("interface", "root"), "root"},
+		{"input", abi.Alias("input_a"), "a"}, // as in the records of guests that have run
 		{"disk", nil, ""},
 	} {
 		if got := abi.Name(c.kind, c.alias); got != c.want {

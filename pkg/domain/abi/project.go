@@ -139,7 +139,7 @@ type firmwareClass struct {
 	efi bool
 	// stateless builds have no attribute for enrolled keys, and secure is unset. The owner of an encrypted guest measures the firmware.
 	stateless bool
-	// secure tells whether Secure Boot is on.
+	// secure means that Secure Boot is on.
 	secure bool
 }
 

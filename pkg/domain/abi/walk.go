@@ -31,42 +31,6 @@ type Device struct {
 // Key names a device in records.
 func (d Device) Key() string { return d.key }
 
-// AliasPrefix is what libvirt requires of user aliases: it replaces others at the start.
-const AliasPrefix = "ua-"
-
-// Alias returns the libvirt alias of a device: 'ua-' and its name. That of an interface named 'interface_a' is qualified, or Name would take it for that
-// of an interface named 'a'.
-func Alias(kind, name string) *libvirtxml.DomainAlias {
-	if _, qualified := cutKind(kind, name); qualified {
-		return QualifiedAlias(kind, name)
-	}
-	return &libvirtxml.DomainAlias{Name: AliasPrefix + name}
-}
-
-// QualifiedAlias is the alias of a device whose name a device of another kind has too: libvirt requires unique aliases.
-func QualifiedAlias(kind, name string) *libvirtxml.DomainAlias {
-	return &libvirtxml.DomainAlias{Name: AliasPrefix + kind + "_" + name}
-}
-
-// cutKind removes the kind that a qualified alias has before the name.
-func cutKind(kind, name string) (string, bool) {
-	rest, found := strings.CutPrefix(name, kind)
-	if found && strings.HasPrefix(rest, "_") {
-		return rest[1:], true
-	}
-	return name, false
-}
-
-// Name is the name in the spec of the device with this alias, of this kind: the XML element's name, e.g. disk, interface,
-// filesystem, hostdev.
-func Name(kind string, alias *libvirtxml.DomainAlias) string {
-	if alias == nil {
-		return ""
-	}
-	name, _ := cutKind(kind, strings.TrimPrefix(alias.Name, AliasPrefix))
-	return name
-}
-
 // Devices lists all devices of a domain in a fixed order of kinds, and within a kind in that of the domain. New devices get addresses in this
 // order, so it must not change. Interfaces come first, because guests name them after their bus.
 func Devices(dom *libvirtxml.Domain) []Device {

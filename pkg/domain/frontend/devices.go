@@ -45,7 +45,7 @@ func (g *guest) watchdogs() []libvirtxml.DomainWatchdog {
 	if action == "" {
 		action = v1.WatchdogActionReset // the API's default
 	}
-	return []libvirtxml.DomainWatchdog{{Model: model, Action: string(action), Alias: abi.Alias("watchdog", w.Name)}}
+	return []libvirtxml.DomainWatchdog{{Model: model, Action: string(action), Alias: abi.Alias(w.Name)}}
 }
 
 // tpms has one model for each architecture. KubeVirt renders tpm-crb with tpm.persistent and tpm-tis without (converter/compute/tpm.go), so that
@@ -59,7 +59,7 @@ func (g *guest) tpms() []libvirtxml.DomainTPM {
 		g.fail(field.Forbidden(g.devPath.Child("tpm"), "architecture '"+g.spec.Architecture+"' has no TPM"))
 		return nil
 	}
-	return []libvirtxml.DomainTPM{{Model: g.arch.tpm, Alias: abi.Alias("tpm", "tpm")}}
+	return []libvirtxml.DomainTPM{{Model: g.arch.tpm, Alias: abi.Alias("tpm")}}
 }
 
 // rngs has one device. The backend adds the source of entropy and its rate.
@@ -67,7 +67,7 @@ func (g *guest) rngs() []libvirtxml.DomainRNG {
 	if g.dev.Rng == nil {
 		return nil
 	}
-	out := libvirtxml.DomainRNG{Model: g.virtio(), Alias: abi.Alias("rng", "rng")}
+	out := libvirtxml.DomainRNG{Model: g.virtio(), Alias: abi.Alias("rng")}
 	if iommu := g.iommu(); iommu != "" {
 		out.Driver = &libvirtxml.DomainRNGDriver{IOMMU: iommu}
 	}
@@ -80,7 +80,7 @@ func (g *guest) balloon() *libvirtxml.DomainMemBalloon {
 	if !attached(g.dev.AutoattachMemBalloon) {
 		return &libvirtxml.DomainMemBalloon{Model: "none"}
 	}
-	out := &libvirtxml.DomainMemBalloon{Model: g.virtio(), FreePageReporting: onOff(g.reportsFreePages()), Alias: abi.Alias("memballoon", "balloon")}
+	out := &libvirtxml.DomainMemBalloon{Model: g.virtio(), FreePageReporting: onOff(g.reportsFreePages()), Alias: abi.Alias("balloon")}
 	if g.deflatesOnOOM() {
 		out.AutoDeflate = "on" // libvirt does not store 'off', the default
 	}
@@ -119,7 +119,7 @@ func (g *guest) vsock() *libvirtxml.DomainVSock {
 	if g.arch.ccw {
 		model = "virtio"
 	}
-	out := &libvirtxml.DomainVSock{Model: model, Alias: abi.Alias("vsock", "vsock"), CID: &libvirtxml.DomainVSockCID{Auto: "no", Address: g.contextID()}}
+	out := &libvirtxml.DomainVSock{Model: model, Alias: abi.Alias("vsock"), CID: &libvirtxml.DomainVSockCID{Auto: "no", Address: g.contextID()}}
 	if iommu := g.iommu(); iommu != "" {
 		out.Driver = &libvirtxml.DomainVSockDriver{IOMMU: iommu}
 	}
@@ -144,7 +144,7 @@ func (g *guest) contextID() string {
 func (g *guest) panics() []libvirtxml.DomainPanic {
 	var out []libvirtxml.DomainPanic
 	if g.arch.panic != "" {
-		out = append(out, libvirtxml.DomainPanic{Model: g.arch.panic, Alias: abi.Alias("panic", "panic-"+g.arch.panic)})
+		out = append(out, libvirtxml.DomainPanic{Model: g.arch.panic, Alias: abi.Alias("panic-" + g.arch.panic)})
 	}
 	for i, p := range g.dev.PanicDevices {
 		path := g.devPath.Child("panicDevices").Index(i)
@@ -161,7 +161,7 @@ func (g *guest) panics() []libvirtxml.DomainPanic {
 		case slices.ContainsFunc(out, func(p libvirtxml.DomainPanic) bool { return p.Model == model }):
 			g.fail(field.Duplicate(path.Child("model"), model))
 		case g.supported(path, model, g.arch.panics, "model"):
-			out = append(out, libvirtxml.DomainPanic{Model: model, Alias: abi.Alias("panic", name)})
+			out = append(out, libvirtxml.DomainPanic{Model: model, Alias: abi.Alias(name)})
 		}
 	}
 	return out
@@ -182,7 +182,7 @@ func (g *guest) sounds() []libvirtxml.DomainSound {
 	if !g.supported(path, model, g.arch.sounds, "model") {
 		return nil
 	}
-	return []libvirtxml.DomainSound{{Model: model, Alias: abi.Alias("sound", s.Name)}}
+	return []libvirtxml.DomainSound{{Model: model, Alias: abi.Alias(s.Name)}}
 }
 
 // redirdevs are the USB slots that 'virtctl usbredir' connects to: always as many as the API allows, four, as in KubeVirt.
@@ -196,7 +196,7 @@ func (g *guest) redirdevs() []libvirtxml.DomainRedirDev {
 	}
 	var out []libvirtxml.DomainRedirDev
 	for i := range v1.UsbClientPassthroughMaxNumberOf {
-		out = append(out, libvirtxml.DomainRedirDev{Source: unbound, Bus: "usb", Alias: abi.Alias("redirdev", "usbredir-"+strconv.Itoa(i))})
+		out = append(out, libvirtxml.DomainRedirDev{Source: unbound, Bus: "usb", Alias: abi.Alias("usbredir-" + strconv.Itoa(i))})
 	}
 	return out
 }

@@ -29,7 +29,7 @@ func (g *guest) serials() []libvirtxml.DomainSerial {
 	}
 	target, zero := g.arch.serial, uint(0)
 	target.Port = &zero
-	return []libvirtxml.DomainSerial{{Source: unbound, Target: &target, Alias: abi.Alias("serial", "serial0")}}
+	return []libvirtxml.DomainSerial{{Source: unbound, Target: &target, Alias: abi.Alias("serial0")}}
 }
 
 // consoles repeats the first serial port, because libvirt lists it a second time as the console.
@@ -54,7 +54,7 @@ func channel(port, alias string) libvirtxml.DomainChannel {
 	return libvirtxml.DomainChannel{
 		Source: unbound,
 		Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: port}},
-		Alias:  abi.Alias("channel", alias),
+		Alias:  abi.Alias(alias),
 	}
 }
 
@@ -79,8 +79,7 @@ func (g *guest) videos() []libvirtxml.DomainVideo {
 		return nil
 	}
 	model := g.videoModel()
-	out := libvirtxml.DomainVideo{Alias: abi.Alias("video", "video")}
-	out.Model = libvirtxml.DomainVideoModel{Type: model, Heads: 1, VRam: videoRAM[model], Primary: "yes"}
+	out := libvirtxml.DomainVideo{Model: libvirtxml.DomainVideoModel{Type: model, Heads: 1, VRam: videoRAM[model], Primary: "yes"}, Alias: abi.Alias("video")}
 	if iommu := g.iommu(); iommu != "" && model == "virtio" {
 		out.Driver = &libvirtxml.DomainVideoDriver{IOMMU: iommu}
 	}
@@ -118,8 +117,8 @@ func (g *guest) inputs() []libvirtxml.DomainInput {
 	}
 	if g.spec.Architecture == "amd64" {
 		// The PS/2 devices of the chipset, which libvirt lists in every domain of x86.
-		return append(out, libvirtxml.DomainInput{Type: "mouse", Bus: "ps2", Alias: abi.Alias("input", "ps2-mouse")},
-			libvirtxml.DomainInput{Type: "keyboard", Bus: "ps2", Alias: abi.Alias("input", "ps2-keyboard")})
+		return append(out, libvirtxml.DomainInput{Type: "mouse", Bus: "ps2", Alias: abi.Alias("ps2-mouse")},
+			libvirtxml.DomainInput{Type: "keyboard", Bus: "ps2", Alias: abi.Alias("ps2-keyboard")})
 	}
 	if !g.hasGraphics() {
 		return out
@@ -127,11 +126,11 @@ func (g *guest) inputs() []libvirtxml.DomainInput {
 	switch g.spec.Architecture {
 	case "arm64":
 		if !tablet {
-			out = append(out, libvirtxml.DomainInput{Type: "tablet", Bus: "usb", Alias: abi.Alias("input", "usb-tablet")})
+			out = append(out, libvirtxml.DomainInput{Type: "tablet", Bus: "usb", Alias: abi.Alias("usb-tablet")})
 		}
-		out = append(out, libvirtxml.DomainInput{Type: "keyboard", Bus: "usb", Alias: abi.Alias("input", "usb-keyboard")})
+		out = append(out, libvirtxml.DomainInput{Type: "keyboard", Bus: "usb", Alias: abi.Alias("usb-keyboard")})
 	case "s390x":
-		out = append(out, libvirtxml.DomainInput{Type: "keyboard", Bus: "virtio", Alias: abi.Alias("input", "virtio-keyboard")})
+		out = append(out, libvirtxml.DomainInput{Type: "keyboard", Bus: "virtio", Alias: abi.Alias("virtio-keyboard")})
 	}
 	return out
 }
@@ -154,7 +153,7 @@ func (g *guest) input(in *v1.Input, path *field.Path) libvirtxml.DomainInput {
 	case in.Bus != v1.InputBusUSB && in.Bus != v1.InputBusVirtio:
 		g.fail(field.NotSupported(path.Child("bus"), in.Bus, []v1.InputBus{v1.InputBusUSB, v1.InputBusVirtio}))
 	}
-	out := libvirtxml.DomainInput{Type: string(in.Type), Bus: string(in.Bus), Alias: abi.Alias("input", in.Name)}
+	out := libvirtxml.DomainInput{Type: string(in.Type), Bus: string(in.Bus), Alias: abi.Alias(in.Name)}
 	if iommu := g.iommu(); iommu != "" && in.Bus == v1.InputBusVirtio {
 		out.Driver = &libvirtxml.DomainInputDriver{IOMMU: iommu}
 	}

@@ -28,7 +28,7 @@ var unboundVolume = &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSou
 
 func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	out := libvirtxml.DomainDisk{
-		Alias:   abi.Alias("disk", d.Name),
+		Alias:   abi.BoundAlias("disk", d.Name),
 		Source:  unboundVolume,
 		BlockIO: g.blockSize(d, path),
 		Boot:    boot(d.BootOrder),
@@ -203,7 +203,7 @@ func (g *guest) filesystems() []libvirtxml.DomainFilesystem {
 			Source:     &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{}},
 			Driver:     &libvirtxml.DomainFilesystemDriver{Type: "virtiofs", IOMMU: g.iommu()},
 			Target:     &libvirtxml.DomainFilesystemTarget{Dir: f.Name},
-			Alias:      abi.Alias("filesystem", f.Name),
+			Alias:      abi.BoundAlias("filesystem", f.Name),
 		})
 	}
 	return out

@@ -42,7 +42,7 @@ func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev {
 	g.checkName(name, path)
 	g.pin("hostdev", name, pin{path: path})
-	out := libvirtxml.DomainHostdev{Alias: abi.Alias("hostdev", name), Managed: "no"} // the device plugin or launcher detaches it from its driver
+	out := libvirtxml.DomainHostdev{Alias: abi.BoundAlias("hostdev", name), Managed: "no"} // the device plugin or launcher detaches it from its driver
 	switch kind := g.Facts.HostDevices[name]; kind {
 	case "", "pci":
 		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{}

@@ -53,7 +53,7 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 		Boot:   boot(n.BootOrder),
 		ROM:    g.rom(n),
 		ACPI:   g.acpiIndex(n, path),
-		Alias:  abi.Alias("interface", n.Name),
+		Alias:  abi.BoundAlias("interface", n.Name),
 	}
 	if model == v1.VirtIO {
 		model = g.virtio()

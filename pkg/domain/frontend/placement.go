@@ -40,7 +40,7 @@ func (g *guest) place(dom *libvirtxml.Domain) {
 // guest allocates.
 type scratch struct {
 	devices []abi.Device
-	// owners has the device of each alias.
+	// owners has the device of each alias and of each key.
 	owners map[string]*abi.Device
 }
 
@@ -83,28 +83,25 @@ func (g *guest) checkName(name string, path *field.Path) {
 
 // qualifyAliases adds the kind to the alias of a device whose name another kind of device has too: a disk and an interface may both be
 // called 'default', and libvirt requires unique aliases. The record is by kind and name, so no address depends on the alias. owners is empty; it gets the
-// device of each alias.
+// device of each alias and of each key, of which none can be the other: an alias begins with 'ua-' and a key with a kind and a dot.
 func (p *placement) qualifyAliases(owners map[string]*abi.Device) {
 	for i := range p.devices {
 		d := &p.devices[i]
 		if d.Alias == nil || *d.Alias == nil {
 			continue
 		}
-		owner := owners[(*d.Alias).Name]
-		if owner != nil && owner.Kind != d.Kind {
-			*d.Alias = abi.QualifiedAlias(d.Kind, d.Name)
-			owner = owners[(*d.Alias).Name]
-		}
-		switch {
-		case owner == nil:
-		case owner.Key() == d.Key():
+		if owners[d.Key()] != nil {
 			p.fail(field.Duplicate(p.pathOf(d).Child("name"), d.Name))
 			continue
-		default: // an interface named 'disk_a', beside an interface and a disk named 'a'
-			*owner.Alias = abi.QualifiedAlias(owner.Kind, owner.Name)
-			owners[(*owner.Alias).Name] = owner
 		}
-		owners[(*d.Alias).Name] = d
+		if owners[(*d.Alias).Name] != nil {
+			*d.Alias = abi.QualifiedAlias(d.Kind, d.Name)
+		}
+		if other := owners[(*d.Alias).Name]; other != nil { // an interface named 'disk_a', beside an interface and a disk named 'a'
+			*other.Alias = abi.QualifiedAlias(other.Kind, other.Name)
+			owners[(*other.Alias).Name] = other
+		}
+		owners[(*d.Alias).Name], owners[d.Key()] = d, d
 	}
 }
 

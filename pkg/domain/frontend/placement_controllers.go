@@ -5,8 +5,6 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/internal/vm"
-	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -15,8 +13,7 @@ import (
 
 // controllers adds those that the machine has or the devices need. They depend on the number of devices only, never on which ones exist.
 func (p *placement) controllers() {
-	ports := uint(len(p.devices) + p.Defaults.FreePorts) // of a new guest, about
-	p.dom.Devices.Controllers = make([]libvirtxml.DomainController, 0, p.usbBuses+p.scsi+p.serials+p.sata+4+ports)
+	p.dom.Devices.Controllers = make([]libvirtxml.DomainController, 0, p.usbBuses+p.scsi+p.serials+p.sata+3)
 	if p.arch.usb == usbNever || p.usbBuses == 0 {
 		p.controller("usb", 0, "none")
 	}
@@ -170,86 +167,4 @@ func (p *placement) pciAddresses() {
 		}
 	}
 	p.writePorts(plan, behind)
-}
-
-// writePorts writes the root bus and its ports. Chassis numbers are the indices; port numbers encode slot and function, as in libvirt.
-// A port whose device must not be unplugged has hotplug 'off', as in KubeVirt (virtwrap/pci/hotplug.go): else the guest could eject its disks.
-func (p *placement) writePorts(plan address.Plan, behind []*abi.Device) {
-	p.dom.Devices.Controllers = slices.Grow(p.dom.Devices.Controllers, 1+len(plan.Ports))
-	root := p.controller("pci", 0, "pcie-root")
-	// Some old guests do not boot where the firmware maps large devices above 4 GiB. The annotation is KubeVirt's, for amd64.
-	if p.spec.Architecture == "amd64" && p.VMI.Annotations[v1.DisablePCIHole64] == "true" {
-		root.PCI = &libvirtxml.DomainControllerPCI{Hole64: &libvirtxml.DomainControllerPCIHole64{Unit: "KiB"}}
-	}
-	ports := make([]rootPort, len(plan.Ports))
-	for i, at := range plan.Ports {
-		index := uint(i + 1)
-		if e, ok := plan.Expanders[index]; ok {
-			p.expander(index, at, e)
-			continue
-		}
-		if _, ok := plan.Expanders[at.Bus]; at.Bus > 0 && !ok { // a bridge, which must not be unplugged
-			c := p.controller("pci", index, "pcie-to-pci-bridge")
-			c.PCI = &libvirtxml.DomainControllerPCI{Model: &libvirtxml.DomainControllerPCIModel{Name: "pcie-pci-bridge"}}
-			c.Address = libvirtPCI(at, false)
-			continue
-		}
-		port := p.addController(libvirtxml.DomainController{Type: "pci", Model: "pcie-root-port"})
-		ports[i].set(port, index, at, plan.Multifunction(at))
-		if plan.Occupied[i] && !p.unpluggable(behind[i]) {
-			port.PCI.Target.Hotplug = "off"
-		}
-	}
-}
-
-// rootPort is everything of a root port that libvirtxml has pointers to. All ports of a domain are one allocation: a VMI has a dozen and more.
-type rootPort struct {
-	pci         libvirtxml.DomainControllerPCI
-	target      libvirtxml.DomainControllerPCITarget
-	index, port uint
-	place       place
-}
-
-// Parts that all ports and addresses share. Nothing may write to them.
-var (
-	rootPortModel = &libvirtxml.DomainControllerPCIModel{Name: "pcie-root-port"}
-	pciDomain     uint
-)
-
-// set completes a controller.
-func (r *rootPort) set(c *libvirtxml.DomainController, index uint, at address.PCI, multifunction bool) {
-	r.index, r.port = index, at.Slot<<3|at.Function
-	r.target.Chassis, r.target.Port = &r.index, &r.port
-	r.pci.Model, r.pci.Target = rootPortModel, &r.target
-	c.Index, c.PCI, c.Address = &r.index, &r.pci, r.place.set(at, multifunction)
-}
-
-// unpluggable reports whether a device may be unplugged: interfaces, host devices, and disks whose volume has hotpluggable. nil is a bridge.
-func (p *placement) unpluggable(d *abi.Device) bool {
-	if d == nil || d.Disk == nil {
-		return d != nil && (d.Kind == "interface" || d.Kind == "hostdev")
-	}
-	v := p.volumes[d.Name]
-	return v != nil && vm.Hotpluggable(v)
-}
-
-// place is a PCI address with everything that libvirtxml has pointers to. Those of all devices are one allocation, as are those of root ports.
-type place struct {
-	address libvirtxml.DomainAddress
-	pci     libvirtxml.DomainAddressPCI
-	at      address.PCI
-}
-
-func libvirtPCI(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
-	return new(place).set(at, multifunction)
-}
-
-func (p *place) set(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
-	p.at = at
-	p.pci = libvirtxml.DomainAddressPCI{Domain: &pciDomain, Bus: &p.at.Bus, Slot: &p.at.Slot, Function: &p.at.Function}
-	if multifunction {
-		p.pci.MultiFunction = "on"
-	}
-	p.address.PCI = &p.pci
-	return &p.address
 }

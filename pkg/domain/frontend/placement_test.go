@@ -16,6 +16,7 @@ func TestAliases(t *testing.T) {
 	const devices = `
 spec: {domain: {devices: {
   disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: sata}}],
+  inputs: [{name: disk_a, type: tablet, bus: usb}, {name: input_b, type: tablet, bus: usb}],
   interfaces: [{name: a}, {name: disk_a, bridge: {}}, {name: interface_a, bridge: {}}, {name: interface_interface_a, bridge: {}},
     {name: interface_disk_a, bridge: {}}, {name: interface_, bridge: {}}],
   hostDevices: [{name: a, deviceName: d}, {name: hostdev_a, deviceName: d}, {name: interface_a, deviceName: d}, {name: disk_a, deviceName: d}]}}}`
@@ -36,6 +37,7 @@ spec: {domain: {devices: {
 		"disk":      {"a", "b"},
 		"interface": {"a", "disk_a", "interface_a", "interface_interface_a", "interface_disk_a", "interface_"},
 		"hostdev":   {"a", "hostdev_a", "interface_a", "disk_a"},
+		"input":     {"disk_a", "b", "ps2-mouse", "ps2-keyboard"}, // they need no binding, and are recorded under the short name
 	} {
 		if !slices.Equal(names[kind], want) {
 			t.Errorf("devices of kind %s are named %q, want %q", kind, names[kind], want)
@@ -47,13 +49,15 @@ spec: {domain: {devices: {
 	}
 }
 
-// TestDuplicateNames: one name twice in one kind is an error at the second, whatever devices of other kinds are named.
+// TestDuplicateNames: one name twice in one kind is an error at the second, whatever devices of other kinds are named. The error about inputs that the record
+// names alike is at the one with that name.
 func TestDuplicateNames(t *testing.T) {
 	t.Parallel()
 	for more, want := range map[string]string{
 		`spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio}}, {name: a, disk: {bus: virtio}}]}}}`: "spec.domain.devices.disks[1].name",
 		`spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio}}, {name: a, disk: {bus: virtio}}],
 		  interfaces: [{name: a}]}}}`: "spec.domain.devices.disks[1].name",
+		`spec: {domain: {devices: {inputs: [{name: a, type: tablet, bus: usb}, {name: input_a, type: tablet, bus: usb}]}}}`: "spec.domain.devices.inputs[0].name",
 		`spec: {domain: {devices: {interfaces: [{name: interface_a}, {name: a, bridge: {}},
 		  {name: interface_a, bridge: {}}]}}}`: "spec.domain.devices.interfaces[2].name",
 	} {

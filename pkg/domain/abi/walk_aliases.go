@@ -1,0 +1,51 @@
+package abi
+
+import (
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns the names of devices in a domain. Kiln finds a device by its alias.
+
+// AliasPrefix is what libvirt requires of user aliases: it replaces others at the start.
+const AliasPrefix = "ua-"
+
+// Alias returns the libvirt alias of a device: 'ua-' and its name.
+func Alias(name string) *libvirtxml.DomainAlias {
+	return &libvirtxml.DomainAlias{Name: AliasPrefix + name}
+}
+
+// BoundAlias returns the alias of a device of a kind whose binding the backend finds by the name. That of an interface named 'interface_a' is qualified, or
+// Name would return 'a'. Inputs, watchdogs and sound devices need no binding: Name shortens theirs, and recorded guests have the addresses of those under the
+// short name.
+func BoundAlias(kind, name string) *libvirtxml.DomainAlias {
+	if _, qualified := cutKind(kind, name); qualified {
+		return QualifiedAlias(kind, name)
+	}
+	return Alias(name)
+}
+
+// QualifiedAlias is the alias of a device whose name a device of another kind has too: libvirt requires unique aliases.
+func QualifiedAlias(kind, name string) *libvirtxml.DomainAlias {
+	return &libvirtxml.DomainAlias{Name: AliasPrefix + kind + "_" + name}
+}
+
+// cutKind removes the kind that a qualified alias has before the name.
+func cutKind(kind, name string) (string, bool) {
+	rest, found := strings.CutPrefix(name, kind)
+	if found && strings.HasPrefix(rest, "_") {
+		return rest[1:], true
+	}
+	return name, false
+}
+
+// Name is the name in the spec of the device with this alias, of this kind: the XML element's name, e.g. disk, interface,
+// filesystem, hostdev.
+func Name(kind string, alias *libvirtxml.DomainAlias) string {
+	if alias == nil {
+		return ""
+	}
+	name, _ := cutKind(kind, strings.TrimPrefix(alias.Name, AliasPrefix))
+	return name
+}
