@@ -69,6 +69,28 @@ func TestDeletedAtEachStage(t *testing.T) {
 	}
 }
 
+// TestEndStays: a VMI that has ended keeps its phase and cause while it, its pod and its GuestPod go.
+func TestEndStays(t *testing.T) {
+	on := newCluster(t, guestless())
+	on.run()
+	on.domain(v1alpha1.GuestFailed, "Crashed")
+	on.kubeletEnds()
+	on.step()
+	if _, why := on.says(v1.VirtualMachineInstanceReady); on.vmi().Status.Phase != v1.Failed || why.Reason != v1alpha1.ReasonCrashed {
+		t.Fatalf("the VMI ends as %s: %+v", on.vmi().Status.Phase, why)
+	}
+	on.must(on.WithWatch.Delete(t.Context(), on.vmi()))
+	var written []v1.VirtualMachineInstanceStatus
+	on.onStatus = func(object client.Object) {
+		if vmi, is := object.(*v1.VirtualMachineInstance); is {
+			written = append(written, vmi.Status)
+		}
+	}
+	if on.step(); on.vmi() != nil || on.pod() != nil || len(written) > 0 {
+		t.Errorf("left are VMI %v, pod %v; the status was written as %+v", on.vmi(), on.pod(), written)
+	}
+}
+
 // TestRanUnseen: a guest that was started and has ended while no controller looked was in phase Running, from the start of its container on.
 func TestRanUnseen(t *testing.T) {
 	on := newCluster(t, guestless())

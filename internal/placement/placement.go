@@ -107,8 +107,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (o
 	} else if c.vmis.Ahead(s.vmi, c.Now()) || s.guest != nil && c.guests.Ahead(s.guest, c.Now()) {
 		return outcome{after: conflictRetry}, nil
 	}
-	next := decide(s.situation())
-	if o, err = c.act(ctx, s, next); err != nil || !next.reports() {
+	at := s.situation()
+	next := decide(at)
+	if o, err = c.act(ctx, s, next); err != nil || !next.reports() || at.final { // a final phase and its cause stay
 		return o, err
 	}
 	if err := c.adjust(ctx, s, &o); err != nil {
