@@ -33,10 +33,10 @@ type hardwareReconciler struct {
 	previous previousHardware
 }
 
-func (r *hardwareReconciler) register(mgr ctrl.Manager) error {
+func (r *hardwareReconciler) register(mgr ctrl.Manager, ofVMs handler.EventHandler) error {
 	byName := &handler.EnqueueRequestForObject{}
 	return ctrl.NewControllerManagedBy(mgr).Named("guesthardware").
-		For(&v1.VirtualMachineInstance{}).Watches(&v1.VirtualMachine{}, byName).
+		For(&v1.VirtualMachineInstance{}).Watches(&v1.VirtualMachine{}, ofVMs).
 		// Without their content, of several KiB each: it is read when a guest starts.
 		WatchesMetadata(&v1alpha1.GuestHardware{}, byName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(r)

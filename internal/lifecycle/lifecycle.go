@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
 // Controller reconciles VMs.
@@ -53,8 +54,12 @@ const conflictRetry = 50 * time.Millisecond
 
 // Register adds the controllers of VMs, VMIs and GuestHardware to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
+	var ofVMs handler.EventHandler = &handler.EnqueueRequestForObject{}
+	if !c.Beside { // KubeVirt writes the statuses there
+		ofVMs = &vmEvents{storm: &c.storm, now: c.Now}
+	}
 	machines := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").
-		For(&v1.VirtualMachine{}).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		Watches(&v1.VirtualMachine{}, ofVMs).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	if err := c.watch(machines, mgr.GetRESTMapper()); err != nil {
 		return err
 	}
@@ -62,11 +67,12 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		keeper := &recordKeeper{client: c.Client, live: c.Live, events: c.Events}
 		return errors.Join(machines.Complete(c), keeper.register(mgr))
 	}
-	if err := machines.Owns(&v1.VirtualMachineInstance{}).Complete(c); err != nil {
+	toVM := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1.VirtualMachine{}, handler.OnlyControllerOwner())
+	if err := machines.Watches(&v1.VirtualMachineInstance{}, toVM).Complete(c); err != nil {
 		return err
 	}
 	records := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now, frontend: c.frontend}
-	if err := records.register(mgr); err != nil {
+	if err := records.register(mgr, ofVMs); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").

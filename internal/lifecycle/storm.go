@@ -1,12 +1,19 @@
 package lifecycle
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
 // The first status of a VM that does not run reports that it is stopped. It costs the API server as much as the create before it. When many VMs are
@@ -44,20 +51,51 @@ func (s *storm) delay(of *state) time.Duration {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.atOnce == nil {
-		s.atOnce, s.delayed = rate.NewLimiter(statusesPerSecond, statusBurst), map[types.NamespacedName]time.Time{}
-	}
 	until, waits := s.delayed[key]
 	switch {
-	case !waits && s.atOnce.AllowN(of.now, 1):
+	case !waits && s.limiter().AllowN(of.now, 1):
 		return 0
 	case !waits:
-		s.last, s.delayed[key] = of.now, of.now.Add(maxStatusDelay)
-		return lookAgain
+		return s.add(key, of.now)
 	case of.now.Before(until) && of.now.Sub(s.last) < stormEnd:
 		return min(lookAgain, until.Sub(of.now))
 	}
 	return 0 // its entry goes when the status is seen, so that a write that fails does not wait again
+}
+
+// delayNew returns the time after which a new VM is to be reconciled first; 0 for one that is reconciled now. In a storm, a VM that does not run and that
+// admission has pinned has nothing to do but its first status.
+func (s *storm) delayNew(vm *v1.VirtualMachine, now time.Time) time.Duration {
+	_, pinned := vm.Annotations[v1alpha1.AnnotationPins]
+	of := state{vm: vm, now: now}
+	of.strategy, _ = vm.RunStrategy() // of a VM with two, which admission refuses, none
+	if !pinned || of.strategy != v1.RunStrategyHalted || !of.firstOfStopped() {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := client.ObjectKeyFromObject(vm)
+	if _, waits := s.delayed[key]; waits {
+		return lookAgain // another controller has the event, too
+	}
+	if s.limiter().TokensAt(now) >= 1 {
+		return 0
+	}
+	return s.add(key, now)
+}
+
+// limiter returns the limiter of the statuses that are written at once. The caller holds the lock.
+func (s *storm) limiter() *rate.Limiter {
+	if s.atOnce == nil {
+		s.atOnce, s.delayed = rate.NewLimiter(statusesPerSecond, statusBurst), map[types.NamespacedName]time.Time{}
+	}
+	return s.atOnce
+}
+
+// add delays the status of a VM, and returns the time after which the VM is to be reconciled. The caller holds the lock.
+func (s *storm) add(key types.NamespacedName, now time.Time) time.Duration {
+	s.last, s.delayed[key] = now, now.Add(maxStatusDelay)
+	return lookAgain
 }
 
 // forget drops the entry of a VM that has a status, or that does not exist.
@@ -71,4 +109,23 @@ func (s *storm) forget(key types.NamespacedName) {
 func (s *state) firstOfStopped() bool {
 	return s.vm.Status.PrintableStatus == "" && s.vm.DeletionTimestamp == nil && s.vmi == nil && !s.nameTaken && s.nextAction() == none &&
 		s.failure == nil && s.retryable == nil
+}
+
+// vmEvents reconciles the VM of each event. In a storm it reconciles new VMs later.
+type vmEvents struct {
+	handler.EnqueueRequestForObject
+	storm *storm
+	now   func() time.Time
+}
+
+// Create reconciles a new VM, at once or after the storm. VMs of the first list are not new.
+func (e *vmEvents) Create(ctx context.Context, created event.CreateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	vm, is := created.Object.(*v1.VirtualMachine)
+	if is && !created.IsInInitialList {
+		if delay := e.storm.delayNew(vm, e.now()); delay > 0 {
+			queue.AddAfter(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vm)}, delay)
+			return
+		}
+	}
+	e.EnqueueRequestForObject.Create(ctx, created, queue)
 }

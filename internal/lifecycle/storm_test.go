@@ -5,8 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 // arriving are new Halted VMs, as many as are asked for, at a time.
@@ -78,6 +82,61 @@ func TestStormForgets(t *testing.T) {
 	}
 	if len(storm.delayed) != 0 {
 		t.Errorf("%d statuses wait", len(storm.delayed))
+	}
+}
+
+// TestEventsInAStorm: a new VM that has nothing to do but its first status is reconciled after the storm, and any other VM at once.
+func TestEventsInAStorm(t *testing.T) {
+	begun := time.Now()
+	events := &vmEvents{storm: &storm{}, now: func() time.Time { return begun }}
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	defer queue.ShutDown()
+	arrives := func(vm *v1.VirtualMachine, initial bool) (atOnce bool) {
+		before := queue.Len()
+		events.Create(t.Context(), event.CreateEvent{Object: vm, IsInInitialList: initial}, queue)
+		return queue.Len() > before
+	}
+	pinned := func(i int) *v1.VirtualMachine {
+		vm := machine(v1.RunStrategyHalted)
+		vm.Name, vm.Annotations = fmt.Sprint("vm-", i), map[string]string{v1alpha1.AnnotationPins: "{}"}
+		return vm
+	}
+	for i := range statusBurst {
+		vm := pinned(i)
+		if !arrives(vm, false) {
+			t.Fatalf("VM %d is not reconciled at once", i)
+		}
+		if d := events.storm.delay(newState(vm, nil, begun)); d > 0 { // its reconcile
+			t.Fatalf("the status of VM %d waits %s", i, d)
+		}
+	}
+	late := pinned(statusBurst)
+	for range 2 { // two controllers have the event
+		if arrives(late, false) {
+			t.Error("a VM is reconciled in a storm")
+		}
+	}
+	if d := events.storm.delay(newState(late, nil, begun.Add(lookAgain))); d > 0 {
+		t.Errorf("after the storm its status waits %s", d)
+	}
+	for why, change := range map[string]func(*v1.VirtualMachine){
+		"that admission has not pinned": func(vm *v1.VirtualMachine) { vm.Annotations = nil },
+		"that is to run":                func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyAlways) },
+		"that is asked to start paused": func(vm *v1.VirtualMachine) {
+			vm.Status.StateChangeRequests = []v1.VirtualMachineStateChangeRequest{
+				{Action: v1.StartRequest, Data: map[string]string{v1.StartRequestDataPausedKey: v1.StartRequestDataPausedTrue}},
+			}
+		},
+		"with a status": func(vm *v1.VirtualMachine) { vm.Status.PrintableStatus = v1.VirtualMachineStatusStopped },
+	} {
+		vm := pinned(2000)
+		vm.Namespace = why // another key than those before
+		if change(vm); !arrives(vm, false) {
+			t.Errorf("a VM %s waits", why)
+		}
+	}
+	if !arrives(pinned(1000), true) {
+		t.Error("a VM of the first list waits")
 	}
 }
 
