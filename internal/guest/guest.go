@@ -108,7 +108,7 @@ func (g *Guest) Run(ctx context.Context) error {
 		server.Serve(run.served())
 	}
 	run.changed = changed
-	last := g.follow(ctx, run)
+	last := g.Daemon.withLastLine(g.follow(ctx, run))
 	ctrl.LoggerFrom(ctx).Info("the guest has ended", "state", last.State, "reason", last.Reason, "message", last.Message)
 	g.Channel.Report(func(status *v1alpha1.GuestPodStatus) {
 		status.Domain, status.Refusal, status.Agent, status.Running = &last, nil, nil, nil
