@@ -19,10 +19,13 @@ import (
 // the review, and as the object. Its answers are those of encoding/json: with the options of v1 it is what encoding/json is made of from Go 1.27 on, and
 // FuzzUnmarshal compares them.
 
-// options are those of encoding/json, with specs decoded in place. The errors need not be those of encoding/json, see unmarshal: for these the decoder would
-// check all bytes of an object, and of each spec once more, before it decodes them.
-var options = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false),
-	jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(readSpec)))
+var (
+	// asReview are the options of encoding/json. The errors need not be those of encoding/json, see unmarshal: for these the decoder would check all bytes of
+	// an object, and of each spec once more, before it decodes them.
+	asReview = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false))
+	// asObject decodes specs in place, too. Each value costs a look at its type, and a review has no spec outside of its objects.
+	asObject = jsonv2.JoinOptions(asReview, jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(readSpec)))
+)
 
 // errNameservers leaves a spec to KubeVirt's own method, which writes the addresses of name servers in their canonical form.
 var errNameservers = errors.New("the spec has name servers")
@@ -42,9 +45,9 @@ func readSpec(from *jsontext.Decoder, into *v1.VirtualMachineInstanceSpec) error
 }
 
 // unmarshal reads JSON as encoding/json does. What the faster decoder refuses is read again by encoding/json itself: users know its errors.
-func unmarshal[T any](raw []byte) (*T, error) {
+func unmarshal[T any](raw []byte, as jsonv2.Options) (*T, error) {
 	object := new(T)
-	if jsonv2.Unmarshal(raw, object, options) == nil {
+	if jsonv2.Unmarshal(raw, object, as) == nil {
 		return object, nil
 	}
 	object = new(T)
@@ -54,7 +57,7 @@ func unmarshal[T any](raw []byte) (*T, error) {
 // decode reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema. What the
 // schema lets pass and the type does not, such as a label that is a number, is the user's mistake.
 func decode[T any](raw []byte) (*T, error) {
-	object, err := unmarshal[T](raw)
+	object, err := unmarshal[T](raw, asObject)
 	if err == nil {
 		return object, nil
 	}

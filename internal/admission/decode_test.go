@@ -20,25 +20,28 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// sameAsStandard checks that the fast decoder accepts only what encoding/json reads alike, and reports whether it did. What it refuses, encoding/json
-// decides.
-func sameAsStandard[T any](t *testing.T, raw []byte) bool {
-	t.Helper()
-	fast, standard := new(T), new(T)
-	if jsonv2.Unmarshal(raw, fast, options) != nil {
-		return false
+// sameAsStandard returns a function that checks that the fast decoder accepts only what encoding/json reads alike, and reports whether it did. What it
+// refuses, encoding/json decides.
+func sameAsStandard[T any](as jsonv2.Options) func(*testing.T, []byte) bool {
+	return func(t *testing.T, raw []byte) bool {
+		t.Helper()
+		fast, standard := new(T), new(T)
+		if jsonv2.Unmarshal(raw, fast, as) != nil {
+			return false
+		}
+		if err := json.Unmarshal(raw, standard); err != nil || !reflect.DeepEqual(fast, standard) {
+			t.Errorf("%T of %q:\n%+v, encoding/json says\n%+v %v", fast, raw, fast, standard, err)
+		}
+		return true
 	}
-	if err := json.Unmarshal(raw, standard); err != nil || !reflect.DeepEqual(fast, standard) {
-		t.Errorf("%T of %q:\n%+v, encoding/json says\n%+v %v", fast, raw, fast, standard, err)
-	}
-	return true
 }
 
 // readers are those of all types that requests are decoded into.
 var readers = []func(*testing.T, []byte) bool{
-	sameAsStandard[v1.VirtualMachine], sameAsStandard[v1.VirtualMachineInstance], sameAsStandard[admissionv1.AdmissionReview],
-	sameAsStandard[v1beta1.VirtualMachineInstancetype], sameAsStandard[v1beta1.VirtualMachinePreference],
-	sameAsStandard[v1.VirtualMachineInstancePreset], sameAsStandard[v1alpha1.GuestHardware], sameAsStandard[v1alpha1.GuestPolicy],
+	sameAsStandard[v1.VirtualMachine](asObject), sameAsStandard[v1.VirtualMachineInstance](asObject), sameAsStandard[admissionv1.AdmissionReview](asReview),
+	sameAsStandard[v1beta1.VirtualMachineInstancetype](asObject), sameAsStandard[v1beta1.VirtualMachinePreference](asObject),
+	sameAsStandard[v1.VirtualMachineInstancePreset](asObject), sameAsStandard[v1alpha1.GuestHardware](asObject),
+	sameAsStandard[v1alpha1.GuestPolicy](asObject),
 }
 
 // cases are the VMs and VMIs of the corpus, as JSON, by their files.
