@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"syscall"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
@@ -15,9 +16,9 @@ import (
 const logTail = 16 << 10
 
 var (
-	// ofLibvirt matches the lines that libvirt writes into QEMU's log.
-	ofLibvirt = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.+]+: (starting up|shutting down)|^char device redirected to |^-msg timestamp=`)
-	// stamp matches the time before each message of QEMU (-msg timestamp=on).
+	// usual matches what every log has: the lines of libvirt about start and end, and QEMU's about its serial consoles.
+	usual = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.+]+: (starting up|shutting down)|^char device redirected to `)
+	// stamp matches the time before each message of QEMU.
 	stamp = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z `)
 )
 
@@ -36,9 +37,9 @@ func (d *Daemon) withLastLine(of v1alpha1.GuestDomain) v1alpha1.GuestDomain {
 	return of
 }
 
-// tail returns the end of a file, nil if it cannot be read.
+// tail returns the end of a file, nil if it cannot be read. It does not wait for the writer of a FIFO, which a tenant may put in the place of the file.
 func tail(path string) []byte {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
 	}
@@ -50,15 +51,15 @@ func tail(path string) []byte {
 	return content
 }
 
-// lastLine returns the last line of a log that QEMU wrote since its start, empty if it wrote none. The command line stands before it in the log.
+// lastLine returns the last line of a log that QEMU wrote since its start, without its time; empty if it wrote none.
 func lastLine(log []byte) string {
 	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
 	for i := len(lines) - 1; i >= 0; i-- {
 		line := bytes.TrimSpace(lines[i])
 		switch {
-		case bytes.HasPrefix(line, []byte("-msg timestamp=")):
+		case bytes.HasPrefix(line, []byte("-msg timestamp=")): // the end of the command line that libvirt writes
 			return ""
-		case len(line) > 0 && !ofLibvirt.Match(line):
+		case len(line) > 0 && !usual.Match(line):
 			return string(stamp.ReplaceAll(line, nil))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -58,5 +59,16 @@ func TestWithLastLine(t *testing.T) {
 		if got := other.withLastLine(off); got != off {
 			t.Errorf("a guest that powered off: %+v", got)
 		}
+	}
+}
+
+// TestLogIsAPipe: a tenant who puts a FIFO in the place of the log does not stop the launcher.
+func TestLogIsAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := tail(path); len(got) > 0 {
+		t.Errorf("it has %q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/test/load/creates"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -39,6 +40,28 @@ func TestFailingWebhook(t *testing.T) {
 	}
 	if got := run("down"); got.Created != 0 || got.Failed != 15 || !strings.Contains(strings.Join(got.Failures, " "), "failed calling webhook") {
 		t.Errorf("%+v, want 15 failures of the webhook", got)
+	}
+}
+
+// TestAnnotations: webhooks that add annotations do, as Kiln's do, and allow the VM.
+func TestAnnotations(t *testing.T) {
+	t.Parallel()
+	b, err := variants[2].start(t.Context(), "../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	kind := creates.Kind{Namespace: "default", Instancetype: "any", Strategy: v1.RunStrategyHalted}
+	if _, err := creates.Run(t.Context(), b.config, creates.Plan{Total: 1, VM: func(int) *v1.VirtualMachine { return kind.VM("annotated") }}); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := b.Kubectl(t.Context(), "", "get", "vm", "annotated", "-o", "jsonpath={.metadata.annotations}")
+	if err != nil || !strings.Contains(got, v1alpha1.AnnotationIdentity) || !strings.Contains(got, v1alpha1.AnnotationPins) {
+		t.Errorf("annotations %s (%v)", got, err)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/test/load/creates"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,11 +28,18 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// annotations is the patch of a VM by webhooks that add what Kiln adds: identity and pins. The VMs of the measurements have no annotations.
+const annotations = `[{"op": "add", "path": "/metadata/annotations", "value": {
+  "` + v1alpha1.AnnotationIdentity + `": "705ab4f5-6393-4b8c-9c1d-42010a800002",
+  "` + v1alpha1.AnnotationPins + `": "{\"instancetype\":\"load.nano-aldhlwdhsqoyomgbcj3gzwep4b\",\"preference\":\"load-ehtsgmucie35wlb7j6cwilji4i\"}"
+}}]`
+
 // serveNoop is the process of the webhooks that do nothing. It allows every request, and reads nothing of it but the UID that the answer must repeat.
 // It prints its address, and ends with its standard input.
 func serveNoop(args []string) error {
 	flags := flag.NewFlagSet("noop", flag.ExitOnError)
 	dir := flags.String("cert-dir", "", "folder of tls.crt and tls.key")
+	annotate := flags.Bool("annotate", false, "add annotations to new VMs")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -41,12 +49,16 @@ func serveNoop(args []string) error {
 			fmt.Fprintf(w, "%d", min(mutated.Load(), validated.Load()))
 			return
 		}
+		patch := ""
 		if strings.Contains(r.URL.Path, "validate") {
 			validated.Add(1)
 		} else {
 			mutated.Add(1)
+			if *annotate {
+				patch = annotations
+			}
 		}
-		allow(w, r)
+		allow(w, r, patch)
 	})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -64,7 +76,8 @@ func serveNoop(args []string) error {
 	return err
 }
 
-func allow(w http.ResponseWriter, r *http.Request) {
+// allow allows a request, with a patch unless it is empty.
+func allow(w http.ResponseWriter, r *http.Request, patch string) {
 	raw, err := io.ReadAll(r.Body)
 	var review struct {
 		Request struct {
@@ -76,6 +89,9 @@ func allow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := admissionv1.AdmissionReview{Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}}
+	if patch != "" {
+		answer.Response.Patch, answer.Response.PatchType = []byte(patch), new(admissionv1.PatchTypeJSONPatch)
+	}
 	answer.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer)
@@ -96,7 +112,7 @@ func (b *bench) startNoop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self, "noop", "--cert-dir", dir)
+	cmd := exec.Command(self, "noop", "--cert-dir", dir, fmt.Sprintf("--annotate=%t", b.annotates))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

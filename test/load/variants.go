@@ -21,6 +21,8 @@ type variant struct {
 	overlay string
 	// noop says that the webhooks that do nothing are registered.
 	noop bool
+	// annotates says that these webhooks add annotations to each VM.
+	annotates bool
 	// admission says that the controller ends before the creates that count.
 	admission bool
 }
@@ -32,6 +34,7 @@ const peerVariant = "noop"
 var variants = []variant{
 	{name: "bare"},
 	{name: peerVariant, noop: true},
+	{name: "annotations", noop: true, annotates: true},
 	{name: "admission", overlay: "overlays/rotation", admission: true},
 	{name: "kiln", overlay: "overlays/rotation"},
 	{name: "fail-open", overlay: "overlays/fail-open"},
