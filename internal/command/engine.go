@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
@@ -47,15 +48,17 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 	if o.Scheme, err = scheme(); err != nil {
 		return nil, err
 	}
-	relisted := &unchanged{}
+	relisted, sources := &unchanged{}, &informers{scheme: o.Scheme}
 	if o.Cache, err = cached(relisted.transform); err != nil {
 		return nil, err
 	}
+	o.Cache.NewInformer = sources.new
 	mgr, err := p.Manager(o)
 	if err != nil {
 		return nil, err
 	}
 	relisted.known = in(mgr.GetCache())
+	sources.access = func() (*rest.Config, *http.Client) { return mgr.GetConfig(), mgr.GetHTTPClient() }
 	e := &Engine{Manager: mgr}
 	e.Live, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
