@@ -13,7 +13,7 @@ type variant struct{ name, title, short string }
 var variants = []variant{
 	{"bare", "the API server alone", "API server"},
 	{"noop", "a pair of webhooks that do nothing", "no-op webhooks"},
-	{"annotations", "the same pair, which adds two annotations", "no-op, annotations"},
+	{"annotations", "the same pair, which adds two annotations", "no-op, patch"},
 	{"admission", "Kiln without its controller", "Kiln, no controller"},
 	{"kiln", "**Kiln as installed**", "Kiln"},
 	{"fail-open", "Kiln with the overlay `fail-open`", "Kiln, fail-open"},
