@@ -10,19 +10,32 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestFailingWebhook: creates with the webhooks that do nothing succeed. Without their process each fails, and is counted.
-func TestFailingWebhook(t *testing.T) {
-	t.Parallel()
-	b, err := variants[1].start(t.Context(), "../..")
+// kind is that of the VMs of tests.
+var kind = creates.Kind{Namespace: "default", Instancetype: "any", Strategy: v1.RunStrategyHalted}
+
+// started is a running variant, which ends with the test.
+func started(t *testing.T, name string) *bench {
+	t.Helper()
+	found, err := chosen(options{Variants: name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	b, err := found[0].start(t.Context(), "../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
 		if err := b.close(); err != nil {
 			t.Error(err)
 		}
-	}()
-	kind := creates.Kind{Namespace: "default", Instancetype: "any", Strategy: v1.RunStrategyHalted}
+	})
+	return b
+}
+
+// TestFailingWebhook: creates with the webhooks that do nothing succeed. Without their process each fails, and is counted.
+func TestFailingWebhook(t *testing.T) {
+	t.Parallel()
+	b := started(t, "noop")
 	run := func(name string) Run {
 		result, err := creates.Run(t.Context(), b.config, creates.Plan{Clients: 4, Total: 15, VM: func(i int) *v1.VirtualMachine {
 			return kind.VM(fmt.Sprintf("%s-%d", name, i))
@@ -46,16 +59,7 @@ func TestFailingWebhook(t *testing.T) {
 // TestAnnotations: webhooks that add annotations do, as Kiln's do, and allow the VM.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
-	b, err := variants[2].start(t.Context(), "../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := b.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	kind := creates.Kind{Namespace: "default", Instancetype: "any", Strategy: v1.RunStrategyHalted}
+	b := started(t, "annotations")
 	if _, err := creates.Run(t.Context(), b.config, creates.Plan{Total: 1, VM: func(int) *v1.VirtualMachine { return kind.VM("annotated") }}); err != nil {
 		t.Fatal(err)
 	}
