@@ -68,7 +68,7 @@ func TestInformerReadsVMs(t *testing.T) {
 		}
 		vm.TypeMeta = metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.VirtualMachineGroupVersionKind.Kind}
 		vm.UID, vm.ResourceVersion, vm.CreationTimestamp, vm.DeletionTimestamp = "1", "7", now, &now
-		vm.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &now, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}}
+		vm.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &now, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 		vm.Status = v1.VirtualMachineStatus{PrintableStatus: v1.VirtualMachineStatusStopped, Conditions: []v1.VirtualMachineCondition{{LastTransitionTime: now}}}
 		stored, err := json.Marshal(vm)
 		if err != nil {
