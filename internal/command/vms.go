@@ -17,8 +17,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// The cache of VMs is told of each create and edit in a cluster. Most of such an event is what Slim removes: the spec of the template, and the record of who
-// has set which field. client-go reads that several times before anybody can remove it. The informer of VMs has a decoder that passes over it.
+// The controller watches all VMs, and its cache keeps little of them: Slim removes the spec of each template and metadata.managedFields, which are most of a
+// VM's JSON. client-go decodes these values before Slim can remove them. The informer of VMs has a decoder that skips them.
 
 // informers makes the informers of a cache.
 type informers struct {
@@ -59,11 +59,12 @@ func (s slimSerializer) DecoderToVersion(whole runtime.Decoder, version runtime.
 
 type slimDecoder struct{ runtime.Decoder }
 
-// Decode decodes the object of a watch event, for which the caller has none to decode into. What is no VM, or cannot be read, is left to the usual decoder.
+// Decode decodes the object of a watch event: then into is nil. client-go's decoder decodes what is not a VM, and returns the errors.
 func (d slimDecoder) Decode(raw []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if into == nil {
 		if vm := decodeVM(raw); vm != nil {
-			return vm, &v1.VirtualMachineGroupVersionKind, nil
+			kind := v1.VirtualMachineGroupVersionKind // the caller may write to its copy
+			return vm, &kind, nil
 		}
 	}
 	return d.Decoder.Decode(raw, defaults, into)

@@ -30,7 +30,7 @@ func decoders(t testing.TB) (slim, usual runtime.Decoder) {
 	return slimSerializer{codecs}.DecoderToVersion(info.Serializer, nil), codecs.DecoderToVersion(info.Serializer, nil)
 }
 
-// sameInCache checks that a cache keeps the same of an object, whoever has decoded it.
+// sameInCache checks that Slim returns equal objects for both decoders, or that both return the same error.
 func sameInCache(t *testing.T, why string, raw []byte) {
 	t.Helper()
 	slim, usual := decoders(t)
