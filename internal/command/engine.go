@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
@@ -58,7 +57,7 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 		return nil, err
 	}
 	relisted.known = in(mgr.GetCache())
-	sources.access = func() (*rest.Config, *http.Client) { return mgr.GetConfig(), mgr.GetHTTPClient() }
+	sources.access = mgr.GetConfig
 	e := &Engine{Manager: mgr}
 	e.Live, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {

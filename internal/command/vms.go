@@ -1,7 +1,6 @@
 package command
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -23,7 +22,7 @@ import (
 // informers makes the informers of a cache.
 type informers struct {
 	// access returns how the cache reaches the API server. The manager that knows it is made after the options of its cache.
-	access func() (*rest.Config, *http.Client)
+	access func() *rest.Config
 	scheme *runtime.Scheme
 }
 
@@ -37,13 +36,13 @@ func (i *informers) new(from toolscache.ListerWatcher, of runtime.Object, resync
 	return toolscache.NewSharedIndexInformer(from, of, resync, by)
 }
 
-// vms returns the source of an informer of all VMs.
+// vms returns the source of an informer of all VMs. It has a connection of its own.
 func (i *informers) vms() (toolscache.ListerWatcher, error) {
-	access, client := i.access()
-	own := rest.CopyConfig(access)
+	own := rest.CopyConfig(i.access())
+	own.Dial = dialBatches
 	own.GroupVersion, own.APIPath, own.ContentType = &v1.GroupVersion, "/apis", runtime.ContentTypeJSON
 	own.NegotiatedSerializer = slimSerializer{serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(i.scheme)}}
-	connection, err := rest.RESTClientForConfigAndClient(own, client)
+	connection, err := rest.RESTClientFor(own)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kilnvm/kiln/test/load/creates"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -64,6 +65,29 @@ func (b *bench) namespaces(ctx context.Context, names ...string) error {
 	}
 	return nil
 }
+
+// collected waits until kube-controller-manager's garbage collector watches VMs, as it does in a cluster: until it deletes a VM whose owner does not exist.
+// The collector looks for new kinds every 30 s. Its watch costs the API server time with each create, in every variant.
+func (b *bench) collected(ctx context.Context, kind creates.Kind) error {
+	c, err := b.client()
+	if err != nil {
+		return err
+	}
+	vm := kind.VM("without-owner")
+	vm.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "none", UID: "5d1cbb4b-3a3f-4f7c-9b2e-0a4f5a1c7e11"}}
+	if err := c.Create(ctx, vm); err != nil {
+		return err
+	}
+	for begun := time.Now(); time.Since(begun) < collectorPatience; time.Sleep(100 * time.Millisecond) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(vm), vm); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return fmt.Errorf("the garbage collector has not deleted a VM without owner after %s", collectorPatience)
+}
+
+// collectorPatience bounds how long the garbage collector may take to watch a new kind.
+const collectorPatience = 3 * time.Minute
 
 // patience bounds how long a controller may take for all VMs.
 const patience = 30 * time.Minute

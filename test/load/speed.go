@@ -52,6 +52,9 @@ func single(ctx context.Context, o options, v variant, one func(context.Context,
 	if err := b.namespaces(ctx, "warm", "load"); err != nil {
 		return run, err
 	}
+	if err := b.collected(ctx, halted("warm")); err != nil {
+		return run, err
+	}
 	warm, err := creates.Run(ctx, b.config, creates.Plan{Clients: o.Clients, Total: o.Warm, VM: numbered(halted("warm"))})
 	if err != nil {
 		return run, err
