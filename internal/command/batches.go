@@ -7,7 +7,7 @@ import (
 )
 
 // batchGap is the time for which the informer of VMs lets data arrive before it reads again.
-const batchGap = 20 * time.Millisecond
+const batchGap = 50 * time.Millisecond
 
 // batches is a connection that is read in batches. When many VMs are created at once, each event of a watch would otherwise wake the process: of the time
 // that the controller spends on an event, that is about half. The first data after a pause of batchGap is read at once. As long as more data is there than a
