@@ -43,7 +43,9 @@ type arrival struct {
 	text  string
 }
 
-func (a *arriving) at(after time.Duration, text string) { a.data = append(a.data, arrival{after, text}) }
+func (a *arriving) at(after time.Duration, text string) {
+	a.data = append(a.data, arrival{after, text})
+}
 
 // Read waits for the next data, and returns all that has arrived.
 func (a *arriving) Read(into []byte) (n int, err error) {
