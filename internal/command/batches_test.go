@@ -11,7 +11,7 @@ import (
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &arriving{begun: time.Now()}
-		connection := &batches{Conn: source}
+		connection := &batchedConn{Conn: source}
 		read := func(why string, size int, want string, at time.Duration) {
 			t.Helper()
 			into := make([]byte, size)

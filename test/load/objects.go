@@ -66,6 +66,9 @@ func (b *bench) namespaces(ctx context.Context, names ...string) error {
 	return nil
 }
 
+// collectorPatience bounds how long the garbage collector may take to watch a new kind.
+const collectorPatience = 3 * time.Minute
+
 // collected waits until kube-controller-manager's garbage collector watches VMs, as it does in a cluster: until it deletes a VM whose owner does not exist.
 // The collector looks for new kinds every 30 s. Its watch costs the API server time with each create, in every variant.
 func (b *bench) collected(ctx context.Context, kind creates.Kind) error {
@@ -85,9 +88,6 @@ func (b *bench) collected(ctx context.Context, kind creates.Kind) error {
 	}
 	return fmt.Errorf("the garbage collector has not deleted a VM without owner after %s", collectorPatience)
 }
-
-// collectorPatience bounds how long the garbage collector may take to watch a new kind.
-const collectorPatience = 3 * time.Minute
 
 // patience bounds how long a controller may take for all VMs.
 const patience = 30 * time.Minute
