@@ -49,7 +49,7 @@ func TestNothingStays(t *testing.T) {
 			if found := using(t, folders); len(found) < 6 { // etcd, API server, controllers, webhook, launcher, libvirt or QEMU
 				t.Errorf("this test does not see what runs: %q", found)
 			}
-			if err := cmd.Process.Signal(test.end); err != nil {
+			if err := syscall.Kill(-cmd.Process.Pid, test.end); err != nil { // the whole process group, as a terminal does
 				t.Fatal(err)
 			}
 			if err := cmd.Wait(); (err == nil) != test.clean {
@@ -80,7 +80,7 @@ func start(t *testing.T, binary, runtimeName string) (*exec.Cmd, []string) {
 	cmd := exec.Command(binary)
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "KUBECONFIG=", "RUNTIME="+runtimeName)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	var failed bytes.Buffer
 	cmd.Stderr = &failed
 	out, err := cmd.StdoutPipe()

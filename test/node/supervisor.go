@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/kilnvm/kiln/test/cluster"
 )
@@ -54,6 +55,8 @@ func supervise(ctx context.Context, o Options) (*supervisor, error) {
 	s.cmd = exec.Command(program, args...)
 	s.cmd.Dir = root
 	s.cmd.Stderr = &s.said
+	// A process group of its own: Ctrl-C is for its starter, which stops guests before their node. It ends with its standard input.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
