@@ -33,11 +33,11 @@ build: ## build the four programs into bin/, stamped with VERSION
 run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C [RUNTIME=node] [KUBECONFIG=FILE WEBHOOK_HOST=ADDR]
 	@go build -o bin/demo ./test/demo && exec bin/demo
 
-# 'make check' has vetted all packages before. Without DWARF (-w) dozens of test binaries link faster. The longest package begins first, so that it does not
-# run alone at the end.
+# 'make check' has vetted all packages before. Without DWARF (-w) dozens of test binaries link faster. The longest packages begin first, so that none runs alone
+# at the end. Three packages for two processors: many tests wait for other processes most of the time.
 # 'make nightly' has more time for a package: the guests on volumes of test/pods alone took 13 minutes.
-TEST = -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,30m)
-FIRST = $(if $(filter ./...,$(PACKAGES)),./test/e2e)
+TEST = -p $(shell echo $$(( $$(nproc) * 3 / 2 ))) -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,30m)
+FIRST = $(if $(filter ./...,$(PACKAGES)),./test/e2e ./test/pods)
 
 test: deps check node ## everything but what 'make nightly' alone runs: policy, units, properties, a real API server, a real libvirt, a booted guest
 	@go build -o bin/gotestsum gotest.tools/gotestsum

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/test/poll"
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
@@ -141,9 +142,7 @@ func conditions(t *testing.T, p plane) {
 // eventually waits for what the API server does a moment later.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
+	if !poll.Until(time.Minute, holds) {
+		t.Fatalf("not within a minute: %s", what)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/poll"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
@@ -181,11 +182,11 @@ const patience = time.Minute
 func (s space) eventually(what string, done func() (is bool, not any)) {
 	s.Helper()
 	var not any
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		var is bool
-		if is, not = done(); is {
-			return
-		}
+	if poll.Until(patience, func() (is bool) {
+		is, not = done()
+		return is
+	}) {
+		return
 	}
 	shown, err := json.MarshalIndent(not, "", " ")
 	if err != nil || string(shown) == "{}" {

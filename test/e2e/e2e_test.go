@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/poll"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -128,14 +129,7 @@ func (s space) eventually(what string, done func() bool) {
 	}
 }
 
-func (s space) soon(done func() bool) bool {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if done() {
-			return true
-		}
-	}
-	return false
-}
+func (s space) soon(done func() bool) bool { return poll.Until(time.Minute, done) }
 
 // field reads a nested value, nil when it is not there.
 func field(object *unstructured.Unstructured, path ...string) any {

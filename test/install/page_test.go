@@ -21,6 +21,7 @@ import (
 // TestInstallPage runs the commands of docs/install.md on a real node, with kubectl and with Helm. The node's API server has the configuration that the
 // page makes for client certificates from its start.
 func TestInstallPage(t *testing.T) {
+	t.Parallel()
 	node.Require(t)
 	u := &user{T: t, bin: t.TempDir()}
 	const certificates = "API servers with a client certificate"

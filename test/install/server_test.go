@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // plane is a real API server without nodes: no pod runs, so that while Kiln is installed each VM is refused, and after an uninstall none.
@@ -17,6 +18,7 @@ type plane struct{ *cluster.Plane }
 
 // TestOnServer shares one API server, which takes seconds to start. Each part leaves it empty.
 func TestOnServer(t *testing.T) {
+	t.Parallel()
 	started, err := cluster.StartPlane("../..", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -233,10 +235,8 @@ func (p plane) run(input, program string, args ...string) (string, error) {
 // eventually waits for what an API server does a moment later: it reads webhooks and policies by watches.
 func (p plane) eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
+	if !poll.Until(time.Minute, holds) {
+		t.Fatalf("never: %s", what)
 	}
 }
 

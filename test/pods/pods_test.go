@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kilnvm/kiln/test/node"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 var (
@@ -91,16 +92,12 @@ const patience = 8 * time.Minute
 // eventually polls.
 func (n *tenant) eventually(what string, check func() (seen string, ok bool)) {
 	n.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		seen, ok := check()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			n.Fatalf("not within %s: %s; last seen: %s", patience, what, seen)
-		}
-		time.Sleep(500 * time.Millisecond)
+	var seen string
+	if !poll.Until(patience, func() (ok bool) {
+		seen, ok = check()
+		return ok
+	}) {
+		n.Fatalf("not within %s: %s; last seen: %s", patience, what, seen)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/poll"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -193,14 +194,13 @@ func (s space) gone(name string) {
 // eventually waits until something is so. States say how it is instead.
 func (s space) eventually(what string, done func() bool, states ...func() string) {
 	s.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			for _, state := range states {
-				what += "; " + state()
-			}
-			s.Fatalf("did not come to pass: %s", what)
-		}
+	if poll.Until(time.Minute, done) {
+		return
 	}
+	for _, state := range states {
+		what += "; " + state()
+	}
+	s.Fatalf("did not come to pass: %s", what)
 }
 
 // phase writes the phase of a VMI, as its launcher would.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // number of an environment variable, or the default.
@@ -154,12 +155,7 @@ func (w *world) eventually(what string, done func() bool) {
 }
 
 func soon(done func() bool) bool {
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if done() {
-			return true
-		}
-	}
-	return false
+	return poll.Until(2*time.Minute, done)
 }
 
 // tally counts answers by status.
