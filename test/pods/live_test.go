@@ -23,65 +23,111 @@ domain:
 `+podNetwork)
 }
 
-var hasLine = regexp.MustCompile(`KILN-HAS (\d+) (\d+) (\d+) \d+ (\d+) \d+\r?\n`)
+var hasLine = regexp.MustCompile(`KILN-HAS (\d+) (\d+) [^\n]*\n`)
 
-// has waits until the guest says that it has so many CPUs and links, and returns its memory in KiB.
-func (n *tenant) has(vm string, cpus, links int) (kib int) {
+// has waits until the guest says that it has so many CPUs, and returns its memory in KiB. It returns false if QEMU has ended by a fault of its emulation.
+func (n *tenant) has(vm string, cpus int) (kib int, runs bool) {
 	n.Helper()
-	n.eventually(fmt.Sprintf("the guest has %d CPUs and %d links", cpus, links), func() (string, bool) {
-		all := hasLine.FindAllStringSubmatch(n.kubectl("logs", "guest-"+vm), -1)
+	n.eventually(fmt.Sprintf("the guest has %d CPUs", cpus), func() (string, bool) {
+		log, err := shared.Kubectl(n.Context(), "--namespace", n.namespace, "logs", "guest-"+vm)
+		if runs = err == nil; !runs {
+			return log, n.emulationFailed(vm)
+		}
+		all := hasLine.FindAllStringSubmatch(log, -1)
 		if len(all) == 0 {
 			return "nothing", false
 		}
 		last := all[len(all)-1]
 		kib, _ = strconv.Atoi(last[2])
-		return last[0], last[1] == strconv.Itoa(cpus) && last[4] == strconv.Itoa(links)
+		return last[0], last[1] == strconv.Itoa(cpus)
 	})
-	return kib
+	return kib, runs
+}
+
+// emulationFailed reports whether QEMU has ended by an assertion of its emulated processors, which access a memory that changes at that moment: QEMU's
+// issue 1921. A guest with KVM does not meet it.
+func (n *tenant) emulationFailed(vm string) bool {
+	n.Helper()
+	crashes := n.kubectl("get", "events", "--field-selector", "reason=Crashed,involvedObject.name="+vm, "-o", "jsonpath={.items[*].message}")
+	return strings.Contains(crashes, "iotlb_to_section: Assertion")
 }
 
 // TestGrowsLive: a guest that runs gets CPUs and memory when its VM does, and its pod with it. The record does not move, and nothing waits for a restart. What
 // the node has no room for waits, and the VMI says so.
 func TestGrowsLive(t *testing.T) {
 	n := newTenant(t, "grows")
-	n.apply(grows("grown"))
-	n.phase("grown", "Running")
-	before := n.has("grown", 2, 1)
-	const record, running = "jsonpath={.spec.hardware}", "jsonpath={.status.running.vcpus} {.status.running.memoryKiB}"
-	recorded, uid := n.kubectl("get", "guesthardware", "grown", "-o", record), n.kubectl("get", "pod", "guest-grown", "-o", "jsonpath={.metadata.uid}")
-	n.eventually("what runs is on record", func() (string, bool) {
-		out := n.kubectl("get", "guesthardware", "grown", "-o", running)
-		return out, out == "2 1048576"
-	})
+	for attempt := 1; attempt <= 3; attempt++ {
+		vm := fmt.Sprintf("grown-%d", attempt)
+		if n.growsLive(vm) {
+			n.waitsForRoom(vm)
+			return
+		}
+		t.Log("QEMU's emulation has ended the guest")
+		n.kubectl("delete", "vm", vm)
+	}
+	t.Fatal("QEMU's emulation has ended all guests")
+}
 
-	patch := func(domain string) {
-		n.kubectl("patch", "vm", "grown", "--type=merge", "-p", `{"spec": {"template": {"spec": {"domain": `+domain+`}}}}`)
-	}
-	patch(`{"cpu": {"sockets": 4}, "memory": {"guest": "2Gi"}, "resources": {"requests": {"cpu": "100m"}}}`)
-	if after := n.has("grown", 4, 1); after-before != 1<<20 {
-		t.Errorf("the guest has %d KiB, had %d", after, before)
-	}
-	n.eventually("what runs is on record", func() (string, bool) {
-		out := n.kubectl("get", "guesthardware", "grown", "-o", running)
-		return out, out == "4 2097152"
-	})
-	if now := n.kubectl("get", "guesthardware", "grown", "-o", record); now != recorded {
-		t.Errorf("the record has moved:\n%s\n%s", recorded, now)
-	}
-	if now := n.kubectl("get", "pod", "guest-grown", "-o", "jsonpath={.metadata.uid} {.spec.containers[0].resources.requests.cpu}"); now != uid+" 100m" {
-		t.Errorf("the pod is %s, was %s", now, uid)
-	}
-	if waits := n.kubectl("get", "vm", "grown", "-o", `jsonpath={.status.conditions[?(@.type=="RestartRequired")].message}`); waits != "" {
-		t.Errorf("a restart is required: %s", waits)
-	}
+// runningSize is what runs of a guest, by its GuestHardware.
+const runningSize = "jsonpath={.status.running.vcpus} {.status.running.memoryKiB}"
 
-	patch(`{"cpu": {"sockets": 5}, "resources": {"requests": {"cpu": "500"}}}`)
+// patchDomain edits the domain of a VM.
+func (n *tenant) patchDomain(vm, domain string) {
+	n.Helper()
+	n.kubectl("patch", "vm", vm, "--type=merge", "-p", `{"spec": {"template": {"spec": {"domain": `+domain+`}}}}`)
+}
+
+// growsLive returns false if QEMU's emulation has ended the guest while it grew.
+func (n *tenant) growsLive(vm string) bool {
+	n.Helper()
+	n.apply(grows(vm))
+	n.phase(vm, "Running")
+	before, runs := n.has(vm, 2)
+	if !runs {
+		return false
+	}
+	const record = "jsonpath={.spec.hardware}"
+	recorded, uid := n.kubectl("get", "guesthardware", vm, "-o", record), n.kubectl("get", "pod", "guest-"+vm, "-o", "jsonpath={.metadata.uid}")
+	recordIs := func(want string) {
+		n.Helper()
+		n.eventually("what runs is on record", func() (string, bool) {
+			out := n.kubectl("get", "guesthardware", vm, "-o", runningSize)
+			return out, out == want
+		})
+	}
+	recordIs("2 1048576")
+
+	n.patchDomain(vm, `{"cpu": {"sockets": 4}, "memory": {"guest": "2Gi"}, "resources": {"requests": {"cpu": "100m"}}}`)
+	after, runs := n.has(vm, 4)
+	if !runs {
+		return false
+	}
+	if after-before != 1<<20 {
+		n.Errorf("the guest has %d KiB, had %d", after, before)
+	}
+	recordIs("4 2097152")
+	if now := n.kubectl("get", "guesthardware", vm, "-o", record); now != recorded {
+		n.Errorf("the record has moved:\n%s\n%s", recorded, now)
+	}
+	if now := n.kubectl("get", "pod", "guest-"+vm, "-o", "jsonpath={.metadata.uid} {.spec.containers[0].resources.requests.cpu}"); now != uid+" 100m" {
+		n.Errorf("the pod is %s, was %s", now, uid)
+	}
+	if waits := n.kubectl("get", "vm", vm, "-o", `jsonpath={.status.conditions[?(@.type=="RestartRequired")].message}`); waits != "" {
+		n.Errorf("a restart is required: %s", waits)
+	}
+	return true
+}
+
+// waitsForRoom: more than the node has room for is not plugged in, and the VMI says why.
+func (n *tenant) waitsForRoom(vm string) {
+	n.Helper()
+	n.patchDomain(vm, `{"cpu": {"sockets": 5}, "resources": {"requests": {"cpu": "500"}}}`)
 	n.eventually("the VMI says why it waits", func() (string, bool) { // in the API server's words, or in kubelet's, by the version of Kubernetes
-		out := n.kubectl("get", "vmi", "grown", "-o", `jsonpath={.status.conditions[?(@.type=="HotVCPUChange")]}`)
+		out := n.kubectl("get", "vmi", vm, "-o", `jsonpath={.status.conditions[?(@.type=="HotVCPUChange")]}`)
 		return out, strings.Contains(out, "didn't have enough")
 	})
-	if out := n.kubectl("get", "guesthardware", "grown", "-o", running); out != "4 2097152" {
-		t.Errorf("with a pod that is too small %s runs", out)
+	if out := n.kubectl("get", "guesthardware", vm, "-o", runningSize); out != "4 2097152" {
+		n.Errorf("with a pod that is too small %s runs", out)
 	}
 }
 
