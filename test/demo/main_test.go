@@ -15,6 +15,7 @@ import (
 
 	"github.com/kilnvm/kiln/test/nightly"
 	"github.com/kilnvm/kiln/test/node"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // printed is what 'make run' says of where things are, by runtime: the folder of everything, and on a bare machine that of libvirt.
@@ -56,12 +57,10 @@ func TestNothingStays(t *testing.T) {
 				t.Errorf("it ended with %v", err)
 			}
 			var left []string
-			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-				if left = using(t, folders); len(left) == 0 {
-					break
-				}
-			}
-			if len(left) > 0 {
+			if !poll.Until(time.Minute, func() bool {
+				left = using(t, folders)
+				return len(left) == 0
+			}) {
 				t.Errorf("still running after a minute:\n%s", strings.Join(left, "\n"))
 			}
 			for _, folder := range folders {

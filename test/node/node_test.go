@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // probe is the image of the tests' containers.
@@ -99,16 +100,12 @@ func running(t *testing.T, namespace, pod string) {
 // eventually polls for two minutes: machines are busy.
 func eventually(t *testing.T, what string, check func() (seen string, ok bool)) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
-		seen, ok := check()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within two minutes: %s; last seen: %s", what, seen)
-		}
-		time.Sleep(100 * time.Millisecond)
+	var seen string
+	if !poll.Until(2*time.Minute, func() (ok bool) {
+		seen, ok = check()
+		return ok
+	}) {
+		t.Fatalf("not within two minutes: %s; last seen: %s", what, seen)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // storage is the driver of test/csi on the shared node, with the sidecars that provision and snapshot for it.
@@ -105,13 +107,12 @@ func (s *storage) serveSnapshots(crds string) {
 // empty waits until nothing is left in the store: claims and snapshots went with their namespace.
 func (s *storage) empty() {
 	var left []string
-	for range 120 {
-		if left, _ = filepath.Glob(filepath.Join(s.dir, "store/*/*")); len(left) == 0 {
-			return
-		}
-		time.Sleep(time.Second)
+	if !poll.Until(2*time.Minute, func() bool {
+		left, _ = filepath.Glob(filepath.Join(s.dir, "store/*/*"))
+		return len(left) == 0
+	}) {
+		s.Errorf("the driver still has %s", left)
 	}
-	s.Errorf("the driver still has %s", left)
 }
 
 // kubectl works in cleanups too.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/golden"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // virtctl is virtctl v1.9.0 itself.
@@ -49,11 +50,10 @@ func (v virtctl) serves(line string, check func() error) error {
 		return err
 	}
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if err = check(); err == nil {
-			break
-		}
-	}
+	poll.Until(time.Minute, func() bool {
+		err = check()
+		return err == nil
+	})
 	cancel()
 	_ = command.Wait()
 	if err != nil {

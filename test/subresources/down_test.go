@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
+	"github.com/kilnvm/kiln/test/poll"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -60,10 +61,10 @@ func TestNamespacesWaitForTheAPIServer(t *testing.T) {
 
 	back()
 	// The controller of namespaces tries again after ever longer times.
-	for end := time.Now().Add(4 * time.Minute); s.kubectl("", "get", "namespace", s.name, "--ignore-not-found", "-o", "name") != ""; time.Sleep(time.Second) {
-		if time.Now().After(end) {
-			t.Fatalf("the namespace stays although the API server is back: %s", condition())
-		}
+	if !poll.Until(4*time.Minute, func() bool {
+		return s.kubectl("", "get", "namespace", s.name, "--ignore-not-found", "-o", "name") == ""
+	}) {
+		t.Fatalf("the namespace stays although the API server is back: %s", condition())
 	}
 	other.expect(http.MethodPut, "vm/meanwhile/stop", "", http.StatusAccepted, "")
 }
