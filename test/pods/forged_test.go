@@ -48,6 +48,10 @@ func TestForgedReports(t *testing.T) {
 		return n.kubectl("get", "guesthardwares,guestpods", "-o", `jsonpath={range .items[*]}{.metadata.name}{.spec}{"\n"}{end}`) +
 			n.kubectl("get", "vmi", "-o", `jsonpath={range .items[*]}{.metadata.name}{.status.phase}{.status.activePods}{"\n"}{end}`)
 	}
+	n.eventually("both launchers know their clients", func() (string, bool) { // kubelet gives the controller a new Secret within two minutes
+		out := n.kubectl("get", "guestpods", "-o", "jsonpath={.items[*].spec.clients.name}")
+		return out, len(strings.Fields(out)) == 2
+	})
 	before := state()
 	bound := func(pod string) string {
 		return strings.TrimSpace(n.kubectl("create", "token", "guest-mine", "--bound-object-kind", "Pod", "--bound-object-name", pod))
