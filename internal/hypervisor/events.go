@@ -43,7 +43,8 @@ func (l *Libvirt) Watch(ctx context.Context, observe func(Event)) {
 	}
 }
 
-// subscribe opens a connection for a stream of events, which ends with the context or the connection.
+// subscribe opens a connection for a stream of events, which ends with the connection. Trap: with ctx, go-libvirt would deregister the stream while Watch
+// closes the connection, and libvirtd 9.0 crashes when it handles both at once. It deregisters by itself what a closed connection has left.
 func (l *Libvirt) subscribe(ctx context.Context) (open *connection, received <-chan libvirt.DomainEventLifecycleMsg, err error) {
 	bounded, cancel := l.deadline(ctx, l.queryTimeout)
 	defer cancel()
@@ -51,7 +52,7 @@ func (l *Libvirt) subscribe(ctx context.Context) (open *connection, received <-c
 		return nil, nil, err
 	}
 	stopClosing := context.AfterFunc(bounded, func() { open.conn.Close() })
-	received, err = open.rpc.LifecycleEvents(ctx)
+	received, err = open.rpc.LifecycleEvents(context.WithoutCancel(ctx))
 	if !stopClosing() && err == nil {
 		err = context.Cause(bounded)
 	}

@@ -29,7 +29,8 @@ func (l *Libvirt) WatchHardware(ctx context.Context, observe func()) {
 	}
 }
 
-// hardwareStream receives events until the connection or the context ends. Trap: go-libvirt sends to a channel that somebody must read until it is closed.
+// hardwareStream receives events until the connection or the context ends, which closes the connection: subscribe has the reason why go-libvirt gets another
+// context. Trap: go-libvirt sends to a channel that somebody must read until it is closed.
 func (l *Libvirt) hardwareStream(ctx context.Context, observe func()) error {
 	bounded, cancel := l.deadline(ctx, l.queryTimeout)
 	defer cancel()
@@ -48,7 +49,7 @@ func (l *Libvirt) hardwareStream(ctx context.Context, observe func()) error {
 		observe()
 	}
 	for _, id := range hardwareEvents {
-		events, subscribed := open.rpc.SubscribeEvents(ctx, id, nil)
+		events, subscribed := open.rpc.SubscribeEvents(context.WithoutCancel(ctx), id, nil)
 		if subscribed != nil {
 			err = subscribed
 			open.conn.Close()

@@ -20,7 +20,7 @@ func (k *killer) check(phase string) {
 		}
 	}
 	if phase == "create" || phase == "start" {
-		log := k.log("guest-target")
+		log, _ := k.log("guest-target")
 		if k.marked && !strings.Contains(log, "KILN-MARK vda 0 kept") {
 			k.Errorf("%s: the disk has lost its content:\n%s", phase, log)
 		}

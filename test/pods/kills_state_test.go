@@ -81,13 +81,13 @@ func (r reader) left(is func(name string) bool, kinds ...schema.GroupVersionReso
 	return ""
 }
 
-// log returns the log of a pod, or why it cannot be read.
-func (r reader) log(pod string) string {
+// log returns the log of a pod. With an error, it is the error's text.
+func (r reader) log(pod string) (string, error) {
 	log, err := r.core.CoreV1().Pods(r.namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(r.Context())
 	if err != nil {
-		return err.Error()
+		return err.Error(), err
 	}
-	return string(log)
+	return string(log), nil
 }
 
 // hardwareOf returns spec.hardware of the VM's record as JSON.
@@ -115,7 +115,7 @@ func (k *killer) runs() string {
 	if count := k.guard.count(); count != 1 {
 		return fmt.Sprintf("%d QEMU", count)
 	}
-	if log := k.log("guest-target"); !strings.Contains(log, "KILN-MARKED kept") {
+	if log, _ := k.log("guest-target"); !strings.Contains(log, "KILN-MARKED kept") {
 		return "the guest has not booted: " + log[max(0, len(log)-300):]
 	}
 	return ""

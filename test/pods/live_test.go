@@ -28,8 +28,9 @@ var hasLine = regexp.MustCompile(`KILN-HAS (\d+) (\d+) (\d+) \d+ (\d+) \d+\r?\n`
 // has waits until the guest says that it has so many CPUs and links, and returns its memory in KiB. It returns false if QEMU's emulation has ended it.
 func (n *tenant) has(vm string, cpus, links int) (kib int, runs bool) {
 	n.Helper()
+	reader := n.reader()
 	n.eventually(fmt.Sprintf("the guest has %d CPUs and %d links", cpus, links), func() (string, bool) {
-		log, err := shared.Kubectl(n.Context(), "--namespace", n.namespace, "logs", "guest-"+vm)
+		log, err := reader.log("guest-" + vm)
 		if runs = err == nil; !runs {
 			return log, n.emulationFailed(vm)
 		}

@@ -135,10 +135,11 @@ func (n *tenant) phase(vmi, phase string) {
 // console waits until a guest has written a text to its serial console, which is the log of its pod, and returns all of it.
 func (n *tenant) console(vmi, text string) (log string) {
 	n.Helper()
-	n.eventually("guest "+vmi+" says '"+text+"'", func() (string, bool) {
-		out, err := shared.Kubectl(n.Context(), "--namespace", n.namespace, "logs", "guest-"+vmi)
-		log = out
-		return out[max(0, len(out)-500):], err == nil && strings.Contains(out, text)
+	reader := n.reader()
+	n.eventually("guest "+vmi+" says '"+text+"'", func() (_ string, ok bool) {
+		var err error
+		log, err = reader.log("guest-" + vmi)
+		return log[max(0, len(log)-500):], err == nil && strings.Contains(log, text)
 	})
 	return log
 }
