@@ -56,16 +56,23 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// TestStampedBinaries: each program tells its version, and no server starts for that.
-func TestStampedBinaries(t *testing.T) {
+// TestPrograms links the programs once: that takes longer than what is looked at.
+func TestPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const stamps = "-s -w -X github.com/kilnvm/kiln/internal/version.stamp=v9.8.7-test -X github.com/kilnvm/kiln/internal/version.revision=4f1c" +
+	const stamps = "-w -X github.com/kilnvm/kiln/internal/version.stamp=v9.8.7-test -X github.com/kilnvm/kiln/internal/version.revision=4f1c" +
 		" -X github.com/kilnvm/kiln/internal/version.committed=2026-11-22T01:00:00Z"
 	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", stamps, "-o", dir+"/", "../../cmd/...")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	t.Run("tell their version", func(t *testing.T) { tellTheirVersion(t, dir) })
+	t.Run("call nothing by name", func(t *testing.T) { callNothingByName(t, dir) })
+}
+
+// tellTheirVersion: each program prints its stamps, and no server starts for that.
+func tellTheirVersion(t *testing.T, dir string) {
+	t.Helper()
 	for binary, name := range map[string]string{"kubectl-kiln": "kubectl kiln", "launcher": "launcher", "webhook": "webhook", "controller": "controller"} {
 		line := name + " version v9.8.7-test, revision 4f1c of 2026-11-22T01:00:00Z, " + runtime.Version() + "\n"
 		if got := run(t, filepath.Join(dir, binary), "--version"); got != line {
@@ -87,13 +94,9 @@ func TestStampedBinaries(t *testing.T) {
 	}
 }
 
-// TestNothingIsCalledByName: a program that calls methods by name, as text/template does, has all methods of all types linked, and mapped into its memory.
-func TestNothingIsCalledByName(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "../../cmd/webhook", "../../cmd/controller").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+// callNothingByName: a program that calls methods by name, as text/template does, has all methods of all types linked, and mapped into its memory.
+func callNothingByName(t *testing.T, dir string) {
+	t.Helper()
 	for _, program := range []string{"webhook", "controller"} {
 		out, err := exec.Command("go", "tool", "nm", filepath.Join(dir, program)).Output()
 		if err != nil || !strings.Contains(string(out), "main.main") {

@@ -47,28 +47,43 @@ func (r *reader) connect(kubeconfig string) error {
 	return err
 }
 
-// resource is where objects are.
+// resource is where objects of a kind are that is written as for kubectl.
 func (r *reader) resource(kubeconfig string, in In) (dynamic.ResourceInterface, error) {
+	return r.mapped(kubeconfig, in.Namespace, func() (*meta.RESTMapping, error) {
+		kind, err := r.kind(in.Kind)
+		if err != nil {
+			return nil, err
+		}
+		return r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	})
+}
+
+// home is where an object belongs. The namespace is for an object of a namespaced kind that names none.
+func (r *reader) home(kubeconfig, namespace string, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	return r.mapped(kubeconfig, cmp.Or(object.GetNamespace(), namespace), func() (*meta.RESTMapping, error) {
+		kind := object.GroupVersionKind()
+		return r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	})
+}
+
+// mapped asks for a mapping again if there is none: a definition may be younger than what was found.
+func (r *reader) mapped(kubeconfig, namespace string, find func() (*meta.RESTMapping, error)) (dynamic.ResourceInterface, error) {
 	r.once.Do(func() { r.err = r.connect(kubeconfig) })
 	if r.err != nil {
 		return nil, r.err
 	}
-	kind, err := r.kind(in.Kind)
-	if meta.IsNoMatchError(err) { // a definition may be younger than what was found
+	mapping, err := find()
+	if meta.IsNoMatchError(err) {
 		r.found.Reset()
-		kind, err = r.kind(in.Kind)
+		mapping, err = find()
 	}
-	if err != nil {
-		return nil, err
-	}
-	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return nil, err
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		return r.client.Resource(mapping.Resource), nil
 	}
-	return r.client.Resource(mapping.Resource).Namespace(cmp.Or(in.Namespace, metav1.NamespaceDefault)), nil
+	return r.client.Resource(mapping.Resource).Namespace(cmp.Or(namespace, metav1.NamespaceDefault)), nil
 }
 
 func (r *reader) kind(text string) (schema.GroupVersionKind, error) {
@@ -143,6 +158,16 @@ func (c *Cluster) Delete(ctx context.Context, in In, name string) error {
 		return err
 	}
 	return at.Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// CreateIn is 'kubectl create --namespace'. The namespace is for an object of a namespaced kind that names none.
+func (c *Cluster) CreateIn(ctx context.Context, namespace string, object *unstructured.Unstructured) error {
+	at, err := c.reader.home(c.Kubeconfig, namespace, object)
+	if err != nil {
+		return err
+	}
+	_, err = at.Create(ctx, object, metav1.CreateOptions{FieldManager: "kubectl-create", FieldValidation: metav1.FieldValidationStrict})
+	return err
 }
 
 // WouldCreate is 'kubectl create --dry-run=server': what would be stored, or the answer of the API server.

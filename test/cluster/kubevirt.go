@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -205,18 +204,9 @@ func ignoreMissing(err error) error {
 
 // Create creates an object, and returns it as stored.
 func (c *Cluster) Create(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	at, err := c.reader.resource(c.Kubeconfig, within(object))
+	at, err := c.reader.home(c.Kubeconfig, "", object)
 	if err != nil {
 		return nil, err
 	}
 	return at.Create(ctx, object, metav1.CreateOptions{})
-}
-
-// within is where an object is.
-func within(object *unstructured.Unstructured) In {
-	kind := object.GroupVersionKind()
-	if kind.Kind == "NetworkAttachmentDefinition" { // whose singular is not the kind in lower case
-		return In{object.GetNamespace(), "nad"}
-	}
-	return In{object.GetNamespace(), strings.ToLower(kind.Kind) + "." + kind.Version + "." + kind.Group}
 }

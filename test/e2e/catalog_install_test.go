@@ -112,7 +112,7 @@ func TestCatalogIsInstalled(t *testing.T) {
 	c.expect("1.0.0", c.install(first), "kept: created", "used: created", "unused: created", "catalog 'NAME': 3 created")
 	c.expect("1.0.0 again", c.install(first), "catalog 'NAME': 3 unchanged")
 	for vmName, name := range map[string]string{"web": "used", "db": "kept"} {
-		c.must(c.kubectl(vm(vmName, "{name: small}", "{name: "+c.of(name)+"}"), "create", "-f", "-"))
+		c.create(vm(vmName, "{name: small}", "{name: "+c.of(name)+"}"))
 	}
 	written := func() string { // without the status, which the controller may write meanwhile
 		vm := c.get("vm", "web")
@@ -166,7 +166,7 @@ func TestCatalogIsInstalled(t *testing.T) {
 // What belongs to others, or what the API server refuses, keeps everything from being written.
 func TestCatalogInConflict(t *testing.T) {
 	c := newCatalog(t)
-	c.must(c.kubectl(c.instancetype("theirs", "64Mi"), "create", "-f", "-"))
+	c.create(c.instancetype("theirs", "64Mi"))
 	file := c.file("1.0.0", c.instancetype("new", "128Mi"), c.instancetype("theirs", "128Mi"))
 	c.refused(c.install(file), c.of("theirs")+": exists and belongs to no catalog; its fields are managed by 'kubectl-create'")
 	if c.has("new") != "" {

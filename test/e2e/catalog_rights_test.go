@@ -35,7 +35,7 @@ func TestCatalogIsInstalledByItsRights(t *testing.T) {
 	}
 	c.must(c.kubectl("", "delete", "clusterrolebinding", less))
 	grant("", "[list, create, patch, delete]")
-	c.must(c.kubectl(vm("web", "{name: small}", "{name: "+c.of("used")+"}"), "create", "-f", "-"))
+	c.create(vm("web", "{name: small}", "{name: "+c.of("used")+"}"))
 	c.expect("with the rights of the page", c.kiln("catalog", "uninstall", c.name, "--as", account), "small: deleted", "used: obsolete; used by vm/SPACE/web",
 		"catalog 'NAME': 1 obsolete, 1 deleted")
 	if said := c.install(file, "--as", "nobody"); c.status(said) != 2 || !strings.Contains(said.stderr, "forbidden") {

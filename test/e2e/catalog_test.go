@@ -11,8 +11,8 @@ import (
 // TestCatalogOfTheCluster: the objects of a real API server are linted, compared with files, and counted with the VMs that use them.
 func TestCatalogOfTheCluster(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(ownSize, "create", "-f", "-"))
-	s.must(s.kubectl(own("web"), "create", "-f", "-"))
+	s.create(ownSize)
+	s.create(own("web"))
 	const object = "virtualmachineinstancetype/own"
 	type used struct {
 		State                              string

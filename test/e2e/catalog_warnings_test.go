@@ -17,7 +17,7 @@ func TestWarningsOfAdmissionArePrinted(t *testing.T) {
 			t.Errorf("install %v: want '%s' once:\n%s", flags, efi, got.stderr)
 		}
 	}
-	c.must(c.kubectl(vm("web", "domain:", "evictionStrategy: LiveMigrate\n      domain:"), "create", "-f", "-"))
+	c.create(vm("web", "domain:", "evictionStrategy: LiveMigrate\n      domain:"))
 	var got answer
 	c.eventually("the VM is repinned", func() bool { // the controller writes its status meanwhile
 		got = c.kiln("repin", "vm/web")

@@ -25,7 +25,7 @@ func ofTier(tier string) []string {
 // pinned to all, whichever replica answers.
 func (s space) warm(changes ...string) {
 	s.Helper()
-	s.must(s.kubectl(vm("first", changes...), "create", "-f", "-"))
+	s.create(vm("first", changes...))
 	known := 0
 	s.eventually("admission pins new VMs to everything", func() bool {
 		dry := s.must(s.kubectl(vm("dry", changes...), "create", "--dry-run=server", "-o", "json", "-f", "-"))
@@ -57,7 +57,7 @@ func (s space) reads(name string) (identity, pinned, managers string) {
 // TestNewVMIsCompleteWhenAdmitted: identity and pins stand in the answer to the create, and nobody writes them later.
 func TestNewVMIsCompleteWhenAdmitted(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(webPreset, "create", "-f", "-"))
+	s.create(webPreset)
 	s.warm(ofTier("web")...)
 	created := parse(t, s.must(s.kubectl(vm("second", ofTier("web")...), "create", "-o", "json", "-f", "-")).stdout)
 	identity, pinned := created.GetAnnotations()[identityAnnotation], created.GetAnnotations()[pinsAnnotation]
@@ -100,13 +100,13 @@ func TestRequestsForANewVM(t *testing.T) {
 			"kiln-controller create events", "kiln-controller create virtualmachineinstances", "kiln-controller get guesthardwares (404)",
 			"kiln-controller get virtualmachines", "kiln-controller patch virtualmachineinstances/status", "kiln-controller patch virtualmachines/status"}},
 	} {
-		s.must(s.kubectl(vm(test.name, test.changes...), "create", "-f", "-"))
+		s.create(vm(test.name, test.changes...))
 		s.eventually("the controller has done its work", func() bool {
 			is := s.must(s.read("vm", test.name, "{.status.printableStatus}")).stdout
 			phase := s.read("vmi", test.name, "{.status.phase}").stdout
 			return is == test.status && (test.status == "Stopped" || phase == "Pending")
 		})
-		s.must(s.kubectl(vm("after-"+test.name), "create", "-f", "-")) // what was to come of the first has come when the second is done
+		s.create(vm("after-" + test.name)) // what was to come of the first has come when the second is done
 		s.eventually("another VM is seen", func() bool {
 			return s.must(s.read("vm", "after-"+test.name, "{.status.printableStatus}")).stdout == "Stopped"
 		})
@@ -128,14 +128,14 @@ func TestRestoredVMKeepsItsIdentity(t *testing.T) {
 	s.warm(ofTier("web")...)
 	identity, pinned, _ := s.reads("first")
 	s.must(s.kubectl("", "delete", "vm", "first"))
-	s.must(s.kubectl(webPreset, "create", "-f", "-")) // for VMs that come later
+	s.create(webPreset) // for VMs that come later
 	s.eventually("new VMs get the preset", func() bool {
 		dry := s.must(s.kubectl(vm("dry", ofTier("web")...), "create", "--dry-run=server", "-o", "json", "-f", "-"))
 		return !strings.Contains(parse(t, dry.stdout).GetAnnotations()[pinsAnnotation], `"presets":[]`)
 	})
 	annotations := fmt.Sprintf("metadata: {name: first, annotations: {%s: %s, %s: '%s'}}", identityAnnotation, identity, pinsAnnotation, pinned)
 	restored := append([]string{"metadata: {name: first}", annotations}, ofTier("web")...)
-	s.must(s.kubectl(vm("first", restored...), "create", "-f", "-"))
+	s.create(vm("first", restored...))
 	same := func(why string) {
 		t.Helper()
 		if is, pins, _ := s.reads("first"); is != identity || pins != pinned {
@@ -152,12 +152,12 @@ func TestRestoredVMKeepsItsIdentity(t *testing.T) {
 // TestLabelsOfALaterWebhookSelect: a webhook behind ours labels the VMI of a new VM. The VM gets what these labels select, though ours has pinned it before.
 func TestLabelsOfALaterWebhookSelect(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(webPreset, "create", "-f", "-"))
+	s.create(webPreset)
 	s.warm(ofTier("web")...)
 	n := newNeighbour(s)
 	n.patch(`[{"op":"add","path":"/metadata/labels","value":{"neighbour":"was-here"}},` +
 		`{"op":"add","path":"/spec/template/metadata","value":{"labels":{"tier":"web"}}}]`)
-	s.must(s.kubectl(vm("late"), "create", "-f", "-"))
+	s.create(vm("late"))
 	first := n.calls("VirtualMachine", "late")
 	if len(first) == 0 || first[0].labelled {
 		t.Fatalf("our webhook was not asked before the neighbour: %v", first)

@@ -46,7 +46,7 @@ func TestInOtherNamespaces(t *testing.T) {
 	if strings.Contains(out, "kiln-") {
 		t.Errorf("there are other namespaces of Kiln:\n%s", out)
 	}
-	s.must(s.kubectl(vm("web", running...), "create", "-f", "-"))
+	s.create(vm("web", running...))
 	s.eventually("the controller makes a guest, and says so in the VM's status", func() bool {
 		return s.read("vm", "web", "{.status.created}").stdout == "true"
 	})
@@ -59,7 +59,7 @@ func TestInOtherNamespaces(t *testing.T) {
 	}
 	_ = s.end(launcher)
 
-	s.must(s.kubectl(writers, "create", "-f", "-"))
+	s.create(writers)
 	s.eventually("the roles count", func() bool {
 		return s.kubectl("", "auth", "can-i", "update", "vmi", "--subresource=status", "--as=eve").err == nil
 	})

@@ -51,8 +51,8 @@ const (
 func TestKilledGuest(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()
-	s.must(s.kubectl(onMachine("once", m, "runStrategy: Always", "runStrategy: Once"), "create", "-f", "-"))
-	s.must(s.kubectl(onMachine("rerun", m, "runStrategy: Always", "runStrategy: RerunOnFailure"), "create", "-f", "-"))
+	s.create(onMachine("once", m, "runStrategy: Always", "runStrategy: Once"))
+	s.create(onMachine("rerun", m, "runStrategy: Always", "runStrategy: RerunOnFailure"))
 	s.says("vmi", "once", phase, "Running")
 	s.says("vmi", "rerun", phase, "Running")
 	before := s.get("vmi", "rerun").GetUID()
@@ -84,7 +84,7 @@ func TestWrongImage(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()
 	wrong := onMachine("wrong", m, "emptyDisk: {capacity: 1Gi}", "containerDisk: {image: 'demo.example/late:1'}")
-	s.must(s.kubectl(wrong, "create", "-f", "-"))
+	s.create(wrong)
 	s.says("vmi", "wrong", synchronized, "False NotBindable")
 	s.must(s.kubectl("", "patch", "vm", "wrong", "--type=merge", "-p", `{"spec":{"runStrategy":"Halted"}}`))
 	s.longer("the guest that never ran is gone", func() bool { return !s.exists("vmi", "wrong") })
@@ -105,7 +105,7 @@ func TestWrongImage(t *testing.T) {
 func TestPausedGuest(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()
-	s.must(s.kubectl(onMachine("demo", m, "      domain:", "      startStrategy: Paused\n      domain:"), "create", "-f", "-"))
+	s.create(onMachine("demo", m, "      domain:", "      startStrategy: Paused\n      domain:"))
 	s.says("vmi", "demo", paused, "True PausedByUser")
 	s.says("vmi", "demo", ready, "False PausedByUser")
 	s.says("vm", "demo", "{.status.printableStatus}", "Paused")
@@ -129,7 +129,7 @@ func TestPausedGuest(t *testing.T) {
 func TestLibvirtComesLater(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachineWith(func(n *cluster.Node) { n.Socket = filepath.Join(filepath.Dir(n.State), "later.sock") })
-	s.must(s.kubectl(onMachine("demo", m), "create", "-f", "-"))
+	s.create(onMachine("demo", m))
 	s.longer("what would be started is told", func() bool {
 		uid := s.read("vmi", "demo", "{.metadata.uid}").stdout
 		_, err := os.Stat(filepath.Join(m.state, uid, "domain.xml"))
@@ -170,9 +170,9 @@ func TestOneHangingImage(t *testing.T) {
 	volume := func(image string) []string {
 		return []string{"emptyDisk: {capacity: 1Gi}", "containerDisk: {image: 'demo.example/" + image + ":1'}"}
 	}
-	s.must(s.kubectl(onMachine("hangs", m, volume("hangs")...), "create", "-f", "-"))
+	s.create(onMachine("hangs", m, volume("hangs")...))
 	s.says("vmi", "hangs", phase, "Scheduled")
-	s.must(s.kubectl(onMachine("works", m, volume("works")...), "create", "-f", "-"))
+	s.create(onMachine("works", m, volume("works")...))
 	s.says("vmi", "works", phase, "Running")
 	s.must(s.kubectl("", "patch", "vm", "works", "--type=merge", "-p", `{"spec":{"runStrategy":"Halted"}}`))
 	s.longer("the other guest is stopped", func() bool { return !s.exists("vmi", "works") })

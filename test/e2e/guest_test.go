@@ -148,7 +148,7 @@ func TestUnservedVolumesAreAClearCondition(t *testing.T) {
 	} {
 		manifest := strings.Replace(vm(name, running...), "emptyDisk: {capacity: 1Gi}", volume, 1)
 		manifest = strings.Replace(manifest, "nodeSelector: {machine: none}", "terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
-		s.must(s.kubectl(manifest, "create", "-f", "-"))
+		s.create(manifest)
 		condition := `{.status.conditions[?(@.type=="Synchronized")].message}`
 		s.eventually("the condition says why '"+name+"' does not run", func() bool {
 			a := s.read("vmi", name, condition)

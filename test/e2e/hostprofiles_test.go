@@ -47,7 +47,7 @@ func TestMistypedProfileStopsNobody(t *testing.T) {
 	m := s.startMachine()
 	guest := strings.Replace(vm("demo", running...), "nodeSelector: {machine: none}",
 		"terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
-	s.must(s.kubectl(guest, "create", "-f", "-"))
+	s.create(guest)
 	if !s.soon(func() bool {
 		return s.read("vmi", "demo", "{.status.phase}").stdout == "Running"
 	}) {

@@ -66,9 +66,9 @@ func (s space) usages() map[string]usage {
 
 func TestRepinAndRevisions(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(ownSize, "create", "-f", "-"))
-	s.must(s.kubectl(own("web"), "create", "-f", "-"))
-	s.must(s.kubectl(own("other"), "create", "-f", "-"))
+	s.create(ownSize)
+	s.create(own("web"))
+	s.create(own("other"))
 	first := pins(t, s.get("vm", "web"))
 	if u := s.usages()[first["instancetype"]]; u.State != "current" || !cmp.Equal(u.VirtualMachines, []string{"other", "web"}) {
 		t.Errorf("the size's revision: %+v, want it current and used by both", u)
@@ -117,10 +117,10 @@ func TestRepinAndRevisions(t *testing.T) {
 
 func TestRepinRefuses(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(ownSize, "create", "-f", "-"))
-	s.must(s.kubectl(own("web"), "create", "-f", "-"))
-	s.must(s.kubectl(vm("bare", "  instancetype: {name: small}\n", "", "  preference: {name: linux}\n", "", "domain:",
-		"domain:\n        memory: {guest: 1Gi}"), "create", "-f", "-"))
+	s.create(ownSize)
+	s.create(own("web"))
+	s.create(vm("bare", "  instancetype: {name: small}\n", "", "  preference: {name: linux}\n", "", "domain:",
+		"domain:\n        memory: {guest: 1Gi}"))
 	before := pins(t, s.get("vm", "web"))
 	if got := s.kiln("repin", "vm/bare", "--instancetype"); s.status(got) != 2 || !strings.Contains(got.stderr, "no instancetype to pin") {
 		t.Errorf("a VM without a size has none to pin: %v %s", got.err, got.stderr)
@@ -141,8 +141,8 @@ func TestRepinRefuses(t *testing.T) {
 // TestDiffAgainstTheCluster: a manifest that says nothing of pins is judged with those that the VM has.
 func TestDiffAgainstTheCluster(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(ownSize, "create", "-f", "-"))
-	s.must(s.kubectl(own("web"), "create", "-f", "-"))
+	s.create(ownSize)
+	s.create(own("web"))
 	s.must(s.kubectl("", "patch", "virtualmachineinstancetype", "own", "--type=merge", "-p", `{"spec":{"memory":{"guest":"2Gi"}}}`))
 	file := filepath.Join(t.TempDir(), "web.yaml")
 	write := func(text string) {

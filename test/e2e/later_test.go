@@ -43,7 +43,7 @@ func TestSizeThatComesLater(t *testing.T) {
 		t.Errorf("warnings: %s", created.stderr)
 	}
 	s.eventually("the VM says what it lacks", func() bool { return strings.Contains(failure(s.get("vm", "demo")), "'late'") })
-	s.must(s.kubectl(lateSize, "create", "-f", "-"))
+	s.create(lateSize)
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	if memory := field(s.get("vmi", "demo"), "spec", "domain", "memory", "guest"); memory != "128Mi" {
 		t.Errorf("the guest has %v, want the size's 128Mi", memory)
@@ -59,7 +59,7 @@ func TestVolumeThatComesLater(t *testing.T) {
 	manifest := vm("demo", append(append(running, inferred...), "emptyDisk: {capacity: 1Gi}", "persistentVolumeClaim: {claimName: image}")...)
 	s.must(s.kubectl(manifest, "apply", "-f", "-"))
 	s.eventually("the VM says what it lacks", func() bool { return strings.Contains(failure(s.get("vm", "demo")), "PersistentVolumeClaim") })
-	s.must(s.kubectl(lateImage, "create", "-f", "-"))
+	s.create(lateImage)
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	guest := s.get("vmi", "demo")
 	if field(guest, "spec", "domain", "memory", "guest") != "512Mi" || guest.GetAnnotations()["kubevirt.io/cluster-preference-name"] != "linux" {
@@ -118,7 +118,7 @@ func TestGuestsKeepTheirPresets(t *testing.T) {
 			"domain: {devices: {}, ioThreadsPolicy: " + policy + "}}}"
 	}
 	s.must(s.kubectl(preset("shared"), "apply", "-f", "-"))
-	s.must(s.kubectl(vm("demo", append(running, "  template:", "  template:\n    metadata: {labels: {io: fast}}")...), "create", "-f", "-"))
+	s.create(vm("demo", append(running, "  template:", "  template:\n    metadata: {labels: {io: fast}}")...))
 	next := func(after, want string) {
 		t.Helper()
 		var uid string
@@ -145,8 +145,8 @@ func TestGuestsKeepTheirPresets(t *testing.T) {
 func TestPresetWithoutDevices(t *testing.T) {
 	s := newSpace(t)
 	for _, version := range []string{"v1", "v1alpha3"} {
-		s.must(s.kubectl("{apiVersion: kubevirt.io/"+version+", kind: VirtualMachineInstancePreset, metadata: {name: "+version+"}, "+
-			"spec: {selector: {matchLabels: {io: "+version+"}}, domain: {ioThreadsPolicy: shared}}}", "create", "-f", "-"))
+		s.create("{apiVersion: kubevirt.io/" + version + ", kind: VirtualMachineInstancePreset, metadata: {name: " + version + "}, " +
+			"spec: {selector: {matchLabels: {io: " + version + "}}, domain: {ioThreadsPolicy: shared}}}")
 		guest := s.must(s.kubectl("{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: guest, labels: {io: "+version+"}}, "+
 			"spec: {domain: {memory: {guest: 128Mi}, devices: {}}}}", "create", "--dry-run=server", "-o", "jsonpath={.spec.domain.ioThreadsPolicy}", "-f", "-"))
 		if guest.stdout != "shared" {

@@ -67,7 +67,7 @@ func (s space) statusOf(vm, path string) string {
 // starts once more.
 func TestClaimedGuestThatNeverStarted(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	s.create(vm("demo", running...))
 	first := s.guest("demo", "")
 	s.phase("demo", v1.Scheduled)
 	s.writes("demo", func(vmi *unstructured.Unstructured) error {
@@ -94,7 +94,7 @@ func TestClaimedGuestThatNeverStarted(t *testing.T) {
 // TestGuestsRunAgain: a VM whose VMI fails runs again after a pause, and the end is counted; one whose VMI succeeds does not.
 func TestGuestsRunAgain(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", "runStrategy: Halted", "runStrategy: RerunOnFailure"), "create", "-f", "-"))
+	s.create(vm("demo", "runStrategy: Halted", "runStrategy: RerunOnFailure"))
 	first := s.guest("demo", "")
 	s.phase("demo", v1.Running)
 	s.phase("demo", v1.Failed)
@@ -115,7 +115,7 @@ func TestGuestsRunAgain(t *testing.T) {
 // TestStateChangeRequests: a VM with run strategy Manual is started, restarted and stopped by requests in its status, as docs/operations.md says.
 func TestStateChangeRequests(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", "runStrategy: Halted", "runStrategy: Manual"), "create", "-f", "-"))
+	s.create(vm("demo", "runStrategy: Halted", "runStrategy: Manual"))
 	request := func(requests string) {
 		t.Helper()
 		s.must(s.kubectl("", "patch", "vm", "demo", "--subresource=status", "--type=merge", `-p={"status":{"stateChangeRequests":[`+requests+`]}}`))
@@ -136,7 +136,7 @@ func TestStateChangeRequests(t *testing.T) {
 // TestGenerationOfTheGuest: the status shows that the VM was edited after its running VMI was created.
 func TestGenerationOfTheGuest(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	s.create(vm("demo", running...))
 	first := s.guest("demo", "")
 	s.phase("demo", v1.Running)
 	generations := func(want string) func() bool {
@@ -157,7 +157,7 @@ func TestGenerationOfTheGuest(t *testing.T) {
 // TestRestartRequired: an edit of a VM that runs is shown with its verdict until it is taken back, and is rolled out by a restart where the VM asks for that.
 func TestRestartRequired(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	s.create(vm("demo", running...))
 	first := s.guest("demo", "")
 	s.phase("demo", v1.Running)
 	condition := func() string {

@@ -9,11 +9,11 @@ import (
 // the instancetype of now as if nothing had been written.
 func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(size("own", 1, "128Mi"), "create", "-f", "-"))
+	s.create(size("own", 1, "128Mi"))
 	ofOwn := func(name string) string {
 		return vm(name, append(running, "{name: small}", "{name: own, kind: VirtualMachineInstancetype}")...)
 	}
-	s.must(s.kubectl(ofOwn("old"), "create", "-f", "-"))
+	s.create(ofOwn("old"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "old") })
 	before := seen(s.get("vmi", "old"))
 
@@ -68,7 +68,7 @@ func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
 // names gets none.
 func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(size("own", 1, "128Mi"), "create", "-f", "-"))
+	s.create(size("own", 1, "128Mi"))
 	made := s.must(s.kiln("create", "vm", "--name", "made", "--run-strategy", "Halted", "--instancetype", "virtualmachineinstancetype/own", "--apply"))
 	if !strings.Contains(made.stdout, "VirtualMachine/made serverside-applied") || pins(t, s.get("vm", "made"))["instancetype"] == "" {
 		t.Errorf("create says %s%s", made.stdout, made.stderr)

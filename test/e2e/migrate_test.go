@@ -34,8 +34,8 @@ func TestPresetsAreMigrated(t *testing.T) {
 	late := vm("late", append(append([]string{}, webTier...), "metadata: {name: late}",
 		"metadata: {name: late, annotations: {kilnvm.io/identity: 8c4f0c1e-0001-4000-8000-000000000001}}")...)
 	s.awaitFilling("the webhooks know the preset", "shared kubevirt.io/v1")
-	s.must(s.kubectl(vm("old", append(append([]string{}, webTier...), running...)...), "create", "-f", "-"))
-	s.must(s.kubectl(late, "create", "-f", "-"))
+	s.create(vm("old", append(append([]string{}, webTier...), running...)...))
+	s.create(late)
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "old") })
 	before, domain, lateDomain := s.get("vmi", "old"), s.domain("old"), s.domain("late")
 	if !strings.Contains(domain, "i6300esb") || field(before, "spec", "domain", "ioThreadsPolicy") != "shared" {
@@ -59,7 +59,7 @@ func TestPresetsAreMigrated(t *testing.T) {
 	if pinned := s.get("vm", "old").GetAnnotations()[pinsAnnotation]; !strings.Contains(pinned, `"presets":["web-`) {
 		t.Errorf("the VM has lost its pin of the preset: %s", pinned)
 	}
-	s.must(s.kubectl(late, "create", "-f", "-"))
+	s.create(late)
 	generation := regexp.MustCompile(`<genid>.*</genid>`) // it is another VM of the same identity
 	if diff := cmp.Diff(generation.ReplaceAllString(lateDomain, ""), generation.ReplaceAllString(s.domain("late"), "")); diff != "" {
 		t.Errorf("a new VM has another domain (-preset +profile):\n%s", diff)

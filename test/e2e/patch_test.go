@@ -106,7 +106,7 @@ const (
 // What was admitted once is left alone, also after another webhook has added something in between (re-invocation).
 func TestAdmittingAgainGivesAnEmptyPatch(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	s.create(vm("demo", running...))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	guest := s.get("vmi", "demo")
 	guest.SetOwnerReferences(nil) // only a controller may make the VM its owner, and this review has no user
@@ -147,7 +147,7 @@ func TestPatchesApplyWithBothLibraries(t *testing.T) {
 // A VMI written to a file and created anew is the same VMI.
 func TestVMIReCreatedFromItsOwnYAML(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	s.create(vm("demo", running...))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	first := s.get("vmi", "demo")
 	copied := first.DeepCopy()
@@ -163,7 +163,7 @@ func TestVMIReCreatedFromItsOwnYAML(t *testing.T) {
 	if response := s.review(mutateVMI, raw); response.Patch != nil {
 		t.Errorf("what comes from its own file is patched: %s", response.Patch)
 	}
-	s.must(s.kubectl(string(raw), "create", "-f", "-"))
+	s.create(string(raw))
 	if diff := cmp.Diff(field(first, "spec"), field(s.get("vmi", "again"), "spec")); diff != "" {
 		t.Errorf("the spec of the VMI changed on its way through a file:\n%s", diff)
 	}

@@ -95,7 +95,7 @@ func TestGuestPolicyDenies(t *testing.T) {
 	s.settled("deleted policies refuse nothing", func() bool {
 		return s.kubectl(both, "create", "--dry-run=server", "-f", "-").err == nil && s.kubectl(bare, "create", "--dry-run=server", "-f", "-").err == nil
 	})
-	s.must(s.kubectl(both, "create", "-f", "-"))
+	s.create(both)
 }
 
 // TestGuestPolicyWarnsAndAudits: Warn prints a warning and Audit writes into the audit event, and both admit. Audit annotations have the name of the
@@ -164,7 +164,7 @@ func TestGuestPolicyThatFails(t *testing.T) {
 // what boots is refused.
 func TestGuestPolicyAndVMsThatExist(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	s.create(vm("demo", running...))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	uid := s.get("vmi", "demo").GetUID()
 	name := s.policy("later", fewSockets)

@@ -13,8 +13,8 @@ func TestGuestPolicyJudgesWhatComesLater(t *testing.T) {
 	name := s.policy("few", fewSockets)
 	s.settled("the policy refuses", func() bool { return s.denied(vm("new"), name) })
 	evading := vm("evading", append(running, "{name: small}", "{name: own, kind: VirtualMachineInstancetype}")...)
-	s.must(s.kubectl(evading, "create", "-f", "-"))
-	s.must(s.kubectl(size("own", 4, "128Mi"), "create", "-f", "-"))
+	s.create(evading)
+	s.create(size("own", 4, "128Mi"))
 	s.eventually("the VM says why it does not start", func() bool {
 		return strings.Contains(s.must(s.read("vm", "evading", "{.status.conditions}")).stdout, "at most one socket")
 	})
@@ -69,5 +69,5 @@ func TestExpensiveGuestPolicyEnds(t *testing.T) {
 		began := time.Now()
 		return s.denied(many, "GuestPolicy '"+name+"' failed: spec.validations[0].expression", "cost") && time.Since(began) < 5*time.Second
 	})
-	s.must(s.kubectl(vm("few"), "create", "-f", "-"))
+	s.create(vm("few"))
 }

@@ -13,7 +13,7 @@ func TestTenantForgesNoProfiles(t *testing.T) {
 	s := newSpace(t)
 	s.furnish()
 	s.must(s.kubectl("", "create", "rolebinding", "tenant", "--clusterrole=kiln-edit", "--user=tenant"))
-	s.must(s.kubectl(web("demo"), "create", "-f", "-"))
+	s.create(web("demo"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	pinned := allPins(t, s.get("vm", "demo"))
 	for _, forged := range []string{
@@ -54,10 +54,10 @@ func TestTenantForgesNoProfiles(t *testing.T) {
 // its profiles a VMI is refused by their names.
 func TestRestoreWithProfiles(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(web("older"), "create", "-f", "-"))
+	s.create(web("older"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "older") })
 	s.furnish()
-	s.must(s.kubectl(web("demo"), "create", "-f", "-"))
+	s.create(web("demo"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	was := allPins(t, s.get("vm", "demo"))
 	saved, older := backup(t, s.get("vm", "demo")), backup(t, s.get("vm", "older"))
@@ -87,7 +87,7 @@ func TestRestoreWithProfiles(t *testing.T) {
 		s.eventually("the webhook has seen the revisions, and the pins are kept", func() bool {
 			return s.must(s.kubectl(one.saved, "create", "--dry-run=server", "-f", "-")).stderr == ""
 		})
-		s.must(s.kubectl(one.saved, "create", "-f", "-"))
+		s.create(one.saved)
 		s.eventually("the VM has its VMI again", func() bool { return s.exists("vmi", name) })
 		if diff := cmp.Diff(one.want, filledIn(s.get("vmi", name))); diff != "" {
 			t.Errorf("'%s' is restored otherwise (-want +VMI):\n%s", name, diff)
@@ -116,7 +116,7 @@ func TestProfilesReachTheGuest(t *testing.T) {
 		}
 	}
 	dog("poweroff")
-	s.must(s.kubectl(onMachine("demo", m, "  template:\n", "  template:\n    metadata: {labels: {app: web}}\n"), "create", "-f", "-"))
+	s.create(onMachine("demo", m, "  template:\n", "  template:\n    metadata: {labels: {app: web}}\n"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	runs("a new VM", "poweroff")
 	dog("reset")

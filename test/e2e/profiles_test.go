@@ -99,10 +99,10 @@ func allPins(t *testing.T, object *unstructured.Unstructured) (pins v1alpha1.Pin
 // TestProfilesArePinned: a new VM gets the profiles that select it. Then they are edited and deleted, and the VM stays as it was until it is repinned.
 func TestProfilesArePinned(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(web("before"), "create", "-f", "-"))
+	s.create(web("before"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "before") })
 	s.furnish()
-	s.must(s.kubectl(web("demo"), "create", "-f", "-"))
+	s.create(web("demo"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	same := func(when, name string, want filled) {
 		t.Helper()
@@ -163,7 +163,7 @@ func TestExcludedFromProfiles(t *testing.T) {
 	if diff := cmp.Diff(filled{}, filledIn(s.drySent("{app: db}", "{}"))); diff != "" {
 		t.Errorf("a VMI with another label (-want +VMI):\n%s", diff)
 	}
-	s.must(s.kubectl(web("demo", "metadata: {labels: {app: web}}", "metadata: {labels: {app: web}, annotations: "+exclude+"}"), "create", "-f", "-"))
+	s.create(web("demo", "metadata: {labels: {app: web}}", "metadata: {labels: {app: web}, annotations: "+exclude+"}"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	if diff := cmp.Diff(want, filledIn(s.get("vmi", "demo"))); diff != "" || len(allPins(t, s.get("vm", "demo")).Profiles) != 2 {
 		t.Errorf("pins %+v (-want +VMI):\n%s", allPins(t, s.get("vm", "demo")), diff)

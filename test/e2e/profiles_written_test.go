@@ -46,7 +46,7 @@ func TestStatusOfGuestProfiles(t *testing.T) {
 	s := newSpace(t)
 	s.profile("one", "selector: {matchLabels: {app: web}}, "+threads("auto"))
 	s.profile("two", "selector: {matchLabels: {app: web}}, priority: 1, extends: [{name: later}]")
-	s.must(s.kubectl(strings.Replace(vm("halted"), "  template:\n", "  template:\n    metadata: {labels: {app: api}}\n", 1), "create", "-f", "-"))
+	s.create(strings.Replace(vm("halted"), "  template:\n", "  template:\n    metadata: {labels: {app: api}}\n", 1))
 	s.eventually("the statuses are written", func() bool {
 		one, two := s.profileStatus("one"), s.profileStatus("two")
 		return meta.IsStatusConditionTrue(one.Conditions, v1alpha1.ConditionAccepted) && meta.IsStatusConditionFalse(one.Conditions, v1alpha1.ConditionConflicting) &&

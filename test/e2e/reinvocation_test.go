@@ -110,7 +110,7 @@ func newNeighbour(s space) *neighbour {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { s.kubectlAfter("delete", "mutatingwebhookconfiguration", name) })
-	s.must(s.kubectl(string(raw), "create", "-f", "-"))
+	s.create(string(raw))
 	s.eventually("the API server calls the neighbour", func() bool {
 		probe := s.must(s.kubectl(vm("probe"), "create", "--dry-run=server", "-o", "jsonpath={.metadata.labels.neighbour}", "-f", "-"))
 		return probe.stdout == "was-here"
@@ -135,7 +135,7 @@ func (n *neighbour) calls(kind, name string) []passed {
 func TestCalledAgainAfterASecondWebhook(t *testing.T) {
 	s := newSpace(t)
 	n := newNeighbour(s)
-	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	s.create(vm("demo", running...))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	for _, kind := range []string{"VirtualMachine", "VirtualMachineInstance"} {
 		calls := n.calls(kind, "demo")

@@ -48,9 +48,9 @@ func (s space) claim(name string) {
 // Nothing in it has a status, and the UIDs that it names are those of objects that are gone.
 func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(size("own", 1, "128Mi"), "create", "-f", "-"))
+	s.create(size("own", 1, "128Mi"))
 	guest := vm("demo", append(running, "{name: small}", "{name: own, kind: VirtualMachineInstancetype}")...)
-	s.must(s.kubectl(guest, "create", "-f", "-"))
+	s.create(guest)
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	before := seen(s.get("vmi", "demo"))
 	s.claim("demo")
@@ -73,7 +73,7 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s.must(s.kubectl("", "delete", "controllerrevision", "--all", writer))
 	s.must(s.kubectl(size("own", 2, "256Mi"), "replace", "-f", "-"))
 
-	s.must(s.kubectl(saveHardware, "create", "-f", "-"))
+	s.create(saveHardware)
 	owned := strings.Replace(saveHardware, `"metadata":{`,
 		`"metadata":{"ownerReferences":[{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","name":"demo","uid":"`+string(old)+`"}],`, 1)
 	if said := s.kubectl(owned, "replace", "-f", "-"); said.err == nil || !strings.Contains(said.stderr, "the garbage collector would delete") {
@@ -87,7 +87,7 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 		a := s.must(s.kubectl(saveVM, "create", "--dry-run=server", "-o", "json", "-f", "-"))
 		return a.stderr == ""
 	})
-	s.must(s.kubectl(saveVM, "create", "-f", "-"))
+	s.create(saveVM)
 	if diff := cmp.Diff(was, pins(t, s.get("vm", "demo"))); diff != "" {
 		t.Errorf("the restored VM has other pins:\n%s", diff)
 	}
@@ -111,8 +111,8 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 // collected waits until the garbage collector has taken an object of the owner's, so that it has had its time with all others.
 func (s space) collected(owner string) {
 	s.Helper()
-	s.must(s.kubectl(`{apiVersion: v1, kind: ConfigMap, metadata: {name: canary, ownerReferences: [`+
-		`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: demo, uid: `+owner+`}]}}`, "create", "-f", "-"))
+	s.create(`{apiVersion: v1, kind: ConfigMap, metadata: {name: canary, ownerReferences: [` +
+		`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: demo, uid: ` + owner + `}]}}`)
 	s.eventually("the garbage collector takes what has an owner that is gone", func() bool { return !s.exists("configmap", "canary") })
 }
 
@@ -127,7 +127,7 @@ func (s space) restoreWithout(saveVM, revision string, before map[string]any) {
 		a := s.must(s.kubectl(saveVM, "create", "--dry-run=server", "-f", "-"))
 		return strings.Contains(a.stderr, "Warning") && strings.Contains(a.stderr, revision)
 	})
-	s.must(s.kubectl(saveVM, "create", "-f", "-"))
+	s.create(saveVM)
 	s.eventually("the VM has its VMI once more", func() bool { return s.exists("vmi", "demo") })
 	after := seen(s.get("vmi", "demo"))
 	if after["memory"] != "256Mi" || after["uuid"] != before["uuid"] || after["serial"] == before["serial"] {

@@ -112,11 +112,11 @@ func TestSnapshotOfARunningGuest(t *testing.T) {
 	serveNetworks(s)
 	for _, object := range []string{lanDefinition, fmt.Sprintf(rootClaim, "root"), "{apiVersion: v1, kind: ConfigMap, metadata: {name: conf}}",
 		size("own", 1, "128Mi"), networked} {
-		s.must(s.kubectl(object, "create", "-f", "-"))
+		s.create(object)
 	}
 	s.ran("pc-q35-7.2")
 	before, generation := s.configuration(), s.get("vmi", "demo").GetAnnotations()["kilnvm.io/generation"]
-	s.must(s.kubectl(fmt.Sprintf(snapshotting, "first", "demo"), "create", "-f", "-"))
+	s.create(fmt.Sprintf(snapshotting, "first", "demo"))
 	s.must(s.kubectl("", "wait", "vmsnapshot/first", "--for=condition=Ready", "--timeout=60s"))
 	snapshot := s.get("vmsnapshot", "first")
 	if phase := field(snapshot, "status", "phase"); phase != "Succeeded" || fmt.Sprint(field(snapshot, "status", "indications")) !=
@@ -132,7 +132,7 @@ func TestSnapshotOfARunningGuest(t *testing.T) {
 	}
 
 	s.strategy("Halted")
-	s.must(s.kubectl(fmt.Sprintf(rootClaim, "new"), "create", "-f", "-"))
+	s.create(fmt.Sprintf(rootClaim, "new"))
 	s.must(s.kubectl(size("own", 2, "256Mi"), "replace", "-f", "-"))
 	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"metadata":{"annotations":{"kilnvm.io/pins":""}},"spec":{"template":{"spec":{
 		"domain":{"devices":{"interfaces":[{"name":"default","masquerade":{}}]}},"networks":[{"name":"default","pod":{}}],
@@ -143,7 +143,7 @@ func TestSnapshotOfARunningGuest(t *testing.T) {
 		s.strategy("Always")
 		s.ran(machine)
 		if machine == "pc-q35-9.2" {
-			s.must(s.kubectl(fmt.Sprintf(restoringTo, "early", "", "first", "FailImmediate"), "create", "-f", "-"))
+			s.create(fmt.Sprintf(restoringTo, "early", "", "first", "FailImmediate"))
 			if complete, failure, _ := s.restore("early"); complete || !strings.Contains(failure, "RestoreTargetNotReady: VirtualMachineInstance 'demo' exists") {
 				t.Errorf("a VM that runs: %t, %s", complete, failure)
 			}
@@ -154,7 +154,7 @@ func TestSnapshotOfARunningGuest(t *testing.T) {
 		t.Fatal("nothing has changed")
 	}
 
-	s.must(s.kubectl(fmt.Sprintf(restoringTo, "back", "", "first", "WaitGracePeriod"), "create", "-f", "-"))
+	s.create(fmt.Sprintf(restoringTo, "back", "", "first", "WaitGracePeriod"))
 	if complete, failure, changed := s.restore("back"); !complete || changed != "" {
 		t.Fatalf("%s %s", failure, changed)
 	}
@@ -175,7 +175,7 @@ func (s space) withoutNetwork() {
 	s.Helper()
 	s.must(s.kubectl("", "delete", "network-attachment-definitions.k8s.cni.cncf.io", "lan"))
 	before := s.configuration()
-	s.must(s.kubectl(fmt.Sprintf(restoringTo, "refused", "", "first", "FailImmediate"), "create", "-f", "-"))
+	s.create(fmt.Sprintf(restoringTo, "refused", "", "first", "FailImmediate"))
 	_, failure, _ := s.restore("refused")
 	for _, text := range []string{"NotActivatable: spec.template.spec.networks[1].multus.networkName: Not found", "create this NetworkAttachmentDefinition again",
 		"kilnvm.io/leave-out-unavailable"} {
@@ -186,7 +186,7 @@ func (s space) withoutNetwork() {
 	if diff := cmp.Diff(before, s.configuration()); diff != "" {
 		s.Errorf("a restore that is refused changes the VM:\n%s", diff)
 	}
-	s.must(s.kubectl(fmt.Sprintf(restoringTo, "without", `kilnvm.io/leave-out-unavailable: "true"`, "first", "FailImmediate"), "create", "-f", "-"))
+	s.create(fmt.Sprintf(restoringTo, "without", `kilnvm.io/leave-out-unavailable: "true"`, "first", "FailImmediate"))
 	complete, failure, changed := s.restore("without")
 	if !complete || !strings.Contains(changed, "restored without network 'lan'") {
 		s.Fatalf("%s %s", failure, changed)
@@ -201,8 +201,8 @@ func (s space) withoutNetwork() {
 // TestWhoRestores: a restore is made with the rights of who asks for it, and nobody asks in another's name.
 func TestWhoRestores(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo"), "create", "-f", "-"))
-	s.must(s.kubectl(fmt.Sprintf(snapshotting, "first", "demo"), "create", "-f", "-"))
+	s.create(vm("demo"))
+	s.create(fmt.Sprintf(snapshotting, "first", "demo"))
 	s.must(s.kubectl("", "wait", "vmsnapshot/first", "--for=condition=Ready", "--timeout=60s"))
 	s.must(s.kubectl("", "create", "role", "restorer", "--verb=create,get", "--resource=virtualmachinerestores.snapshot.kubevirt.io"))
 	s.must(s.kubectl("", "create", "rolebinding", "restorer", "--role=restorer", "--user=eve"))
@@ -218,7 +218,7 @@ func TestWhoRestores(t *testing.T) {
 		!strings.Contains(said.stderr, "written by admission alone") {
 		t.Errorf("the asker was changed: %s", said.stderr)
 	}
-	s.must(s.kubectl(fmt.Sprintf(restoringTo, "ours", "", "first", "FailImmediate"), "create", "-f", "-"))
+	s.create(fmt.Sprintf(restoringTo, "ours", "", "first", "FailImmediate"))
 	if complete, failure, _ := s.restore("ours"); !complete {
 		t.Error(failure)
 	}
@@ -229,8 +229,8 @@ func TestClones(t *testing.T) {
 	s := newSpace(t)
 	const cloning = `{apiVersion: clone.kubevirt.io/v1beta1, kind: VirtualMachineClone, metadata: {name: %s}, spec: {` +
 		`source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: demo}, target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: %[1]s-vm}}}`
-	s.must(s.kubectl(vm("demo"), "create", "-f", "-"))
-	s.must(s.kubectl(fmt.Sprintf(cloning, "copy"), "create", "-f", "-"))
+	s.create(vm("demo"))
+	s.create(fmt.Sprintf(cloning, "copy"))
 	s.must(s.kubectl("", "wait", "vmclone/copy", "--for=condition=Ready", "--timeout=60s"))
 	source, made := s.get("vm", "demo"), s.get("vm", "copy-vm")
 	was, is := source.GetAnnotations()["kilnvm.io/identity"], made.GetAnnotations()["kilnvm.io/identity"]
@@ -248,10 +248,10 @@ func TestClones(t *testing.T) {
 	}
 	s.eventually("snapshot and restore of the clone are gone", func() bool { return len(s.list("vmsnapshot", ""))+len(s.list("vmrestore", "")) == 0 })
 
-	s.must(s.kubectl(fmt.Sprintf(rootClaim, "root"), "create", "-f", "-"))
+	s.create(fmt.Sprintf(rootClaim, "root"))
 	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"volumes":[
 		{"name":"data","persistentVolumeClaim":{"claimName":"root"}}]}}}}`))
-	s.must(s.kubectl(fmt.Sprintf(cloning, "twin"), "create", "-f", "-"))
+	s.create(fmt.Sprintf(cloning, "twin"))
 	s.eventually("the clone has failed", func() bool { return field(s.get("vmclone", "twin"), "status", "phase") == "Failed" })
 	if text := s.must(s.kubectl("", "get", "vmclone", "twin", "-o", "jsonpath={.status.conditions}")).stdout; !strings.Contains(text,
 		"volumes[0].persistentVolumeClaim.claimName: Forbidden") || s.exists("vm", "twin-vm") {

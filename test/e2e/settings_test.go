@@ -29,10 +29,10 @@ func administered(s space) {
 	s.Helper()
 	s.must(s.kubectl(kubevirts, "apply", "--server-side", "-f", "-"))
 	s.must(s.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/kubevirts.kubevirt.io"))
-	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: KubeVirt, metadata: {name: kubevirt}, spec: {configuration: {cpuModel: Nehalem, `+
-		`smbios: {manufacturer: Forge}}}}`, "create", "-f", "-"))
-	s.must(s.kubectl(`{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: `+s.name+`}, spec: {vmiSelector: {matchLabels: {of: `+s.name+
-		`}}, cpu: {shares: 2048}}}`, "create", "-f", "-"))
+	s.create(`{apiVersion: kubevirt.io/v1, kind: KubeVirt, metadata: {name: kubevirt}, spec: {configuration: {cpuModel: Nehalem, ` +
+		`smbios: {manufacturer: Forge}}}}`)
+	s.create(`{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: ` + s.name + `}, spec: {vmiSelector: {matchLabels: {of: ` + s.name +
+		`}}, cpu: {shares: 2048}}}`)
 	s.Cleanup(func() { s.kubectlAfter("delete", "hostprofile/"+s.name, "kubevirt/kubevirt", "--wait=false") })
 }
 
@@ -41,9 +41,9 @@ func administered(s space) {
 func TestCommandsReadTheCluster(t *testing.T) {
 	s := newSpace(t)
 	administered(s)
-	s.must(s.kubectl(vm("web", "template:\n    spec:", "template:\n    metadata: {labels: {of: "+s.name+"}}\n    spec:"), "create", "-f", "-"))
-	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: {nodeSelector: {machine: none}, `+
-		`volumes: [{name: d, hostDisk: {path: /d.img, type: Disk}}], domain: {memory: {guest: 64Mi}, devices: {disks: [{name: d}]}}}}`, "create", "-f", "-"))
+	s.create(vm("web", "template:\n    spec:", "template:\n    metadata: {labels: {of: "+s.name+"}}\n    spec:"))
+	s.create(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: {nodeSelector: {machine: none}, ` +
+		`volumes: [{name: d, hostDisk: {path: /d.img, type: Disk}}], domain: {memory: {guest: 64Mi}, devices: {disks: [{name: d}]}}}}`)
 	s.eventually("the VM has its pins", func() bool {
 		return strings.Contains(s.get("vm", "web").GetAnnotations()[pinsAnnotation], "configuration")
 	})
@@ -112,7 +112,7 @@ func TestRepinToAnotherConfiguration(t *testing.T) {
 	s.eventually("the webhook has seen the revision, and the pin is kept", func() bool {
 		return s.must(s.kubectl(pinned, "create", "--dry-run=server", "-f", "-")).stderr == ""
 	})
-	s.must(s.kubectl(pinned, "create", "-f", "-"))
+	s.create(pinned)
 	file := filepath.Join(shared.Dir, "configuration.yaml")
 	got := s.kiln("repin", "vm/web", "--configuration", "--dry-run", "--config", file)
 	for _, want := range []string{"configuration: " + draft.Name + " -> configuration-", "at the next start: breaks the guest's hardware",
@@ -137,9 +137,9 @@ func TestRepinToAnotherConfiguration(t *testing.T) {
 // TestExplainStoredGuests: the VMI of a VM is explained by its VM. For a bare VMI a note says that it cannot be explained.
 func TestExplainStoredGuests(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("web", running...), "create", "-f", "-"))
-	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: {nodeSelector: {machine: none}, `+
-		`domain: {memory: {guest: 64Mi}, devices: {}}}}`, "create", "-f", "-"))
+	s.create(vm("web", running...))
+	s.create(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: {nodeSelector: {machine: none}, ` +
+		`domain: {memory: {guest: 64Mi}, devices: {}}}}`)
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "web") })
 	says := func(object string, wanted ...string) {
 		t.Helper()
@@ -175,7 +175,7 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	guest := strings.Replace(vm("demo", running...), "nodeSelector: {machine: none}",
 		"terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
 	guest = strings.Replace(guest, "template:\n    spec:", "template:\n    metadata: {labels: {of: "+s.name+"}}\n    spec:", 1)
-	s.must(s.kubectl(guest, "create", "-f", "-"))
+	s.create(guest)
 	s.eventually("the guest runs", func() bool {
 		return s.read("vmi", "demo", "{.status.phase}").stdout == "Running"
 	})

@@ -169,7 +169,7 @@ func TestThousandVMsShareThirtyRevisions(t *testing.T) {
 func (s space) cluster(manifest string) {
 	s.Helper()
 	object := parse(s.T, manifest)
-	s.must(s.kubectl(manifest, "create", "-f", "-"))
+	s.create(manifest)
 	s.Cleanup(func() { s.kubectlAfter("delete", object.GetKind(), object.GetName()) })
 }
 
@@ -180,11 +180,11 @@ const writer = "--as=system:serviceaccount:kiln-system:kiln-controller"
 // writes must still be what its name says.
 func TestReCreatedRevisionWithOtherContentIsRefused(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(size("own", 1, "128Mi"), "create", "-f", "-"))
+	s.create(size("own", 1, "128Mi"))
 	pinned := func(name string) string {
 		return vm(name, "{name: small}", "{name: own, kind: VirtualMachineInstancetype}")
 	}
-	s.must(s.kubectl(pinned("demo"), "create", "-f", "-"))
+	s.create(pinned("demo"))
 	name := pins(t, s.get("vm", "demo"))["instancetype"]
 	revision := s.get("controllerrevision", name)
 	for _, set := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {

@@ -24,7 +24,7 @@ func (s space) states(name string) (list []workbench.State) {
 // TestStates: template and VMI of a VM that was just started are the same hardware, and an edit is a difference of the VMI.
 func TestStates(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	s.create(vm("demo", running...))
 	s.guest("demo", "")
 	s.phase("demo", v1.Running)
 	states := s.states("demo")

@@ -23,8 +23,8 @@ func TestForeignDomains(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.must(s.kubectl(onMachine("db", m), "create", "-f", "-"))
-	s.must(s.kubectl(onMachine("clone", m, "        devices:", "        firmware: {uuid: "+uuid+"}\n        devices:"), "create", "-f", "-"))
+	s.create(onMachine("db", m))
+	s.create(onMachine("clone", m, "        devices:", "        firmware: {uuid: "+uuid+"}\n        devices:"))
 	s.says("vmi", "db", synchronized, "False NameTaken")
 	s.says("vmi", "clone", synchronized, "False UUIDTaken the firmware UUID '"+uuid+"' is in use")
 	if text := s.must(s.kubectl("", "get", "vm,vmi,events", "-o", "yaml")).stdout; strings.Contains(text, "payroll") {
@@ -65,8 +65,8 @@ func stranded(name string, m machine) string {
 func TestStrays(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()
-	s.must(s.kubectl(stranded("zombie", m), "create", "-f", "-"))
-	s.must(s.kubectl(stranded("stays", m), "create", "-f", "-"))
+	s.create(stranded("zombie", m))
+	s.create(stranded("stays", m))
 	s.says("vmi", "zombie", phase, "Running")
 	s.says("vmi", "stays", phase, "Running")
 	files := filepath.Join(m.state, string(s.get("vmi", "zombie").GetUID()))
@@ -74,7 +74,7 @@ func TestStrays(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.lost("zombie")
-	s.must(s.kubectl(strings.Replace(stranded("zombie", m), "cpu: {", "cpu: {cores: 2, ", 1), "create", "-f", "-"))
+	s.create(strings.Replace(stranded("zombie", m), "cpu: {", "cpu: {cores: 2, ", 1))
 	s.says("vmi", "zombie", synchronized, "False NameTaken")
 	s.longer("the successor has a guest of its own", func() bool {
 		return s.read("vmi", "zombie", phase).stdout == "Running"

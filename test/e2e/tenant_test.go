@@ -10,7 +10,7 @@ import (
 func TestTenantWritesNoRecord(t *testing.T) {
 	s := newSpace(t)
 	s.must(s.kubectl("", "create", "rolebinding", "tenant", "--clusterrole=kiln-edit", "--user=tenant"))
-	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	s.create(vm("demo", running...))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	refused := func(why, want, manifest string, args ...string) {
 		t.Helper()

@@ -37,7 +37,7 @@ var running = []string{"runStrategy: Halted", "runStrategy: Always"}
 
 func TestVMIsExpandedTransparently(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	s.create(vm("demo", running...))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	created, guest := s.get("vm", "demo"), s.get("vmi", "demo")
 
@@ -76,8 +76,8 @@ func TestVMIsExpandedTransparently(t *testing.T) {
 
 func TestTwoVMsShareOneRevision(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("one"), "create", "-f", "-"))
-	s.must(s.kubectl(vm("two"), "create", "-f", "-"))
+	s.create(vm("one"))
+	s.create(vm("two"))
 	if diff := cmp.Diff(pins(t, s.get("vm", "one")), pins(t, s.get("vm", "two"))); diff != "" {
 		t.Errorf("two VMs of one size have different pins:\n%s", diff)
 	}
@@ -127,9 +127,9 @@ func TestTheSpecReadsBackAsApplied(t *testing.T) {
 
 func TestPresetBesideSizeDoesNotConflict(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstancePreset","metadata":{"name":"big"},
-		"spec":{"selector":{"matchLabels":{"tier":"web"}},"domain":{"cpu":{"cores":8},"devices":{"watchdog":{"name":"dog","i6300esb":{}}}}}}`, "create", "-f", "-"))
-	s.must(s.kubectl(vm("demo", append(running, "template:\n    spec:", "template:\n    metadata: {labels: {tier: web}}\n    spec:")...), "create", "-f", "-"))
+	s.create(`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstancePreset","metadata":{"name":"big"},
+		"spec":{"selector":{"matchLabels":{"tier":"web"}},"domain":{"cpu":{"cores":8},"devices":{"watchdog":{"name":"dog","i6300esb":{}}}}}}`)
+	s.create(vm("demo", append(running, "template:\n    spec:", "template:\n    metadata: {labels: {tier: web}}\n    spec:")...))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	guest := s.get("vmi", "demo")
 	if sockets, cores := field(guest, "spec", "domain", "cpu", "sockets"), field(guest, "spec", "domain", "cpu", "cores"); sockets != int64(2) ||
@@ -184,21 +184,21 @@ func TestUnknownSizeIsAdmittedWithAWarning(t *testing.T) {
 
 func TestOldVersionWorks(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(vm("demo", append(running, "kubevirt.io/v1\n", "kubevirt.io/v1alpha3\n")...), "create", "-f", "-"))
+	s.create(vm("demo", append(running, "kubevirt.io/v1\n", "kubevirt.io/v1alpha3\n")...))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	if len(pins(t, s.get("vm", "demo"))) != 2 {
 		t.Error("a VM of v1alpha3 is not pinned")
 	}
 	const preset = `{"apiVersion":"kubevirt.io/v1alpha3","kind":"VirtualMachineInstancePreset","metadata":{"name":"old"},
 		"spec":{"selector":{"matchLabels":{"old":"yes"}},"domain":{"cpu":{"cores":3},"devices":{}}}}`
-	s.must(s.kubectl(preset, "create", "-f", "-"))
+	s.create(preset)
 	const bare = `{"apiVersion":"kubevirt.io/v1alpha3","kind":"VirtualMachineInstance","metadata":{"name":"bare","labels":{"old":"yes"}},
 		"spec":{"nodeSelector":{"machine":"none"},"domain":{"memory":{"guest":"64Mi"},"devices":{}}}}`
 	s.eventually("the webhook knows the preset", func() bool {
 		a := s.must(s.kubectl(bare, "create", "--dry-run=server", "-o", "jsonpath={.spec.domain.cpu.cores}", "-f", "-"))
 		return a.stdout == "3"
 	})
-	s.must(s.kubectl(bare, "create", "-f", "-"))
+	s.create(bare)
 	if machine := field(s.get("vmi", "bare"), "spec", "domain", "machine", "type"); machine != "q35" {
 		t.Errorf("a VMI of v1alpha3 has machine '%v', want q35", machine)
 	}
@@ -206,9 +206,9 @@ func TestOldVersionWorks(t *testing.T) {
 
 func TestDeletionLeavesNothing(t *testing.T) {
 	s := newSpace(t)
-	s.must(s.kubectl(`{"apiVersion":"instancetype.kubevirt.io/v1beta1","kind":"VirtualMachineInstancetype","metadata":{"name":"own"},
-		"spec":{"cpu":{"guest":1},"memory":{"guest":"128Mi"}}}`, "create", "-f", "-"))
-	s.must(s.kubectl(vm("demo", append(running, "{name: small}", "{name: own, kind: VirtualMachineInstancetype}")...), "create", "-f", "-"))
+	s.create(`{"apiVersion":"instancetype.kubevirt.io/v1beta1","kind":"VirtualMachineInstancetype","metadata":{"name":"own"},
+		"spec":{"cpu":{"guest":1},"memory":{"guest":"128Mi"}}}`)
+	s.create(vm("demo", append(running, "{name: small}", "{name: own, kind: VirtualMachineInstancetype}")...))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	s.must(s.kubectl("", "delete", "virtualmachineinstancetype", "own")) // deleting needs no catalog
 	s.must(s.kubectl("", "delete", "vm", "demo", "--timeout=60s"))

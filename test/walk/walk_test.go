@@ -27,10 +27,10 @@ func number(name string, otherwise uint64) uint64 {
 	return otherwise
 }
 
-// TestTenantWalks: WALK requests of a tenant, 2,000 by default. SEED chooses them; what controllers do meanwhile differs from
+// TestTenantWalks: WALK requests of a tenant, 1,000 by default. SEED chooses them; what controllers do meanwhile differs from
 // run to run.
 func TestTenantWalks(t *testing.T) {
-	seed, wanted := number("SEED", rand.Uint64()), int(number("WALK", 2000))
+	seed, wanted := number("SEED", rand.Uint64()), int(number("WALK", 1000))
 	t.Logf("SEED=%d WALK=%d", seed, wanted)
 	w := newWorld(t)
 	alice, insider := w.tenant("alice", tenantSpace), w.tenant("mallory", decoySpace)
