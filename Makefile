@@ -15,8 +15,10 @@ export NIGHTLY
 # Kubernetes beside that of test/controlplane/go.mod.
 OLDER ?= v1.34.4 v1.35.4
 PACKAGES := ./...
-# As the images are built. With cgo, the 'plugin' package of the standard library would have every test binary linked by gcc, which takes twice as long.
+# As the images are built, so that nothing is compiled twice, and another checkout finds what this one has compiled. With cgo, the package 'plugin' of the
+# standard library would have every test binary linked by gcc, which takes twice as long.
 export CGO_ENABLED = 0
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # Modules of their own keep their requirements out of the product's go.mod: tests, programs that tests use, and tools.
 TESTED := test/controlplane test/catalog test/kubevirt test/promtool
