@@ -160,14 +160,25 @@ func (c *Cluster) Delete(ctx context.Context, in In, name string) error {
 	return at.Delete(ctx, name, metav1.DeleteOptions{})
 }
 
+// Create creates an object, and returns it as stored.
+func (c *Cluster) Create(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return c.create(ctx, "", object, metav1.CreateOptions{})
+}
+
 // CreateIn is 'kubectl create --namespace'. The namespace is for an object of a namespaced kind that names none.
 func (c *Cluster) CreateIn(ctx context.Context, namespace string, object *unstructured.Unstructured) error {
+	_, err := c.create(ctx, namespace, object, metav1.CreateOptions{FieldManager: "kubectl-create", FieldValidation: metav1.FieldValidationStrict})
+	return err
+}
+
+func (c *Cluster) create(
+	ctx context.Context, namespace string, object *unstructured.Unstructured, options metav1.CreateOptions,
+) (*unstructured.Unstructured, error) {
 	at, err := c.reader.home(c.Kubeconfig, namespace, object)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = at.Create(ctx, object, metav1.CreateOptions{FieldManager: "kubectl-create", FieldValidation: metav1.FieldValidationStrict})
-	return err
+	return at.Create(ctx, object, options)
 }
 
 // WouldCreate is 'kubectl create --dry-run=server': what would be stored, or the answer of the API server.

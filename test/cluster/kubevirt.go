@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -200,13 +199,4 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
-}
-
-// Create creates an object, and returns it as stored.
-func (c *Cluster) Create(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	at, err := c.reader.home(c.Kubeconfig, "", object)
-	if err != nil {
-		return nil, err
-	}
-	return at.Create(ctx, object, metav1.CreateOptions{})
 }

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // pod is a container of the probe, which says in its log as whom it serves.
@@ -28,8 +31,9 @@ func TestPod(t *testing.T) {
 	namespace(t, "pods", pod("one", on("node-1")))
 	running(t, "pods", "one")
 
-	if out := kubectl(t, "pods", "logs", "one"); !strings.Contains(out, "serving as one") {
-		t.Errorf("logs: want what the container has written, got %q", out)
+	// The pod is running before the container has written.
+	if !poll.Until(time.Minute, func() bool { return strings.Contains(kubectl(t, "pods", "logs", "one"), "serving as one") }) {
+		t.Errorf("logs: want what the container has written, got %q", kubectl(t, "pods", "logs", "one"))
 	}
 	if out := kubectl(t, "pods", "exec", "one", "--", "/probe", "cat", "/etc/hostname"); out != "one\n" {
 		t.Errorf("exec: want the pod's name, got %q", out)

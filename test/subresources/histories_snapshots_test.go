@@ -3,6 +3,7 @@ package subresources
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	clone "kubevirt.io/api/clone/v1beta1"
@@ -96,7 +97,7 @@ func (h *history) open() string {
 		}
 	}
 	for _, of := range list[api.VirtualMachineRestoreList](h, "vmrestore", "").Items {
-		if of.DeletionTimestamp != nil || of.Status == nil || !*of.Status.Complete && !hasFailed(of.Status.Conditions) {
+		if of.DeletionTimestamp != nil || of.Status == nil || !*of.Status.Complete && !hasFailed(of.Status.Conditions) && !h.waits(of) {
 			return "restore " + of.Name
 		}
 	}
@@ -111,6 +112,15 @@ func (h *history) open() string {
 		}
 	}
 	return ""
+}
+
+// waits reports whether a restore says that it waits for a snapshot that does not exist. It does, and holds no VM, when the snapshot was deleted before the
+// controller looked at the restore.
+func (h *history) waits(of api.VirtualMachineRestore) bool {
+	h.Helper()
+	return slices.ContainsFunc(of.Status.Conditions, func(c api.Condition) bool {
+		return c.Type == api.ConditionProgressing && c.Reason == v1alpha1.ReasonSnapshotNotReady
+	}) && h.kubectl("", "get", "vmsnapshot", of.Spec.VirtualMachineSnapshotName, "--ignore-not-found", "-o", "name") == ""
 }
 
 func hasFailed(all []api.Condition) bool {
