@@ -15,8 +15,8 @@ export NIGHTLY
 # Kubernetes beside that of test/controlplane/go.mod.
 OLDER ?= v1.34.4 v1.35.4
 PACKAGES := ./...
-# As the images are built, so that nothing is compiled twice, and another checkout finds what this one has compiled. With cgo, the package 'plugin' of the
-# standard library would have every test binary linked by gcc, which takes twice as long.
+# The images are built with the same settings, so that no package is compiled twice. With -trimpath, another checkout uses what this one has compiled. With cgo,
+# gcc would link every binary that imports the package 'plugin' of the standard library, which takes twice as long.
 export CGO_ENABLED = 0
 export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -50,7 +50,7 @@ test: deps check node ## everything but what 'make nightly' alone runs: policy, 
 	@$(MAKE) --no-print-directory -j $(words $(TESTED)) --output-sync=target $(TESTED:%=tested/%)
 	@test/skipped.sh
 
-# The tests of a module of its own. All run at once: each waits for processes most of the time.
+# The tests of one module of TESTED. The modules are tested at the same time, because most of their tests wait for processes.
 tested/%:
 	cd $* && go vet ./... && $(CURDIR)/bin/gotestsum --jsonfile $(CURDIR)/bin/tests-$(notdir $*).json \
 	  --format pkgname-and-test-fails --format-icons text -- $(TEST) ./...

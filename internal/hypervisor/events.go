@@ -44,7 +44,7 @@ func (l *Libvirt) Watch(ctx context.Context, observe func(Event)) {
 }
 
 // subscribe opens a connection for a stream of events, which ends with the connection. Trap: with ctx, go-libvirt would deregister the stream while Watch
-// closes the connection, and libvirtd 9.0 crashes when it handles both at once. It deregisters by itself what a closed connection has left.
+// closes the connection, and libvirtd 9.0 crashes when it handles both at once. libvirtd deregisters the streams of a closed connection by itself.
 func (l *Libvirt) subscribe(ctx context.Context) (open *connection, received <-chan libvirt.DomainEventLifecycleMsg, err error) {
 	bounded, cancel := l.deadline(ctx, l.queryTimeout)
 	defer cancel()

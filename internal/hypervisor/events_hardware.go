@@ -29,8 +29,8 @@ func (l *Libvirt) WatchHardware(ctx context.Context, observe func()) {
 	}
 }
 
-// hardwareStream receives events until the connection or the context ends, which closes the connection: subscribe has the reason why go-libvirt gets another
-// context. Trap: go-libvirt sends to a channel that somebody must read until it is closed.
+// hardwareStream receives events until the connection ends. The end of ctx closes the connection. go-libvirt does not get ctx: see the trap of subscribe.
+// Another trap: go-libvirt sends to a channel that somebody must read until it is closed.
 func (l *Libvirt) hardwareStream(ctx context.Context, observe func()) error {
 	bounded, cancel := l.deadline(ctx, l.queryTimeout)
 	defer cancel()

@@ -56,7 +56,7 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// TestPrograms links the programs once: that takes longer than what is looked at.
+// TestPrograms links the programs once for all its checks, because a link takes seconds.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// What tests only look at is read without kubectl, see cluster.Get, and what they only need there is created without it. Each kubectl takes 80 ms of CPU time.
-// A test of what a user reads, is told or may do runs kubectl.
+// A test reads and creates objects by a client (cluster.Get, cluster.CreateIn), because a run of kubectl takes 80 ms of CPU time. A test runs kubectl where it
+// checks what kubectl prints, or what another user may do.
 
 // create creates the objects of a manifest. One that is refused fails the test.
 func (s space) create(manifest string) {

@@ -114,8 +114,8 @@ func (h *history) open() string {
 	return ""
 }
 
-// waits reports whether a restore says that it waits for a snapshot that does not exist. It does, and holds no VM, when the snapshot was deleted before the
-// controller looked at the restore.
+// waits reports whether a restore waits for a snapshot that does not exist. A restore waits, and holds no VM, if its snapshot was deleted before the controller
+// looked at the restore.
 func (h *history) waits(of api.VirtualMachineRestore) bool {
 	h.Helper()
 	return slices.ContainsFunc(of.Status.Conditions, func(c api.Condition) bool {
