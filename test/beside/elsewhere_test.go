@@ -6,12 +6,14 @@ import (
 
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/nightly"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // TestElsewhere: KubeVirt in another namespace than 'kubevirt', with accounts of that namespace, writes statuses, plugs in and migrates. Kiln's
 // controller finds by itself that KubeVirt makes VMIs (--guests=auto, which is the default). Component beside-kubevirt/plugin is added there.
 func TestElsewhere(t *testing.T) {
+	nightly.Only(t) // a second KubeVirt
 	t.Parallel()
 	dir, err := cluster.Dir("kiln-elsewhere")
 	if err != nil {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -95,13 +96,16 @@ func (m *model) step() {
 
 func (m *model) swap() { m.kiln[0], m.kiln[1] = m.kiln[1], m.kiln[0] }
 
-// admit asks the first replica about a VM. What it admits is stored at once or later; requests live for less than a minute.
+// admit asks the first replica about a VM. What it admits is stored at once or later; requests live for less than a minute. A new VM is refused while the
+// revision does not exist that its revisionName names: a backup tool has not restored it yet.
 func (m *model) admit(vm, old *v1.VirtualMachine) {
 	m.Helper()
+	name := vm.Spec.Instancetype.RevisionName
+	missing := old == nil && name != "" && m.revisions()[name] == nil
 	admitted, refused := m.kiln[0].admit(m.T, vm, old)
 	if refused != nil {
 		m.note("  %s: refused: %s", vm.Name, refused.Message)
-		if refused.Code != 503 {
+		if refused.Code != http.StatusServiceUnavailable && !(missing && refused.Code == http.StatusUnprocessableEntity) {
 			m.Fatalf("VM '%s' was refused: %s", vm.Name, refused.Message)
 		}
 		return
