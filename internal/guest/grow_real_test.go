@@ -10,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/test/guest"
+	"github.com/kilnvm/kiln/test/nightly"
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -76,6 +77,7 @@ func runs(is func(v1alpha1.ReportedHardware) bool) func(v1alpha1.GuestPodStatus)
 // TestGrows: a guest that runs gets CPUs and memory, loses its link and gets it back, gives its medium back, and loses a card and a disk; it sees all of it,
 // and what the launcher reports is what libvirt runs.
 func TestGrows(t *testing.T) {
+	nightly.Only(t) // TestGrowsLive of test/pods has a guest grow in its pod; a fake libvirt takes links and media away in TestLiveChanges
 	t.Parallel()
 	c := serve(t, growing(t))
 	l := launch(t, c, mounts(t))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/nightly"
 	"github.com/kilnvm/kiln/test/poll"
 )
 
@@ -33,6 +34,7 @@ func TestOnServer(t *testing.T) {
 	t.Run("helm", p.withHelm)
 	t.Run("beside KubeVirt", p.withKubeVirt)
 	t.Run("the API server of subresources with kubectl", func(t *testing.T) {
+		nightly.Only(t) // with Helm below; test/pods installs the overlay with kubectl
 		const overlay = "../../manifests/overlays/apiserver"
 		p.must(t, "apply", "--server-side", "-k", "../../manifests/crds")
 		p.must(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
