@@ -121,6 +121,9 @@ func TestCatalogIsInstalled(t *testing.T) {
 		delete(vm.Object, "status")
 		return mustJSON(t, vm)
 	}
+	c.eventually("the controller has pinned the VM to what admission had not in its cache", func() bool {
+		return strings.Contains(c.get("vm", "web").GetAnnotations()[pinsAnnotation], `"configuration":`)
+	})
 	before := written()
 
 	second := c.file("1.1.0", c.instancetype("kept", "256Mi"), c.instancetype("new", "128Mi"))
