@@ -13,7 +13,7 @@ import (
 // TestElsewhere: KubeVirt in another namespace than 'kubevirt', with accounts of that namespace, writes statuses, plugs in and migrates. Kiln's
 // controller finds by itself that KubeVirt makes VMIs (--guests=auto, which is the default). Component beside-kubevirt/plugin is added there.
 func TestElsewhere(t *testing.T) {
-	nightly.Only(t) // a second KubeVirt
+	nightly.Only(t) // it starts a second KubeVirt; internal/admission has the hook's pods, and TestInOtherNamespaces of test/e2e the namespace
 	t.Parallel()
 	dir, err := cluster.Dir("kiln-elsewhere")
 	if err != nil {

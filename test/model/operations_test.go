@@ -110,6 +110,9 @@ func (m *model) admit(vm, old *v1.VirtualMachine) {
 		}
 		return
 	}
+	if missing && m.revisions()[name] == nil { // a cache may have it still: then admission writes it again
+		m.Fatalf("VM '%s' was admitted, and there is no revision '%s'", vm.Name, name)
+	}
 	m.note("  %s: admitted with %v", vm.Name, admitted.Annotations[v1alpha1.AnnotationPins])
 	m.writes = append(m.writes, &write{admitted, old != nil})
 	if m.IntN(3) > 0 {
