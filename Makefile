@@ -26,7 +26,7 @@ LINTED := $(TESTED) test/load/plot test/guest/vault test/csi
 MODULES := . test/lint test/helm test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
-.PHONY: help build run test check lint manifests golden fuzz faults older nightly conformance bench load image release reproduce deps controlplane node clean
+.PHONY: help build run test tested/main tested/modules check lint manifests golden fuzz faults older nightly conformance bench load image release reproduce deps controlplane node clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -41,19 +41,27 @@ run: deps build controlplane ## start everything, create a VM, show each stage, 
 # at the end. Three packages for two processors: many tests wait for other processes most of the time.
 # 'make nightly' has more time for a package: the guests on volumes of test/pods alone took 13 minutes.
 TEST = -p $(shell echo $$(( $$(nproc) * 3 / 2 ))) -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,30m)
-FIRST = $(if $(filter ./...,$(PACKAGES)),./test/e2e ./test/pods)
+FIRST = $(if $(filter ./...,$(PACKAGES)),$(addprefix ./test/,e2e pods install beside node subresources) ./manifests)
+GOTESTSUM = $(CURDIR)/bin/gotestsum --format pkgname-and-test-fails --format-icons text --jsonfile $(CURDIR)/bin/tests-
+
+# A larger heap for etcd, the API servers, linkers and the tests themselves: they collect garbage less often. test/cluster starts Kiln's programs without it.
+test: export GOGC ?= 400
 
 test: deps check node ## everything but what 'make nightly' alone runs: policy, units, properties, a real API server, a real libvirt, a booted guest
 	@go build -o bin/gotestsum gotest.tools/gotestsum
 	@rm -f bin/tests-*.json
-	PROPS=$(PROPS) bin/gotestsum --jsonfile bin/tests-main.json --format pkgname-and-test-fails --format-icons text -- $(TEST) $(FIRST) $(PACKAGES)
-	@$(MAKE) --no-print-directory -j $(words $(TESTED)) --output-sync=target $(TESTED:%=tested/%)
+	@$(MAKE) --no-print-directory -j 2 tested/main tested/modules
 	@test/skipped.sh
 
-# The tests of one module of TESTED. The modules are tested at the same time, because most of their tests wait for processes.
+tested/main:
+	PROPS=$(PROPS) $(GOTESTSUM)main.json -- $(TEST) $(FIRST) $(PACKAGES)
+
+# The modules of TESTED, one after another beside the packages of this one: most of their tests wait for processes.
+tested/modules:
+	@$(MAKE) --no-print-directory --output-sync=target $(TESTED:%=tested/%)
+
 tested/%:
-	cd $* && go vet ./... && $(CURDIR)/bin/gotestsum --jsonfile $(CURDIR)/bin/tests-$(notdir $*).json \
-	  --format pkgname-and-test-fails --format-icons text -- $(TEST) ./...
+	cd $* && go vet ./... && $(GOTESTSUM)$(notdir $*).json -- $(TEST) ./...
 
 check: lint ## formatting, vet, linters, go.mod
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
