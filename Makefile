@@ -26,7 +26,8 @@ LINTED := $(TESTED) test/load/plot test/guest/vault test/csi
 MODULES := . test/lint test/helm test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
-.PHONY: help build run test tested/main tested/modules check lint manifests golden fuzz faults older nightly conformance bench load image release reproduce deps controlplane node clean
+.PHONY: help build run test tested/main tested/modules check lint manifests golden fuzz faults older nightly conformance bench load
+.PHONY: image release reproduce deps controlplane node clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
