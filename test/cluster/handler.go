@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
 // Nodes of the cluster with KubeVirt.
@@ -29,7 +31,7 @@ var nodeNames = []string{"node01", "node02"}
 type nodes struct {
 	b        *Beside
 	pods     kubernetes.Interface
-	all      dynamic.ResourceInterface
+	seen     cache.Cache                                       // pods and VMIs
 	handlers map[string]dynamic.NamespaceableResourceInterface // by node
 	cancel   context.CancelFunc
 	ended    chan struct{}
@@ -52,11 +54,13 @@ func (b *Beside) startNodes(ctx context.Context) error {
 	if n.pods, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
-	reading, err := dynamic.NewForConfig(config)
-	if err != nil {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	n.all = reading.Resource(vmis)
+	if n.seen, err = cache.New(config, cache.Options{Scheme: scheme}); err != nil {
+		return err
+	}
 	for _, name := range nodeNames {
 		// Without heartbeat the node controller lets a node alone. Labels of CPU models are those by which a host-model guest finds a target.
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.NodeSchedulable: "true",
@@ -72,7 +76,13 @@ func (b *Beside) startNodes(ctx context.Context) error {
 	}
 	playing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	n.cancel, b.nodes = cancel, n
-	go n.play(playing)
+	go func() {
+		defer close(n.ended)
+		var watching sync.WaitGroup
+		watching.Go(func() { _ = n.seen.Start(playing) }) // which ends with the context, and without an error
+		n.play(playing)
+		watching.Wait()
+	}()
 	return nil
 }
 
@@ -110,7 +120,6 @@ func (n *nodes) stop() {
 const round = 200 * time.Millisecond
 
 func (n *nodes) play(ctx context.Context) {
-	defer close(n.ended)
 	tick := time.NewTicker(round)
 	defer tick.Stop()
 	for {
@@ -127,17 +136,23 @@ func (n *nodes) play(ctx context.Context) {
 	}
 }
 
-// look does a step of each pod and of each VMI.
+// look does a step of each pod and of each VMI. Both are copies of what a watch has brought, which a step may change.
 func (n *nodes) look(ctx context.Context) {
-	pods, err := n.pods.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return // the API server ends
+	var pods corev1.PodList
+	var list v1.VirtualMachineInstanceList
+	if err := errors.Join(n.seen.List(ctx, &pods), n.seen.List(ctx, &list)); err != nil {
+		n.note(ctx, "reading", err)
+		return
 	}
 	at := map[types.UID]string{} // nodes of pods
 	for i := range pods.Items {
 		at[pods.Items[i].UID] = pods.Items[i].Spec.NodeName
 	}
-	guests := n.guests(ctx)
+	guests := map[types.NamespacedName]*v1.VirtualMachineInstance{}
+	for i := range list.Items {
+		vmi := &list.Items[i]
+		guests[types.NamespacedName{Namespace: vmi.Namespace, Name: vmi.Name}] = vmi
+	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		n.note(ctx, "pod "+pod.Namespace+"/"+pod.Name, n.pod(ctx, pod, at, guests))
@@ -145,23 +160,6 @@ func (n *nodes) look(ctx context.Context) {
 	for _, vmi := range guests {
 		n.note(ctx, "VMI "+vmi.Namespace+"/"+vmi.Name, n.vmi(ctx, vmi))
 	}
-}
-
-// guests are the VMIs, by namespace and name.
-func (n *nodes) guests(ctx context.Context) map[types.NamespacedName]*v1.VirtualMachineInstance {
-	list, err := n.all.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil
-	}
-	found := map[types.NamespacedName]*v1.VirtualMachineInstance{}
-	for i := range list.Items {
-		vmi := &v1.VirtualMachineInstance{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, vmi); err != nil {
-			continue
-		}
-		found[types.NamespacedName{Namespace: vmi.Namespace, Name: vmi.Name}] = vmi
-	}
-	return found
 }
 
 // note keeps an error that is not of the moment.

@@ -10,8 +10,8 @@ import (
 )
 
 // vmi does the next step that a virt-handler would do of a VMI: of the node that has the guest, or of the one that it migrates to.
-func (n *nodes) vmi(ctx context.Context, was *v1.VirtualMachineInstance) error {
-	vmi, node := was.DeepCopy(), was.Labels[v1.NodeNameLabel]
+func (n *nodes) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+	node := vmi.Labels[v1.NodeNameLabel]
 	if node == "" || vmi.IsFinal() {
 		return nil
 	}
