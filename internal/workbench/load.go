@@ -2,6 +2,7 @@ package workbench
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
@@ -29,8 +30,9 @@ func (in Inputs) Over(before Reviewed) Inputs {
 	return in
 }
 
-// Scheme returns the Go types of all kinds that are read: Kubernetes', KubeVirt's and Kiln's.
-func Scheme() (*runtime.Scheme, error) {
+// Scheme returns the Go types of all kinds that are read: Kubernetes', KubeVirt's and Kiln's. It is made once, because a command asks for it several times.
+// Callers only read it.
+var Scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme,
 		snapshot.AddToScheme} {
@@ -39,7 +41,7 @@ func Scheme() (*runtime.Scheme, error) {
 		}
 	}
 	return s, nil
-}
+})
 
 // Load reads files, and judges each named object by the schema of its kind. A file or document that cannot be read becomes an object with a
 // Fault. Objects of the catalog are not judged. It fails when a name does not exist.
