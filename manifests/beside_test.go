@@ -18,7 +18,7 @@ import (
 func TestBesideKubeVirt(t *testing.T) {
 	p := startPlane(t)
 	p.kubectl(t, kubeVirtsDefinitions(t), "apply", "--server-side", "-f", "-")
-	p.kubectl(t, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	p.established(t)
 	p.grantWriters(t)
 	p.grantCatalog(t)
 	p.grantPods(t)

@@ -24,7 +24,7 @@ func TestOnServer(t *testing.T) {
 	}
 	// The namespace comes with the rest; kubectl sorts it first.
 	p.kubectl(t, "", "apply", "--server-side", "-k", "overlays/rotation")
-	p.kubectl(t, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	p.established(t)
 	p.kubectl(t, "", "apply", "--server-side", "-k", "policies/rules") // as overlays/fail-open does
 
 	t.Run("definitions are structural", func(t *testing.T) { structural(t, p) })

@@ -27,7 +27,7 @@ func TestPlacement(t *testing.T) {
 	p := startPlane(t)
 	p.kubectl(t, "", "apply", "--server-side", "-k", "overlays/rotation")
 	p.kubectl(t, "", "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all")
-	p.kubectl(t, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	p.established(t)
 	p.kubectl(t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}`,
 		"create", "-f", "-")
 	p.kubectl(t, `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"kilnvm.io/passt": "true"}}}`, "create", "-f", "-")

@@ -103,6 +103,14 @@ func (p plane) kubectl(t *testing.T, input string, args ...string) string {
 	return out
 }
 
+// established waits until the API server serves all custom resources.
+func (p plane) established(t *testing.T) {
+	t.Helper()
+	if err := cluster.Established(t.Context(), p.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // writersGroup may write guests and statuses, as far as roles go. What else keeps somebody from it, is a policy or a webhook.
 const writersGroup = "writers"
 

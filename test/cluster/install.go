@@ -118,13 +118,11 @@ func (c *Cluster) define(ctx context.Context) error {
 	if err := c.applyAll(ctx, c.of(definitions)); err != nil {
 		return err
 	}
-	// The API server accepts objects of a custom resource only after its definition has the condition Established.
-	wait := []string{"wait", "--for=condition=Established", "--timeout=60s"}
+	var names []string
 	for _, definition := range c.of(definitions) {
-		wait = append(wait, "crd/"+definition.GetName())
+		names = append(names, definition.GetName())
 	}
-	_, stderr, err := c.Kubectl(ctx, "", wait...)
-	return withOutput(err, stderr)
+	return Established(ctx, c.Kubeconfig, names...)
 }
 
 // applyAll applies objects in their order, which is kustomize's: namespaces come first.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,7 +94,7 @@ func (b *Beside) installKubeVirt(ctx context.Context) error {
 	if err := b.createAll(ctx, append(b.installed(definitions...), networks)); err != nil {
 		return err
 	}
-	if err := b.established(ctx); err != nil {
+	if err := Established(ctx, b.Kubeconfig); err != nil {
 		return err
 	}
 	if err := b.MakeNamespace(ctx, b.KubeVirt); err != nil {
@@ -128,35 +127,6 @@ func (c *Cluster) createAll(ctx context.Context, objects []*unstructured.Unstruc
 		})
 	}
 	return group.Wait()
-}
-
-// established waits until the API server serves all definitions.
-func (c *Cluster) established(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		list, err := c.List(ctx, In{Kind: "customresourcedefinition"}, "")
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(list.Items, unestablished) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// unestablished reports whether a definition lacks the condition Established.
-func unestablished(definition unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-	return !slices.ContainsFunc(conditions, func(condition any) bool {
-		of := condition.(map[string]any)
-		return of["type"] == "Established" && of["status"] == "True"
-	})
 }
 
 // kubeVirtObject is the KubeVirt object of tests: virt-controller plugs in what needs a migration by migrating.

@@ -121,6 +121,14 @@ func (s space) must(a answer) answer {
 	return a
 }
 
+// established waits until the API server serves a custom resource.
+func (s space) established(definition string) {
+	s.Helper()
+	if err := cluster.Established(s.Context(), s.on.Kubeconfig, definition); err != nil {
+		s.Fatal(err)
+	}
+}
+
 // eventually waits for what a controller does.
 func (s space) eventually(what string, done func() bool) {
 	s.Helper()

@@ -23,7 +23,7 @@ spec:
   names: {kind: NetworkAttachmentDefinition, plural: network-attachment-definitions, singular: network-attachment-definition}
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `, "apply", "--server-side", "-f", "-"))
-	s.must(s.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/network-attachment-definitions.k8s.cni.cncf.io"))
+	s.established("network-attachment-definitions.k8s.cni.cncf.io")
 }
 
 // networked is a VM with a card on a network of Multus, a disk on a claim, and a ConfigMap.

@@ -28,7 +28,7 @@ spec:
 func administered(s space) {
 	s.Helper()
 	s.must(s.kubectl(kubevirts, "apply", "--server-side", "-f", "-"))
-	s.must(s.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/kubevirts.kubevirt.io"))
+	s.established("kubevirts.kubevirt.io")
 	s.create(`{apiVersion: kubevirt.io/v1, kind: KubeVirt, metadata: {name: kubevirt}, spec: {configuration: {cpuModel: Nehalem, ` +
 		`smbios: {manufacturer: Forge}}}}`)
 	s.create(`{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: ` + s.name + `}, spec: {vmiSelector: {matchLabels: {of: ` + s.name +

@@ -26,7 +26,7 @@ spec:
   names: {kind: %[3]s, plural: %[1]s, singular: %[4]s}
   versions: [{name: %[5]s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `, k.plural, k.group, k.kind, strings.ToLower(k.kind), k.version), "apply", "--server-side", "-f", "-"))
-		s.must(s.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/"+k.plural+"."+k.group))
+		s.established(k.plural + "." + k.group)
 	}
 }
 

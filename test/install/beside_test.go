@@ -106,7 +106,7 @@ func (p plane) definesKubeVirt(t *testing.T) {
 	if out, err := p.run(all, p.Kubectl(), "apply", "--server-side", "-f", "-"); err != nil {
 		t.Fatal(out)
 	}
-	p.must(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	p.established(t)
 }
 
 // definitions are KubeVirt's with what their metadata says of changes.

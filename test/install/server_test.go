@@ -37,7 +37,7 @@ func TestOnServer(t *testing.T) {
 		nightly.Only(t) // with Helm below; test/pods installs the overlay with kubectl
 		const overlay = "../../manifests/overlays/apiserver"
 		p.must(t, "apply", "--server-side", "-k", "../../manifests/crds")
-		p.must(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+		p.established(t)
 		p.withAPIServer(t, func() { p.must(t, "apply", "--server-side", "-k", overlay) }, func() {
 			p.must(t, "delete", "-k", overlay, "-l", "kilnvm.io/uninstall!=keep", "--ignore-not-found", "--timeout=60s")
 		})
@@ -57,7 +57,7 @@ spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 128Mi}, d
 // withKubectl installs and uninstalls with kubectl, also without the selector that spares the definitions.
 func (p plane) withKubectl(t *testing.T) {
 	p.must(t, "apply", "--server-side", "-k", "../../manifests/crds")
-	p.must(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	p.established(t)
 	p.create(t, "before", "")
 	p.must(t, "apply", "--server-side", "-k", "../../manifests/overlays/rotation")
 	p.eventually(t, "the webhook is asked", func() bool { return p.refused(t) })
@@ -84,7 +84,7 @@ func (p plane) withKubectl(t *testing.T) {
 // withHelm installs, upgrades, uninstalls and installs again.
 func (p plane) withHelm(t *testing.T) {
 	p.helm(t, "install", "kiln", chart)
-	p.must(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	p.established(t)
 	p.eventually(t, "the webhook is asked", func() bool { return p.refused(t) })
 	raw := p.must(t, "get", "secret", "sh.helm.release.v1.kiln.v1", "-o", "jsonpath={.data.release}")
 	stored, err := base64.StdEncoding.DecodeString(raw)
@@ -232,6 +232,14 @@ func (p plane) run(input, program string, args ...string) (string, error) {
 	command.Stdin = strings.NewReader(input)
 	out, err := command.CombinedOutput()
 	return string(out), err
+}
+
+// established waits until the API server serves all custom resources.
+func (p plane) established(t *testing.T) {
+	t.Helper()
+	if err := cluster.Established(t.Context(), p.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // eventually waits for what an API server does a moment later: it reads webhooks and policies by watches.

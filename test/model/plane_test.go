@@ -4,6 +4,7 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -46,13 +47,12 @@ func withServer(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, plane.Close()) }()
-	for _, args := range [][]string{
-		{"apply", "--server-side", "-k", "../../manifests/crds"},
-		{"wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"},
-	} {
-		if out, err := exec.Command(plane.Kubectl(), append(args, "--kubeconfig", plane.Kubeconfig)...).CombinedOutput(); err != nil {
-			return 0, fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
-		}
+	apply := exec.Command(plane.Kubectl(), "apply", "--server-side", "-k", "../../manifests/crds", "--kubeconfig", plane.Kubeconfig)
+	if out, err := apply.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("%v: %w\n%s", apply.Args, err, out)
+	}
+	if err := cluster.Established(context.Background(), plane.Kubeconfig); err != nil {
+		return 0, err
 	}
 	if server, err = connect(plane.Kubeconfig); err != nil {
 		return 0, err

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/poll"
 )
 
@@ -99,7 +100,9 @@ func (s *storage) serveSnapshots(crds string) {
 	})
 	for _, file := range files {
 		s.kubectl("apply", "--server-side", "-f", file)
-		s.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", file)
+	}
+	if err := cluster.Established(s.Context(), shared.Kubeconfig()); err != nil {
+		s.Fatal(err)
 	}
 	s.kubectl("apply", "-f", classes)
 }

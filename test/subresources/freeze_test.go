@@ -18,6 +18,7 @@ import (
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/internal/launcherserver"
 	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/kilnvm/kiln/test/cluster"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -176,8 +177,9 @@ func (s space) taken(name string) (quiesced, indications string) {
 func TestSnapshotsFreezeGuests(t *testing.T) {
 	s := newSpace(t)
 	s.kubectl(storage, "apply", "--server-side", "-f", "-")
-	for _, kind := range []string{"volumesnapshots", "volumesnapshotclasses"} {
-		s.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/"+kind+".snapshot.storage.k8s.io")
+	const group = ".snapshot.storage.k8s.io"
+	if err := cluster.Established(t.Context(), shared.Kubeconfig, "volumesnapshots"+group, "volumesnapshotclasses"+group); err != nil {
+		t.Fatal(err)
 	}
 	s.eventually("the class is served", func() bool {
 		const class = "{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshotClass, metadata: {name: csi}, driver: csi.example.com}"
