@@ -108,11 +108,7 @@ func (h *hardware) restart(why string) string {
 	if now := string(h.get("vmi", "demo").GetUID()); now != was {
 		h.Errorf("%s replaced the VMI that runs", why)
 	}
-	h.must(h.kubectl("", "delete", "vmi", "demo", "--timeout=60s"))
-	h.eventually("a new VMI", func() bool {
-		a := h.read("vmi", "demo", "{.metadata.uid}")
-		return a.err == nil && a.stdout != "" && a.stdout != was
-	})
+	h.space.restart("demo")
 	return h.report(why)
 }
 

@@ -43,9 +43,7 @@ func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
 	if said := s.must(s.kubectl("", "patch", "vm", "old", "--type=merge", edit)); strings.Contains(said.stderr, "obsolete") {
 		t.Errorf("an edit says %s", said.stderr)
 	}
-	uid := s.get("vmi", "old").GetUID()
-	s.must(s.kubectl("", "delete", "vmi", "old", "--timeout=60s"))
-	s.eventually("the VM starts again", func() bool { return s.another("old", string(uid)) })
+	s.restart("old")
 	after := s.get("vmi", "old")
 	if now := seen(after); now["memory"] != before["memory"] || now["uuid"] != before["uuid"] || after.GetLabels()["edited"] != "yes" {
 		t.Errorf("the VMI was %v and is %v with labels %v", before, now, after.GetLabels())

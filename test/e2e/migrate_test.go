@@ -84,14 +84,6 @@ func (s space) domain(name string) string {
 	return s.must(s.kiln("render", "vm/"+name)).stdout
 }
 
-// restart deletes the VMI of a VM and waits for the next one.
-func (s space) restart(name string) {
-	s.Helper()
-	uid := s.get("vmi", name).GetUID()
-	s.must(s.kubectl("", "delete", "vmi", name, "--wait=false"))
-	s.eventually("the VM has another VMI", func() bool { return s.another(name, string(uid)) })
-}
-
 // sameGuest expects that the VMI of a VM has this spec, and its domain this text.
 func (s space) sameGuest(name string, spec any, domain string) {
 	s.Helper()

@@ -166,7 +166,6 @@ func TestGuestPolicyAndVMsThatExist(t *testing.T) {
 	s := newSpace(t)
 	s.create(vm("demo", running...))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
-	uid := s.get("vmi", "demo").GetUID()
 	name := s.policy("later", fewSockets)
 	s.settled("the policy refuses a new VM", func() bool { return s.denied(vm("new"), name) })
 	s.must(s.kubectl("", "label", "vm", "demo", "edited=yes"))
@@ -180,6 +179,5 @@ func TestGuestPolicyAndVMsThatExist(t *testing.T) {
 	if said := patch(`{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":7}}}}`); said.err == nil || !strings.Contains(said.stderr, name) {
 		t.Errorf("an edit of the VMI says %s%s", said.stdout, said.stderr)
 	}
-	s.must(s.kubectl("", "delete", "vmi", "demo", "--timeout=60s"))
-	s.eventually("the VM starts again", func() bool { return s.another("demo", string(uid)) })
+	s.restart("demo")
 }

@@ -81,9 +81,7 @@ func web(name string, changes ...string) string {
 // restarted deletes the VMI of a VM, and returns the next one.
 func (s space) restarted(name string) *unstructured.Unstructured {
 	s.Helper()
-	uid := s.get("vmi", name).GetUID()
-	s.must(s.kubectl("", "delete", "vmi", name, "--wait=false"))
-	s.eventually("the VM has another VMI", func() bool { return s.another(name, string(uid)) })
+	s.restart(name)
 	return s.get("vmi", name)
 }
 

@@ -100,6 +100,15 @@ func (s space) exists(kind, name string) bool {
 	return err == nil
 }
 
+// restart deletes the VMI of a VM, and waits for the next one. kubectl does not wait for the end of the first: where the next one is there before kubectl
+// watches, it would wait for the end of that one.
+func (s space) restart(name string) {
+	s.Helper()
+	uid := string(s.get("vmi", name).GetUID())
+	s.must(s.kubectl("", "delete", "vmi", name, "--wait=false"))
+	s.longer("VM '"+name+"' has another VMI", func() bool { return s.another(name, uid) })
+}
+
 // another reports whether there is a VMI of a name that has another UID. It reads once: between two reads the old one may go.
 func (s space) another(name, than string) bool {
 	s.Helper()

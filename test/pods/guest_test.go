@@ -15,11 +15,12 @@ func seed(words string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: seed}\nstringData: {userdata: said by a Secret %s}\n", words)
 }
 
-// restart deletes a VMI, whose guest powers off, and waits for the pod of the next one.
+// restart deletes a VMI, whose guest powers off, and waits for the pod of the next one. kubectl does not wait for the end of the first: where the next one is
+// there before kubectl watches, it would wait for the end of that one.
 func (n *tenant) restart(vm string) {
 	n.Helper()
 	first := n.kubectl("get", "pod", "guest-"+vm, "-o", "jsonpath={.metadata.uid}")
-	n.kubectl("delete", "vmi", vm, "--timeout=180s")
+	n.kubectl("delete", "vmi", vm, "--wait=false")
 	n.eventually("a second pod is made", func() (string, bool) {
 		uid, _ := shared.Kubectl(n.Context(), "--namespace", n.namespace, "get", "pod", "guest-"+vm, "-o", "jsonpath={.metadata.uid}")
 		return uid, uid != first && len(uid) == len(first)

@@ -28,7 +28,7 @@ func TestSameHardware(t *testing.T) {
 	t.Parallel()
 	boot := func(node string) (seen, recorded string) {
 		if n.apply(machine("same", only(node))); node != "node-1" {
-			n.kubectl("delete", "vmi", "same", "--timeout=120s")
+			n.restart("same")
 		}
 		n.eventually("the guest starts on "+node, func() (string, bool) {
 			out, err := shared.Kubectl(n.Context(), "--namespace", n.namespace, "get", "vmi", "same", "-o", "jsonpath={.status.phase} {.status.nodeName}")

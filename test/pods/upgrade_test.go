@@ -59,7 +59,7 @@ func TestSameAfterUpgrade(t *testing.T) {
 	n.apply(machine("same", only("node-1")))
 	seen, record, version := n.boot("same")
 	n.setLauncherImage(current)
-	n.kubectl("delete", "vmi", "same", "--timeout=120s")
+	n.restart("same")
 	seenLater, recordLater, versionLater := n.boot("same")
 	if version == versionLater {
 		t.Fatalf("both images have '%s'", version)
@@ -90,7 +90,7 @@ func TestSameInAnotherImage(t *testing.T) {
 	seen, record, version := n.boot("same")
 	n.setLauncherImage(anotherImage)
 	t.Cleanup(func() { n.setLauncherImage(current) })
-	n.kubectl("delete", "vmi", "same", "--timeout=120s")
+	n.restart("same")
 	seenLater, recordLater, versionLater := n.boot("same")
 	if image := n.kubectl("get", "pod", "guest-same", "-o", "jsonpath={.spec.containers[0].image}"); image != anotherImage || version != versionLater {
 		t.Fatalf("the pod has image '%s' with '%s', and before '%s' with '%s'", image, versionLater, current, version)
