@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // which says where the API server is.
@@ -24,7 +25,7 @@ func (c *Cluster) controlPlane(ctx context.Context) error {
 		return c.given()
 	}
 	args := append([]string{"run", "--dir", filepath.Join(c.Dir, "controlplane"), "--audit-group", "system:serviceaccounts:" + c.Namespace}, c.Plane...)
-	p, out, err := c.startIn(c.Env, "controlplane", args...)
+	p, out, err := c.startIn(append(slices.Clone(c.Env), "GOGC="+os.Getenv("GOGC")), "controlplane", args...)
 	if err != nil {
 		return err
 	}

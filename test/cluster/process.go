@@ -36,7 +36,7 @@ func (c *Cluster) startIn(env []string, name string, args ...string) (*process, 
 	defer log.Close()
 	p.cmd = exec.Command(c.Program(name), args...)
 	p.cmd.Dir, p.cmd.Stderr = c.Root, log
-	// Without GOGC, which 'make test' sets for all else, Kiln's programs bound their garbage as they do in a cluster.
+	// Without GOGC, which 'make test' sets, Kiln's programs bound their garbage as they do in a cluster.
 	p.cmd.Env = append(append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "GOGC="), env...)
 	// A process group of its own: Ctrl-C is for us, and we end the others in their order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
