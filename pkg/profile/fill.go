@@ -131,7 +131,7 @@ func (p *Plan) Fill(vmi *v1.VirtualMachineInstance, by Observer) {
 	var filled []string
 	leave := impliesMemory(&vmi.Spec.Domain)
 	each(p.settings, by, func(s *setting) {
-		if leave && s.path == guestMemory || !s.fill(root, by.Log) {
+		if leave && (s.path == memory || s.path == guestMemory) || !s.fill(root, by.Log) {
 			return
 		}
 		if key, isLabel := s.label(); isLabel {
@@ -141,7 +141,11 @@ func (p *Plan) Fill(vmi *v1.VirtualMachineInstance, by Observer) {
 	recordLabels(vmi, filled)
 }
 
-const guestMemory = "spec.domain.memory.guest"
+// A template's 'memory: {}' is a setting of its own, at path memory.
+const (
+	memory      = "spec.domain.memory"
+	guestMemory = memory + ".guest"
+)
 
 // impliesMemory reports whether the VMI has memory that is stated for its pod: memory.guest follows from it (mutate), as in manifests that are older
 // than the field. A profile must not shrink such a VMI.
