@@ -141,7 +141,8 @@ func (p *Plan) Fill(vmi *v1.VirtualMachineInstance, by Observer) {
 	recordLabels(vmi, filled)
 }
 
-// A template's 'memory: {}' is a setting of its own, at path memory.
+// A template's 'memory: {}' is a setting of its own, at path memory. It is left out where memory.guest is, so that a profile fills the same whether a base or
+// its own template has memory.guest.
 const (
 	memory      = "spec.domain.memory"
 	guestMemory = memory + ".guest"

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -21,47 +22,34 @@ func Established(ctx context.Context, kubeconfig string, names ...string) error 
 	if err != nil {
 		return err
 	}
-	client, err := dynamic.NewForConfig(config)
+	client, err := clientset.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	resource := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		list, err := resource.List(ctx, metav1.ListOptions{})
+	var lacking []string
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		list, err := client.ApiextensionsV1().CustomResourceDefinitions().List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return err
+			return false, err
 		}
-		lacking := unestablished(list.Items, names)
-		if len(lacking) == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("definitions %s are not established: %w", strings.Join(lacking, ", "), ctx.Err())
-		case <-time.After(100 * time.Millisecond):
-		}
+		lacking = unestablished(list.Items, names)
+		return len(lacking) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until definitions are established, lacking %s: %w", strings.Join(lacking, ", "), err)
 	}
+	return nil
 }
 
 // unestablished returns which of these names, or of all definitions, are not established. Names of definitions that do not exist are among them.
-func unestablished(definitions []unstructured.Unstructured, names []string) (lacking []string) {
-	has := map[string]bool{}
-	for _, definition := range definitions {
-		conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-		has[definition.GetName()] = slices.ContainsFunc(conditions, func(condition any) bool {
-			of, _ := condition.(map[string]any)
-			return of["type"] == "Established" && of["status"] == "True"
-		})
-		if len(names) == 0 && !has[definition.GetName()] {
-			lacking = append(lacking, definition.GetName())
-		}
-	}
-	for _, name := range names {
-		if !has[name] {
+func unestablished(definitions []apiextensions.CustomResourceDefinition, names []string) (lacking []string) {
+	is := map[string]bool{}
+	for i := range definitions {
+		name := definitions[i].Name
+		is[name] = apihelpers.IsCRDConditionTrue(&definitions[i], apiextensions.Established)
+		if len(names) == 0 && !is[name] {
 			lacking = append(lacking, name)
 		}
 	}
-	return lacking
+	return append(lacking, slices.DeleteFunc(slices.Clone(names), func(name string) bool { return is[name] })...)
 }

@@ -4,27 +4,28 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestUnestablished: a definition counts when its condition is true. A new one has no status, or one whose conditions are null.
+// TestUnestablished: a definition counts when its condition is true. A new one has no conditions.
 func TestUnestablished(t *testing.T) {
-	definition := func(name string, status any) unstructured.Unstructured {
-		return unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "status": status}}
+	definition := func(name string, established ...apiextensions.ConditionStatus) apiextensions.CustomResourceDefinition {
+		d := apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		for _, status := range established {
+			d.Status.Conditions = append(d.Status.Conditions,
+				apiextensions.CustomResourceDefinitionCondition{Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue},
+				apiextensions.CustomResourceDefinitionCondition{Type: apiextensions.Established, Status: status})
+		}
+		return d
 	}
-	conditions := func(status string) any {
-		return map[string]any{"conditions": []any{
-			map[string]any{"type": "NamesAccepted", "status": "True"}, map[string]any{"type": "Established", "status": status},
-		}}
-	}
-	definitions := []unstructured.Unstructured{
-		definition("new", nil), definition("null", map[string]any{"conditions": nil}),
-		definition("refused", conditions("False")), definition("served", conditions("True")),
+	definitions := []apiextensions.CustomResourceDefinition{
+		definition("new"), definition("refused", apiextensions.ConditionFalse), definition("served", apiextensions.ConditionTrue),
 	}
 	for _, tt := range []struct{ names, want []string }{
-		{nil, []string{"new", "null", "refused"}},
+		{nil, []string{"new", "refused"}},
 		{[]string{"served"}, nil},
-		{[]string{"null", "served"}, []string{"null"}},
+		{[]string{"new", "served"}, []string{"new"}},
 		{[]string{"served", "missing"}, []string{"missing"}},
 	} {
 		if diff := cmp.Diff(tt.want, unestablished(definitions, tt.names)); diff != "" {
