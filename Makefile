@@ -97,7 +97,7 @@ older: deps ## the manifests and the end-to-end tests against API servers of OLD
 	  go -C test/controlplane run ./older -o $(CURDIR)/bin/k8s-$$version $$version && \
 	  KUBEBUILDER_ASSETS=$(CURDIR)/bin/k8s-$$version go test -count=1 -timeout 60m ./manifests ./test/e2e || exit 1; done
 
-nightly: ## what takes hours: every test, mutants, properties, kills of guests in pods, fuzzing for 10m, faults, older API servers, the release made twice
+nightly: ## what takes hours: every test, mutants, properties, kills of guests in pods, fuzzing for 3m, faults, older API servers, the release made twice
 	$(MAKE) test NIGHTLY=yes
 	go -C test/csi test -count=1 -v ./...
 	MUTANTS=0 go test -count=1 -v -timeout 2h ./test/mutation
@@ -105,7 +105,7 @@ nightly: ## what takes hours: every test, mutants, properties, kills of guests i
 	WALK=20000 go test -count=1 -v -timeout 2h ./test/walk
 	RUNS=500 go test -count=1 -timeout 2h ./test/model
 	NIGHTLY=yes ROUNDS=200 VMS=50 go test -count=1 -v -timeout 6h -run '^Test(Kills|Waves|Memory)$$' ./test/pods
-	$(MAKE) fuzz FUZZTIME=10m
+	$(MAKE) fuzz FUZZTIME=3m
 	$(MAKE) faults
 	$(MAKE) older
 	$(MAKE) reproduce

@@ -129,6 +129,8 @@ var everyDefault = []defaulted{
 		want: []string{`spec.domain.memory.maxGuest "8Gi"`}},
 	{name: "ceiling below the guest", spec: `{domain: {memory: {guest: 16Gi}}}`, cluster: `liveUpdateConfiguration: {maxGuest: 8Gi}`,
 		want: []string{`spec.domain.memory.maxGuest -`}},
+	{name: "ceiling that a processor addresses", spec: `{domain: {memory: {guest: 1Pi}}}`, want: []string{`spec.domain.memory.maxGuest "4Pi"`}},
+	{name: "ceiling that no processor addresses", spec: `{domain: {memory: {guest: 2Pi}}}`, want: []string{`spec.domain.memory.maxGuest -`}},
 	{name: "memory that is not whole blocks", spec: `{domain: {memory: {guest: 1025Mi}}}`, want: []string{`spec.domain.memory.maxGuest -`}},
 	{name: "memory of large pages", spec: `{domain: {memory: {guest: 1538Mi, hugepages: {pageSize: 1Gi}}}}`, want: []string{`spec.domain.memory.maxGuest -`}},
 	{name: "memory of a realtime guest", spec: `{domain: {cpu: {realtime: {}}, memory: {guest: 1Gi}}}`, want: []string{`spec.domain.memory.maxGuest -`}},

@@ -54,7 +54,7 @@ func maxMemory(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 		copied := d.LiveUpdate.MaxGuest.DeepCopy()
 		ceiling = &copied
 	}
-	if ceiling.Cmp(*memory.Guest) < 0 || vm.FixedMemory(&vmi.Spec, *ceiling) != "" {
+	if ceiling.Cmp(*memory.Guest) < 0 || !vm.IsMemory(*ceiling) || vm.FixedMemory(&vmi.Spec, *ceiling) != "" {
 		return
 	}
 	memory.MaxGuest = ceiling

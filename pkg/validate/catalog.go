@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -82,11 +83,11 @@ func instancetypeCPUs(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.
 }
 
 // instancetypeMemory is validateMemoryOvercommitPercentSetting and validateMemoryOvercommitPercentNoHugepages of KubeVirt, and
-// requires some memory. The kind's schema bounds overcommitPercent too, so that the bound holds without the webhook.
+// requires an amount of memory that a guest can have. The kind's schema bounds overcommitPercent too, so that the bound holds without the webhook.
 func instancetypeMemory(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) (errs field.ErrorList) {
 	memory, path := spec.Memory, path.Child("memory")
-	if memory.Guest.Sign() <= 0 {
-		errs = append(errs, field.Invalid(path.Child("guest"), memory.Guest.String(), "must be greater than 0").WithOrigin("instancetype/memory"))
+	if !vm.IsMemory(memory.Guest) {
+		errs = append(errs, field.Invalid(path.Child("guest"), memory.Guest.String(), vm.NoMemory).WithOrigin("instancetype/memory"))
 	}
 	if memory.OvercommitPercent < 0 || memory.OvercommitPercent > 100 {
 		errs = append(errs, field.Invalid(path.Child("overcommitPercent"), memory.OvercommitPercent,

@@ -13,6 +13,12 @@ var catalogCases = []testCase{
 		given: instancetype("cpu: {guest: 1}"),
 	},
 	{
+		why:   "memory that no int64 holds",
+		rule:  "instancetype/memory",
+		given: instancetype("memory: {guest: 1e400}"),
+		want:  invalid("spec.memory.guest"),
+	},
+	{
 		why:   "no memory",
 		rule:  "instancetype/memory",
 		given: instancetype("memory: {guest: '0'}"),

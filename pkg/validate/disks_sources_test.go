@@ -99,6 +99,23 @@ var disksSourcesCases = []testCase{
 		want:  invalid("spec.volumes[0].emptyDisk.capacity"),
 	},
 	{
+		why:   "more bytes than 64 bits count",
+		rule:  "disks/empty-disk-capacity",
+		given: volume("emptyDisk: {capacity: 1e400}"),
+		want:  invalid("spec.volumes[0].emptyDisk.capacity"),
+	},
+	{
+		why:   "8Ei, which apimachinery reads as a byte less",
+		rule:  "disks/empty-disk-capacity",
+		given: volume("emptyDisk: {capacity: 8Ei}"),
+		want:  invalid("spec.volumes[0].emptyDisk.capacity"),
+	},
+	{
+		why:   "almost 8Ei",
+		rule:  "disks/empty-disk-capacity",
+		given: volume("emptyDisk: {capacity: '9223372036854775806'}"),
+	},
+	{
 		why:   "one byte",
 		rule:  "disks/empty-disk-capacity",
 		given: volume("emptyDisk: {capacity: '1'}"),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -11,7 +12,7 @@ import (
 )
 
 // Fields: domain.memory.
-// Memory is given, greater than 0, and a multiple of the huge page size.
+// Memory is given, greater than 0, at most what a processor addresses, and a multiple of the huge page size.
 // Requests and limits of memory are in resources.go, because they are the pod's.
 
 var memoryRules = []guestRule{
@@ -52,7 +53,7 @@ func memoryGiven(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	return field.ErrorList{field.Required(at, "set memory.guest or resources.requests.memory").WithOrigin("memory/given")}
 }
 
-// hugepages refuses page sizes that are not greater than 0.
+// hugepages refuses page sizes that are no amount of memory.
 // KubeVirt (validateHugepagesMemoryRequests) requires only a quantity, and panics on 0, by which it divides. libvirt counts pages in
 // KiB.
 func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
@@ -65,8 +66,8 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		return field.ErrorList{field.Required(at, "give the page size, such as '2Mi'").WithOrigin("memory/page-size-given")}
 	}
 	size, err := resource.ParseQuantity(given)
-	if err != nil || size.Sign() <= 0 {
-		return field.ErrorList{field.Invalid(at, given, "must be a size greater than 0, such as '2Mi'").WithOrigin("memory/page-size")}
+	if err != nil || !vm.IsMemory(size) {
+		return field.ErrorList{field.Invalid(at, given, "must be a size greater than 0 and at most 4Pi, such as '2Mi'").WithOrigin("memory/page-size")}
 	}
 	if size.Value()%1024 != 0 {
 		return field.ErrorList{field.Invalid(at, given, "must be a number of KiB, such as '2Mi'").WithOrigin("memory/page-size")}
@@ -76,22 +77,22 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 
 // guestMemory compares with the pod's limit only if memory cannot change while the VMI runs (rollout strategy Stage): with LiveUpdate
 // the limit follows memory.guest.
-// The comparison is validateGuestMemoryLimit. KubeVirt accepts memory of 0 and less, and fails when the VMI starts.
+// The comparison is validateGuestMemoryLimit. KubeVirt accepts any amount, and fails when the VMI starts.
 func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	memory := spec.Domain.Memory
 	if memory == nil {
 		return nil
 	}
 	path = path.Child("domain", "memory")
-	if memory.MaxGuest != nil && memory.MaxGuest.Sign() <= 0 {
-		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), "must be greater than 0").WithOrigin("memory/max-guest"))
+	if memory.MaxGuest != nil && !vm.IsMemory(*memory.MaxGuest) {
+		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), vm.NoMemory).WithOrigin("memory/max-guest"))
 	}
 	if memory.Guest == nil {
 		return errs
 	}
 	path = path.Child("guest")
-	if memory.Guest.Sign() <= 0 {
-		return append(errs, field.Invalid(path, memory.Guest.String(), "must be greater than 0").WithOrigin("memory/guest"))
+	if !vm.IsMemory(*memory.Guest) {
+		return append(errs, field.Invalid(path, memory.Guest.String(), vm.NoMemory).WithOrigin("memory/guest"))
 	}
 	if memory.MaxGuest != nil && memory.MaxGuest.Sign() > 0 && memory.Guest.Cmp(*memory.MaxGuest) > 0 {
 		errs = append(errs, field.Invalid(path, memory.Guest.String(),

@@ -70,6 +70,12 @@ var memoryCases = []testCase{
 		want:  invalid("spec.domain.memory.hugepages.pageSize"),
 	},
 	{
+		why:   "pages that no int64 counts",
+		rule:  "memory/page-size",
+		given: spec("domain: {memory: {hugepages: {pageSize: 1e400}}}"),
+		want:  invalid("spec.domain.memory.hugepages.pageSize"),
+	},
+	{
 		why:   "one KiB",
 		rule:  "memory/page-size",
 		given: spec("domain: {memory: {hugepages: {pageSize: 1Ki}}}"),
@@ -87,6 +93,12 @@ var memoryCases = []testCase{
 		want:  invalid("spec.domain.memory.maxGuest"),
 	},
 	{
+		why:   "a ceiling that no int64 holds",
+		rule:  "memory/max-guest",
+		given: spec("domain: {memory: {maxGuest: 1e400}}"),
+		want:  invalid("spec.domain.memory.maxGuest"),
+	},
+	{
 		why:   "a ceiling where memory is",
 		rule:  "memory/max-guest",
 		given: spec("domain: {memory: {maxGuest: 1Gi}}"),
@@ -96,6 +108,23 @@ var memoryCases = []testCase{
 		rule:  "memory/guest",
 		given: spec(`domain: {memory: {guest: "0"}}`),
 		want:  invalid("spec.domain.memory.guest"),
+	},
+	{
+		why:   "a guest of more memory than an int64 holds",
+		rule:  "memory/guest",
+		given: spec("domain: {memory: {guest: 1e400}}"),
+		want:  invalid("spec.domain.memory.guest"),
+	},
+	{
+		why:   "a guest of more memory than a processor addresses",
+		rule:  "memory/guest",
+		given: spec(`domain: {memory: {guest: "4503599627370497"}}`),
+		want:  invalid("spec.domain.memory.guest"),
+	},
+	{
+		why:   "a guest of as much as a processor addresses",
+		rule:  "memory/guest",
+		given: spec("domain: {memory: {guest: 4Pi}}"),
 	},
 	{
 		why:   "a guest of one byte is legal to this rule",

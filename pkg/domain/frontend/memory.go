@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
@@ -16,7 +17,7 @@ const memorySlots = 16
 // memory is in KiB, libvirt's own unit. A fraction of a KiB counts as one, as in libvirt.
 func (g *guest) memory() *libvirtxml.DomainMemory {
 	m := g.spec.Domain.Memory
-	if m == nil || m.Guest == nil || m.Guest.Sign() <= 0 {
+	if m == nil || m.Guest == nil || !vm.IsMemory(*m.Guest) {
 		return &libvirtxml.DomainMemory{Unit: "KiB"} // maxMemory reports the error
 	}
 	return &libvirtxml.DomainMemory{Value: kibibytes(m.Guest), Unit: "KiB"}
@@ -46,11 +47,14 @@ func (g *guest) maxMemory() *libvirtxml.DomainMaxMemory {
 	switch {
 	case m == nil || m.Guest == nil:
 		g.fail(field.Required(g.path.Child("memory", "guest"), ""))
-	case m.Guest.Sign() <= 0:
-		g.fail(field.Invalid(g.path.Child("memory", "guest"), m.Guest.String(), "must be greater than 0"))
+	case !vm.IsMemory(*m.Guest):
+		g.fail(field.Invalid(g.path.Child("memory", "guest"), m.Guest.String(), vm.NoMemory))
 	}
 	if !g.memoryGrows() {
 		return nil
+	}
+	if !vm.IsMemory(*m.MaxGuest) {
+		g.fail(field.Invalid(g.path.Child("memory", "maxGuest"), m.MaxGuest.String(), vm.NoMemory))
 	}
 	return &libvirtxml.DomainMaxMemory{Value: kibibytes(m.MaxGuest), Unit: "KiB", Slots: memorySlots}
 }

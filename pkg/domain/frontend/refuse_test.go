@@ -25,6 +25,8 @@ func TestRefused(t *testing.T) {
 		{"another architecture's board", "arm64", `spec: {domain: {machine: {type: q35}}}`, []string{"Unsupported value spec.domain.machine.type"}},
 		{"no CPU", "amd64", `spec: {domain: {cpu: null}}`, []string{"Required value spec.domain.cpu.cores", "Required value spec.domain.cpu.model"}},
 		{"no memory", "amd64", `spec: {domain: {memory: null}}`, []string{"Required value spec.domain.memory.guest"}},
+		{"memory that no int64 holds", "amd64", `spec: {domain: {memory: {guest: 1e400, maxGuest: 2e400}}}`,
+			[]string{"Invalid value spec.domain.memory.guest", "Invalid value spec.domain.memory.maxGuest"}},
 		{"no memory to speak of", "amd64", `spec: {domain: {memory: {guest: "0"}}}`, []string{"Invalid value spec.domain.memory.guest"}},
 		{"no identity", "amd64", `spec: {domain: {firmware: null}}`, []string{"Required value spec.domain.firmware.uuid"}},
 		{"features without states: the default is stage 1's", "amd64", `spec: {domain: {features: {acpi: {enabled: null}, smm: {}}}}`,

@@ -16,6 +16,15 @@ const (
 	minPluggable = 1 << 30
 )
 
+// mostMemory is the most memory of a guest: processors address 52 bits at most.
+var mostMemory = resource.MustParse("4Pi")
+
+// NoMemory is the detail of an error about an amount that IsMemory refuses.
+const NoMemory = "must be greater than 0 and at most 4Pi"
+
+// IsMemory reports whether a guest can have an amount of memory. Trap: a Quantity may be greater than any int64, such as '1e400', and its Value is 0 then.
+func IsMemory(amount resource.Quantity) bool { return amount.Sign() > 0 && amount.Cmp(mostMemory) <= 0 }
+
 // PageSize returns memory.hugepages.pageSize in bytes. It is 0 where that is not set, no quantity or negative.
 func PageSize(memory *v1.Memory) int64 {
 	if memory == nil || memory.Hugepages == nil {

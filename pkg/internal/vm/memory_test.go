@@ -31,6 +31,16 @@ func TestPageSize(t *testing.T) {
 	}
 }
 
+func TestIsMemory(t *testing.T) {
+	for amount, want := range map[string]bool{
+		"0": false, "-1": false, "1": true, "4Pi": true, "4503599627370497": false, "100Ei": false, "1e400": false, "-1e400": false, "1e-400": true,
+	} {
+		if got := IsMemory(resource.MustParse(amount)); got != want {
+			t.Errorf("%s: got %v, want %v", amount, got, want)
+		}
+	}
+}
+
 // TestFixedMemory has each reason for which memory cannot grow, and what is nearest to it and grows.
 func TestFixedMemory(t *testing.T) {
 	const misaligned, misalignedMax = "must be a multiple of 2 MiB when maxGuest is set", "maxGuest must be a multiple of 2 MiB"
