@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/ports"
 )
 
 // rotation runs the real controller with the rights that overlays/rotation gives it, and makes it replace
@@ -91,12 +92,10 @@ func startProcesses(t *testing.T, p plane) string {
 	if err := cluster.Build(t.Context(), "..", dir, "webhook", "controller"); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := ports.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	listener.Close()
 	certificates := filepath.Join(dir, "certs")
 	ctx, stop := context.WithCancel(t.Context())
 	mirrored := make(chan error)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strconv"
 
 	"github.com/kilnvm/kiln/certs"
+	"github.com/kilnvm/kiln/test/ports"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,7 +28,7 @@ func (c *Cluster) registerAPIServer(ctx context.Context) error {
 	if len(services) == 0 {
 		return nil
 	}
-	port, err := freePort("127.0.0.1")
+	port, err := ports.Free("127.0.0.1")
 	if err != nil {
 		return err
 	}
@@ -76,11 +76,9 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 		return err
 	}
 	for _, address := range []*string{&c.apiServer.health, &c.apiServer.metrics} {
-		port, err := freePort("127.0.0.1")
-		if err != nil {
+		if *address, err = ports.Address("127.0.0.1"); err != nil {
 			return err
 		}
-		*address = "127.0.0.1:" + strconv.Itoa(port)
 	}
 	args := []string{"--kubeconfig", kubeconfig, "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt, "--config", c.configFile(),
 		"--cert-dir", c.apiServer.certs, "--health-probe-bind-address", c.apiServer.health, "--metrics-bind-address", c.apiServer.metrics,

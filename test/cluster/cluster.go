@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -152,17 +151,6 @@ func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (st
 // Kiln runs the kubectl plugin.
 func (c *Cluster) Kiln(ctx context.Context, input string, args ...string) (stdout, stderr string, err error) {
 	return c.run(ctx, c.Program("kubectl-kiln"), input, args...)
-}
-
-// freePort is a port that nothing listens on now.
-// Trap: another process may take it before it is used.
-func freePort(host string) (int, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
 // await polls until the condition holds, the process has ended or the context is done.

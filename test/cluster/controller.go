@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
+	"github.com/kilnvm/kiln/test/ports"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -52,15 +52,12 @@ func (c *Cluster) runControl(ctx context.Context, r *control) error {
 	if err != nil {
 		return err
 	}
-	port, err := freePort("127.0.0.1")
-	if err != nil {
+	if r.health, err = ports.Address("127.0.0.1"); err != nil {
 		return err
 	}
-	r.health = fmt.Sprintf("127.0.0.1:%d", port)
-	if port, err = freePort("127.0.0.1"); err != nil {
+	if r.metrics, err = ports.Address("127.0.0.1"); err != nil {
 		return err
 	}
-	r.metrics = fmt.Sprintf("127.0.0.1:%d", port)
 	args := []string{"--kubeconfig", kubeconfig, "--config", c.configured(), "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt,
 		"--health-probe-bind-address", r.health, "--metrics-bind-address", r.metrics}
 	if !c.byAddress() {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kilnvm/kiln/test/ports"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/cert"
@@ -50,7 +51,7 @@ func (b *Beside) startVirtAPI(ctx context.Context) error {
 			return err
 		}
 	}
-	port, err := freePort("127.0.0.1")
+	port, err := ports.Free("127.0.0.1")
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (b *Beside) StopVirtAPI() error { return b.api.process.stop() }
 
 // startVirtController runs virt-controller, and waits until it has the Lease.
 func (b *Beside) startVirtController(ctx context.Context) error {
-	port, err := freePort("127.0.0.1")
+	port, err := ports.Free("127.0.0.1")
 	if err != nil {
 		return err
 	}

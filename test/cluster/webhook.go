@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kilnvm/kiln/test/ports"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/cert"
 )
@@ -146,21 +147,19 @@ func (c *Cluster) lay(context.Context) error {
 
 // place chooses the addresses of a replica.
 func (c *Cluster) place() (*replica, error) {
-	port, err := freePort(c.Host)
+	address, err := ports.Address(c.Host)
 	if err != nil {
 		return nil, err
 	}
-	health, err := freePort("127.0.0.1")
+	health, err := ports.Address("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
-	metrics, err := freePort("127.0.0.1")
+	metrics, err := ports.Address("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
-	return &replica{
-		address: net.JoinHostPort(c.Host, strconv.Itoa(port)), health: "127.0.0.1:" + strconv.Itoa(health), metrics: "127.0.0.1:" + strconv.Itoa(metrics),
-	}, nil
+	return &replica{address: address, health: health, metrics: metrics}, nil
 }
 
 func (c *Cluster) writeCertificate() error {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/load/creates"
+	"github.com/kilnvm/kiln/test/ports"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -168,7 +169,7 @@ func (b *bench) memoryAt(ctx context.Context, vms int) (at MemoryAt, err error) 
 	if at.Controller, err = controller.measure(ctx, vms); err != nil {
 		return at, err
 	}
-	listen, err := address()
+	listen, err := ports.Address("127.0.0.1")
 	if err != nil {
 		return at, err
 	}

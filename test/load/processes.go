@@ -6,8 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"github.com/kilnvm/kiln/test/ports"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -67,8 +67,8 @@ func (b *bench) startWatched(ctx context.Context, name string, more ...string) (
 	if err := w.kubeconfig(account, through); err != nil {
 		return nil, errors.Join(err, w.proxy.close())
 	}
-	if w.health, err = address(); err == nil {
-		w.metrics, err = address()
+	if w.health, err = ports.Address("127.0.0.1"); err == nil {
+		w.metrics, err = ports.Address("127.0.0.1")
 	}
 	log, err2 := os.Create(w.log)
 	if err := errors.Join(err, err2); err != nil {
@@ -117,15 +117,6 @@ func (w *watched) stop() error {
 		<-w.ended
 	}
 	return w.close()
-}
-
-// address is one of this machine that nothing listens on now.
-func address() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 func answered(url string) bool {

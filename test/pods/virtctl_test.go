@@ -13,11 +13,11 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/kilnvm/kiln/test/golden"
 	"github.com/kilnvm/kiln/test/poll"
+	"github.com/kilnvm/kiln/test/ports"
 )
 
 // virtctl is virtctl v1.9.0 itself.
@@ -124,7 +124,11 @@ const elsewhere = `| 'virtctl console demo' | works; it needs a terminal, so the
 func (v virtctl) commands() {
 	v.Helper()
 	uid := v.kubectl("get", "vmi", "demo", "-o", "jsonpath={.metadata.uid}")
-	web, display := freePort(v.T), freePort(v.T)
+	web, err1 := ports.Free("127.0.0.1")
+	display, err2 := ports.Free("127.0.0.1")
+	if err := errors.Join(err1, err2); err != nil {
+		v.Fatal(err)
+	}
 	fetched := func() error {
 		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", web)) //nolint:noctx // a minute bounds it
 		if err != nil {
@@ -199,17 +203,6 @@ func (v virtctl) bootedByReset(times int, answers func() error) {
 	said, ok := v.run("reset demo")
 	v.Logf("the guest is silent after a reset; another one: succeeds: %t: %s", ok, said)
 	v.booted(times)
-}
-
-// freePort returns a port of this machine that nobody listens on.
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // banner reads the first words of a VNC server.

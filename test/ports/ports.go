@@ -1,0 +1,59 @@
+// Package ports gives tests ports of this machine for the servers that they start.
+package ports
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+)
+
+// A port of the kernel's own choice (":0") may be given to somebody else before the server listens on it: to another listener of that kind, and to every
+// connection that is made meanwhile. These ports are below the range from which Linux chooses (ip_local_port_range), and below that of node ports.
+const (
+	first = 20000
+	last  = 29999
+	// attempts bounds the search.
+	attempts = 1000
+)
+
+// reserved has the sockets of the ports that this process has given out. Without it the garbage collector would close them.
+var reserved struct {
+	sync.Mutex
+	sockets []net.Listener
+}
+
+// Free returns a port of a host on which nothing listens, for this process alone: no other call gives it out, in any process, until this one ends.
+func Free(host string) (int, error) {
+	for range attempts {
+		port := first + rand.IntN(last-first+1)
+		socket, err := reserve(port)
+		if err != nil {
+			continue // given out already
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil {
+			socket.Close()
+			continue
+		}
+		reserved.Lock()
+		reserved.sockets = append(reserved.sockets, socket)
+		reserved.Unlock()
+		return port, listener.Close()
+	}
+	return 0, errors.New("no free port from " + strconv.Itoa(first) + " to " + strconv.Itoa(last))
+}
+
+// reserve takes a name that one process of this network namespace can have. It is an abstract socket: it leaves no file, and ends with its process, however
+// that ends.
+func reserve(port int) (net.Listener, error) {
+	return net.Listen("unix", fmt.Sprintf("@kiln-test-port-%d", port))
+}
+
+// Address is Free with the host before it.
+func Address(host string) (string, error) {
+	port, err := Free(host)
+	return net.JoinHostPort(host, strconv.Itoa(port)), err
+}
