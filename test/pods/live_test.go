@@ -18,7 +18,7 @@ domain:
   cpu: {sockets: 2, cores: 1, threads: 1}
   memory: {guest: 1Gi}
   resources: {requests: {cpu: 50m}}
-  firmware: {`+kernelBoot("quiet panic=-1 cryptomgr.notests kiln.grow=1")+`}
+  firmware: {`+kernelBoot("kiln.grow=1")+`}
   devices: {`+nic+`}
 `+podNetwork)
 }

@@ -25,7 +25,7 @@ func TestMemory(t *testing.T) {
 	nightly.Only(t)
 	n := newTenant(t, "memory")
 	url, fetched := n.zeros()
-	boot := kernelBoot("quiet panic=-1 cryptomgr.notests kiln.serve=8080 kiln.load=" + url)
+	boot := kernelBoot("kiln.serve=8080 kiln.load=" + url)
 	for i, size := range sizes {
 		name := "of-" + strings.ToLower(size)
 		how := boot

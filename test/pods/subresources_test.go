@@ -92,7 +92,7 @@ func answering(name string) string {
 terminationGracePeriodSeconds: 60
 domain:
   memory: {guest: 192Mi}
-  firmware: {`+kernelBoot("quiet panic=-1 cryptomgr.notests kiln.serve=8080")+`}
+  firmware: {`+kernelBoot("kiln.serve=8080")+`}
   devices:
     rng: {}
     disks: [{name: block, disk: {bus: virtio}}]

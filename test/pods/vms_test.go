@@ -37,11 +37,11 @@ const (
 	nic        = "interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]"
 )
 
-// kernelBoot is firmware.kernelBoot with the kernel of the test guest.
+// kernelBoot is firmware.kernelBoot with the kernel of the test guest, and further arguments for it.
 func kernelBoot(arguments string) string { return kernelBootOf(kernelImage, arguments) }
 
 func kernelBootOf(image, arguments string) string {
-	return "kernelBoot: {kernelArgs: " + arguments + ", container: {image: " + image + ", kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}}"
+	return "kernelBoot: {kernelArgs: " + guest.Cmdline + " " + arguments + ", container: {image: " + image + ", kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}}"
 }
 
 // vm is a VirtualMachine that boots the test guest from its containerDisk. It has a claim of each mode, and a seed of the Secret 'seed', which tells the guest
@@ -99,7 +99,7 @@ terminationGracePeriodSeconds: 0
 domain:
   cpu: {model: qemu64}
   memory: {guest: 192Mi}
-  firmware: {`+kernelBoot(guest.Cmdline)+`}
+  firmware: {`+kernelBoot("")+`}
   devices:
     rng: {}
     watchdog: {name: dog, i6300esb: {action: poweroff}}
@@ -125,7 +125,7 @@ func small(name string) string {
 terminationGracePeriodSeconds: 0
 domain:
   memory: {guest: 192Mi}
-  firmware: {`+kernelBoot("quiet panic=-1")+`}
+  firmware: {`+kernelBoot("")+`}
   devices: {`+nic+`}
 `+podNetwork)
 }
@@ -176,7 +176,7 @@ func persistent(runStrategy string) string {
 terminationGracePeriodSeconds: 5
 domain:
   memory: {guest: 192Mi}
-  firmware: {`+kernelBoot("quiet panic=-1 cryptomgr.notests kiln.mark=kept")+`}
+  firmware: {`+kernelBoot("kiln.mark=kept")+`}
   devices:
     disks: [{name: disk, disk: {bus: virtio}}]
     `+nic+`

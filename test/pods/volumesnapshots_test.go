@@ -132,7 +132,7 @@ func TestVolumesOfASnapshot(t *testing.T) {
 	node.Require(t)
 	disks := startStorage(t)
 	n := newTenant(t, "copied")
-	boot := kernelBootOf(agentImage, guest.Cmdline+" kiln.seed kiln.agent=vdd")
+	boot := kernelBootOf(agentImage, "kiln.seed kiln.agent=vdd")
 	n.apply(fmt.Sprintf(copiedClaim, "block", "Block") + fmt.Sprintf(copiedClaim, "file", "Filesystem") + fmt.Sprintf(copiedClaim, "other", "Filesystem") +
 		fmt.Sprintf(ownSize, 2, "192Mi") + "---\n" + seed("kiln.mark=moment") + "---\n" + fmt.Sprintf(copied, boot))
 	_, seen := n.booted("origin", "moment")
