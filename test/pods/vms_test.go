@@ -41,7 +41,8 @@ const (
 func kernelBoot(arguments string) string { return kernelBootOf(kernelImage, arguments) }
 
 func kernelBootOf(image, arguments string) string {
-	return "kernelBoot: {kernelArgs: " + guest.Cmdline + " " + arguments + ", container: {image: " + image + ", kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}}"
+	return "kernelBoot: {kernelArgs: " + guest.Cmdline + " " + arguments +
+		", container: {image: " + image + ", kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}}"
 }
 
 // vm is a VirtualMachine that boots the test guest from its containerDisk. It has a claim of each mode, and a seed of the Secret 'seed', which tells the guest

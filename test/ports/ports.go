@@ -26,24 +26,30 @@ var reserved struct {
 }
 
 // Free returns a port of a host on which nothing listens, for this process alone: no other call gives it out, in any process, until this one ends.
-func Free(host string) (int, error) {
+func Free(host string) (port int, err error) {
 	for range attempts {
-		port := first + rand.IntN(last-first+1)
-		socket, err := reserve(port)
-		if err != nil {
-			continue // given out already
+		port = first + rand.IntN(last-first+1)
+		if err = claim(host, port); err == nil {
+			return port, nil
 		}
-		listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-		if err != nil {
-			socket.Close()
-			continue
-		}
-		reserved.Lock()
-		reserved.sockets = append(reserved.sockets, socket)
-		reserved.Unlock()
-		return port, listener.Close()
 	}
-	return 0, errors.New("no free port from " + strconv.Itoa(first) + " to " + strconv.Itoa(last))
+	return 0, fmt.Errorf("no free port of host '%s' from %d to %d: %w", host, first, last, err)
+}
+
+// claim reserves a port on which nothing listens.
+func claim(host string, port int) error {
+	socket, err := reserve(port)
+	if err != nil {
+		return err // given out already
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return errors.Join(err, socket.Close())
+	}
+	reserved.Lock()
+	defer reserved.Unlock()
+	reserved.sockets = append(reserved.sockets, socket)
+	return listener.Close()
 }
 
 // reserve takes a name that one process of this network namespace can have. It is an abstract socket: it leaves no file, and ends with its process, however
