@@ -104,7 +104,7 @@ nightly: ## what takes hours: every test, mutants, properties, kills of guests i
 	PROPS=100000 go test -count=1 -v -timeout 4h -run 'Laws|AreLegalProfiles' ./test/corpus
 	WALK=20000 go test -count=1 -v -timeout 2h ./test/walk
 	RUNS=500 go test -count=1 -timeout 2h ./test/model
-	NIGHTLY=yes ROUNDS=200 VMS=50 go test -count=1 -v -timeout 6h -run '^Test(Kills|Waves)$$' ./test/pods
+	NIGHTLY=yes ROUNDS=100 VMS=50 go test -count=1 -v -timeout 6h -run '^Test(Kills|Waves)$$' ./test/pods
 	$(MAKE) fuzz FUZZTIME=3m
 	$(MAKE) faults
 	$(MAKE) older
