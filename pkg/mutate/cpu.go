@@ -1,11 +1,13 @@
 package mutate
 
 import (
+	"math"
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -28,7 +30,16 @@ func topology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	if !found {
 		count = domain.Resources.Requests[corev1.ResourceCPU]
 	}
-	cpu.Sockets, cpu.Cores, cpu.Threads = uint32(max(count.Value(), 1)), 1, 1
+	cpu.Sockets, cpu.Cores, cpu.Threads = wholeCPUs(count), 1, 1
+}
+
+// wholeCPUs rounds up, to 1 at least. More than any guest has stays more, so that validate refuses it: of '1e400' Value would be 0. The schema of
+// domain.cpu.sockets takes 32 bits with a sign.
+func wholeCPUs(count resource.Quantity) uint32 {
+	if count.CmpInt64(math.MaxInt32) > 0 {
+		return math.MaxInt32
+	}
+	return uint32(max(count.Value(), 1))
 }
 
 // cpuModel is setDefaultCPUModel and setDefaultArm64CPUModel: the cluster's cpuModel, and on arm64 always host-passthrough.
