@@ -1,6 +1,7 @@
 package create
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"unicode"
@@ -98,6 +99,17 @@ func scalar(text string) (string, error) {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return "", errors.New("the user, the password and each SSH key must be one line of UTF-8 without control characters")
 	}
-	written, err := yaml.Marshal(text)
-	return strings.TrimSpace(string(written)), err
+	marshaled, err := yaml.Marshal(text)
+	if err != nil {
+		return "", err
+	}
+	written := strings.TrimSpace(string(marshaled))
+	switch { // Trap: Marshal breaks a line at a space after 80 bytes, as an SSH key has before its comment. What follows would be no part of the value.
+	case !strings.Contains(written, "\n"):
+		return written, nil
+	case strings.IndexByte(`'"`, written[0]) < 0: // it needs no quotes
+		return text, nil
+	}
+	quoted, err := json.Marshal(text) // JSON is YAML
+	return string(quoted), err
 }

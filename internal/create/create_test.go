@@ -56,10 +56,26 @@ func TestVolumesInOrder(t *testing.T) {
 	}
 }
 
+// TestLongValuesStayOnTheirLine: a line break in user data would end the value.
+func TestLongValuesStayOnTheirLine(t *testing.T) {
+	long := strings.Repeat("A", 720)
+	for text, want := range map[string]string{
+		"ssh-rsa " + long + " me@host of mine": "ssh-rsa " + long + " me@host of mine", // as virtctl writes it
+		"it's: " + long + " and more":          `"it's: ` + long + ` and more"`,
+		"short: a":                             "'short: a'",
+	} {
+		if got, err := scalar(text); err != nil || got != want {
+			t.Errorf("got %s, want %s: %v", got, want, err)
+		}
+	}
+}
+
 // FuzzVM: whatever stands in flags, it is refused or becomes a manifest that reads back, in which user and key are one value each.
 func FuzzVM(f *testing.F) {
 	f.Add("type:ds,src:a", "src:b,bootorder:1", "type:ssh,src:s,user:u", "me", "ssh-ed25519 AAAA")
 	f.Add("type:http,url:http://a,size:1Gi,extraheaders:a;b", "src:a,name:b", "src:s,method:nocloud", "a: b\n", "- x")
+	long := strings.Repeat("A", 720)
+	f.Add("type:ds,src:a", "src:b", "type:ssh,src:s,user:u", "a: "+long+" # c", "ssh-rsa "+long+" me@host of mine")
 	f.Add("type:vddk,uuid:1", "src:a/b/c,bootorder:99999999999", "type:password,src:/", "#", "\x00")
 	f.Fuzz(func(t *testing.T, imported, claim, credential, user, key string) {
 		vm := command()
