@@ -69,13 +69,13 @@ func (c caller) succeed(name string, args ...string) result {
 }
 
 // paused waits until a VMI is paused, or is not.
-func (c caller) paused(name string, want bool) { //nolint:revive // a value to compare with
-	c.Helper()
-	c.eventually(fmt.Sprintf("the VMI is paused: %t", want), func() (string, bool) {
+func (n *tenant) paused(name string, want bool) { //nolint:revive // a value to compare with
+	n.Helper()
+	n.eventually(fmt.Sprintf("the VMI is paused: %t", want), func() (string, bool) {
 		vmi := v1.VirtualMachineInstance{}
-		text := c.kubectl("get", "vmi", name, "-o", "json")
+		text := n.kubectl("get", "vmi", name, "-o", "json")
 		if err := json.Unmarshal([]byte(text), &vmi); err != nil {
-			c.Fatal(err)
+			n.Fatal(err)
 		}
 		for _, condition := range vmi.Status.Conditions {
 			if condition.Type == v1.VirtualMachineInstancePaused && condition.Status == corev1.ConditionTrue {

@@ -129,8 +129,9 @@ func (v virtctl) commands() {
 	if err := errors.Join(err1, err2); err != nil {
 		v.Fatal(err)
 	}
+	client := http.Client{Timeout: 10 * time.Second}
 	fetched := func() error {
-		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", web)) //nolint:noctx // a minute bounds it
+		response, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", web)) //nolint:noctx // the client bounds it
 		if err != nil {
 			return err
 		}
@@ -157,6 +158,8 @@ func (v virtctl) commands() {
 			v.Errorf("virtctl %s: succeeds: %t, want %t and '%s': %s", r.line, ok, r.ok, r.said, said)
 		}
 		switch r.line {
+		case "pause vm demo":
+			v.paused("demo", true) // before, unpause is refused
 		case "reset demo":
 			v.bootedByReset(boots+1, fetchedByPortForward)
 			if now := v.kubectl("get", "vmi", "demo", "-o", "jsonpath={.metadata.uid}"); now != uid {
