@@ -67,7 +67,7 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	}
 	size, err := resource.ParseQuantity(given)
 	if err != nil || !vm.IsMemory(size) {
-		return field.ErrorList{field.Invalid(at, given, "must be a size greater than 0 and at most 4Pi, such as '2Mi'").WithOrigin("memory/page-size")}
+		return field.ErrorList{field.Invalid(at, given, vm.NoMemory+", such as '2Mi'").WithOrigin("memory/page-size")}
 	}
 	if size.Value()%1024 != 0 {
 		return field.ErrorList{field.Invalid(at, given, "must be a number of KiB, such as '2Mi'").WithOrigin("memory/page-size")}

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"github.com/kilnvm/kiln/test/ports"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kilnvm/kiln/test/ports"
 )
 
 // program builds this command, so that a test can start it as a process of its own too.
