@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/certs"
@@ -19,6 +20,7 @@ import (
 	"github.com/kilnvm/kiln/internal/launcherserver"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/poll"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -107,8 +109,12 @@ func (s space) launch(vmi *v1.VirtualMachineInstance, of *guest, address string)
 		s.Fatal(err)
 	}
 	server.Serve(launcherserver.Guest{Owner: hypervisor.Owner{UID: vmi.UID}})
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(v1alpha1.LauncherPort)))
-	if err != nil {
+	var listener net.Listener
+	// The launchers of internal/guest's tests may run on this machine at the same time. Each has the port at all addresses until its guest ends.
+	if !poll.Until(5*time.Minute, func() bool {
+		listener, err = net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(v1alpha1.LauncherPort)))
+		return err == nil
+	}) {
 		s.Fatal(err)
 	}
 	ctx, end := context.WithCancel(context.Background())
