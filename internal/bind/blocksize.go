@@ -19,6 +19,18 @@ const (
 	maxBlock = 2 << 20
 )
 
+// alignment is of what every raw disk has a whole number, in bytes. A guest may have blocks of 4 KiB, and so may the storage: there QEMU, which bypasses
+// the page cache, opens no disk for writing that ends within a block.
+const alignment = 4 << 10
+
+// aligned returns the least whole number of blocks with room for size bytes.
+func aligned(size int64) int64 {
+	if size < 0 || size > math.MaxInt64-alignment {
+		return size // nothing can be made of it
+	}
+	return (size + alignment - 1) / alignment * alignment
+}
+
 // measured returns the volume with its block sizes, for disks with blockSize.matchVolume. A file has the block size of its file system. Block
 // sizes stay 0 (unknown) if the file system's are larger than QEMU accepts.
 func measured(volume backend.Volume) (backend.Volume, error) {

@@ -50,7 +50,8 @@ func noCloud(path string, vmi *v1.VirtualMachineInstance, data cloudData) (sourc
 	if data.network != "" {
 		files["network-config"] = data.network
 	}
-	return image(path, "cidata", files)
+	content, err := iso("cidata", files)
+	return image(path, content), err
 }
 
 func instanceID(vmi *v1.VirtualMachineInstance) string { return vmi.Name + "." + vmi.Namespace }
@@ -64,10 +65,11 @@ func hostname(vmi *v1.VirtualMachineInstance) string {
 	return name
 }
 
-// image describes an ISO at path. Its files often hold passwords.
-func image(path, label string, files map[string]string) (source, error) {
-	content, err := iso(label, files)
-	return source{Volume: backend.Volume{Path: path, Format: "raw"}, file: file{path: path, content: content}}, err
+// image describes an ISO at path, padded to whole blocks. Its files often hold passwords.
+func image(path string, content []byte) source {
+	padded := make([]byte, aligned(int64(len(content))))
+	copy(padded, content)
+	return source{Volume: backend.Volume{Path: path, Format: "raw"}, file: file{path: path, content: padded}}
 }
 
 // text returns a field of NoCloud, which is either plain or in base64. Admission has refused a VMI with both.

@@ -61,5 +61,5 @@ func (h *BareMachine) createDisk(rel string, disk *v1.HostDisk) error {
 	if err := checkHostDiskPath(file); err != nil {
 		return err
 	}
-	return h.Volumes.Create(file, disk.Capacity.Value())
+	return h.Volumes.Create(file, aligned(disk.Capacity.Value()))
 }

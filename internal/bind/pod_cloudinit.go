@@ -66,5 +66,6 @@ func configDrive(path string, vmi *v1.VirtualMachineInstance, data cloudData) (s
 	if data.network != "" {
 		files["openstack/latest/network_data.json"] = data.network
 	}
-	return image(path, "config-2", files)
+	content, err := iso("config-2", files)
+	return image(path, content), err
 }

@@ -8,7 +8,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/domain/backend"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -49,7 +48,7 @@ func (p *Pod) fileImage(volume, path, label string) (source, error) {
 		return source{}, err
 	}
 	content, err := namedISO(label, files)
-	return source{Volume: backend.Volume{Path: path, Format: "raw"}, file: file{path: path, content: content}}, err
+	return image(path, content), err
 }
 
 // Bounds of a volume of files: a ConfigMap or Secret has at most 1 MiB, in keys and values together.

@@ -88,8 +88,6 @@ const (
 	// tolerated is the part of the requested size, in percent, that a file system may lack: it needs some for itself. It is KubeVirt's
 	// lessPVCSpaceToleration.
 	tolerated = 10
-	// alignment of new disks, in bytes: guests may have blocks of 4 KiB.
-	alignment = 4 << 10
 )
 
 // createDisk creates disk.img, sparse, unless it exists. size is what the claim asked for, 0 if that is not known. A file system without that much room

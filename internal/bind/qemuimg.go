@@ -48,11 +48,11 @@ func overlay(path string, base backend.Volume) source {
 		}}}
 }
 
-// emptyDisk describes a sparse qcow2 file of size bytes.
+// emptyDisk describes a sparse qcow2 file of at least size bytes.
 func emptyDisk(path string, size int64) source {
 	return source{Volume: backend.Volume{Path: path, Format: "qcow2"},
 		file: file{path: path, create: func(ctx context.Context, draft string) error {
-			return qemuImg(ctx, "create", "-q", "-f", "qcow2", "--", draft, fmt.Sprint(size))
+			return qemuImg(ctx, "create", "-q", "-f", "qcow2", "--", draft, fmt.Sprint(aligned(size)))
 		}}}
 }
 

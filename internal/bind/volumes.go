@@ -22,8 +22,8 @@ type source struct {
 // errNoDisk is the error of a volume that no disk of the guest has: it needs no binding.
 var errNoDisk = errors.New("no disk has this volume")
 
-// bindVolumes binds the VMI's volumes, each as find describes it, and returns them by name, with their block sizes, and the values of their secrets by
-// reference. A volume that cannot be bound is an error at its index; the others are bound, so that the owner sees all errors at once.
+// bindVolumes binds the VMI's volumes, each as find describes it, and returns them by name, with what their storage is like, and the values of their
+// secrets by reference. A volume that cannot be bound is an error at its index; the others are bound, so that the owner sees all errors at once.
 func bindVolumes(ctx context.Context, all []v1.Volume, find func(v1.Volume) (source, error)) (map[string]backend.Volume, values, field.ErrorList) {
 	volumes, values, path, errs := map[string]backend.Volume{}, values{}, field.NewPath("spec", "volumes"), field.ErrorList(nil)
 	for i, volume := range all {
@@ -41,7 +41,7 @@ func bindVolumes(ctx context.Context, all []v1.Volume, find func(v1.Volume) (sou
 			errs = append(errs, field.Invalid(path.Index(i), volume.Name, err.Error()))
 			continue
 		}
-		volumes[volume.Name] = bound.Volume
+		volumes[volume.Name] = direct(bound.Volume)
 		for kind, value := range bound.values {
 			values[kind+"/"+volume.Name] = value
 		}
