@@ -18,6 +18,9 @@ func (h *host) tune(out *libvirtxml.DomainDisk, i int, volume Volume) {
 	p, driver, spec := h.policy.Disk, out.Driver, &h.spec.Domain.Devices.Disks[i]
 	driver.Cache = h.cache(i, volume)
 	driver.IO = cmp.Or(string(spec.IO), p.IOPolicy)
+	if driver.IO == string(v1.IONative) && volume.NoDirectIO && cmp.Or(string(spec.Cache), p.CachePolicy) == "" {
+		h.failNativeIO(i)
+	}
 	// KubeVirt's default too: native asynchronous IO is faster on block devices, but on sparse files it blocks while blocks are allocated.
 	if driver.IO == "" && driver.Cache == "none" && volume.Block {
 		driver.IO = string(v1.IONative)
@@ -46,10 +49,8 @@ func (h *host) cache(i int, volume Volume) string {
 	shared, policy := isTrue(disk.Shareable), h.policy.Disk.CachePolicy
 	asked := cmp.Or(string(disk.Cache), policy)
 	switch {
-	case volume.NoDirectIO && (asked == "none" || asked == "directsync" || shared):
-		at := h.domain.Child("devices", "disks").Index(i).Child("cache")
-		h.fail(field.Invalid(at, disk.Cache, "the file system of volume '"+disk.Name+"' does not support O_DIRECT, which cache '"+
-			cmp.Or(asked, "none")+"' needs; use 'writethrough', or set neither cache nor hostProfile.disk.cachePolicy"))
+	case volume.NoDirectIO && (shared || bypassesPageCache(asked)):
+		h.failDirectIO(i, asked)
 		return ""
 	case shared:
 		return string(v1.CacheNone)
@@ -59,6 +60,35 @@ func (h *host) cache(i int, volume Volume) string {
 		return string(v1.CacheWriteThrough)
 	}
 	return string(v1.CacheNone)
+}
+
+func bypassesPageCache(cache string) bool { return cache == "none" || cache == "directsync" }
+
+// failDirectIO names who asked for a cache that needs O_DIRECT, which the storage of the disk with an index in the spec does not have.
+func (h *host) failDirectIO(i int, asked string) {
+	disk, at := &h.spec.Domain.Devices.Disks[i], h.domain.Child("devices", "disks").Index(i)
+	lacks := "the storage of volume '" + disk.Name + "' does not support O_DIRECT, which "
+	switch {
+	case isTrue(disk.Shareable):
+		h.fail(field.Invalid(at.Child("shareable"), true, lacks+"a shareable disk needs; use a volume of other storage"))
+	case disk.Cache != "":
+		h.fail(field.Invalid(at.Child("cache"), disk.Cache, lacks+"cache '"+asked+"' needs; use 'writethrough', or leave 'cache' out"))
+	default:
+		h.fail(field.Invalid(policyPath("disk", "cachePolicy"), asked, lacks+"it needs; use 'Auto', which then is 'WriteThrough'"))
+	}
+}
+
+// failNativeIO names who asked for io 'native' of the disk with an index in the spec, whose storage lacks the O_DIRECT that QEMU needs for it. Where a cache
+// is asked for too, that cache is refused, or its conflict with io 'native'.
+func (h *host) failNativeIO(i int) {
+	disk := &h.spec.Domain.Devices.Disks[i]
+	at, remedy := policyPath("disk", "ioPolicy"), "use 'Threads'"
+	if disk.IO != "" {
+		at, remedy = h.domain.Child("devices", "disks").Index(i).Child("io"), "use 'threads', or leave 'io' out"
+	}
+	if !isTrue(disk.Shareable) {
+		h.fail(field.Invalid(at, "native", "the storage of volume '"+disk.Name+"' does not support O_DIRECT, which it needs; "+remedy))
+	}
 }
 
 // ioTune has the limits of hostProfile.diskLimits: of each disk, or of all disks of a group together. KubeVirt has none. libvirt: "iotune".

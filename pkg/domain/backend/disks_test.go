@@ -59,21 +59,35 @@ func TestDisk(t *testing.T) {
 
 func TestDiskRefusals(t *testing.T) {
 	t.Parallel()
+	noDirectIO := map[string]backend.Volume{"a": {Path: "/v/a", Format: "raw", NoDirectIO: true}}
 	for _, c := range []struct {
-		why, disk   string
-		bound       map[string]backend.Volume
-		want, words string
+		why, disk           string
+		bound               map[string]backend.Volume
+		policy, want, words string
 	}{
-		{"no binding", "disk: {bus: virtio}", nil, "FieldValueInvalid spec.volumes[0]", "this host has no binding for this volume"},
+		{"no binding", "disk: {bus: virtio}", nil, "", "FieldValueInvalid spec.volumes[0]", "this host has no binding for this volume"},
 		{"a cache that the file system cannot do without", "disk: {bus: virtio}, cache: none",
-			map[string]backend.Volume{"a": {Path: "/v/a", Format: "raw", NoDirectIO: true}},
-			"FieldValueInvalid spec.domain.devices.disks[0].cache", "does not support O_DIRECT, which cache 'none' needs"},
+			noDirectIO, "",
+			"FieldValueInvalid spec.domain.devices.disks[0].cache",
+			"the storage of volume 'a' does not support O_DIRECT, which cache 'none' needs; use 'writethrough'"},
+		{"a disk of two guests on such a file system", "disk: {bus: virtio}, shareable: true, io: native", noDirectIO, "",
+			"FieldValueInvalid spec.domain.devices.disks[0].shareable", "which a shareable disk needs"},
+		{"native IO on such a file system", "disk: {bus: virtio}, io: native", noDirectIO, "", "FieldValueInvalid spec.domain.devices.disks[0].io",
+			"the storage of volume 'a' does not support O_DIRECT, which it needs; use 'threads'"},
+		{"an administrator's cache", "disk: {bus: virtio}", noDirectIO, "{disk: {cachePolicy: DirectSync}}",
+			"FieldValueInvalid hostProfile.disk.cachePolicy", "use 'Auto', which then is 'WriteThrough'"},
+		{"an administrator's native IO", "disk: {bus: virtio}", noDirectIO, "{disk: {ioPolicy: Native}}", "FieldValueInvalid hostProfile.disk.ioPolicy",
+			"use 'Threads'"},
+		{"the user's cache comes before an administrator's", "disk: {bus: virtio}, cache: writeback", noDirectIO, "{disk: {cachePolicy: None}}", "", ""},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			m := machine(t,
 				"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+
 					"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 			m.Bindings.Volumes = c.bound
+			if c.policy != "" {
+				m.Policy = policyOf(t, m, profile(t, "p", c.policy))
+			}
 			refusal(t, m, c.want, c.words)
 		})
 	}

@@ -92,7 +92,7 @@ type Volume struct {
 	BackingFormat string `json:"backingFormat,omitempty"`
 	// BackingBlock is true if that image is a block device.
 	BackingBlock bool `json:"backingBlock,omitempty"`
-	// NoDirectIO is true if the file system refuses O_DIRECT. KubeVirt opens the file to find out (converter/converter.go).
+	// NoDirectIO is true if the storage of the volume, or of its backing image, refuses O_DIRECT.
 	NoDirectIO bool `json:"noDirectIO,omitempty"`
 	// LogicalBlock, PhysicalBlock and DiscardGranularity are in bytes, for disks with blockSize.matchVolume; 0 is unknown.
 	LogicalBlock       uint `json:"logicalBlockBytes,omitempty"`

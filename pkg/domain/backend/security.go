@@ -178,9 +178,6 @@ func (h *host) nativeIOConflicts() (paths []*field.Path) {
 		if isTrue(disk.Shareable) {
 			cache = "none"
 		}
-		if volume, bound := h.Bindings.Volumes[disk.Name]; bound && disk.Cache == "" && volume.NoDirectIO && cache == "none" {
-			cache = "writethrough"
-		}
 		if cache != "none" && cache != "directsync" {
 			paths = append(paths, h.domain.Child("devices", "disks").Index(i).Child("io"))
 		}
