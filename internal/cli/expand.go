@@ -28,7 +28,7 @@ func expandCommand(o *options) *cobra.Command {
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
 		Long: "Print the explicit VirtualMachineInstance that each VM would boot, or what an earlier stage makes of it:\n\n" +
-			"  admitted       the VM as the cluster would store it: pinned, or expanded where the policy in --config says so\n" +
+			"  admitted       the VM as admission would leave it: with the pins of instancetype and preference, or expanded where the policy in --config says so\n" +
 			"  instancetype   its VMI with the instancetype alone; preference, presets, profiles and defaults are the stages that follow\n" +
 			"  all            every stage, one document each",
 		Example: "  kubectl kiln expand -f vm.yaml --catalog catalog/\n" +

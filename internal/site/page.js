@@ -164,12 +164,26 @@
     return scroll;
   }
 
+  // partnerOf returns the object that the command of another one names: for a preference the instancetype that asks the least of a cluster (fewest
+  // features and GPUs, then vCPUs, then memory), for an instancetype the first preference that fits. Nothing deprecated, where something else fits.
+  function partnerOf(kind, object) {
+    const found = (object.fits || []).map((i) => data[kinds[kind]][i]);
+    const demands = (o) => [o.lifecycle === 'active' ? 0 : 1, (o.features || []).length + (o.gpus || 0), o.cpus || 0, o.bytes || 0];
+    if (kind === 'instancetypes') return found.find((o) => o.lifecycle === 'active') || found[0];
+    return found.reduce((least, o) => {
+      const [a, b] = [demands(o), least ? demands(least) : []];
+      const at = a.findIndex((value, i) => value !== b[i]);
+      return !least || (at >= 0 && a[at] < b[at]) ? o : least;
+    }, undefined);
+  }
+
+  // command has a disk, since a VM without one boots nothing: the user names a claim of their own.
   function command(kind, object) {
-    const partner = data[kinds[kind]][(object.fits || [])[0]];
+    const partner = partnerOf(kind, object);
     const flags = { instancetypes: 'instancetype', preferences: 'preference' };
     const parts = [`--${flags[kind]} ${object.name}`];
     if (partner) parts.push(`--${flags[kinds[kind]]} ${partner.name}`);
-    return 'kubectl kiln create vm --name my-vm ' + parts.sort().join(' ');
+    return 'kubectl kiln create vm --name my-vm ' + parts.sort().join(' ') + ' --volume-pvc src:my-disk';
   }
 
   function details({ kind, object }) {

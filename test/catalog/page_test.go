@@ -78,7 +78,7 @@ func TestPage(t *testing.T) {
 		chromedp.Evaluate(`location.hash = 'instancetype/old'`, nil), opened)
 	details := v.text(`document.getElementById('details').innerText`)
 	for _, part := range []string{"Deprecated: new VMs bring a warning. Use 'small'.", "kind: VirtualMachineClusterInstancetype",
-		"kubectl kiln create vm --name my-vm --instancetype old --preference linux"} {
+		"kubectl kiln create vm --name my-vm --instancetype old --preference linux --volume-pvc src:my-disk"} {
 		if !strings.Contains(details, part) {
 			t.Errorf("the details lack %q: %s", part, details)
 		}
@@ -89,6 +89,14 @@ func TestPage(t *testing.T) {
 		t.Errorf("copying says %q", said)
 	}
 	v.do(chromedp.Evaluate(`history.back()`, nil), closed)
+
+	// By the alphabet 'large' would be first, and 'old' is deprecated.
+	v.do(chromedp.Evaluate(`location.hash = 'preference/linux'`, nil), opened)
+	want := "kubectl kiln create vm --name my-vm --instancetype small --preference linux --volume-pvc src:my-disk"
+	if details := v.text(`document.getElementById('details').innerText`); !strings.Contains(details, want) {
+		t.Errorf("the details of a preference lack %q: %s", want, details)
+	}
+	v.escape()
 	if len(*v.errors) > 0 {
 		t.Errorf("the page has errors: %v", *v.errors)
 	}

@@ -121,20 +121,28 @@ func (h shop) uninstalled(catalog string) {
 	h.kubectlAfter("delete", "virtualmachineclusterinstancetype,virtualmachineclusterpreference", "-l", "kilnvm.io/catalog="+catalog)
 }
 
-// missingLine returns the first line shown that is not in an output after the lines before it. '...' stands for any text, and spaces count as one.
+// missingLine returns the first line shown that the output does not have next, or the first line of the output that is not shown. A line '...' stands for any
+// lines, '...' within a line for any text, and spaces count as one. So a page cannot leave lines out without a mark.
 func missingLine(output, shown string) string {
-	lines := strings.Split(output, "\n")
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	gap := false
 	for line := range strings.Lines(shown) {
-		line = strings.TrimSpace(line)
-		pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.Join(strings.Fields(line), " ")), regexp.QuoteMeta("..."), ".*")
-		is := regexp.MustCompile("^" + pattern + "$")
-		for len(lines) > 0 && !is.MatchString(strings.Join(strings.Fields(lines[0]), " ")) {
+		line = strings.Join(strings.Fields(line), " ")
+		if line == "..." {
+			gap = true
+			continue
+		}
+		is := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(line), regexp.QuoteMeta("..."), ".*") + "$")
+		for gap && len(lines) > 0 && !is.MatchString(strings.Join(strings.Fields(lines[0]), " ")) {
 			lines = lines[1:]
 		}
-		if len(lines) == 0 {
+		if len(lines) == 0 || !is.MatchString(strings.Join(strings.Fields(lines[0]), " ")) {
 			return line
 		}
-		lines = lines[1:]
+		lines, gap = lines[1:], false
+	}
+	if len(lines) > 0 && !gap {
+		return "..., for the line that is not shown: " + lines[0]
 	}
 	return ""
 }

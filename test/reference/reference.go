@@ -36,6 +36,7 @@ func section(page *strings.Builder, cmd *cobra.Command) {
 		return // cobra's own
 	case cmd.HasParent():
 		fmt.Fprintf(page, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
+		help(page, cmd)
 	case cmd.HasAvailableSubCommands() && rows.Len() > 0:
 		page.WriteString("\nEvery command has these flags:\n")
 	}
@@ -44,6 +45,19 @@ func section(page *strings.Builder, cmd *cobra.Command) {
 	}
 	for _, child := range cmd.Commands() {
 		section(page, child)
+	}
+}
+
+// help is what '--help' says besides the flags, as it says it: usage and arguments, description with exit status, examples.
+func help(page *strings.Builder, cmd *cobra.Command) {
+	if cmd.Runnable() {
+		fmt.Fprintf(page, "\nUsage: `%s`\n", cmd.UseLine())
+	}
+	if cmd.Long != "" && cmd.Long != cmd.Short {
+		fmt.Fprintf(page, "\n```text\n%s\n```\n", strings.TrimSpace(cmd.Long))
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(page, "\nExamples:\n\n```text\n%s\n```\n", strings.TrimRight(cmd.Example, " \n"))
 	}
 }
 
