@@ -100,6 +100,9 @@ type GuestFacts struct {
 	// hostDevices is the kind of each host device and GPU by its name: pci, mdev, usb, ap or ccw.
 	// +kubebuilder:validation:MaxProperties=256
 	HostDevices map[string]string `json:"hostDevices,omitempty"`
+	// usbDevices is the number of USB devices of a host device or GPU by its name, where it is more than one.
+	// +kubebuilder:validation:MaxProperties=256
+	USBDevices map[string]int32 `json:"usbDevices,omitempty"`
 	// hostDeviceNUMANodes is the NUMA node of each host device by its name, where the host reports it.
 	// +kubebuilder:validation:MaxProperties=256
 	HostDeviceNUMANodes map[string]int32 `json:"hostDeviceNUMANodes,omitempty"`

@@ -736,6 +736,13 @@ func (in *GuestFacts) DeepCopyInto(out *GuestFacts) {
 			(*out)[key] = val
 		}
 	}
+	if in.USBDevices != nil {
+		in, out := &in.USBDevices, &out.USBDevices
+		*out = make(map[string]int32, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.HostDeviceNUMANodes != nil {
 		in, out := &in.HostDeviceNUMANodes, &out.HostDeviceNUMANodes
 		*out = make(map[string]int32, len(*in))

@@ -39,7 +39,11 @@ func (p *Pod) claimed(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest) 
 		kind string
 	}{{mdevUUID, "mdev"}, {deviceattribute.StandardDeviceAttributePCIBusID, "pci"}} {
 		if value := device.Attributes[attribute.name].StringValue; value != nil && *value != "" {
-			return p.hostDevice(attribute.kind, *value)
+			found, err := p.hostDevice(attribute.kind, *value)
+			if err != nil {
+				err = fmt.Errorf("request '%s' of claim '%s': driver '%.63s' gave this pod %w", request.RequestName, request.ClaimName, device.Driver, err)
+			}
+			return found, err
 		}
 	}
 	return backend.HostDev{}, fmt.Errorf("request '%s' of claim '%s': driver '%.63s' reports neither %s nor %s of device '%.63s'",

@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -42,7 +43,7 @@ func (p *Pod) getenv(name string) string {
 // hostDevices finds the devices of hostDevices, gpus and interfaces with sriov that kubelet gave to the pod, by name. One that was not given is an error at
 // its index.
 func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]backend.HostDev, errs field.ErrorList) {
-	taken := map[string]bool{}
+	taken, unserved := map[string]bool{}, map[string]int{}
 	find := func(at *field.Path, name string, from request) {
 		device, err := p.allocated(vmi, from, taken)
 		if err != nil {
@@ -53,18 +54,30 @@ func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]back
 			found = map[string]backend.HostDev{}
 		}
 		taken[device.Address], found[name] = true, device
+		for _, more := range device.Bundle {
+			taken[more] = true
+		}
 	}
 	devices, path := vmi.Spec.Domain.Devices, field.NewPath("spec", "domain", "devices")
+	for _, d := range devices.HostDevices {
+		unserved[d.DeviceName]++
+	}
+	for _, d := range devices.GPUs {
+		unserved[d.DeviceName]++
+	}
 	for i, nic := range devices.Interfaces {
 		if nic.SRIOV != nil && nic.State != v1.InterfaceStateAbsent {
-			find(path.Child("interfaces").Index(i), nic.Name, request{virtualFunctions, p.getenv(pod.EnvNetworkResource + nic.Name), networkClaim(vmi, nic.Name)})
+			find(path.Child("interfaces").Index(i), nic.Name, request{
+				variables: virtualFunctions, resource: p.getenv(pod.EnvNetworkResource + nic.Name), claim: networkClaim(vmi, nic.Name)})
 		}
 	}
 	for i, d := range devices.HostDevices {
-		find(path.Child("hostDevices").Index(i), d.Name, request{plugged, d.DeviceName, d.ClaimRequest})
+		find(path.Child("hostDevices").Index(i), d.Name, request{plugged, d.DeviceName, d.ClaimRequest, unserved[d.DeviceName]})
+		unserved[d.DeviceName]--
 	}
 	for i, d := range devices.GPUs {
-		find(path.Child("gpus").Index(i), d.Name, request{plugged, d.DeviceName, d.ClaimRequest})
+		find(path.Child("gpus").Index(i), d.Name, request{plugged, d.DeviceName, d.ClaimRequest, unserved[d.DeviceName]})
+		unserved[d.DeviceName]--
 	}
 	return found, errs
 }
@@ -84,6 +97,8 @@ type request struct {
 	variables
 	resource string
 	claim    *v1.ClaimRequest
+	// unserved is how many hostDevices and gpus of the resource have no device yet, this one included.
+	unserved int
 }
 
 // allocated returns a device that was given for a request and is not taken yet.
@@ -95,42 +110,95 @@ func (p *Pod) allocated(vmi *v1.VirtualMachineInstance, from request, taken map[
 		}
 		return device, err
 	}
+	given := 0
 	for _, source := range from.variables {
-		for text := range strings.SplitSeq(p.getenv(variable(source.prefix, from.resource)), ",") {
-			if text == "" {
-				continue
-			}
-			if device, err := p.hostDevice(source.kind, text); err != nil || !taken[device.Address] {
-				return device, err
-			}
+		free, all, err := p.listed(source.kind, p.getenv(variable(source.prefix, from.resource)), taken)
+		if err != nil {
+			return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod %w", from.resource, err)
+		}
+		given += all
+		switch {
+		case len(free) == 0:
+		case source.kind == "usb":
+			return from.bundle(free)
+		default: // a plugin also lists functions that are of no use to the guest, such as others of a card's IOMMU group
+			return free[0], nil
 		}
 	}
-	return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod no device, or fewer than the virtual machine instance has", from.resource)
+	if given == 0 {
+		return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod no device", from.resource)
+	}
+	return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod %d, which other devices of the virtual machine instance have", from.resource, given)
 }
 
-// hostDevice is the device of an address as device plugins write it.
+// listed reads the value of a variable. It returns the devices that are not taken, each once and in their order, and how many there are in all.
+func (p *Pod) listed(kind, value string, taken map[string]bool) (free []backend.HostDev, all int, err error) {
+	seen := map[string]bool{}
+	for text := range strings.SplitSeq(value, ",") {
+		if text == "" {
+			continue
+		}
+		device, err := p.hostDevice(kind, text)
+		if err != nil {
+			return nil, 0, err
+		}
+		if seen[device.Address] {
+			continue
+		}
+		seen[device.Address] = true
+		if all++; !taken[device.Address] {
+			free = append(free, device)
+		}
+	}
+	return free, all, nil
+}
+
+// bundle returns the USB devices of a request. A resource of KubeVirt's plugin is all USB devices that its selectors name, together: the plugin lists those of
+// one unit after those of another, and each unit is for one host device.
+func (r request) bundle(free []backend.HostDev) (device backend.HostDev, err error) {
+	each := len(free) / r.unserved
+	switch {
+	case each*r.unserved != len(free):
+		return device, fmt.Errorf("the device plugin of '%s' gave this pod %d USB devices for %d devices of the virtual machine instance, of which each must "+
+			"have as many; have the node's plugin and the list of the virtual machine instance agree", r.resource, len(free), r.unserved)
+	case each > render.MostBundled:
+		return device, fmt.Errorf("the device plugin of '%s' gave this pod %d USB devices for one device of the virtual machine instance, which may have %d",
+			r.resource, each, render.MostBundled)
+	}
+	device = free[0]
+	for _, more := range free[1:each] {
+		device.Bundle = append(device.Bundle, more.Address)
+	}
+	return device, nil
+}
+
+// hostDevice is the device of an address as device plugins and drivers write it. The error completes a sentence about who gave it.
 func (p *Pod) hostDevice(kind, text string) (backend.HostDev, error) {
 	switch kind {
 	case "pci":
-		if _, err := address.ParsePCI(text); err != nil {
-			return backend.HostDev{}, fmt.Errorf("the device plugin gave '%.63s': %w", text, err)
+		at, err := address.ParseHostPCI(text)
+		if err != nil {
+			return backend.HostDev{}, fmt.Errorf("'%.63s', which %w", text, err)
 		}
-		return backend.HostDev{Type: kind, Address: text, NUMANode: numaNode(p.at("/sys/bus/pci/devices/" + text))}, nil
+		return backend.HostDev{Type: kind, Address: at.String(), NUMANode: numaNode(p.at("/sys/bus/pci/devices/" + at.String()))}, nil
 	case "mdev":
 		return p.mediated(text)
 	}
-	var bus, device uint
-	if _, err := fmt.Sscanf(text, "%d:%d", &bus, &device); err != nil || text != fmt.Sprintf("%d:%d", bus, device) {
-		return backend.HostDev{}, fmt.Errorf("the device plugin gave '%.63s', which must be a USB bus and device such as '1:4'", text)
+	var bus, device uint8
+	if _, err := fmt.Sscanf(text, "%d:%d", &bus, &device); err != nil || text != fmt.Sprintf("%d:%d", bus, device) || bus == 0 || device == 0 || device > mostUSB {
+		return backend.HostDev{}, fmt.Errorf("'%.63s', which must be a USB bus and device such as '1:4'", text)
 	}
 	return backend.HostDev{Type: kind, Address: fmt.Sprintf("%d.%d", bus, device)}, nil
 }
+
+// mostUSB is the highest number of a device on a USB bus.
+const mostUSB = 127
 
 // mediated is a mediated device by its UUID. The kernel says what it is: vfio-ap and vfio-ccw are those of s390x.
 func (p *Pod) mediated(text string) (backend.HostDev, error) {
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return backend.HostDev{}, fmt.Errorf("'%.63s' must be the UUID of a mediated device: %w", text, err)
+		return backend.HostDev{}, fmt.Errorf("'%.63s', which must be the UUID of a mediated device: %w", text, err)
 	}
 	device := backend.HostDev{Type: "mdev", Address: id.String()}
 	folder, err := filepath.EvalSymlinks(p.at("/sys/bus/mdev/devices/" + id.String())) // it is below that of its card

@@ -1,4 +1,4 @@
-// Package address is the format of guest addresses as texts, and Kiln's own allocator of them: PCI Express behind root ports, and everything that is a number
+// Package address is the format of addresses as texts, and Kiln's own allocator of them: PCI Express behind root ports, and everything that is a number
 // on a bus (drives, USB ports, virtio-serial ports, channel devices, disk names). What the user wrote is honoured first, what
 // an earlier boot recorded next; new devices take free places, and the places of removed devices stay free. The same
 // input gives the same addresses, in time linear in the number of devices.
@@ -32,7 +32,35 @@ func ParsePCI(text string) (PCI, error) {
 	return a, nil
 }
 
-// hex is only given what pciForm matched.
+// HostPCI is a PCI address of a host. A host may have many PCI domains: the kernel numbers those of firmware from 0000 on, and those behind a controller of
+// its own, such as Intel's VMD, from 10000 on.
+type HostPCI struct {
+	Domain uint
+	PCI
+}
+
+// hostForm is the kernel's form, with at least four digits of the domain. The domain 0000 may be left out as lspci does.
+var hostForm = regexp.MustCompile(`^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])$`)
+
+// ParseHostPCI reads the address of a device of a host, as sysfs names it.
+func ParseHostPCI(text string) (HostPCI, error) {
+	parts := hostForm.FindStringSubmatch(text)
+	if parts == nil {
+		return HostPCI{}, fmt.Errorf("must be a PCI address of a host such as '0000:01:00.0' or '10000:e1:00.0'")
+	}
+	a := HostPCI{Domain: hex(parts[1]), PCI: PCI{Bus: hex(parts[2]), Slot: hex(parts[3]), Function: hex(parts[4])}}
+	if a.Slot > 31 {
+		return HostPCI{}, fmt.Errorf("the slot must be from '00' to '1f'")
+	}
+	return a, nil
+}
+
+// String is the name of the device in sysfs.
+func (a HostPCI) String() string {
+	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Slot, a.Function)
+}
+
+// hex is only given what pciForm or hostForm matched; of nothing it returns 0.
 func hex(digits string) uint {
 	n, _ := strconv.ParseUint(digits, 16, 32)
 	return uint(n)

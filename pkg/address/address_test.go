@@ -31,6 +31,30 @@ func TestParsePCI(t *testing.T) {
 	}
 }
 
+func TestParseHostPCI(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"0000:81:01.0":     "0000:81:01.0",
+		"0008:01:00.0":     "0008:01:00.0", // NVIDIA Grace
+		"000c:01:00.7":     "000c:01:00.7",
+		"10000:E1:1f.0":    "10000:e1:1f.0", // behind Intel's VMD
+		"00000001:01:00.0": "0001:01:00.0",
+		"ffffffff:ff:1f.7": "ffffffff:ff:1f.7",
+		"8A:00.0":          "0000:8a:00.0", // as lspci prints it
+	} {
+		got, err := address.ParseHostPCI(text)
+		if err != nil || got.String() != want {
+			t.Errorf("'%s' is %v (%v), want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "0001:00:20.0", "0001:00:02.8", "1:00:02.0", "001:00:02.0", "100000000:00:02.0", "0001:000:02.0", "../0001:00:02.0",
+		"0001:00:02.0\n", "0x0001:00:02.0"} {
+		if got, err := address.ParseHostPCI(text); err == nil {
+			t.Errorf("'%s' is %v, want an error", text, got)
+		}
+	}
+}
+
 func TestLetters(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[uint]string{0: "a", 25: "z", 26: "aa", 51: "az", 52: "ba", 701: "zz", 702: "aaa"} {

@@ -134,6 +134,9 @@ func origin(spec *v1.VirtualMachineInstanceSpec, change record.Change) *field.Pa
 		if at := slices.Index(names, name); at >= 0 {
 			return devices.Child(list).Index(at)
 		}
+		if first, _, bundled := abi.CutBundled(name); bundled && kind == "hostdev" && slices.Contains(names, first) {
+			return devices.Child(list).Index(slices.Index(names, first))
+		}
 	}
 	if single := map[string]string{"watchdog": "watchdog", "tpm": "tpm", "rng": "rng", "sound": "sound", "video": "video"}[kind]; single != "" {
 		return devices.Child(single)

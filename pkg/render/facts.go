@@ -29,6 +29,12 @@ func Report(vmi *v1.VirtualMachineInstance, facts frontend.Facts) *v1alpha1.Gues
 		}
 		report.HostDeviceNUMANodes[name] = int32(node) //nolint:gosec // numbers of NUMA nodes are below 1024
 	}
+	for name, count := range facts.USBDevices {
+		if report.USBDevices == nil {
+			report.USBDevices = map[string]int32{}
+		}
+		report.USBDevices[name] = int32(count) //nolint:gosec // MostBundled at most
+	}
 	for name, size := range facts.BlockSizes {
 		reported, legal := reportedSize(size)
 		if !legal {
@@ -82,10 +88,13 @@ const (
 	kindsOfDevices = "pci mdev usb ap ccw"
 )
 
+// MostBundled is the most USB devices that one host device may be. Device plugins list them one by one.
+const MostBundled = 16
+
 // ReadFacts reads what a launcher has reported, as hostile input. The error names the first fact that no host of the VMI can have.
 func ReadFacts(vmi *v1.VirtualMachineInstance, report *v1alpha1.GuestFacts) (facts frontend.Facts, err error) {
 	facts = frontend.Facts{Machines: map[string]string{}, HostDevices: map[string]string{}, HostDeviceNUMANodes: map[string]int{},
-		BlockSizes: map[string]v1.CustomBlockSize{}}
+		USBDevices: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{}}
 	if report == nil {
 		return facts, errors.New("status.facts: the launcher has reported none")
 	}
@@ -133,6 +142,16 @@ func readDevices(vmi *v1.VirtualMachineInstance, report *v1alpha1.GuestFacts, fa
 			return fmt.Errorf("status.facts.hostDeviceNUMANodes[%.63s]: %d must be from 0 to %d", name, node, mostNUMANodes-1)
 		}
 		facts.HostDeviceNUMANodes[name] = int(node)
+	}
+	for _, name := range slices.Sorted(maps.Keys(report.USBDevices)) {
+		count := report.USBDevices[name]
+		if facts.HostDevices[name] != "usb" {
+			return fmt.Errorf("status.facts.usbDevices[%.63s]: hostDevices has no device of kind usb with this name", name)
+		}
+		if count < 2 || count > MostBundled {
+			return fmt.Errorf("status.facts.usbDevices[%.63s]: %d must be from 2 to %d", name, count, MostBundled)
+		}
+		facts.USBDevices[name] = int(count)
 	}
 	return nil
 }

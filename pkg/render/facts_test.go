@@ -18,7 +18,7 @@ import (
 func reporting(machine string) *v1.VirtualMachineInstance {
 	vmi := &v1.VirtualMachineInstance{}
 	vmi.Spec.Domain.Machine = &v1.Machine{Type: machine}
-	vmi.Spec.Domain.Devices.HostDevices = []v1.HostDevice{{Name: "card"}}
+	vmi.Spec.Domain.Devices.HostDevices = []v1.HostDevice{{Name: "card"}, {Name: "desk"}}
 	vmi.Spec.Domain.Devices.GPUs = []v1.GPU{{Name: "gpu"}}
 	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{
 		{Name: "vf", InterfaceBindingMethod: v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}}, {Name: "nat"}}
@@ -30,7 +30,8 @@ func reporting(machine string) *v1.VirtualMachineInstance {
 func known() frontend.Facts {
 	return frontend.Facts{
 		Machines:            map[string]string{"q35": "pc-q35-10.0"},
-		HostDevices:         map[string]string{"card": "pci", "gpu": "mdev", "vf": "pci"},
+		HostDevices:         map[string]string{"card": "pci", "gpu": "mdev", "vf": "pci", "desk": "usb"},
+		USBDevices:          map[string]int{"desk": 3},
 		HostDeviceNUMANodes: map[string]int{"card": 0, "gpu": 1023},
 		BlockSizes: map[string]v1.CustomBlockSize{"data": {Logical: 512, Physical: 4096},
 			"more": {Logical: 4096, Physical: 4096, DiscardGranularity: new(uint(8192))}},
@@ -48,7 +49,7 @@ func TestFactsThereAndBack(t *testing.T) {
 		{"all of it", "q35", known(), known()},
 		{"machine types that the VMI does not name", "virt", known(), with(func(f *frontend.Facts) { f.Machines = map[string]string{} })},
 		{"nothing", "q35", frontend.Facts{}, frontend.Facts{Machines: map[string]string{}, HostDevices: map[string]string{},
-			HostDeviceNUMANodes: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{}}},
+			HostDeviceNUMANodes: map[string]int{}, USBDevices: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{}}},
 		{"blocks that no guest can have are not reported", "q35",
 			with(sized(v1.CustomBlockSize{Logical: 512, Physical: 4 << 20})), with(func(f *frontend.Facts) { delete(f.BlockSizes, "data") })},
 		{"nor a number that JSON would change", "q35",
@@ -108,6 +109,12 @@ var hostileFacts = []struct{ machine, report, want string }{
 	{"q35", `{hostDevices: {card: "pci mdev"}}`, "hostDevices[card]"},
 	{"q35", `{hostDevices: {other: pci}}`, "hostDevices[other]"},
 	{"q35", `{hostDevices: {nat: pci}}`, "hostDevices[nat]"},
+	{"q35", `{usbDevices: {desk: 2}}`, "usbDevices[desk]"},
+	{"q35", `{usbDevices: {card: 2}, hostDevices: {card: pci}}`, "usbDevices[card]"},
+	{"q35", `{usbDevices: {other: 2}}`, "usbDevices[other]"},
+	{"q35", `{usbDevices: {desk: 1}, hostDevices: {desk: usb}}`, "usbDevices[desk]"},
+	{"q35", `{usbDevices: {desk: -1}, hostDevices: {desk: usb}}`, "usbDevices[desk]"},
+	{"q35", `{usbDevices: {desk: 17}, hostDevices: {desk: usb}}`, "usbDevices[desk]"},
 	{"q35", `{hostDeviceNUMANodes: {card: -1}}`, "hostDeviceNUMANodes[card]"},
 	{"q35", `{hostDeviceNUMANodes: {card: 1024}}`, "hostDeviceNUMANodes[card]"},
 	{"q35", `{hostDeviceNUMANodes: {other: 0}}`, "hostDeviceNUMANodes[other]"},
@@ -173,6 +180,7 @@ func TestLegalFacts(t *testing.T) {
 		{"s390-ccw-virtio", `{machine: s390-ccw-virtio-10.0}`},
 		{"pc-q35-9.2", `{machine: pc-q35-9.2}`},
 		{"q35", `{hostDevices: {card: usb, gpu: mdev, vf: pci}, hostDeviceNUMANodes: {card: 0, gpu: 1023}}`},
+		{"q35", `{hostDevices: {desk: usb, card: usb}, usbDevices: {desk: 2, card: 16}}`},
 		{"q35", `{blockSizes: {data: {logical: 512, physical: 2097152, discardGranularity: 1073741824}}}`},
 		{"q35", `{blockSizes: {data: {logical: 512, physical: 512, discardGranularity: 0}}}`},
 		{"q35", `{numa: [{id: 1023, cpus: 65536, distances: [{node: 0, distance: 255}, {node: 1023, distance: 11}]}, {id: 0, cpus: 0}]}`},

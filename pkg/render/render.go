@@ -168,6 +168,12 @@ func Facts(m Machine) frontend.Facts {
 	}
 	for name, device := range m.Bindings.HostDevs {
 		f.HostDevices[name] = device.Type
+		if more := len(device.Bundle); more > 0 {
+			if f.USBDevices == nil {
+				f.USBDevices = map[string]int{}
+			}
+			f.USBDevices[name] = 1 + more
+		}
 		if node, known := backend.NUMANodeOf(m.Host, device); known {
 			f.HostDeviceNUMANodes[name] = node
 		}

@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"strconv"
 	"strings"
 
 	"libvirt.org/go/libvirtxml"
@@ -38,6 +39,27 @@ func cutKind(kind, name string) (string, bool) {
 		return rest[1:], true
 	}
 	return name, false
+}
+
+// BundledName is the name of the nth USB device, from 1 on, of a host device that is several. The first has the name of the host device.
+func BundledName(name string, n int) string {
+	if n == 1 {
+		return name
+	}
+	return name + "_" + strconv.Itoa(n)
+}
+
+// CutBundled is the inverse of BundledName for all but the first. It returns false for a name that is none of these; a host device may be named like one.
+func CutBundled(name string) (first string, n int, bundled bool) {
+	at := strings.LastIndexByte(name, '_')
+	if at < 0 {
+		return name, 1, false
+	}
+	n, err := strconv.Atoi(name[at+1:])
+	if err != nil || n < 2 || BundledName(name[:at], n) != name {
+		return name, 1, false
+	}
+	return name[:at], n, true
 }
 
 // Name is the name in the spec of the device with this alias, of this kind: the XML element's name, e.g. disk, interface,

@@ -123,8 +123,10 @@ type HostDev struct {
 	// the type of the new device. Empty for a device that exists.
 	Parent       string `json:"parent,omitempty"`
 	MediatedType string `json:"mediatedType,omitempty"`
-	// Address is the PCI address, the UUID of the mediated device, or bus.device.
+	// Address is the PCI address with its PCI domain, the UUID of the mediated device, or bus.device.
 	Address string `json:"address"`
+	// Bundle are the further USB devices of a host device that is several, as bus.device, in the order of the device plugin.
+	Bundle []string `json:"bundle,omitempty"`
 	// NUMANode is the NUMA node of the host that the device is on, as in sysfs; nil is unknown.
 	NUMANode *int `json:"numaNode,omitempty"`
 }

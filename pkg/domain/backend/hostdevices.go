@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,22 +21,51 @@ func (h *host) hostdevs() []libvirtxml.DomainHostdev {
 	for i := range out {
 		name := abi.Name("hostdev", out[i].Alias)
 		at := h.hostdevPath(name)
-		bound, found := h.Bindings.HostDevs[name]
+		bound, found := h.boundHostdev(name)
 		if !found {
 			h.fail(field.Invalid(at, name, h.node()+" has no binding for this device"))
 			continue
 		}
 		if err := bindHostdev(&out[i], bound); err != nil {
-			h.fail(field.Invalid(at, bound.Address, err.Error()))
+			h.fail(field.Invalid(at, bound.Address, "the device that "+h.node()+" binds: "+err.Error()))
 		}
 	}
+	h.checkBundles()
 	return out
+}
+
+// boundHostdev returns the binding of a device of the frontend: of a host device, or of one of the USB devices of a bundle.
+func (h *host) boundHostdev(name string) (HostDev, bool) {
+	bound, found := h.Bindings.HostDevs[name]
+	if found {
+		return bound, true
+	}
+	first, n, bundled := abi.CutBundled(name)
+	if bound = h.Bindings.HostDevs[first]; !bundled || n-2 >= len(bound.Bundle) {
+		return HostDev{}, false
+	}
+	return HostDev{Type: bound.Type, Address: bound.Bundle[n-2]}, true
+}
+
+// checkBundles refuses bundles of which the frontend has not all USB devices: the guest would boot without hardware that its pod was given.
+func (h *host) checkBundles() {
+	devices := h.Frontend.Devices.Hostdevs
+	for _, name := range sortedNames(h.Bindings.HostDevs, func(d HostDev) bool { return len(d.Bundle) > 0 }) {
+		all := 1 + len(h.Bindings.HostDevs[name].Bundle)
+		last := abi.BundledName(name, all)
+		if !slices.ContainsFunc(devices, func(d libvirtxml.DomainHostdev) bool { return abi.Name("hostdev", d.Alias) == last }) {
+			h.fail(field.Invalid(h.hostdevPath(name), name, fmt.Sprintf("%s binds %d USB devices, and the hardware of this boot has fewer", h.node(), all)))
+		}
+	}
 }
 
 // hostdevPath returns the field of a device: in gpus, hostDevices or, for SR-IOV, interfaces.
 func (h *host) hostdevPath(name string) *field.Path {
 	devices := h.spec.Domain.Devices
 	at := h.domain.Child("devices")
+	if first, _, bundled := abi.CutBundled(name); bundled && len(h.Bindings.HostDevs[first].Bundle) > 0 {
+		name = first
+	}
 	for i := range devices.GPUs {
 		if devices.GPUs[i].Name == name {
 			return at.Child("gpus").Index(i)
@@ -56,12 +86,12 @@ var mediated = map[string]string{"mdev": "vfio-pci", "ap": "vfio-ap", "ccw": "vf
 func bindHostdev(out *libvirtxml.DomainHostdev, bound HostDev) error {
 	switch {
 	case out.SubsysPCI != nil && bound.Type == "pci":
-		at, err := address.ParsePCI(bound.Address)
+		at, err := address.ParseHostPCI(bound.Address)
 		if err != nil {
 			return err
 		}
-		pci, zero := *out.SubsysPCI, uint(0)
-		pci.Source = &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{Domain: &zero, Bus: &at.Bus, Slot: &at.Slot,
+		pci := *out.SubsysPCI
+		pci.Source = &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{Domain: &at.Domain, Bus: &at.Bus, Slot: &at.Slot,
 			Function: &at.Function}}
 		out.SubsysPCI, out.Managed = &pci, "no"
 	case out.SubsysMDev != nil && mediated[bound.Type] == out.SubsysMDev.Model:
@@ -71,7 +101,7 @@ func bindHostdev(out *libvirtxml.DomainHostdev, bound HostDev) error {
 	case out.SubsysUSB != nil && bound.Type == "usb":
 		var bus, device uint
 		if _, err := fmt.Sscanf(bound.Address, "%d.%d", &bus, &device); err != nil {
-			return fmt.Errorf("must be a USB address such as '1.4'")
+			return errors.New("must be a USB address of a host such as '1.4'")
 		}
 		usb := *out.SubsysUSB
 		usb.Source = &libvirtxml.DomainHostdevSubsysUSBSource{Address: &libvirtxml.DomainAddressUSB{Bus: &bus, Device: &device}}

@@ -39,6 +39,8 @@ type Facts struct {
 	// HostDevices is the kind of each host device and GPU by name: pci, mdev or usb, and on s390x ap or ccw, which are mediated
 	// too. A name that is missing has kind pci.
 	HostDevices map[string]string
+	// USBDevices is the number of USB devices of a host device by name, where it is more than one.
+	USBDevices map[string]int
 	// BlockSizes are the block sizes of volumes in bytes, by the volumes' names, for disks with blockSize.matchVolume.
 	BlockSizes map[string]v1.CustomBlockSize
 	// NUMA are the NUMA nodes of the host that have CPUs for this VMI, in the host's order.

@@ -31,12 +31,27 @@ func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 		out = append(out, h)
 	}
 	for i := range g.dev.HostDevices {
-		out = append(out, g.hostdev(g.dev.HostDevices[i].Name, g.devPath.Child("hostDevices").Index(i)))
+		name, path := g.dev.HostDevices[i].Name, g.devPath.Child("hostDevices").Index(i)
+		out = append(append(out, g.hostdev(name, path)), g.bundle(name, path)...)
 	}
 	for i := range g.dev.GPUs {
-		out = append(out, g.gpu(i))
+		out = append(append(out, g.gpu(i)), g.bundle(g.dev.GPUs[i].Name, g.devPath.Child("gpus").Index(i))...)
 	}
 	return out
+}
+
+// bundle returns the USB devices of a host device that follow its first one. Each has a name of its own, under which the record keeps its port: one that a
+// later boot adds moves no other. A host device that has one of these names makes stage 2 report a duplicate.
+func (g *guest) bundle(name string, path *field.Path) (rest []libvirtxml.DomainHostdev) {
+	if g.Facts.HostDevices[name] != "usb" || g.arch.usb == usbNever {
+		return nil
+	}
+	for n := 2; n <= g.Facts.USBDevices[name]; n++ {
+		own := abi.BundledName(name, n)
+		g.pin("hostdev", own, pin{path: path})
+		rest = append(rest, libvirtxml.DomainHostdev{Alias: abi.BoundAlias("hostdev", own), Managed: "no", SubsysUSB: &libvirtxml.DomainHostdevSubsysUSB{}})
+	}
+	return rest
 }
 
 func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev {
