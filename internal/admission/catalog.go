@@ -18,7 +18,7 @@ import (
 
 func validateInstancetype(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[v1beta1.VirtualMachineInstancetype](request.Object.Raw)
-	if err != nil || object.DeletionTimestamp != nil {
+	if err != nil {
 		return answer{}, err
 	}
 	return judged(append(validate.Instancetype(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(object)...), nil)
@@ -26,7 +26,7 @@ func validateInstancetype(_ context.Context, request *admissionv1.AdmissionReque
 
 func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[v1beta1.VirtualMachinePreference](request.Object.Raw)
-	if err != nil || object.DeletionTimestamp != nil {
+	if err != nil {
 		return answer{}, err
 	}
 	mistakes := append(validate.Preference(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(object)...)
@@ -35,7 +35,7 @@ func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest
 
 func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[v1.VirtualMachineInstancePreset](request.Object.Raw)
-	if err != nil || object.DeletionTimestamp != nil {
+	if err != nil {
 		return answer{}, err
 	}
 	return judged(validate.Preset(&object.Spec, field.NewPath("spec")), validate.PresetWarnings())
@@ -43,7 +43,7 @@ func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (a
 
 func validateHardware(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[v1alpha1.GuestHardware](request.Object.Raw)
-	if err != nil || object.DeletionTimestamp != nil {
+	if err != nil {
 		return answer{}, err
 	}
 	return judged(validate.GuestHardware(&object.Spec, field.NewPath("spec")), nil)
@@ -52,7 +52,7 @@ func validateHardware(_ context.Context, request *admissionv1.AdmissionRequest) 
 // validatePolicy refuses a policy that does not compile, with the position of each mistake.
 func validatePolicy(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[v1alpha1.GuestPolicy](request.Object.Raw)
-	if err != nil || object.DeletionTimestamp != nil {
+	if err != nil {
 		return answer{}, err
 	}
 	_, mistakes := policy.Compile(object)

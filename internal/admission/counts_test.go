@@ -165,4 +165,15 @@ func TestObjectsFromBeforeTheBounds(t *testing.T) {
 			t.Errorf("%s: on its way out: %+v", path, got.Result)
 		}
 	}
+	// Caches keep it until its last finalizer is gone, so that its spec is bounded, and a create is one whatever its author wrote.
+	changed := strings.Replace(deleted, "Always", "Halted", 1)
+	for why, request := range map[string]*admissionv1.AdmissionRequest{
+		"a changed spec on its way out": update(t, deleted, changed), "created on its way out": create(t, deleted),
+	} {
+		for _, path := range []string{MutateVM, ValidateVM} {
+			if got := ask(t, c.Hooks()[path], request); got.Allowed || got.Result.Details.Causes[0].Field != "spec.dataVolumeTemplates" {
+				t.Errorf("%s: %s: %+v", path, why, got.Result)
+			}
+		}
+	}
 }

@@ -133,8 +133,7 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 	return response
 }
 
-// judge calls the handler for objects that are small enough to be decoded and judged. An object that is being deleted is admitted,
-// however large it is.
+// judge calls the handler for objects that are small enough to be decoded and judged.
 func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	over := validate.Counts(request.Object.Raw)
 	if over == nil {
@@ -147,10 +146,17 @@ func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) 
 			err = fits(given.patch)
 		}
 		return given, err
-	case gjson.GetBytes(request.Object.Raw, "metadata.deletionTimestamp").Str != "":
+	case losesFinalizers(request):
 		return answer{}, nil
 	}
 	return answer{}, &resolve.Refusal{Errors: field.ErrorList{over}}
+}
+
+// losesFinalizers reports whether an update may be of the finalizers of an object that is being deleted: its spec stays. It is admitted however large the
+// object is, which may be older than the limits. Any other update of it is bounded like those of other objects, since caches keep it until it is gone.
+func losesFinalizers(request *admissionv1.AdmissionRequest) bool {
+	return request.Operation == admissionv1.Update && gjson.GetBytes(request.Object.Raw, "metadata.deletionTimestamp").Str != "" &&
+		gjson.GetBytes(request.Object.Raw, "spec").Raw == gjson.GetBytes(request.OldObject.Raw, "spec").Raw
 }
 
 // short cuts warnings to the length that clients of an API server print whole. Runes are counted: a cut within one is no UTF-8.

@@ -58,14 +58,14 @@ func TestPoliciesOfWebhooks(t *testing.T) {
 	}
 }
 
-// TestWrittenPolicies: a policy that does not compile is refused with line and column; one that is being deleted goes.
+// TestWrittenPolicies: a policy that does not compile is refused with line and column.
 func TestWrittenPolicies(t *testing.T) {
 	for _, test := range []struct{ why, from, to, field, says string }{
 		{"a policy", "", "", "", ""},
 		{"a field that does not exist", "guest.spec.domain.cpu.sockets <= 1",
 			"true &&\\n guest.spec.cpu.sockets <= 1", "spec.validations[0].expression", "2:12: undefined field 'cpu'"},
 		{"an illegal key of an audit annotation", "key: by", "key: 'b y'", "spec.auditAnnotations[0].key", "legal key"},
-		{"a wrong policy that goes", "metadata: {name: one-socket}", "metadata: {name: one-socket, deletionTimestamp: '2026-01-01T00:00:00Z'}", "", ""},
+		{"a policy whose author wrote a deletionTimestamp", "metadata: {name: one-socket}", "metadata: {name: one-socket, deletionTimestamp: '2026-01-01T00:00:00Z'}", "", ""},
 	} {
 		text := onlyOneSocket
 		if test.from != "" {

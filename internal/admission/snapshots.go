@@ -98,7 +98,7 @@ func (s *Server) restores(request *admissionv1.AdmissionRequest) bool {
 
 func validateSnapshot(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[api.VirtualMachineSnapshot](request.Object.Raw)
-	if err != nil || object.DeletionTimestamp != nil || request.Operation != admissionv1.Create {
+	if err != nil || request.Operation != admissionv1.Create {
 		return answer{}, err
 	}
 	return judged(snapshots.CheckSnapshot(&object.Spec), nil)
@@ -106,7 +106,7 @@ func validateSnapshot(_ context.Context, request *admissionv1.AdmissionRequest) 
 
 func (s *Server) validateRestore(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[api.VirtualMachineRestore](request.Object.Raw)
-	if err != nil || object.DeletionTimestamp != nil {
+	if err != nil {
 		return answer{}, err
 	}
 	if request.Operation == admissionv1.Create {
@@ -121,7 +121,7 @@ func (s *Server) validateRestore(_ context.Context, request *admissionv1.Admissi
 
 func (s *Server) validateClone(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[clone.VirtualMachineClone](request.Object.Raw)
-	if err != nil || object.DeletionTimestamp != nil {
+	if err != nil {
 		return answer{}, err
 	}
 	if request.Operation == admissionv1.Create {

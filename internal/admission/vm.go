@@ -31,7 +31,7 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vm, old, err := readVM(request)
 	switch {
-	case err != nil || vm.DeletionTimestamp != nil:
+	case err != nil || beingDeleted(vm, old):
 		return answer{}, err
 	case old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old):
 		return answered(s.Reviewer.Pinned(ctx, vm, old, s.asker(request)))
@@ -79,8 +79,8 @@ func readVM(request *admissionv1.AdmissionRequest) (vm, old *v1.VirtualMachine, 
 // unchanged reports whether there is nothing to decide: a VM on its way out, whose finalizers must go whatever became of the
 // catalog, or one in which nothing changed that matters here.
 func unchanged(vm, old *v1.VirtualMachine) bool {
-	if vm.DeletionTimestamp != nil || old == nil {
-		return vm.DeletionTimestamp != nil
+	if old == nil || beingDeleted(vm, old) {
+		return old != nil
 	}
 	for _, key := range admissionAnnotations {
 		value, found := vm.Annotations[key]
@@ -90,6 +90,10 @@ func unchanged(vm, old *v1.VirtualMachine) bool {
 	}
 	return equality.Semantic.DeepEqual(vm.Spec, old.Spec)
 }
+
+// beingDeleted reports whether an update is of a VM that is being deleted, which boots no more. A create is none, though its author may have written a
+// deletionTimestamp: a server-side apply stores it.
+func beingDeleted(vm, old *v1.VirtualMachine) bool { return old != nil && vm.DeletionTimestamp != nil }
 
 // admissionAnnotations are the annotations of a VM that admission reads.
 var admissionAnnotations = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationInference}
