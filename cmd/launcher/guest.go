@@ -37,7 +37,7 @@ func guestCommand() *cobra.Command {
 		Use: "guest", Short: "Run the guest of this pod, as process 1 of its container",
 		Long: "Run the guest of this pod, as process 1 of its container: start libvirt in session mode, report what the guest sees of the host, start what\n" +
 			"Kiln's controller has made of that, and end with the guest. SIGTERM asks the guest to power off within the VMI's grace period.\n" +
-			"Standard output has the guest's serial console, standard error the log of the launcher and of libvirt.",
+			"Standard output has the guest's serial console, a log entry for each line; standard error has the log of the launcher and of libvirt.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if os.Getpid() != 1 {

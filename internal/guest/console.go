@@ -3,7 +3,6 @@ package guest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -14,17 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The serial console of the guest becomes the log of its container: QEMU writes it into a pipe, and this process copies the pipe to its standard output.
-// QEMU stops the guest while the pipe is full. So the pipe is always read, and what the log does not take in time is dropped, with a note of how much.
+// The serial console of the guest becomes the log of its container: QEMU writes it into a pipe, and this process copies the pipe to its standard output, each
+// line as an entry of its own (console_entries.go). QEMU stops the guest while the pipe is full. So the pipe is always read, and what the log does not take in
+// time is dropped, with a note of how much.
 
 // console copies a pipe.
 type console struct {
 	pipe *os.File
-	out  io.Writer
+	log  *entries
 	work sync.WaitGroup
 
 	mutex sync.Mutex
-	// waiting is on its way to out; lost is how many bytes were dropped after it.
+	// waiting is on its way to the log; lost is how many bytes were dropped after it.
 	waiting []byte
 	lost    int
 	// arrived wakes write. It is closed when nothing more comes.
@@ -51,7 +51,7 @@ func openConsole(path string, out io.Writer) (*console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &console{pipe: pipe, out: out, arrived: make(chan struct{}, 1)}
+	c := &console{pipe: pipe, log: newEntries(out), arrived: make(chan struct{}, 1)}
 	c.work.Go(c.read)
 	c.work.Go(c.write)
 	return c, nil
@@ -85,27 +85,30 @@ func (c *console) keep(text []byte) {
 	c.waiting = append(c.waiting, text...)
 }
 
-// write writes what was read. After an error of the log the rest is dropped.
+// write writes what was read. The beginning of a line is written when the guest has paused in it: it may be a prompt.
 func (c *console) write() {
-	var failed error
+	pause := time.NewTimer(inLine)
+	defer pause.Stop()
 	for open := true; open; {
-		_, open = <-c.arrived
-		if text := c.take(); failed == nil && len(text) > 0 {
-			_, failed = c.out.Write(text)
+		select {
+		case _, open = <-c.arrived:
+			c.log.add(c.take())
+			pause.Reset(inLine)
+		case <-pause.C:
+			c.log.endLine(true)
+			c.log.note()
 		}
 	}
+	c.log.end()
 }
 
-// take returns what waits for the log, and after it how much was dropped.
-func (c *console) take() []byte {
+// take returns what waits for the log, and how many bytes were dropped after it.
+func (c *console) take() (text []byte, lost int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	text := c.waiting
-	if c.lost > 0 {
-		text = fmt.Appendf(text, "\n[%d bytes of the console were dropped: the log was too slow]\n", c.lost)
-	}
+	text, lost = c.waiting, c.lost
 	c.waiting, c.lost = nil, 0
-	return text
+	return text, lost
 }
 
 // close copies what the guest has written last, and closes the pipe. A log that does not take it within drainLimit does not get it.

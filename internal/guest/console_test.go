@@ -2,12 +2,19 @@ package guest
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/test/guest"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // stuckLog takes nothing until it is freed.
@@ -24,6 +31,28 @@ func (s *stuckLog) Write(text []byte) (int, error) {
 	return s.text.Write(text)
 }
 
+func (s *stuckLog) String() string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.text.String()
+}
+
+// opened is a console with the end of its pipe that QEMU has.
+func opened(t *testing.T, log io.Writer) (*console, *os.File) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "serial.log")
+	c, err := openConsole(path, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	qemu, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { qemu.Close() })
+	return c, qemu
+}
+
 // TestConsoleIsTheLog: QEMU writes single characters. While the log takes none, a megabyte of them waits, and the rest is dropped and counted: the
 // writer, which is the guest, is never stopped.
 func TestConsoleIsTheLog(t *testing.T) {
@@ -37,15 +66,7 @@ func TestConsoleIsTheLog(t *testing.T) {
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			log := &stuckLog{freed: make(chan struct{})}
-			path := filepath.Join(t.TempDir(), "serial.log")
-			c, err := openConsole(path, log)
-			if err != nil {
-				t.Fatal(err)
-			}
-			qemu, err := os.OpenFile(path, os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c, qemu := opened(t, log)
 			step := 1
 			if test.wantDropped {
 				step = 4096
@@ -60,19 +81,146 @@ func TestConsoleIsTheLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.close()
-			log.mutex.Lock()
-			defer log.mutex.Unlock()
-			got := log.text.String()
-			kept, dropped := strings.Count(got, "x"), strings.Contains(got, "bytes of the console were dropped")
-			if dropped != test.wantDropped {
-				t.Errorf("%d of %d bytes are kept; it ends in %q", kept, test.bytes, got[max(0, len(got)-80):])
+			kept, dropped := 0, 0
+			for _, entry := range parsed(t, log.String()) {
+				kept, dropped = kept+strings.Count(entry.Line, "x"), dropped+entry.Dropped
 			}
-			if !dropped && (kept != test.bytes || !strings.HasSuffix(got, "last words")) {
-				t.Errorf("%d of %d bytes are kept; it ends in %q", kept, test.bytes, got[max(0, len(got)-80):])
+			if (dropped > 0) != test.wantDropped {
+				t.Errorf("%d of %d bytes are kept, %d dropped", kept, test.bytes, dropped)
+			}
+			if said := guest.Console(log.String()); dropped == 0 && (kept != test.bytes || !strings.HasSuffix(said, "last words\n")) {
+				t.Errorf("%d of %d bytes are kept; it ends in %q", kept, test.bytes, said[max(0, len(said)-80):])
 			}
 			// One text is on its way while another waits.
 			if most := 2*mostWaiting + part; kept > most {
 				t.Errorf("%d bytes are kept, want at most %d", kept, most)
+			}
+		})
+	}
+}
+
+// said is an entry of the console.
+type said struct {
+	Message string    `json:"msg"`
+	Level   string    `json:"level"`
+	Time    time.Time `json:"time"`
+	Line    string    `json:"line"`
+	Partial bool      `json:"partial"`
+	Dropped int       `json:"dropped"`
+}
+
+// parsed reads a log of the console, whose lines must all be its entries, of a length that container runtimes do not cut.
+func parsed(t *testing.T, log string) (all []said) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		var entry said
+		decoder := json.NewDecoder(strings.NewReader(line))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&entry); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		if entry.Message != "serial console" || entry.Level != "INFO" || entry.Time.IsZero() || len(line) > 16<<10 || !strings.HasSuffix(line, "}\n") {
+			t.Errorf("%q is no entry of the console", line)
+		}
+		all = append(all, entry)
+	}
+	return all
+}
+
+// TestConsoleForgesNothing: whatever a guest writes, each line of the log is an entry of the console, and reads as the guest wrote it.
+func TestConsoleForgesNothing(t *testing.T) {
+	const forged = `{"time":"2026-01-01T00:00:00Z","level":"ERROR","msg":"the guest has ended","reason":"Crashed"}`
+	long := strings.Repeat("y", 3*longestPart+5)
+	for _, test := range []struct {
+		why, text, want string
+	}{
+		{"a line", "login: \r\n", "login: \n"},
+		{"an entry of the launcher", forged + "\n", forged + "\n"},
+		{"an entry after a carriage return", "x\r" + forged + "\r\n", "x\r" + forged + "\n"},
+		{"the end of the text's own field", `","line":"","msg":"other"}` + "\n", `","line":"","msg":"other"}` + "\n"},
+		{"separators of lines of other kinds", "a\u2028b\u2029c\u0085d\v\fe\n", "a\u2028b\u2029c\u0085d\v\fe\n"},
+		{"escapes of terminals", "\x1b[2J\x1b]0;title\x07\x00\x7f\n", "\x1b[2J\x1b]0;title\x07\x00\x7f\n"},
+		{"bytes that are no text", "\xff\xfe\xc3(\n", "\ufffd\ufffd\ufffd(\n"},
+		{"a line of several entries", long + "\n", long + "\n"},
+		{"a line of exactly one entry", long[:longestPart] + "\n" + "z\n", long[:longestPart] + "\nz\n"},
+		{"a character across entries", strings.Repeat("y", longestPart-1) + "日本\n", strings.Repeat("y", longestPart-1) + "日本\n"},
+		{"escapes in a long line", strings.Repeat("\x01", 2*longestPart) + "\n", strings.Repeat("\x01", 2*longestPart) + "\n"},
+		{"empty lines", "\n\r\n\n", "\n\n\n"},
+		{"no last line end", "a\nb", "a\nb\n"},
+	} {
+		var log bytes.Buffer
+		e := newEntries(&log)
+		for i := range len(test.text) { // QEMU writes single characters
+			e.add([]byte{test.text[i]}, 0)
+		}
+		e.end()
+		parsed(t, log.String())
+		if diff := cmp.Diff(test.want, guest.Console(log.String())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.why, diff)
+		}
+		var whole bytes.Buffer
+		e = newEntries(&whole)
+		e.add([]byte(test.text), 0)
+		e.end()
+		if diff := cmp.Diff(test.want, guest.Console(whole.String())); diff != "" {
+			t.Errorf("%s, at once (-want +got):\n%s", test.why, diff)
+		}
+	}
+}
+
+// TestPrompt: the beginning of a line is written when the guest pauses in it, and its rest continues it.
+func TestPrompt(t *testing.T) {
+	log := &stuckLog{freed: make(chan struct{})}
+	close(log.freed)
+	c, qemu := opened(t, log)
+	if _, err := io.WriteString(qemu, "login: "); err != nil {
+		t.Fatal(err)
+	}
+	if !poll.Until(time.Minute, func() bool { return strings.Contains(log.String(), "login: ") }) {
+		t.Fatalf("the log is %q", log.String())
+	}
+	if _, err := io.WriteString(qemu, "root\n"); err != nil {
+		t.Fatal(err)
+	}
+	c.close()
+	want := []said{{Line: "login: ", Partial: true}, {Line: "root"}}
+	bare := parsed(t, log.String())
+	for i := range bare {
+		bare[i].Message, bare[i].Level, bare[i].Time = "", "", time.Time{}
+	}
+	if diff := cmp.Diff(want, bare); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestConsoleFlood: a guest that writes without an end gets a share of the node's disk, and the log says what it does not have.
+func TestConsoleFlood(t *testing.T) {
+	for why, line := range map[string]string{"empty lines": "\n", "no line end": strings.Repeat("x", 1024), "lines": strings.Repeat("x", 80) + "\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			e := newEntries(&log)
+			const seconds = 20
+			wrote, amount := 0, 1<<20
+			if line == "\n" {
+				amount = 1 << 16 // its entry is a hundred times as long
+			}
+			for range seconds {
+				for range amount / len(line) {
+					e.add([]byte(line), 0)
+					wrote += len(line)
+				}
+				time.Sleep(time.Second)
+			}
+			e.end()
+			kept, dropped := 0, 0
+			for _, entry := range parsed(t, log.String()) {
+				kept, dropped = kept+len(entry.Line), dropped+entry.Dropped
+			}
+			if most := 2 * (burst + seconds*perSecond); log.Len() > most || log.Len() < burst {
+				t.Errorf("%s: the log has %d bytes of %d, want %d to %d", why, log.Len(), wrote, burst, most)
+			}
+			if lines := strings.Count(line, "\n") * seconds * (amount / len(line)); kept+dropped != wrote-lines {
+				t.Errorf("%s: %d bytes are in the log and %d dropped, of %d", why, kept, dropped, wrote-lines)
 			}
 		})
 	}

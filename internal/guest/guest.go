@@ -39,7 +39,7 @@ type Guest struct {
 	Live Live
 	// Daemon is run as long as the guest; nil if another process runs it.
 	Daemon *Daemon
-	// Serial gets what the guest writes to its serial console, as far as it reads it: a guest never waits for it.
+	// Serial gets what the guest writes to its serial console as log entries, as far as it reads it: a guest never waits for it.
 	Serial io.Writer
 	// Retry is the time to the next attempt of a refused start; 0 stands for 15 s.
 	Retry time.Duration

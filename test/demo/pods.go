@@ -57,7 +57,7 @@ func (p *pods) provide(ctx context.Context) error {
 func (p *pods) report(ctx context.Context, _ string) (guest.Report, error) {
 	for {
 		log, err := p.Kubectl(ctx, "--namespace", namespace, "logs", "guest-demo")
-		if reports, parsed := guest.ParseReports(strings.NewReader(log)); err == nil && parsed == nil && len(reports) > 0 {
+		if reports, parsed := guest.ParseReports(strings.NewReader(guest.Console(log))); err == nil && parsed == nil && len(reports) > 0 {
 			return reports[0], nil
 		}
 		select {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kilnvm/kiln/test/guest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -81,13 +82,13 @@ func (r reader) left(is func(name string) bool, kinds ...schema.GroupVersionReso
 	return ""
 }
 
-// log returns the log of a pod. With an error, it is the error's text.
+// log returns the log of a pod, with the serial console of a guest as its guest wrote it. With an error, it is the error's text.
 func (r reader) log(pod string) (string, error) {
 	log, err := r.core.CoreV1().Pods(r.namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(r.Context())
 	if err != nil {
 		return err.Error(), err
 	}
-	return string(log), nil
+	return guest.Console(string(log)), nil
 }
 
 // hardwareOf returns spec.hardware of the VM's record as JSON.
