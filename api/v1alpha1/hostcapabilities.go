@@ -57,7 +57,7 @@ type HostFirmware struct {
 	// Code is the path of the executable, VarsTemplate that of the empty variable store. A build without VarsTemplate is stateless.
 	Code         string `json:"code"`
 	VarsTemplate string `json:"varsTemplate,omitempty"`
-	// Format of code and vars: raw or qcow2.
+	// Format of code and vars: raw or qcow2; empty is raw. A build in format raw is preferred, and qcow2 needs libvirt 9.2.
 	Format string `json:"format,omitempty"`
 }
 

@@ -100,9 +100,10 @@ func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	if tpm.key != nil {
 		values[backend.TPM] = tpm.key
 	}
+	nvram := filepath.Join(folder, "nvram.fd")
 	bound := Bound{folder: folder, values: values, Bindings: backend.Bindings{
 		Volumes: volumes, NICs: nics, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, TPMState: tpm.state, TPMEncrypted: tpm.encrypted,
-		NVRAM: filepath.Join(folder, "nvram.fd"), VNC: filepath.Join(sockets, "vnc.sock"),
+		NVRAM: nvram, NVRAMFormat: variableFormat(nvram), VNC: filepath.Join(sockets, "vnc.sock"),
 		Serial: filepath.Join(folder, "serial.sock"),
 	}}
 	if logs := vmi.Spec.Domain.Devices.LogSerialConsole; logs == nil || *logs {

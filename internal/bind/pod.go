@@ -69,7 +69,7 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 	devices, wrongDevices := p.hostDevices(vmi)
 	bound := Bound{folder: folder, values: values, Bindings: backend.Bindings{
 		Volumes: volumes, NICs: nics, HostDevs: devices, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, ACPITables: tables,
-		NVRAM: nvram, TPMState: tpm, TPMEncrypted: key != nil,
+		NVRAM: nvram, NVRAMFormat: variableFormat(nvram), TPMState: tpm, TPMEncrypted: key != nil,
 		VNC: filepath.Join(folder, "vnc.sock"), Serial: filepath.Join(folder, "serial.sock"),
 		Channels: map[string]string{abi.GuestAgent: filepath.Join(folder, "agent.sock")}, // libvirt's own path may be too long
 	}}
@@ -118,6 +118,17 @@ func (p *Pod) state(domain *v1.DomainSpec) (nvram, tpm string, errs field.ErrorL
 	nvram = place("nvram.fd", variables, "firmware", "bootloader", "efi", "persistent")
 	tpm = place("tpm2", keys, "devices", "tpm", "persistent")
 	return nvram, tpm, errs
+}
+
+// variableFormat returns the format of the EFI variables that there are, by the names of their files; empty if there are none. The content says nothing: a guest
+// may have written it.
+func variableFormat(nvram string) string {
+	for _, format := range []string{"raw", "qcow2"} {
+		if there, err := exists(backend.NVRAMIn(format, nvram)); there && err == nil {
+			return format
+		}
+	}
+	return ""
 }
 
 // acpiTables finds the files of spec.domain.firmware.acpi. Each is in a volume of kind Secret, which stage 1 requires.

@@ -261,6 +261,12 @@ func TestPodState(t *testing.T) {
 	if bound.NVRAM != filepath.Join(p.Root, pod.State, "nvram.fd") || strings.HasPrefix(bound.TPMState, filepath.Join(p.Root, pod.State)) {
 		t.Errorf("variables are in '%s', the TPM in '%s'", bound.NVRAM, bound.TPMState)
 	}
+	for name, want := range map[string]string{".keep": "", "nvram.fd": "raw", "nvram.fd.qcow2": "qcow2", "nvram.fd.vmdk": ""} {
+		bound, _ := mounted(t, map[string]string{filepath.Join(pod.State, name): "QFI\xfb, says the guest"}).Bind(t.Context(), vmi)
+		if bound.NVRAMFormat != want {
+			t.Errorf("variables in '%s' have format '%s', want '%s'", name, bound.NVRAMFormat, want)
+		}
+	}
 	if !cmp.Equal(bound.CPUs, p.CPUs) {
 		t.Errorf("dedicated CPUs are %v, want those of the pod", bound.CPUs)
 	}

@@ -192,6 +192,9 @@ func (d firmwareDescriptor) builds() []backend.Firmware {
 	default:
 		return nil
 	}
+	if vars := d.Mapping.NVRAM; vars.Filename != "" && !strings.EqualFold(vars.Format, d.Mapping.Executable.Format) {
+		return nil // HostFirmware has one format for both files, as all builds have
+	}
 	var builds []backend.Firmware
 	for _, target := range d.Targets {
 		arch := architectures[target.Architecture]

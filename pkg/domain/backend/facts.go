@@ -52,9 +52,11 @@ type Bindings struct {
 	HostDevs map[string]HostDev `json:"hostDevs,omitempty"`
 	// Filesystems are virtiofsd sockets.
 	Filesystems map[string]string `json:"filesystems,omitempty"`
-	// NVRAM is the file of the firmware's variables, TPMState the directory of the TPM's state. Both belong to this VMI and outlive it.
+	// NVRAM is the file of the firmware's variables in format raw, TPMState the directory of the TPM's state. Both belong to this VMI and outlive it.
 	NVRAM    string `json:"nvram,omitempty"`
 	TPMState string `json:"tpmState,omitempty"`
+	// NVRAMFormat is the format of the variables that there are already, raw or qcow2, by the name of their file (NVRAMIn). Empty if there are none.
+	NVRAMFormat string `json:"nvramFormat,omitempty"`
 	// Kernel and Initrd are paths of kernelBoot.
 	Kernel string `json:"kernel,omitempty"`
 	Initrd string `json:"initrd,omitempty"`

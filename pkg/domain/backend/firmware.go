@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -27,19 +28,18 @@ func (h *host) os() *libvirtxml.DomainOS {
 // efi names the build by its path. libvirt's autoselection would choose among all builds of the class anew at each start.
 func (h *host) efi(out *libvirtxml.DomainOS) {
 	secure := feature(out.FirmwareInfo, "secure-boot")
-	build := h.firmware(secure)
-	if build == nil {
-		kind := "EFI firmware without enrolled keys"
-		if secure {
-			kind = "EFI firmware with Secure Boot and enrolled keys"
-		}
-		if shield := h.shield(); shield != "" {
-			kind += " for '" + shield + "'"
-		}
-		h.fail(field.Invalid(h.domain.Child("firmware", "bootloader", "efi"), "", h.node()+" has no "+kind+" for machine '"+out.Type.Machine+"'"))
+	stateless := out.Loader != nil && out.Loader.Stateless == "yes"
+	at := h.domain.Child("firmware", "bootloader", "efi")
+	builds := h.firmware(secure)
+	if len(builds) == 0 {
+		h.fail(field.Invalid(at, "", h.node()+" has no "+h.describeFirmware(secure)+" for machine '"+out.Type.Machine+"'"))
 		return
 	}
-	stateless := out.Loader != nil && out.Loader.Stateless == "yes"
+	build, why := h.readable(builds, stateless)
+	if build == nil {
+		h.fail(field.Invalid(at, "", h.node()+" has "+h.describeFirmware(secure)+" in format '"+formatOf(builds[0])+"' alone ('"+builds[0].Code+"'), and "+why))
+		return
+	}
 	out.Firmware, out.FirmwareInfo = "", nil
 	if stateless {
 		out.Loader = &libvirtxml.DomainLoader{Path: build.Code, Readonly: "yes", Type: "rom", Stateless: "yes"}
@@ -50,15 +50,90 @@ func (h *host) efi(out *libvirtxml.DomainOS) {
 		out.Loader.Secure = "yes"
 	}
 	if h.Bindings.NVRAM == "" {
-		h.fail(field.Invalid(h.domain.Child("firmware", "bootloader", "efi"), "", h.node()+" has no binding for the firmware's variable store"))
+		h.fail(field.Invalid(at, "", h.node()+" has no binding for the firmware's variable store"))
 		return
 	}
 	out.NVRam = &libvirtxml.DomainNVRam{NVRam: h.Bindings.NVRAM, Template: build.VarsTemplate}
+	if formatOf(build) == qcow2 { // raw is what every libvirt takes the files for
+		out.Loader.Format, out.NVRam.Format, out.NVRam.NVRam = qcow2, qcow2, NVRAMIn(qcow2, h.Bindings.NVRAM)
+		if namesTemplateFormat.offeredBy(h.Host) {
+			out.NVRam.TemplateFormat = qcow2
+		}
+	}
 }
 
-// firmware returns the first build, in the host's order, with exactly the features that the guest needs: with enrolled keys, a guest with
-// secureBoot 'false' would not boot an unsigned loader. It returns nil if there is none.
-func (h *host) firmware(secure bool) *Firmware {
+// describeFirmware names what the guest needs, for errors.
+func (h *host) describeFirmware(secure bool) string {
+	kind := "EFI firmware without enrolled keys"
+	if secure {
+		kind = "EFI firmware with Secure Boot and enrolled keys"
+	}
+	if shield := h.shield(); shield != "" {
+		kind += " for '" + shield + "'"
+	}
+	return kind
+}
+
+// Formats of firmware and variable stores. libvirt has others in no descriptor's place.
+const (
+	raw   = "raw"
+	qcow2 = "qcow2"
+)
+
+// formatOf returns the format of a build; one that is not given is raw.
+func formatOf(build *Firmware) string { return cmp.Or(build.Format, raw) }
+
+// NVRAMIn returns the file of a variable store in a format, given the file of one in format raw. Each format has a file of its own: a store that was made in
+// one is never read as another. The format is not found out from the content, which the guest may have written.
+func NVRAMIn(format, file string) string {
+	if format == raw {
+		return file
+	}
+	return file + "." + format
+}
+
+// since is what a libvirt has since a version.
+type since string
+
+// offeredBy reports whether the host's libvirt is that new. A version that is unknown is assumed to be.
+func (s since) offeredBy(host Capabilities) bool { return len(tooOld(host, string(s), "")) == 0 }
+
+// Attributes of loader and nvram, by libvirt's page "BIOS bootloader". Older versions ignore them, and read every file as raw.
+const (
+	namesFormat         since = "9.2.0"
+	namesTemplateFormat since = "10.10.0"
+)
+
+// readable returns the first of the builds that libvirt can read, those in format raw before others. Where the VMI has a variable store already, the build is
+// in the format of the store. Without such a build readable returns why.
+func (h *host) readable(builds []*Firmware, stateless bool) (build *Firmware, why string) {
+	only, because := h.Bindings.NVRAMFormat, "the variables of the guest's firmware are in format '"+h.Bindings.NVRAMFormat+
+		"'; run the VMI on a host that has a build in this format"
+	switch {
+	case stateless: // QEMU maps the file as it is
+		only, because = raw, "encrypted memory needs one in format 'raw'; install it"
+	case h.policy.PathTemplates.NVRAM != "": // nobody knows whether that file is there, and in which format
+		only, because = raw, "hostProfile.pathTemplates.nvram needs one in format 'raw'; install it"
+	}
+	for _, wanted := range []string{raw, qcow2} {
+		i := slices.IndexFunc(builds, func(f *Firmware) bool { return formatOf(f) == wanted })
+		switch {
+		case i < 0 || only != "" && only != wanted:
+		case wanted == qcow2 && !namesFormat.offeredBy(h.Host):
+			return nil, "libvirt " + h.Host.LibvirtVersion + ", which reads it from version " + string(namesFormat) + " on; install a build in format 'raw'"
+		default:
+			return builds[i], ""
+		}
+	}
+	if only != "" {
+		return nil, because
+	}
+	return nil, "it must be 'raw' or 'qcow2'"
+}
+
+// firmware returns the builds, in the host's order, with exactly the features that the guest needs: with enrolled keys, a guest with
+// secureBoot 'false' would not boot an unsigned loader.
+func (h *host) firmware(secure bool) (builds []*Firmware) {
 	for i, build := range h.Host.Firmware {
 		if build.Architecture != h.spec.Architecture || !matches(build.Machines, h.Frontend.OS.Type.Machine) {
 			continue
@@ -70,9 +145,9 @@ func (h *host) firmware(secure bool) *Firmware {
 		if has("requires-smm") && !h.smm() || secure != (has("secure-boot") && has("enrolled-keys")) {
 			continue
 		}
-		return &h.Host.Firmware[i]
+		builds = append(builds, &h.Host.Firmware[i])
 	}
-	return nil
+	return builds
 }
 
 // shield returns the feature of QEMU's firmware descriptors that a build needs for launchSecurity; empty without.
