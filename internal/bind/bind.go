@@ -109,7 +109,7 @@ func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	if logs := vmi.Spec.Domain.Devices.LogSerialConsole; logs == nil || *logs {
 		bound.SerialLog = filepath.Join(folder, "serial.log")
 	}
-	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTPM)
+	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTPM, checkZone(zones, vmi.Spec.Domain.Clock))
 }
 
 // Forget removes the files that live as long as the VMI.

@@ -3,6 +3,7 @@ package bind
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -32,10 +33,19 @@ func (h *BareMachine) nic(nic v1.Interface) (backend.NIC, error) {
 		return backend.NIC{Kind: "user"}, nil
 	case nic.Bridge != nil:
 		if bridge := h.Bridges[nic.Name]; bridge != "" {
-			return backend.NIC{Kind: "bridge", Device: bridge, Guarded: h.Guard}, nil
+			return backend.NIC{Kind: "bridge", Device: bridge, MTU: mtu(bridge), Guarded: h.Guard}, nil
 		}
 		return backend.NIC{}, fmt.Errorf("no bridge is configured for network '%s'; use masquerade, or start the launcher with --bridge %s=BRIDGE",
 			nic.Name, nic.Name)
 	}
 	return backend.NIC{}, errors.New("this binding is not supported on a bare machine; use masquerade or bridge")
+}
+
+// mtu returns the MTU of a link of this network namespace, 0 for one that is not there: libvirt reports that.
+func mtu(link string) uint {
+	found, err := net.InterfaceByName(link)
+	if err != nil {
+		return 0
+	}
+	return uint(max(found.MTU, 0)) //nolint:gosec // not negative
 }

@@ -78,7 +78,8 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 	}
 	var wrongCPUs field.ErrorList
 	bound.CPUs, wrongCPUs = p.dedicated(vmi)
-	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState, wrongKey, wrongDevices, wrongCPUs)
+	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState, wrongKey, wrongDevices, wrongCPUs,
+		checkZone(zones, vmi.Spec.Domain.Clock))
 }
 
 // dedicated returns the CPUs of a VMI with dedicatedCpuPlacement, none for another. Kubelet's static CPU manager gives the pod exactly those that it requests.

@@ -25,7 +25,8 @@ func (p *Pod) nic(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backend.NIC
 	case nic.SRIOV != nil:
 		return backend.NIC{}, nil // a host device
 	case network.Multus != nil && !network.Multus.Default && nic.Bridge != nil:
-		return backend.NIC{Kind: "tap", Device: pod.PodInterface(network.Name)}, nil
+		tap := pod.PodInterface(network.Name)
+		return backend.NIC{Kind: "tap", Device: tap, MTU: mtu(tap)}, nil
 	case network.Pod == nil && (network.Multus == nil || !network.Multus.Default):
 		return backend.NIC{}, errors.New("this network is not supported in a pod with this binding; use bridge on a network of Multus, or the pod network")
 	case nic.Masquerade == nil && nic.Bridge == nil && nic.PasstBinding == nil && nic.DeprecatedPasst == nil:

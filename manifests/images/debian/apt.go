@@ -3,6 +3,7 @@ package debian
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -36,12 +37,16 @@ func (s Set) apt(ctx context.Context, dir string) (apt, error) {
 	if err != nil {
 		return a, fmt.Errorf("packages of Debian are resolved by apt: %w", err)
 	}
+	list, err := sources(targets)
+	if err != nil {
+		return a, err
+	}
 	dump, err := own(ctx, "apt-config", "dump")
 	if err != nil {
 		return a, err
 	}
 	for name, text := range map[string]string{
-		"sources.list": sources(targets),
+		"sources.list": list,
 		"preferences":  preferences(s.Backports),
 		"apt.conf":     configuration(dir, s.Architecture, dump),
 		"status":       "", // no package is installed
@@ -75,10 +80,14 @@ func output(cmd *exec.Cmd) (string, error) {
 	return stdout.String(), nil
 }
 
-// sources returns apt's list of sources: the mirrors that this machine has for the release ('URI RELEASE' in each line), else Debian's own address. A mirror
-// of a release has its backports too.
-func sources(targets string) string {
-	main, security := "http://deb.debian.org/debian", "http://deb.debian.org/debian-security"
+// errNoMirror is the error on a machine whose apt knows no mirror of the release.
+var errNoMirror = errors.New("apt of this machine has no source of Debian '" + Release + "' and its security updates; the image is made of the packages of " +
+	"such mirrors: name them in a file of /etc/apt/sources.list.d, with suites '" + Release + "' and '" + Release + "-security', and run apt-get update")
+
+// sources returns apt's list of sources: the mirrors that this machine has for the release ('URI RELEASE' in each line). A mirror of a release has its updates
+// and backports too.
+func sources(targets string) (string, error) {
+	var main, security string
 	for line := range strings.Lines(targets) {
 		uri, release, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch release {
@@ -88,6 +97,9 @@ func sources(targets string) string {
 			security = strings.TrimSuffix(uri, "/")
 		}
 	}
+	if main == "" || security == "" {
+		return "", errNoMirror
+	}
 	options := ""
 	if _, err := os.Stat(keyring); err == nil {
 		options = "[signed-by=" + keyring + "] "
@@ -96,7 +108,7 @@ func sources(targets string) string {
 	for _, s := range [][2]string{{main, Release}, {main, Release + "-updates"}, {main, Release + "-backports"}, {security, Release + "-security"}} {
 		fmt.Fprintf(&out, "deb %s%s %s main\n", options, s[0], s[1])
 	}
-	return out.String()
+	return out.String(), nil
 }
 
 // preferences take some source packages from the backports. All others stay with the release, whose security support is better.

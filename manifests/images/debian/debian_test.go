@@ -38,25 +38,28 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestSources: the mirrors of the machine are used, for its own release alone.
+// TestSources: the mirrors of the machine are used, for its own release alone. Where it has none, the error says what to give it.
 func TestSources(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ why, targets, want string }{
-		{"nothing is configured", "", "http://deb.debian.org/debian bookworm|http://deb.debian.org/debian bookworm-updates|" +
-			"http://deb.debian.org/debian bookworm-backports|http://deb.debian.org/debian-security bookworm-security"},
-		{"another release", "http://m.example/debian/ trixie\n", "http://deb.debian.org/debian bookworm|http://deb.debian.org/debian bookworm-updates|" +
-			"http://deb.debian.org/debian bookworm-backports|http://deb.debian.org/debian-security bookworm-security"},
-		{"mirrors", "https://m.example/debian/ bookworm\nhttps://m.example/debian/ bookworm-updates\nhttps://s.example/security/ bookworm-security\n",
-			"https://m.example/debian bookworm|https://m.example/debian bookworm-updates|https://m.example/debian bookworm-backports|" +
-				"https://s.example/security bookworm-security"},
-	} {
-		var got []string
-		for line := range strings.Lines(sources(test.targets)) {
-			line = strings.ReplaceAll(line, "[signed-by="+keyring+"] ", "")
-			got = append(got, strings.TrimSuffix(strings.TrimPrefix(line, "deb "), " main\n"))
-		}
-		if diff := cmp.Diff(test.want, strings.Join(got, "|")); diff != "" {
-			t.Errorf("%s: %s", test.why, diff)
+	const mirrors = "https://m.example/debian/ bookworm\nhttps://m.example/debian/ bookworm-updates\nhttps://s.example/security/ bookworm-security\n"
+	text, err := sources(mirrors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(text) {
+		line = strings.ReplaceAll(line, "[signed-by="+keyring+"] ", "")
+		got = append(got, strings.TrimSuffix(strings.TrimPrefix(line, "deb "), " main\n"))
+	}
+	want := []string{"https://m.example/debian bookworm", "https://m.example/debian bookworm-updates", "https://m.example/debian bookworm-backports",
+		"https://s.example/security bookworm-security"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for why, targets := range map[string]string{"nothing is configured": "", "another release": strings.ReplaceAll(mirrors, "bookworm", "trixie"),
+		"no security updates": "https://m.example/debian/ bookworm\n", "security updates alone": "https://s.example/security/ bookworm-security\n"} {
+		if text, err := sources(targets); err == nil || text != "" || !strings.Contains(err.Error(), "/etc/apt/sources.list.d") {
+			t.Errorf("%s: %q, %v", why, text, err)
 		}
 	}
 }

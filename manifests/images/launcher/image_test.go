@@ -1,6 +1,9 @@
 package launcher
 
 import (
+	"encoding/json"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/daemon"
 	"github.com/kilnvm/kiln/manifests/images/programs"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // cache is that of 'make image': a second run finds the packages there.
@@ -92,7 +96,59 @@ func TestImage(t *testing.T) {
 	privileged(t, root)
 	t.Run("capabilities", func(t *testing.T) { known(t, root) })
 	t.Run("probing again", func(t *testing.T) { probedAgain(t, root) })
+	t.Run("time zones", func(t *testing.T) { zoned(t, root) })
 	t.Run("guest", func(t *testing.T) { guest(t, root) })
+}
+
+// zoned: the clock of a guest is that of its time zone, as libvirt starts QEMU for it. The zone has an offset of 14 hours all the year.
+func zoned(t *testing.T, root string) {
+	for _, zone := range []string{"Europe/Vienna", "America/Argentina/Buenos_Aires", "UTC", "Etc/GMT-14"} {
+		if content, err := os.ReadFile(filepath.Join(root, "usr/share/zoneinfo", zone)); err != nil || !strings.HasPrefix(string(content), "TZif") {
+			t.Errorf("'%s' is no time zone of the image: %v", zone, err)
+		}
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the clock of this board does not tell its time")
+	}
+	clock := func(zone string) time.Time {
+		t.Helper()
+		own := state(t)
+		qemu := confined(t.Context(), root, own, "/usr/bin/"+platforms[runtime.GOARCH].qemu, "-machine", "q35,accel=tcg", "-S", "-nodefaults", "-display", "none",
+			"-qmp", "unix:/tmp/qmp,server=on,wait=off", "-rtc", "base=localtime")
+		qemu.Env = append(qemu.Env, "TZ="+zone)
+		if err := qemu.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer qemu.Wait() //nolint:errcheck // it was told to quit
+		var monitor net.Conn
+		if !poll.Until(time.Minute, func() (open bool) {
+			var err error
+			monitor, err = net.Dial("unix", filepath.Join(own, "qmp"))
+			return err == nil
+		}) {
+			t.Fatal("QEMU has no monitor")
+		}
+		defer monitor.Close()
+		if _, err := io.WriteString(monitor, `{"execute": "qmp_capabilities"}
+			{"execute": "qom-get", "arguments": {"path": "/machine", "property": "rtc-time"}, "id": "clock"} {"execute": "quit"}`); err != nil {
+			t.Fatal(err)
+		}
+		for lines := json.NewDecoder(monitor); ; {
+			var said struct {
+				ID     string         `json:"id"`
+				Return map[string]int `json:"return"`
+			}
+			if err := lines.Decode(&said); err != nil {
+				t.Fatalf("QEMU does not tell its time: %v", err)
+			}
+			if at := said.Return; said.ID == "clock" {
+				return time.Date(1900+at["tm_year"], time.Month(1+at["tm_mon"]), at["tm_mday"], at["tm_hour"], at["tm_min"], at["tm_sec"], 0, time.UTC)
+			}
+		}
+	}
+	if ahead := clock("Etc/GMT-14").Sub(clock("UTC")); ahead < 13*time.Hour+50*time.Minute || ahead > 14*time.Hour+10*time.Minute {
+		t.Errorf("a clock of 14 hours before UTC is %s before it", ahead)
+	}
 }
 
 // privileged: nothing of the image gives rights to who starts it.

@@ -25,6 +25,7 @@ var packages = []string{
 	"passt",
 	"swtpm", "swtpm-tools",
 	"gnutls-bin", // certtool, which swtpm_localca calls
+	"tzdata",     // the time zones of clock.timezone: without them QEMU's clock is UTC, and nobody is told
 }
 
 // platform is what differs between architectures.
@@ -76,6 +77,7 @@ func set(architecture string) (debian.Set, bool) {
 		// The loader of dynamic programs, which they name by this path, has a link of its own.
 		"usr/lib64", "usr/lib/ld-linux-*",
 		libraries, "!"+libraries+"/gconv", // nobody converts from other encodings than UTF-8
+		"usr/share/zoneinfo", "!usr/share/zoneinfo/posix", "!usr/share/zoneinfo/right", "!usr/share/zoneinfo/localtime", // other spellings of the same zones
 		"usr/lib/ipxe", "usr/share/libvirt", "!usr/share/libvirt/*.png", "usr/share/qemu", "usr/share/seabios")
 	s.Files = append(s.Files, p.firmware...)
 	for _, name := range modules {

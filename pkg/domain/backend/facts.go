@@ -109,6 +109,8 @@ type NIC struct {
 	Kind string `json:"kind"`
 	// Device is the tap, the bridge, or the link below a macvtap.
 	Device string `json:"device,omitempty"`
+	// MTU is that of Device in bytes, 0 if it is unknown.
+	MTU uint `json:"mtu,omitempty"`
 	// Guarded asks for a packet filter: the guest may send from its own MAC address only, and from Addresses only if there are any (IPv4).
 	Guarded   bool     `json:"guarded,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`

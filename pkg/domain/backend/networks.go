@@ -12,7 +12,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: interface@type, interface/source, interface/target, interface/backend, interface/driver@name, and of the host profile's net:
+// Elements: interface@type, interface/source, interface/target, interface/backend, interface/driver@name, interface/mtu, and of the host profile's net:
 // bandwidth, filterref, trustGuestRxFilters, coalesce, port.
 // KubeVirt: network/domainspec/generators.go and converter/network/configurator.go. libvirt: "Network interfaces".
 
@@ -61,10 +61,27 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC) {
 		h.fail(field.NotSupported(at, nic.Kind, []string{"bridge", "direct", "ethernet", "passt", "tap", "user", "vhostuser"}))
 		return
 	}
+	out.MTU = mtu(out, nic)
 	h.vhost(out)
 	h.limit(out)
 	h.applyFilter(out, nic)
 }
+
+// mtu returns the MTU that virtio tells the guest, that of the link: a guest that believes in 1500 bytes loses packets on a link of fewer, and jumbo frames on
+// one of more. Other models cannot tell it, and libvirt has it for these kinds alone. User-mode networking and passt end the guest's connections themselves:
+// the length of their link is nothing to the network, and passt tells the guest of it by DHCP and NDP.
+func mtu(out *libvirtxml.DomainInterface, nic NIC) *libvirtxml.DomainInterfaceMTU {
+	if !virtio(out) || nic.MTU < leastMTU || nic.MTU > mostMTU || !slices.Contains([]string{"bridge", "tap", "ethernet", "vhostuser"}, nic.Kind) {
+		return nil
+	}
+	return &libvirtxml.DomainInterfaceMTU{Size: nic.MTU}
+}
+
+// Bounds of what virtio-net can tell: 16 bits, and not less than IPv4 requires.
+const (
+	leastMTU = 68
+	mostMTU  = 1<<16 - 1
+)
 
 // forwarded returns the ports at which the guest is reached: those of the spec, or all. KubeVirt's passt does the same. libvirt: "Userspace connection
 // using passt".

@@ -86,3 +86,56 @@ func TestPasstPorts(t *testing.T) {
 			libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Interfaces: []libvirtxml.DomainInterface{only}}}))
 	}
 }
+
+// TestMTU: virtio tells the guest the MTU of a link that reaches the network as it is. The record does not have it: the link of the next boot may be another.
+func TestMTU(t *testing.T) {
+	t.Parallel()
+	daemon := libvirt.Start(t)
+	digests := map[string]string{}
+	for _, c := range []struct {
+		why, kind, model string
+		mtu, want        uint
+	}{
+		{"jumbo frames of a tap", "tap", "virtio", 9000, 9000},
+		{"an overlay network", "tap", "virtio", 1400, 1400},
+		{"a bridge", "bridge", "virtio", 9000, 9000},
+		{"an ethernet device", "ethernet", "virtio", 1450, 1450},
+		{"vhost-user", "vhostuser", "virtio", 9000, 9000},
+		{"a model that cannot tell it", "tap", "e1000", 9000, 0},
+		{"libvirt has none for a macvtap, which has that of its link", "direct", "virtio", 9000, 0},
+		{"QEMU's NAT", "user", "virtio", 9000, 0},
+		{"passt, which tells it itself", "passt", "virtio", 9000, 0},
+		{"a link that is not known", "tap", "virtio", 0, 0},
+		{"the largest", "tap", "virtio", 65535, 65535},
+		{"more than virtio can tell", "tap", "virtio", 65536, 0},
+		{"the least", "tap", "virtio", 68, 68},
+		{"less than IPv4 needs", "tap", "virtio", 67, 0},
+	} {
+		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}, model: "+c.model+
+			"}]}}, networks: [{name: default, pod: {}}]}")
+		m.Host.VirtTypes = []string{"qemu"}
+		m.Bindings.NICs["default"] = backend.NIC{Kind: c.kind, Device: "eth0", Socket: "/run/v.sock", MTU: c.mtu}
+		out, errs := render.Domain(m)
+		if len(errs) > 0 {
+			t.Errorf("%s: %v", c.why, errs.ToAggregate())
+			continue
+		}
+		got := uint(0)
+		if mtu := out.Documents.Domain.Devices.Interfaces[0].MTU; mtu != nil {
+			got = mtu.Size
+		}
+		if got != c.want {
+			t.Errorf("%s: MTU %d, want %d", c.why, got, c.want)
+		}
+		if digest := digests[c.model]; digest != "" && digest != out.Record.Digest {
+			t.Errorf("%s: the record has the MTU", c.why)
+		}
+		digests[c.model] = out.Record.Digest
+		if c.kind == "passt" {
+			continue // TestNICs
+		}
+		if text, err := taken(daemon, out.Documents.Domain); err != nil {
+			t.Errorf("%s: %v\n%s", c.why, err, text)
+		}
+	}
+}
