@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -112,14 +113,18 @@ func zoned(t *testing.T, root string) {
 	}
 	clock := func(zone string) time.Time {
 		t.Helper()
+		ctx, end := context.WithCancel(t.Context())
 		own := state(t)
-		qemu := confined(t.Context(), root, own, "/usr/bin/"+platforms[runtime.GOARCH].qemu, "-machine", "q35,accel=tcg", "-S", "-nodefaults", "-display", "none",
+		qemu := confined(ctx, root, own, "/usr/bin/"+platforms[runtime.GOARCH].qemu, "-machine", "q35,accel=tcg", "-S", "-nodefaults", "-display", "none",
 			"-qmp", "unix:/tmp/qmp,server=on,wait=off", "-rtc", "base=localtime")
 		qemu.Env = append(qemu.Env, "TZ="+zone)
 		if err := qemu.Start(); err != nil {
 			t.Fatal(err)
 		}
-		defer qemu.Wait() //nolint:errcheck // it was told to quit
+		defer func() {
+			end()
+			_ = qemu.Wait() // it was killed
+		}()
 		var monitor net.Conn
 		if !poll.Until(time.Minute, func() (open bool) {
 			var err error
@@ -130,7 +135,7 @@ func zoned(t *testing.T, root string) {
 		}
 		defer monitor.Close()
 		if _, err := io.WriteString(monitor, `{"execute": "qmp_capabilities"}
-			{"execute": "qom-get", "arguments": {"path": "/machine", "property": "rtc-time"}, "id": "clock"} {"execute": "quit"}`); err != nil {
+			{"execute": "qom-get", "arguments": {"path": "/machine", "property": "rtc-time"}, "id": "clock"}`); err != nil {
 			t.Fatal(err)
 		}
 		for lines := json.NewDecoder(monitor); ; {
