@@ -38,7 +38,7 @@ func createVMCommand(o *options) *cobra.Command {
 			"Values of volumes are NAME:VALUE, with commas between them. Where the first volume allows it, instancetype and preference\n" +
 			"are inferred from it. With -f the VM is judged by that catalog as admission would, before it is printed.",
 		Example: "  kubectl kiln create vm --name web --instancetype u1.small --preference fedora --volume-import type:ds,src:images/fedora\n" +
-			"  kubectl kiln create vm --fit cpu=4,memory=8Gi --volume-containerdisk src:quay.io/containerdisks/fedora --user me --ssh-key \"$(cat key.pub)\"\n" +
+			"  kubectl kiln create vm --fit cpu=4,memory=8Gi --volume-containerdisk src:registry.example/disks/fedora --user me --ssh-key \"$(cat key.pub)\"\n" +
 			"  kubectl kiln create vm --memory 1Gi --volume-pvc src:disk --apply -n shop",
 		Args: cobra.NoArgs,
 	}

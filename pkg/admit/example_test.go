@@ -19,7 +19,7 @@ spec:
   template:
     spec:
       domain: {devices: {}}
-      volumes: [{name: root, containerDisk: {image: "quay.io/containerdisks/fedora:42"}}]
+      volumes: [{name: root, containerDisk: {image: "registry.example/disks/fedora:42"}}]
 `
 
 // A VM becomes the VMI that it would start, with every default, and a verdict on both.

@@ -12,8 +12,8 @@ var lines = []string{
 	"create vm --user myuser --access-cred=src:my-keys",
 	"create vm --cloud-init-user-data I2Nsb3VkLWNvbmZpZwpzc2hfYXV0aG9yaXplZF9rZXlzOgogIC0gc3NoLXJzYSBBQUFBLi4uCg==",
 	"create vm --run-strategy=Manual --termination-grace-period=123 --instancetype=u1.small --preference=fedora " +
-		"--volume-containerdisk=src:quay.io/containerdisks/fedora --volume-import=type:blank,size:1Gi --user=myuser --ssh-key='ssh-ed25519 AAAA...'",
-	"create vm --name my-vm --instancetype=u1.small --preference=fedora --volume-containerdisk=src:quay.io/containerdisks/fedora " +
+		"--volume-containerdisk=src:registry.example/disks/fedora --volume-import=type:blank,size:1Gi --user=myuser --ssh-key='ssh-ed25519 AAAA...'",
+	"create vm --name my-vm --instancetype=u1.small --preference=fedora --volume-containerdisk=src:registry.example/disks/fedora " +
 		"--volume-import=type:blank,size:1Gi --user=myuser --access-cred=src:my-keys",
 
 	"create vm --run-strategy=halted --termination-grace-period=0 --namespace shop",

@@ -44,7 +44,7 @@ func guest(name string) v1.VirtualMachineInstanceSpec {
 		Networks: []v1.Network{{Name: "default", NetworkSource: v1.NetworkSource{Pod: &v1.PodNetwork{}}}},
 		Volumes: []v1.Volume{
 			{Name: "root", VolumeSource: v1.VolumeSource{ContainerDisk: &v1.ContainerDiskSource{
-				Image: "quay.io/containerdisks/debian:13", ImagePullPolicy: corev1.PullIfNotPresent,
+				Image: "registry.example/disks/debian:13", ImagePullPolicy: corev1.PullIfNotPresent,
 			}}},
 			{Name: "cloudinit", VolumeSource: v1.VolumeSource{CloudInitNoCloud: &v1.CloudInitNoCloudSource{
 				UserData: "#cloud-config\nhostname: " + name + "\n",
