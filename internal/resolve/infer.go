@@ -114,22 +114,54 @@ func (r sourceReader) leaf(ctx context.Context, source Source) (map[string]strin
 	return labels, err
 }
 
-// dataVolume reads the VM's dataVolumeTemplates first: the DataVolume is created from the template after the VM.
+// dataVolume reads the DataVolume and its claim, which has the labels too, then what they are made from. A DataVolume may be removed when its claim is
+// filled. Beside KubeVirt a template of the VM goes first: KubeVirt creates both from it after the VM, and infers when the VM is written.
 func (r sourceReader) dataVolume(ctx context.Context, name string) (map[string]string, error) {
-	for i := range r.ref.vm.Spec.DataVolumeTemplates {
-		if template := &r.ref.vm.Spec.DataVolumeTemplates[i]; template.Name == name {
-			return r.copied(ctx, &template.Spec)
-		}
+	template := r.template(name)
+	if template != nil && r.InfersAtOnce {
+		return r.copied(ctx, template)
 	}
 	var volume cdi.DataVolume
 	labels, err := r.readPermitted(ctx, Source{dataVolumes, r.ref.namespace, name}, &volume)
-	switch {
-	case errors.As(err, new(*notFound)): // a DataVolume may be removed when its claim is filled
-		return r.claim(ctx, r.ref.namespace, name)
-	case err != nil || r.recommends(labels):
+	absent := errors.As(err, new(*notFound))
+	if err == nil && r.recommends(labels) || err != nil && !absent {
 		return labels, err
 	}
-	return r.copied(ctx, &volume.Spec)
+	claimed, err := r.claim(ctx, r.ref.namespace, name)
+	unfilled := errors.As(err, new(*notFound))
+	var nothing *noRecommendation
+	if err != nil && !unfilled && !errors.As(err, &nothing) || err == nil {
+		return claimed, err
+	}
+	spec := template
+	switch {
+	case !absent:
+		spec = &volume.Spec
+	case template == nil || !unfilled:
+		return claimed, err
+	}
+	labels, copied := r.copied(ctx, spec)
+	// The DataVolume that somebody makes from the template may have labels; an import from a registry gets those of its image when it has begun.
+	imports := spec.Source != nil && spec.Source.Registry != nil && volume.Status.Phase != cdi.Succeeded
+	if errors.As(copied, &nothing) && unfilled && !copies(spec) && (absent || imports) {
+		return nil, &notFound{fmt.Sprintf("DataVolume '%s/%s' and its claim have no label '%s' yet", r.ref.namespace, name, r.ref.label)}
+	}
+	return labels, copied
+}
+
+// template returns the spec of the VM's dataVolumeTemplate of a name; nil if there is none.
+func (r sourceReader) template(name string) *cdi.DataVolumeSpec {
+	for i := range r.ref.vm.Spec.DataVolumeTemplates {
+		if template := &r.ref.vm.Spec.DataVolumeTemplates[i]; template.Name == name {
+			return &template.Spec
+		}
+	}
+	return nil
+}
+
+// copies reports whether a DataVolume is made from an object of the cluster, and not imported.
+func copies(spec *cdi.DataVolumeSpec) bool {
+	return spec.SourceRef != nil || spec.Source != nil && (spec.Source.PVC != nil || spec.Source.Snapshot != nil)
 }
 
 // copied follows a DataVolume to its source.

@@ -98,6 +98,22 @@ func TestInference(t *testing.T) {
 			objects: []string{volume("labels: {}", "source: {http: {url: u}}")}, refused: true},
 		{name: "template", why: "the DataVolume is made when the VM is there", source: templated + "source: {pvc: {name: p, namespace: team}}",
 			objects: []string{claim("p/team", recommending)}, want: pin},
+		{name: "template of a registry, to come", why: "its DataVolume gets the labels of the image", source: templated + "source: {registry: {url: u}}",
+			waiting: true, warning: "DataVolume 'team/d' and its claim have no label"},
+		{name: "template of a registry, ignored", why: "what is not there yet is not nothing", source: templated + "source: {registry: {url: u}}",
+			policy: ignoring, waiting: true, warning: "have no label"},
+		{name: "template of a web page, to come", why: "the DataVolume that is made from it may have labels", source: templated + "source: {http: {url: u}}",
+			waiting: true, warning: "have no label"},
+		{name: "template, and the claim is there", why: "what the guest boots from recommends", source: templated + "source: {registry: {url: u}}",
+			objects: []string{claim("d/team", recommending)}, want: pin},
+		{name: "template, and the DataVolume is there", why: "it goes before the template", source: templated + "source: {http: {url: u}}",
+			objects: []string{volume(recommending, "source: {http: {url: u}}")}, want: pin},
+		{name: "template, and the claim has no label", why: "nothing will come", source: templated + "source: {registry: {url: u}}",
+			objects: []string{claim("d/team", "labels: {}")}, refused: true},
+		{name: "DataVolume of a registry, being imported", why: "the labels come", source: "dataVolume: {name: d}",
+			objects: []string{volume("labels: {}", "source: {registry: {url: u}}")}, waiting: true, warning: "have no label"},
+		{name: "DataVolume of a registry, imported", why: "the image has none", source: "dataVolume: {name: d}",
+			objects: []string{volume("labels: {}", "source: {registry: {url: u}}}, status: {phase: Succeeded")}, refused: true},
 		{name: "template from elsewhere", why: "rights are asked for", source: templated + "source: {pvc: {name: p, namespace: golden}}",
 			objects: []string{claim("p/golden", recommending)}, want: pin, asked: []string{"persistentvolumeclaims/golden/p"}},
 		{name: "DataSource", why: "its own labels go first", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}",
@@ -140,7 +156,7 @@ func TestInference(t *testing.T) {
 			var asked []string
 			rights := &Rights{MayRead: func(_ context.Context, s Source) (bool, error) { asked = append(asked, s.key()); return true, nil }}
 			resolution, err := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), live)...), Rights: rights}.VM(t.Context(), vm, nil)
-			if test.waiting { // KubeVirt does not wait
+			if test.waiting && !strings.Contains(test.warning, "have no label") { // KubeVirt does not wait
 				resolver := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), live)...), InfersAtOnce: true}
 				_, err := resolver.VM(t.Context(), vm, nil)
 				check(t, test.why, err, "spec.instancetype.inferFromVolume", "KubeVirt infers when the VM is written")

@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/revision"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +29,7 @@ type matcherPin struct {
 func newMatcherPin(ref, before *reference, now, was pin.Entry) matcherPin {
 	event := pin.Updated
 	if before == nil || !ref.same(before) {
-		event, ref.status = pin.Created, nil // the status is about another matcher
+		event, ref.status, ref.isNew = pin.Created, nil, true // the status is about another matcher
 	}
 	return matcherPin{
 		reference: ref, action: pin.Decide(now, was, event), given: now.Name(), recorded: was.Name(),
@@ -160,9 +161,13 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 	case found != nil:
 		resolution.Current = append(resolution.Current, Current{Path: ref.at(), Source: found.source, Object: object})
 	default:
-		kind := ref.pinKind.Canonical(ref.kind)
-		resolution.warnMissing(Missing{Path: ref.at(), Value: ref.name, Kind: kind, Namespace: ref.scope()},
-			"%s '%s'%s does not exist; the VM cannot start until it does", kind, ref.name, ref.where())
+		if errs := ref.impossible(ref.at(), ref.name); errs != nil {
+			missing := ref.missing()
+			missing.refused = errs[0]
+			resolution.Missing = append(resolution.Missing, missing)
+			return nil, errs, nil
+		}
+		resolution.warnMissing(ref.missing(), "%s '%s'%s does not exist; the VM cannot start until it does", ref.pinKind.Canonical(ref.kind), ref.name, ref.where())
 	}
 	return found, nil, nil
 }
@@ -176,6 +181,9 @@ func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *
 	switch {
 	case err != nil:
 		return nil, nil, err
+	case found == nil && m.revisionIsNew && len(validation.IsDNS1123Subdomain(ref.revision)) > 0:
+		return nil, field.ErrorList{field.Invalid(at, ref.revision, "no revision can have this name: "+validation.IsDNS1123Subdomain(ref.revision)[0]+
+			"; leave revisionName out for the current one").WithOrigin("vm/revision-missing")}, nil
 	case found == nil && m.revisionIsNew:
 		return nil, field.ErrorList{missing(at, ref)}, nil
 	case found == nil:
@@ -185,6 +193,16 @@ func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *
 			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source.Kind, found.source.Name, ref.Canonical(ref.kind), ref.name)).WithOrigin("vm/revision-content")}, nil
 	}
 	return found, nil, nil
+}
+
+// impossible refuses a name that no object can have, for which a VM would wait for ever. VMs that exist are not kept from being changed by it, nor is the
+// author of a VM whose volume recommends such a name.
+func (r *reference) impossible(at *field.Path, name string) field.ErrorList {
+	why := validation.IsDNS1123Subdomain(name)
+	if len(why) == 0 || !r.isNew || r.inferred {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, name, "no object can have this name: "+why[0]).WithOrigin("vm/matcher-name-legal")}
 }
 
 func missing(at *field.Path, ref *reference) *field.Error {

@@ -13,8 +13,12 @@ type Missing struct {
 	Value string
 	// Kind and Namespace are those of the instancetype or preference. Both are empty for a revision, and for a volume without its source.
 	Kind, Namespace string
-	// Warning is the text in Resolution.Warnings.
+	// Warning is the text in Resolution.Warnings; empty where the name is refused.
 	Warning string
+	// guests is the namespace of the VM.
+	guests string
+	// refused is the error of a name that no object can have.
+	refused *field.Error
 }
 
 // warnMissing adds a missing object and its warning.

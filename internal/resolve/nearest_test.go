@@ -22,10 +22,16 @@ func TestNearest(t *testing.T) {
 		{"nothing is meant", "", ""},
 		{"another letter", "u1.naro", "u1.nano"},
 		{"too long to be typed", strings.Repeat("u", longestMeant+1), ""},
+		{"upper case alone", "U1.Medium", "u1.medium"},
+		{"upper case and another letter", "CX1.Mediun", "cx1.medium"},
+		{"a tie goes to the longest common beginning, not to the alphabet", "u1.xedium", "u1.medium"},
 	} {
 		if got := Nearest(test.meant, published); got != test.want {
 			t.Errorf("%s: '%s' for '%s', want '%s'", test.why, got, test.meant, test.want)
 		}
+	}
+	if got := Nearest("u1.medium", []string{"d1.medium", "u1.mediun", "u1.mediu"}); got != "u1.mediun" {
+		t.Errorf("a tie went to '%s': the beginning and the length are those of 'u1.mediun'", got)
 	}
 	many := make([]string, 100_000)
 	for i := range many {
@@ -84,5 +90,39 @@ func TestSuggest(t *testing.T) {
 	const want = "list instancetype.kubevirt.io virtualmachineinstancetypes " + namespace + " "
 	if len(asked) == 0 || asked[0] != want {
 		t.Errorf("asked %q, want '%s' first", asked, want)
+	}
+}
+
+// TestSuggestKind: the name is right, and the kind is not.
+func TestSuggestKind(t *testing.T) {
+	named := func(kind, namespace, name string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace}, "spec": map[string]any{}}}
+	}
+	resolver := Resolver{Cached: objects.New(scheme(t),
+		named("VirtualMachineInstancetype", namespace, "own"), named("VirtualMachineInstancetype", "other", "foreign"),
+		named("VirtualMachineClusterInstancetype", "", "owns"), named("VirtualMachineClusterInstancetype", "", "wide"),
+		named("VirtualMachinePreference", namespace, "own"), named("VirtualMachineClusterPreference", "", "wide"))}
+	for _, test := range []struct{ why, kind, name, want string }{
+		{"no kind, and the object is of the namespace", "", "own", "did you mean kind 'VirtualMachine#'?"},
+		{"a kind, and the object is the cluster's", "virtualmachine#", "wide", "did you mean kind 'VirtualMachineCluster#'?"},
+		{"an object of another namespace is none of this VM's", "", "foreign", ""},
+		{"upper case", "", "Wide", "did you mean 'wide'? no object can have this name"},
+	} {
+		guest := vm(matcher(v1.InstancetypeMatcher{Name: test.name, Kind: strings.ReplaceAll(test.kind, "#", "instancetype")}))
+		if test.name != "foreign" {
+			guest.Spec.Preference = &v1.PreferenceMatcher{Name: test.name, Kind: strings.ReplaceAll(test.kind, "#", "preference")}
+		}
+		answer, err := resolver.VM(t.Context(), guest, nil)
+		resolver.Suggest(t.Context(), &answer, nil)
+		said := strings.Join(answer.Warnings, "\n")
+		if err != nil {
+			said += err.Error()
+		}
+		for _, kind := range []string{"Instancetype", "Preference"} {
+			if want := strings.ReplaceAll(test.want, "#", kind); !strings.Contains(said, want) || (want == "") && strings.Contains(said, "did you mean") {
+				t.Errorf("%s: said %s, want %s", test.why, said, want)
+			}
+		}
 	}
 }

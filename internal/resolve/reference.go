@@ -20,6 +20,8 @@ type reference struct {
 	// status is what Kiln's or KubeVirt's controller resolved before.
 	status    *v1.InstancetypeStatusRef
 	namespace string
+	// isNew reports that the stored VM does not have this matcher, so that its author can still be told to correct it.
+	isNew bool
 }
 
 // references returns the two matchers of a VM; nil where it has none.
@@ -113,6 +115,11 @@ func (r *reference) where() string {
 		return ""
 	}
 	return " in namespace '" + r.namespace + "'"
+}
+
+// missing is the object that the matcher names.
+func (r *reference) missing() Missing {
+	return Missing{Path: r.at(), Value: r.name, Kind: r.pinKind.Canonical(r.kind), Namespace: r.scope(), guests: r.namespace}
 }
 
 // path is the field of the VM that has the matcher.

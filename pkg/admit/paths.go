@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/fieldpath"
+	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -56,29 +57,65 @@ func actionable(errs field.ErrorList, vm *v1.VirtualMachine, done *run) field.Er
 	return errs
 }
 
-// move changes the path of an error that the VM does not have. below is the path in the VMI. A field that an instancetype, a preference or a preset
-// filled in an object of the user keeps its path, as in KubeVirt; what a profile filled, of which KubeVirt knows nothing, is always said.
+// move names who set the value of a field that the VM does not have. below is the path in the VMI. A field that an instancetype, a preference or a preset
+// filled in an object of the user keeps its path, as in KubeVirt. An error at any other field that was not sent is moved to the reference to its source.
 func (f *finder) move(err *field.Error, below string) {
-	at := f.written(err.Field)
-	if at == err.Field && (len(f.done.in.Profiles) == 0 || f.has(err.Field)) {
+	if f.has(err.Field) || f.arranged(err) {
 		return
 	}
-	switch from := f.done.filledBy(below); {
-	case at == err.Field && !from.byProfile():
-	case references[from.Kind] != "":
-		from.blame(err, below)
-	default:
+	at, from := f.written(err.Field), f.source(&below)
+	switch {
+	case references[from.Kind] == "":
 		err.Field = f.volume(err.Field, at)
+	case at == err.Field && !from.byProfile():
+		from.name(err, below)
+	default:
+		from.name(err, below)
+		err.Field = references[from.Kind]
 	}
 }
 
-// has reports whether the VM has a field.
+// source returns who set the field that is at *below. What a default filled in an object of a source is the source's: its path becomes that of the object.
+func (f *finder) source(below *string) filler {
+	from := f.done.filledBy(*below)
+	steps := fieldpath.Parse(*below)
+	if references[from.Kind] != "" || len(steps) < 2 {
+		return from
+	}
+	for _, object := range []string{*below, fieldpath.Join(steps[:len(steps)-1])} {
+		if by := f.done.gaveObject(object); references[by.Kind] != "" && !f.has(templatePrefix+object) {
+			*below = object
+			return by
+		}
+	}
+	return from
+}
+
+// arranged moves an error about the threads per core of an instancetype to the preference, which alone arranges vCPUs as threads: a VM cannot set the
+// threads beside an instancetype.
+func (f *finder) arranged(err *field.Error) bool {
+	set := f.done.in.Set
+	if set.Instancetype == nil || set.Preference == nil || err.Origin != "cpu/dedicated-threads" && err.Origin != "cpu/dedicated-threads-arm64" {
+		return false
+	}
+	most, on := validate.MaxThreads, "dedicatedCpuPlacement allows at most"
+	if err.Origin == "cpu/dedicated-threads-arm64" {
+		most, on = 1, "arm64 with dedicatedCpuPlacement has"
+	}
+	threads := f.done.vmi.Spec.Domain.CPU.Threads
+	*err = field.Error{Type: field.ErrorTypeInvalid, Field: references[FromPreference], BadValue: threads, Origin: err.Origin, Detail: fmt.Sprintf(
+		"preference '%s' arranges the %d vCPUs of instancetype '%s' with %d threads per core, and %s %d: choose a preference that arranges them otherwise, or "+
+			"an instancetype of at most %d vCPUs or without dedicated CPUs", set.Preference.Name, set.Instancetype.Spec.CPU.Guest, set.Instancetype.Name, threads, on, most, most)}
+	return true
+}
+
+// has reports whether the VM has a field. The JSON of some has an empty text where the user wrote nothing, such as the type of an input.
 func (f *finder) has(path string) bool {
 	here := f.sent
 	for _, step := range fieldpath.Parse(path) {
 		here = part(here, step)
 	}
-	return here != nil
+	return here != nil && here != ""
 }
 
 // written cuts a path after its first step that was not sent. A path of which only the last step is absent stays; of an element that is absent,
@@ -110,16 +147,14 @@ func part(value any, step fieldpath.Step) any {
 	return nil
 }
 
-// blame moves an error to the reference to the instancetype, preference, preset or profile that filled the field. Presets and profiles have no
-// reference: they select the VMI by its labels.
-func (o Origin) blame(err *field.Error, below string) {
-	err.Field = references[o.Kind]
+// name says in the text of an error that the origin set the field.
+func (o Origin) name(err *field.Error, below string) {
 	err.Detail = strings.TrimSuffix(fmt.Sprintf("%s sets %s: %s", o.quoted(), below, err.Detail), ": ")
 }
 
 func (o Origin) byProfile() bool { return o.Kind == FromProfile || o.Kind == FromClusterProfile }
 
-// references are the fields by which a VM names or selects what fills it.
+// references are the fields by which a VM names or selects what fills it. Presets and profiles have no reference: they select the VMI by its labels.
 var references = map[string]string{
 	FromInstancetype:   "spec.instancetype",
 	FromPreference:     "spec.preference",

@@ -107,8 +107,21 @@ func (r *run) filledBy(path string) filler {
 	default:
 		at = r.log.Find(&r.vmi.Spec, "spec", path)
 	}
+	return r.fillerOf(at)
+}
+
+// gaveObject returns the source of the object at a path of the spec; empty where the user or a default has put it. Its fields may be those of others.
+func (r *run) gaveObject(path string) filler {
+	if r.log.Len() == 0 || !strings.HasPrefix(path, "spec.") {
+		return filler{}
+	}
+	return r.fillerOf(r.log.FindObject(&r.vmi.Spec, "spec", path))
+}
+
+// fillerOf returns the source of an entry of the log; empty for None.
+func (r *run) fillerOf(entry int) filler {
 	for _, s := range r.fillers {
-		if at != filled.None && at < s.end {
+		if entry != filled.None && entry < s.end {
 			return s
 		}
 	}

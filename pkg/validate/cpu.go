@@ -49,8 +49,8 @@ var cpuRules = []guestRule{
 	}},
 }
 
-// maxThreads is the limit of threads per core with dedicatedCpuPlacement: a vCPU is pinned to a hyperthread, and x86 cores have two.
-const maxThreads = 2
+// MaxThreads is the limit of threads per core with dedicatedCpuPlacement: a vCPU is pinned to a hyperthread, and x86 cores have two.
+const MaxThreads = 2
 
 // sockets is validateCPUHotplug: maxSockets is the number of sockets up to which CPUs can be hotplugged, and 0 means that it is not
 // set.
@@ -164,8 +164,8 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 		invalid("needs one number of CPUs: cores x sockets x threads is %d, resources.requests.cpu or resources.limits.cpu differs; remove one of them",
 			given).WithOrigin("cpu/dedicated-one-count")
 	}
-	if cpu.Threads > maxThreads {
-		invalid("allows at most %d threads per core, found %d: lower cpu.threads", maxThreads, cpu.Threads).WithOrigin("cpu/dedicated-threads")
+	if cpu.Threads > MaxThreads {
+		invalid("allows at most %d threads per core, found %d: lower cpu.threads", MaxThreads, cpu.Threads).WithOrigin("cpu/dedicated-threads")
 	}
 	if cpu.Threads > 1 && spec.Architecture == arm64 {
 		errs = append(errs, field.Invalid(path.Child("architecture"), arm64,

@@ -29,7 +29,8 @@ var deviations = []deviation{
 		return err.Field == j.base+".domain.cpu.sockets" && j.countsNothing()
 	}},
 	{name: "Inference from what does not exist yet", missing: func(j judged, c cause) bool {
-		return (j.unknown.size || j.unknown.preference) && strings.HasSuffix(c.Message, " not found") &&
+		return (j.unknown.size || j.unknown.preference) &&
+			(strings.HasSuffix(c.Message, " not found") || strings.HasSuffix(c.Message, "DataVolumeSource is not supported")) &&
 			(j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
 	}},
 	{name: "Requests for volumes", missing: func(j judged, c cause) bool {

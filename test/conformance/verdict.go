@@ -55,6 +55,9 @@ func verdict(c record, raw json.RawMessage, given answer) outcome {
 // set is what Kiln says of a field that the manifest does not have: who set it.
 var set = regexp.MustCompile(`^(?:instancetype|preference|preset) '[^']*' sets (\S+?):? `)
 
+// arranged is what Kiln says of a preference that gives the vCPUs of an instancetype too many threads per core.
+var arranged = regexp.MustCompile(`^preference '[^']*' arranges .*dedicatedCpuPlacement allows`)
+
 // at are the errors at the fields that are wrong. Kiln points at the reference to the instancetype, preference or preset that set a
 // field; the reference names the field, which nobody finds in the manifest.
 func at(errs field.ErrorList) field.ErrorList {
@@ -63,6 +66,10 @@ func at(errs field.ErrorList) field.ErrorList {
 		if found := set.FindStringSubmatch(err.Detail); found != nil {
 			again := *err
 			again.Field, err = "spec.template."+found[1], &again
+		}
+		if arranged.MatchString(err.Detail) {
+			again := *err
+			again.Field, err = "spec.template.spec.domain.cpu.dedicatedCpuPlacement", &again
 		}
 		moved = append(moved, err)
 	}

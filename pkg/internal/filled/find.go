@@ -21,6 +21,17 @@ func (l *Log) Find(object any, root, path string) int {
 	return s.walk(root, reflect.ValueOf(object).Elem(), within{entry: None})
 }
 
+// FindObject returns the index of the entry that put the object at a path, whoever filled its fields; None where no source has that object.
+func (l *Log) FindObject(object any, root, path string) int {
+	s := search{log: l, noted: make(map[any]int, l.Len()), path: path, object: true}
+	if l != nil {
+		for i, e := range l.entries {
+			s.noted[e.at] = i
+		}
+	}
+	return s.walk(root, reflect.ValueOf(object).Elem(), within{entry: None})
+}
+
 // None is no entry of a log.
 const None = -1
 
@@ -29,6 +40,8 @@ type search struct {
 	log   *Log
 	noted map[any]int
 	path  string
+	// object means that the object at the path is searched for, and not its leaves.
+	object bool
 }
 
 // within is the innermost noted field around a value, and the source's value in the same place.
@@ -60,6 +73,12 @@ func (s *search) walk(at string, v reflect.Value, in within) int {
 		return None
 	}
 	in = s.enter(v, in)
+	if s.object && at == s.path && v.Kind() == reflect.Struct {
+		if !in.bounded || !in.from.IsValid() {
+			return None
+		}
+		return in.entry
+	}
 	switch {
 	case v.Kind() == reflect.Pointer:
 		if v.IsNil() {
