@@ -18,6 +18,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/test/samples"
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -132,6 +133,8 @@ func online(t *testing.T, bench *Bench, r Reviewed) Judgement {
 		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: r.inputs.Reader}, Configuration: func() config.Cluster { return now.Cluster },
 			Policies: func() ([]*policy.Policy, error) { return policies, nil }},
 		Write: func(context.Context, ...revision.Draft) error { return nil },
+		// Files are read with the rights of whoever has them.
+		MayRead: func(context.Context, authenticationv1.UserInfo, resolve.Source) (bool, error) { return true, nil },
 	}
 	raw, err := r.MarshalJSON()
 	if err != nil {
