@@ -70,6 +70,7 @@ var subjects = map[string]string{
 	"pkg/validate/catalog":         "instancetypes, preferences and presets",
 	"pkg/validate/counts":          "how many parts an object may have, asked before it is decoded",
 	"pkg/validate/updates":         "what may change in an object that exists, and who may change it",
+	"pkg/validate/timezones":       "the names of the IANA time zone database",
 	"pkg/validate/warnings":        "what is legal and yet not meant",
 	"pkg/validate/kubevirt":        "what Kiln's launcher alone serves, where KubeVirt runs guests",
 	"pkg/internal/filled/find":     "who filled a field, for errors",

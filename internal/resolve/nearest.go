@@ -6,19 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"kubevirt.io/api/instancetype/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
-
-// Bounds of the search for a name, which a tenant starts with any name, among objects that a tenant may have made. The distance of two names takes
-// time by the product of their lengths.
-const (
-	longestMeant = 63
-	mostCompared = 1000
 )
 
 // Suggest adds what was probably meant to each warning or error of an instancetype or preference that does not exist: the other kind, if it has an object of
@@ -27,7 +20,7 @@ const (
 func (r Resolver) Suggest(ctx context.Context, resolution *Resolution, mayRead func(context.Context, Source) (bool, error)) {
 	for i := range resolution.Missing {
 		missing := &resolution.Missing[i]
-		if missing.Kind == "" || len(missing.Value) > longestMeant {
+		if missing.Kind == "" || len(missing.Value) > nearest.Longest {
 			continue
 		}
 		permitted := func(m Missing) bool {
@@ -39,7 +32,7 @@ func (r Resolver) Suggest(ctx context.Context, resolution *Resolution, mayRead f
 		}
 		hint := ""
 		if permitted(*missing) {
-			if name := Nearest(missing.Value, r.names(ctx, *missing)); name != "" {
+			if name := nearest.Name(missing.Value, r.names(ctx, *missing)); name != "" {
 				hint = "'" + name + "'"
 			}
 		}
@@ -95,46 +88,4 @@ func (r Resolver) names(ctx context.Context, m Missing) (names []string) {
 		names = append(names, list.Items[i].GetName())
 	}
 	return names
-}
-
-// Nearest returns the name that was probably meant: the one that differs in upper and lower case alone, else that of the least distance without regard to
-// case. Of several it is the one with the longest common beginning, since people know how a name begins; then the one of the same length; then the first by
-// the alphabet. It is empty if less than two thirds of the name are right, or if the name is longer than names that people type.
-func Nearest(meant string, names []string) string {
-	best, least := "", (len(meant)+2)/3+1
-	if len(meant) > longestMeant {
-		return ""
-	}
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return len(name)-len(meant) >= least || len(meant)-len(name) >= least
-	})
-	slices.Sort(names)
-	lower := strings.ToLower(meant)
-	if i := slices.IndexFunc(names, func(name string) bool { return strings.ToLower(name) == lower }); i >= 0 {
-		return names[i]
-	}
-	for _, name := range names[:min(len(names), mostCompared)] {
-		distance := levenshtein.ComputeDistance(lower, strings.ToLower(name))
-		if distance < least || distance == least && best != "" && likelier(lower, name, best) {
-			best, least = name, distance
-		}
-	}
-	return best
-}
-
-// likelier reports whether of two names at the same distance the first was rather meant than the second.
-func likelier(meant, name, than string) bool {
-	if a, b := commonBeginning(meant, name), commonBeginning(meant, than); a != b {
-		return a > b
-	}
-	return len(name) == len(meant) && len(than) != len(meant)
-}
-
-// commonBeginning is the number of bytes with which both texts begin, without regard to case.
-func commonBeginning(a, b string) (n int) {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return n
 }

@@ -3,7 +3,6 @@ package resolve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -11,36 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
 )
-
-func TestNearest(t *testing.T) {
-	published := strings.Fields("u1.nano u1.micro u1.small u1.medium u1.large cx1.medium")
-	for _, test := range []struct{ why, meant, want string }{
-		{"a letter is missing", "u1.smal", "u1.small"},
-		{"two letters change places", "u1.smlal", "u1.small"},
-		{"a dash for a dot", "u1-medium", "u1.medium"},
-		{"nothing resembles it", "windows", ""},
-		{"nothing is meant", "", ""},
-		{"another letter", "u1.naro", "u1.nano"},
-		{"too long to be typed", strings.Repeat("u", longestMeant+1), ""},
-		{"upper case alone", "U1.Medium", "u1.medium"},
-		{"upper case and another letter", "CX1.Mediun", "cx1.medium"},
-		{"a tie goes to the longest common beginning, not to the alphabet", "u1.xedium", "u1.medium"},
-	} {
-		if got := Nearest(test.meant, published); got != test.want {
-			t.Errorf("%s: '%s' for '%s', want '%s'", test.why, got, test.meant, test.want)
-		}
-	}
-	if got := Nearest("u1.medium", []string{"d1.medium", "u1.mediun", "u1.mediu"}); got != "u1.mediun" {
-		t.Errorf("a tie went to '%s': the beginning and the length are those of 'u1.mediun'", got)
-	}
-	many := make([]string, 100_000)
-	for i := range many {
-		many[i] = fmt.Sprintf("%063d", i)
-	}
-	if got := Nearest(many[0][1:]+"x", many); got == "" {
-		t.Error("a tenant's hundred thousand objects hide each other")
-	}
-}
 
 // TestSuggest: names are shown to those who may list them.
 func TestSuggest(t *testing.T) {

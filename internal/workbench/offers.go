@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -122,7 +122,7 @@ func (c Catalog) named(family instancetype.KindNames, flag string) (*catalog.Obj
 		}
 	}
 	text := fmt.Sprintf("%s '%s' does not exist", kind, name)
-	if nearest := cmp.Or(other, resolve.Nearest(name, names)); nearest != "" {
+	if nearest := cmp.Or(other, nearest.Name(name, names)); nearest != "" {
 		text += fmt.Sprintf("; did you mean '%s'?", nearest)
 	}
 	return nil, fmt.Errorf("%s", text)

@@ -106,7 +106,7 @@ var everyDefault = []defaulted{
 		want: []string{`spec.domain.devices.disks[0].cdrom.readonly true`, `spec.domain.devices.disks[0].cdrom.tray "closed"`,
 			`spec.domain.devices.disks[0].cdrom.bus "sata"`}},
 	{name: "buses of arm64", spec: `{architecture: arm64, domain: {devices: {disks: [{name: a}, {name: b, lun: {}}]}}}`,
-		want: []string{`spec.domain.devices.disks[0].disk.bus "virtio"`, `spec.domain.devices.disks[1].lun.bus "virtio"`}},
+		want: []string{`spec.domain.devices.disks[0].disk.bus "virtio"`, `spec.domain.devices.disks[1].lun.bus "scsi"`}},
 	{name: "buses of s390x", spec: `{architecture: s390x, domain: {devices: {disks: [{name: a}, {name: b, cdrom: {}}]}}}`,
 		want: []string{`spec.domain.devices.disks[0].disk.bus "virtio"`, `spec.domain.devices.disks[1].cdrom.bus "scsi"`}},
 	{name: "boot display of a GPU", spec: `{domain: {devices: {gpus: [{name: g, deviceName: d, virtualGPUOptions: {display: {ramFB: {}}}}]}}}`,

@@ -77,12 +77,12 @@ func diskTargets(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// defaultBus is the bus of disk, cdrom and lun on architectures whose machines have no SATA controller. Traps: KubeVirt's default for a
-// CD-ROM there is virtio, which it then refuses; and on amd64 its default for a LUN is sata, which carries no SCSI commands, so that
-// libvirt refuses it. Both are scsi here.
-var defaultBus = map[string]struct{ disk, cdrom, lun v1.DiskBus }{
-	"arm64": {v1.DiskBusVirtio, v1.DiskBusSCSI, v1.DiskBusVirtio},
-	"s390x": {v1.DiskBusVirtio, v1.DiskBusSCSI, v1.DiskBusVirtio},
+// defaultBus is the bus of disk and cdrom on architectures whose machines have no SATA controller. Traps: KubeVirt's default for a CD-ROM there is virtio,
+// which it then refuses; and its default for a LUN is that of a disk, sata or virtio, which pass no SCSI commands, so that the guest cannot start. Both are
+// scsi here.
+var defaultBus = map[string]struct{ disk, cdrom v1.DiskBus }{
+	"arm64": {v1.DiskBusVirtio, v1.DiskBusSCSI},
+	"s390x": {v1.DiskBusVirtio, v1.DiskBusSCSI},
 }
 
 // diskBuses is setDefaultAmd64DisksBus, setDefaultArm64DisksBus and setDefaultS390xDisksBus. An unknown architecture gets the buses of
@@ -90,7 +90,7 @@ var defaultBus = map[string]struct{ disk, cdrom, lun v1.DiskBus }{
 func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	bus, known := defaultBus[vmi.Spec.Architecture]
 	if !known {
-		bus.disk, bus.cdrom, bus.lun = v1.DiskBusSATA, v1.DiskBusSATA, v1.DiskBusSCSI
+		bus.disk, bus.cdrom = v1.DiskBusSATA, v1.DiskBusSATA
 	}
 	for i := range vmi.Spec.Domain.Devices.Disks {
 		disk := &vmi.Spec.Domain.Devices.Disks[i]
@@ -102,7 +102,7 @@ func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 			disk.CDRom.Bus = cmp.Or(disk.CDRom.Bus, bus.cdrom)
 		}
 		if disk.LUN != nil {
-			disk.LUN.Bus = cmp.Or(disk.LUN.Bus, bus.lun)
+			disk.LUN.Bus = cmp.Or(disk.LUN.Bus, v1.DiskBusSCSI)
 		}
 	}
 }

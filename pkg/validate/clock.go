@@ -4,19 +4,47 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.clock.timer.
+// Fields: domain.clock.
+// A clock has one offset, and its time zone is one of the IANA database.
 // The architecture has the timer, and QEMU's timer of that kind supports the tick policy (what becomes of ticks that the guest missed).
 // KubeVirt has no such rules: it accepts any word and any timer, and libvirt refuses the domain when the VMI starts.
 
 var clockRules = []guestRule{
+	{clockOffset, []Rule{
+		{Name: "clock/offsets", MendedBy: byPreference},
+		{Name: "clock/timezone", MendedBy: byPreference},
+	}},
 	{timers, []Rule{
 		{Name: "clock/word"},
 		{Name: "clock/timer"},
 	}},
+}
+
+// clockOffset has no counterpart in KubeVirt, which drops timezone beside utc in silence. libvirt refuses an empty time zone; a name that does not exist
+// is UTC for QEMU, so that the guest's clock is wrong without an error.
+func clockOffset(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	if spec.Domain.Clock == nil || spec.Domain.Clock.Timezone == nil {
+		return nil
+	}
+	at, zone := path.Child("domain", "clock", "timezone"), string(*spec.Domain.Clock.Timezone)
+	switch {
+	case spec.Domain.Clock.UTC != nil:
+		return field.ErrorList{field.Forbidden(at, "cannot be combined with utc: a clock has one offset").WithOrigin("clock/offsets")}
+	case zone == "":
+		return field.ErrorList{field.Required(at, "name a time zone such as 'Europe/Vienna', or remove the field").WithOrigin("clock/timezone")}
+	case !isTimezone(zone):
+		hint := "such as 'Europe/Vienna'"
+		if name := nearest.Name(zone, timezoneNames()); name != "" {
+			hint = "did you mean '" + name + "'?"
+		}
+		return field.ErrorList{field.Invalid(at, zone, "must be a name of the IANA time zone database: "+hint).WithOrigin("clock/timezone")}
+	}
+	return nil
 }
 
 // timers allows for each timer the words that KubeVirt's API declares as constants for it. Timers of a PC do not exist on the other

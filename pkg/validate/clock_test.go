@@ -2,6 +2,63 @@ package validate_test
 
 var clockCases = []testCase{
 	{
+		why:   "a clock is in UTC or in a time zone",
+		rule:  "clock/offsets",
+		given: spec("domain: {clock: {utc: {}, timezone: Europe/Vienna}}"),
+		want:  forbidden("spec.domain.clock.timezone"),
+	},
+	{
+		why:   "UTC with an offset",
+		rule:  "clock/offsets",
+		given: spec("domain: {clock: {utc: {offsetSeconds: 3600}}}"),
+	},
+	{
+		why:   "no planet has this zone",
+		rule:  "clock/timezone",
+		given: spec("domain: {clock: {timezone: Mars/Olympus}}"),
+		want:  invalid("spec.domain.clock.timezone"),
+	},
+	{
+		why:   "a zone without a name, which libvirt refuses",
+		rule:  "clock/timezone",
+		given: spec("domain: {clock: {timezone: ''}}"),
+		want:  required("spec.domain.clock.timezone"),
+	},
+	{
+		why:   "POSIX' form, of which libvirt refuses the comma",
+		rule:  "clock/timezone",
+		given: spec("domain: {clock: {timezone: 'EST5EDT,M3.2.0,M11.1.0'}}"),
+		want:  invalid("spec.domain.clock.timezone"),
+	},
+	{
+		why:   "a file of the host",
+		rule:  "clock/timezone",
+		given: spec("domain: {clock: {timezone: ../../etc/passwd}}"),
+		want:  invalid("spec.domain.clock.timezone"),
+	},
+	{
+		why:   "a region alone",
+		rule:  "clock/timezone",
+		given: spec("domain: {clock: {timezone: Europe/}}"),
+		want:  invalid("spec.domain.clock.timezone"),
+	},
+	{
+		why:   "the zone of whatever machine it is",
+		rule:  "clock/timezone",
+		given: spec("domain: {clock: {timezone: Local}}"),
+		want:  invalid("spec.domain.clock.timezone"),
+	},
+	{
+		why:   "a zone of three parts",
+		rule:  "clock/timezone",
+		given: spec("domain: {clock: {timezone: America/Argentina/Buenos_Aires}}"),
+	},
+	{
+		why:   "a zone without a region",
+		rule:  "clock/timezone",
+		given: spec("domain: {clock: {timezone: EST5EDT}}"),
+	},
+	{
 		why:   "RTC knows two policies for ticks that were missed, and not those of the PIT",
 		rule:  "clock/word",
 		given: spec("domain: {clock: {timer: {rtc: {tickPolicy: discard}}}}"),

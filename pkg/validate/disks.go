@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"fmt"
 	"iter"
 	"regexp"
 	"slices"
@@ -25,9 +26,10 @@ var diskRules = []guestRule{
 		{Name: "disks/serial"},
 		{Name: "disks/serial-length"},
 	}},
+	{diskSerials, []Rule{{Name: "disks/serial-shown", MendedBy: byPreference}}},
 	{diskBuses, []Rule{
 		{Name: "disks/bus-arm64", MendedBy: byPreference},
-		{Name: "disks/lun-bus"},
+		{Name: "disks/lun-bus", MendedBy: byPreference},
 		{Name: "disks/reservation"},
 		{Name: "disks/bus-ide", MendedBy: byPreference},
 		{Name: "disks/cdrom-virtio"},
@@ -38,7 +40,7 @@ var diskRules = []guestRule{
 	}},
 }
 
-// serialLimit is KubeVirt's limit in characters. The guest's operating system sees fewer (20 on virtio).
+// serialLimit is KubeVirt's limit in characters. The guest sees fewer: shownSerials.
 const serialLimit = 256
 
 var (
@@ -79,6 +81,47 @@ func diskForms(list []v1.Disk, places places) (errs field.ErrorList) {
 		}
 		if utf8.RuneCountInString(disk.Serial) > serialLimit {
 			errs = append(errs, field.TooLong(at("serial"), "", serialLimit).WithOrigin("disks/serial-length"))
+		}
+	}
+	return errs
+}
+
+// shownSerials is how many bytes of a serial number a guest sees, by the bus, in QEMU: VIRTIO_BLK_ID_BYTES of virtio-blk, the 20 bytes of ATA's IDENTIFY
+// DEVICE, and the 36 to which scsi-disk cuts, which is also behind usb-storage.
+var shownSerials = map[v1.DiskBus]int{v1.DiskBusVirtio: 20, v1.DiskBusSATA: 20, v1.DiskBusSCSI: 36, v1.DiskBusUSB: 36}
+
+// shownSerial returns the serial number that the guest sees; empty if the disk has none of its own. A LUN shows that of the device behind it.
+func shownSerial(disk *v1.Disk) string {
+	on, target := bus(disk)
+	if limit, known := shownSerials[on]; known && target != "lun" && len(disk.Serial) > limit {
+		return disk.Serial[:limit]
+	}
+	return disk.Serial
+}
+
+// diskSerials has no counterpart in KubeVirt. Two disks whose serial numbers differ only beyond what their bus shows have one name in /dev/disk/by-id of the
+// guest. Two that are equal as they are written are meant so: a guest finds the paths of a multipath device by them.
+func diskSerials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	type seen struct {
+		bus   v1.DiskBus
+		shown string
+	}
+	first := map[seen]string{}
+	for i := range spec.Domain.Devices.Disks {
+		disk := &spec.Domain.Devices.Disks[i]
+		if disk.Serial == "" || disk.LUN != nil {
+			continue
+		}
+		on, _ := bus(disk)
+		key := seen{on, shownSerial(disk)}
+		other, found := first[key]
+		switch {
+		case !found:
+			first[key] = disk.Serial
+		case other != disk.Serial:
+			errs = append(errs, field.Invalid(disksOf(path)(i, "serial"), disk.Serial, fmt.Sprintf(
+				"bus '%s' shows the first %d bytes, which are those of '%s' too: the guest could not tell the disks apart", on, shownSerials[on], other)).
+				WithOrigin("disks/serial-shown"))
 		}
 	}
 	return errs
@@ -144,19 +187,16 @@ var allBuses = []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.Di
 var armBuses = []v1.DiskBus{v1.DiskBusVirtio, v1.DiskBusSCSI}
 
 // diskBuses adds the rules that depend on the architecture or the cluster: validateDiskBus of KubeVirt's arm64 rules and
-// validatePersistentReservation. KubeVirt accepts LUNs on SATA and USB, for which libvirt has no LUN.
+// validatePersistentReservation.
 func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	at := disksOf(path)
 	errs = diskBusForms(spec.Domain.Devices.Disks, at)
 	for i := range spec.Domain.Devices.Disks {
 		disk := &spec.Domain.Devices.Disks[i]
 		for target, bus := range eachBus(disk) {
-			if spec.Architecture == arm64 && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
+			if target != "lun" && spec.Architecture == arm64 && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
 				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, armBuses).WithOrigin("disks/bus-arm64"))
 			}
-		}
-		if lun := disk.LUN; lun != nil && (lun.Bus == v1.DiskBusSATA || lun.Bus == v1.DiskBusUSB) {
-			errs = append(errs, field.NotSupported(at(i, "lun", "bus"), lun.Bus, armBuses).WithOrigin("disks/lun-bus"))
 		}
 		if disk.LUN != nil && disk.LUN.Reservation && !limits.PersistentReservation {
 			errs = append(errs, field.Forbidden(at(i, "lun", "reservation"),
@@ -166,13 +206,18 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 	return errs
 }
 
-// diskBusForms is validateBusSupport and validatePciAddress. IDE is refused because q35 has no IDE controller; QEMU's SATA disk cannot
-// be read-only, but its SATA CD-ROM is.
+// diskBusForms is validateBusSupport and validatePciAddress. KubeVirt accepts LUNs on each bus; SCSI commands pass through bus scsi alone: libvirt has no LUN
+// on sata and usb, and QEMU ends where a LUN is a virtio-blk device ("Please set scsi=off"). IDE is refused because q35 has no IDE controller; QEMU's SATA
+// disk cannot be read-only, but its SATA CD-ROM is.
 func diskBusForms(list []v1.Disk, at places) (errs field.ErrorList) {
 	for i := range list {
 		disk := &list[i]
 		for target, bus := range eachBus(disk) {
 			switch {
+			case target == "lun":
+				if bus != "" && bus != v1.DiskBusSCSI {
+					errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, []v1.DiskBus{v1.DiskBusSCSI}).WithOrigin("disks/lun-bus"))
+				}
 			case bus == "ide":
 				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, allBuses).WithOrigin("disks/bus-ide"))
 			case target == "cdrom" && bus == v1.DiskBusVirtio:

@@ -81,8 +81,8 @@ var disksBusesCases = []testCase{
 	{
 		why:   "IDE for each target",
 		rule:  "disks/bus-ide",
-		given: disk("disk: {bus: ide}, lun: {bus: ide}, cdrom: {bus: ide}"),
-		want:  notSupported("spec.domain.devices.disks[0].disk.bus", "spec.domain.devices.disks[0].lun.bus", "spec.domain.devices.disks[0].cdrom.bus"),
+		given: disk("disk: {bus: ide}, cdrom: {bus: ide}"),
+		want:  notSupported("spec.domain.devices.disks[0].disk.bus", "spec.domain.devices.disks[0].cdrom.bus"),
 	},
 	{
 		why:   "SATA",

@@ -4,6 +4,44 @@ import "strings"
 
 var disksCases = []testCase{
 	{
+		why:   "virtio shows 20 bytes",
+		rule:  "disks/serial-shown",
+		given: serials("disk: {bus: virtio}, serial: 12345678901234567890a", "disk: {bus: virtio}, serial: 12345678901234567890b"),
+		want:  invalid("spec.domain.devices.disks[1].serial"),
+	},
+	{
+		why:   "the 20th byte differs",
+		rule:  "disks/serial-shown",
+		given: serials("disk: {bus: virtio}, serial: 1234567890123456789a", "disk: {bus: virtio}, serial: 1234567890123456789b"),
+	},
+	{
+		why:   "ATA shows 20 bytes",
+		rule:  "disks/serial-shown",
+		given: serials("disk: {bus: sata}, serial: 12345678901234567890a", "cdrom: {bus: sata}, serial: 12345678901234567890b"),
+		want:  invalid("spec.domain.devices.disks[1].serial"),
+	},
+	{
+		why:   "SCSI shows 36 bytes",
+		rule:  "disks/serial-shown",
+		given: serials("disk: {bus: scsi}, serial: 123456789012345678901234567890123456a", "disk: {bus: scsi}, serial: 123456789012345678901234567890123456b"),
+		want:  invalid("spec.domain.devices.disks[1].serial"),
+	},
+	{
+		why:   "more than 20 bytes are seen on SCSI",
+		rule:  "disks/serial-shown",
+		given: serials("disk: {bus: scsi}, serial: 12345678901234567890a", "disk: {bus: scsi}, serial: 12345678901234567890b"),
+	},
+	{
+		why:   "disks on two buses have two names",
+		rule:  "disks/serial-shown",
+		given: serials("disk: {bus: virtio}, serial: 12345678901234567890a", "disk: {bus: sata}, serial: 12345678901234567890b"),
+	},
+	{
+		why:   "two paths of one device have its serial number",
+		rule:  "disks/serial-shown",
+		given: serials("disk: {bus: virtio}, serial: 12345678901234567890a", "disk: {bus: virtio}, serial: 12345678901234567890a"),
+	},
+	{
 		why:   "a disk named again",
 		rule:  "disks/name-twice",
 		given: attached("disks: [{name: a}, {name: a}]", "{name: a, configMap: {name: a}}"),
@@ -86,4 +124,9 @@ var disksCases = []testCase{
 		rule:  "disks/serial-length",
 		given: disk("serial: " + strings.Repeat("s", 256)),
 	},
+}
+
+// serials is a VMI with two disks.
+func serials(first, second string) given {
+	return attached("disks: [{name: a, "+first+"}, {name: b, "+second+"}]", "{name: a, configMap: {name: a}}, {name: b, configMap: {name: b}}")
 }

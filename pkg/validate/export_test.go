@@ -66,3 +66,5 @@ func missing(rules []Rule, errs field.ErrorList) (names []string) {
 	}
 	return names
 }
+
+var TimezoneNames = timezoneNames

@@ -2,6 +2,8 @@ package validate
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -134,8 +136,16 @@ func hypervValues(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 		errs = append(errs, field.Invalid(path.Child("spinlocks", "spinlocks"), *s.Retries,
 			fmt.Sprintf("must be at least %d", minSpinlocks)).WithOrigin("features/hyperv-spinlocks"))
 	}
-	if v := h.VendorID; v != nil && !isFalse(v.Enabled) && len(v.VendorID) > maxVendorID {
-		errs = append(errs, field.TooLong(path.Child("vendorid", "vendorid"), v.VendorID, maxVendorID).WithOrigin("features/hyperv-vendor-id"))
+	if v := h.VendorID; v != nil && !isFalse(v.Enabled) {
+		at := path.Child("vendorid", "vendorid")
+		switch {
+		case v.VendorID == "":
+			errs = append(errs, field.Required(at, "give a text of 1 to 12 bytes, or remove vendorid").WithOrigin("features/hyperv-vendor-id"))
+		case len(v.VendorID) > maxVendorID:
+			errs = append(errs, field.TooLong(at, v.VendorID, maxVendorID).WithOrigin("features/hyperv-vendor-id"))
+		case strings.ContainsFunc(v.VendorID, func(r rune) bool { return r == ',' || !unicode.IsPrint(r) }):
+			errs = append(errs, field.Invalid(at, v.VendorID, "must have no comma and no control character").WithOrigin("features/hyperv-vendor-id"))
+		}
 	}
 	return errs
 }

@@ -157,6 +157,29 @@ domain:
 		given: spec("domain: {features: {hyperv: {vendorid: {vendorid: KVMKVMKVMKVM}}}}"),
 	},
 	{
+		why:   "a vendor without a name, which libvirt refuses",
+		rule:  "features/hyperv-vendor-id",
+		given: spec("domain: {features: {hyperv: {vendorid: {}}}}"),
+		want:  required("spec.domain.features.hyperv.vendorid.vendorid"),
+	},
+	{
+		why:   "a comma would end QEMU's option",
+		rule:  "features/hyperv-vendor-id",
+		given: spec("domain: {features: {hyperv: {vendorid: {vendorid: 'ab,c'}}}}"),
+		want:  invalid("spec.domain.features.hyperv.vendorid.vendorid"),
+	},
+	{
+		why:   "XML has no control characters",
+		rule:  "features/hyperv-vendor-id",
+		given: spec("domain: {features: {hyperv: {vendorid: {vendorid: \"a\\u0001\"}}}}"),
+		want:  invalid("spec.domain.features.hyperv.vendorid.vendorid"),
+	},
+	{
+		why:   "blanks, brackets and letters of other languages",
+		rule:  "features/hyperv-vendor-id",
+		given: spec("domain: {features: {hyperv: {vendorid: {vendorid: 'a <ü'}}}}"),
+	},
+	{
 		why:   "thirteen bytes, and off",
 		rule:  "features/hyperv-vendor-id",
 		given: spec("domain: {features: {hyperv: {vendorid: {enabled: false, vendorid: KVMKVMKVMKVMK}}}}"),

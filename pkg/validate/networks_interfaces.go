@@ -22,6 +22,7 @@ var interfaceRules = []guestRule{
 		{Name: "networks/model"},
 		{Name: "networks/mac"},
 		{Name: "networks/mac-multicast"},
+		{Name: "networks/mac-zero"},
 		{Name: "networks/acpi-index"},
 		{Name: "networks/pci-address"},
 	}},
@@ -51,13 +52,15 @@ var (
 	macForm = regexp.MustCompile(`^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$`)
 	// nicModels are KubeVirt's validInterfaceModels.
 	nicModels = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", v1.VirtIO}
+	// ccwNICs are the cards of QEMU for s390x, which has those of PCs not at all. KubeVirt accepts them, and the guest cannot start.
+	ccwNICs = []string{v1.VirtIO}
 )
 
 // maxACPIIndex is QEMU's limit.
 const maxACPIIndex = 16*1024 - 1
 
 // interfaces is validateInterfaceNameFormat, validateInterfaceModel, validateMacAddress and validatePciAddress. KubeVirt accepts
-// multicast MAC addresses, which libvirt refuses, and any acpiIndex.
+// multicast MAC addresses, which libvirt refuses, the address of zeros, and any acpiIndex.
 func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
@@ -65,13 +68,20 @@ func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 		if !vm.IsDeviceName(nic.Name) {
 			errs = append(errs, field.Invalid(at("name"), nic.Name, "must consist of letters, digits, '-' and '_'").WithOrigin("networks/interface-name"))
 		}
-		if nic.Model != "" && !slices.Contains(nicModels, nic.Model) {
-			errs = append(errs, field.NotSupported(at("model"), nic.Model, nicModels).WithOrigin("networks/model"))
+		models := nicModels
+		if spec.Architecture == s390x {
+			models = ccwNICs
+		}
+		if nic.Model != "" && !slices.Contains(models, nic.Model) {
+			errs = append(errs, field.NotSupported(at("model"), nic.Model, models).WithOrigin("networks/model"))
 		}
 		switch {
 		case nic.MacAddress == "":
 		case !macForm.MatchString(nic.MacAddress):
 			errs = append(errs, field.Invalid(at("macAddress"), nic.MacAddress, "must be six bytes such as '02:1a:4b:00:00:01'").WithOrigin("networks/mac"))
+		case strings.Trim(nic.MacAddress, "0:-") == "":
+			errs = append(errs, field.Invalid(at("macAddress"), nic.MacAddress,
+				"is no address: QEMU would give the card one of its own, the same in each guest; remove the field to have one derived").WithOrigin("networks/mac-zero"))
 		case strings.ContainsRune("13579bdfBDF", rune(nic.MacAddress[1])):
 			errs = append(errs, field.Invalid(at("macAddress"), nic.MacAddress,
 				"is a multicast address: the first byte must be even").WithOrigin("networks/mac-multicast"))

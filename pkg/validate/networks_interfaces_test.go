@@ -51,6 +51,33 @@ var networksInterfacesCases = []testCase{
 		want:  invalid("spec.domain.devices.interfaces[0].macAddress"),
 	},
 	{
+		why:   "QEMU gives a card without an address one of its own",
+		rule:  "networks/mac-zero",
+		given: onPod("masquerade: {}, macAddress: '00-00-00-00-00-00'"),
+		want:  invalid("spec.domain.devices.interfaces[0].macAddress"),
+	},
+	{
+		why:   "the lowest address",
+		rule:  "networks/mac-zero",
+		given: onPod("masquerade: {}, macAddress: '00:00:00:00:00:01'"),
+	},
+	{
+		why:   "a mainframe has no card of a PC",
+		rule:  "networks/model",
+		given: spec("{architecture: s390x, domain: {devices: {interfaces: [{name: a, masquerade: {}, model: e1000e}]}}, networks: [{name: a, pod: {}}]}"),
+		want:  notSupported("spec.domain.devices.interfaces[0].model"),
+	},
+	{
+		why:   "a mainframe has virtio",
+		rule:  "networks/model",
+		given: spec("{architecture: s390x, domain: {devices: {interfaces: [{name: a, masquerade: {}, model: virtio}]}}, networks: [{name: a, pod: {}}]}"),
+	},
+	{
+		why:   "an arm64 board has the cards of PCs",
+		rule:  "networks/model",
+		given: spec("{architecture: arm64, domain: {devices: {interfaces: [{name: a, masquerade: {}, model: e1000e}]}}, networks: [{name: a, pod: {}}]}"),
+	},
+	{
 		why:   "a multicast address in capitals",
 		rule:  "networks/mac-multicast",
 		given: onPod("masquerade: {}, macAddress: '0B:1A:4B:00:00:01'"),

@@ -38,6 +38,8 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 			warn("ports of interface '%s' have no effect: its network is not the pod network", short(nic.Name))
 		}
 	}
+	warnings = append(warnings, diskWarnings(spec)...)
+	warnings = append(warnings, cardWarnings(spec)...)
 	if threads, policy := spec.Domain.IOThreads, spec.Domain.IOThreadsPolicy; threads != nil && threads.SupplementalPoolThreadCount != nil &&
 		(policy == nil || *policy != v1.IOThreadsPolicySupplementalPool) {
 		warn("ioThreads.supplementalPoolThreadCount has no effect: ioThreadsPolicy is not 'supplementalPool'")
@@ -48,6 +50,51 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 	// Ignition reads JSON only, and stops the boot otherwise. The usual mistake is the YAML from which Butane makes that JSON.
 	if data := vmi.Annotations[v1.IgnitionAnnotation]; data != "" && !json.Valid([]byte(data)) {
 		warn("annotation '%s' is not JSON: Ignition will refuse it", v1.IgnitionAnnotation)
+	}
+	return warnings
+}
+
+// diskWarnings warn of serial numbers that the guest sees in part, and of a VM that boots nothing: firmware boots a CD-ROM only if it has a bootOrder.
+func diskWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
+	var cdrom string
+	bootable := kernelBoots(spec)
+	for i := range spec.Domain.Devices.Disks {
+		disk := &spec.Domain.Devices.Disks[i]
+		if shown := shownSerial(disk); shown != disk.Serial {
+			warnings = append(warnings, fmt.Sprintf("the guest sees the first %d bytes of the serial of disk '%s'", len(shown), short(disk.Name)))
+		}
+		bootable = bootable || disk.CDRom == nil || disk.BootOrder != nil
+		if disk.CDRom != nil && cdrom == "" {
+			cdrom = disk.Name
+		}
+	}
+	for i := range spec.Domain.Devices.Interfaces {
+		bootable = bootable || spec.Domain.Devices.Interfaces[i].BootOrder != nil
+	}
+	if cdrom != "" && !bootable {
+		warnings = append(warnings, fmt.Sprintf("the firmware boots no CD-ROM without bootOrder: set 'bootOrder: 1' of disk '%s'", short(cdrom)))
+	}
+	return warnings
+}
+
+func kernelBoots(spec *v1.VirtualMachineInstanceSpec) bool {
+	return spec.Domain.Firmware != nil && spec.Domain.Firmware.KernelBoot != nil
+}
+
+// cardWarnings warn of cards with one MAC address. They are no mistake: the members of a bond may have one.
+func cardWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
+	first := map[string]string{}
+	for i := range spec.Domain.Devices.Interfaces {
+		nic := &spec.Domain.Devices.Interfaces[i]
+		if nic.MacAddress == "" {
+			continue
+		}
+		address := strings.ToLower(strings.ReplaceAll(nic.MacAddress, "-", ":"))
+		if other, found := first[address]; found {
+			warnings = append(warnings, fmt.Sprintf("interfaces '%s' and '%s' have one MAC address", short(other), short(nic.Name)))
+			continue
+		}
+		first[address] = nic.Name
 	}
 	return warnings
 }

@@ -66,6 +66,14 @@ var guestWarnings = []warningCase{
 	{"YAML for Ignition", ignition("variant: fcos"), []string{v1.IgnitionAnnotation}},
 	{"JSON for Ignition", ignition("{}"), nil},
 	{"nothing for Ignition", ignition(""), nil},
+	{"a serial that virtio cuts", drives("{name: a, disk: {bus: virtio}, serial: 12345678901234567890x}"), []string{"first 20 bytes of the serial of disk 'a'"}},
+	{"a serial that scsi shows", drives("{name: a, disk: {bus: scsi}, serial: 12345678901234567890x}"), nil},
+	{"a CD-ROM alone", drives("{name: a, cdrom: {bus: sata}}"), []string{"'bootOrder: 1' of disk 'a'"}},
+	{"a CD-ROM that is booted", drives("{name: a, cdrom: {bus: sata}, bootOrder: 1}"), nil},
+	{"a CD-ROM beside a disk", drives("{name: a, cdrom: {bus: sata}}, {name: b, disk: {bus: sata}}"), nil},
+	{"two cards with one address", cards("'02:00:00:00:00:0A'", "'02-00-00-00-00-0a'"), []string{"'a' and 'b' have one MAC address"}},
+	{"two cards with two addresses", cards("'02:00:00:00:00:0a'", "'02:00:00:00:00:0b'"), nil},
+	{"two cards without an address", cards("''", "''"), nil},
 }
 
 func latest(machine string) string {
@@ -78,6 +86,12 @@ func memoryLimit(guest, limit string) string {
 
 func card(nic, network string) string {
 	return "spec: {domain: {devices: {interfaces: [{name: a, " + nic + "}]}}, networks: [{name: a, " + network + "}]}"
+}
+
+func drives(list string) string { return "spec: {domain: {devices: {disks: [" + list + "]}}}" }
+
+func cards(first, second string) string {
+	return "spec: {domain: {devices: {interfaces: [{name: a, macAddress: " + first + "}, {name: b, macAddress: " + second + "}]}}}"
 }
 
 func pool(policy string) string { return "spec: {domain: {ioThreadsPolicy: " + policy + "}}" }

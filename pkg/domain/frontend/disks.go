@@ -99,7 +99,7 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 	return bus, address
 }
 
-// bus checks the bus of a drive. QEMU has no virtio CD-ROM, and passes SCSI commands through on buses scsi and virtio only.
+// bus checks the bus of a drive. QEMU has no virtio CD-ROM, and passes SCSI commands through on bus scsi alone.
 func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 	if bus == "" {
 		g.fail(field.Required(path.Child(device, "bus"), ""))
@@ -108,7 +108,7 @@ func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 	buses := g.arch.diskBuses
 	if device != "disk" {
 		buses = slices.DeleteFunc(slices.Clone(buses), func(b string) bool {
-			return (device == "cdrom" && b == "virtio") || (device == "lun" && b != "scsi" && b != "virtio")
+			return (device == "cdrom" && b == "virtio") || (device == "lun" && b != "scsi")
 		})
 	}
 	g.supported(path, string(bus), buses, device, "bus")

@@ -187,7 +187,7 @@ spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "000
   interfaces: [{name: default}, {name: second, pciAddress: "0000:04:01.0"}]}}}`)
 	functions := with(t, "s390x", "functions", `
 spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "0000:00:05.0"}}],
-  interfaces: [{name: default}, {name: old, model: e1000}, {name: fast, sriov: {}}],
+  interfaces: [{name: default}, {name: old}, {name: fast, sriov: {}}],
   gpus: [{name: crypto, deviceName: d}], hostDevices: [{name: dasd, deviceName: d}, {name: mdev, deviceName: d}]}}}`)
 	functions.Facts.HostDevices = map[string]string{"crypto": "ap", "dasd": "ccw", "mdev": "mdev"}
 	all["functions-s390x"] = functions

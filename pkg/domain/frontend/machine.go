@@ -89,7 +89,7 @@ var profiles = map[string]*profile{
 		libvirt: "s390x", alias: "s390-ccw-virtio", family: "s390-ccw-virtio-",
 		ccw:       true,
 		diskBuses: []string{"scsi", "virtio"},
-		nicModels: pciNICs,
+		nicModels: []string{"virtio"},
 		videos:    []string{"virtio"},
 		watchdog:  "diag288",
 		cpusGrow:  true,
