@@ -87,3 +87,29 @@ func pages(t *testing.T) map[string]string {
 	}
 	return texts
 }
+
+// TestDecisions: a paragraph of docs/decisions.md stands once, and a blank line is before it. The file is merged by union, which can lose either.
+func TestDecisions(t *testing.T) {
+	raw, err := os.ReadFile("../docs/decisions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	title := regexp.MustCompile(`^\*\*(.+?)\*\*`)
+	first, before := map[string]int{}, ""
+	for i, line := range strings.Split(string(raw), "\n") {
+		match := title.FindStringSubmatch(line)
+		if match != nil && strings.Contains(line, "(2026-") {
+			if other, twice := first[match[1]]; twice {
+				t.Errorf("docs/decisions.md:%d: '%s' stands in line %d already", i+1, match[1], other)
+			}
+			first[match[1]] = i + 1
+			if before != "" {
+				t.Errorf("docs/decisions.md:%d: no blank line before '%s'", i+1, match[1])
+			}
+		}
+		before = line
+	}
+	if len(first) < 200 {
+		t.Errorf("docs/decisions.md has %d paragraphs, want more than 200", len(first))
+	}
+}

@@ -125,7 +125,8 @@ func (r Reviewer) add(verdict *admit.Verdict, result policy.Result) policy.Resul
 }
 
 // forgiven is appended to the text of a violation that does not refuse an update.
-const forgiven = "; the update is admitted because the VM violated this before and its VMI does not change"
+// It is short: API servers cut warnings after 120 characters.
+const forgiven = "; admitted: violated before"
 
 // forgive turns errors into warnings that the stored VM has too, if the update does not change what boots: who labels, stops or starts a VM does not
 // answer for a policy that came later. Only an update that violates a policy pays for stage 1 of the stored VM.

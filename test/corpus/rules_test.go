@@ -225,7 +225,7 @@ func cell(text string) string {
 	if runes := []rune(text); len(runes) > most {
 		text = string(runes[:most]) + "…"
 	}
-	return strings.ReplaceAll(text, "|", `\|`)
+	return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(text) // in a table of Markdown
 }
 
 const rulesHead = `# Rules
