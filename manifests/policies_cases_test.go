@@ -38,7 +38,7 @@ var wrongMachines = []wrong{
 	{"devices/panic-model", `{"domain": {"devices": {"panicDevices": [{"model": "red"}]}}}`},
 	{"iothreads/policy", `{"domain": {"ioThreadsPolicy": "many"}}`},
 	{"placement/hostname", `{"hostname": "a.b"}`},
-	{"placement/subdomain", `{"subdomain": "a..b"}`},
+	{"placement/subdomain", `{"subdomain": "a.b"}`},
 	{"placement/eviction-strategy", `{"evictionStrategy": "Run"}`},
 	{"placement/start-strategy", `{"startStrategy": "Now"}`},
 	{"placement/paused-liveness", `{"startStrategy": "Paused", "livenessProbe": {"guestAgentPing": {}}}`},

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -25,12 +26,20 @@ var instancetypeRules = []instancetypeRule{
 	}},
 	{instancetypeMemory, []Rule{
 		{Name: "instancetype/memory"},
+		{Name: "instancetype/memory-unit"},
 		{Name: "instancetype/overcommit"},
 		{Name: "instancetype/overcommit-hugepages"},
+	}},
+	{instancetypeMetadata, []Rule{
+		{Name: "instancetype/annotations"},
+		{Name: "instancetype/node-selector"},
 	}},
 }
 
 var preferenceRules = []preferenceRule{
+	{preferredAnnotations, []Rule{
+		{Name: "preference/annotations"},
+	}},
 	{preferredTopology, []Rule{
 		{Name: "preference/topology"},
 	}},
@@ -89,6 +98,14 @@ func instancetypeMemory(spec *v1beta1.VirtualMachineInstancetypeSpec, path *fiel
 	if !vm.IsMemory(memory.Guest) {
 		errs = append(errs, field.Invalid(path.Child("guest"), memory.Guest.String(), vm.NoMemory).WithOrigin("instancetype/memory"))
 	}
+	for _, amount := range []struct {
+		name  string
+		given *resource.Quantity
+	}{{"guest", &memory.Guest}, {"maxGuest", memory.MaxGuest}} {
+		if amount.given != nil && unitMissing(*amount.given) {
+			errs = append(errs, field.Invalid(path.Child(amount.name), amount.given.String(), lessThanMinimum).WithOrigin("instancetype/memory-unit"))
+		}
+	}
 	if memory.OvercommitPercent < 0 || memory.OvercommitPercent > 100 {
 		errs = append(errs, field.Invalid(path.Child("overcommitPercent"), memory.OvercommitPercent,
 			"must be between 0 and 100").WithOrigin("instancetype/overcommit"))
@@ -98,6 +115,16 @@ func instancetypeMemory(spec *v1beta1.VirtualMachineInstancetypeSpec, path *fiel
 			"huge pages cannot be overcommitted: remove one of them").WithOrigin("instancetype/overcommit-hugepages"))
 	}
 	return errs
+}
+
+// instancetypeMetadata judges what every VMI of the instancetype gets, and no VMI or pod can have. KubeVirt accepts it.
+func instancetypeMetadata(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) field.ErrorList {
+	errs := annotations(spec.Annotations, path.Child("annotations")).WithOrigin("instancetype/annotations")
+	return append(errs, labels(spec.NodeSelector, path.Child("nodeSelector")).WithOrigin("instancetype/node-selector")...)
+}
+
+func preferredAnnotations(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) field.ErrorList {
+	return annotations(spec.Annotations, path.Child("annotations")).WithOrigin("preference/annotations")
 }
 
 var topologies = []v1beta1.PreferredCPUTopology{

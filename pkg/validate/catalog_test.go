@@ -25,9 +25,10 @@ var catalogCases = []testCase{
 		want:  invalid("spec.memory.guest"),
 	},
 	{
-		why:   "one byte",
-		rule:  "instancetype/memory",
-		given: instancetype("memory: {guest: '1'}"),
+		why:    "one byte is legal to this rule",
+		rule:   "instancetype/memory",
+		given:  instancetype("memory: {guest: '1'}"),
+		others: []string{"instancetype/memory-unit"},
 	},
 	{
 		why:   "less than no overcommitment",
@@ -158,5 +159,55 @@ var catalogCases = []testCase{
 		rule:   "preset/domain",
 		given:  preset("domain: {firmware: {kernelBoot: {container: {}}}}"),
 		others: []string{"firmware/kernel-files", "firmware/kernel-image"},
+	},
+	{
+		why:   "no unit",
+		rule:  "instancetype/memory-unit",
+		given: instancetype(`memory: {guest: 2048, maxGuest: 999999}`),
+		want:  invalid("spec.memory.guest", "spec.memory.maxGuest"),
+	},
+	{
+		why:   "thousandths",
+		rule:  "instancetype/memory-unit",
+		given: instancetype(`memory: {guest: 100m}`),
+		want:  invalid("spec.memory.guest"),
+	},
+	{
+		why:   "a megabyte",
+		rule:  "instancetype/memory-unit",
+		given: instancetype(`memory: {guest: 1000000}`),
+	},
+	{
+		why:   "a key with a space",
+		rule:  "instancetype/annotations",
+		given: instancetype(`annotations: {a b: c}`),
+		want:  invalid("spec.annotations[a b]"),
+	},
+	{
+		why:   "any value",
+		rule:  "instancetype/annotations",
+		given: instancetype(`annotations: {Example.com/a: b c}`),
+	},
+	{
+		why:   "a value with a space",
+		rule:  "instancetype/node-selector",
+		given: instancetype(`nodeSelector: {zone: a b}`),
+		want:  invalid("spec.nodeSelector[zone]"),
+	},
+	{
+		why:   "a label of nodes",
+		rule:  "instancetype/node-selector",
+		given: instancetype(`nodeSelector: {zone: a}`),
+	},
+	{
+		why:   "a key with a space",
+		rule:  "preference/annotations",
+		given: preference(`annotations: {a b: c}`),
+		want:  invalid("spec.annotations[a b]"),
+	},
+	{
+		why:   "any value",
+		rule:  "preference/annotations",
+		given: preference(`annotations: {a: b c}`),
 	},
 }

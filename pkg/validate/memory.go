@@ -22,18 +22,21 @@ var memoryRules = []guestRule{
 	{hugepages, []Rule{
 		{Name: "memory/page-size-given", MendedBy: byInstancetype},
 		{Name: "memory/page-size", MendedBy: byInstancetype},
+		{Name: "memory/page-size-unit", MendedBy: byInstancetype},
 	}},
 	{guestMemory, []Rule{
 		{Name: "memory/max-guest", MendedBy: byInstancetype},
 		{Name: "memory/guest", MendedBy: byInstancetype},
 		{Name: "memory/guest-max", MendedBy: byInstancetype},
 		{Name: "memory/guest-limit", MendedBy: byInstancetype},
+		{Name: "memory/unit", MendedBy: byInstancetype},
 	}},
 }
 
 var overheadRules = []guestRule{
 	{memoryOverhead, []Rule{
 		{Name: "memory/overhead-gate", MendedBy: byInstancetype},
+		{Name: "memory/overhead-unit", MendedBy: byInstancetype},
 	}},
 }
 
@@ -72,8 +75,26 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	if size.Value()%1024 != 0 {
 		return field.ErrorList{field.Invalid(at, given, "must be a number of KiB, such as '2Mi'").WithOrigin("memory/page-size")}
 	}
+	if size.CmpInt64(leastPage) < 0 {
+		return field.ErrorList{field.Invalid(at, given, "must be at least 64Ki; is the unit missing?").WithOrigin("memory/page-size-unit")}
+	}
 	return nil
 }
+
+// leastPage is the smallest huge page of an architecture: 16 contiguous pages of 4 KiB on arm64.
+const leastPage = 64 << 10
+
+// minMemory is the smallest amount of memory. A smaller one is a forgotten unit ("64" is 64 bytes), or a unit of thousandths ("100m"). KubeVirt has it for
+// the request alone (validateMemoryRequestsNegativeOrNull), and renders a guest of 2 KiB.
+var minMemory = resource.MustParse("1M")
+
+// unitMissing reports whether an amount of memory is too small for its unit to be meant. Nothing, and less, is refused elsewhere.
+func unitMissing(amount resource.Quantity) bool {
+	return amount.Sign() > 0 && amount.Cmp(minMemory) < 0
+}
+
+// lessThanMinimum is the detail of an error about an amount without its unit.
+const lessThanMinimum = "must be at least 1M; is the unit missing?"
 
 // guestMemory compares with the pod's limit only if memory cannot change while the VMI runs (rollout strategy Stage): with LiveUpdate
 // the limit follows memory.guest.
@@ -87,6 +108,9 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	if memory.MaxGuest != nil && !vm.IsMemory(*memory.MaxGuest) {
 		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), vm.NoMemory).WithOrigin("memory/max-guest"))
 	}
+	if memory.MaxGuest != nil && unitMissing(*memory.MaxGuest) && (memory.Guest == nil || memory.Guest.Cmp(*memory.MaxGuest) != 0) {
+		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), lessThanMinimum).WithOrigin("memory/unit"))
+	}
 	if memory.Guest == nil {
 		return errs
 	}
@@ -94,7 +118,10 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	if !vm.IsMemory(*memory.Guest) {
 		return append(errs, field.Invalid(path, memory.Guest.String(), vm.NoMemory).WithOrigin("memory/guest"))
 	}
-	if memory.MaxGuest != nil && memory.MaxGuest.Sign() > 0 && memory.Guest.Cmp(*memory.MaxGuest) > 0 {
+	if unitMissing(*memory.Guest) && !fromPod(spec, *memory.Guest) {
+		errs = append(errs, field.Invalid(path, memory.Guest.String(), lessThanMinimum).WithOrigin("memory/unit"))
+	}
+	if memory.MaxGuest != nil && memory.MaxGuest.Sign() > 0 && !unitMissing(*memory.MaxGuest) && memory.Guest.Cmp(*memory.MaxGuest) > 0 {
 		errs = append(errs, field.Invalid(path, memory.Guest.String(),
 			fmt.Sprintf("must not be greater than maxGuest '%s'", memory.MaxGuest.String())).WithOrigin("memory/guest-max"))
 	}
@@ -106,10 +133,26 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	return errs
 }
 
+// fromPod reports whether an amount is also the pod's request or limit, or the size of a huge page: memory.guest is made from them where it is not written,
+// and the mistake is at them.
+func fromPod(spec *v1.VirtualMachineInstanceSpec, amount resource.Quantity) bool {
+	for _, list := range []corev1.ResourceList{spec.Domain.Resources.Requests, spec.Domain.Resources.Limits} {
+		if pod, set := list[corev1.ResourceMemory]; set && pod.Cmp(amount) == 0 {
+			return true
+		}
+	}
+	return vm.PageSize(spec.Domain.Memory) == amount.Value()
+}
+
 // memoryOverhead is validateReservedOverheadMemlock.
 func memoryOverhead(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
 	if spec.Domain.Memory == nil || spec.Domain.Memory.ReservedOverhead == nil {
 		return nil
 	}
-	return gated(limits, "ReservedOverheadMemlock", path.Child("domain", "memory", "reservedOverhead")).WithOrigin("memory/overhead-gate")
+	at := path.Child("domain", "memory", "reservedOverhead")
+	errs := gated(limits, "ReservedOverheadMemlock", at).WithOrigin("memory/overhead-gate")
+	if added := spec.Domain.Memory.ReservedOverhead.AddedOverhead; added != nil && unitMissing(*added) {
+		errs = append(errs, field.Invalid(at.Child("addedOverhead"), added.String(), lessThanMinimum).WithOrigin("memory/overhead-unit"))
+	}
+	return errs
 }

@@ -37,11 +37,11 @@ func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 	if memory.Guest == nil {
 		return field.ErrorList{field.Required(path.Child("spec", "domain", "memory", "guest"), "must be set when maxGuest is set").WithOrigin("memory/growth-guest")}
 	}
-	if memory.Guest.Cmp(*memory.MaxGuest) > 0 {
+	if memory.Guest.Cmp(*memory.MaxGuest) > 0 || unitMissing(*memory.Guest) || unitMissing(*memory.MaxGuest) {
 		return nil // guestMemory reports it, for VMIs too
 	}
 	if why := vm.FixedMemory(&vmi.Spec, *memory.MaxGuest); why != "" {
-		return field.ErrorList{field.Invalid(path.Child("spec", "domain", "memory", "guest"), memory.Guest.String(),
+		return field.ErrorList{field.Invalid(path.Child("spec", "domain", "memory", "maxGuest"), memory.MaxGuest.String(),
 			why+": remove maxGuest").WithOrigin("memory/growth")}
 	}
 	return nil

@@ -76,9 +76,10 @@ var memoryCases = []testCase{
 		want:  invalid("spec.domain.memory.hugepages.pageSize"),
 	},
 	{
-		why:   "one KiB",
-		rule:  "memory/page-size",
-		given: spec("domain: {memory: {hugepages: {pageSize: 1Ki}}}"),
+		why:    "one KiB is legal to this rule",
+		rule:   "memory/page-size",
+		given:  spec("domain: {memory: {hugepages: {pageSize: 1Ki}}}"),
+		others: []string{"memory/page-size-unit"},
 	},
 	{
 		why:   "a ceiling of nothing",
@@ -127,9 +128,10 @@ var memoryCases = []testCase{
 		given: spec("domain: {memory: {guest: 4Pi}}"),
 	},
 	{
-		why:   "a guest of one byte is legal to this rule",
-		rule:  "memory/guest",
-		given: spec(`domain: {memory: {guest: "1"}}`),
+		why:    "a guest of one byte is legal to this rule",
+		rule:   "memory/guest",
+		given:  spec(`domain: {memory: {guest: "1"}}`),
+		others: []string{"memory/unit"},
 	},
 	{
 		why:   "more than the ceiling",
@@ -183,6 +185,64 @@ var memoryCases = []testCase{
 		why:    "the gate is on",
 		rule:   "memory/overhead-gate",
 		given:  spec("domain: {memory: {reservedOverhead: {}}}"),
+		limits: gates("ReservedOverheadMemlock"),
+	},
+	{
+		why:   "no unit",
+		rule:  "memory/unit",
+		given: spec(`domain: {memory: {guest: 2048}}`),
+		want:  invalid("spec.domain.memory.guest"),
+	},
+	{
+		why:   "thousandths",
+		rule:  "memory/unit",
+		given: spec(`domain: {memory: {guest: 100m}}`),
+		want:  invalid("spec.domain.memory.guest"),
+	},
+	{
+		why:   "a byte less than a megabyte",
+		rule:  "memory/unit",
+		given: spec(`domain: {memory: {guest: 999999}}`),
+		want:  invalid("spec.domain.memory.guest"),
+	},
+	{
+		why:   "a megabyte",
+		rule:  "memory/unit",
+		given: spec(`domain: {memory: {guest: 1000000}}`),
+	},
+	{
+		why:   "a ceiling without its unit",
+		rule:  "memory/unit",
+		given: spec(`domain: {memory: {maxGuest: 4096}}`),
+		want:  invalid("spec.domain.memory.maxGuest"),
+	},
+	{
+		why:   "a ceiling of a megabyte",
+		rule:  "memory/unit",
+		given: spec(`domain: {memory: {guest: 1M, maxGuest: 1M}}`),
+	},
+	{
+		why:   "a page without its unit",
+		rule:  "memory/page-size-unit",
+		given: spec(`domain: {memory: {hugepages: {pageSize: "2048"}}}`),
+		want:  invalid("spec.domain.memory.hugepages.pageSize"),
+	},
+	{
+		why:   "the least page of arm64",
+		rule:  "memory/page-size-unit",
+		given: spec(`domain: {memory: {hugepages: {pageSize: 64Ki}}}`),
+	},
+	{
+		why:    "no unit",
+		rule:   "memory/overhead-unit",
+		given:  spec(`domain: {memory: {reservedOverhead: {addedOverhead: "64"}}}`),
+		want:   invalid("spec.domain.memory.reservedOverhead.addedOverhead"),
+		limits: gates("ReservedOverheadMemlock"),
+	},
+	{
+		why:    "a megabyte",
+		rule:   "memory/overhead-unit",
+		given:  spec(`domain: {memory: {reservedOverhead: {addedOverhead: 1M}}}`),
 		limits: gates("ReservedOverheadMemlock"),
 	},
 }

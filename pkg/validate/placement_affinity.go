@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,7 @@ var affinityRules = []guestRule{
 		{Name: "placement/node-values"},
 		{Name: "placement/node-no-values"},
 		{Name: "placement/node-one-value"},
+		{Name: "placement/node-value"},
 		{Name: "placement/field-operator"},
 		{Name: "placement/field-values"},
 		{Name: "placement/field-key"},
@@ -34,6 +36,7 @@ var affinityRules = []guestRule{
 		{Name: "placement/pod-namespace-selector"},
 		{Name: "placement/pod-namespace"},
 		{Name: "placement/pod-topology-key"},
+		{Name: "placement/pod-label-keys"},
 	}},
 	{spreadConstraints, []Rule{
 		{Name: "placement/spread-skew"},
@@ -42,6 +45,8 @@ var affinityRules = []guestRule{
 		{Name: "placement/spread-selector"},
 		{Name: "placement/spread-twice"},
 		{Name: "placement/spread-policy"},
+		{Name: "placement/spread-domains"},
+		{Name: "placement/spread-label-keys"},
 	}},
 }
 
@@ -107,6 +112,9 @@ func nodeTerm(term *corev1.NodeSelectorTerm, path *field.Path) (errs field.Error
 		errs = append(errs, supported(at.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists,
 			corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt).WithOrigin("placement/node-operator")...)
 		errs = append(errs, metavalidation.ValidateLabelName(r.Key, at.Child("key")).WithOrigin("placement/node-key")...)
+		for i, value := range r.Values {
+			errs = append(errs, named(at.Child("values").Index(i), value, validation.IsValidLabelValue).WithOrigin("placement/node-value")...)
+		}
 	}
 	for i, r := range term.MatchFields {
 		errs = append(errs, nodeField(r, path.Child("matchFields").Index(i))...)
@@ -171,7 +179,26 @@ func podTerm(term *corev1.PodAffinityTerm, path *field.Path) (errs field.ErrorLi
 	for i, name := range term.Namespaces {
 		errs = append(errs, named(path.Child("namespaces").Index(i), name, validation.IsDNS1123Label).WithOrigin("placement/pod-namespace")...)
 	}
+	errs = append(errs, labelKeys(term.MatchLabelKeys, term.LabelSelector, path.Child("matchLabelKeys")).WithOrigin("placement/pod-label-keys")...)
+	errs = append(errs, labelKeys(term.MismatchLabelKeys, term.LabelSelector, path.Child("mismatchLabelKeys")).WithOrigin("placement/pod-label-keys")...)
+	for i, key := range term.MatchLabelKeys {
+		if slices.Contains(term.MismatchLabelKeys, key) {
+			errs = append(errs, field.Invalid(path.Child("matchLabelKeys").Index(i), key,
+				"is also one of mismatchLabelKeys: remove one of them").WithOrigin("placement/pod-label-keys"))
+		}
+	}
 	return append(errs, topologyKey(term.TopologyKey, path.Child("topologyKey")).WithOrigin("placement/pod-topology-key")...)
+}
+
+// labelKeys is validateLabelKeys of Kubernetes. KubeVirt judges neither keys nor minDomains.
+func labelKeys(keys []string, selector *metav1.LabelSelector, at *field.Path) (errs field.ErrorList) {
+	if len(keys) > 0 && selector == nil {
+		return field.ErrorList{field.Forbidden(at, "needs labelSelector, which it completes: set it")}
+	}
+	for i, key := range keys {
+		errs = append(errs, metavalidation.ValidateLabelName(key, at.Index(i))...)
+	}
+	return errs
 }
 
 // topologyKey must not be empty: Kubernetes gives an empty key no meaning any more.
@@ -204,6 +231,14 @@ func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 			corev1.ScheduleAnyway).WithOrigin("placement/spread-unsatisfiable")...)
 		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{},
 			at.Child("labelSelector")).WithOrigin("placement/spread-selector")...)
+		errs = append(errs, labelKeys(c.MatchLabelKeys, c.LabelSelector, at.Child("matchLabelKeys")).WithOrigin("placement/spread-label-keys")...)
+		switch domains := c.MinDomains; {
+		case domains != nil && *domains <= 0:
+			errs = append(errs, field.Invalid(at.Child("minDomains"), *domains, "must be greater than 0").WithOrigin("placement/spread-domains"))
+		case domains != nil && c.WhenUnsatisfiable == corev1.ScheduleAnyway:
+			errs = append(errs, field.Invalid(at.Child("minDomains"), *domains, "needs whenUnsatisfiable 'DoNotSchedule': remove it").
+				WithOrigin("placement/spread-domains"))
+		}
 		errs = append(errs, inclusion(at.Child("nodeAffinityPolicy"), c.NodeAffinityPolicy)...)
 		errs = append(errs, inclusion(at.Child("nodeTaintsPolicy"), c.NodeTaintsPolicy)...)
 		if p := (pair{c.TopologyKey, c.WhenUnsatisfiable}); last[p] > i {

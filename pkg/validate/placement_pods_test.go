@@ -192,4 +192,71 @@ topologySpreadConstraints:
 - {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}
 `),
 	},
+	{
+		why:  "a value with a space",
+		rule: "placement/node-value",
+		given: spec(`affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: ` +
+			`[{matchExpressions: [{key: a, operator: In, values: [b, c d]}]}]}}}`),
+		want: invalid("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values[1]"),
+	},
+	{
+		why:  "values",
+		rule: "placement/node-value",
+		given: spec(`affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: ` +
+			`[{matchExpressions: [{key: a, operator: In, values: [b, "", 1.2-c_d]}]}]}}}`),
+	},
+	{
+		why:   "keys without a selector",
+		rule:  "placement/pod-label-keys",
+		given: spec(`affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, matchLabelKeys: [a]}]}}`),
+		want:  forbidden("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].matchLabelKeys"),
+	},
+	{
+		why:  "a key with a space",
+		rule: "placement/pod-label-keys",
+		given: spec(`affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, ` +
+			`labelSelector: {}, mismatchLabelKeys: [a b]}]}}`),
+		want: invalid("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].mismatchLabelKeys[0]"),
+	},
+	{
+		why:  "a key that is to match, and not to",
+		rule: "placement/pod-label-keys",
+		given: spec(`affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, ` +
+			`labelSelector: {}, matchLabelKeys: [b, a], mismatchLabelKeys: [a]}]}}`),
+		want: invalid("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].matchLabelKeys[1]"),
+	},
+	{
+		why:  "keys",
+		rule: "placement/pod-label-keys",
+		given: spec(`affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, ` +
+			`labelSelector: {}, matchLabelKeys: [b], mismatchLabelKeys: [a]}]}}`),
+	},
+	{
+		why:   "keys without a selector",
+		rule:  "placement/spread-label-keys",
+		given: spec(`topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [a]}]`),
+		want:  forbidden("spec.topologySpreadConstraints[0].matchLabelKeys"),
+	},
+	{
+		why:   "keys",
+		rule:  "placement/spread-label-keys",
+		given: spec(`topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}, matchLabelKeys: [a]}]`),
+	},
+	{
+		why:   "no domain",
+		rule:  "placement/spread-domains",
+		given: spec(`topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 0}]`),
+		want:  invalid("spec.topologySpreadConstraints[0].minDomains"),
+	},
+	{
+		why:   "domains that are only preferred",
+		rule:  "placement/spread-domains",
+		given: spec(`topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, minDomains: 1}]`),
+		want:  invalid("spec.topologySpreadConstraints[0].minDomains"),
+	},
+	{
+		why:   "a domain",
+		rule:  "placement/spread-domains",
+		given: spec(`topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 1}]`),
+	},
 }

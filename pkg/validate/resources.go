@@ -6,7 +6,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -39,16 +38,15 @@ var requestRules = []Rule{
 	{Name: "resources/request-over-limit", MendedBy: byInstancetype},
 }
 
-// minMemory is the smallest memory request. A smaller one is a forgotten unit ("64" is 64 bytes).
-var minMemory = resource.MustParse("1M")
-
-// The least request is that of validateMemoryRequestsNegativeOrNull.
+// memoryResources judges the units of requests and limits, too. The least request is that of validateMemoryRequestsNegativeOrNull.
 func memoryResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	errs := requestAndLimit(spec, corev1.ResourceMemory, path)
-	request := spec.Domain.Resources.Requests[corev1.ResourceMemory]
-	if request.Sign() > 0 && request.Cmp(minMemory) < 0 {
-		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(),
-			"must be at least 1M; is the unit missing?").WithOrigin("resources/memory-unit"))
+	request, limit := spec.Domain.Resources.Requests[corev1.ResourceMemory], spec.Domain.Resources.Limits[corev1.ResourceMemory]
+	if unitMissing(request) && request.Cmp(limit) != 0 {
+		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), lessThanMinimum).WithOrigin("resources/memory-unit"))
+	}
+	if unitMissing(limit) {
+		errs = append(errs, field.Invalid(limitPath(path, corev1.ResourceMemory), limit.String(), lessThanMinimum).WithOrigin("resources/memory-unit"))
 	}
 	return errs
 }
@@ -67,16 +65,17 @@ func limitPath(spec *field.Path, name corev1.ResourceName) *field.Path {
 	return spec.Child("domain", "resources", "limits").Child(string(name))
 }
 
-// requestAndLimit judges one resource. A limit of 0 is none, as for pods: it bounds no request.
+// requestAndLimit judges one resource. A limit of 0 is none, as for pods: it bounds no request. Of a request that equals its limit only the limit is reported,
+// here and in the other rules: a request that is not written is made from the limit, so that one mistake would have two causes.
 func requestAndLimit(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceName, path *field.Path) (errs field.ErrorList) {
 	request, limit := spec.Domain.Resources.Requests[name], spec.Domain.Resources.Limits[name]
-	if request.Sign() < 0 {
+	if request.Sign() < 0 && request.Cmp(limit) != 0 {
 		errs = append(errs, field.Invalid(requestPath(path, name), request.String(), "must not be negative").WithOrigin("resources/request-negative"))
 	}
 	if limit.Sign() < 0 {
 		errs = append(errs, field.Invalid(limitPath(path, name), limit.String(), "must not be negative").WithOrigin("resources/limit-negative"))
 	}
-	if limit.Sign() > 0 && request.Cmp(limit) > 0 {
+	if limit.Sign() > 0 && request.Cmp(limit) > 0 && (name != corev1.ResourceMemory || !unitMissing(limit)) {
 		errs = append(errs, field.Invalid(requestPath(path, name), request.String(),
 			fmt.Sprintf("must not be greater than the limit '%s'", limit.String())).WithOrigin("resources/request-over-limit"))
 	}
@@ -119,14 +118,13 @@ func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pa
 		return nil
 	}
 	resources := spec.Domain.Resources
-	for _, cpu := range []struct {
-		list corev1.ResourceList
-		at   *field.Path
-	}{{resources.Requests, requestPath(path, corev1.ResourceCPU)}, {resources.Limits, limitPath(path, corev1.ResourceCPU)}} {
-		if count := cpu.list[corev1.ResourceCPU]; count.MilliValue()%1000 != 0 {
-			errs = append(errs, field.Invalid(cpu.at, count.String(),
-				"must be a whole number of CPUs with dedicatedCpuPlacement").WithOrigin("resources/dedicated-whole"))
-		}
+	const whole = "must be a whole number of CPUs with dedicatedCpuPlacement"
+	requested, allowed := resources.Requests[corev1.ResourceCPU], resources.Limits[corev1.ResourceCPU]
+	if requested.MilliValue()%1000 != 0 && requested.Cmp(allowed) != 0 {
+		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceCPU), requested.String(), whole).WithOrigin("resources/dedicated-whole"))
+	}
+	if allowed.MilliValue()%1000 != 0 {
+		errs = append(errs, field.Invalid(limitPath(path, corev1.ResourceCPU), allowed.String(), whole).WithOrigin("resources/dedicated-whole"))
 	}
 	request, limit := resources.Requests[corev1.ResourceMemory], resources.Limits[corev1.ResourceMemory]
 	memory := spec.Domain.Memory

@@ -228,4 +228,22 @@ domain:
   resources: {requests: {memory: "0"}, limits: {memory: 1Gi}}
 `),
 	},
+	{
+		why:   "a limit below one megabyte, and the request that is made from it",
+		rule:  "resources/memory-unit",
+		given: spec(`domain: {memory: {guest: 64}, resources: {requests: {memory: 64}, limits: {memory: 64}}}`),
+		want:  invalid("spec.domain.resources.limits.memory"),
+	},
+	{
+		why:   "a request that is made from a limit of a fraction is no second mistake",
+		rule:  "resources/dedicated-whole",
+		given: spec(`domain: {cpu: {dedicatedCpuPlacement: true}, resources: {requests: {cpu: 1500m}, limits: {cpu: 1500m}}}`),
+		want:  invalid("spec.domain.resources.limits.cpu"),
+	},
+	{
+		why:    "a request that is made from a negative limit is no second mistake",
+		rule:   "resources/request-negative",
+		given:  spec(`domain: {resources: {requests: {cpu: -1}, limits: {cpu: -1}}}`),
+		others: []string{"resources/limit-negative"},
+	},
 }

@@ -1,14 +1,20 @@
 package validate
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: metadata.labels and metadata.annotations of a VMI.
+// Fields: metadata.labels and metadata.annotations of a VMI, and of the templates in a VM.
 // KubeVirt's components find VMIs by the reserved labels, so users must not set them. Some annotations need a feature gate.
 // KubeVirt has these rules in ValidateVirtualMachineInstanceMetadata and, for updates, admitVMILabelsUpdate.
 
@@ -22,6 +28,87 @@ var labelRules = []metadataRule{
 	{ignition, []Rule{
 		{Name: "security/ignition-architecture"},
 	}},
+}
+
+// templateMetadataRules judge metadata in a VM that the API server does not: it does so when the controllers create VMI and data volumes, and refuses them
+// each time. KubeVirt accepts such a VM, which never starts.
+var templateMetadataRules = []vmRule{
+	{metadataOfTemplates, []Rule{
+		{Name: "security/template-labels"},
+		{Name: "security/template-annotations"},
+	}},
+}
+
+// metadataOfTemplates judges template.metadata and dataVolumeTemplates[].metadata. What an update leaves as it is stays legal: a VM that is older than the
+// rule must stay editable.
+func metadataOfTemplates(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
+	if template := vm.Spec.Template; template != nil {
+		var was metav1.ObjectMeta
+		if old != nil && old.Spec.Template != nil {
+			was = old.Spec.Template.ObjectMeta
+		}
+		errs = append(errs, metadata(template.ObjectMeta, was, ofVM.Child("template", "metadata"))...)
+	}
+	for i := range vm.Spec.DataVolumeTemplates {
+		template := &vm.Spec.DataVolumeTemplates[i]
+		var was metav1.ObjectMeta
+		if old != nil {
+			for k := range old.Spec.DataVolumeTemplates {
+				if old.Spec.DataVolumeTemplates[k].Name == template.Name {
+					was = old.Spec.DataVolumeTemplates[k].ObjectMeta
+				}
+			}
+		}
+		errs = append(errs, metadata(template.ObjectMeta, was, ofVM.Child("dataVolumeTemplates").Index(i).Child("metadata"))...)
+	}
+	return errs
+}
+
+// metadata judges labels and annotations that are not as they were.
+func metadata(now, was metav1.ObjectMeta, at *field.Path) field.ErrorList {
+	if equality.Semantic.DeepEqual(now.Labels, was.Labels) && equality.Semantic.DeepEqual(now.Annotations, was.Annotations) {
+		return nil
+	}
+	changed := func(given, before map[string]string) map[string]string {
+		left := maps.Clone(given)
+		maps.DeleteFunc(left, func(key, value string) bool { old, had := before[key]; return had && old == value })
+		return left
+	}
+	errs := labels(changed(now.Labels, was.Labels), at.Child("labels")).WithOrigin("security/template-labels")
+	found := annotationKeys(changed(now.Annotations, was.Annotations), at.Child("annotations"))
+	if size := annotationBytes(now.Annotations); size > apivalidation.TotalAnnotationSizeLimitB && size > annotationBytes(was.Annotations) {
+		found = append(found, tooManyAnnotations(at.Child("annotations")))
+	}
+	return append(errs, found.WithOrigin("security/template-annotations")...)
+}
+
+// annotations judges keys and the size of all, by the limits of the API server.
+func annotations(given map[string]string, at *field.Path) field.ErrorList {
+	errs := annotationKeys(given, at)
+	if annotationBytes(given) > apivalidation.TotalAnnotationSizeLimitB {
+		errs = append(errs, tooManyAnnotations(at))
+	}
+	return errs
+}
+
+func tooManyAnnotations(at *field.Path) *field.Error {
+	return field.TooLong(at, "", apivalidation.TotalAnnotationSizeLimitB)
+}
+
+// annotationKeys judges keys in their order. Upper case is legal in the prefix of a key, too.
+func annotationKeys(given map[string]string, at *field.Path) (errs field.ErrorList) {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		errs = append(errs, named(at.Key(key), key, func(key string) []string { return validation.IsQualifiedName(strings.ToLower(key)) })...)
+	}
+	return errs
+}
+
+// annotationBytes is the size that the API server bounds.
+func annotationBytes(given map[string]string) (size int) {
+	for key, value := range given {
+		size += len(key) + len(value)
+	}
+	return size
 }
 
 // reserved are KubeVirt's restrictedVmiLabels. Controllers act on them: a user who set one could assign the VMI to another node or

@@ -1,5 +1,7 @@
 package validate_test
 
+import "strings"
+
 var securityMetadataCases = []testCase{
 	{
 		why:   "a label by which a node finds its guests",
@@ -98,5 +100,62 @@ var securityMetadataCases = []testCase{
 		rule:   "security/reserved-label-change",
 		given:  vmiChange(controller, "", "metadata: {labels: {kubevirt.io/nodeName: here}}"),
 		limits: accounts,
+	},
+	{
+		why:   "a value with spaces, a key with a mark",
+		rule:  "security/template-labels",
+		given: vm(`{spec: {template: {metadata: {labels: {app: my web app, "bad key!": x}}}}}`),
+		want:  invalid("spec.template.metadata.labels[app]", "spec.template.metadata.labels[bad key!]"),
+	},
+	{
+		why:   "a value of 64 characters",
+		rule:  "security/template-labels",
+		given: vm(`{spec: {template: {metadata: {labels: {a: "` + strings.Repeat("a", 64) + `"}}}}}`),
+		want:  invalid("spec.template.metadata.labels[a]"),
+	},
+	{
+		why:   "a value of 63 characters",
+		rule:  "security/template-labels",
+		given: vm(`{spec: {template: {metadata: {labels: {a: "` + strings.Repeat("a", 63) + `"}}}}}`),
+	},
+	{
+		why:   "a value that was there before the rule",
+		rule:  "security/template-labels",
+		given: vmChange("{spec: {template: {metadata: {labels: {app: my web app}}}}}", "{spec: {template: {metadata: {labels: {a: b}}}}}"),
+	},
+	{
+		why:   "another value of the kind",
+		rule:  "security/template-labels",
+		given: vmChange("{spec: {template: {metadata: {labels: {app: my web app}}}}}", "{spec: {template: {metadata: {labels: {app: your web app}}}}}"),
+		want:  invalid("spec.template.metadata.labels[app]"),
+	},
+	{
+		why:  "a data volume template",
+		rule: "security/template-labels",
+		given: vm(`{spec: {dataVolumeTemplates: [{metadata: {name: d, labels: {a: b c}}, spec: {source: {blank: {}}, storage: ` +
+			`{resources: {requests: {storage: 1Gi}}}}}], template: {spec: {volumes: [{name: d, dataVolume: {name: d}}]}}}}`),
+		want: invalid("spec.dataVolumeTemplates[0].metadata.labels[a]"),
+	},
+	{
+		why:   "a key with a space",
+		rule:  "security/template-annotations",
+		given: vm("{spec: {template: {metadata: {annotations: {a b: c}}}}}"),
+		want:  invalid("spec.template.metadata.annotations[a b]"),
+	},
+	{
+		why:   "a key in upper case, and any value",
+		rule:  "security/template-annotations",
+		given: vm("{spec: {template: {metadata: {annotations: {Example.com/A: b c}}}}}"),
+	},
+	{
+		why:   "more than 256 KiB",
+		rule:  "security/template-annotations",
+		given: vm(`{spec: {template: {metadata: {annotations: {a: "` + strings.Repeat("a", 256<<10) + `"}}}}}`),
+		want:  tooLong("spec.template.metadata.annotations"),
+	},
+	{
+		why:   "256 KiB",
+		rule:  "security/template-annotations",
+		given: vm(`{spec: {template: {metadata: {annotations: {a: "` + strings.Repeat("a", 256<<10-1) + `"}}}}}`),
 	},
 }

@@ -34,7 +34,7 @@ var vmRules = slices.Concat([]vmRule{
 		{Name: "vm/revision-of-another"},
 	}},
 	{hardwareOfVM, hardwareRules},
-}, templateRules, []vmRule{
+}, templateMetadataRules, templateRules, []vmRule{
 	{inProgress, []Rule{
 		{Name: "vm/restore-running"},
 		{Name: "vm/snapshot-running"},

@@ -52,9 +52,9 @@ func FixedMemory(spec *v1.VirtualMachineInstanceSpec, ceiling resource.Quantity)
 	case spec.Domain.LaunchSecurity != nil:
 		return "memory cannot grow with launchSecurity"
 	case guest.Value()%block != 0:
-		return fmt.Sprintf("must be a multiple of %d MiB when maxGuest is set", block>>20)
+		return fmt.Sprintf("memory.guest '%s' cannot grow: only a multiple of %d MiB can", guest.String(), block>>20)
 	case ceiling.Value()%block != 0:
-		return fmt.Sprintf("maxGuest must be a multiple of %d MiB", block>>20)
+		return fmt.Sprintf("must be a multiple of %d MiB", block>>20)
 	case spec.Architecture != "amd64":
 		return "memory cannot grow on architecture '" + spec.Architecture + "'"
 	case guest.Value() < minPluggable:

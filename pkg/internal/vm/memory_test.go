@@ -43,7 +43,7 @@ func TestIsMemory(t *testing.T) {
 
 // TestFixedMemory has each reason for which memory cannot grow, and what is nearest to it and grows.
 func TestFixedMemory(t *testing.T) {
-	const misaligned, misalignedMax = "must be a multiple of 2 MiB when maxGuest is set", "maxGuest must be a multiple of 2 MiB"
+	const misaligned, misalignedMax = "memory.guest '1025Mi' cannot grow: only a multiple of 2 MiB can", "must be a multiple of 2 MiB"
 	for _, test := range []struct {
 		why, guest, ceiling string
 		change              func(*v1.VirtualMachineInstanceSpec)
@@ -55,8 +55,8 @@ func TestFixedMemory(t *testing.T) {
 		{"to half a block more", "1Gi", "1025Mi", nil, misalignedMax},
 		{"pages of 2 MiB", "1026Mi", "1028Mi", pagesOf("2Mi"), ""},
 		{"pages of 1 GiB", "1Gi", "2Gi", pagesOf("1Gi"), ""},
-		{"half a page of 1 GiB", "1536Mi", "2Gi", pagesOf("1Gi"), "must be a multiple of 1024 MiB when maxGuest is set"},
-		{"to half a page of 1 GiB", "1Gi", "1536Mi", pagesOf("1Gi"), "maxGuest must be a multiple of 1024 MiB"},
+		{"half a page of 1 GiB", "1536Mi", "2Gi", pagesOf("1Gi"), "memory.guest '1536Mi' cannot grow: only a multiple of 1024 MiB can"},
+		{"to half a page of 1 GiB", "1Gi", "1536Mi", pagesOf("1Gi"), "must be a multiple of 1024 MiB"},
 		{"CPUs as they are", "1Gi", "2Gi", cpus(v1.CPU{Cores: 2}), ""},
 		{"realtime", "1Gi", "2Gi", cpus(v1.CPU{Realtime: &v1.Realtime{}}), "memory cannot grow with cpu.realtime"},
 		{"the host's NUMA nodes", "1Gi", "2Gi", cpus(v1.CPU{NUMA: &v1.NUMA{GuestMappingPassthrough: &v1.NUMAGuestMappingPassthrough{}}}),
