@@ -21,7 +21,8 @@ func validateInstancetype(_ context.Context, request *admissionv1.AdmissionReque
 	if err != nil {
 		return answer{}, err
 	}
-	return judged(append(validate.Instancetype(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(object)...), nil)
+	return judged(append(validate.Instancetype(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(object)...),
+		validate.InstancetypeWarnings(&object.Spec))
 }
 
 func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {

@@ -104,6 +104,7 @@ func (s stageOne) instancetype(_ context.Context, r *Reviewed, raw []byte) error
 	var object v1beta1.VirtualMachineInstancetype
 	err := json.Unmarshal(raw, &object)
 	r.Verdict.Errors = append(validate.Instancetype(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(&object)...)
+	r.Verdict.Warnings = validate.InstancetypeWarnings(&object.Spec)
 	return err
 }
 

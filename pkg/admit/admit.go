@@ -59,7 +59,7 @@ func VMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, 
 // Judge judges an explicit VMI.
 func Judge(vmi *v1.VirtualMachineInstance, in Input) Verdict {
 	errs := append(validate.Guest(vmi, in.Cluster.Limits, nil), validate.VMI(vmi)...)
-	return Verdict{Errors: validate.For(in.User, in.Cluster.Limits, errs), Warnings: validate.Warnings(vmi)}
+	return Verdict{Errors: validate.For(in.User, in.Cluster.Limits, errs), Warnings: validate.Warnings(vmi, in.Cluster.Limits)}
 }
 
 // template is the path in a VM of what its VMI is made from.
@@ -82,7 +82,7 @@ func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdi
 		merged := done.verdict(template)
 		needed := instancetype.Requirements(in.Set, explicit, &vm.Spec.Template.Spec, field.NewPath("spec")).WithOrigin("vm/preference-requirement")
 		verdict.Errors = slices.Concat(verdict.Errors, merged.Errors, needed)
-		verdict.Warnings = slices.Concat(verdict.Warnings, merged.Warnings, validate.Warnings(explicit))
+		verdict.Warnings = slices.Concat(verdict.Warnings, merged.Warnings, validate.Warnings(explicit, in.Cluster.Limits))
 	}
 	judged := validate.For(in.User, in.Cluster.Limits, validate.Known(draft, in.Cluster.Limits, template))
 	verdict.Errors = append(verdict.Errors, elsewhere(judged, conflicts)...)

@@ -14,6 +14,8 @@ import (
 
 var legalRules = []Rule{
 	{"catalog/legal", Error, "the webhook accepts each object", "correct the field: docs/reference/rules.md has the rule"},
+	{"catalog/doubtful-value", Warning, "an instancetype has a CPU model that libvirt knows, and no dedicated CPUs beside overcommitment",
+		"correct or remove the field that the message names"},
 	{"catalog/deprecated-value", Warning, "a field has no value that KubeVirt deprecated", "use the value that the message names"},
 }
 
@@ -22,9 +24,9 @@ func (l *linter) legal() {
 	at := field.NewPath("spec")
 	for _, o := range l.objects {
 		var errs field.ErrorList
-		var warnings []string
+		warnings, rule := []string(nil), "catalog/deprecated-value"
 		if o.Instancetype != nil {
-			errs = validate.Instancetype(o.Instancetype, at)
+			errs, warnings, rule = validate.Instancetype(o.Instancetype, at), validate.InstancetypeWarnings(o.Instancetype), "catalog/doubtful-value"
 		} else {
 			errs, warnings = validate.Preference(o.Preference, at), validate.PreferenceWarnings(o.Preference)
 		}
@@ -38,7 +40,7 @@ func (l *linter) legal() {
 		}
 		for _, warning := range warnings {
 			path, _, _ := strings.Cut(warning, " ")
-			l.add("catalog/deprecated-value", about{o, strings.TrimSuffix(path, ":")}, warning)
+			l.add(rule, about{o, strings.TrimSuffix(path, ":")}, warning)
 		}
 	}
 }

@@ -23,6 +23,8 @@ var objectCases = []lintCase{
 		[]string{small, changed(small, "name: small", "name: twin, annotations: {kilnvm.io/replaced-by: small}"), linux}, "spec", []string{"replacement"}},
 	{"an old word", "catalog/deprecated-value", []string{small, changed(pinned, "cores", "preferCores")}, []string{small, pinned},
 		"spec.cpu.preferredCPUTopology", nil},
+	{"a CPU model of nobody", "catalog/doubtful-value", []string{changed(small, "cpu: {", "cpu: {model: SkylakeServer, "), linux},
+		[]string{changed(small, "cpu: {", "cpu: {model: Skylake-Server, "), linux}, "spec.cpu.model", nil},
 }
 
 func ofNamespace(name string) string {

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -20,7 +22,7 @@ var versioned = regexp.MustCompile(`[0-9]+\.[0-9]+(\.[0-9]+)?$`)
 
 // Warnings returns sentences of at most MaxWarning bytes about fields of an explicit VMI that are legal but have no effect, or whose effect
 // may change with the next start. KubeVirt warns of deprecated fields only.
-func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
+func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) (warnings []string) {
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	spec := &vmi.Spec
 	// Without the annotation an alias is resolved once, at the first start, and frozen.
@@ -30,6 +32,24 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 	if memory, limit := spec.Domain.Memory, spec.Domain.Resources.Limits[corev1.ResourceMemory]; memory != nil && memory.Guest != nil &&
 		!limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
 		warn("memory.guest '%s' is greater than limits.memory '%s': the guest may be killed", memory.Guest.String(), limit.String())
+	}
+	warnings = append(warnings, cpuWarnings(spec)...)
+	// A pod with CPUs of its own is Guaranteed: its limit is the request. Huge pages are requested in full.
+	if memory := spec.Domain.Memory; dedicated(spec) && memory != nil && memory.Guest != nil && memory.Hugepages == nil {
+		if request := spec.Domain.Resources.Requests[corev1.ResourceMemory]; request.Sign() > 0 && request.Cmp(*memory.Guest) < 0 {
+			warn("requests.memory '%s' is the limit with dedicated CPUs, and less than memory.guest '%s': the guest may be killed",
+				request.String(), memory.Guest.String())
+		}
+	}
+	for _, device := range slices.Concat(gpuList(spec, nil), hostDeviceList(spec, nil)) {
+		if device.deviceName != "" && !permitted(limits.PermittedHostDevices, device.deviceName) {
+			warn("device '%s': '%s' is not among the cluster's permittedHostDevices: the VMI gets no pod", short(device.name), short(device.deviceName))
+		}
+	}
+	for i := range spec.Volumes {
+		if disk := spec.Volumes[i].EmptyDisk; disk != nil && unitMissing(disk.Capacity) {
+			warn("emptyDisk.capacity '%s' of volume '%s' is less than 1M: is the unit missing?", disk.Capacity.String(), short(spec.Volumes[i].Name))
+		}
 	}
 	index := networkIndex(spec)
 	for i := range spec.Domain.Devices.Interfaces {
@@ -77,6 +97,21 @@ func diskWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
 	return warnings
 }
 
+// cpuWarnings are about a model that libvirt does not know, and a ceiling that has no effect. On arm64 no CPU is plugged in.
+func cpuWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
+	cpu := spec.Domain.CPU
+	if cpu == nil {
+		return nil
+	}
+	if spec.Architecture == arm64 && cpu.MaxSockets > max(cpu.Sockets, 1) {
+		warnings = append(warnings, fmt.Sprintf("cpu.maxSockets '%d' has no effect on architecture 'arm64', where no CPU is plugged in", cpu.MaxSockets))
+	}
+	if warning := modelWarning(spec.Architecture, "cpu.model", cpu.Model); warning != "" {
+		warnings = append(warnings, warning)
+	}
+	return warnings
+}
+
 func kernelBoots(spec *v1.VirtualMachineInstanceSpec) bool {
 	return spec.Domain.Firmware != nil && spec.Domain.Firmware.KernelBoot != nil
 }
@@ -95,6 +130,29 @@ func cardWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
 			continue
 		}
 		first[address] = nic.Name
+	}
+	return warnings
+}
+
+// permitted reports whether the configuration lists a resource of device plugins, or nothing: then all are permitted.
+func permitted(all *v1.PermittedHostDevices, resource string) bool {
+	return all == nil ||
+		slices.ContainsFunc(all.PciHostDevices, func(d v1.PciHostDevice) bool { return d.ResourceName == resource }) ||
+		slices.ContainsFunc(all.MediatedDevices, func(d v1.MediatedHostDevice) bool { return d.ResourceName == resource }) ||
+		slices.ContainsFunc(all.USB, func(d v1.USBHostDevice) bool { return d.ResourceName == resource })
+}
+
+// InstancetypeWarnings returns warnings about an instancetype: a CPU model of no architecture, and memory that the guest may be killed for.
+func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warnings []string) {
+	if model := spec.CPU.Model; model != nil {
+		if _, mainframe := modelHint(s390x, *model); !mainframe {
+			if warning := modelWarning("amd64", "spec.cpu.model", *model); warning != "" {
+				warnings = append(warnings, warning)
+			}
+		}
+	}
+	if isTrue(spec.CPU.DedicatedCPUPlacement) && spec.Memory.OvercommitPercent > 0 && spec.Memory.Hugepages == nil {
+		warnings = append(warnings, "spec.memory.overcommitPercent with dedicated CPUs: the pod's limit is less than the guest, which may be killed")
 	}
 	return warnings
 }

@@ -50,6 +50,23 @@ var guestWarnings = []warningCase{
 	{"memory with a limit of nothing, which is none", memoryLimit("1Gi", "0"), nil},
 	{"a limit of what the instancetype says", "spec: {domain: {memory: {guest: null}, resources: {limits: {memory: 1Gi}}}}", nil},
 	{"a limit and no memory", "spec: {domain: {memory: null, resources: {limits: {memory: 1Gi}}}}", nil},
+	{"a model with a letter missing", cpu("model: CascadelakeServer"), []string{"'Cascadelake-Server'"}},
+	{"a model in lower case", cpu("model: skylake-server-ibrs"), []string{"'Skylake-Server-IBRS'"}},
+	{"a model of nobody", cpu("model: Homer-Simpson"), []string{"no such CPU model for 'amd64'"}},
+	{"a long model of nobody", cpu("model: " + strings.Repeat("m", 4096)), []string{"no such CPU model"}},
+	{"a model", cpu("model: Cascadelake-Server"), nil},
+	{"a version of a model", cpu("model: Skylake-Server-v5"), nil},
+	{"the host's model", cpu("model: host-model"), nil},
+	{"a model of another architecture", cpu("model: z14"), []string{"'z14'"}},
+	{"a mainframe's model", "spec: {architecture: s390x, domain: {cpu: {model: z14-base}}}", nil},
+	{"a PC's model on a mainframe", "spec: {architecture: s390x, domain: {cpu: {model: Haswell}}}", []string{"for 's390x'"}},
+	{"a ceiling of CPUs on arm64", "spec: {architecture: arm64, domain: {cpu: {sockets: 1, maxSockets: 2}}}", []string{"cpu.maxSockets '2'"}},
+	{"as many sockets as there are on arm64", "spec: {architecture: arm64, domain: {cpu: {sockets: 2, maxSockets: 2}}}", nil},
+	{"a ceiling of CPUs on s390x", "spec: {architecture: s390x, domain: {cpu: {sockets: 1, maxSockets: 2}}}", nil},
+	{"dedicated CPUs with less memory than the guest", dedicatedMemory("1023Mi"), []string{"requests.memory '1023Mi'"}},
+	{"dedicated CPUs with the guest's memory", dedicatedMemory("1Gi"), nil},
+	{"an empty disk without its unit", "spec: {volumes: [{name: scratch, emptyDisk: {capacity: 2048}}]}", []string{"'scratch'"}},
+	{"an empty disk of a megabyte", "spec: {volumes: [{name: scratch, emptyDisk: {capacity: 1M}}]}", nil},
 	{"ports on another network", card("bridge: {}, ports: [{port: 80}]", "multus: {networkName: net}"), []string{"interface 'a'"}},
 	{"ranges on another network", card("bridge: {}, portRanges: [{start: 1, end: 2}]", "multus: {networkName: net}"), []string{"interface 'a'"}},
 	{"ports on no network", "spec: {domain: {devices: {interfaces: [{name: a, ports: [{port: 80}]}]}}}", []string{"interface 'a'"}},
@@ -94,12 +111,56 @@ func cards(first, second string) string {
 	return "spec: {domain: {devices: {interfaces: [{name: a, macAddress: " + first + "}, {name: b, macAddress: " + second + "}]}}}"
 }
 
+func cpu(fields string) string { return "spec: {domain: {cpu: {" + fields + "}}}" }
+
+func dedicatedMemory(request string) string {
+	return "spec: {domain: {cpu: {cores: 2, dedicatedCpuPlacement: true}, resources: {requests: {memory: " + request + "}}}}"
+}
+
+// TestPermittedDevices: a configuration that lists devices permits no other, one that lists none permits all. A claim is not judged.
+func TestPermittedDevices(t *testing.T) {
+	devices := "spec: {domain: {devices: {gpus: [{name: g, deviceName: a.com/gpu}, {name: c, claimName: x, requestName: r}], " +
+		"hostDevices: [{name: h, deviceName: a.com/nic}]}}}"
+	listed := &v1.PermittedHostDevices{PciHostDevices: []v1.PciHostDevice{{ResourceName: "a.com/nic"}}}
+	for _, c := range []struct {
+		why    string
+		listed *v1.PermittedHostDevices
+		about  []string
+	}{
+		{"no list", nil, nil},
+		{"one of two", listed, []string{"'g': 'a.com/gpu'"}},
+		{"none", &v1.PermittedHostDevices{}, []string{"'g'", "'h'"}},
+		{"each kind of device", &v1.PermittedHostDevices{MediatedDevices: []v1.MediatedHostDevice{{ResourceName: "a.com/gpu"}},
+			USB: []v1.USBHostDevice{{ResourceName: "a.com/nic"}}}, nil},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			guest := object[v1.VirtualMachineInstance](t, legalVMI, devices)
+			warningCase{why: c.why, about: c.about}.check(t, validate.Warnings(guest, config.Limits{PermittedHostDevices: c.listed}))
+		})
+	}
+}
+
+func TestInstancetypeWarnings(t *testing.T) {
+	for _, c := range []warningCase{
+		{"a model of nobody", "spec: {cpu: {model: Homer-Simpson}}", []string{"spec.cpu.model 'Homer-Simpson'"}},
+		{"a model of a PC", "spec: {cpu: {model: EPYC-Milan-v2}}", nil},
+		{"a model of a mainframe", "spec: {cpu: {model: gen16a}}", nil},
+		{"dedicated CPUs and overcommitment", "spec: {cpu: {dedicatedCPUPlacement: true}, memory: {overcommitPercent: 1}}",
+			[]string{"spec.memory.overcommitPercent"}},
+		{"overcommitment", "spec: {memory: {overcommitPercent: 50}}", nil},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			c.check(t, validate.InstancetypeWarnings(&object[v1beta1.VirtualMachineInstancetype](t, legalInstancetype, c.object).Spec))
+		})
+	}
+}
+
 func pool(policy string) string { return "spec: {domain: {ioThreadsPolicy: " + policy + "}}" }
 
 func TestWarnings(t *testing.T) {
 	for _, c := range guestWarnings {
 		t.Run(c.why, func(t *testing.T) {
-			c.check(t, validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, c.object)))
+			c.check(t, validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, c.object), config.Default().Limits))
 		})
 	}
 }

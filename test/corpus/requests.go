@@ -119,7 +119,8 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 	case instancetype.Kinds.Namespaced, instancetype.Kinds.Cluster:
 		var now, was v1beta1.VirtualMachineInstancetype
 		err := r.decode(&now, &was)
-		return admit.Verdict{Errors: append(validate.Instancetype(&now.Spec, spec), instancetype.LifecycleMistakes(&now)...)}, err
+		mistakes := append(validate.Instancetype(&now.Spec, spec), instancetype.LifecycleMistakes(&now)...)
+		return admit.Verdict{Errors: mistakes, Warnings: validate.InstancetypeWarnings(&now.Spec)}, err
 	case instancetype.PreferenceKinds.Namespaced, instancetype.PreferenceKinds.Cluster:
 		var now, was v1beta1.VirtualMachinePreference
 		err := r.decode(&now, &was)
