@@ -52,6 +52,34 @@ func TestEngineSyntax(t *testing.T) {
 	})
 }
 
+// TestErrorsAreChainedByIf: Go evaluates each argument of cmp.Or, so that a second call acts although the first one has failed. Calls that act take a context.
+func TestErrorsAreChainedByIf(t *testing.T) {
+	eachFile(t, "./...", func(name string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, is := n.(*ast.CallExpr)
+			if !is || fmt.Sprint(selector(call.Fun)) != "cmp.Or" {
+				return true
+			}
+			for _, argument := range call.Args {
+				if acts(argument) {
+					t.Errorf("%s: an argument of cmp.Or acts, also if an earlier one is an error: chain them by if", name)
+				}
+			}
+			return true
+		})
+	})
+}
+
+// acts reports whether an expression is a call with the context as its argument.
+func acts(argument ast.Expr) bool {
+	call, is := argument.(*ast.CallExpr)
+	if !is || len(call.Args) == 0 {
+		return false
+	}
+	first, is := call.Args[0].(*ast.Ident)
+	return is && first.Name == "ctx"
+}
+
 // packageVariables are the objects of a file's top-level var declarations.
 //
 //lint:ignore SA1019 resolution within one file is all that is asked here

@@ -51,13 +51,30 @@ func New(o Options) (*Client, error) {
 			return nil, err
 		}
 	}
+	var transport http.RoundTripper = retry.NewTransport(base)
+	if !o.PlainHTTP {
+		transport = onlyHTTPS{transport}
+	}
 	client := &auth.Client{
-		Client:     &http.Client{Transport: retry.NewTransport(base), CheckRedirect: checkRedirect},
+		Client:     &http.Client{Transport: transport, CheckRedirect: checkRedirect},
 		Credential: credentials.Credential(store),
 		Cache:      auth.NewCache(),
 	}
 	client.SetUserAgent(o.UserAgent)
 	return &Client{plain: o.PlainHTTP, http: client}, nil
+}
+
+// onlyHTTPS sends nothing unencrypted. A registry on HTTPS may name any address as its token service, and docker's credentials go there. Services on other
+// hosts are usual, those without encryption are refused.
+type onlyHTTPS struct{ below http.RoundTripper }
+
+// RoundTrip refuses a request that is not encrypted before anything of it is sent.
+func (t onlyHTTPS) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Scheme != "https" {
+		return nil, fmt.Errorf("the registry names '%s://%s', to which nothing is sent unencrypted: its token service needs HTTPS, or use --plain-http",
+			printable(request.URL.Scheme), printable(request.URL.Host))
+	}
+	return t.below.RoundTrip(request)
 }
 
 // authorities returns a TLS configuration that trusts the system's authorities and those of a file.

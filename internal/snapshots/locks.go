@@ -1,7 +1,6 @@
 package snapshots
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,7 +134,10 @@ func (c *Controller) free(ctx context.Context, key types.NamespacedName) (time.D
 			of, err = get(ctx, c.Live, at, &api.VirtualMachineSnapshot{})
 		}
 		if err == nil && (of == nil || of.Spec.Source.Name != vm.Name) {
-			err = cmp.Or(c.thawOrphan(ctx, vm), c.unlock(ctx, vm, name))
+			// An unlocked VM is not looked at again: it is unlocked only after its guest was asked to thaw.
+			if err = c.thawOrphan(ctx, vm); err == nil {
+				err = c.unlock(ctx, vm, name)
+			}
 		}
 	}
 	if at.Name = ptr.Deref(vm.Status.RestoreInProgress, ""); err != nil || at.Name == "" {

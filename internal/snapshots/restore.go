@@ -1,7 +1,6 @@
 package snapshots
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -40,8 +39,10 @@ func (r *restoring) restored() bool {
 // restore takes one step of a VirtualMachineRestore.
 func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	found, err := get(ctx, c.Live, key, &api.VirtualMachineRestore{})
-	if err != nil || found == nil {
-		return 0, cmp.Or(err, c.freeOrphans(ctx, key))
+	if err != nil {
+		return 0, err
+	} else if found == nil {
+		return 0, c.freeOrphans(ctx, key)
 	}
 	r := &restoring{restore: found}
 	target := types.NamespacedName{Namespace: key.Namespace, Name: found.Spec.Target.Name}
@@ -50,7 +51,10 @@ func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (tim
 	}
 	switch {
 	case found.DeletionTimestamp != nil:
-		if err := cmp.Or(c.discard(ctx, r), c.release(ctx, r.vm, found.Name)); err != nil {
+		if err := c.discard(ctx, r); err != nil {
+			return 0, err
+		}
+		if err := c.release(ctx, r.vm, found.Name); err != nil {
 			return 0, err
 		}
 		return 0, client.IgnoreNotFound(c.patch(ctx, found, func() { controllerutil.RemoveFinalizer(found, restoreFinalizer) }))

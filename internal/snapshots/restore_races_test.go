@@ -1,6 +1,8 @@
 package snapshots
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // TestStartInBetween: a guest that was started in the moment before the hold goes, and what its boot wrote into the record too.
@@ -79,6 +82,37 @@ func TestOrphans(t *testing.T) {
 	}
 	if vm := c.vm("web"); vm.Status.SnapshotInProgress != nil || vm.Status.RestoreInProgress != nil || len(vm.Finalizers) > 0 {
 		t.Errorf("%+v %v", vm.Status, vm.Finalizers)
+	}
+}
+
+// TestAnOrphanIsThawedFirst: a VM whose guest could not be asked to thaw stays locked, and the next look asks again. An unlocked VM is not looked at any more, so
+// that its guest would stay frozen.
+func TestAnOrphanIsThawedFirst(t *testing.T) {
+	vm := machine()
+	vm.Finalizers = []string{sourceFinalizer}
+	vm.Status.SnapshotInProgress = ptr.To("s")
+	c := newCluster(t, nil, vm)
+	unreachable := errors.New("the API server is away for a moment")
+	c.controller.Live = interceptor.NewClient(c.WithWatch, interceptor.Funcs{
+		Get: func(ctx context.Context, below client.WithWatch, at client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, guest := object.(*v1.VirtualMachineInstance); guest {
+				return unreachable
+			}
+			return below.Get(ctx, at, object, options...)
+		},
+	})
+	if _, err := c.controller.free(t.Context(), key); !errors.Is(err, unreachable) {
+		t.Errorf("got %v, want the error about the guest", err)
+	}
+	if vm := c.vm("web"); vm.Status.SnapshotInProgress == nil || len(vm.Finalizers) == 0 {
+		t.Fatalf("the VM is unlocked, and its guest was not asked to thaw: %+v %v", vm.Status, vm.Finalizers)
+	}
+	c.controller.Live = c.WithWatch
+	if _, err := c.controller.free(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if vm := c.vm("web"); vm.Status.SnapshotInProgress != nil || len(vm.Finalizers) > 0 {
+		t.Errorf("the next look leaves the VM locked: %+v %v", vm.Status, vm.Finalizers)
 	}
 }
 

@@ -1,7 +1,6 @@
 package snapshots
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -38,8 +37,10 @@ type taking struct {
 // snapshot takes one step of a VirtualMachineSnapshot.
 func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	found, err := get(ctx, c.Live, key, &api.VirtualMachineSnapshot{})
-	if err != nil || found == nil {
-		return 0, cmp.Or(err, c.freeOrphans(ctx, key))
+	if err != nil {
+		return 0, err
+	} else if found == nil {
+		return 0, c.freeOrphans(ctx, key)
 	}
 	t := taking{snapshot: found}
 	at := types.NamespacedName{Namespace: key.Namespace, Name: contentName(found.UID)}
