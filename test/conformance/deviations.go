@@ -62,6 +62,12 @@ var deviations = []deviation{
 		machine, _ := j.value(c.Field).(string)
 		return c.Field == j.base+".domain.machine.type" && machine == ""
 	}},
+	{name: "Fields that no pod takes", added: rule("placement/subdomain")},
+	{name: "A limit and the request that it becomes", missing: func(j judged, c cause) bool {
+		limit := strings.Replace(c.Field, ".resources.requests.", ".resources.limits.", 1)
+		request := j.value(c.Field)
+		return limit != c.Field && j.at(limit) && (request == nil || request == j.value(limit))
+	}},
 	{name: ceilingConflict, added: detail(`\.cpu\.maxSockets$`, "conflicts with")},
 	{name: "Empty words", missing: func(j judged, c cause) bool {
 		path, _, schema := strings.Cut(c.Message, " in body should be one of")

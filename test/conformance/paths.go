@@ -26,6 +26,9 @@ var wrongPaths = []struct {
 	{wrong: regexp.MustCompile(`^options$`), true: "BASE.dnsConfig.options"},
 	{wrong: regexp.MustCompile(`^BASE$`), message: "DHCPPrivateOptions", true: "BASE.domain.devices.interfaces"},
 	{wrong: regexp.MustCompile(`^BASE\[(\d+)\]\.bootOrder$`), true: "BASE.domain.devices.interfaces[$1].bootOrder"},
+	// Memory that cannot grow: the reference does not tell guest and maxGuest apart.
+	{wrong: regexp.MustCompile(`^BASE\.domain\.memory\.guest$`), message: "Memory hotplug is", true: "BASE.domain.memory"},
+	{wrong: regexp.MustCompile(`^BASE\.domain\.memory\.guest$`), message: "must be 2Mi aligned", true: "BASE.domain.memory"},
 	{wrong: regexp.MustCompile(`^BASE\.domain$`), message: "SecureBoot", true: "BASE.domain.firmware.bootloader.efi"},
 	// Paths that lack a part in the middle, or have the name of a Go field in the place of the API's.
 	{wrong: regexp.MustCompile(`^BASE\.interfaces$`), true: "BASE.networks"},

@@ -15,9 +15,9 @@ func TestNamesThatNoObjectHas(t *testing.T) {
 		want    string
 	}{
 		{"a revision of another namespace", []string{named, "instancetype: {name: small, revisionName: other/small}"},
-			`spec.instancetype.revisionName: Not found: "other/small"`},
+			`spec.instancetype.revisionName: Invalid value: "other/small": no revision can have this name`},
 		{"an instancetype of another namespace", []string{named, "instancetype: {kind: VirtualMachineInstancetype, name: ../other/small}"},
-			"VirtualMachineInstancetype '../other/small'"},
+			`spec.instancetype.name: Invalid value: "../other/small": no object can have this name`},
 		{"the claim of another namespace", []string{named, "instancetype: {inferFromVolume: data}",
 			"emptyDisk: {capacity: 1Gi}", "persistentVolumeClaim: {claimName: ../other/persistentvolumeclaims/golden}"},
 			"spec.instancetype.inferFromVolume: PersistentVolumeClaim"},
