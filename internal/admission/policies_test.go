@@ -65,7 +65,8 @@ func TestWrittenPolicies(t *testing.T) {
 		{"a field that does not exist", "guest.spec.domain.cpu.sockets <= 1",
 			"true &&\\n guest.spec.cpu.sockets <= 1", "spec.validations[0].expression", "2:12: undefined field 'cpu'"},
 		{"an illegal key of an audit annotation", "key: by", "key: 'b y'", "spec.auditAnnotations[0].key", "legal key"},
-		{"a policy whose author wrote a deletionTimestamp", "metadata: {name: one-socket}", "metadata: {name: one-socket, deletionTimestamp: '2026-01-01T00:00:00Z'}", "", ""},
+		{"a policy whose author wrote a deletionTimestamp", "metadata: {name: one-socket}",
+			"metadata: {name: one-socket, deletionTimestamp: '2026-01-01T00:00:00Z'}", "", ""},
 	} {
 		text := onlyOneSocket
 		if test.from != "" {

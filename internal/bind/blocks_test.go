@@ -68,7 +68,8 @@ func TestWholeBlocksOfDisks(t *testing.T) {
 		}
 	}
 	host, dir := testHost(t)
-	if _, err := host.hostDisk(&v1.HostDisk{Path: filepath.Join(dir, "new.img"), Type: v1.HostDiskExistsOrCreate, Capacity: resource.MustParse("1000001")}); err != nil {
+	disk := &v1.HostDisk{Path: filepath.Join(dir, "new.img"), Type: v1.HostDiskExistsOrCreate, Capacity: resource.MustParse("1000001")}
+	if _, err := host.hostDisk(disk); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "new.img")); err != nil || info.Size() != 1003520 {

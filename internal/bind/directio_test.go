@@ -133,7 +133,8 @@ func opened(t *testing.T, volume backend.Volume, layer string) string {
 		nodes = append(base, nodes...)
 		nodes[len(nodes)-1] += ",backing=base"
 	}
-	qemu := exec.CommandContext(t.Context(), name, append([]string{"-machine", "pc,accel=tcg", "-m", "64", "-S", "-nodefaults", "-display", "none", "-qmp", "stdio",
+	qemu := exec.CommandContext(t.Context(), name, append([]string{"-machine", "pc,accel=tcg", "-m", "64", "-S", "-nodefaults", "-display", "none",
+		"-qmp", "stdio",
 		"-device", "virtio-blk-pci,drive=disk"}, nodes...)...)
 	qemu.Stdin = strings.NewReader(`{"execute":"qmp_capabilities"}{"execute":"quit"}`)
 	said := &strings.Builder{}

@@ -121,8 +121,8 @@ func (p *Pod) state(domain *v1.DomainSpec) (nvram, tpm string, errs field.ErrorL
 	return nvram, tpm, errs
 }
 
-// variableFormat returns the format of the EFI variables that there are, by the names of their files; empty if there are none. The content says nothing: a guest
-// may have written it.
+// variableFormat returns the format of the EFI variables that there are, by the names of their files; empty if there are none. The content says nothing: a
+// guest may have written it.
 func variableFormat(nvram string) string {
 	for _, format := range []string{"raw", "qcow2"} {
 		if there, err := exists(backend.NVRAMIn(format, nvram)); there && err == nil {

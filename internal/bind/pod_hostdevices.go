@@ -128,7 +128,8 @@ func (p *Pod) allocated(vmi *v1.VirtualMachineInstance, from request, taken map[
 	if given == 0 {
 		return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod no device", from.resource)
 	}
-	return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod %d, which other devices of the virtual machine instance have", from.resource, given)
+	return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod %d, which other devices of the virtual machine instance have",
+		from.resource, given)
 }
 
 // listed reads the value of a variable. It returns the devices that are not taken, each once and in their order, and how many there are in all.

@@ -85,8 +85,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestAnOrphanIsThawedFirst: a VM whose guest could not be asked to thaw stays locked, and the next look asks again. An unlocked VM is not looked at any more, so
-// that its guest would stay frozen.
+// TestAnOrphanIsThawedFirst: a VM whose guest could not be asked to thaw stays locked, and the next look asks again. An unlocked VM is not looked at any
+// more, so that its guest would stay frozen.
 func TestAnOrphanIsThawedFirst(t *testing.T) {
 	vm := machine()
 	vm.Finalizers = []string{sourceFinalizer}

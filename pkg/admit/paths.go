@@ -105,7 +105,8 @@ func (f *finder) arranged(err *field.Error) bool {
 	threads := f.done.vmi.Spec.Domain.CPU.Threads
 	*err = field.Error{Type: field.ErrorTypeInvalid, Field: references[FromPreference], BadValue: threads, Origin: err.Origin, Detail: fmt.Sprintf(
 		"preference '%s' arranges the %d vCPUs of instancetype '%s' with %d threads per core, and %s %d: choose a preference that arranges them otherwise, or "+
-			"an instancetype of at most %d vCPUs or without dedicated CPUs", set.Preference.Name, set.Instancetype.Spec.CPU.Guest, set.Instancetype.Name, threads, on, most, most)}
+			"an instancetype of at most %d vCPUs or without dedicated CPUs",
+		set.Preference.Name, set.Instancetype.Spec.CPU.Guest, set.Instancetype.Name, threads, on, most, most)}
 	return true
 }
 

@@ -26,7 +26,8 @@ func TestErrorsNameTheOrigin(t *testing.T) {
 		{"the model of a card", "", "devices: {preferredInterfaceModel: token-ring}", "devices: {interfaces: [{name: default, masquerade: {}}]}",
 			"domain.devices.interfaces[0].model", preference},
 		{"the bus of an input", "", "devices: {preferredInputBus: ps3}", "devices: {inputs: [{name: i, type: tablet}]}", "domain.devices.inputs[0].bus", preference},
-		{"the type of an input", "", "devices: {preferredInputType: mouse}", "devices: {inputs: [{name: i, bus: usb, type: ''}]}", "domain.devices.inputs[0].type", preference},
+		{"the type of an input", "", "devices: {preferredInputType: mouse}", "devices: {inputs: [{name: i, bus: usb, type: ''}]}",
+			"domain.devices.inputs[0].type", preference},
 		{"the model of a sound card", "", "devices: {preferredSoundModel: gramophone}", "devices: {sound: {name: s}}", "domain.devices.sound.model", preference},
 		{"a Hyper-V feature of which a default says that it is on", "", "features: {preferredHyperv: {synic: {}, vpindex: {enabled: false}}}", "devices: {}",
 			"", preference},
@@ -88,7 +89,8 @@ func TestOwnValuesNameNobody(t *testing.T) {
 	set := instancetype.Set{Preference: &instancetype.Preference{Source: instancetype.Source{Kind: instancetype.PreferenceKinds.Cluster, Name: "taste"}}}
 	unmarshal(t, "{devices: {preferredDiskBus: sata, preferredDiskCache: none}}", &set.Preference.Spec)
 	vm := &v1.VirtualMachine{}
-	unmarshal(t, "{runStrategy: Halted, preference: {name: taste}, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: ide}}]}}, "+
+	unmarshal(t, "{runStrategy: Halted, preference: {name: taste}, template: {spec: {"+
+		"domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: ide}}]}}, "+
 		"volumes: [{name: a, persistentVolumeClaim: {claimName: a}}]}}}", &vm.Spec)
 	_, verdict := admit.VM(vm, nil, admit.Input{Set: set, Cluster: config.Default()})
 	if len(verdict.Errors) != 1 || strings.Contains(verdict.Errors[0].Detail, "taste") {

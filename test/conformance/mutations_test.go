@@ -44,7 +44,8 @@ func TestCarried(t *testing.T) {
 // An answer without an object means that nothing was patched. One that leaves a field out, or that refuses, says something else.
 func TestPatchedNothing(t *testing.T) {
 	t.Parallel()
-	vmi := json.RawMessage(`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"a"},"spec":{"domain":{"devices":{}}},"status":{"phase":"Running"}}`)
+	vmi := json.RawMessage(`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"a"},` +
+		`"spec":{"domain":{"devices":{}}},"status":{"phase":"Running"}}`)
 	vm := json.RawMessage(`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"a","namespace":"default"},"spec":{"runStrategy":"Halted",` +
 		`"template":{"spec":{"architecture":"amd64","domain":{"memory":{"guest":"1.5Gi"},"devices":{}}}}}}`)
 	allowed := func(object string) expectation { return expectation{Allowed: true, Object: json.RawMessage(object)} }
@@ -58,7 +59,8 @@ func TestPatchedNothing(t *testing.T) {
 		{"a VMI as it was", record{Operation: "UPDATE", VMI: vmi, Expect: allowed(string(vmi))}, true},
 		{"a VMI that was changed", record{Operation: "UPDATE", VMI: vmi, Expect: allowed(`{"metadata":{"name":"b"}}`)}, false},
 		{"a VM without an object", record{Kind: "vm", Operation: "UPDATE", VM: vm, Old: vm, Expect: allowed("")}, true},
-		{"a VM that was changed", record{Kind: "vm", Operation: "UPDATE", VM: vm, Old: vm, Expect: allowed(`{"spec":{"template":{"spec":{"hostname":"h"}}}}`)}, false},
+		{"a VM that was changed", record{Kind: "vm", Operation: "UPDATE", VM: vm, Old: vm,
+			Expect: allowed(`{"spec":{"template":{"spec":{"hostname":"h"}}}}`)}, false},
 	} {
 		if got := replayMutate(c.give, config.Default()); got.agrees != c.want {
 			t.Errorf("%s: agrees %v, want %v: %s", c.why, got.agrees, c.want, got.difference)

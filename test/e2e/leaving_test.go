@@ -63,7 +63,8 @@ func TestSpecsAreBoundedWhileObjectsLeave(t *testing.T) {
 			s.must(s.kubectl("", "annotate", c.kind, "leaves", "example.org/left=true"))
 			s.must(s.kubectl("", "patch", c.kind, "leaves", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`))
 
-			forged := s.kubectl(strings.Replace(object("deletionTimestamp: '2026-01-01T00:00:00Z'", c.large), "leaves", "forged", 1), "apply", "--server-side", "-f", "-")
+			dying := strings.Replace(object("deletionTimestamp: '2026-01-01T00:00:00Z'", c.large), "leaves", "forged", 1)
+			forged := s.kubectl(dying, "apply", "--server-side", "-f", "-")
 			if forged.err == nil || !strings.Contains(forged.stderr, "2000") {
 				t.Errorf("a create with a deletionTimestamp: %v %.300s, want a refusal that counts 2000 elements", forged.err, forged.stderr)
 			}
