@@ -74,6 +74,8 @@ var deviations = []struct{ said, entry string }{
 	{"acpiIndex: Invalid value", "ACPI index"},
 	{"architecture 's390x' has no NUMA nodes", "**What a mainframe lacks.**"},
 	{"Bus type virtio is invalid for CD-ROM device", "**CD-ROMs on arm64 and s390x.**"},
+	{"spec.subdomain: Invalid value", "a subdomain of several labels"},
+	{"spec.domain.clock.timezone: Forbidden: cannot be combined with utc", "both offsets at once"},
 }
 
 // TestVerdicts: beside Kiln, the same guests are admitted as by KubeVirt alone, but for the listed deviations.
