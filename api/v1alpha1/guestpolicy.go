@@ -95,9 +95,9 @@ type GuestPolicyMatch struct {
 	// +kubebuilder:validation:MaxItems=2
 	// +listType=set
 	Resources []GuestPolicyResource `json:"resources,omitempty"`
-	// operations are CREATE and UPDATE. Default: both. An update that changes labels and annotations of the object alone is not judged, nor is one
-	// of a VirtualMachineInstance: nobody changes its spec. An update that violates what the stored VirtualMachine violates too is admitted with a
-	// warning if what boots stays as it is.
+	// operations are CREATE and UPDATE. Default: both. UPDATE includes updates of labels, annotations and owner references only, also of a
+	// VirtualMachineInstance. An update that violates what the stored object violates too is admitted with a warning if what
+	// boots stays as it is.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +listType=set

@@ -33,8 +33,10 @@ func (s *Server) validateVMI(ctx context.Context, request *admissionv1.Admission
 	if old == nil {
 		return answered(s.Reviewer.Judge(ctx, vmi, s.asker(request)))
 	}
+	verdict, err := s.Reviewer.UpdatedVMI(ctx, vmi, old, s.asker(request))
 	change := validate.GuestChange{New: vmi, Old: old, By: account(request)}
-	return judged(validate.GuestUpdate(change, s.Reviewer.Configuration().Limits), nil)
+	verdict.Errors = append(validate.GuestUpdate(change, s.Reviewer.Configuration().Limits), verdict.Errors...)
+	return answered(verdict, err)
 }
 
 // validateVMIStatus judges who writes the status of a VMI.

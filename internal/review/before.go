@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/profile"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -73,12 +74,14 @@ func written(vmi *v1.VirtualMachineInstance) map[string]string {
 	return annotations
 }
 
-// Pinned reviews an update that leaves spec and pins of a VM as they are. Presets and profiles that are pinned for the first time are judged by the
-// policies alone: users of the namespace write presets and profiles, after the VM as well. Rules that came since then keep nobody from writing.
+// Pinned reviews an update that leaves spec and pins of a VM as they are. The policies judge it if its metadata changed, because their expressions read
+// labels and annotations, and if presets and profiles are pinned for the first time: users of the namespace write those, after the VM as well. Kiln's own rules
+// do not: rules that came since then keep nobody from writing.
 func (r Reviewer) Pinned(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (admit.Verdict, error) {
 	verdict := admit.Verdict{Errors: validate.HardwareChange(vm, old)}
 	now, was := pin.Read(vm), pin.Read(old)
-	if (was.Presets != nil || len(now.Presets) == 0) && (was.PinsProfiles() || len(now.Profiles) == 0) {
+	first := was.Presets == nil && len(now.Presets) > 0 || !was.PinsProfiles() && len(now.Profiles) > 0
+	if !first && sameMetadata(vm, old) {
 		return verdict, nil
 	}
 	if policies, err := r.policies(); err != nil || len(policies) == 0 {
@@ -90,4 +93,11 @@ func (r Reviewer) Pinned(ctx context.Context, vm, old *v1.VirtualMachine, asker 
 		err = r.judgeVM(ctx, &reviewed, asker)
 	}
 	return reviewed.Verdict, err
+}
+
+// sameMetadata reports whether an update leaves the metadata of its object as it was. Finalizers are left out: they must come and go while the webhook is
+// down, so that the match conditions of the webhook leave them out too.
+func sameMetadata(now, old metav1.Object) bool {
+	return maps.Equal(now.GetLabels(), old.GetLabels()) && maps.Equal(now.GetAnnotations(), old.GetAnnotations()) &&
+		equality.Semantic.DeepEqual(now.GetOwnerReferences(), old.GetOwnerReferences())
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/policy"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
 )
 
 // policies returns the GuestPolicies in force; none where the Reviewer has no source of them.
@@ -36,7 +38,7 @@ func (r Reviewer) judgeVM(ctx context.Context, reviewed *VM, asker Asker) error 
 		return err
 	}
 	if reviewed.old != nil && len(result.Errors) > 0 {
-		if err := r.forgive(ctx, reviewed, request, policies, &result); err != nil {
+		if err := r.forgiveUpdate(ctx, reviewed, request, policies, &result); err != nil {
 			return err
 		}
 	}
@@ -92,6 +94,46 @@ func (r Reviewer) judgeVMI(ctx context.Context, reviewed *VMI, asker Asker) erro
 	return err
 }
 
+// UpdatedVMI returns what the policies say of an update of a VMI. The VMI boots as it is stored, and only controllers change its spec: what they write is not
+// judged, nor is a VMI that is being deleted. A VMI of a VM is judged too: its author may have written the reference to an owner.
+func (r Reviewer) UpdatedVMI(ctx context.Context, vmi, old *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
+	policies, err := r.policies()
+	if err != nil || len(policies) == 0 || sameMetadata(vmi, old) || vmi.DeletionTimestamp != nil {
+		return admit.Verdict{}, err
+	}
+	now := r.Configuration()
+	if slices.Contains(now.Limits.Controllers, asker.Name) {
+		return admit.Verdict{}, nil
+	}
+	resolved, err := r.resolver(now).VMI(ctx, vmi)
+	if err != nil {
+		return admit.Verdict{}, err
+	}
+	request := &policy.Request{
+		Operation: v1alpha1.PolicyUpdate, Resource: v1alpha1.PolicyVirtualMachineInstances,
+		Object: vmi, OldObject: old, Guest: vmi, User: asker.User, DryRun: asker.DryRun,
+	}
+	if err := r.surround(ctx, request, resolved.Set); err != nil {
+		return admit.Verdict{}, err
+	}
+	result, err := evaluate(ctx, policies, request)
+	if err != nil {
+		return admit.Verdict{}, err
+	}
+	if len(result.Errors) > 0 && equality.Semantic.DeepEqual(vmi.Spec, old.Spec) {
+		before := *request
+		before.Object, before.Guest = old, old
+		was, err := evaluate(ctx, policies, &before)
+		if err != nil {
+			return admit.Verdict{}, err
+		}
+		forgive(was, &result)
+	}
+	verdict := admit.Verdict{}
+	r.add(&verdict, result)
+	return verdict, nil
+}
+
 // evaluate judges by policies within four fifths of the time that is left, so that the answer still reaches the API server. An evaluation that was
 // interrupted has no result. Each policy has a budget of its own, and many policies that spend theirs take longer than a request may.
 func evaluate(ctx context.Context, policies []*policy.Policy, request *policy.Request) (policy.Result, error) {
@@ -128,9 +170,9 @@ func (r Reviewer) add(verdict *admit.Verdict, result policy.Result) policy.Resul
 // It is short: API servers cut warnings after 120 characters.
 const forgiven = "; admitted: violated before"
 
-// forgive turns errors into warnings that the stored VM has too, if the update does not change what boots: who labels, stops or starts a VM does not
-// answer for a policy that came later. Only an update that violates a policy pays for stage 1 of the stored VM.
-func (r Reviewer) forgive(ctx context.Context, reviewed *VM, request *policy.Request, policies []*policy.Policy, result *policy.Result) error {
+// forgiveUpdate forgives what the stored VM violates too, if the update does not change what boots: who labels, stops or starts a VM does not answer for a
+// policy that came later. Only an update that violates a policy pays for stage 1 of the stored VM.
+func (r Reviewer) forgiveUpdate(ctx context.Context, reviewed *VM, request *policy.Request, policies []*policy.Policy, result *policy.Result) error {
 	before := r.before(ctx, reviewed)
 	if before == nil || !sameGuest(before, reviewed) {
 		return ctx.Err()
@@ -141,9 +183,14 @@ func (r Reviewer) forgive(ctx context.Context, reviewed *VM, request *policy.Req
 		return err
 	}
 	was, err := evaluate(ctx, policies, &old)
-	if err != nil {
-		return err
+	if err == nil {
+		forgive(was, result)
 	}
+	return err
+}
+
+// forgive turns the errors of a result into warnings where the object violated the same validation before.
+func forgive(was policy.Result, result *policy.Result) {
 	violated := map[[2]any]bool{}
 	for _, v := range was.Violations {
 		violated[[2]any{v.Policy, v.Validation}] = true
@@ -160,5 +207,4 @@ func (r Reviewer) forgive(ctx context.Context, reviewed *VM, request *policy.Req
 		}
 		return same[err] || failed
 	})
-	return nil
 }
