@@ -19,6 +19,8 @@ type HardwareRecord struct {
 	SMBIOS map[string]string `json:"smbios,omitempty"`
 	// generationID reports whether the guest has a VM Generation ID device. The ID itself changes with each restore.
 	GenerationID bool `json:"generationID,omitempty"`
+	// bootDisk is the name of the disk that the firmware boots where no device of the VM has a bootOrder; absent if it tried another device first.
+	BootDisk string `json:"bootDisk,omitempty"`
 	// video is the model of the video adapter.
 	Video string `json:"video,omitempty"`
 	// usb is the model of the USB controllers, unless it is qemu-xhci.

@@ -77,6 +77,35 @@ func TestVerdictOnAChange(t *testing.T) {
 	}
 }
 
+// TestDiffOfTheBootDisk: the record keeps the boot disk when the list is edited. Where there is no record, another disk boots, and 'diff' says so.
+func TestDiffOfTheBootDisk(t *testing.T) {
+	t.Parallel()
+	_, before := write(t, plain)
+	inserted := strings.NewReplacer("disks: [", "disks: [{name: new, disk: {bus: sata}}, ", "volumes: [", "volumes: [{name: new, emptyDisk: {capacity: 1Gi}}, ").Replace(plain)
+	_, after := write(t, inserted)
+	_, latest := write(t, strings.Replace(inserted, "template:\n", "template:\n    metadata: {annotations: {kilnvm.io/hardware: latest}}\n", 1))
+	const moves = "what the firmware boots changes from disk 'root' to disk 'new'"
+	for _, c := range []struct {
+		why   string
+		args  []string
+		want  record.Verdict
+		moves bool
+	}{
+		{"with a record", []string{before, after, "--guests", "kiln"}, record.NeedsRestart, false},
+		{"with hardware 'latest'", []string{before, latest, "--guests", "kiln"}, record.Breaks, true},
+		{"where KubeVirt runs the guest without Kiln's hook", []string{before, after, "--guests", "kubevirt"}, record.Breaks, true},
+	} {
+		d, got := compare(t, c.args...)
+		said := false
+		for _, change := range d.Changes {
+			said = said || change.Text == moves && change.Verdict == record.Breaks
+		}
+		if d.Verdict != c.want || said != c.moves {
+			t.Errorf("%s: '%s', want '%s': %+v %s", c.why, d.Verdict, c.want, d.Changes, got.errOut)
+		}
+	}
+}
+
 func TestTextsOfADifference(t *testing.T) {
 	t.Parallel()
 	_, before := write(t, plain)

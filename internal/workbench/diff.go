@@ -62,6 +62,10 @@ func (b *Bench) Compare(ctx context.Context, before, after Side) (d Difference, 
 	if after.Afresh || guest.Explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		recorded = nil
 	}
+	if recorded != nil && after.Guest.input.Cluster.Limits.KubeVirtGuests && before.Guest.Recorded == nil {
+		forgotten := *recorded // without Kiln's hook, KubeVirt has the firmware boot the first disk
+		forgotten.BootDisk, recorded = "", &forgotten
+	}
 	notes, err := b.boot(ctx, &after, recorded)
 	if d.Notes = d.with(notes); err != nil {
 		return d, err

@@ -18,8 +18,10 @@ func Compare(before, after Record) (changes []Change) {
 		// The NUMA node of an expander bus goes with those of the VMI.
 		old.Expander, _, _ = strings.Cut(old.Expander, ":")
 		now.Expander, _, _ = strings.Cut(now.Expander, ":")
-		switch {
-		case !still:
+		switch none := (Address{}); {
+		case still && old == none && now != none: // such as a USB controller of model 'none'
+			changes = append(changes, Change{Device: key, Text: called(key) + " is added", Verdict: NeedsRestart})
+		case !still || old != none && now == none:
 			changes = append(changes, Change{Device: key, Text: called(key) + " is removed", Verdict: NeedsRestart})
 		case old != now:
 			changes = append(changes, Change{Device: key, Text: fmt.Sprintf("%s moves from %s to %s", called(key), old, now), Verdict: Breaks})
@@ -36,6 +38,9 @@ func Compare(before, after Record) (changes []Change) {
 			text := fmt.Sprintf("%s changes its MAC from '%s' to '%s'", called(key), before.MACs[name], now)
 			changes = append(changes, Change{Device: key, Text: text, Verdict: Breaks})
 		}
+	}
+	if before.BootDisk == "" || after.BootDisk == "" { // records did not always have it
+		before.BootDisk, after.BootDisk = "", ""
 	}
 	for _, fact := range facts {
 		old, now := fact.of(before), fact.of(after)
@@ -61,6 +66,7 @@ var facts = []struct {
 	{PartGenerationID, func(r Record) any { return map[bool]string{false: "none", true: "given"}[r.GenerationID] }},
 	{PartSerial, func(r Record) any { return r.Serial }},
 	{PartMachine, func(r Record) any { return r.Machine }},
+	{PartBoot, func(r Record) any { return r.BootDisk }},
 	{PartSMBIOS, func(r Record) any { return r.SMBIOS }},
 	{PartVideo, func(r Record) any { return r.Video }},
 	{PartVSOCK, func(r Record) any { return r.VSOCK }},

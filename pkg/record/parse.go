@@ -110,6 +110,9 @@ func judge(r *Record, f *findings) {
 		}
 	}
 	f.add("serial", r.Serial, legible(r.Serial))
+	if r.BootDisk != "" {
+		f.add("bootDisk", r.BootDisk, named(r.BootDisk, "the name of a disk"))
+	}
 	f.add("freePorts", r.FreePorts, between(r.FreePorts, 0, address.MaxPorts))
 	f.add("vsock", r.VSOCK, contextID(r.VSOCK))
 	f.add("tsc", r.TSC, frequency(r.TSC))

@@ -94,7 +94,44 @@ func diskWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
 	if cdrom != "" && !bootable {
 		warnings = append(warnings, fmt.Sprintf("the firmware boots no CD-ROM without bootOrder: set 'bootOrder: 1' of disk '%s'", short(cdrom)))
 	}
+	if disk := bootDisk(spec); disk != nil && bootsByBIOS(spec) && disk.BlockSize != nil && disk.BlockSize.Custom != nil && disk.BlockSize.Custom.Logical > biosBlock {
+		warnings = append(warnings, fmt.Sprintf("the BIOS boots no disk with blocks of %d bytes such as '%s': use EFI, or blocks of %d bytes",
+			disk.BlockSize.Custom.Logical, short(disk.Name), biosBlock))
+	}
 	return warnings
+}
+
+// biosBlock is the size in bytes of the blocks from which SeaBIOS boots. It skips disks with others.
+const biosBlock = 512
+
+// bootsByBIOS reports whether the firmware of a guest is SeaBIOS, and boots from a disk.
+func bootsByBIOS(spec *v1.VirtualMachineInstanceSpec) bool {
+	f := spec.Domain.Firmware
+	return spec.Architecture == amd64 && !kernelBoots(spec) && (f == nil || f.Bootloader == nil || f.Bootloader.EFI == nil)
+}
+
+// bootDisk returns the disk that the firmware tries first: that with the lowest bootOrder, else the first that is no CD-ROM. It is nil if an interface comes
+// first.
+func bootDisk(spec *v1.VirtualMachineInstanceSpec) (first *v1.Disk) {
+	lowest := uint(0)
+	for i := range spec.Domain.Devices.Disks {
+		if disk := &spec.Domain.Devices.Disks[i]; disk.BootOrder != nil && (first == nil || *disk.BootOrder < lowest) {
+			first, lowest = disk, *disk.BootOrder
+		}
+	}
+	for i := range spec.Domain.Devices.Interfaces {
+		if order := spec.Domain.Devices.Interfaces[i].BootOrder; order != nil && (first == nil || *order < lowest) {
+			return nil
+		}
+	}
+	if first != nil {
+		return first
+	}
+	at := slices.IndexFunc(spec.Domain.Devices.Disks, func(d v1.Disk) bool { return d.CDRom == nil })
+	if at < 0 {
+		return nil
+	}
+	return &spec.Domain.Devices.Disks[at]
 }
 
 // cpuWarnings are about a model that libvirt does not know, and a ceiling that has no effect. On arm64 no CPU is plugged in.

@@ -24,7 +24,7 @@ const GuestAgent = "guest-agent"
 // same digest, on every host.
 func Digest(dom *libvirtxml.Domain) string {
 	buffer := buffers.Get().(*[]byte)
-	text := writeSeen((*buffer)[:0], dom)
+	text := writeSeen((*buffer)[:0], oneBoot(dom))
 	sum := sha256.Sum256(text)
 	if cap(text) <= longestBuffer {
 		*buffer = text
@@ -46,5 +46,6 @@ const longestBuffer = 64 << 10
 // Same reports whether a guest sees the same hardware in two domains: whether their digests are equal. It is the check of every start.
 func Same(a, b *libvirtxml.Domain) bool {
 	// A frontend and its complete domain have their devices in the same order, so that mostly nothing is sorted or written.
-	return samePlatform(a, b) && sameDevices(a.Devices, b.Devices) || Digest(a) == Digest(b)
+	one, other := oneBoot(a), oneBoot(b)
+	return samePlatform(one, other) && sameDevices(one.Devices, other.Devices) || Digest(a) == Digest(b)
 }

@@ -18,12 +18,19 @@ func Changes(before, after *libvirtxml.Domain) (words []string) {
 // Compare returns the changes of the devices and then of the platform, each with the part or device that it concerns and its verdict: whether it
 // breaks the guest's hardware or only needs a restart.
 func Compare(before, after *libvirtxml.Domain) []record.Change {
+	moves := bootMoves(before, after)
 	before, after = Project(before), Project(after)
 	changes := deviceChanges(before, after)
 	for _, part := range platform {
-		if textOf(part.of(before)) != textOf(part.of(after)) {
-			changes = append(changes, record.Change{Part: part.id, Text: part.id.Changes() + part.words(before, after), Verdict: part.id.Verdict()})
+		moved := part.id == record.PartBoot && moves // the text does not name the usual disk
+		if !moved && textOf(part.of(before)) == textOf(part.of(after)) {
+			continue
 		}
+		change := record.Change{Part: part.id, Text: part.id.Changes() + part.words(before, after), Verdict: part.id.Verdict()}
+		if moved {
+			change.Verdict = record.Breaks
+		}
+		changes = append(changes, change)
 	}
 	return changes
 }
@@ -72,7 +79,7 @@ var platform = []part{
 	{record.PartUUID, func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
 	{record.PartGenerationID, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, noValues},
 	{record.PartPlatform, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, values(machineOf)},
-	{record.PartBoot, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, noValues},
+	{record.PartBoot, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, bootWords},
 	{record.PartMemory, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, memoryWords},
 	{record.PartVCPUs, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
 	{record.PartTopology, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
@@ -147,9 +154,13 @@ type description struct {
 	element                             any
 }
 
+// described lists the devices of a domain. Model 'none' of a USB controller, balloon or video adapter says that the guest has none.
 func described(dom *libvirtxml.Domain) []description {
 	var out []description
 	for _, d := range Devices(dom) {
+		if d.Model == "none" {
+			continue
+		}
 		a := FromLibvirt(*d.Address)
 		a.Index = nil
 		if d.Disk != nil && d.Disk.Target != nil {

@@ -3,25 +3,35 @@ package abi
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"libvirt.org/go/libvirtxml"
 )
 
 // identity is what a guest, its drivers and its configuration files recognize a device by, besides its address: model, bus, serial, MAC. Queues,
-// boot order and read-only are no part of it: a guest finds the device when they change.
+// boot order and read-only are no part of it: a guest finds the device when they change. The size of a disk's logical blocks is part of it: partition tables and
+// file systems count in such blocks.
 func identity(d Device) string {
-	parts := []string{"model " + d.Model, "bus " + d.Bus}
+	parts := []string{"model=" + d.Model, "bus=" + d.Bus}
 	switch {
 	case d.Disk != nil:
-		parts = append(parts, "type "+d.Disk.Device, "serial "+d.Disk.Serial, "WWN "+d.Disk.WWN)
+		parts = append(parts, "type="+d.Disk.Device, "serial="+d.Disk.Serial, "WWN="+d.Disk.WWN, "logical block size="+logicalBlockSize(d.Disk))
 	case d.Controller != nil:
 		number, _, _ := strings.Cut(expander(d.Controller), ":")
-		parts = append(parts, "number "+number)
+		parts = append(parts, "number="+number)
 	case d.Interface != nil && d.Interface.MAC != nil:
-		parts = append(parts, "MAC "+d.Interface.MAC.Address)
+		parts = append(parts, "MAC="+d.Interface.MAC.Address)
 	}
 	return strings.Join(parts, "\n")
+}
+
+// logicalBlockSize is in bytes. QEMU's default is 512.
+func logicalBlockSize(d *libvirtxml.DomainDisk) string {
+	if d.BlockIO == nil || d.BlockIO.LogicalBlockSize == 0 {
+		return "512"
+	}
+	return strconv.FormatUint(uint64(d.BlockIO.LogicalBlockSize), 10)
 }
 
 // differing lists the parts of two identities that differ, with both values.
@@ -32,8 +42,8 @@ func differing(before, after string) string {
 		if i >= len(now) || part == now[i] {
 			continue
 		}
-		name, old, _ := strings.Cut(part, " ")
-		_, new, _ := strings.Cut(now[i], " ")
+		name, old, _ := strings.Cut(part, "=")
+		_, new, _ := strings.Cut(now[i], "=")
 		words = append(words, fmt.Sprintf(" its %s from %s to %s", name, quoted(old), quoted(new)))
 	}
 	return strings.Join(words, ",")

@@ -19,6 +19,7 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	if dom.Devices == nil {
 		return r
 	}
+	r.BootDisk = BootDisk(dom)
 	if len(dom.Devices.Videos) > 0 {
 		r.Video = dom.Devices.Videos[0].Model.Type
 	}

@@ -12,6 +12,7 @@ import (
 //
 // It follows libvirt's ABI check (virDomainDefCheckABIStability), which runs before a changed definition of a running domain is accepted.
 func Project(dom *libvirtxml.Domain) *libvirtxml.Domain {
+	dom = oneBoot(dom)
 	out := platformSeen(dom)
 	out.Devices = devices(dom.Devices)
 	return out

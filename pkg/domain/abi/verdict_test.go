@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/record"
+	"libvirt.org/go/libvirtxml"
 )
 
 func TestVerdict(t *testing.T) {
@@ -22,7 +23,11 @@ func TestVerdict(t *testing.T) {
 		{"a removed one was its owner's wish", `<input type="tablet" bus="usb"><alias name="ua-pen"/><address type="usb" bus="0" port="2"/></input>`, "",
 			record.NeedsRestart, "input.pen"},
 		{"queues are the driver's to find out", `<target dev="vda"`, `<driver queues="4"/><target dev="vda"`, record.NeedsRestart, "disk.root"},
-		{"a boot order is no identity", `<target dev="vda" bus="virtio"/>`, `<target dev="vda" bus="virtio"/><boot order="1"/>`, record.NeedsRestart, "disk.root"},
+		{"a boot order is no identity", `<target dev="vda" bus="virtio"/>`, `<target dev="vda" bus="virtio"/><boot order="1"/>`, record.NeedsRestart, ""},
+		{"a file system of 512 bytes is not found on 4096", `<target dev="vda"`, `<blockio logical_block_size="4096" physical_block_size="4096"/><target dev="vda"`,
+			record.Breaks, "disk.root"},
+		{"a larger physical block is a hint", `<target dev="vda"`, `<blockio logical_block_size="512" physical_block_size="4096"/><target dev="vda"`,
+			record.NeedsRestart, "disk.root"},
 		{"guests name interfaces and disks by address", `bus="1" slot="0"`, `bus="2" slot="0"`, record.Breaks, "disk.root"},
 		{"and configure them by MAC", "11:22:33", "11:22:34", record.Breaks, "interface.root"},
 		{"another model needs another driver", `model type="e1000"`, `model type="virtio"`, record.Breaks, "interface.root"},
@@ -36,6 +41,28 @@ func TestVerdict(t *testing.T) {
 		}
 		if len(changes) > 0 && changes[0].Device != c.device {
 			t.Errorf("%s: names device '%s', want '%s'", c.why, changes[0].Device, c.device)
+		}
+	}
+}
+
+// TestModelNone: a device of model 'none' is one that the guest does not have.
+func TestModelNone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, none, device string }{
+		{"controller 'usb.0'", `<controller type="usb" index="0" model="none"/>`,
+			`<controller type="usb" index="0" model="qemu-xhci"><address type="pci" domain="0" bus="6" slot="0" function="0"/></controller>`},
+		{"memballoon 'balloon'", `<memballoon model="none"/>`,
+			`<memballoon model="virtio"><alias name="ua-balloon"/><address type="pci" domain="0" bus="6" slot="0" function="0"/></memballoon>`},
+	} {
+		with := func(element string) *libvirtxml.Domain { return parse(t, strings.Replace(document, "<rng", element+"<rng", 1)) }
+		without, has := with(c.none), with(c.device)
+		for text, changes := range map[string][]record.Change{c.name + " is added": abi.Compare(without, has), c.name + " is removed": abi.Compare(has, without)} {
+			if len(changes) != 1 || changes[0].Text != text || changes[0].Verdict != record.NeedsRestart {
+				t.Errorf("%+v, want '%s'", changes, text)
+			}
+		}
+		if changes := record.Compare(abi.Freeze(without, "v1"), abi.Freeze(has, "v1")); len(changes) != 1 || changes[0].Text != c.name+" is added" {
+			t.Errorf("records: %+v", changes)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (g *guest) os() *libvirtxml.DomainOS {
 	if s := g.spec.StartStrategy; s != nil && *s == v1.StartStrategyPaused {
 		out.BootMenu = &libvirtxml.DomainBootMenu{Enable: "yes", Timeout: "10000"}
 	}
-	// libvirt writes this itself where no device has a boot order.
+	// libvirt writes this itself where no device has a boot order. It means the first disk, see bootRecordedDisk.
 	if !g.hasBootOrder() {
 		out.BootDevices = []libvirtxml.DomainBootDevice{{Dev: "hd"}}
 	}
@@ -67,6 +67,14 @@ func (g *guest) os() *libvirtxml.DomainOS {
 func (g *guest) hasBootOrder() bool {
 	return slices.ContainsFunc(g.dev.Disks, func(d v1.Disk) bool { return d.BootOrder != nil }) ||
 		slices.ContainsFunc(g.dev.Interfaces, func(i v1.Interface) bool { return i.BootOrder != nil && i.State != v1.InterfaceStateAbsent })
+}
+
+// bootRecordedDisk has the firmware boot the disk of the record, where no device has bootOrder: after an edit of the list of disks, another one may be the
+// first. KubeVirt then boots that one.
+func (g *guest) bootRecordedDisk(dom *libvirtxml.Domain) {
+	if g.Frozen != nil && g.Frozen.BootDisk != "" && !g.hasBootOrder() {
+		abi.BootFrom(dom, g.Frozen.BootDisk)
+	}
 }
 
 // loader names the class of firmware and not a file, whose path differs between hosts. efi.secureBoot is true where it is absent, as the API

@@ -107,6 +107,7 @@ func Render(in Input) (*libvirtxml.Domain, field.ErrorList) {
 		},
 	}
 	g.place(dom)
+	g.bootRecordedDisk(dom)
 	if len(g.errs) > 0 {
 		return nil, g.errs
 	}

@@ -12,8 +12,7 @@ import (
 )
 
 // Capture adds to a record where libvirt has the devices of a domain of KubeVirt, and takes out what the domain does not have: the places that PutBack puts
-// back,
-// and the machine. The rest of the record stays; nil is an empty one. The XML is that of libvirt, of a guest that runs or has been defined, so that
+// back, the machine, and the disk that is booted. The rest of the record stays; nil is an empty one. The XML is that of libvirt, of a guest that runs or has been defined, so that
 // devices that were plugged in are in it. An error says what of it no record can hold.
 func Capture(xml []byte, earlier *record.Record) (*record.Record, error) {
 	doc := etree.NewDocument()
@@ -34,12 +33,12 @@ func Capture(xml []byte, earlier *record.Record) (*record.Record, error) {
 		}
 	}
 	out.Devices = map[string]record.Address{}
-	g := &guest{list: root.SelectElement("devices"), frozen: &record.Record{}}
+	g := &guest{root: root, list: root.SelectElement("devices"), frozen: &record.Record{}}
 	g.findDevices()
 	for _, d := range g.devices {
 		g.capture(out.Devices, d, earlier)
 	}
-	out.FreePorts = g.capturePorts(out.Devices)
+	out.FreePorts, out.BootDisk = g.capturePorts(out.Devices), g.bootDisk()
 	if err := record.Check(&out); err != nil {
 		return nil, err
 	}

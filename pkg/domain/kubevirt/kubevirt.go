@@ -52,7 +52,8 @@ func Recorded(vmi *v1.VirtualMachineInstance) (frozen *record.Record, asked bool
 
 // PutBack returns the XML of a domain in which each device of the record is at its recorded address, and the machine has its recorded version. Recorded root
 // ports are there, also those without a device; those that KubeVirt has added stay. A device that is not in the record keeps its address, and loses it if a
-// recorded device or port has that place: libvirt then gives it another. What the VMI asks for in pciAddress wins over the record.
+// recorded device or port has that place: libvirt then gives it another. What the VMI asks for in pciAddress wins over the record. The firmware boots the
+// recorded disk, unless a device has a boot order.
 //
 // The record must have passed record.Check; nil changes nothing. An error names each recorded device that cannot be placed.
 func PutBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) ([]byte, error) {
@@ -75,6 +76,7 @@ func PutBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) 
 	g.drives()
 	g.numbered()
 	g.onPCI()
+	g.boots()
 	if more := len(g.errs) - mostErrors; more > 0 {
 		g.errs = append(g.errs[:mostErrors], fmt.Errorf("and %d more", more))
 	}
