@@ -81,7 +81,8 @@ func TestVerdictOnAChange(t *testing.T) {
 func TestDiffOfTheBootDisk(t *testing.T) {
 	t.Parallel()
 	_, before := write(t, plain)
-	inserted := strings.NewReplacer("disks: [", "disks: [{name: new, disk: {bus: sata}}, ", "volumes: [", "volumes: [{name: new, emptyDisk: {capacity: 1Gi}}, ").Replace(plain)
+	inserted := strings.NewReplacer("disks: [", "disks: [{name: new, disk: {bus: sata}}, ",
+		"volumes: [", "volumes: [{name: new, emptyDisk: {capacity: 1Gi}}, ").Replace(plain)
 	_, after := write(t, inserted)
 	_, latest := write(t, strings.Replace(inserted, "template:\n", "template:\n    metadata: {annotations: {kilnvm.io/hardware: latest}}\n", 1))
 	const moves = "what the firmware boots changes from disk 'root' to disk 'new'"

@@ -25,13 +25,14 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 	if equality.Semantic.DeepEqual(s.vm.Status, reported.Status) {
 		return nil
 	}
-	if s.failure != nil && !alreadyReported(s.vm, s.failure) {
-		c.event(s, corev1.EventTypeWarning, s.failure.reason, s.failure.message)
-	}
+	unreported := s.failure != nil && !alreadyReported(s.vm, s.failure)
 	if err := c.Client.Status().Patch(ctx, reported, client.MergeFromWithOptions(s.vm, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
 	c.written.Note(reported, s.now)
+	if unreported { // after the write: a conflict would repeat the event
+		c.event(s, corev1.EventTypeWarning, s.failure.reason, s.failure.message)
+	}
 	return nil
 }
 

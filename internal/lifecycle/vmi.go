@@ -58,11 +58,12 @@ func (c *Controller) act(ctx context.Context, s *state) {
 func (c *Controller) stop(ctx context.Context, s *state) {
 	uid := s.vmi.UID
 	err := c.Client.Delete(ctx, s.vmi, client.Preconditions{UID: &uid})
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case err == nil:
+		c.event(s, corev1.EventTypeNormal, v1alpha1.ReasonSuccessfulDelete, "stopped the virtual machine instance")
+	case client.IgnoreNotFound(err) != nil: // one that is gone already has its event
 		c.failed(s, v1alpha1.ReasonFailedDelete, err)
-		return
 	}
-	c.event(s, corev1.EventTypeNormal, v1alpha1.ReasonSuccessfulDelete, "stopped the virtual machine instance")
 }
 
 // start creates the VMI. The record of an earlier boot wins over the identity seed, which the VM's owner may have edited since.

@@ -74,8 +74,22 @@ const (
 type asks struct {
 	mutex sync.Mutex
 	all   map[question]*answer
+	// life ends when the manager stops; nil before Start. running counts the questions without an answer.
+	life    context.Context //nolint:containedctx // that of the process, not of a call
+	running sync.WaitGroup
 	// begin starts a function beside the caller; nil stands for a goroutine. Tests wait for it.
 	begin func(func())
+}
+
+// Start implements manager.Runnable: questions end with the manager, which waits for them. A guest that was asked to freeze and not yet to thaw is thawed by
+// its launcher, or asked again by the next controller.
+func (a *asks) Start(ctx context.Context) error {
+	a.mutex.Lock()
+	a.life = ctx
+	a.mutex.Unlock()
+	<-ctx.Done()
+	a.running.Wait()
+	return nil
 }
 
 // question is an action on the guest of a snapshot.
@@ -109,9 +123,7 @@ func (a *asks) ask(of question, call func(context.Context) error) (done bool, er
 	next := &answer{}
 	a.all[of] = next
 	a.mutex.Unlock()
-	a.start(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
-		defer cancel()
+	a.start(func(ctx context.Context) {
 		err := call(ctx)
 		a.mutex.Lock()
 		defer a.mutex.Unlock()
@@ -132,12 +144,28 @@ func (a *asks) fetch(of question, from *answer) (done bool, err error) {
 	return false, nil
 }
 
-func (a *asks) start(work func()) {
+// start does a piece of work beside the caller, for at most answerLimit and as long as the manager runs.
+func (a *asks) start(work func(context.Context)) {
+	bounded := func() {
+		ctx, cancel := context.WithTimeout(a.lifetime(), answerLimit)
+		defer cancel()
+		work(ctx)
+	}
 	if a.begin != nil {
-		a.begin(work)
+		a.begin(bounded)
 		return
 	}
-	go work()
+	a.running.Go(bounded)
+}
+
+// lifetime returns the context of the manager. Reconcilers may run a moment before Start does.
+func (a *asks) lifetime() context.Context {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if a.life == nil {
+		return context.Background()
+	}
+	return a.life
 }
 
 // asked counts the guests of a namespace that are asked now.

@@ -52,6 +52,5 @@ func putClone(all []clone.Condition, of clone.ConditionType, what said, now time
 
 // failClone ends a clone.
 func (c *Controller) failClone(ctx context.Context, of *clone.VirtualMachineClone, reason, message string) error {
-	c.warning(of, reason, message)
-	return ended(operationClone, resultFailed, c.cloneProgress(ctx, of, clone.Failed, no(reason, message)))
+	return c.failed(operationClone, c.cloneProgress(ctx, of, clone.Failed, no(reason, message)), of, reason, message)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
@@ -84,15 +85,18 @@ func (c *Controller) release(ctx context.Context, vm *v1.VirtualMachine, name st
 	if vm == nil || ptr.Deref(vm.Status.RestoreInProgress, "") != name {
 		return nil
 	}
+	var lost field.ErrorList
 	if record, has := vm.Annotations[v1alpha1.AnnotationRecord]; has && strings.HasPrefix(vm.Annotations[snapshot.Mark], name+"-") {
-		if _, lost, err := c.conform(ctx, vm, record); err != nil {
+		var err error
+		if _, lost, err = c.conform(ctx, vm, record); err != nil {
 			return err
-		} else if len(lost) > 0 {
-			c.warning(vm, v1alpha1.ReasonNotActivatable, lost.ToAggregate().Error())
 		}
 	}
 	if err := c.patch(ctx, vm, func() { delete(vm.Annotations, v1alpha1.AnnotationRecord) }); err != nil {
 		return client.IgnoreNotFound(err)
+	}
+	if len(lost) > 0 {
+		c.warning(vm, v1alpha1.ReasonNotActivatable, lost.ToAggregate().Error())
 	}
 	return client.IgnoreNotFound(c.patchStatus(ctx, vm, func() { vm.Status.RestoreInProgress = nil }))
 }

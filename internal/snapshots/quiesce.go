@@ -75,8 +75,8 @@ func (c *Controller) quiesce(ctx context.Context, t taking) (done bool, err erro
 	case !done:
 		return false, nil
 	case err != nil:
-		c.warning(t.snapshot, v1alpha1.ReasonFreezeFailed, "the guest was not frozen: "+err.Error())
-		return true, c.unquiet(ctx, t, v1alpha1.ReasonFreezeFailed, err.Error())
+		write := c.unquiet(ctx, t, v1alpha1.ReasonFreezeFailed, err.Error())
+		return true, c.warned(write, t.snapshot, v1alpha1.ReasonFreezeFailed, "the guest was not frozen: "+err.Error())
 	}
 	return true, c.quiesced(ctx, t, yes(v1alpha1.ReasonFrozen, "the guest agent has frozen the file systems"), api.VMSnapshotGuestAgentIndication)
 }
@@ -94,9 +94,7 @@ func (c *Controller) freeze(t taking, limit time.Duration) func(context.Context)
 	return func(ctx context.Context) error {
 		err := c.Agent.Freeze(ctx, guest, limit)
 		if err != nil {
-			c.asks.start(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
-				defer cancel()
+			c.asks.start(func(ctx context.Context) {
 				_ = c.Agent.Thaw(ctx, guest) // which fails where the freeze has
 			})
 		}
@@ -164,20 +162,26 @@ func (c *Controller) thaw(ctx context.Context, t taking) (done bool, err error) 
 	if !done {
 		return false, nil
 	}
+	write := c.thawed(ctx, t, was, failed)
 	if failed != nil {
-		c.warning(t.snapshot, v1alpha1.ReasonThawFailed, "the guest may still be frozen: "+failed.Error())
+		write = c.warned(write, t.snapshot, v1alpha1.ReasonThawFailed, "the guest may still be frozen: "+failed.Error())
 	}
+	return true, write
+}
+
+// thawed writes how a guest that was frozen, or asked to freeze, was thawed. failed is why the guest did not thaw; nil if it did.
+func (c *Controller) thawed(ctx context.Context, t taking, was *api.Condition, failed error) error {
 	expired := c.expired(t, was)
 	switch {
 	case was.Reason == v1alpha1.ReasonFreezing:
-		return true, c.quiesced(ctx, t, no(v1alpha1.ReasonFreezeFailed, "the snapshot ended before the guest was frozen"))
+		return c.quiesced(ctx, t, no(v1alpha1.ReasonFreezeFailed, "the snapshot ended before the guest was frozen"))
 	case expired != "":
-		return true, c.quiesced(ctx, t, no(v1alpha1.ReasonQuiesceTimeout, expired), api.VMSnapshotQuiesceTimeoutIndication)
+		return c.quiesced(ctx, t, no(v1alpha1.ReasonQuiesceTimeout, expired), api.VMSnapshotQuiesceTimeoutIndication)
 	case failed != nil:
-		return true, c.quiesced(ctx, t, yes(v1alpha1.ReasonThawFailed, fmt.Sprintf("the guest was frozen while its volumes were cut, and did not thaw: %v; its "+
+		return c.quiesced(ctx, t, yes(v1alpha1.ReasonThawFailed, fmt.Sprintf("the guest was frozen while its volumes were cut, and did not thaw: %v; its "+
 			"launcher thaws it %s after the freeze", failed, freezeFor(t.snapshot, was.LastTransitionTime.Time))))
 	}
-	return true, c.quiesced(ctx, t, yes(v1alpha1.ReasonThawed, "the guest was frozen while its volumes were cut"))
+	return c.quiesced(ctx, t, yes(v1alpha1.ReasonThawed, "the guest was frozen while its volumes were cut"))
 }
 
 // expired is why a freeze has ended before all volumes were cut; empty if it has not. Where a clock went backwards, nobody knows.

@@ -135,13 +135,13 @@ func (c *Controller) failRestore(ctx context.Context, r *restoring, reason, mess
 	if err := c.discard(ctx, r); err != nil {
 		return err
 	}
-	c.warning(r.restore, reason, message)
-	return ended(operationRestore, resultFailed, c.patchStatus(ctx, r.restore, func() {
+	write := c.patchStatus(ctx, r.restore, func() {
 		status, now := r.restore.Status, c.Now()
 		status.Conditions = put(status.Conditions, api.ConditionProgressing, no(reason, message), now)
 		status.Conditions = put(status.Conditions, api.ConditionReady, no(reason, message), now)
 		status.Conditions = put(status.Conditions, api.ConditionFailure, yes(reason, message), now)
-	}))
+	})
+	return c.failed(operationRestore, write, r.restore, reason, message)
 }
 
 // unready is why a snapshot cannot be read. final reports that it never will be.
@@ -192,10 +192,13 @@ func (c *Controller) unread(ctx context.Context, r *restoring, why *unready, err
 		return 0, c.failRestore(ctx, r, why.reason, why.message)
 	}
 	after := waiting(since(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
-	if was := find(r.restore.Status.Conditions, api.ConditionReady); why.reason == v1alpha1.ReasonNotAdmitted && was != nil && was.Reason != why.reason {
-		c.warning(r.restore, why.reason, why.message)
+	was := find(r.restore.Status.Conditions, api.ConditionReady)
+	first := why.reason == v1alpha1.ReasonNotAdmitted && was != nil && was.Reason != why.reason
+	write := c.restoreProgress(ctx, r, no(why.reason, why.message))
+	if first {
+		return after, c.warned(write, r.restore, why.reason, why.message)
 	}
-	return after, c.restoreProgress(ctx, r, no(why.reason, why.message))
+	return after, write
 }
 
 // ownedBy is a reference to the VM that something belongs to. It does not block the deletion of the VM.

@@ -117,16 +117,20 @@ func (c *Controller) settle(ctx context.Context, r *restoring) (time.Duration, e
 	if err := c.release(ctx, r.vm, r.restore.Name); err != nil {
 		return 0, err
 	}
-	if text := find(r.restore.Status.Conditions, v1alpha1.ConditionHardwareChanged); text != nil {
-		c.warning(r.restore, v1alpha1.ReasonHardwareChanged, text.Message)
-	}
-	c.normal(r.restore, v1alpha1.ReasonRestoreComplete, "restored VirtualMachine "+r.vm.Name)
-	return 0, ended(operationRestore, resultSucceeded, c.patchStatus(ctx, r.restore, func() {
+	write := ended(operationRestore, resultSucceeded, c.patchStatus(ctx, r.restore, func() {
 		of, now := r.restore.Status, metav1.NewTime(c.Now().Truncate(time.Second))
 		of.Complete, of.RestoreTime = ptr.To(true), &now
 		of.Conditions = put(of.Conditions, api.ConditionProgressing, no(v1alpha1.ReasonCompleted, "the restore is complete"), c.Now())
 		of.Conditions = put(of.Conditions, api.ConditionReady, yes(v1alpha1.ReasonCompleted, "the restore is complete"), c.Now())
 	}))
+	if write != nil {
+		return 0, write
+	}
+	if text := find(r.restore.Status.Conditions, v1alpha1.ConditionHardwareChanged); text != nil {
+		c.warning(r.restore, v1alpha1.ReasonHardwareChanged, text.Message)
+	}
+	c.normal(r.restore, v1alpha1.ReasonRestoreComplete, "restored VirtualMachine "+r.vm.Name)
+	return 0, nil
 }
 
 // follows gives the target the hardware that its spec came with. Its annotation names the record; where the owner has taken that away, the snapshot does, and

@@ -70,6 +70,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		return ctrl.NewControllerManagedBy(mgr).Named(name).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	}
 	return errors.Join(
+		mgr.Add(&c.asks),
 		named("virtualmachinesnapshot").For(&api.VirtualMachineSnapshot{}).
 			Watches(&api.VirtualMachineSnapshotContent{}, handler.EnqueueRequestsFromMapFunc(ofContent)).
 			Complete(retrying(c.snapshot)),
@@ -167,4 +168,17 @@ func (c *Controller) normal(about client.Object, reason, note string) {
 
 func (c *Controller) warning(about client.Object, reason, note string) {
 	c.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", condition.Note(note))
+}
+
+// warned returns the error of a write, and writes the event about it if there is none: a write that is repeated after a conflict must not repeat its event.
+func (c *Controller) warned(write error, about client.Object, reason, note string) error {
+	if write == nil {
+		c.warning(about, reason, note)
+	}
+	return write
+}
+
+// failed is warned for the write that ends an operation, which it counts.
+func (c *Controller) failed(operation string, write error, about client.Object, reason, note string) error {
+	return ended(operation, resultFailed, c.warned(write, about, reason, note))
 }

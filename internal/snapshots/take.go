@@ -71,10 +71,13 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 	if done, err := c.thaw(ctx, t); err != nil || !done {
 		return answerPoll, err
 	}
-	if was := find(found.Status.Conditions, api.ConditionProgressing); was != nil && was.Reason != v1alpha1.ReasonNotAdmitted {
-		c.warning(found, v1alpha1.ReasonNotAdmitted, err.Error())
+	was := find(found.Status.Conditions, api.ConditionProgressing)
+	first := was != nil && was.Reason != v1alpha1.ReasonNotAdmitted
+	write := c.progress(ctx, t, no(v1alpha1.ReasonNotAdmitted, err.Error()))
+	if first {
+		write = c.warned(write, found, v1alpha1.ReasonNotAdmitted, err.Error())
 	}
-	return c.patience(t), c.progress(ctx, t, no(v1alpha1.ReasonNotAdmitted, err.Error()))
+	return c.patience(t), write
 }
 
 // patience is when a snapshot that waits for somebody is looked at again; soon after its deadline at the latest.
@@ -153,13 +156,13 @@ func (c *Controller) progress(ctx context.Context, t taking, what said) error {
 
 // fail ends a snapshot. Its content goes, since it is not whole.
 func (c *Controller) fail(ctx context.Context, t taking, reason, message string) error {
-	c.warning(t.snapshot, reason, message)
-	return ended(operationSnapshot, resultFailed, c.patchStatus(ctx, t.snapshot, func() {
+	write := c.patchStatus(ctx, t.snapshot, func() {
 		status, now := t.snapshot.Status, c.Now()
 		status.Phase, status.ReadyToUse = api.Failed, ptr.To(false)
 		status.Error = failure(message, now)
 		status.Conditions = put(status.Conditions, api.ConditionProgressing, no(reason, message), now)
 		status.Conditions = put(status.Conditions, api.ConditionReady, no(reason, message), now)
 		status.Conditions = put(status.Conditions, api.ConditionFailure, yes(reason, message), now)
-	}))
+	})
+	return c.failed(operationSnapshot, write, t.snapshot, reason, message)
 }

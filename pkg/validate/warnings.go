@@ -94,9 +94,11 @@ func diskWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
 	if cdrom != "" && !bootable {
 		warnings = append(warnings, fmt.Sprintf("the firmware boots no CD-ROM without bootOrder: set 'bootOrder: 1' of disk '%s'", short(cdrom)))
 	}
-	if disk := bootDisk(spec); disk != nil && bootsByBIOS(spec) && disk.BlockSize != nil && disk.BlockSize.Custom != nil && disk.BlockSize.Custom.Logical > biosBlock {
-		warnings = append(warnings, fmt.Sprintf("the BIOS boots no disk with blocks of %d bytes such as '%s': use EFI, or blocks of %d bytes",
-			disk.BlockSize.Custom.Logical, short(disk.Name), biosBlock))
+	if disk := bootDisk(spec); disk != nil && disk.BlockSize != nil && disk.BlockSize.Custom != nil && bootsByBIOS(spec) {
+		if size := disk.BlockSize.Custom.Logical; size > biosBlock {
+			warnings = append(warnings, fmt.Sprintf("the BIOS boots no disk with blocks of %d bytes such as '%s': use EFI, or blocks of %d bytes",
+				size, short(disk.Name), biosBlock))
+		}
 	}
 	return warnings
 }

@@ -86,11 +86,11 @@ var guestWarnings = []warningCase{
 	{"a serial that virtio cuts", drives("{name: a, disk: {bus: virtio}, serial: 12345678901234567890x}"), []string{"first 20 bytes of the serial of disk 'a'"}},
 	{"a serial that scsi shows", drives("{name: a, disk: {bus: scsi}, serial: 12345678901234567890x}"), nil},
 	{"a CD-ROM alone", drives("{name: a, cdrom: {bus: sata}}"), []string{"'bootOrder: 1' of disk 'a'"}},
-	{"a BIOS and a boot disk with blocks of 4096 bytes", drives("{name: a, disk: {bus: virtio}, blockSize: {custom: {logical: 4096, physical: 4096}}}"),
+	{"a BIOS and a boot disk with blocks of 4096 bytes", drives("{name: a, disk: {bus: virtio}, " + blocks4K + "}"),
 		[]string{"blocks of 4096 bytes such as 'a'"}},
-	{"a BIOS and another disk with such blocks", drives("{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio}, blockSize: {custom: {logical: 4096, physical: 4096}}}"),
+	{"a BIOS and another disk with such blocks", drives("{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio}, " + blocks4K + "}"),
 		nil},
-	{"such a disk that is booted", drives("{name: a, disk: {bus: virtio}}, {name: b, bootOrder: 1, disk: {bus: virtio}, blockSize: {custom: {logical: 4096, physical: 4096}}}"),
+	{"such a disk that is booted", drives("{name: a, disk: {bus: virtio}}, {name: b, bootOrder: 1, disk: {bus: virtio}, " + blocks4K + "}"),
 		[]string{"such as 'b'"}},
 	{"physical blocks of 4096 bytes", drives("{name: a, disk: {bus: virtio}, blockSize: {custom: {logical: 512, physical: 4096}}}"), nil},
 	{"a CD-ROM that is booted", drives("{name: a, cdrom: {bus: sata}, bootOrder: 1}"), nil},
@@ -111,6 +111,8 @@ func memoryLimit(guest, limit string) string {
 func card(nic, network string) string {
 	return "spec: {domain: {devices: {interfaces: [{name: a, " + nic + "}]}}, networks: [{name: a, " + network + "}]}"
 }
+
+const blocks4K = "blockSize: {custom: {logical: 4096, physical: 4096}}"
 
 func drives(list string) string { return "spec: {domain: {devices: {disks: [" + list + "]}}}" }
 

@@ -110,8 +110,8 @@ func firstDisk(disks []libvirtxml.DomainDisk) *libvirtxml.DomainDisk {
 	})
 }
 
-// usualDisk returns the disk that most guests boot: that with the lowest target name, on bus virtio if there is one. It does not depend on the order of the list,
-// so that the text of a domain that boots it has no need to name it.
+// usualDisk returns the disk that most guests boot: that with the lowest target name, on bus virtio if there is one. It does not depend on the order of the
+// list, so that the text of a domain that boots it has no need to name it.
 func usualDisk(disks []libvirtxml.DomainDisk) *libvirtxml.DomainDisk {
 	others := func(d *libvirtxml.DomainDisk) int {
 		if busOf(d) == "virtio" {

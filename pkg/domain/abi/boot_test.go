@@ -23,7 +23,8 @@ func bootable(t *testing.T, disks ...string) *libvirtxml.Domain {
 				order, boot = `<boot order="`+value+`"/>`, ""
 			}
 		}
-		text += `<disk type="file" device="` + device + `"><target dev="` + words[1] + `" bus="` + words[2] + `"/>` + order + `<alias name="ua-` + words[0] + `"/></disk>`
+		text += `<disk type="file" device="` + device + `"><target dev="` + words[1] + `" bus="` + words[2] + `"/>` + order +
+			`<alias name="ua-` + words[0] + `"/></disk>`
 	}
 	return parse(t, "<domain><os><type>hvm</type>"+boot+"</os><devices>"+text+"</devices></domain>")
 }
@@ -105,7 +106,8 @@ func TestBootChanges(t *testing.T) {
 		{"the owner no longer asks", []string{"root vda virtio", "data sda scsi order=4"}, plain, record.Breaks,
 			"what the firmware boots changes from disk 'data' to disk 'root'"},
 		{"a second one is tried after it", []string{"root vda virtio order=1", "data sda scsi"}, []string{"root vda virtio order=1", "data sda scsi order=2"},
-			record.NeedsRestart, "disk 'data' changes its boot.order from none to '2'; disk 'root' changes its boot.order from none to '1'; what the firmware boots changes"},
+			record.NeedsRestart, "disk 'data' changes its boot.order from none to '2'; disk 'root' changes its boot.order from none to '1'; " +
+				"what the firmware boots changes"},
 	} {
 		before, after := bootable(t, c.before...), bootable(t, c.after...)
 		changes := abi.Compare(before, after)

@@ -10,8 +10,8 @@ import (
 )
 
 // identity is what a guest, its drivers and its configuration files recognize a device by, besides its address: model, bus, serial, MAC. Queues,
-// boot order and read-only are no part of it: a guest finds the device when they change. The size of a disk's logical blocks is part of it: partition tables and
-// file systems count in such blocks.
+// boot order and read-only are no part of it: a guest finds the device when they change. The size of a disk's logical blocks is part of it: partition tables
+// and file systems count in such blocks.
 func identity(d Device) string {
 	parts := []string{"model=" + d.Model, "bus=" + d.Bus}
 	switch {

@@ -54,7 +54,9 @@ func TestModelNone(t *testing.T) {
 		{"memballoon 'balloon'", `<memballoon model="none"/>`,
 			`<memballoon model="virtio"><alias name="ua-balloon"/><address type="pci" domain="0" bus="6" slot="0" function="0"/></memballoon>`},
 	} {
-		with := func(element string) *libvirtxml.Domain { return parse(t, strings.Replace(document, "<rng", element+"<rng", 1)) }
+		with := func(element string) *libvirtxml.Domain {
+			return parse(t, strings.Replace(document, "<rng", element+"<rng", 1))
+		}
 		without, has := with(c.none), with(c.device)
 		for text, changes := range map[string][]record.Change{c.name + " is added": abi.Compare(without, has), c.name + " is removed": abi.Compare(has, without)} {
 			if len(changes) != 1 || changes[0].Text != text || changes[0].Verdict != record.NeedsRestart {

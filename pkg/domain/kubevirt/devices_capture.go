@@ -12,8 +12,8 @@ import (
 )
 
 // Capture adds to a record where libvirt has the devices of a domain of KubeVirt, and takes out what the domain does not have: the places that PutBack puts
-// back, the machine, and the disk that is booted. The rest of the record stays; nil is an empty one. The XML is that of libvirt, of a guest that runs or has been defined, so that
-// devices that were plugged in are in it. An error says what of it no record can hold.
+// back, the machine, and the disk that is booted. The rest of the record stays; nil is an empty one. The XML is that of libvirt, of a guest that runs or has
+// been defined, so that devices that were plugged in are in it. An error says what of it no record can hold.
 func Capture(xml []byte, earlier *record.Record) (*record.Record, error) {
 	doc := etree.NewDocument()
 	if err := doc.ReadFromBytes(xml); err != nil {

@@ -1,0 +1,110 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	clone "kubevirt.io/api/clone/v1beta1"
+	api "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// TestEventsFollowTheirWrites: a write that loses a race has no event, and the write that is done has one.
+func TestEventsFollowTheirWrites(t *testing.T) {
+	refused := &unready{reason: "NotAdmitted", message: "a quota", final: false}
+	for why, end := range map[string]func(context.Context, *Controller, *cluster) error{
+		"a snapshot fails": func(ctx context.Context, c *Controller, in *cluster) error {
+			of := read(in, "s", &api.VirtualMachineSnapshot{})
+			of.Status = &api.VirtualMachineSnapshotStatus{}
+			return c.fail(ctx, taking{snapshot: of}, "Reason", "why")
+		},
+		"a restore fails": func(ctx context.Context, c *Controller, in *cluster) error {
+			of := read(in, "r", &api.VirtualMachineRestore{})
+			of.Status = &api.VirtualMachineRestoreStatus{}
+			return c.failRestore(ctx, &restoring{restore: of}, "Reason", "why")
+		},
+		"a clone fails": func(ctx context.Context, c *Controller, in *cluster) error {
+			return c.failClone(ctx, read(in, "c", &clone.VirtualMachineClone{}), "Reason", "why")
+		},
+		"a restore is refused for a while": func(ctx context.Context, c *Controller, in *cluster) error {
+			of := read(in, "r", &api.VirtualMachineRestore{})
+			of.Status = &api.VirtualMachineRestoreStatus{Conditions: put(nil, api.ConditionReady, no("Waiting", "before"), in.now)}
+			_, err := c.unread(ctx, &restoring{restore: of}, refused, nil)
+			return err
+		},
+	} {
+		cloned := &clone.VirtualMachineClone{}
+		cloned.Name, cloned.Namespace = "c", key.Namespace
+		in := newCluster(t, nil, machine(), snapshotOf("s"), restoreOf("r", "web"), cloned)
+		recorder := events.NewFakeRecorder(10)
+		in.controller.Events = recorder
+		lost := apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("it has changed"))
+		in.controller.Live = interceptor.NewClient(in.WithWatch, interceptor.Funcs{
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				return lost
+			},
+		})
+		if err := end(t.Context(), in.controller, in); !apierrors.IsConflict(err) || len(recorder.Events) > 0 {
+			t.Errorf("%s: a write that lost a race returns %v, and has %d events", why, err, len(recorder.Events))
+		}
+		in.controller.Live = in.WithWatch
+		if err := end(t.Context(), in.controller, in); err != nil || len(recorder.Events) != 1 {
+			t.Errorf("%s: the write returns %v, and has %d events, want 1", why, err, len(recorder.Events))
+		}
+	}
+}
+
+// TestQuestionsEndWithTheManager: Start returns when the manager stops and no guest is asked any more, and what is asked of a guest then ends.
+func TestQuestionsEndWithTheManager(t *testing.T) {
+	var all asks
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error)
+	go func() { stopped <- all.Start(ctx) }()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		all.mutex.Lock()
+		started := all.life != nil
+		all.mutex.Unlock()
+		if started {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("Start does not begin")
+		}
+	}
+	ended := make(chan error, 1)
+	if _, err := all.ask(question{guest: key}, func(ctx context.Context) error {
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return ctx.Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-stopped:
+		t.Fatal("Start returns while the manager runs")
+	case err := <-ended:
+		t.Fatalf("the question ends while the manager runs: %v", err)
+	case <-time.After(10 * time.Millisecond):
+	}
+	stop()
+	for range 2 {
+		select {
+		case err := <-stopped:
+			if err != nil {
+				t.Error(err)
+			}
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("the question ends with %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a question outlives the manager")
+		}
+	}
+}
