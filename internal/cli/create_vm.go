@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -113,7 +112,7 @@ func (o *options) createVM(cmd *cobra.Command, f *vmFlags) error {
 		f.Preference.Infer = &f.inferPreference
 	}
 	if f.passwordFile != "" {
-		password, err := os.ReadFile(f.passwordFile)
+		password, err := workbench.ReadFile(f.passwordFile)
 		if err != nil {
 			return fmt.Errorf("--password-file: %w", err)
 		}

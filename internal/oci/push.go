@@ -34,6 +34,8 @@ func (e *TakenError) Error() string {
 // with its tag: an interrupted push is not visible, and a repeated one finishes it. Pushing the same artifact again changes
 // nothing; a tag that names another artifact gives a TakenError.
 func (c *Client) Push(ctx context.Context, reference string, a Artifact) (digest.Digest, error) {
+	ctx, done := c.within(ctx)
+	defer done()
 	r, err := parse(reference)
 	if err != nil {
 		return "", err
@@ -96,6 +98,8 @@ func describe(mediaType, title string, raw []byte) ocispec.Descriptor {
 
 // Copy copies an artifact, and the signatures beside it, to another repository. The tag must be free there or name the same artifact.
 func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, error) {
+	ctx, done := c.within(ctx)
+	defer done()
 	source, err := parse(from)
 	if err != nil {
 		return "", err
@@ -175,6 +179,8 @@ func explained(reference string, err error) error {
 	switch {
 	case errors.Is(err, errdef.ErrNotFound):
 		e.text += " does not exist"
+	case errors.Is(err, context.DeadlineExceeded):
+		e.text = "the registry of " + e.text + " does not answer in time"
 	case denied(err):
 		e.text = "the registry of " + e.text + " refuses the credentials of docker's configuration file ('docker login' writes them)"
 	}

@@ -6,8 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"time"
 
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
@@ -30,10 +32,24 @@ type Options struct {
 type Client struct {
 	plain bool
 	http  *auth.Client
+	// limit bounds the time of a call of a method.
+	limit time.Duration
 }
 
 // maxRedirects is the number of redirects that one request may follow. Registries redirect to the storage of blobs.
 const maxRedirects = 5
+
+const (
+	// callLimit bounds the time of a call: a catalog of maxArchive bytes over 500 kbit/s, with the pauses between the attempts of a registry that is busy.
+	callLimit = 10 * time.Minute
+	// headerLimit bounds the time from a request to the header of its answer.
+	headerLimit = time.Minute
+)
+
+// within bounds the time of a call. A registry may answer byte by byte, ask for longer and longer pauses, or have no last page of tags.
+func (c *Client) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.limit)
+}
 
 // New returns a client with the credentials of docker's configuration file and of its credential helpers.
 func New(o Options) (*Client, error) {
@@ -46,6 +62,7 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("the default transport of HTTP has been replaced")
 	}
 	base = base.Clone()
+	base.ResponseHeaderTimeout = headerLimit
 	if o.CAFile != "" {
 		if base.TLSClientConfig, err = authorities(o.CAFile); err != nil {
 			return nil, err
@@ -61,7 +78,7 @@ func New(o Options) (*Client, error) {
 		Cache:      auth.NewCache(),
 	}
 	client.SetUserAgent(o.UserAgent)
-	return &Client{plain: o.PlainHTTP, http: client}, nil
+	return &Client{plain: o.PlainHTTP, http: client, limit: callLimit}, nil
 }
 
 // onlyHTTPS sends nothing unencrypted. A registry on HTTPS may name any address as its token service, and docker's credentials go there. Services on other
@@ -79,7 +96,12 @@ func (t onlyHTTPS) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // authorities returns a TLS configuration that trusts the system's authorities and those of a file.
 func authorities(file string) (*tls.Config, error) {
-	raw, err := os.ReadFile(file)
+	opened, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	raw, err := io.ReadAll(io.LimitReader(opened, maxManifest))
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +135,8 @@ func (c *Client) repository(r registry.Reference) *remote.Repository {
 // Tags returns the tags of the repository of a reference, in the registry's order, at most limit of them; none for a repository that does
 // not exist yet.
 func (c *Client) Tags(ctx context.Context, reference string, limit int) (tags []string, err error) {
+	ctx, done := c.within(ctx)
+	defer done()
 	r, err := parse(reference)
 	if err != nil {
 		return nil, err

@@ -126,6 +126,10 @@ func title(name string) string {
 func (a *API) handler(r route) restful.RouteFunction {
 	return func(request *restful.Request, response *restful.Response) {
 		c := call{namespace: request.PathParameter("namespace"), name: request.PathParameter("name"), request: request.Request}
+		if !r.cluster && (c.namespace == "" || r.resource != "" && c.name == "") { // a path with '//'
+			write(response.ResponseWriter, request.Request, reply{}, apierrors.NewNotFound(v1.Resource(r.resource), c.name))
+			return
+		}
 		if wrong := content.IsPathSegmentName(c.name); len(wrong) > 0 {
 			write(response.ResponseWriter, request.Request, reply{}, apierrors.NewBadRequest(fmt.Sprintf("the name is '%.80s': it %s", c.name, wrong[0])))
 			return

@@ -72,6 +72,9 @@ func texts(of map[string]string) map[string]any {
 
 // ReadIndex reads the index of a published catalog. It refuses one of another form.
 func ReadIndex(raw []byte) (index catalog.Index, err error) {
+	if n := bytes.Count(raw, []byte("{")); n > mostIndexed {
+		return index, fmt.Errorf("the index of the catalog has %d objects: this version of Kiln reads at most %d", n, mostIndexed)
+	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if err := decoder.Decode(&index); err != nil {
 		return index, fmt.Errorf("the index of the catalog cannot be read: %w", err)
@@ -82,6 +85,9 @@ func ReadIndex(raw []byte) (index catalog.Index, err error) {
 	}
 	return index, nil
 }
+
+// mostIndexed bounds the objects of an index, labels counted: an entry of two bytes takes a hundred times as much memory.
+const mostIndexed = 50_000
 
 // bounded returns at most 100 bytes of what a stranger wrote.
 func bounded(text string) string { return text[:min(len(text), 100)] }

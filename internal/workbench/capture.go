@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -27,9 +26,9 @@ func ReadRunning(file string, stdin io.Reader) (Running, error) {
 	case "":
 		return Running{}, errors.New("name the file with the XML of the domain: --domain FILE")
 	case "-":
-		raw, err = io.ReadAll(stdin)
+		raw, err = readAll("the standard input", stdin)
 	default:
-		raw, err = os.ReadFile(file)
+		raw, err = ReadFile(file)
 	}
 	if err != nil {
 		return Running{}, err

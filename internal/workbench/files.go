@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -122,7 +121,7 @@ func isURL(name string) bool {
 // readFile decodes the objects of one file.
 func (f Files) readFile(path string) []Object {
 	if path == "-" {
-		raw, err := io.ReadAll(f.Stdin)
+		raw, err := readAll(StandardInput, f.Stdin)
 		return parsed(StandardInput, raw, err)
 	}
 	if slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)) {
@@ -132,21 +131,8 @@ func (f Files) readFile(path string) []Object {
 		raw, err := download(path)
 		return parsed(path, raw, err)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := ReadFile(path)
 	return parsed(path, raw, err)
-}
-
-// download reads a URL that the user named, as kubectl does.
-func download(url string) ([]byte, error) {
-	response, err := http.Get(url)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return io.ReadAll(response.Body)
 }
 
 // parsed returns the objects of a file with this content; err is why it could not be read, which becomes the fault of its one entry.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/admit"
@@ -166,7 +165,7 @@ func readYAML(file string, into any) error {
 	if file == "" {
 		return nil
 	}
-	raw, err := os.ReadFile(file)
+	raw, err := ReadFile(file)
 	if err != nil {
 		return err
 	}
