@@ -41,7 +41,7 @@ run: deps build controlplane ## start everything, create a VM, show each stage, 
 # 'make check' has vetted all packages before. Without DWARF (-w) dozens of test binaries link faster. The longest packages begin first, so that none runs alone
 # at the end. Three packages for two processors: many tests wait for other processes most of the time.
 # 'make nightly' has more time for a package: the guests on volumes of test/pods alone took 13 minutes.
-TEST = -p $(shell echo $$(( $$(nproc) * 3 / 2 ))) -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,30m)
+TEST = -p $(shell echo $$(( $$(nproc) * 3 / 2 ))) -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,1h)
 FIRST = $(if $(filter ./...,$(PACKAGES)),$(addprefix ./test/,e2e pods install beside node subresources) ./manifests)
 GOTESTSUM = $(CURDIR)/bin/gotestsum --format pkgname-and-test-fails --format-icons text --jsonfile $(CURDIR)/bin/tests-
 

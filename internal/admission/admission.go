@@ -57,12 +57,12 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidateVM:           s.validateVM,
 		ValidateVMI:          s.validateVMI,
 		ValidateStatus:       s.validateStatus,
-		ValidatePreset:       validatePreset,
-		ValidateInstancetype: validateInstancetype,
-		ValidatePreference:   validatePreference,
+		ValidatePreset:       s.withinQuota(validatePreset),
+		ValidateInstancetype: s.withinQuota(validateInstancetype),
+		ValidatePreference:   s.withinQuota(validatePreference),
 		ValidateHardware:     validateHardware,
 		ValidatePolicy:       validatePolicy,
-		ValidateProfile:      s.validateProfile,
+		ValidateProfile:      s.withinQuota(s.validateProfile),
 		MutateRestore:        skipUnreadable(s.mutateRestore),
 		MutateClone:          skipUnreadable(s.mutateClone),
 		MutatePod:            skipUnreadable(s.mutatePod),
@@ -101,6 +101,9 @@ type change struct {
 // patched answers with the change as a patch, after its revisions have been written.
 func (s *Server) patched(ctx context.Context, request *admissionv1.AdmissionRequest, c change) (answer, error) {
 	patch, err := patch.Write(request.Object.Raw, c.sent, c.stored)
+	if err == nil {
+		err = s.judgeRevisions(ctx, c.drafts)
+	}
 	if err == nil && (request.DryRun == nil || !*request.DryRun) {
 		err = s.Write(ctx, c.drafts...)
 	}

@@ -64,8 +64,12 @@ func judged(mistakes field.ErrorList, warnings []string) (answer, error) {
 	return answered(admit.Verdict{Errors: mistakes, Warnings: warnings}, nil)
 }
 
-// validateProfile judges a GuestProfile or ClusterGuestProfile with the profiles that it extends.
+// validateProfile judges a GuestProfile or ClusterGuestProfile with the profiles that it extends. The labels and annotations of one that is illegal since its
+// bases or the cluster changed stay editable.
 func (s *Server) validateProfile(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	if request.Operation == admissionv1.Update && keepsSpec(request) {
+		return answer{}, nil
+	}
 	reviewed, err := s.Reviewer.Profile(ctx, request.Object.Raw)
 	return answered(reviewed.Verdict, err)
 }

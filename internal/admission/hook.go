@@ -155,8 +155,12 @@ func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) 
 // losesFinalizers reports whether an update may be of the finalizers of an object that is being deleted: its spec stays. It is admitted however large the
 // object is, which may be older than the limits. Any other update of it is bounded like those of other objects, since caches keep it until it is gone.
 func losesFinalizers(request *admissionv1.AdmissionRequest) bool {
-	return request.Operation == admissionv1.Update && gjson.GetBytes(request.Object.Raw, "metadata.deletionTimestamp").Str != "" &&
-		gjson.GetBytes(request.Object.Raw, "spec").Raw == gjson.GetBytes(request.OldObject.Raw, "spec").Raw
+	return request.Operation == admissionv1.Update && gjson.GetBytes(request.Object.Raw, "metadata.deletionTimestamp").Str != "" && keepsSpec(request)
+}
+
+// keepsSpec reports whether an update leaves the spec as it is.
+func keepsSpec(request *admissionv1.AdmissionRequest) bool {
+	return gjson.GetBytes(request.Object.Raw, "spec").Raw == gjson.GetBytes(request.OldObject.Raw, "spec").Raw
 }
 
 // short cuts warnings to the length that clients of an API server print whole. Runes are counted: a cut within one is no UTF-8.

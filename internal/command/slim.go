@@ -1,14 +1,19 @@
 package command
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"strings"
 	"unique"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/revision"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
 	snapshot "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -33,6 +38,19 @@ func Slim(object any) (any, error) {
 		slimGuestPod(of)
 	case *snapshot.VirtualMachineSnapshotContent: // the VM that it holds is read when it is restored
 		slimContent(of)
+	case *v1.VirtualMachineInstancePreset:
+		slimMeta(&of.ObjectMeta)
+	case *snapshot.VirtualMachineSnapshot:
+		slimMeta(&of.ObjectMeta)
+	case *snapshot.VirtualMachineRestore:
+		slimMeta(&of.ObjectMeta)
+	case *clone.VirtualMachineClone:
+		slimMeta(&of.ObjectMeta)
+	case *unstructured.Unstructured:
+		of.SetManagedFields(nil)
+		if slices.Contains(catalogKinds, of.GetKind()) {
+			slimCatalog(of)
+		}
 	case *metav1.PartialObjectMetadata: // watched for their names and labels alone; namespaces have slimNamespace
 		of.ManagedFields, of.Annotations, of.OwnerReferences, of.Finalizers = nil, nil, nil, nil
 	default: // of other kinds only the record of who has set which field: the rotation of certificates updates whole objects
@@ -58,11 +76,11 @@ func slimVM(vm *v1.VirtualMachine) {
 // slimVMI keeps of the status what VMs, their hardware records and their starts depend on. Of the spec of a VMI that exists only the grace period is read,
 // which its owner may shorten.
 func slimVMI(vmi *v1.VirtualMachineInstance) {
-	slimMeta(&vmi.ObjectMeta)
 	_, recorded := vmi.Annotations[v1alpha1.AnnotationFrontend]
 	if recorded {
 		vmi.Annotations[v1alpha1.AnnotationFrontend] = "" // some KiB, of which a cache needs to know that they are there
 	}
+	slimMeta(&vmi.ObjectMeta)
 	vmi.Spec = v1.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds}
 	vmi.Status = v1.VirtualMachineInstanceStatus{
 		Phase: vmi.Status.Phase, PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
@@ -128,13 +146,42 @@ func slimGuestPod(of *v1alpha1.GuestPod) {
 	}
 }
 
-// slimMeta keeps the annotations of Kiln and KubeVirt: their domains are kilnvm.io, kubevirt.io and subdomains of it.
+// catalogKinds are the kinds of which VMs take revisions, and which caches have untyped.
+var catalogKinds = []string{
+	v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile, "VirtualMachineInstancetype", "VirtualMachineClusterInstancetype",
+	"VirtualMachinePreference", "VirtualMachineClusterPreference",
+}
+
+// slimCatalog keeps of an instancetype, preference or profile what VMs are made of and policies read, if that is not too large. The copy of the object that
+// kubectl apply makes goes.
+func slimCatalog(of *unstructured.Unstructured) {
+	if annotations := of.GetAnnotations(); annotations != nil {
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		of.SetAnnotations(annotations)
+	}
+	revision.Bound(of)
+}
+
+// mostAnnotations bounds what a cache keeps of the annotations of one object, in bytes. A VM that is pinned to 256 profiles has 16 KiB of them.
+const mostAnnotations = 32 << 10
+
+// slimMeta keeps the annotations of Kiln and KubeVirt: their domains are kilnvm.io, kubevirt.io and subdomains of it. A tenant may write 256 KiB of these too:
+// beyond mostAnnotations, the longest go.
 func slimMeta(of *metav1.ObjectMeta) {
 	of.ManagedFields = nil
 	maps.DeleteFunc(of.Annotations, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
 		return domain != "kilnvm.io" && domain != "kubevirt.io" && !strings.HasSuffix(domain, ".kubevirt.io")
 	})
+	keys := slices.SortedFunc(maps.Keys(of.Annotations), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(of.Annotations[a]), len(of.Annotations[b])), cmp.Compare(a, b))
+	})
+	size := 0
+	for _, key := range keys {
+		if size += len(key) + len(of.Annotations[key]); size > mostAnnotations {
+			delete(of.Annotations, key)
+		}
+	}
 }
 
 // slimNamespace keeps labels and annotations, which selectors and policies read, but for the copy of the object that kubectl apply makes.

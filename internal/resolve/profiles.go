@@ -120,7 +120,9 @@ func (r Resolver) listProfiles(ctx context.Context, kind, namespace string) ([]u
 func (r Resolver) readProfile(object *unstructured.Unstructured) (*liveProfile, error) {
 	return memoized(r.Memo.forProfiles(), object, "", func() (*liveProfile, error) {
 		draft, err := revision.NewDraft("", object) // a revision's name and data are the same in every namespace
-		if err != nil {
+		if errors.Is(err, revision.ErrOversized) {
+			return &liveProfile{unreadable: err.Error()}, nil
+		} else if err != nil {
 			return nil, err
 		}
 		p, err := profile.Read(draft.Name, draft.Data)

@@ -34,7 +34,11 @@ type Draft struct {
 
 // NewDraft takes the snapshot of a live object for a namespace, with KubeVirt's labels.
 func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error) {
-	snapshot, err := instancetype.Take(object.Object)
+	err := whole(object)
+	var snapshot instancetype.Snapshot
+	if err == nil {
+		snapshot, err = instancetype.Take(object.Object)
+	}
 	if err != nil {
 		return Draft{}, fmt.Errorf("taking the snapshot of %s '%s': %w", object.GetKind(), object.GetName(), err)
 	}

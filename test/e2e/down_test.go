@@ -94,7 +94,8 @@ func TestWhileTheWebhookIsDown(t *testing.T) {
 	a.refuses("an edit of a spec", fails, "", "patch", "vm", "old", "--type=merge", `-p={"spec":{"runStrategy":"Halted"}}`)
 	a.refuses("a guest without a VM", fails,
 		`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"bare"},"spec":{"domain":{"devices":{}}}}`, "create", "-f", "-")
-	a.accepts("somebody's annotation", "", "annotate", "vm/old", "example.com/note=x")
+	a.refuses("an annotation, which a GuestPolicy may be about", fails, "", "annotate", "vm/old", "example.com/note=x")
+	a.accepts("a finalizer that goes", "", "patch", "vm", "old", "--type=merge", `-p={"metadata":{"finalizers":null}}`)
 	guest := parse(t, a.accepts("reading", "", "get", "vmi", "old", "-o", "json"))
 	if err := unstructured.SetNestedField(guest.Object, "n", "status", "nodeName"); err != nil {
 		t.Fatal(err)

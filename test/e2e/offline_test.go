@@ -57,7 +57,7 @@ func TestOfflineVerdictsOnMetadata(t *testing.T) {
 		{"a finalizer that is no name", plain("{name: web, finalizers: ['a b']}"), false},
 		{"an owner without a UID", plain("{name: web, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a}]}"), false},
 		{"a number as a label", plain("{name: web, labels: {a: 1}}"), false},
-		{"labels of the template, which no API server reads", inTemplate, true},
+		{"labels of the template", inTemplate, false},
 		{"empty lists and maps", empty, true},
 		{"v1alpha3", alpha, true},
 		{"v1alpha3 with a typing error", strings.Replace(alpha, "guest: 64Mi", "guest: 64 megs", 1), false},

@@ -1,0 +1,91 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/tidwall/gjson"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// quota bounds the objects of one kind in one namespace. Webhook and controller keep all of them in memory, and judge the profiles and presets of a namespace
+// together. Kubernetes bounds neither their number nor their bytes unless an administrator writes a ResourceQuota: one tenant could end both processes.
+type quota struct{ objects, bytes int }
+
+// quotas are those of the kinds that tenants write and caches keep whole. KubeVirt's catalog has about 200 objects of 1 KiB.
+var quotas = map[string]quota{
+	v1alpha1.KindGuestProfile:                            {256, 2 << 20}, // a VM is judged by as many
+	v1.VirtualMachineInstancePresetGroupVersionKind.Kind: {256, 2 << 20},
+	"VirtualMachineInstancetype":                         {1000, 4 << 20},
+	"VirtualMachinePreference":                           {1000, 4 << 20},
+}
+
+// ofRevisions is the quota of the revisions that a namespace's VMs are pinned to. VMs share them. Unused ones are deleted after a while, and until then each
+// edit of an instancetype may add one.
+var ofRevisions = quota{2000, 16 << 20}
+
+// withinQuota refuses a new object, and one that grows, if its namespace would then have more than its quota. Objects that are there stay, and may become
+// smaller. Requests at the same time do not see each other's objects, so that a namespace may have a few more.
+func (s *Server) withinQuota(handle handler) handler {
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+		given, err := handle(ctx, request)
+		if err == nil {
+			err = s.judgeQuota(ctx, request)
+		}
+		return given, err
+	}
+}
+
+func (s *Server) judgeQuota(ctx context.Context, request *admissionv1.AdmissionRequest) error {
+	most, has := quotas[request.Kind.Kind]
+	size := cachedBytes(request.Object.Raw)
+	if !has || request.Namespace == "" || request.Operation == admissionv1.Update && size <= cachedBytes(request.OldObject.Raw) {
+		return nil
+	}
+	have, err := s.Reviewer.Resolver.Usage(ctx, request.Kind.Kind, request.Namespace, request.Name)
+	if err != nil {
+		return err
+	}
+	have.Objects, have.Bytes = have.Objects+1, have.Bytes+size
+	if request.Operation == admissionv1.Update { // what is there already is not refused for its number
+		have.Objects = 0
+	}
+	return most.judge(have, request.Kind.Kind+"s", request.Namespace, "delete those that no VM needs")
+}
+
+// judgeRevisions judges the revisions that a request would add to a namespace.
+func (s *Server) judgeRevisions(ctx context.Context, drafts []revision.Draft) error {
+	if len(drafts) == 0 || s.Reviewer.Resolver.Cached == nil {
+		return nil
+	}
+	have, err := s.Reviewer.Resolver.RevisionUsage(ctx, drafts)
+	if err != nil {
+		return err
+	}
+	return ofRevisions.judge(have, "ControllerRevisions of instancetypes, preferences, presets and profiles", drafts[0].Namespace,
+		"delete VMs and snapshots that use old ones, or wait until unused ones are deleted")
+}
+
+// judge returns a *resolve.Refusal if a namespace would have too much of something.
+func (q quota) judge(have resolve.Usage, what, namespace, remedy string) error {
+	unit, has, most := "objects", have.Objects, q.objects
+	if have.Objects <= q.objects {
+		unit, has, most = "bytes", have.Bytes, q.bytes
+	}
+	if has <= most {
+		return nil
+	}
+	return &resolve.Refusal{Errors: field.ErrorList{field.Forbidden(field.NewPath("metadata", "namespace"), fmt.Sprintf(
+		"namespace '%s' would have %d %s in its %s, at most %d are allowed: %s", namespace, has, unit, what, most, remedy)).WithOrigin("request/quota")}}
+}
+
+// cachedBytes is the size of what caches keep of an object: its spec, labels and annotations.
+func cachedBytes(raw []byte) int {
+	parsed := gjson.ParseBytes(raw)
+	return len(parsed.Get("spec").Raw) + len(parsed.Get("metadata.labels").Raw) + len(parsed.Get("metadata.annotations").Raw)
+}

@@ -1,0 +1,93 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/revision"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clone "kubevirt.io/api/clone/v1beta1"
+	v1 "kubevirt.io/api/core/v1"
+	snapshot "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// bloated is metadata with as many annotations as an object may have, also below domains of Kiln and KubeVirt.
+func bloated() metav1.ObjectMeta {
+	of := metav1.ObjectMeta{Name: "web", Namespace: "team", Annotations: map[string]string{v1alpha1.AnnotationPins: "{}"}}
+	for i := range 8 {
+		for _, domain := range []string{"kilnvm.io", "kubevirt.io", "x.kubevirt.io", "example.org"} {
+			of.Annotations[fmt.Sprintf("%s/a%d", domain, i)] = strings.Repeat("x", 8000)
+		}
+	}
+	return of
+}
+
+// TestCachesBoundAnnotations: what a cache keeps of an object that a tenant writes has a bound, and the annotations that Kiln writes are within it.
+func TestCachesBoundAnnotations(t *testing.T) {
+	untyped := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kilnvm.io/v1alpha1", "kind": v1alpha1.KindGuestProfile}}
+	untyped.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 200_000)})
+	for _, object := range []client.Object{
+		&v1.VirtualMachine{ObjectMeta: bloated()}, &v1.VirtualMachineInstance{ObjectMeta: bloated()}, &v1.VirtualMachineInstancePreset{ObjectMeta: bloated()},
+		&snapshot.VirtualMachineSnapshot{ObjectMeta: bloated()}, &snapshot.VirtualMachineSnapshotContent{ObjectMeta: bloated()},
+		&snapshot.VirtualMachineRestore{ObjectMeta: bloated()}, &clone.VirtualMachineClone{ObjectMeta: bloated()}, untyped,
+	} {
+		slim, err := Slim(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := slim.(client.Object).GetAnnotations()
+		text, err := json.Marshal(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(text) > mostAnnotations+1024 {
+			t.Errorf("%T: %d bytes of annotations are kept", object, len(text))
+		}
+		if _, found := kept[v1alpha1.AnnotationPins]; !found && object != client.Object(untyped) {
+			t.Errorf("%T: the pins go", object)
+		}
+	}
+}
+
+// TestCachesNameOversizedObjects: of an instancetype that is larger than what admission allows a cache has the name, and nobody takes that for the
+// instancetype.
+func TestCachesNameOversizedObjects(t *testing.T) {
+	of := func(kind string, gpus int) *unstructured.Unstructured {
+		list := make([]any, gpus)
+		for i := range list {
+			list[i] = map[string]any{"name": fmt.Sprintf("gpu%d", i), "deviceName": "example.org/gpu"}
+		}
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": kind,
+			"metadata": map[string]any{"name": "large", "namespace": "team", "uid": "u"}, "spec": map[string]any{"gpus": list}}}
+	}
+	for _, kind := range catalogKinds {
+		large := of(kind, 48_000)
+		if _, err := Slim(large); err != nil {
+			t.Fatal(err)
+		}
+		if large.Object["spec"] != nil || large.GetName() != "large" || large.GetUID() != "u" {
+			t.Errorf("%s: the cache keeps %d bytes", kind, revision.CachedBytes(large.Object))
+		}
+		if _, err := revision.NewDraft("team", large); !errors.Is(err, revision.ErrOversized) || !strings.Contains(err.Error(), "make it smaller, or delete it") {
+			t.Errorf("%s: %v, want the error of an object that is too large", kind, err)
+		}
+		small := of(kind, 512)
+		if _, err := Slim(small); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := revision.NewDraft("team", small); err != nil {
+			t.Errorf("%s as admission allows it: %v", kind, err)
+		}
+	}
+	policy := of("GuestPolicy", 48_000)
+	if _, err := Slim(policy); err != nil || policy.Object["spec"] == nil {
+		t.Errorf("a policy loses its spec, and judges nothing: %v", err)
+	}
+}
