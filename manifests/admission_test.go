@@ -107,8 +107,8 @@ func conditions(t *testing.T, p plane) {
 		want       []string
 	}{
 		{"a new object has no old one to compare with", vm("v1", "Halted"), []string{"create", "-f", "-"}, created},
-		{"somebody's annotation is nothing to judge", "", []string{"annotate", "vm/web", "example.com/note=x"}, nil},
-		{"neither is a finalizer", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":["example.com/hold"]}}`}, nil},
+		{"policies read annotations", "", []string{"annotate", "vm/web", "example.com/note=x"}, []string{"/validate/virtualmachines UPDATE v1"}},
+		{"a finalizer is nothing to judge", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":["example.com/hold"]}}`}, nil},
 		{"a status that Kiln writes is not", "", status(controllerAccount, "true"), nil},
 		{"one that others write is", "", status("system:serviceaccount:kubevirt:kubevirt-controller", "false"), []string{"/validate/status UPDATE v1"}},
 		{"nor one that an administrator mends", "", []string{"patch", "vm/web", "--subresource=status", "--type=merge", `-p={"status":{"ready":true}}`}, nil},

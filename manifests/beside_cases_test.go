@@ -87,7 +87,10 @@ var othersWrite = []request{
 		asked: []string{"/validate/instancetypes"}},
 	// As without Kiln: KubeVirt's RBAC and webhooks say who writes statuses.
 	{why: "a status that an administrator mends", by: "eve", args: patched("vm/web", `{"status":{"ready":false}}`, "status")},
-	{why: "somebody's annotation", by: "eve", args: patched("vm/web", `{"metadata":{"annotations":{"example.com/note":"x"}}}`)},
+	{why: "an annotation, which a policy may be about", by: "eve", args: patched("vm/web", `{"metadata":{"annotations":{"example.com/note":"x"}}}`), waits: true,
+		asked: []string{judgesVM}},
+	{why: "an annotation of KubeVirt's", by: virtController, args: patched("vm/web", `{"metadata":{"annotations":{"example.com/note":"x"}}}`)},
+	{why: "a finalizer", by: "eve", args: patched("vm/web", `{"metadata":{"finalizers":["example.com/hold"]}}`)},
 }
 
 // podWrites are creates of pods, with component beside-kubevirt/plugin.

@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/tidwall/gjson"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -21,8 +22,8 @@ type quota struct{ objects, bytes int }
 var quotas = map[string]quota{
 	v1alpha1.KindGuestProfile:                            {256, 2 << 20}, // a VM is judged by as many
 	v1.VirtualMachineInstancePresetGroupVersionKind.Kind: {256, 2 << 20},
-	"VirtualMachineInstancetype":                         {1000, 4 << 20},
-	"VirtualMachinePreference":                           {1000, 4 << 20},
+	instancetype.Kinds.Namespaced:                        {1000, 4 << 20},
+	instancetype.PreferenceKinds.Namespaced:              {1000, 4 << 20},
 }
 
 // ofRevisions is the quota of the revisions that a namespace's VMs are pinned to. VMs share them. Unused ones are deleted after a while, and until then each

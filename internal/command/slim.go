@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,10 +148,7 @@ func slimGuestPod(of *v1alpha1.GuestPod) {
 }
 
 // catalogKinds are the kinds of which VMs take revisions, and which caches have untyped.
-var catalogKinds = []string{
-	v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile, "VirtualMachineInstancetype", "VirtualMachineClusterInstancetype",
-	"VirtualMachinePreference", "VirtualMachineClusterPreference",
-}
+var catalogKinds = append(instancetype.CatalogKinds(), v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile)
 
 // slimCatalog keeps of an instancetype, preference or profile what VMs are made of and policies read, if that is not too large. The copy of the object that
 // kubectl apply makes goes.

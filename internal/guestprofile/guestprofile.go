@@ -4,14 +4,12 @@ package guestprofile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/profile"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,76 +24,137 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Controller writes the statuses. Nothing reads them: admission judges by the profiles themselves.
+//
+// A request is a namespace: its GuestProfiles are judged together, with the ClusterGuestProfiles, so that the profiles of one namespace at a time are decoded,
+// and an edit costs its own namespace. The empty namespace stands for the ClusterGuestProfiles. What they have in common with a namespace is noted when that
+// is judged.
 type Controller struct {
 	Client client.Client
 	// Cached has the profiles untyped, and VMs, VMIs and the metadata of namespaces.
 	Cached client.Reader
 	// Configuration returns the configuration that profiles are judged by.
 	Configuration func() config.Cluster
+
+	memo   memo
+	shares map[string]share
+	// shared tells that what a namespace shares with the ClusterGuestProfiles has changed; nil in tests.
+	shared chan event.GenericEvent
 }
 
-// pause is the time from the first change of anything to the next run. A run lists all VMs once, whatever has changed meanwhile.
+// share is what ClusterGuestProfiles have in common with one namespace.
+type share struct {
+	// selected is how many VMs of the namespace a ClusterGuestProfile selects, by its name. conflicts are its conflicts with GuestProfiles, in words.
+	selected  map[string]int32
+	conflicts map[string][]string
+	// complete reports that all profiles of the namespace were compared.
+	complete bool
+}
+
+// pause is the time from the first change in a namespace to its next judgement, which lists the VMs of the namespace once, whatever has changed meanwhile.
 const pause = 5 * time.Second
 
-// refresh is the time after which all profiles are judged again: feature gates change without an event here.
+// refresh is the time after which profiles are judged again: feature gates change without an event here.
 const refresh = 10 * time.Minute
 
-// all is the only request: a change of one profile may begin or end conflicts of many others.
-var all = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
+// ofCluster is the request for the ClusterGuestProfiles.
+var ofCluster = requestFor("")
+
+func requestFor(namespace string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: "profiles"}}
+}
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	build := ctrl.NewControllerManagedBy(mgr).Named("guestprofile")
 	changed := builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))
-	for _, kind := range kinds {
+	for kind, later := range map[string]handler.EventHandler{v1alpha1.KindGuestProfile: ofNamespace(), v1alpha1.KindClusterGuestProfile: c.ofEveryNamespace()} {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
-		build = build.Watches(object, later(), changed)
+		build = build.Watches(object, later, changed)
 	}
-	return build.Watches(&v1.VirtualMachine{}, later(), changed).Watches(&v1.VirtualMachineInstance{}, later(), changed).
-		WatchesMetadata(&corev1.Namespace{}, later(), changed).Complete(c)
+	c.shared = make(chan event.GenericEvent, 1)
+	again := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		q.AddAfter(ofCluster, pause)
+	}}
+	return build.Watches(&v1.VirtualMachine{}, ofNamespace(), changed).Watches(&v1.VirtualMachineInstance{}, ofNamespace(), changed).
+		WatchesMetadata(&corev1.Namespace{}, named(), changed).WatchesRawSource(source.Channel(c.shared, again)).Complete(c)
 }
 
-// later asks for a run after the pause. The queue keeps one request, however many events there are: the events of 8,000 VMs cost a lookup each.
-func later() handler.EventHandler {
-	add := func(queue workqueue.TypedRateLimitingInterface[reconcile.Request]) { queue.AddAfter(all, pause) }
+// later asks for the judgement of namespaces after the pause. The queue keeps one request for each, however many events there are.
+func later(of func(context.Context, client.Object) []string) handler.EventHandler {
+	add := func(ctx context.Context, object client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		for _, namespace := range of(ctx, object) {
+			queue.AddAfter(requestFor(namespace), pause)
+		}
+	}
+	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(q)
-		},
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(q)
-		},
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(q)
-		},
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requests) { add(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requests) { add(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requests) { add(ctx, e.Object, q) },
 	}
 }
 
-// Reconcile judges all profiles and counts what they select.
-func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	found, err := c.read(ctx)
-	if err != nil || len(found) == 0 {
-		return ctrl.Result{}, err
+// ofNamespace asks for the namespace of an object.
+func ofNamespace() handler.EventHandler {
+	return later(func(_ context.Context, object client.Object) []string { return []string{object.GetNamespace()} })
+}
+
+// named asks for the namespace that an object is.
+func named() handler.EventHandler {
+	return later(func(_ context.Context, object client.Object) []string { return []string{object.GetName()} })
+}
+
+// ofEveryNamespace asks for all namespaces: a ClusterGuestProfile may select VMs in each.
+func (c *Controller) ofEveryNamespace() handler.EventHandler {
+	return later(func(ctx context.Context, _ client.Object) []string {
+		all, err := c.namespaces(ctx)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "the namespaces of a ClusterGuestProfile are judged later")
+		}
+		return append(all, "")
+	})
+}
+
+// namespaces returns the names of all namespaces.
+func (c *Controller) namespaces(ctx context.Context) (all []string, err error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := c.Cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing namespaces: %w", err)
 	}
-	if err := c.count(ctx, found); err != nil {
-		return ctrl.Result{}, err
+	for i := range list.Items {
+		all = append(all, list.Items[i].Name)
 	}
-	namespaces, err := c.namespaces(ctx)
+	return all, nil
+}
+
+// Reconcile judges the profiles of a namespace, and counts what they select. One request is reconciled at a time.
+func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	namespace := request.Namespace
+	shared, err := c.read(ctx, v1alpha1.KindClusterGuestProfile, "")
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	conflicts, complete := profile.Conflicts(readable(found), func(name string) map[string]string { return namespaces[name] })
-	cluster := c.Configuration()
-	var errs []error
-	for _, one := range found {
-		one.status.Conditions = []metav1.Condition{one.accepted(found, cluster), one.conflicting(conflicts, complete)}
-		errs = append(errs, c.write(ctx, one))
+	if namespace == "" {
+		return c.judgeShared(ctx, shared)
 	}
-	return ctrl.Result{RequeueAfter: refresh}, errors.Join(errs...)
+	own, err := c.read(ctx, v1alpha1.KindGuestProfile, namespace)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, err
+	case len(own)+len(shared) == 0:
+		c.note(namespace, share{complete: true})
+		return ctrl.Result{}, nil
+	}
+	if err := c.judgeOwn(ctx, namespace, own, shared); err != nil || len(own) == 0 {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: refresh}, nil
 }
 
 // write patches a status that differs.

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -24,10 +23,11 @@ import (
 // cluster is a fake one, and how often statuses were written.
 type cluster struct {
 	client.WithWatch
-	writes int
+	writes     int
+	controller *Controller
 }
 
-func newCluster(t *testing.T, objects ...client.Object) *cluster {
+func newCluster(t testing.TB, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1alpha1.AddToScheme(scheme), v1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
@@ -56,10 +56,19 @@ func own(t *testing.T, name, spec string) *v1alpha1.GuestProfile {
 	return object[v1alpha1.GuestProfile](t, fmt.Sprintf("{metadata: {namespace: team, name: %s, generation: 3}, spec: {%s}}", name, spec))
 }
 
-func (c *cluster) run(t *testing.T) {
+func (c *cluster) run(t testing.TB) {
 	t.Helper()
-	if _, err := (&Controller{Client: c, Cached: c, Configuration: config.Default}).Reconcile(t.Context(), ctrl.Request{}); err != nil {
+	if c.controller == nil {
+		c.controller = &Controller{Client: c, Cached: c, Configuration: config.Default}
+	}
+	namespaces, err := c.controller.namespaces(t.Context())
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, namespace := range append(namespaces, "") {
+		if _, err := c.controller.Reconcile(t.Context(), requestFor(namespace)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -81,7 +90,7 @@ func TestConditions(t *testing.T) {
 		own(t, "illegal", "template: {spec: {domain: {cpu: {sockets: 4, maxSockets: 2}}}}"),
 		own(t, "orphan", "extends: [{name: gone}]"), own(t, "circle", "extends: [{name: circle}]"),
 		object[v1alpha1.GuestProfile](t, "{metadata: {namespace: other, name: gone}}"),
-		object[corev1.Namespace](t, "{metadata: {name: team}}"))
+		object[corev1.Namespace](t, "{metadata: {name: team}}"), object[corev1.Namespace](t, "{metadata: {name: other}}"))
 	c.run(t)
 	for _, test := range []struct {
 		name, kind string

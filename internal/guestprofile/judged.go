@@ -2,8 +2,10 @@ package guestprofile
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,60 +15,37 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 )
-
-var kinds = []string{v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile}
 
 // judged is a profile with its new status.
 type judged struct {
 	kind   string
 	object client.Object
 	// profile is nil where the object cannot be read; mistakes are why.
-	profile  *profile.Profile
-	mistakes field.ErrorList
-	status   v1alpha1.GuestProfileStatus
+	parsed
+	status v1alpha1.GuestProfileStatus
 }
 
-// read reads all profiles.
-func (c *Controller) read(ctx context.Context) (found []*judged, err error) {
-	for _, kind := range kinds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
-		if err := c.Cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing %ss: %w", kind, err)
+// read reads the profiles of a kind; of a namespace if the kind has one.
+func (c *Controller) read(ctx context.Context, kind, namespace string) (found []*judged, err error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
+	if err := c.Cached.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing %ss: %w", kind, err)
+	}
+	for i := range list.Items {
+		one, err := c.memo.read(kind, &list.Items[i])
+		if err != nil {
+			return nil, err
 		}
-		for i := range list.Items {
-			one, err := judgedOf(kind, &list.Items[i])
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, one)
-		}
+		found = append(found, one)
 	}
 	return found, nil
-}
-
-func judgedOf(kind string, from *unstructured.Unstructured) (*judged, error) {
-	one := &judged{kind: kind, object: &v1alpha1.GuestProfile{}}
-	if kind == v1alpha1.KindClusterGuestProfile {
-		one.object = &v1alpha1.ClusterGuestProfile{}
-	}
-	raw, err := json.Marshal(from.Object)
-	if err != nil {
-		return nil, err
-	}
-	// The typed object is for its metadata and status. What its type drops of the spec is not written: the patch is of the status alone.
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{
-		"apiVersion": from.GetAPIVersion(), "kind": kind, "metadata": from.Object["metadata"], "status": from.Object["status"],
-	}, one.object); err != nil {
-		return nil, fmt.Errorf("reading %s '%s': %w", kind, from.GetName(), err)
-	}
-	one.profile, one.mistakes = profile.Check("", raw)
-	return one, nil
 }
 
 func readable(found []*judged) (all []*profile.Profile) {
@@ -78,64 +57,137 @@ func readable(found []*judged) (all []*profile.Profile) {
 	return all
 }
 
-// namespaces returns the labels of all namespaces.
-func (c *Controller) namespaces(ctx context.Context) (map[string]map[string]string, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := c.Cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing namespaces: %w", err)
+// labels returns the labels of a namespace; none if there is no such namespace.
+func (c *Controller) labels(ctx context.Context, namespace string) (map[string]string, error) {
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := c.Cached.Get(ctx, client.ObjectKey{Name: namespace}, found); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading namespace '%s': %w", namespace, err)
 	}
-	found := map[string]map[string]string{}
-	for i := range list.Items {
-		found[list.Items[i].Name] = list.Items[i].Labels
-	}
-	return found, nil
+	return found.Labels, nil
 }
 
-// count counts the VMs and the VMIs without a VM that each profile selects.
-func (c *Controller) count(ctx context.Context, found []*judged) error {
-	namespaces, err := c.namespaces(ctx)
+// judgeOwn judges the GuestProfiles of a namespace, and notes what the ClusterGuestProfiles have in common with the namespace.
+func (c *Controller) judgeOwn(ctx context.Context, namespace string, own, shared []*judged) error {
+	labels, err := c.labels(ctx, namespace)
 	if err != nil {
 		return err
 	}
+	all := slices.Concat(own, shared)
+	if err := c.count(ctx, all, namespace, labels); err != nil {
+		return err
+	}
+	conflicts, complete := profile.Conflicts(readable(all), func(string) map[string]string { return labels })
+	cluster := c.Configuration()
+	var errs []error
+	for _, one := range own {
+		one.status.Conditions = []metav1.Condition{c.memo.accepted(one, all, cluster), one.conflicting(words(one, conflicts), complete)}
+		errs = append(errs, c.write(ctx, one))
+	}
+	common := share{selected: map[string]int32{}, conflicts: map[string][]string{}, complete: complete}
+	for _, one := range shared {
+		if one.status.Selected > 0 {
+			common.selected[one.object.GetName()] = one.status.Selected
+		}
+		with := maps.Clone(conflicts)
+		if one.profile != nil {
+			with[one.profile] = slices.DeleteFunc(slices.Clone(conflicts[one.profile]), func(c profile.Conflict) bool { return c.With.Namespace == "" })
+		}
+		if found := words(one, with); len(found) > 0 {
+			common.conflicts[one.object.GetName()] = found
+		}
+	}
+	c.note(namespace, common)
+	return errors.Join(errs...)
+}
+
+// note keeps what the ClusterGuestProfiles have in common with a namespace, and asks for their judgement if that has changed.
+func (c *Controller) note(namespace string, common share) {
+	if was, known := c.shares[namespace]; known && reflect.DeepEqual(was, common) {
+		return
+	}
+	if c.shares == nil {
+		c.shares = map[string]share{}
+	}
+	c.shares[namespace] = common
+	select {
+	case c.shared <- event.GenericEvent{}:
+	default: // one that is there already is enough
+	}
+}
+
+// judgeShared judges the ClusterGuestProfiles when each namespace has been judged since this process began: else counts would fall at each restart.
+func (c *Controller) judgeShared(ctx context.Context, shared []*judged) (ctrl.Result, error) {
+	if len(shared) == 0 {
+		return ctrl.Result{}, nil
+	}
+	namespaces, err := c.namespaces(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	for _, namespace := range namespaces {
+		if _, judged := c.shares[namespace]; !judged {
+			return ctrl.Result{RequeueAfter: pause}, nil
+		}
+	}
+	maps.DeleteFunc(c.shares, func(namespace string, _ share) bool { return !slices.Contains(namespaces, namespace) })
+	conflicts, complete := profile.Conflicts(readable(shared), func(string) map[string]string { return nil })
+	for _, common := range c.shares {
+		complete = complete && common.complete
+	}
+	cluster := c.Configuration()
+	var errs []error
+	for _, one := range shared {
+		others, name := words(one, conflicts), one.object.GetName()
+		for _, namespace := range slices.Sorted(maps.Keys(c.shares)) {
+			one.status.Selected += c.shares[namespace].selected[name]
+			others = append(others, c.shares[namespace].conflicts[name]...)
+		}
+		others = others[:min(len(others), mostConflicts)]
+		one.status.Conditions = []metav1.Condition{c.memo.accepted(one, shared, cluster), one.conflicting(others, complete)}
+		errs = append(errs, c.write(ctx, one))
+	}
+	return ctrl.Result{RequeueAfter: refresh}, errors.Join(errs...)
+}
+
+// count counts the VMs of a namespace, and its VMIs without a VM, that each profile selects.
+func (c *Controller) count(ctx context.Context, found []*judged, namespace string, labels map[string]string) error {
 	var machines v1.VirtualMachineList
-	if err := c.Cached.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Cached.List(ctx, &machines, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing VMs: %w", err)
 	}
 	for i := range machines.Items {
 		if template := machines.Items[i].Spec.Template; template != nil {
-			counted(found, &template.ObjectMeta, machines.Items[i].Namespace, namespaces)
+			counted(found, &template.ObjectMeta, labels)
 		}
 	}
 	var guests v1.VirtualMachineInstanceList
-	if err := c.Cached.List(ctx, &guests, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Cached.List(ctx, &guests, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing VMIs: %w", err)
 	}
 	for i := range guests.Items {
 		if owner := metav1.GetControllerOf(&guests.Items[i]); owner == nil || owner.Kind != v1.VirtualMachineGroupVersionKind.Kind {
-			counted(found, &guests.Items[i].ObjectMeta, guests.Items[i].Namespace, namespaces)
+			counted(found, &guests.Items[i].ObjectMeta, labels)
 		}
 	}
 	return nil
 }
 
-// counted counts one VMI, of which selection asks labels and annotations alone.
-func counted(found []*judged, guest *metav1.ObjectMeta, namespace string, namespaces map[string]map[string]string) {
+// counted counts one VMI, of which selection asks labels and annotations alone. namespace has the labels of its namespace.
+func counted(found []*judged, guest *metav1.ObjectMeta, namespace map[string]string) {
 	vmi := v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Labels: guest.Labels, Annotations: guest.Annotations}}
 	for _, one := range found {
-		p := one.profile
-		if p == nil || p.Namespace != "" && p.Namespace != namespace || !p.InNamespace(namespaces[namespace]) || !p.Selects(&vmi) {
-			continue
+		if p := one.profile; p != nil && p.InNamespace(namespace) && p.Selects(&vmi) {
+			one.status.Selected++
 		}
-		one.status.Selected++
 	}
 }
 
 // longest is the API server's maximum for the message of a condition, in characters: a longer one would have the whole status refused.
 const longest = 32768
 
-// accepted returns condition Accepted, which is False where new VMIs that the profile selects are refused.
-func (j *judged) accepted(found []*judged, cluster config.Cluster) metav1.Condition {
+// accepted returns condition Accepted, which is False where new VMIs that the profile selects are refused. visible are the profiles that it may extend.
+func (j *judged) accepted(visible []*profile.Profile, cluster config.Cluster) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: j.object.GetGeneration(),
 	}
@@ -150,7 +202,6 @@ func (j *judged) accepted(found []*judged, cluster config.Cluster) metav1.Condit
 		}
 		return refuse(v1alpha1.ReasonInvalidField, j.mistakes)
 	}
-	visible := slices.DeleteFunc(readable(found), func(p *profile.Profile) bool { return p.Namespace != "" && p.Namespace != j.profile.Namespace })
 	verdict := profile.Judge(j.profile, visible, cluster)
 	switch {
 	case slices.ContainsFunc(verdict.Errors, func(err *field.Error) bool { return err.Origin == "profile/circular" }):
@@ -164,16 +215,24 @@ func (j *judged) accepted(found []*judged, cluster config.Cluster) metav1.Condit
 	return condition
 }
 
-// conflicting names the profiles that disagree, each with the fields. profile.Conflicts bounds the message: ten names of 253 characters.
-func (j *judged) conflicting(conflicts map[*profile.Profile][]profile.Conflict, complete bool) metav1.Condition {
+// mostConflicts bounds the profiles that a condition names, as profile.Conflicts does within one namespace.
+const mostConflicts = 10
+
+// words returns the profiles that disagree with one, each with the fields.
+func words(one *judged, conflicts map[*profile.Profile][]profile.Conflict) (others []string) {
+	if one.profile == nil {
+		return nil
+	}
+	for _, c := range conflicts[one.profile] {
+		others = append(others, fmt.Sprintf("%s (%s)", c.With, strings.Join(c.Fields, ", ")))
+	}
+	return others
+}
+
+// conflicting returns condition Conflicting, which names the profiles that disagree.
+func (j *judged) conflicting(others []string, complete bool) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoConflict, ObservedGeneration: j.object.GetGeneration(),
-	}
-	var others []string
-	if j.profile != nil {
-		for _, c := range conflicts[j.profile] {
-			others = append(others, fmt.Sprintf("%s (%s)", c.With, strings.Join(c.Fields, ", ")))
-		}
 	}
 	switch {
 	case len(others) > 0:

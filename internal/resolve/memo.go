@@ -33,9 +33,9 @@ const memoSize = 4096
 // NewMemo returns an empty Memo.
 func NewMemo() *Memo { return &Memo{entries: lru.New(memoSize), profiles: lru.New(profileMemoSize)} }
 
-// profileMemoSize is the number of parsed profiles and of decoded drafts, of some 10 KiB each. They are remembered apart: every review reads all profiles
-// of its namespace, and namespaces with hundreds of them must not displace the instancetypes of all others.
-const profileMemoSize = 2048
+// profileMemoSize is the number of parsed profiles and of decoded drafts: as many as two namespaces may have. Most have some 10 KiB, but tenants may write
+// larger ones. They are remembered apart: every review reads all profiles of its namespace, and these must not displace the instancetypes of all others.
+const profileMemoSize = 512
 
 // forProfiles returns a Memo of the same lifetime that holds the profiles.
 func (m *Memo) forProfiles() *Memo {

@@ -1,0 +1,132 @@
+package guestprofile
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/profile"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/lru"
+)
+
+// memo remembers what was read and judged, so that an edit of one profile costs that one and those that extend it, and not all of its namespace.
+type memo struct {
+	// parsed are profiles by UID and generation. verdicts are conditions by the generations of a profile and of all that it extends.
+	parsed, verdicts *lru.Cache
+	// judgedBy is the configuration of the verdicts.
+	judgedBy config.Cluster
+}
+
+const (
+	// mostParsed is the number of parsed profiles: those of one namespace with as many as admission allows, and of some others.
+	mostParsed = 512
+	// mostVerdicts is the number of conditions, of 200 bytes for a profile that is accepted.
+	mostVerdicts = 8192
+)
+
+// parsed is what was read of one generation of a profile.
+type parsed struct {
+	profile  *profile.Profile
+	mistakes field.ErrorList
+}
+
+// read returns a profile as it is to be judged.
+func (m *memo) read(kind string, from *unstructured.Unstructured) (*judged, error) {
+	one := &judged{kind: kind, object: &v1alpha1.GuestProfile{}}
+	if kind == v1alpha1.KindClusterGuestProfile {
+		one.object = &v1alpha1.ClusterGuestProfile{}
+	}
+	// The typed object is for its metadata and status. What its type drops of the spec is not written: the patch is of the status alone.
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{
+		"apiVersion": from.GetAPIVersion(), "kind": kind, "metadata": from.Object["metadata"], "status": from.Object["status"],
+	}, one.object); err != nil {
+		return nil, fmt.Errorf("reading %s '%s': %w", kind, from.GetName(), err)
+	}
+	if m.parsed == nil {
+		m.parsed, m.verdicts = lru.New(mostParsed), lru.New(mostVerdicts)
+	}
+	key, named := one.generation()
+	if known, found := m.parsed.Get(key); named && found {
+		one.parsed = known.(parsed)
+		return one, nil
+	}
+	raw, err := json.Marshal(from.Object)
+	if err != nil {
+		return nil, err
+	}
+	one.parsed.profile, one.mistakes = profile.Check("", raw)
+	if named {
+		m.parsed.Add(key, one.parsed)
+	}
+	return one, nil
+}
+
+// generation names the content of a profile. ok is false for objects without UID, as tests have.
+func (j *judged) generation() (key string, ok bool) {
+	return fmt.Sprintf("%s/%d", j.object.GetUID(), j.object.GetGeneration()), j.object.GetUID() != ""
+}
+
+// accepted is judged.accepted for profiles among others, once for each generation of the profile and of what it extends.
+func (m *memo) accepted(one *judged, among []*judged, cluster config.Cluster) metav1.Condition {
+	if !reflect.DeepEqual(m.judgedBy, cluster) {
+		m.judgedBy = cluster
+		m.verdicts.Clear()
+	}
+	key, named := keyOf(one, among)
+	if known, found := m.verdicts.Get(key); named && found {
+		return known.(metav1.Condition)
+	}
+	condition := one.accepted(readable(among), cluster)
+	if named {
+		m.verdicts.Add(key, condition)
+	}
+	return condition
+}
+
+// keyOf names the contents that a verdict depends on: those of the profile and of all profiles that it extends, directly or not. A profile that does not exist
+// or cannot be read counts by its name.
+func keyOf(one *judged, among []*judged) (key string, named bool) {
+	key, named = one.generation()
+	if one.profile == nil || len(one.profile.Spec.Extends) == 0 {
+		return key, named
+	}
+	type name struct{ kind, name string }
+	by := map[name]*judged{}
+	for _, other := range among {
+		by[name{other.kind, other.object.GetName()}] = other
+	}
+	var text strings.Builder
+	text.WriteString(key)
+	seen, open := map[name]bool{}, []*judged{one}
+	for len(open) > 0 {
+		next := open[0]
+		open = open[1:]
+		if next.profile == nil {
+			continue
+		}
+		for _, base := range next.profile.Spec.Extends {
+			at := name{cmp.Or(base.Kind, next.kind), base.Name}
+			if seen[at] {
+				continue
+			}
+			seen[at] = true
+			content := "none"
+			if found := by[at]; found != nil {
+				var known bool
+				content, known = found.generation()
+				named = named && known
+				open = append(open, found)
+			}
+			text.WriteString(" " + at.kind + " " + at.name + " " + content)
+		}
+	}
+	return text.String(), named
+}
