@@ -56,8 +56,8 @@ func validatePolicy(_ context.Context, request *admissionv1.AdmissionRequest) (a
 	if err != nil {
 		return answer{}, err
 	}
-	_, mistakes := policy.Compile(object)
-	return judged(mistakes, nil)
+	compiled, mistakes := policy.Compile(object)
+	return judged(mistakes, compiled.Warnings())
 }
 
 func judged(mistakes field.ErrorList, warnings []string) (answer, error) {

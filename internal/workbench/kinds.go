@@ -121,7 +121,8 @@ func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
 func (s stageOne) policy(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.GuestPolicy
 	err := json.Unmarshal(raw, &object)
-	_, r.Verdict.Errors = policy.Compile(&object)
+	compiled, mistakes := policy.Compile(&object)
+	r.Verdict.Errors, r.Verdict.Warnings = mistakes, compiled.Warnings()
 	return err
 }
 

@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"regexp"
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -64,6 +65,27 @@ func Compile(policy *v1alpha1.GuestPolicy) (*Policy, field.ErrorList) {
 		p.compile(at)
 	}
 	return p, p.Errors
+}
+
+// ofCaller matches an expression that reads who makes a request.
+var ofCaller = regexp.MustCompile(`\buserInfo\b`)
+
+// Warnings tell the author of a policy what its expressions cannot see, in sentences of at most validate.MaxWarning characters.
+func (p *Policy) Warnings() []string {
+	var expressions []string
+	for _, condition := range p.spec.MatchConditions {
+		expressions = append(expressions, condition.Expression)
+	}
+	for _, variable := range p.spec.Variables {
+		expressions = append(expressions, variable.Expression)
+	}
+	for _, validation := range p.spec.Validations {
+		expressions = append(expressions, validation.Expression)
+	}
+	if !slices.ContainsFunc(expressions, ofCaller.MatchString) {
+		return nil
+	}
+	return []string{"request.userInfo names Kiln's or KubeVirt's API server where a user starts, stops or changes a VM by virtctl"}
 }
 
 // selector returns a selector, or nil for one that selects all.
