@@ -94,7 +94,7 @@ func (l *launcher) report(t *testing.T) guest.Report {
 	ctx, cancel := context.WithTimeout(t.Context(), generous)
 	defer cancel()
 	for {
-		text := guest.Console(l.out.String())
+		text := l.console()
 		reports, err := guest.ParseReports(bytes.NewReader([]byte(text[:bytes.LastIndexByte([]byte(text), '\n')+1])))
 		if err != nil {
 			t.Fatal(err)

@@ -19,7 +19,7 @@ var wroteLine = regexp.MustCompile(`(?m)^KILN-WROTE (\d+)\r?$`)
 
 // wrote returns the number of the last file that the guest has on its disk; 0 before the first.
 func (l *launcher) wrote() int {
-	all := wroteLine.FindAllStringSubmatch(l.out.String(), -1)
+	all := wroteLine.FindAllStringSubmatch(l.console(), -1)
 	if len(all) == 0 {
 		return 0
 	}
@@ -54,7 +54,7 @@ func TestFreezesARealGuest(t *testing.T) {
 	})
 	c.reports(t, l, "an agent that answers", connected)
 	l.writesAfter(t, 2)
-	if strings.Contains(l.out.String(), "KILN-AGENT") {
+	if strings.Contains(l.console(), "KILN-AGENT") {
 		t.Fatalf("the guest's console:\n%s", l.out.String())
 	}
 	libvirt := hypervisor.NewSession(filepath.Join(l.root, pod.Private, "run", "libvirt", "libvirt-sock"))

@@ -25,7 +25,7 @@ func (l *launcher) says(t *testing.T, what string, is func(has) bool) has {
 	t.Helper()
 	end := time.Now().Add(generous)
 	for {
-		all := hasLine.FindAllStringSubmatch(l.out.String(), -1)
+		all := hasLine.FindAllStringSubmatch(l.console(), -1)
 		var last has
 		if len(all) > 0 {
 			for i, into := range []*int{&last.cpus, &last.kib, &last.nics, &last.disks, &last.links, &last.media} {

@@ -15,6 +15,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -100,6 +101,9 @@ func launch(t *testing.T, c *api, volumes func(root string)) *launcher {
 	})
 	return l
 }
+
+// console returns what the guest has written to its serial console.
+func (l *launcher) console() string { return guest.Console(l.out.String()) }
 
 // lay makes the files of the pod.
 func (l *launcher) lay(t *testing.T, kubeconfig string, volumes func(root string)) {
