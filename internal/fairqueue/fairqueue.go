@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Queue is a work queue in which namespaces take turns. Within a namespace the requests of Add come before those of AddDeferred, each in the order in which they
-// were added. Delays and retries are those of client-go's work queues.
+// Queue is a work queue in which namespaces take turns. Within a namespace the requests of Add come before those of AddDeferred, each in the order in which
+// they were added. Delays and retries are those of client-go's work queues.
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	order *order

@@ -22,7 +22,6 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
@@ -40,7 +39,7 @@ func (r *recordKeeper) register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("kubevirthardware").
 		For(&v1.VirtualMachineInstance{}).
 		Watches(&v1.VirtualMachine{}, &handler.EnqueueRequestForObject{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(r)
+		WithOptions(options).Complete(r)
 }
 
 // Reconcile looks at each VMI once, and when devices were plugged in or unplugged, and removes the hardware of a VM that is gone.

@@ -13,7 +13,6 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
@@ -39,7 +38,7 @@ func (r *hardwareReconciler) register(mgr ctrl.Manager, ofVMs handler.EventHandl
 		For(&v1.VirtualMachineInstance{}).Watches(&v1.VirtualMachine{}, ofVMs).
 		// Without their content, of several KiB each: it is read when a guest starts.
 		WatchesMetadata(&v1alpha1.GuestHardware{}, byName).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(r)
+		WithOptions(options).Complete(r)
 }
 
 // frontend returns the FrontendProfile of the configuration that a VMI is pinned to, or of the one in force for a VMI that is pinned to none. The

@@ -18,7 +18,6 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
@@ -39,7 +38,6 @@ type Controller struct {
 	Beside bool
 
 	unpinned unpinnedVMs
-	storm    storm
 	written  ownwrite.Memo
 	compared comparisons
 }
@@ -56,10 +54,10 @@ const conflictRetry = 50 * time.Millisecond
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	var ofVMs handler.EventHandler = &handler.EnqueueRequestForObject{}
 	if !c.Beside { // KubeVirt writes the statuses there
-		ofVMs = &vmEvents{storm: &c.storm, now: c.Now}
+		ofVMs = &vmEvents{}
 	}
 	machines := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").
-		Watches(&v1.VirtualMachine{}, ofVMs).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		Watches(&v1.VirtualMachine{}, ofVMs).WithOptions(options)
 	if err := c.watch(machines, mgr.GetRESTMapper()); err != nil {
 		return err
 	}
@@ -77,7 +75,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").
 		For(&v1.VirtualMachineInstance{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(&phaseReconciler{client: c.Client, now: c.Now})
+		WithOptions(options).Complete(&phaseReconciler{client: c.Client, now: c.Now})
 }
 
 // Counts adds to a manager what counts the objects of its cache, for metrics.
@@ -105,7 +103,6 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	}
 	if s == nil {
 		c.unpinned.remove(key)
-		c.storm.forget(key)
 		c.written.Forget(key)
 		c.compared.forget(key)
 		return ctrl.Result{}, nil
@@ -125,9 +122,6 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	if s.vm.DeletionTimestamp == nil {
 		c.compare(ctx, s)
 		c.act(ctx, s)
-	}
-	if delay := c.storm.delay(s); delay > 0 {
-		return ctrl.Result{RequeueAfter: delay}, nil
 	}
 	if err := c.report(ctx, s); err != nil {
 		return ctrl.Result{}, err

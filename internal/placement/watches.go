@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/fairqueue"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +29,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		// Without their content: it is read when a guest starts.
 		WatchesMetadata(&v1alpha1.GuestHardware{}, byName).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.onNode), builder.WithPredicates(goesOut)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New})
 	if c.Clients != nil {
 		if err := mgr.Add(c.Clients); err != nil {
 			return err

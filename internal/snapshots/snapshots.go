@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/fairqueue"
 	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -67,7 +68,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		}
 	}
 	named := func(name string) *builder.Builder {
-		return ctrl.NewControllerManagedBy(mgr).Named(name).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		return ctrl.NewControllerManagedBy(mgr).Named(name).WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New})
 	}
 	return errors.Join(
 		mgr.Add(&c.asks),
