@@ -69,6 +69,7 @@ var subjects = map[string]string{
 	"pkg/validate/rules":           "what is known about each rule, and all of them in one list",
 	"pkg/validate/catalog":         "instancetypes, preferences and presets",
 	"pkg/validate/counts":          "how many parts an object may have, asked before it is decoded",
+	"pkg/validate/embedded":        "metadata in the place of a VM where no schema judges it",
 	"pkg/validate/updates":         "what may change in an object that exists, and who may change it",
 	"pkg/validate/timezones":       "the names of the IANA time zone database",
 	"pkg/validate/warnings":        "what is legal and yet not meant",

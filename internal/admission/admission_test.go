@@ -164,7 +164,7 @@ func TestAnswersToMistakesAndFaults(t *testing.T) {
 func TestWrongTypesAreTheUsersMistake(t *testing.T) {
 	c := newCluster(t)
 	result := ask(t, c.Hooks()[ValidateVM], create(t, strings.Replace(sparse, "template: {", "template: {metadata: {labels: {a: true}}, ", 1))).Result
-	if result == nil || result.Code != 422 || result.Details.Causes[0].Field != "spec.template.metadata.labels" {
+	if result == nil || result.Code != 422 || result.Details.Causes[0].Field != "spec.template.metadata.labels[a]" {
 		t.Errorf("%+v: the schema lets the template's metadata pass, and YAML makes true of yes", result)
 	}
 }

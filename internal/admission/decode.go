@@ -3,12 +3,12 @@ package admission
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -63,8 +63,7 @@ func decode[T any](raw []byte) (*T, error) {
 	}
 	mistake := &field.Error{Type: field.ErrorTypeInvalid, BadValue: field.OmitValueType{}, Detail: err.Error(), Origin: "request/unreadable"}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		mistake.Field, mistake.Type = wrong.Field, field.ErrorTypeTypeInvalid
-		mistake.Detail = fmt.Sprintf("must be of type %s, not %s", wrong.Type, wrong.Value)
+		mistake = validate.Mistyped(wrong, raw)
 	}
 	return nil, &unreadable{&resolve.Refusal{Errors: field.ErrorList{mistake}}}
 }

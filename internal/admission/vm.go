@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,14 +30,18 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 // validateVM judges a VM and the VMI that it would boot. Where only labels and the like changed, rules that came since then must not keep
 // anybody from changing them.
 func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	embedded := validate.AddedEmbeddedMetadata(request.Object.Raw, request.OldObject.Raw)
 	vm, old, err := readVM(request)
 	switch {
+	case err != nil && len(embedded) > 0: // they name each value that the decoder stopped at, and the others
+		return answer{}, &resolve.Refusal{Errors: embedded}
 	case err != nil || beingDeleted(vm, old):
 		return answer{}, err
 	case old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old):
 		return answered(s.Reviewer.Pinned(ctx, vm, old, s.asker(request)))
 	}
 	reviewed, err := s.Reviewer.VM(ctx, vm, old, s.asker(request))
+	reviewed.Errors = append(embedded, reviewed.Errors...)
 	return answered(reviewed.Verdict, err)
 }
 

@@ -18,7 +18,23 @@ func TestWhatAnAPIServerRefusesFirst(t *testing.T) {
 		{"unknown field", in("devices: {}", "devices: {disks: [{name: root, buss: virtio}]}"),
 			"spec.template.spec.domain.devices.disks[0].buss: Forbidden: unknown field"},
 		{"unknown metadata", in("namespace: shop", "namespace: shop, lables: {}"), "metadata.lables: Forbidden: unknown field"},
-		{"wrong type", in("devices: {}", "devices: {}, cpu: {cores: two}"), `spec.template.spec.domain.cpu.cores: Invalid value: "string": must be of type integer`},
+		{"wrong type", in("devices: {}", "devices: {}, cpu: {cores: two}"), `spec.template.spec.domain.cpu.cores: Invalid value: "two": must be a whole number`},
+		{"a number with a fraction", in("devices: {}", "devices: {}, cpu: {cores: 1.5}"),
+			`spec.template.spec.domain.cpu.cores: Invalid value: 1.5: must be a whole number`},
+		{"a number that is too large", in("devices: {}", "devices: {}, cpu: {cores: 4294967296}"),
+			`spec.template.spec.domain.cpu.cores: Invalid value: 4294967296: must be from -2147483648 to 2147483647`},
+		{"what the webhook's types do not hold", in("devices: {}", "devices: {}, cpu: {cores: -1}"),
+			"spec.template.spec.domain.cpu.cores: Invalid value: must be a whole number, 0 or more, not -1"},
+		{"a label of a template that YAML reads as a number", in("template:\n", "template:\n    metadata: {labels: {version: 1.5}}\n"),
+			"spec.template.metadata.labels[version]: Invalid value: 1.5: must be text: write it in quotes"},
+		{"an unknown field of a template", in("template:\n", "template:\n    metadata: {lables: {a: b}}\n"),
+			"spec.template.metadata.lables: Forbidden: unknown field: did you mean 'labels'?"},
+		{"an entry of a list without a value", in("devices: {}", "devices: {disks: [null]}"),
+			`spec.template.spec.domain.devices.disks[0]: Invalid value: "null": has no value: give one, or remove the entry`},
+		{"a field of another level", in("devices: {}", "devices: {}, cpu: {ioThreadsPolicy: auto}"), "did you mean 'spec.template.spec.domain.ioThreadsPolicy'?"},
+		{"a restore", "apiVersion: snapshot.kubevirt.io/v1beta1\nkind: VirtualMachineRestore\nmetadata: {name: r, namespace: shop}\n" +
+			"spec: {target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}, virtualMachineSnapshotName: s, volumeRestorePolicy: Never}\n",
+			"spec.volumeRestorePolicy"},
 		{"missing field", in("devices: {}", "devices: {disks: [{disk: {bus: virtio}}]}"), "spec.template.spec.domain.devices.disks[0].name: Required value"},
 		{"unknown kind", in("VirtualMachine", "VirtualMashine"), "kind: Invalid value: \"VirtualMashine\": kubevirt.io/v1 has no such kind"},
 		{"unknown version", in("kubevirt.io/v1", "kubevirt.io/v7"), "kubevirt.io/v7 has no such kind"},
@@ -127,5 +143,51 @@ func TestASizeThatIsNotThere(t *testing.T) {
 		if !errors.Is(got.err, ErrRejected) || !strings.Contains(got.errOut, warning) || !strings.Contains(got.errOut, "--catalog") || got.out != "" {
 			t.Errorf("%s: %v\n%s%s", command, got.err, got.errOut, got.out)
 		}
+	}
+}
+
+// TestKeysWithoutAValue: a create drops them, so that they are no mistake; server-side apply refuses them, so that they bring a warning.
+func TestKeysWithoutAValue(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, strings.Replace(vm, "devices: {}", "devices: {}, ioThreadsPolicy: , cpu: {model: }", 1))
+	got := call(t, "", "validate", "-f", file)
+	if got.err != nil {
+		t.Fatalf("%v\n%s", got.err, got.errOut)
+	}
+	for _, path := range []string{"spec.template.spec.domain.ioThreadsPolicy", "spec.template.spec.domain.cpu.model"} {
+		if !strings.Contains(got.errOut, path+" has no value: a create drops the key, and 'kubectl apply --server-side' refuses it") {
+			t.Errorf("no warning about %s:\n%s", path, got.errOut)
+		}
+	}
+}
+
+// TestOrderOfMistakes: the mistakes of an object are printed in one order, and each value has one.
+func TestOrderOfMistakes(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, strings.Replace(vm, "devices: {}",
+		"devices: {disks: [{name: a, disk: {bus: 3}, bootOrder: x}]}, cpu: {cores: 1.5, sockets: two, threads: []}", 1))
+	first := call(t, "", "validate", "-f", file).errOut
+	for range 20 {
+		if again := call(t, "", "validate", "-f", file).errOut; again != first {
+			t.Fatalf("another order:\n%s\n%s", first, again)
+		}
+	}
+	if n := strings.Count(first, "Invalid value"); n != 5 || strings.Contains(first, "<nil>") {
+		t.Errorf("%d causes, want 5 with a path each:\n%s", n, first)
+	}
+}
+
+// TestKindsOfSnapshots: snapshots, restores and clones are judged by their schemas, and files that other commands read are left out.
+func TestKindsOfSnapshots(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, "apiVersion: snapshot.kubevirt.io/v1beta1\nkind: VirtualMachineSnapshot\nmetadata: {name: s, namespace: shop}\n"+
+		"spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}}\n",
+		"apiVersion: clone.kubevirt.io/v1beta1\nkind: VirtualMachineClone\nmetadata: {name: c, namespace: shop}\n"+
+			"spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}, target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web2}}\n",
+		"apiVersion: kilnvm.io/v1alpha1\nkind: GuestPolicyTest\npolicy: x\ncases: []\n")
+	got := call(t, "", "validate", "--strict", "-f", file)
+	if got.err != nil || !strings.Contains(got.out, "VirtualMachineSnapshot shop/s is accepted") ||
+		!strings.Contains(got.out, "VirtualMachineClone shop/c is accepted") || strings.Contains(got.out+got.errOut, "GuestPolicyTest is rejected") {
+		t.Errorf("%v\n%s%s", got.err, got.out, got.errOut)
 	}
 }

@@ -11,11 +11,14 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/policy"
+	snapshots "github.com/kilnvm/kiln/pkg/snapshot"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
+	snapshot "kubevirt.io/api/snapshot/v1beta1"
 )
 
 // stageOne reviews the objects of each kind as the webhook does. A test compares it with the webhook's handlers for every case of the
@@ -42,12 +45,19 @@ var judges = map[schema.GroupKind]func(stageOne, context.Context, *Reviewed, []b
 	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindGuestProfile}:                    stageOne.guestProfile,
 	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindClusterGuestProfile}:             stageOne.guestProfile,
 	{Group: v1alpha1.GroupVersion.Group, Kind: "GuestHardware"}:                              stageOne.hardware,
+	{Group: v1alpha1.GroupVersion.Group, Kind: "GuestPod"}:                                   stageOne.bySchema,
+	{Group: snapshot.SchemeGroupVersion.Group, Kind: "VirtualMachineSnapshot"}:               stageOne.snapshot,
+	{Group: snapshot.SchemeGroupVersion.Group, Kind: "VirtualMachineSnapshotContent"}:        stageOne.bySchema,
+	{Group: snapshot.SchemeGroupVersion.Group, Kind: "VirtualMachineRestore"}:                stageOne.restore,
+	{Group: clone.SchemeGroupVersion.Group, Kind: "VirtualMachineClone"}:                     stageOne.clone,
 }
 
 // vm judges a VM and the guest that it would boot. The sparse VMI is what its controller would create.
 func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 	vm := &v1.VirtualMachine{}
+	embedded := validate.EmbeddedMetadata(raw)
 	if err := json.Unmarshal(raw, vm); err != nil {
+		r.Verdict.Errors = embedded
 		return err
 	}
 	old := s.old
@@ -64,6 +74,7 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 		return err
 	}
 	r.missing, r.Unknown, r.Verdict, r.Policies = reviewed.Resolved.Missing, reviewed.Unknown(), reviewed.Verdict, reviewed.Policies
+	r.Verdict.Errors = append(embedded, r.Verdict.Errors...)
 	if vm.Spec.Template == nil {
 		return nil
 	}
@@ -157,5 +168,32 @@ func (s stageOne) hardware(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.GuestHardware
 	err := json.Unmarshal(raw, &object)
 	r.Verdict.Errors = validate.GuestHardware(&object.Spec, field.NewPath("spec"))
+	return err
+}
+
+// bySchema is for kinds that Kiln's controllers write: the schema has judged them.
+func (s stageOne) bySchema(context.Context, *Reviewed, []byte) error { return nil }
+
+// snapshot judges a snapshot by the rules that need no cluster.
+func (s stageOne) snapshot(_ context.Context, r *Reviewed, raw []byte) error {
+	var object snapshot.VirtualMachineSnapshot
+	err := json.Unmarshal(raw, &object)
+	r.Verdict.Errors = snapshots.CheckSnapshot(&object.Spec)
+	return err
+}
+
+// restore judges a restore by the rules that need no cluster.
+func (s stageOne) restore(_ context.Context, r *Reviewed, raw []byte) error {
+	var object snapshot.VirtualMachineRestore
+	err := json.Unmarshal(raw, &object)
+	r.Verdict.Errors = snapshots.CheckRestore(&object.Spec)
+	return err
+}
+
+// clone judges a clone by the rules that need no cluster.
+func (s stageOne) clone(_ context.Context, r *Reviewed, raw []byte) error {
+	var object clone.VirtualMachineClone
+	err := json.Unmarshal(raw, &object)
+	r.Verdict.Errors = snapshots.CheckClone(&object.Spec)
 	return err
 }

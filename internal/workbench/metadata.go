@@ -2,16 +2,15 @@ package workbench
 
 import (
 	"encoding/json"
-	"errors"
+	"slices"
 
+	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	strictjson "sigs.k8s.io/json"
 )
 
-// metadata judges metadata as the API server does with a custom resource that is created: it is the same for all kinds, and in no schema. The API
-// server does not judge the metadata of a VM's template, so this does not either.
+// metadata judges metadata as the API server does with a custom resource that is created: it is the same for all kinds, and in no schema.
 func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 	at := field.NewPath("metadata")
 	raw, err := json.Marshal(content["metadata"])
@@ -19,23 +18,9 @@ func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 		return field.ErrorList{field.Invalid(at, "", err.Error())}
 	}
 	var meta metav1.ObjectMeta
-	strict, err := strictjson.UnmarshalStrict(raw, &meta)
-	// A wrong type ends the decoding, so that it is the only error.
-	var mistyped *json.UnmarshalTypeError
-	if errors.As(err, &mistyped) {
-		if mistyped.Field != "" {
-			at = at.Child(mistyped.Field)
-		}
-		return field.ErrorList{field.TypeInvalid(at, mistyped.Value, "must be of type "+mistyped.Type.String())}
-	}
-	if err != nil {
-		return field.ErrorList{field.Invalid(at, "", err.Error())}
-	}
-	for _, err := range strict {
-		var unknown strictjson.FieldError
-		if errors.As(err, &unknown) {
-			errs = append(errs, unknownField("metadata."+unknown.FieldPath()))
-		}
+	errs, meta = validate.Metadata(raw, at)
+	if slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Type == field.ErrorTypeTypeInvalid }) {
+		return errs // a wrong type ends the decoding
 	}
 	if meta.Name == "" && meta.GenerateName != "" {
 		meta.Name = generated(meta.GenerateName)

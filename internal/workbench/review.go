@@ -2,6 +2,7 @@ package workbench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -72,6 +73,9 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 		kind := r.GroupVersionKind()
 		switch {
 		case r.Fault != nil || len(r.mistakes) > 0:
+		case isFileKind(kind):
+			all.Skipped = append(all.Skipped, Skipped{object, "it is read by another command, and is no object of a cluster"})
+			continue
 		case unserved(kind):
 			reason := fmt.Sprintf("Kiln does not serve this kind of %s", kind.GroupVersion())
 			if !b.Strict || servedByOthers(kind) {
@@ -106,6 +110,12 @@ func (s stageOne) run(ctx context.Context, r *Reviewed) error {
 	var refusal *resolve.Refusal
 	if errors.As(err, &refusal) {
 		r.Verdict.Errors, err = append(r.Verdict.Errors, refusal.Errors...), nil
+	}
+	if mistyped := (*json.UnmarshalTypeError)(nil); errors.As(err, &mistyped) { // what the schema lets pass and the webhook's types do not
+		if len(r.Verdict.Errors) == 0 {
+			r.Verdict.Errors = field.ErrorList{validate.Mistyped(mistyped, raw)}
+		}
+		err = nil
 	}
 	r.Verdict.Warnings = append(r.warnings, r.Verdict.Warnings...)
 	if err == nil && r.Verdict.Allowed() && r.Guest != nil {

@@ -1,6 +1,7 @@
 package workbench
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,9 +12,11 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/manifests/crds"
+	engine "github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,8 +26,10 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
+	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
+	snapshot "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -65,14 +70,32 @@ func (s schemas) of(object *unstructured.Unstructured) (kindSchema, error) {
 }
 
 // served are the groups of which Kiln serves kinds.
-var served = []string{v1.GroupVersion.Group, v1beta1.SchemeGroupVersion.Group, v1alpha1.GroupVersion.Group}
+var served = []string{
+	v1.GroupVersion.Group, v1beta1.SchemeGroupVersion.Group, v1alpha1.GroupVersion.Group, snapshot.SchemeGroupVersion.Group, clone.SchemeGroupVersion.Group,
+}
+
+// fileKinds are kinds of Kiln's group that are no objects of a cluster, and which commands read from files.
+var fileKinds = []string{v1alpha1.KindHostCapabilities, v1alpha1.KindGuestPolicyTest}
+
+func isFileKind(kind schema.GroupVersionKind) bool {
+	return kind.Group == v1alpha1.GroupVersion.Group && slices.Contains(fileKinds, kind.Kind)
+}
 
 // judge judges an object of a file by the schema of its kind, and converts it to the version that the webhook would see.
 func (s schemas) judge(known *runtime.Scheme, object *Object) (err error) {
-	if object.mistakes, err = s.check(known, object.Unstructured); err == nil {
-		err = s.convert(known, object)
+	if object.mistakes, err = s.check(known, object.Unstructured); err != nil {
+		return err
 	}
-	return err
+	found, err := s.of(object.Unstructured)
+	if err != nil {
+		return err
+	}
+	if found.served {
+		for _, path := range emptyKeys(object.Object, found.fields, nil) {
+			object.warnings = append(object.warnings, path+" has no value: a create drops the key, and 'kubectl apply --server-side' refuses it; remove it")
+		}
+	}
+	return s.convert(known, object)
 }
 
 // convert gives an object the version of Kiln's types, as the API server does for the webhook. The CRDs convert nothing, so that
@@ -98,6 +121,8 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 	switch {
 	case err != nil:
 		return nil, err
+	case isFileKind(kind):
+		return nil, nil
 	case !judge.defined && (!slices.Contains(served, kind.Group) || len(known.VersionsForGroupKind(kind.GroupKind())) > 0):
 		return nil, nil
 	case !judge.served:
@@ -108,18 +133,25 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 	content := object.DeepCopy().Object
 	errs := metadata(content, judge.namespaced)
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+	meant := map[string]bool{} // fields that were probably meant, and therefore are missing
 	for _, path := range pruning.PruneWithOptions(content, judge.fields, true, options) {
-		errs = append(errs, unknownField(path))
+		likely := likelyField(judge.fields, path)
+		errs = append(errs, engine.UnknownField(path, likely))
+		if parent, _, nested := cutLast(path); nested && likely != "" {
+			meant[parent+"."+likely] = true
+		}
 	}
+	defaulting.PruneNonNullableNullsWithoutDefaults(content, judge.fields) // as an API server does with an object that is created
+	wrong := judgeTypes(content, judge.fields)
 	for _, err := range judge.validator.Validate(content).Errors {
-		errs = append(errs, mistake(err))
+		if found := mistake(err); !covered(found, slices.Concat(wrong, errs)) && !(found.Type == field.ErrorTypeRequired && meant[found.Field]) {
+			wrong = append(wrong, found)
+		}
 	}
-	return errs, nil
-}
-
-// unknownField returns the error for a field that the schema does not have. A typing error would otherwise be dropped without a message.
-func unknownField(path string) *field.Error {
-	return &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field: correct its name, or remove it"}
+	slices.SortStableFunc(wrong, func(a, b *field.Error) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Error(), b.Error()))
+	})
+	return append(errs, wrong...), nil
 }
 
 // read has a function for each kind that this process has read, which returns its schema.

@@ -48,6 +48,7 @@ var tables = map[string][]testCase{
 	"disks_sources":        slices.Concat(disksVolumeNamesCases, disksSourcesCases),
 	"disks_templates":      disksTemplatesCases,
 	"disks_volumes":        slices.Concat(disksVolumesCases, disksVolumeUseCases),
+	"embedded":             embeddedCases,
 	"features":             featuresCases,
 	"firmware":             slices.Concat(firmwareCases, firmwareKernelCases),
 	"hostdevices":          hostdevicesCases,

@@ -75,7 +75,7 @@ var (
 var declared = byName(
 	rulesOf(guestRules), rulesOf(metadataRules), rulesOf(growthRules), rulesOf(quoteRules),
 	rulesOf(vmRules), rulesOf(vmStatusRules), rulesOf(createRules), rulesOf(changeRules), rulesOf(statusRules),
-	rulesOf(instancetypeRules), rulesOf(preferenceRules), rulesOf(presetRules), rulesOf(recordRules), rulesOf(countRules),
+	rulesOf(instancetypeRules), rulesOf(preferenceRules), rulesOf(presetRules), rulesOf(recordRules), rulesOf(countRules), rulesOf(embeddedRules),
 )
 
 func rulesOf[F any](all []judgement[F]) (rules []Rule) {

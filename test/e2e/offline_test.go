@@ -32,7 +32,7 @@ var indices = regexp.MustCompile(`\[\d+\]`)
 func TestOfflineVerdictsOnMetadata(t *testing.T) {
 	s := newSpace(t)
 	alpha := strings.Replace(plain("{name: web}"), "kubevirt.io/v1", "kubevirt.io/v1alpha3", 1)
-	inTemplate := strings.Replace(plain("{name: web}"), "template:\n", "template:\n    metadata: {labels: {'a b': c}}\n", 1)
+	inTemplate := strings.Replace(plain("{name: web}"), "template:\n", "template:\n    metadata: {labels: {a: 'b c'}}\n", 1)
 	empty := strings.NewReplacer("devices: {}", "devices: {disks: [], interfaces: [], inputs: []}, resources: {requests: {}}",
 		"template:\n", "template:\n    metadata: {annotations: {}}\n").Replace(plain("{name: web, annotations: {}, labels: {}, finalizers: []}"))
 	for _, test := range []struct {

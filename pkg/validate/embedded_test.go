@@ -1,0 +1,113 @@
+package validate_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// ofTemplate is the metadata of a VM's template, as JSON.
+func ofTemplate(metadata string) given {
+	return embeddedRaw(`{"spec":{"template":{"metadata":` + metadata + `}}}`)
+}
+
+func embeddedRaw(text string) given {
+	return func(testing.TB, config.Limits) field.ErrorList { return validate.EmbeddedMetadata([]byte(text)) }
+}
+
+func mistyped(fields ...string) []refusal { return refusals(field.ErrorTypeTypeInvalid, fields) }
+
+var embeddedCases = []testCase{
+	{
+		why:   "a typing error, and a field of the VMI in the wrong place",
+		rule:  "metadata/unknown-field",
+		given: ofTemplate(`{"lables":{"a":"b"},"nodeSelector":{},"spec":{}}`),
+		want:  forbidden("spec.template.metadata.lables", "spec.template.metadata.nodeSelector", "spec.template.metadata.spec"),
+	},
+	{
+		why:   "fields of metadata, also those that only an API server writes",
+		rule:  "metadata/unknown-field",
+		given: ofTemplate(`{"labels":{"a":"b"},"annotations":{"c":"d"},"creationTimestamp":null,"generation":3,"managedFields":[]}`),
+	},
+	{
+		why:   "a field of another case",
+		rule:  "metadata/unknown-field",
+		given: ofTemplate(`{"Labels":{"a":"b"}}`),
+		want:  forbidden("spec.template.metadata.Labels"),
+	},
+	{
+		why:   "the metadata of a data volume",
+		rule:  "metadata/unknown-field",
+		given: embeddedRaw(`{"spec":{"dataVolumeTemplates":[{"metadata":{"name":"a"}},{"metadata":{"storageClass":"fast"}}]}}`),
+		want:  forbidden("spec.dataVolumeTemplates[1].metadata.storageClass"),
+	},
+	{
+		why:   "labels and annotations that YAML reads as something else",
+		rule:  "metadata/type",
+		given: ofTemplate(`{"labels":{"version":1.0,"b":"c"},"annotations":{"d":true}}`),
+		want:  mistyped("spec.template.metadata.labels[version]", "spec.template.metadata.annotations[d]"),
+	},
+	{
+		why:   "a list in the place of labels, and a time that is none",
+		rule:  "metadata/type",
+		given: ofTemplate(`{"labels":["a"]}`),
+		want:  mistyped("spec.template.metadata.labels"),
+	},
+	{
+		why:   "a label without a value, which is empty",
+		rule:  "metadata/type",
+		given: ofTemplate(`{"labels":{"a":null}}`),
+	},
+	{
+		why:   "no metadata",
+		rule:  "metadata/type",
+		given: ofTemplate(`null`),
+	},
+}
+
+// TestAddedEmbeddedMetadata: an update answers for the unknown fields that it adds.
+func TestAddedEmbeddedMetadata(t *testing.T) {
+	t.Parallel()
+	const old = `{"spec":{"template":{"metadata":{"lables":{}}}}}`
+	if errs := validate.AddedEmbeddedMetadata([]byte(old), []byte(old)); len(errs) > 0 {
+		t.Errorf("what was there before is refused: %v", errs)
+	}
+	errs := validate.AddedEmbeddedMetadata([]byte(strings.Replace(old, "lables", "lables\":{},\"anotations", 1)), []byte(old))
+	if len(errs) != 1 || errs[0].Field != "spec.template.metadata.anotations" || !strings.Contains(errs[0].Detail, "did you mean 'annotations'?") {
+		t.Errorf("%v, want the field that the update adds", errs)
+	}
+	many := `{"spec":{"template":{"metadata":{` + strings.TrimSuffix(strings.Repeat(`"x":1,`, 1), ",")
+	for i := range 5000 {
+		many += `,"x` + strings.Repeat("y", i%50) + `":1`
+	}
+	if errs := validate.EmbeddedMetadata([]byte(many + `}}}}`)); len(errs) > 32 {
+		t.Errorf("%d errors of one piece of metadata", len(errs))
+	}
+}
+
+// TestMistyped: the path has its indices, and the words are those of a manifest.
+func TestMistyped(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","bootOrder":1},{"name":"b","bootOrder":-1}]}}}}}}`://
+		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not -1",
+		`{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":"two"}}}}}}`://
+		"spec.template.spec.domain.cpu.cores: Invalid value: must be a whole number, 0 or more, not text",
+		`{"metadata":{"labels":["a"]}}`: "metadata.labels: Invalid value: must be a map of fields, not a list",
+	} {
+		err := json.Unmarshal([]byte(text), &v1.VirtualMachine{})
+		wrong := (*json.UnmarshalTypeError)(nil)
+		if !errors.As(err, &wrong) {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if got := validate.Mistyped(wrong, []byte(text)).Error(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
