@@ -239,3 +239,30 @@ func TestFrontend(t *testing.T) {
 		}
 	}
 }
+
+// TestRenderNamesTheField: what a host refuses of a VM has the path and the line of the VM's manifest, and of a VMI those of the VMI's.
+func TestRenderNamesTheField(t *testing.T) {
+	t.Parallel()
+	host := filepath.Join(t.TempDir(), "host.yaml")
+	if err := os.WriteFile(host, []byte(hostKind+"{architecture: amd64, virtTypes: [kvm], emulators: {amd64: /usr/bin/qemu-system-x86_64}, "+
+		"machines: {amd64: {q35: pc-q35-9.0, pc-q35-9.0: pc-q35-9.0}}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const domain = "domain:\n  firmware: {bootloader: {efi: {secureBoot: true}}}\n  features: {smm: {enabled: true}}\n  memory: {guest: 1Gi}\n  devices: {}\n"
+	under := func(text string, depth int) string {
+		indent := strings.Repeat("  ", depth)
+		return indent + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+indent) + "\n"
+	}
+	for manifest, want := range map[string]string{
+		"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: w}\nspec:\n  runStrategy: Halted\n  template:\n    spec:\n" + under(domain, 3): //
+		"spec.template.spec.domain.firmware.bootloader.efi: ",
+		"apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: w}\nspec:\n" + under(domain, 1): //
+		"  spec.domain.firmware.bootloader.efi: ",
+	} {
+		_, file := write(t, manifest)
+		got := call(t, "", "render", "-f", file, "--host", host)
+		if got.err == nil || !strings.Contains(got.errOut, want) || !strings.Contains(got.errOut, "firmware: {bootloader") {
+			t.Errorf("%v, want '%s' with its line:\n%s", got.err, want, got.errOut)
+		}
+	}
+}

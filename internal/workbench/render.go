@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/identity"
@@ -71,10 +72,13 @@ type Refusal struct {
 // Error returns the causes.
 func (r *Refusal) Error() string { return r.Guest.Verdict.Errors.ToAggregate().Error() }
 
-// refusal returns the error of a guest that has such causes; nil for none.
+// refusal returns the error of a guest that has such causes; nil for none. The paths are those of a VMI, and become those of the object that the user wrote.
 func refusal(r Reviewed, host string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
+	}
+	if r.Guest != nil && r.Guest.VM != nil {
+		errs = (&resolve.Refusal{Errors: errs}).OfTemplate().Errors
 	}
 	r.Verdict = admit.Verdict{Errors: errs}
 	return &Refusal{r, host}
