@@ -34,7 +34,7 @@ type pendingEdit struct {
 
 // edited reports whether spec or pins of the VM are others than those that its VMI was made from. A VMI that does not say so is left alone.
 func (s *state) edited() bool {
-	made := s.observedGeneration()
+	made := s.madeFrom()
 	return s.live() && made > 0 && (made != s.vm.Generation || s.vmi.Annotations[v1alpha1.AnnotationPins] != s.vm.Annotations[v1alpha1.AnnotationPins])
 }
 

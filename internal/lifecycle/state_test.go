@@ -40,7 +40,7 @@ func TestRunStrategies(t *testing.T) {
 	}
 }
 
-// TestGenerations: a guest is of the generation that it was created from, until another one takes its place.
+// TestGenerations: a guest follows the VM as it is, unless an edit waits for a restart.
 func TestGenerations(t *testing.T) {
 	c := newCluster(t, machine(v1.RunStrategyAlways))
 	expect := func(why string, observed, desired int64) {
@@ -65,15 +65,22 @@ func TestGenerations(t *testing.T) {
 	expect("the VM was edited", 1, 2)
 	c.shutDown()
 	expect("another guest was created", 2, 2)
+	c.phase(v1.Running)
+	edit(func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyRerunOnFailure) })
+	expect("an edit beside the template waits for no restart", 3, 3)
+	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "newer" })
+	expect("an edit that waits", 2, 4)
+	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "new" })
+	expect("the edit is taken back", 5, 5)
 	for _, forged := range []string{"7", "0", "-1", "two", ""} {
 		vmi := c.guest()
 		vmi.Annotations[v1.VirtualMachineGenerationAnnotation] = forged
 		if err := c.Update(t.Context(), vmi); err != nil {
 			t.Fatal(err)
 		}
-		expect("the guest says '"+forged+"', which cannot be", 0, 2)
+		expect("the guest says '"+forged+"', which cannot be", 0, 5)
 	}
 	halted := v1.RunStrategyHalted
 	edit(func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = &halted })
-	expect("no guest observes anything", 0, 3)
+	expect("no guest observes anything", 0, 6)
 }

@@ -66,9 +66,19 @@ func (s *state) references() (instancetype, preference *v1.InstancetypeStatusRef
 	return instancetype, preference
 }
 
-// observedGeneration returns the generation of the VM from which its VMI was created, by KubeVirt's annotation on the VMI; 0 (not in the status)
-// without a VMI or if it is not known. The VMI's owner can write the annotation, so a generation that the VM has not reached counts as unknown.
+// observedGeneration returns the generation of the VM that its VMI follows: the current one if nothing of the VM waits for a restart, else that from which the
+// VMI was made. It is 0 (not in the status) without a VMI or if it is not known. Tools that follow kstatus wait until it is the current one.
 func (s *state) observedGeneration() int64 {
+	made := s.madeFrom()
+	if made > 0 && (!s.live() || !s.pendingUnknown && s.pending == (pendingEdit{})) {
+		return s.vm.Generation
+	}
+	return made
+}
+
+// madeFrom returns the generation of the VM from which its VMI was made, by KubeVirt's annotation on the VMI; 0 without a VMI or if it is not known. The VMI's
+// owner can write the annotation, so a generation that the VM has not reached counts as unknown.
+func (s *state) madeFrom() int64 {
 	if s.vmi == nil {
 		return 0
 	}

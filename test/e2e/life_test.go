@@ -150,8 +150,11 @@ func TestGenerationOfTheGuest(t *testing.T) {
 	s.must(s.kubectl("", "delete", "vmi", "demo", "--wait=false"))
 	s.guest("demo", first)
 	s.eventually("the next guest is of the VM as it is now", generations("2 2"))
+	s.phase("demo", v1.Running)
+	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"runStrategy":"RerunOnFailure"}}`))
+	s.eventually("an edit beside the template waits for no restart", generations("3 3"))
 	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"runStrategy":"Halted"}}`))
-	s.eventually("no guest observes anything", generations(" 3"))
+	s.eventually("no guest observes anything", generations(" 4"))
 }
 
 // TestRestartRequired: an edit of a VM that runs is shown with its verdict until it is taken back, and is rolled out by a restart where the VM asks for that.
