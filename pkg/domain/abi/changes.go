@@ -80,7 +80,7 @@ var platform = []part{
 	{record.PartGenerationID, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, noValues},
 	{record.PartPlatform, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, values(machineOf)},
 	{record.PartBoot, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, bootWords},
-	{record.PartMemory, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, memoryWords},
+	{record.PartMemory, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory, physicalAddresses(d)} }, memoryWords},
 	{record.PartVCPUs, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
 	{record.PartTopology, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
 	{record.PartCPU, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},

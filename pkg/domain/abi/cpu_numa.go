@@ -49,6 +49,14 @@ func cpuAlone(d *libvirtxml.Domain) *libvirtxml.DomainCPU {
 		return nil
 	}
 	alone := *d.CPU
-	alone.Numa, alone.Topology = nil, nil
+	alone.Numa, alone.Topology, alone.MaxPhysAddr = nil, nil, nil
 	return &alone
+}
+
+// physicalAddresses are a part of the memory: the frontend widens them for a guest that may get more memory than they reach.
+func physicalAddresses(d *libvirtxml.Domain) *libvirtxml.DomainCPUMaxPhysAddr {
+	if d.CPU == nil {
+		return nil
+	}
+	return d.CPU.MaxPhysAddr
 }

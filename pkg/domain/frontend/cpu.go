@@ -91,8 +91,38 @@ func (g *guest) cpu() *libvirtxml.DomainCPU {
 		out.Mode, out.Match = "custom", "exact"
 		out.Model = &libvirtxml.DomainCPUModel{Fallback: "forbid", Value: c.Model}
 	}
-	out.Features = g.cpuFeatures(c)
+	out.Features, out.MaxPhysAddr = g.cpuFeatures(c), g.physicalAddresses(c.Model)
 	return out
+}
+
+const (
+	// physicalBits is the width of physical addresses of QEMU's CPU models on x86, except host-passthrough: 1 TiB. The models of RHEL's machine types have the
+	// host's, those of QEMU's own machine types have not. manyBits is that of every server with more memory.
+	physicalBits, manyBits = 40, 46
+	// besideMemory is what the firmware and the windows of PCI devices take of the addresses beside memory, in KiB. A guest of 240 GiB that may grow to 960 GiB
+	// starts with 40 bits, and one of 248 GiB and 992 GiB does not (QEMU 7.2).
+	besideMemory = 64 << 20
+)
+
+// physicalAddresses widens the physical addresses of a CPU model that does not reach the memory that the guest has or may get: QEMU ends with "phys-bits too
+// low". libvirt: "CPU model and topology", maxphysaddr.
+func (g *guest) physicalAddresses(model string) *libvirtxml.DomainCPUMaxPhysAddr {
+	m := g.spec.Domain.Memory
+	if g.spec.Architecture != "amd64" || model == v1.CPUModeHostPassthrough || m == nil || m.Guest == nil {
+		return nil
+	}
+	most := kibibytes(m.Guest)
+	if g.memoryGrows() {
+		most = kibibytes(m.MaxGuest)
+	}
+	if most+besideMemory <= 1<<(physicalBits-10) {
+		return nil
+	}
+	bits := uint(manyBits)
+	for most+besideMemory > 1<<(bits-10) {
+		bits++
+	}
+	return &libvirtxml.DomainCPUMaxPhysAddr{Mode: "emulate", Bits: bits}
 }
 
 // cpuFeatures lists the features of the spec in their order, and disables MPX in named models, as KubeVirt does.
