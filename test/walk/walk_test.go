@@ -37,6 +37,8 @@ func TestTenantWalks(t *testing.T) {
 	processes := w.processes()
 	before := w.settled()
 
+	w.limitPods()
+	alice.holes()
 	alice.forgeRecords()
 	w.forgedAreAnswered()
 	alice.walk(seed, wanted)
@@ -55,6 +57,7 @@ func TestTenantWalks(t *testing.T) {
 		t.Error("not the tenant's: " + change)
 	}
 	w.works()
+	w.staysWithin()
 	for _, change := range changes(processes, w.processes()) {
 		t.Error("process: " + change)
 	}
