@@ -254,9 +254,9 @@ func TestRenderNamesTheField(t *testing.T) {
 		return indent + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+indent) + "\n"
 	}
 	for manifest, want := range map[string]string{
-		"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: w}\nspec:\n  runStrategy: Halted\n  template:\n    spec:\n" + under(domain, 3): //
+		"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: w}\nspec:\n  runStrategy: Halted\n  template:\n    spec:\n" + under(domain, 3)://
 		"spec.template.spec.domain.firmware.bootloader.efi: ",
-		"apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: w}\nspec:\n" + under(domain, 1): //
+		"apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: w}\nspec:\n" + under(domain, 1)://
 		"  spec.domain.firmware.bootloader.efi: ",
 	} {
 		_, file := write(t, manifest)

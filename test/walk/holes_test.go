@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// What attackers did to earlier versions, step by step: at random no walk would get so far. Webhook and controller run under the memory limit of their manifests
-// meanwhile.
+// What attackers did to earlier versions, step by step: at random no walk would get so far. Webhook and controller run under the memory limit of their
+// manifests meanwhile.
 
 // podMemory is the limit of webhook and controller in their manifests, in bytes.
 const podMemory = 512 << 20
