@@ -3,6 +3,7 @@ package admit
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -148,9 +149,26 @@ func part(value any, step fieldpath.Step) any {
 	return nil
 }
 
-// name says in the text of an error that the origin set the field.
+// name says in the text of an error that the origin set the field. What the error tells the user to do with the field becomes what can be done about the
+// origin.
 func (o Origin) name(err *field.Error, below string) {
-	err.Detail = strings.TrimSuffix(fmt.Sprintf("%s sets %s: %s", o.quoted(), below, err.Detail), ": ")
+	detail, instead := err.Detail, insteads[o.Kind]
+	if found := advice.FindStringIndex(detail); found != nil && instead != "" {
+		detail = detail[:found[0]] + ": " + instead
+	}
+	err.Detail = strings.TrimSuffix(fmt.Sprintf("%s sets %s: %s", o.quoted(), below, detail), ": ")
+}
+
+// advice is the end of a message that tells the user what to do.
+var advice = regexp.MustCompile(`: (remove|lower|raise|use|set|add|give|write|correct|choose) [^:]*$`)
+
+// insteads are what a user can do about a value that is not in the manifest, by who set it.
+var insteads = map[string]string{
+	FromInstancetype:   "choose another instancetype",
+	FromPreference:     "choose another preference",
+	FromPreset:         "correct the preset, or the labels that it selects",
+	FromProfile:        "correct the profile, or the labels that it selects",
+	FromClusterProfile: "choose labels that the profile does not select, or have it corrected",
 }
 
 func (o Origin) byProfile() bool { return o.Kind == FromProfile || o.Kind == FromClusterProfile }

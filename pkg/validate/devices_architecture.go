@@ -56,9 +56,9 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	}
 	for i := range devices.Disks {
 		for target, bus := range eachBus(&devices.Disks[i]) {
-			if bus == v1.DiskBusSATA || bus == v1.DiskBusUSB {
+			if target != "lun" && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
 				errs = append(errs, field.NotSupported(path.Child("disks").Index(i).Child(target, "bus"), bus,
-					[]v1.DiskBus{v1.DiskBusSCSI, v1.DiskBusVirtio}).WithOrigin("disks/bus-s390x"))
+					busesOf(s390x, target)).WithOrigin("disks/bus-s390x"))
 			}
 		}
 	}

@@ -183,19 +183,30 @@ func bus(disk *v1.Disk) (v1.DiskBus, string) {
 
 var allBuses = []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.DiskBusVirtio}
 
-// armBuses leaves out SATA, which arm64's virt machine lacks, and USB, which its firmware does not boot from.
-var armBuses = []v1.DiskBus{v1.DiskBusVirtio, v1.DiskBusSCSI}
+// busesOf returns the buses that a drive may have on an architecture; on any for an empty one. The virt machine of arm64 has no SATA, and its firmware does not
+// boot from USB; a mainframe has neither. There is no CD-ROM on virtio, and a LUN on no other bus than SCSI.
+func busesOf(architecture, target string) (buses []v1.DiskBus) {
+	for _, bus := range allBuses {
+		switch {
+		case target == "cdrom" && bus == v1.DiskBusVirtio, target == "lun" && bus != v1.DiskBusSCSI:
+		case (architecture == arm64 || architecture == s390x) && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB):
+		default:
+			buses = append(buses, bus)
+		}
+	}
+	return buses
+}
 
 // diskBuses adds the rules that depend on the architecture or the cluster: validateDiskBus of KubeVirt's arm64 rules and
 // validatePersistentReservation.
 func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	at := disksOf(path)
-	errs = diskBusForms(spec.Domain.Devices.Disks, at)
+	errs = diskBusesOn(spec.Architecture, spec.Domain.Devices.Disks, at)
 	for i := range spec.Domain.Devices.Disks {
 		disk := &spec.Domain.Devices.Disks[i]
 		for target, bus := range eachBus(disk) {
 			if target != "lun" && spec.Architecture == arm64 && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
-				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, armBuses).WithOrigin("disks/bus-arm64"))
+				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, busesOf(arm64, target)).WithOrigin("disks/bus-arm64"))
 			}
 		}
 		if disk.LUN != nil && disk.LUN.Reservation && !limits.PersistentReservation {
@@ -206,31 +217,33 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 	return errs
 }
 
-// diskBusForms is validateBusSupport and validatePciAddress. KubeVirt accepts LUNs on each bus; SCSI commands pass through bus scsi alone: libvirt has no LUN
+// diskBusForms is diskBusesOn for any architecture.
+func diskBusForms(list []v1.Disk, at places) field.ErrorList { return diskBusesOn("", list, at) }
+
+// diskBusesOn is validateBusSupport and validatePciAddress. KubeVirt accepts LUNs on each bus; SCSI commands pass through bus scsi alone: libvirt has no LUN
 // on sata and usb, and QEMU ends where a LUN is a virtio-blk device ("Please set scsi=off"). IDE is refused because q35 has no IDE controller; QEMU's SATA
 // disk cannot be read-only, but its SATA CD-ROM is.
-func diskBusForms(list []v1.Disk, at places) (errs field.ErrorList) {
+func diskBusesOn(architecture string, list []v1.Disk, at places) (errs field.ErrorList) {
 	for i := range list {
 		disk := &list[i]
 		for target, bus := range eachBus(disk) {
 			switch {
 			case target == "lun":
 				if bus != "" && bus != v1.DiskBusSCSI {
-					errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, []v1.DiskBus{v1.DiskBusSCSI}).WithOrigin("disks/lun-bus"))
+					errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, busesOf(architecture, target)).WithOrigin("disks/lun-bus"))
 				}
 			case bus == "ide":
-				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, allBuses).WithOrigin("disks/bus-ide"))
+				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, busesOf(architecture, target)).WithOrigin("disks/bus-ide"))
 			case target == "cdrom" && bus == v1.DiskBusVirtio:
-				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus,
-					[]v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB}).WithOrigin("disks/cdrom-virtio"))
+				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, busesOf(architecture, target)).WithOrigin("disks/cdrom-virtio"))
 			case bus != "" && !slices.Contains(allBuses, bus):
-				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, allBuses).WithOrigin("disks/bus"))
+				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, busesOf(architecture, target)).WithOrigin("disks/bus"))
 			}
 		}
 		if disk.Disk == nil {
 			continue
 		}
-		if disk.Disk.Bus == v1.DiskBusSATA && disk.Disk.ReadOnly {
+		if disk.Disk.Bus == v1.DiskBusSATA && disk.Disk.ReadOnly && slices.Contains(busesOf(architecture, "disk"), disk.Disk.Bus) {
 			errs = append(errs, field.Invalid(at(i, "disk", "bus"), disk.Disk.Bus,
 				"does not support read-only disks: use 'virtio' or 'scsi', or remove readonly").WithOrigin("disks/sata-readonly"))
 		}

@@ -52,6 +52,8 @@ func stageOne(s subject) (judged, findings) {
 	}
 	if verdict.Allowed() {
 		broken = append(broken, admitted(s, explicit)...)
+	} else {
+		broken = append(broken, remedied(s, verdict.Errors)...)
 	}
 	if again != nil { // what the engine gives away is the caller's own
 		scribble(reflect.ValueOf(again))

@@ -162,7 +162,8 @@ func earlierWin(s subject) (broken findings) {
 			return f.Origin.Kind == admit.FromUser && strings.HasPrefix(f.Path, element)
 		})
 		// A preference gives models to devices that only defaults add, and not where a profile has other ones.
-		if fact.Origin.Kind == admit.FromDefault || fact.Origin.Kind != admit.FromUser && !owned || text(fact.Value) == "{}" {
+		byDefault := fact.Origin.Kind == admit.FromDefault || fact.Origin.Kind == admit.FromKubeVirt
+		if byDefault || fact.Origin.Kind != admit.FromUser && !owned || text(fact.Value) == "{}" {
 			continue
 		}
 		if value := text(fact.Value); now[fact.Path] != value {
