@@ -121,6 +121,9 @@ func (r Reviewer) vm(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	reviewed.Explicit, reviewed.Verdict = admit.VM(reviewed.Meant, old, reviewed.Input)
 	reviewed.Errors = append(reviewed.Errors, obsolete...)
 	reviewed.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Warnings)
+	if reviewed.Allowed() && !reviewed.Unknown() {
+		reviewed.Warnings = append(reviewed.Warnings, podWarnings(reviewed.Explicit, reviewed.configuration)...)
+	}
 	return reviewed, ctx.Err()
 }
 

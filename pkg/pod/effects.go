@@ -1,9 +1,11 @@
 package pod
 
 import (
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
 )
 
 // Verdict is what a pod does with a field that it cannot serve.
@@ -30,6 +32,22 @@ type Effect struct {
 func Effects() []Effect {
 	return slices.Concat(cpuEffects, memoryEffects, firmwareEffects, diskEffects, networkEffects, virtualFunctionEffects,
 		hostDeviceEffects, deviceEffects, securityEffects, placementEffects)
+}
+
+// Judge returns the fields of an explicit VMI that keep each pod from starting the guest, whatever the administrator allows on the nodes. It runs before there is
+// a pod, so it knows neither claims nor NetworkAttachmentDefinitions. stateClass is vmStateStorageClass of KubeVirt's configuration, or empty.
+func Judge(vmi *v1.VirtualMachineInstance, stateClass string) field.ErrorList {
+	path := field.NewPath("spec")
+	in := Input{VMI: vmi, NetworkResources: map[string]string{}, Settings: Settings{
+		Network: Passt, Taps: true, LockedMemory: true, StateClass: stateClass,
+	}}
+	for i, network := range vmi.Spec.Networks {
+		if network.Multus != nil { // each has a resource of its own, as far as is known
+			in.NetworkResources[network.Multus.NetworkName] = fmt.Sprintf("example.org/network-%d", i)
+		}
+	}
+	_, errs := judge(guest{Input: in, spec: &vmi.Spec, path: path, domain: path.Child("domain")})
+	return errs
 }
 
 // judge tries each effect on a VMI. Errors and warnings are in the order of the table, and of positions.

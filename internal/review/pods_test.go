@@ -1,0 +1,58 @@
+package review
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/config"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// TestPodWarnings: admission warns of fields that no pod starts, except beside KubeVirt, whose pods serve them. It does not warn of what an administrator can
+// allow on the nodes.
+func TestPodWarnings(t *testing.T) {
+	t.Parallel()
+	const see = "; see docs/reference/pods.md"
+	for name, c := range map[string]struct {
+		spec   string
+		change func(*config.Cluster)
+		want   []string
+	}{
+		"plain":    {spec: "domain: {devices: {interfaces: [{name: a, masquerade: {}}]}}\nnetworks: [{name: a, pod: {}}]"},
+		"realtime": {spec: "domain: {cpu: {realtime: {}}}", want: []string{"no pod starts this guest: domain.cpu.realtime" + see}},
+		"queues of a pod network": {
+			spec: "domain: {cpu: {cores: 2}, devices: {networkInterfaceMultiqueue: true, interfaces: [{name: a, model: virtio, masquerade: {}}]}}\n" +
+				"networks: [{name: a, pod: {}}]",
+			want: []string{"no pod starts this guest: domain.devices.networkInterfaceMultiqueue" + see},
+		},
+		"two": {
+			spec: "domain: {cpu: {realtime: {}}, devices: {tpm: {persistent: true}}}",
+			want: []string{"no pod starts this guest: domain.cpu.realtime" + see, "no pod starts this guest: domain.devices.tpm.persistent" + see},
+		},
+		"state that outlives pods": {spec: "domain: {devices: {tpm: {persistent: true}}}", change: func(c *config.Cluster) { c.Pods.StateClass = "fast" }},
+		"beside KubeVirt":          {spec: "domain: {cpu: {realtime: {}}}", change: func(c *config.Cluster) { c.Limits.KubeVirtGuests = true }},
+		"what nodes may allow": {
+			spec: "domain: {devices: {interfaces: [{name: a, sriov: {}}, {name: b, bridge: {}}]}}\n" +
+				"networks: [{name: a, multus: {networkName: x}}, {name: b, multus: {networkName: z}}]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			vmi := &v1.VirtualMachineInstance{}
+			if err := yaml.UnmarshalStrict([]byte(c.spec), &vmi.Spec); err != nil {
+				t.Fatal(err)
+			}
+			cluster := config.Default()
+			if c.change != nil {
+				c.change(&cluster)
+			}
+			if diff := cmp.Diff(c.want, podWarnings(vmi, cluster)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got := podWarnings(nil, config.Cluster{}); got != nil {
+		t.Errorf("no VMI: %q", got)
+	}
+}
