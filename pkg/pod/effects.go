@@ -34,8 +34,8 @@ func Effects() []Effect {
 		hostDeviceEffects, deviceEffects, securityEffects, placementEffects)
 }
 
-// Judge returns the fields of an explicit VMI that keep each pod from starting the guest, whatever the administrator allows on the nodes. It runs before there is
-// a pod, so it knows neither claims nor NetworkAttachmentDefinitions. stateClass is vmStateStorageClass of KubeVirt's configuration, or empty.
+// Judge returns the fields of an explicit VMI that keep each pod from starting the guest, whatever the administrator allows on the nodes. It runs before
+// there is a pod, so it knows neither claims nor NetworkAttachmentDefinitions. stateClass is vmStateStorageClass of KubeVirt's configuration, or empty.
 func Judge(vmi *v1.VirtualMachineInstance, stateClass string) field.ErrorList {
 	path := field.NewPath("spec")
 	in := Input{VMI: vmi, NetworkResources: map[string]string{}, Settings: Settings{
