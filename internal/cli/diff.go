@@ -76,7 +76,7 @@ func (o *options) difference(ctx context.Context, args, hosts []string) (workben
 		afresh = false
 		after, err = o.oneGuest(ctx, args[1], &before)
 	case afresh && before.Guest.Recorded == nil:
-		err = fmt.Errorf("%s has no recorded hardware: give what to compare it with, or --host twice", before.Name())
+		err = fmt.Errorf("%s has no recorded hardware: give what to compare it with, or --host for two hosts", before.Name())
 	}
 	if err != nil {
 		return none, err

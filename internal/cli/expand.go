@@ -61,7 +61,7 @@ func (o *options) printStages(r workbench.Reviewed, wanted string) error {
 		passed = slices.DeleteFunc(passed, func(s workbench.Stage) bool { return s.Name != wanted })
 	}
 	if len(passed) == 0 {
-		return fmt.Errorf("a %s has no stage '%s'", r.GetKind(), wanted)
+		return workbench.MissingStage(wanted)
 	}
 	for _, stage := range passed {
 		if err := o.printGuest(stage.Document, r.Name()+": "+stage.Name); err != nil {

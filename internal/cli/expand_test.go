@@ -56,6 +56,21 @@ func TestStages(t *testing.T) {
 	}
 }
 
+// TestMissingStages: the error says why an object lacks a stage.
+func TestMissingStages(t *testing.T) {
+	const domain = "{domain: {devices: {}, memory: {guest: 1Gi}}}"
+	vm := "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec: {runStrategy: Halted, template: {spec: " + domain + "}}\n"
+	vmi := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a}\nspec: " + domain + "\n"
+	for _, c := range []struct{ file, stage, want string }{
+		{vm, "profiles", "VirtualMachine default/a: no stage 'profiles': no profile selects it"},
+		{vmi, "admitted", "VirtualMachineInstance default/a: no stage 'admitted': it is no VirtualMachine"},
+	} {
+		if got := call(t, c.file, "expand", "-f", "-", "--stage", c.stage); ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, c.want) {
+			t.Errorf("--stage %s: %v\n%s", c.stage, got.err, got.errOut)
+		}
+	}
+}
+
 // TestPolicies: under 'expand' the cluster stores what its guest needs, and the guest of that is the same.
 func TestPolicies(t *testing.T) {
 	t.Parallel()

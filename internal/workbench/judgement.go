@@ -38,7 +38,7 @@ func (r Reviewed) Judgement() Judgement {
 // Remedy returns what the user can do about the objects that a VM refers to and that do not exist.
 func (r Reviewed) Remedy() string {
 	if r.file != "" {
-		return "add the missing object's file with -f or --catalog"
+		return "add the missing object's file with --catalog"
 	}
 	return "create what it refers to"
 }

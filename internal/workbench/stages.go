@@ -2,6 +2,7 @@ package workbench
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/patch"
@@ -21,6 +22,15 @@ var StageNames = []string{StageAdmitted, admit.FromInstancetype, admit.FromPrefe
 // stageOf names the stage of the kinds of origins that come one by one.
 var stageOf = map[string]string{
 	admit.FromPreset: stagePresets, admit.FromProfile: stageProfiles, admit.FromClusterProfile: stageProfiles,
+}
+
+// MissingStage returns the error that an object lacks the stage. Each object passes the other stages.
+func MissingStage(name string) error {
+	why := "no profile selects it"
+	if name == StageAdmitted {
+		why = "it is no VirtualMachine"
+	}
+	return fmt.Errorf("no stage '%s': %s", name, why)
 }
 
 // Stage is what one step of stage 1 makes of an object.

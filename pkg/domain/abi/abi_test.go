@@ -106,6 +106,8 @@ func TestProject(t *testing.T) {
 		{"queues", `<target dev="vda"`, `<driver queues="4"/><target dev="vda"`, []string{"disk 'root' changes its driver.queues from none to '4'"}},
 		{"a disk moves", `bus="1" slot="0"`, `bus="2" slot="0"`, []string{"disk 'root' moves from vda at 0000:01:00.0 to vda at 0000:02:00.0"}},
 		{"a disk is renamed in the guest", `dev="vda"`, `dev="vdb"`, []string{"disk 'root' moves from vda at 0000:01:00.0 to vdb at 0000:01:00.0"}},
+		{"a disk moves to another bus", `<target dev="vda" bus="virtio"/>`, `<target dev="sda" bus="sata"/>`, []string{
+			"disk 'root' moves from vda at 0000:01:00.0 to sda at 0000:01:00.0, and changes its bus from 'virtio' to 'sata'"}},
 		{"a MAC", "11:22:33", "11:22:34", []string{"interface 'root' changes its MAC from '52:54:00:11:22:33' to '52:54:00:11:22:34'"}},
 		{"a device goes", `<input type="tablet" bus="usb"><alias name="ua-pen"/><address type="usb" bus="0" port="2"/></input>`, "",
 			[]string{"input 'pen' is removed"}},

@@ -133,7 +133,11 @@ func deviceChanges(before, after *libvirtxml.Domain) []record.Change {
 		case !still:
 			changes = append(changes, record.Change{Device: d.key, Text: d.words + " is removed", Verdict: record.NeedsRestart})
 		case now.address != d.address:
-			changes = append(changes, record.Change{Device: d.key, Text: fmt.Sprintf("%s moves from %s to %s", d.words, d.address, now.address), Verdict: record.Breaks})
+			text := fmt.Sprintf("%s moves from %s to %s", d.words, d.address, now.address)
+			if now.identity != d.identity { // another model or bus is mostly why it moves
+				text += ", and changes" + differing(d.identity, now.identity)
+			}
+			changes = append(changes, record.Change{Device: d.key, Text: text, Verdict: record.Breaks})
 		case now.identity != d.identity:
 			changes = append(changes, record.Change{Device: d.key, Text: d.words + " changes" + differing(d.identity, now.identity), Verdict: record.Breaks})
 		case now.text != d.text:
