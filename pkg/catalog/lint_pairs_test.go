@@ -39,7 +39,7 @@ var pairCases = []lintCase{
 		[]string{changed(small, "memory: {guest: 4Gi}", "memory: {guest: 4Gi}, nodeSelector: {kubernetes.io/arch: amd64}"), efi, linux}, "spec",
 		[]string{"none of the 1 instancetypes", "no EFI"}},
 	{"what the architecture lacks", "catalog/boot", []string{small, linux, sata("arm64")}, []string{small, linux, sata("amd64")}, "spec.preferredArchitecture",
-		[]string{"'arm64'", `supported values: "virtio", "scsi"`}},
+		[]string{"'arm64'", `supported values: "scsi", "virtio"`}},
 	{"two architectures", "catalog/boot", []string{small, linux, twoArchitectures("s390x")}, []string{small, linux, twoArchitectures("arm64")},
 		"spec.preferredArchitecture", []string{"'s390x'", "requires 'arm64'"}},
 	{"an architecture that nobody has", "catalog/boot", []string{small, linux, sata("vax")}, []string{small, linux, sata("amd64")},
