@@ -20,7 +20,7 @@ func (g guest) resources() corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}, Claims: g.claimRequests()}
 	maps.Copy(r.Requests, own.Requests)
 	maps.Copy(r.Limits, own.Limits)
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if limit := r.Limits[name]; limit.IsZero() {
 			delete(r.Limits, name) // KubeVirt reads a limit of 0 as none; of a pod it would be below the request
 		}

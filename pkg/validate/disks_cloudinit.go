@@ -33,18 +33,25 @@ type cloudInit struct {
 	secretField, encoded, inline string
 }
 
-// cloudInits judges one of the two for each volume: a volume with both has two sources, which rule disks/volume-sources refuses.
+// cloudInitOf returns the volume's source of cloud-init, its user data and its network data; an empty source if it has none. A volume with both formats has two
+// sources, which rule disks/volume-sources refuses; of these the first is returned.
+func cloudInitOf(v *v1.Volume) (source string, user, network cloudInit) {
+	var s v1.CloudInitNoCloudSource
+	switch {
+	case v.CloudInitNoCloud != nil:
+		source, s = "cloudInitNoCloud", *v.CloudInitNoCloud
+	case v.CloudInitConfigDrive != nil:
+		source, s = "cloudInitConfigDrive", v1.CloudInitNoCloudSource(*v.CloudInitConfigDrive)
+	}
+	return source, cloudInit{s.UserDataSecretRef, s.UserDataBase64, s.UserData, "secretRef", "userDataBase64", "userData"},
+		cloudInit{s.NetworkDataSecretRef, s.NetworkDataBase64, s.NetworkData, "networkDataSecretRef", "networkDataBase64", "networkData"}
+}
+
+// cloudInits judges the cloud-init source of each volume.
 func cloudInits(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Volumes {
-		volume := &spec.Volumes[i]
-		if s := volume.CloudInitNoCloud; s != nil {
-			errs = append(errs, cloudInitData(below(path.Child("volumes"), i, "cloudInitNoCloud"),
-				cloudInit{s.UserDataSecretRef, s.UserDataBase64, s.UserData, "secretRef", "userDataBase64", "userData"},
-				cloudInit{s.NetworkDataSecretRef, s.NetworkDataBase64, s.NetworkData, "networkDataSecretRef", "networkDataBase64", "networkData"})...)
-		} else if s := volume.CloudInitConfigDrive; s != nil {
-			errs = append(errs, cloudInitData(below(path.Child("volumes"), i, "cloudInitConfigDrive"),
-				cloudInit{s.UserDataSecretRef, s.UserDataBase64, s.UserData, "secretRef", "userDataBase64", "userData"},
-				cloudInit{s.NetworkDataSecretRef, s.NetworkDataBase64, s.NetworkData, "networkDataSecretRef", "networkDataBase64", "networkData"})...)
+		if source, user, network := cloudInitOf(&spec.Volumes[i]); source != "" {
+			errs = append(errs, cloudInitData(below(path.Child("volumes"), i, source), user, network)...)
 		}
 	}
 	return errs

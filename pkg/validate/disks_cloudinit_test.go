@@ -82,6 +82,8 @@ var disksCloudInitCases = []testCase{
 		why:   "user data and a Secret without a name",
 		rule:  "disks/cloudinit-sources",
 		given: volume("cloudInitNoCloud: {userData: u, secretRef: {}}"),
+		// It is no second source, but the API server refuses the pod that mounts it.
+		others: []string{"disks/volume-object"},
 	},
 	{
 		why:   "plain text for encoded data",

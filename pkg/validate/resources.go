@@ -57,12 +57,20 @@ func cpuResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 
 // requestPath returns the path of a request below a spec.
 func requestPath(spec *field.Path, name corev1.ResourceName) *field.Path {
-	return spec.Child("domain", "resources", "requests").Child(string(name))
+	return quantityPath(spec.Child("domain", "resources", "requests"), name)
 }
 
 // limitPath returns the path of a limit below a spec.
 func limitPath(spec *field.Path, name corev1.ResourceName) *field.Path {
-	return spec.Child("domain", "resources", "limits").Child(string(name))
+	return quantityPath(spec.Child("domain", "resources", "limits"), name)
+}
+
+// quantityPath returns the path of a quantity in a list. Names other than cpu and memory can have dots.
+func quantityPath(list *field.Path, name corev1.ResourceName) *field.Path {
+	if name == corev1.ResourceCPU || name == corev1.ResourceMemory {
+		return list.Child(string(name))
+	}
+	return list.Key(string(name))
 }
 
 // requestAndLimit judges one resource. A limit of 0 is none, as for pods: it bounds no request. Of a request that equals its limit only the limit is reported,

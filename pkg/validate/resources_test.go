@@ -14,6 +14,39 @@ var resourcesCases = []testCase{
 		want:  invalid("spec.domain.resources.requests.cpu"),
 	},
 	{
+		why:   "a negative request of storage",
+		rule:  "resources/request-negative",
+		given: spec(`domain: {resources: {requests: {ephemeral-storage: '-1'}}}`),
+		want:  invalid("spec.domain.resources.requests[ephemeral-storage]"),
+	},
+	{
+		why:   "a request of no storage",
+		rule:  "resources/request-negative",
+		given: spec(`domain: {resources: {requests: {ephemeral-storage: '0'}}}`),
+	},
+	{
+		why:   "a negative limit of storage",
+		rule:  "resources/limit-negative",
+		given: spec(`domain: {resources: {limits: {ephemeral-storage: '-1'}}}`),
+		want:  invalid("spec.domain.resources.limits[ephemeral-storage]"),
+	},
+	{
+		why:   "a limit of no storage",
+		rule:  "resources/limit-negative",
+		given: spec(`domain: {resources: {limits: {ephemeral-storage: '0'}}}`),
+	},
+	{
+		why:   "more storage than the limit",
+		rule:  "resources/request-over-limit",
+		given: spec(`domain: {resources: {requests: {ephemeral-storage: 2Gi}, limits: {ephemeral-storage: 1Gi}}}`),
+		want:  invalid("spec.domain.resources.requests[ephemeral-storage]"),
+	},
+	{
+		why:   "a limit of 0 is none",
+		rule:  "resources/request-over-limit",
+		given: spec(`domain: {resources: {requests: {ephemeral-storage: 2Gi}, limits: {ephemeral-storage: '0'}}}`),
+	},
+	{
 		why:   "requests of none",
 		rule:  "resources/request-negative",
 		given: spec(`domain: {resources: {requests: {memory: "0", cpu: "0"}}}`),

@@ -59,9 +59,10 @@ type (
 var (
 	guestRules = slices.Concat(
 		machineRules, cpuRules,
-		memoryRules, numaGrowthRules, overheadRules, resourcesRules,
+		memoryRules, numaGrowthRules, overheadRules, resourcesRules, otherResourceRules,
 		firmwareRules, clockRules,
-		diskRules, driverRules, blockSizeRules, diskVolumeRules, volumeRules, volumeUseRules, volumeSourceRules, cloudInitRules, filesystemRules, utilityVolumeRules,
+		diskRules, driverRules, blockSizeRules, diskVolumeRules,
+		volumeRules, volumeUseRules, volumeSourceRules, volumeReferenceRules, cloudInitRules, filesystemRules, utilityVolumeRules,
 		networkRules, interfaceRules, acpiIndexRules, portRules, dhcpRules,
 		hostdeviceRules, claimRules,
 		deviceRules, deviceNameRules, deviceArchitectureRules,

@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -116,6 +117,9 @@ func removed(node any, path []string) (any, bool) {
 	return node, false
 }
 
+// otherText is another legal value of leaves whose values are few.
+var otherText = map[string]string{"fieldPath": "metadata.namespace", "resource": "requests.cpu"}
+
 // other changes a leaf's value to another one of its type.
 func other(holder map[string]any, name string) bool {
 	switch value := holder[name].(type) {
@@ -124,7 +128,7 @@ func other(holder map[string]any, name string) bool {
 	case float64:
 		holder[name] = value + 1
 	case string:
-		holder[name] = value + "x"
+		holder[name] = cmp.Or(otherText[name], value+"x")
 	default:
 		return false
 	}
