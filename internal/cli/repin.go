@@ -62,6 +62,9 @@ func repinCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// maxConflicts bounds how often one VM is read again because it was changed meanwhile.
+const maxConflicts = 5
+
 // repin renews the pins of each VM in turn. A VM that is refused does not keep the others from being repinned; a fault does.
 // A VM that was repinned before a fault stays so: each VM is a request of its own.
 func (o *options) repin(ctx context.Context, args []string, r repinOptions) error {
@@ -80,7 +83,14 @@ func (o *options) repin(ctx context.Context, args []string, r repinOptions) erro
 		}
 		one := in
 		one.Named = []workbench.Object{named}
-		switch err := o.repinOne(ctx, one, r); {
+		err := o.repinOne(ctx, one, r)
+		for tries := 1; apierrors.IsConflict(err) && tries < maxConflicts; tries++ {
+			// Nothing is printed yet. The difference is computed again from the VM as it is now, which the controller mostly changed the status of.
+			if err = r.cluster.Get(ctx, client.ObjectKeyFromObject(named), named.Unstructured); err == nil {
+				err = o.repinOne(ctx, one, r)
+			}
+		}
+		switch {
 		case apierrors.IsInvalid(err):
 			rejected = o.refusedByCluster(named, err)
 		case errors.Is(err, ErrRejected):

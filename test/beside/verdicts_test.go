@@ -76,6 +76,7 @@ var deviations = []struct{ said, entry string }{
 	{"Bus type virtio is invalid for CD-ROM device", "**CD-ROMs on arm64 and s390x.**"},
 	{"spec.subdomain: Invalid value", "a subdomain of several labels"},
 	{"spec.domain.clock.timezone: Forbidden: cannot be combined with utc", "both offsets at once"},
+	{"containerDisk.image: Required value", "**Volumes that no pod mounts.**"},
 }
 
 // TestVerdicts: beside Kiln, the same guests are admitted as by KubeVirt alone, but for the listed deviations.

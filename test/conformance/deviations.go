@@ -102,6 +102,9 @@ var deviations = []deviation{
 	{name: "More vCPUs than any machine has", added: rule("cpu/most")},
 	{name: "Values that libvirt does not take", added: rule("cpu/feature-twice", "devices/watchdog-action", "disks/empty-disk-capacity", "disks/lun-bus",
 		"features/hyperv-spinlocks", "features/hyperv-vendor-id", "firmware/uuid", "machine/board")},
+	{name: "Volumes that no pod mounts", added: origin("disks/volume-object", "disks/volume-object-name", "disks/sysprep-source", "disks/container-disk-image",
+		"disks/downward-api")},
+	{name: "Resources of device plugins", added: origin("resources/name", "resources/whole", "resources/limit-equal")},
 	{name: "Huge pages of no whole KiB", added: detail(`\.hugepages\.pageSize$`, "KiB")},
 	{name: "Unknown reboot policies", added: rule("machine/reboot-policy")},
 	{name: "VMs are judged as they will boot", missing: func(j judged, c cause) bool {

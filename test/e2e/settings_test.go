@@ -67,7 +67,7 @@ func TestCommandsReadTheCluster(t *testing.T) {
 		{[]string{"explain", "vm/web", "--as=vera"}, []string{"instancetype small@", configuration}, []string{profiles}, 0},
 		{[]string{"expand", "vm/web", "--as=vera"}, []string{"model: host-model", configuration}, nil, 0},
 		{[]string{"validate", "vmi/bare"}, []string{"/bare is rejected", "spec.volumes[0].hostDisk"}, []string{"Warning"}, 1}, // the object names no gate
-		{[]string{"validate", "vmi/bare", "--config", file}, []string{"is accepted"}, []string{"Warning"}, 0},
+		{[]string{"validate", "vmi/bare", "--config", file}, []string{"is accepted", "no pod starts this guest: volumes[0].hostDisk"}, []string{"cannot be read"}, 0},
 		{[]string{"validate", "vm/web", "--as=vera"}, []string{"is accepted", configuration}, nil, 0},
 		{[]string{"revisions"}, []string{"clusterconfiguration/configuration outdated vm/web"}, []string{"Warning"}, 0},
 		{[]string{"revisions", "--config", file}, []string{"clusterconfiguration/configuration current vm/web"}, []string{"Warning"}, 0},

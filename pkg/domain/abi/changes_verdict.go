@@ -34,12 +34,12 @@ func logicalBlockSize(d *libvirtxml.DomainDisk) string {
 	return strconv.FormatUint(uint64(d.BlockIO.LogicalBlockSize), 10)
 }
 
-// differing lists the parts of two identities that differ, with both values.
+// differing lists the parts of two identities that differ, with both values. A model that only one of two buses has is no part: the bus tells it.
 func differing(before, after string) string {
 	var words []string
-	now := strings.Split(after, "\n")
-	for i, part := range strings.Split(before, "\n") {
-		if i >= len(now) || part == now[i] {
+	was, now := strings.Split(before, "\n"), strings.Split(after, "\n")
+	for i, part := range was {
+		if i >= len(now) || part == now[i] || i == 0 && was[1] != now[1] && (part == "model=" || now[0] == "model=") {
 			continue
 		}
 		name, old, _ := strings.Cut(part, "=")
