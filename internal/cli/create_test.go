@@ -67,6 +67,7 @@ func TestCreateRefuses(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"vm --run-strategy Sometimes", "--run-strategy: 'Sometimes' must be 'Always', 'Manual', 'Halted', 'Once', 'RerunOnFailure'"},
 		{"vm --memory much", "--memory: 'much': "},
+		{"vm --memory 2048", "--memory: '2048' is less than 1M: is the unit missing? 2Gi has one"},
 		{"vm --memory 1Gi --instancetype i", "none of the others can be"},
 		{"vm --fit cpu=1 --instancetype i", "none of the others can be"},
 		{"vm --instancetype size/i", "--instancetype: kind 'size' must be 'virtualmachineinstancetype' or 'virtualmachineclusterinstancetype'"},

@@ -87,7 +87,11 @@ func (f VM) Build() (*v1.VirtualMachine, []string, error) {
 
 func (b *building) spec() *v1.VirtualMachineInstanceSpec { return &b.vm.Spec.Template.Spec }
 
-// base starts the VM with the fields that do not depend on volumes. It fails for a memory that is no quantity of Kubernetes, such as '512MB'.
+// leastMemory is 1M, the least that rule memory/unit of admission accepts.
+const leastMemory = 1e6
+
+// base starts the VM with the fields that do not depend on volumes. It fails for a memory that is no quantity of Kubernetes,
+// such as '512MB', or less than admission accepts, such as '512'.
 func (b *building) base() error {
 	text := b.Memory
 	if text == "" {
@@ -96,6 +100,9 @@ func (b *building) base() error {
 	memory, err := resource.ParseQuantity(text)
 	if err != nil {
 		return wrong("memory", "'%s': %w", text, err)
+	}
+	if memory.CmpInt64(leastMemory) < 0 {
+		return wrong("memory", "'%s' is less than 1M: is the unit missing? 2Gi has one", text)
 	}
 	b.vm = &v1.VirtualMachine{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.VirtualMachineGroupVersionKind.Kind},
