@@ -56,6 +56,10 @@ func (s space) furnish() {
 		}
 		return true
 	})
+	s.eventually("the controller has judged them", func() bool {
+		return field(s.get("clusterguestprofile", s.name+"-base"), "status", "conditions") != nil &&
+			field(s.get("guestprofile", "web"), "status", "conditions") != nil
+	})
 }
 
 // fully is what a VMI gets from all of them.
