@@ -196,7 +196,7 @@ var disksReferencesCases = []testCase{
 	{
 		why:   "a field",
 		rule:  "disks/downward-api",
-		given: volume("downwardAPI: {fields: [{path: a/b, mode: 0o777, fieldRef: {fieldPath: metadata.uid}}]}"),
+		given: volume("downwardAPI: {fields: [{path: a/b, mode: 0o777, fieldRef: {fieldPath: metadata.uid}}, {path: b, mode: 0, fieldRef: {fieldPath: metadata.name}}]}"),
 	},
 	{
 		why:   "a label",

@@ -95,6 +95,21 @@ func TestAddedEmbeddedMetadata(t *testing.T) {
 	}
 }
 
+// TestMisplacedFields: a field of the VMI in the metadata of its template is named where it belongs; in the metadata of a data volume it is not.
+func TestMisplacedFields(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"nodeSelector": "'spec.template.spec.nodeSelector'", "spec": "'spec.template.spec'"} {
+		inTemplate := validate.EmbeddedMetadata([]byte(`{"spec":{"template":{"metadata":{"` + name + `":{}}}}}`))
+		if len(inTemplate) != 1 || !strings.Contains(inTemplate[0].Detail, want) {
+			t.Errorf("%s: %v, want %s", name, inTemplate, want)
+		}
+		inVolume := validate.EmbeddedMetadata([]byte(`{"spec":{"dataVolumeTemplates":[{"metadata":{"` + name + `":{}}}]}}`))
+		if len(inVolume) != 1 || strings.Contains(inVolume[0].Detail, "spec.template") {
+			t.Errorf("%s of a data volume: %v", name, inVolume)
+		}
+	}
+}
+
 // TestMistyped: the path has its indices, and the words are those of a manifest.
 func TestMistyped(t *testing.T) {
 	t.Parallel()
@@ -103,6 +118,16 @@ func TestMistyped(t *testing.T) {
 		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not -1",
 		`{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":"two"}}}}}}`://
 		"spec.template.spec.domain.cpu.cores: Invalid value: must be a whole number, 0 or more, not text",
+		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","bootOrder":1},{"name":"b","bootOrder":true}]}}}}}}`://
+		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not true or false",
+		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","bootOrder":1},{"name":"b","bootOrder":[1]}]}}}}}}`://
+		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not a list",
+		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","bootOrder":1},{"name":"b","bootOrder":{}}]}}}}}}`://
+		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not a map of fields",
+		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","bootOrder":1},{"name":"b","bootOrder":"x"}]}}}}}}`://
+		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not text",
+		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a"},{"name":1}]}}}}}}`://
+		"spec.template.spec.domain.devices.disks[1].name: Invalid value: must be text, not a number",
 		`{"metadata":{"labels":["a"]}}`: "metadata.labels: Invalid value: must be a map of fields, not a list",
 	} {
 		err := json.Unmarshal([]byte(text), &v1.VirtualMachine{})

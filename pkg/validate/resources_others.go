@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -76,11 +75,7 @@ func otherResource(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceName
 		errs = append(errs, field.Invalid(requestAt, request.String(), whole).WithOrigin("resources/whole"))
 	}
 	if requested && request.Cmp(limit) != 0 && len(errs) == 0 {
-		text := fmt.Sprintf("must be equal to the limit '%s'", limit.String())
-		if !limited {
-			text = "needs the same limit in resources.limits"
-		}
-		errs = append(errs, field.Invalid(requestAt, request.String(), text).WithOrigin("resources/limit-equal"))
+		errs = append(errs, field.Invalid(requestAt, request.String(), "must be equal to the limit in resources.limits").WithOrigin("resources/limit-equal"))
 	}
 	return errs
 }

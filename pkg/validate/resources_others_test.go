@@ -1,5 +1,10 @@
 package validate_test
 
+import "strings"
+
+// longDomain is legal, but not with the prefix that a ResourceQuota puts before it.
+var longDomain = strings.Repeat("a.", 122) + "aa"
+
 var resourcesOthersCases = []testCase{
 	{
 		why:   "a limit without a domain",
@@ -30,6 +35,12 @@ var resourcesOthersCases = []testCase{
 		rule:  "resources/name",
 		given: spec(`domain: {resources: {limits: {requests.example.org/a: '1'}}}`),
 		want:  invalid("spec.domain.resources.limits[requests.example.org/a]"),
+	},
+	{
+		why:   "a domain to which quotas cannot put their prefix",
+		rule:  "resources/name",
+		given: spec("domain: {resources: {limits: {" + longDomain + "/a: '1'}}}"),
+		want:  invalid("spec.domain.resources.limits[" + longDomain + "/a]"),
 	},
 	{
 		why:   "the name of a device plugin",
