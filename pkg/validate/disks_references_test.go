@@ -194,9 +194,10 @@ var disksReferencesCases = []testCase{
 		want:  notSupported("spec.volumes[0].downwardAPI.fields[0].resourceFieldRef.divisor"),
 	},
 	{
-		why:   "a field",
-		rule:  "disks/downward-api",
-		given: volume("downwardAPI: {fields: [{path: a/b, mode: 0o777, fieldRef: {fieldPath: metadata.uid}}, {path: b, mode: 0, fieldRef: {fieldPath: metadata.name}}]}"),
+		why:  "a field",
+		rule: "disks/downward-api",
+		given: volume("downwardAPI: {fields: [{path: a/b, mode: 0o777, fieldRef: {fieldPath: metadata.uid}}, " +
+			"{path: b, mode: 0, fieldRef: {fieldPath: metadata.name}}]}"),
 	},
 	{
 		why:   "a label",
