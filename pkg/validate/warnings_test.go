@@ -1,6 +1,7 @@
 package validate_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -157,6 +158,7 @@ func TestInstancetypeWarnings(t *testing.T) {
 		{"dedicated CPUs and overcommitment", "spec: {cpu: {dedicatedCPUPlacement: true}, memory: {overcommitPercent: 1}}",
 			[]string{"spec.memory.overcommitPercent"}},
 		{"overcommitment", "spec: {memory: {overcommitPercent: 50}}", nil},
+		{"dedicated CPUs", "spec: {cpu: {dedicatedCPUPlacement: true}, memory: {overcommitPercent: 0}}", nil},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			c.check(t, validate.InstancetypeWarnings(&object[v1beta1.VirtualMachineInstancetype](t, legalInstancetype, c.object).Spec))
@@ -171,6 +173,52 @@ func TestWarnings(t *testing.T) {
 		t.Run(c.why, func(t *testing.T) {
 			c.check(t, validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, c.object), config.Default().Limits))
 		})
+	}
+}
+
+// TestBootWarnings: the disk that the firmware tries first is the one whose blocks matter.
+func TestBootWarnings(t *testing.T) {
+	const large, small = "{name: large, disk: {}, blockSize: {custom: {logical: 4096, physical: 4096}}%s}", "{name: small, disk: {}%s}"
+	with := func(order int) string {
+		if order == 0 {
+			return ""
+		}
+		return fmt.Sprintf(", bootOrder: %d", order)
+	}
+	for _, c := range []struct {
+		first, second, nic int // bootOrder of the large disk, of the small one and of the interface
+		firmware           string
+		warned             bool
+	}{
+		{0, 0, 0, "", true}, {1, 2, 0, "", true}, {2, 1, 0, "", false}, {0, 1, 0, "", false}, {1, 0, 0, "", true}, {0, 0, 1, "", false}, {1, 0, 2, "", true},
+		{2, 0, 1, "", false}, {0, 0, 0, "bootloader: {bios: {}}", true}, {0, 0, 0, "bootloader: {efi: {secureBoot: false}}", false}, {0, 0, 0, "uuid: a", true},
+		{0, 0, 0, "kernelBoot: {container: {image: a, kernelPath: /k}}", false},
+	} {
+		text := fmt.Sprintf("{spec: {architecture: amd64, domain: {firmware: {%s}, devices: {disks: ["+large+", "+small+"], interfaces: [{name: a%s}]}}}}",
+			c.firmware, with(c.first), with(c.second), with(c.nic))
+		all := validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, text), config.Default().Limits)
+		if got := strings.Contains(strings.Join(all, "\n"), "the BIOS boots no disk with blocks of 4096 bytes such as 'large'"); got != c.warned {
+			t.Errorf("%+v: %q", c, all)
+		}
+	}
+}
+
+// TestCDROMWarnings: a VM with a CD-ROM alone boots nothing, unless something has a bootOrder or it boots a kernel.
+func TestCDROMWarnings(t *testing.T) {
+	for _, c := range []struct {
+		drive, nic, firmware string
+		warned               bool
+	}{
+		{"", "", "", true}, {", bootOrder: 1", "", "", false}, {"", ", bootOrder: 1", "", false},
+		{"", "", "kernelBoot: {container: {image: a, kernelPath: /k}}", false},
+		{"", "", "uuid: a", true},
+	} {
+		text := fmt.Sprintf("{spec: {domain: {firmware: {%s}, devices: {disks: [{name: d, cdrom: {bus: sata}%s}], interfaces: [{name: a%s}, {name: b}]}}}}",
+			c.firmware, c.drive, c.nic)
+		all := validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, text), config.Default().Limits)
+		if got := strings.Contains(strings.Join(all, "\n"), "the firmware boots no CD-ROM"); got != c.warned {
+			t.Errorf("%+v: %q", c, all)
+		}
 	}
 }
 
