@@ -213,7 +213,7 @@ func TestCDROMWarnings(t *testing.T) {
 		{"", "", "kernelBoot: {container: {image: a, kernelPath: /k}}", false},
 		{"", "", "uuid: a", true},
 	} {
-		text := fmt.Sprintf("{spec: {domain: {firmware: {%s}, devices: {disks: [{name: d, cdrom: {bus: sata}%s}], " +
+		text := fmt.Sprintf("{spec: {domain: {firmware: {%s}, devices: {disks: [{name: d, cdrom: {bus: sata}%s}], "+
 			"interfaces: [{name: a%s}, {name: b}, {name: c}]}}}}",
 			c.firmware, c.drive, c.nic)
 		all := validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, text), config.Default().Limits)
