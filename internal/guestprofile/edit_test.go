@@ -170,3 +170,40 @@ func machineOf(t *testing.T, form, namespace, name string) *v1.VirtualMachine {
 	t.Helper()
 	return object[v1.VirtualMachine](t, fmt.Sprintf(form, namespace, name))
 }
+
+// TestMemoIsBounded: edits and messages of a tenant do not fill the memory of the controller.
+func TestMemoIsBounded(t *testing.T) {
+	t.Parallel()
+	var memo memo
+	edited := func(generation int64, bases int) *judged {
+		t.Helper()
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.KindGuestProfile}}
+		object.SetName("p")
+		object.SetUID("u")
+		object.SetGeneration(generation)
+		var extends []any
+		for i := range bases {
+			extends = append(extends, map[string]any{"name": fmt.Sprintf("%s%02d", strings.Repeat("a", 200), i)})
+		}
+		object.Object["spec"] = map[string]any{"extends": extends, "template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}}
+		one, err := memo.read(v1alpha1.KindGuestProfile, object)
+		if err != nil || one.profile == nil {
+			t.Fatalf("%v, %v", one, err)
+		}
+		return one
+	}
+	for generation := range int64(20) {
+		one := edited(generation+1, 8)
+		if condition := memo.accepted(one, []*judged{one}, config.Default()); len(condition.Message) < 1000 {
+			t.Fatalf("the message is short: %+v", condition)
+		}
+	}
+	if parsed, verdicts := memo.parsed.Len(), memo.verdicts.Len(); parsed != 1 || verdicts != 0 {
+		t.Errorf("%d parsed profiles and %d verdicts are kept of 20 generations of one, want the last one and no long message", parsed, verdicts)
+	}
+	one := edited(21, 0)
+	memo.accepted(one, []*judged{one}, config.Default())
+	if verdicts := memo.verdicts.Len(); verdicts != 1 {
+		t.Errorf("%d verdicts are kept of a profile that is accepted", verdicts)
+	}
+}

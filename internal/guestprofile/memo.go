@@ -2,6 +2,7 @@ package guestprofile
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -19,7 +20,7 @@ import (
 
 // memo remembers what was read and judged, so that an edit of one profile costs that one and those that extend it, and not all of its namespace.
 type memo struct {
-	// parsed are profiles by UID and generation. verdicts are conditions by the generations of a profile and of all that it extends.
+	// parsed are profiles by UID, each of the generation that was read last. verdicts are conditions by the digest of what keyOf returns.
 	parsed, verdicts *lru.Cache
 	// judgedBy is the configuration of the verdicts.
 	judgedBy config.Cluster
@@ -28,14 +29,16 @@ type memo struct {
 const (
 	// mostParsed is the number of parsed profiles: those of one namespace with as many as admission allows, and of some others.
 	mostParsed = 512
-	// mostVerdicts is the number of conditions, of 200 bytes for a profile that is accepted.
-	mostVerdicts = 8192
+	// mostVerdicts is the number of conditions. One whose message has more than mostRemembered bytes is judged anew: tenants write names and values that
+	// messages quote, and each edit would add a message of 32 KiB.
+	mostVerdicts, mostRemembered = 8192, 512
 )
 
 // parsed is what was read of one generation of a profile.
 type parsed struct {
-	profile  *profile.Profile
-	mistakes field.ErrorList
+	generation int64
+	profile    *profile.Profile
+	mistakes   field.ErrorList
 }
 
 // read returns a profile as it is to be judged.
@@ -53,8 +56,8 @@ func (m *memo) read(kind string, from *unstructured.Unstructured) (*judged, erro
 	if m.parsed == nil {
 		m.parsed, m.verdicts = lru.New(mostParsed), lru.New(mostVerdicts)
 	}
-	key, named := one.generation()
-	if known, found := m.parsed.Get(key); named && found {
+	uid, generation := one.object.GetUID(), one.object.GetGeneration()
+	if known, found := m.parsed.Get(uid); uid != "" && found && known.(parsed).generation == generation {
 		one.parsed = known.(parsed)
 		return one, nil
 	}
@@ -62,15 +65,16 @@ func (m *memo) read(kind string, from *unstructured.Unstructured) (*judged, erro
 	if err != nil {
 		return nil, err
 	}
-	one.parsed.profile, one.mistakes = profile.Check("", raw)
-	if named {
-		m.parsed.Add(key, one.parsed)
+	one.generation = generation
+	one.profile, one.mistakes = profile.Check("", raw)
+	if uid != "" { // tests have objects without
+		m.parsed.Add(uid, one.parsed)
 	}
 	return one, nil
 }
 
-// generation names the content of a profile. ok is false for objects without UID, as tests have.
-func (j *judged) generation() (key string, ok bool) {
+// content names the content of a profile. ok is false for objects without UID, as tests have.
+func (j *judged) content() (key string, ok bool) {
 	return fmt.Sprintf("%s/%d", j.object.GetUID(), j.object.GetGeneration()), j.object.GetUID() != ""
 }
 
@@ -80,12 +84,13 @@ func (m *memo) accepted(one *judged, among []*judged, cluster config.Cluster) me
 		m.judgedBy = cluster
 		m.verdicts.Clear()
 	}
-	key, named := keyOf(one, among)
+	text, named := keyOf(one, among)
+	key := sha256.Sum256([]byte(text))
 	if known, found := m.verdicts.Get(key); named && found {
 		return known.(metav1.Condition)
 	}
 	condition := one.accepted(readable(among), cluster)
-	if named {
+	if named && len(condition.Message) <= mostRemembered {
 		m.verdicts.Add(key, condition)
 	}
 	return condition
@@ -94,7 +99,7 @@ func (m *memo) accepted(one *judged, among []*judged, cluster config.Cluster) me
 // keyOf names the contents that a verdict depends on: those of the profile and of all profiles that it extends, directly or not. A profile that does not exist
 // or cannot be read counts by its name.
 func keyOf(one *judged, among []*judged) (key string, named bool) {
-	key, named = one.generation()
+	key, named = one.content()
 	if one.profile == nil || len(one.profile.Spec.Extends) == 0 {
 		return key, named
 	}
@@ -121,7 +126,7 @@ func keyOf(one *judged, among []*judged) (key string, named bool) {
 			content := "none"
 			if found := by[at]; found != nil {
 				var known bool
-				content, known = found.generation()
+				content, known = found.content()
 				named = named && known
 				open = append(open, found)
 			}

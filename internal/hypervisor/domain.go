@@ -1,7 +1,6 @@
 package hypervisor
 
 import (
-	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -88,8 +87,11 @@ func define(rpc *libvirt.Libvirt, guest Guest) (domain libvirt.Domain, err error
 	}
 	domain, err = rpc.DomainDefineXMLFlags(text, libvirt.DomainDefineValidate)
 	if err != nil {
-		// Another domain may have got the UUID in between, and libvirt's error names it.
-		return domain, cmp.Or(checkUUIDUnused(rpc, uuid, name), fmt.Errorf("libvirt refuses the domain: %w", err))
+		// Another domain may have got the UUID in between, and checkUUIDUnused names it.
+		if taken := checkUUIDUnused(rpc, uuid, name); taken != nil {
+			return domain, taken
+		}
+		return domain, fmt.Errorf("libvirt refuses the domain: %w", err)
 	}
 	return domain, nil
 }

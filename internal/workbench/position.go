@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kilnvm/kiln/pkg/fieldpath"
 	"go.yaml.in/yaml/v3"
@@ -18,12 +19,19 @@ type Line struct {
 	Text   string
 }
 
-// String returns the line for people.
+// mostOfLine bounds what String quotes of a line, in characters. A manifest in JSON is one line of any length, which each cause would repeat.
+const mostOfLine = 200
+
+// String returns the line for people, cut after mostOfLine characters.
 func (l Line) String() string {
 	if l.Number == 0 {
 		return "built from the kustomization " + l.File
 	}
-	return fmt.Sprintf("%s:%d: %s", l.File, l.Number, l.Text)
+	text := l.Text
+	if runes := []rune(text[:min(len(text), utf8.UTFMax*mostOfLine)]); len(runes) > mostOfLine {
+		text = string(runes[:mostOfLine]) + "…"
+	}
+	return fmt.Sprintf("%s:%d: %s", l.File, l.Number, text)
 }
 
 // Find returns the line of a field in the file that the object came from. A field that is missing there has no line: the line of its nearest
