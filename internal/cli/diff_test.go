@@ -77,7 +77,7 @@ func TestVerdictOnAChange(t *testing.T) {
 	}
 }
 
-// TestDiffOfTheBootDisk: the record keeps the boot disk when the list is edited. Where there is no record, another disk boots, and 'diff' says so.
+// TestDiffOfTheBootDisk: a record keeps the boot disk when the list of disks is edited. Without a record another disk boots, and 'diff' says so.
 func TestDiffOfTheBootDisk(t *testing.T) {
 	t.Parallel()
 	_, before := write(t, plain)

@@ -16,7 +16,7 @@ type Queue struct {
 	order *order
 }
 
-// New returns a queue. It is a controller.Options.NewQueue: the name is that of the controller in metrics.
+// New returns a queue, and can be controller.Options.NewQueue. name is the name of the controller in metrics.
 func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	o := &order{waiting: map[string]*lanes{}, in: map[reconcile.Request]lane{}, deferred: map[reconcile.Request]bool{}}
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
@@ -111,7 +111,7 @@ func (o *order) put(request reconcile.Request, to lane) {
 // Len is the number of requests that wait.
 func (o *order) Len() int { return len(o.in) }
 
-// Pop returns the next request of the namespace whose turn it is. It is called if Len is not 0.
+// Pop returns the next request of the namespace whose turn it is. The work queue calls Pop only if Len is greater than 0.
 func (o *order) Pop() reconcile.Request {
 	for {
 		namespace := o.turns[0]

@@ -148,7 +148,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, err
 	case len(own)+len(shared) == 0:
-		c.note(namespace, share{complete: true})
+		c.noteShare(namespace, share{complete: true})
 		return ctrl.Result{}, nil
 	}
 	if err := c.judgeOwn(ctx, namespace, own, shared); err != nil || len(own) == 0 {

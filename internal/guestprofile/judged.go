@@ -81,7 +81,7 @@ func (c *Controller) judgeOwn(ctx context.Context, namespace string, own, shared
 	cluster := c.Configuration()
 	var errs []error
 	for _, one := range own {
-		one.status.Conditions = []metav1.Condition{c.memo.accepted(one, all, cluster), one.conflicting(words(one, conflicts), complete)}
+		one.status.Conditions = []metav1.Condition{c.memo.accepted(one, all, cluster), one.conflicting(conflictsInWords(one, conflicts), complete)}
 		errs = append(errs, c.write(ctx, one))
 	}
 	common := share{selected: map[string]int32{}, conflicts: map[string][]string{}, complete: complete}
@@ -93,16 +93,16 @@ func (c *Controller) judgeOwn(ctx context.Context, namespace string, own, shared
 		if one.profile != nil {
 			with[one.profile] = slices.DeleteFunc(slices.Clone(conflicts[one.profile]), func(c profile.Conflict) bool { return c.With.Namespace == "" })
 		}
-		if found := words(one, with); len(found) > 0 {
+		if found := conflictsInWords(one, with); len(found) > 0 {
 			common.conflicts[one.object.GetName()] = found
 		}
 	}
-	c.note(namespace, common)
+	c.noteShare(namespace, common)
 	return errors.Join(errs...)
 }
 
-// note keeps what the ClusterGuestProfiles have in common with a namespace, and asks for their judgement if that has changed.
-func (c *Controller) note(namespace string, common share) {
+// noteShare keeps what the ClusterGuestProfiles have in common with a namespace, and asks for their judgement if that has changed.
+func (c *Controller) noteShare(namespace string, common share) {
 	if was, known := c.shares[namespace]; known && reflect.DeepEqual(was, common) {
 		return
 	}
@@ -138,7 +138,7 @@ func (c *Controller) judgeShared(ctx context.Context, shared []*judged) (ctrl.Re
 	cluster := c.Configuration()
 	var errs []error
 	for _, one := range shared {
-		others, name := words(one, conflicts), one.object.GetName()
+		others, name := conflictsInWords(one, conflicts), one.object.GetName()
 		for _, namespace := range slices.Sorted(maps.Keys(c.shares)) {
 			one.status.Selected += c.shares[namespace].selected[name]
 			others = append(others, c.shares[namespace].conflicts[name]...)
@@ -218,8 +218,8 @@ func (j *judged) accepted(visible []*profile.Profile, cluster config.Cluster) me
 // mostConflicts bounds the profiles that a condition names, as profile.Conflicts does within one namespace.
 const mostConflicts = 10
 
-// words returns the profiles that disagree with one, each with the fields.
-func words(one *judged, conflicts map[*profile.Profile][]profile.Conflict) (others []string) {
+// conflictsInWords returns the profiles that disagree with one, each with the fields.
+func conflictsInWords(one *judged, conflicts map[*profile.Profile][]profile.Conflict) (others []string) {
 	if one.profile == nil {
 		return nil
 	}

@@ -27,7 +27,7 @@ type Pulled struct {
 // Pull reads a whole artifact. Each layer has the size and the digest that the manifest states, and the manifest has the digest that the
 // reference names, if it names one.
 func (c *Client) Pull(ctx context.Context, reference string) (Pulled, error) {
-	ctx, done := c.within(ctx)
+	ctx, done := c.withDeadline(ctx)
 	defer done()
 	out, r, layers, err := c.inspect(ctx, reference)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *Client) Pull(ctx context.Context, reference string) (Pulled, error) {
 // Inspect reads an artifact without its files: a comparison with a published version needs the digests of the index alone. An Artifact without Files
 // cannot be pushed again.
 func (c *Client) Inspect(ctx context.Context, reference string) (Pulled, error) {
-	ctx, done := c.within(ctx)
+	ctx, done := c.withDeadline(ctx)
 	defer done()
 	out, _, _, err := c.inspect(ctx, reference)
 	return out, err
@@ -78,7 +78,7 @@ func (c *Client) inspect(ctx context.Context, reference string) (out Pulled, r r
 // Resolve returns the digest that a reference has now. A signature is verified for a digest, and a tag may move: whoever verified one reads
 // the digest afterwards.
 func (c *Client) Resolve(ctx context.Context, reference string) (digest.Digest, error) {
-	ctx, done := c.within(ctx)
+	ctx, done := c.withDeadline(ctx)
 	defer done()
 	_, found, err := c.find(ctx, reference)
 	return found.Digest, err

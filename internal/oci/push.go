@@ -34,7 +34,7 @@ func (e *TakenError) Error() string {
 // with its tag: an interrupted push is not visible, and a repeated one finishes it. Pushing the same artifact again changes
 // nothing; a tag that names another artifact gives a TakenError.
 func (c *Client) Push(ctx context.Context, reference string, a Artifact) (digest.Digest, error) {
-	ctx, done := c.within(ctx)
+	ctx, done := c.withDeadline(ctx)
 	defer done()
 	r, err := parse(reference)
 	if err != nil {
@@ -98,7 +98,7 @@ func describe(mediaType, title string, raw []byte) ocispec.Descriptor {
 
 // Copy copies an artifact, and the signatures beside it, to another repository. The tag must be free there or name the same artifact.
 func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, error) {
-	ctx, done := c.within(ctx)
+	ctx, done := c.withDeadline(ctx)
 	defer done()
 	source, err := parse(from)
 	if err != nil {

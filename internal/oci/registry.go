@@ -46,8 +46,8 @@ const (
 	headerLimit = time.Minute
 )
 
-// within bounds the time of a call. A registry may answer byte by byte, ask for longer and longer pauses, or have no last page of tags.
-func (c *Client) within(ctx context.Context) (context.Context, context.CancelFunc) {
+// withDeadline bounds the time of a call. A registry may answer byte by byte, ask for longer and longer pauses, or have no last page of tags.
+func (c *Client) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.limit)
 }
 
@@ -135,7 +135,7 @@ func (c *Client) repository(r registry.Reference) *remote.Repository {
 // Tags returns the tags of the repository of a reference, in the registry's order, at most limit of them; none for a repository that does
 // not exist yet.
 func (c *Client) Tags(ctx context.Context, reference string, limit int) (tags []string, err error) {
-	ctx, done := c.within(ctx)
+	ctx, done := c.withDeadline(ctx)
 	defer done()
 	r, err := parse(reference)
 	if err != nil {

@@ -91,7 +91,7 @@ func PublicKey(raw []byte) (signature.Verifier, error) {
 // Sign adds a signature of the artifact that a reference names now, and returns the artifact's digest. Signatures of other keys stay. Like
 // cosign, it replaces the manifest of signatures: of two that sign at one moment, one must sign again.
 func (c *Client) Sign(ctx context.Context, reference string, signer signature.SignerVerifier) (digest.Digest, error) {
-	ctx, done := c.within(ctx)
+	ctx, done := c.withDeadline(ctx)
 	defer done()
 	r, found, err := c.find(ctx, reference)
 	if err != nil {
@@ -184,7 +184,7 @@ func (c *Client) signatures(ctx context.Context, repository *remote.Repository, 
 //
 // A signature is for a digest. The repository in the statement is not compared, as in cosign: a copied catalog keeps its signatures.
 func (c *Client) Verify(ctx context.Context, reference string, key signature.Verifier) (digest.Digest, error) {
-	ctx, done := c.within(ctx)
+	ctx, done := c.withDeadline(ctx)
 	defer done()
 	r, found, err := c.find(ctx, reference)
 	if err != nil {

@@ -32,8 +32,8 @@ func Bound(object *unstructured.Unstructured) {
 	delete(object.Object, "status")
 }
 
-// whole returns ErrOversized for an object that Bound has marked.
-func whole(object *unstructured.Unstructured) error {
+// refuseOversized returns ErrOversized for an object that Bound has marked.
+func refuseOversized(object *unstructured.Unstructured) error {
 	if size, marked := object.GetAnnotations()[oversized]; marked {
 		return fmt.Errorf("%w: it has %s bytes, at most %d are read; make it smaller, or delete it", ErrOversized, size, mostCached)
 	}

@@ -34,7 +34,7 @@ type Draft struct {
 
 // NewDraft takes the snapshot of a live object for a namespace, with KubeVirt's labels.
 func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error) {
-	err := whole(object)
+	err := refuseOversized(object)
 	var snapshot instancetype.Snapshot
 	if err == nil {
 		snapshot, err = instancetype.Take(object.Object)

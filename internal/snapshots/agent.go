@@ -75,7 +75,7 @@ type asks struct {
 	mutex sync.Mutex
 	all   map[question]*answer
 	// life ends when the manager stops; nil before Start. running counts the questions without an answer.
-	life    context.Context //nolint:containedctx // that of the process, not of a call
+	life    context.Context //nolint:containedctx // it ends with the process, not with a call
 	running sync.WaitGroup
 	// begin starts a function beside the caller; nil stands for a goroutine. Tests wait for it.
 	begin func(func())

@@ -60,7 +60,7 @@ func TestEventsFollowTheirWrites(t *testing.T) {
 	}
 }
 
-// TestQuestionsEndWithTheManager: Start returns when the manager stops and no guest is asked any more, and what is asked of a guest then ends.
+// TestQuestionsEndWithTheManager: when the manager stops, the questions to guests end, and Start returns after the last one.
 func TestQuestionsEndWithTheManager(t *testing.T) {
 	var all asks
 	ctx, stop := context.WithCancel(t.Context())

@@ -76,7 +76,7 @@ func (c *Controller) quiesce(ctx context.Context, t taking) (done bool, err erro
 		return false, nil
 	case err != nil:
 		write := c.unquiet(ctx, t, v1alpha1.ReasonFreezeFailed, err.Error())
-		return true, c.warned(write, t.snapshot, v1alpha1.ReasonFreezeFailed, "the guest was not frozen: "+err.Error())
+		return true, c.warnAfterWrite(write, t.snapshot, v1alpha1.ReasonFreezeFailed, "the guest was not frozen: "+err.Error())
 	}
 	return true, c.quiesced(ctx, t, yes(v1alpha1.ReasonFrozen, "the guest agent has frozen the file systems"), api.VMSnapshotGuestAgentIndication)
 }
@@ -164,7 +164,7 @@ func (c *Controller) thaw(ctx context.Context, t taking) (done bool, err error) 
 	}
 	write := c.thawed(ctx, t, was, failed)
 	if failed != nil {
-		write = c.warned(write, t.snapshot, v1alpha1.ReasonThawFailed, "the guest may still be frozen: "+failed.Error())
+		write = c.warnAfterWrite(write, t.snapshot, v1alpha1.ReasonThawFailed, "the guest may still be frozen: "+failed.Error())
 	}
 	return true, write
 }

@@ -196,7 +196,7 @@ func (c *Controller) unread(ctx context.Context, r *restoring, why *unready, err
 	first := why.reason == v1alpha1.ReasonNotAdmitted && was != nil && was.Reason != why.reason
 	write := c.restoreProgress(ctx, r, no(why.reason, why.message))
 	if first {
-		return after, c.warned(write, r.restore, why.reason, why.message)
+		return after, c.warnAfterWrite(write, r.restore, why.reason, why.message)
 	}
 	return after, write
 }

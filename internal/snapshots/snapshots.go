@@ -171,15 +171,16 @@ func (c *Controller) warning(about client.Object, reason, note string) {
 	c.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", condition.Note(note))
 }
 
-// warned returns the error of a write, and writes the event about it if there is none: a write that is repeated after a conflict must not repeat its event.
-func (c *Controller) warned(write error, about client.Object, reason, note string) error {
+// warnAfterWrite writes the event about a write that succeeded, and returns the error of the write. A write that is repeated after a conflict must not repeat
+// its event.
+func (c *Controller) warnAfterWrite(write error, about client.Object, reason, note string) error {
 	if write == nil {
 		c.warning(about, reason, note)
 	}
 	return write
 }
 
-// failed is warned for the write that ends an operation, which it counts.
+// failed is warnAfterWrite for the write that ends an operation, which it counts.
 func (c *Controller) failed(operation string, write error, about client.Object, reason, note string) error {
-	return ended(operation, resultFailed, c.warned(write, about, reason, note))
+	return ended(operation, resultFailed, c.warnAfterWrite(write, about, reason, note))
 }

@@ -75,7 +75,7 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 	first := was != nil && was.Reason != v1alpha1.ReasonNotAdmitted
 	write := c.progress(ctx, t, no(v1alpha1.ReasonNotAdmitted, err.Error()))
 	if first {
-		write = c.warned(write, found, v1alpha1.ReasonNotAdmitted, err.Error())
+		write = c.warnAfterWrite(write, found, v1alpha1.ReasonNotAdmitted, err.Error())
 	}
 	return c.patience(t), write
 }

@@ -144,7 +144,7 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 	defaulting.PruneNonNullableNullsWithoutDefaults(content, judge.fields) // as an API server does with an object that is created
 	wrong := judgeTypes(content, judge.fields)
 	for _, err := range judge.validator.Validate(content).Errors {
-		if found := mistake(err); !covered(found, slices.Concat(wrong, errs)) && !(found.Type == field.ErrorTypeRequired && meant[found.Field]) {
+		if found := mistake(err); !isCovered(found, slices.Concat(wrong, errs)) && !(found.Type == field.ErrorTypeRequired && meant[found.Field]) {
 			wrong = append(wrong, found)
 		}
 	}

@@ -21,11 +21,11 @@ type typed struct{ errs field.ErrorList }
 // judgeTypes returns an error for each value of another type than the schema's, in the order of the paths.
 func judgeTypes(content map[string]any, by *structural.Structural) field.ErrorList {
 	var t typed
-	t.value(content, by, nil)
+	t.judgeValue(content, by, nil)
 	return t.errs
 }
 
-func (t *typed) value(value any, by *structural.Structural, at *field.Path) {
+func (t *typed) judgeValue(value any, by *structural.Structural, at *field.Path) {
 	if value == nil {
 		if !by.Nullable { // one in a list: a key without a value is dropped before
 			t.errs = append(t.errs, field.Invalid(at, "null", "has no value: give one, or remove the entry"))
@@ -34,7 +34,7 @@ func (t *typed) value(value any, by *structural.Structural, at *field.Path) {
 	}
 	if by.XIntOrString {
 		if _, text := value.(string); !text && !isWhole(value) {
-			t.wrong(at, value, "a whole number or text")
+			t.reportType(at, value, "a whole number or text")
 		}
 		return
 	}
@@ -42,56 +42,56 @@ func (t *typed) value(value any, by *structural.Structural, at *field.Path) {
 	case "object":
 		fields, is := value.(map[string]any)
 		if !is {
-			t.wrong(at, value, "a map of fields")
+			t.reportType(at, value, "a map of fields")
 			return
 		}
-		t.fields(fields, by, at)
+		t.judgeFields(fields, by, at)
 	case "array":
 		list, is := value.([]any)
 		if !is {
-			t.wrong(at, value, "a list")
+			t.reportType(at, value, "a list")
 			return
 		}
 		for i := range list {
 			if by.Items != nil {
-				t.value(list[i], by.Items, at.Index(i))
+				t.judgeValue(list[i], by.Items, at.Index(i))
 			}
 		}
 	case "string":
 		if _, is := value.(string); !is {
-			t.wrong(at, value, "text: write it in quotes")
+			t.reportType(at, value, "text: write it in quotes")
 		}
 	case "boolean":
 		if _, is := value.(bool); !is {
-			t.wrong(at, value, "true or false")
+			t.reportType(at, value, "true or false")
 		}
 	case "integer":
 		if !isWhole(value) {
-			t.wrong(at, value, "a whole number")
-		} else if least, most := rangeOf(by); !between(value, least, most) {
-			t.wrong(at, value, fmt.Sprintf("from %d to %d", least, most))
+			t.reportType(at, value, "a whole number")
+		} else if least, most := rangeOf(by); !isBetween(value, least, most) {
+			t.reportType(at, value, fmt.Sprintf("from %d to %d", least, most))
 		}
 	case "number":
 		switch value.(type) {
 		case int64, float64:
 		default:
-			t.wrong(at, value, "a number")
+			t.reportType(at, value, "a number")
 		}
 	}
 }
 
-// fields judges the fields of an object that the schema has. The others are unknown, or nobody's business.
-func (t *typed) fields(fields map[string]any, by *structural.Structural, at *field.Path) {
+// judgeFields judges the fields of an object that the schema has. The others are unknown, or nobody's business.
+func (t *typed) judgeFields(fields map[string]any, by *structural.Structural, at *field.Path) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if of, known := by.Properties[name]; known {
-			t.value(fields[name], &of, at.Child(name))
+			t.judgeValue(fields[name], &of, at.Child(name))
 		} else if more := by.AdditionalProperties; more != nil && more.Structural != nil {
-			t.value(fields[name], more.Structural, at.Key(name))
+			t.judgeValue(fields[name], more.Structural, at.Key(name))
 		}
 	}
 }
 
-func (t *typed) wrong(at *field.Path, value any, want string) {
+func (t *typed) reportType(at *field.Path, value any, want string) {
 	switch value.(type) {
 	case map[string]any:
 		value = "a map of fields"
@@ -120,7 +120,7 @@ func rangeOf(by *structural.Structural) (least, most int64) {
 	return math.MinInt64, math.MaxInt64
 }
 
-func between(value any, least, most int64) bool {
+func isBetween(value any, least, most int64) bool {
 	if of, is := value.(int64); is {
 		return of >= least && of <= most
 	}
@@ -128,9 +128,9 @@ func between(value any, least, most int64) bool {
 	return of >= float64(least) && of <= float64(most)
 }
 
-// covered reports whether a mistake of the validator is about a value that has an error already, or about no place at all, as those that follow from a wrong
+// isCovered reports whether a mistake of the validator is about a value that has an error already, or about no place at all, as those that follow from a wrong
 // type are.
-func covered(mistake *field.Error, by field.ErrorList) bool {
+func isCovered(mistake *field.Error, by field.ErrorList) bool {
 	if len(by) == 0 {
 		return false
 	}
@@ -190,7 +190,7 @@ func likelyField(root *structural.Structural, path string) string {
 		return places[0]
 	}
 	// A level above the parent, or below it.
-	plain := indices(parent)
+	plain := withoutIndices(parent)
 	for _, place := range places {
 		above, _, _ := cutLast(place)
 		if upper, _, found := cutLast(plain); found && above == upper || strings.HasPrefix(above, plain+".") && !strings.Contains(above[len(plain)+1:], ".") {
@@ -208,8 +208,8 @@ func cutLast(path string) (before, last string, found bool) {
 	return path[:at], path[at+1:], true
 }
 
-// indices takes the indices out of a path.
-func indices(path string) string {
+// withoutIndices takes the indices out of a path.
+func withoutIndices(path string) string {
 	var out strings.Builder
 	depth := 0
 	for _, r := range path {
@@ -231,7 +231,7 @@ func schemaAt(root *structural.Structural, path string) *structural.Structural {
 	if path == "" {
 		return at
 	}
-	for part := range strings.SplitSeq(indices(path), ".") {
+	for part := range strings.SplitSeq(withoutIndices(path), ".") {
 		for at != nil && at.Type == "array" {
 			at = at.Items
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/validate"
 )
 
-// TestWarnings: a policy that reads the caller is told when the caller is not the user, wherever it reads that.
+// TestWarnings: each expression of a policy that reads request.userInfo brings the warning that an API server may be the caller.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	const caller = "request.userInfo.username != 'x'"

@@ -34,9 +34,9 @@ const mostEmbedded = 16
 // EmbeddedMetadata judges the metadata of a VM's template and of its data volume templates: their fields, and the types of these. raw is the JSON of the VM.
 func EmbeddedMetadata(raw []byte) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
-	errs = embedded(gjson.GetBytes(raw, "spec.template.metadata"), spec.Child("template", "metadata"))
+	errs = judgeEmbedded(gjson.GetBytes(raw, "spec.template.metadata"), spec.Child("template", "metadata"))
 	for i, template := range gjson.GetBytes(raw, "spec.dataVolumeTemplates").Array() {
-		errs = append(errs, embedded(template.Get("metadata"), spec.Child("dataVolumeTemplates").Index(i).Child("metadata"))...)
+		errs = append(errs, judgeEmbedded(template.Get("metadata"), spec.Child("dataVolumeTemplates").Index(i).Child("metadata"))...)
 	}
 	return errs
 }
@@ -67,7 +67,7 @@ func fieldsOf[T any]() (names []string) {
 	return names
 }
 
-func embedded(value gjson.Result, at *field.Path) field.ErrorList {
+func judgeEmbedded(value gjson.Result, at *field.Path) field.ErrorList {
 	if !value.Exists() || value.Type == gjson.Null {
 		return nil
 	}
@@ -93,7 +93,7 @@ func Metadata(raw []byte, at *field.Path) (errs field.ErrorList, meta metav1.Obj
 	var mistyped *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &mistyped) && mistyped.Field != "":
-		wrong := field.TypeInvalid(at.Child(mistyped.Field), mistyped.Value, "must be "+inWords(mistyped.Type))
+		wrong := field.TypeInvalid(at.Child(mistyped.Field), mistyped.Value, "must be "+typeInWords(mistyped.Type))
 		return append(errs, wrong.WithOrigin("metadata/type")), meta
 	case err != nil:
 		return append(errs, field.TypeInvalid(at, field.OmitValueType{}, err.Error()).WithOrigin("metadata/type")), meta
@@ -110,12 +110,12 @@ func Metadata(raw []byte, at *field.Path) (errs field.ErrorList, meta metav1.Obj
 // Mistyped is the error for a value that a Go type does not hold. raw is the JSON of the object: encoding/json names the lists of a path without indices.
 func Mistyped(err *json.UnmarshalTypeError, raw []byte) *field.Error {
 	parts := strings.Split(err.Field, ".")
-	path := located(gjson.ParseBytes(raw), parts, func(value gjson.Result) bool { return isOf(value, err.Value) })
+	path := pathOfValue(gjson.ParseBytes(raw), parts, func(value gjson.Result) bool { return isOfType(value, err.Value) })
 	if path == nil {
 		path = field.NewPath(parts[0], parts[1:]...)
 	}
 	return &field.Error{Type: field.ErrorTypeTypeInvalid, Field: path.String(), BadValue: field.OmitValueType{},
-		Detail: fmt.Sprintf("must be %s, not %s", inWords(err.Type), valueInWords(err.Value)), Origin: "request/unreadable"}
+		Detail: fmt.Sprintf("must be %s, not %s", typeInWords(err.Type), valueInWords(err.Value)), Origin: "request/unreadable"}
 }
 
 // valueInWords is what encoding/json calls a value, in the words of a manifest.
@@ -124,8 +124,8 @@ func valueInWords(value string) string {
 	return cmp.Or(words[value], strings.TrimPrefix(value, "number "))
 }
 
-// isOf reports whether a value is what encoding/json calls by these words: its type, and for a number out of range also its digits.
-func isOf(value gjson.Result, words string) bool {
+// isOfType reports whether a value is what encoding/json calls by these words: its type, and for a number out of range also its digits.
+func isOfType(value gjson.Result, words string) bool {
 	kind, digits, numeric := strings.Cut(words, " ")
 	switch {
 	case numeric:
@@ -140,8 +140,8 @@ func isOf(value gjson.Result, words string) bool {
 	return kind == "string" && value.Type == gjson.String || kind == "number" && value.Type == gjson.Number
 }
 
-// located returns the path of the first value below these names that is the wanted one; nil if there is none.
-func located(in gjson.Result, names []string, wanted func(gjson.Result) bool) *field.Path {
+// pathOfValue returns the path of the first value below these names that is the wanted one; nil if there is none.
+func pathOfValue(in gjson.Result, names []string, wanted func(gjson.Result) bool) *field.Path {
 	var find func(in gjson.Result, names []string, at *field.Path) *field.Path
 	find = func(in gjson.Result, names []string, at *field.Path) *field.Path {
 		if in.IsArray() && !(len(names) == 0 && wanted(in)) {
@@ -170,8 +170,8 @@ func located(in gjson.Result, names []string, wanted func(gjson.Result) bool) *f
 	return find(in, names, nil)
 }
 
-// inWords is what a value of a Go type looks like in a manifest.
-func inWords(of reflect.Type) string {
+// typeInWords is what a value of a Go type looks like in a manifest.
+func typeInWords(of reflect.Type) string {
 	switch of.Kind() {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return "a whole number, 0 or more"

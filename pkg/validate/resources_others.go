@@ -56,18 +56,18 @@ func otherResource(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceName
 	request, requested := spec.Domain.Resources.Requests[name]
 	limit, limited := spec.Domain.Resources.Limits[name]
 	requestAt, limitAt := requestPath(path, name), limitPath(path, name)
-	if wrong := resourceName(string(name)); wrong != "" {
+	if wrong := wrongResourceName(string(name)); wrong != "" {
 		at := requestAt
 		if limited {
 			at = limitAt
 		}
 		return field.ErrorList{field.Invalid(at, string(name), wrong).WithOrigin("resources/name")}
 	}
-	if overcommitted(name) || request.Sign() < 0 || limit.Sign() < 0 {
+	if mayOvercommit(name) || request.Sign() < 0 || limit.Sign() < 0 {
 		return requestAndLimit(spec, name, path)
 	}
 	var errs field.ErrorList
-	parts := func(quantity resource.Quantity) bool { return extended(name) && quantity.MilliValue()%1000 != 0 }
+	parts := func(quantity resource.Quantity) bool { return isExtended(name) && quantity.MilliValue()%1000 != 0 }
 	if parts(limit) {
 		errs = append(errs, field.Invalid(limitAt, limit.String(), whole).WithOrigin("resources/whole"))
 	}
@@ -83,18 +83,18 @@ func otherResource(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceName
 // whole is the text of an extended resource that is no whole number.
 const whole = "must be a whole number"
 
-// extended reports whether a resource is one of a device plugin, which is counted in whole numbers.
-func extended(name corev1.ResourceName) bool {
+// isExtended reports whether a resource is one of a device plugin, which is counted in whole numbers.
+func isExtended(name corev1.ResourceName) bool {
 	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// overcommitted reports whether a pod may request less of the resource than its limit.
-func overcommitted(name corev1.ResourceName) bool {
-	return !extended(name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+// mayOvercommit reports whether a pod may request less of the resource than its limit.
+func mayOvercommit(name corev1.ResourceName) bool {
+	return !isExtended(name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// resourceName returns why no container can have a resource of that name; empty if one can.
-func resourceName(name string) string {
+// wrongResourceName returns why no container can have a resource of that name; empty if one can.
+func wrongResourceName(name string) string {
 	const known = "must be cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with the domain of its device plugin, such as example.org/gpu"
 	size, pages := strings.CutPrefix(name, corev1.ResourceHugePagesPrefix)
 	switch {
@@ -107,9 +107,9 @@ func resourceName(name string) string {
 		return known
 	case !strings.Contains(name, "/"):
 		return known
-	case extended(corev1.ResourceName(name)) && strings.HasPrefix(name, corev1.DefaultResourceRequestsPrefix):
+	case isExtended(corev1.ResourceName(name)) && strings.HasPrefix(name, corev1.DefaultResourceRequestsPrefix):
 		return "must not begin with '" + corev1.DefaultResourceRequestsPrefix + "'"
-	case extended(corev1.ResourceName(name)):
+	case isExtended(corev1.ResourceName(name)):
 		// A ResourceQuota names it with this prefix, which must be a legal name too.
 		return strings.Join(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+name), "; ")
 	}

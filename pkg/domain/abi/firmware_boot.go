@@ -31,7 +31,7 @@ func BootFrom(dom *libvirtxml.Domain, name string) {
 		return
 	}
 	for i := range dom.Devices.Disks {
-		if d := &dom.Devices.Disks[i]; bootable(d) && Name("disk", d.Alias) == name {
+		if d := &dom.Devices.Disks[i]; isBootable(d) && Name("disk", d.Alias) == name {
 			d.Boot, dom.OS.BootDevices = &libvirtxml.DomainDeviceBoot{Order: 1}, nil
 			return
 		}
@@ -43,8 +43,8 @@ func bootDisk(dom *libvirtxml.Domain) *libvirtxml.DomainDisk {
 	if dom.Devices == nil {
 		return nil
 	}
-	switch o := orders(dom.Devices); {
-	case o.devices > 0 && o.first != nil && bootable(o.first):
+	switch o := bootOrdersOf(dom.Devices); {
+	case o.devices > 0 && o.first != nil && isBootable(o.first):
 		return o.first
 	case o.devices == 0 && bootsFirstDisk(dom):
 		return firstDisk(dom.Devices.Disks)
@@ -77,7 +77,7 @@ func (o *bootOrders) add(boot *libvirtxml.DomainDeviceBoot, kind string, alias *
 	o.devices++
 }
 
-func orders(l *libvirtxml.DomainDeviceList) (o bootOrders) {
+func bootOrdersOf(l *libvirtxml.DomainDeviceList) (o bootOrders) {
 	for i := range l.Disks {
 		o.add(l.Disks[i].Boot, "disk", l.Disks[i].Alias, &l.Disks[i])
 	}
@@ -105,7 +105,7 @@ func firstDisk(disks []libvirtxml.DomainDisk) *libvirtxml.DomainDisk {
 			buses = append(buses, bus)
 		}
 	}
-	return least(disks, func(a, b *libvirtxml.DomainDisk) int {
+	return leastBootable(disks, func(a, b *libvirtxml.DomainDisk) int {
 		return cmp.Or(cmp.Compare(slices.Index(buses, busOf(a)), slices.Index(buses, busOf(b))), cmp.Compare(targetNumber(a), targetNumber(b)))
 	})
 }
@@ -119,23 +119,23 @@ func usualDisk(disks []libvirtxml.DomainDisk) *libvirtxml.DomainDisk {
 		}
 		return 1
 	}
-	return least(disks, func(a, b *libvirtxml.DomainDisk) int {
+	return leastBootable(disks, func(a, b *libvirtxml.DomainDisk) int {
 		return cmp.Or(cmp.Compare(others(a), others(b)), cmp.Compare(busOf(a), busOf(b)), cmp.Compare(targetNumber(a), targetNumber(b)))
 	})
 }
 
-// least returns the first of the bootable disks by an order; nil without one.
-func least(disks []libvirtxml.DomainDisk, compare func(a, b *libvirtxml.DomainDisk) int) (first *libvirtxml.DomainDisk) {
+// leastBootable returns the first of the bootable disks by an order; nil without one.
+func leastBootable(disks []libvirtxml.DomainDisk, compare func(a, b *libvirtxml.DomainDisk) int) (first *libvirtxml.DomainDisk) {
 	for i := range disks {
-		if d := &disks[i]; bootable(d) && (first == nil || compare(d, first) < 0) {
+		if d := &disks[i]; isBootable(d) && (first == nil || compare(d, first) < 0) {
 			first = d
 		}
 	}
 	return first
 }
 
-// bootable reports whether libvirt counts a disk as 'hd'.
-func bootable(d *libvirtxml.DomainDisk) bool {
+// isBootable reports whether libvirt counts a disk as 'hd'.
+func isBootable(d *libvirtxml.DomainDisk) bool {
 	return d.Device == "" || d.Device == "disk" || d.Device == "lun"
 }
 
@@ -165,14 +165,14 @@ func oneBoot(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	if dom.Devices == nil || dom.OS == nil {
 		return dom
 	}
-	o := orders(dom.Devices)
+	o := bootOrdersOf(dom.Devices)
 	disk := o.first
 	switch {
 	case o.devices == 0 && bootsFirstDisk(dom):
 		if disk = firstDisk(dom.Devices.Disks); disk == nil || disk == usualDisk(dom.Devices.Disks) {
 			return dom
 		}
-	case o.devices != 1 || disk == nil || !bootable(disk) || len(dom.OS.BootDevices) > 0:
+	case o.devices != 1 || disk == nil || !isBootable(disk) || len(dom.OS.BootDevices) > 0:
 		return dom
 	}
 	dev := hd
@@ -191,7 +191,7 @@ func oneBoot(dom *libvirtxml.Domain) *libvirtxml.Domain {
 
 // bootWords prints the devices that two domains in the form of oneBoot boot first, where they differ.
 func bootWords(before, after *libvirtxml.Domain) string {
-	old, now := booted(before), booted(after)
+	old, now := bootedFirst(before), bootedFirst(after)
 	if old == now {
 		return ""
 	}
@@ -207,12 +207,12 @@ func called(key string) string {
 	return kind + " " + quoted(name)
 }
 
-// booted returns the key of the device that a domain in the form of oneBoot boots first; empty for none.
-func booted(dom *libvirtxml.Domain) string {
+// bootedFirst returns the key of the device that a domain in the form of oneBoot boots first; empty for none.
+func bootedFirst(dom *libvirtxml.Domain) string {
 	if dom.Devices == nil || dom.OS == nil {
 		return ""
 	}
-	switch o := orders(dom.Devices); {
+	switch o := bootOrdersOf(dom.Devices); {
 	case o.devices > 0:
 		return o.key
 	case len(dom.OS.BootDevices) != 1:

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	rpc "github.com/digitalocean/go-libvirt"
-	"github.com/kilnvm/kiln/test/libvirt"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -38,12 +37,7 @@ func TestPhysicalAddresses(t *testing.T) {
 // TestQEMUStartsWithMuchMemory: QEMU starts a guest that may get 1 TiB, and does not without the wider addresses.
 func TestQEMUStartsWithMuchMemory(t *testing.T) {
 	t.Parallel()
-	daemon := libvirt.Start(t)
-	client, err := daemon.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Disconnect() })
+	daemon, client := connectedDaemon(t)
 	for name, change := range map[string]func(*libvirtxml.Domain){
 		"wide": func(*libvirtxml.Domain) {}, "narrow": func(dom *libvirtxml.Domain) { dom.CPU.MaxPhysAddr = nil },
 	} {

@@ -44,11 +44,7 @@ var (
 // TestLibvirtBootsTheSameDisk asks libvirt for QEMU's arguments: the disk with bootindex 1 is the one that the record has.
 func TestLibvirtBootsTheSameDisk(t *testing.T) {
 	t.Parallel()
-	client, err := libvirt.Start(t).Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Disconnect() })
+	_, client := connectedDaemon(t)
 	for _, disks := range [][]string{
 		{"a virtio", "b virtio"}, {"b scsi", "a virtio"}, {"a virtio", "b scsi"}, {"c sata", "a virtio", "b sata"}, {"a usb", "b virtio"},
 		{"cd sata cdrom", "a virtio"}, {"cd sata cdrom", "a virtio", "b sata"}, {"cd scsi cdrom", "l scsi lun", "a virtio"}, {"l scsi lun", "a virtio"},

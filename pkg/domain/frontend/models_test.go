@@ -61,15 +61,22 @@ var notHere = map[string]string{
 // emulatedCPU is a model that QEMU emulates, by architecture.
 var emulatedCPU = map[string]string{"amd64": "qemu64", "arm64": "cortex-a57", "s390x": "qemu"}
 
-// TestEachChoiceStarts: what admission accepts of the API's models, buses and kinds, on each architecture, libvirt defines and QEMU starts, paused.
-func TestEachChoiceStarts(t *testing.T) {
-	t.Parallel()
+// connectedDaemon starts libvirt, and returns it with a client that disconnects at the end of the test.
+func connectedDaemon(t *testing.T) (*libvirt.Daemon, *rpc.Libvirt) {
+	t.Helper()
 	daemon := libvirt.Start(t)
 	client, err := daemon.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Disconnect() })
+	return daemon, client
+}
+
+// TestEachChoiceStarts: what admission accepts of the API's models, buses and kinds, on each architecture, libvirt defines and QEMU starts, paused.
+func TestEachChoiceStarts(t *testing.T) {
+	t.Parallel()
+	daemon, client := connectedDaemon(t)
 	said := map[string]bool{}
 	for _, arch := range []string{"amd64", "arm64", "s390x"} {
 		started, refused := 0, 0

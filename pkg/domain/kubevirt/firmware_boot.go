@@ -11,9 +11,9 @@ import (
 // What the firmware boots. Where no device of a VMI has bootOrder, KubeVirt writes <boot dev='hd'>, by which libvirt boots the first disk of the list. That is
 // another disk after the list was edited.
 
-// boots has the firmware boot the recorded disk if the domain still has it and no device has an order.
-func (g *guest) boots() {
-	at := slices.IndexFunc(g.devices, func(d *device) bool { return d.key == record.Key("disk", g.frozen.BootDisk) && bootable(d.Element) })
+// bootRecordedDisk has the firmware boot the recorded disk if the domain still has it and no device has an order.
+func (g *guest) bootRecordedDisk() {
+	at := slices.IndexFunc(g.devices, func(d *device) bool { return d.key == record.Key("disk", g.frozen.BootDisk) && isBootable(d.Element) })
 	if g.frozen.BootDisk == "" || at < 0 || g.lowestOrder() != nil {
 		return
 	}
@@ -29,11 +29,11 @@ func (g *guest) boots() {
 func (g *guest) bootDisk() string {
 	first := g.lowestOrder()
 	if boot := g.root.FindElement("os/boot"); first == nil && boot != nil && boot.SelectAttrValue("dev", "") == "hd" {
-		if at := slices.IndexFunc(g.devices, func(d *device) bool { return bootable(d.Element) }); at >= 0 {
+		if at := slices.IndexFunc(g.devices, func(d *device) bool { return isBootable(d.Element) }); at >= 0 {
 			first = g.devices[at]
 		}
 	}
-	if first == nil || !bootable(first.Element) {
+	if first == nil || !isBootable(first.Element) {
 		return ""
 	}
 	_, name := record.SplitKey(first.key)
@@ -56,7 +56,7 @@ func (g *guest) lowestOrder() (first *device) {
 	return first
 }
 
-// bootable reports whether an element is what libvirt counts as 'hd'.
-func bootable(e *etree.Element) bool {
+// isBootable reports whether an element is what libvirt counts as 'hd'.
+func isBootable(e *etree.Element) bool {
 	return e.Tag == "disk" && slices.Contains([]string{"disk", "lun"}, e.SelectAttrValue("device", "disk"))
 }

@@ -76,7 +76,7 @@ func PutBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) 
 	g.drives()
 	g.numbered()
 	g.onPCI()
-	g.boots()
+	g.bootRecordedDisk()
 	if more := len(g.errs) - mostErrors; more > 0 {
 		g.errs = append(g.errs[:mostErrors], fmt.Errorf("and %d more", more))
 	}
