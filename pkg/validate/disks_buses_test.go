@@ -102,6 +102,12 @@ var disksBusesCases = []testCase{
 		want:  notSupported("spec.domain.devices.disks[0].cdrom.bus"),
 	},
 	{
+		why:   "a LUN that is a CD-ROM on virtio too",
+		rule:  "disks/cdrom-virtio",
+		given: disk("lun: {bus: scsi}, cdrom: {bus: virtio}"),
+		want:  notSupported("spec.domain.devices.disks[0].cdrom.bus"),
+	},
+	{
 		why:   "a CD-ROM on SATA",
 		rule:  "disks/cdrom-virtio",
 		given: disk("cdrom: {bus: sata}"),

@@ -66,6 +66,7 @@ var guestWarnings = []warningCase{
 	{"a ceiling of CPUs on s390x", "spec: {architecture: s390x, domain: {cpu: {sockets: 1, maxSockets: 2}}}", nil},
 	{"dedicated CPUs with less memory than the guest", dedicatedMemory("1023Mi"), []string{"requests.memory '1023Mi'"}},
 	{"dedicated CPUs with the guest's memory", dedicatedMemory("1Gi"), nil},
+	{"dedicated CPUs without a request", dedicatedMemory("null"), nil},
 	{"an empty disk without its unit", "spec: {volumes: [{name: scratch, emptyDisk: {capacity: 2048}}]}", []string{"'scratch'"}},
 	{"an empty disk of a megabyte", "spec: {volumes: [{name: scratch, emptyDisk: {capacity: 1M}}]}", nil},
 	{"ports on another network", card("bridge: {}, ports: [{port: 80}]", "multus: {networkName: net}"), []string{"interface 'a'"}},
