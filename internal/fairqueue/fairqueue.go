@@ -3,6 +3,7 @@
 package fairqueue
 
 import (
+	"container/list"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -18,7 +19,7 @@ type Queue struct {
 
 // New returns a queue, and can be controller.Options.NewQueue. name is the name of the controller in metrics.
 func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	o := &order{waiting: map[string]*lanes{}, in: map[reconcile.Request]lane{}, deferred: map[reconcile.Request]bool{}}
+	o := &order{waiting: map[string]*lanes{}, in: map[reconcile.Request]place{}, deferred: map[reconcile.Request]bool{}}
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
 		Name: name, Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: o}),
 	})
@@ -38,23 +39,23 @@ func (q *Queue) AddDeferred(request reconcile.Request) {
 	q.TypedRateLimitingInterface.Add(request)
 }
 
-// lane is where a request waits.
-type lane int
+// lanes are the requests of one namespace that wait. Neither list has a request of the other.
+type lanes struct{ prompt, deferred list.List }
 
-const (
-	prompt lane = iota + 1
-	deferred
-)
+func (l *lanes) len() int { return l.prompt.Len() + l.deferred.Len() }
 
-// lanes are the requests of one namespace. A request that has changed its lane is in both lists, and counts in that of order.in.
-type lanes struct{ prompt, deferred []reconcile.Request }
+// place is the list in which a request waits, and its element there.
+type place struct {
+	list    *list.List
+	element *list.Element
+}
 
 // order implements workqueue.Queue, whose methods are called under the lock of the work queue.
 type order struct {
 	// turns are the namespaces with requests, the next one first.
 	turns   []string
 	waiting map[string]*lanes
-	in      map[reconcile.Request]lane
+	in      map[reconcile.Request]place
 
 	mutex sync.Mutex // of deferred: marks are made outside of the work queue's lock
 	// deferred are the requests that AddDeferred has added last.
@@ -79,33 +80,31 @@ func (o *order) isDeferred(request reconcile.Request) bool {
 
 // Touch is called for a request that waits and is added again.
 func (o *order) Touch(request reconcile.Request) {
-	if o.in[request] == deferred && !o.isDeferred(request) {
-		o.put(request, prompt)
+	own, at := o.waiting[request.Namespace], o.in[request]
+	if own == nil || at.list != &own.deferred || o.isDeferred(request) {
+		return
 	}
+	at.list.Remove(at.element)
+	o.put(request, &own.prompt)
 }
 
 // Push adds a request that does not wait.
 func (o *order) Push(request reconcile.Request) {
-	if o.isDeferred(request) {
-		o.put(request, deferred)
-		return
-	}
-	o.put(request, prompt)
-}
-
-func (o *order) put(request reconcile.Request, to lane) {
 	own := o.waiting[request.Namespace]
 	if own == nil {
 		own = &lanes{}
 		o.waiting[request.Namespace] = own
 		o.turns = append(o.turns, request.Namespace)
 	}
-	o.in[request] = to
-	if to == prompt {
-		own.prompt = append(own.prompt, request)
-	} else {
-		own.deferred = append(own.deferred, request)
+	if o.isDeferred(request) {
+		o.put(request, &own.deferred)
+		return
 	}
+	o.put(request, &own.prompt)
+}
+
+func (o *order) put(request reconcile.Request, last *list.List) {
+	o.in[request] = place{last, last.PushBack(request)}
 }
 
 // Len is the number of requests that wait.
@@ -113,39 +112,21 @@ func (o *order) Len() int { return len(o.in) }
 
 // Pop returns the next request of the namespace whose turn it is. The work queue calls Pop only if Len is greater than 0.
 func (o *order) Pop() reconcile.Request {
-	for {
-		namespace := o.turns[0]
-		o.turns[0] = ""
-		o.turns = o.turns[1:]
-		own := o.waiting[namespace]
-		request, found := o.next(own)
-		if len(own.prompt)+len(own.deferred) > 0 {
-			o.turns = append(o.turns, namespace)
-		} else {
-			delete(o.waiting, namespace)
-		}
-		if found {
-			delete(o.in, request)
-			o.mark(request, false)
-			return request
-		}
+	namespace := o.turns[0]
+	o.turns[0] = ""
+	o.turns = o.turns[1:]
+	own := o.waiting[namespace]
+	from := &own.prompt
+	if from.Len() == 0 {
+		from = &own.deferred
 	}
-}
-
-// next takes the first request of a namespace that has not changed its lane.
-func (o *order) next(own *lanes) (request reconcile.Request, found bool) {
-	if request, found = o.first(&own.prompt, prompt); found {
-		return request, true
+	request := from.Remove(from.Front()).(reconcile.Request) //nolint:forcetypeassert // put adds nothing else
+	delete(o.in, request)
+	if own.len() > 0 {
+		o.turns = append(o.turns, namespace)
+	} else {
+		delete(o.waiting, namespace)
 	}
-	return o.first(&own.deferred, deferred)
-}
-
-func (o *order) first(list *[]reconcile.Request, of lane) (request reconcile.Request, found bool) {
-	for len(*list) > 0 && !found {
-		request = (*list)[0]
-		(*list)[0] = reconcile.Request{}
-		*list = (*list)[1:]
-		found = o.in[request] == of
-	}
-	return request, found
+	o.mark(request, false)
+	return request
 }

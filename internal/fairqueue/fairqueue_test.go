@@ -79,6 +79,24 @@ func TestDeferred(t *testing.T) {
 	}
 }
 
+// TestOvertakenRequestsAreForgotten: a request that is deferred, then asked for and taken leaves no entry, although another request of its namespace is
+// deferred all the while.
+func TestOvertakenRequestsAreForgotten(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	q.AddDeferred(request("alice", "waits"))
+	for range 100 {
+		q.AddDeferred(request("alice", "a"))
+		q.Add(request("alice", "a"))
+		if got := next(t, q, 1)[0]; got != "alice/a" {
+			t.Fatalf("%s is taken", got)
+		}
+	}
+	if own := q.order.waiting["alice"]; own.len() != 1 {
+		t.Errorf("%d requests are kept for one that waits", own.len())
+	}
+}
+
 // TestNothingIsLost: whatever is added while it waits or is done is taken once more, and no entry stays behind.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()

@@ -77,9 +77,9 @@ func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 		said = s.must(s.kubectl(mistyped, "create", "--dry-run=server", "-f", "-"))
 		return strings.Contains(said.stderr, "did you mean 'own'? VirtualMachineInstancetype 'owm' in namespace")
 	})
-	refused := s.kiln("create", "vm", "--name", "refused", "--run-strategy", "Halted", "--volume-pvc", "src:a", "--memory", "0", "--apply")
+	refused := s.kiln("create", "vm", "--name", "refused", "--run-strategy", "Halted", "--volume-pvc", "src:a", "--memory", "1Ei", "--apply")
 	if s.status(refused) != 1 || !strings.Contains(refused.stderr, "spec.template.spec.domain.memory.guest") {
-		t.Errorf("a VM without memory: %s%s", refused.stdout, refused.stderr)
+		t.Errorf("a VM with too much memory: %s%s", refused.stdout, refused.stderr)
 	}
 
 	s.must(s.kubectl("", "create", "role", "writer", "--verb=create", "--resource=virtualmachines.kubevirt.io"))

@@ -25,11 +25,12 @@ domain:
 
 var hasLine = regexp.MustCompile(`KILN-HAS (\d+) (\d+) (\d+) \d+ (\d+) \d+\r?\n`)
 
-// has waits until the guest says that it has so many CPUs and links, and returns its memory in KiB. It returns false if QEMU's emulation has ended it.
-func (n *tenant) has(vm string, cpus, links int) (kib int, runs bool) {
+// has waits until the guest says that it has so many CPUs and links, and at least leastKiB of memory, which a guest takes block by block. It returns the memory
+// in KiB, or false if QEMU's emulation has ended the guest.
+func (n *tenant) has(vm string, cpus, links, leastKiB int) (kib int, runs bool) {
 	n.Helper()
 	reader := n.reader()
-	n.eventually(fmt.Sprintf("the guest has %d CPUs and %d links", cpus, links), func() (string, bool) {
+	n.eventually(fmt.Sprintf("the guest has %d CPUs, %d links and %d KiB", cpus, links, leastKiB), func() (string, bool) {
 		log, err := reader.log("guest-" + vm)
 		if runs = err == nil; !runs {
 			return log, n.emulationFailed(vm)
@@ -40,7 +41,7 @@ func (n *tenant) has(vm string, cpus, links int) (kib int, runs bool) {
 		}
 		last := all[len(all)-1]
 		kib, _ = strconv.Atoi(last[2])
-		return last[0], last[1] == strconv.Itoa(cpus) && last[4] == strconv.Itoa(links)
+		return last[0], last[1] == strconv.Itoa(cpus) && last[4] == strconv.Itoa(links) && kib >= leastKiB
 	})
 	return kib, runs
 }
@@ -83,7 +84,7 @@ func (n *tenant) growsLive(vm string) bool {
 	n.Helper()
 	n.apply(grows(vm))
 	n.phase(vm, "Running")
-	before, runs := n.has(vm, 2, 1)
+	before, runs := n.has(vm, 2, 1, 1)
 	if !runs {
 		return false
 	}
@@ -99,7 +100,7 @@ func (n *tenant) growsLive(vm string) bool {
 	recordIs("2 1048576")
 
 	n.patchDomain(vm, `{"cpu": {"sockets": 4}, "memory": {"guest": "2Gi"}, "resources": {"requests": {"cpu": "100m"}}}`)
-	after, runs := n.has(vm, 4, 1)
+	after, runs := n.has(vm, 4, 1, before+1<<20)
 	if !runs {
 		return false
 	}
