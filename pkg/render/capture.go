@@ -28,6 +28,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	if err != nil {
 		return record.Record{}, field.ErrorList{field.InternalError(nil, err)}
 	}
+	ours := hasOwnAliases(seen)
 	copyAliases(seen, fresh)
 	readIgnition(seen)
 	captured := abi.Freeze(seen, m.Defaults.Version)
@@ -41,8 +42,12 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	if seen.GenID != nil && again.GenID != nil {
 		seen.GenID = again.GenID // the VM that takes the guest over has another one, as one that it is restored to
 	}
+	adoptEquivalents(seen, again)
 	for _, change := range abi.Compare(seen, again) {
 		errs = append(errs, field.Invalid(origin(&vmi.Spec, change), field.OmitValueType{}, "the next boot would have different hardware: "+change.Text))
+	}
+	if len(errs) > 0 && !ours {
+		errs = append(field.ErrorList{foreign()}, errs...)
 	}
 	return abi.Freeze(again, m.Defaults.Version), errs
 }
@@ -74,7 +79,7 @@ func copied(dom *libvirtxml.Domain) (*libvirtxml.Domain, error) {
 }
 
 // copyAliases gives the devices of a running domain the aliases of the spec's devices. Devices match by name, as Kiln and KubeVirt set it,
-// else by kind, model and bus, else by kind, in their order.
+// else by kind, model and bus, else by kind and bus, else by kind, in their order.
 func copyAliases(running, spec *libvirtxml.Domain) {
 	named := func(d abi.Device) bool { return d.Alias != nil } // controllers are found by type and index
 	have := slices.DeleteFunc(abi.Devices(running), func(d abi.Device) bool { return !named(d) })
@@ -82,6 +87,7 @@ func copyAliases(running, spec *libvirtxml.Domain) {
 	for _, same := range []func(have, want abi.Device) bool{
 		func(have, want abi.Device) bool { return have.Name == want.Name },
 		func(have, want abi.Device) bool { return have.Model == want.Model && have.Bus == want.Bus },
+		func(have, want abi.Device) bool { return have.Bus == want.Bus },
 		func(_, _ abi.Device) bool { return true }, // so that the error says what differs, and not that all is new
 	} {
 		want = slices.DeleteFunc(want, func(w abi.Device) bool {

@@ -38,6 +38,32 @@ func BootFrom(dom *libvirtxml.Domain, name string) {
 	}
 }
 
+// OrderBoot writes <boot dev> of a domain as <boot order> of the devices that it means. It changes nothing in a domain where a device has an order.
+// libvirt: qemuBuildDisksCommandLine and qemuBuildNetCommandLine.
+func OrderBoot(dom *libvirtxml.Domain) {
+	if dom.Devices == nil || dom.OS == nil || bootOrdersOf(dom.Devices).devices > 0 {
+		return
+	}
+	for i, device := range dom.OS.BootDevices {
+		order := &libvirtxml.DomainDeviceBoot{Order: uint(i) + 1} //nolint:gosec // libvirt knows four devices
+		switch device.Dev {
+		case "network":
+			if len(dom.Devices.Interfaces) > 0 {
+				dom.Devices.Interfaces[0].Boot = order
+			}
+		case hd:
+			if disk := firstDisk(dom.Devices.Disks, isBootable); disk != nil {
+				disk.Boot = order
+			}
+		case "cdrom":
+			if disk := firstDisk(dom.Devices.Disks, func(d *libvirtxml.DomainDisk) bool { return d.Device == "cdrom" }); disk != nil {
+				disk.Boot = order
+			}
+		}
+	}
+	dom.OS.BootDevices = nil
+}
+
 // bootDisk returns the disk that the firmware tries first, or nil.
 func bootDisk(dom *libvirtxml.Domain) *libvirtxml.DomainDisk {
 	if dom.Devices == nil {
@@ -47,7 +73,7 @@ func bootDisk(dom *libvirtxml.Domain) *libvirtxml.DomainDisk {
 	case o.devices > 0 && o.first != nil && isBootable(o.first):
 		return o.first
 	case o.devices == 0 && bootsFirstDisk(dom):
-		return firstDisk(dom.Devices.Disks)
+		return firstDisk(dom.Devices.Disks, isBootable)
 	}
 	return nil
 }
@@ -96,16 +122,16 @@ func bootOrdersOf(l *libvirtxml.DomainDeviceList) (o bootOrders) {
 	return o
 }
 
-// firstDisk returns what <boot dev='hd'> means: libvirt keeps the disks of one bus together, in the order of their target names, and the buses in the order in
-// which they first appear. CD-ROMs and floppies are no 'hd'.
-func firstDisk(disks []libvirtxml.DomainDisk) *libvirtxml.DomainDisk {
+// firstDisk returns what <boot dev='hd'> means, with isBootable as counts: libvirt keeps the disks of one bus together, in the order of their target names, and
+// the buses in the order in which they first appear. CD-ROMs and floppies are no 'hd'.
+func firstDisk(disks []libvirtxml.DomainDisk, counts func(*libvirtxml.DomainDisk) bool) *libvirtxml.DomainDisk {
 	var buses []string
 	for i := range disks {
 		if bus := busOf(&disks[i]); !slices.Contains(buses, bus) {
 			buses = append(buses, bus)
 		}
 	}
-	return leastBootable(disks, func(a, b *libvirtxml.DomainDisk) int {
+	return leastDisk(disks, counts, func(a, b *libvirtxml.DomainDisk) int {
 		return cmp.Or(cmp.Compare(slices.Index(buses, busOf(a)), slices.Index(buses, busOf(b))), cmp.Compare(targetNumber(a), targetNumber(b)))
 	})
 }
@@ -119,15 +145,17 @@ func usualDisk(disks []libvirtxml.DomainDisk) *libvirtxml.DomainDisk {
 		}
 		return 1
 	}
-	return leastBootable(disks, func(a, b *libvirtxml.DomainDisk) int {
+	return leastDisk(disks, isBootable, func(a, b *libvirtxml.DomainDisk) int {
 		return cmp.Or(cmp.Compare(others(a), others(b)), cmp.Compare(busOf(a), busOf(b)), cmp.Compare(targetNumber(a), targetNumber(b)))
 	})
 }
 
-// leastBootable returns the first of the bootable disks by an order; nil without one.
-func leastBootable(disks []libvirtxml.DomainDisk, compare func(a, b *libvirtxml.DomainDisk) int) (first *libvirtxml.DomainDisk) {
+// leastDisk returns the first of the disks that count, by an order; nil without one.
+func leastDisk(
+	disks []libvirtxml.DomainDisk, counts func(*libvirtxml.DomainDisk) bool, compare func(a, b *libvirtxml.DomainDisk) int,
+) (first *libvirtxml.DomainDisk) {
 	for i := range disks {
-		if d := &disks[i]; isBootable(d) && (first == nil || compare(d, first) < 0) {
+		if d := &disks[i]; counts(d) && (first == nil || compare(d, first) < 0) {
 			first = d
 		}
 	}
@@ -169,7 +197,7 @@ func oneBoot(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	disk := o.first
 	switch {
 	case o.devices == 0 && bootsFirstDisk(dom):
-		if disk = firstDisk(dom.Devices.Disks); disk == nil || disk == usualDisk(dom.Devices.Disks) {
+		if disk = firstDisk(dom.Devices.Disks, isBootable); disk == nil || disk == usualDisk(dom.Devices.Disks) {
 			return dom
 		}
 	case o.devices != 1 || disk == nil || !isBootable(disk) || len(dom.OS.BootDevices) > 0:
