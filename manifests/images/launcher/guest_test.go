@@ -4,12 +4,20 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/digitalocean/go-libvirt"
+	"github.com/kilnvm/kiln/pkg/admit"
+	settings "github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/render"
+	"k8s.io/apimachinery/pkg/api/resource"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
 )
 
 // firmwareOnly is a guest that comes as far as its firmware. It has a TPM, for which libvirt starts swtpm, with the key of a secret.
@@ -67,12 +75,19 @@ func guest(t *testing.T, root string) {
 		t.Errorf("the state of the TPM is not encrypted: %v", err)
 	}
 	t.Logf("the guest was started in %.1f s", time.Since(start).Seconds())
+	firmwareSpeaks(t, dir)
+}
+
+// firmwareSpeaks waits until the firmware of a guest has written to the serial port that it starts boot loaders.
+func firmwareSpeaks(t *testing.T, dir string) {
+	t.Helper()
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for {
 		said, err := os.ReadFile(filepath.Join(dir, "serial.log"))
 		if err == nil && strings.Contains(string(said), "BdsDxe") {
-			t.Logf("its firmware speaks after %.1f s", time.Since(start).Seconds())
+			t.Logf("its firmware speaks %.1f s later", time.Since(start).Seconds())
 			return
 		}
 		select {
@@ -81,4 +96,69 @@ func guest(t *testing.T, root string) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// qcow2Firmware: a guest starts with firmware in format qcow2, as Fedora and SUSE build it, and its variables are in a file in this format. Kiln renders the
+// element <os>.
+func qcow2Firmware(t *testing.T, root string) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the guest is written for amd64")
+	}
+	dir := state(t)
+	provide(t, root, dir)
+	for from, to := range map[string]string{"/usr/share/OVMF/OVMF_CODE_4M.fd": "/tmp/code.qcow2", "/usr/share/OVMF/OVMF_VARS_4M.fd": "/tmp/vars.qcow2"} {
+		if out, err := confined(t.Context(), root, dir, "/usr/bin/qemu-img", "convert", "-f", "raw", "-O", "qcow2", from, to).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	var domain libvirtxml.Domain
+	if err := domain.Unmarshal(regexp.MustCompile(`(?s)<tpm .*</tpm>`).ReplaceAllString(firmwareOnly, "")); err != nil {
+		t.Fatal(err)
+	}
+	domain.OS = renderedOS(t, backend.Firmware{Architecture: "amd64", Machines: []string{"q35", "pc-q35-*"}, Format: "qcow2",
+		Code: "/tmp/code.qcow2", VarsTemplate: "/tmp/vars.qcow2"})
+	text, err := domain.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := begin(t.Context(), root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.end()
+	if err := s.call(func(client *libvirt.Libvirt) error {
+		defined, err := client.DomainDefineXML(text)
+		if err != nil {
+			return err
+		}
+		return client.DomainCreate(defined)
+	}); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	firmwareSpeaks(t, dir)
+	if store, err := os.ReadFile(filepath.Join(dir, "nvram.fd.qcow2")); err != nil || !strings.HasPrefix(string(store), "QFI\xfb") {
+		t.Errorf("the variables are in no file in format qcow2: %v", err)
+	}
+}
+
+// renderedOS returns the element <os> that Kiln renders for a guest with EFI on a host with one build of firmware.
+func renderedOS(t *testing.T, build backend.Firmware) *libvirtxml.DomainOS {
+	t.Helper()
+	sparse := &v1.VirtualMachineInstance{Spec: v1.VirtualMachineInstanceSpec{Architecture: "amd64", Domain: v1.DomainSpec{
+		Memory: &v1.Memory{Guest: new(resource.MustParse("1Gi"))}, Firmware: &v1.Firmware{Bootloader: &v1.Bootloader{EFI: &v1.EFI{SecureBoot: new(false)}}},
+	}}}
+	sparse.Namespace, sparse.Name = "default", "guest"
+	vmi, verdict := admit.VMI(sparse, admit.Input{Cluster: settings.Default()})
+	if !verdict.Allowed() {
+		t.Fatal(verdict.Errors)
+	}
+	m := render.Machine{VMI: vmi, Defaults: settings.Default().Frontend, Host: backend.Assumed("amd64"), Bindings: backend.AssumedBindings(vmi)}
+	m.Host.Firmware, m.Bindings.NVRAM = []backend.Firmware{build}, "/tmp/nvram.fd"
+	out, errs := render.Domain(m)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	found := out.Documents.Domain.OS
+	found.SMBios = nil // it refers to <sysinfo>, which this guest has not
+	return found
 }

@@ -99,6 +99,7 @@ func TestImage(t *testing.T) {
 	t.Run("probing again", func(t *testing.T) { probedAgain(t, root) })
 	t.Run("time zones", func(t *testing.T) { zoned(t, root) })
 	t.Run("guest", func(t *testing.T) { guest(t, root) })
+	t.Run("firmware in format qcow2", func(t *testing.T) { qcow2Firmware(t, root) })
 }
 
 // zoned: the clock of a guest is that of its time zone, as libvirt starts QEMU for it. The zone has an offset of 14 hours all the year.
