@@ -1,5 +1,7 @@
 package validate_test
 
+import "strings"
+
 var catalogCases = []testCase{
 	{
 		why:   "no CPU",
@@ -182,6 +184,17 @@ var catalogCases = []testCase{
 		rule:  "instancetype/annotations",
 		given: instancetype(`annotations: {a b: c}`),
 		want:  invalid("spec.annotations[a b]"),
+	},
+	{
+		why:   "more than 256 KiB",
+		rule:  "instancetype/annotations",
+		given: instancetype(`annotations: {a: "` + strings.Repeat("a", 256<<10) + `"}`),
+		want:  tooLong("spec.annotations"),
+	},
+	{
+		why:   "256 KiB",
+		rule:  "instancetype/annotations",
+		given: instancetype(`annotations: {a: "` + strings.Repeat("a", 256<<10-1) + `"}`),
 	},
 	{
 		why:   "any value",

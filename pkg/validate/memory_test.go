@@ -217,6 +217,24 @@ var memoryCases = []testCase{
 		want:  invalid("spec.domain.memory.maxGuest"),
 	},
 	{
+		why:   "a ceiling without its unit, where the request says how much there is",
+		rule:  "memory/unit",
+		given: spec(`domain: {memory: {guest: null, maxGuest: 4096}, resources: {requests: {memory: 64Mi}}}`),
+		want:  invalid("spec.domain.memory.maxGuest"),
+	},
+	{
+		why:   "a ceiling of the memory, neither with a unit",
+		rule:  "memory/unit",
+		given: spec(`domain: {memory: {guest: 4096, maxGuest: 4096}}`),
+		want:  invalid("spec.domain.memory.guest"),
+	},
+	{
+		why:    "memory of a request without its unit",
+		rule:   "memory/unit",
+		given:  spec(`domain: {memory: {guest: 4096}, resources: {requests: {memory: "4096"}}}`),
+		others: []string{"resources/memory-unit"},
+	},
+	{
 		why:   "a ceiling of a megabyte",
 		rule:  "memory/unit",
 		given: spec(`domain: {memory: {guest: 1M, maxGuest: 1M}}`),

@@ -130,11 +130,15 @@ var securityMetadataCases = []testCase{
 		want:  invalid("spec.template.metadata.labels[app]"),
 	},
 	{
-		why:  "a data volume template",
-		rule: "security/template-labels",
-		given: vm(`{spec: {dataVolumeTemplates: [{metadata: {name: d, labels: {a: b c}}, spec: {source: {blank: {}}, storage: ` +
-			`{resources: {requests: {storage: 1Gi}}}}}], template: {spec: {volumes: [{name: d, dataVolume: {name: d}}]}}}}`),
-		want: invalid("spec.dataVolumeTemplates[0].metadata.labels[a]"),
+		why:   "a data volume template",
+		rule:  "security/template-labels",
+		given: vm(templated("labels: {a: b c}")),
+		want:  invalid("spec.dataVolumeTemplates[0].metadata.labels[a]"),
+	},
+	{
+		why:   "a value of a data volume template that was there before the rule",
+		rule:  "security/template-labels",
+		given: vmChange(templated("labels: {a: b c}"), templated("labels: {a: b c, d: e}")),
 	},
 	{
 		why:   "a key with a space",
@@ -154,8 +158,20 @@ var securityMetadataCases = []testCase{
 		want:  tooLong("spec.template.metadata.annotations"),
 	},
 	{
+		why:  "as many as were there before the rule, with another value",
+		rule: "security/template-annotations",
+		given: vmChange(`{spec: {template: {metadata: {annotations: {a: "`+strings.Repeat("a", 256<<10)+`"}}}}}`,
+			`{spec: {template: {metadata: {annotations: {a: "`+strings.Repeat("b", 256<<10)+`"}}}}}`),
+	},
+	{
 		why:   "256 KiB",
 		rule:  "security/template-annotations",
 		given: vm(`{spec: {template: {metadata: {annotations: {a: "` + strings.Repeat("a", 256<<10-1) + `"}}}}}`),
 	},
+}
+
+// templated is a VM with a disk of a data volume template that has metadata.
+func templated(metadata string) string {
+	return "{spec: {dataVolumeTemplates: [{metadata: {name: d, " + metadata + "}, spec: {source: {blank: {}}, storage: {resources: {requests: " +
+		"{storage: 1Gi}}}}}], template: {spec: {volumes: [{name: d, dataVolume: {name: d}}]}}}}"
 }

@@ -1,10 +1,12 @@
 package validate_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata" // the database that the table is of, on machines without one
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/validate"
 )
 
@@ -17,6 +19,16 @@ func TestTimezones(t *testing.T) {
 	for _, name := range names {
 		if _, err := time.LoadLocation(name); err != nil {
 			t.Errorf("'%s': %v", name, err)
+		}
+	}
+}
+
+// TestTimezoneHints: a mistyped zone comes with the nearest name, and others with an example.
+func TestTimezoneHints(t *testing.T) {
+	for zone, want := range map[string]string{"Europe/Viena": "did you mean 'Europe/Vienna'?", "Mars/Olympus": "such as 'Europe/Vienna'"} {
+		errs := spec("domain: {clock: {timezone: "+zone+"}}")(t, config.Default().Limits)
+		if len(errs) != 1 || !strings.HasSuffix(errs[0].Detail, want) {
+			t.Errorf("'%s': %v, want '%s'", zone, errs, want)
 		}
 	}
 }

@@ -54,6 +54,7 @@ var guestWarnings = []warningCase{
 	{"a model with a letter missing", cpu("model: CascadelakeServer"), []string{"'Cascadelake-Server'"}},
 	{"a model in lower case", cpu("model: skylake-server-ibrs"), []string{"'Skylake-Server-IBRS'"}},
 	{"a model of nobody", cpu("model: Homer-Simpson"), []string{"no such CPU model for 'amd64'"}},
+	{"a model of which two letters of three are others", cpu("model: 4xy"), []string{"no such CPU model for 'amd64'"}},
 	{"a long model of nobody", cpu("model: " + strings.Repeat("m", 4096)), []string{"no such CPU model"}},
 	{"a model", cpu("model: Cascadelake-Server"), nil},
 	{"a version of a model", cpu("model: Skylake-Server-v5"), nil},
