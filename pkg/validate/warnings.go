@@ -94,10 +94,14 @@ func diskWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
 	if cdrom != "" && !bootable {
 		warnings = append(warnings, fmt.Sprintf("the firmware boots no CD-ROM without bootOrder: set 'bootOrder: 1' of disk '%s'", short(cdrom)))
 	}
-	if disk := bootDisk(spec); disk != nil && disk.BlockSize != nil && disk.BlockSize.Custom != nil && bootsByBIOS(spec) {
-		if size := disk.BlockSize.Custom.Logical; size > biosBlock {
+	if disk := bootDisk(spec); disk != nil && disk.BlockSize != nil && bootsByBIOS(spec) {
+		switch custom, matched := disk.BlockSize.Custom, disk.BlockSize.MatchVolume; {
+		case custom != nil && custom.Logical > biosBlock:
 			warnings = append(warnings, fmt.Sprintf("the BIOS boots no disk with blocks of %d bytes such as '%s': use EFI, or blocks of %d bytes",
-				size, short(disk.Name), biosBlock))
+				custom.Logical, short(disk.Name), biosBlock))
+		case custom == nil && enabled(matched):
+			warnings = append(warnings, fmt.Sprintf("the BIOS boots disk '%s' only if the storage of its volume has blocks of %d bytes: use EFI, or remove blockSize",
+				short(disk.Name), biosBlock))
 		}
 	}
 	return warnings

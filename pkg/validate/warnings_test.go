@@ -2,6 +2,7 @@ package validate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -175,6 +176,21 @@ func TestWarnings(t *testing.T) {
 		t.Run(c.why, func(t *testing.T) {
 			c.check(t, validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, c.object), config.Default().Limits))
 		})
+	}
+}
+
+// TestMatchedBlocksWarning: nobody knows at admission which blocks the storage of a volume has.
+func TestMatchedBlocksWarning(t *testing.T) {
+	const about = "the BIOS boots disk 'root' only if the storage of its volume has blocks of 512 bytes: use EFI, or remove blockSize"
+	for blockSize, warned := range map[string]bool{
+		"{matchVolume: {}}": true, "{matchVolume: {enabled: true}}": true, "{matchVolume: {enabled: false}}": false, "{}": false,
+		"{custom: {logical: 512, physical: 4096}, matchVolume: {}}": false,
+	} {
+		text := "{spec: {architecture: amd64, domain: {devices: {disks: [{name: root, disk: {}, blockSize: " + blockSize + "}]}}}}"
+		all := validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, text), config.Default().Limits)
+		if slices.Contains(all, about) != warned {
+			t.Errorf("%s: %q", blockSize, all)
+		}
 	}
 }
 
