@@ -4,13 +4,13 @@ var devicesNamesCases = []testCase{
 	{
 		why:   "a GPU without a name",
 		rule:  "devices/name",
-		given: devices("gpus: [{name: '', deviceName: d}]"),
+		given: devices("gpus: [{name: '', deviceName: e.org/d}]"),
 		want:  required("spec.domain.devices.gpus[0].name"),
 	},
 	{
 		why:    "a device without a name",
 		rule:   "devices/name",
-		given:  devices("hostDevices: [{name: '', deviceName: d}]"),
+		given:  devices("hostDevices: [{name: '', deviceName: e.org/d}]"),
 		limits: gates("HostDevices"),
 		want:   required("spec.domain.devices.hostDevices[0].name"),
 	},
@@ -41,12 +41,12 @@ var devicesNamesCases = []testCase{
 	{
 		why:   "names",
 		rule:  "devices/name",
-		given: devices("gpus: [{name: a, deviceName: d}], inputs: [{name: b, type: tablet}], sound: {name: c}, watchdog: {name: d, i6300esb: {}}"),
+		given: devices("gpus: [{name: a, deviceName: e.org/d}], inputs: [{name: b, type: tablet}], sound: {name: c}, watchdog: {name: d, i6300esb: {}}"),
 	},
 	{
 		why:   "a dot in a GPU's name",
 		rule:  "devices/name-form",
-		given: devices("gpus: [{name: a.b, deviceName: d}]"),
+		given: devices("gpus: [{name: a.b, deviceName: e.org/d}]"),
 		want:  invalid("spec.domain.devices.gpus[0].name"),
 	},
 	{
@@ -64,18 +64,18 @@ var devicesNamesCases = []testCase{
 	{
 		why:   "letters, digits, '-' and '_'",
 		rule:  "devices/name-form",
-		given: devices("gpus: [{name: Gpu-1_b, deviceName: d}]"),
+		given: devices("gpus: [{name: Gpu-1_b, deviceName: e.org/d}]"),
 	},
 	{
 		why:   "two GPUs of one name",
 		rule:  "devices/name-twice",
-		given: devices("gpus: [{name: a, deviceName: d}, {name: a, deviceName: d}]"),
+		given: devices("gpus: [{name: a, deviceName: e.org/d}, {name: a, deviceName: e.org/d}]"),
 		want:  duplicate("spec.domain.devices.gpus[1].name"),
 	},
 	{
 		why:    "a GPU and a device of one name",
 		rule:   "devices/name-twice",
-		given:  devices("gpus: [{name: a, deviceName: d}], hostDevices: [{name: a, deviceName: d}]"),
+		given:  devices("gpus: [{name: a, deviceName: e.org/d}], hostDevices: [{name: a, deviceName: e.org/d}]"),
 		limits: gates("HostDevices"),
 		want:   duplicate("spec.domain.devices.hostDevices[0].name"),
 	},
@@ -94,11 +94,11 @@ var devicesNamesCases = []testCase{
 	{
 		why:   "devices of several lists",
 		rule:  "devices/name-twice",
-		given: devices("gpus: [{name: a, deviceName: d}], inputs: [{name: a, type: tablet}], sound: {name: a}, watchdog: {name: a, i6300esb: {}}"),
+		given: devices("gpus: [{name: a, deviceName: e.org/d}], inputs: [{name: a, type: tablet}], sound: {name: a}, watchdog: {name: a, i6300esb: {}}"),
 	},
 	{
 		why:   "two GPUs",
 		rule:  "devices/name-twice",
-		given: devices("gpus: [{name: a, deviceName: d}, {name: b, deviceName: d}]"),
+		given: devices("gpus: [{name: a, deviceName: e.org/d}, {name: b, deviceName: e.org/d}]"),
 	},
 }

@@ -30,9 +30,11 @@ var hostdeviceRules = []guestRule{
 var sourceRules = []Rule{
 	{Name: "hostdevices/source", MendedBy: byInstancetype},
 	{Name: "hostdevices/sources", MendedBy: byInstancetype},
+	{Name: "hostdevices/device-name", MendedBy: byInstancetype},
 	{Name: "hostdevices/claim-gate", MendedBy: byInstancetype},
 	{Name: "hostdevices/request-claim", MendedBy: byInstancetype},
 	{Name: "hostdevices/request-name", MendedBy: byInstancetype},
+	{Name: "hostdevices/request-form", MendedBy: byInstancetype},
 }
 
 // passed is one device of either list: the types differ, the fields do not.

@@ -60,7 +60,7 @@ func claims(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 	return errs
 }
 
-// deviceSources requires one source for each device.
+// deviceSources requires one source for each device, with names that the API server takes in the pod.
 // A device whose gate is off is judged no further: without the gate nothing reads its claim.
 func deviceSources(devices []passed, limits config.Limits, gate string) (errs field.ErrorList) {
 	for _, d := range devices {
@@ -70,6 +70,10 @@ func deviceSources(devices []passed, limits config.Limits, gate string) (errs fi
 		case d.deviceName != "" && d.claim != nil:
 			errs = append(errs, field.Forbidden(d.at.Child("deviceName"),
 				"cannot be combined with claimName and requestName: remove one of them").WithOrigin("hostdevices/sources"))
+		case d.deviceName != "":
+			if wrong := wrongDeviceName(d.deviceName); wrong != "" {
+				errs = append(errs, field.Invalid(d.at.Child("deviceName"), d.deviceName, wrong).WithOrigin("hostdevices/device-name"))
+			}
 		}
 		if d.claim == nil {
 			continue
@@ -83,6 +87,8 @@ func deviceSources(devices []passed, limits config.Limits, gate string) (errs fi
 		}
 		if d.claim.RequestName == "" {
 			errs = append(errs, field.Required(d.at.Child("requestName"), "name the request in the claim").WithOrigin("hostdevices/request-name"))
+		} else {
+			errs = append(errs, named(d.at.Child("requestName"), d.claim.RequestName, validation.IsDNS1123Label).WithOrigin("hostdevices/request-form")...)
 		}
 	}
 	return errs

@@ -92,7 +92,7 @@ var hostdevicesClaimsCases = []testCase{
 	{
 		why:   "a plugin",
 		rule:  "hostdevices/source",
-		given: devices("gpus: [{name: a, deviceName: d}]"),
+		given: devices("gpus: [{name: a, deviceName: e.org/d}]"),
 	},
 	{
 		why:    "a claim",
@@ -103,14 +103,14 @@ var hostdevicesClaimsCases = []testCase{
 	{
 		why:    "both sources",
 		rule:   "hostdevices/sources",
-		given:  claimed("gpus: [{name: a, deviceName: d, claimName: c, requestName: r}]"),
+		given:  claimed("gpus: [{name: a, deviceName: e.org/d, claimName: c, requestName: r}]"),
 		limits: gpuClaims,
 		want:   forbidden("spec.domain.devices.gpus[0].deviceName"),
 	},
 	{
 		why:   "one source",
 		rule:  "hostdevices/sources",
-		given: devices("gpus: [{name: a, deviceName: d}]"),
+		given: devices("gpus: [{name: a, deviceName: e.org/d}]"),
 	},
 	{
 		why:    "a claimed GPU without the feature gate",
@@ -164,6 +164,37 @@ var hostdevicesClaimsCases = []testCase{
 		given:  claimed("gpus: [{name: a, claimName: c}]"),
 		limits: gpuClaims,
 		want:   required("spec.domain.devices.gpus[0].requestName"),
+	},
+	{
+		why:   "no device plugin has a resource without a domain",
+		rule:  "hostdevices/device-name",
+		given: devices("gpus: [{name: a, deviceName: gpu}, {name: b, deviceName: a b/c}, {name: c, deviceName: hugepages-2Mi}]"),
+		want:  invalid("spec.domain.devices.gpus[0].deviceName", "spec.domain.devices.gpus[1].deviceName", "spec.domain.devices.gpus[2].deviceName"),
+	},
+	{
+		why:    "a resource of Kubernetes, and one that begins as a quota's",
+		rule:   "hostdevices/device-name",
+		given:  devices("hostDevices: [{name: a, deviceName: kubernetes.io/kvm}, {name: b, deviceName: requests.e.org/d}]"),
+		limits: gates("HostDevices"),
+		want:   invalid("spec.domain.devices.hostDevices[0].deviceName", "spec.domain.devices.hostDevices[1].deviceName"),
+	},
+	{
+		why:   "a resource of a device plugin",
+		rule:  "hostdevices/device-name",
+		given: devices("gpus: [{name: a, deviceName: nvidia.com/GV100GL_Tesla_V100}]"),
+	},
+	{
+		why:    "a request that no claim can have",
+		rule:   "hostdevices/request-form",
+		given:  claimed("gpus: [{name: a, claimName: c, requestName: a/b}]"),
+		limits: gpuClaims,
+		want:   invalid("spec.domain.devices.gpus[0].requestName"),
+	},
+	{
+		why:    "a request of one letter",
+		rule:   "hostdevices/request-form",
+		given:  claimed("gpus: [{name: a, claimName: c, requestName: r}]"),
+		limits: gpuClaims,
 	},
 	{
 		why:    "a request is named",

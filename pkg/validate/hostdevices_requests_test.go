@@ -81,7 +81,7 @@ var hostdevicesRequestsCases = []testCase{
 	{
 		why:    "a plugin beside a claim",
 		rule:   "hostdevices/claim-undeclared",
-		given:  devices("gpus: [{name: a, deviceName: d}]"),
+		given:  devices("gpus: [{name: a, deviceName: e.org/d}]"),
 		limits: gpuClaims,
 	},
 	{
@@ -101,7 +101,7 @@ var hostdevicesRequestsCases = []testCase{
 	{
 		why:    "both sources",
 		rule:   "hostdevices/claim-undeclared",
-		given:  claimed("gpus: [{name: a, deviceName: d, claimName: d, requestName: r}]"),
+		given:  claimed("gpus: [{name: a, deviceName: e.org/d, claimName: d, requestName: r}]"),
 		limits: gpuClaims,
 		others: []string{"hostdevices/sources"},
 	},

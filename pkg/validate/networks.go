@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -37,6 +38,7 @@ var networkRules = []guestRule{
 		{Name: "networks/claim-name"},
 		{Name: "networks/claim-undeclared"},
 		{Name: "networks/claim-request"},
+		{Name: "networks/claim-request-form"},
 		{Name: "networks/claim-binding"},
 	}},
 }
@@ -162,6 +164,8 @@ func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		}
 		if claim.RequestName == "" {
 			errs = append(errs, field.Required(at.Child("requestName"), "name the request in the claim").WithOrigin("networks/claim-request"))
+		} else {
+			errs = append(errs, named(at.Child("requestName"), claim.RequestName, validation.IsDNS1123Label).WithOrigin("networks/claim-request-form")...)
 		}
 		if judged[network.Name] {
 			continue

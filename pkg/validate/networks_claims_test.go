@@ -72,6 +72,19 @@ var networksClaimsCases = []testCase{
 		want:   required("spec.networks[0].resourceClaim.requestName"),
 	},
 	{
+		why:    "a request that no claim can have",
+		rule:   "networks/claim-request-form",
+		given:  claiming("sriov: {}", "resourceClaim: {claimName: c, requestName: A_b}"),
+		limits: networkClaims,
+		want:   invalid("spec.networks[0].resourceClaim.requestName"),
+	},
+	{
+		why:    "a request of a name",
+		rule:   "networks/claim-request-form",
+		given:  claiming("sriov: {}", claimNetwork),
+		limits: networkClaims,
+	},
+	{
 		why:    "a request is named",
 		rule:   "networks/claim-request",
 		given:  claiming("sriov: {}", claimNetwork),

@@ -93,6 +93,14 @@ func mayOvercommit(name corev1.ResourceName) bool {
 	return !isExtended(name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
+// wrongDeviceName returns why no device plugin can have a resource of that name; empty if one can.
+func wrongDeviceName(name string) string {
+	if !isExtended(corev1.ResourceName(name)) {
+		return "must be the resource of a device plugin with its domain, such as example.org/gpu"
+	}
+	return wrongResourceName(name)
+}
+
 // wrongResourceName returns why no container can have a resource of that name; empty if one can.
 func wrongResourceName(name string) string {
 	const known = "must be cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with the domain of its device plugin, such as example.org/gpu"

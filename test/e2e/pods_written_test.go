@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,17 +93,32 @@ func TestAdmittedGuestsHavePods(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(ofPods), &sample); err != nil {
 		t.Fatal(err)
 	}
+	s.changeEachLeaf(sample, s.admittedByServer, 100)
+}
+
+// changeEachLeaf demands that the API server takes the pod of each VMI that admission takes: of the sample, and of those in which one leaf is removed or has a
+// hostile value. At least enough of them are admitted, and refused.
+func (s space) changeEachLeaf(sample map[string]any, admit func(map[string]any) *v1.VirtualMachineInstance, enough int) {
+	t := s.T
+	t.Helper()
 	s.must(s.kubectl("", "create", "serviceaccount", pod.Account(&v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "guest"}})))
-	if errs := s.podOf(sample); len(errs) != 1 || errs[0] != nil {
-		t.Fatalf("the VMI itself: %v", errs)
+	vmi := admit(sample)
+	if vmi == nil {
+		t.Fatal("the VMI itself is refused")
+	}
+	if err := s.podOf(vmi); err != nil {
+		t.Fatalf("the VMI itself: %v", err)
 	}
 	tried, admitted := 0, 0
 	try := func(what string, changed map[string]any) {
 		tried++
-		for _, err := range s.podOf(changed) {
-			if admitted++; err != nil {
-				t.Errorf("%s: admitted, and its pod is refused: %.400v", what, err)
-			}
+		vmi := admit(changed)
+		if vmi == nil {
+			return
+		}
+		admitted++
+		if err := s.podOf(vmi); err != nil {
+			t.Errorf("%s: admitted, and its pod is refused: %.400v", what, err)
 		}
 	}
 	for _, at := range leavesOf(sample, nil) {
@@ -114,13 +133,13 @@ func TestAdmittedGuestsHavePods(t *testing.T) {
 		}
 	}
 	t.Logf("%d VMIs tried, %d admitted", tried, admitted)
-	if admitted < 100 || tried-admitted < 100 {
+	if admitted < enough || tried-admitted < enough {
 		t.Errorf("%d of %d VMIs are admitted: the sample or its changes test nothing", admitted, tried)
 	}
 }
 
-// podOf returns nothing if admission refuses the VMI, else the answer of the API server to its pod: nil if it is taken.
-func (s space) podOf(object map[string]any) []error {
+// admittedByServer returns a VMI as the webhook admits it, or nil.
+func (s space) admittedByServer(object map[string]any) *v1.VirtualMachineInstance {
 	s.Helper()
 	stored, err := s.on.WouldCreate(s.Context(), s.in("vmi"), &unstructured.Unstructured{Object: object})
 	if err != nil {
@@ -130,6 +149,62 @@ func (s space) podOf(object map[string]any) []error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, vmi); err != nil {
 		s.Fatal(err)
 	}
+	return vmi
+}
+
+// ofDevicePods has the fields of a VMI that become claims and extended resources of its pod. Gates are needed for them.
+const ofDevicePods = `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachineInstance
+metadata: {name: guest}
+spec:
+  architecture: amd64
+  resourceClaims: [{name: own, resourceClaimName: shared}, {name: made, resourceClaimTemplateName: template}]
+  domain:
+    memory: {guest: 1Gi}
+    devices:
+      gpus: [{name: gpu, deviceName: example.org/gpu}]
+      hostDevices: [{name: card, deviceName: example.org/c}, {name: own, claimName: own, requestName: card}, {name: made, claimName: made, requestName: card}]
+`
+
+// TestAdmittedDevicesHavePods is TestAdmittedGuestsHavePods for devices, whose gates the tests' cluster has off: the rules of the webhook judge them here.
+func TestAdmittedDevicesHavePods(t *testing.T) {
+	s := newSpace(t)
+	var sample map[string]any
+	if err := yaml.Unmarshal([]byte(ofDevicePods), &sample); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := config.FromKubeVirt(v1.KubeVirtConfiguration{DeveloperConfiguration: &v1.DeveloperConfiguration{
+		FeatureGates: []string{"HostDevices", "GPUsWithDRA", "HostDevicesWithDRA"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	reviewer := review.Reviewer{Resolver: resolve.Resolver{Cached: objects.New(scheme)}, Configuration: func() config.Cluster { return cluster }}
+	s.changeEachLeaf(sample, func(object map[string]any) *v1.VirtualMachineInstance {
+		sparse := &v1.VirtualMachineInstance{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, sparse, true); err != nil {
+			return nil
+		}
+		sparse.Namespace, sparse.UID = s.name, "4b2c1d3e-1111-4222-8333-444455556666"
+		reviewed, err := reviewer.VMI(t.Context(), sparse, review.Asker{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reviewed.Allowed() {
+			return nil
+		}
+		return reviewed.Explicit
+	}, 20)
+}
+
+// podOf returns the answer of the API server to the pod of an admitted VMI: nil if it is taken.
+func (s space) podOf(vmi *v1.VirtualMachineInstance) error {
+	s.Helper()
 	claims := map[string]pod.Claim{}
 	for _, v := range vmi.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil {
@@ -139,9 +214,9 @@ func (s space) podOf(object map[string]any) []error {
 			claims[v.Ephemeral.PersistentVolumeClaim.ClaimName] = pod.Claim{}
 		}
 	}
-	made, refused := pod.Of(pod.Input{VMI: vmi, Claims: claims, Settings: pod.Settings{Image: "example.org/launcher:1"}})
+	made, refused := pod.Of(pod.Input{VMI: vmi, Claims: claims, Settings: pod.Settings{Image: "example.org/launcher:1", LockedMemory: true}})
 	if len(refused) > 0 {
-		return []error{refused.ToAggregate()}
+		return refused.ToAggregate()
 	}
 	made.Pod.TypeMeta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(made.Pod)
@@ -149,7 +224,7 @@ func (s space) podOf(object map[string]any) []error {
 		s.Fatal(err)
 	}
 	_, err = s.on.WouldCreate(s.Context(), s.in("pod"), &unstructured.Unstructured{Object: raw})
-	return []error{err}
+	return err
 }
 
 // leavesOf returns the paths of all values below spec that are neither objects nor lists.

@@ -11,11 +11,10 @@ import (
 	"time"
 
 	"github.com/digitalocean/go-libvirt"
-	"github.com/kilnvm/kiln/pkg/admit"
 	settings "github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
-	"k8s.io/apimachinery/pkg/api/resource"
+	"github.com/kilnvm/kiln/test/explicit"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -144,14 +143,8 @@ func qcow2Firmware(t *testing.T, root string) {
 // renderedOS returns the element <os> that Kiln renders for a guest with EFI on a host with one build of firmware.
 func renderedOS(t *testing.T, build backend.Firmware) *libvirtxml.DomainOS {
 	t.Helper()
-	sparse := &v1.VirtualMachineInstance{Spec: v1.VirtualMachineInstanceSpec{Architecture: "amd64", Domain: v1.DomainSpec{
-		Memory: &v1.Memory{Guest: new(resource.MustParse("1Gi"))}, Firmware: &v1.Firmware{Bootloader: &v1.Bootloader{EFI: &v1.EFI{SecureBoot: new(false)}}},
-	}}}
-	sparse.Namespace, sparse.Name = "default", "guest"
-	vmi, verdict := admit.VMI(sparse, admit.Input{Cluster: settings.Default()})
-	if !verdict.Allowed() {
-		t.Fatal(verdict.Errors)
-	}
+	vmi := explicit.Plain(t, "guest")
+	vmi.Spec.Domain.Firmware = &v1.Firmware{Bootloader: &v1.Bootloader{EFI: &v1.EFI{SecureBoot: new(false)}}}
 	m := render.Machine{VMI: vmi, Defaults: settings.Default().Frontend, Host: backend.Assumed("amd64"), Bindings: backend.AssumedBindings(vmi)}
 	m.Host.Firmware, m.Bindings.NVRAM = []backend.Firmware{build}, "/tmp/nvram.fd"
 	out, errs := render.Domain(m)
