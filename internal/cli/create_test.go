@@ -140,9 +140,9 @@ func TestCreateCatalogObjects(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"instancetype --name i --cpu 2 --memory 256Mi",
 			head + "VirtualMachineClusterInstancetype\nmetadata:\n  name: i\nspec:\n  cpu:\n    guest: 2\n  memory:\n    guest: 256Mi\n"},
-		{"instancetype --name i --cpu 2 --memory 256Mi -n shop --iothreadspolicy auto --hostdevice name:h,devicename:d",
+		{"instancetype --name i --cpu 2 --memory 256Mi -n shop --iothreadspolicy auto --hostdevice name:h,devicename:e.org/d",
 			head + "VirtualMachineInstancetype\nmetadata:\n  name: i\n  namespace: shop\nspec:\n  cpu:\n    guest: 2\n" +
-				"  hostDevices:\n  - deviceName: d\n    name: h\n  ioThreadsPolicy: auto\n  memory:\n    guest: 256Mi\n"},
+				"  hostDevices:\n  - deviceName: e.org/d\n    name: h\n  ioThreadsPolicy: auto\n  memory:\n    guest: 256Mi\n"},
 		{"instancetype --name i --cpu 2 --memory 256Mi --gpu name:g,devicename:nvidia.com/A --namespaced",
 			head + "VirtualMachineInstancetype\nmetadata:\n  name: i\nspec:\n  cpu:\n    guest: 2\n" +
 				"  gpus:\n  - deviceName: nvidia.com/A\n    name: g\n  memory:\n    guest: 256Mi\n"},

@@ -30,6 +30,10 @@ var instancetypeRules = []instancetypeRule{
 		{Name: "instancetype/overcommit"},
 		{Name: "instancetype/overcommit-hugepages"},
 	}},
+	{instancetypeDevices, []Rule{
+		{Name: "instancetype/device-name"},
+		{Name: "instancetype/request-form"},
+	}},
 	{instancetypeMetadata, []Rule{
 		{Name: "instancetype/annotations"},
 		{Name: "instancetype/node-selector"},
@@ -113,6 +117,25 @@ func instancetypeMemory(spec *v1beta1.VirtualMachineInstancetypeSpec, path *fiel
 	if memory.OvercommitPercent != 0 && memory.Hugepages != nil {
 		errs = append(errs, field.Forbidden(path.Child("overcommitPercent"),
 			"huge pages cannot be overcommitted: remove one of them").WithOrigin("instancetype/overcommit-hugepages"))
+	}
+	return errs
+}
+
+// instancetypeDevices judges names that no resource of a device plugin and no request of a claim can have. KubeVirt accepts them.
+func instancetypeDevices(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) (errs field.ErrorList) {
+	judge := func(at *field.Path, deviceName string, claim *v1.ClaimRequest) {
+		if deviceName != "" {
+			errs = append(errs, deviceNamed(at, deviceName).WithOrigin("instancetype/device-name")...)
+		}
+		if claim != nil && claim.RequestName != "" {
+			errs = append(errs, requestNamed(at, claim.RequestName).WithOrigin("instancetype/request-form")...)
+		}
+	}
+	for i, d := range spec.GPUs {
+		judge(path.Child("gpus").Index(i), d.DeviceName, d.ClaimRequest)
+	}
+	for i, d := range spec.HostDevices {
+		judge(path.Child("hostDevices").Index(i), d.DeviceName, d.ClaimRequest)
 	}
 	return errs
 }

@@ -180,6 +180,28 @@ var catalogCases = []testCase{
 		given: instancetype(`memory: {guest: 1000000}`),
 	},
 	{
+		why:   "devices without the domain of their plugin",
+		rule:  "instancetype/device-name",
+		given: instancetype("{gpus: [{name: a, deviceName: gpu}], hostDevices: [{name: b, deviceName: card}]}"),
+		want:  invalid("spec.gpus[0].deviceName", "spec.hostDevices[0].deviceName"),
+	},
+	{
+		why:   "devices of plugins and of a claim",
+		rule:  "instancetype/device-name",
+		given: instancetype("{gpus: [{name: a, deviceName: e.org/gpu}], hostDevices: [{name: b, deviceName: e.org/card}, {name: c, claimName: c, requestName: r}]}"),
+	},
+	{
+		why:   "requests that no claim can have",
+		rule:  "instancetype/request-form",
+		given: instancetype("{gpus: [{name: a, claimName: c, requestName: A_b}], hostDevices: [{name: b, claimName: c, requestName: a/b}]}"),
+		want:  invalid("spec.gpus[0].requestName", "spec.hostDevices[0].requestName"),
+	},
+	{
+		why:   "a claim without a request, which the VM's rules judge",
+		rule:  "instancetype/request-form",
+		given: instancetype("{gpus: [{name: a, claimName: c}]}"),
+	},
+	{
 		why:   "a key with a space",
 		rule:  "instancetype/annotations",
 		given: instancetype(`annotations: {a b: c}`),

@@ -71,9 +71,7 @@ func deviceSources(devices []passed, limits config.Limits, gate string) (errs fi
 			errs = append(errs, field.Forbidden(d.at.Child("deviceName"),
 				"cannot be combined with claimName and requestName: remove one of them").WithOrigin("hostdevices/sources"))
 		case d.deviceName != "":
-			if wrong := wrongDeviceName(d.deviceName); wrong != "" {
-				errs = append(errs, field.Invalid(d.at.Child("deviceName"), d.deviceName, wrong).WithOrigin("hostdevices/device-name"))
-			}
+			errs = append(errs, deviceNamed(d.at, d.deviceName).WithOrigin("hostdevices/device-name")...)
 		}
 		if d.claim == nil {
 			continue
@@ -88,10 +86,23 @@ func deviceSources(devices []passed, limits config.Limits, gate string) (errs fi
 		if d.claim.RequestName == "" {
 			errs = append(errs, field.Required(d.at.Child("requestName"), "name the request in the claim").WithOrigin("hostdevices/request-name"))
 		} else {
-			errs = append(errs, named(d.at.Child("requestName"), d.claim.RequestName, validation.IsDNS1123Label).WithOrigin("hostdevices/request-form")...)
+			errs = append(errs, requestNamed(d.at, d.claim.RequestName).WithOrigin("hostdevices/request-form")...)
 		}
 	}
 	return errs
+}
+
+// deviceNamed refuses the deviceName of a device, at its path, if no device plugin can have a resource of that name.
+func deviceNamed(at *field.Path, name string) field.ErrorList {
+	if wrong := wrongDeviceName(name); wrong != "" {
+		return field.ErrorList{field.Invalid(at.Child("deviceName"), name, wrong)}
+	}
+	return nil
+}
+
+// requestNamed refuses the requestName of a device or network, at its path, if no claim can have a request of that name.
+func requestNamed(at *field.Path, name string) field.ErrorList {
+	return named(at.Child("requestName"), name, validation.IsDNS1123Label)
 }
 
 // complete reports whether a device has claimName and requestName, and no deviceName.

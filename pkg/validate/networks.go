@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -165,7 +164,7 @@ func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		if claim.RequestName == "" {
 			errs = append(errs, field.Required(at.Child("requestName"), "name the request in the claim").WithOrigin("networks/claim-request"))
 		} else {
-			errs = append(errs, named(at.Child("requestName"), claim.RequestName, validation.IsDNS1123Label).WithOrigin("networks/claim-request-form")...)
+			errs = append(errs, requestNamed(at, claim.RequestName).WithOrigin("networks/claim-request-form")...)
 		}
 		if judged[network.Name] {
 			continue

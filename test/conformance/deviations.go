@@ -104,7 +104,8 @@ var deviations = []deviation{
 		"features/hyperv-spinlocks", "features/hyperv-vendor-id", "firmware/uuid", "machine/board")},
 	{name: "Volumes that no pod mounts", added: origin("disks/volume-object", "disks/volume-object-name", "disks/sysprep-source", "disks/container-disk-image",
 		"disks/downward-api")},
-	{name: "Resources of device plugins", added: origin("resources/name", "resources/whole", "resources/limit-equal")},
+	{name: "Resources of device plugins", added: origin("resources/name", "resources/whole", "resources/limit-equal", "hostdevices/device-name",
+		"hostdevices/request-form", "networks/claim-request-form")},
 	{name: "Huge pages of no whole KiB", added: detail(`\.hugepages\.pageSize$`, "KiB")},
 	{name: "Unknown reboot policies", added: rule("machine/reboot-policy")},
 	{name: "VMs are judged as they will boot", missing: func(j judged, c cause) bool {
