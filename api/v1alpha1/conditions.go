@@ -58,6 +58,12 @@ const (
 const (
 	// ReasonNotPlaceable means that no pod can be made of the spec.
 	ReasonNotPlaceable = "NotPlaceable"
+	// ReasonFailedPvcNotFound means that a PersistentVolumeClaim of the spec does not exist. It is KubeVirt's word.
+	ReasonFailedPvcNotFound = "FailedPvcNotFound"
+	// ReasonFailedDataVolumeImport means that a DataVolume of the spec has failed. It is KubeVirt's word.
+	ReasonFailedDataVolumeImport = "FailedDataVolumeImport"
+	// ReasonProvisioning means that a DataVolume of the spec is not filled yet.
+	ReasonProvisioning = "Provisioning"
 	// ReasonUnschedulable means that no node has room for the pod, or fits it. It is the scheduler's word.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonSchedulingGated means that the pod waits for its scheduling gates. It is Kubernetes' word.
@@ -96,6 +102,8 @@ const (
 	ReasonPodRejected = "PodRejected"
 	// ReasonPodEnded means that the pod ended, and its launcher has not reported how its domain did.
 	ReasonPodEnded = "PodEnded"
+	// ReasonPodDeleted means that somebody deleted the pod while its VMI was to go on.
+	ReasonPodDeleted = "PodDeleted"
 	// ReasonPodGone means that somebody deleted the pod, and removed its finalizer.
 	ReasonPodGone = "PodGone"
 )
@@ -169,8 +177,10 @@ const (
 // ReasonRestartRequired is the reason of condition RestartRequired on VMs: the VM was edited, and its VMI is as before. It is KubeVirt's word.
 const ReasonRestartRequired = "RestartRequired"
 
-// Reasons of Failure on VMs, and of events on them. All but ReasonFailedPin and those of hardware are KubeVirt's words.
+// Reasons of Failure on VMs, and of events on them. All but ReasonFailedPin and those of hardware are words of KubeVirt or Kubernetes.
 const (
+	// ReasonCrashLoopBackOff means that guests of the VM have ended soon after their start, and that the next one waits.
+	ReasonCrashLoopBackOff = "CrashLoopBackOff"
 	// ReasonFailedCreate means that the VMI could not be created. On a VMI it is a reason of Synchronized: its pod could not be created.
 	ReasonFailedCreate = "FailedCreate"
 	// ReasonFailedDelete means that the VMI could not be deleted.

@@ -18,10 +18,19 @@ type Cause struct{ Reason, Message string }
 // Causes of the end of a VMI that do not come from libvirt.
 var (
 	causeNeverStarted = Cause{Reason: v1alpha1.ReasonNeverStarted, Message: "the domain was never started"}
+	// CauseStarting is of a guest that nothing is known to keep from starting.
+	CauseStarting = Cause{Reason: v1alpha1.ReasonGuestNotRunning, Message: "the guest is not running yet"}
 	// CauseStopped is of a VMI that was deleted, and whose guest did not power off.
 	CauseStopped = Cause{Reason: v1alpha1.ReasonStopped,
 		Message: "the guest did not power off within spec.terminationGracePeriodSeconds; its domain was destroyed"}
 )
+
+// fromOutside are the reasons of Ready on VMIs whose guests did not fail: their pods or nodes were taken away. ReasonEndedWithHost is none:
+// launchers report it.
+var fromOutside = []string{v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonPodDeleted}
+
+// IsFromOutside reports whether a reason of the end of a VMI says that the cluster, or a person, ended the guest, and not the guest itself.
+func IsFromOutside(reason string) bool { return slices.Contains(fromOutside, reason) }
 
 // NeverStarted returns the cause of the end of a VMI whose domain was never started, with what condition Synchronized says about that.
 func NeverStarted(vmi *v1.VirtualMachineInstance) Cause {
@@ -108,7 +117,7 @@ func SetPaused(vmi *v1.VirtualMachineInstance, why Cause) {
 // SetRefused writes that the VMI's guest does not start, and why.
 func SetRefused(vmi *v1.VirtualMachineInstance, why Cause) {
 	SetSynchronized(vmi, corev1.ConditionFalse, why)
-	SetReady(vmi, corev1.ConditionFalse, Cause{Reason: why.Reason})
+	SetReady(vmi, corev1.ConditionFalse, why)
 }
 
 // SetEnd gives a VMI its final phase, with the reason in Ready.

@@ -3,12 +3,13 @@ package lifecycle
 import (
 	"time"
 
+	"github.com/kilnvm/kiln/internal/condition"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // A VMI that ends soon after its start, whether the guest failed or shut down, is replaced after a backoff, which doubles with each such end
-// in a row. A VMI that ran for stableRun is replaced at once. status.startFailure is KubeVirt's field for this.
+// in a row. A VMI that ran for stableRun is replaced at once, and so is one that was evicted. status.startFailure is KubeVirt's field for this.
 //
 // Three clocks take part: the API server's (creation), the launcher's (phase transitions) and this process's. Each may be wrong, and may jump.
 // So a run counts as long only when two clocks agree, and no backoff is longer than maxBackoff.
@@ -31,6 +32,10 @@ func (s *state) nextStartFailure() *v1.VirtualMachineStartFailure {
 		return nil
 	case s.needsReplacement() && s.runTime() >= stableRun:
 		return nil
+	case s.endedFromOutside() && last != nil:
+		return s.clampRetry(last)
+	case s.endedFromOutside():
+		return nil
 	case s.needsReplacement() && !s.counted():
 		return s.countFailure(last)
 	case last == nil:
@@ -44,6 +49,16 @@ func (s *state) nextStartFailure() *v1.VirtualMachineStartFailure {
 		s.requeue(stableRun - ran) // no event says that the run has become a long one
 	}
 	return s.clampRetry(last)
+}
+
+// endedFromOutside reports whether the guest ran, and an eviction, a deletion of its pod or the loss of its node has ended it. It is no failure of the guest:
+// the next one starts at once. A guest that never ran counts all the same, so that a node that turns each pod away brings a back-off.
+func (s *state) endedFromOutside() bool {
+	if !s.needsReplacement() || s.phaseTime(v1.Running).IsZero() {
+		return false
+	}
+	ready := condition.Of(s.vmi, v1.VirtualMachineInstanceReady)
+	return ready != nil && condition.IsFromOutside(ready.Reason)
 }
 
 // counted reports whether the status of the VM counts the end of this VMI.

@@ -1,10 +1,14 @@
 package lifecycle
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -94,6 +98,111 @@ func TestDeletedGuestIsNoShortLife(t *testing.T) {
 	if next := c.guest(); next == nil || next.UID == first.UID || c.vm().Status.StartFailure != nil {
 		t.Errorf("guest %v, failures %+v; want another guest and none", next != nil, c.vm().Status.StartFailure)
 	}
+}
+
+// end gives the VMI its final phase, as internal/placement does.
+func (c *cluster) end(phase v1.VirtualMachineInstancePhase, why condition.Cause) {
+	c.Helper()
+	vmi := c.guest()
+	condition.SetEnd(vmi, phase, why)
+	if err := c.Status().Update(c.Context(), vmi); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// TestEvictionIsNoFailure: a guest that the cluster or a person took away starts again at once, and is not counted. One that never ran is.
+func TestEvictionIsNoFailure(t *testing.T) {
+	for _, reason := range []string{v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonPodDeleted} {
+		for _, ran := range []bool{true, false} {
+			for failed := range 2 { // guests before
+				c := newCluster(t, machine(v1.RunStrategyAlways))
+				c.step()
+				for range failed {
+					c.end(v1.Failed, condition.Cause{Reason: v1alpha1.ReasonCrashed})
+					c.step()
+					c.now = c.now.Add(minBackoff)
+					c.step()
+				}
+				first := c.guest()
+				if ran {
+					c.phase(v1.Running)
+				}
+				c.end(v1.Failed, condition.Cause{Reason: reason, Message: "drained"})
+				c.step()
+				next, status := c.guest(), c.vm().Status
+				count := 0
+				if status.StartFailure != nil {
+					count = status.StartFailure.ConsecutiveFailCount
+				}
+				switch {
+				case ran && (next == nil || next.UID == first.UID || status.PrintableStatus != v1.VirtualMachineStatusStarting || count != failed):
+					t.Errorf("%s, %d failures before: guest %v, status %s, %d failures", reason, failed, next != nil, status.PrintableStatus, count)
+				case !ran && (next != nil || count != failed+1):
+					t.Errorf("%s of a guest that never ran: guest %v, %d failures", reason, next != nil, count)
+				}
+			}
+		}
+	}
+}
+
+// TestCrashLoopIsExplained: while the next guest waits, VM and events say how the last one ended, how many have, and when the next one starts.
+func TestCrashLoopIsExplained(t *testing.T) {
+	c := newCluster(t, machine(v1.RunStrategyAlways))
+	c.step()
+	for _, retry := range []string{"2026-01-01T00:00:10Z", "2026-01-01T00:00:30Z"} {
+		c.phase(v1.Running)
+		c.step()
+		c.end(v1.Failed, condition.Cause{Reason: v1alpha1.ReasonCrashed, Message: "QEMU was killed"})
+		for len(c.recorder().Events) > 0 {
+			<-c.recorder().Events
+		}
+		c.step()
+		c.step()
+		vm := c.vm()
+		ready, failure := conditionOf(vm, v1.VirtualMachineReady), conditionOf(vm, v1.VirtualMachineFailure)
+		if c.guest() != nil || ready.Status != "False" || ready.Reason != v1alpha1.ReasonCrashed || ready.Message != "QEMU was killed" {
+			t.Errorf("Ready is %+v", ready)
+		}
+		count := vm.Status.StartFailure.ConsecutiveFailCount
+		want := fmt.Sprintf("guests that ended too soon, in a row: %d; the next one starts at %s. The last one: Crashed: QEMU was killed", count, retry)
+		if failure.Reason != v1alpha1.ReasonCrashLoopBackOff || failure.Message != want {
+			t.Errorf("Failure is %+v, want %s", failure, want)
+		}
+		var said []string
+		for len(c.recorder().Events) > 0 {
+			said = append(said, <-c.recorder().Events)
+		}
+		if diff := cmp.Diff([]string{"Warning Crashed QEMU was killed", "Normal SuccessfulDelete stopped the virtual machine instance",
+			"Warning CrashLoopBackOff " + want}, said); diff != "" {
+			t.Errorf("events -want +got\n%s", diff)
+		}
+		c.now = vm.Status.StartFailure.RetryAfterTimestamp.Time
+		c.step()
+		if failure := conditionOf(c.vm(), v1.VirtualMachineFailure); c.guest() == nil || failure != (v1.VirtualMachineCondition{}) {
+			t.Errorf("after the back-off there is %+v", failure)
+		}
+	}
+}
+
+// TestUnknownEndIsNotInvented: where nobody knows how the last guest ended, no text grows from its own words.
+func TestUnknownEndIsNotInvented(t *testing.T) {
+	vm := machine(v1.RunStrategyAlways)
+	until := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC))
+	vm.Status.StartFailure = &v1.VirtualMachineStartFailure{ConsecutiveFailCount: 1, RetryAfterTimestamp: &until}
+	c := newCluster(t, vm)
+	c.step()
+	const want = "guests that ended too soon, in a row: 1; the next one starts at 2026-01-01T00:00:10Z"
+	if ready := conditionOf(c.vm(), v1.VirtualMachineReady); ready.Message != want || ready.Reason != v1alpha1.ReasonCrashLoopBackOff {
+		t.Errorf("Ready is %+v", ready)
+	}
+}
+
+// conditionOf returns a condition of a VM, an empty one if it has none of the type.
+func conditionOf(vm *v1.VirtualMachine, of v1.VirtualMachineConditionType) (found v1.VirtualMachineCondition) {
+	for _, c := range known(vm, of) {
+		found = c
+	}
+	return found
 }
 
 // TestEndIsCountedBeforeTheGuestGoes: a controller that dies at any line counts each end.

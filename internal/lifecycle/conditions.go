@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,14 +18,19 @@ var ownConditions = []v1.VirtualMachineConditionType{
 	v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized), v1.VirtualMachineRestartRequired,
 }
 
-// conditions returns the VM's conditions: Ready always, Paused and Synchronized if its VMI has them, Failure if something keeps the VM from its
-// run strategy, RestartRequired if an edit waits for a restart. Conditions of other types stay.
+// conditions returns the VM's conditions. Ready is always there, with what is missing. Paused and Synchronized are copies of the VMI's. Failure says what
+// keeps the VM from its run strategy, and RestartRequired that an edit waits for a restart. Conditions of other types stay.
 func (s *state) conditions() []v1.VirtualMachineCondition {
 	ready := v1.VirtualMachineCondition{Type: v1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonVMINotExists,
 		Message: "there is no virtual machine instance"}
+	if end := s.lastEnd(); end != nil {
+		ready.Reason, ready.Message = end.Reason, end.Message
+	} else if s.failure != nil {
+		ready.Reason, ready.Message = s.failure.reason, s.failure.message
+	}
 	var copied []v1.VirtualMachineCondition
 	if s.vmi != nil {
-		ready.Reason, ready.Message = v1alpha1.ReasonGuestNotRunning, "the guest is not running yet"
+		ready.Reason, ready.Message = condition.CauseStarting.Reason, condition.CauseStarting.Message
 		for _, c := range s.vmi.Status.Conditions {
 			// The message is bounded again: a VMI's status is not always Kiln's own writing.
 			same := v1.VirtualMachineCondition{Type: v1.VirtualMachineConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: condition.Message(c.Message)}
@@ -49,6 +55,33 @@ func (s *state) conditions() []v1.VirtualMachineCondition {
 		all = append(all, known(s.vm, v1.VirtualMachineRestartRequired)...)
 	}
 	return s.withTransitionTimes(all)
+}
+
+// ofNoGuest are reasons of condition Ready of a VM in a back-off that say nothing of a guest.
+var ofNoGuest = []string{v1alpha1.ReasonVMINotExists, v1alpha1.ReasonGuestNotRunning, v1alpha1.ReasonCrashLoopBackOff}
+
+// lastEnd returns how the last guest of a VM in a back-off ended, nil if that is not known or the VM is in none. The VMI is gone; condition Ready of the VM has
+// kept it.
+func (s *state) lastEnd() *condition.Cause {
+	if s.vmi != nil || s.nextAction() != start || s.backoff() == 0 {
+		return nil
+	}
+	for _, ready := range known(s.vm, v1.VirtualMachineReady) {
+		if ready.Status == corev1.ConditionFalse && !slices.Contains(ofNoGuest, ready.Reason) {
+			return &condition.Cause{Reason: ready.Reason, Message: ready.Message}
+		}
+	}
+	return nil
+}
+
+// crashLoop returns the failure of a VM in a back-off: how many guests have failed, when the next one starts, and how the last one ended.
+func (s *state) crashLoop() *failure {
+	text := fmt.Sprintf("guests that ended too soon, in a row: %d; the next one starts at %s", s.startFailure.ConsecutiveFailCount,
+		s.startFailure.RetryAfterTimestamp.UTC().Format(time.RFC3339))
+	if end := s.lastEnd(); end != nil {
+		text += fmt.Sprintf(". The last one: %s: %s", end.Reason, end.Message)
+	}
+	return &failure{v1alpha1.ReasonCrashLoopBackOff, text}
 }
 
 // known returns the condition of a type that the VM has.

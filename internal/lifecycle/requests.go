@@ -87,7 +87,7 @@ func (s *state) endRecorded() bool {
 	if !s.needsReplacement() || s.stopRequested() {
 		return true
 	}
-	if s.startFailure != nil && !s.counted() {
+	if s.startFailure != nil && !s.counted() && !s.endedFromOutside() {
 		return false
 	}
 	return s.strategy != v1.RunStrategyRerunOnFailure || s.startRequested()

@@ -26,14 +26,53 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 		return nil
 	}
 	unreported := s.failure != nil && !alreadyReported(s.vm, s.failure)
+	befell := s.newsOfGuest(reported)
 	if err := c.Client.Status().Patch(ctx, reported, client.MergeFromWithOptions(s.vm, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
 	c.written.Note(reported, s.now)
-	if unreported { // after the write: a conflict would repeat the event
+	// After the write: a conflict would repeat the events.
+	for _, news := range befell {
+		c.event(s, news.kind, news.Reason, news.Message)
+	}
+	if unreported {
 		c.event(s, corev1.EventTypeWarning, s.failure.reason, s.failure.message)
 	}
 	return nil
+}
+
+// news is what befell the guest of a VM, as an event of this type.
+type news struct {
+	condition.Cause
+	kind string
+}
+
+// newsOfGuest returns what the status of the VMI says that the status of the VM did not: that the guest cannot start, or has ended. Events of the VMI go with
+// it; those of the VM stay.
+func (s *state) newsOfGuest(reported *v1.VirtualMachine) (all []news) {
+	if s.vmi == nil {
+		return nil
+	}
+	isNew := func(of v1.VirtualMachineConditionType) *condition.Cause {
+		now := known(reported, of)
+		if len(now) == 0 || now[0].Status != corev1.ConditionFalse {
+			return nil
+		}
+		for _, was := range known(s.vm, of) {
+			if was.Status == now[0].Status && was.Reason == now[0].Reason && was.Message == now[0].Message {
+				return nil
+			}
+		}
+		return &condition.Cause{Reason: now[0].Reason, Message: now[0].Message}
+	}
+	if s.vmi.IsFinal() {
+		if end := isNew(v1.VirtualMachineReady); end != nil {
+			all = append(all, news{*end, condition.EndEvent(s.vmi.Status.Phase, *end)})
+		}
+	} else if refusal := isNew(v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized)); refusal != nil {
+		all = append(all, news{*refusal, corev1.EventTypeWarning})
+	}
+	return all
 }
 
 // fillStatus sets the fields that this controller owns. The instancetype and preference references take their revision from the pins. Until a
@@ -113,6 +152,8 @@ func (s *state) printableStatus() v1.VirtualMachinePrintableStatus {
 		return v1.VirtualMachineStatusStopped
 	case (s.vmi == nil || s.vmi.IsFinal()) && s.backoff() > 0:
 		return v1.VirtualMachineStatusCrashLoopBackOff
+	case s.vmi == nil && s.failure != nil: // KubeVirt's word too, for a VM whose VMI cannot be created
+		return v1.VirtualMachineStatusStopped
 	case s.vmi == nil:
 		return v1.VirtualMachineStatusStarting
 	case s.vmi.DeletionTimestamp != nil:
@@ -130,8 +171,25 @@ func (s *state) printableStatus() v1.VirtualMachinePrintableStatus {
 	return v1.VirtualMachineStatusStarting
 }
 
-// hindered are KubeVirt's words for VMs whose pods do not start, by the reason of condition Synchronized of their VMIs.
+// hindered are KubeVirt's words for VMs whose guests do not start, by the reason of condition Synchronized of their VMIs. What KubeVirt has no word for has the
+// nearest: no pod can be made, or the guest is tried again at intervals.
 var hindered = map[string]v1.VirtualMachinePrintableStatus{
-	v1alpha1.ReasonUnschedulable: v1.VirtualMachineStatusUnschedulable, v1alpha1.ReasonErrImagePull: v1.VirtualMachineStatusErrImagePull,
-	v1alpha1.ReasonImagePullBackOff: v1.VirtualMachineStatusImagePullBackOff,
+	v1alpha1.ReasonFailedPvcNotFound:          v1.VirtualMachineStatusPvcNotFound,
+	v1alpha1.ReasonFailedDataVolumeImport:     v1.VirtualMachineStatusDataVolumeError,
+	v1alpha1.ReasonProvisioning:               v1.VirtualMachineStatusProvisioning,
+	v1alpha1.ReasonUnschedulable:              v1.VirtualMachineStatusUnschedulable,
+	v1alpha1.ReasonSchedulingGated:            v1.VirtualMachineStatusUnschedulable,
+	v1alpha1.ReasonNotPlaceable:               v1.VirtualMachineStatusUnschedulable,
+	v1alpha1.ReasonFailedCreate:               v1.VirtualMachineStatusUnschedulable,
+	v1alpha1.ReasonErrImagePull:               v1.VirtualMachineStatusErrImagePull,
+	v1alpha1.ReasonInvalidImageName:           v1.VirtualMachineStatusErrImagePull,
+	v1alpha1.ReasonErrImageNeverPull:          v1.VirtualMachineStatusErrImagePull,
+	v1alpha1.ReasonImagePullBackOff:           v1.VirtualMachineStatusImagePullBackOff,
+	v1alpha1.ReasonCreateContainerConfigError: v1.VirtualMachineStatusCrashLoopBackOff,
+	v1alpha1.ReasonCreateContainerError:       v1.VirtualMachineStatusCrashLoopBackOff,
+	v1alpha1.ReasonNotBindable:                v1.VirtualMachineStatusCrashLoopBackOff,
+	v1alpha1.ReasonNotExplicit:                v1.VirtualMachineStatusCrashLoopBackOff,
+	v1alpha1.ReasonNotRenderable:              v1.VirtualMachineStatusCrashLoopBackOff,
+	v1alpha1.ReasonInvalidFacts:               v1.VirtualMachineStatusCrashLoopBackOff,
+	v1alpha1.ReasonStartFailed:                v1.VirtualMachineStatusCrashLoopBackOff,
 }

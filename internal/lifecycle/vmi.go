@@ -47,6 +47,7 @@ func (c *Controller) act(ctx context.Context, s *state) {
 			return
 		}
 		if backoff := s.backoff(); backoff > 0 {
+			s.failure = s.crashLoop()
 			s.requeue(backoff)
 			return
 		}

@@ -14,15 +14,16 @@ import (
 // TestClaimsThatAreFilled: a guest never gets a claim that CDI has not filled, whether the VMI names the DataVolume or its claim.
 func TestClaimsThatAreFilled(t *testing.T) {
 	for _, c := range []struct {
-		why, phase, says string
-		missing          bool
+		why, phase, reason, says string
+		missing                  bool
 	}{
-		{why: "it is imported", phase: "ImportInProgress", says: "'ImportInProgress', progress '45%'"},
-		{why: "it has failed", phase: "Failed", says: "'Failed'"},
-		{why: "CDI has not seen it", phase: "", says: "phase ''"},
-		{why: "its words are a tenant's", phase: "Import\x1b[31m", says: "'Import [31m'"},
-		{why: "it waits for a consumer, and would be filled beside the guest", phase: "WaitForFirstConsumer", says: "bind.immediate.requested"},
-		{why: "it is gone", missing: true, says: "does not exist"},
+		{why: "it is imported", phase: "ImportInProgress", reason: v1alpha1.ReasonProvisioning, says: "'ImportInProgress', progress '45%'"},
+		{why: "it has failed", phase: "Failed", reason: v1alpha1.ReasonFailedDataVolumeImport, says: "'Failed'"},
+		{why: "CDI has not seen it", phase: "", reason: v1alpha1.ReasonProvisioning, says: "phase ''"},
+		{why: "its words are a tenant's", phase: "Import\x1b[31m", reason: v1alpha1.ReasonProvisioning, says: "'Import [31m'"},
+		{why: "it waits for a consumer, and would be filled beside the guest", phase: "WaitForFirstConsumer", reason: v1alpha1.ReasonProvisioning,
+			says: "bind.immediate.requested"},
+		{why: "it is gone", missing: true, reason: v1alpha1.ReasonFailedPvcNotFound, says: "does not exist"},
 		{why: "it is bound when it is filled", phase: "PendingPopulation"},
 		{why: "it is filled", phase: "Succeeded"},
 	} {
@@ -48,7 +49,7 @@ func TestClaimsThatAreFilled(t *testing.T) {
 				}
 				return
 			}
-			on.refusedFor(c.why, v1alpha1.ReasonNotPlaceable, c.says)
+			on.refusedFor(c.why, c.reason, c.says)
 			if on.pod() != nil {
 				t.Error("the pod is made")
 			}

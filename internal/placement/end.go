@@ -77,6 +77,8 @@ func (s seen) fromOutside() *condition.Cause {
 		return &condition.Cause{Reason: v1alpha1.ReasonNodeLost, Message: disrupted.Message}
 	case disrupted != nil && disrupted.Status == corev1.ConditionTrue:
 		return &condition.Cause{Reason: v1alpha1.ReasonEvicted, Message: strings.TrimSpace(disrupted.Reason + " " + disrupted.Message)}
+	case s.pod.DeletionTimestamp != nil && s.pod.Spec.NodeName != "":
+		return &condition.Cause{Reason: v1alpha1.ReasonPodDeleted, Message: "somebody deleted the pod" + exit(s.pod)}
 	}
 	if ended := terminated(s.pod); ended != nil && ended.Reason == v1alpha1.ReasonOOMKilled {
 		return &condition.Cause{Reason: v1alpha1.ReasonOOMKilled, Message: "the pod's container exceeded its memory limit"}
@@ -93,16 +95,27 @@ func (s seen) podEnd() condition.Cause {
 	case s.pod.Spec.NodeName == "":
 		return condition.Cause{Reason: v1alpha1.ReasonPodGone, Message: "the pod was deleted before a node was found for it"}
 	}
-	message := "the pod ended, and its launcher has not reported how the guest did"
+	message := "the pod ended, and its launcher has not reported how the guest did" + exit(s.pod)
 	if ended := terminated(s.pod); ended != nil {
-		message += fmt.Sprintf(" (%s, exit code %d)", cmp.Or(ended.Reason, "ended"), ended.ExitCode)
-		if last := strings.TrimSpace(plain(ended.Message)); last != "" {
+		if last := strings.TrimSpace(plain(ended.Message)); last != "" && ended.ExitCode != killed {
 			message += ": " + last
 		}
 	} else if said := strings.TrimSpace(s.pod.Status.Reason + " " + s.pod.Status.Message); said != "" {
 		message += ": " + said
 	}
 	return condition.Cause{Reason: v1alpha1.ReasonPodEnded, Message: message}
+}
+
+// killed is the exit code of a process that SIGKILL has ended. The last lines of its log have nothing to do with its end.
+const killed = 128 + 9
+
+// exit returns how the container of a pod has ended, in brackets, and empty if nobody knows.
+func exit(pod *corev1.Pod) string {
+	ended := terminated(pod)
+	if ended == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%s, exit code %d)", cmp.Or(ended.Reason, "ended"), ended.ExitCode)
 }
 
 // terminated returns how the container of a pod ended, nil if it has not, or nobody knows.

@@ -31,6 +31,12 @@ func TestEnds(t *testing.T) {
 			s.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: "why"}}
 		}
 	}
+	gone := func(change func(*seen)) func(*seen) {
+		return func(s *seen) {
+			change(s)
+			s.pod.DeletionTimestamp = &metav1.Time{Time: noon}
+		}
+	}
 	off := v1alpha1.GuestPoweredOff
 	for _, c := range []struct {
 		why     string
@@ -56,6 +62,13 @@ func TestEnds(t *testing.T) {
 		{"the container has no memory", v1alpha1.GuestFailed, exited("OOMKilled", 137, ""), false, v1.Failed, "OOMKilled", "memory limit"},
 		{"the launcher fails", "", exited("Error", 1, "no libvirtd\n"), false, v1.Failed, "PodEnded", "(Error, exit code 1): no libvirtd"},
 		{"the launcher dies while the guest runs", v1alpha1.GuestRunning, exited("Error", 137, ""), false, v1.Failed, "PodEnded", "exit code 137"},
+		{"what a killed launcher wrote last is no cause", v1alpha1.GuestRunning, exited("Error", 137, "error: no /dev/kvm"), false, v1.Failed, "PodEnded",
+			"(Error, exit code 137)$"},
+		{"somebody deletes the pod, and the guest powers off", off, gone(exited("Completed", 0, "")), false, v1.Failed, "PodDeleted", "somebody deleted the pod"},
+		{"somebody deletes the pod with force", v1alpha1.GuestRunning, gone(exited("Error", 137, "")), false, v1.Failed, "PodDeleted", "exit code 137"},
+		{"the pod of a guest that is stopped is deleted", off, gone(exited("Completed", 0, "")), true, v1.Succeeded, "PoweredOff", ""},
+		{"an evicted pod is deleted too", off, gone(disrupted("EvictionByEvictionAPI")), false, v1.Failed, "Evicted", "EvictionByEvictionAPI why"},
+		{"a launcher reports an eviction", v1alpha1.GuestFailed, func(s *seen) { s.guest.Status.Domain.Reason = "Evicted" }, false, v1.Failed, "Crashed", ""},
 		{"the pod is gone", v1alpha1.GuestRunning, func(s *seen) { s.pod = nil }, false, v1.Failed, "PodGone", "removed by hand"},
 		{"the pod is deleted before it has a node", "", func(s *seen) { s.pod.Spec.NodeName = "" }, false, v1.Failed, "PodGone", "before a node"},
 		{"deleted before it starts", "", exited("Error", 1, ""), true, v1.Failed, "NeverStarted", "no such image"},
@@ -77,7 +90,11 @@ func TestEnds(t *testing.T) {
 			c.do(&s)
 		}
 		ended, why := s.end()
-		if ended != c.phase || why.Reason != c.reason || !strings.Contains(why.Message, c.message) {
+		said := strings.Contains(why.Message, c.message)
+		if last, whole := strings.CutSuffix(c.message, "$"); whole {
+			said = strings.HasSuffix(why.Message, last)
+		}
+		if ended != c.phase || why.Reason != c.reason || !said {
 			t.Errorf("%s: phase %s, %+v; want %s, %s: %s", c.why, ended, why, c.phase, c.reason, c.message)
 		}
 	}

@@ -85,7 +85,7 @@ func (s seen) explain(vmi *v1.VirtualMachineInstance, why *condition.Cause) {
 		condition.SetRefused(vmi, *why)
 	case was != nil && was.Status == corev1.ConditionFalse:
 		condition.Clear(vmi, v1.VirtualMachineInstanceSynchronized)
-		condition.SetReady(vmi, corev1.ConditionFalse, condition.Cause{Reason: v1alpha1.ReasonGuestNotRunning})
+		condition.SetReady(vmi, corev1.ConditionFalse, condition.CauseStarting)
 	}
 }
 
@@ -131,12 +131,17 @@ func final(state v1alpha1.GuestDomainState) bool {
 	return state == v1alpha1.GuestPoweredOff || state == v1alpha1.GuestDestroyed || state == v1alpha1.GuestFailed
 }
 
-// reported returns the cause that a launcher reports of a domain that does not run. A tenant may have written it.
+// reported returns the cause that a launcher reports of a domain that does not run. A tenant may have written it, so that it is never one of the reasons for
+// which a guest starts again without a back-off.
 func reported(domain *v1alpha1.GuestDomain) condition.Cause {
 	otherwise := map[v1alpha1.GuestDomainState]string{
 		v1alpha1.GuestPaused: v1alpha1.ReasonPaused, v1alpha1.GuestPoweredOff: v1alpha1.ReasonPoweredOff, v1alpha1.GuestDestroyed: v1alpha1.ReasonDestroyed,
 	}[domain.State]
-	return condition.Cause{Reason: reason(domain.Reason, cmp.Or(otherwise, v1alpha1.ReasonCrashed)), Message: plain(domain.Message)}
+	said := domain.Reason
+	if condition.IsFromOutside(said) {
+		said = ""
+	}
+	return condition.Cause{Reason: reason(said, cmp.Or(otherwise, v1alpha1.ReasonCrashed)), Message: plain(domain.Message)}
 }
 
 // reasonForm is that of the API server for reasons of conditions.

@@ -148,7 +148,7 @@ func TestForcedDeletion(t *testing.T) {
 		ends   func(*cluster)
 		reason string
 	}{
-		{"kubelet ends it", func(c *cluster) { c.domain(v1alpha1.GuestDestroyed, ""); c.kubeletEnds() }, v1alpha1.ReasonDestroyed},
+		{"kubelet ends it", func(c *cluster) { c.domain(v1alpha1.GuestDestroyed, ""); c.kubeletEnds() }, v1alpha1.ReasonPodDeleted},
 		{"its node is declared off, and does not answer", func(c *cluster) {
 			c.node(corev1.ConditionTrue)
 			if c.step(); c.pod() == nil || c.vmi().IsFinal() {

@@ -131,7 +131,7 @@ func TestInputOfAPod(t *testing.T) {
 		t.Errorf("settings -want +got\n%s", diff)
 	}
 	on.step()
-	on.refusedFor("a claim does not exist yet", v1alpha1.ReasonNotPlaceable, "later")
+	on.refusedFor("a claim does not exist yet", v1alpha1.ReasonFailedPvcNotFound, "later")
 }
 
 // TestVolumeStatus: with the pod, the status gets what the launcher must know of claims. Their sizes are those of new disks.

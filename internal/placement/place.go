@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -37,7 +38,7 @@ func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error
 		return nil, err
 	}
 	if _, errs := pod.Of(in); len(errs) > 0 { // before anything is made for it
-		return &condition.Cause{Reason: v1alpha1.ReasonNotPlaceable, Message: condition.Mistakes(errs)}, nil
+		return &condition.Cause{Reason: unplaceable(errs), Message: condition.Mistakes(errs)}, nil
 	}
 	if why, err := c.provide(ctx, &in); err != nil || why != nil {
 		return why, err
@@ -57,6 +58,31 @@ func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error
 		c.event(vmi, corev1.EventTypeWarning, condition.Cause{Reason: v1alpha1.ReasonNoEffect, Message: strings.Join(made.Warnings, "; ")})
 	}
 	return nil, nil
+}
+
+// claimReasons are the reasons for errors about claims, by their origins, those first that a person must mend.
+var claimReasons = []struct{ origin, reason string }{
+	{pod.ClaimMissing, v1alpha1.ReasonFailedPvcNotFound}, {pod.ClaimFailed, v1alpha1.ReasonFailedDataVolumeImport},
+	{pod.ClaimUnfilled, v1alpha1.ReasonProvisioning},
+}
+
+// unplaceable returns the reason for which no pod can be made. It is one about claims only if nothing else is wrong.
+func unplaceable(errs field.ErrorList) string {
+	found := map[string]bool{}
+	for _, err := range errs {
+		found[err.Origin] = true
+	}
+	of := v1alpha1.ReasonNotPlaceable
+	for _, claim := range claimReasons {
+		if found[claim.origin] && of == v1alpha1.ReasonNotPlaceable {
+			of = claim.reason
+		}
+		delete(found, claim.origin)
+	}
+	if len(found) > 0 {
+		return v1alpha1.ReasonNotPlaceable
+	}
+	return of
 }
 
 // refused reports whether only a user or an administrator can correct what made a request fail: quotas, LimitRanges and Pod Security answer with Forbidden.
@@ -88,7 +114,10 @@ func (c *Controller) adopt(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 		seen{vmi: adopted, pod: made}.describe(adopted)
 		condition.SetPhase(adopted, v1.Scheduling)
 		condition.Clear(adopted, v1.VirtualMachineInstanceSynchronized) // what kept the VMI from a pod is over
-		if err = c.writeStatus(ctx, vmi, adopted); !apierrors.IsConflict(err) {
+		if err = c.writeStatus(ctx, vmi, adopted); err == nil {
+			c.event(vmi, corev1.EventTypeNormal, condition.Cause{Reason: string(v1.Created), Message: fmt.Sprintf("created pod '%s'", made.Name)})
+		}
+		if !apierrors.IsConflict(err) {
 			return err
 		}
 		now, err := get(ctx, c.Live, client.ObjectKeyFromObject(vmi), &v1.VirtualMachineInstance{})

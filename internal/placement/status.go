@@ -41,6 +41,9 @@ func (c *Controller) report(ctx context.Context, s seen, o *outcome) error {
 	if err := c.writeStatus(ctx, s.vmi, reported); err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	if s.vmi.Status.Phase != v1.Running && reported.Status.Phase == v1.Running {
+		c.event(s.vmi, corev1.EventTypeNormal, condition.Cause{Reason: string(v1.Started), Message: "the guest runs"})
+	}
 	if why := newlyRefused(s.vmi, reported); why != nil {
 		c.event(s.vmi, corev1.EventTypeWarning, *why)
 	}

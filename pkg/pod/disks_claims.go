@@ -63,10 +63,20 @@ func (g guest) claim(m *mounted, v *v1.Volume, c *claimed) *field.Error {
 	return nil
 }
 
-// notReady is the error of a claim that does not exist, or does not have its content.
+// Origins of errors about claims.
+const (
+	// ClaimMissing is of a claim that does not exist.
+	ClaimMissing = "pod/claim-missing"
+	// ClaimFailed is of a claim that its DataVolume has failed to fill.
+	ClaimFailed = "pod/claim-failed"
+	// ClaimUnfilled is of a claim that does not have its content yet.
+	ClaimUnfilled = "pod/claim-unfilled"
+)
+
+// notReady is the error of a claim that does not exist, or does not have its content. Its Origin says which.
 func notReady(at *field.Path, name string, claim Claim) *field.Error {
 	err := field.NotFound(at, name)
 	err.Detail = cmp.Or(claim.Filling,
 		fmt.Sprintf("no PersistentVolumeClaim '%.253s' in this namespace: create it, or wait until its DataVolume has", name))
-	return err
+	return err.WithOrigin(cmp.Or(claim.Unready, ClaimMissing))
 }

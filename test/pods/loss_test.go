@@ -133,7 +133,7 @@ func (l *loss) cutOff() {
 	})
 	l.kept("cut", cut)
 	l.mend()
-	l.end(l.starts["cut"], "Failed Stopped", "Failed PodEnded") // kubelet gives a pod that was deleted with force a second: the launcher may use it
+	l.end(l.starts["cut"], "Failed PodDeleted")
 	node := l.again("cut")
 	if l.process("killed") != other || l.uid("killed") != l.starts["killed"] {
 		l.Error("the guest beside it, whose pod nobody has deleted, has not run on")
@@ -148,7 +148,7 @@ func (l *loss) killed() {
 	l.force("killed")
 	l.kept("killed", 0)
 	l.mend()
-	l.end(l.starts["killed"], "Failed PodEnded")
+	l.end(l.starts["killed"], "Failed PodDeleted")
 	l.Logf("the guest of the machine that lost its power runs again on node '%s'", l.again("killed"))
 }
 
