@@ -3,6 +3,7 @@ package workbench
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,7 +14,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
-	syntax "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -30,8 +30,7 @@ type Catalog struct {
 	Refused []CatalogFinding
 
 	// origins are the objects as they were read, in the order of Objects.
-	origins  []Object
-	position lines
+	origins []Object
 }
 
 // CatalogFinding is a finding with its place.
@@ -56,9 +55,9 @@ func NewCatalog(source, namespace string, files []CatalogFile) (Catalog, error) 
 	if err != nil {
 		return c, err
 	}
-	checked := schemas{}
+	checked, at := schemas{}, &places{}
 	for _, file := range files {
-		for _, object := range (Files{Namespace: namespace}).placed(file.objects()) {
+		for _, object := range (Files{Namespace: namespace}).placed(file.objects(at)) {
 			kind := object.GroupVersionKind()
 			switch {
 			case object.Fault != nil:
@@ -130,15 +129,24 @@ func (c *Catalog) refuseKeys(object Object) {
 	if object.item != "" && object.item != "0" { // once for the document of a list
 		return
 	}
+	refuse := func(line int, what string) {
+		f := c.finding(object, ruleDuplicateKey, field.Invalid(nil, "", what))
+		f.Line = object.line + line - 1
+		c.Refused = append(c.Refused, f)
+	}
+	if object.json {
+		if content := object.parse(); content != nil {
+			repeatedKeys(content, func(line int, key string) { refuse(line, fmt.Sprintf("key %q already set in map", key)) })
+		}
+		return
+	}
 	_, err := yaml.YAMLToJSONStrict(object.text)
 	if err == nil {
 		return
 	}
 	for _, found := range repeated.FindAllStringSubmatch(err.Error(), -1) {
 		line, _ := strconv.Atoi(found[1]) // digits, by the expression
-		f := c.finding(object, ruleDuplicateKey, field.Invalid(nil, "", found[2]))
-		f.Line = object.line + line - 1
-		c.Refused = append(c.Refused, f)
+		refuse(line, found[2])
 	}
 }
 
@@ -156,29 +164,17 @@ func (c *Catalog) finding(object Object, rule string, err *field.Error) CatalogF
 		f.Message = err.ErrorBody()
 	}
 	if object.Fault == nil {
-		f.Line = c.position.of(object, err.Field)
+		f.Line = object.lineInFile(err.Field)
 	}
 	return f
 }
 
-// lines finds fields in documents. It keeps one document, since findings come in the order of objects, and a list of thousands is one document.
-type lines struct {
-	source
-	parsed *syntax.Node
-}
-
-// of returns the line of a field in its file, or of its nearest parent; 0 for an object of a cluster.
-func (l *lines) of(object Object, path string) int {
-	if object.file == "" {
-		return 0
+// lineInFile returns the line of a field in its file, or of its nearest parent; 0 for an object of a cluster.
+func (o Object) lineInFile(path string) int {
+	if at, found := o.Find(path); found {
+		return at.Number
 	}
-	if l.parsed == nil || l.file != object.file || l.line != object.line {
-		l.source, l.parsed = object.source, object.parse()
-	}
-	if number := object.lineOf(l.parsed, path); number > 0 {
-		return object.line + number - 1
-	}
-	return object.line
+	return o.line
 }
 
 // LintCatalog judges a catalog. Without a configuration every feature gate is on: a catalog is meant for many clusters. The warnings are on the
@@ -189,11 +185,10 @@ func (b *Bench) LintCatalog(ctx context.Context, c Catalog, now time.Time) ([]Ca
 		return nil, warnings, err
 	}
 	all := slices.Clone(c.Refused)
-	var position lines
 	for _, f := range catalog.Lint(c.Objects, settings) {
 		origin := c.origins[f.Object]
 		all = append(all, CatalogFinding{Rule: f.Rule, Severity: f.Severity, Object: origin.Name(), Field: f.Field, File: origin.file,
-			Line: position.of(origin, f.Field), Message: f.Message, Remedy: f.Remedy})
+			Line: origin.lineInFile(f.Field), Message: f.Message, Remedy: f.Remedy})
 	}
 	slices.SortStableFunc(all, func(a, b CatalogFinding) int {
 		if a.File != b.File {

@@ -34,7 +34,8 @@ const (
 // errTooLarge: reading on would let a folder take all memory.
 var errTooLarge = fmt.Errorf("a catalog has at most %d MiB: split it", mostCatalogBytes>>20)
 
-func (f CatalogFile) objects() []Object { return parsed(f.Name, f.Content, f.Fault) }
+// objects decodes the objects of the file. at is the same for all files that are read together.
+func (f CatalogFile) objects(at *places) []Object { return parsed(f.Name, f.Content, f.Fault, at) }
 
 // ReadCatalogFiles reads a catalog's files: those of a folder and of its folders with the extensions that kubectl reads, one file, or the standard
 // input for '-'. Kustomizations are left out, as they make objects and are none. An error is a name that leads nowhere.

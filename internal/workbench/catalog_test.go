@@ -96,6 +96,9 @@ func TestReadingACatalog(t *testing.T) {
 		{"an old version", replaced("v1beta1", "v1alpha1"), "c.yaml:2 api/schema"},
 		{"a key twice", replaced("    guest: 2\n", "    guest: 2\n    guest: 4\n"), "c.yaml:11 file/duplicate-key"},
 		{"a key twice in the second document", "---\n# one\n---\n" + replaced("    guest: 2\n", "    guest: 2\n    guest: 4\n"), "c.yaml:14 file/duplicate-key"},
+		{"a key twice in JSON, beside one that YAML refuses", `{"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": "VirtualMachineInstancetype",` +
+			"\n" + `"metadata": {"name": "a"}, "spec": {"nodeSelector": {"` + strings.Repeat("k", 1025) + `": "v"}, "memory": {"guest": "4Gi"}, "cpu": {"guest": 2,` +
+			"\n" + `"guest": 4}}}`, "c.yaml:3 file/duplicate-key"},
 		{"a label that lies", replaced(`"2"`, `"4"`), "c.yaml:6 label/value"},
 		{"too many elements", replaced("  memory:", "  gpus: ["+strings.Repeat("{name: a, deviceName: b},", 513)+"]\n  memory:"), "c.yaml:11 api/schema"},
 		{"too deep", replaced("  memory:", "  gpus: "+strings.Repeat("[", 70)+strings.Repeat("]", 70)+"\n  memory:"), "c.yaml:11 api/schema"},

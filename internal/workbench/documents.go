@@ -24,6 +24,10 @@ type source struct {
 	text []byte
 	// line of the file at which it starts, from 1.
 	line int
+	// json says that the text is JSON, and read as JSON.
+	json bool
+	// places are those of all sources that are read together.
+	places *places
 }
 
 // marker starts or ends a document of a YAML file; the rest of its line belongs to the next document.
@@ -33,13 +37,13 @@ var marker = regexp.MustCompile(`(?m)^(---|\.\.\.)([ \t\r]|$)`)
 const kustomizeGroup = "kustomize.config.k8s.io"
 
 // documents splits a file into its documents.
-func documents(file string, raw []byte) (all []source) {
-	if all, ok := jsonDocuments(file, raw); ok {
+func documents(file string, raw []byte, at *places) (all []source) {
+	if all, ok := jsonDocuments(file, raw, at); ok {
 		return all
 	}
 	start, line := 0, 1
 	add := func(end int) {
-		all = append(all, source{file, raw[start:end], line})
+		all = append(all, source{file: file, text: raw[start:end], line: line, places: at})
 		line += bytes.Count(raw[start:end], []byte("\n"))
 	}
 	for _, at := range marker.FindAllIndex(raw, -1) {
@@ -50,9 +54,15 @@ func documents(file string, raw []byte) (all []source) {
 	return all
 }
 
+// looksLikeJSON reports whether a text begins as JSON objects and lists do. Flows of YAML do, too.
+func looksLikeJSON(raw []byte) bool {
+	trimmed := bytes.TrimSpace(raw)
+	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')
+}
+
 // jsonDocuments returns the documents of a file of JSON objects, one after the other; false if it is no such file.
-func jsonDocuments(file string, raw []byte) (all []source, ok bool) {
-	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+func jsonDocuments(file string, raw []byte, at *places) (all []source, ok bool) {
+	if !looksLikeJSON(raw) {
 		return nil, false
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -70,15 +80,18 @@ func jsonDocuments(file string, raw []byte) (all []source, ok bool) {
 		start := int(decoder.InputOffset()) - len(text)
 		line += bytes.Count(raw[counted:start], []byte("\n"))
 		counted = start
-		all = append(all, source{file, text, line})
+		all = append(all, source{file: file, text: text, line: line, json: true, places: at})
 	}
 }
 
 // objects decodes a document. A list gives its items; a document of comments gives none.
 func (s source) objects() (all []Object) {
-	raw, err := yaml.YAMLToJSON(s.text)
-	if err != nil {
-		return []Object{unreadable(s.file, s.precise(err))}
+	raw := s.text
+	if !s.json {
+		var err error
+		if raw, err = yaml.YAMLToJSON(s.text); err != nil {
+			return []Object{unreadable(s.file, s.precise(err))}
+		}
 	}
 	if string(raw) == "null" {
 		return nil
@@ -106,6 +119,7 @@ func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
 		one.SetAPIVersion(of.APIVersion)
 	}
 	switch {
+	case err != nil && raw[0] == '{':
 	case err != nil || one.Object == nil:
 		err = errors.New("this is a list or a single value, and no object")
 	case one.GetKind() == "":
@@ -122,8 +136,12 @@ func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
 	return one
 }
 
-// precise returns the error of a text that is no YAML with the line of the file, which kubectl's decoder does not name.
+// precise returns the error of a text that is no YAML with the line of the file, which kubectl's decoder does not name. A text that begins as JSON is no JSON
+// either, and most probably meant to be: the error begins with that.
 func (s source) precise(given error) error {
+	if looksLikeJSON(s.text) {
+		return fmt.Errorf("%w; and it is no YAML: %w", s.notJSON(), given)
+	}
 	padded := append(bytes.Repeat([]byte("\n"), s.line-1), s.text...)
 	if err := syntax.Unmarshal(padded, new(syntax.Node)); err != nil {
 		return err

@@ -24,7 +24,7 @@ func TestDocumentsOfAFile(t *testing.T) {
 	} {
 		var kinds string
 		var at []int
-		for _, found := range parsed("file", []byte(text), nil) {
+		for _, found := range parsed("file", []byte(text), nil, &places{}) {
 			place, _ := found.Find("kind")
 			kinds += found.GetKind()
 			at = append(at, place.Number)

@@ -48,13 +48,14 @@ var errKustomization = errors.New("this is a kustomization, which is not built w
 
 // read decodes every object below the given files. It fails when a name does not exist.
 func (f Files) read(names []string) (all []Object, err error) {
+	at := &places{}
 	for _, name := range names {
 		found, err := paths(name)
 		if err != nil {
 			return nil, err
 		}
 		for _, path := range found {
-			all = append(all, f.readFile(path)...)
+			all = append(all, f.readFile(path, at)...)
 		}
 	}
 	return f.placed(all), nil
@@ -119,28 +120,28 @@ func isURL(name string) bool {
 }
 
 // readFile decodes the objects of one file.
-func (f Files) readFile(path string) []Object {
+func (f Files) readFile(path string, at *places) []Object {
 	if path == "-" {
 		raw, err := readAll(StandardInput, f.Stdin)
-		return parsed(StandardInput, raw, err)
+		return parsed(StandardInput, raw, err, at)
 	}
 	if slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)) {
 		return []Object{unreadable(path, errKustomization)}
 	}
 	if isURL(path) {
 		raw, err := download(path)
-		return parsed(path, raw, err)
+		return parsed(path, raw, err, at)
 	}
 	raw, err := ReadFile(path)
-	return parsed(path, raw, err)
+	return parsed(path, raw, err, at)
 }
 
 // parsed returns the objects of a file with this content; err is why it could not be read, which becomes the fault of its one entry.
-func parsed(file string, raw []byte, err error) (all []Object) {
+func parsed(file string, raw []byte, err error, at *places) (all []Object) {
 	if err != nil {
 		return []Object{unreadable(file, err)}
 	}
-	for _, text := range documents(file, raw) {
+	for _, text := range documents(file, raw, at) {
 		all = append(all, text.objects()...)
 	}
 	return all
@@ -159,7 +160,7 @@ func unreadable(file string, fault error) Object {
 func (f Files) build() (all []Object) {
 	for _, directory := range f.Kustomizations {
 		raw, err := kustomize(directory)
-		for _, one := range parsed(directory, raw, err) {
+		for _, one := range parsed(directory, raw, err, &places{}) {
 			one.built = true
 			all = append(all, one)
 		}

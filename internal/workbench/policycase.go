@@ -171,7 +171,7 @@ func (f *policyFolder) object(t policyTest, raw json.RawMessage, namespace strin
 		}
 		one = found[0]
 	} else {
-		one = source{file: t.file, text: raw, line: 1}.objects()[0]
+		one = source{file: t.file, text: raw, line: 1, json: true, places: t.places}.objects()[0]
 	}
 	if one.Fault != nil {
 		return one, one.Fault

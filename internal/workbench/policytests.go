@@ -20,6 +20,7 @@ type policyFolder struct {
 	PolicyReport
 	known   *runtime.Scheme
 	schemas schemas
+	places  *places
 	// files are the objects of each file, by its name without '.' and '..'.
 	files map[string][]Object
 	// policies are those of the folder, in the order of the files.
@@ -52,7 +53,7 @@ func (b *Bench) TestPolicies(ctx context.Context, source string, files []Catalog
 		return PolicyReport{}, err
 	}
 	f := &policyFolder{PolicyReport: PolicyReport{Source: source, Cases: []PolicyCase{}, Findings: []PolicyFinding{}}, known: known, schemas: schemas{},
-		files: map[string][]Object{}}
+		places: &places{}, files: map[string][]Object{}}
 	for _, file := range files {
 		if err := f.read(file); err != nil {
 			return f.PolicyReport, err
@@ -70,7 +71,7 @@ func (b *Bench) TestPolicies(ctx context.Context, source string, files []Catalog
 
 // read reads the objects of a file. Those of a test are read once more for each case: what a file has in its cluster may be refused there.
 func (f *policyFolder) read(file CatalogFile) error {
-	all := file.objects()
+	all := file.objects(f.places)
 	f.files[filepath.Clean(file.Name)] = all
 	for _, one := range all {
 		switch {

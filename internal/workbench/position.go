@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/kilnvm/kiln/pkg/fieldpath"
@@ -43,15 +44,49 @@ func (o Object) Find(path string) (Line, bool) {
 	if o.file == "" {
 		return Line{}, false
 	}
-	number := o.lineOf(o.parse(), path)
+	in := o.places.of(o.source)
+	number := o.lineOf(in.content, path)
 	if number == 0 {
 		return Line{}, false
 	}
-	return Line{o.file, o.line + number - 1, strings.TrimSpace(string(bytes.Split(o.text, []byte("\n"))[number-1]))}, true
+	return Line{o.file, o.line + number - 1, strings.TrimSpace(string(in.lines[number-1]))}, true
+}
+
+// places keeps the document in which a field was found last. Causes come in the order of objects, and an object or a list of them is one document: it is
+// parsed once for all its causes. Two documents are not kept, because thousands may have causes, and a parsed one takes many times its bytes.
+type places struct {
+	mutex sync.Mutex
+	last  document
+	// parses counts the documents that were parsed.
+	parses int
+}
+
+// document is a parsed source.
+type document struct {
+	text []byte
+	// content is nil if the text is no YAML or empty.
+	content *yaml.Node
+	lines   [][]byte
+}
+
+// of returns the parsed source.
+func (p *places) of(s source) document {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if len(s.text) == 0 || len(s.text) == len(p.last.text) && &s.text[0] == &p.last.text[0] {
+		return p.last
+	}
+	p.parses++
+	p.last = document{text: s.text, content: s.parse(), lines: bytes.Split(s.text, []byte("\n"))}
+	return p.last
 }
 
 // parse returns the document's content; nil if it is no YAML or empty.
 func (s source) parse() *yaml.Node {
+	if s.json {
+		content, _ := parseJSON(s.text) // it was decoded before
+		return content
+	}
 	var root yaml.Node
 	if yaml.Unmarshal(s.text, &root) != nil || len(root.Content) == 0 {
 		return nil
@@ -95,7 +130,7 @@ func child(node *yaml.Node, name string) (key, value *yaml.Node) {
 	}
 	switch node.Kind {
 	case yaml.MappingNode:
-		for i := 0; i+1 < len(node.Content); i += 2 {
+		for i := len(node.Content) - 2; i >= 0; i -= 2 { // of a key that stands twice, the last one counts
 			if node.Content[i].Value == name {
 				return node.Content[i], node.Content[i+1]
 			}

@@ -90,7 +90,7 @@ func (s schemas) judge(known *runtime.Scheme, object *Object) (err error) {
 	if err != nil {
 		return err
 	}
-	if found.served {
+	if found.served && !slices.ContainsFunc(object.mistakes, isOfCounts) {
 		for _, path := range emptyKeys(object.Object, found.fields, nil) {
 			object.warnings = append(object.warnings, path+" has no value: a create drops the key, and 'kubectl apply --server-side' refuses it; remove it")
 		}
@@ -129,6 +129,14 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 		return field.ErrorList{field.Invalid(field.NewPath("kind"), kind.Kind,
 			fmt.Sprintf("%s has no such kind: correct kind or apiVersion", kind.GroupVersion()))}, nil
 	}
+	raw, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	// As in the webhook, nothing else is judged then: a list of 100,000 elements has as many mistakes.
+	if over := engine.Counts(raw); over != nil {
+		return field.ErrorList{over}, nil
+	}
 	// A copy, because pruning removes the unknown fields that it reports.
 	content := object.DeepCopy().Object
 	errs := metadata(content, judge.namespaced)
@@ -143,16 +151,23 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 	}
 	defaulting.PruneNonNullableNullsWithoutDefaults(content, judge.fields) // as an API server does with an object that is created
 	wrong := judgeTypes(content, judge.fields)
+	seen := placesWithMistakes{}
+	seen.add(errs...)
+	seen.add(wrong...)
 	for _, err := range judge.validator.Validate(content).Errors {
-		if found := mistake(err); !isCovered(found, slices.Concat(wrong, errs)) && !(found.Type == field.ErrorTypeRequired && meant[found.Field]) {
+		if found := mistake(err); !seen.covers(found) && !(found.Type == field.ErrorTypeRequired && meant[found.Field]) {
 			wrong = append(wrong, found)
+			seen.add(found)
 		}
 	}
 	slices.SortStableFunc(wrong, func(a, b *field.Error) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Error(), b.Error()))
 	})
-	return append(errs, wrong...), nil
+	return engine.Most(append(errs, wrong...)), nil
 }
+
+// isOfCounts reports whether a mistake is the one for which nothing else of an object was judged.
+func isOfCounts(err *field.Error) bool { return strings.HasPrefix(err.Origin, "request/") }
 
 // read has a function for each kind that this process has read, which returns its schema.
 var read sync.Map

@@ -128,19 +128,24 @@ func isBetween(value any, least, most int64) bool {
 	return of >= float64(least) && of <= float64(most)
 }
 
-// isCovered reports whether a mistake of the validator is about a value that has an error already, or about no place at all, as those that follow from a wrong
-// type are.
-func isCovered(mistake *field.Error, by field.ErrorList) bool {
-	if len(by) == 0 {
-		return false
+// placesWithMistakes are the paths of errors, with dots in the place of brackets: two errors of one place may differ in that.
+type placesWithMistakes map[string]bool
+
+var plainPath = strings.NewReplacer("[", ".", "]", "")
+
+func (p placesWithMistakes) add(errs ...*field.Error) {
+	for _, err := range errs {
+		p[plainPath.Replace(err.Field)] = true
 	}
-	return mistake.Field == "" || mistake.Field == "<nil>" || slices.ContainsFunc(by, func(err *field.Error) bool { return samePlace(err.Field, mistake.Field) })
 }
 
-// samePlace compares two paths, of which one may have dots where the other has brackets.
-func samePlace(a, b string) bool {
-	plain := strings.NewReplacer("[", ".", "]", "")
-	return plain.Replace(a) == plain.Replace(b)
+// covers reports whether a mistake of the validator is about a value that has an error already, or about no place at all, as those that follow from a wrong
+// type are.
+func (p placesWithMistakes) covers(mistake *field.Error) bool {
+	if len(p) == 0 {
+		return false
+	}
+	return mistake.Field == "" || mistake.Field == "<nil>" || p[plainPath.Replace(mistake.Field)]
 }
 
 // emptyKeys returns the paths of keys without a value that an API server drops when an object is created.
