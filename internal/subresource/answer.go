@@ -47,9 +47,12 @@ func (c call) decode(options any) error {
 	if len(bytes.TrimSpace(c.body)) == 0 {
 		return nil
 	}
-	text, err := yaml.YAMLToJSON(c.body)
-	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the body is no JSON, and no YAML: %v", err))
+	text := c.body
+	if !json.Valid(text) {
+		var err error
+		if text, err = yaml.YAMLToJSON(c.body); err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("the body is no JSON, and no YAML: %v", err))
+		}
 	}
 	if over := validate.Counts(text); over != nil {
 		return apierrors.NewBadRequest(over.Error())

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emicklei/go-restful/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -31,7 +30,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/server"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -152,19 +153,19 @@ func newStage(t *testing.T, change func(*v1alpha1.GuestPod)) *stage {
 	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(s.vmi, introduced, running).Build()
 	launchers := &Launchers{Live: live, Port: listener.Addr().(*net.TCPAddr).Port, Certificate: func() (*tls.Certificate, error) { return &certificate, nil }}
 	s.api = New(live, review.Reviewer{}, launchers)
-	served := httptest.NewServer(s.api.container())
+	served := httptest.NewServer(s.api.served())
 	t.Cleanup(served.Close)
 	s.url = served.URL + "/apis/subresources.kubevirt.io/v1/namespaces/shop/virtualmachineinstances/web/"
 	return s
 }
 
-// container serves the routes alone: nobody is asked who a caller is.
-func (a *API) container() *restful.Container {
-	container := restful.NewContainer()
+// served serves the routes as the server does, but asks nobody who a caller is. A container of go-restful alone would clean paths by redirects before.
+func (a *API) served() http.Handler {
+	handler := server.NewAPIServerHandler("test", serializer.NewCodecFactory(statusScheme()), func(routes http.Handler) http.Handler { return routes }, nil)
 	for _, service := range a.services() {
-		container.Add(service)
+		handler.GoRestfulContainer.Add(service)
 	}
-	return container
+	return handler
 }
 
 // echo is a console at a socket.
@@ -228,6 +229,8 @@ func TestActions(t *testing.T) {
 		{"pause", "{}", false, 200, []string{"suspend"}},
 		{"pause", `{"dryRun":["All"]}`, false, 200, nil},
 		{"pause", `{"dryRun":["Some"]}`, false, 400, nil},
+		{"pause", `{"` + strings.Repeat("k", 1025) + `":1}`, false, 200, []string{"suspend"}}, // no YAML: its keys have 1,024 characters at most
+		{"pause", `dryRun: [All]`, false, 200, nil},
 		{"pause", "", true, 409, nil},
 		{"unpause", "", false, 409, nil},
 		{"unpause", "", true, 200, []string{"resume"}},

@@ -126,12 +126,8 @@ func title(name string) string {
 func (a *API) handler(r route) restful.RouteFunction {
 	return func(request *restful.Request, response *restful.Response) {
 		c := call{namespace: request.PathParameter("namespace"), name: request.PathParameter("name"), request: request.Request}
-		if !r.cluster && (c.namespace == "" || r.resource != "" && c.name == "") { // a path with '//'
-			write(response.ResponseWriter, request.Request, reply{}, apierrors.NewNotFound(v1.Resource(r.resource), c.name))
-			return
-		}
-		if wrong := content.IsPathSegmentName(c.name); len(wrong) > 0 {
-			write(response.ResponseWriter, request.Request, reply{}, apierrors.NewBadRequest(fmt.Sprintf("the name is '%.80s': it %s", c.name, wrong[0])))
+		if err := r.judgePath(c); err != nil {
+			write(response.ResponseWriter, request.Request, reply{}, err)
 			return
 		}
 		if r.stream != nil {
@@ -151,6 +147,26 @@ func (a *API) handler(r route) restful.RouteFunction {
 		}
 		write(response.ResponseWriter, request.Request, answer, err)
 	}
+}
+
+// judgePath refuses names with which no object can be read. The client would refuse them by an error without a status.
+func (r route) judgePath(c call) error {
+	if r.cluster {
+		return nil
+	}
+	for _, of := range []struct {
+		what, text string
+		needed     bool
+	}{{"namespace", c.namespace, true}, {"name", c.name, r.resource != ""}} {
+		if of.needed && of.text == "" { // a path with '//'
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+				Message: fmt.Sprintf("not found: the %s in the path is empty", of.what)}}
+		}
+		if wrong := content.IsPathSegmentName(of.text); len(wrong) > 0 {
+			return apierrors.NewBadRequest(fmt.Sprintf("the %s is '%.80s': it %s", of.what, of.text, wrong[0]))
+		}
+	}
+	return nil
 }
 
 // admitted serves a stream, if there are not too many.

@@ -43,11 +43,7 @@ const (
 
 // Server returns a server that authenticates, authorises and answers.
 func (a *API) Server(s Serving) (*server.GenericAPIServer, error) {
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	for _, version := range Versions {
-		metav1.AddToGroupVersion(scheme, version)
-	}
+	scheme := statusScheme()
 	codecs := serializer.NewCodecFactory(scheme)
 	config := server.NewRecommendedConfig(codecs)
 	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
@@ -69,6 +65,16 @@ func (a *API) Server(s Serving) (*server.GenericAPIServer, error) {
 	}
 	a.install(generic, codecs)
 	return generic, nil
+}
+
+// statusScheme has what the library itself answers: the Status of a path or a verb that no route has.
+func statusScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	for _, version := range Versions {
+		metav1.AddToGroupVersion(scheme, version)
+	}
+	return scheme
 }
 
 // secure has the server listen with its certificate, and ask Kubernetes' API server about callers.
