@@ -66,9 +66,9 @@ func (s *Server) Hooks() map[string]Hook {
 		MutateRestore:        skipUnreadable(s.mutateRestore),
 		MutateClone:          skipUnreadable(s.mutateClone),
 		MutatePod:            skipUnreadable(s.mutatePod),
-		ValidateSnapshot:     validateSnapshot,
-		ValidateRestore:      s.validateRestore,
-		ValidateClone:        s.validateClone,
+		ValidateSnapshot:     s.withinCount(validateSnapshot),
+		ValidateRestore:      s.withinCount(s.validateRestore),
+		ValidateClone:        s.withinCount(s.validateClone),
 	} {
 		hooks[path] = Hook{handle: handle, capacity: capacity, path: path, refusals: s.Refusals}
 	}

@@ -68,7 +68,8 @@ func newCluster(t *testing.T, documents ...string) *cluster {
 		}
 		known = append(known, object)
 	}
-	c := &cluster{Server: Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: objects.New(scheme, known...)}, Configuration: installed}}}
+	reader := objects.New(scheme, known...)
+	c := &cluster{Server: Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: reader, Live: reader}, Configuration: installed}}}
 	c.Write = func(_ context.Context, drafts ...revision.Draft) error {
 		c.written = append(c.written, drafts...)
 		return nil

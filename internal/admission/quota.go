@@ -10,20 +10,27 @@ import (
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/tidwall/gjson"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// quota bounds the objects of one kind in one namespace. Webhook and controller keep all of them in memory, and judge the profiles and presets of a namespace
-// together. Kubernetes bounds neither their number nor their bytes unless an administrator writes a ResourceQuota: one tenant could end both processes.
+// quota bounds the objects of one kind in one namespace, and their bytes unless that is 0. Webhook and controller keep all of them in memory, and judge the
+// profiles and presets of a namespace together. Kubernetes bounds neither their number nor their bytes unless an administrator writes a ResourceQuota: one
+// tenant could end both processes.
 type quota struct{ objects, bytes int }
 
-// quotas are those of the kinds that tenants write and caches keep whole. KubeVirt's catalog has about 200 objects of 1 KiB.
+// quotas are those of the kinds that tenants write and caches keep. KubeVirt's catalog has about 200 objects of 1 KiB.
 var quotas = map[string]quota{
 	v1alpha1.KindGuestProfile:                            {256, 2 << 20}, // a VM is judged by as many
 	v1.VirtualMachineInstancePresetGroupVersionKind.Kind: {256, 2 << 20},
 	instancetype.Kinds.Namespaced:                        {1000, 4 << 20},
 	instancetype.PreferenceKinds.Namespaced:              {1000, 4 << 20},
+	// Of these the controller's cache has the metadata alone (command.Slim), so that their number bounds their bytes. Kiln deletes none that has ended.
+	"VirtualMachineSnapshot":           {objects: 2000},
+	"VirtualMachineRestore":            {objects: 1000},
+	clone.VirtualMachineCloneKind.Kind: {objects: 1000},
 }
 
 // ofRevisions is the quota of the revisions that a namespace's VMs are pinned to. VMs share them. Unused ones are deleted after a while, and until then each
@@ -39,6 +46,23 @@ func (s *Server) withinQuota(handle handler) handler {
 			err = s.judgeQuota(ctx, request)
 		}
 		return given, err
+	}
+}
+
+// withinCount is withinQuota for kinds that the webhook does not cache. The controller makes a snapshot and a restore for each clone, and
+// deletes them when it is done: the quota is of what others write.
+func (s *Server) withinCount(handle handler) handler {
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+		given, err := handle(ctx, request)
+		if err != nil || request.Operation != admissionv1.Create || s.restores(request) {
+			return given, err
+		}
+		kind := schema.GroupVersionKind(request.Kind)
+		have, err := s.Reviewer.Resolver.Count(ctx, kind, request.Namespace)
+		if err != nil {
+			return given, err
+		}
+		return given, quotas[kind.Kind].judge(resolve.Usage{Objects: have + 1}, kind.Kind+"s", request.Namespace, "delete those that nobody needs")
 	}
 }
 
@@ -78,7 +102,7 @@ func (q quota) judge(have resolve.Usage, what, namespace, remedy string) error {
 	if have.Objects <= q.objects {
 		unit, has, most = "bytes", have.Bytes, q.bytes
 	}
-	if has <= most {
+	if has <= most || most == 0 {
 		return nil
 	}
 	return &resolve.Refusal{Errors: field.ErrorList{field.Forbidden(field.NewPath("metadata", "namespace"), fmt.Sprintf(

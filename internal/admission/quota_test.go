@@ -1,9 +1,15 @@
 package admission
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // ofKind is an object of a kind that tenants write, with this many bytes in one label or annotation.
@@ -71,6 +77,89 @@ func TestQuotas(t *testing.T) {
 				if response := ask(t, server.Hooks()[path], elsewhere); !response.Allowed {
 					t.Errorf("%s: another namespace is refused: %+v", c.why, response.Result)
 				}
+			}
+		})
+	}
+}
+
+// counting answers a list of one object as an API server does that has as many objects in namespace team.
+type counting struct {
+	client.Reader
+	objects int
+	asked   []string
+}
+
+func (c *counting) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var of client.ListOptions
+	of.ApplyOptions(options)
+	metadata, is := list.(*metav1.PartialObjectMetadataList)
+	if !is || of.Limit != 1 {
+		return errors.New("the whole list is asked for")
+	}
+	c.asked = append(c.asked, list.GetObjectKind().GroupVersionKind().String())
+	if of.Namespace != "team" || c.objects == 0 {
+		return nil
+	}
+	metadata.Items = make([]metav1.PartialObjectMetadata, 1)
+	if rest := int64(c.objects - 1); rest > 0 {
+		metadata.RemainingItemCount = &rest
+	}
+	return nil
+}
+
+// TestQuotasOfSnapshots: a namespace gets so many snapshots, restores and clones. What Kiln's controller makes for a clone, updates, and other namespaces are
+// not concerned.
+func TestQuotasOfSnapshots(t *testing.T) {
+	t.Parallel()
+	const snapshot = `
+apiVersion: snapshot.kubevirt.io/v1beta1
+kind: VirtualMachineSnapshot
+metadata: {name: s, namespace: team}
+spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}}
+`
+	for _, c := range []struct{ kind, group, text, mutate, validate string }{
+		{"VirtualMachineSnapshot", "snapshot.kubevirt.io", snapshot, "", ValidateSnapshot},
+		{"VirtualMachineRestore", "snapshot.kubevirt.io", restoring, MutateRestore, ValidateRestore},
+		{"VirtualMachineClone", "clone.kubevirt.io", cloning, MutateClone, ValidateClone},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			t.Parallel()
+			server, most := newCluster(t), quotas[c.kind].objects
+			have := &counting{}
+			server.Reviewer.Resolver.Live = have
+			hooks, noted := server.Hooks(), c.text
+			if c.mutate != "" {
+				request := create(t, c.text)
+				noted = patched(t, request, ask(t, hooks[c.mutate], request))
+			}
+			for objects, want := range map[int]string{
+				0: "", 1: "", most - 1: "",
+				most: fmt.Sprintf("metadata.namespace: Forbidden: namespace 'team' would have %d objects in its %ss, at most %d are allowed: "+
+					"delete those that nobody needs",
+					most+1, c.kind, most),
+				most + 5: fmt.Sprintf("at most %d are allowed", most),
+			} {
+				have.objects = objects
+				said := ask(t, hooks[c.validate], create(t, noted))
+				if said.Allowed != (want == "") || want != "" && !strings.Contains(said.Result.Message, want) {
+					t.Errorf("beside %d: %+v, want '%s'", objects, said.Result, want)
+				}
+			}
+			if last := have.asked[len(have.asked)-1]; last != fmt.Sprintf("%s/v1beta1, Kind=%sList", c.group, c.kind) {
+				t.Errorf("a list of %s is asked for", last)
+			}
+			asked := len(have.asked)
+			ours := create(t, c.text)
+			ours.UserInfo.Username = "system:serviceaccount:machines:kiln-controller"
+			for why, request := range map[string]*admissionv1.AdmissionRequest{"by the controller": ours, "an update": update(t, noted, noted)} {
+				if said := ask(t, hooks[c.validate], request); !said.Allowed || len(have.asked) > asked {
+					t.Errorf("%s: %+v, counted %d times", why, said.Result, len(have.asked)-asked)
+				}
+			}
+			elsewhere := create(t, noted)
+			elsewhere.Namespace = "other"
+			if said := ask(t, hooks[c.validate], elsewhere); !said.Allowed {
+				t.Errorf("another namespace is refused: %+v", said.Result)
 			}
 		})
 	}

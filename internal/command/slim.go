@@ -41,12 +41,16 @@ func Slim(object any) (any, error) {
 		slimContent(of)
 	case *v1.VirtualMachineInstancePreset:
 		slimMeta(&of.ObjectMeta)
+	// Of these a cache tells that they are there, and whose they are. Their controllers read them from the API server.
 	case *snapshot.VirtualMachineSnapshot:
 		slimMeta(&of.ObjectMeta)
+		of.Labels, of.Spec, of.Status = nil, snapshot.VirtualMachineSnapshotSpec{}, nil
 	case *snapshot.VirtualMachineRestore:
 		slimMeta(&of.ObjectMeta)
+		of.Labels, of.Spec, of.Status = nil, snapshot.VirtualMachineRestoreSpec{}, nil
 	case *clone.VirtualMachineClone:
 		slimMeta(&of.ObjectMeta)
+		of.Labels, of.Spec, of.Status = nil, clone.VirtualMachineCloneSpec{}, clone.VirtualMachineCloneStatus{}
 	case *unstructured.Unstructured:
 		of.SetManagedFields(nil)
 		if slices.Contains(catalogKinds, of.GetKind()) {
@@ -103,9 +107,11 @@ func targets(volumes []v1.VolumeStatus, recorded bool) (kept []v1.VolumeStatus) 
 	return kept
 }
 
-// slimContent keeps of the VM what names revisions, which the collector keeps.
+// slimContent keeps the name of the snapshot, and of the VM what names revisions, which the collector keeps. The claims that it describes have annotations of
+// tenants.
 func slimContent(of *snapshot.VirtualMachineSnapshotContent) {
 	slimMeta(&of.ObjectMeta)
+	of.Labels, of.Spec.VolumeBackups, of.Status = nil, nil, nil
 	if vm := of.Spec.Source.VirtualMachine; vm != nil {
 		kept := snapshot.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm.Name, UID: vm.UID, Annotations: vm.Annotations}}
 		slimMeta(&kept.ObjectMeta)

@@ -56,6 +56,47 @@ func TestCachesBoundAnnotations(t *testing.T) {
 	}
 }
 
+// TestCachesKeepNoContentOfSnapshots: patches of 256 KiB, labels of 190 KiB and the claims of a content are not kept. What tells whose an object is stays.
+func TestCachesKeepNoContentOfSnapshots(t *testing.T) {
+	large := strings.Repeat("x", 200_000)
+	meta := metav1.ObjectMeta{Name: "a", Namespace: "team", UID: "u", Labels: map[string]string{"a": large},
+		OwnerReferences: []metav1.OwnerReference{{Name: "owner"}}, Finalizers: []string{"kilnvm.io/x"}}
+	name := "snapshot"
+	content := &snapshot.VirtualMachineSnapshotContent{ObjectMeta: meta, Status: &snapshot.VirtualMachineSnapshotContentStatus{
+		VolumeSnapshotStatus: []snapshot.VolumeSnapshotStatus{{VolumeSnapshotName: large}}}}
+	content.Spec.VirtualMachineSnapshotName = &name
+	content.Spec.VolumeBackups = []snapshot.VolumeBackup{{PersistentVolumeClaim: snapshot.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": large}}}}}
+	for _, object := range []client.Object{
+		content,
+		&snapshot.VirtualMachineSnapshot{ObjectMeta: meta, Spec: snapshot.VirtualMachineSnapshotSpec{Source: corev1.TypedLocalObjectReference{Name: large}},
+			Status: &snapshot.VirtualMachineSnapshotStatus{Error: &snapshot.Error{Message: &large}}},
+		&snapshot.VirtualMachineRestore{ObjectMeta: meta, Spec: snapshot.VirtualMachineRestoreSpec{Patches: []string{large}},
+			Status: &snapshot.VirtualMachineRestoreStatus{DeletedDataVolumes: []string{large}}},
+		&clone.VirtualMachineClone{ObjectMeta: meta, Spec: clone.VirtualMachineCloneSpec{Patches: []string{large}, LabelFilters: []string{large}},
+			Status: clone.VirtualMachineCloneStatus{TargetName: &large}},
+	} {
+		slim, err := Slim(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(slim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(text) > 1024 {
+			t.Errorf("%T: %d bytes are kept", object, len(text))
+		}
+		kept := slim.(client.Object)
+		if kept.GetName() != "a" || kept.GetUID() != "u" || len(kept.GetOwnerReferences()) != 1 || len(kept.GetFinalizers()) != 1 {
+			t.Errorf("%T: it is not known any more: %s", object, text)
+		}
+	}
+	if content.Spec.VirtualMachineSnapshotName == nil {
+		t.Error("the content does not name its snapshot any more")
+	}
+}
+
 // TestCachesNameOversizedObjects: of an instancetype that is larger than what admission allows a cache has the name, and nobody takes that for the
 // instancetype.
 func TestCachesNameOversizedObjects(t *testing.T) {

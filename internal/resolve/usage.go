@@ -9,7 +9,10 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -50,6 +53,17 @@ func (r Resolver) Usage(ctx context.Context, kind, namespace, without string) (u
 		}
 	}
 	return used, nil
+}
+
+// Count returns how many objects of a kind a namespace has, as the API server counts them: the kind is in no cache of the webhook. It asks for one of them,
+// whose list says how many more there are.
+func (r Resolver) Count(ctx context.Context, kind schema.GroupVersionKind, namespace string) (int, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := r.Live.List(ctx, list, client.InNamespace(namespace), client.Limit(1)); err != nil {
+		return 0, fmt.Errorf("counting the %ss of namespace '%s': %w", kind.Kind, namespace, err)
+	}
+	return len(list.Items) + int(ptr.Deref(list.RemainingItemCount, 0)), nil
 }
 
 // RevisionUsage returns what the revisions of a namespace are with drafts of that namespace. A draft whose revision is there counts once.

@@ -6,9 +6,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/resolve"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
 	v1 "kubevirt.io/api/core/v1"
+	snapshots "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // serveNetworks serves the kind of Multus, which need not run.
@@ -221,6 +225,30 @@ func TestWhoRestores(t *testing.T) {
 	s.create(fmt.Sprintf(restoringTo, "ours", "", "first", "FailImmediate"))
 	if complete, failure, _ := s.restore("ours"); !complete {
 		t.Error(failure)
+	}
+}
+
+// TestSnapshotsAreCounted: the API server's list of one object says how many there are, in each namespace by itself. The quota of snapshots relies on that.
+func TestSnapshotsAreCounted(t *testing.T) {
+	s, other := newSpace(t), newSpaceOn(t, shared)
+	config, err := clientcmd.BuildConfigFromFlags("", shared.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := resolve.Resolver{Live: live}.Count
+	kind := snapshots.SchemeGroupVersion.WithKind("VirtualMachineSnapshot")
+	other.create(fmt.Sprintf(snapshotting, "elsewhere", "absent"))
+	for want := range 4 {
+		if want > 0 {
+			s.create(fmt.Sprintf(snapshotting, fmt.Sprintf("s%d", want), "absent"))
+		}
+		if got, err := count(t.Context(), kind, s.name); err != nil || got != want {
+			t.Errorf("%d snapshots are counted, want %d: %v", got, want, err)
+		}
 	}
 }
 
