@@ -58,6 +58,7 @@ func Slim(object any) (any, error) {
 		}
 	case *metav1.PartialObjectMetadata: // watched for their names and labels alone; namespaces have slimNamespace
 		of.ManagedFields, of.Annotations, of.OwnerReferences, of.Finalizers = nil, nil, nil, nil
+		keepShortest(of.Labels, mostLabels)
 	default: // of other kinds only the record of who has set which field: the rotation of certificates updates whole objects
 		return cache.TransformStripManagedFields()(object)
 	}
@@ -124,6 +125,7 @@ func slimContent(of *snapshot.VirtualMachineSnapshotContent) {
 // slimPod keeps of the pod of a guest where it is and what became of it.
 func slimPod(pod *corev1.Pod) {
 	pod.ManagedFields, pod.Annotations = nil, nil
+	keepShortest(pod.Labels, mostLabels)
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
 }
 
@@ -166,24 +168,40 @@ func slimCatalog(of *unstructured.Unstructured) {
 	revision.Bound(of)
 }
 
-// mostAnnotations bounds what a cache keeps of the annotations of one object, in bytes. A VM that is pinned to 256 profiles has 16 KiB of them.
-const mostAnnotations = 32 << 10
+const (
+	// mostAnnotations bounds what a cache keeps of the annotations of one object, in bytes. A VM that is pinned to 256 profiles has 16 KiB of them.
+	mostAnnotations = 32 << 10
+	// mostLabels bounds what a cache keeps of the labels: 512 may have 190 KiB. Of VMs and VMIs they are read from a cache to count whom a profile selects.
+	mostLabels = 32 << 10
+)
 
-// slimMeta keeps the annotations of Kiln and KubeVirt: their domains are kilnvm.io, kubevirt.io and subdomains of it. A tenant may write 256 KiB of these too:
-// beyond mostAnnotations, the longest go.
+// slimMeta keeps the annotations of Kiln and KubeVirt: their domains are kilnvm.io, kubevirt.io and subdomains of it. A tenant may write 256 KiB of these too.
 func slimMeta(of *metav1.ObjectMeta) {
 	of.ManagedFields = nil
 	maps.DeleteFunc(of.Annotations, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
 		return domain != "kilnvm.io" && domain != "kubevirt.io" && !strings.HasSuffix(domain, ".kubevirt.io")
 	})
-	keys := slices.SortedFunc(maps.Keys(of.Annotations), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(of.Annotations[a]), len(of.Annotations[b])), cmp.Compare(a, b))
-	})
+	keepShortest(of.Annotations, mostAnnotations)
+	keepShortest(of.Labels, mostLabels)
+}
+
+// keepShortest deletes the entries with the longest values until the rest has so many bytes at most.
+func keepShortest(all map[string]string, most int) {
 	size := 0
+	for key, value := range all {
+		size += len(key) + len(value)
+	}
+	if size <= most {
+		return
+	}
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(all[a]), len(all[b])), cmp.Compare(a, b))
+	})
+	size = 0
 	for _, key := range keys {
-		if size += len(key) + len(of.Annotations[key]); size > mostAnnotations {
-			delete(of.Annotations, key)
+		if size += len(key) + len(all[key]); size > most {
+			delete(all, key)
 		}
 	}
 }

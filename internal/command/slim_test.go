@@ -56,6 +56,37 @@ func TestCachesBoundAnnotations(t *testing.T) {
 	}
 }
 
+// TestCachesBoundLabels: an object may have labels without a bound, of which caches keep the shortest.
+func TestCachesBoundLabels(t *testing.T) {
+	of := func() metav1.ObjectMeta {
+		meta := metav1.ObjectMeta{Name: "web", Namespace: "team", Labels: map[string]string{"app": "web"}}
+		for i := range 512 {
+			meta.Labels[fmt.Sprintf("%s.example/%d", strings.Repeat("x", 240), i)] = strings.Repeat("y", 63)
+		}
+		return meta
+	}
+	templated := &v1.VirtualMachine{ObjectMeta: of()}
+	templated.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: of()}
+	for _, object := range []client.Object{
+		templated, &v1.VirtualMachineInstance{ObjectMeta: of()}, &v1.VirtualMachineInstancePreset{ObjectMeta: of()}, &corev1.Pod{ObjectMeta: of()},
+		&metav1.PartialObjectMetadata{ObjectMeta: of()},
+	} {
+		slim, err := Slim(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := []map[string]string{slim.(client.Object).GetLabels()}
+		if object == client.Object(templated) {
+			kept = append(kept, templated.Spec.Template.ObjectMeta.Labels)
+		}
+		for _, labels := range kept {
+			if text, err := json.Marshal(labels); err != nil || len(text) > mostLabels+1024 || labels["app"] != "web" {
+				t.Errorf("%T: %d bytes of labels are kept, app is '%s': %v", object, len(text), labels["app"], err)
+			}
+		}
+	}
+}
+
 // TestCachesKeepNoContentOfSnapshots: patches of 256 KiB, labels of 190 KiB and the claims of a content are not kept. What tells whose an object is stays.
 func TestCachesKeepNoContentOfSnapshots(t *testing.T) {
 	large := strings.Repeat("x", 200_000)
