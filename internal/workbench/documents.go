@@ -84,8 +84,32 @@ func jsonDocuments(file string, raw []byte, at *places) (all []source, ok bool) 
 	}
 }
 
+// mostOfObject bounds one object, in bytes. An API server takes no larger body. A list in a file may have thousands of objects.
+const mostOfObject = 3 << 20
+
+// kindLine is the line of a YAML document that names its kind.
+var kindLine = regexp.MustCompile(`(?m)^kind:[ \t]*["']?(\w+)`)
+
+// isTooLarge reports whether a YAML document is one object beyond mostOfObject. It looks at the text, because YAML takes some hundred times its bytes when it
+// is parsed.
+func (s source) isTooLarge() bool {
+	if s.json || len(s.text) <= mostOfObject {
+		return false
+	}
+	kind := kindLine.FindSubmatch(s.text)
+	return kind != nil && !bytes.HasSuffix(kind[1], []byte("List"))
+}
+
+// tooLarge is the entry of an object beyond mostOfObject.
+func (s source) tooLarge() Object {
+	return unreadable(s.file, fmt.Errorf("%s:%d: the object has more than %d MiB, which no API server takes", s.file, s.line, mostOfObject>>20))
+}
+
 // objects decodes a document. A list gives its items; a document of comments gives none.
 func (s source) objects() (all []Object) {
+	if s.isTooLarge() {
+		return []Object{s.tooLarge()}
+	}
 	raw := s.text
 	if !s.json {
 		var err error
@@ -112,6 +136,9 @@ func (s source) objects() (all []Object) {
 // object decodes one object. item is its index if the document is a list; empty if not. of is the kind of the list's items, which
 // need not repeat it.
 func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
+	if len(raw) > mostOfObject {
+		return s.tooLarge()
+	}
 	one := Object{Unstructured: &unstructured.Unstructured{}, source: s, item: item}
 	err := utiljson.Unmarshal(raw, &one.Object)
 	if err == nil && one.GetKind() == "" && of.Kind != "" {

@@ -144,6 +144,40 @@ func TestTooManyElementsComeFirst(t *testing.T) {
 	}
 }
 
+// TestTooLargeObjects: an object that no API server takes is not decoded. A list of objects may be larger.
+func TestTooLargeObjects(t *testing.T) {
+	t.Parallel()
+	const vm = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "a", "annotations": {"a": "%s"}}, "spec": {}}`
+	half, whole := strings.Repeat("x", mostOfObject/2), strings.Repeat("x", mostOfObject)
+	inLines := strings.NewReplacer(`{"apiVersion": "`, "apiVersion: ", `", "kind": "`, "\nkind: ", `", "metadata": `, "\nmetadata: ", `}}, "spec"`, "}}\nspec").
+		Replace(strings.TrimSuffix(vm, "}"))
+	for _, c := range []struct {
+		why, text string
+		faults    []bool
+	}{
+		{"YAML", fmt.Sprintf(inLines, whole), []bool{true}},
+		{"smaller YAML", fmt.Sprintf(inLines, half), []bool{false}},
+		{"JSON", fmt.Sprintf(vm, whole), []bool{true}},
+		{"smaller JSON", fmt.Sprintf(vm, half), []bool{false}},
+		{"a list in YAML", "apiVersion: v1\nkind: List\nitems:\n" + strings.Repeat("- "+fmt.Sprintf(vm, half)+"\n", 3), []bool{false, false, false}},
+		{"a list in JSON", `{"apiVersion": "v1", "kind": "List", "items": [` + strings.Join([]string{fmt.Sprintf(vm, half), fmt.Sprintf(vm, whole),
+			fmt.Sprintf(vm, half)}, ", ") + "]}", []bool{false, true, false}},
+		{"YAML that is not parsed", fmt.Sprintf(inLines, whole) + "\n\t{", []bool{true}},
+	} {
+		named := loadText(t, "a.yaml", c.text).Named
+		if len(named) != len(c.faults) {
+			t.Errorf("%s: %d objects, want %d", c.why, len(named), len(c.faults))
+			continue
+		}
+		for i, want := range c.faults {
+			got := named[i].Fault
+			if (got != nil) != want || want && !strings.Contains(got.Error(), "a.yaml:1: the object has more than 3 MiB, which no API server takes") {
+				t.Errorf("%s: object %d: %v, want a fault: %t", c.why, i, got, want)
+			}
+		}
+	}
+}
+
 // TestManyMistakesAreBounded: an object within the limits may have thousands of mistakes, of which as many are named as the webhook names.
 func TestManyMistakesAreBounded(t *testing.T) {
 	t.Parallel()
