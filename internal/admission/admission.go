@@ -66,7 +66,7 @@ func (s *Server) Hooks() map[string]Hook {
 		MutateRestore:        skipUnreadable(s.mutateRestore),
 		MutateClone:          skipUnreadable(s.mutateClone),
 		MutatePod:            skipUnreadable(s.mutatePod),
-		ValidateSnapshot:     s.withinCount(validateSnapshot),
+		ValidateSnapshot:     s.withinCount(s.validateSnapshot),
 		ValidateRestore:      s.withinCount(s.validateRestore),
 		ValidateClone:        s.withinCount(s.validateClone),
 	} {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	snapshots "github.com/kilnvm/kiln/pkg/snapshot"
+	"github.com/kilnvm/kiln/pkg/admit"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,21 +96,23 @@ func (s *Server) restores(request *admissionv1.AdmissionRequest) bool {
 	return slices.Contains(s.Reviewer.Configuration().Limits.Restorers, request.UserInfo.Username)
 }
 
-func validateSnapshot(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+func (s *Server) validateSnapshot(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[api.VirtualMachineSnapshot](request.Object.Raw)
 	if err != nil || request.Operation != admissionv1.Create {
 		return answer{}, err
 	}
-	return judged(snapshots.CheckSnapshot(&object.Spec), nil)
+	object.Namespace = request.Namespace
+	return answered(s.Reviewer.Snapshot(ctx, object, s.asker(request)), ctx.Err())
 }
 
-func (s *Server) validateRestore(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+func (s *Server) validateRestore(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[api.VirtualMachineRestore](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}
 	if request.Operation == admissionv1.Create {
-		return judged(append(s.checkAsker(request, object, nil), snapshots.CheckRestore(&object.Spec)...), nil)
+		object.Namespace = request.Namespace
+		return s.created(ctx, request, object, s.Reviewer.Restore(ctx, object, s.asker(request)))
 	}
 	old, err := decodeOld[api.VirtualMachineRestore](request)
 	if err != nil {
@@ -119,17 +121,24 @@ func (s *Server) validateRestore(_ context.Context, request *admissionv1.Admissi
 	return judged(s.checkAsker(request, object, old), nil)
 }
 
-func (s *Server) validateClone(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+func (s *Server) validateClone(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[clone.VirtualMachineClone](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}
 	if request.Operation == admissionv1.Create {
-		return judged(append(s.checkAsker(request, object, nil), snapshots.CheckClone(&object.Spec)...), nil)
+		object.Namespace = request.Namespace
+		return s.created(ctx, request, object, s.Reviewer.Clone(ctx, object, s.asker(request)))
 	}
 	old, err := decodeOld[clone.VirtualMachineClone](request)
 	if err != nil {
 		return answer{}, err
 	}
 	return judged(s.checkAsker(request, object, old), nil)
+}
+
+// created adds the mistakes of the asker to the verdict on a restore or a clone that is created.
+func (s *Server) created(ctx context.Context, request *admissionv1.AdmissionRequest, object metav1.Object, verdict admit.Verdict) (answer, error) {
+	verdict.Errors = append(s.checkAsker(request, object, nil), verdict.Errors...)
+	return answered(verdict, ctx.Err())
 }

@@ -1,10 +1,12 @@
 package admission
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/tidwall/gjson"
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
@@ -92,7 +94,7 @@ func TestFormsOfSnapshots(t *testing.T) {
 		{"a snapshot", ValidateSnapshot, "{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}, failureDeadline: 1m, deletionPolicy: Retain}", nil},
 		{"a snapshot of nothing", ValidateSnapshot, "{source: {kind: VirtualMachine, name: web}}", []string{"spec.source.apiGroup"}},
 		{"a snapshot of a guest", ValidateSnapshot, "{source: {apiGroup: other, kind: VirtualMachineInstance, name: -}, failureDeadline: 48h, deletionPolicy: Keep}",
-			[]string{"spec.source.kind", "spec.source.name", "spec.deletionPolicy", "spec.failureDeadline"}},
+			[]string{"spec.source.kind", "spec.source.apiGroup", "spec.source.name", "spec.deletionPolicy", "spec.failureDeadline"}},
 		{"a restore", ValidateRestore, "{target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}, virtualMachineSnapshotName: s, " +
 			"targetReadinessPolicy: StopTarget, volumeRestorePolicy: InPlace, volumeOwnershipPolicy: None, " +
 			"volumeRestoreOverrides: [{volumeName: a, restoreName: b}]}", nil},
@@ -122,6 +124,35 @@ func TestFormsOfSnapshots(t *testing.T) {
 		}
 		if said.Allowed != (test.want == nil) || strings.Join(paths, " ") != strings.Join(test.want, " ") {
 			t.Errorf("%s: allowed %t, %v\nwant %v", test.why, said.Allowed, paths, test.want)
+		}
+	}
+}
+
+// TestReferencesOfSnapshots: the answer names what was probably meant to those who may list it, and nothing to Kiln's controller.
+func TestReferencesOfSnapshots(t *testing.T) {
+	const known = "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: team}}"
+	const taken = "{apiVersion: snapshot.kubevirt.io/v1beta1, kind: VirtualMachineSnapshot, metadata: {name: before, namespace: team}}"
+	c := newCluster(t, known, taken)
+	c.MayRead = func(_ context.Context, user authenticationv1.UserInfo, source resolve.Source) (bool, error) {
+		return user.Username == "ann" && source.Verb() == "list" && source.Namespace == "team", nil
+	}
+	for _, test := range []struct{ hook, spec, want string }{
+		{ValidateSnapshot, "{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: wep}}", "did you mean 'web'? spec.source.name: "},
+		{ValidateRestore, "{target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}, virtualMachineSnapshotName: befor}",
+			"did you mean 'before'? spec.virtualMachineSnapshotName: "},
+		{ValidateClone, "{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: before}}", "did you mean kind 'VirtualMachineSnapshot'? spec.source.name: "},
+	} {
+		for who, told := range map[string]bool{"ann": true, "bob": false, "system:serviceaccount:machines:kiln-controller": false} {
+			request := create(t, "metadata: {name: a}\nspec: "+test.spec)
+			request.Namespace, request.UserInfo.Username = "team", who
+			if test.hook != ValidateSnapshot && who != "system:serviceaccount:machines:kiln-controller" {
+				request = create(t, patched(t, request, ask(t, c.Hooks()[strings.Replace(test.hook, "validate", "mutate", 1)], request)))
+				request.Namespace, request.UserInfo.Username = "team", who
+			}
+			said := ask(t, c.Hooks()[test.hook], request)
+			if !said.Allowed || strings.Contains(strings.Join(said.Warnings, "\n"), test.want) != told || !told && len(said.Warnings) > 0 {
+				t.Errorf("%s of %s: %+v, want '%s': %t", test.hook, who, said, test.want, told)
+			}
 		}
 	}
 }

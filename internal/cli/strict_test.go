@@ -153,3 +153,32 @@ func TestCatalogRepeats(t *testing.T) {
 		}
 	}
 }
+
+// TestReferencesOfOthers: snapshots, clones and profiles that name what is not there get the hint of VMs, from the files alone.
+func TestReferencesOfOthers(t *testing.T) {
+	t.Parallel()
+	const api, guests = "{apiVersion: snapshot.kubevirt.io/v1beta1, kind: ", "{apiVersion: kilnvm.io/v1alpha1, kind: "
+	profile := guests + "ClusterGuestProfile, metadata: {name: hardened}, spec: {template: {spec: {}}}}\n"
+	for _, test := range []struct {
+		why, object, want string
+		// refused says which answer is a rejection: always, or with --strict.
+		refused, strict bool
+	}{
+		{"a VM", api + "VirtualMachineSnapshot, metadata: {name: a, namespace: shop}, spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: wep}}}\n",
+			"did you mean 'web'? spec.source.name: VirtualMachine 'wep' does not exist", false, false},
+		{"a kind", api + "VirtualMachineSnapshot, metadata: {name: a, namespace: shop}, spec: {source: {apiGroup: kubevirt.io, kind: virtualmachine, name: web}}}\n",
+			"did you mean 'VirtualMachine'? supported values", true, true},
+		{"a base of the cluster", guests + "GuestProfile, metadata: {name: a, namespace: shop}, spec: {extends: [{name: hardened}], template: {spec: {}}}}\n",
+			"did you mean kind 'ClusterGuestProfile'? spec.extends[0].name: ", false, true},
+		{"the kind of a base", guests + "GuestProfile, metadata: {name: a, namespace: shop}, spec: {extends: [{kind: clusterguestprofile, name: hardened}]," +
+			" template: {spec: {}}}}\n",
+			`Unsupported value: "clusterguestprofile": did you mean 'ClusterGuestProfile'? supported values: "GuestProfile", "ClusterGuestProfile"`, true, true},
+	} {
+		_, file := write(t, size, vm, profile, test.object)
+		lax, strict := call(t, "", "validate", "-f", file), call(t, "", "validate", "-f", file, "--strict")
+		said := strings.Contains(lax.errOut, test.want) && strings.Contains(strict.errOut, test.want)
+		if (lax.err != nil) != test.refused || (strict.err != nil) != test.strict || !said {
+			t.Errorf("%s: want '%s'\n%v\n%s%v\n%s", test.why, test.want, lax.err, lax.errOut, strict.err, strict.errOut)
+		}
+	}
+}

@@ -15,8 +15,12 @@ type Missing struct {
 	Kind, Namespace string
 	// Warning is the text in Resolution.Warnings; empty where the name is refused.
 	Warning string
-	// guests is the namespace of the VM.
-	guests string
+	// otherKind is the other kind that the reference may name, and otherNamespace where an object of it would be; empty for none.
+	otherKind, otherNamespace string
+	// otherForbidden is why the reference may not name the other kind after all; empty where it may.
+	otherForbidden string
+	// self is the name of the object that has the reference, where it is of the kind that is missing: it cannot refer to itself.
+	self string
 	// refused is the error of a name that no object can have.
 	refused *field.Error
 }

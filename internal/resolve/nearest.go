@@ -2,85 +2,108 @@ package resolve
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/nearest"
+	"golang.org/x/sync/semaphore"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
+	api "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Suggest adds what was probably meant to each warning or error of an instancetype or preference that does not exist: the other kind, if it has an object of
-// that name, else the nearest name. It reads the cache alone. Names are those that whoever asks may list, by mayRead; nil means that the reader itself reads
-// with their rights. Who may not list them gets no hint, and the cache is not read either, so that the time of an answer says nothing about it.
-func (r Resolver) Suggest(ctx context.Context, resolution *Resolution, mayRead func(context.Context, Source) (bool, error)) {
+// MayRead reports whether whoever sends an object may read or list a source. Nil means that the reader itself reads with their rights.
+type MayRead func(context.Context, Source) (bool, error)
+
+// Suggest adds what was probably meant to each warning or error of an instancetype or preference that does not exist, see Hint.
+func (r Resolver) Suggest(ctx context.Context, resolution *Resolution, mayRead MayRead) {
 	for i := range resolution.Missing {
 		missing := &resolution.Missing[i]
-		if missing.Kind == "" || len(missing.Value) > nearest.Longest {
-			continue
-		}
-		permitted := func(m Missing) bool {
-			if mayRead == nil {
-				return true
-			}
-			allowed, err := mayRead(ctx, m.siblings())
-			return err == nil && allowed // a hint is not worth an error
-		}
-		hint := ""
-		if permitted(*missing) {
-			if name := nearest.Name(missing.Value, r.names(ctx, *missing)); name != "" {
-				hint = "'" + name + "'"
-			}
-		}
-		if other := missing.other(); permitted(other) && slices.Contains(r.names(ctx, other), missing.Value) {
-			hint = "kind '" + other.Kind + "'"
-		}
-		if hint != "" {
-			resolution.hint(missing, hint)
+		at := slices.Index(resolution.Warnings, missing.Warning)
+		if r.Hint(ctx, missing, mayRead); at >= 0 {
+			resolution.Warnings[at] = missing.Warning
 		}
 	}
 }
 
-// hint says what was probably meant. It stands first: API servers cut warnings after 120 characters, which a kind and a namespace may fill.
-func (a *Resolution) hint(missing *Missing, meant string) {
-	if missing.refused != nil {
-		missing.refused.Detail = fmt.Sprintf("did you mean %s? %s", meant, missing.refused.Detail)
-		return
-	}
-	if at := slices.Index(a.Warnings, missing.Warning); at >= 0 {
-		missing.Warning = fmt.Sprintf("did you mean %s? %s", meant, missing.Warning)
-		a.Warnings[at] = missing.Warning
+// Hint adds what was probably meant to the warning or the error of an object that does not exist: the other kind, if it has an object of that name, else the
+// nearest name. Names are those that whoever asks may list. Who may not list them gets no hint, and nothing is read either, so that the time of an answer
+// says nothing about it.
+//
+// The hint stands first: API servers cut warnings after 120 characters, which a kind and a namespace may fill.
+func (r Resolver) Hint(ctx context.Context, missing *Missing, mayRead MayRead) {
+	hint := r.meant(ctx, *missing, mayRead)
+	switch {
+	case hint == "":
+	case missing.refused != nil:
+		missing.refused.Detail = hint + " " + missing.refused.Detail
+	default:
+		missing.Warning = hint + " " + missing.Warning
 	}
 }
 
-// other is the same name in the other kind: of the VM's namespace for a cluster-wide object, cluster-wide for one of a namespace.
-func (m Missing) other() Missing {
-	for _, kinds := range []instancetype.KindNames{instancetypes.KindNames, preferences.KindNames} {
-		switch m.Kind {
-		case kinds.Cluster:
-			return Missing{Value: m.Value, Kind: kinds.Namespaced, Namespace: m.guests}
-		case kinds.Namespaced:
-			return Missing{Value: m.Value, Kind: kinds.Cluster}
+// meant returns what was probably meant by a name; empty where nothing is near.
+func (r Resolver) meant(ctx context.Context, missing Missing, mayRead MayRead) (hint string) {
+	if missing.Kind == "" || len(missing.Value) > nearest.Longest {
+		return ""
+	}
+	if r.mayList(ctx, missing, mayRead) {
+		names := slices.DeleteFunc(r.names(ctx, missing), func(name string) bool { return name == missing.self })
+		if name := nearest.Name(missing.Value, names); name != "" {
+			hint = "did you mean '" + name + "'?"
 		}
 	}
-	return Missing{}
+	other := Missing{Value: missing.Value, Kind: missing.otherKind, Namespace: missing.otherNamespace}
+	if other.Kind == "" || !r.mayList(ctx, other, mayRead) || !slices.Contains(r.names(ctx, other), missing.Value) {
+		return hint
+	}
+	if missing.otherForbidden != "" {
+		return other.Kind + " '" + other.Value + "' exists, and " + missing.otherForbidden + ":"
+	}
+	return "did you mean kind '" + other.Kind + "'?"
+}
+
+// mayList reports whether whoever asks may list the objects of the kind that is missing, where it was looked for.
+func (r Resolver) mayList(ctx context.Context, missing Missing, mayRead MayRead) bool {
+	if mayRead == nil {
+		return true
+	}
+	allowed, err := mayRead(ctx, missing.siblings())
+	return err == nil && allowed // a hint is not worth an error
 }
 
 // siblings are the objects of the kind that is missing, where it was looked for.
 func (m Missing) siblings() Source {
-	kind := sourceKind{v1beta1.SchemeGroupVersion.WithKind(m.Kind), strings.ToLower(m.Kind) + "s"}
-	return Source{kind, m.Namespace, anyName}
+	return Source{sourceKind{groupOf(m.Kind).WithKind(m.Kind), strings.ToLower(m.Kind) + "s"}, m.Namespace, anyName}
 }
 
-// names returns the names of the siblings; none if they cannot be read. They are read untyped, as everything of the catalog: a typed list would start
-// a second informer.
+// groupOf is the API of a kind that users refer to by its name.
+func groupOf(kind string) schema.GroupVersion {
+	switch kind {
+	case v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile:
+		return v1alpha1.GroupVersion
+	case v1.VirtualMachineGroupVersionKind.Kind:
+		return v1.GroupVersion
+	case kindSnapshot:
+		return api.SchemeGroupVersion
+	}
+	return v1beta1.SchemeGroupVersion
+}
+
+// names returns the names of the siblings; none if they cannot be read. Objects of the catalog and profiles are read from the cache, and untyped, as
+// everywhere: a typed list would start a second informer.
 func (r Resolver) names(ctx context.Context, m Missing) (names []string) {
+	kind := m.siblings().GroupVersionKind
+	if !isCached(kind) {
+		return r.uncachedNames(ctx, kind, m.Namespace)
+	}
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: v1beta1.SchemeGroupVersion.Group, Version: v1beta1.SchemeGroupVersion.Version, Kind: m.Kind + "List"})
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if r.Cached.List(ctx, list, client.InNamespace(m.Namespace), client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
@@ -88,4 +111,38 @@ func (r Resolver) names(ctx context.Context, m Missing) (names []string) {
 		names = append(names, list.Items[i].GetName())
 	}
 	return names
+}
+
+// Metadata of an object may have more than a megabyte, and a tenant has written it. So one process reads one page at a time, and whoever comes meanwhile
+// gets no hint.
+const namesOfPage = 25
+
+var readingNames = semaphore.NewWeighted(1)
+
+// uncachedNames returns names of VMs or snapshots of a namespace, of which no cache has any. It reads no more than are compared.
+func (r Resolver) uncachedNames(ctx context.Context, kind schema.GroupVersionKind, namespace string) (names []string) {
+	if r.Live != nil {
+		if !readingNames.TryAcquire(1) {
+			return nil
+		}
+		defer readingNames.Release(1)
+	}
+	for next := ""; ; {
+		page := &metav1.PartialObjectMetadataList{}
+		page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if r.uncached().List(ctx, page, client.InNamespace(namespace), client.Limit(namesOfPage), client.Continue(next)) != nil {
+			return nil
+		}
+		for i := range page.Items {
+			names = append(names, page.Items[i].Name)
+		}
+		if next = page.Continue; next == "" || len(names) >= nearest.MostCompared {
+			return names
+		}
+	}
+}
+
+// isCached reports whether admission has the objects of a kind in its cache.
+func isCached(kind schema.GroupVersionKind) bool {
+	return kind.Group == v1beta1.SchemeGroupVersion.Group || kind.Group == v1alpha1.GroupVersion.Group
 }

@@ -119,7 +119,11 @@ func (r *reference) where() string {
 
 // missing is the object that the matcher names.
 func (r *reference) missing() Missing {
-	return Missing{Path: r.at(), Value: r.name, Kind: r.pinKind.Canonical(r.kind), Namespace: r.scope(), guests: r.namespace}
+	m := Missing{Path: r.at(), Value: r.name, Kind: r.pinKind.Canonical(r.kind), Namespace: r.scope(), otherKind: r.Cluster}
+	if m.Kind == r.Cluster {
+		m.otherKind, m.otherNamespace = r.Namespaced, r.namespace
+	}
+	return m
 }
 
 // path is the field of the VM that has the matcher.

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"kubevirt.io/api/instancetype/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -38,18 +37,18 @@ func SourceKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{claims.GroupVersionKind, dataVolumes.GroupVersionKind, dataSources.GroupVersionKind, snapshots.GroupVersionKind}
 }
 
-// Source is an object that an inference reads, or a list of instancetypes or preferences.
+// Source is an object that an inference reads, or a list of objects that a reference may name.
 type Source struct {
 	sourceKind
 	Namespace, Name string
 }
 
-// Verb is what is done with it: volume sources are read, instancetypes and preferences are listed.
+// Verb is what is done with it: volume sources are read, all others are listed.
 func (s Source) Verb() string {
-	if s.Group == v1beta1.SchemeGroupVersion.Group {
-		return "list"
+	if slices.Contains(SourceKinds(), s.GroupVersionKind) {
+		return "get"
 	}
-	return "get"
+	return "list"
 }
 
 // anyName is the name that means all objects of a kind in a namespace.

@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/profile"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Profile is a GuestProfile or a ClusterGuestProfile after its review.
@@ -17,11 +18,12 @@ type Profile struct {
 }
 
 // Profile reviews a profile that is written. data is its JSON, with its namespace. An error means that there is no verdict.
-func (r Reviewer) Profile(ctx context.Context, data []byte) (reviewed Profile, err error) {
+func (r Reviewer) Profile(ctx context.Context, data []byte, asker Asker) (reviewed Profile, err error) {
 	written, errs := profile.Check("", data)
 	if len(errs) > 0 {
 		reviewed.Errors = errs
-		return reviewed, nil
+		r.suggestBases(ctx, data, errs, asker)
+		return reviewed, ctx.Err()
 	}
 	bases, err := r.Resolver.Bases(ctx, written)
 	if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -29,10 +31,35 @@ func (r Reviewer) Profile(ctx context.Context, data []byte) (reviewed Profile, e
 	}
 	judged := profile.Judge(written, bases, r.Configuration())
 	reviewed.Errors, reviewed.Warnings = judged.Errors, judged.Warnings
-	for _, m := range judged.Missing {
-		reviewed.Missing = append(reviewed.Missing, resolve.Missing{
-			Path: m.Path, Value: m.Name, Kind: m.Kind, Namespace: m.Namespace, Warning: m.String(),
-		})
+	extender := resolve.Extender{Kind: written.Kind, Namespace: written.Namespace, Name: written.Name}
+	for i, m := range judged.Missing {
+		missing := extender.MissingBase(m.Path, m.Kind, m.Name, m.String(), nil)
+		r.Resolver.Hint(ctx, &missing, asker.MayRead)
+		reviewed.Warnings[i] = missing.Warning
+		reviewed.Missing = append(reviewed.Missing, missing)
 	}
 	return reviewed, ctx.Err()
+}
+
+// suggestBases adds what was probably meant to the errors of names in spec.extends that no profile can have.
+func (r Reviewer) suggestBases(ctx context.Context, data []byte, errs field.ErrorList, asker Asker) {
+	of, bases := profile.Names(data)
+	extender := resolve.Extender{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}
+	for i, base := range bases {
+		at := field.NewPath("spec", "extends").Index(i).Child("name")
+		if refused := refusedName(errs, at); refused != nil {
+			missing := extender.MissingBase(at, base.Kind, base.Name, "", refused)
+			r.Resolver.Hint(ctx, &missing, asker.MayRead)
+		}
+	}
+}
+
+// refusedName returns the error of a name that no object can have; nil if there is none at the path.
+func refusedName(errs field.ErrorList, at *field.Path) *field.Error {
+	for _, err := range errs {
+		if err.Type == field.ErrorTypeInvalid && err.Field == at.String() {
+			return err
+		}
+	}
+	return nil
 }

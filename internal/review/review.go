@@ -43,7 +43,7 @@ type Reviewer struct {
 type Asker struct {
 	Name string
 	// MayRead reports whether the account may read a source in another namespace. Nil: the reader refuses what it may not read.
-	MayRead func(context.Context, resolve.Source) (bool, error)
+	MayRead resolve.MayRead
 	// User and DryRun are what policies read about the request.
 	User   authenticationv1.UserInfo
 	DryRun bool

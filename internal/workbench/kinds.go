@@ -11,7 +11,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/policy"
-	snapshots "github.com/kilnvm/kiln/pkg/snapshot"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -158,7 +157,7 @@ func (s stageOne) frontend(_ context.Context, r *Reviewed, raw []byte) error {
 
 // guestProfile judges a profile of guests with those that it extends.
 func (s stageOne) guestProfile(ctx context.Context, r *Reviewed, raw []byte) error {
-	reviewed, err := s.reviewer.Profile(ctx, raw)
+	reviewed, err := s.reviewer.Profile(ctx, raw, s.bench.asker())
 	r.missing, r.Verdict = reviewed.Missing, reviewed.Verdict
 	return err
 }
@@ -174,26 +173,32 @@ func (s stageOne) hardware(_ context.Context, r *Reviewed, raw []byte) error {
 // bySchema is for kinds that Kiln's controllers write: the schema has judged them.
 func (s stageOne) bySchema(context.Context, *Reviewed, []byte) error { return nil }
 
-// snapshot judges a snapshot by the rules that need no cluster.
-func (s stageOne) snapshot(_ context.Context, r *Reviewed, raw []byte) error {
+// snapshot judges a snapshot, as the webhook does when it is created.
+func (s stageOne) snapshot(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object snapshot.VirtualMachineSnapshot
 	err := json.Unmarshal(raw, &object)
-	r.Verdict.Errors = snapshots.CheckSnapshot(&object.Spec)
+	if err == nil {
+		r.Verdict = s.reviewer.Snapshot(ctx, &object, s.bench.asker())
+	}
 	return err
 }
 
-// restore judges a restore by the rules that need no cluster.
-func (s stageOne) restore(_ context.Context, r *Reviewed, raw []byte) error {
+// restore judges a restore, as the webhook does when it is created.
+func (s stageOne) restore(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object snapshot.VirtualMachineRestore
 	err := json.Unmarshal(raw, &object)
-	r.Verdict.Errors = snapshots.CheckRestore(&object.Spec)
+	if err == nil {
+		r.Verdict = s.reviewer.Restore(ctx, &object, s.bench.asker())
+	}
 	return err
 }
 
-// clone judges a clone by the rules that need no cluster.
-func (s stageOne) clone(_ context.Context, r *Reviewed, raw []byte) error {
+// clone judges a clone, as the webhook does when it is created.
+func (s stageOne) clone(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object clone.VirtualMachineClone
 	err := json.Unmarshal(raw, &object)
-	r.Verdict.Errors = snapshots.CheckClone(&object.Spec)
+	if err == nil {
+		r.Verdict = s.reviewer.Clone(ctx, &object, s.bench.asker())
+	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/manifests/crds"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	engine "github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -247,9 +248,24 @@ func mistake(err error) *field.Error {
 	case openapierrors.RequiredFailCode:
 		return &field.Error{Type: field.ErrorTypeRequired, Field: path}
 	case openapierrors.EnumFailCode:
-		return &field.Error{Type: field.ErrorTypeNotSupported, Field: path, BadValue: invalid.Value, Detail: detail}
+		return unsupported(path, invalid)
 	case openapierrors.InvalidTypeCode:
 		return &field.Error{Type: field.ErrorTypeTypeInvalid, Field: path, BadValue: invalid.Value, Detail: detail}
 	}
 	return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: invalid.Value, Detail: detail}
+}
+
+// unsupported is the error of a word that is none of an enum, in the words of an API server, with the one that was probably meant.
+func unsupported(path string, invalid *openapierrors.Validation) *field.Error {
+	var supported []string
+	for _, value := range invalid.Values {
+		supported = append(supported, fmt.Sprint(value))
+	}
+	word, isText := invalid.Value.(string)
+	if !isText {
+		word = fmt.Sprint(invalid.Value)
+	}
+	err := nearest.Unsupported(nil, word, supported)
+	err.Field, err.BadValue = path, invalid.Value
+	return err
 }

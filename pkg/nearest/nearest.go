@@ -11,8 +11,9 @@ import (
 // Bounds of a search, whose names a tenant may have chosen: the distance of two names takes time by the product of their lengths.
 const (
 	// Longest is the length in bytes of the longest name that is searched for. People type shorter ones.
-	Longest      = 63
-	mostCompared = 1000
+	Longest = 63
+	// MostCompared is how many names are compared at most.
+	MostCompared = 1000
 )
 
 // Name returns the name that was probably meant: the one that differs in upper and lower case alone, else that of the least distance without regard to
@@ -31,7 +32,7 @@ func Name(meant string, names []string) string {
 	if i := slices.IndexFunc(names, func(name string) bool { return strings.ToLower(name) == lower }); i >= 0 {
 		return names[i]
 	}
-	for _, name := range names[:min(len(names), mostCompared)] {
+	for _, name := range names[:min(len(names), MostCompared)] {
 		distance := levenshtein.ComputeDistance(lower, strings.ToLower(name))
 		if distance < least || distance == least && best != "" && likelier(lower, name, best) {
 			best, least = name, distance

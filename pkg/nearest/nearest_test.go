@@ -35,3 +35,17 @@ func TestName(t *testing.T) {
 		t.Error("a tenant's hundred thousand objects hide each other")
 	}
 }
+
+// TestUnsupported: a word in another case, in the plural or mistyped comes with the one that was meant.
+func TestUnsupported(t *testing.T) {
+	supported := []string{"VirtualMachine", "VirtualMachineSnapshot"}
+	for word, want := range map[string]string{
+		"virtualmachine":          "did you mean 'VirtualMachine'? supported values: ",
+		"virtualmachinesnapshots": "did you mean 'VirtualMachineSnapshot'? supported values: ",
+		"Pod":                     "supported values: ",
+	} {
+		if err := Unsupported(nil, word, supported); !strings.HasPrefix(err.Detail, want) || err.BadValue != word {
+			t.Errorf("'%s': %v, want %s", word, err, want)
+		}
+	}
+}

@@ -6,10 +6,10 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/internal/message"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"github.com/kilnvm/kiln/pkg/validate"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +58,25 @@ func Check(revision string, data []byte) (*Profile, field.ErrorList) {
 		return nil, r.errs
 	}
 	return r.profile, nil
+}
+
+// Names returns the profile that is written, with its names alone, and the references of its spec.extends, also of one with mistakes elsewhere. Check must have
+// read the same data before: it bounds them.
+func Names(data []byte) (of Profile, extends []v1alpha1.ProfileReference) {
+	var object struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
+		Spec struct {
+			Extends []v1alpha1.ProfileReference `json:"extends"`
+		} `json:"spec"`
+	}
+	if strictjson.UnmarshalCaseSensitivePreserveInts(data, &object) != nil || len(object.Spec.Extends) > maxExtends {
+		return Profile{}, nil
+	}
+	return Profile{Kind: object.Kind, Namespace: object.Metadata.Namespace, Name: object.Metadata.Name}, object.Spec.Extends
 }
 
 // reader collects the mistakes of one profile.
@@ -154,12 +173,12 @@ func (r *reader) extends() {
 	}
 	for i, base := range p.Spec.Extends {
 		if base.Kind != "" && !slices.Contains(kinds, base.Kind) {
-			r.fail(field.NotSupported(at.Index(i).Child("kind"), message.Short(base.Kind), kinds).WithOrigin("profile/extends-kind"))
+			r.fail(nearest.Unsupported(at.Index(i).Child("kind"), message.Short(base.Kind), kinds).WithOrigin("profile/extends-kind"))
 		}
 		if base.Name == "" {
 			r.fail(field.Required(at.Index(i).Child("name"), "").WithOrigin("profile/extends-name"))
 		} else if findings := apivalidation.NameIsDNSSubdomain(base.Name, false); len(findings) > 0 {
-			r.fail(field.Invalid(at.Index(i).Child("name"), message.Short(base.Name), strings.Join(findings, "; ")).WithOrigin("profile/extends-name"))
+			r.fail(field.Invalid(at.Index(i).Child("name"), message.Short(base.Name), "no object can have this name: "+findings[0]).WithOrigin("profile/extends-name"))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kilnvm/kiln/pkg/nearest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -48,6 +49,8 @@ func CheckRestore(spec *api.VirtualMachineRestoreSpec) (errs field.ErrorList) {
 	errs = checkReference(&spec.Target, at.Child("target"), virtualMachines)
 	if spec.VirtualMachineSnapshotName == "" {
 		errs = append(errs, field.Required(at.Child("virtualMachineSnapshotName"), "name the VirtualMachineSnapshot"))
+	} else {
+		errs = append(errs, checkReferredName(at.Child("virtualMachineSnapshotName"), spec.VirtualMachineSnapshotName)...)
 	}
 	if policy := spec.TargetReadinessPolicy; policy != nil {
 		errs = append(errs, oneOf(at.Child("targetReadinessPolicy"), *policy, api.VirtualMachineRestoreStopTarget,
@@ -113,22 +116,36 @@ func CheckClone(spec *clone.VirtualMachineCloneSpec) (errs field.ErrorList) {
 	return errs
 }
 
-// checkReference judges a source or target, which must be of one of the kinds.
+// checkReference judges a source or target, which must be of one of the kinds. The group of a kind in another case or in the plural is judged as that of the
+// kind that was meant, so that one answer has all mistakes.
 func checkReference(of *corev1.TypedLocalObjectReference, at *field.Path, kinds ...corev1.TypedLocalObjectReference) (errs field.ErrorList) {
 	if of.APIGroup == nil {
 		return field.ErrorList{field.Required(at.Child("apiGroup"), "set '"+*kinds[0].APIGroup+"'")}
 	}
-	i := slices.IndexFunc(kinds, func(kind corev1.TypedLocalObjectReference) bool { return kind.Kind == of.Kind })
-	if i < 0 {
-		var names []string
-		for _, kind := range kinds {
-			names = append(names, kind.Kind)
-		}
-		errs = append(errs, field.NotSupported(at.Child("kind"), of.Kind, names))
-	} else if *kinds[i].APIGroup != *of.APIGroup {
-		errs = append(errs, field.NotSupported(at.Child("apiGroup"), *of.APIGroup, []string{*kinds[i].APIGroup}))
+	var names []string
+	for _, kind := range kinds {
+		names = append(names, kind.Kind)
 	}
-	return append(errs, name(at.Child("name"), of.Name)...)
+	meant := of.Kind
+	if !slices.Contains(names, of.Kind) {
+		errs = append(errs, nearest.Unsupported(at.Child("kind"), of.Kind, names))
+		meant = nearest.Name(of.Kind, names)
+	}
+	i := slices.IndexFunc(kinds, func(kind corev1.TypedLocalObjectReference) bool { return kind.Kind == meant })
+	if i >= 0 && *kinds[i].APIGroup != *of.APIGroup {
+		errs = append(errs, nearest.Unsupported(at.Child("apiGroup"), *of.APIGroup, []string{*kinds[i].APIGroup}))
+	}
+	return append(errs, checkReferredName(at.Child("name"), of.Name)...)
+}
+
+// checkReferredName judges the name of an object that exists already.
+func checkReferredName(at *field.Path, text string) field.ErrorList {
+	if why := validation.IsDNS1123Subdomain(text); text != "" && len(why) > 0 {
+		return field.ErrorList{field.Invalid(at, text, "no object can have this name: "+why[0])}
+	} else if text == "" {
+		return field.ErrorList{field.Required(at, "name the object")}
+	}
+	return nil
 }
 
 func name(at *field.Path, text string) (errs field.ErrorList) {

@@ -61,7 +61,15 @@ func TestChecks(t *testing.T) {
 		"of a snapshot":                 {CheckClone(cloning(&other, ptr.To(of("s")), "02:00:00:00:00:01")), ""},
 		"of another group":              {CheckClone(cloning(&mixed, nil, "")), "spec.source.apiGroup: Unsupported value"},
 		"itself":                        {CheckClone(cloning(ptr.To(of("web")), ptr.To(of("web")), "")), "spec.target.name: Invalid value"},
-		"a multicast address":           {CheckClone(cloning(ptr.To(of("web")), nil, "03:00:00:00:00:01")), "spec.newMacAddresses[a]: Invalid value"},
+		"a snapshot that no object can be": {CheckRestore(&api.VirtualMachineRestoreSpec{Target: of("web"), VirtualMachineSnapshotName: "S"}),
+			"spec.virtualMachineSnapshotName: Invalid value"},
+		"a kind in lower case, of another group": {CheckSnapshot(&api.VirtualMachineSnapshotSpec{
+			Source: corev1.TypedLocalObjectReference{APIGroup: ptr.To("a"), Kind: "virtualmachines", Name: "web"}}),
+			"spec.source.kind: Unsupported value; spec.source.apiGroup: Unsupported value"},
+		"another kind, whose group is not known": {CheckSnapshot(&api.VirtualMachineSnapshotSpec{
+			Source: corev1.TypedLocalObjectReference{APIGroup: ptr.To("a"), Kind: "Pod", Name: "web"}}), "spec.source.kind: Unsupported value"},
+		"no name":             {CheckSnapshot(&api.VirtualMachineSnapshotSpec{Source: of("")}), "spec.source.name: Required value"},
+		"a multicast address": {CheckClone(cloning(ptr.To(of("web")), nil, "03:00:00:00:00:01")), "spec.newMacAddresses[a]: Invalid value"},
 	} {
 		if got := mistakes(test.got); got != test.want {
 			t.Errorf("%s: '%s', want '%s'", why, got, test.want)

@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -155,7 +156,7 @@ func (m matcher) judge(policies []v1.InferFromVolumeFailurePolicy, at *field.Pat
 			"cannot be combined with inferFromVolume, which also finds the kind: remove kind").WithOrigin("vm/matcher-infer-kind"))
 	}
 	if m.kinds.Canonical(m.kind) == "" {
-		errs = append(errs, field.NotSupported(at.Child("kind"), m.kind, []string{m.kinds.Cluster, m.kinds.Namespaced}).WithOrigin("vm/matcher-kind"))
+		errs = append(errs, nearest.Unsupported(at.Child("kind"), m.kind, []string{m.kinds.Cluster, m.kinds.Namespaced}).WithOrigin("vm/matcher-kind"))
 	}
 	if m.policy != nil {
 		errs = append(errs, supported(at.Child("inferFromVolumeFailurePolicy"), *m.policy, policies...).WithOrigin("vm/matcher-policy")...)

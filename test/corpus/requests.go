@@ -128,7 +128,7 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 		return admit.Verdict{Errors: mistakes, Warnings: validate.PreferenceWarnings(&now.Spec)}, err
 	}
 	if r.Kind == v1alpha1.KindGuestProfile || r.Kind == v1alpha1.KindClusterGuestProfile {
-		reviewed, err := reviewer(r.cluster.Objects, r.cluster.Cluster).Profile(ctx, r.Object)
+		reviewed, err := reviewer(r.cluster.Objects, r.cluster.Cluster).Profile(ctx, r.Object, review.Asker{Name: r.By.User})
 		return reviewed.Verdict, err
 	}
 	if r.Kind == "GuestHardware" {
