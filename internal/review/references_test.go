@@ -157,6 +157,16 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+// TestReferencesOfTheStored: a snapshot outlives its VM, and waits for nothing then.
+func TestReferencesOfTheStored(t *testing.T) {
+	t.Parallel()
+	r := referring(t)
+	r.Stored = true
+	if said := sayings(judge(t, r, taking, "kind: VirtualMachine, name: wep", Asker{})); said != "" {
+		t.Error(said)
+	}
+}
+
 // sayings are errors and warnings, one a line.
 func sayings(verdict admit.Verdict) string {
 	return strings.TrimSpace(strings.Join(append([]string{texts(verdict.Errors)}, verdict.Warnings...), "\n"))

@@ -34,7 +34,7 @@ type Reviewer struct {
 	// Now returns the time by which instancetypes and preferences become obsolete; nil for the clock of this machine.
 	Now func() time.Time
 	// Stored means that the VMs and VMIs that are reviewed exist already. None of them is refused because what it refers to is obsolete, or because of a
-	// policy, whose violations become warnings.
+	// policy, whose violations become warnings. References of snapshots, restores and clones that exist are not judged.
 	Stored bool
 }
 

@@ -63,11 +63,11 @@ func nameOf(of *corev1.TypedLocalObjectReference) string {
 }
 
 // judgeReferences warns of objects that do not exist, and adds what was probably meant to errors of names. An object that is refused has no warnings: it
-// waits for nothing.
+// waits for nothing, and neither does one that exists already, perhaps since long ago.
 func (r Reviewer) judgeReferences(ctx context.Context, verdict *admit.Verdict, asker Asker, namespace string, all ...resolve.Referred) {
 	for _, to := range all {
 		to.Namespace, to.Refused = namespace, refusedName(verdict.Errors, to.Path)
-		if to.Refused == nil && !verdict.Allowed() {
+		if to.Refused == nil && (r.Stored || !verdict.Allowed()) {
 			continue
 		}
 		if warning := r.Resolver.Warn(ctx, to, asker.MayRead); warning != "" {

@@ -173,12 +173,19 @@ func (s stageOne) hardware(_ context.Context, r *Reviewed, raw []byte) error {
 // bySchema is for kinds that Kiln's controllers write: the schema has judged them.
 func (s stageOne) bySchema(context.Context, *Reviewed, []byte) error { return nil }
 
+// of is the reviewer of an object.
+func (s stageOne) of(r *Reviewed) review.Reviewer {
+	reviewer := s.reviewer
+	reviewer.Stored = r.stored
+	return reviewer
+}
+
 // snapshot judges a snapshot, as the webhook does when it is created.
 func (s stageOne) snapshot(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object snapshot.VirtualMachineSnapshot
 	err := json.Unmarshal(raw, &object)
 	if err == nil {
-		r.Verdict = s.reviewer.Snapshot(ctx, &object, s.bench.asker())
+		r.Verdict = s.of(r).Snapshot(ctx, &object, s.bench.asker())
 	}
 	return err
 }
@@ -188,7 +195,7 @@ func (s stageOne) restore(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object snapshot.VirtualMachineRestore
 	err := json.Unmarshal(raw, &object)
 	if err == nil {
-		r.Verdict = s.reviewer.Restore(ctx, &object, s.bench.asker())
+		r.Verdict = s.of(r).Restore(ctx, &object, s.bench.asker())
 	}
 	return err
 }
@@ -198,7 +205,7 @@ func (s stageOne) clone(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object clone.VirtualMachineClone
 	err := json.Unmarshal(raw, &object)
 	if err == nil {
-		r.Verdict = s.reviewer.Clone(ctx, &object, s.bench.asker())
+		r.Verdict = s.of(r).Clone(ctx, &object, s.bench.asker())
 	}
 	return err
 }
