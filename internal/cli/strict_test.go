@@ -83,7 +83,7 @@ func TestKindsThatAreNotServed(t *testing.T) {
 	service := "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n"
 	_, file := write(t, pool, volume, configuration, replicas, service, size, vm)
 	const named = "skipped: VirtualMachinePool shop/ten: Kiln does not serve this kind of pool.kubevirt.io/v1beta1\n" +
-		"skipped: DataVolume shop/disk: Kiln does not serve this kind of cdi.kubevirt.io/v1beta1\n" +
+		"skipped: DataVolume shop/disk: CDI serves this kind, and no VM here infers its instancetype or preference from it\n" +
 		"skipped: VirtualMachineInstanceReplicaSet shop/ten: Kiln does not serve this kind of kubevirt.io/v1\n"
 	for _, command := range []string{"validate", "expand", "explain", "render"} {
 		if got := call(t, "", command, "-f", file); got.err != nil || got.errOut != named || !strings.Contains(got.out, "web") {
@@ -180,5 +180,34 @@ func TestReferencesOfOthers(t *testing.T) {
 		if (lax.err != nil) != test.refused || (strict.err != nil) != test.strict || !said {
 			t.Errorf("%s: want '%s'\n%v\n%s%v\n%s", test.why, test.want, lax.err, lax.errOut, strict.err, strict.errOut)
 		}
+	}
+}
+
+// TestWhatVolumesRecommend: DataSources and claims of the files are read by the webhook's code, and the answer says which.
+func TestWhatVolumesRecommend(t *testing.T) {
+	t.Parallel()
+	const cdi = "apiVersion: cdi.kubevirt.io/v1beta1\n"
+	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\n" +
+		"metadata: {name: f, namespace: images, labels: {instancetype.kubevirt.io/default-instancetype: medium}}\n"
+	image := cdi + "kind: DataSource\nmetadata: {name: fedora, namespace: images}\nspec: {source: {pvc: {name: f, namespace: images}}}\n"
+	inferring := strings.NewReplacer("{name: medium}", "{inferFromVolume: root}", `containerDisk: {image: "os:1"}`, "dataVolume: {name: d}").Replace(vm) +
+		"  dataVolumeTemplates: [{metadata: {name: d}, spec: {sourceRef: {kind: DataSource, name: fedora, namespace: images}, storage: {}}}]\n"
+	const said = "inferred: VirtualMachine shop/web: spec.instancetype.inferFromVolume: DataSource 'images/fedora' leads to PersistentVolumeClaim 'images/f', " +
+		"which recommends VirtualMachineClusterInstancetype 'medium'\n"
+	other := strings.Replace(image, "name: fedora", "name: other", 1)
+	_, file := write(t, size, inferring, image, other)
+	_, catalog := write(t, claim)
+	got := call(t, "", "validate", "-f", file, "--catalog", catalog, "--strict")
+	if got.err != nil || !strings.Contains(got.errOut, said) || strings.Contains(got.errOut, "images/fedora: ") ||
+		!strings.Contains(got.errOut, "skipped: DataSource images/other: CDI serves this kind, and no VM here infers") {
+		t.Errorf("%v\n%s", got.err, got.errOut)
+	}
+	if got := call(t, "", "validate", "-f", file, "--catalog", catalog, "-o", "json"); !strings.Contains(got.out, `"PersistentVolumeClaim 'images/f'"`) ||
+		strings.Contains(got.errOut, "inferred: ") {
+		t.Errorf("%s%s", got.out, got.errOut)
+	}
+	const missing = "spec.instancetype.inferFromVolume: PersistentVolumeClaim 'images/f' is not among the files; "
+	if got := call(t, "", "validate", "-f", file); got.err != nil || !strings.Contains(got.errOut, missing) {
+		t.Errorf("%v\n%s", got.err, got.errOut)
 	}
 }

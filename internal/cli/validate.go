@@ -55,6 +55,11 @@ func validateCommand(o *options) *cobra.Command {
 // printVerdict prints the verdict on one object. As text only the warnings and one line say that it is accepted.
 // It returns ErrRejected for a rejection, or the error of the output. An accepted object has a document too, with its warnings.
 func (o *options) printVerdict(r workbench.Reviewed) error {
+	if !o.documents {
+		for _, inferred := range r.Inferred {
+			fmt.Fprintln(o.ErrOut, printable(fmt.Sprintf("inferred: %s: %s: %s", r.Name(), inferred.Path, inferred)))
+		}
+	}
 	switch {
 	case !r.Verdict.Allowed():
 		return o.refuse(r, "")

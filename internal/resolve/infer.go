@@ -1,13 +1,18 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
@@ -36,10 +41,33 @@ func (r *reference) ignores() bool {
 	return r.inferFrom != "" && r.policy != nil && *r.policy == v1.IgnoreInferFromVolumeFailure
 }
 
+// Inference is what a volume recommends, and which objects said so.
+type Inference struct {
+	// Path is the field of the VM that names the volume.
+	Path *field.Path
+	// Read are the objects that were read, in this order. The last has the labels.
+	Read []Source
+	// Kind and Name are what they recommend. Kind is as the labels have it; empty for the cluster-wide one.
+	Kind, Name string
+}
+
+// String returns the sentence for people.
+func (i Inference) String() string {
+	var steps []string
+	for _, source := range i.Read {
+		steps = append(steps, source.String())
+	}
+	verb := " recommends "
+	if len(steps) > 1 {
+		verb = ", which recommends "
+	}
+	return strings.Join(steps, " leads to ") + verb + i.Kind + " '" + i.Name + "'"
+}
+
 // infer returns a reference to what the volume recommends; without a name if it recommends nothing and that is ignored. Nil without errors
 // means that a source does not exist yet.
 func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolution) (*reference, field.ErrorList, error) {
-	at, named := ref.path().Child("inferFromVolume"), *ref
+	at, named, before := ref.path().Child("inferFromVolume"), *ref, len(resolution.Read)
 	labels, err := sourceReader{Resolver: r, ref: ref}.volume(ctx)
 	var nothing *noRecommendation
 	var missing *notFound
@@ -66,6 +94,9 @@ func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolut
 		return nil, nil, err
 	}
 	named.inferred, named.name, named.kind = true, labels[ref.label], labels[ref.label+"-kind"]
+	resolution.Inferred = append(resolution.Inferred, Inference{
+		Path: at, Read: slices.Clone(resolution.Read[before:]), Kind: cmp.Or(named.Canonical(named.kind), named.kind), Name: named.name,
+	})
 	return &named, nil, nil
 }
 
@@ -87,7 +118,9 @@ func (r sourceReader) volume(ctx context.Context) (map[string]string, error) {
 	if template := r.ref.vm.Spec.Template; template != nil {
 		volumes = template.Spec.Volumes
 	}
+	var names []string
 	for i := range volumes {
+		names = append(names, volumes[i].Name)
 		switch volume := &volumes[i]; {
 		case volume.Name != r.ref.inferFrom:
 		case volume.PersistentVolumeClaim != nil:
@@ -98,7 +131,11 @@ func (r sourceReader) volume(ctx context.Context) (map[string]string, error) {
 			return nil, &noRecommendation{"only volumes of type persistentVolumeClaim or dataVolume recommend an instancetype or a preference"}
 		}
 	}
-	return nil, field.Invalid(nil, r.ref.inferFrom, "must name a volume of spec.template.spec.volumes").WithOrigin("vm/inference")
+	detail := "must name a volume of spec.template.spec.volumes"
+	if meant := nearest.Name(r.ref.inferFrom, names); meant != "" {
+		detail = "did you mean '" + meant + "'? " + detail
+	}
+	return nil, field.Invalid(nil, r.ref.inferFrom, detail).WithOrigin("vm/inference")
 }
 
 // claim ends the search at a PersistentVolumeClaim.
@@ -114,12 +151,13 @@ func (r sourceReader) leaf(ctx context.Context, source Source) (map[string]strin
 	return labels, err
 }
 
-// dataVolume reads the DataVolume and its claim, which has the labels too, then what they are made from. A DataVolume may be removed when its claim is
-// filled. Beside KubeVirt a template of the VM goes first: KubeVirt creates both from it after the VM, and infers when the VM is written.
+// dataVolume reads the DataVolume and its claim, which has the labels too, then those of the VM's template, which they will have, then what they are made
+// from. A DataVolume may be removed when its claim is filled. Beside KubeVirt the source of the template goes first: KubeVirt creates both from it after the
+// VM, infers when the VM is written, and does not read the template's labels.
 func (r sourceReader) dataVolume(ctx context.Context, name string) (map[string]string, error) {
 	template := r.template(name)
 	if template != nil && r.InfersAtOnce {
-		return r.copied(ctx, template)
+		return r.copied(ctx, &template.Spec)
 	}
 	var volume cdi.DataVolume
 	labels, err := r.readPermitted(ctx, Source{dataVolumes, r.ref.namespace, name}, &volume)
@@ -133,12 +171,18 @@ func (r sourceReader) dataVolume(ctx context.Context, name string) (map[string]s
 	if err != nil && !unfilled && !errors.As(err, &nothing) || err == nil {
 		return claimed, err
 	}
-	spec := template
+	spec := &volume.Spec
 	switch {
 	case !absent:
-		spec = &volume.Spec
-	case template == nil || !unfilled:
+	case !unfilled:
 		return claimed, err
+	case template == nil:
+		return nil, r.absent(fmt.Sprintf("DataVolume and PersistentVolumeClaim '%s/%s'", r.ref.namespace, name), "do not exist", "are not among the files")
+	case r.recommends(template.Labels):
+		r.note(Source{sourceKind{schema.GroupVersionKind{Kind: "dataVolumeTemplate"}, ""}, r.ref.namespace, name})
+		return template.Labels, nil
+	default:
+		spec = &template.Spec
 	}
 	labels, copied := r.copied(ctx, spec)
 	// The DataVolume that somebody makes from the template may have labels; an import from a registry gets those of its image when it has begun.
@@ -149,11 +193,11 @@ func (r sourceReader) dataVolume(ctx context.Context, name string) (map[string]s
 	return labels, copied
 }
 
-// template returns the spec of the VM's dataVolumeTemplate of a name; nil if there is none.
-func (r sourceReader) template(name string) *cdi.DataVolumeSpec {
+// template returns the VM's dataVolumeTemplate of a name; nil if there is none.
+func (r sourceReader) template(name string) *v1.DataVolumeTemplateSpec {
 	for i := range r.ref.vm.Spec.DataVolumeTemplates {
 		if template := &r.ref.vm.Spec.DataVolumeTemplates[i]; template.Name == name {
-			return &template.Spec
+			return template
 		}
 	}
 	return nil

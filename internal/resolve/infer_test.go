@@ -32,13 +32,18 @@ func claim(name, labels string) string {
 	return "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: " + strings.Replace(name, "/", ", namespace: ", 1) + ", " + labels + "}}"
 }
 
-// inferring returns a VM with inferFromVolume 'root'. source is YAML: of the volume, or after '|' of a DataVolume template.
+// inferring returns a VM with inferFromVolume 'root'. source is YAML: of the volume, or after '|' of a DataVolume template, or after another '|' of its
+// labels.
 func inferring(t *testing.T, source string, changes ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
 	t.Helper()
 	volume, template, templated := strings.Cut(source, "|")
 	text := "{template: {spec: {domain: {memory: {guest: 1Gi}}, volumes: [{name: root, " + volume + "}]}}"
 	if templated {
-		text += ", dataVolumeTemplates: [{metadata: {name: d}, spec: {" + template + "}}]"
+		template, labels, labelled := strings.Cut(template, "|")
+		if labelled {
+			labels = ", " + labels
+		}
+		text += ", dataVolumeTemplates: [{metadata: {name: d" + labels + "}, spec: {" + template + "}}]"
 	}
 	made := vm(matcher(v1.InstancetypeMatcher{InferFromVolume: "root"}))
 	if err := yaml.Unmarshal([]byte(text+"}"), &made.Spec); err != nil {
@@ -114,6 +119,15 @@ func TestInference(t *testing.T) {
 			objects: []string{volume("labels: {}", "source: {registry: {url: u}}")}, waiting: true, warning: "have no label"},
 		{name: "DataVolume of a registry, imported", why: "the image has none", source: "dataVolume: {name: d}",
 			objects: []string{volume("labels: {}", "source: {registry: {url: u}}}, status: {phase: Succeeded")}, refused: true},
+		{name: "template with labels", why: "the DataVolume that is made from it has them", want: pin,
+			source: "dataVolume: {name: d}|source: {registry: {url: u}}|" + recommending},
+		{name: "template with labels, and a claim without", why: "what the guest boots from recommends", refused: true,
+			source: "dataVolume: {name: d}|source: {registry: {url: u}}|" + recommending, objects: []string{claim("d/team", "labels: {}")}},
+		{name: "template with labels, and another DataVolume", why: "it goes before the template", waiting: true,
+			warning: "DataVolume 'team/d' and its claim have no label",
+			source:  "dataVolume: {name: d}|source: {registry: {url: u}}|" + recommending, objects: []string{volume("labels: {}", "source: {registry: {url: u}}")}},
+		{name: "DataVolume to come", why: "it is named as the user named it", source: "dataVolume: {name: d}", waiting: true,
+			warning: "DataVolume and PersistentVolumeClaim 'team/d' do not exist"},
 		{name: "template from elsewhere", why: "rights are asked for", source: templated + "source: {pvc: {name: p, namespace: golden}}",
 			objects: []string{claim("p/golden", recommending)}, want: pin, asked: []string{"persistentvolumeclaims/golden/p"}},
 		{name: "DataSource", why: "its own labels go first", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}",
@@ -229,5 +243,45 @@ func TestEffective(t *testing.T) {
 	}
 	if given.Spec.Instancetype == nil || given.Spec.Template.Spec.Domain.Memory == nil {
 		t.Error("the VM itself was changed")
+	}
+}
+
+// TestWhatAnInferenceRead: the objects are named in the order in which they were read, and in words that fit where they come from.
+func TestWhatAnInferenceRead(t *testing.T) {
+	image := "{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataSource, metadata: {name: ds, namespace: golden}, " +
+		"spec: {source: {pvc: {name: p, namespace: golden}}}}"
+	copied := "dataVolume: {name: d}|sourceRef: {kind: DataSource, name: ds, namespace: golden}"
+	for _, test := range []struct {
+		why, source string
+		objects     []string
+		want        string
+	}{
+		{"a claim", "persistentVolumeClaim: {claimName: p}", []string{claim("p/team", recommending)},
+			"PersistentVolumeClaim 'team/p' recommends VirtualMachineClusterInstancetype 's'"},
+		{"of an image", copied, []string{image, claim("p/golden", recommending)},
+			"DataSource 'golden/ds' leads to PersistentVolumeClaim 'golden/p', which recommends VirtualMachineClusterInstancetype 's'"},
+		{"the template itself", "dataVolume: {name: d}|source: {http: {url: u}}|" + recommending, nil,
+			"dataVolumeTemplate 'team/d' recommends VirtualMachineClusterInstancetype 's'"},
+		{"an image to come", copied, nil, "spec.instancetype.inferFromVolume: DataSource 'golden/ds' is not among the files; the VM cannot start until"},
+		{"a DataVolume to come", "dataVolume: {name: d}", nil,
+			"spec.instancetype.inferFromVolume: DataVolume and PersistentVolumeClaim 'team/d' are not among the files; the VM cannot start until"},
+	} {
+		resolver := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), size("s", "1Gi", ""))...), OfFiles: true}
+		answer, err := resolver.VM(t.Context(), inferring(t, test.source), nil)
+		said := strings.Join(answer.Warnings, "\n")
+		for _, inferred := range answer.Inferred {
+			said += inferred.String()
+			if inferred.Path.String() != "spec.instancetype.inferFromVolume" || len(inferred.Read) == 0 {
+				t.Errorf("%s: %+v", test.why, inferred)
+			}
+		}
+		if err != nil || !strings.HasPrefix(said, test.want) {
+			t.Errorf("%s: '%s', want '%s' (%v)", test.why, said, test.want, err)
+		}
+	}
+	mistyped := inferring(t, "persistentVolumeClaim: {claimName: p}", func(vm *v1.VirtualMachine) { vm.Spec.Instancetype.InferFromVolume = "rot" })
+	_, err := Resolver{Cached: objects.New(scheme(t))}.VM(t.Context(), mistyped, nil)
+	if err == nil || !strings.Contains(err.Error(), "did you mean 'root'? must name") {
+		t.Errorf("a volume that is mistyped: %v", err)
 	}
 }

@@ -39,6 +39,10 @@ type Resolver struct {
 	// InfersAtOnce refuses a VM with inferFromVolume whose source does not exist yet: KubeVirt, which runs guests, infers when the VM is written, and refuses it
 	// too. Elsewhere the VM waits.
 	InfersAtOnce bool
+	// OfFiles means that the reader has the objects of files alone: what it lacks may be in the cluster.
+	OfFiles bool
+	// noteRead is called with each source that was read; nil to note none.
+	noteRead func(Source)
 }
 
 // Resolution is what the references of one VM or VMI resolve to.
@@ -58,6 +62,10 @@ type Resolution struct {
 	Current []Current
 	// Missing are the objects and volumes that some of the warnings are about.
 	Missing []Missing
+	// Inferred are what volumes recommend, in the order of the matchers.
+	Inferred []Inference
+	// Read are all objects that recommendations and the architecture were looked for in, and that exist.
+	Read []Source
 	// Waiting reports that the source of a volume does not exist yet, so that its recommendation is unknown.
 	Waiting bool
 }
@@ -83,6 +91,7 @@ func (r *Refusal) Error() string { return r.Errors.ToAggregate().Error() }
 func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolution, error) {
 	var resolution Resolution
 	var refused field.ErrorList
+	r.noteRead = func(s Source) { resolution.Read = append(resolution.Read, s) }
 	now, was := pin.Parse(vm), pin.Written{}
 	if now.Malformed {
 		if old != nil {

@@ -137,16 +137,18 @@ func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(s.GroupVersionKind)
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
+	absent := r.absent(s.String(), "does not exist", "is not among the files")
 	if !validKey(key) {
-		return nil, &notFound{fmt.Sprintf("%s does not exist", s)}
+		return nil, absent
 	}
 	err := r.uncached().Get(ctx, key, &object) // reading by a cache would start an informer of the kind
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return nil, &notFound{fmt.Sprintf("%s does not exist", s)}
+		return nil, absent
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", s, err)
 	}
+	r.note(s)
 	if into == nil {
 		return object.GetLabels(), nil
 	}
@@ -154,6 +156,21 @@ func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]
 		return nil, fmt.Errorf("reading %s: %w", s, err)
 	}
 	return object.GetLabels(), nil
+}
+
+// note tells whoever asked that a source was read.
+func (r sourceReader) note(s Source) {
+	if r.noteRead != nil {
+		r.noteRead(s)
+	}
+}
+
+// absent is the error of a source that does not exist, in the words for a cluster or for files.
+func (r sourceReader) absent(source, inCluster, inFiles string) error {
+	if r.OfFiles {
+		return &notFound{source + " " + inFiles}
+	}
+	return &notFound{source + " " + inCluster}
 }
 
 // permitted returns a *field.Error (Forbidden) if the author of the request may not read a source of another namespace. Sources of the VM's own

@@ -10,6 +10,18 @@ type Judgement struct {
 	Allowed  bool     `json:"allowed"`
 	Causes   []Cause  `json:"causes"`
 	Warnings []string `json:"warnings"`
+	// Inferred are the instancetype and the preference that volumes of a VM recommend.
+	Inferred []Inferred `json:"inferred,omitempty"`
+}
+
+// Inferred is an instancetype or preference that a volume recommends.
+type Inferred struct {
+	// Field names the volume.
+	Field string `json:"field"`
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	// Read are the objects that were read, as KIND 'NAMESPACE/NAME'. The labels of the last recommend.
+	Read []string `json:"read"`
 }
 
 // Cause is one reason of a rejection, with the type, field and message of Kubernetes' status causes.
@@ -31,6 +43,13 @@ func (r Reviewed) Judgement() Judgement {
 			c.File, c.Line = at.File, at.Number
 		}
 		j.Causes = append(j.Causes, c)
+	}
+	for _, inferred := range r.Inferred {
+		one := Inferred{Field: inferred.Path.String(), Kind: inferred.Kind, Name: inferred.Name}
+		for _, source := range inferred.Read {
+			one.Read = append(one.Read, source.String())
+		}
+		j.Inferred = append(j.Inferred, one)
 	}
 	return j
 }

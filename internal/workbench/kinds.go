@@ -73,6 +73,7 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 		return err
 	}
 	r.missing, r.Unknown, r.Verdict, r.Policies = reviewed.Resolved.Missing, reviewed.Unknown(), reviewed.Verdict, reviewed.Policies
+	r.Inferred, r.sources = reviewed.Resolved.Inferred, reviewed.Resolved.Read
 	r.Verdict.Errors = append(embedded, r.Verdict.Errors...)
 	if vm.Spec.Template == nil {
 		return nil

@@ -1,6 +1,7 @@
 package workbench
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -46,6 +47,15 @@ func unknowable() *field.Error {
 func unserved(kind schema.GroupVersionKind) bool {
 	ofKubeVirt := kind.Group == v1.GroupVersion.Group || strings.HasSuffix(kind.Group, "."+v1.GroupVersion.Group)
 	return ofKubeVirt && judges[kind.GroupKind()] == nil && kind.GroupKind() != v1.KubeVirtGroupVersionKind.GroupKind()
+}
+
+// unservedReason is why an object of a kind is skipped. Inferences read DataSources and DataVolumes.
+func unservedReason(kind schema.GroupVersionKind) string {
+	isOf := func(source schema.GroupVersionKind) bool { return source.GroupKind() == kind.GroupKind() }
+	if slices.ContainsFunc(resolve.SourceKinds(), isOf) {
+		return "CDI serves this kind, and no VM here infers its instancetype or preference from it"
+	}
+	return fmt.Sprintf("Kiln does not serve this kind of %s", kind.GroupVersion())
 }
 
 // servedByOthers reports whether a kind that is not served is none of KubeVirt's own: CDI serves its kinds itself.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
@@ -32,7 +33,12 @@ type Reviewed struct {
 	// unrecorded means that the hardware of earlier boots is not read.
 	unrecorded bool
 
+	// Inferred are what volumes of a VM recommend, with the objects that say so.
+	Inferred []resolve.Inference
+
 	missing []resolve.Missing
+	// sources are all objects that were read to find what volumes recommend.
+	sources []resolve.Source
 	inputs  Inputs
 }
 
@@ -65,7 +71,7 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 		return all, err
 	}
 	stage := stageOne{bench: b, old: old, reviewer: review.Reviewer{
-		Resolver: resolve.Resolver{Cached: in.Reader}, Configuration: func() config.Cluster { return now.Cluster },
+		Resolver: resolve.Resolver{Cached: in.Reader, OfFiles: !in.OfCluster}, Configuration: func() config.Cluster { return now.Cluster },
 		Policies: func() ([]*policy.Policy, error) { return policies, nil },
 	}}
 	for _, object := range in.Named {
@@ -77,7 +83,7 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 			all.Skipped = append(all.Skipped, Skipped{object, "it is read by another command, and is no object of a cluster"})
 			continue
 		case unserved(kind):
-			reason := fmt.Sprintf("Kiln does not serve this kind of %s", kind.GroupVersion())
+			reason := unservedReason(kind)
 			if !b.Strict || servedByOthers(kind) {
 				all.Skipped = append(all.Skipped, Skipped{object, reason})
 				continue
@@ -93,7 +99,18 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 		}
 		all.Objects = append(all.Objects, r)
 	}
+	all.Skipped = slices.DeleteFunc(all.Skipped, func(s Skipped) bool { return all.reads(s.Object) })
 	return all, nil
+}
+
+// reads reports whether the volume of a VM recommends something by an object.
+func (r Review) reads(object Object) bool {
+	kind := object.GroupVersionKind().GroupKind()
+	return slices.ContainsFunc(r.Objects, func(of Reviewed) bool {
+		return slices.ContainsFunc(of.sources, func(s resolve.Source) bool {
+			return s.GroupKind() == kind && s.Namespace == object.GetNamespace() && s.Name == object.GetName()
+		})
+	})
 }
 
 // run judges an object of a kind that has a judge. Rejections are in the verdict; an error is a failure of a read or of Kiln.

@@ -102,6 +102,7 @@ func sameVerdict(t *testing.T, bench *Bench, file string, more ...string) (compa
 			continue // an API server refuses it by its schema and asks no webhook
 		}
 		offline := r.Judgement()
+		offline.Inferred = nil // an API server has no word for it
 		for i := range offline.Causes {
 			offline.Causes[i].File, offline.Causes[i].Line = "", 0
 		}
@@ -130,7 +131,7 @@ func online(t *testing.T, bench *Bench, r Reviewed) Judgement {
 		t.Fatal(err)
 	}
 	server := &admission.Server{
-		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: r.inputs.Reader}, Configuration: func() config.Cluster { return now.Cluster },
+		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: r.inputs.Reader, OfFiles: true}, Configuration: func() config.Cluster { return now.Cluster },
 			Policies: func() ([]*policy.Policy, error) { return policies, nil }},
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 		// Files are read with the rights of whoever has them.
