@@ -222,6 +222,9 @@ func (r sourceReader) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map
 		}
 		return r.dataSource(ctx, Source{dataSources, namespace, ref.Name})
 	}
+	if ref := spec.SourceRef; ref != nil && nearest.Name(ref.Kind, []string{cdi.DataVolumeDataSource}) != "" {
+		return nil, &noRecommendation{fmt.Sprintf("did you mean '%s'? CDI knows no sourceRef of kind '%s'", cdi.DataVolumeDataSource, ref.Kind)}
+	}
 	return nil, &noRecommendation{"the source of its DataVolume recommends nothing: only a PersistentVolumeClaim, VolumeSnapshot or DataSource does"}
 }
 

@@ -279,8 +279,12 @@ func TestWhatAnInferenceRead(t *testing.T) {
 			t.Errorf("%s: '%s', want '%s' (%v)", test.why, said, test.want, err)
 		}
 	}
+	_, err := Resolver{Cached: objects.New(scheme(t))}.VM(t.Context(), inferring(t, "dataVolume: {name: d}|sourceRef: {kind: datasources, name: ds}"), nil)
+	if err == nil || !strings.Contains(err.Error(), "did you mean 'DataSource'? CDI knows no sourceRef of kind 'datasources'") {
+		t.Errorf("a kind in lower case: %v", err)
+	}
 	mistyped := inferring(t, "persistentVolumeClaim: {claimName: p}", func(vm *v1.VirtualMachine) { vm.Spec.Instancetype.InferFromVolume = "rot" })
-	_, err := Resolver{Cached: objects.New(scheme(t))}.VM(t.Context(), mistyped, nil)
+	_, err = Resolver{Cached: objects.New(scheme(t))}.VM(t.Context(), mistyped, nil)
 	if err == nil || !strings.Contains(err.Error(), "did you mean 'root'? must name") {
 		t.Errorf("a volume that is mistyped: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -21,6 +22,9 @@ func (f *policyFolder) run(ctx context.Context, b *Bench, t policyTest) error {
 	switch {
 	case p == nil:
 		invalid.Message = fmt.Sprintf("no GuestPolicy of this folder is named '%s'", t.typed.Policy)
+		if likely := nearest.Name(t.typed.Policy, f.names()); likely != "" {
+			invalid.Message = fmt.Sprintf("did you mean '%s'? %s", likely, invalid.Message)
+		}
 	case len(t.typed.Cases) == 0:
 		invalid.Message = "the test has no case"
 	}

@@ -128,6 +128,14 @@ func (f *policyFolder) policy(name string) *testedPolicy {
 	return nil
 }
 
+// names returns the names of the folder's policies.
+func (f *policyFolder) names() (names []string) {
+	for _, p := range f.policies {
+		names = append(names, p.GetName())
+	}
+	return names
+}
+
 // addTest adds a test. A field that does not exist is a mistake: the case would expect less than its author wrote.
 func (f *policyFolder) addTest(one Object) {
 	t := policyTest{Object: one}

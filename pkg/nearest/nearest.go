@@ -2,10 +2,12 @@
 package nearest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Bounds of a search, whose names a tenant may have chosen: the distance of two names takes time by the product of their lengths.
@@ -56,4 +58,14 @@ func commonBeginning(a, b string) (n int) {
 		n++
 	}
 	return n
+}
+
+// Unsupported returns the error of a word that is none of the supported ones. A word in another case, in the plural or mistyped comes with the one that was
+// probably meant.
+func Unsupported(at *field.Path, word string, supported []string) *field.Error {
+	err := field.NotSupported(at, word, supported)
+	if meant := Name(word, supported); meant != "" {
+		err.Detail = fmt.Sprintf("did you mean '%s'? %s", meant, err.Detail)
+	}
+	return err
 }
