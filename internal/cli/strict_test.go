@@ -172,7 +172,8 @@ func TestReferencesOfOthers(t *testing.T) {
 			"did you mean kind 'ClusterGuestProfile'? spec.extends[0].name: ", false, true},
 		{"the kind of a base", guests + "GuestProfile, metadata: {name: a, namespace: shop}, spec: {extends: [{kind: clusterguestprofile, name: hardened}]," +
 			" template: {spec: {}}}}\n",
-			`Unsupported value: "clusterguestprofile": did you mean 'ClusterGuestProfile'? supported values: "GuestProfile", "ClusterGuestProfile"`, true, true},
+			"GuestProfile shop/a is rejected:\n  spec.extends[0].kind: Unsupported value: \"clusterguestprofile\": did you mean 'ClusterGuestProfile'? " +
+				`supported values: "GuestProfile", "ClusterGuestProfile"`, true, true},
 	} {
 		_, file := write(t, size, vm, profile, test.object)
 		lax, strict := call(t, "", "validate", "-f", file), call(t, "", "validate", "-f", file, "--strict")

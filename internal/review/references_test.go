@@ -18,7 +18,7 @@ import (
 
 // These are manifests with references, in namespace team.
 const (
-	extending  = `{apiVersion: kilnvm.io/v1alpha1, kind: GuestProfile, metadata: {name: bass, namespace: team}, spec: {extends: [{REFERENCE}]}}`
+	extending  = `{apiVersion: kilnvm.io/v1alpha1, kind: GuestProfile, metadata: {name: basa, namespace: team}, spec: {extends: [{REFERENCE}]}}`
 	extendingC = `{apiVersion: kilnvm.io/v1alpha1, kind: ClusterGuestProfile, metadata: {name: all}, spec: {extends: [{REFERENCE}]}}`
 	taking     = `{metadata: {name: s, namespace: team}, spec: {source: {apiGroup: kubevirt.io, REFERENCE}}}`
 	bringing   = `{metadata: {name: r, namespace: team}, spec: {target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}, REFERENCE}}`
@@ -34,6 +34,7 @@ func referring(t *testing.T) Reviewer {
 	}
 	cached := reading(t,
 		untyped(t, one("kilnvm.io/v1alpha1", "GuestProfile", "name: base, namespace: team")),
+		untyped(t, one("kilnvm.io/v1alpha1", "GuestProfile", "name: basa, namespace: team")), // the one that extends
 		untyped(t, one("kilnvm.io/v1alpha1", "GuestProfile", "name: secret, namespace: other")),
 		untyped(t, one("kilnvm.io/v1alpha1", "ClusterGuestProfile", "name: hardened")),
 		untyped(t, one("kubevirt.io/v1", "VirtualMachine", "name: web, namespace: team")),
