@@ -136,14 +136,17 @@ func TestReferencesOfSnapshots(t *testing.T) {
 	c.MayRead = func(_ context.Context, user authenticationv1.UserInfo, source resolve.Source) (bool, error) {
 		return user.Username == "ann" && source.Verb() == "list" && source.Namespace == "team", nil
 	}
-	for _, test := range []struct{ hook, spec, want string }{
-		{ValidateSnapshot, "{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: wep}}", "did you mean 'web'? spec.source.name: "},
-		{ValidateRestore, "{target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}, virtualMachineSnapshotName: befor}",
+	for _, test := range []struct{ hook, kind, spec, want string }{
+		{ValidateSnapshot, "apiVersion: snapshot.kubevirt.io/v1beta1\nkind: VirtualMachineSnapshot\n",
+			"{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: wep}}", "did you mean 'web'? spec.source.name: "},
+		{ValidateRestore, "apiVersion: snapshot.kubevirt.io/v1beta1\nkind: VirtualMachineRestore\n",
+			"{target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}, virtualMachineSnapshotName: befor}",
 			"did you mean 'before'? spec.virtualMachineSnapshotName: "},
-		{ValidateClone, "{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: before}}", "did you mean kind 'VirtualMachineSnapshot'? spec.source.name: "},
+		{ValidateClone, "apiVersion: clone.kubevirt.io/v1beta1\nkind: VirtualMachineClone\n",
+			"{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: before}}", "did you mean kind 'VirtualMachineSnapshot'? spec.source.name: "},
 	} {
 		for who, told := range map[string]bool{"ann": true, "bob": false, "system:serviceaccount:machines:kiln-controller": false} {
-			request := create(t, "metadata: {name: a}\nspec: "+test.spec)
+			request := create(t, test.kind+"metadata: {name: a}\nspec: "+test.spec)
 			request.Namespace, request.UserInfo.Username = "team", who
 			if test.hook != ValidateSnapshot && who != "system:serviceaccount:machines:kiln-controller" {
 				request = create(t, patched(t, request, ask(t, c.Hooks()[strings.Replace(test.hook, "validate", "mutate", 1)], request)))

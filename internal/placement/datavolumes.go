@@ -34,7 +34,7 @@ func (c *Controller) filling(ctx context.Context, claim *corev1.PersistentVolume
 	case meta.IsNoMatchError(err): // CDI was uninstalled, and claims stay
 		return "", "", nil
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("its DataVolume '%.253s' does not exist: the claim is about to be deleted with it", owner.Name), pod.ClaimMissing, nil
+		return fmt.Sprintf("its DataVolume '%.253s' does not exist: the claim is about to be deleted with it", owner.Name), pod.RuleClaimMissing, nil
 	case err != nil:
 		return "", "", fmt.Errorf("reading DataVolume '%s': %w", owner.Name, err)
 	}
@@ -45,11 +45,11 @@ func (c *Controller) filling(ctx context.Context, claim *corev1.PersistentVolume
 		return "", "", nil
 	case at == cdi.WaitForFirstConsumer:
 		return fmt.Sprintf("DataVolume '%.253s' waits for a first consumer, and would be filled while the guest runs: set annotation "+
-			"'cdi.kubevirt.io/storage.bind.immediate.requested' on it", owner.Name), pod.ClaimUnfilled, nil
+			"'cdi.kubevirt.io/storage.bind.immediate.requested' on it", owner.Name), pod.RuleClaimUnfilled, nil
 	}
-	unready = pod.ClaimUnfilled
+	unready = pod.RuleClaimUnfilled
 	if phase == string(cdi.Failed) {
-		unready = pod.ClaimFailed
+		unready = pod.RuleClaimFailed
 	}
 	return plain(fmt.Sprintf("DataVolume '%.253s' is not filled yet: phase '%.64s', progress '%.16s'", owner.Name, phase, progress)), unready, nil
 }

@@ -62,8 +62,8 @@ func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error
 
 // claimReasons are the reasons for errors about claims, by their origins, those first that a person must mend.
 var claimReasons = []struct{ origin, reason string }{
-	{pod.ClaimMissing, v1alpha1.ReasonFailedPvcNotFound}, {pod.ClaimFailed, v1alpha1.ReasonFailedDataVolumeImport},
-	{pod.ClaimUnfilled, v1alpha1.ReasonProvisioning},
+	{pod.RuleClaimMissing, v1alpha1.ReasonFailedPvcNotFound}, {pod.RuleClaimFailed, v1alpha1.ReasonFailedDataVolumeImport},
+	{pod.RuleClaimUnfilled, v1alpha1.ReasonProvisioning},
 }
 
 // unplaceable returns the reason for which no pod can be made. It is one about claims only if nothing else is wrong.

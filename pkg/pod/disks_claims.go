@@ -65,12 +65,12 @@ func (g guest) claim(m *mounted, v *v1.Volume, c *claimed) *field.Error {
 
 // Origins of errors about claims.
 const (
-	// ClaimMissing is of a claim that does not exist.
-	ClaimMissing = "pod/claim-missing"
-	// ClaimFailed is of a claim that its DataVolume has failed to fill.
-	ClaimFailed = "pod/claim-failed"
-	// ClaimUnfilled is of a claim that does not have its content yet.
-	ClaimUnfilled = "pod/claim-unfilled"
+	// RuleClaimMissing is of a claim that does not exist.
+	RuleClaimMissing = "pod/claim-missing"
+	// RuleClaimFailed is of a claim that its DataVolume has failed to fill.
+	RuleClaimFailed = "pod/claim-failed"
+	// RuleClaimUnfilled is of a claim that does not have its content yet.
+	RuleClaimUnfilled = "pod/claim-unfilled"
 )
 
 // notReady is the error of a claim that does not exist, or does not have its content. Its Origin says which.
@@ -78,5 +78,11 @@ func notReady(at *field.Path, name string, claim Claim) *field.Error {
 	err := field.NotFound(at, name)
 	err.Detail = cmp.Or(claim.Filling,
 		fmt.Sprintf("no PersistentVolumeClaim '%.253s' in this namespace: create it, or wait until its DataVolume has", name))
-	return err.WithOrigin(cmp.Or(claim.Unready, ClaimMissing))
+	switch claim.Unready {
+	case RuleClaimFailed:
+		return err.WithOrigin(RuleClaimFailed)
+	case RuleClaimUnfilled:
+		return err.WithOrigin(RuleClaimUnfilled)
+	}
+	return err.WithOrigin(RuleClaimMissing)
 }
