@@ -134,6 +134,10 @@ func (c *compiler) fields(at setting, v reflect.Value) {
 		if name != "" {
 			below.picks = append(slices.Clip(below.picks), pick{at.path + " " + name, at.path, cmp.Or(f.Name, "a binding")})
 		}
+		if part := v.Field(f.Index); f.Name == "" && part.Kind() == reflect.Struct {
+			c.fields(below, part) // also of one that is whole elsewhere: the name of a configMap is a field of the volume's source
+			continue
+		}
 		c.walk(below, v.Field(f.Index))
 	}
 }
