@@ -1,0 +1,88 @@
+// Package changes makes the neighbours of a manifest that differ from it in one leaf: removed, or with a value that few fields take.
+package changes
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// OfPods is a VMI with the fields that become fields of its pod.
+//
+//go:embed pods.yaml
+var OfPods []byte
+
+// hostile are given to each leaf in turn. Few are legal of most leaves.
+var hostile = []any{
+	"", "a b", "A_b", "a.b", "-a", strings.Repeat("a", 64), "a/b", "../x", "1.5", "100m", "-1", "0",
+	int64(-1), int64(0), int64(70000), int64(1 << 40), true,
+}
+
+// Single is an object with one leaf changed.
+type Single struct {
+	// What says which leaf was changed, and how.
+	What   string
+	Object map[string]any
+}
+
+// Each calls visit with each single change of the leaves below the field, in the order of their paths. more are tried beside the hostile values. A leaf that is
+// removed from a list is null there.
+func Each(object map[string]any, below string, more []any, visit func(Single)) {
+	for _, at := range leaves(object[below], []any{below}) {
+		for _, value := range slices.Concat([]any{nil}, hostile, more) {
+			changed := runtime.DeepCopyJSON(object)
+			put(changed, at, value)
+			what := fmt.Sprint(at) + " removed"
+			if value != nil {
+				what = fmt.Sprintf("%v is %q", at, fmt.Sprint(value))
+			}
+			visit(Single{What: what, Object: changed})
+		}
+	}
+}
+
+// leaves returns the paths of all values that are neither objects nor lists, and of empty objects and lists.
+func leaves(value any, at []any) (found [][]any) {
+	below := func(child, step any) {
+		found = append(found, leaves(child, append(slices.Clone(at), step))...)
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			below(value[key], key)
+		}
+	case []any:
+		for i, child := range value {
+			below(child, i)
+		}
+	}
+	if found == nil {
+		return [][]any{at}
+	}
+	return found
+}
+
+// put sets the value at a path, or removes it if it is nil. An element of a list is not removed, but null.
+func put(object any, at []any, value any) {
+	for _, step := range at[:len(at)-1] {
+		if key, is := step.(string); is {
+			object = object.(map[string]any)[key]
+		} else {
+			object = object.([]any)[step.(int)]
+		}
+	}
+	switch last := at[len(at)-1].(type) {
+	case string:
+		if object := object.(map[string]any); value == nil {
+			delete(object, last)
+		} else {
+			object[last] = value
+		}
+	case int:
+		object.([]any)[last] = value
+	}
+}
