@@ -58,8 +58,28 @@ func VMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, 
 
 // Judge judges an explicit VMI.
 func Judge(vmi *v1.VirtualMachineInstance, in Input) Verdict {
+	errs, warnings := judge(vmi, in)
+	return Verdict{Errors: errs, Warnings: told(warnings, nil)}
+}
+
+// JudgeMade judges an explicit VMI that VMI has made of another one: errors and warnings at fields that the other does not have name what set them.
+func JudgeMade(explicit, written *v1.VirtualMachineInstance, in Input) Verdict {
+	errs, warnings := judge(explicit, in)
+	if len(errs)+len(warnings) == 0 || !in.hasSources() {
+		return Verdict{Errors: errs, Warnings: told(warnings, nil)}
+	}
+	f := finderOf(written, "", written, in)
+	for _, err := range errs {
+		f.name(err)
+	}
+	return Verdict{Errors: errs, Warnings: told(warnings, f)}
+}
+
+// judge judges an explicit VMI. It does not warn of fields that are refused.
+func judge(vmi *v1.VirtualMachineInstance, in Input) (field.ErrorList, []validate.Warning) {
 	errs := append(validate.Guest(vmi, in.Cluster.Limits, nil), validate.VMI(vmi)...)
-	return Verdict{Errors: validate.For(in.User, in.Cluster.Limits, errs), Warnings: validate.Warnings(vmi, in.Cluster.Limits)}
+	errs = validate.Causes(validate.For(in.User, in.Cluster.Limits, errs))
+	return errs, besides(errs, "", validate.Warnings(vmi, in.Cluster.Limits))
 }
 
 // template is the path in a VM of what its VMI is made from.
@@ -78,15 +98,20 @@ func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdi
 	conflicts := instancetype.Conflicts(in.Set, explicit, template).WithOrigin("vm/instancetype-conflict")
 	verdict.Errors = append(verdict.Errors, conflicts...)
 	draft, done := complete(vm, explicit, in)
+	var warned []validate.Warning
 	if draft.Written == nil {
 		merged := done.verdict(template)
 		needed := instancetype.Requirements(in.Set, explicit, &vm.Spec.Template.Spec, field.NewPath("spec")).WithOrigin("vm/preference-requirement")
 		verdict.Errors = slices.Concat(verdict.Errors, merged.Errors, needed)
-		verdict.Warnings = slices.Concat(verdict.Warnings, merged.Warnings, validate.Warnings(explicit, in.Cluster.Limits))
+		verdict.Warnings, warned = append(verdict.Warnings, merged.Warnings...), validate.Warnings(explicit, in.Cluster.Limits)
 	}
 	judged := validate.For(in.User, in.Cluster.Limits, validate.Known(draft, in.Cluster.Limits, template))
 	verdict.Errors = append(verdict.Errors, elsewhere(judged, conflicts)...)
-	verdict.Errors = actionable(validate.Most(verdict.Errors), vm, done)
+	verdict.Errors = validate.Most(validate.Causes(verdict.Errors))
+	if warned = besides(verdict.Errors, templatePrefix, warned); len(verdict.Errors)+len(warned) > 0 {
+		f := &finder{vm: vm, done: done, sent: sent(vm), prefix: templatePrefix}
+		verdict.Errors, verdict.Warnings = f.actionable(verdict.Errors), append(verdict.Warnings, told(warned, f)...)
+	}
 	return explicit, verdict
 }
 

@@ -27,31 +27,33 @@ func elsewhere(errs, conflicts field.ErrorList) field.ErrorList {
 	})
 }
 
-// finder moves errors to where a user can act.
+// finder moves errors to where a user can act, and names who set a field.
 type finder struct {
-	vm   *v1.VirtualMachine
+	vm   *v1.VirtualMachine // nil if the user wrote a VMI
 	done *run
-	sent any // the VM's JSON, decoded once for all errors: a manifest can have thousands
+	sent any // the JSON of what the user wrote, decoded once for all errors: a manifest can have thousands
+	// prefix is what a path of the VMI begins with in what the user wrote.
+	prefix string
 }
 
 const templatePrefix = "spec.template."
 
-// actionable changes paths below the template that the VM does not have. done is the run that made the VMI which was judged. It costs a
-// marshalled VM, and nothing where there are no errors.
-func actionable(errs field.ErrorList, vm *v1.VirtualMachine, done *run) field.ErrorList {
-	if len(errs) == 0 {
-		return errs
-	}
-	raw, err := json.Marshal(vm)
+// sent returns the JSON of an object; nil if it cannot be written, which a VM that was read can.
+func sent(object any) (decoded any) {
+	raw, err := json.Marshal(object)
 	if err != nil {
-		return errs // a VM that was read can be written
+		return nil
 	}
-	f := finder{vm: vm, done: done}
-	if err := json.Unmarshal(raw, &f.sent); err != nil {
-		return errs
+	if err := json.Unmarshal(raw, &decoded); err != nil {
+		return nil
 	}
+	return decoded
+}
+
+// actionable changes paths below the template that the VM does not have.
+func (f *finder) actionable(errs field.ErrorList) field.ErrorList {
 	for _, err := range errs {
-		if below, inGuest := strings.CutPrefix(err.Field, templatePrefix); inGuest {
+		if below, inGuest := strings.CutPrefix(err.Field, templatePrefix); inGuest && f.sent != nil {
 			f.move(err, below)
 		}
 	}
@@ -61,10 +63,14 @@ func actionable(errs field.ErrorList, vm *v1.VirtualMachine, done *run) field.Er
 // move names who set the value of a field that the VM does not have. below is the path in the VMI. A field that an instancetype, a preference or a preset
 // filled in an object of the user keeps its path, as in KubeVirt. An error at any other field that was not sent is moved to the reference to its source.
 func (f *finder) move(err *field.Error, below string) {
+	f.nameArchitecture(err)
 	if f.has(err.Field) || f.arranged(err) {
 		return
 	}
 	at, from := f.written(err.Field), f.source(&below)
+	if references[from.Kind] == "" {
+		from = f.sourceOfVolume(&below)
+	}
 	switch {
 	case references[from.Kind] == "":
 		err.Field = f.volume(err.Field, at)
@@ -76,6 +82,14 @@ func (f *finder) move(err *field.Error, below string) {
 	}
 }
 
+// nameArchitecture says who set the architecture that an error is about.
+func (f *finder) nameArchitecture(err *field.Error) {
+	const at = "spec.architecture"
+	if by := f.setter(at); by != "" && strings.Contains(err.Detail, "architecture '"+f.done.vmi.Spec.Architecture+"'") {
+		err.Detail += "; " + by + " sets " + at
+	}
+}
+
 // source returns who set the field that is at *below. What a default filled in an object of a source is the source's: its path becomes that of the object.
 func (f *finder) source(below *string) filler {
 	from := f.done.filledBy(*below)
@@ -84,8 +98,15 @@ func (f *finder) source(below *string) filler {
 		return from
 	}
 	for _, object := range []string{*below, fieldpath.Join(steps[:len(steps)-1])} {
-		if by := f.done.gaveObject(object); references[by.Kind] != "" && !f.has(templatePrefix+object) {
+		if by := f.done.gaveObject(object); references[by.Kind] != "" && !f.has(f.prefix+object) {
 			*below = object
+			return by
+		}
+	}
+	// What is missing in an object that the user did not write is missing beside what a source has put there.
+	if parent := fieldpath.Join(steps[:len(steps)-1]); len(steps) > 3 && !f.has(f.prefix+parent) {
+		if by := f.done.filledBy(parent); references[by.Kind] != "" {
+			*below = parent
 			return by
 		}
 	}
@@ -194,22 +215,59 @@ func (o Origin) quoted() string {
 // disks are the list in a VM's template.
 const disks = templatePrefix + "spec.domain.devices.disks"
 
-// volume returns the path of the volume for which stage 1 made a disk: a volume without a disk gets one, behind those that were written. For
-// any other field it returns otherwise.
+// volume returns the path of the volume for which stage 1 made a disk: a volume without a disk gets one, behind those that were written. The disk has its name
+// from the volume. For any other field it returns otherwise.
 func (f *finder) volume(path, otherwise string) string {
 	below, _ := fieldpath.Below(path, disks)
-	steps := fieldpath.Parse(below)
-	if len(steps) == 0 {
-		return otherwise
-	}
-	at, ok := steps[0].Index()
-	if !ok || at < len(f.vm.Spec.Template.Spec.Domain.Devices.Disks) || at >= len(f.done.vmi.Spec.Domain.Devices.Disks) {
+	name, field, ok := f.madeDisk(below)
+	if !ok || f.vm == nil {
 		return otherwise
 	}
 	for i, volume := range f.vm.Spec.Template.Spec.Volumes {
-		if volume.Name == f.done.vmi.Spec.Domain.Devices.Disks[at].Name {
-			return template.Child("spec", "volumes").Index(i).String()
+		if volume.Name == name {
+			at := template.Child("spec", "volumes").Index(i)
+			if field == ".name" && f.has(at.Child("name").String()) {
+				return at.Child("name").String()
+			}
+			return at.String()
 		}
 	}
 	return otherwise
+}
+
+// sourceOfVolume returns who set the volume for which stage 1 made the disk at *below: the path becomes the volume's.
+func (f *finder) sourceOfVolume(below *string) filler {
+	rest, _ := fieldpath.Below(f.prefix+*below, f.prefix+"spec.domain.devices.disks")
+	name, _, ok := f.madeDisk(rest)
+	if !ok {
+		return filler{}
+	}
+	for i, volume := range f.done.vmi.Spec.Volumes {
+		if at := fmt.Sprintf("spec.volumes[%d]", i); volume.Name == name {
+			from := f.done.filledBy(at)
+			if references[from.Kind] != "" {
+				*below = at
+			}
+			return from
+		}
+	}
+	return filler{}
+}
+
+// madeDisk returns the name of the disk that a path below the list of disks leads to, and the rest of the path. ok is false for disks that were written.
+func (f *finder) madeDisk(below string) (name, rest string, ok bool) {
+	steps := fieldpath.Parse(below)
+	if len(steps) == 0 {
+		return "", "", false
+	}
+	written := 0
+	if f.vm != nil {
+		written = len(f.vm.Spec.Template.Spec.Domain.Devices.Disks)
+	}
+	at, ok := steps[0].Index()
+	if !ok || at < written || at >= len(f.done.vmi.Spec.Domain.Devices.Disks) {
+		return "", "", false
+	}
+	_, rest, _ = strings.Cut(below, "]")
+	return f.done.vmi.Spec.Domain.Devices.Disks[at].Name, rest, true
 }

@@ -32,6 +32,10 @@ func TestErrorsNameTheOrigin(t *testing.T) {
 		{"a Hyper-V feature of which a default says that it is on", "", "features: {preferredHyperv: {synic: {}, vpindex: {enabled: false}}}", "devices: {}",
 			"", preference},
 		{"a policy of IO threads", "ioThreadsPolicy: many", "", "devices: {}", "domain.ioThreadsPolicy", size},
+		{"a video card without a model", "", "devices: {preferredVideoType: ''}", "devices: {}", "", preference},
+		{"an architecture without the user's device", "", "preferredArchitecture: arm64", "devices: {sound: {name: s}}", "domain.devices.sound",
+			"architecture 'arm64' has no sound device: remove it; preference 'taste' sets spec.architecture"},
+		{"what is missing beside what an instancetype sets", "cpu: {guest: 2, realtime: {}}, memory: {guest: 1Gi}", "", "devices: {}", "", size},
 		{"dedicated CPUs beside a CPU model of the VM", "cpu: {guest: 2, dedicatedCPUPlacement: true}, memory: {guest: 1Gi, overcommitPercent: 0}, " +
 			"launchSecurity: {sev: {}, snp: {}}", "", "cpu: {model: host-model}, devices: {}", "domain.launchSecurity", size},
 	} {
@@ -63,6 +67,9 @@ func TestErrorsNameTheOrigin(t *testing.T) {
 		at := "spec.template.spec." + test.path
 		if test.path == "" {
 			at = "spec.preference" // the VM has nothing near the field
+			if test.instancetype != "" {
+				at = "spec.instancetype"
+			}
 		}
 		var found *field.Error
 		for _, err := range verdict.Errors {

@@ -74,7 +74,7 @@ func complete(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in Input) (
 		placeIdentity(vmi)
 	}
 	r := &run{vmi: draft.Explicit, in: in}
-	if in.Set.Instancetype != nil || in.Set.Preference != nil || len(in.Presets) > 0 || len(in.Profiles) > 0 {
+	if in.hasSources() {
 		r.log, r.fillers = filled.New(), r.room[:0]
 	}
 	return draft, r.all()

@@ -60,6 +60,7 @@ func preferVideo(model *string, devices *v1.Devices, log *filled.Log) {
 	}
 	if devices.Video == nil {
 		devices.Video = &v1.VideoDevice{}
+		log.Note(&devices.Video, &v1.VideoDevice{})
 	}
 	fillText(log, &devices.Video.Type, *model)
 }

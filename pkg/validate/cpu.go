@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -67,7 +68,7 @@ func sockets(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 const maxVCPUs = 4096
 
 // vcpuCount has no counterpart in KubeVirt, which accepts any product. Trap: three factors of 32 bits overflow 64, so it stops at the
-// first product above the limit.
+// first product above the limit. Where the VMI has no count, sockets are made from the pod's request or limit, and the mistake is there.
 func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	cpu := spec.Domain.CPU
 	if cpu == nil {
@@ -83,6 +84,9 @@ func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		value uint32
 	}{{"cores", cpu.Cores}, {"threads", cpu.Threads}, {"sockets", cpu.Sockets}} {
 		if count *= uint64(max(factor.value, 1)); count > most {
+			if at, given := mostOfPod(spec, most, path); factor.name == "sockets" && at != nil {
+				return field.ErrorList{field.Invalid(at, given.String(), fmt.Sprintf("makes more than %d vCPUs", most)).WithOrigin("cpu/most")}
+			}
 			return field.ErrorList{field.Invalid(path.Child("domain", "cpu", factor.name), factor.value,
 				fmt.Sprintf("the product of cores, threads and sockets must be at most %d", most)).WithOrigin("cpu/most")}
 		}
@@ -92,6 +96,18 @@ func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 			fmt.Sprintf("the product of cores, threads and maxSockets must be at most %d", most)).WithOrigin("cpu/most")}
 	}
 	return nil
+}
+
+// mostOfPod returns the pod's request or limit of more CPUs than a guest may have, with its path; nil if there is none.
+func mostOfPod(spec *v1.VirtualMachineInstanceSpec, most uint64, path *field.Path) (*field.Path, resource.Quantity) {
+	allowed, requested := spec.Domain.Resources.Limits[corev1.ResourceCPU], spec.Domain.Resources.Requests[corev1.ResourceCPU]
+	switch {
+	case allowed.CmpInt64(int64(most)) > 0:
+		return limitPath(path, corev1.ResourceCPU), allowed
+	case requested.CmpInt64(int64(most)) > 0:
+		return requestPath(path, corev1.ResourceCPU), requested
+	}
+	return nil, allowed
 }
 
 // cpuFeatures is validateCPUFeaturePolicies. KubeVirt accepts a feature without a name and a feature given twice; libvirt refuses

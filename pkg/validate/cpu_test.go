@@ -62,6 +62,30 @@ var cpuCases = []testCase{
 		given: spec("domain: {cpu: {cores: 4, sockets: 2, maxSockets: 1024}}"),
 	},
 	{
+		why:   "a limit of one CPU more makes too many sockets",
+		rule:  "cpu/most",
+		given: spec(`domain: {cpu: {sockets: 4097}, resources: {requests: {cpu: "1"}, limits: {cpu: "4097"}}}`),
+		want:  invalid("spec.domain.resources.limits.cpu"),
+	},
+	{
+		why:   "a request makes them",
+		rule:  "cpu/most",
+		given: spec(`domain: {cpu: {sockets: 5000}, resources: {requests: {cpu: 4097}}}`),
+		want:  invalid("spec.domain.resources.requests.cpu"),
+	},
+	{
+		why:   "a limit of as many as QEMU has makes no more",
+		rule:  "cpu/most",
+		given: spec(`domain: {cpu: {sockets: 4097}, resources: {requests: {cpu: "4096"}, limits: {cpu: "4096"}}}`),
+		want:  invalid("spec.domain.cpu.sockets"),
+	},
+	{
+		why:   "of too many cores, a limit makes none",
+		rule:  "cpu/most",
+		given: spec(`domain: {cpu: {cores: 4097}, resources: {limits: {cpu: "5000"}}}`),
+		want:  invalid("spec.domain.cpu.cores"),
+	},
+	{
 		why:   "s390x has fewer",
 		rule:  "cpu/most",
 		given: spec("{architecture: s390x, domain: {cpu: {cores: 249}}}"),

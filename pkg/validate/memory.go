@@ -104,6 +104,7 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	if memory == nil {
 		return nil
 	}
+	of := path
 	path = path.Child("domain", "memory")
 	if memory.MaxGuest != nil && !vm.IsMemory(*memory.MaxGuest) {
 		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), vm.NoMemory).WithOrigin("memory/max-guest"))
@@ -114,9 +115,12 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	if memory.Guest == nil {
 		return errs
 	}
-	path = path.Child("guest")
-	if !vm.IsMemory(*memory.Guest) {
-		return append(errs, field.Invalid(path, memory.Guest.String(), vm.NoMemory).WithOrigin("memory/guest"))
+	if path = path.Child("guest"); !vm.IsMemory(*memory.Guest) {
+		at := path
+		if from := podsMemory(spec, *memory.Guest, of); from != nil {
+			at = from
+		}
+		return append(errs, field.Invalid(at, memory.Guest.String(), vm.NoMemory).WithOrigin("memory/guest"))
 	}
 	if unitMissing(*memory.Guest) && !fromPod(spec, *memory.Guest) {
 		errs = append(errs, field.Invalid(path, memory.Guest.String(), lessThanMinimum).WithOrigin("memory/unit"))
@@ -136,12 +140,18 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 // fromPod reports whether an amount is also the pod's request or limit, or the size of a huge page: memory.guest is made from them where it is not written,
 // and the mistake is at them.
 func fromPod(spec *v1.VirtualMachineInstanceSpec, amount resource.Quantity) bool {
-	for _, list := range []corev1.ResourceList{spec.Domain.Resources.Requests, spec.Domain.Resources.Limits} {
-		if pod, set := list[corev1.ResourceMemory]; set && pod.Cmp(amount) == 0 {
-			return true
-		}
+	return podsMemory(spec, amount, nil) != nil || vm.PageSize(spec.Domain.Memory) == amount.Value()
+}
+
+// podsMemory returns the path of the pod's request or limit that an amount of memory is also; nil if it is none of them. path is the spec's.
+func podsMemory(spec *v1.VirtualMachineInstanceSpec, amount resource.Quantity, path *field.Path) *field.Path {
+	if request, set := spec.Domain.Resources.Requests[corev1.ResourceMemory]; set && request.Cmp(amount) == 0 {
+		return requestPath(path, corev1.ResourceMemory)
 	}
-	return vm.PageSize(spec.Domain.Memory) == amount.Value()
+	if limit, set := spec.Domain.Resources.Limits[corev1.ResourceMemory]; set && limit.Cmp(amount) == 0 {
+		return limitPath(path, corev1.ResourceMemory)
+	}
+	return nil
 }
 
 // memoryOverhead is validateReservedOverheadMemlock.

@@ -117,6 +117,24 @@ var memoryCases = []testCase{
 		want:  invalid("spec.domain.memory.guest"),
 	},
 	{
+		why:   "a request of it gives the guest its memory",
+		rule:  "memory/guest",
+		given: spec("domain: {memory: {guest: 5Pi}, resources: {requests: {memory: 5Pi}}}"),
+		want:  invalid("spec.domain.resources.requests.memory"),
+	},
+	{
+		why:   "a limit of it does, too",
+		rule:  "memory/guest",
+		given: spec("domain: {memory: {guest: 5Pi}, resources: {requests: {memory: 1Gi}, limits: {memory: 5Pi}}}"),
+		want:  invalid("spec.domain.resources.limits.memory"),
+	},
+	{
+		why:   "another request and limit do not",
+		rule:  "memory/guest",
+		given: spec("domain: {memory: {guest: 5Pi}, resources: {requests: {memory: 1Gi}, limits: {memory: 2Gi}}}"),
+		want:  invalid("spec.domain.memory.guest"),
+	},
+	{
 		why:   "a guest of more memory than a processor addresses",
 		rule:  "memory/guest",
 		given: spec(`domain: {memory: {guest: "4503599627370497"}}`),

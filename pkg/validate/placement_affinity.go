@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
@@ -111,7 +112,7 @@ func nodeTerm(term *corev1.NodeSelectorTerm, path *field.Path) (errs field.Error
 		errs = append(errs, nodeValues(r, at.Child("values"))...)
 		errs = append(errs, supported(at.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists,
 			corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt).WithOrigin("placement/node-operator")...)
-		errs = append(errs, metavalidation.ValidateLabelName(r.Key, at.Child("key")).WithOrigin("placement/node-key")...)
+		errs = append(errs, oneEach(metavalidation.ValidateLabelName(r.Key, at.Child("key"))).WithOrigin("placement/node-key")...)
 		for i, value := range r.Values {
 			errs = append(errs, named(at.Child("values").Index(i), value, validation.IsValidLabelValue).WithOrigin("placement/node-value")...)
 		}
@@ -172,10 +173,8 @@ func podTerms(must []corev1.PodAffinityTerm, should []corev1.WeightedPodAffinity
 
 // podTerm is validatePodAffinityTerm. A nil selector is legal and selects no pod; an empty one selects all.
 func podTerm(term *corev1.PodAffinityTerm, path *field.Path) (errs field.ErrorList) {
-	errs = append(errs, metavalidation.ValidateLabelSelector(term.LabelSelector, metavalidation.LabelSelectorValidationOptions{},
-		path.Child("labelSelector")).WithOrigin("placement/pod-selector")...)
-	errs = append(errs, metavalidation.ValidateLabelSelector(term.NamespaceSelector, metavalidation.LabelSelectorValidationOptions{},
-		path.Child("namespaceSelector")).WithOrigin("placement/pod-namespace-selector")...)
+	errs = append(errs, labelSelector(term.LabelSelector, path.Child("labelSelector")).WithOrigin("placement/pod-selector")...)
+	errs = append(errs, labelSelector(term.NamespaceSelector, path.Child("namespaceSelector")).WithOrigin("placement/pod-namespace-selector")...)
 	for i, name := range term.Namespaces {
 		errs = append(errs, named(path.Child("namespaces").Index(i), name, validation.IsDNS1123Label).WithOrigin("placement/pod-namespace")...)
 	}
@@ -196,7 +195,7 @@ func labelKeys(keys []string, selector *metav1.LabelSelector, at *field.Path) (e
 		return field.ErrorList{field.Forbidden(at, "needs labelSelector, which it completes: set it")}
 	}
 	for i, key := range keys {
-		errs = append(errs, metavalidation.ValidateLabelName(key, at.Index(i))...)
+		errs = append(errs, oneEach(metavalidation.ValidateLabelName(key, at.Index(i)))...)
 	}
 	return errs
 }
@@ -206,7 +205,24 @@ func topologyKey(key string, at *field.Path) field.ErrorList {
 	if key == "" {
 		return field.ErrorList{field.Required(at, "name the node label that defines the topology domains")}
 	}
-	return metavalidation.ValidateLabelName(key, at)
+	return oneEach(metavalidation.ValidateLabelName(key, at))
+}
+
+// labelSelector is ValidateLabelSelector of apimachinery.
+func labelSelector(selector *metav1.LabelSelector, at *field.Path) field.ErrorList {
+	return oneEach(metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{}, at))
+}
+
+// oneEach joins errors that follow each other and are about one value: a check of apimachinery has one for each finding.
+func oneEach(errs field.ErrorList) (joined field.ErrorList) {
+	for _, err := range errs {
+		if n := len(joined); n > 0 && joined[n-1].Field == err.Field && reflect.DeepEqual(joined[n-1].BadValue, err.BadValue) {
+			joined[n-1].Detail += "; " + err.Detail
+			continue
+		}
+		joined = append(joined, err)
+	}
+	return joined
 }
 
 // spreadConstraints is validateTopologySpreadConstraints. Of two equal constraints the earlier is reported, as Kubernetes does.
@@ -229,8 +245,7 @@ func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 		errs = append(errs, topologyKey(c.TopologyKey, at.Child("topologyKey")).WithOrigin("placement/spread-topology-key")...)
 		errs = append(errs, supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule,
 			corev1.ScheduleAnyway).WithOrigin("placement/spread-unsatisfiable")...)
-		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{},
-			at.Child("labelSelector")).WithOrigin("placement/spread-selector")...)
+		errs = append(errs, labelSelector(c.LabelSelector, at.Child("labelSelector")).WithOrigin("placement/spread-selector")...)
 		errs = append(errs, labelKeys(c.MatchLabelKeys, c.LabelSelector, at.Child("matchLabelKeys")).WithOrigin("placement/spread-label-keys")...)
 		switch domains := c.MinDomains; {
 		case domains != nil && *domains <= 0:

@@ -57,6 +57,27 @@ var placementAffinityCases = []testCase{
 		want:  invalid("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key"),
 	},
 	{
+		why:   "nothing before and behind the slash of a key is one mistake",
+		rule:  "placement/node-key",
+		given: nodeTerm("matchExpressions: [{key: /, operator: Exists}]"),
+		want:  invalid("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key"),
+	},
+	{
+		why:   "a key and a value of labels are two",
+		rule:  "placement/pod-selector",
+		given: spec("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {a b: c d}}}]}}"),
+		want: invalid("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector.matchLabels",
+			"spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector.matchLabels"),
+	},
+	{
+		why:  "two values of a label",
+		rule: "placement/pod-selector",
+		given: spec("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchExpressions: [" +
+			"{key: a, operator: In, values: [c d, c d]}]}}]}}"),
+		want: invalid("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector.matchExpressions[0].values[0]",
+			"spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector.matchExpressions[0].values[1]"),
+	},
+	{
 		why:   "a key with a prefix",
 		rule:  "placement/node-key",
 		given: nodeTerm("matchExpressions: [{key: example.org/a, operator: Exists}]"),

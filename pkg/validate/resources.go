@@ -26,7 +26,6 @@ var resourcesRules = []guestRule{
 	{cpuResources, requestRules},
 	{dedicatedResources, []Rule{
 		{Name: "resources/dedicated-whole", MendedBy: byInstancetype},
-		{Name: "resources/dedicated-memory", MendedBy: byCompletion | byInstancetype},
 		{Name: "resources/dedicated-memory-equal", MendedBy: byInstancetype},
 	}},
 }
@@ -120,7 +119,8 @@ func pageMultiple(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 
 // dedicatedResources requires whole CPUs and equal requests and limits of memory, because the kubelet dedicates CPUs only to pods of the
 // Guaranteed QoS class.
-// In KubeVirt it is validateMemoryIsProvided, validateMemoryRequestsAndLimits, validateCPULimitIsInteger and validateCPURequestIsInteger.
+// In KubeVirt it is validateMemoryRequestsAndLimits, validateCPULimitIsInteger and validateCPURequestIsInteger. Rule memory/given refuses what
+// validateMemoryIsProvided refuses.
 func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if !dedicated(spec) {
 		return nil
@@ -135,14 +135,6 @@ func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pa
 		errs = append(errs, field.Invalid(limitPath(path, corev1.ResourceCPU), allowed.String(), whole).WithOrigin("resources/dedicated-whole"))
 	}
 	request, limit := resources.Requests[corev1.ResourceMemory], resources.Limits[corev1.ResourceMemory]
-	memory := spec.Domain.Memory
-	if request.IsZero() && limit.IsZero() && (memory == nil || memory.Guest == nil && memory.Hugepages == nil) {
-		at := path.Child("domain", "resources", "limits")
-		if len(resources.Limits) > 0 {
-			at = at.Child("memory")
-		}
-		errs = append(errs, field.Required(at, "dedicatedCpuPlacement needs a memory size: set memory.guest").WithOrigin("resources/dedicated-memory"))
-	}
 	if request.Sign() > 0 && limit.Sign() > 0 && request.Cmp(limit) != 0 {
 		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(),
 			fmt.Sprintf("must be equal to the limit '%s' with dedicatedCpuPlacement", limit.String())).WithOrigin("resources/dedicated-memory-equal"))

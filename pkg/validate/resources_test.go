@@ -192,39 +192,6 @@ var resourcesCases = []testCase{
 		given: spec("domain: {resources: {requests: {cpu: 1500m}}}"),
 	},
 	{
-		why:   "memory is not known",
-		rule:  "resources/dedicated-memory",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, memory: null}"),
-		want:  required("spec.domain.resources.limits"),
-	},
-	{
-		why:   "memory is not known, beside another limit",
-		rule:  "resources/dedicated-memory",
-		given: spec(`domain: {cpu: {dedicatedCpuPlacement: true}, memory: {guest: null}, resources: {limits: {cpu: "1"}}}`),
-		want:  required("spec.domain.resources.limits.memory"),
-	},
-	{
-		why:   "memory is requested",
-		rule:  "resources/dedicated-memory",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, memory: null, resources: {requests: {memory: 1Gi}}}"),
-	},
-	{
-		why:    "memory is limited",
-		rule:   "resources/dedicated-memory",
-		given:  spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, memory: null, resources: {limits: {memory: 1Gi}}}"),
-		others: []string{"memory/given"},
-	},
-	{
-		why:   "memory is given",
-		rule:  "resources/dedicated-memory",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}}"),
-	},
-	{
-		why:   "memory comes in huge pages",
-		rule:  "resources/dedicated-memory",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, memory: {guest: null, hugepages: {pageSize: 2Mi}}}"),
-	},
-	{
 		why:  "less requested than allowed",
 		rule: "resources/dedicated-memory-equal",
 		given: spec(`

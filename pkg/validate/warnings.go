@@ -20,91 +20,128 @@ const MaxWarning = 120
 // versioned machine types end in a version: pc-q35-9.2, virt-9.2, pc-q35-rhel9.6.0.
 var versioned = regexp.MustCompile(`[0-9]+\.[0-9]+(\.[0-9]+)?$`)
 
+// Warning is a sentence about fields that are legal.
+type Warning struct {
+	Text string
+	// Fields are the paths in the VMI of what the sentence is about.
+	Fields []string
+}
+
+// warned are warnings, as they are found.
+type warned []Warning
+
+// of adds a warning about fields of the spec.
+func (w *warned) of(fields []string, format string, args ...any) {
+	for i := range fields {
+		fields[i] = "spec." + fields[i]
+	}
+	*w = append(*w, Warning{fmt.Sprintf(format, args...), fields})
+}
+
 // Warnings returns sentences of at most MaxWarning bytes about fields of an explicit VMI that are legal but have no effect, or whose effect
 // may change with the next start. KubeVirt warns of deprecated fields only.
-func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) (warnings []string) {
-	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
+func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
+	var found warned
 	spec := &vmi.Spec
 	// Without the annotation an alias is resolved once, at the first start, and frozen.
 	if m := spec.Domain.Machine; m != nil && vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest && !versioned.MatchString(m.Type) {
-		warn("machine type '%s' is an alias: with hardware 'latest' a restart may change the machine", short(m.Type))
+		found.of([]string{"domain.machine.type"}, "machine type '%s' is an alias: with hardware 'latest' a restart may change the machine", short(m.Type))
 	}
-	if memory, limit := spec.Domain.Memory, spec.Domain.Resources.Limits[corev1.ResourceMemory]; memory != nil && memory.Guest != nil &&
-		!limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
-		warn("memory.guest '%s' is greater than limits.memory '%s': the guest may be killed", memory.Guest.String(), limit.String())
+	// A request above the limit is refused.
+	request, limit := spec.Domain.Resources.Requests[corev1.ResourceMemory], spec.Domain.Resources.Limits[corev1.ResourceMemory]
+	if memory := spec.Domain.Memory; memory != nil && memory.Guest != nil && !limit.IsZero() && request.Cmp(limit) <= 0 && memory.Guest.Cmp(limit) > 0 {
+		found.of([]string{"domain.memory.guest", "domain.resources.limits.memory"},
+			"memory.guest '%s' is greater than limits.memory '%s': the guest may be killed", memory.Guest.String(), limit.String())
 	}
-	warnings = append(warnings, cpuWarnings(spec)...)
+	found.ofCPU(spec)
 	// A pod with CPUs of its own is Guaranteed: its limit is the request. Huge pages are requested in full.
 	if memory := spec.Domain.Memory; dedicated(spec) && memory != nil && memory.Guest != nil && memory.Hugepages == nil {
-		if request := spec.Domain.Resources.Requests[corev1.ResourceMemory]; request.Sign() > 0 && request.Cmp(*memory.Guest) < 0 {
-			warn("requests.memory '%s' is the limit with dedicated CPUs, and less than memory.guest '%s': the guest may be killed",
+		if request.Sign() > 0 && request.Cmp(*memory.Guest) < 0 {
+			found.of([]string{"domain.resources.requests.memory", "domain.memory.guest"},
+				"requests.memory '%s' is the limit with dedicated CPUs, and less than memory.guest '%s': the guest may be killed",
 				request.String(), memory.Guest.String())
 		}
 	}
 	for _, device := range slices.Concat(gpuList(spec, nil), hostDeviceList(spec, nil)) {
 		if device.deviceName != "" && !permitted(limits.PermittedHostDevices, device.deviceName) {
-			warn("device '%s': '%s' is not among the cluster's permittedHostDevices: the VMI gets no pod", short(device.name), short(device.deviceName))
+			found.of([]string{device.at.Child("deviceName").String()},
+				"device '%s': '%s' is not among the cluster's permittedHostDevices: the VMI gets no pod", short(device.name), short(device.deviceName))
 		}
 	}
 	for i := range spec.Volumes {
 		if disk := spec.Volumes[i].EmptyDisk; disk != nil && unitMissing(disk.Capacity) {
-			warn("emptyDisk.capacity '%s' of volume '%s' is less than 1M: is the unit missing?", disk.Capacity.String(), short(spec.Volumes[i].Name))
+			found.of([]string{fmt.Sprintf("volumes[%d].emptyDisk.capacity", i)},
+				"emptyDisk.capacity '%s' of volume '%s' is less than 1M: is the unit missing?", disk.Capacity.String(), short(spec.Volumes[i].Name))
 		}
 	}
 	index := networkIndex(spec)
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
-		if n := index[nic.Name]; len(nic.Ports)+len(nic.PortRanges) > 0 && (n == nil || n.Pod == nil) {
-			warn("ports of interface '%s' have no effect: its network is not the pod network", short(nic.Name))
+		n := index[nic.Name]
+		if len(nic.Ports)+len(nic.PortRanges) == 0 || n == nil || n.Pod != nil {
+			continue // of an interface without a network, the name is refused
+		}
+		if first, _ := networkTypes(n); first != "" {
+			list := "portRanges"
+			if len(nic.Ports) > 0 {
+				list = "ports"
+			}
+			found.of([]string{fmt.Sprintf("domain.devices.interfaces[%d].%s", i, list)},
+				"ports of interface '%s' have no effect: its network is not the pod network", short(nic.Name))
 		}
 	}
-	warnings = append(warnings, diskWarnings(spec)...)
-	warnings = append(warnings, cardWarnings(spec)...)
+	found.ofDisks(spec)
+	found.ofCards(spec)
 	if threads, policy := spec.Domain.IOThreads, spec.Domain.IOThreadsPolicy; threads != nil && threads.SupplementalPoolThreadCount != nil &&
 		(policy == nil || *policy != v1.IOThreadsPolicySupplementalPool) {
-		warn("ioThreads.supplementalPoolThreadCount has no effect: ioThreadsPolicy is not 'supplementalPool'")
+		found.of([]string{"domain.ioThreads.supplementalPoolThreadCount", "domain.ioThreadsPolicy"},
+			"ioThreads.supplementalPoolThreadCount has no effect: ioThreadsPolicy is not 'supplementalPool'")
 	}
 	if features := spec.Domain.Features; features != nil && features.Hyperv != nil && spec.Architecture == arm64 {
-		warn("features.hyperv has no effect on architecture 'arm64'")
+		found.of([]string{"domain.features.hyperv"}, "features.hyperv has no effect on architecture 'arm64'")
 	}
 	// Ignition reads JSON only, and stops the boot otherwise. The usual mistake is the YAML from which Butane makes that JSON.
 	if data := vmi.Annotations[v1.IgnitionAnnotation]; data != "" && !json.Valid([]byte(data)) {
-		warn("annotation '%s' is not JSON: Ignition will refuse it", v1.IgnitionAnnotation)
+		found = append(found, Warning{fmt.Sprintf("annotation '%s' is not JSON: Ignition will refuse it", v1.IgnitionAnnotation),
+			[]string{"metadata.annotations[" + v1.IgnitionAnnotation + "]"}})
 	}
-	return warnings
+	return found
 }
 
-// diskWarnings warn of serial numbers that the guest sees in part, and of a VM that boots nothing: firmware boots a CD-ROM only if it has a bootOrder.
-func diskWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
-	var cdrom string
+// ofDisks warns of serial numbers that the guest sees in part, and of a VM that boots nothing: firmware boots a CD-ROM only if it has a bootOrder.
+func (w *warned) ofDisks(spec *v1.VirtualMachineInstanceSpec) {
+	cdrom := -1
 	bootable := kernelBoots(spec)
-	for i := range spec.Domain.Devices.Disks {
-		disk := &spec.Domain.Devices.Disks[i]
+	disks := spec.Domain.Devices.Disks
+	at := func(i int, field string) []string {
+		return []string{fmt.Sprintf("domain.devices.disks[%d].%s", i, field)}
+	}
+	for i := range disks {
+		disk := &disks[i]
 		if shown := shownSerial(disk); shown != disk.Serial {
-			warnings = append(warnings, fmt.Sprintf("the guest sees the first %d bytes of the serial of disk '%s'", len(shown), short(disk.Name)))
+			w.of(at(i, "serial"), "the guest sees the first %d bytes of the serial of disk '%s'", len(shown), short(disk.Name))
 		}
 		bootable = bootable || disk.CDRom == nil || disk.BootOrder != nil
-		if disk.CDRom != nil && cdrom == "" {
-			cdrom = disk.Name
+		if disk.CDRom != nil && cdrom < 0 {
+			cdrom = i
 		}
 	}
 	for i := range spec.Domain.Devices.Interfaces {
 		bootable = bootable || spec.Domain.Devices.Interfaces[i].BootOrder != nil
 	}
-	if cdrom != "" && !bootable {
-		warnings = append(warnings, fmt.Sprintf("the firmware boots no CD-ROM without bootOrder: set 'bootOrder: 1' of disk '%s'", short(cdrom)))
+	if cdrom >= 0 && !bootable {
+		w.of(at(cdrom, "bootOrder"), "the firmware boots no CD-ROM without bootOrder: set 'bootOrder: 1' of disk '%s'", short(disks[cdrom].Name))
 	}
-	if disk := bootDisk(spec); disk != nil && disk.BlockSize != nil && bootsByBIOS(spec) {
-		switch custom, matched := disk.BlockSize.Custom, disk.BlockSize.MatchVolume; {
+	if i := bootDisk(spec); i >= 0 && disks[i].BlockSize != nil && bootsByBIOS(spec) {
+		switch custom, matched := disks[i].BlockSize.Custom, disks[i].BlockSize.MatchVolume; {
 		case custom != nil && custom.Logical > biosBlock:
-			warnings = append(warnings, fmt.Sprintf("the BIOS boots no disk with blocks of %d bytes such as '%s': use EFI, or blocks of %d bytes",
-				custom.Logical, short(disk.Name), biosBlock))
+			w.of(at(i, "blockSize.custom.logical"), "the BIOS boots no disk with blocks of %d bytes such as '%s': use EFI, or blocks of %d bytes",
+				custom.Logical, short(disks[i].Name), biosBlock)
 		case custom == nil && enabled(matched):
-			warnings = append(warnings, fmt.Sprintf("the BIOS boots disk '%s' only if the storage of its volume has blocks of %d bytes: use EFI, or remove blockSize",
-				short(disk.Name), biosBlock))
+			w.of(at(i, "blockSize.matchVolume"),
+				"the BIOS boots disk '%s' only if the storage of its volume has blocks of %d bytes: use EFI, or remove blockSize", short(disks[i].Name), biosBlock)
 		}
 	}
-	return warnings
 }
 
 // biosBlock is the size in bytes of the blocks from which SeaBIOS boots. It skips disks with others.
@@ -116,51 +153,46 @@ func bootsByBIOS(spec *v1.VirtualMachineInstanceSpec) bool {
 	return spec.Architecture == amd64 && !kernelBoots(spec) && (f == nil || f.Bootloader == nil || f.Bootloader.EFI == nil)
 }
 
-// bootDisk returns the disk that the firmware tries first: that with the lowest bootOrder, else the first that is no CD-ROM. It is nil if an interface comes
-// first.
-func bootDisk(spec *v1.VirtualMachineInstanceSpec) (first *v1.Disk) {
-	lowest := uint(0)
+// bootDisk returns which disk the firmware tries first: that with the lowest bootOrder, else the first that is no CD-ROM. It is -1 if an interface comes
+// first, or if there is none.
+func bootDisk(spec *v1.VirtualMachineInstanceSpec) int {
+	first, lowest := -1, uint(0)
 	for i := range spec.Domain.Devices.Disks {
-		if disk := &spec.Domain.Devices.Disks[i]; disk.BootOrder != nil && (first == nil || *disk.BootOrder < lowest) {
-			first, lowest = disk, *disk.BootOrder
+		if order := spec.Domain.Devices.Disks[i].BootOrder; order != nil && (first < 0 || *order < lowest) {
+			first, lowest = i, *order
 		}
 	}
 	for i := range spec.Domain.Devices.Interfaces {
-		if order := spec.Domain.Devices.Interfaces[i].BootOrder; order != nil && (first == nil || *order < lowest) {
-			return nil
+		if order := spec.Domain.Devices.Interfaces[i].BootOrder; order != nil && (first < 0 || *order < lowest) {
+			return -1
 		}
 	}
-	if first != nil {
+	if first >= 0 {
 		return first
 	}
-	at := slices.IndexFunc(spec.Domain.Devices.Disks, func(d v1.Disk) bool { return d.CDRom == nil })
-	if at < 0 {
-		return nil
-	}
-	return &spec.Domain.Devices.Disks[at]
+	return slices.IndexFunc(spec.Domain.Devices.Disks, func(d v1.Disk) bool { return d.CDRom == nil })
 }
 
-// cpuWarnings are about a model that libvirt does not know, and a ceiling that has no effect. On arm64 no CPU is plugged in.
-func cpuWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
+// ofCPU warns of a model that libvirt does not know, and of a ceiling that has no effect. On arm64 no CPU is plugged in.
+func (w *warned) ofCPU(spec *v1.VirtualMachineInstanceSpec) {
 	cpu := spec.Domain.CPU
 	if cpu == nil {
-		return nil
+		return
 	}
 	if spec.Architecture == arm64 && cpu.MaxSockets > max(cpu.Sockets, 1) {
-		warnings = append(warnings, fmt.Sprintf("cpu.maxSockets '%d' has no effect on architecture 'arm64', where no CPU is plugged in", cpu.MaxSockets))
+		w.of([]string{"domain.cpu.maxSockets"}, "cpu.maxSockets '%d' has no effect on architecture 'arm64', where no CPU is plugged in", cpu.MaxSockets)
 	}
 	if warning := modelWarning(spec.Architecture, "cpu.model", cpu.Model); warning != "" {
-		warnings = append(warnings, warning)
+		w.of([]string{"domain.cpu.model"}, "%s", warning)
 	}
-	return warnings
 }
 
 func kernelBoots(spec *v1.VirtualMachineInstanceSpec) bool {
 	return spec.Domain.Firmware != nil && spec.Domain.Firmware.KernelBoot != nil
 }
 
-// cardWarnings warn of cards with one MAC address. They are no mistake: the members of a bond may have one.
-func cardWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
+// ofCards warns of cards with one MAC address. They are no mistake: the members of a bond may have one.
+func (w *warned) ofCards(spec *v1.VirtualMachineInstanceSpec) {
 	first := map[string]string{}
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
@@ -169,12 +201,12 @@ func cardWarnings(spec *v1.VirtualMachineInstanceSpec) (warnings []string) {
 		}
 		address := strings.ToLower(strings.ReplaceAll(nic.MacAddress, "-", ":"))
 		if other, found := first[address]; found {
-			warnings = append(warnings, fmt.Sprintf("interfaces '%s' and '%s' have one MAC address", short(other), short(nic.Name)))
+			w.of([]string{fmt.Sprintf("domain.devices.interfaces[%d].macAddress", i)},
+				"interfaces '%s' and '%s' have one MAC address", short(other), short(nic.Name))
 			continue
 		}
 		first[address] = nic.Name
 	}
-	return warnings
 }
 
 // permitted reports whether the configuration lists a resource of device plugins, or nothing: then all are permitted.

@@ -32,6 +32,14 @@ func (c warningCase) check(t *testing.T, warnings []string) {
 	}
 }
 
+// sentences are what users read of warnings.
+func sentences(warnings []validate.Warning) (all []string) {
+	for _, w := range warnings {
+		all = append(all, w.Text)
+	}
+	return all
+}
+
 var (
 	letters33 = strings.Repeat("m", 33)
 	ignition  = func(text string) string {
@@ -48,6 +56,10 @@ var guestWarnings = []warningCase{
 	{"a name of 32 characters", latest(letters33[1:]), []string{"'" + letters33[1:] + "'"}},
 	{"a name of 33 characters", latest(letters33), []string{"'" + letters33[1:] + "…'"}},
 	{"more memory than its limit", memoryLimit("1025Mi", "1Gi"), []string{"memory.guest '1025Mi'"}},
+	{"a request of more than the limit, which is refused",
+		"spec: {domain: {memory: {guest: 1025Mi}, resources: {requests: {memory: 1025Mi}, limits: {memory: 1Gi}}}}", nil},
+	{"a request of the limit", "spec: {domain: {memory: {guest: 1025Mi}, resources: {requests: {memory: 1Gi}, limits: {memory: 1Gi}}}}",
+		[]string{"memory.guest '1025Mi'"}},
 	{"as much memory as its limit", memoryLimit("1Gi", "1Gi"), nil},
 	{"memory with a limit of nothing, which is none", memoryLimit("1Gi", "0"), nil},
 	{"a limit of what the instancetype says", "spec: {domain: {memory: {guest: null}, resources: {limits: {memory: 1Gi}}}}", nil},
@@ -73,7 +85,8 @@ var guestWarnings = []warningCase{
 	{"an empty disk of a megabyte", "spec: {volumes: [{name: scratch, emptyDisk: {capacity: 1M}}]}", nil},
 	{"ports on another network", card("bridge: {}, ports: [{port: 80}]", "multus: {networkName: net}"), []string{"interface 'a'"}},
 	{"ranges on another network", card("bridge: {}, portRanges: [{start: 1, end: 2}]", "multus: {networkName: net}"), []string{"interface 'a'"}},
-	{"ports on no network", "spec: {domain: {devices: {interfaces: [{name: a, ports: [{port: 80}]}]}}}", []string{"interface 'a'"}},
+	{"ports on no network, which is refused", "spec: {domain: {devices: {interfaces: [{name: a, ports: [{port: 80}]}]}}}", nil},
+	{"ports on a network of no type, which is refused", "spec: {domain: {devices: {interfaces: [{name: a, ports: [{port: 80}]}]}}, networks: [{name: a}]}", nil},
 	{"ports on the pod's network", card("masquerade: {}, ports: [{port: 80}]", "pod: {}"), nil},
 	{"no ports on another network", card("bridge: {}", "multus: {networkName: net}"), nil},
 	{"a pool without a policy", "spec: {domain: {ioThreads: {supplementalPoolThreadCount: 2}}}", []string{"supplementalPoolThreadCount"}},
@@ -148,7 +161,7 @@ func TestPermittedDevices(t *testing.T) {
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			guest := object[v1.VirtualMachineInstance](t, legalVMI, devices)
-			warningCase{why: c.why, about: c.about}.check(t, validate.Warnings(guest, config.Limits{PermittedHostDevices: c.listed}))
+			warningCase{why: c.why, about: c.about}.check(t, sentences(validate.Warnings(guest, config.Limits{PermittedHostDevices: c.listed})))
 		})
 	}
 }
@@ -174,7 +187,7 @@ func pool(policy string) string { return "spec: {domain: {ioThreadsPolicy: " + p
 func TestWarnings(t *testing.T) {
 	for _, c := range guestWarnings {
 		t.Run(c.why, func(t *testing.T) {
-			c.check(t, validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, c.object), config.Default().Limits))
+			c.check(t, sentences(validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, c.object), config.Default().Limits)))
 		})
 	}
 }
@@ -187,7 +200,7 @@ func TestMatchedBlocksWarning(t *testing.T) {
 		"{custom: {logical: 512, physical: 4096}, matchVolume: {}}": false,
 	} {
 		text := "{spec: {architecture: amd64, domain: {devices: {disks: [{name: root, disk: {}, blockSize: " + blockSize + "}]}}}}"
-		all := validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, text), config.Default().Limits)
+		all := sentences(validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, text), config.Default().Limits))
 		if slices.Contains(all, about) != warned {
 			t.Errorf("%s: %q", blockSize, all)
 		}
@@ -214,9 +227,41 @@ func TestBootWarnings(t *testing.T) {
 	} {
 		text := fmt.Sprintf("{spec: {architecture: amd64, domain: {firmware: {%s}, devices: {disks: ["+large+", "+small+"], interfaces: [{name: a%s}]}}}}",
 			c.firmware, with(c.first), with(c.second), with(c.nic))
-		all := validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, text), config.Default().Limits)
+		all := sentences(validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, text), config.Default().Limits))
 		if got := strings.Contains(strings.Join(all, "\n"), "the BIOS boots no disk with blocks of 4096 bytes such as 'large'"); got != c.warned {
 			t.Errorf("%+v: %q", c, all)
+		}
+	}
+}
+
+// TestBootOfCDROM: a CD-ROM that the firmware tries first is no disk with large blocks.
+func TestBootOfCDROM(t *testing.T) {
+	t.Parallel()
+	drive := object[v1.VirtualMachineInstance](t, legalVMI, "{spec: {architecture: amd64, domain: {devices: {disks: [{name: drive, cdrom: {}, bootOrder: 1}, "+
+		"{name: large, disk: {}, blockSize: {custom: {logical: 4096, physical: 4096}}}]}}}}")
+	if got := validate.Warnings(drive, config.Default().Limits); len(got) > 0 {
+		t.Errorf("warned: %v", got)
+	}
+}
+
+// TestFieldsOfWarnings: a warning has the fields that it is about.
+func TestFieldsOfWarnings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ object, want string }{
+		{latest("q35"), "spec.domain.machine.type"},
+		{memoryLimit("1025Mi", "1Gi"), "spec.domain.memory.guest spec.domain.resources.limits.memory"},
+		{cpu("model: Homer-Simpson"), "spec.domain.cpu.model"},
+		{dedicatedMemory("512Mi"), "spec.domain.resources.requests.memory spec.domain.memory.guest"},
+		{card("bridge: {}, ports: [{port: 80}]", "multus: {networkName: net}"), "spec.domain.devices.interfaces[0].ports"},
+		{card("bridge: {}, portRanges: [{start: 1, end: 2}]", "multus: {networkName: net}"), "spec.domain.devices.interfaces[0].portRanges"},
+		{pool("auto, ioThreads: {supplementalPoolThreadCount: 2}"), "spec.domain.ioThreads.supplementalPoolThreadCount spec.domain.ioThreadsPolicy"},
+		{drives("{name: a, cdrom: {bus: sata}}, {name: b, cdrom: {bus: sata}}"), "spec.domain.devices.disks[0].bootOrder"},
+		{cards("02:00:00:00:00:01", "02:00:00:00:00:01"), "spec.domain.devices.interfaces[1].macAddress"},
+		{ignition("variant: fcos"), "metadata.annotations[" + v1.IgnitionAnnotation + "]"},
+	} {
+		got := validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, c.object), config.Default().Limits)
+		if len(got) != 1 || strings.Join(got[0].Fields, " ") != c.want {
+			t.Errorf("%s: %v, want one about %s", c.object, got, c.want)
 		}
 	}
 }
@@ -234,7 +279,7 @@ func TestCDROMWarnings(t *testing.T) {
 		text := fmt.Sprintf("{spec: {domain: {firmware: {%s}, devices: {disks: [{name: d, cdrom: {bus: sata}%s}], "+
 			"interfaces: [{name: a%s}, {name: b}, {name: c}]}}}}",
 			c.firmware, c.drive, c.nic)
-		all := validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, text), config.Default().Limits)
+		all := sentences(validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, text), config.Default().Limits))
 		if got := strings.Contains(strings.Join(all, "\n"), "the firmware boots no CD-ROM"); got != c.warned {
 			t.Errorf("%+v: %q", c, all)
 		}

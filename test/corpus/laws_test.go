@@ -71,7 +71,7 @@ func stage1(s subject) (*v1.VirtualMachineInstance, admit.Verdict) {
 	}
 	explicit, verdict := admit.VMI(s.vmi, s.in)
 	if verdict.Allowed() {
-		judged := admit.Judge(explicit, s.in)
+		judged := admit.JudgeMade(explicit, s.vmi, s.in)
 		verdict.Errors, verdict.Warnings = judged.Errors, append(verdict.Warnings, judged.Warnings...)
 	}
 	return explicit, verdict

@@ -1,0 +1,99 @@
+package admit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/fieldpath"
+	"github.com/kilnvm/kiln/pkg/internal/filled"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// hasSources reports whether something beside defaults may fill a VMI.
+func (in Input) hasSources() bool {
+	return in.Set.Instancetype != nil || in.Set.Preference != nil || len(in.Presets) > 0 || len(in.Profiles) > 0
+}
+
+// finderOf makes the VMI explicit again, and notes who fills its fields: admission does so for those few VMIs that it has something to say about.
+func finderOf(vmi *v1.VirtualMachineInstance, prefix string, written any, in Input) *finder {
+	r := &run{vmi: vmi.DeepCopy(), in: in, log: filled.New()}
+	r.fillers = r.room[:0]
+	return &finder{done: r.all(), sent: sent(written), prefix: prefix}
+}
+
+// Setters returns a function that says which instancetype, preference, preset or profile set the field at a path of a VM's VMI. It returns nothing for fields
+// that the user or a default set.
+func Setters(vm *v1.VirtualMachine, in Input) func(path string) string {
+	if !in.hasSources() {
+		return func(string) string { return "" }
+	}
+	_, done := complete(vm, Instance(vm), in)
+	return (&finder{vm: vm, done: done, sent: sent(vm), prefix: templatePrefix}).setter
+}
+
+// SettersOfVMI is Setters for a VMI as it was written.
+func SettersOfVMI(vmi *v1.VirtualMachineInstance, in Input) func(path string) string {
+	if !in.hasSources() {
+		return func(string) string { return "" }
+	}
+	return finderOf(vmi, "", vmi, in).setter
+}
+
+// setter names who set the field at a path of the VMI.
+func (f *finder) setter(path string) string {
+	if f.has(f.prefix + path) {
+		return ""
+	}
+	if from := f.source(&path); references[from.Kind] != "" {
+		return from.quoted()
+	}
+	return ""
+}
+
+// name says in the text of an error who set its field. The path stays: a VMI has no field that names what filled it.
+func (f *finder) name(err *field.Error) {
+	f.nameArchitecture(err)
+	below := err.Field
+	if f.has(below) {
+		return
+	}
+	from := f.source(&below)
+	if references[from.Kind] == "" {
+		from = f.sourceOfVolume(&below)
+	}
+	if references[from.Kind] != "" {
+		from.name(err, below)
+	}
+}
+
+// told returns what users read of warnings. Those at fields that the user did not write name who set them; f may be nil.
+func told(warnings []validate.Warning, f *finder) (texts []string) {
+	for _, w := range warnings {
+		text := w.Text
+		for _, at := range w.Fields {
+			if f == nil {
+				break
+			}
+			if from := f.setter(at); from != "" {
+				text += fmt.Sprintf("; %s sets %s", from, strings.TrimPrefix(strings.TrimPrefix(at, "spec."), "domain."))
+			}
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// besides leaves out warnings about fields that are refused, whose paths begin with prefix: one mistake has one message.
+func besides(errs field.ErrorList, prefix string, warnings []validate.Warning) []validate.Warning {
+	return slices.DeleteFunc(warnings, func(w validate.Warning) bool {
+		return slices.ContainsFunc(w.Fields, func(at string) bool {
+			return slices.ContainsFunc(errs, func(err *field.Error) bool {
+				_, below := fieldpath.Below(err.Field, prefix+at)
+				return below
+			})
+		})
+	})
+}
