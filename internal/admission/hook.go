@@ -163,11 +163,15 @@ func keepsSpec(request *admissionv1.AdmissionRequest) bool {
 	return gjson.GetBytes(request.Object.Raw, "spec").Raw == gjson.GetBytes(request.OldObject.Raw, "spec").Raw
 }
 
-// short cuts warnings to the length that clients of an API server print whole. Runes are counted: a cut within one is no UTF-8.
+// mostOfWarning is how much of a warning an API server passes on to its client, whatever else it warns of. What says in a warning who set a field is beyond
+// validate.MaxWarning. (k8s.io/apiserver, pkg/endpoints/filters/warning.go)
+const mostOfWarning = 256
+
+// short cuts warnings to the length that API servers pass on whole. Runes are counted: a cut within one is no UTF-8.
 func short(warnings []string) []string {
 	for i, warning := range warnings {
-		if runes := []rune(warning); len(runes) > validate.MaxWarning {
-			warnings[i] = string(runes[:validate.MaxWarning-1]) + "…"
+		if runes := []rune(warning); len(runes) > mostOfWarning {
+			warnings[i] = string(runes[:mostOfWarning-1]) + "…"
 		}
 	}
 	return warnings

@@ -11,21 +11,32 @@ import (
 
 // podWarnings name each field with which no pod of Kiln starts an explicit VMI: the VM is admitted, and its guest never starts there. It is no refusal, because
 // launchers on bare machines serve most of the fields; beside KubeVirt, Kiln starts no guests. The event of a guest that does not start gives the reason.
-func podWarnings(explicit *v1.VirtualMachineInstance, cluster config.Cluster) (warnings []string) {
+// setters returns who set the field at a path, see admit.Setters. It is asked only if there is something to warn of.
+func podWarnings(explicit *v1.VirtualMachineInstance, cluster config.Cluster, setters func() func(path string) string) (warnings []string) {
 	if explicit == nil || cluster.Limits.KubeVirtGuests {
 		return nil
 	}
-	for _, err := range pod.Judge(explicit, cluster.Pods.StateClass) {
-		warnings = append(warnings, "no pod starts this guest: "+strings.TrimPrefix(err.Field, "spec.")+"; see docs/reference/pods.md")
+	errs := pod.Judge(explicit, cluster.Pods.StateClass)
+	if len(errs) == 0 {
+		return nil
+	}
+	setter := setters()
+	for _, err := range errs {
+		at := strings.TrimPrefix(err.Field, "spec.")
+		if by := setter(err.Field); by != "" {
+			at = by + " sets " + at
+		}
+		warnings = append(warnings, "no pod starts this guest: "+at+"; see docs/reference/pods.md")
 	}
 	return warnings
 }
 
-// judgeExplicit is admit.Judge with the warnings about pods.
-func judgeExplicit(explicit *v1.VirtualMachineInstance, in admit.Input) admit.Verdict {
-	verdict := admit.Judge(explicit, in)
+// judgeExplicit is admit.JudgeMade with the warnings about pods. written is the VMI that was made explicit.
+func judgeExplicit(explicit, written *v1.VirtualMachineInstance, in admit.Input) admit.Verdict {
+	verdict := admit.JudgeMade(explicit, written, in)
 	if len(verdict.Errors) == 0 {
-		verdict.Warnings = append(verdict.Warnings, podWarnings(explicit, in.Cluster)...)
+		setters := func() func(string) string { return admit.SettersOfVMI(written, in) }
+		verdict.Warnings = append(verdict.Warnings, podWarnings(explicit, in.Cluster, setters)...)
 	}
 	return verdict
 }

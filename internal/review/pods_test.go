@@ -47,12 +47,25 @@ func TestPodWarnings(t *testing.T) {
 			if c.change != nil {
 				c.change(&cluster)
 			}
-			if diff := cmp.Diff(c.want, podWarnings(vmi, cluster)); diff != "" {
+			if diff := cmp.Diff(c.want, podWarnings(vmi, cluster, nobody)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	if got := podWarnings(nil, config.Cluster{}); got != nil {
+	theirs := func() func(string) string {
+		return func(path string) string {
+			return map[string]string{"spec.domain.cpu.realtime": "instancetype 'rt1'"}[path]
+		}
+	}
+	realtime := &v1.VirtualMachineInstance{Spec: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{CPU: &v1.CPU{Realtime: &v1.Realtime{}}}}}
+	want := []string{"no pod starts this guest: instancetype 'rt1' sets domain.cpu.realtime" + see}
+	if diff := cmp.Diff(want, podWarnings(realtime, config.Default(), theirs)); diff != "" {
+		t.Errorf("what an instancetype sets (-want +got):\n%s", diff)
+	}
+	if got := podWarnings(nil, config.Cluster{}, nobody); got != nil {
 		t.Errorf("no VMI: %q", got)
 	}
 }
+
+// nobody set any field but the user and defaults.
+func nobody() func(string) string { return func(string) string { return "" } }

@@ -122,7 +122,8 @@ func (r Reviewer) vm(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	reviewed.Errors = append(reviewed.Errors, obsolete...)
 	reviewed.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Warnings)
 	if reviewed.Allowed() && !reviewed.Unknown() {
-		reviewed.Warnings = append(reviewed.Warnings, podWarnings(reviewed.Explicit, reviewed.configuration)...)
+		setters := func() func(string) string { return admit.Setters(reviewed.Meant, reviewed.Input) }
+		reviewed.Warnings = append(reviewed.Warnings, podWarnings(reviewed.Explicit, reviewed.configuration, setters)...)
 	}
 	return reviewed, ctx.Err()
 }

@@ -87,7 +87,7 @@ func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 	reviewed.Merged.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Merged.Warnings)
 	reviewed.Verdict = reviewed.Merged
 	if reviewed.Allowed() {
-		judged := judgeExplicit(reviewed.Explicit, reviewed.Input)
+		judged := judgeExplicit(reviewed.Explicit, vmi, reviewed.Input)
 		reviewed.Errors, reviewed.Warnings = judged.Errors, slices.Concat(reviewed.Merged.Warnings, judged.Warnings)
 	}
 	return reviewed, ctx.Err()
@@ -97,7 +97,7 @@ func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 // verdict.
 func (r Reviewer) Judge(ctx context.Context, explicit *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
 	reviewed := VMI{given: explicit, Explicit: explicit, Input: admit.Input{Cluster: r.Configuration(), User: asker.Name}}
-	reviewed.Verdict = judgeExplicit(explicit, reviewed.Input)
+	reviewed.Verdict = judgeExplicit(explicit, explicit, reviewed.Input)
 	policies, err := r.policies()
 	if err != nil || len(policies) == 0 { // nothing asks for what the VMI is pinned to
 		return reviewed.Verdict, err
