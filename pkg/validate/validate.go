@@ -20,8 +20,8 @@ import (
 )
 
 // Guest judges the spec and metadata of a VMI, or of a VM's template as a VMI. path is the object that holds metadata and spec:
-// nil for a VMI, spec.template for a VM. Errors are in the order of the rules, and at most MostErrors. The Origin of an error is the
-// name of its rule.
+// nil for a VMI, spec.template for a VM. Errors are in the order of the rules, and at most MostErrors; package admit sorts them by field. The Origin
+// of an error is the name of its rule.
 func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	spec := path.Child("spec")
