@@ -49,6 +49,10 @@ var deviations = []deviation{
 	{name: unspreadable, missing: func(j judged, c cause) bool {
 		return c.Field == "instancetype.spec.cpu.guest" && strings.HasPrefix(c.Message, "1 vCPUs")
 	}},
+	{name: "One mistake, one cause", missing: func(j judged, c cause) bool {
+		path := truePath(c, j.base, j.object)
+		return len(j.errs) > 0 && slices.ContainsFunc(j.all, func(err *field.Error) bool { return within(err.Field, path) || j.names(err, c) })
+	}},
 	{name: "Kinds that are none", added: rule("vm/matcher-kind")},
 	{name: "`revisionName` of nothing", added: rule("vm/revision-missing")},
 	{name: "`revisionName` of another object", added: detail(`^spec\.(instancetype|preference)\.revisionName$`, ""),

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/validate"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -77,7 +78,7 @@ func replayVMI(c record, cluster config.Cluster) outcome {
 			return differs("fault: %v", err)
 		}
 	}
-	return verdict(c, c.VMI, answer{errs: errs})
+	return verdict(c, c.VMI, answer{errs: errs, all: validate.Guest(vmi, cluster.Limits, nil)})
 }
 
 // replayVM compares the verdict on a VM, and lists a case that agrees once the status is read as the reference reads it.
@@ -113,7 +114,9 @@ type unknown struct{ size, preference bool }
 
 // answer is what Kiln says of an object.
 type answer struct {
-	errs    field.ErrorList
+	errs field.ErrorList
+	// all are what the rules say of the guest, with what only follows from another mistake.
+	all     field.ErrorList
 	unknown unknown
 	// refused says that resolution refused the VM, so that there is no VMI.
 	refused  bool
@@ -142,8 +145,12 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	}
 	set := reviewed.Input.Set
 	missing := unknown{reviewed.Meant.Spec.Instancetype != nil && set.Instancetype == nil, reviewed.Meant.Spec.Preference != nil && set.Preference == nil}
+	var all field.ErrorList
+	if reviewed.Explicit != nil {
+		all = validate.Guest(reviewed.Explicit, cluster.Limits, field.NewPath("spec", "template"))
+	}
 	// A mistake of resolution, such as a kind that is none, leaves no VMI that could be compared.
-	return answer{errs: reviewed.Errors, unknown: missing, explicit: reviewed.Explicit, set: set, refused: len(reviewed.Input.Mistakes) > 0}, nil
+	return answer{errs: reviewed.Errors, all: all, unknown: missing, explicit: reviewed.Explicit, set: set, refused: len(reviewed.Input.Mistakes) > 0}, nil
 }
 
 // reviewer reviews in the cluster of a case. owner is the VM that KubeVirt's revisions in it belong to.

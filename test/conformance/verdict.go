@@ -23,6 +23,7 @@ type judged struct {
 	// base is the path of the VMI's spec.
 	base    string
 	errs    field.ErrorList
+	all     field.ErrorList
 	unknown unknown
 	// guest is the VMI that was judged, nil where there is none.
 	guest *v1.VirtualMachineInstance
@@ -30,7 +31,7 @@ type judged struct {
 
 // verdict compares: the same verdict, and every field that the reference names among Kiln's, at that field or below it.
 func verdict(c record, raw json.RawMessage, given answer) outcome {
-	j := judged{record: c, base: "spec", errs: at(given.errs), unknown: given.unknown, guest: given.explicit}
+	j := judged{record: c, base: "spec", errs: at(given.errs), all: given.all, unknown: given.unknown, guest: given.explicit}
 	if c.VM != nil {
 		j.base = "spec.template.spec"
 	}
