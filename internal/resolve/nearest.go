@@ -35,7 +35,7 @@ func (r Resolver) Suggest(ctx context.Context, resolution *Resolution, mayRead M
 // nearest name. Names are those that whoever asks may list. Who may not list them gets no hint, and nothing is read either, so that the time of an answer
 // says nothing about it.
 //
-// The hint stands first: API servers cut warnings after 120 characters, which a kind and a namespace may fill.
+// The hint stands first: a warning may be cut after 256 characters, which a name may fill.
 func (r Resolver) Hint(ctx context.Context, missing *Missing, mayRead MayRead) {
 	hint := r.meant(ctx, *missing, mayRead)
 	switch {

@@ -167,7 +167,7 @@ func (r Reviewer) add(verdict *admit.Verdict, result policy.Result) policy.Resul
 }
 
 // forgiven is appended to the text of a violation that does not refuse an update.
-// It is short: API servers cut warnings after 120 characters.
+// It is short: a warning may be cut after 256 characters.
 const forgiven = "; admitted: violated before"
 
 // forgiveUpdate forgives what the stored VM violates too, if the update does not change what boots: who labels, stops or starts a VM does not answer for a

@@ -138,7 +138,7 @@ func LifecycleMistakes(object metav1.Object) field.ErrorList {
 func (l Lifecycle) Obsolete() bool { return l.State == v1alpha1.LifecycleObsolete }
 
 // Notice returns the sentence for whoever uses the object, such as "is deprecated: use 'u2.small'". It is empty for an active object. The replacement
-// stands first: API servers cut warnings after 120 characters.
+// stands first: a warning may be cut after 256 characters.
 func (l Lifecycle) Notice() string {
 	if l.State == v1alpha1.LifecycleActive {
 		return ""
