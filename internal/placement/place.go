@@ -37,6 +37,7 @@ func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error
 	if err != nil {
 		return nil, err
 	}
+	c.awaited.set(s.key, awaitedClaims(vmi, in.Claims))
 	if _, errs := pod.Of(in); len(errs) > 0 { // before anything is made for it
 		return &condition.Cause{Reason: unplaceable(errs), Message: condition.Mistakes(errs)}, nil
 	}

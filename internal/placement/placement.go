@@ -39,6 +39,7 @@ type Controller struct {
 	Now     func() time.Time
 
 	refused        refusals
+	awaited        claimsAwaited
 	vmis, guests   ownwrite.Memo
 	statusesLimits limits
 	// mountLimits bound how often the events of pods are read.
@@ -124,6 +125,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (o
 // forget drops what is remembered of a VMI that does not exist.
 func (c *Controller) forget(key types.NamespacedName) {
 	c.refused.forget(key)
+	c.awaited.set(key, nil)
 	c.vmis.Forget(key)
 	c.guests.Forget(key)
 	c.statusesLimits.forget(key)

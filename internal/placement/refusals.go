@@ -12,8 +12,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A step that is refused is tried again at an interval: no event reports that a quota has room, or that a claim was created. In between, events do not
-// cause it: a tenant could have this process call the API server as often as it writes its GuestPod.
+// A step that is refused is tried again at an interval: no event reports that a quota has room. In between, events do not cause it: a tenant could have this
+// process call the API server as often as it writes its GuestPod. Only what the VMI waits for, a claim, brings the next try near.
 
 // retryInterval is the interval at first. A refusal that lasts is tried again after as long as it has lasted, longestInterval at most.
 const (
@@ -28,9 +28,9 @@ type refusals struct {
 }
 
 type refusal struct {
-	vmi   types.UID
-	cause condition.Cause
-	until time.Time
+	vmi          types.UID
+	cause        condition.Cause
+	since, until time.Time
 }
 
 // of returns the refusal that keeps a VMI from another try, nil if there is none.
@@ -53,6 +53,17 @@ func (r *refusals) add(key types.NamespacedName, of refusal) {
 	r.byKey[key] = of
 }
 
+// hasten lets a refused step be tried again soon after its last try.
+func (r *refusals) hasten(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, found := r.byKey[key]
+	if next := last.since.Add(soon); found && next.Before(last.until) {
+		last.until = next
+		r.byKey[key] = last
+	}
+}
+
 func (r *refusals) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +84,7 @@ func (c *Controller) unlessRefused(s seen, do func() (*condition.Cause, error)) 
 		return o, err
 	}
 	after := interval(s.vmi, *cause, now)
-	c.refused.add(s.key, refusal{s.vmi.UID, *cause, now.Add(after)})
+	c.refused.add(s.key, refusal{s.vmi.UID, *cause, now, now.Add(after)})
 	return outcome{refusal: cause, after: after}, nil
 }
 

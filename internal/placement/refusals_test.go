@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/internal/condition"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -36,6 +37,38 @@ func TestRefusedPods(t *testing.T) {
 	on.step()
 	if status, _ := on.says(v1.VirtualMachineInstanceSynchronized); status != "" || len(on.vmi().Status.ActivePods) != 1 {
 		t.Errorf("room has come: Synchronized is '%s', pods %v", status, on.vmi().Status.ActivePods)
+	}
+}
+
+// TestAwaitedClaims: a claim that comes has its VMI placed at once, but for one try a second. Other claims, and claims of other namespaces, do not.
+func TestAwaitedClaims(t *testing.T) {
+	vmi := guestless()
+	vmi.Spec.Volumes = []v1.Volume{{Name: "d", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+		PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "d"}}}}}
+	claim := func(namespace, name string) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	on := newCluster(t, vmi)
+	on.step()
+	on.refusedFor("it is missing", v1alpha1.ReasonFailedPvcNotFound, "no PersistentVolumeClaim 'd'")
+	for _, other := range []*corev1.PersistentVolumeClaim{claim("team", "other"), claim("others", "d")} {
+		if woken := on.controller.onClaim(t.Context(), other); len(woken) > 0 {
+			t.Errorf("%s/%s wakes %v", other.Namespace, other.Name, woken)
+		}
+	}
+	on.must(on.Create(t.Context(), claim("team", "d")))
+	if woken := on.controller.onClaim(t.Context(), claim("team", "d")); len(woken) != 1 || woken[0].NamespacedName != key {
+		t.Errorf("the claim wakes %v", woken)
+	}
+	if result := on.step(); on.pod() != nil || result.RequeueAfter != soon {
+		t.Errorf("within a second of the last try there is pod %v, and it is tried again after %s", on.pod(), result.RequeueAfter)
+	}
+	on.now = on.now.Add(soon)
+	if on.step(); on.pod() == nil {
+		t.Error("no pod, though the claim is there")
+	}
+	if woken := on.controller.onClaim(t.Context(), claim("team", "d")); len(woken) > 0 {
+		t.Errorf("a VMI with a pod waits for its claim: %v", woken)
 	}
 }
 

@@ -30,6 +30,9 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		WatchesMetadata(&v1alpha1.GuestHardware{}, byName).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.onNode), builder.WithPredicates(goesOut)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New})
+	if err := c.watchClaims(building, mgr.GetRESTMapper()); err != nil {
+		return err
+	}
 	if c.Clients != nil {
 		if err := mgr.Add(c.Clients); err != nil {
 			return err
