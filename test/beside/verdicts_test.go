@@ -77,6 +77,7 @@ var deviations = []struct{ said, entry string }{
 	{"spec.subdomain: Invalid value", "a subdomain of several labels"},
 	{"spec.domain.clock.timezone: Forbidden: cannot be combined with utc", "both offsets at once"},
 	{"containerDisk.image: Required value", "**Volumes that no pod mounts.**"},
+	{"must be the resource of a device plugin", "**Resources of device plugins.**"},
 }
 
 // TestVerdicts: beside Kiln, the same guests are admitted as by KubeVirt alone, but for the listed deviations.
