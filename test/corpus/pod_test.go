@@ -105,7 +105,10 @@ func legalPod(made *corev1.Pod) (broken findings) {
 		broken.add("each volume of a pod is used", "%d volumes", len(made.Spec.Volumes))
 	}
 	for name, limit := range container.Resources.Limits {
-		request := container.Resources.Requests[name]
+		request, requested := container.Resources.Requests[name]
+		if !requested { // the API server makes the limit the request
+			continue
+		}
 		if request.Cmp(limit) > 0 || strings.Contains(string(name), "/") && request.Cmp(limit) != 0 {
 			broken.add("requests are within limits", "%s: %s of %s", name, request.String(), limit.String())
 		}

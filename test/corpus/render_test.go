@@ -59,6 +59,14 @@ func elsewhere(m render.Machine) render.Machine {
 // stages tries the laws of stages 2 and 3 on an explicit VMI that was admitted.
 func stages(g generator, explicit *v1.VirtualMachineInstance, cluster config.Cluster) (broken findings) {
 	m := machine(explicit, cluster)
+	if cpus := 0; len(m.Bindings.CPUs) > 0 {
+		for _, node := range m.Host.NUMA {
+			cpus += len(node.CPUs)
+		}
+		if len(m.Bindings.CPUs) > cpus { // a legal guest, and too large for the assumed host
+			return nil
+		}
+	}
 	before := text(m)
 	rendered, errs := render.Domain(m)
 	if len(errs) > 0 {
