@@ -91,6 +91,10 @@ func (o *guestOptions) run(ctx context.Context) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
+	if last := pod.LastForwardedPort(files.Max); pod.Network(o.network) == pod.Passt && last < pod.MostPort {
+		ctrl.LoggerFrom(ctx).Info("this container may open too few files for all ports: an interface that lists none has the lower ones forwarded",
+			"openFiles", files.Max, "lastPort", last)
+	}
 	own := &guest.Daemon{Program: o.libvirtd, Folder: filepath.Join(o.root, pod.Private), Log: os.Stderr}
 	own.Prepare = func() error { return daemon.Provide("/", own.CacheHome()) }
 	libvirt := hypervisor.NewSession(own.Socket())

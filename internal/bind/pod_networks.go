@@ -34,13 +34,16 @@ func (p *Pod) nic(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backend.NIC
 	case kind == "":
 		return backend.NIC{}, errors.New("this pod serves no network")
 	}
-	if all := len(nic.Ports)+len(nic.PortRanges) == 0; all && p.Network == pod.Passt && p.OpenFiles > 0 && p.OpenFiles < filesOfAllPorts {
-		return backend.NIC{}, fmt.Errorf("without ports, all are forwarded to the guest, for which passt opens %d files, and a process of this container "+
-			"may open %d; list the ports of the interface, or have the administrator raise the limit of the node's container runtime (LimitNOFILE)",
-			filesOfAllPorts, p.OpenFiles)
+	made := backend.NIC{Kind: kind}
+	if all := len(nic.Ports)+len(nic.PortRanges) == 0; all && p.Network == pod.Passt {
+		switch last := pod.LastForwardedPort(p.OpenFiles); {
+		case last == 0:
+			return backend.NIC{}, fmt.Errorf("without ports, all are forwarded to the guest, for which passt opens a file each, and a process of this container "+
+				"may open %d; list the ports of the interface, or have the administrator raise the limit of the node's container runtime (LimitNOFILE)",
+				p.OpenFiles)
+		case last < pod.MostPort:
+			made.LastPort = last
+		}
 	}
-	return backend.NIC{Kind: kind}, nil
+	return made, nil
 }
-
-// filesOfAllPorts is the least number of sockets with which passt forwards every port of TCP and of UDP.
-const filesOfAllPorts = 2 * (1<<16 - 1)

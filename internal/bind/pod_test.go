@@ -203,7 +203,7 @@ func TestPodNetworks(t *testing.T) {
 		{"sriov", pod.Passt, onPod, v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}, backend.NIC{}, "neither a resource nor a request of a claim"},
 	} {
 		p := mounted(t, nil)
-		p.Network, p.OpenFiles = c.served, filesOfAllPorts
+		p.Network, p.OpenFiles = c.served, 2*pod.MostPort
 		vmi := &v1.VirtualMachineInstance{}
 		vmi.UID = "1d9c2f0e-0000-4000-8000-000000000001"
 		vmi.Spec.Networks = []v1.Network{{Name: "net", NetworkSource: c.network}}
@@ -216,18 +216,22 @@ func TestPodNetworks(t *testing.T) {
 	}
 }
 
-// TestPodOpenFiles: passt cannot forward all ports where the container may not open as many files. Ports that are listed need few.
+// TestPodOpenFiles: passt forwards the lower ports only where the container may not open a file for each. Ports that are listed need few.
 func TestPodOpenFiles(t *testing.T) {
 	for _, c := range []struct {
 		why     string
 		limit   uint64
 		ports   []v1.Port
+		last    uint
 		refused string
 	}{
-		{"all ports, and too few files", filesOfAllPorts - 1, nil, "list the ports of the interface"},
-		{"all ports, and enough files", filesOfAllPorts, nil, ""},
-		{"one port, and few files", 1024, []v1.Port{{Port: 22}}, ""},
-		{"all ports, and an unknown limit", 0, nil, ""},
+		{"all ports, and enough files", 2 * pod.MostPort, nil, 0, ""},
+		{"all ports, and a file too few", 2*pod.MostPort - 1, nil, 64510, ""},
+		{"all ports, and the limit of many machines", 20000, nil, 8976, ""},
+		{"all ports, and files for the well-known ones", 4096, nil, 1024, ""},
+		{"all ports, and too few files", 4095, nil, 0, "list the ports of the interface"},
+		{"one port, and few files", 1024, []v1.Port{{Port: 22}}, 0, ""},
+		{"all ports, and an unknown limit", 0, nil, 0, ""},
 	} {
 		p := mounted(t, nil)
 		p.Network, p.OpenFiles = pod.Passt, c.limit
@@ -237,8 +241,11 @@ func TestPodOpenFiles(t *testing.T) {
 		nic := *v1.DefaultMasqueradeNetworkInterface()
 		nic.Ports = c.ports
 		vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{nic}
-		_, errs := p.Bind(t.Context(), vmi)
+		bound, errs := p.Bind(t.Context(), vmi)
 		refused(t, c.why, c.refused, errs.ToAggregate())
+		if got := bound.NICs[nic.Name].LastPort; got != c.last {
+			t.Errorf("%s: ports up to %d are forwarded, want %d", c.why, got, c.last)
+		}
 	}
 }
 

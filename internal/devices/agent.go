@@ -106,6 +106,7 @@ func (a *Agent) reportOnce(ctx context.Context) error {
 	checkVersions(node.Status.NodeInfo, &found)
 	a.Folders.checkDevices(description, &found)
 	passt := a.Folders.checkPasst(profile, &found)
+	a.Folders.checkOpenFiles(&found)
 	a.Folders.checkOwnership(node.Status.NodeInfo, &found)
 	if err := (reporter{cluster: a.Cluster, now: time.Now}).write(ctx, node, passt, found); err != nil {
 		return err

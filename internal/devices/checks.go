@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -90,6 +93,31 @@ func (f Folders) checkPasst(written error, found *findings) (runs bool) {
 		found.missing("passt: AppArmor confines containers by profile '%s', which forbids the mounts by which passt isolates itself", confined)
 	}
 	return len(*found) == before
+}
+
+// openFiles is the line of limits about open files, with the soft limit and the hard one. passt raises its own to the hard one.
+var openFiles = regexp.MustCompile(`(?m)^Max open files +\S+ +(\d+) `)
+
+// checkOpenFiles tells for how many ports of a guest passt may open sockets. The container runtime limits this container as it limits those of guests.
+func (f Folders) checkOpenFiles(found *findings) {
+	limits, err := os.ReadFile(filepath.Join(f.Proc, "self/limits"))
+	if err != nil {
+		return // the launcher says what it finds
+	}
+	hard := openFiles.FindSubmatch(limits)
+	if hard == nil {
+		return // unlimited
+	}
+	files, err := strconv.ParseUint(string(hard[1]), 10, 64)
+	if err != nil || files == 0 {
+		return
+	}
+	switch last := pod.LastForwardedPort(files); {
+	case last == 0:
+		found.missing("passt: a container may open %d files: guests with an interface that lists no ports do not start", files)
+	case last < pod.MostPort:
+		found.missing("passt: a container may open %d files: ports 1 to %d are forwarded to an interface that lists none", files, last)
+	}
 }
 
 // seccompMode is 0 without a filter, and 2 with one.

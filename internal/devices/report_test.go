@@ -99,6 +99,16 @@ func TestFindings(t *testing.T) {
 			write(t, filepath.Join(f.Proc, "self/attr/current"), "cri-containerd.apparmor.d (enforce)\n")
 		},
 			"False", "passt: AppArmor confines containers by profile 'cri-containerd.apparmor.d', which forbids the mounts by which passt isolates itself", false},
+		{"few open files", good, func(t *testing.T, f *Folders) {
+			write(t, filepath.Join(f.Proc, "self/limits"), "Limit                     Soft Limit           Hard Limit           Units     \n"+
+				"Max open files            1024                 20000                files     \n")
+		}, "False", "passt: a container may open 20000 files: ports 1 to 8976 are forwarded to an interface that lists none", true},
+		{"hardly any open files", good, func(t *testing.T, f *Folders) {
+			write(t, filepath.Join(f.Proc, "self/limits"), "Max open files            1024                 4095                 files     \n")
+		}, "False", "passt: a container may open 4095 files: guests with an interface that lists no ports do not start", true},
+		{"many open files", good, func(t *testing.T, f *Folders) {
+			write(t, filepath.Join(f.Proc, "self/limits"), "Max open files            1024                 1048576              files     \n")
+		}, "True", "nothing is missing", true},
 		{"SELinux", good, func(t *testing.T, f *Folders) {
 			write(t, filepath.Join(f.Proc, "self/attr/current"), "system_u:system_r:spc_t:s0\x00")
 		},

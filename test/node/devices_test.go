@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/internal/devices"
+	launched "github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/test/cluster"
+	"golang.org/x/sys/unix"
 )
 
 // devicesOverlay is manifests/devices for one node, with the image of the test.
@@ -72,6 +74,13 @@ func TestDevices(t *testing.T) {
 	t.Logf("the machine has %v, and lacks %v", args, missing)
 	if len(args) == 0 {
 		t.Error("the machine has no device that could be tested with")
+	}
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	if last := launched.LastForwardedPort(files.Max); last < launched.MostPort { // the node's containers have the limit of this process
+		missing = append(missing, fmt.Sprintf("passt: a container may open %d files: ", files.Max))
 	}
 	condition := kubectl(t, "default", "get", "node", "node-1", "-o", "jsonpath={.metadata.labels['kilnvm\\.io/passt']} "+
 		"{range .status.conditions[?(@.type=='KilnGuests')]}{.status} {.reason}: {.message}{end}")

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -54,4 +55,23 @@ domain: {memory: {guest: 64Mi}, devices: {autoattachPodInterface: false}}
 			t.Errorf("no event '%s' of the VMIs", reason)
 		}
 	}
+}
+
+// TestInterfaceWithoutPorts: a guest whose interface lists no ports starts, although this machine may limit open files, and is reached at a port that nobody
+// listed.
+func TestInterfaceWithoutPorts(t *testing.T) {
+	n := newTenant(t, "portless")
+	n.apply(virtualMachine("portless", only("node-1")+`
+domain:
+  memory: {guest: 128Mi}
+  firmware: {`+kernelBoot("kiln.serve=8080")+`}
+  devices: {interfaces: [{name: default, masquerade: {}}]}
+`+podNetwork))
+	n.phase("portless", "Running")
+	n.console("portless", "KILN-SERVES guest at ")
+	url := "http://" + n.kubectl("get", "vmi", "portless", "-o", "jsonpath={.status.interfaces[0].ipAddress}") + ":8080"
+	n.eventually("the guest answers", func() (string, bool) {
+		body, err := n.fetch(url)
+		return fmt.Sprint(body, err), err == nil && strings.Contains(body, "guest at ")
+	})
 }

@@ -116,6 +116,8 @@ type NIC struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// Socket is that of vhostuser. QEMU connects to it as the client.
 	Socket string `json:"socket,omitempty"`
+	// LastPort is the highest port that passt forwards for an interface that lists none; 0 means each port.
+	LastPort uint `json:"lastPort,omitempty"`
 }
 
 // HostDev is the host side of a host device or GPU. KubeVirt's device plugins pass it in the environment of the pod; a DRA driver passes it in

@@ -83,6 +83,9 @@ const (
 	mostMTU  = 1<<16 - 1
 )
 
+// mostPort is the highest port of TCP and UDP.
+const mostPort = 1<<16 - 1
+
 // forwarded returns the ports at which the guest is reached: those of the spec, or all. KubeVirt's passt does the same. libvirt: "Userspace connection
 // using passt".
 func (h *host) forwarded(out *libvirtxml.DomainInterface) []libvirtxml.DomainInterfaceSourcePortForward {
@@ -94,6 +97,11 @@ func (h *host) forwarded(out *libvirtxml.DomainInterface) []libvirtxml.DomainInt
 	}
 	nic := h.spec.Domain.Devices.Interfaces[i]
 	if len(nic.Ports)+len(nic.PortRanges) == 0 {
+		if last := h.Bindings.NICs[name].LastPort; last > 0 {
+			// By what is left out: passt skips a port of such a list that is taken, and ends for one that it was asked for by number.
+			tcp.Ranges = []libvirtxml.DomainInterfaceSourcePortForwardRange{{Start: last + 1, End: mostPort, Exclude: "yes"}}
+			udp.Ranges = tcp.Ranges
+		}
 		return []libvirtxml.DomainInterfaceSourcePortForward{tcp, udp}
 	}
 	add := func(protocol string, first, last int32) {

@@ -63,18 +63,24 @@ func TestNICs(t *testing.T) {
 // TestPasstPorts: passt forwards the ports of the spec, or all of them.
 func TestPasstPorts(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ why, ports, want string }{
-		{"all", "", `<portForward proto="tcp"></portForward><portForward proto="udp"></portForward>`},
-		{"one", "ports: [{port: 80}]", `<portForward proto="tcp"><range start="80"></range></portForward>`},
+	for _, c := range []struct {
+		why, ports, want string
+		last             uint
+	}{
+		{"all", "", `<portForward proto="tcp"></portForward><portForward proto="udp"></portForward>`, 0},
+		{"as many as there are files for", "", `<portForward proto="tcp"><range start="8977" end="65535" exclude="yes"></range></portForward>` +
+			`<portForward proto="udp"><range start="8977" end="65535" exclude="yes"></range></portForward>`, 8976},
+		{"one, whatever its number", "ports: [{port: 9090}]", `<portForward proto="tcp"><range start="9090"></range></portForward>`, 8976},
+		{"one", "ports: [{port: 80}]", `<portForward proto="tcp"><range start="80"></range></portForward>`, 0},
 		{"both protocols", "ports: [{port: 80}, {port: 53, protocol: UDP}, {port: 53, protocol: TCP}]",
 			`<portForward proto="tcp"><range start="80"></range><range start="53"></range></portForward>` +
-				`<portForward proto="udp"><range start="53"></range></portForward>`},
+				`<portForward proto="udp"><range start="53"></range></portForward>`, 0},
 		{"ranges", "portRanges: [{protocol: UDP, start: 1000, end: 2000}]",
-			`<portForward proto="udp"><range start="1000" end="2000"></range></portForward>`},
+			`<portForward proto="udp"><range start="1000" end="2000"></range></portForward>`, 0},
 	} {
 		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, masquerade: {}, "+
 			c.ports+"}]}}, networks: [{name: default, pod: {}}]}")
-		m.Bindings.NICs["default"] = backend.NIC{Kind: "passt"}
+		m.Bindings.NICs["default"] = backend.NIC{Kind: "passt", LastPort: c.last}
 		out, errs := render.Domain(m)
 		if len(errs) > 0 {
 			t.Errorf("%s: %v", c.why, errs.ToAggregate())

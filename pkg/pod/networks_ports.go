@@ -1,0 +1,25 @@
+package pod
+
+// passt opens a socket for each port that it forwards, of TCP and of UDP, when it starts. The limit of open files of a container is that of its runtime.
+
+// MostPort is the highest port of TCP and UDP.
+const MostPort = 1<<16 - 1
+
+const (
+	// leastPorts are the well-known ones. A guest that is reached at fewer is refused, so that its owner lists the ports.
+	leastPorts = 1024
+	// filesOfConnections are left for the connections of the guest.
+	filesOfConnections = 2048
+)
+
+// LastForwardedPort returns the highest port that passt forwards to a guest whose interface lists none, where a process may have so many files open: MostPort
+// where that is enough or not known (0), and 0 where it is too few.
+func LastForwardedPort(openFiles uint64) uint {
+	switch {
+	case openFiles == 0 || openFiles >= 2*MostPort:
+		return MostPort
+	case openFiles < 2*leastPorts+filesOfConnections:
+		return 0
+	}
+	return uint(openFiles-filesOfConnections) / 2
+}
