@@ -23,11 +23,13 @@ func diffCommand(o *options) *cobra.Command {
 		Long: "Judge what a change from A to B means for the hardware that a guest sees: it is compatible, or needs a restart, or\n" +
 			"breaks the guest's hardware. Where KubeVirt runs guests, what it changes in a guest that runs is compatible.\n" +
 			"A and B are files with one VM or VMI, or objects of the cluster, such as vm/web. B is taken for the next version\n" +
-			"of A: it keeps A's identity, pins and recorded addresses. With A alone, --host twice compares two hosts; vm/NAME\n" +
-			"without them shows what 'kilnvm.io/hardware: latest' would change.\n\n" +
+			"of A: it keeps A's identity, pins and recorded addresses. With A alone, what runs is compared with the template of the\n" +
+			"VM, and the record of the last boot where nothing runs; with --latest the record, and what 'kilnvm.io/hardware: latest'\n" +
+			"would boot; with --host twice two hosts. The first line then says what was compared.\n\n" +
 			"The exit status is 0 if the change is compatible, 3 if it needs a restart, 4 if it breaks the guest's hardware, and 1\n" +
 			"if A or B is rejected.",
 		Example: "  kubectl kiln diff vm/web new.yaml\n" +
+			"  kubectl kiln diff vm/web\n" +
 			"  kubectl kiln diff vm.yaml --host old-host.yaml --host new-host.yaml --domain",
 		Args: cobra.RangeArgs(1, 2),
 	}
@@ -35,8 +37,9 @@ func diffCommand(o *options) *cobra.Command {
 	cmd.Flags().StringSliceVar(&hosts, "host", nil, "file with the HostCapabilities of a host; given twice, those of A and of B")
 	o.addProfiles(cmd)
 	domain := cmd.Flags().Bool("domain", false, "show how the complete libvirt domain changes, backends included")
+	latest := cmd.Flags().Bool("latest", false, "show what 'kilnvm.io/hardware: latest' would change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d, err := o.difference(cmd.Context(), args, hosts)
+		d, err := o.difference(cmd.Context(), args, hosts, *latest)
 		if err != nil {
 			return err
 		}
@@ -47,10 +50,9 @@ func diffCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// difference compares A with B. Without B it compares A on two hosts, or A with its hardware derived anew, as kilnvm.io/hardware: latest
-// would at the next boot.
+// difference compares A with B. Without B it compares A on two hosts, or with what it has booted.
 // It returns ErrRejected if a side is rejected, which is printed. More than two hosts, and a VM without B, a second host and a record, are faults.
-func (o *options) difference(ctx context.Context, args, hosts []string) (workbench.Difference, error) {
+func (o *options) difference(ctx context.Context, args, hosts []string, latest bool) (workbench.Difference, error) {
 	var none workbench.Difference
 	// One --host is that of both sides. None means the same assumed host for both.
 	switch len(hosts) {
@@ -62,31 +64,47 @@ func (o *options) difference(ctx context.Context, args, hosts []string) (workben
 	default:
 		return none, errors.New("give --host once, or once for each side")
 	}
+	alone := len(args) == 1 && hosts[0] == hosts[1]
+	if latest && !alone {
+		return none, errors.New("--latest compares one object with its record: leave out the second object or host")
+	}
 	if err := o.readClusterSettings(ctx, args); err != nil {
 		return none, err
+	}
+	if alone {
+		return o.sinceBoot(ctx, args[0], hosts[0], latest)
 	}
 	before, err := o.oneGuest(ctx, args[0], nil)
 	if err != nil {
 		return none, err
 	}
-	// Without B and on one host both sides are one object: only a new derivation can differ.
-	after, afresh := before, hosts[0] == hosts[1]
-	switch {
-	case len(args) == 2:
-		afresh = false
-		after, err = o.oneGuest(ctx, args[1], &before)
-	case afresh && before.Guest.Recorded == nil:
-		err = fmt.Errorf("%s has no recorded hardware: give what to compare it with, or --host for two hosts", before.Name())
+	after := before
+	if len(args) == 2 {
+		if after, err = o.oneGuest(ctx, args[1], &before); err != nil {
+			return none, err
+		}
 	}
-	if err != nil {
-		return none, err
-	}
-	return o.compare(ctx, workbench.Side{Reviewed: before, Host: hosts[0]}, workbench.Side{Reviewed: after, Host: hosts[1], Afresh: afresh})
+	return o.differs(o.bench.Compare(ctx, workbench.Side{Reviewed: before, Host: hosts[0]}, workbench.Side{Reviewed: after, Host: hosts[1]}))
 }
 
-// compare compares two sides. It prints the settings that it could not read, and why a side is refused.
-func (o *options) compare(ctx context.Context, before, after workbench.Side) (workbench.Difference, error) {
-	d, err := o.bench.Compare(ctx, before, after)
+// sinceBoot compares a VM or VMI with what it has booted: what runs of a VM, else its record.
+func (o *options) sinceBoot(ctx context.Context, name, host string, latest bool) (workbench.Difference, error) {
+	of, err := o.guests(ctx, name)
+	if err != nil {
+		return workbench.Difference{}, err
+	}
+	side := workbench.Side{Reviewed: of.VM, Host: host}
+	switch {
+	case latest:
+		return o.differs(o.bench.CompareLatest(ctx, side))
+	case of.VMI != nil && !of.VMI.Guest.Explicit.IsFinal():
+		return o.differs(o.bench.CompareRunning(ctx, of, host))
+	}
+	return o.differs(o.bench.CompareRecord(ctx, side))
+}
+
+// differs prints the settings that a comparison could not read, and why a side is refused.
+func (o *options) differs(d workbench.Difference, err error) (workbench.Difference, error) {
 	o.note(d.Notes)
 	if err != nil {
 		err = o.refused(err)
@@ -115,16 +133,27 @@ func (o *options) printDifference(d workbench.Difference, domain bool) error {
 	return nil
 }
 
-// writeDifference writes a difference as text: the verdict, each change of the hardware, and the diff of the explicit spec.
+// writeDifference writes a difference as text: what was compared where the user named one object, the verdict, each change of the hardware without those
+// that only follow from another one, and the diff of the explicit spec.
 // 'repin' prints its difference by it too. Serial numbers and other texts of the VM are a tenant's.
 func writeDifference(out io.Writer, d workbench.Difference) {
-	fmt.Fprintf(out, "%s\n", d.Verdict)
-	for _, change := range d.Changes {
+	verdict := string(d.Verdict)
+	if d.Compared != "" {
+		fmt.Fprintf(out, "compared: %s\n", printable(d.Compared))
+		if d.Verdict == record.Compatible && len(d.Changes) == 0 {
+			verdict = "the same"
+		}
+	}
+	fmt.Fprintf(out, "%s\n", verdict)
+	for _, change := range record.Telling(d.Changes) {
 		mark := ""
 		if change.Verdict == record.Breaks {
 			mark = "   <- breaks"
 		}
 		fmt.Fprintf(out, "  %s%s\n", printable(change.Text), mark)
+	}
+	if d.Unknown != "" {
+		fmt.Fprintf(out, "  %s\n", d.Unknown)
 	}
 	if d.Rollout != nil {
 		for _, text := range d.Rollout.Warnings() {

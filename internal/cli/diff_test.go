@@ -52,8 +52,6 @@ func TestVerdictOnAChange(t *testing.T) {
 		{"nor its image", "os:1", "os:2", record.Compatible, ""},
 		{"a disk before another takes no place away", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ", record.NeedsRestart, "disk 'new' is added"},
 		{"memory", "guest: 1Gi", "guest: 2Gi", record.NeedsRestart, "the memory changes from '1 GiB' to '2 GiB'"},
-		{"a root port that a disk takes says how", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ",
-			record.NeedsRestart, "changes its pci.target.hotplug from none to 'off'"},
 		{"another bus", "bus: virtio", "bus: sata", record.Breaks, "disk 'root' moves from vda"},
 		{"a MAC", "model: virtio", "model: virtio, macAddress: '02:00:00:00:00:01'", record.Breaks, "interface 'default' changes its MAC"},
 		{"another name is no change: it is the next version", "name: web", "name: web2", record.Compatible, ""},
@@ -74,6 +72,21 @@ func TestVerdictOnAChange(t *testing.T) {
 		if text := call(t, "", "diff", before, after).out; !strings.HasPrefix(text, string(test.want)+"\n") || !strings.Contains(text, test.text) {
 			t.Errorf("%s: want the verdict first, and '%s' in\n%s", test.why, test.text, text)
 		}
+	}
+}
+
+// TestConsequencesOfAChange: the root ports that a disk takes and leaves are among the changes of a document. The text has the disk alone.
+func TestConsequencesOfAChange(t *testing.T) {
+	t.Parallel()
+	_, before := write(t, plain)
+	_, after := write(t, strings.NewReplacer("disks: [", "disks: [{name: new, disk: {bus: virtio}}, ",
+		"volumes: [", "volumes: [{name: new, emptyDisk: {capacity: 1Gi}}, ").Replace(plain))
+	d, got := compare(t, before, after)
+	if !strings.Contains(got.out, "changes its pci.target.hotplug from none to 'off'") || len(d.Changes) < 2 {
+		t.Errorf("want the root ports in\n%s", got.out)
+	}
+	if text := call(t, "", "diff", before, after).out; !strings.HasPrefix(text, "needs restart\n  disk 'new' is added\n---") {
+		t.Errorf("want the disk alone in\n%s", text)
 	}
 }
 

@@ -8,7 +8,10 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/internal/workbench"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // 'diff' has no -f: each argument is one object, in a file or as KIND/NAME in the cluster.
@@ -44,6 +47,40 @@ func (o *options) oneGuest(ctx context.Context, name string, before *workbench.R
 		return workbench.Reviewed{}, fmt.Errorf("%s holds %d VMs and VMIs, want one", name, len(found))
 	}
 	return found[0], nil
+}
+
+// guests returns the VM of a name with the VMI that it has made. A VMI of the cluster is found by its VM, which its ownerReference names; one without a VM is
+// returned in the place of the VM. Of a file there is no VMI.
+func (o *options) guests(ctx context.Context, name string) (of workbench.Guests, err error) {
+	if of.VM, err = o.oneGuest(ctx, name, nil); err != nil || isFile(name) {
+		return of, err
+	}
+	if of.VM.Guest.VM == nil {
+		by := metav1.GetControllerOf(of.VM.Guest.Explicit)
+		if by == nil || by.Kind != v1.VirtualMachineGroupVersionKind.Kind {
+			return of, nil
+		}
+		if of.VM, err = o.oneGuest(ctx, "vm/"+by.Name, nil); err != nil {
+			return of, err
+		}
+	}
+	reader, err := o.client()
+	if err != nil {
+		return of, err
+	}
+	vm, found := of.VM.Guest.VM, &v1.VirtualMachineInstance{}
+	switch err := reader.Get(ctx, client.ObjectKeyFromObject(vm), found); {
+	case apierrors.IsNotFound(err):
+		return of, nil
+	case err != nil:
+		return of, err
+	case !metav1.IsControlledBy(found, vm):
+		o.warn(fmt.Sprintf("VirtualMachineInstance '%s' exists and is not of this VM", found.Name))
+		return of, nil
+	}
+	vmi, err := o.oneGuest(ctx, "vmi/"+vm.Name, nil)
+	of.VMI = &vmi
+	return of, err
 }
 
 // readClusterSettings makes configuration and HostProfiles those of the cluster if one of the names is an object there: a file that it is

@@ -12,10 +12,6 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // 'states' shows where a VM, its hardware record, its VMI and its guest differ. It needs a cluster: a file has one state.
@@ -77,29 +73,15 @@ func (o *options) states(ctx context.Context, name string) ([]workbench.State, e
 	if err := o.readClusterSettings(ctx, []string{name}); err != nil {
 		return nil, err
 	}
-	vm, err := o.oneGuest(ctx, name, nil)
+	of, err := o.guests(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	if vm.Guest.VM == nil {
-		return nil, fmt.Errorf("%s is made by no VirtualMachine: name a VM, such as vm/web", vm.Name())
+	if of.VM.Guest.VM == nil {
+		return nil, fmt.Errorf("%s is made by no VirtualMachine: name a VM, such as vm/web", of.VM.Name())
 	}
 	reader, err := o.client()
 	if err != nil {
-		return nil, err
-	}
-	of := workbench.Guests{VM: vm}
-	found := &v1.VirtualMachineInstance{}
-	switch err := reader.Get(ctx, client.ObjectKeyFromObject(vm.Guest.VM), found); {
-	case err == nil && !metav1.IsControlledBy(found, vm.Guest.VM):
-		o.warn(fmt.Sprintf("VirtualMachineInstance '%s' exists and is not of this VM", found.Name))
-	case err == nil:
-		vmi, err := o.oneGuest(ctx, "vmi/"+vm.Guest.VM.Name, nil)
-		if err != nil {
-			return nil, err
-		}
-		of.VMI = &vmi
-	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
 	states, notes, err := o.bench.States(ctx, reader, of)

@@ -19,10 +19,11 @@ import (
 // slots: it defines no guest with an address on bus fe. With 128 buses half of the root bus remains for the other devices.
 const highestBus = 0x7f
 
-// keepAddresses gives the explicit VMI that KubeVirt makes for a VM the recorded addresses, unless the VMI asks for Kiln's hook; without a VM it does nothing.
+// keepAddresses gives the explicit VMI that KubeVirt makes for a VM the recorded addresses, unless the VMI asks for Kiln's hook; without a VM it does nothing,
+// and to a stored VMI nothing either: what it was given stands in it.
 // The record is never a reason to refuse the VMI. It returns an error if the record cannot be read: KubeVirt tries again.
 func (r Reviewer) keepAddresses(ctx context.Context, reviewed *VMI, vm *v1.VirtualMachine) error {
-	if vm == nil || !reviewed.Merged.Allowed() {
+	if vm == nil || r.Stored || !reviewed.Merged.Allowed() {
 		return nil
 	}
 	annotations := reviewed.Explicit.Annotations

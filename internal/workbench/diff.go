@@ -26,17 +26,25 @@ type Side struct {
 	// Afresh derives the hardware anew, but for the guest's identity.
 	Afresh bool
 
+	// machine is the machine type of an earlier boot, for which an alias stands on an assumed host.
+	machine  string
 	rendered render.Result
+	// identified is the VMI that was rendered, with its UUID, serial number and MACs.
+	identified *v1.VirtualMachineInstance
 }
 
 // Difference is what a change means for the hardware that a guest sees.
 type Difference struct {
-	Notes  `json:"-"`
-	Before string `json:"before"`
-	After  string `json:"after"`
+	Notes `json:"-"`
+	// Compared says what was compared where the user named one object.
+	Compared string `json:"compared,omitempty"`
+	Before   string `json:"before"`
+	After    string `json:"after"`
 	// Verdict is what the change means for a guest that has run as Before.
 	Verdict record.Verdict  `json:"verdict"`
 	Changes []record.Change `json:"changes"`
+	// Unknown is what else may differ, and is on no record.
+	Unknown string `json:"unknown,omitempty"`
 	// Rollout says when a guest that runs gets the change, where KubeVirt runs it; nil elsewhere. A change that it makes while the guest runs is compatible.
 	Rollout *validate.Rollout `json:"rollout,omitempty"`
 	// Digests of the guest's hardware.
@@ -50,8 +58,18 @@ type Difference struct {
 // Compare renders both sides, and compares the hardware that their guests see. after is the next version of before: it gets the identity of
 // before, and boots with its record unless it asks for kilnvm.io/hardware: latest. Where stage 2 or 3 refuses a side, the error is a Refusal.
 // Notes are returned with an error too.
-func (b *Bench) Compare(ctx context.Context, before, after Side) (d Difference, err error) {
-	if d.Notes, err = b.boot(ctx, &before, before.Guest.Recorded); err != nil {
+func (b *Bench) Compare(ctx context.Context, before, after Side) (Difference, error) {
+	d, err := b.compare(ctx, &before, &after)
+	if err != nil {
+		return d, err
+	}
+	d.rollOut(before.Reviewed, after.Reviewed)
+	return d, d.texts(before, after)
+}
+
+// compare is Compare without the texts.
+func (b *Bench) compare(ctx context.Context, before, after *Side) (d Difference, err error) {
+	if d.Notes, err = b.boot(ctx, before, before.Guest.Recorded); err != nil {
 		return d, err
 	}
 	recorded := &before.rendered.Record
@@ -60,13 +78,13 @@ func (b *Bench) Compare(ctx context.Context, before, after Side) (d Difference, 
 	after.Guest = &guest
 	identity.Recall(guest.Explicit, recorded)
 	if after.Afresh || guest.Explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
-		recorded = nil
+		recorded, after.machine = nil, before.rendered.Record.Machine
 	}
 	if recorded != nil && after.Guest.input.Cluster.Limits.KubeVirtGuests && before.Guest.Recorded == nil {
 		forgotten := *recorded // without Kiln's hook, KubeVirt has the firmware boot the first disk
 		forgotten.BootDisk, recorded = "", &forgotten
 	}
-	notes, err := b.boot(ctx, &after, recorded)
+	notes, err := b.boot(ctx, after, recorded)
 	if d.Notes = d.with(notes); err != nil {
 		return d, err
 	}
@@ -74,8 +92,7 @@ func (b *Bench) Compare(ctx context.Context, before, after Side) (d Difference, 
 	d.After, d.AfterDigest = after.label(), after.rendered.Record.Digest
 	d.Changes = append([]record.Change{}, abi.Compare(before.rendered.Frontend, after.rendered.Frontend)...)
 	d.Verdict = record.Judge(d.Changes)
-	d.rollOut(before.Reviewed, after.Reviewed)
-	return d, d.texts(before, after)
+	return d, nil
 }
 
 // successor returns a VMI as the next version of another one. The UID and the annotation of the VM Generation ID are those of before: its
@@ -93,9 +110,25 @@ func (b *Bench) boot(ctx context.Context, s *Side, recorded *record.Record) (Not
 	if err != nil {
 		return notes, err
 	}
+	if s.Host == "" {
+		machine.resolveAlias(s.machine)
+	}
+	s.identified = machine.VMI
 	rendered, errs := render.UnderProfiles(machine.Machine, machine.profiles)
 	s.rendered = rendered
 	return notes, refusal(s.Reviewed, s.Host, errs)
+}
+
+// resolveAlias has an alias of machine types, such as 'q35', stand for the machine of an earlier boot: an assumed host has no table of aliases, and the guest
+// would seem to get another machine.
+func (m *machine) resolveAlias(earlier string) {
+	if m.VMI.Spec.Domain.Machine == nil || earlier == "" {
+		return
+	}
+	alias := m.VMI.Spec.Domain.Machine.Type
+	if strings.HasPrefix(earlier, alias+"-") || strings.HasPrefix(earlier, "pc-"+alias+"-") {
+		m.Host.Machines = map[string]map[string]string{m.VMI.Spec.Architecture: {alias: earlier, earlier: earlier}}
+	}
 }
 
 // texts compares specs and domains of both sides line by line.

@@ -27,8 +27,10 @@ type Guest struct {
 	Document []byte
 	// VM is the VM as it was given; nil for a bare VMI.
 	VM *v1.VirtualMachine
-	// Recorded is the hardware of the guest's last boot; nil before the first.
+	// Recorded is the hardware of the guest's last boot, which the next boot keeps; nil before the first, and with annotation kilnvm.io/hardware: latest.
 	Recorded *record.Record
+	// Booted is Recorded, and also what the annotation keeps the next boot from.
+	Booted *record.Record
 	// Unreadable is why the hardware of the last boot is not known, though there may have been one. Then the guest cannot be rendered.
 	Unreadable error
 
@@ -111,6 +113,9 @@ func (r *Reviewed) readRecord(ctx context.Context) error {
 		guest.Unreadable = errors.New(ownership.ForeignMessage(hardware))
 	case relation == ownership.Own && guest.Explicit.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest:
 		guest.Recorded, guest.Unreadable = hardware.Spec.Hardware, record.Check(hardware.Spec.Hardware)
+		guest.Booted = guest.Recorded
+	case relation == ownership.Own && record.Check(hardware.Spec.Hardware) == nil:
+		guest.Booted = hardware.Spec.Hardware
 	}
 	return nil
 }

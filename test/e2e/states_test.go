@@ -50,12 +50,14 @@ func TestStates(t *testing.T) {
 	if xml := s.must(s.kiln("states", "vm/demo", "--state", "3", "-o", "xml")).stdout; !strings.Contains(xml, "<domain ") || strings.Contains(xml, "<watchdog ") {
 		t.Errorf("the domain of the VMI is\n%s", xml)
 	}
+	if byVMI := s.must(s.kiln("states", "vmi/demo")).stdout; byVMI != table {
+		t.Errorf("by its VMI\n%s, by the VM\n%s", byVMI, table)
+	}
 	for want, args := range map[string][]string{
 		"--state 5 is not supported":           {"vm/demo", "--state", "5"},
 		"the state has no such document":       {"vm/demo", "--state", "2"},
 		"-o xml prints one state":              {"vm/demo", "-o", "xml"},
 		"leave out -o json":                    {"vm/demo", "--state", "1", "-o", "json"},
-		"is made by no VirtualMachine":         {"vmi/demo"},
 		`virtualmachines.kubevirt.io "absent"`: {"vm/absent"},
 	} {
 		if said := s.kiln(append([]string{"states"}, args...)...); s.status(said) != 2 || !strings.Contains(said.stderr, want) {

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/render"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// booted is a VM of a cluster that has booted on a host with machine pc-q35-10.0: the VM, its VMI and its GuestHardware as YAML.
+type booted struct{ vm, vmi, hardware string }
+
+func boots(t *testing.T, change func(*v1.VirtualMachineInstance)) booted {
+	t.Helper()
+	of := booted{vm: strings.Replace(plain, "namespace: shop}", "namespace: shop, uid: of-the-vm, generation: 3, annotations: {kilnvm.io/identity: seed}}", 1)}
+	explicit := call(t, of.vm, "expand", "-f", "-")
+	if explicit.err != nil {
+		t.Fatal(explicit.err, explicit.errOut)
+	}
+	vmi := &v1.VirtualMachineInstance{}
+	if err := yaml.Unmarshal([]byte(explicit.out), vmi); err != nil {
+		t.Fatal(err)
+	}
+	isController := true
+	vmi.UID, vmi.Annotations = "of-the-vmi", map[string]string{v1alpha1.AnnotationIdentity: "seed"}
+	vmi.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "web", UID: "of-the-vm", Controller: &isController}}
+	vmi.Status.Phase = v1.Running
+	identity.Fill(vmi, "seed")
+	if change != nil {
+		change(vmi)
+	}
+	host := backend.Assumed("amd64")
+	host.Machines = map[string]map[string]string{"amd64": {"q35": "pc-q35-10.0", "pc-q35-10.0": "pc-q35-10.0"}}
+	m := render.Machine{VMI: vmi, Host: host, Defaults: config.Default().FrontendDefaults(), Bindings: backend.AssumedBindings(vmi)}
+	rendered, errs := render.FromFacts(m, render.Facts(m))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	hardware := v1alpha1.GuestHardware{TypeMeta: metav1.TypeMeta{APIVersion: "kilnvm.io/v1alpha1", Kind: "GuestHardware"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: v1alpha1.GuestHardwareSpec{Hardware: &rendered.Record},
+		Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: "of-the-vm", Boots: 1,
+			LastBoot: &v1alpha1.HardwareBoot{UID: vmi.UID, Digest: rendered.Record.Digest, Time: metav1.Unix(1, 0)}}}
+	for into, object := range map[*string]any{&of.vmi: vmi, &of.hardware: hardware} {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*into = string(text)
+	}
+	return of
+}
+
+// TestDiffOfAVMWithWhatItBooted: 'diff vm/NAME' says what an edit waits for, and first what it compares. An untouched VM is the same, whatever its alias of
+// machine types stands for.
+func TestDiffOfAVMWithWhatItBooted(t *testing.T) {
+	t.Parallel()
+	const (
+		running = "compared: VirtualMachineInstance shop/web, which runs, with the template of VirtualMachine shop/web\n"
+		record  = "compared: GuestHardware shop/web, the record of the last boot, with the template of VirtualMachine shop/web\n"
+		latest  = "compared: GuestHardware shop/web, the record of the last boot, with what 'kilnvm.io/hardware: latest' would boot\n"
+		unknown = "needs restart\n  the guest will see other hardware in something that a record does not hold: memory"
+	)
+	of := boots(t, nil)
+	paused := boots(t, func(vmi *v1.VirtualMachineInstance) {
+		strategy := v1.StartStrategyPaused
+		vmi.Spec.StartStrategy = &strategy
+	})
+	disk := strings.NewReplacer("disks: [", "disks: [{name: extra, disk: {bus: virtio}}, ",
+		"volumes: [", "volumes: [{name: extra, emptyDisk: {capacity: 1Gi}}, ")
+	memory := strings.NewReplacer("guest: 1Gi", "guest: 2Gi")
+	fresh := strings.NewReplacer("identity: seed", "identity: seed, kilnvm.io/hardware: latest", "template:\n",
+		"template:\n    metadata: {annotations: {kilnvm.io/hardware: latest}}\n")
+	for _, c := range []struct {
+		why     string
+		objects []string
+		args    []string
+		status  int
+		want    string
+	}{
+		{"untouched", []string{of.vm, of.vmi, of.hardware}, nil, 0, running + "the same\n"},
+		{"untouched, by its VMI", []string{of.vm, of.vmi, of.hardware}, []string{"vmi/web"}, 0, running + "the same\n"},
+		{"untouched and stopped", []string{of.vm, of.hardware}, nil, 0, record + "the same\n"},
+		{"started paused", []string{paused.vm, paused.vmi, paused.hardware}, nil, 0, running + "the same\n"},
+		{"stopped after a paused start", []string{paused.vm, paused.hardware}, nil, 0, record + "the same\n"},
+		{"a disk", []string{disk.Replace(of.vm), of.vmi, of.hardware}, nil, 3, running + "needs restart\n  disk 'extra' is added\n"},
+		{"a disk of a stopped VM", []string{disk.Replace(of.vm), of.hardware}, nil, 3, record + "needs restart\n  disk 'extra' is added\n"},
+		{"memory", []string{memory.Replace(of.vm), of.vmi, of.hardware}, nil, 3, running + "needs restart\n  the memory changes from '1 GiB' to '2 GiB'\n"},
+		{"memory of a stopped VM", []string{memory.Replace(of.vm), of.hardware}, nil, 3, record + unknown},
+		{"the other question", []string{of.vm, of.vmi, of.hardware}, []string{"vm/web", "--latest"}, 0, latest + "the same\n"},
+		{"that asks for the latest", []string{fresh.Replace(of.vm), of.vmi, of.hardware}, nil, 0, running + "the same\n"},
+		{"that asks for the latest and is stopped", []string{fresh.Replace(of.vm), of.hardware}, nil, 0, record + "the same\n"},
+		{"that asks for the latest, the other question", []string{fresh.Replace(of.vm), of.hardware}, []string{"vm/web", "--latest"}, 0, latest + "the same\n"},
+		{"never run", []string{of.vm}, nil, 2, ""},
+		{"never run, the other question", []string{of.vm}, []string{"vm/web", "--latest"}, 2, ""},
+		{"two objects, the other question", []string{of.vm}, []string{"vm/web", "vm/web", "--latest"}, 2, ""},
+	} {
+		args := append([]string{"diff"}, c.args...)
+		if c.args == nil {
+			args = append(args, "vm/web")
+		}
+		got := call(t, "", append(args, new(apiServer).serve(t, c.objects...)...)...)
+		if ExitStatus(got.err) != c.status || !strings.HasPrefix(got.out, c.want) || strings.HasSuffix(c.want, "the same\n") && got.out != c.want {
+			t.Errorf("%s: exit status %d, %v, want %d and\n%s\ngot\n%s%s", c.why, ExitStatus(got.err), got.err, c.status, c.want, got.out, got.errOut)
+		}
+	}
+}
+
+// TestDiffOfAFileWithItsRecord: a GuestHardware among the files is what the VM has booted.
+func TestDiffOfAFileWithItsRecord(t *testing.T) {
+	t.Parallel()
+	of := boots(t, nil)
+	_, file := write(t, of.vm, of.hardware)
+	d, got := compare(t, file)
+	if got.err != nil || len(d.Changes) > 0 || d.BeforeDigest != d.AfterDigest || !strings.HasPrefix(d.Compared, "GuestHardware shop/web, the record") {
+		t.Errorf("%v %s%s: %+v", got.err, got.out, got.errOut, d)
+	}
+}
+
+// TestLatestMovesDevices: the other question names what a boot with the record would keep.
+func TestLatestMovesDevices(t *testing.T) {
+	t.Parallel()
+	of := boots(t, nil)
+	edited := strings.NewReplacer("disks: [", "disks: [{name: extra, disk: {bus: virtio}}, ",
+		"volumes: [", "volumes: [{name: extra, emptyDisk: {capacity: 1Gi}}, ").Replace(of.vm)
+	flags := new(apiServer).serve(t, edited, of.hardware)
+	var d workbench.Difference
+	got := call(t, "", append([]string{"diff", "vm/web", "--latest", "-o", "json"}, flags...)...)
+	if err := json.Unmarshal([]byte(got.out), &d); err != nil {
+		t.Fatal(err, got.errOut)
+	}
+	texts := []string{}
+	for _, change := range d.Changes {
+		texts = append(texts, change.Text)
+	}
+	moves := func(text string) bool { return strings.HasPrefix(text, "disk 'root' moves from") }
+	if ExitStatus(got.err) != 4 || !slices.ContainsFunc(texts, moves) || strings.Contains(got.out, "q35") {
+		t.Errorf("exit status %d: %q", ExitStatus(got.err), texts)
+	}
+}
