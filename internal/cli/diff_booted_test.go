@@ -147,3 +147,55 @@ func TestLatestMovesDevices(t *testing.T) {
 		t.Errorf("exit status %d: %q", ExitStatus(got.err), texts)
 	}
 }
+
+// TestStatesNameDifferences: 'states' says what an edit changes in the words of 'diff' and in the direction of the edit, without root ports. A VMI is found by
+// its VM.
+func TestStatesNameDifferences(t *testing.T) {
+	t.Parallel()
+	of := boots(t, nil)
+	paused := boots(t, func(vmi *v1.VirtualMachineInstance) {
+		strategy := v1.StartStrategyPaused
+		vmi.Spec.StartStrategy = &strategy
+	})
+	disk := strings.NewReplacer("disks: [", "disks: [{name: extra, disk: {bus: virtio}}, ",
+		"volumes: [", "volumes: [{name: extra, emptyDisk: {capacity: 1Gi}}, ")
+	edit := strings.NewReplacer("guest: 1Gi", "guest: 2Gi}\n        cpu: {sockets: 2")
+	fresh := strings.NewReplacer("identity: seed", "identity: seed, kilnvm.io/hardware: latest", "template:\n",
+		"template:\n    metadata: {annotations: {kilnvm.io/hardware: latest}}\n")
+	for _, c := range []struct {
+		why     string
+		objects []string
+		want    string
+	}{
+		{"untouched", []string{of.vm, of.vmi, of.hardware}, ""},
+		{"untouched and asks for the latest", []string{fresh.Replace(of.vm), of.vmi, of.hardware}, ""},
+		{"a disk", []string{disk.Replace(of.vm), of.vmi, of.hardware}, "\n1 template differs from 2 record: needs restart\n  disk 'extra' is added\n"},
+		{"a disk of a stopped VM", []string{disk.Replace(of.vm), of.hardware}, "\n1 template differs from 2 record: needs restart\n  disk 'extra' is added\n"},
+		{"memory and vCPUs", []string{edit.Replace(of.vm), of.vmi, of.hardware}, "\n1 template differs from 2 record: needs restart\n" +
+			"  the memory changes from '1 GiB' to '2 GiB'\n  the number of CPUs changes from '1' to '2'\n" +
+			"  the CPU topology changes from '4 sockets, 1 cores, 1 threads' to '8 sockets, 1 cores, 1 threads'\n" +
+			"  the NUMA nodes change from '0-3 with 1 GiB' to '0-7 with 2 GiB'\n"},
+		{"memory of a stopped VM", []string{edit.Replace(of.vm), of.hardware}, "\n1 template differs from 2 record in something that a record does not hold: " +
+			"memory, vCPUs, the CPU model or settings of devices\n"},
+		{"a paused start", []string{paused.vm, paused.vmi, paused.hardware}, "\n1 template differs from 2 record: needs restart\n" +
+			"  what the firmware boots changes: the boot menu is removed, as the guest does not start paused\n"},
+	} {
+		flags := new(apiServer).serve(t, c.objects...)
+		got := call(t, "", append([]string{"states", "vm/web"}, flags...)...)
+		_, below, _ := strings.Cut(got.out, "\n5 snapshots")
+		if _, below, _ = strings.Cut(below, "\n"); got.err != nil || below != c.want {
+			t.Errorf("%s: %v %s\nwant%s\ngot\n%s", c.why, got.err, got.errOut, c.want, got.out)
+		}
+		if len(c.objects) < 3 {
+			continue
+		}
+		if by := call(t, "", append([]string{"states", "vmi/web"}, flags...)...); by.err != nil || by.out != got.out {
+			t.Errorf("%s, by the VMI: %v %s\n%s", c.why, by.err, by.errOut, by.out)
+		}
+	}
+	alone := strings.Replace(of.vmi, "kind: VirtualMachine\n    name", "kind: Other\n    name", 1)
+	got := call(t, "", append([]string{"states", "vmi/web"}, new(apiServer).serve(t, alone)...)...)
+	if ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "is made by no VirtualMachine") {
+		t.Errorf("of a bare VMI: %v", got.err)
+	}
+}

@@ -20,11 +20,12 @@ import (
 // The exit status is 1 if the VM or its VMI is rejected, and 2 if one cannot be read. Differences are no rejection.
 func statesCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "states vm/NAME",
+		Use:   "states (vm/NAME | vmi/NAME)",
 		Short: "Show the states of a VM's configuration, from its template to what runs",
 		Long: "Show the states of a VM's configuration: 1 what it would boot now (template), 2 the hardware record, 3 its VMI, 4 what\n" +
 			"libvirt runs now (running), 5 its snapshots, a row each. Each has the digest of the hardware that the guest sees, its cause and\n" +
-			"time, and what differs from the state above, of a snapshot from the record. --state prints the configuration of one state.",
+			"time. Below stands what an edit has changed since the older one of two states, and what a restore of a snapshot would\n" +
+			"change of the record. --state prints the configuration of one state.",
 		Example: "  kubectl kiln states vm/web -n shop\n" +
 			"  kubectl kiln states vm/web --state 3 -o xml",
 		Args: cobra.ExactArgs(1),
@@ -95,7 +96,7 @@ func (o *options) states(ctx context.Context, name string) ([]workbench.State, e
 // shownDigest is how much of a digest a row shows. JSON and YAML show all.
 const shownDigest = len("sha256:") + 12
 
-// printStates prints a row a state. Below it stands what differs from the state above.
+// printStates prints a row a state. Below stands what differs.
 func (o *options) printStates(states []workbench.State) error {
 	if o.output != "text" {
 		return o.print(states)
@@ -112,21 +113,24 @@ func (o *options) printStates(states []workbench.State) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	numbered := map[string]string{}
 	for _, s := range states {
-		from := "the state above"
+		numbered[s.Name] = printable(fmt.Sprintf("%d %s", s.State, s.Name))
+	}
+	for _, s := range states {
+		differ := numbered[s.Newer] + " differs from " + numbered[s.Older]
 		if s.State == workbench.StateSnapshots {
-			from = "the record"
+			differ = numbered[s.Name] + " differs from the record"
 		}
 		switch {
+		case s.Open != "":
+			fmt.Fprintf(o.Out, "\n%s has not got all that the state above asks for:\n  %s\n", numbered[s.Name], printable(s.Open))
 		case s.Hidden: // a verdict would be about what is equal
-			fmt.Fprintf(o.Out, "\n%d %s differs from %s in something that no record holds: compare the documents of --state\n", s.State, printable(s.Name), from)
+			fmt.Fprintf(o.Out, "\n%s in something that a record does not hold: memory, vCPUs, the CPU model or settings of devices\n", differ)
 		case len(s.Changes) > 0:
-			fmt.Fprintf(o.Out, "\n%d %s differs from %s: %s\n", s.State, printable(s.Name), from, record.Judge(s.Changes))
+			fmt.Fprintf(o.Out, "\n%s: %s\n", differ, record.Judge(s.Changes))
 		}
-		if s.Open != "" {
-			fmt.Fprintf(o.Out, "\n%d %s has not got all that the state above asks for:\n  %s\n", s.State, s.Name, printable(s.Open))
-		}
-		for _, change := range s.Changes {
+		for _, change := range record.Telling(s.Changes) {
 			fmt.Fprintf(o.Out, "  %s\n", printable(change.Text))
 		}
 	}

@@ -9,9 +9,12 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/ownership"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -34,10 +37,13 @@ type State struct {
 	// Cause is what made the state, and Time when. Without Digest, Cause is why there is none.
 	Cause string       `json:"cause"`
 	Time  *metav1.Time `json:"time,omitempty"`
-	// Changes are those of the hardware since the state above that has a digest; of a snapshot, since the record. Hidden reports that the digests differ by
-	// something that no record holds, such as the kernel's command line or the size of the memory.
+	// Changes are those of the hardware between this state and the one above that has a digest, from the older to the newer of both; of a snapshot, what a
+	// restore would change of the record. Hidden reports that the digests differ by something that is not known, since no record holds it.
 	Changes []record.Change `json:"changes,omitempty"`
 	Hidden  bool            `json:"hidden,omitempty"`
+	// Newer and Older are the names of the two states that differ. A snapshot has none.
+	Newer string `json:"newer,omitempty"`
+	Older string `json:"older,omitempty"`
 	// Open is what the VMI asks for and the guest that runs has not got, in words.
 	Open string `json:"open,omitempty"`
 
@@ -45,6 +51,8 @@ type State struct {
 	YAML, XML string `json:"-"`
 
 	record *record.Record
+	// frontend is all that the guest sees; nil where only the record is known.
+	frontend *libvirtxml.Domain
 }
 
 // Guests are a VM and its VMI, reviewed; VMI is nil if there is none.
@@ -75,10 +83,11 @@ func (b *Bench) States(ctx context.Context, cluster client.Reader, of Guests) ([
 	if err != nil {
 		return nil, notes, err
 	}
-	instance, more, err := b.vmiState(ctx, of)
+	instance, more, err := b.vmiState(ctx, of, hardware)
 	if notes = notes.with(more); err != nil {
 		return nil, notes, err
 	}
+	recorded.seen(hardware, pod, template, instance)
 	states := []State{template, recorded, instance, runningState(of.VMI, hardware, pod)}
 	differences(states)
 	snapshots, err := snapshotStates(ctx, cluster, of.VM.Guest.VM, recorded)
@@ -88,11 +97,14 @@ func (b *Bench) States(ctx context.Context, cluster client.Reader, of Guests) ([
 // configured fills digest, record and documents of a state whose hardware stages 2 and 3 make. recorded is the record of the guest.
 func (b *Bench) configured(ctx context.Context, s *State, r Reviewed, recorded *record.Record) (Notes, error) {
 	side := Side{Reviewed: r}
+	if booted := r.Guest.Booted; booted != nil {
+		side.machine = booted.Machine
+	}
 	notes, err := b.boot(ctx, &side, recorded)
 	if err != nil {
 		return notes, err
 	}
-	s.record, s.Digest = &side.rendered.Record, side.rendered.Record.Digest
+	s.record, s.Digest, s.frontend = &side.rendered.Record, side.rendered.Record.Digest, side.rendered.Frontend
 	if s.XML, err = side.rendered.Documents.Domain.Marshal(); err != nil {
 		return notes, err
 	}
@@ -142,8 +154,27 @@ func recordState(hardware *v1alpha1.GuestHardware) (State, error) {
 	return s, err
 }
 
-// vmiState is what the VMI says.
-func (b *Bench) vmiState(ctx context.Context, of Guests) (State, Notes, error) {
+// seen finds what the guest saw at its last boot, of which the record holds a part: what its pod was started with, else another state with the digest of the
+// record.
+func (s *State) seen(hardware *v1alpha1.GuestHardware, pod *v1alpha1.GuestPod, others ...State) {
+	if s.record == nil {
+		return
+	}
+	if pod != nil && pod.Spec.Hardware != nil && hardware.Status.LastBoot != nil && pod.Spec.VMIUID == hardware.Status.LastBoot.UID {
+		if front, err := render.ReadFrontend(pod.Spec.Hardware.Frontend); err == nil && abi.Digest(front) == s.Digest {
+			s.frontend = front
+			return
+		}
+	}
+	for _, other := range others {
+		if other.Digest == s.Digest {
+			s.frontend = other.frontend
+		}
+	}
+}
+
+// vmiState is what the VMI says. A VMI that has booted has the record of that boot, whatever the next one asks for.
+func (b *Bench) vmiState(ctx context.Context, of Guests, hardware *v1alpha1.GuestHardware) (State, Notes, error) {
 	s := State{State: StateVMI, Name: "vmi", Cause: "the VM has no VMI"}
 	if of.VMI == nil {
 		return s, Notes{}, nil
@@ -153,11 +184,16 @@ func (b *Bench) vmiState(ctx context.Context, of Guests) (State, Notes, error) {
 	if generation := vmi.Annotations[v1.VirtualMachineGenerationAnnotation]; generation != "" {
 		s.Cause = fmt.Sprintf("made from generation %s of the VM", generation)
 	}
-	notes, err := b.configured(ctx, &s, *of.VMI, of.VM.Guest.Recorded)
+	recorded := of.VM.Guest.Recorded
+	if hardware != nil && hardware.Status.LastBoot != nil && hardware.Status.LastBoot.UID == vmi.UID {
+		recorded = of.VM.Guest.Booted
+	}
+	notes, err := b.configured(ctx, &s, *of.VMI, recorded)
 	return s, notes, err
 }
 
-// differences fills the changes of each state since the one above that has a digest.
+// differences fills the changes between each state and the one above that has a digest, in the direction of edits: a template is newer than all else, and a
+// record older. The words are those of 'diff' where all that the guest sees is known of both.
 func differences(states []State) {
 	var above *State
 	for i := range states {
@@ -166,8 +202,17 @@ func differences(states []State) {
 			continue
 		}
 		if above != nil && above.Digest != s.Digest {
-			if above.record != nil && s.record != nil {
-				s.Changes = record.Compare(*above.record, *s.record)
+			older, newer := s, above
+			if above.State == StateRecord {
+				older, newer = above, s
+			}
+			s.Older, s.Newer = older.Name, newer.Name
+			switch {
+			case s.Open != "": // it says the same in the words of the VMI
+			case older.frontend != nil && newer.frontend != nil:
+				s.Changes = abi.Compare(older.frontend, newer.frontend)
+			case older.record != nil && newer.record != nil:
+				s.Changes = record.Compare(*older.record, *newer.record)
 			}
 			s.Hidden = len(s.Changes) == 0 && s.Open == ""
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/render"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "kubevirt.io/api/core/v1"
@@ -55,6 +56,9 @@ func runningState(of *Reviewed, hardware *v1alpha1.GuestHardware, pod *v1alpha1.
 	}
 	if pod.Spec.Hardware != nil {
 		s.XML = pod.Spec.Hardware.Frontend
+		if front, err := render.ReadFrontend(s.XML); err == nil && abi.Digest(front) == s.Digest {
+			s.frontend = front
+		}
 	}
 	return s
 }
@@ -69,5 +73,6 @@ func (s *State) live(vmi *v1.VirtualMachineInstance, running *v1alpha1.HardwareR
 		return
 	}
 	s.Open = render.LiveChanges(running.LiveHardware, render.Wanted(vmi, front))
-	s.XML, _ = render.WithLive(front, running.LiveHardware).Marshal()
+	s.frontend = render.WithLive(front, running.LiveHardware)
+	s.XML, _ = s.frontend.Marshal()
 }

@@ -89,7 +89,8 @@ func TestStates(t *testing.T) {
 		}
 	}
 	changes := states[1].Changes
-	if record.Judge(changes) != record.NeedsRestart || !slices.ContainsFunc(changes, func(c record.Change) bool { return c.Text == "rng 'rng' is removed" }) {
+	if record.Judge(changes) != record.NeedsRestart || !slices.ContainsFunc(changes, func(c record.Change) bool { return c.Text == "rng 'rng' is added" }) ||
+		states[1].Newer != "template" || states[1].Older != "record" {
 		t.Errorf("the record differs from the template by %+v", changes)
 	}
 	for _, c := range []struct {

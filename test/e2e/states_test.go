@@ -41,8 +41,8 @@ func TestStates(t *testing.T) {
 		t.Errorf("after the edit the template is %+v, the VMI %+v", states[0], states[2])
 	}
 	table := s.must(s.kiln("states", "vm/demo")).stdout
-	for _, line := range []string{"generation 2 of the VM", "made from generation 1 of the VM", "3 vmi differs from the state above: needs restart",
-		"watchdog 'dog' is removed"} {
+	for _, line := range []string{"generation 2 of the VM", "made from generation 1 of the VM", "1 template differs from 3 vmi: needs restart",
+		"watchdog 'dog' is added"} {
 		if !strings.Contains(table, line) {
 			t.Errorf("no '%s' in\n%s", line, table)
 		}

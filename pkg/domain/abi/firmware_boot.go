@@ -217,14 +217,22 @@ func oneBoot(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	return &out
 }
 
-// bootWords prints the devices that two domains in the form of oneBoot boot first, where they differ.
-func bootWords(before, after *libvirtxml.Domain) string {
-	old, now := bootedFirst(before), bootedFirst(after)
-	if old == now {
-		return ""
+// bootWords prints the devices that two domains in the form of oneBoot boot first, where they differ, and whether one of the domains alone shows a boot menu.
+func bootWords(before, after *libvirtxml.Domain) (words string) {
+	if old, now := bootedFirst(before), bootedFirst(after); old != now {
+		words = " from " + called(old) + " to " + called(now)
 	}
-	return " from " + called(old) + " to " + called(now)
+	// Stage 2 gives a menu to guests with startStrategy Paused alone.
+	switch old, now := hasBootMenu(before), hasBootMenu(after); {
+	case now && !old:
+		words += ": a boot menu is added, as the guest starts paused"
+	case old && !now:
+		words += ": the boot menu is removed, as the guest does not start paused"
+	}
+	return words
 }
+
+func hasBootMenu(dom *libvirtxml.Domain) bool { return dom.OS != nil && dom.OS.BootMenu != nil }
 
 // called is a device in words, from its key.
 func called(key string) string {
