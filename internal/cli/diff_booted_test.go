@@ -199,3 +199,20 @@ func TestStatesNameDifferences(t *testing.T) {
 		t.Errorf("of a bare VMI: %v", got.err)
 	}
 }
+
+// TestExplainOfAnUntouchedVMI: nothing of it is from elsewhere, and a PCI address that it does not have is not explained. What the record gave it has its name.
+func TestExplainOfAnUntouchedVMI(t *testing.T) {
+	t.Parallel()
+	const uuid = "5d307ca9-b3ef-428c-8861-06e72d69f223"
+	of := boots(t, func(vmi *v1.VirtualMachineInstance) { vmi.Spec.Domain.Firmware.UUID = uuid })
+	got := call(t, "", append([]string{"explain", "vmi/web"}, new(apiServer).serve(t, of.vm, of.vmi, of.hardware)...)...)
+	if got.err != nil || strings.Contains(got.out, "elsewhere") || strings.Contains(got.out, "pciAddress") {
+		t.Errorf("%v %s\n%s", got.err, got.errOut, got.out)
+	}
+	for line := range strings.Lines(got.out) {
+		if strings.Contains(line, uuid) && strings.HasSuffix(line, "record (GuestHardware web)\n") {
+			return
+		}
+	}
+	t.Errorf("no record in\n%s", got.out)
+}

@@ -104,6 +104,10 @@ func (r *Reviewed) readRecord(ctx context.Context) error {
 	}
 	hardware, err := lifecycle.Hardware(ctx, r.inputs.Reader, client.ObjectKeyFromObject(guest.Explicit))
 	relation := requester.Ownership(hardware)
+	if by := metav1.GetControllerOf(guest.Explicit); by != nil && by.Kind == v1.VirtualMachineGroupVersionKind.Kind && relation != ownership.Own {
+		requester.VM = by.UID // the identity of the VM may have been edited since
+		relation = requester.Ownership(hardware)
+	}
 	switch {
 	case apierrors.IsForbidden(err):
 		guest.Unreadable = err

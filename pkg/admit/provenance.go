@@ -18,6 +18,8 @@ const (
 	FromPreference   = "preference"
 	FromPreset       = "preset"
 	FromDefault      = "default"
+	// FromRecord is the hardware of earlier boots; the name is that of the GuestHardware, with its kind.
+	FromRecord = "record"
 	// FromProfile and FromClusterProfile are the kinds of profiles.
 	FromProfile        = v1alpha1.KindGuestProfile
 	FromClusterProfile = v1alpha1.KindClusterGuestProfile
@@ -26,7 +28,7 @@ const (
 // Origin says where the value of a field came from.
 type Origin struct {
 	Kind string `json:"kind"`
-	// Name of the instancetype, preference, preset or profile, or of the pass that set the default.
+	// Name of the instancetype, preference, preset or profile, of the record, or of the pass that set the default.
 	Name string `json:"name,omitempty"`
 	// Revision that the instancetype, preference or profile was read from.
 	Revision string `json:"revision,omitempty"`
@@ -44,7 +46,7 @@ type Origin struct {
 // String is the origin for people.
 func (o Origin) String() string {
 	text := strings.TrimSpace(o.Kind + " " + o.Name)
-	if o.Kind == FromDefault {
+	if o.Kind == FromDefault || o.Kind == FromRecord {
 		text = fmt.Sprintf("%s (%s)", o.Kind, o.Name)
 	}
 	if o.Revision != "" {

@@ -16,7 +16,7 @@ func (h history) noteAddresses(vmi, explicit *v1.VirtualMachineInstance, frozen 
 			*at = *is
 		}
 	}
-	h.note(made, Origin{Kind: FromDefault, Name: "recorded hardware"})
+	h.note(made, recordOf(vmi))
 }
 
 // pciAddresses are the fields pciAddress of a VMI, by the key of the device in records.

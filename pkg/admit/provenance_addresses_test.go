@@ -16,7 +16,7 @@ func TestRecordedAddressesAreExplained(t *testing.T) {
 	const (
 		disk, second, third = "spec.domain.devices.disks[0].disk.pciAddress", "spec.domain.devices.disks[1].disk.pciAddress",
 			"spec.domain.devices.disks[2].disk.pciAddress"
-		nic, recorded = "spec.domain.devices.interfaces[0].pciAddress", "default (recorded hardware)"
+		nic, recorded = "spec.domain.devices.interfaces[0].pciAddress", "record (GuestHardware web)"
 	)
 	for _, test := range []struct {
 		why            string

@@ -36,7 +36,7 @@ func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen 
 		identity.Recall(made, frozen)
 	}
 	identity.Fill(made, seed)
-	h.note(made, Origin{Kind: FromDefault, Name: "recorded hardware"})
+	h.note(made, recordOf(vmi))
 	explained := h.explain(made, in, source{volumes: inferred(vm), try: trialOf(vm)})
 	h.noteAddresses(vmi, made, frozen, in)
 	explained.Fields = h.labels(vmi)
@@ -48,6 +48,11 @@ func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen 
 		explained.Fields = append(explained.Fields, Fact{l.Path, l.Value, origin})
 	}
 	return explained
+}
+
+// recordOf is the origin of what the record of a VMI has given it.
+func recordOf(vmi *v1.VirtualMachineInstance) Origin {
+	return Origin{Kind: FromRecord, Name: "GuestHardware " + vmi.Name}
 }
 
 // inferred are the volumes that named the instancetype and the preference of a VM.

@@ -35,7 +35,7 @@ func TestGuestsAreExplainedByTheirVMs(t *testing.T) {
 	}
 	const uuid, serial, mac = "spec.domain.firmware.uuid", "spec.domain.firmware.serial", "spec.domain.devices.interfaces[0].macAddress"
 	got, want := ExplainGuest(stored, &vm, record, in), origins(ExplainVM(&vm, in))
-	want[uuid] = `"5d307ca9-b3ef-428c-8861-06e72d69f223" default (recorded hardware)`
+	want[uuid] = `"5d307ca9-b3ef-428c-8861-06e72d69f223" record (GuestHardware web)`
 	want[serial] = `"` + stored.Spec.Domain.Firmware.Serial + `" default (identity)`
 	want[mac] = `"` + stored.Spec.Domain.Devices.Interfaces[0].MacAddress + `" default (identity)`
 	delete(want, "spec.domain.firmware") // it is not empty
