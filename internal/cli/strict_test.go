@@ -10,6 +10,7 @@ const pool = "apiVersion: pool.kubevirt.io/v1beta1\nkind: VirtualMachinePool\nme
 // TestNamesThatAreNotThere: the message names the most similar name, and --strict makes it a rejection at the field.
 func TestNamesThatAreNotThere(t *testing.T) {
 	t.Parallel()
+	const absent = "is not among the files: name a catalog with --catalog"
 	sizes := func(names ...string) (all string) {
 		for _, name := range names {
 			all += strings.Replace(size, "name: medium", "name: "+name, 1) + "---\n"
@@ -20,8 +21,8 @@ func TestNamesThatAreNotThere(t *testing.T) {
 	for _, test := range []struct{ why, vm, others, field, message string }{
 		{"a letter is missing", strings.Replace(vm, "medium", "u1.smal", 1), sizes("u1.small", "u1.large", "u1.medium"),
 			"spec.instancetype.name", "did you mean 'u1.small'?"},
-		{"nothing is like it", strings.Replace(vm, "medium", "gigantic", 1), sizes("u1.small"), "spec.instancetype.name", "until it does"},
-		{"there is no catalog", vm, "", "spec.instancetype.name", "until it does"},
+		{"nothing is like it", strings.Replace(vm, "medium", "gigantic", 1), sizes("u1.small"), "spec.instancetype.name", absent},
+		{"there is no catalog", vm, "", "spec.instancetype.name", absent},
 		{"a preference", preferred, preference, "spec.preference.name", "did you mean 'linux'?"},
 		{"an instancetype of the namespace is meant by its kind", strings.Replace(vm, "{name: medium}", "{kind: VirtualMachineInstancetype, name: medum}", 1),
 			sizes("medim") + strings.Replace(strings.Replace(size, "Cluster", "", 1), "name: medium", "name: medium, namespace: shop", 1),
@@ -32,7 +33,7 @@ func TestNamesThatAreNotThere(t *testing.T) {
 		lax, strict := call(t, "", "validate", "-f", file, "--catalog", catalog), call(t, "", "validate", "-f", file, "--catalog", catalog, "--strict")
 		warning := strings.TrimSpace(lax.errOut)
 		if lax.err != nil || !strings.HasPrefix(warning, "Warning: VirtualMachine shop/web: ") ||
-			!strings.Contains(warning, test.message) || !strings.HasSuffix(warning, "until it does") || strings.Contains(warning, "\n") {
+			!strings.Contains(warning, test.message) || !strings.HasSuffix(warning, absent) || strings.Contains(warning, "\n") {
 			t.Errorf("%s: want one warning with '%s', got %v\n%s", test.why, test.message, lax.err, lax.errOut)
 		}
 		if ExitStatus(strict.err) != 1 || !strings.Contains(strict.errOut, "  "+test.field+": Not found: ") || !strings.Contains(strict.errOut, test.message) ||

@@ -134,7 +134,7 @@ func TestBrokenYAML(t *testing.T) {
 func TestASizeThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	_, file := write(t, vm)
-	const warning = "Warning: VirtualMachine shop/web: VirtualMachineClusterInstancetype 'medium' does not exist"
+	const warning = "Warning: VirtualMachine shop/web: VirtualMachineClusterInstancetype 'medium' is not among the files: name a catalog with --catalog"
 	if got := call(t, "", "validate", "-f", file); got.err != nil || !strings.Contains(got.errOut, warning) {
 		t.Errorf("validate: %v\n%s", got.err, got.errOut)
 	}
@@ -189,5 +189,31 @@ func TestKindsOfSnapshots(t *testing.T) {
 	if got.err != nil || !strings.Contains(got.out, "VirtualMachineSnapshot shop/s is accepted") ||
 		!strings.Contains(got.out, "VirtualMachineClone shop/c is accepted") || strings.Contains(got.out+got.errOut, "GuestPolicyTest is rejected") {
 		t.Errorf("%v\n%s%s", got.err, got.out, got.errOut)
+	}
+}
+
+// TestCausesOfFieldsThatAreMissing: an API server asks the webhook before it judges the schema, so that all that is missing is named at once, with the remedy.
+func TestCausesOfFieldsThatAreMissing(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: web, namespace: shop}\n"
+	for text, want := range map[string][]string{
+		"spec: {}\n": {"spec.template: Required value: ", "spec.runStrategy: Required value: "},
+		"spec: {template: {spec: {domain: {}}}}\n": {"spec.template.spec.domain.devices: Required value",
+			"spec.runStrategy: Required value: "},
+		"spec: {runStrategy: Always, template: {spec: {domain: {devices: {disks: [{}]}}}}}\n": {"spec.template.spec.domain.memory: Required value: ",
+			"spec.template.spec.domain.devices.disks[0].name: Required value"},
+		// What follows is refused before the webhook is asked.
+		"spec: {runStrategy: Always, tmplate: {spec: {domain: {devices: {}}}}}\n": {"spec.tmplate: Forbidden"},
+		"spec: {template: {spec: {domain: {devices: [], memory: {}}}}}\n":         {"spec.template.spec.domain.devices: Invalid value"},
+	} {
+		got := call(t, head+text, "validate", "-f", "-")
+		if ExitStatus(got.err) != 1 {
+			t.Errorf("%s: %v", text, got.err)
+		}
+		for _, cause := range want {
+			if strings.Count(got.errOut, "  "+cause) != 1 {
+				t.Errorf("%s: want '%s' once in\n%s", text, cause, got.errOut)
+			}
+		}
 	}
 }

@@ -167,7 +167,11 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 			resolution.Missing = append(resolution.Missing, missing)
 			return nil, errs, nil
 		}
-		resolution.warnMissing(ref.missing(), "%s '%s'%s does not exist; the VM cannot start until it does", ref.pinKind.Canonical(ref.kind), ref.name, ref.where())
+		said := "does not exist; the VM cannot start until it does"
+		if r.OfFiles {
+			said = "is not among the files: name a catalog with --catalog"
+		}
+		resolution.warnMissing(ref.missing(), "%s '%s'%s %s", ref.pinKind.Canonical(ref.kind), ref.name, ref.where(), said)
 	}
 	return found, nil, nil
 }

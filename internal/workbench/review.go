@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
@@ -78,7 +79,7 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 		r := Reviewed{Object: object, inputs: in, unrecorded: b.unrecorded, Verdict: admit.Verdict{Errors: object.mistakes, Warnings: object.warnings}}
 		kind := r.GroupVersionKind()
 		switch {
-		case r.Fault != nil || len(r.mistakes) > 0:
+		case r.Fault != nil || len(r.mistakes) > 0 && !reachWebhooks(r.mistakes):
 		case isFileKind(kind):
 			all.Skipped = append(all.Skipped, Skipped{object, "it is read by another command, and is no object of a cluster"})
 			continue
@@ -96,11 +97,32 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 				r.Fault = fmt.Errorf("%s: %w", r.Name(), err)
 			}
 			b.judgeMissing(&r)
+			r.addMistakes()
 		}
 		all.Objects = append(all.Objects, r)
 	}
 	all.Skipped = slices.DeleteFunc(all.Skipped, func(s Skipped) bool { return all.reads(s.Object) })
 	return all, nil
+}
+
+// reachWebhooks reports whether an API server calls the webhook for an object with such mistakes of its schema: it judges fields that are missing afterwards.
+func reachWebhooks(mistakes field.ErrorList) bool {
+	return !slices.ContainsFunc(mistakes, func(err *field.Error) bool {
+		return err.Type != field.ErrorTypeRequired || strings.HasPrefix(err.Field, "metadata")
+	})
+}
+
+// addMistakes adds the mistakes of the schema to the causes of the webhook. Where both have a cause at a field the webhook's has the remedy, unless it takes
+// the missing value for an empty one.
+func (r *Reviewed) addMistakes() {
+	for _, mistake := range r.mistakes {
+		switch at := slices.IndexFunc(r.Verdict.Errors, func(err *field.Error) bool { return err.Field == mistake.Field }); {
+		case at < 0:
+			r.Verdict.Errors = append(r.Verdict.Errors, mistake)
+		case r.Verdict.Errors[at].Type != field.ErrorTypeRequired:
+			r.Verdict.Errors[at] = mistake
+		}
+	}
 }
 
 // reads reports whether the volume of a VM recommends something by an object.
