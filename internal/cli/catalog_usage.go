@@ -13,24 +13,26 @@ import (
 )
 
 // catalogUsageCommand is 'catalog usage'. The exit status is 0, also where nobody uses an object, and 2 for a name that neither the cluster nor a VM has.
-// -n and -A bound whose VMs are counted, as in kubectl get; objects of cluster scope are always listed.
+// -n and -A bound whose VMs are counted, as in kubectl get.
 func catalogUsageCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage [NAME | KIND/NAME]",
 		Short: "Show which VMs use an instancetype or preference, and what its removal or edit would do",
 		Long: "Show which VMs of the cluster use each instancetype and preference, from which revision, and what its removal or an edit\n" +
-			"would do. With a name only the objects of that name are shown, each with its VMs.",
+			"would do. Objects that no VM uses are shown with --all. With a name only the objects of that name are shown, each with\n" +
+			"its VMs.",
 		Example: "  kubectl kiln catalog usage -A\n" +
 			"  kubectl kiln catalog usage virtualmachineclusterinstancetype/u1.small -A",
 		Args: cobra.MaximumNArgs(1),
 	}
-	all := cmd.Flags().BoolP("all-namespaces", "A", false, "count the VMs of all namespaces")
+	everywhere := cmd.Flags().BoolP("all-namespaces", "A", false, "count the VMs of all namespaces")
+	all := cmd.Flags().Bool("all", false, "show also what no VM uses")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 		if err != nil {
 			return err
 		}
-		if *all {
+		if *everywhere {
 			namespace = ""
 		}
 		cluster, err := o.client()
@@ -43,7 +45,15 @@ func catalogUsageCommand(o *options) *cobra.Command {
 			return err
 		}
 		if len(args) == 0 {
-			return o.printCatalogUsages(usages)
+			listed := len(usages)
+			if !*all {
+				usages = slices.DeleteFunc(usages, func(u workbench.CatalogUsage) bool { return !u.InUse() })
+			}
+			err := o.printCatalogUsages(usages)
+			if unused := listed - len(usages); unused > 0 && !o.documents {
+				fmt.Fprintf(o.ErrOut, "%s that no VM uses: --all shows them\n", counted(unused, "object"))
+			}
+			return err
 		}
 		kind, name, err := objectNamed(args[0])
 		if err != nil {

@@ -48,6 +48,7 @@ func renderCommand(o *options) *cobra.Command {
 // <documents>. A single domain stays as it is, because it can be piped to 'virsh define' and virt-xml-validate.
 // JSON and YAML are printed object by object, since a stream may hold several documents of them.
 func (o *options) render(cmd *cobra.Command, args []string, r renderOptions) error {
+	o.bench.Quiet = true
 	switch {
 	case r.Stage != workbench.StageFrontend && r.Stage != workbench.StageBackend:
 		return fmt.Errorf("--stage '%s' is not supported, use %s or %s", r.Stage, workbench.StageFrontend, workbench.StageBackend)

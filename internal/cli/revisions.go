@@ -14,7 +14,7 @@ import (
 // revisions until their owner repins them, so that outdated ones are no fault. Package revision has the states.
 
 // revisionsCommand is 'revisions'. It needs a cluster: files have no revisions.
-// The exit status is 0 or 2: no state is a rejection, and a list without revisions is an answer. Objects that may not be read are warnings, with the
+// The exit status is 0 or 2: no state is a rejection, and a list without revisions is an answer. Objects that may not be read have the
 // state 'unknown'. -n and -A are kubectl's.
 func revisionsCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
@@ -41,6 +41,7 @@ func revisionsCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		o.bench.Quiet = true
 		usages, warnings, err := o.bench.Usages(cmd.Context(), reader, namespace)
 		o.warn(warnings...)
 		if err != nil {

@@ -71,6 +71,7 @@ func (o *options) states(ctx context.Context, name string) ([]workbench.State, e
 	if isFile(name) {
 		return nil, fmt.Errorf("%s: a file has one state: name a VM of the cluster, such as vm/web", name)
 	}
+	o.bench.Quiet = true
 	if err := o.readClusterSettings(ctx, []string{name}); err != nil {
 		return nil, err
 	}

@@ -49,6 +49,8 @@ type Usage struct {
 	Lifecycle string `json:"lifecycle,omitempty"`
 	// Reason says why the state is Unknown.
 	Reason string `json:"reason,omitempty"`
+	// Forbidden reports that the user may not read the object.
+	Forbidden bool `json:"-"`
 	// VMs and VMIs are the names of those that refer to it by pin, revisionName or status; sorted.
 	VMs  []string `json:"virtualMachines,omitempty"`
 	VMIs []string `json:"virtualMachineInstances,omitempty"`
@@ -138,7 +140,7 @@ func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage,
 	}
 	now, err := l.current(ctx, r.Namespace, &object)
 	if unread := unreadableReason(err); unread != "" {
-		usage.State, usage.Reason = Unknown, unread
+		usage.State, usage.Reason, usage.Forbidden = Unknown, unread, apierrors.IsForbidden(err)
 		return usage, nil
 	}
 	usage.Lifecycle = now.lifecycle

@@ -31,6 +31,9 @@ type CatalogUsage struct {
 	Edit    string `json:"edit"`
 }
 
+// InUse reports whether a VM or VMI uses the object.
+func (u CatalogUsage) InUse() bool { return u.VMs > 0 || len(u.Revisions) > 0 || len(u.Unpinned) > 0 }
+
 // StateGone is the state of an object that VMs use and that does not exist.
 const StateGone = string(revision.Gone)
 
@@ -53,11 +56,9 @@ func (b *Bench) CatalogUsages(ctx context.Context, cluster client.Reader, namesp
 	for _, o := range read.Objects {
 		t.of(o.Key()).State = instancetype.ReadLifecycle(o, now).State
 	}
-	var warnings []string
+	revisions = slices.DeleteFunc(revisions, func(r revision.Usage) bool { return !slices.Contains(instancetype.CatalogKinds(), r.Kind) })
+	warnings := outdatedWarnings(revisions)
 	for _, r := range revisions {
-		if r.Reason != "" {
-			warnings = append(warnings, fmt.Sprintf("revisions of %s '%s' may be outdated: %s", r.Kind, r.Name, r.Reason))
-		}
 		t.revision(r)
 	}
 	var inferring []string
@@ -100,10 +101,9 @@ func keyOf(kind, namespace, name string) catalog.Key {
 	return catalog.Key{Kind: kind, Namespace: namespace, Name: name}
 }
 
-// revision counts the VMs that are pinned to a revision of an instancetype or preference. Revisions of other kinds, and those that nothing
-// refers to, are left out.
+// revision counts the VMs that are pinned to a revision of an instancetype or preference. Revisions that nothing refers to are left out.
 func (t tally) revision(r revision.Usage) {
-	if !slices.Contains(instancetype.CatalogKinds(), r.Kind) || len(r.VMs)+len(r.VMIs) == 0 {
+	if len(r.VMs)+len(r.VMIs) == 0 {
 		return
 	}
 	key := keyOf(r.Kind, r.Namespace, r.Name)

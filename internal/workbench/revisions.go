@@ -28,19 +28,19 @@ func (b *Bench) Usages(ctx context.Context, cluster client.Reader, namespace str
 		unserved = append(unserved, defaults)
 	}
 	usages, err := revision.Usages(ctx, cluster, namespace, unserved...)
-	// One warning for each kind and reason, however many revisions it concerns.
+	return usages, append(warnings, outdatedWarnings(usages)...), err
+}
+
+// outdatedWarnings names the objects that could not be read, once for each kind and reason. Nothing is said of what only administrators may read, nor of a
+// configuration that no object of the cluster holds: the state 'unknown' and its reason say it.
+func outdatedWarnings(usages []revision.Usage) (warnings []string) {
 	seen := map[string]bool{}
 	for _, u := range usages {
-		switch {
-		case u.Reason == "" || seen[u.Kind+u.Reason]:
+		if u.Reason == "" || u.Forbidden || u.Kind == v1alpha1.KindClusterConfiguration || seen[u.Kind+u.Reason] {
 			continue
-		case u.Kind == v1alpha1.KindClusterConfiguration:
-			warnings = append(warnings,
-				"recorded configurations may be outdated: there is no KubeVirt object to compare them with; name the webhook's configuration with --config FILE")
-		default:
-			warnings = append(warnings, fmt.Sprintf("revisions of %s '%s' may be outdated: %s", u.Kind, u.Name, u.Reason))
 		}
 		seen[u.Kind+u.Reason] = true
+		warnings = append(warnings, fmt.Sprintf("revisions of %s '%s' may be outdated: %s", u.Kind, u.Name, u.Reason))
 	}
-	return usages, warnings, err
+	return warnings
 }

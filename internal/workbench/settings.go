@@ -23,7 +23,15 @@ import (
 
 // Settings are what administrators decide: the configuration of the cluster with its FrontendProfiles, and HostProfiles. Users who may read a VM often
 // may not read these.
-// The answer then does not include them, and has a warning.
+// The answer then does not include them, and has a warning unless the bench is quiet.
+
+// unread is the warning about a setting that the user may not read; none if the bench is quiet.
+func (b *Bench) unread(format string, err error) []string {
+	if b.Quiet {
+		return nil
+	}
+	return []string{fmt.Sprintf(format, err)}
+}
 
 // Configuration returns the configuration of the cluster: that of the file Config, else of the KubeVirt object among the inputs or in the cluster,
 // else KubeVirt's defaults. The FrontendProfile in force, of the inputs or of the cluster, is a part of it. The warnings are returned by the first
@@ -62,7 +70,7 @@ func (b *Bench) kubeVirtGuests(ctx context.Context, in Inputs) (bool, []string, 
 	runs, err := beside.Runs(ctx, guests, in.Reader)
 	var warnings []string
 	if apierrors.IsForbidden(err) {
-		warnings = []string{fmt.Sprintf("whether KubeVirt runs guests cannot be read, so that Kiln is taken to; say it with --guests kubevirt: %v", err)}
+		warnings = b.unread("whether KubeVirt runs guests cannot be read, so that Kiln is taken to; say it with --guests kubevirt: %v", err)
 		err = nil
 	}
 	if err == nil && in.OfCluster { // two files may have two answers
@@ -87,8 +95,8 @@ func (b *Bench) kubeVirtConfiguration(ctx context.Context, in Inputs) (clusterco
 func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (clusterconfig.Reading, []string, error) {
 	read, err := clusterconfig.Read(ctx, b.Config, reader)
 	if b.Config == "" && apierrors.IsForbidden(err) {
-		warning := fmt.Sprintf("the cluster's configuration cannot be read, so KubeVirt's defaults are used; name another with --config FILE: %v", err)
-		return clusterconfig.Reading{Cluster: config.Default()}, []string{warning}, nil
+		warnings := b.unread("the cluster's configuration cannot be read, so KubeVirt's defaults are used; name another with --config FILE: %v", err)
+		return clusterconfig.Reading{Cluster: config.Default()}, warnings, nil
 	}
 	var warnings []string
 	if b.Config != "" { // those of the KubeVirt object are the webhook's to log
@@ -108,7 +116,7 @@ func (b *Bench) frontendProfiles(ctx context.Context, in Inputs) ([]v1alpha1.Fro
 	profiles, err := clusterconfig.FrontendProfiles(ctx, in.Reader)
 	var warnings []string
 	if apierrors.IsForbidden(err) {
-		warnings, err = []string{fmt.Sprintf("the cluster's FrontendProfiles cannot be read, so that new VMs are shown without: %v", err)}, nil
+		warnings, err = b.unread("the cluster's FrontendProfiles cannot be read, so that new VMs are shown without: %v", err), nil
 	}
 	if err == nil && in.OfCluster {
 		b.frontends = &profiles
@@ -132,7 +140,7 @@ func (b *Bench) hostProfiles(ctx context.Context, in Inputs) ([]v1alpha1.HostPro
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		warnings = []string{fmt.Sprintf("the cluster's HostProfiles cannot be read, so none is applied; name some with --profile FILE: %v", err)}
+		warnings = b.unread("the cluster's HostProfiles cannot be read, so none is applied; name some with --profile FILE: %v", err)
 	case meta.IsNoMatchError(err): // the cluster has none
 	case err != nil:
 		return nil, nil, err

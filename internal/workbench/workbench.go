@@ -28,6 +28,8 @@ type Bench struct {
 	Guests string
 	// Strict refuses references to what does not exist, and kinds that Kiln does not serve. They are warnings otherwise.
 	Strict bool
+	// Quiet leaves out the warnings about settings that the user may not read: commands about what is in the cluster would repeat them at every call.
+	Quiet bool
 	// Stdin is read where a file is named '-'.
 	Stdin io.Reader
 
