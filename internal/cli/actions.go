@@ -3,17 +3,20 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // 'start', 'stop', 'restart', 'pause' and 'unpause' call the same subresources as virtctl. The API server answers when the request is taken, and not when the
@@ -45,30 +48,16 @@ var actions = []action{
 		long: "Stop a VM: its guest is asked to power off, and ended after its grace period. Always and Once become Halted; Manual and\n" +
 			"RerunOnFailure stay as they are.",
 		flags: func(cmd *cobra.Command) func() any {
-			grace := cmd.Flags().Int64("grace-period", 0, "seconds in which the guest must power off, in the place of terminationGracePeriodSeconds; 0 ends it at once")
-			dry := dryRunFlag(cmd)
-			return func() any {
-				options := v1.StopOptions{DryRun: dry()}
-				if cmd.Flags().Changed("grace-period") {
-					options.GracePeriod = grace
-				}
-				return options
-			}
+			grace, dry := graceFlags(cmd, "seconds in which the guest must power off, in the place of terminationGracePeriodSeconds; 0 ends it at once"), dryRunFlag(cmd)
+			return func() any { return v1.StopOptions{GracePeriod: grace(), DryRun: dry()} }
 		},
 	},
 	{
 		name: "restart", resource: "virtualmachines", done: "is to restart", short: "Restart a VM: its changes take effect",
 		long: "Restart a VM: its guest is stopped, and starts with the VM's configuration as it is now.",
 		flags: func(cmd *cobra.Command) func() any {
-			force := cmd.Flags().Bool("force", false, "end the guest after one second, in the place of its grace period")
-			dry := dryRunFlag(cmd)
-			return func() any {
-				options := v1.RestartOptions{DryRun: dry()}
-				if *force {
-					options.GracePeriodSeconds = new(int64)
-				}
-				return options
-			}
+			grace, dry := graceFlags(cmd, "0, as --force; a cluster takes no other one"), dryRunFlag(cmd)
+			return func() any { return v1.RestartOptions{GracePeriodSeconds: grace(), DryRun: dry()} }
 		},
 	},
 	{
@@ -89,6 +78,19 @@ var actions = []action{
 	},
 }
 
+// graceFlags adds --force and --grace-period, and returns the grace period; nil is that of the VM. virtctl wants both flags or none: here --force alone means
+// 0, and --grace-period needs no --force.
+func graceFlags(cmd *cobra.Command, usage string) func() *int64 {
+	grace := cmd.Flags().Int64("grace-period", 0, usage)
+	force := cmd.Flags().Bool("force", false, "end the guest at once, in the place of its grace period")
+	return func() *int64 {
+		if *force || cmd.Flags().Changed("grace-period") {
+			return grace
+		}
+		return nil
+	}
+}
+
 // dryRunFlag adds --dry-run, and returns its value as bodies have it.
 func dryRunFlag(cmd *cobra.Command) func() []string {
 	on := cmd.Flags().Bool("dry-run", false, "ask whether it could be done, without doing it")
@@ -104,21 +106,37 @@ func dryRunFlag(cmd *cobra.Command) func() []string {
 func actionCommands(o *options) (list []*cobra.Command) {
 	for _, a := range actions {
 		cmd := &cobra.Command{
-			Use: a.name + " vm/NAME", Short: a.short, Args: cobra.ExactArgs(1),
-			Long:    a.long + "\nThe cluster must have Kiln's API server of subresources, or KubeVirt's.",
-			Example: "  kubectl kiln " + a.name + " vm/web -n shop",
+			Use: a.name + " NAME ...", Short: a.short, Args: cobra.MinimumNArgs(1),
+			Long: a.long + " Names are those of VMs, also as vm/NAME.\n" +
+				"The cluster must have Kiln's API server of subresources, or KubeVirt's.",
+			Example: "  kubectl kiln " + a.name + " web -n shop",
 		}
 		body := a.flags(cmd)
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			name, err := o.put(cmd.Context(), a, args[0], body())
-			if err == nil {
-				fmt.Fprintf(o.Out, "virtualmachine.kubevirt.io/%s %s\n", name, a.done)
-			}
-			return err
-		}
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.putAll(cmd.Context(), a, args, body()) }
 		list = append(list, cmd)
 	}
 	return list
+}
+
+// putAll calls the subresource of a command for each VM. The first error that is no answer of the cluster ends it; the errors of several VMs are printed.
+func (o *options) putAll(ctx context.Context, a action, args []string, body any) error {
+	if len(args) > 1 && isMachineKind(args[0]) { // 'stop vm web', as kubectl takes it
+		args = args[1:]
+	}
+	var outcome error
+	for _, arg := range args {
+		name, err := o.put(ctx, a, arg, body)
+		var answered apierrors.APIStatus
+		switch {
+		case err == nil:
+			fmt.Fprintf(o.Out, "virtualmachine.kubevirt.io/%s %s\n", name, a.done)
+		case len(args) == 1 || !errors.As(err, &answered):
+			return err
+		default:
+			outcome = worse(outcome, o.unanswered(err))
+		}
+	}
+	return outcome
 }
 
 // put calls the subresource of a command, and returns the name of the VM.
@@ -127,7 +145,7 @@ func (o *options) put(ctx context.Context, a action, arg string, body any) (name
 	if err != nil {
 		return "", err
 	}
-	client, _, err := o.subresources()
+	subresources, _, err := o.subresources()
 	if err != nil {
 		return "", err
 	}
@@ -135,8 +153,8 @@ func (o *options) put(ctx context.Context, a action, arg string, body any) (name
 	if err != nil {
 		return "", err
 	}
-	err = client.Put().AbsPath(pathOf(namespace, a.resource, name, a.name)).Body(text).Do(ctx).Error()
-	return name, explained(err)
+	err = subresources.Put().AbsPath(pathOf(namespace, a.resource, name, a.name)).Body(text).Do(ctx).Error()
+	return name, o.stopped(ctx, namespace, name, explained(err))
 }
 
 // subresourceGroup is the group and version of the calls.
@@ -166,18 +184,52 @@ var machineKinds = []string{
 	"vmi", "vmis", "virtualmachineinstance", "virtualmachineinstances", "virtualmachineinstance.kubevirt.io", "virtualmachineinstances.kubevirt.io",
 }
 
-// machine is the name and the namespace of vm/NAME or vmi/NAME, which share a name.
+func isMachineKind(word string) bool { return slices.Contains(machineKinds, strings.ToLower(word)) }
+
+// machine is the name and the namespace of NAME, vm/NAME or vmi/NAME, which share a name.
 func (o *options) machine(arg string) (name, namespace string, err error) {
-	if err := namesObject(arg); err != nil {
-		return "", "", err
-	}
-	kind, name, _ := strings.Cut(arg, "/")
-	if !slices.Contains(machineKinds, strings.ToLower(kind)) {
+	kind, name, slash := strings.Cut(arg, "/")
+	switch {
+	case !slash:
+		name = arg
+	case !isMachineKind(kind):
 		return "", "", fmt.Errorf("'%s' is no VM: write vm/%s", arg, name)
+	}
+	if mistakes := path.IsValidPathSegmentName(name); name == "" || len(mistakes) > 0 {
+		return "", "", fmt.Errorf("'%s' is no name of a VM", arg)
 	}
 	namespace, _, err = o.cluster.ToRawKubeConfigLoader().Namespace()
 	return name, namespace, err
 }
+
+// stopped explains that a VMI does not exist by its VM, which then does not run. Where the VM does not exist either, or may not be read, the error stays.
+func (o *options) stopped(ctx context.Context, namespace, name string, err error) error {
+	var answer apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) || answer.Status().Details == nil || !isMachineKind(answer.Status().Details.Kind) {
+		return err
+	}
+	reader, failed := o.client()
+	if failed != nil {
+		return err
+	}
+	vm := &v1.VirtualMachine{}
+	if reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, vm) != nil {
+		return err
+	}
+	status := ""
+	if vm.Status.PrintableStatus != "" {
+		status = fmt.Sprintf(" (its status is '%s')", vm.Status.PrintableStatus)
+	}
+	return &notRunning{fmt.Sprintf("VirtualMachine '%s' does not run%s: 'kubectl kiln start %s' starts it", name, status, name), answer}
+}
+
+// notRunning is the error of a guest that does not run, with the answer of the cluster.
+type notRunning struct {
+	text string
+	apierrors.APIStatus
+}
+
+func (e *notRunning) Error() string { return e.text }
 
 // explained adds the remedy to the answer of a cluster that does not serve the group.
 func explained(err error) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -72,8 +73,14 @@ func (o *options) unanswered(fault error) error {
 // PrintFault prints an error that is no answer. The prefix is that of kubectl's own errors. The text may quote a file or the answer of a cluster, so
 // that its control characters are replaced.
 func PrintFault(out io.Writer, fault error) {
-	fmt.Fprintln(out, "error:", printableLines(fault.Error()))
+	fmt.Fprintln(out, "error:", printableLines(withoutPreamble(fault.Error())))
 }
+
+// preamble is what an API server puts before the words of a webhook.
+var preamble = regexp.MustCompile(`admission webhook "[^"]*" denied the request: `)
+
+// withoutPreamble returns a text without the name of the webhook that refused something: the user wants to know what is wrong, and not who found it.
+func withoutPreamble(text string) string { return preamble.ReplaceAllLiteralString(text, "") }
 
 // warn prints warnings that concern no single object.
 // The prefix is that of client-go's WarningWriter, by which kubectl prints the warnings of an API server: a filter for one finds the other.

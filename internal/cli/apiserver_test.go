@@ -158,6 +158,10 @@ func (s *apiServer) read(w http.ResponseWriter, resources map[schema.GroupVersio
 }
 
 func reply(w http.ResponseWriter, status int, body any) {
+	if answer, is := body.(metav1.Status); is {
+		answer.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		body = answer
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)

@@ -32,7 +32,7 @@ func catalogCommand(o *options) *cobra.Command {
 // refuseUnknown makes a command of commands refuse the name of one that it does not have. Cobra checks such names for the root alone: below it, it
 // prints the help with exit status 0, and a mistyped step of a pipeline passes.
 func refuseUnknown(cmd *cobra.Command) {
-	cmd.Args = cobra.NoArgs
+	cmd.Args = unknownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 

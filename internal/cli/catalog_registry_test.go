@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -237,5 +239,19 @@ func TestCatalogSite(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(target, "index.html"))
 	if err != nil || !strings.Contains(string(raw), `"id":"instancetype/small"`) || !strings.Contains(string(raw), `"fits":[0]`) {
 		t.Errorf("%v: %s", err, raw)
+	}
+}
+
+// TestARegistryThatSpeaksPlainHTTP: the remedy is a flag of the command.
+func TestARegistryThatSpeaksPlainHTTP(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	reference := "oci://" + strings.TrimPrefix(server.URL, "http://") + "/catalogs/general:1.0.0"
+	for _, args := range [][]string{{"push", folderOf(t, smallInstancetype), reference}, {"pull", reference, "-o", t.TempDir()}, {"inspect", reference}} {
+		got := call(t, "", append([]string{"catalog"}, args...)...)
+		if ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "speaks plain HTTP: use --plain-http") {
+			t.Errorf("%q: %v", args, got.err)
+		}
 	}
 }

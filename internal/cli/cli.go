@@ -40,6 +40,7 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		policyCommand(o), preferencesCommand(o), presetCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), statesCommand(o), validateCommand(o),
 		consoleCommand(o), vncCommand(o))
 	root.AddCommand(actionCommands(o)...)
+	refuseUnknown(root)
 	o.answering(root.Commands())
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)

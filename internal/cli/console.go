@@ -14,6 +14,9 @@ import (
 	"github.com/kilnvm/kiln/internal/stream"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // escape is the key that ends a console: Ctrl-], as in telnet and virtctl.
@@ -22,12 +25,12 @@ const escape = 0x1d
 // consoleCommand is 'console'.
 func consoleCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "console vm/NAME", Short: "Connect with the serial console of a guest", Args: cobra.ExactArgs(1),
+		Use: "console NAME", Short: "Connect with the serial console of a guest", Args: cobra.ExactArgs(1),
 		Long: "Connect with the serial console of a guest, until Ctrl-] or the end of standard input. A guest has one console:\n" +
 			"a new client disconnects the client before it. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
-		Example: "  kubectl kiln console vm/web -n shop",
-		RunE: func(_ *cobra.Command, args []string) error {
-			guest, err := o.dial(args[0], "console", nil)
+		Example: "  kubectl kiln console web -n shop",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			guest, err := o.dial(cmd.Context(), args[0], "console", nil)
 			if err != nil {
 				return err
 			}
@@ -38,7 +41,7 @@ func consoleCommand(o *options) *cobra.Command {
 }
 
 // dial opens a stream of a VMI.
-func (o *options) dial(arg, subresource string, query url.Values) (net.Conn, error) {
+func (o *options) dial(ctx context.Context, arg, subresource string, query url.Values) (net.Conn, error) {
 	name, namespace, err := o.machine(arg)
 	if err != nil {
 		return nil, err
@@ -48,7 +51,24 @@ func (o *options) dial(arg, subresource string, query url.Values) (net.Conn, err
 		return nil, err
 	}
 	guest, err := stream.Dial(access, pathOf(namespace, "virtualmachineinstances", name, subresource), query)
-	return guest, explained(err)
+	return guest, o.stopped(ctx, namespace, name, explained(err))
+}
+
+// runs returns the error of a VM that does not run. What the user may not read is found out by connecting.
+func (o *options) runs(ctx context.Context, arg string) error {
+	name, namespace, err := o.machine(arg)
+	if err != nil {
+		return err
+	}
+	reader, err := o.client()
+	if err != nil {
+		return err
+	}
+	err = reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &v1.VirtualMachineInstance{})
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	return o.stopped(ctx, namespace, name, err)
 }
 
 // attach copies between the terminal and the console. A terminal is put into raw mode: the guest echoes, and gets Ctrl-C.
@@ -101,10 +121,10 @@ func untilEscape(text []byte) ([]byte, bool) {
 // vncCommand is 'vnc'.
 func vncCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "vnc vm/NAME", Short: "Serve the display of a guest to a viewer on this machine", Args: cobra.ExactArgs(1),
+		Use: "vnc NAME", Short: "Serve the display of a guest to a viewer on this machine", Args: cobra.ExactArgs(1),
 		Long: "Serve the display of a guest at a port of this machine, until Ctrl-C: connect a VNC viewer with it. Each viewer is a\n" +
 			"connection of its own; a new one takes the display over. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
-		Example: "  kubectl kiln vnc vm/web -n shop --port 5900",
+		Example: "  kubectl kiln vnc web -n shop --port 5900",
 	}
 	port := cmd.Flags().Uint16("port", 0, "port of 127.0.0.1 to serve at; 0 chooses one")
 	preserve := cmd.Flags().Bool("preserve-session", false, "fail where somebody is connected, in the place of taking over")
@@ -113,12 +133,15 @@ func vncCommand(o *options) *cobra.Command {
 		if *preserve {
 			query.Set("preserveSession", "true")
 		}
+		if err := o.runs(cmd.Context(), args[0]); err != nil { // a viewer would be told later
+			return err
+		}
 		listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*port))))
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(o.Out, "serving the display at %s\n", listener.Addr())
-		return o.serve(cmd.Context(), listener, func() (net.Conn, error) { return o.dial(args[0], "vnc", query) })
+		return o.serve(cmd.Context(), listener, func() (net.Conn, error) { return o.dial(cmd.Context(), args[0], "vnc", query) })
 	}
 	return cmd
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -95,13 +96,34 @@ func (o *options) finish(ctx context.Context, m *made, typed client.Object) erro
 	err = cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldManager))
 	switch {
 	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err):
-		fmt.Fprintln(o.ErrOut, printable(err.Error()))
+		o.printRefusal(object, err)
 		return ErrRejected
 	case err != nil:
 		return err
 	}
 	_, err = fmt.Fprintf(o.Out, "%s/%s serverside-applied\n", object.GetKind(), object.GetName())
 	return err
+}
+
+// printRefusal prints the causes of a refusal a line each, as those of files are printed, and any other refusal in the words of the API server.
+func (o *options) printRefusal(object client.Object, err error) {
+	var answer apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil || len(answer.Status().Details.Causes) == 0 {
+		fmt.Fprintln(o.ErrOut, printable(withoutPreamble(err.Error())))
+		return
+	}
+	name := object.GetName()
+	if object.GetNamespace() != "" {
+		name = object.GetNamespace() + "/" + name
+	}
+	fmt.Fprintln(o.ErrOut, printable(fmt.Sprintf("%s %s is rejected:", object.GetObjectKind().GroupVersionKind().Kind, name)))
+	for _, cause := range answer.Status().Details.Causes {
+		text := cause.Message
+		if cause.Field != "" {
+			text = cause.Field + ": " + text
+		}
+		fmt.Fprintf(o.ErrOut, "  %s\n", printable(text))
+	}
 }
 
 // manifest returns an object without what only a cluster writes, and without empty objects that say nothing.

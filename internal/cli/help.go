@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"github.com/spf13/cobra"
 )
 
@@ -42,6 +43,24 @@ func help(root *cobra.Command) {
 			fmt.Fprintf(cmd.OutOrStdout(), "Every command has these flags of kubectl:\n\n%s", cmd.InheritedFlags().FlagUsages())
 		},
 	})
+}
+
+// unknownCommand refuses the name of a command that does not exist, with the nearest one. Cobra suggests commands of the root alone.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, known := range cmd.Commands() {
+		if known.IsAvailableCommand() {
+			names = append(names, known.Name())
+		}
+	}
+	text := fmt.Sprintf("unknown command '%s' of '%s'", args[0], cmd.CommandPath())
+	if likely := nearest.Name(args[0], names); likely != "" {
+		return fmt.Errorf("%s: did you mean '%s %s'?", text, cmd.CommandPath(), likely)
+	}
+	return fmt.Errorf("%s, see '%s --help'", text, cmd.CommandPath())
 }
 
 // completion is cobra's command with another text: the script of a shell completes the program kubectl-kiln, while kubectl completes a plugin

@@ -70,7 +70,9 @@ func TestUsageErrors(t *testing.T) {
 		{"a folder without VMs", []string{"render", "-f", folder}, "no VirtualMachine or VirtualMachineInstance in " + folder},
 		{"standard input by its name", []string{"render", "-f", "-"}, workbench.StandardInput},
 		{"a flag that is not there", []string{"expand", "--fil", file}, "unknown flag: --fil, see 'kubectl kiln expand --help'"},
-		{"a command with a typing error", []string{"exand"}, "Did you mean this?\n\texpand"},
+		{"a command with a typing error", []string{"exand"}, "unknown command 'exand' of 'kubectl kiln': did you mean 'kubectl kiln expand'?"},
+		{"a command that is like none", []string{"fooo"}, "unknown command 'fooo' of 'kubectl kiln', see 'kubectl kiln --help'"},
+		{"a command below another with a typing error", []string{"catalog", "usge"}, "did you mean 'kubectl kiln catalog usage'?"},
 	} {
 		got := call(t, size, test.args...)
 		if ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), test.want) || got.out != "" {

@@ -20,7 +20,8 @@ func policyAuditCommand(o *options) *cobra.Command {
 		Long: "List the VMs of the cluster, and the VMIs without a VM, that violate a GuestPolicy of the cluster or of --policy. They are\n" +
 			"judged as if they were created now, each as what it boots: a pinned VM with its revisions. With -f or -k those of files are\n" +
 			"judged. An object that Kiln itself would refuse now is judged as far as it is known.\n\n" +
-			"The exit status is 0 if nothing violates a policy, 1 if something does, and 2 if there is no policy or an object cannot be read.",
+			"The exit status is 0 if nothing violates a policy, 1 if something does, and 2 if policies or an object cannot be\n" +
+			"read. Without a policy nothing violates one.",
 		Example: "  kubectl kiln policy audit -A\n" +
 			"  kubectl kiln policy audit -A --policy policies/u1.yaml -o json | jq -r '.violations[] | [.namespace, .name] | @tsv'",
 		Args: cobra.NoArgs,
@@ -32,8 +33,13 @@ func policyAuditCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(audit.Policies) == 0 {
-			return errors.New("there is no GuestPolicy: name files with --policy")
+		switch {
+		case len(audit.Policies) > 0:
+		case audit.Forbidden:
+			return errors.New("you may not list GuestPolicies: name files with --policy")
+		case !o.documents && len(audit.Unjudged) == 0:
+			fmt.Fprintln(o.ErrOut, "there is no GuestPolicy, so that nothing violates one; --policy names files with some")
+			return nil
 		}
 		return o.printAudit(audit)
 	}

@@ -107,7 +107,8 @@ func TestPolicyAuditOfFiles(t *testing.T) {
 			"NAMESPACE   NAME     POLICY   MESSAGE                   FIELD\n" +
 				"default     vm/big   cores    at most 2 cores, not 4    spec.template.spec.domain.cpu.cores\n2 objects by 1 policy: 1 violation\n"},
 		{"a policy among the files", many + "---\n" + onePolicy, nil, 1, "1 violation"},
-		{"no policy", cores, nil, 2, "there is no GuestPolicy"},
+		{"no policy", cores, nil, 0, "there is no GuestPolicy, so that nothing violates one"},
+		{"no policy, and a file that cannot be read", cores + "---\na: [", nil, 2, "error: "},
 		{"a file that cannot be read", cores + "---\na: [", []string{"--policy", policy}, 2, "error: "},
 	} {
 		_, file := write(t, test.files)
@@ -128,5 +129,24 @@ func TestPolicyAuditOfFiles(t *testing.T) {
 	}
 	if v := audit.Violations[0]; v.Name != "big" || v.Policy != "cores" || v.Field != "spec.template.spec.domain.cpu.cores" || len(v.Actions) != 1 {
 		t.Errorf("got %+v", v)
+	}
+}
+
+// TestPolicyAuditOfACluster: a cluster without policies has no violation; one whose policies the user may not list has no answer.
+func TestPolicyAuditOfACluster(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		forbidden []string
+		status    int
+		says      string
+	}{{nil, 0, "there is no GuestPolicy, so that nothing violates one"}, {[]string{"guestpolicies"}, 2, "you may not list GuestPolicies"}} {
+		got := call(t, "", append([]string{"policy", "audit", "-A"}, (&apiServer{forbidden: c.forbidden}).serve(t, vm)...)...)
+		said := got.errOut
+		if got.err != nil {
+			said += got.err.Error()
+		}
+		if ExitStatus(got.err) != c.status || !strings.Contains(said, c.says) || got.out != "" {
+			t.Errorf("%q: exit status %d, want %d: %s%s", c.forbidden, ExitStatus(got.err), c.status, said, got.out)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -181,6 +182,8 @@ func explained(reference string, err error) error {
 		e.text += " does not exist"
 	case errors.Is(err, context.DeadlineExceeded):
 		e.text = "the registry of " + e.text + " does not answer in time"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		e.text = "the registry of " + e.text + " speaks plain HTTP: use --plain-http"
 	case denied(err):
 		e.text = "the registry of " + e.text + " refuses the credentials of docker's configuration file ('docker login' writes them)"
 	}

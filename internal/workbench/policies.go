@@ -30,6 +30,7 @@ func (b *Bench) guestPolicies(ctx context.Context, in Inputs) ([]*policy.Policy,
 	err := in.Reader.List(ctx, &list)
 	switch {
 	case apierrors.IsForbidden(err):
+		b.policiesForbidden = true
 		warnings = b.unread("the cluster's GuestPolicies cannot be read, so only those of --policy judge: %v", err)
 	case meta.IsNoMatchError(err): // the cluster has none
 	case err != nil:

@@ -25,6 +25,8 @@ type PolicyAudit struct {
 	// Unjudged are the objects that have no answer.
 	Unjudged []UnjudgedObject `json:"unjudged"`
 	Warnings []string         `json:"warnings"`
+	// Forbidden reports that the user may not list the GuestPolicies of the cluster.
+	Forbidden bool `json:"-"`
 }
 
 // AuditedViolation is a validation that an object violates, or a policy that fails on it.
@@ -106,7 +108,7 @@ var judgedKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMac
 func (b *Bench) newAudit(ctx context.Context, in Inputs) (PolicyAudit, error) {
 	audit := PolicyAudit{Policies: []string{}, Violations: []AuditedViolation{}, Unjudged: []UnjudgedObject{}, Warnings: []string{}}
 	policies, warnings, err := b.guestPolicies(ctx, in)
-	audit.Warnings = append(audit.Warnings, warnings...)
+	audit.Warnings, audit.Forbidden = append(audit.Warnings, warnings...), b.policiesForbidden
 	for _, p := range policies {
 		audit.Policies = append(audit.Policies, p.Name)
 	}

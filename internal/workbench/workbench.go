@@ -38,6 +38,8 @@ type Bench struct {
 	frontends     *[]v1alpha1.FrontendProfile
 	profiles      *[]v1alpha1.HostProfile
 	policies      *[]*policy.Policy
+	// policiesForbidden reports that the user may not list the GuestPolicies of the cluster.
+	policiesForbidden bool
 	// unrecorded means that the hardware of earlier boots is not read.
 	unrecorded bool
 }
