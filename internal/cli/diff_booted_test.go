@@ -179,6 +179,8 @@ func TestStatesNameDifferences(t *testing.T) {
 			"memory, vCPUs, the CPU model or settings of devices\n"},
 		{"a paused start", []string{paused.vm, paused.vmi, paused.hardware}, "\n1 template differs from 2 record: needs restart\n" +
 			"  what the firmware boots changes: the boot menu is removed, as the guest does not start paused\n"},
+		{"a paused start that has not booted yet", []string{of.vm, paused.vmi, strings.Replace(of.hardware, "of-the-vmi", "an-earlier-one", 1)},
+			"\n3 vmi differs from 2 record: needs restart\n  what the firmware boots changes: a boot menu is added, as the guest starts paused\n"},
 	} {
 		flags := new(apiServer).serve(t, c.objects...)
 		got := call(t, "", append([]string{"states", "vm/web"}, flags...)...)
