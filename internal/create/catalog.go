@@ -26,6 +26,9 @@ type Instancetype struct {
 // Build returns the manifest. Both scopes have one schema.
 // It fails for a quantity, a policy or a device that cannot be read. An error of the webhook's rules comes with the manifest that they refuse.
 func (f Instancetype) Build() (*v1beta1.VirtualMachineInstancetype, error) {
+	if err := named(f.Name); err != nil {
+		return nil, err
+	}
 	memory, err := resource.ParseQuantity(f.Memory)
 	if err != nil {
 		return nil, wrong("memory", "'%s': %w", f.Memory, err)
@@ -84,6 +87,9 @@ type Preference struct {
 // Build returns the manifest. Both scopes have one schema.
 // An error of the webhook's rules comes with the manifest that they refuse.
 func (f Preference) Build() (*v1beta1.VirtualMachinePreference, error) {
+	if err := named(f.Name); err != nil {
+		return nil, err
+	}
 	made := &v1beta1.VirtualMachinePreference{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: instancetype.PreferenceKinds.Cluster},
 		ObjectMeta: metav1.ObjectMeta{Name: f.Name},

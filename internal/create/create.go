@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Values of flags are NAME:VALUE pairs with commas between them, as in virtctl's package params. A value can have no comma for that reason: URLs of
@@ -17,6 +18,14 @@ import (
 // wrong is the error of a flag. It names the flag as it is typed.
 func wrong(flag, format string, args ...any) error {
 	return fmt.Errorf("--%s: %w", flag, fmt.Errorf(format, args...))
+}
+
+// named fails for a name that no object can have.
+func named(name string) error {
+	if findings := validation.IsDNS1123Subdomain(name); len(findings) > 0 {
+		return wrong("name", "'%s': %s", name, strings.Join(findings, "; "))
+	}
+	return nil
 }
 
 // parameters are the value of a flag with several parts, such as 'src:my-pvc,bootorder:1'. The first colon ends a name, so that values may have some.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -90,6 +91,9 @@ func (b *building) spec() *v1.VirtualMachineInstanceSpec { return &b.vm.Spec.Tem
 // leastMemory is 1M, the least that rule memory/unit of admission accepts.
 const leastMemory = 1e6
 
+// mostMemory is the most that rule memory/guest accepts.
+var mostMemory = resource.MustParse("4Pi")
+
 // base starts the VM with the fields that do not depend on volumes. It fails for a memory that is no quantity of Kubernetes,
 // such as '512MB', or less than admission accepts, such as '512'.
 func (b *building) base() error {
@@ -103,6 +107,18 @@ func (b *building) base() error {
 	}
 	if memory.CmpInt64(leastMemory) < 0 {
 		return wrong("memory", "'%s' is less than 1M: is the unit missing? 2Gi has one", text)
+	}
+	if memory.Cmp(mostMemory) > 0 {
+		return wrong("memory", "'%s' is more than 4Pi, which is what processors address", text)
+	}
+	if b.TerminationGracePeriod < 0 {
+		return wrong("termination-grace-period", "'%d' must not be negative", b.TerminationGracePeriod)
+	}
+	if err := named(b.Name); err != nil {
+		return err
+	}
+	if errs := validate.DomainName(b.Namespace, b.Name); len(errs) > 0 {
+		return wrong("name", "%s", errs[0].ErrorBody())
 	}
 	b.vm = &v1.VirtualMachine{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.VirtualMachineGroupVersionKind.Kind},

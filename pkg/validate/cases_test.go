@@ -78,6 +78,7 @@ var tables = map[string][]testCase{
 	"security_metadata":    securityMetadataCases,
 	"updates":              slices.Concat(updatesCases, updatesStatusCases),
 	"vm":                   vmCases,
+	"vm_names":             vmNamesCases,
 	"vm_state":             vmStateCases,
 }
 

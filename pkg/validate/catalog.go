@@ -27,6 +27,8 @@ var instancetypeRules = []instancetypeRule{
 	{instancetypeMemory, []Rule{
 		{Name: "instancetype/memory"},
 		{Name: "instancetype/memory-unit"},
+		{Name: "instancetype/max-guest"},
+		{Name: "instancetype/page-size"},
 		{Name: "instancetype/overcommit"},
 		{Name: "instancetype/overcommit-hugepages"},
 	}},
@@ -43,6 +45,9 @@ var instancetypeRules = []instancetypeRule{
 var preferenceRules = []preferenceRule{
 	{preferredAnnotations, []Rule{
 		{Name: "preference/annotations"},
+	}},
+	{preferredGrace, []Rule{
+		{Name: "preference/grace-period"},
 	}},
 	{preferredTopology, []Rule{
 		{Name: "preference/topology"},
@@ -99,7 +104,9 @@ func instancetypeCPUs(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.
 // requires an amount of memory that a guest can have. The kind's schema bounds overcommitPercent too, so that the bound holds without the webhook.
 func instancetypeMemory(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) (errs field.ErrorList) {
 	memory, path := spec.Memory, path.Child("memory")
-	if !vm.IsMemory(memory.Guest) {
+	if absent(memory.Guest) {
+		errs = append(errs, field.Required(path.Child("guest"), "give the memory, such as '2Gi'").WithOrigin("instancetype/memory"))
+	} else if !vm.IsMemory(memory.Guest) {
 		errs = append(errs, field.Invalid(path.Child("guest"), memory.Guest.String(), vm.NoMemory).WithOrigin("instancetype/memory"))
 	}
 	for _, amount := range []struct {
@@ -107,8 +114,14 @@ func instancetypeMemory(spec *v1beta1.VirtualMachineInstancetypeSpec, path *fiel
 		given *resource.Quantity
 	}{{"guest", &memory.Guest}, {"maxGuest", memory.MaxGuest}} {
 		if amount.given != nil && unitMissing(*amount.given) {
-			errs = append(errs, field.Invalid(path.Child(amount.name), amount.given.String(), lessThanMinimum).WithOrigin("instancetype/memory-unit"))
+			errs = append(errs, field.Invalid(path.Child(amount.name), amount.given.String(), lessThanMinimum(*amount.given)).WithOrigin("instancetype/memory-unit"))
 		}
+	}
+	if memory.MaxGuest != nil && !vm.IsMemory(*memory.MaxGuest) {
+		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), vm.NoMemory).WithOrigin("instancetype/max-guest"))
+	}
+	if memory.Hugepages != nil { // the architecture is the VM's
+		errs = append(errs, pageSize(memory.Hugepages.PageSize, "", path.Child("hugepages", "pageSize")).WithOrigin("instancetype/page-size")...)
 	}
 	if memory.OvercommitPercent < 0 || memory.OvercommitPercent > 100 {
 		errs = append(errs, field.Invalid(path.Child("overcommitPercent"), memory.OvercommitPercent,
@@ -148,6 +161,11 @@ func instancetypeMetadata(spec *v1beta1.VirtualMachineInstancetypeSpec, path *fi
 
 func preferredAnnotations(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) field.ErrorList {
 	return annotations(spec.Annotations, path.Child("annotations")).WithOrigin("preference/annotations")
+}
+
+// preferredGrace judges what a VMI without a grace period of its own gets.
+func preferredGrace(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) field.ErrorList {
+	return gracePeriod(spec.PreferredTerminationGracePeriodSeconds, path.Child("preferredTerminationGracePeriodSeconds")).WithOrigin("preference/grace-period")
 }
 
 var topologies = []v1beta1.PreferredCPUTopology{

@@ -27,6 +27,57 @@ var catalogCases = []testCase{
 		want:  invalid("spec.memory.guest"),
 	},
 	{
+		why:   "memory that nobody wrote",
+		rule:  "instancetype/memory",
+		given: instancetype("memory: {guest: null}"),
+		want:  required("spec.memory.guest"),
+	},
+	{
+		why:   "a ceiling of nothing",
+		rule:  "instancetype/max-guest",
+		given: instancetype("memory: {maxGuest: '0'}"),
+		want:  invalid("spec.memory.maxGuest"),
+	},
+	{
+		why:   "a ceiling that no processor addresses",
+		rule:  "instancetype/max-guest",
+		given: instancetype("memory: {maxGuest: 5Pi}"),
+		want:  invalid("spec.memory.maxGuest"),
+	},
+	{
+		why:   "the highest ceiling",
+		rule:  "instancetype/max-guest",
+		given: instancetype("memory: {maxGuest: 4Pi}"),
+	},
+	{
+		why:   "a page of no architecture",
+		rule:  "instancetype/page-size",
+		given: instancetype("memory: {hugepages: {pageSize: 3Mi}}"),
+		want:  invalid("spec.memory.hugepages.pageSize"),
+	},
+	{
+		why:   "pages without a size",
+		rule:  "instancetype/page-size",
+		given: instancetype("memory: {hugepages: {}}"),
+		want:  required("spec.memory.hugepages.pageSize"),
+	},
+	{
+		why:   "a page of one architecture",
+		rule:  "instancetype/page-size",
+		given: instancetype("memory: {hugepages: {pageSize: 32Mi}}"),
+	},
+	{
+		why:   "less than no time",
+		rule:  "preference/grace-period",
+		given: preference("preferredTerminationGracePeriodSeconds: -1"),
+		want:  invalid("spec.preferredTerminationGracePeriodSeconds"),
+	},
+	{
+		why:   "no time",
+		rule:  "preference/grace-period",
+		given: preference("preferredTerminationGracePeriodSeconds: 0"),
+	},
+	{
 		why:    "one byte is legal to this rule",
 		rule:   "instancetype/memory",
 		given:  instancetype("memory: {guest: '1'}"),

@@ -88,3 +88,6 @@ func CostlyQuantity(text string) bool {
 	digits := strings.TrimLeft(exponent, "+-")
 	return number > longestNumber || found && len(digits)-len(strings.TrimLeft(digits, "0123456789")) > longestExponent
 }
+
+// absent reports whether a quantity that is no pointer was not written. One that was parsed has a format, also '0'.
+func absent(amount resource.Quantity) bool { return amount.IsZero() && amount.Format == "" }

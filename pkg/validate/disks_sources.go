@@ -139,8 +139,10 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		if v.ContainerDisk != nil && v.ContainerDisk.Path != "" {
 			errs = append(errs, filePath(at("containerDisk", "path"), v.ContainerDisk.Path).WithOrigin("disks/container-disk-path")...)
 		}
-		// An absent capacity is the quantity 0. The launcher makes the disk with a number of 64 bits.
-		if v.EmptyDisk != nil && (v.EmptyDisk.Capacity.Sign() <= 0 || v.EmptyDisk.Capacity.CmpInt64(math.MaxInt64) >= 0) {
+		// The launcher makes the disk with a number of 64 bits.
+		if v.EmptyDisk != nil && absent(v.EmptyDisk.Capacity) {
+			errs = append(errs, field.Required(at("emptyDisk", "capacity"), "give the size, such as '2Gi'").WithOrigin("disks/empty-disk-capacity"))
+		} else if v.EmptyDisk != nil && (v.EmptyDisk.Capacity.Sign() <= 0 || v.EmptyDisk.Capacity.CmpInt64(math.MaxInt64) >= 0) {
 			errs = append(errs, field.Invalid(at("emptyDisk", "capacity"), v.EmptyDisk.Capacity.String(),
 				"must be greater than 0 and less than 8Ei").WithOrigin("disks/empty-disk-capacity"))
 		}

@@ -99,6 +99,12 @@ var disksSourcesCases = []testCase{
 		want:  invalid("spec.volumes[0].emptyDisk.capacity"),
 	},
 	{
+		why:   "no capacity",
+		rule:  "disks/empty-disk-capacity",
+		given: volume("emptyDisk: {}"),
+		want:  required("spec.volumes[0].emptyDisk.capacity"),
+	},
+	{
 		why:   "more bytes than 64 bits count",
 		rule:  "disks/empty-disk-capacity",
 		given: volume("emptyDisk: {capacity: 1e400}"),

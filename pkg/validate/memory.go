@@ -2,6 +2,8 @@ package validate
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
@@ -23,6 +25,7 @@ var memoryRules = []guestRule{
 		{Name: "memory/page-size-given", MendedBy: byInstancetype},
 		{Name: "memory/page-size", MendedBy: byInstancetype},
 		{Name: "memory/page-size-unit", MendedBy: byInstancetype},
+		{Name: "memory/page-size-architecture", MendedBy: byInstancetype | byPreference},
 	}},
 	{guestMemory, []Rule{
 		{Name: "memory/max-guest", MendedBy: byInstancetype},
@@ -63,8 +66,11 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
 		return nil
 	}
-	given := spec.Domain.Memory.Hugepages.PageSize
-	at := path.Child("domain", "memory", "hugepages", "pageSize")
+	return pageSize(spec.Domain.Memory.Hugepages.PageSize, spec.Architecture, path.Child("domain", "memory", "hugepages", "pageSize"))
+}
+
+// pageSize judges the size of huge pages of an architecture; of any where it is empty.
+func pageSize(given, architecture string, at *field.Path) field.ErrorList {
 	if given == "" {
 		return field.ErrorList{field.Required(at, "give the page size, such as '2Mi'").WithOrigin("memory/page-size-given")}
 	}
@@ -78,11 +84,43 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	if size.CmpInt64(leastPage) < 0 {
 		return field.ErrorList{field.Invalid(at, given, "must be at least 64Ki; is the unit missing?").WithOrigin("memory/page-size-unit")}
 	}
+	if sizes := pagesOf(architecture); !hasPage(sizes, size) {
+		return field.ErrorList{field.Invalid(at, given, noPage(architecture, sizes)).WithOrigin("memory/page-size-architecture")}
+	}
 	return nil
 }
 
 // leastPage is the smallest huge page of an architecture: 16 contiguous pages of 4 KiB on arm64.
 const leastPage = 64 << 10
+
+// hugePages are the sizes of the huge pages of an architecture, for each size of its small pages: Linux, Documentation/arch/arm64/hugetlbpage.rst and
+// arch/x86/mm/hugetlbpage.c. A mainframe has pages of 2 GiB too, with which KVM backs no guest (QEMU, hw/s390x/s390-virtio-ccw.c).
+var hugePages = map[string][]string{
+	amd64: {"2Mi", "1Gi"},
+	arm64: {"64Ki", "2Mi", "32Mi", "512Mi", "1Gi", "16Gi"},
+	s390x: {"1Mi"},
+}
+
+// pagesOf returns the sizes of the huge pages of an architecture; those of all where it is not known.
+func pagesOf(architecture string) (sizes []string) {
+	if known := hugePages[architecture]; known != nil {
+		return known
+	}
+	return slices.Concat(hugePages[s390x], hugePages[arm64]) // which has those of amd64
+}
+
+// hasPage reports whether a size is one of sizes.
+func hasPage(sizes []string, size resource.Quantity) bool {
+	return slices.ContainsFunc(sizes, func(one string) bool { return size.Cmp(resource.MustParse(one)) == 0 })
+}
+
+// noPage is the detail of an error about a size that no huge page has.
+func noPage(architecture string, sizes []string) string {
+	if hugePages[architecture] == nil {
+		return "no architecture has huge pages of this size: use one of " + strings.Join(sizes, ", ")
+	}
+	return fmt.Sprintf("architecture '%s' has no huge pages of this size: use %s", architecture, strings.Join(sizes, ", "))
+}
 
 // minMemory is the smallest amount of memory. A smaller one is a forgotten unit ("64" is 64 bytes), or a unit of thousandths ("100m"). KubeVirt has it for
 // the request alone (validateMemoryRequestsNegativeOrNull), and renders a guest of 2 KiB.
@@ -93,8 +131,13 @@ func unitMissing(amount resource.Quantity) bool {
 	return amount.Sign() > 0 && amount.Cmp(minMemory) < 0
 }
 
-// lessThanMinimum is the detail of an error about an amount without its unit.
-const lessThanMinimum = "must be at least 1M; is the unit missing?"
+// lessThanMinimum is the detail of an error about an amount without its unit, or in thousandths of a byte.
+func lessThanMinimum(amount resource.Quantity) string {
+	if strings.HasSuffix(amount.String(), "m") {
+		return "must be at least 1M; 'm' is a thousandth of a byte: is 'M' or 'Mi' meant?"
+	}
+	return "must be at least 1M; is the unit missing?"
+}
 
 // guestMemory compares with the pod's limit only if memory cannot change while the VMI runs (rollout strategy Stage): with LiveUpdate
 // the limit follows memory.guest.
@@ -110,7 +153,7 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), vm.NoMemory).WithOrigin("memory/max-guest"))
 	}
 	if memory.MaxGuest != nil && unitMissing(*memory.MaxGuest) && (memory.Guest == nil || memory.Guest.Cmp(*memory.MaxGuest) != 0) {
-		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), lessThanMinimum).WithOrigin("memory/unit"))
+		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), lessThanMinimum(*memory.MaxGuest)).WithOrigin("memory/unit"))
 	}
 	if memory.Guest == nil {
 		return errs
@@ -123,7 +166,7 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 		return append(errs, field.Invalid(at, memory.Guest.String(), vm.NoMemory).WithOrigin("memory/guest"))
 	}
 	if unitMissing(*memory.Guest) && !fromPod(spec, *memory.Guest) {
-		errs = append(errs, field.Invalid(path, memory.Guest.String(), lessThanMinimum).WithOrigin("memory/unit"))
+		errs = append(errs, field.Invalid(path, memory.Guest.String(), lessThanMinimum(*memory.Guest)).WithOrigin("memory/unit"))
 	}
 	if memory.MaxGuest != nil && memory.MaxGuest.Sign() > 0 && !unitMissing(*memory.MaxGuest) && memory.Guest.Cmp(*memory.MaxGuest) > 0 {
 		errs = append(errs, field.Invalid(path, memory.Guest.String(),
@@ -162,7 +205,7 @@ func memoryOverhead(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, p
 	at := path.Child("domain", "memory", "reservedOverhead")
 	errs := gated(limits, "ReservedOverheadMemlock", at).WithOrigin("memory/overhead-gate")
 	if added := spec.Domain.Memory.ReservedOverhead.AddedOverhead; added != nil && unitMissing(*added) {
-		errs = append(errs, field.Invalid(at.Child("addedOverhead"), added.String(), lessThanMinimum).WithOrigin("memory/overhead-unit"))
+		errs = append(errs, field.Invalid(at.Child("addedOverhead"), added.String(), lessThanMinimum(*added)).WithOrigin("memory/overhead-unit"))
 	}
 	return errs
 }

@@ -266,7 +266,52 @@ var memoryCases = []testCase{
 	{
 		why:   "the least page of arm64",
 		rule:  "memory/page-size-unit",
-		given: spec(`domain: {memory: {hugepages: {pageSize: 64Ki}}}`),
+		given: spec(`{architecture: arm64, domain: {machine: {type: virt}, memory: {hugepages: {pageSize: 64Ki}}}}`),
+	},
+	{
+		why:   "a page of no architecture",
+		rule:  "memory/page-size-architecture",
+		given: spec(`domain: {memory: {guest: 129Mi, hugepages: {pageSize: 3Mi}}}`),
+		want:  invalid("spec.domain.memory.hugepages.pageSize"),
+	},
+	{
+		why:   "a page of arm64 on amd64",
+		rule:  "memory/page-size-architecture",
+		given: spec(`domain: {memory: {hugepages: {pageSize: 32Mi}}}`),
+		want:  invalid("spec.domain.memory.hugepages.pageSize"),
+	},
+	{
+		why:   "a page of amd64 on s390x",
+		rule:  "memory/page-size-architecture",
+		given: spec(`{architecture: s390x, domain: {machine: {type: s390-ccw-virtio}, memory: {hugepages: {pageSize: 2Mi}}}}`),
+		want:  invalid("spec.domain.memory.hugepages.pageSize"),
+	},
+	{
+		why:   "the greatest page of amd64, in other words",
+		rule:  "memory/page-size-architecture",
+		given: spec(`domain: {memory: {guest: 1Gi, hugepages: {pageSize: 1024Mi}}}`),
+	},
+	{
+		why:   "the greatest page of arm64",
+		rule:  "memory/page-size-architecture",
+		given: spec(`{architecture: arm64, domain: {machine: {type: virt}, memory: {guest: 16Gi, hugepages: {pageSize: 16Gi}}}}`),
+	},
+	{
+		why:   "the page of s390x",
+		rule:  "memory/page-size-architecture",
+		given: spec(`{architecture: s390x, domain: {machine: {type: s390-ccw-virtio}, memory: {hugepages: {pageSize: 1Mi}}}}`),
+	},
+	{
+		why:    "the page of a mainframe, while the architecture is not known",
+		rule:   "memory/page-size-architecture",
+		given:  spec(`{architecture: "", domain: {memory: {hugepages: {pageSize: 1Mi}}}}`),
+		others: []string{"machine/architecture"},
+	},
+	{
+		why:   "a page of no architecture, while that is not known",
+		rule:  "memory/page-size-architecture",
+		given: spec(`{architecture: "", domain: {memory: {hugepages: {pageSize: 3Mi}}}}`),
+		want:  invalid("spec.domain.memory.hugepages.pageSize"),
 	},
 	{
 		why:    "no unit",

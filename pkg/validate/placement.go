@@ -14,8 +14,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: hostname, subdomain, serviceAccountName, priorityClassName, evictionStrategy, startStrategy, nodeSelector, tolerations, readinessProbe,
-// livenessProbe. Affinity and spreading are in placement_affinity.go, DNS in placement_dns.go.
+// Fields: hostname, subdomain, serviceAccountName, priorityClassName, evictionStrategy, startStrategy, terminationGracePeriodSeconds, nodeSelector,
+// tolerations, readinessProbe, livenessProbe. Affinity and spreading are in placement_affinity.go, DNS in placement_dns.go.
 // The names, start, node, tolerations and probes of the VMI's pod.
 // The fields go into the pod, which Kubernetes would refuse (pkg/apis/core/validation/validation.go of k8s.io/kubernetes v1.36, which cannot be
 // imported). KubeVirt judges host name, account, strategies and handlers of probes alone; the subdomain it takes for a domain.
@@ -37,6 +37,9 @@ var placementRules = []guestRule{
 		{Name: "placement/eviction-strategy"},
 		{Name: "placement/start-strategy"},
 		{Name: "placement/paused-liveness"},
+	}},
+	{termination, []Rule{
+		{Name: "placement/grace-period"},
 	}},
 	{nodeSelector, []Rule{
 		{Name: "placement/node-selector"},
@@ -110,6 +113,18 @@ func strategies(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 		}
 	}
 	return errs
+}
+
+// termination judges the time that a guest has to power off. KubeVirt accepts less than nothing.
+func termination(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	return gracePeriod(spec.TerminationGracePeriodSeconds, path.Child("terminationGracePeriodSeconds")).WithOrigin("placement/grace-period")
+}
+
+func gracePeriod(seconds *int64, at *field.Path) field.ErrorList {
+	if seconds == nil || *seconds >= 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, *seconds, "must not be negative; 0 ends the guest at once")}
 }
 
 // nodeSelector selects nodes by their labels.

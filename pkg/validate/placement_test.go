@@ -363,4 +363,15 @@ networks: [{name: default, pod: {}}, {name: other, multus: {networkName: other}}
 		rule:  "placement/liveness-success",
 		given: spec(`{livenessProbe: {guestAgentPing: {}, successThreshold: 1}, readinessProbe: {guestAgentPing: {}, successThreshold: 2}}`),
 	},
+	{
+		why:   "less than no time",
+		rule:  "placement/grace-period",
+		given: spec("terminationGracePeriodSeconds: -1"),
+		want:  invalid("spec.terminationGracePeriodSeconds"),
+	},
+	{
+		why:   "no time",
+		rule:  "placement/grace-period",
+		given: spec("terminationGracePeriodSeconds: 0"),
+	},
 }

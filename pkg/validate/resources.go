@@ -42,10 +42,10 @@ func memoryResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 	errs := requestAndLimit(spec, corev1.ResourceMemory, path)
 	request, limit := spec.Domain.Resources.Requests[corev1.ResourceMemory], spec.Domain.Resources.Limits[corev1.ResourceMemory]
 	if unitMissing(request) && request.Cmp(limit) != 0 {
-		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), lessThanMinimum).WithOrigin("resources/memory-unit"))
+		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), lessThanMinimum(request)).WithOrigin("resources/memory-unit"))
 	}
 	if unitMissing(limit) {
-		errs = append(errs, field.Invalid(limitPath(path, corev1.ResourceMemory), limit.String(), lessThanMinimum).WithOrigin("resources/memory-unit"))
+		errs = append(errs, field.Invalid(limitPath(path, corev1.ResourceMemory), limit.String(), lessThanMinimum(limit)).WithOrigin("resources/memory-unit"))
 	}
 	return errs
 }

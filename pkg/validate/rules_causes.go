@@ -97,7 +97,8 @@ var consequences = []struct {
 
 	{"an amount that is none fits nothing", anywhere, []string{"memory/guest", "memory/unit"},
 		[]string{"memory/growth", "memory/numa-pages", "memory/numa-nodes", "resources/page-size"}},
-	{"no amount is a multiple of what is no size of a page, which gives the memory where nothing else does", anywhere, []string{"memory/page-size"},
+	{"no amount is a multiple of what is no size of a page, which gives the memory where nothing else does", anywhere,
+		[]string{"memory/page-size", "memory/page-size-unit", "memory/page-size-architecture"},
 		[]string{"memory/guest", "memory/numa-pages", "resources/page-size", "resources/page-multiple"}},
 	{"both compare with the size of a page", anywhere, []string{"resources/page-size", "resources/page-multiple"}, []string{"memory/numa-pages"}},
 	{"the request or the limit gives the memory where nothing else does", anywhere, []string{"resources/request-negative", "resources/limit-negative"},

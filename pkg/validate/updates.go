@@ -39,7 +39,7 @@ var (
 )
 
 var (
-	createRules = []changeRule{{newOwners, ownerRules}, {requestedHardware, hardwareRules}}
+	createRules = []changeRule{{nameOfVMI, domainNameRules}, {newOwners, ownerRules}, {requestedHardware, hardwareRules}}
 	changeRules = []changeRule{
 		{changedReserved, []Rule{{Name: "security/reserved-label-change", ControllersMay: true}}},
 		{changedSpec, []Rule{{Name: "update/spec"}}},

@@ -35,6 +35,7 @@ var vmRules = slices.Concat([]vmRule{
 		{Name: "vm/revision-of-another"},
 	}},
 	{hardwareOfVM, hardwareRules},
+	{nameOfVM, domainNameRules},
 }, templateMetadataRules, templateRules, []vmRule{
 	{inProgress, []Rule{
 		{Name: "vm/restore-running"},

@@ -88,6 +88,9 @@ var deviations = []deviation{
 		return is && len(elements) == 0
 	}},
 	{name: "Memory of nothing", added: detail(`\.domain\.memory(\.(guest|maxGuest|hugepages\.pageSize))?$`, "greater than 0")},
+	{name: "Huge pages of no architecture", added: rule("memory/page-size-architecture", "instancetype/page-size")},
+	{name: "Less time than nothing", added: rule("placement/grace-period", "preference/grace-period")},
+	{name: "Names of no domain", added: rule("metadata/domain-name")},
 	{name: "`hypervPassthrough` without `enabled`", added: rule("features/hyperv-passthrough-enabled")},
 	{name: "A matcher without a name", added: rule("vm/matcher-name")},
 	{name: "EFI on s390x", added: rule("firmware/efi-s390x")},
