@@ -1,9 +1,12 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -12,7 +15,7 @@ const longestValue = 8 << 10
 
 // handler writes one line of JSON for each entry. JSON has an escape for every byte that could end a line or begin another entry.
 func handler(to io.Writer, from slog.Level) slog.Handler {
-	return slog.NewJSONHandler(to, &slog.HandlerOptions{Level: from, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	return once{Handler: slog.NewJSONHandler(to, &slog.HandlerOptions{Level: from, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		switch value := a.Value.Any().(type) {
 		case string:
 			a.Value = slog.StringValue(shortened(value))
@@ -20,7 +23,65 @@ func handler(to io.Writer, from slog.Level) slog.Handler {
 			a.Value = slog.StringValue(shortened(value.Error()))
 		}
 		return a
-	}})
+	}})}
+}
+
+// once writes each key of an entry once. Libraries log keys again that their logger has, such as cert-controller's 'name', and readers of JSON refuse such an
+// entry or keep one of the two. A key with another value gets a number.
+type once struct {
+	slog.Handler
+	// given are the attributes that all entries have, in the group of the handler.
+	given []slog.Attr
+}
+
+// WithAttrs adds attributes that are new.
+func (h once) WithAttrs(attrs []slog.Attr) slog.Handler {
+	added := h.without(attrs)
+	return once{h.Handler.WithAttrs(added), slices.Concat(h.given, added)}
+}
+
+// WithGroup begins an object of its own, which may have any key.
+func (h once) WithGroup(name string) slog.Handler { return once{Handler: h.Handler.WithGroup(name)} }
+
+// Handle writes an entry.
+func (h once) Handle(ctx context.Context, entry slog.Record) error {
+	var attrs []slog.Attr
+	entry.Attrs(func(a slog.Attr) bool {
+		attrs = append(attrs, a)
+		return true
+	})
+	written := slog.NewRecord(entry.Time, entry.Level, entry.Message, entry.PC)
+	written.AddAttrs(h.without(attrs)...)
+	return h.Handler.Handle(ctx, written)
+}
+
+// without returns attributes but for those that are given already, with a number at the keys of which another value is given.
+func (h once) without(attrs []slog.Attr) (left []slog.Attr) {
+	value := func(key string) *slog.Value {
+		for _, list := range [][]slog.Attr{h.given, left} {
+			if i := slices.IndexFunc(list, func(a slog.Attr) bool { return a.Key == key }); i >= 0 {
+				return &list[i].Value
+			}
+		}
+		return nil
+	}
+	for _, a := range attrs {
+		key, same := a.Key, false
+		for n := 2; ; n++ {
+			other := value(a.Key)
+			if other == nil {
+				break
+			}
+			if same = fmt.Sprint(other.Any()) == fmt.Sprint(a.Value.Any()); same {
+				break
+			}
+			a.Key = key + strconv.Itoa(n)
+		}
+		if !same {
+			left = append(left, a)
+		}
+	}
+	return left
 }
 
 // shortened returns a text of about longestValue bytes at most, cut between characters.

@@ -27,3 +27,21 @@ func TestLogEntriesAreLines(t *testing.T) {
 		}
 	}
 }
+
+// TestLogKeysAreUnique: an entry has no key twice. The same value is written once, another one under a key of its own.
+func TestLogKeysAreUnique(t *testing.T) {
+	var lines bytes.Buffer
+	logger := logr.FromSlogHandler(handler(&lines, slog.LevelInfo)).WithValues("name", "a", "gvk", struct{ Kind string }{"Webhook"}, "list", []int{1})
+	logger.WithValues("name", "a", "uid", "1").Info("message", "name", "a", "gvk", struct{ Kind string }{"Webhook"}, "list", []int{1},
+		"uid", "2", "uid", "3", "uid", "2")
+	entry := strings.TrimSpace(lines.String())
+	_, entry, _ = strings.Cut(entry, `"msg":`)
+	if want := `"message","name":"a","gvk":{"Kind":"Webhook"},"list":[1],"uid":"1","uid2":"2","uid3":"3"}`; entry != want {
+		t.Errorf("got  %s\nwant %s", entry, want)
+	}
+	lines.Reset()
+	slog.New(handler(&lines, slog.LevelInfo)).With("name", "a").WithGroup("of").With("name", "a").Info("message", "name", "b")
+	if !strings.HasSuffix(strings.TrimSpace(lines.String()), `"name":"a","of":{"name":"a","name2":"b"}}`) {
+		t.Errorf("a group has keys of its own: %s", lines.String())
+	}
+}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -17,8 +19,7 @@ import (
 
 // Manager returns a manager configured by the flags. The options are the process's own, such as its scheme and the name of its Lease.
 func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
-	// With an empty path this is the service account of the pod.
-	access, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
+	access, err := p.access()
 	if err != nil {
 		return nil, err
 	}
@@ -33,6 +34,23 @@ func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
 	// The next replica need not wait for the Lease to end: nothing runs after the manager has stopped.
 	o.LeaderElectionReleaseOnCancel = true
 	return ctrl.NewManager(access, o)
+}
+
+// access is that of the kubeconfig; without one, that of the service account of the pod. clientcmd would say of the latter that it might not work.
+func (p *Process) access() (*rest.Config, error) {
+	access, err := (*rest.Config)(nil), error(nil)
+	if p.Kubeconfig == "" {
+		if access, err = rest.InClusterConfig(); err != nil {
+			err = fmt.Errorf("without --kubeconfig: %w", err)
+		}
+	} else {
+		access, err = clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
+	}
+	if err != nil {
+		return nil, err
+	}
+	access.WarningHandler = rest.NoWarnings{} // warnings are for people who write: this process reads presets, which are deprecated, for their owners
+	return access, nil
 }
 
 // Publish registers metrics to be served at /metrics.

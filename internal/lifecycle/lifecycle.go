@@ -91,6 +91,9 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
+	if ownwrite.Gone(err, request.Name, "virtualmachines") {
+		return ctrl.Result{}, nil
+	}
 	return result, err
 }
 

@@ -32,13 +32,23 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 	}
 	c.written.Note(reported, s.now)
 	// After the write: a conflict would repeat the events.
+	if unreported {
+		befell = append(befell, news{condition.Cause{Reason: s.failure.reason, Message: s.failure.message}, corev1.EventTypeWarning})
+	}
 	for _, news := range befell {
 		c.event(s, news.kind, news.Reason, news.Message)
-	}
-	if unreported {
-		c.event(s, corev1.EventTypeWarning, s.failure.reason, s.failure.message)
+		if news.kind == corev1.EventTypeWarning && !gaveReason(s.vm, news.Reason) {
+			condition.Log(ctx, s.vm, "vm", news.Cause)
+		}
 	}
 	return nil
+}
+
+// gaveReason reports whether the status of a VM gave a reason already. Messages of one reason may change all the time, such as that of the scheduler.
+func gaveReason(vm *v1.VirtualMachine, reason string) bool {
+	return slices.ContainsFunc(vm.Status.Conditions, func(c v1.VirtualMachineCondition) bool {
+		return c.Reason == reason && (c.Status == corev1.ConditionFalse || c.Type == v1.VirtualMachineFailure)
+	})
 }
 
 // news is what befell the guest of a VM, as an event of this type.

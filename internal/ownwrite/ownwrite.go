@@ -3,13 +3,27 @@
 package ownwrite
 
 import (
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// Gone reports whether an error is that a write found an object of these resources and this name no more. It was deleted after it was read, and the event of
+// that is on its way.
+func Gone(err error, name string, resources ...string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	details := status.Status().Details
+	return details.Name == name && slices.Contains(resources, details.Kind) // which is the resource, in lower case
+}
 
 // Arrives is the longest time that a reconcile waits for the event of a write of this process. It bounds the wait where the event never comes: after a
 // restore of etcd, resource versions start again from a lower number.

@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -145,7 +146,11 @@ func (c *Controller) finish(ctx context.Context, s seen) (o outcome, err error) 
 		return o, client.IgnoreNotFound(err)
 	}
 	c.refused.forget(s.key)
-	c.event(s.vmi, condition.EndEvent(phase, why), why)
+	kind := condition.EndEvent(phase, why)
+	c.event(s.vmi, kind, why)
+	if kind == corev1.EventTypeWarning && metav1.GetControllerOf(s.vmi) == nil {
+		condition.Log(ctx, s.vmi, "vmi", why)
+	}
 	return o, nil
 }
 

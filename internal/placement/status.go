@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,6 +47,9 @@ func (c *Controller) report(ctx context.Context, s seen, o *outcome) error {
 	}
 	if why := newlyRefused(s.vmi, reported); why != nil {
 		c.event(s.vmi, corev1.EventTypeWarning, *why)
+		if was := condition.Of(s.vmi, v1.VirtualMachineInstanceSynchronized); metav1.GetControllerOf(s.vmi) == nil && (was == nil || was.Reason != why.Reason) {
+			condition.Log(ctx, s.vmi, "vmi", *why) // of others the controller of VMs tells
+		}
 	}
 	return nil
 }

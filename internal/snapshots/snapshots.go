@@ -12,6 +12,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/fairqueue"
+	"github.com/kilnvm/kiln/internal/ownwrite"
 	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -117,6 +118,9 @@ func retrying(of step) reconcile.Reconciler {
 		after, err := of(ctx, request.NamespacedName)
 		if apierrors.IsConflict(err) {
 			return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		}
+		if ownwrite.Gone(err, request.Name, "virtualmachinesnapshots", "virtualmachinesnapshotcontents", "virtualmachinerestores", "virtualmachineclones") {
+			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{RequeueAfter: after}, err
 	})
