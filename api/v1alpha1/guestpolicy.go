@@ -20,7 +20,7 @@ const KindGuestPolicy = "GuestPolicy"
 // +kubebuilder:resource:scope=Cluster,path=guestpolicies,singular=guestpolicy,shortName=gpol,categories=kiln
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Actions",type=string,JSONPath=`.spec.validationActions`
-// +kubebuilder:printcolumn:name="Validations",type=string,JSONPath=`.spec.validations[*].field`,priority=1
+// +kubebuilder:printcolumn:name="First Validation",type=string,JSONPath=`.spec.validations[*].expression`,priority=1
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type GuestPolicy struct {
@@ -71,6 +71,7 @@ type GuestPolicySpec struct {
 	Validations []GuestPolicyValidation `json:"validations"`
 	// validationActions say what a validation that is not true does: Deny refuses the object, Warn returns a warning, Audit adds to the audit event
 	// of the request. Deny and Warn exclude each other. Default: Deny.
+	// +kubebuilder:default={Deny}
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:XValidation:rule="!('Deny' in self && 'Warn' in self)",message="Deny and Warn exclude each other"
