@@ -42,6 +42,7 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 	}
 	reviewed, err := s.Reviewer.VM(ctx, vm, old, s.asker(request))
 	reviewed.Errors = append(embedded, reviewed.Errors...)
+	reviewed.Warnings = append(reviewed.Warnings, validate.CountWarnings(request.Object.Raw)...)
 	return answered(reviewed.Verdict, err)
 }
 

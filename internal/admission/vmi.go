@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -20,7 +21,8 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 		return answered(reviewed.Verdict, err)
 	}
 	// The drafts of pins that exist are of revisions which the collector has marked: written again, they stay.
-	return s.patched(ctx, request, change{vmi, reviewed.Explicit, reviewed.Resolved.Drafts, reviewed.Merged.Warnings})
+	warnings := slices.Concat(reviewed.Merged.Warnings, validate.CountWarnings(request.Object.Raw)) // an explicit VMI has no such numbers
+	return s.patched(ctx, request, change{vmi, reviewed.Explicit, reviewed.Resolved.Drafts, warnings})
 }
 
 // validateVMI judges an explicit VMI, and what was changed in one that exists. That includes one that is being deleted: its hardware is

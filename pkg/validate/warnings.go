@@ -9,7 +9,9 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 )
@@ -54,6 +56,7 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 			"memory.guest '%s' is greater than limits.memory '%s': the guest may be killed", memory.Guest.String(), limit.String())
 	}
 	found.ofCPU(spec)
+	found.ofMemory(spec)
 	// A pod with CPUs of its own is Guaranteed: its limit is the request. Huge pages are requested in full.
 	if memory := spec.Domain.Memory; dedicated(spec) && memory != nil && memory.Guest != nil && memory.Hugepages == nil {
 		if request.Sign() > 0 && request.Cmp(*memory.Guest) < 0 {
@@ -99,6 +102,10 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 	}
 	if features := spec.Domain.Features; features != nil && features.Hyperv != nil && spec.Architecture == arm64 {
 		found.of([]string{"domain.features.hyperv"}, "features.hyperv has no effect on architecture 'arm64'")
+	}
+	unreadKeys, texts := unread(vmi.Annotations)
+	for i, key := range unreadKeys {
+		found = append(found, Warning{texts[i], []string{"metadata.annotations[" + key + "]"}})
 	}
 	// Ignition reads JSON only, and stops the boot otherwise. The usual mistake is the YAML from which Butane makes that JSON.
 	if data := vmi.Annotations[v1.IgnitionAnnotation]; data != "" && !json.Valid([]byte(data)) {
@@ -187,6 +194,23 @@ func (w *warned) ofCPU(spec *v1.VirtualMachineInstanceSpec) {
 	}
 }
 
+// mostOfServers is the most memory that machines of today have: 46 bits of address.
+var mostOfServers = resource.MustParse("64Ti")
+
+// ofMemory warns of amounts that are legal and hardly meant: a fraction of a byte ('1000000000001m', '1.3Gi'), and more than any machine has.
+func (w *warned) ofMemory(spec *v1.VirtualMachineInstanceSpec) {
+	if spec.Domain.Memory == nil || spec.Domain.Memory.Guest == nil {
+		return
+	}
+	guest := *spec.Domain.Memory.Guest
+	if guest.Cmp(mostOfServers) > 0 && vm.IsMemory(guest) {
+		w.of([]string{"domain.memory.guest"}, "memory.guest '%s' is more than 64Ti, which no machine of today has: is the unit right?", guest.String())
+	}
+	if guest.CmpInt64(guest.Value()) != 0 && vm.IsMemory(guest) && !unitMissing(guest) {
+		w.of([]string{"domain.memory.guest"}, "memory.guest '%s' is no whole number of bytes ('m' is a thousandth): it is rounded up", guest.String())
+	}
+}
+
 func kernelBoots(spec *v1.VirtualMachineInstanceSpec) bool {
 	return spec.Domain.Firmware != nil && spec.Domain.Firmware.KernelBoot != nil
 }
@@ -217,8 +241,10 @@ func permitted(all *v1.PermittedHostDevices, resource string) bool {
 		slices.ContainsFunc(all.USB, func(d v1.USBHostDevice) bool { return d.ResourceName == resource })
 }
 
-// InstancetypeWarnings returns warnings about an instancetype: a CPU model of no architecture, and memory that the guest may be killed for.
+// InstancetypeWarnings returns warnings about an instancetype: annotations of Kiln's that nobody reads, a CPU model of no architecture, and memory that the
+// guest may be killed for.
 func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warnings []string) {
+	_, warnings = unread(spec.Annotations)
 	if model := spec.CPU.Model; model != nil {
 		if _, mainframe := modelHint(s390x, *model); !mainframe {
 			if warning := modelWarning("amd64", "spec.cpu.model", *model); warning != "" {
@@ -232,9 +258,10 @@ func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warning
 	return warnings
 }
 
-// PreferenceWarnings returns a warning for each deprecated field and value of a preference, with its replacement. KubeVirt warns of the
-// values only (checkForDeprecatedPreferredCPUTopology).
+// PreferenceWarnings returns a warning for each annotation of Kiln's that nobody reads, and for each deprecated field and value of a preference, with its
+// replacement. KubeVirt warns of the values only (checkForDeprecatedPreferredCPUTopology).
 func PreferenceWarnings(spec *v1beta1.VirtualMachinePreferenceSpec) (warnings []string) {
+	_, warnings = unread(spec.Annotations)
 	if cpu := spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {
 		if now, old := renamed[*cpu.PreferredCPUTopology]; old {
 			warnings = append(warnings, fmt.Sprintf("spec.cpu.preferredCPUTopology '%s' is deprecated: use '%s'", *cpu.PreferredCPUTopology, now))

@@ -83,6 +83,17 @@ var guestWarnings = []warningCase{
 	{"dedicated CPUs without a request", dedicatedMemory("null"), nil},
 	{"an empty disk without its unit", "spec: {volumes: [{name: scratch, emptyDisk: {capacity: 2048}}]}", []string{"'scratch'"}},
 	{"an empty disk of a megabyte", "spec: {volumes: [{name: scratch, emptyDisk: {capacity: 1M}}]}", nil},
+	{"memory that no machine has", "spec: {domain: {memory: {guest: 65Ti}}}", []string{"'65Ti' is more than 64Ti"}},
+	{"as much memory as there is", "spec: {domain: {memory: {guest: 64Ti}}}", nil},
+	{"more memory than is legal", "spec: {domain: {memory: {guest: 5Pi}}}", nil},
+	{"memory in thousandths of a byte", "spec: {domain: {memory: {guest: 1000000001m}}}", []string{"'1000000001m' is no whole number of bytes"}},
+	{"a fraction of less than 1M, which is refused", "spec: {domain: {memory: {guest: 128m}}}", nil},
+	{"no memory", "spec: {domain: {memory: {guest: null}}}", nil},
+	{"a key that was mistyped", "metadata: {annotations: {kilnvm.io/numa-cell: '2'}}", []string{"did you mean 'kilnvm.io/numa-cells'?"}},
+	{"a key that nobody has", "metadata: {annotations: {kilnvm.io/bogus: x}}", []string{"'kilnvm.io/bogus' has no effect"}},
+	{"a key of others", "metadata: {annotations: {example.org/rolout: x}}", nil},
+	{"keys that nobody has", "metadata: {annotations: {kilnvm.io/a: x, kilnvm.io/b: x, kilnvm.io/c: x, kilnvm.io/d: x, kilnvm.io/e: x}}",
+		[]string{"'kilnvm.io/a'", "'kilnvm.io/b'", "'kilnvm.io/c'", "'kilnvm.io/d'"}},
 	{"ports on another network", card("bridge: {}, ports: [{port: 80}]", "multus: {networkName: net}"), []string{"interface 'a'"}},
 	{"ranges on another network", card("bridge: {}, portRanges: [{start: 1, end: 2}]", "multus: {networkName: net}"), []string{"interface 'a'"}},
 	{"ports on no network, which is refused", "spec: {domain: {devices: {interfaces: [{name: a, ports: [{port: 80}]}]}}}", nil},
@@ -169,6 +180,8 @@ func TestPermittedDevices(t *testing.T) {
 func TestInstancetypeWarnings(t *testing.T) {
 	for _, c := range []warningCase{
 		{"a model of nobody", "spec: {cpu: {model: Homer-Simpson}}", []string{"spec.cpu.model 'Homer-Simpson'"}},
+		{"a key that nobody has", "spec: {annotations: {kilnvm.io/bogus: x}}", []string{"'kilnvm.io/bogus'"}},
+		{"a key", "spec: {annotations: {kilnvm.io/numa-cells: '2'}}", nil},
 		{"a model of a PC", "spec: {cpu: {model: EPYC-Milan-v2}}", nil},
 		{"a model of a mainframe", "spec: {cpu: {model: gen16a}}", nil},
 		{"dedicated CPUs and overcommitment", "spec: {cpu: {dedicatedCPUPlacement: true}, memory: {overcommitPercent: 1}}",
@@ -298,6 +311,8 @@ func TestVMWarnings(t *testing.T) {
 		{"volumes migrated", "spec: {updateVolumesStrategy: Migration}", []string{"'Migration'"}},
 		{"no migration", "spec: {template: {spec: {evictionStrategy: None}}}", nil},
 		{"migration", "spec: {template: {spec: {evictionStrategy: LiveMigrateIfPossible}}}", []string{"'LiveMigrateIfPossible'"}},
+		{"a key that was mistyped", "metadata: {annotations: {kilnvm.io/rolout: restart}}", []string{"did you mean 'kilnvm.io/rollout'?"}},
+		{"a key of the template, of which its VMI is told", "spec: {template: {metadata: {annotations: {kilnvm.io/rolout: restart}}}}", nil},
 		{"restarts by edits", "metadata: {annotations: {kilnvm.io/rollout: restart}}", nil},
 		{"a rollout of another word", "metadata: {annotations: {kilnvm.io/rollout: yes-please}}", []string{"'yes-please'"}},
 		{"both", "spec: {running: true, runStrategy: WaitAsReceiver}", []string{"spec.running", "'WaitAsReceiver'"}},
@@ -311,6 +326,7 @@ func TestVMWarnings(t *testing.T) {
 func TestPreferenceWarnings(t *testing.T) {
 	for _, c := range []warningCase{
 		{"nothing", "{}", nil},
+		{"a key that nobody has", "spec: {annotations: {kilnvm.io/bogus: x}}", []string{"'kilnvm.io/bogus'"}},
 		{"CPUs and firmware of nothing", "spec: {cpu: {}, firmware: {}}", nil},
 		{"a topology of today", "spec: {cpu: {preferredCPUTopology: spread}}", nil},
 		{"a topology of old", "spec: {cpu: {preferredCPUTopology: preferSpread}}", []string{"use 'spread'"}},

@@ -1,0 +1,32 @@
+package admission
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestNumbersOfZero: who writes 0 cores is told that they are not what the guest gets, once for each object.
+func TestNumbersOfZero(t *testing.T) {
+	const told = "cpu.cores of 0 is as if it were not written: the default or the instancetype decides"
+	for _, object := range []struct {
+		head, tail       string
+		mutate, validate string
+	}{
+		{"kind: VirtualMachine\nmetadata: {name: a}\nspec: {runStrategy: Halted, template: ", "}", MutateVM, ValidateVM},
+		{"kind: VirtualMachineInstance\nmetadata: {name: a}\n", "", MutateVMI, ValidateVMI},
+	} {
+		for cores, want := range map[string][]string{"{cores: 0}": {told}, "{sockets: 2}": nil} {
+			c := newCluster(t)
+			spec := "{spec: {domain: {devices: {}, memory: {guest: 1Gi}, cpu: " + cores + "}}}"
+			if object.tail == "" {
+				spec = spec[1 : len(spec)-1]
+			}
+			request := create(t, "apiVersion: kubevirt.io/v1\n"+object.head+spec+object.tail)
+			mutated := ask(t, c.Hooks()[object.mutate], request)
+			validated := ask(t, c.Hooks()[object.validate], create(t, patched(t, request, mutated)))
+			if got := slices.Concat(mutated.Warnings, validated.Warnings); !mutated.Allowed || !validated.Allowed || !slices.Equal(got, want) {
+				t.Errorf("%s %s: warnings %q, want %q", object.validate, cores, got, want)
+			}
+		}
+	}
+}

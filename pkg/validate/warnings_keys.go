@@ -1,0 +1,67 @@
+package validate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/nearest"
+	"github.com/tidwall/gjson"
+)
+
+// Warnings about what is written and has no effect: annotations of Kiln's that nobody reads, and numbers of CPUs that are 0.
+
+// keys are the annotations that Kiln reads or writes, on whatever kind: all constants of api/v1alpha1 that begin with Annotation.
+var keys = []string{
+	v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationGeneration, v1alpha1.AnnotationHardware, v1alpha1.AnnotationFrontend,
+	v1alpha1.AnnotationHardwareFailure, v1alpha1.AnnotationInterfaceAddresses, v1alpha1.AnnotationRollout, v1alpha1.AnnotationTemplateDigest,
+	v1alpha1.AnnotationEjected, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationNUMACells, v1alpha1.AnnotationProfileLabels,
+	v1alpha1.AnnotationInference, v1alpha1.AnnotationTPMKey, v1alpha1.AnnotationUnusedSince, v1alpha1.AnnotationReplacedBy,
+	v1alpha1.AnnotationObsoleteAfter, v1alpha1.AnnotationCatalogVersion, v1alpha1.AnnotationRecord, v1alpha1.AnnotationSnapshotState,
+	v1alpha1.AnnotationLeaveOut, v1alpha1.AnnotationAsker, v1alpha1.AnnotationCatalogSource,
+}
+
+// shortKeys are keys without their prefix, with which names are compared: it would be two thirds of most of them.
+var shortKeys = func() (short []string) {
+	for _, key := range keys {
+		short = append(short, strings.TrimPrefix(key, v1alpha1.Prefix))
+	}
+	return short
+}()
+
+// mostUnread bounds the warnings about one object's annotations.
+const mostUnread = 4
+
+// unread returns a warning for each of an object's first annotations of Kiln's that nobody reads, by its key, with the one that was probably meant.
+func unread(annotations map[string]string) (found, warnings []string) {
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		if !strings.HasPrefix(key, v1alpha1.Prefix) || slices.Contains(keys, key) || len(found) == mostUnread {
+			continue
+		}
+		warning := fmt.Sprintf("annotation '%s' has no effect: Kiln has no such key", short(key))
+		if meant := nearest.Name(strings.TrimPrefix(key, v1alpha1.Prefix), shortKeys); meant != "" {
+			warning += "; did you mean '" + v1alpha1.Prefix + meant + "'?"
+		}
+		found, warnings = append(found, key), append(warnings, warning)
+	}
+	return found, warnings
+}
+
+// CountWarnings returns a warning about numbers of CPUs that are written as 0. In Go they are not told from those that are not written. raw is the JSON of a
+// VM or VMI.
+func CountWarnings(raw []byte) []string {
+	var zero []string
+	for _, at := range []string{"spec.template.spec.domain.cpu.", "spec.domain.cpu."} {
+		for _, name := range []string{"cores", "sockets", "threads"} {
+			if given := gjson.GetBytes(raw, at+name); given.Type == gjson.Number && given.Num == 0 {
+				zero = append(zero, "cpu."+name)
+			}
+		}
+	}
+	if len(zero) == 0 {
+		return nil
+	}
+	return []string{strings.Join(zero, ", ") + " of 0 is as if it were not written: the default or the instancetype decides"}
+}
