@@ -24,6 +24,7 @@ var noReasons = map[string]string{
 	"HostProfile":                 "a kind",
 	"Namespace":                   "a kind",
 	"NetworkAttachmentDefinition": "a kind",
+	"PersistentVolumeClaim":       "a kind",
 	"Other":                       "a label of a metric",
 	"Pod":                         "a kind",
 	"Role":                        "a kind",
