@@ -72,7 +72,8 @@ func TestCommandsReadTheCluster(t *testing.T) {
 		{[]string{"validate", "vm/web", "--as=vera"}, []string{"is accepted", configuration}, nil, 0},
 		{[]string{"revisions"}, []string{"clusterconfiguration/configuration outdated vm/web"}, []string{"Warning"}, 0},
 		{[]string{"revisions", "--config", file}, []string{"clusterconfiguration/configuration current vm/web"}, []string{"Warning"}, 0},
-		{[]string{"revisions", "--as=vera"}, []string{"clusterconfiguration/configuration unknown vm/web", "virtualmachineclusterinstancetype/small"}, []string{"Warning"}, 0},
+		{[]string{"revisions", "--as=vera"}, []string{"clusterconfiguration/configuration unknown vm/web", "virtualmachineclusterinstancetype/small"},
+			[]string{"Warning"}, 0},
 	} {
 		got := s.kiln(c.args...)
 		text := strings.Join(strings.Fields(got.stdout+"\n"+got.stderr), " ") // however wide the columns are
