@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -195,7 +195,7 @@ func (o *options) machine(arg string) (name, namespace string, err error) {
 	case !isMachineKind(kind):
 		return "", "", fmt.Errorf("'%s' is no VM: write vm/%s", arg, name)
 	}
-	if mistakes := path.IsValidPathSegmentName(name); name == "" || len(mistakes) > 0 {
+	if mistakes := content.IsPathSegmentName(name); name == "" || len(mistakes) > 0 {
 		return "", "", fmt.Errorf("'%s' is no name of a VM", arg)
 	}
 	namespace, _, err = o.cluster.ToRawKubeConfigLoader().Namespace()
