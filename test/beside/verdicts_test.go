@@ -77,6 +77,8 @@ var deviations = []struct{ said, entry string }{
 	{"spec.subdomain: Invalid value", "a subdomain of several labels"},
 	{"spec.domain.clock.timezone: Forbidden: cannot be combined with utc", "both offsets at once"},
 	{"containerDisk.image: Required value", "**Volumes that no pod mounts.**"},
+	{"has no huge pages of this size", "**Huge pages of no architecture.**"},
+	{"spec.terminationGracePeriodSeconds: Invalid value: -1", "**Less time than nothing.**"},
 	{"must be the resource of a device plugin", "**Resources of device plugins.**"},
 }
 

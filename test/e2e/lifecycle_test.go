@@ -77,9 +77,10 @@ func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 		said = s.must(s.kubectl(mistyped, "create", "--dry-run=server", "-f", "-"))
 		return strings.Contains(said.stderr, "did you mean 'own'? VirtualMachineInstancetype 'owm' in namespace")
 	})
-	refused := s.kiln("create", "vm", "--name", "refused", "--run-strategy", "Halted", "--volume-pvc", "src:a", "--memory", "1Ei", "--apply")
-	if s.status(refused) != 1 || !strings.Contains(refused.stderr, "spec.template.spec.domain.memory.guest") {
-		t.Errorf("a VM with too much memory: %s%s", refused.stdout, refused.stderr)
+	refused := s.kiln("create", "vm", "--name", "refused", "--run-strategy", "Halted", "--volume-pvc", "src:a",
+		"--cloud-init-user-data", strings.Repeat("QUFB", 1000), "--apply")
+	if s.status(refused) != 1 || !strings.Contains(refused.stderr, "cloudInitNoCloud.userDataBase64: Too long") {
+		t.Errorf("a VM with too much user data: %s%s", refused.stdout, refused.stderr)
 	}
 
 	s.must(s.kubectl("", "create", "role", "writer", "--verb=create", "--resource=virtualmachines.kubevirt.io"))
