@@ -48,6 +48,7 @@ var subjects = map[string]string{
 	"pkg/record/compare":           "the difference of two records",
 	"pkg/record/part":              "what a record or a domain consists of besides devices",
 	"pkg/record/verdict":           "what a difference means for a guest",
+	"pkg/record/telling":           "which differences are worth a line, and which only follow",
 	"pkg/render/capture":           "a running domain back into a record (design)",
 	"pkg/render/kubevirt":          "what a guest that KubeVirt runs is to find again",
 	"pkg/render/facts":             "what a launcher reports of its host, read as hostile input",

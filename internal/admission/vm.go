@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -30,11 +31,8 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 // validateVM judges a VM and the VMI that it would boot. Where only labels and the like changed, rules that came since then must not keep
 // anybody from changing them.
 func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	embedded := validate.AddedEmbeddedMetadata(request.Object.Raw, request.OldObject.Raw)
-	vm, old, err := readVM(request)
+	vm, old, embedded, err := readWrittenVM(request)
 	switch {
-	case err != nil && len(embedded) > 0: // they name each value that the decoder stopped at, and the others
-		return answer{}, &resolve.Refusal{Errors: embedded}
 	case err != nil || beingDeleted(vm, old):
 		return answer{}, err
 	case old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old):
@@ -44,6 +42,17 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 	reviewed.Errors = append(embedded, reviewed.Errors...)
 	reviewed.Warnings = append(reviewed.Warnings, validate.CountWarnings(request.Object.Raw)...)
 	return answered(reviewed.Verdict, err)
+}
+
+// readWrittenVM returns a VM, and the mistakes in the metadata that it embeds. Where no VM can be read they are the error: they name each value at which the
+// decoder would stop, and the others.
+func readWrittenVM(request *admissionv1.AdmissionRequest) (vm, old *v1.VirtualMachine, embedded field.ErrorList, err error) {
+	embedded = validate.AddedEmbeddedMetadata(request.Object.Raw, request.OldObject.Raw)
+	vm, old, err = readVM(request)
+	if err != nil && len(embedded) > 0 {
+		err = &resolve.Refusal{Errors: embedded}
+	}
+	return vm, old, embedded, err
 }
 
 // validateVMStatus judges who writes the status of a VM.
