@@ -60,6 +60,19 @@ func boots(t *testing.T, change func(*v1.VirtualMachineInstance)) booted {
 	return of
 }
 
+func startsPaused(vmi *v1.VirtualMachineInstance) {
+	strategy := v1.StartStrategyPaused
+	vmi.Spec.StartStrategy = &strategy
+}
+
+// addsDisk and asksForLatest are edits of the VM's text.
+var (
+	addsDisk = strings.NewReplacer("disks: [", "disks: [{name: extra, disk: {bus: virtio}}, ",
+		"volumes: [", "volumes: [{name: extra, emptyDisk: {capacity: 1Gi}}, ")
+	asksForLatest = strings.NewReplacer("identity: seed", "identity: seed, kilnvm.io/hardware: latest", "template:\n",
+		"template:\n    metadata: {annotations: {kilnvm.io/hardware: latest}}\n")
+)
+
 // TestDiffOfAVMWithWhatItBooted: 'diff vm/NAME' says what an edit waits for, and first what it compares. An untouched VM is the same, whatever its alias of
 // machine types stands for.
 func TestDiffOfAVMWithWhatItBooted(t *testing.T) {
@@ -71,15 +84,8 @@ func TestDiffOfAVMWithWhatItBooted(t *testing.T) {
 		unknown = "needs restart\n  the guest will see other hardware in something that a record does not hold: memory"
 	)
 	of := boots(t, nil)
-	paused := boots(t, func(vmi *v1.VirtualMachineInstance) {
-		strategy := v1.StartStrategyPaused
-		vmi.Spec.StartStrategy = &strategy
-	})
-	disk := strings.NewReplacer("disks: [", "disks: [{name: extra, disk: {bus: virtio}}, ",
-		"volumes: [", "volumes: [{name: extra, emptyDisk: {capacity: 1Gi}}, ")
+	paused := boots(t, startsPaused)
 	memory := strings.NewReplacer("guest: 1Gi", "guest: 2Gi")
-	fresh := strings.NewReplacer("identity: seed", "identity: seed, kilnvm.io/hardware: latest", "template:\n",
-		"template:\n    metadata: {annotations: {kilnvm.io/hardware: latest}}\n")
 	for _, c := range []struct {
 		why     string
 		objects []string
@@ -92,14 +98,15 @@ func TestDiffOfAVMWithWhatItBooted(t *testing.T) {
 		{"untouched and stopped", []string{of.vm, of.hardware}, nil, 0, record + "the same\n"},
 		{"started paused", []string{paused.vm, paused.vmi, paused.hardware}, nil, 0, running + "the same\n"},
 		{"stopped after a paused start", []string{paused.vm, paused.hardware}, nil, 0, record + "the same\n"},
-		{"a disk", []string{disk.Replace(of.vm), of.vmi, of.hardware}, nil, 3, running + "needs restart\n  disk 'extra' is added\n"},
-		{"a disk of a stopped VM", []string{disk.Replace(of.vm), of.hardware}, nil, 3, record + "needs restart\n  disk 'extra' is added\n"},
+		{"a disk", []string{addsDisk.Replace(of.vm), of.vmi, of.hardware}, nil, 3, running + "needs restart\n  disk 'extra' is added\n"},
+		{"a disk of a stopped VM", []string{addsDisk.Replace(of.vm), of.hardware}, nil, 3, record + "needs restart\n  disk 'extra' is added\n"},
 		{"memory", []string{memory.Replace(of.vm), of.vmi, of.hardware}, nil, 3, running + "needs restart\n  the memory changes from '1 GiB' to '2 GiB'\n"},
 		{"memory of a stopped VM", []string{memory.Replace(of.vm), of.hardware}, nil, 3, record + unknown},
 		{"the other question", []string{of.vm, of.vmi, of.hardware}, []string{"vm/web", "--latest"}, 0, latest + "the same\n"},
-		{"that asks for the latest", []string{fresh.Replace(of.vm), of.vmi, of.hardware}, nil, 0, running + "the same\n"},
-		{"that asks for the latest and is stopped", []string{fresh.Replace(of.vm), of.hardware}, nil, 0, record + "the same\n"},
-		{"that asks for the latest, the other question", []string{fresh.Replace(of.vm), of.hardware}, []string{"vm/web", "--latest"}, 0, latest + "the same\n"},
+		{"that asks for the latest", []string{asksForLatest.Replace(of.vm), of.vmi, of.hardware}, nil, 0, running + "the same\n"},
+		{"that asks for the latest and is stopped", []string{asksForLatest.Replace(of.vm), of.hardware}, nil, 0, record + "the same\n"},
+		{"that asks for the latest, the other question", []string{asksForLatest.Replace(of.vm), of.hardware}, []string{"vm/web", "--latest"}, 0,
+			latest + "the same\n"},
 		{"never run", []string{of.vm}, nil, 2, ""},
 		{"never run, the other question", []string{of.vm}, []string{"vm/web", "--latest"}, 2, ""},
 		{"two objects, the other question", []string{of.vm}, []string{"vm/web", "vm/web", "--latest"}, 2, ""},
@@ -153,24 +160,17 @@ func TestLatestMovesDevices(t *testing.T) {
 func TestStatesNameDifferences(t *testing.T) {
 	t.Parallel()
 	of := boots(t, nil)
-	paused := boots(t, func(vmi *v1.VirtualMachineInstance) {
-		strategy := v1.StartStrategyPaused
-		vmi.Spec.StartStrategy = &strategy
-	})
-	disk := strings.NewReplacer("disks: [", "disks: [{name: extra, disk: {bus: virtio}}, ",
-		"volumes: [", "volumes: [{name: extra, emptyDisk: {capacity: 1Gi}}, ")
+	paused := boots(t, startsPaused)
 	edit := strings.NewReplacer("guest: 1Gi", "guest: 2Gi}\n        cpu: {sockets: 2")
-	fresh := strings.NewReplacer("identity: seed", "identity: seed, kilnvm.io/hardware: latest", "template:\n",
-		"template:\n    metadata: {annotations: {kilnvm.io/hardware: latest}}\n")
 	for _, c := range []struct {
 		why     string
 		objects []string
 		want    string
 	}{
 		{"untouched", []string{of.vm, of.vmi, of.hardware}, ""},
-		{"untouched and asks for the latest", []string{fresh.Replace(of.vm), of.vmi, of.hardware}, ""},
-		{"a disk", []string{disk.Replace(of.vm), of.vmi, of.hardware}, "\n1 template differs from 2 record: needs restart\n  disk 'extra' is added\n"},
-		{"a disk of a stopped VM", []string{disk.Replace(of.vm), of.hardware}, "\n1 template differs from 2 record: needs restart\n  disk 'extra' is added\n"},
+		{"untouched and asks for the latest", []string{asksForLatest.Replace(of.vm), of.vmi, of.hardware}, ""},
+		{"a disk", []string{addsDisk.Replace(of.vm), of.vmi, of.hardware}, "\n1 template differs from 2 record: needs restart\n  disk 'extra' is added\n"},
+		{"a disk of a stopped VM", []string{addsDisk.Replace(of.vm), of.hardware}, "\n1 template differs from 2 record: needs restart\n  disk 'extra' is added\n"},
 		{"memory and vCPUs", []string{edit.Replace(of.vm), of.vmi, of.hardware}, "\n1 template differs from 2 record: needs restart\n" +
 			"  the memory changes from '1 GiB' to '2 GiB'\n  the number of CPUs changes from '1' to '2'\n" +
 			"  the CPU topology changes from '4 sockets, 1 cores, 1 threads' to '8 sockets, 1 cores, 1 threads'\n" +

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -92,16 +93,27 @@ func (c *Controller) watch(b *builder.Builder, mapper meta.RESTMapper) error {
 		b.Watches(object, arrived)
 	}
 	b.Watches(&appsv1.ControllerRevision{}, arrived)
-	for _, kind := range resolve.SourceKinds() {
-		if _, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
-			continue
-		} else if err != nil {
-			return err
-		}
+	sources, err := ServedKinds(mapper, resolve.SourceKinds()...)
+	if err != nil {
+		return err
+	}
+	for _, kind := range sources {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(kind)
 		changed := predicate.Or[client.Object](predicate.LabelChangedPredicate{}, predicate.GenerationChangedPredicate{})
 		b.WatchesMetadata(object, arrived, builder.WithPredicates(changed))
 	}
 	return nil
+}
+
+// ServedKinds returns those of some kinds that the cluster serves.
+func ServedKinds(mapper meta.RESTMapper, kinds ...schema.GroupVersionKind) (served []schema.GroupVersionKind, err error) {
+	for _, kind := range kinds {
+		if _, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil {
+			served = append(served, kind)
+		} else if !meta.IsNoMatchError(err) {
+			return nil, err
+		}
+	}
+	return served, nil
 }

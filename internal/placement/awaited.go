@@ -5,11 +5,11 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
@@ -76,14 +76,11 @@ func (c *Controller) onClaim(_ context.Context, claim client.Object) (requests [
 
 // watchClaims makes the controller reconcile the VMIs that wait for a claim when it changes, or its DataVolume. A cluster without CDI has no DataVolumes.
 func (c *Controller) watchClaims(building *builder.Builder, mapper meta.RESTMapper) error {
-	for _, kind := range []schema.GroupVersionKind{
-		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), cdi.SchemeGroupVersion.WithKind("DataVolume"),
-	} {
-		if _, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
-			continue
-		} else if err != nil {
-			return err
-		}
+	kinds, err := lifecycle.ServedKinds(mapper, corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), cdi.SchemeGroupVersion.WithKind("DataVolume"))
+	if err != nil {
+		return err
+	}
+	for _, kind := range kinds {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(kind)
 		building.WatchesMetadata(object, handler.EnqueueRequestsFromMapFunc(c.onClaim))
