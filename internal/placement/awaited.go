@@ -54,11 +54,14 @@ func (a *claimsAwaited) of(claim types.NamespacedName) (vmis []types.NamespacedN
 	return vmis
 }
 
-// awaitedClaims returns the claims of a VMI that do not exist, or do not have their content.
+// mostAwaited bounds the claims that are remembered of a VMI: a tenant writes hundreds of names. When these have come, the VMI waits for the next ones.
+const mostAwaited = 16
+
+// awaitedClaims returns claims of a VMI that do not exist, or do not have their content: mostAwaited of them at most.
 func awaitedClaims(vmi *v1.VirtualMachineInstance, claims map[string]pod.Claim) (names []string) {
 	for i := range vmi.Spec.Volumes {
 		name := claimName(&vmi.Spec.Volumes[i])
-		if claim, exists := claims[name]; name != "" && (!exists || claim.Filling != "") {
+		if claim, exists := claims[name]; name != "" && (!exists || claim.Filling != "") && len(names) < mostAwaited {
 			names = append(names, name)
 		}
 	}

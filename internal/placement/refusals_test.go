@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -69,6 +70,17 @@ func TestAwaitedClaims(t *testing.T) {
 	}
 	if woken := on.controller.onClaim(t.Context(), claim("team", "d")); len(woken) > 0 {
 		t.Errorf("a VMI with a pod waits for its claim: %v", woken)
+	}
+}
+
+// TestFewClaimsAreRemembered: a VMI with hundreds of claims that do not exist costs little memory.
+func TestFewClaimsAreRemembered(t *testing.T) {
+	vmi := guestless()
+	for i := range 512 {
+		vmi.Spec.Volumes = append(vmi.Spec.Volumes, v1.Volume{VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: fmt.Sprint("d", i)}}})
+	}
+	if names := awaitedClaims(vmi, nil); len(names) != mostAwaited || names[0] != "d0" {
+		t.Errorf("%d claims are remembered", len(names))
 	}
 }
 
