@@ -90,7 +90,9 @@ const (
 const (
 	// ReasonPodNotReady means that the guest runs, and that its pod is not ready: a readiness probe fails.
 	ReasonPodNotReady = "PodNotReady"
-	// ReasonEvicted means that the pod was evicted: its node had too little memory or disk, or was drained.
+	// ReasonDisrupted means that the pod was evicted by the API, as a drain does, or preempted, or that a taint of its node has ended it.
+	ReasonDisrupted = "Disrupted"
+	// ReasonEvicted means that kubelet evicted the pod: its node had too little memory or disk, or the pod used more than its limit. It is kubelet's word.
 	ReasonEvicted = "Evicted"
 	// ReasonOOMKilled means that the container of the pod exceeded its memory limit. It is the container runtime's word.
 	ReasonOOMKilled = "OOMKilled"

@@ -25,9 +25,9 @@ var (
 		Message: "the guest did not power off within spec.terminationGracePeriodSeconds; its domain was destroyed"}
 )
 
-// fromOutside are the reasons of Ready on VMIs whose guests did not fail: their pods or nodes were taken away. ReasonEndedWithHost is none:
-// launchers report it.
-var fromOutside = []string{v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonPodDeleted}
+// fromOutside are the reasons of Ready on VMIs whose guests did not fail: their pods or nodes were taken away. ReasonEndedWithHost is none: launchers report
+// it. Nor is ReasonEvicted: a guest that fills its disks is evicted by kubelet, and would again be at once.
+var fromOutside = []string{v1alpha1.ReasonDisrupted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonPodDeleted}
 
 // IsFromOutside reports whether a reason of the end of a VMI says that the cluster, or a person, ended the guest, and not the guest itself.
 func IsFromOutside(reason string) bool { return slices.Contains(fromOutside, reason) }

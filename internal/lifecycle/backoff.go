@@ -9,7 +9,7 @@ import (
 )
 
 // A VMI that ends soon after its start, whether the guest failed or shut down, is replaced after a backoff, which doubles with each such end
-// in a row. A VMI that ran for stableRun is replaced at once, and so is one that was evicted. status.startFailure is KubeVirt's field for this.
+// in a row. A VMI that ran for stableRun is replaced at once, and so is one that was drained. status.startFailure is KubeVirt's field for this.
 //
 // Three clocks take part: the API server's (creation), the launcher's (phase transitions) and this process's. Each may be wrong, and may jump.
 // So a run counts as long only when two clocks agree, and no backoff is longer than maxBackoff.
@@ -51,7 +51,7 @@ func (s *state) nextStartFailure() *v1.VirtualMachineStartFailure {
 	return s.clampRetry(last)
 }
 
-// endedFromOutside reports whether the guest ran, and an eviction, a deletion of its pod or the loss of its node has ended it. It is no failure of the guest:
+// endedFromOutside reports whether the guest ran, and a drain, a deletion of its pod or the loss of its node has ended it. It is no failure of the guest:
 // the next one starts at once. A guest that never ran counts all the same, so that a node that turns each pod away brings a back-off.
 func (s *state) endedFromOutside() bool {
 	if !s.needsReplacement() || s.phaseTime(v1.Running).IsZero() {

@@ -110,9 +110,9 @@ func (c *cluster) end(phase v1.VirtualMachineInstancePhase, why condition.Cause)
 	}
 }
 
-// TestEvictionIsNoFailure: a guest that the cluster or a person took away starts again at once, and is not counted. One that never ran is.
-func TestEvictionIsNoFailure(t *testing.T) {
-	for _, reason := range []string{v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonPodDeleted} {
+// TestDisruptionIsNoFailure: a guest that the cluster or a person took away starts again at once, and is not counted. One that never ran is.
+func TestDisruptionIsNoFailure(t *testing.T) {
+	for _, reason := range []string{v1alpha1.ReasonDisrupted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonPodDeleted} {
 		for _, ran := range []bool{true, false} {
 			for failed := range 2 { // guests before
 				c := newCluster(t, machine(v1.RunStrategyAlways))
@@ -142,6 +142,17 @@ func TestEvictionIsNoFailure(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestEvictionByKubeletCounts: a guest that fills its disks until kubelet evicts its pod has a back-off. Without one it would start and fill them for ever.
+func TestEvictionByKubeletCounts(t *testing.T) {
+	c := newCluster(t, machine(v1.RunStrategyAlways))
+	c.step()
+	c.phase(v1.Running)
+	c.end(v1.Failed, condition.Cause{Reason: v1alpha1.ReasonEvicted, Message: "ephemeral local storage usage exceeds the total limit"})
+	if result := c.step(); c.guest() != nil || result.RequeueAfter != minBackoff {
+		t.Errorf("guest %v, the next one after %s", c.guest() != nil, result.RequeueAfter)
 	}
 }
 

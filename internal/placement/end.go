@@ -76,7 +76,7 @@ func (s seen) fromOutside() *condition.Cause {
 	case disrupted != nil && disrupted.Status == corev1.ConditionTrue && disrupted.Reason == "DeletionByPodGC": // the node was deleted, or is out of service
 		return &condition.Cause{Reason: v1alpha1.ReasonNodeLost, Message: disrupted.Message}
 	case disrupted != nil && disrupted.Status == corev1.ConditionTrue:
-		return &condition.Cause{Reason: v1alpha1.ReasonEvicted, Message: strings.TrimSpace(disrupted.Reason + " " + disrupted.Message)}
+		return &condition.Cause{Reason: v1alpha1.ReasonDisrupted, Message: strings.TrimSpace(disrupted.Reason + " " + disrupted.Message)}
 	case s.pod.DeletionTimestamp != nil && s.pod.Spec.NodeName != "":
 		return &condition.Cause{Reason: v1alpha1.ReasonPodDeleted, Message: "somebody deleted the pod" + exit(s.pod)}
 	}
