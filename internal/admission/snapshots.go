@@ -112,7 +112,7 @@ func (s *Server) validateRestore(ctx context.Context, request *admissionv1.Admis
 	}
 	if request.Operation == admissionv1.Create {
 		object.Namespace = request.Namespace
-		return s.created(ctx, request, object, s.Reviewer.Restore(ctx, object, s.asker(request)))
+		return s.answerCreated(ctx, request, object, s.Reviewer.Restore(ctx, object, s.asker(request)))
 	}
 	old, err := decodeOld[api.VirtualMachineRestore](request)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Server) validateClone(ctx context.Context, request *admissionv1.Admissi
 	}
 	if request.Operation == admissionv1.Create {
 		object.Namespace = request.Namespace
-		return s.created(ctx, request, object, s.Reviewer.Clone(ctx, object, s.asker(request)))
+		return s.answerCreated(ctx, request, object, s.Reviewer.Clone(ctx, object, s.asker(request)))
 	}
 	old, err := decodeOld[clone.VirtualMachineClone](request)
 	if err != nil {
@@ -137,8 +137,8 @@ func (s *Server) validateClone(ctx context.Context, request *admissionv1.Admissi
 	return judged(s.checkAsker(request, object, old), nil)
 }
 
-// created adds the mistakes of the asker to the verdict on a restore or a clone that is created.
-func (s *Server) created(ctx context.Context, request *admissionv1.AdmissionRequest, object metav1.Object, verdict admit.Verdict) (answer, error) {
+// answerCreated adds the mistakes of the asker to the verdict on a restore or a clone that is created.
+func (s *Server) answerCreated(ctx context.Context, request *admissionv1.AdmissionRequest, object metav1.Object, verdict admit.Verdict) (answer, error) {
 	verdict.Errors = append(s.checkAsker(request, object, nil), verdict.Errors...)
 	return answered(verdict, ctx.Err())
 }

@@ -154,7 +154,7 @@ func (o *options) put(ctx context.Context, a action, arg string, body any) (name
 		return "", err
 	}
 	err = subresources.Put().AbsPath(pathOf(namespace, a.resource, name, a.name)).Body(text).Do(ctx).Error()
-	return name, o.stopped(ctx, namespace, name, explained(err))
+	return name, o.explainStopped(ctx, namespace, name, explained(err))
 }
 
 // subresourceGroup is the group and version of the calls.
@@ -202,8 +202,8 @@ func (o *options) machine(arg string) (name, namespace string, err error) {
 	return name, namespace, err
 }
 
-// stopped explains that a VMI does not exist by its VM, which then does not run. Where the VM does not exist either, or may not be read, the error stays.
-func (o *options) stopped(ctx context.Context, namespace, name string, err error) error {
+// explainStopped explains that a VMI does not exist by its VM, which then does not run. If the VM does not exist either, or may not be read, the error stays.
+func (o *options) explainStopped(ctx context.Context, namespace, name string, err error) error {
 	var answer apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) || answer.Status().Details == nil || !isMachineKind(answer.Status().Details.Kind) {
 		return err

@@ -51,11 +51,11 @@ func (o *options) dial(ctx context.Context, arg, subresource string, query url.V
 		return nil, err
 	}
 	guest, err := stream.Dial(access, pathOf(namespace, "virtualmachineinstances", name, subresource), query)
-	return guest, o.stopped(ctx, namespace, name, explained(err))
+	return guest, o.explainStopped(ctx, namespace, name, explained(err))
 }
 
-// runs returns the error of a VM that does not run. What the user may not read is found out by connecting.
-func (o *options) runs(ctx context.Context, arg string) error {
+// requireRunning returns the error of a VM that does not run. What the user may not read is found out by connecting.
+func (o *options) requireRunning(ctx context.Context, arg string) error {
 	name, namespace, err := o.machine(arg)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (o *options) runs(ctx context.Context, arg string) error {
 	if apierrors.IsForbidden(err) {
 		return nil
 	}
-	return o.stopped(ctx, namespace, name, err)
+	return o.explainStopped(ctx, namespace, name, err)
 }
 
 // attach copies between the terminal and the console. A terminal is put into raw mode: the guest echoes, and gets Ctrl-C.
@@ -133,7 +133,7 @@ func vncCommand(o *options) *cobra.Command {
 		if *preserve {
 			query.Set("preserveSession", "true")
 		}
-		if err := o.runs(cmd.Context(), args[0]); err != nil { // a viewer would be told later
+		if err := o.requireRunning(cmd.Context(), args[0]); err != nil { // a viewer would be told later
 			return err
 		}
 		listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*port))))

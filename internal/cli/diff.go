@@ -84,27 +84,27 @@ func (o *options) difference(ctx context.Context, args, hosts []string, latest b
 			return none, err
 		}
 	}
-	return o.differs(o.bench.Compare(ctx, workbench.Side{Reviewed: before, Host: hosts[0]}, workbench.Side{Reviewed: after, Host: hosts[1]}))
+	return o.reportDifference(o.bench.Compare(ctx, workbench.Side{Reviewed: before, Host: hosts[0]}, workbench.Side{Reviewed: after, Host: hosts[1]}))
 }
 
 // sinceBoot compares a VM or VMI with what it has booted: what runs of a VM, else its record.
 func (o *options) sinceBoot(ctx context.Context, name, host string, latest bool) (workbench.Difference, error) {
-	of, err := o.guests(ctx, name)
+	of, err := o.readGuests(ctx, name)
 	if err != nil {
 		return workbench.Difference{}, err
 	}
 	side := workbench.Side{Reviewed: of.VM, Host: host}
 	switch {
 	case latest:
-		return o.differs(o.bench.CompareLatest(ctx, side))
+		return o.reportDifference(o.bench.CompareLatest(ctx, side))
 	case of.VMI != nil && !of.VMI.Guest.Explicit.IsFinal():
-		return o.differs(o.bench.CompareRunning(ctx, of, host))
+		return o.reportDifference(o.bench.CompareRunning(ctx, of, host))
 	}
-	return o.differs(o.bench.CompareRecord(ctx, side))
+	return o.reportDifference(o.bench.CompareRecord(ctx, side))
 }
 
-// differs prints the settings that a comparison could not read, and why a side is refused.
-func (o *options) differs(d workbench.Difference, err error) (workbench.Difference, error) {
+// reportDifference prints the settings that a comparison could not read, and why a side is refused.
+func (o *options) reportDifference(d workbench.Difference, err error) (workbench.Difference, error) {
 	o.note(d.Notes)
 	if err != nil {
 		err = o.refused(err)
@@ -145,7 +145,7 @@ func writeDifference(out io.Writer, d workbench.Difference) {
 		}
 	}
 	fmt.Fprintf(out, "%s\n", verdict)
-	for _, change := range record.Telling(d.Changes) {
+	for _, change := range record.WithoutConsequences(d.Changes) {
 		mark := ""
 		if change.Verdict == record.Breaks {
 			mark = "   <- breaks"

@@ -139,7 +139,7 @@ func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOpti
 	if err != nil {
 		return err
 	}
-	difference, err := o.differs(o.bench.Compare(ctx, workbench.Side{Reviewed: before}, workbench.Side{Reviewed: after}))
+	difference, err := o.reportDifference(o.bench.Compare(ctx, workbench.Side{Reviewed: before}, workbench.Side{Reviewed: after}))
 	if err != nil {
 		return err
 	}

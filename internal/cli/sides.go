@@ -49,9 +49,9 @@ func (o *options) oneGuest(ctx context.Context, name string, before *workbench.R
 	return found[0], nil
 }
 
-// guests returns the VM of a name with the VMI that it has made. A VMI of the cluster is found by its VM, which its ownerReference names; one without a VM is
-// returned in the place of the VM. Of a file there is no VMI.
-func (o *options) guests(ctx context.Context, name string) (of workbench.Guests, err error) {
+// readGuests returns the VM of a name with the VMI that it has made. A VMI of the cluster is found by its VM, which its ownerReference names. A VMI without a
+// VM is returned in the place of the VM. Of a file there is no VMI.
+func (o *options) readGuests(ctx context.Context, name string) (of workbench.Guests, err error) {
 	if of.VM, err = o.oneGuest(ctx, name, nil); err != nil || isFile(name) {
 		return of, err
 	}

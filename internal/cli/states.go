@@ -75,7 +75,7 @@ func (o *options) states(ctx context.Context, name string) ([]workbench.State, e
 	if err := o.readClusterSettings(ctx, []string{name}); err != nil {
 		return nil, err
 	}
-	of, err := o.guests(ctx, name)
+	of, err := o.readGuests(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (o *options) printStates(states []workbench.State) error {
 		case len(s.Changes) > 0:
 			fmt.Fprintf(o.Out, "\n%s: %s\n", differ, record.Judge(s.Changes))
 		}
-		for _, change := range record.Telling(s.Changes) {
+		for _, change := range record.WithoutConsequences(s.Changes) {
 			fmt.Fprintf(o.Out, "  %s\n", printable(change.Text))
 		}
 	}

@@ -36,7 +36,7 @@ type once struct {
 
 // WithAttrs adds attributes that are new.
 func (h once) WithAttrs(attrs []slog.Attr) slog.Handler {
-	added := h.without(attrs)
+	added := h.withoutRepeated(attrs)
 	return once{h.Handler.WithAttrs(added), slices.Concat(h.given, added)}
 }
 
@@ -51,12 +51,12 @@ func (h once) Handle(ctx context.Context, entry slog.Record) error {
 		return true
 	})
 	written := slog.NewRecord(entry.Time, entry.Level, entry.Message, entry.PC)
-	written.AddAttrs(h.without(attrs)...)
+	written.AddAttrs(h.withoutRepeated(attrs)...)
 	return h.Handler.Handle(ctx, written)
 }
 
-// without returns attributes but for those that are given already, with a number at the keys of which another value is given.
-func (h once) without(attrs []slog.Attr) (left []slog.Attr) {
+// withoutRepeated returns attributes but for those that are given already, with a number at the keys of which another value is given.
+func (h once) withoutRepeated(attrs []slog.Attr) (left []slog.Attr) {
 	value := func(key string) *slog.Value {
 		for _, list := range [][]slog.Attr{h.given, left} {
 			if i := slices.IndexFunc(list, func(a slog.Attr) bool { return a.Key == key }); i >= 0 {

@@ -19,7 +19,7 @@ import (
 
 // Manager returns a manager configured by the flags. The options are the process's own, such as its scheme and the name of its Lease.
 func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
-	access, err := p.access()
+	access, err := p.readAccess()
 	if err != nil {
 		return nil, err
 	}
@@ -36,8 +36,9 @@ func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(access, o)
 }
 
-// access is that of the kubeconfig; without one, that of the service account of the pod. clientcmd would say of the latter that it might not work.
-func (p *Process) access() (*rest.Config, error) {
+// readAccess returns the access of the kubeconfig; without a kubeconfig, that of the service account of the pod. clientcmd would say of the latter that it
+// might not work.
+func (p *Process) readAccess() (*rest.Config, error) {
 	access, err := (*rest.Config)(nil), error(nil)
 	if p.Kubeconfig == "" {
 		if access, err = rest.InClusterConfig(); err != nil {

@@ -32,7 +32,7 @@ func TestOwnWarnings(t *testing.T) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	access, err := (&Process{Kubeconfig: file}).access()
+	access, err := (&Process{Kubeconfig: file}).readAccess()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestOwnWarnings(t *testing.T) {
 	if err := client.RESTClient().Get().AbsPath("/api").Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&Process{}).access(); !errors.Is(err, rest.ErrNotInCluster) {
+	if _, err := (&Process{}).readAccess(); !errors.Is(err, rest.ErrNotInCluster) {
 		t.Errorf("without a kubeconfig and a pod: %v", err)
 	}
 	if lines.Len() > 0 {

@@ -28,8 +28,8 @@ type claimsAwaited struct {
 	byVMI map[types.NamespacedName][]string
 }
 
-// set notes the claims without which no pod of a VMI could be made; none forgets the VMI.
-func (a *claimsAwaited) set(vmi types.NamespacedName, claims []string) {
+// setClaims notes the claims without which no pod of a VMI could be made; none forgets the VMI.
+func (a *claimsAwaited) setClaims(vmi types.NamespacedName, claims []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(claims) == 0 {
@@ -42,8 +42,8 @@ func (a *claimsAwaited) set(vmi types.NamespacedName, claims []string) {
 	a.byVMI[vmi] = claims
 }
 
-// of returns the VMIs that wait for a claim.
-func (a *claimsAwaited) of(claim types.NamespacedName) (vmis []types.NamespacedName) {
+// waitingFor returns the VMIs that wait for a claim.
+func (a *claimsAwaited) waitingFor(claim types.NamespacedName) (vmis []types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for vmi, claims := range a.byVMI {
@@ -70,8 +70,8 @@ func awaitedClaims(vmi *v1.VirtualMachineInstance, claims map[string]pod.Claim) 
 
 // onClaim returns the VMIs that wait for a claim, which has the name of its DataVolume. They are tried again soon.
 func (c *Controller) onClaim(_ context.Context, claim client.Object) (requests []ctrl.Request) {
-	for _, vmi := range c.awaited.of(client.ObjectKeyFromObject(claim)) {
-		c.refused.hasten(vmi)
+	for _, vmi := range c.awaited.waitingFor(client.ObjectKeyFromObject(claim)) {
+		c.refused.retrySoon(vmi)
 		requests = append(requests, ctrl.Request{NamespacedName: vmi})
 	}
 	return requests

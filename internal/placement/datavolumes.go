@@ -20,9 +20,9 @@ import (
 // the node of the pod.
 var filled = []cdi.DataVolumePhase{cdi.Succeeded, cdi.PendingPopulation}
 
-// filling returns pod.Claim.Filling and Unready of a claim; empty if the claim has its content. A claim of a DataVolume exists before CDI has written it:
-// KubeVirt waits for the same phases (IsSucceededOrPendingPopulation of CDI's API).
-func (c *Controller) filling(ctx context.Context, claim *corev1.PersistentVolumeClaim) (what, unready string, err error) {
+// describeFilling returns pod.Claim.Filling and Unready of a claim; empty if the claim has its content. A claim of a DataVolume exists before CDI has written
+// it: KubeVirt waits for the same phases (IsSucceededOrPendingPopulation of CDI's API).
+func (c *Controller) describeFilling(ctx context.Context, claim *corev1.PersistentVolumeClaim) (what, unready string, err error) {
 	owner := metav1.GetControllerOf(claim)
 	if owner == nil || owner.Kind != "DataVolume" {
 		return "", "", nil

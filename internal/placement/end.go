@@ -78,7 +78,7 @@ func (s seen) fromOutside() *condition.Cause {
 	case disrupted != nil && disrupted.Status == corev1.ConditionTrue:
 		return &condition.Cause{Reason: v1alpha1.ReasonDisrupted, Message: strings.TrimSpace(disrupted.Reason + " " + disrupted.Message)}
 	case s.pod.DeletionTimestamp != nil && s.pod.Spec.NodeName != "":
-		return &condition.Cause{Reason: v1alpha1.ReasonPodDeleted, Message: "somebody deleted the pod" + exit(s.pod)}
+		return &condition.Cause{Reason: v1alpha1.ReasonPodDeleted, Message: "somebody deleted the pod" + describeExit(s.pod)}
 	}
 	if ended := terminated(s.pod); ended != nil && ended.Reason == v1alpha1.ReasonOOMKilled {
 		return &condition.Cause{Reason: v1alpha1.ReasonOOMKilled, Message: "the pod's container exceeded its memory limit"}
@@ -95,7 +95,7 @@ func (s seen) podEnd() condition.Cause {
 	case s.pod.Spec.NodeName == "":
 		return condition.Cause{Reason: v1alpha1.ReasonPodGone, Message: "the pod was deleted before a node was found for it"}
 	}
-	message := "the pod ended, and its launcher has not reported how the guest did" + exit(s.pod)
+	message := "the pod ended, and its launcher has not reported how the guest did" + describeExit(s.pod)
 	if ended := terminated(s.pod); ended != nil {
 		if last := strings.TrimSpace(plain(ended.Message)); last != "" && ended.ExitCode != killed {
 			message += ": " + last
@@ -109,8 +109,8 @@ func (s seen) podEnd() condition.Cause {
 // killed is the exit code of a process that SIGKILL has ended. The last lines of its log have nothing to do with its end.
 const killed = 128 + 9
 
-// exit returns how the container of a pod has ended, in brackets, and empty if nobody knows.
-func exit(pod *corev1.Pod) string {
+// describeExit returns how the container of a pod has ended, in brackets, and empty if nobody knows.
+func describeExit(pod *corev1.Pod) string {
 	ended := terminated(pod)
 	if ended == nil {
 		return ""

@@ -37,9 +37,9 @@ func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error
 	if err != nil {
 		return nil, err
 	}
-	c.awaited.set(s.key, awaitedClaims(vmi, in.Claims))
+	c.awaited.setClaims(s.key, awaitedClaims(vmi, in.Claims))
 	if _, errs := pod.Of(in); len(errs) > 0 { // before anything is made for it
-		return &condition.Cause{Reason: unplaceable(errs), Message: condition.Mistakes(errs)}, nil
+		return &condition.Cause{Reason: reasonNotPlaced(errs), Message: condition.Mistakes(errs)}, nil
 	}
 	if why, err := c.provide(ctx, &in); err != nil || why != nil {
 		return why, err
@@ -67,8 +67,8 @@ var claimReasons = []struct{ origin, reason string }{
 	{pod.RuleClaimUnfilled, v1alpha1.ReasonProvisioning},
 }
 
-// unplaceable returns the reason for which no pod can be made. It is one about claims only if nothing else is wrong.
-func unplaceable(errs field.ErrorList) string {
+// reasonNotPlaced returns the reason for which no pod can be made. It is one about claims only if nothing else is wrong.
+func reasonNotPlaced(errs field.ErrorList) string {
 	found := map[string]bool{}
 	for _, err := range errs {
 		found[err.Origin] = true

@@ -125,7 +125,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (o
 // forget drops what is remembered of a VMI that does not exist.
 func (c *Controller) forget(key types.NamespacedName) {
 	c.refused.forget(key)
-	c.awaited.set(key, nil)
+	c.awaited.setClaims(key, nil)
 	c.vmis.Forget(key)
 	c.guests.Forget(key)
 	c.statusesLimits.forget(key)

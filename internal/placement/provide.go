@@ -125,7 +125,7 @@ func (c *Controller) claims(ctx context.Context, vmi *v1.VirtualMachineInstance)
 			continue
 		}
 		claim := claimOf(found)
-		if claim.Filling, claim.Unready, err = c.filling(ctx, found); err != nil {
+		if claim.Filling, claim.Unready, err = c.describeFilling(ctx, found); err != nil {
 			return nil, err
 		}
 		claims[name] = claim

@@ -53,8 +53,8 @@ func (r *refusals) add(key types.NamespacedName, of refusal) {
 	r.byKey[key] = of
 }
 
-// hasten lets a refused step be tried again soon after its last try.
-func (r *refusals) hasten(key types.NamespacedName) {
+// retrySoon lets a refused step be tried again soon after its last try.
+func (r *refusals) retrySoon(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, found := r.byKey[key]

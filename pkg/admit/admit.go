@@ -79,7 +79,7 @@ func JudgeMade(explicit, written *v1.VirtualMachineInstance, in Input) Verdict {
 // judge judges an explicit VMI. It does not warn of fields that are refused.
 func judge(vmi *v1.VirtualMachineInstance, in Input) (field.ErrorList, []validate.Warning) {
 	errs := append(validate.Guest(vmi, in.Cluster.Limits, nil), validate.VMI(vmi)...)
-	errs = ordered(validate.Causes(validate.For(in.User, in.Cluster.Limits, errs)), reflect.TypeFor[v1.VirtualMachineInstance]())
+	errs = sortByField(validate.Causes(validate.For(in.User, in.Cluster.Limits, errs)), reflect.TypeFor[v1.VirtualMachineInstance]())
 	return errs, besides(errs, "", validate.Warnings(vmi, in.Cluster.Limits))
 }
 
@@ -111,7 +111,7 @@ func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdi
 	verdict.Errors = validate.Most(validate.Causes(verdict.Errors))
 	if warned = besides(verdict.Errors, templatePrefix, warned); len(verdict.Errors)+len(warned) > 0 {
 		f := &finder{vm: vm, done: done, sent: sent(vm), prefix: templatePrefix}
-		verdict.Errors = ordered(f.actionable(verdict.Errors), reflect.TypeFor[v1.VirtualMachine]())
+		verdict.Errors = sortByField(f.actionable(verdict.Errors), reflect.TypeFor[v1.VirtualMachine]())
 		verdict.Warnings = append(verdict.Warnings, told(warned, f)...)
 	}
 	return explicit, verdict

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ordered sorts errors by their fields, in the order of the API's types, and those of one field in the order of their rules. of is the type of the object.
-func ordered(errs field.ErrorList, of reflect.Type) field.ErrorList {
+// sortByField sorts errors by their fields, in the order of the API's types, and those of one field in the order of their rules. of is the type of the object.
+func sortByField(errs field.ErrorList, of reflect.Type) field.ErrorList {
 	if len(errs) < 2 {
 		return errs
 	}

@@ -31,7 +31,7 @@ func TestOrdered(t *testing.T) {
 			errs = append(errs, &field.Error{Field: want[i], Detail: "first"}, &field.Error{Field: want[i], Detail: "second"})
 		}
 		var got []string
-		for i, err := range ordered(errs, reflect.TypeFor[v1.VirtualMachine]()) {
+		for i, err := range sortByField(errs, reflect.TypeFor[v1.VirtualMachine]()) {
 			if i%2 == 0 {
 				got = append(got, err.Field)
 			}

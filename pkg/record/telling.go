@@ -2,9 +2,9 @@ package record
 
 import "slices"
 
-// Telling returns changes without their consequences, which say nothing beside them: PCI root ports that come, go or change with a device, and moves of devices
-// whose place no guest keeps. All are returned if nothing else changes, or if the verdict would be another one without them.
-func Telling(changes []Change) []Change {
+// WithoutConsequences returns changes without their consequences, which say nothing beside them: PCI root ports that come, go or change with a device, and
+// moves of devices whose place no guest keeps. All are returned if nothing else changes, or if the verdict would be another one without them.
+func WithoutConsequences(changes []Change) []Change {
 	causes := slices.DeleteFunc(slices.Clone(changes), Change.isConsequence)
 	if len(causes) == 0 || Judge(causes) != Judge(changes) {
 		return changes

@@ -47,7 +47,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 		errs = append(errs, field.Invalid(origin(&vmi.Spec, change), field.OmitValueType{}, "the next boot would have different hardware: "+change.Text))
 	}
 	if len(errs) > 0 && !ours {
-		errs = append(field.ErrorList{foreign()}, errs...)
+		errs = append(field.ErrorList{foreignDomainError()}, errs...)
 	}
 	return abi.Freeze(again, m.Defaults.Version), errs
 }

@@ -91,7 +91,7 @@ func VMWarnings(vm *v1.VirtualMachine, limits config.Limits) (warnings []string)
 	if vm.Spec.Running != nil {
 		warnings = append(warnings, "spec.running is deprecated: use spec.runStrategy")
 	}
-	_, unread := unread(vm.Annotations)
+	_, unread := unreadKeys(vm.Annotations)
 	warnings = append(warnings, unread...)
 	if limits.KubeVirtGuests {
 		return append(warnings, kubeVirtIgnores(vm)...)

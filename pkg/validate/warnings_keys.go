@@ -34,8 +34,8 @@ var shortKeys = func() (short []string) {
 // mostUnread bounds the warnings about one object's annotations.
 const mostUnread = 4
 
-// unread returns a warning for each of an object's first annotations of Kiln's that nobody reads, by its key, with the one that was probably meant.
-func unread(annotations map[string]string) (found, warnings []string) {
+// unreadKeys returns a warning for each of an object's first annotations of Kiln's that nobody reads, by its key, with the one that was probably meant.
+func unreadKeys(annotations map[string]string) (found, warnings []string) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if !strings.HasPrefix(key, v1alpha1.Prefix) || slices.Contains(keys, key) || len(found) == mostUnread {
 			continue
