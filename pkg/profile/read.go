@@ -38,14 +38,7 @@ func Check(revision string, data []byte) (*Profile, field.ErrorList) {
 	if over := validate.Counts(data); over != nil {
 		return nil, field.ErrorList{over}
 	}
-	var object struct {
-		metav1.TypeMeta `json:",inline"`
-		Metadata        struct {
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-		} `json:"metadata"`
-		Spec json.RawMessage `json:"spec"`
-	}
+	var object written[json.RawMessage]
 	if err := strictjson.UnmarshalCaseSensitivePreserveInts(data, &object); err != nil {
 		return nil, field.ErrorList{mistyped(data, reflect.TypeOf(object), nil, err)}
 	}
@@ -60,19 +53,22 @@ func Check(revision string, data []byte) (*Profile, field.ErrorList) {
 	return r.profile, nil
 }
 
+// written is a profile as it is written in JSON. S has what is read of its spec.
+type written[S any] struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"metadata"`
+	Spec S `json:"spec"`
+}
+
 // Names returns the profile that is written, with its names alone, and the references of its spec.extends, also of one with mistakes elsewhere. Check must have
 // read the same data before: it bounds them.
 func Names(data []byte) (of Profile, extends []v1alpha1.ProfileReference) {
-	var object struct {
-		metav1.TypeMeta `json:",inline"`
-		Metadata        struct {
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-		} `json:"metadata"`
-		Spec struct {
-			Extends []v1alpha1.ProfileReference `json:"extends"`
-		} `json:"spec"`
-	}
+	var object written[struct {
+		Extends []v1alpha1.ProfileReference `json:"extends"`
+	}]
 	if strictjson.UnmarshalCaseSensitivePreserveInts(data, &object) != nil || len(object.Spec.Extends) > maxExtends {
 		return Profile{}, nil
 	}
