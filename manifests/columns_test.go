@@ -28,6 +28,8 @@ func TestColumns(t *testing.T) {
 		{"crds/virtualmachines.yaml", "spec: {instancetype: {name: u1.small}, preference: {name: fedora}}",
 			map[string]any{"Instancetype": "u1.small", "Preference": "fedora"}},
 		{"crds/virtualmachines.yaml", "spec: {}", map[string]any{"Instancetype": nil, "Preference": nil}},
+		{"crds/virtualmachines.yaml", "status: {conditions: [{type: Paused, message: no}, {type: Ready, message: the guest runs on node 'a'}]}",
+			map[string]any{"Message": "the guest runs on node 'a'"}},
 	} {
 		got := cells(t, c.definition, c.object)
 		for name := range got {

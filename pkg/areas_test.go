@@ -54,6 +54,7 @@ var subjects = map[string]string{
 	"pkg/render/facts":             "what a launcher reports of its host, read as hostile input",
 	"pkg/render/live":              "what of a running guest's hardware may change, read as hostile input",
 	"pkg/pod/paths":                "where the launcher finds what its pod has",
+	"pkg/pod/references":           "which objects of the namespace kubelet must find",
 	"pkg/pod/effects":              "which fields a pod cannot serve: the rows of all areas, and their judge",
 	"pkg/render/documents":         "the documents besides the domain, in libvirt's order",
 	"pkg/domain/backend/facts":     "what stage 3 is told of the host and of this start",

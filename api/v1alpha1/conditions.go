@@ -64,6 +64,9 @@ const (
 	ReasonFailedDataVolumeImport = "FailedDataVolumeImport"
 	// ReasonProvisioning means that a DataVolume of the spec is not filled yet.
 	ReasonProvisioning = "Provisioning"
+	// ReasonWaitingForVolumeBinding means that a volume of the pod is bound when its storage has made it, or that a DataVolume of the spec waits for a first
+	// consumer. It is KubeVirt's word.
+	ReasonWaitingForVolumeBinding = "WaitingForVolumeBinding"
 	// ReasonUnschedulable means that no node has room for the pod, or fits it. It is the scheduler's word.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonSchedulingGated means that the pod waits for its scheduling gates. It is Kubernetes' word.

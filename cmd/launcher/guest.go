@@ -96,6 +96,9 @@ func (o *guestOptions) run(ctx context.Context) error {
 			"openFiles", files.Max, "lastPort", last)
 	}
 	own := &guest.Daemon{Program: o.libvirtd, Folder: filepath.Join(o.root, pod.Private), Log: os.Stderr}
+	if o.emulate {
+		own.Log = guest.WithoutDevice(os.Stderr)
+	}
 	own.Prepare = func() error { return daemon.Provide("/", own.CacheHome()) }
 	libvirt := hypervisor.NewSession(own.Socket())
 	defer libvirt.Close()

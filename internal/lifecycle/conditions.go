@@ -37,6 +37,9 @@ func (s *state) conditions() []v1.VirtualMachineCondition {
 			switch c.Type {
 			case v1.VirtualMachineInstanceReady:
 				ready = same
+				if same.Status == corev1.ConditionTrue && same.Message == "" && s.vmi.Status.NodeName != "" { // for 'kubectl get vm -o wide': no field has the node
+					ready.Message = condition.Message(fmt.Sprintf("the guest runs on node '%s'", s.vmi.Status.NodeName))
+				}
 			case v1.VirtualMachineInstancePaused, v1.VirtualMachineInstanceSynchronized:
 				copied = append(copied, same)
 			}

@@ -7,16 +7,19 @@ import (
 	"errors"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/ownwrite"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
@@ -40,6 +43,8 @@ type Controller struct {
 	unpinned unpinnedVMs
 	written  ownwrite.Memo
 	compared comparisons
+	// outages are the VMs that a webhook keeps from a step.
+	outages outage.Waiting
 }
 
 // workers is the number of objects that each controller reconciles at the same time. A reconcile is a few calls of the API server in a row:
@@ -61,11 +66,17 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	if err := c.watch(machines, mgr.GetRESTMapper()); err != nil {
 		return err
 	}
+	retried, err := c.outages.Source(mgr, &handler.EnqueueRequestForObject{})
+	if err != nil {
+		return err
+	}
+	machines.WatchesRawSource(retried)
 	if c.Beside {
 		keeper := &recordKeeper{client: c.Client, live: c.Live, events: c.Events}
 		return errors.Join(machines.Complete(c), keeper.register(mgr))
 	}
 	toVM := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1.VirtualMachine{}, handler.OnlyControllerOwner())
+	machines.Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(c.refusedIn), builder.WithPredicates(GivesRoom))
 	if err := machines.Watches(&v1.VirtualMachineInstance{}, toVM).Complete(c); err != nil {
 		return err
 	}
@@ -108,6 +119,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 		c.unpinned.remove(key)
 		c.written.Forget(key)
 		c.compared.forget(key)
+		c.outages.Forget(key)
 		return ctrl.Result{}, nil
 	}
 	if c.written.Ahead(s.vm, s.now) {
@@ -120,16 +132,28 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 		c.pinMatchers(ctx, s)
 	}
 	if c.Beside {
+		c.noteOutage(key, s)
 		return c.besideKubeVirt(ctx, s)
 	}
 	if s.vm.DeletionTimestamp == nil {
 		c.compare(ctx, s)
 		c.act(ctx, s)
 	}
+	c.noteOutage(key, s)
 	if err := c.report(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, s.retryable
+}
+
+// noteOutage notes the webhook that keeps a VM from a step. A VM that has its VMI, or that something else keeps from it, shows that the webhook answers. A VM
+// that wants nothing shows nothing.
+func (c *Controller) noteOutage(key types.NamespacedName, s *state) {
+	if s.awaitedWebhook == "" && s.vmi == nil && s.failure == nil {
+		c.outages.Forget(key)
+		return
+	}
+	c.outages.Note(key, s.awaitedWebhook)
 }
 
 // read returns the VM of a name with its VMI; nil if the VM does not exist. Beside KubeVirt the VMI is not read.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +38,7 @@ func (c *Controller) pinImplicit(ctx context.Context, s *state) error {
 		}
 		pin.Write(vm, pins)
 	})
-	if apierrors.IsInvalid(err) { // a GuestPolicy refuses what presets or profiles make of the VM: it does not start
+	if apierrors.IsInvalid(err) || outage.WebhookOf(err) != "" { // a GuestPolicy refuses what presets or profiles make of the VM, or nobody judges it
 		c.failed(s, v1alpha1.ReasonFailedPin, err)
 		return nil
 	}

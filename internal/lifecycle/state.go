@@ -30,6 +30,8 @@ type state struct {
 
 	// failure is the VM's Failure condition, nil if nothing keeps the VM from its run strategy.
 	failure *failure
+	// awaitedWebhook is the webhook that does not answer and keeps the VM from its run strategy; empty for none.
+	awaitedWebhook string
 	// requeueAfter is the time after which the VM is reconciled again without an event, 0 if never.
 	requeueAfter time.Duration
 	// retryable is an error that the work queue retries with its own backoff.

@@ -187,6 +187,7 @@ var hindered = map[string]v1.VirtualMachinePrintableStatus{
 	v1alpha1.ReasonFailedPvcNotFound:          v1.VirtualMachineStatusPvcNotFound,
 	v1alpha1.ReasonFailedDataVolumeImport:     v1.VirtualMachineStatusDataVolumeError,
 	v1alpha1.ReasonProvisioning:               v1.VirtualMachineStatusProvisioning,
+	v1alpha1.ReasonWaitingForVolumeBinding:    v1.VirtualMachineStatusWaitingForVolumeBinding,
 	v1alpha1.ReasonUnschedulable:              v1.VirtualMachineStatusUnschedulable,
 	v1alpha1.ReasonSchedulingGated:            v1.VirtualMachineStatusUnschedulable,
 	v1alpha1.ReasonNotPlaceable:               v1.VirtualMachineStatusUnschedulable,

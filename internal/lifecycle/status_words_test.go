@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -14,7 +15,8 @@ import (
 func TestPrintableStatusOfHinderedGuests(t *testing.T) {
 	for reason, want := range map[string]v1.VirtualMachinePrintableStatus{
 		v1alpha1.ReasonFailedPvcNotFound: "ErrorPvcNotFound", v1alpha1.ReasonFailedDataVolumeImport: "DataVolumeError",
-		v1alpha1.ReasonProvisioning: "Provisioning", v1alpha1.ReasonUnschedulable: "ErrorUnschedulable", v1alpha1.ReasonFailedCreate: "ErrorUnschedulable",
+		v1alpha1.ReasonProvisioning: "Provisioning", v1alpha1.ReasonWaitingForVolumeBinding: "WaitingForVolumeBinding",
+		v1alpha1.ReasonUnschedulable: "ErrorUnschedulable", v1alpha1.ReasonFailedCreate: "ErrorUnschedulable",
 		v1alpha1.ReasonNotPlaceable: "ErrorUnschedulable", v1alpha1.ReasonErrImagePull: "ErrImagePull", v1alpha1.ReasonErrImageNeverPull: "ErrImagePull",
 		v1alpha1.ReasonImagePullBackOff: "ImagePullBackOff", v1alpha1.ReasonStartFailed: "CrashLoopBackOff", v1alpha1.ReasonNotBindable: "CrashLoopBackOff",
 		v1alpha1.ReasonPodStarting: "Starting",
@@ -55,5 +57,21 @@ func TestStatusWithoutAGuest(t *testing.T) {
 	}
 	if ready.Status != "False" || ready.Reason != failure.Reason || ready.Message != failure.Message {
 		t.Errorf("Ready is %+v, want what Failure says", ready)
+	}
+}
+
+// TestReadySaysWhere: condition Ready of a VM names the node of its guest, which no field of a VM has.
+func TestReadySaysWhere(t *testing.T) {
+	c := newCluster(t, machine(v1.RunStrategyAlways))
+	c.step()
+	vmi := c.guest()
+	vmi.Status.NodeName = "n1"
+	condition.SetRunning(vmi)
+	if err := c.Status().Update(t.Context(), vmi); err != nil {
+		t.Fatal(err)
+	}
+	c.step()
+	if ready := conditionOf(c.vm(), v1.VirtualMachineReady); ready.Status != corev1.ConditionTrue || ready.Message != "the guest runs on node 'n1'" {
+		t.Errorf("Ready is %+v", ready)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/admit"
@@ -150,10 +151,12 @@ func (c *Controller) restoreIdentity(ctx context.Context, vm *v1.VirtualMachine,
 	return nil
 }
 
-// failed reports an error. An error that only the user or the cluster's administrator can correct becomes the Failure condition, and is rechecked
-// at its interval; any other is retried by the work queue. A conflict is not reported: the next reconcile has the newer object.
+// failed reports an error. An error that only the user or the cluster's administrator can correct becomes the Failure condition, and is rechecked at its
+// interval. One of a webhook that does not answer does too, and the step is tried again when the webhook answers. Any other is retried by the work queue. A
+// conflict is not reported: the next reconcile has the newer object.
 func (c *Controller) failed(s *state, reason string, err error) {
-	if needsHands(err) {
+	s.awaitedWebhook = outage.WebhookOf(err)
+	if s.awaitedWebhook != "" || needsHands(err) {
 		s.fail(reason, err.Error())
 		return
 	}

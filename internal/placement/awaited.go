@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/pkg/pod"
@@ -16,77 +17,194 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// A VMI whose claim does not exist, or is being filled, is placed when the claim or its DataVolume changes. Both are watched by their metadata, as inferences
-// need them.
+// A VMI is placed soon after the objects exist that it waits for. Claims, DataVolumes and NetworkAttachmentDefinitions are watched by their metadata, where the
+// cluster serves them at the start of this process. Others are looked for: a watch of Secrets would let this process read them all.
 
-// claimsAwaited are the claims for which VMIs wait. It is lost with the process, which then tries each VMI once. The zero value is ready to use.
-type claimsAwaited struct {
-	mu    sync.Mutex
-	byVMI map[types.NamespacedName][]string
+const (
+	kindClaim   = "PersistentVolumeClaim"
+	kindNetwork = "NetworkAttachmentDefinition"
+)
+
+// awaitedObject is an object for which a VMI waits.
+type awaitedObject struct {
+	kind string
+	types.NamespacedName
 }
 
-// setClaims notes the claims without which no pod of a VMI could be made; none forgets the VMI.
-func (a *claimsAwaited) setClaims(vmi types.NamespacedName, claims []string) {
+// awaited are the objects for which VMIs wait. It is lost with the process, which then tries each VMI once. The zero value is ready to use.
+type awaited struct {
+	mu    sync.Mutex
+	byVMI map[types.NamespacedName][]awaitedObject
+	// watched are the kinds whose events say that an object has come.
+	watched map[string]bool
+	// looked is the object that was looked for last.
+	looked awaitedObject
+}
+
+// mostAwaited bounds the objects that are remembered of a VMI: a tenant writes hundreds of names. When these have come, the VMI waits for the next ones.
+const mostAwaited = 16
+
+// setObjects notes the objects without which no pod of a VMI could be made; none forgets the VMI.
+func (a *awaited) setObjects(vmi types.NamespacedName, objects []awaitedObject) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(claims) == 0 {
+	if len(objects) == 0 {
 		delete(a.byVMI, vmi)
 		return
 	}
 	if a.byVMI == nil {
-		a.byVMI = map[types.NamespacedName][]string{}
+		a.byVMI = map[types.NamespacedName][]awaitedObject{}
 	}
-	a.byVMI[vmi] = claims
+	a.byVMI[vmi] = objects[:min(len(objects), mostAwaited)]
 }
 
-// waitingFor returns the VMIs that wait for a claim.
-func (a *claimsAwaited) waitingFor(claim types.NamespacedName) (vmis []types.NamespacedName) {
+// watch notes that a kind is watched.
+func (a *awaited) watch(kind string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for vmi, claims := range a.byVMI {
-		if vmi.Namespace == claim.Namespace && slices.Contains(claims, claim.Name) {
+	if a.watched == nil {
+		a.watched = map[string]bool{}
+	}
+	a.watched[kind] = true
+}
+
+// addObject notes another object without which no pod of a VMI could be made.
+func (a *awaited) addObject(vmi types.NamespacedName, object awaitedObject) {
+	a.mu.Lock()
+	already := slices.Clone(a.byVMI[vmi])
+	a.mu.Unlock()
+	a.setObjects(vmi, append(already, object))
+}
+
+// waitingFor returns the VMIs that wait for an object.
+func (a *awaited) waitingFor(object awaitedObject) (vmis []types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for vmi, objects := range a.byVMI {
+		if slices.Contains(objects, object) {
 			vmis = append(vmis, vmi)
 		}
 	}
 	return vmis
 }
 
-// mostAwaited bounds the claims that are remembered of a VMI: a tenant writes hundreds of names. When these have come, the VMI waits for the next ones.
-const mostAwaited = 16
-
-// awaitedClaims returns claims of a VMI that do not exist, or do not have their content: mostAwaited of them at most.
-func awaitedClaims(vmi *v1.VirtualMachineInstance, claims map[string]pod.Claim) (names []string) {
-	for i := range vmi.Spec.Volumes {
-		name := claimName(&vmi.Spec.Volumes[i])
-		if claim, exists := claims[name]; name != "" && (!exists || claim.Filling != "") && len(names) < mostAwaited {
-			names = append(names, name)
+// nextUnwatched returns up to n objects that are not watched, each once, and others at the next call: those that were not returned come first.
+func (a *awaited) nextUnwatched(n int) []awaitedObject {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []awaitedObject
+	for _, objects := range a.byVMI {
+		for _, object := range objects {
+			if !a.watched[object.kind] {
+				all = append(all, object)
+			}
 		}
 	}
-	return names
+	slices.SortFunc(all, awaitedObject.compare)
+	all = slices.Compact(all)
+	after, found := slices.BinarySearchFunc(all, a.looked, awaitedObject.compare)
+	if found {
+		after++
+	}
+	all = slices.Concat(all[after:], all[:after])
+	all = all[:min(len(all), n)]
+	if len(all) > 0 {
+		a.looked = all[len(all)-1]
+	}
+	return all
 }
 
-// onClaim returns the VMIs that wait for a claim, which has the name of its DataVolume. They are tried again soon.
-func (c *Controller) onClaim(_ context.Context, claim client.Object) (requests []ctrl.Request) {
-	for _, vmi := range c.awaited.waitingFor(client.ObjectKeyFromObject(claim)) {
+func (o awaitedObject) compare(with awaitedObject) int {
+	return slices.Compare([]string{o.Namespace, o.Name, o.kind}, []string{with.Namespace, with.Name, with.kind})
+}
+
+// missingClaims returns the claims of a VMI that do not exist, or do not have their content.
+func missingClaims(vmi *v1.VirtualMachineInstance, claims map[string]pod.Claim) (missing []awaitedObject) {
+	for i := range vmi.Spec.Volumes {
+		name := claimName(&vmi.Spec.Volumes[i])
+		if claim, exists := claims[name]; name != "" && (!exists || claim.Filling != "") {
+			missing = append(missing, awaitedObject{kindClaim, types.NamespacedName{Namespace: vmi.Namespace, Name: name}})
+		}
+	}
+	return missing
+}
+
+// missingNetworks returns the NetworkAttachmentDefinitions of a VMI that do not exist.
+func missingNetworks(vmi *v1.VirtualMachineInstance, resources map[string]string) (missing []awaitedObject) {
+	for i := range vmi.Spec.Networks {
+		network := &vmi.Spec.Networks[i]
+		if !pod.Defined(network) {
+			continue
+		}
+		if _, exists := resources[network.Multus.NetworkName]; !exists {
+			namespace, name := pod.NetworkAttachmentDefinition(vmi.Namespace, network.Multus.NetworkName)
+			missing = append(missing, awaitedObject{kindNetwork, types.NamespacedName{Namespace: namespace, Name: name}})
+		}
+	}
+	return missing
+}
+
+// retryWaiting returns the VMIs that wait for an object. They are tried again soon.
+func (c *Controller) retryWaiting(object awaitedObject) (requests []ctrl.Request) {
+	for _, vmi := range c.awaited.waitingFor(object) {
 		c.refused.retrySoon(vmi)
 		requests = append(requests, ctrl.Request{NamespacedName: vmi})
 	}
 	return requests
 }
 
-// watchClaims makes the controller reconcile the VMIs that wait for a claim when it changes, or its DataVolume. A cluster without CDI has no DataVolumes.
-func (c *Controller) watchClaims(building *builder.Builder, mapper meta.RESTMapper) error {
-	kinds, err := lifecycle.ServedKinds(mapper, corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), cdi.SchemeGroupVersion.WithKind("DataVolume"))
+// watchAwaited makes the controller reconcile the VMIs that wait for a claim when it changes, or its DataVolume, which has its name; and those that wait for
+// a NetworkAttachmentDefinition. A cluster without CDI or Multus does not serve the kinds of it.
+func (c *Controller) watchAwaited(building *builder.Builder, mapper meta.RESTMapper) error {
+	kinds, err := lifecycle.ServedKinds(mapper, corev1.SchemeGroupVersion.WithKind(kindClaim), cdi.SchemeGroupVersion.WithKind("DataVolume"),
+		networkAttachmentDefinition)
 	if err != nil {
 		return err
 	}
 	for _, kind := range kinds {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(kind)
-		building.WatchesMetadata(object, handler.EnqueueRequestsFromMapFunc(c.onClaim))
+		of := kindClaim
+		if kind.Kind == kindNetwork {
+			of = kindNetwork
+		}
+		c.awaited.watch(of)
+		building.WatchesMetadata(object, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
+			return c.retryWaiting(awaitedObject{of, client.ObjectKeyFromObject(o)})
+		}))
 	}
 	return nil
+}
+
+// lookupsPerSecond bounds the objects that are looked for. Where more are awaited they take turns.
+const lookupsPerSecond = 20
+
+// lookForAwaited looks each second for objects that are not watched, and has the VMIs reconciled whose objects have come. It returns when the context ends.
+func (c *Controller) lookForAwaited(ctx context.Context, come chan<- event.GenericEvent) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		for _, object := range c.awaited.nextUnwatched(lookupsPerSecond) {
+			if exists, err := c.exists(ctx, object); err != nil || !exists {
+				continue // the VMI's own tries report errors
+			}
+			for _, request := range c.retryWaiting(object) {
+				vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
+				select {
+				case come <- event.GenericEvent{Object: vmi}:
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		}
+	}
 }

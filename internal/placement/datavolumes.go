@@ -45,7 +45,7 @@ func (c *Controller) describeFilling(ctx context.Context, claim *corev1.Persiste
 		return "", "", nil
 	case at == cdi.WaitForFirstConsumer:
 		return fmt.Sprintf("DataVolume '%.253s' waits for a first consumer, and would be filled while the guest runs: set annotation "+
-			"'cdi.kubevirt.io/storage.bind.immediate.requested' on it", owner.Name), pod.RuleClaimUnfilled, nil
+			"'cdi.kubevirt.io/storage.bind.immediate.requested' on it", owner.Name), pod.RuleClaimUnbound, nil
 	}
 	unready = pod.RuleClaimUnfilled
 	if phase == string(cdi.Failed) {

@@ -21,7 +21,7 @@ func TestClaimsThatAreFilled(t *testing.T) {
 		{why: "it has failed", phase: "Failed", reason: v1alpha1.ReasonFailedDataVolumeImport, says: "'Failed'"},
 		{why: "CDI has not seen it", phase: "", reason: v1alpha1.ReasonProvisioning, says: "phase ''"},
 		{why: "its words are a tenant's", phase: "Import\x1b[31m", reason: v1alpha1.ReasonProvisioning, says: "'Import [31m'"},
-		{why: "it waits for a consumer, and would be filled beside the guest", phase: "WaitForFirstConsumer", reason: v1alpha1.ReasonProvisioning,
+		{why: "it waits for a consumer, and would be filled beside the guest", phase: "WaitForFirstConsumer", reason: v1alpha1.ReasonWaitingForVolumeBinding,
 			says: "bind.immediate.requested"},
 		{why: "it is gone", missing: true, reason: v1alpha1.ReasonFailedPvcNotFound, says: "does not exist"},
 		{why: "it is bound when it is filled", phase: "PendingPopulation"},

@@ -102,6 +102,8 @@ func (s seen) hindrance(refusal *condition.Cause, now time.Time) (*condition.Cau
 		return &condition.Cause{Reason: why.Reason, Message: s.mountFailure}, after
 	case why != nil:
 		return why, after
+	case s.unbound != "":
+		return &condition.Cause{Reason: v1alpha1.ReasonWaitingForVolumeBinding, Message: s.unbound}, after
 	case refusal != nil:
 		return refusal, after
 	}

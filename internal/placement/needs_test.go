@@ -30,7 +30,7 @@ func TestRightsOfALauncher(t *testing.T) {
 			vmi.Spec.Volumes = []v1.Volume{{Name: "token", VolumeSource: v1.VolumeSource{ServiceAccount: &v1.ServiceAccountVolumeSource{ServiceAccountName: "shop"}}}}
 			vmi.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "token", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}}}
 		}
-		on := newCluster(t, vmi)
+		on := newCluster(t, vmi, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop"}})
 		on.step()
 		role, binding := read(on, podKey, &rbacv1.Role{}), read(on, podKey, &rbacv1.RoleBinding{})
 		if role == nil || binding == nil || on.pod() == nil || on.pod().Spec.ServiceAccountName != c.account {

@@ -33,19 +33,30 @@ func (c *Controller) networkResources(ctx context.Context, vmi *v1.VirtualMachin
 		if !possible(namespace) || !possible(name) {
 			continue
 		}
-		// Its annotations alone: the configuration of a CNI plugin is of no use here, and not ours to interpret.
-		definition := &metav1.PartialObjectMetadata{}
-		definition.SetGroupVersionKind(networkAttachmentDefinition)
-		err := c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, definition)
-		switch {
-		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		case err != nil:
-			return nil, fmt.Errorf("reading NetworkAttachmentDefinition '%s': %w", multus.NetworkName, err)
-		default:
+		definition, err := c.networkDefinition(ctx, client.ObjectKey{Namespace: namespace, Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if definition != nil {
 			resources[multus.NetworkName] = strings.TrimSpace(definition.Annotations[pod.AnnotationResource])
 		}
 	}
 	return resources, nil
+}
+
+// networkDefinition returns the metadata of a NetworkAttachmentDefinition, nil if it does not exist or Multus is not installed. The configuration of a CNI
+// plugin is of no use here, and not ours to interpret.
+func (c *Controller) networkDefinition(ctx context.Context, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
+	definition := &metav1.PartialObjectMetadata{}
+	definition.SetGroupVersionKind(networkAttachmentDefinition)
+	err := c.Live.Get(ctx, key, definition)
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading NetworkAttachmentDefinition '%s': %w", key, err)
+	}
+	return definition, nil
 }
 
 // possible reports whether an object can have a name that a tenant wrote: the client refuses to ask for others.

@@ -24,6 +24,8 @@ type seen struct {
 	nodeOut bool
 	// mountFailure is the event that says why the pod has no container; empty for a pod that has one, or that kubelet may still start.
 	mountFailure string
+	// unbound says which claims of the pod are not bound, while the pod has no node for that.
+	unbound string
 }
 
 func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (s seen, err error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -37,8 +38,13 @@ func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error
 	if err != nil {
 		return nil, err
 	}
-	c.awaited.setClaims(s.key, awaitedClaims(vmi, in.Claims))
-	if _, errs := pod.Of(in); len(errs) > 0 { // before anything is made for it
+	missing, absent, err := c.missingReferences(ctx, vmi)
+	if err != nil {
+		return nil, err
+	}
+	c.awaited.setObjects(s.key, slices.Concat(missingClaims(vmi, in.Claims), missingNetworks(vmi, in.NetworkResources), missing))
+	_, errs := pod.Of(in)
+	if errs = append(errs, absent...); len(errs) > 0 { // before anything is made for it
 		return &condition.Cause{Reason: reasonNotPlaced(errs), Message: condition.Mistakes(errs)}, nil
 	}
 	if why, err := c.provide(ctx, &in); err != nil || why != nil {
@@ -64,7 +70,7 @@ func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error
 // claimReasons are the reasons for errors about claims, by their origins, those first that a person must mend.
 var claimReasons = []struct{ origin, reason string }{
 	{pod.RuleClaimMissing, v1alpha1.ReasonFailedPvcNotFound}, {pod.RuleClaimFailed, v1alpha1.ReasonFailedDataVolumeImport},
-	{pod.RuleClaimUnfilled, v1alpha1.ReasonProvisioning},
+	{pod.RuleClaimUnfilled, v1alpha1.ReasonProvisioning}, {pod.RuleClaimUnbound, v1alpha1.ReasonWaitingForVolumeBinding},
 }
 
 // reasonNotPlaced returns the reason for which no pod can be made. It is one about claims only if nothing else is wrong.
@@ -86,9 +92,10 @@ func reasonNotPlaced(errs field.ErrorList) string {
 	return of
 }
 
-// refused reports whether only a user or an administrator can correct what made a request fail: quotas, LimitRanges and Pod Security answer with Forbidden.
+// refused reports whether only a user or an administrator can correct what made a request fail: quotas, LimitRanges and Pod Security answer with Forbidden,
+// and a webhook may be away.
 func refused(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || condition.Oversized(err)
+	return outage.WebhookOf(err) != "" || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || condition.Oversized(err)
 }
 
 // occupied returns why the pod could not be created: an object that the cache lacks has its name.

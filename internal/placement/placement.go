@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/ownwrite"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
@@ -38,12 +39,16 @@ type Controller struct {
 	Events  events.EventRecorder
 	Now     func() time.Time
 
-	refused        refusals
-	awaited        claimsAwaited
+	refused refusals
+	awaited awaited
+	// outages are the VMIs that a webhook keeps from a step.
+	outages        outage.Waiting
 	vmis, guests   ownwrite.Memo
 	statusesLimits limits
 	// mountLimits bound how often the events of pods are read.
 	mountLimits limits
+	// bindingLimits bound how often the claims of pods are read.
+	bindingLimits limits
 	// adjustLimits bound how often what a running guest is to have is looked at.
 	adjustLimits limits
 	// runningLimits bound how often what libvirt runs is copied.
@@ -125,11 +130,13 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (o
 // forget drops what is remembered of a VMI that does not exist.
 func (c *Controller) forget(key types.NamespacedName) {
 	c.refused.forget(key)
-	c.awaited.setClaims(key, nil)
+	c.awaited.setObjects(key, nil)
+	c.outages.Forget(key)
 	c.vmis.Forget(key)
 	c.guests.Forget(key)
 	c.statusesLimits.forget(key)
 	c.mountLimits.forget(key)
+	c.bindingLimits.forget(key)
 	c.adjustLimits.forget(key)
 	c.runningLimits.forget(key)
 	c.copied.Delete(key)

@@ -2,18 +2,20 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/outage"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A step that is refused is tried again at an interval: no event reports that a quota has room. In between, events do not cause it: a tenant could have this
-// process call the API server as often as it writes its GuestPod. Only what the VMI waits for, a claim, brings the next try near.
+// A step that is refused is tried again at an interval. In between, events of the VMI do not cause it: a tenant could have this process call the API server as
+// often as it writes its GuestPod. Only what the VMI waits for brings the next try near: an object that has come, or room in a quota.
 
 // retryInterval is the interval at first. A refusal that lasts is tried again after as long as it has lasted, longestInterval at most.
 const (
@@ -64,6 +66,19 @@ func (r *refusals) retrySoon(key types.NamespacedName) {
 	}
 }
 
+// longestRefused returns up to n VMIs of a namespace whose step was refused for this reason, those first whose last try was earliest.
+func (r *refusals) longestRefused(namespace, reason string, n int) (vmis []types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, last := range r.byKey {
+		if key.Namespace == namespace && last.cause.Reason == reason {
+			vmis = append(vmis, key)
+		}
+	}
+	slices.SortFunc(vmis, func(a, b types.NamespacedName) int { return r.byKey[a].since.Compare(r.byKey[b].since) })
+	return vmis[:min(len(vmis), n)]
+}
+
 func (r *refusals) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,6 +92,9 @@ func (c *Controller) unlessRefused(s seen, do func() (*condition.Cause, error)) 
 		return outcome{refusal: &last.cause, after: last.until.Sub(now)}, nil
 	}
 	cause, err := do()
+	if err == nil {
+		c.noteOutage(s.key, cause)
+	}
 	if err != nil || cause == nil {
 		if err == nil {
 			c.refused.forget(s.key)
@@ -86,6 +104,15 @@ func (c *Controller) unlessRefused(s seen, do func() (*condition.Cause, error)) 
 	after := interval(s.vmi, *cause, now)
 	c.refused.add(s.key, refusal{s.vmi.UID, *cause, now, now.Add(after)})
 	return outcome{refusal: cause, after: after}, nil
+}
+
+// noteOutage notes the webhook that keeps a VMI from a step, or that none does.
+func (c *Controller) noteOutage(vmi types.NamespacedName, cause *condition.Cause) {
+	webhook := ""
+	if cause != nil && cause.Reason == v1alpha1.ReasonFailedCreate {
+		webhook = outage.WebhookIn(cause.Message)
+	}
+	c.outages.Note(vmi, webhook)
 }
 
 // interval returns the time to the next try of a step that is refused for this cause.

@@ -22,7 +22,7 @@ import (
 // resources are the groups and resources of the objects that the controller asks for.
 var resources = map[string]string{
 	"*v1.Pod": " pods", "*v1.ServiceAccount": " serviceaccounts", "*v1.PersistentVolumeClaim": " persistentvolumeclaims",
-	"*v1.ResourceQuotaList": " resourcequotas", "*v1.EventList": " events", "*v1.Secret": " secrets",
+	"*v1.ResourceQuotaList": " resourcequotas", "*v1.EventList": " events", "*v1.Secret": " secrets", "*v1.ConfigMap": " configmaps",
 	"*v1.PartialObjectMetadata": "k8s.cni.cncf.io network-attachment-definitions",
 	"*v1.Role":                  "rbac.authorization.k8s.io roles", "*v1.RoleBinding": "rbac.authorization.k8s.io rolebindings",
 	"*v1alpha1.GuestPod": "kilnvm.io guestpods", "*v1alpha1.GuestHardware": "kilnvm.io guesthardwares",
@@ -32,6 +32,9 @@ var resources = map[string]string{
 // needless are rights that no request of the controller shows, each with the reason.
 var needless = map[string]string{
 	"list  pods": "its informer's", "watch  pods": "its informer's", "list  nodes": "its informer's", "watch  nodes": "its informer's",
+	"list  resourcequotas": "its informer's, and of limits", "watch  resourcequotas": "its informer's",
+	"list  limitranges": "its informer's", "watch  limitranges": "its informer's",
+	"list k8s.cni.cncf.io network-attachment-definitions": "its informer's", "watch k8s.cni.cncf.io network-attachment-definitions": "its informer's",
 	"list kilnvm.io guestpods": "its informer's, and granted to launchers", "watch kilnvm.io guestpods": "its informer's, and granted to launchers",
 	"patch kilnvm.io guestpods/status": "granted to launchers",
 }
@@ -87,9 +90,11 @@ func TestRightsOfTheController(t *testing.T) {
 	claimed := onNetworks("blue")
 	claimed.Spec.Domain.CPU.MaxSockets = 2
 	claimed.Spec.Domain.Devices.TPM = &v1.TPMDevice{Persistent: new(true)}
-	claimed.Spec.Volumes = []v1.Volume{{Name: "d", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "d"}}}}
+	claimed.Spec.Volumes = []v1.Volume{{Name: "d", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "d"}}},
+		{Name: "c", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}}}
 	c := newCluster(t, append(objects, claimed, definition("team", "blue", ""),
 		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "d"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "c"}},
 		&v1alpha1.GuestPod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", UID: "1111"}, Spec: v1alpha1.GuestPodSpec{PodUID: "earlier"}})...)
 	c.controller.Settings.Taps = true
 	c.controller.Configuration = func() config.Cluster {
@@ -116,7 +121,7 @@ func TestRightsOfTheController(t *testing.T) {
 		}
 	}
 	kinds := []string{"pods", "pods/resize", "nodes", "guestpods", "guestpods/status", "serviceaccounts", "roles", "rolebindings", "resourcequotas", "secrets",
-		"network-attachment-definitions"}
+		"network-attachment-definitions", "limitranges"}
 	for right := range granted {
 		if resource := right[strings.LastIndex(right, " ")+1:]; slices.Contains(kinds, resource) && !used[right] && needless[right] == "" {
 			t.Errorf("nothing needs the right to '%s'", right)

@@ -10,8 +10,9 @@ import (
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -38,7 +39,7 @@ func (c *Controller) state(ctx context.Context, in pod.Input) (secret string, wh
 	case !pod.NeedsKey(in) || found.Annotations[v1alpha1.AnnotationTPMKey] == "":
 		return "", nil, nil // without the annotation it was made by an earlier release, or for EFI variables alone
 	}
-	why, err = c.checkKey(ctx, found)
+	why, err = c.checkKey(ctx, in.VMI, found)
 	return found.Annotations[v1alpha1.AnnotationTPMKey], why, err
 }
 
@@ -85,23 +86,21 @@ func failedCreate(err error) (*condition.Cause, error) {
 	return nil, nil
 }
 
-// checkKey returns why the key of a claim cannot be used. A Secret that is missing is never made anew: no other key opens the state. This process may not
-// read Secrets, since RBAC cannot tell their metadata from their data. A dry run of a create says whether there is one of the name. A quota or a webhook
-// that refuses it comes first; then kubelet waits for the Secret. What the Secret has is the launcher's to judge.
-func (c *Controller) checkKey(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*condition.Cause, error) {
+// checkKey returns why the key of a claim cannot be used. A Secret that is missing is never made anew: no other key opens the state. What the Secret has is
+// the launcher's to judge.
+func (c *Controller) checkKey(ctx context.Context, vmi *v1.VirtualMachineInstance, claim *corev1.PersistentVolumeClaim) (*condition.Cause, error) {
 	name := claim.Annotations[v1alpha1.AnnotationTPMKey]
 	if !pod.IsKeySecret(name) {
 		return &condition.Cause{Reason: v1alpha1.ReasonNotPlaceable, Message: fmt.Sprintf("annotation '%s' of PersistentVolumeClaim '%s' is '%s', "+
 			"which is no name of a Secret with the key of a TPM: write the name that it had", v1alpha1.AnnotationTPMKey, claim.Name, name)}, nil
 	}
-	err := c.Live.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: name}}, client.DryRunAll)
-	switch {
-	case err == nil:
-		return &condition.Cause{Reason: v1alpha1.ReasonNotPlaceable, Message: fmt.Sprintf("Secret '%s' does not exist, and the state of the TPM in "+
-			"PersistentVolumeClaim '%s' is encrypted with its key: restore the Secret from a backup; or delete the claim, and with it EFI variables, the "+
-			"state, and what the guest has sealed", name, claim.Name)}, nil
-	case apierrors.IsAlreadyExists(err) || refused(err):
-		return nil, nil
+	key := awaitedObject{pod.KindSecret, types.NamespacedName{Namespace: claim.Namespace, Name: name}}
+	exists, err := c.exists(ctx, key)
+	if err != nil || exists {
+		return nil, err
 	}
-	return nil, fmt.Errorf("looking for Secret '%s': %w", name, err)
+	c.awaited.addObject(client.ObjectKeyFromObject(vmi), key)
+	return &condition.Cause{Reason: v1alpha1.ReasonNotPlaceable, Message: fmt.Sprintf("Secret '%s' does not exist, and the state of the TPM in "+
+		"PersistentVolumeClaim '%s' is encrypted with its key: restore the Secret from a backup; or delete the claim, and with it EFI variables, the "+
+		"state, and what the guest has sealed", name, claim.Name)}, nil
 }

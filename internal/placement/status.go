@@ -30,6 +30,7 @@ func (c *Controller) report(ctx context.Context, s seen, o *outcome) error {
 	if s.startsLate(c.Now()) {
 		s.mountFailure = c.lookAtMounts(ctx, s, o)
 	}
+	s.unbound = c.lookAtClaims(ctx, s, o)
 	o.again(s.follow(reported, o.refusal, c.Now()))
 	s.followLive(reported, o)
 	if equality.Semantic.DeepEqual(s.vmi.Status, reported.Status) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/fairqueue"
+	"github.com/kilnvm/kiln/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
@@ -30,9 +32,23 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		WatchesMetadata(&v1alpha1.GuestHardware{}, byName).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.onNode), builder.WithPredicates(goesOut)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New})
-	if err := c.watchClaims(building, mgr.GetRESTMapper()); err != nil {
+	c.watchRoom(building)
+	if err := c.watchAwaited(building, mgr.GetRESTMapper()); err != nil {
 		return err
 	}
+	come := make(chan event.GenericEvent)
+	building.WatchesRawSource(source.Channel(come, byName))
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return c.lookForAwaited(ctx, come) })); err != nil {
+		return err
+	}
+	retried, err := c.outages.Source(mgr, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, vmi client.Object) []ctrl.Request {
+		c.refused.retrySoon(client.ObjectKeyFromObject(vmi))
+		return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(vmi)}}
+	}))
+	if err != nil {
+		return err
+	}
+	building.WatchesRawSource(retried)
 	if c.Clients != nil {
 		if err := mgr.Add(c.Clients); err != nil {
 			return err
@@ -40,6 +56,32 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		building.WatchesRawSource(source.Channel(c.Clients.changed, handler.EnqueueRequestsFromMapFunc(c.all)))
 	}
 	return building.Complete(c)
+}
+
+// watchRoom makes the controller try again soon to create the pods that the API server has refused, when a quota gets room, a LimitRange changes, or the
+// labels of a namespace do, which choose the level of Pod Security.
+func (c *Controller) watchRoom(building *builder.Builder) {
+	inNamespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
+		return c.retryRefused(object.GetNamespace())
+	})
+	ofNamespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, namespace client.Object) []ctrl.Request {
+		return c.retryRefused(namespace.GetName())
+	})
+	building.Watches(&corev1.ResourceQuota{}, inNamespace, builder.WithPredicates(lifecycle.GivesRoom)).
+		Watches(&corev1.LimitRange{}, inNamespace, builder.WithPredicates(notNew)). // a new one permits nothing more
+		Watches(&corev1.Namespace{}, ofNamespace, builder.WithPredicates(notNew, predicate.LabelChangedPredicate{}))
+}
+
+// notNew leaves out the creation of objects.
+var notNew = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
+
+// retryRefused returns VMIs of a namespace whose pods the API server has refused. They are tried again soon.
+func (c *Controller) retryRefused(namespace string) (requests []ctrl.Request) {
+	for _, vmi := range c.refused.longestRefused(namespace, v1alpha1.ReasonFailedCreate, lifecycle.MostRetried) {
+		c.refused.retrySoon(vmi)
+		requests = append(requests, ctrl.Request{NamespacedName: vmi})
+	}
+	return requests
 }
 
 // all returns all VMIs.

@@ -17,6 +17,8 @@ func (a *API) pause(ctx context.Context, c call) (reply, error) {
 	}
 	return a.ask(ctx, c, "pause", options.DryRun, func(vmi *v1.VirtualMachineInstance) error {
 		switch probe := vmi.Spec.LivenessProbe; {
+		case vmi.DeletionTimestamp != nil:
+			return stopping(vmi)
 		case probe != nil && probe.GuestAgentPing == nil:
 			return apierrors.NewForbidden(v1.Resource("virtualmachineinstance"), vmi.Name,
 				conflict(vmi.Name, "Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported: the probe would fail, and end the guest"))
@@ -48,13 +50,15 @@ func (a *API) unpause(ctx context.Context, c call) (reply, error) {
 }
 
 func (a *API) reset(ctx context.Context, c call) (reply, error) {
-	return a.ask(ctx, c, "reset", nil, anyGuest)
+	return a.ask(ctx, c, "reset", nil, notStopping)
 }
 
 func (a *API) softReboot(ctx context.Context, c call) (reply, error) {
 	return a.ask(ctx, c, "softreboot", nil, func(vmi *v1.VirtualMachineInstance) error {
 		acpi := vmi.Spec.Domain.Features == nil || ptr.Deref(vmi.Spec.Domain.Features.ACPI.Enabled, true)
 		switch {
+		case vmi.DeletionTimestamp != nil:
+			return stopping(vmi)
 		case holds(vmi, v1.VirtualMachineInstancePaused):
 			return guestConflict(vmi.Name, "VMI is paused")
 		case !acpi && !holds(vmi, v1.VirtualMachineInstanceAgentConnected):
@@ -70,6 +74,9 @@ func (a *API) freeze(ctx context.Context, c call) (reply, error) {
 		return reply{}, err
 	}
 	vmi, err := a.running(ctx, c)
+	if err == nil {
+		err = notStopping(vmi)
+	}
 	if err != nil {
 		return reply{}, err
 	}
@@ -78,6 +85,18 @@ func (a *API) freeze(ctx context.Context, c call) (reply, error) {
 
 func (a *API) unfreeze(ctx context.Context, c call) (reply, error) {
 	return a.ask(ctx, c, "unfreeze", nil, anyGuest)
+}
+
+// notStopping is for actions that would keep a guest from powering off: it would be ended at the end of its grace period.
+func notStopping(vmi *v1.VirtualMachineInstance) error {
+	if vmi.DeletionTimestamp != nil {
+		return stopping(vmi)
+	}
+	return nil
+}
+
+func stopping(vmi *v1.VirtualMachineInstance) error {
+	return guestConflict(vmi.Name, "VMI is being stopped: wait until it has, or end it now with 'stop --force --grace-period=0'")
 }
 
 // anyGuest is for actions that any guest that runs can take.

@@ -262,6 +262,25 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// TestNothingKeepsAGuestFromPoweringOff: a guest that is being stopped is not paused, frozen, reset or rebooted. It may be let go on.
+func TestNothingKeepsAGuestFromPoweringOff(t *testing.T) {
+	for path, code := range map[string]int{"pause": 409, "freeze": 409, "reset": 409, "softreboot": 409, "unfreeze": 200, "unpause": 200} {
+		s := newStage(t, nil)
+		s.vmi.Finalizers = []string{"example.com/hold"}
+		if path == "unpause" {
+			s.vmi.Status.Conditions = append(s.vmi.Status.Conditions,
+				v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstancePaused, Status: corev1.ConditionTrue})
+		}
+		if err := errors.Join(s.api.Live.Update(t.Context(), s.vmi), s.api.Live.Delete(t.Context(), s.vmi)); err != nil {
+			t.Fatal(err)
+		}
+		got, text := s.send(t, http.MethodPut, path, "{}")
+		if refused := strings.Contains(text, "VMI is being stopped"); got != code || refused != (code == 409) || refused == (len(s.guest.noted()) > 0) {
+			t.Errorf("%s: status %d, want %d: %s; the guest did %v", path, got, code, text, s.guest.noted())
+		}
+	}
+}
+
 // TestFreezeEnds: what nobody thaws in time is thawed.
 func TestFreezeEnds(t *testing.T) {
 	s := newStage(t, nil)

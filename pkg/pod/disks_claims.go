@@ -71,6 +71,8 @@ const (
 	RuleClaimFailed = "pod/claim-failed"
 	// RuleClaimUnfilled is of a claim that does not have its content yet.
 	RuleClaimUnfilled = "pod/claim-unfilled"
+	// RuleClaimUnbound is of a claim whose DataVolume waits for a first consumer.
+	RuleClaimUnbound = "pod/claim-unbound"
 )
 
 // notReady is the error of a claim that does not exist, or does not have its content. Its Origin says which.
@@ -81,6 +83,8 @@ func notReady(at *field.Path, name string, claim Claim) *field.Error {
 	switch claim.Unready {
 	case RuleClaimFailed:
 		return err.WithOrigin(RuleClaimFailed)
+	case RuleClaimUnbound:
+		return err.WithOrigin(RuleClaimUnbound)
 	case RuleClaimUnfilled:
 		return err.WithOrigin(RuleClaimUnfilled)
 	}

@@ -41,7 +41,7 @@ type Claim struct {
 	ReadOnly bool
 	// Filling says what fills the claim, in words for the user; empty if it has its content. A guest must not boot from a disk that is half written.
 	Filling string
-	// Unready is RuleClaimFailed, RuleClaimUnfilled, or RuleClaimMissing of a claim that is about to go, where Filling is not empty.
+	// Unready is RuleClaimFailed, RuleClaimUnfilled, RuleClaimUnbound, or RuleClaimMissing of a claim that is about to go, where Filling is not empty.
 	Unready string
 	// Info is for status.volumeStatus of the VMI, where the launcher reads how large a new disk is to be.
 	Info v1.PersistentVolumeClaimInfo

@@ -1,0 +1,60 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+// GivesRoom lets through the events of ResourceQuotas after which the API server may take what it refused: a limit was changed, something is used no more, or
+// the quota has gone.
+var GivesRoom = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, _ := e.ObjectOld.(*corev1.ResourceQuota)
+		is, _ := e.ObjectNew.(*corev1.ResourceQuota)
+		return was != nil && is != nil && (!equality.Semantic.DeepEqual(was.Spec, is.Spec) || usesLess(was.Status.Used, is.Status.Used))
+	},
+}
+
+// usesLess reports whether less of a resource is used than before.
+func usesLess(was, is corev1.ResourceList) bool {
+	for name, before := range was {
+		if now := is[name]; now.Cmp(before) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// MostRetried bounds the objects that one event has tried again. Where more wait, the others follow at their intervals, or when there is room again.
+const MostRetried = 16
+
+// refusedIn returns the VMs of a quota's namespace whose VMIs the API server refuses, those first that have waited longest.
+func (c *Controller) refusedIn(ctx context.Context, quota client.Object) (requests []ctrl.Request) {
+	var list v1.VirtualMachineList
+	if err := c.Client.List(ctx, &list, client.InNamespace(quota.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list the VMs of a namespace whose quota has room", "namespace", quota.GetNamespace())
+		return nil
+	}
+	since := map[ctrl.Request]int64{}
+	for i := range list.Items {
+		for _, condition := range list.Items[i].Status.Conditions {
+			if condition.Type == v1.VirtualMachineFailure && condition.Reason == v1alpha1.ReasonFailedCreate {
+				since[ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])}] = condition.LastTransitionTime.UnixNano()
+			}
+		}
+	}
+	requests = slices.SortedFunc(maps.Keys(since), func(a, b ctrl.Request) int { return cmp.Compare(since[a], since[b]) })
+	return requests[:min(len(requests), MostRetried)]
+}
