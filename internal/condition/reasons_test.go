@@ -36,7 +36,8 @@ var noReasons = map[string]string{
 	"UnexpectedAdmissionError": "kubelet's word", "TopologyAffinityError": "kubelet's word", "RunContainerError": "kubelet's word",
 	"FailedMount": "kubelet's word", "FailedMapVolume": "kubelet's word", "FailedCreatePodSandBox": "kubelet's word",
 	"FailedAttachVolume": "a word of the controller that attaches volumes",
-	"DeletionByPodGC":    "a word of the pod garbage collector", "OutOf": "how such words of kubelet begin",
+	"DeletionByPodGC":    "a word of the pod garbage collector", "EvictionByEvictionAPI": "a word of the API server",
+	"DeletionByTaintManager": "a word of the controller of taints", "OutOf": "how such words of kubelet begin",
 }
 
 // TestReasonsAreConstants: docs/reference/keys.md lists the reasons of events. So each reason is a constant of api/v1alpha1 or of kubevirt.io: a package that

@@ -3,12 +3,14 @@ package lifecycle
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -309,6 +311,48 @@ func TestStrangeCounts(t *testing.T) {
 		s.startFailure = s.nextStartFailure()
 		if pause := s.backoff(); pause < minBackoff || pause > maxBackoff {
 			t.Errorf("pause %s of a guest that failed after %d others", pause, count)
+		}
+	}
+}
+
+// TestEventsTellInOrder: the events of a VM say first how its guest ended, also where that was known before the VMI had its final phase, and then what was
+// done for it. Each is said once.
+func TestEventsTellInOrder(t *testing.T) {
+	crashed := condition.Cause{Reason: v1alpha1.ReasonCrashed, Message: "out of memory"}
+	drained := condition.Cause{Reason: v1alpha1.ReasonDisrupted, Message: "drained"}
+	for _, test := range []struct {
+		why      string
+		strategy v1.VirtualMachineRunStrategy
+		end      condition.Cause
+		want     []string
+	}{
+		{"it is started again after a back-off", v1.RunStrategyAlways, crashed, []string{"Warning Crashed", "Normal SuccessfulDelete", "Warning CrashLoopBackOff"}},
+		{"it stays", v1.RunStrategyOnce, crashed, []string{"Warning Crashed"}},
+		{"it is started again at once", v1.RunStrategyAlways, drained, []string{"Warning Disrupted", "Normal SuccessfulDelete", "Normal SuccessfulCreate"}},
+	} {
+		c := newCluster(t, machine(test.strategy))
+		c.step()
+		c.phase(v1.Running)
+		c.step()
+		vmi := c.guest()
+		condition.SetReady(vmi, corev1.ConditionFalse, test.end)
+		if err := c.Status().Update(t.Context(), vmi); err != nil {
+			t.Fatal(err)
+		}
+		c.step()
+		for len(c.recorder().Events) > 0 {
+			<-c.recorder().Events
+		}
+		c.end(v1.Failed, test.end)
+		c.step()
+		c.step()
+		var told []string
+		for len(c.recorder().Events) > 0 {
+			words := strings.Fields(<-c.recorder().Events)
+			told = append(told, strings.Join(words[:2], " "))
+		}
+		if diff := cmp.Diff(test.want, told); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.why, diff)
 		}
 	}
 }

@@ -55,6 +55,9 @@ const workers = 8
 // arrived already.
 const conflictRetry = 50 * time.Millisecond
 
+// cacheRetry is the time after which a VM is looked at again whose VMI exists and is not in the cache.
+const cacheRetry = time.Second
+
 // Register adds the controllers of VMs, VMIs and GuestHardware to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	var ofVMs handler.EventHandler = &handler.EnqueueRequestForObject{}
@@ -140,7 +143,11 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 		c.act(ctx, s)
 	}
 	c.noteOutage(key, s)
-	if err := c.report(ctx, s); err != nil {
+	err = c.report(ctx, s)
+	for _, done := range s.done { // also if the status could not be written: it was done
+		c.event(s, done.kind, done.Reason, done.Message)
+	}
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, s.retryable

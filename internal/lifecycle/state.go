@@ -32,6 +32,8 @@ type state struct {
 	failure *failure
 	// awaitedWebhook is the webhook that does not answer and keeps the VM from its run strategy; empty for none.
 	awaitedWebhook string
+	// done is what this reconcile has done to the VMI. Its events come after those that say why.
+	done []news
 	// requeueAfter is the time after which the VM is reconciled again without an event, 0 if never.
 	requeueAfter time.Duration
 	// retryable is an error that the work queue retries with its own backoff.

@@ -57,6 +57,11 @@ type news struct {
 	kind string
 }
 
+// ofLiveGuests are the words for VMs whose VMIs have no final phase and are not being stopped.
+var ofLiveGuests = []v1.VirtualMachinePrintableStatus{
+	v1.VirtualMachineStatusStarting, v1.VirtualMachineStatusRunning, v1.VirtualMachineStatusPaused,
+}
+
 // newsOfGuest returns what the status of the VMI says that the status of the VM did not: that the guest cannot start, or has ended. Events of the VMI go with
 // it; those of the VM stay.
 func (s *state) newsOfGuest(reported *v1.VirtualMachine) (all []news) {
@@ -76,7 +81,13 @@ func (s *state) newsOfGuest(reported *v1.VirtualMachine) (all []news) {
 		return &condition.Cause{Reason: now[0].Reason, Message: now[0].Message}
 	}
 	if s.vmi.IsFinal() {
-		if end := isNew(v1.VirtualMachineReady); end != nil {
+		end := isNew(v1.VirtualMachineReady)
+		if end == nil && slices.Contains(ofLiveGuests, s.vm.Status.PrintableStatus) { // the guest has ended before its VMI has its final phase
+			for _, ready := range known(reported, v1.VirtualMachineReady) {
+				end = &condition.Cause{Reason: ready.Reason, Message: ready.Message}
+			}
+		}
+		if end != nil {
 			all = append(all, news{*end, condition.EndEvent(s.vmi.Status.Phase, *end)})
 		}
 	} else if refusal := isNew(v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized)); refusal != nil {

@@ -56,13 +56,18 @@ func (c *Controller) act(ctx context.Context, s *state) {
 	}
 }
 
+// did notes what this reconcile has done to the VMI, for an event.
+func (s *state) did(reason, message string) {
+	s.done = append(s.done, news{condition.Cause{Reason: reason, Message: message}, corev1.EventTypeNormal})
+}
+
 // stop deletes the VMI. The UID keeps a stale cache from deleting a successor of the same name.
 func (c *Controller) stop(ctx context.Context, s *state) {
 	uid := s.vmi.UID
 	err := c.Client.Delete(ctx, s.vmi, client.Preconditions{UID: &uid})
 	switch {
 	case err == nil:
-		c.event(s, corev1.EventTypeNormal, v1alpha1.ReasonSuccessfulDelete, "stopped the virtual machine instance")
+		s.did(v1alpha1.ReasonSuccessfulDelete, "stopped the virtual machine instance")
 	case client.IgnoreNotFound(err) != nil: // one that is gone already has its event
 		c.failed(s, v1alpha1.ReasonFailedDelete, err)
 	}
@@ -86,13 +91,13 @@ func (c *Controller) start(ctx context.Context, s *state) {
 		err = c.Client.Create(ctx, vmi)
 	}
 	switch {
-	case apierrors.IsAlreadyExists(err): // the cache does not have it yet
-		s.retryable = err
+	case apierrors.IsAlreadyExists(err): // the cache does not have it yet: its event is on its way
+		s.requeue(cacheRetry)
 	case err != nil:
 		c.failed(s, v1alpha1.ReasonFailedCreate, err)
 	default:
 		s.vmi = vmi
-		c.event(s, corev1.EventTypeNormal, v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
+		s.did(v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
 	}
 }
 

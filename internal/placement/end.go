@@ -63,7 +63,7 @@ func (s seen) fromOutside() *condition.Cause {
 		return nil
 	}
 	status := &s.pod.Status
-	message := strings.TrimSpace(status.Reason + " " + status.Message)
+	message := cmp.Or(strings.TrimSpace(status.Message), status.Reason)
 	rejected := strings.HasPrefix(status.Reason, "OutOf") || status.Reason == "TopologyAffinityError"
 	disrupted := podCondition(s.pod, corev1.DisruptionTarget)
 	switch {
@@ -76,7 +76,7 @@ func (s seen) fromOutside() *condition.Cause {
 	case disrupted != nil && disrupted.Status == corev1.ConditionTrue && disrupted.Reason == "DeletionByPodGC": // the node was deleted, or is out of service
 		return &condition.Cause{Reason: v1alpha1.ReasonNodeLost, Message: disrupted.Message}
 	case disrupted != nil && disrupted.Status == corev1.ConditionTrue:
-		return &condition.Cause{Reason: v1alpha1.ReasonDisrupted, Message: strings.TrimSpace(disrupted.Reason + " " + disrupted.Message)}
+		return &condition.Cause{Reason: v1alpha1.ReasonDisrupted, Message: describeDisruption(disrupted)}
 	case s.pod.DeletionTimestamp != nil && s.pod.Spec.NodeName != "":
 		return &condition.Cause{Reason: v1alpha1.ReasonPodDeleted, Message: "somebody deleted the pod" + describeExit(s.pod)}
 	}
@@ -84,6 +84,23 @@ func (s seen) fromOutside() *condition.Cause {
 		return &condition.Cause{Reason: v1alpha1.ReasonOOMKilled, Message: "the pod's container exceeded its memory limit"}
 	}
 	return nil
+}
+
+// disruptions are what Kubernetes' reasons of condition DisruptionTarget mean.
+var disruptions = map[string]string{
+	"EvictionByEvictionAPI":               "the pod was evicted by the API, as 'kubectl drain' does",
+	corev1.PodReasonPreemptionByScheduler: "the pod was preempted",
+	corev1.PodReasonTerminationByKubelet:  "kubelet ended the pod",
+	"DeletionByTaintManager":              "a taint of its node ended the pod",
+}
+
+// describeDisruption returns who ended a pod, and the words of who did.
+func describeDisruption(disrupted *corev1.PodCondition) string {
+	what := cmp.Or(disruptions[disrupted.Reason], disrupted.Reason)
+	if said := strings.TrimSpace(disrupted.Message); said != "" {
+		what += " (" + said + ")"
+	}
+	return what
 }
 
 // podEnd returns how a pod ended whose launcher has reported no end of the guest.
