@@ -12,6 +12,9 @@ import (
 )
 
 // TestEnds: the final phase of a VMI, and why.
+// evicted is what is said of a pod that the Eviction API has ended.
+const evicted = "the pod was evicted by the API, as 'kubectl drain' does (why)"
+
 func TestEnds(t *testing.T) {
 	reason := func(reason, message string) func(*seen) {
 		return func(s *seen) {
@@ -57,7 +60,7 @@ func TestEnds(t *testing.T) {
 		{"the node shuts down", off, reason("Terminated", "node shutdown"), false, v1.Failed, "EndedWithHost", "node shutdown"},
 		{"kubelet rejects the pod", "", reason("OutOfmemory", "too little"), false, v1.Failed, "PodRejected", "too little"},
 		{"a deadline", "", reason("DeadlineExceeded", "60 s"), false, v1.Failed, "DeadlineExceeded", "60 s"},
-		{"the pod is drained", off, disrupted("EvictionByEvictionAPI"), false, v1.Failed, "Disrupted", "the pod was evicted by the API, as 'kubectl drain' does (why)"},
+		{"the pod is drained", off, disrupted("EvictionByEvictionAPI"), false, v1.Failed, "Disrupted", evicted},
 		{"the node was deleted", v1alpha1.GuestRunning, disrupted("DeletionByPodGC"), false, v1.Failed, "NodeLost", "why"},
 		{"the container has no memory", v1alpha1.GuestFailed, exited("OOMKilled", 137, ""), false, v1.Failed, "OOMKilled", "memory limit"},
 		{"the launcher fails", "", exited("Error", 1, "no libvirtd\n"), false, v1.Failed, "PodEnded", "(Error, exit code 1): no libvirtd"},
@@ -67,7 +70,7 @@ func TestEnds(t *testing.T) {
 		{"somebody deletes the pod, and the guest powers off", off, gone(exited("Completed", 0, "")), false, v1.Failed, "PodDeleted", "somebody deleted the pod"},
 		{"somebody deletes the pod with force", v1alpha1.GuestRunning, gone(exited("Error", 137, "")), false, v1.Failed, "PodDeleted", "exit code 137"},
 		{"the pod of a guest that is stopped is deleted", off, gone(exited("Completed", 0, "")), true, v1.Succeeded, "PoweredOff", ""},
-		{"an evicted pod is deleted too", off, gone(disrupted("EvictionByEvictionAPI")), false, v1.Failed, "Disrupted", "the pod was evicted by the API, as 'kubectl drain' does (why)"},
+		{"an evicted pod is deleted too", off, gone(disrupted("EvictionByEvictionAPI")), false, v1.Failed, "Disrupted", evicted},
 		{"a launcher reports an eviction", v1alpha1.GuestFailed, func(s *seen) { s.guest.Status.Domain.Reason = "Disrupted" }, false, v1.Failed, "Crashed", ""},
 		{"the pod is gone", v1alpha1.GuestRunning, func(s *seen) { s.pod = nil }, false, v1.Failed, "PodGone", "removed by hand"},
 		{"the pod is deleted before it has a node", "", func(s *seen) { s.pod.Spec.NodeName = "" }, false, v1.Failed, "PodGone", "before a node"},
