@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,8 +24,9 @@ func instancetypesCommand(o *options) *cobra.Command {
 		Use:     "instancetypes",
 		Aliases: []string{"instancetype"},
 		Short:   "List the instancetypes that a new VM may use",
-		Long: "List the instancetypes that a new VM may use, by class and size: those of the cluster and of the namespace, or those of\n" +
-			"a folder or an OCI artifact with -f. The first column is what --instancetype of 'kubectl kiln create vm' takes.",
+		Long: "List the instancetypes that a new VM may use: those of the cluster and of the namespace, or those of a folder or an OCI\n" +
+			"artifact with -f. Those that any node can run come first, and then those with features that only some nodes have, such as\n" +
+			"dedicated CPUs and huge pages; both by class and size. The first column is what --instancetype of 'kubectl kiln create vm' takes.",
 		Example: "  kubectl kiln instancetypes --for windows.11 --min-cpu 4\n" +
 			"  kubectl kiln instancetypes -f catalog/ -l instancetype.kubevirt.io/class=general.purpose -o wide",
 		Args: cobra.NoArgs,
@@ -128,22 +130,33 @@ var (
 		{head: "CPU", cell: func(o workbench.Offer) string { return fmt.Sprint(o.CPUs) }},
 		{head: "MEMORY", cell: func(o workbench.Offer) string { return o.Memory }},
 		{head: "GPUS", cell: func(o workbench.Offer) string { return fmt.Sprint(o.GPUs) }},
+		{head: "FEATURES", cell: sizeFeatures},
 		{head: "CLASS", cell: workbench.Offer.Class},
 	}, sharedColumns...)
-	preferenceColumns = append([]column{
+	preferenceColumns = slices.Concat([]column{
 		{head: "NAME", cell: workbench.Offer.Flag},
 		{head: "MIN-CPU", cell: required},
 		{head: "MIN-MEMORY", cell: func(o workbench.Offer) string { return o.Memory }},
 		{head: "OS", cell: func(o workbench.Offer) string { return o.Labels["instancetype.kubevirt.io/os-type"] }},
-	}, sharedColumns...)
+	}, sharedColumns, []column{
+		{head: "FEATURES", cell: func(o workbench.Offer) string { return strings.Join(o.Features, ", ") }, wide: true},
+	})
 	sharedColumns = []column{
 		{head: "LIFECYCLE", cell: func(o workbench.Offer) string { return o.Lifecycle }},
 		{head: "USE-INSTEAD", cell: func(o workbench.Offer) string { return o.ReplacedBy }},
 		{head: "OBSOLETE-AFTER", cell: func(o workbench.Offer) string { return o.ObsoleteAfter }, wide: true},
 		{head: "ARCHITECTURES", cell: func(o workbench.Offer) string { return strings.Join(o.Architectures, ",") }, wide: true},
-		{head: "FEATURES", cell: func(o workbench.Offer) string { return strings.Join(o.Features, ", ") }, wide: true},
 	}
 )
+
+// sizeFeatures returns the features of an instancetype, most of which only some nodes have, and its host devices, which have no column.
+func sizeFeatures(o workbench.Offer) string {
+	features := o.Features
+	if o.HostDevices > 0 {
+		features = append(features[:len(features):len(features)], counted(o.HostDevices, "host device"))
+	}
+	return strings.Join(features, ", ")
+}
 
 // required are the vCPUs that a preference asks for; nothing if it asks for none.
 func required(o workbench.Offer) string {

@@ -34,7 +34,7 @@ spec: {cpu: {guest: 8}, memory: {guest: 16Gi, hugepages: {pageSize: 1Gi}}, gpus:
 apiVersion: instancetype.kubevirt.io/v1beta1
 kind: VirtualMachineClusterPreference
 metadata: {name: windows, labels: {instancetype.kubevirt.io/os-type: windows}}
-spec: {requirements: {cpu: {guest: 10}, memory: {guest: 4Gi}}}
+spec: {requirements: {cpu: {guest: 10}, memory: {guest: 4Gi}}, devices: {preferredTPM: {}}}
 ---
 apiVersion: instancetype.kubevirt.io/v1beta1
 kind: VirtualMachineClusterPreference
@@ -55,30 +55,30 @@ func TestChoosing(t *testing.T) {
 		status                 int
 	}{
 		{"all that new VMs may use", "instancetypes", "" +
-			"NAME                             CPU   MEMORY   GPUS   CLASS             LIFECYCLE    USE-INSTEAD\n" +
-			"virtualmachineinstancetype/gpu   8     16Gi     1      -                 active       -\n" +
-			"u1.small                         1     2Gi      0      general.purpose   active       -\n" +
-			"u1.large                         4     8Gi      0      general.purpose   deprecated   u2.large\n", "", 0},
+			"NAME                             CPU   MEMORY   GPUS   FEATURES        CLASS             LIFECYCLE    USE-INSTEAD\n" +
+			"u1.small                         1     2Gi      0      -               general.purpose   active       -\n" +
+			"u1.large                         4     8Gi      0      -               general.purpose   deprecated   u2.large\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   -                 active       -\n", "", 0},
 		{"figures", "instancetypes --min-cpu 2 --min-memory 9Gi --gpus 1", "" +
-			"NAME                             CPU   MEMORY   GPUS   LIFECYCLE\n" +
-			"virtualmachineinstancetype/gpu   8     16Gi     1      active\n", "", 0},
+			"NAME                             CPU   MEMORY   GPUS   FEATURES        LIFECYCLE\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   active\n", "", 0},
 		{"labels", "instancetypes -l instancetype.kubevirt.io/class,kilnvm.io/lifecycle!=deprecated", "" +
 			"NAME       CPU   MEMORY   GPUS   CLASS             LIFECYCLE\n" +
 			"u1.small   1     2Gi      0      general.purpose   active\n", "", 0},
-		{"more columns", "instancetypes --gpus 1 -o wide", "" +
-			"NAME                             CPU   MEMORY   GPUS   LIFECYCLE   FEATURES\n" +
-			"virtualmachineinstancetype/gpu   8     16Gi     1      active      hugepages 1Gi\n", "", 0},
+		{"more columns", "preferences -o wide -l instancetype.kubevirt.io/os-type", "" +
+			"NAME      MIN-CPU   MIN-MEMORY   OS        LIFECYCLE   FEATURES\n" +
+			"windows   10        4Gi          windows   active      TPM\n", "", 0},
 		{"what a preference requires", "instancetypes --for linux", "" +
-			"NAME                             CPU   MEMORY   GPUS   CLASS             LIFECYCLE    USE-INSTEAD   FITS\n" +
-			"virtualmachineinstancetype/gpu   8     16Gi     1      -                 active       -             yes\n" +
-			"u1.large                         4     8Gi      0      general.purpose   deprecated   u2.large      yes\n", "", 0},
+			"NAME                             CPU   MEMORY   GPUS   FEATURES        CLASS             LIFECYCLE    USE-INSTEAD   FITS\n" +
+			"u1.large                         4     8Gi      0      -               general.purpose   deprecated   u2.large      yes\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   -                 active       -             yes\n", "", 0},
 		{"what does not fit, with the reason", "instancetypes --for linux --all -l instancetype.kubevirt.io/class=general.purpose", "" +
 			"NAME       CPU   MEMORY   GPUS   CLASS             LIFECYCLE    USE-INSTEAD   FITS\n" +
 			"u1.small   1     2Gi      0      general.purpose   active       -             no: has 1, and VirtualMachineClusterPreference 'linux' requires 2 vCPUs\n" +
 			"u1.large   4     8Gi      0      general.purpose   deprecated   u2.large      yes\n", "", 0},
 		{"a preference of another namespace", "instancetypes --for virtualmachinepreference/elsewhere --gpus 1 --all", "" +
-			"NAME                             CPU   MEMORY   GPUS   LIFECYCLE   FITS\n" +
-			"virtualmachineinstancetype/gpu   8     16Gi     1      active      no: is of another namespace\n", "", 0},
+			"NAME                             CPU   MEMORY   GPUS   FEATURES        LIFECYCLE   FITS\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   active      no: is of another namespace\n", "", 0},
 		{"nothing", "instancetypes --min-cpu 100", "", "nothing in the catalog meets this; --all lists what does not fit, with the reason\n", 0},
 		{"preferences", "preferences", "" +
 			"NAME                                 MIN-CPU   MIN-MEMORY   OS        LIFECYCLE\n" +
@@ -105,6 +105,32 @@ func TestChoosing(t *testing.T) {
 		}
 		if got.out != test.out || !strings.HasPrefix(said, test.errOut) || (said == "") != (test.errOut == "") || ExitStatus(got.err) != test.status {
 			t.Errorf("%s: status %d\n%s%s\nwant %d\n%s%s", test.why, ExitStatus(got.err), got.out, said, test.status, test.out, test.errOut)
+		}
+	}
+}
+
+// TestInstancetypesOfSpecialNodesComeLast: each feature by which only some nodes run a guest is named, and moves its instancetype behind all others.
+func TestInstancetypesOfSpecialNodesComeLast(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ spec, feature string }{
+		{"{cpu: {guest: 1, dedicatedCPUPlacement: true}, memory: {guest: 1Gi}}", "dedicated CPUs"},
+		{"{cpu: {guest: 1}, memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}}", "hugepages 2Mi"},
+		{"{cpu: {guest: 1}, memory: {guest: 1Gi}, hostDevices: [{name: a, deviceName: example.org/A}]}", "1 host device"},
+		{"{cpu: {guest: 1}, memory: {guest: 1Gi}, launchSecurity: {sev: {}}}", "launch security"},
+		{"{cpu: {guest: 1}, memory: {guest: 1Gi}, nodeSelector: {rack: a}}", "node selector"},
+		{"{cpu: {guest: 1}, memory: {guest: 1Gi}, gpus: [{name: a, deviceName: example.org/A}]}", "   1 "},
+		{"{cpu: {guest: 1}, memory: {guest: 1Gi, overcommitPercent: 10}}", ""},
+	} {
+		_, file := write(t, offered+"---\napiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterInstancetype\n"+
+			"metadata: {name: a1.special, labels: {instancetype.kubevirt.io/class: a}}\nspec: "+test.spec+"\n")
+		got := call(t, "", "instancetypes", "-f", file, "-l", "instancetype.kubevirt.io/class")
+		lines := strings.Split(strings.TrimSpace(got.out), "\n")
+		place := len(lines) - 1
+		if test.feature == "" {
+			place = 1 // by its class: every node can run it
+		}
+		if len(lines) != 4 || !strings.HasPrefix(lines[place], "a1.special ") || !strings.Contains(lines[place], test.feature) {
+			t.Errorf("%s: want it in line %d with '%s', got\n%s%s", test.spec, place, test.feature, got.out, got.errOut)
 		}
 	}
 }

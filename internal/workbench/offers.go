@@ -49,7 +49,8 @@ type Wish struct {
 	All bool
 }
 
-// Choose returns the offers that meet a wish at a time: instancetypes by class and size, preferences by name. An error is a name that leads nowhere.
+// Choose returns the offers that meet a wish at a time: instancetypes that every node can run first, then by class and size, preferences by name. An error is
+// a name that leads nowhere.
 func (c Catalog) Choose(w Wish, now time.Time) (offers []Offer, err error) {
 	var partner *catalog.Object
 	if w.For != "" {
@@ -90,10 +91,16 @@ const classLabel = "instancetype.kubevirt.io/class"
 // Class returns the series of an instancetype; empty if it has none.
 func (o Offer) Class() string { return o.Labels[classLabel] }
 
-// compare orders preferences by name, and instancetypes by class and size first.
+// compare orders preferences by name. Instancetypes that need a special node come last; otherwise class and size decide before the name.
 func compare(a, b Offer) int {
 	if !slices.Contains(instancetype.Kinds.Both(), a.Kind) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Flag(), b.Flag()))
+	}
+	if a.NeedsSpecialNode != b.NeedsSpecialNode {
+		if a.NeedsSpecialNode {
+			return 1
+		}
+		return -1
 	}
 	return cmp.Or(cmp.Compare(a.Class(), b.Class()), cmp.Compare(a.CPUs, b.CPUs), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Name, b.Name),
 		cmp.Compare(a.Flag(), b.Flag()))

@@ -53,6 +53,8 @@ type Entry struct {
 	Architectures []string `json:"architectures,omitempty"`
 	// Features are words such as 'dedicated CPUs' and 'hugepages 2Mi'.
 	Features []string `json:"features,omitempty"`
+	// NeedsSpecialNode is true for an instancetype whose guests only some nodes run: those with its devices, huge pages, free CPUs or labels.
+	NeedsSpecialNode bool `json:"-"`
 	// Spec is the SHA-256 of what the spec means: two objects of one digest give the same VMs.
 	Spec string `json:"spec"`
 }
@@ -112,6 +114,13 @@ func (e *Entry) fillInstancetype(o *Object) {
 	if pages := spec.Memory.Hugepages; pages != nil {
 		e.Features = append(e.Features, "hugepages "+pages.PageSize)
 	}
+	if spec.LaunchSecurity != nil {
+		e.Features = append(e.Features, "launch security")
+	}
+	if len(spec.NodeSelector) > 0 {
+		e.Features = append(e.Features, "node selector")
+	}
+	e.NeedsSpecialNode = e.GPUs+e.HostDevices+len(e.Features) > 0
 	if spec.Memory.OvercommitPercent > 0 {
 		e.Features = append(e.Features, fmt.Sprintf("memory overcommitted by %d %%", spec.Memory.OvercommitPercent))
 	}

@@ -41,10 +41,10 @@ spec: {requirements: {cpu: {guest: 2}, memory: {guest: 4Gi}}, firmware: {preferr
 	want := map[string][]map[string]any{
 		"instancetypes": {
 			{"kind": "VirtualMachineClusterInstancetype", "name": "huge", "lifecycle": "active", "cpus": 8.0, "memory": "16Gi", "bytes": float64(16 << 30), "gpus": 1.0,
-				"architectures": []any{"amd64"}, "features": []any{"dedicated CPUs", "hugepages 2Mi"}},
+				"architectures": []any{"amd64"}, "features": []any{"dedicated CPUs", "hugepages 2Mi", "node selector"}},
 			{"kind": "VirtualMachineClusterInstancetype", "name": "large", "displayName": "Large", "lifecycle": "deprecated", "replacedBy": "huge",
 				"labels": map[string]any{"kilnvm.io/lifecycle": "deprecated"}, "cpus": 8.0, "memory": "16Gi", "bytes": float64(16 << 30), "gpus": 1.0,
-				"architectures": []any{"amd64"}, "features": []any{"dedicated CPUs", "hugepages 2Mi"}},
+				"architectures": []any{"amd64"}, "features": []any{"dedicated CPUs", "hugepages 2Mi", "node selector"}},
 		},
 		"preferences": {{"kind": "VirtualMachinePreference", "namespace": "team", "name": "windows", "lifecycle": "active",
 			"cpus": 2.0, "memory": "4Gi", "bytes": float64(4 << 30), "features": []any{"EFI", "TPM"}}},
