@@ -38,7 +38,7 @@ var choices = []struct{ kustomization, maps, when string }{
 }
 
 // writeChart writes the folder generated in dir, the templates of the Helm chart, from the objects that the kustomizations below the folder
-// manifests make. Its values, their schema and its notes are written by hand.
+// manifests make. Its values, their schema, its helpers and its notes are written by hand.
 func writeChart(manifests, dir string) error {
 	objects, err := chartObjects(manifests)
 	if err != nil {
@@ -123,6 +123,7 @@ const (
 	launchersName = "kiln-chart-launchers"
 	kubevirtName  = "kiln-chart-kubevirt"
 	policyName    = "kiln-chart-failure-policy"
+	prefixName    = "kiln-chart-name"
 )
 
 // kustomized gives the objects of a kustomization with these ConfigMaps besides that of namespaces. Its text has %[1]s where the path of the folder

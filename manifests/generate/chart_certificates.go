@@ -9,8 +9,8 @@ var certificates = func() []place {
 		of("kiln-controller", "containers/0/args/-", when(rotates, "- --rotate-certificates")),
 		of("kiln-controller", "containers/0/args/-", when(subresources, "- --launcher-client-ca-file=/etc/kiln/apiserver/ca.crt")),
 		of("kiln-controller", "containers/0/args/-", when(both(subresources, rotates), "- --apiserver-cert-dir=/etc/kiln/apiserver")),
-		of("kiln-controller", "containers/0/+", when(readsCertificates, mountsCertificates)),
-		of("kiln-controller", "+", when(readsCertificates, hasCertificates)),
+		of("kiln-controller", "containers/0/+", when(readsFiles, mountsFiles)),
+		of("kiln-controller", "+", when(readsFiles, hasFiles)),
 		{configurations, "", "webhooks/*/clientConfig/+", with(`include "kiln.bundle" $`, "caBundle: {{ . }}")},
 		{configurations, "", "metadata/+", injectedFrom("kiln-webhook")},
 		{services, "", "spec/+", with(`include "kiln.apiserver-bundle" $`, "caBundle: {{ . }}")},
@@ -29,17 +29,20 @@ func injectedFrom(certificate string) string {
 	return when(certManager, "annotations:\n  cert-manager.io/inject-ca-from: "+systemName+"/"+certificate)
 }
 
-// What manifests/overlays/rotation and manifests/apiserver add to the controller besides flags.
+// What manifests/overlays/rotation and manifests/apiserver add to the controller besides flags, and the configuration.
 const (
-	readsCertificates  = "or (" + rotates + ") " + subresources
-	mountsCertificates = `volumeMounts:
+	readsFiles  = "or (" + rotates + ") " + subresources + " " + configured
+	mountsFiles = `volumeMounts:
 {{- if ` + subresources + ` }}
 - {name: apiserver, mountPath: /etc/kiln/apiserver, readOnly: true}
 {{- end }}
 {{- if ` + rotates + ` }}
 - {name: certs, mountPath: /etc/kiln/certs, readOnly: true}
+{{- end }}
+{{- if ` + configured + ` }}
+` + mountsConfiguration + `
 {{- end }}`
-	hasCertificates = `volumes:
+	hasFiles = `volumes:
 {{- if ` + subresources + ` }}
 - name: apiserver
   projected:
@@ -49,6 +52,9 @@ const (
 {{- end }}
 {{- if ` + rotates + ` }}
 - {name: certs, secret: {secretName: kiln-webhook-tls, optional: true, items: [{key: tls.crt, path: tls.crt}]}}
+{{- end }}
+{{- if ` + configured + ` }}
+` + hasConfiguration + `
 {{- end }}`
 )
 

@@ -13,6 +13,7 @@ var daemonSet = func() []place {
 		at(pod+"volumes/4/hostPath/path", "{{ .Values.devices.containerd | quote }}"),
 		at(pod+"nodeSelector", "{{- toYaml .Values.devices.nodeSelector | nindent @ }}"),
 		at(pod+"tolerations", "{{- toYaml .Values.devices.tolerations | nindent @ }}"),
-		at(pod+"+", block("imagePullSecrets", ".Values.devices.pullSecrets")),
+		at(pod+"+", block("imagePullSecrets", "concat .Values.global.imagePullSecrets .Values.devices.pullSecrets | uniq")),
+		at("spec/template/metadata/+", block("annotations", ".Values.devices.podAnnotations")),
 	}
 }()

@@ -62,15 +62,31 @@ var places = slices.Concat(
 		{deployments, "kiln-webhook", pod + "volumes/-", when(asksClients,
 			"- {name: client-ca, configMap: {name: {{ .Values.clientCertificates.configMap | quote }}}}")},
 	},
+	readsConfiguration("webhook"), readsConfiguration("apiserver"), // the controller has no list of volumes: hasFiles
+	further(deployments, "webhook"), further(deployments, "controller"), further(deployments, "apiserver"), further([]string{"DaemonSet"}, "devices"),
 	networks("webhook", "controller", "apiserver"),
 )
 
-// Conditions: the built-in rotation, cert-manager, metrics, client certificates, the API server of subresources.
+// readsConfiguration are the places of the mounted configuration.
+func readsConfiguration(component string) []place {
+	return []place{
+		{deployments, "kiln-" + component, pod + "containers/0/volumeMounts/-", when(configured, mountsConfiguration)},
+		{deployments, "kiln-" + component, pod + "volumes/-", when(configured, hasConfiguration)},
+	}
+}
+
+const (
+	mountsConfiguration = "- {name: configuration, mountPath: /etc/kiln/configuration, readOnly: true}"
+	hasConfiguration    = "- {name: configuration, configMap: {name: kiln-configuration}}"
+)
+
+// Conditions: the built-in rotation, cert-manager, metrics, client certificates, a configuration, the API server of subresources.
 const (
 	rotates      = `eq .Values.certificates.source "rotation"`
 	certManager  = `eq .Values.certificates.source "cert-manager"`
 	measures     = ".Values.metrics.enabled"
 	asksClients  = ".Values.clientCertificates.configMap"
+	configured   = ".Values.configuration"
 	subresources = ".Values.apiserver.enabled"
 )
 
@@ -101,6 +117,13 @@ func choiceOf(o chartObject) string {
 		return ".Values.kubevirt.definitions"
 	case o.object["kind"] == "Namespace" && name == systemName:
 		return `ne (include "kiln.namespace" .) .Release.Namespace` // Helm makes that of the release
+	}
+	if component, is := strings.CutPrefix(name, "kiln-"); is && o.object["kind"] == "PodDisruptionBudget" {
+		enabled := ".Values." + component + ".podDisruptionBudget.enabled"
+		if o.when == "" {
+			return enabled
+		}
+		return both(o.when, enabled)
 	}
 	if strings.HasPrefix(name, "kiln-devices") {
 		return ".Values.devices.enabled"
@@ -138,9 +161,31 @@ func deployment(component string) []place {
 		at(pod+"containers/0/args/-", when(measures, "- --metrics-bind-address=:8443\n- --metrics-secure")),
 		at(pod+"containers/0/ports/-", when(measures, "- {name: metrics, containerPort: 8443}")),
 		at(pod+"containers/0/+", with(".Values.image.pullPolicy", "imagePullPolicy: {{ . }}")),
-		at(pod+"+", block("imagePullSecrets", ".Values.image.pullSecrets")),
+		at(pod+"+", block("imagePullSecrets", "concat .Values.global.imagePullSecrets .Values.image.pullSecrets | uniq")),
 		at(pod+"+", block("nodeSelector", values+".nodeSelector")),
 		at(pod+"+", block("tolerations", values+".tolerations")),
 		at(pod+"+", block("affinity", values+".affinity")),
+		at(pod+"topologySpreadConstraints", `{{- include "kiln.spread" (list . "`+component+`" `+values+".topologySpreadConstraints) | nindent @ }}"),
+		at(pod+"containers/0/args/-", when(configured, "- --config=/etc/kiln/configuration/configuration.json")),
+		at("spec/template/metadata/+", block("annotations", `include "kiln.pod-annotations" (list . `+values+".podAnnotations) | fromYaml")),
+		{[]string{"PodDisruptionBudget"}, name, "spec/maxUnavailable", "{{ " + values + ".podDisruptionBudget.maxUnavailable }}"},
 	}
+}
+
+// further are the places of labels, variables and arguments that users add to those of a pod. They come last: of an argument that is there twice the last one
+// counts.
+func further(kinds []string, component string) []place {
+	values := ".Values." + component
+	at := func(path, template string) place { return place{kinds, "kiln-" + component, path, template} }
+	return []place{
+		at("spec/template/metadata/labels/+", labels(`include "kiln.pod-labels" (list . `+values+".podLabels) | fromJson")),
+		at(pod+"containers/0/env/-", `{{- include "kiln.other-variables" (list "`+component+`" `+values+".extraEnv (list "+ownVariables+")) }}\n"+
+			"{{- range "+values+".extraEnv }}\n- {{- toYaml . | nindent @ }}\n{{- end }}"),
+		at(pod+"containers/0/args/-", "{{- range "+values+".extraArgs }}\n- {{ . | quote }}\n{{- end }}"),
+	}
+}
+
+// labels is a template of labels among others.
+func labels(value string) string {
+	return "{{- range $key, $value := " + value + " }}\n{{ $key | quote }}: {{ $value | quote }}\n{{- end }}"
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -25,6 +27,47 @@ func TestChartIsUpToDate(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the chart is out of date; run 'make manifests': -generated +checked in\n%.4000s", diff)
 	}
+}
+
+// TestPageOfTheChart: README.md and the icon are what values.yaml and icon.svg say, every value has a row, and a map of several lines has rows for its values.
+func TestPageOfTheChart(t *testing.T) {
+	dir := t.TempDir()
+	readme, chart := filepath.Join(dir, "README.md"), filepath.Join(dir, "Chart.yaml")
+	if err := os.WriteFile(chart, []byte(strings.ReplaceAll(read(t, "../chart/kiln/Chart.yaml"), "icon: data", "icon: other")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(writeChartPage("../chart/kiln/values.yaml", readme), writeIcon("../chart/icon.svg", chart)); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{readme, chart} {
+		if diff := cmp.Diff(read(t, file), read(t, filepath.Join("../chart/kiln", filepath.Base(file)))); diff != "" {
+			t.Errorf("%s is out of date; run 'make manifests': -generated +checked in\n%s", filepath.Base(file), diff)
+		}
+	}
+	if svg := read(t, "../chart/icon.svg"); xml.Unmarshal([]byte(svg), new(struct{ XMLName xml.Name })) != nil || len(svg) > 1<<10 {
+		t.Errorf("icon.svg is no XML, or too large for a line of Chart.yaml: %d bytes", len(svg))
+	}
+	values := filepath.Join(dir, "values.yaml")
+	const text = "# Of all.\n\n# One: a | b.\na: 1\nb:\n  # Two\n  # lines.\n  c: {d: [x]}\n  e:\n  - {f: 1}\n"
+	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeChartPage(values, readme); err != nil {
+		t.Fatal(err)
+	}
+	_, rows, _ := strings.Cut(read(t, readme), "|---|---|---|\n")
+	if want := "| `a` | `1` | One: a \\| b. |\n| `b.c` | `{d: [x]}` | Two lines. |\n| `b.e` | `[{f: 1}]` |  |\n"; rows != want {
+		t.Errorf("rows\n%s\nwant\n%s", rows, want)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // tree is the text of each file below a folder, by its path.
@@ -85,7 +128,7 @@ func TestFilled(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", c.why, got, c.want)
 		}
 	}
-	text, err := chartText(chartObject{object: map[string]any{"kind": "A", "text": "{{ $labels.x }}"}})
+	text, err := chartText(chartObject{object: map[string]any{"kind": "A", "metadata": map[string]any{}, "text": "{{ $labels.x }}"}})
 	if err != nil || !strings.Contains(text, `'{{ "{{" }} $labels.x }}'`) {
 		t.Errorf("%v: braces of the manifests must not be expressions:\n%s", err, text)
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
@@ -23,6 +25,16 @@ func chartText(o chartObject) (string, error) {
 		}
 		templates = append(templates, p.template)
 	}
+	common, err := label(o.object, fmt.Sprintf("kiln-place-%d-", len(templates)))
+	if err != nil {
+		return "", err
+	}
+	templates = append(templates, common)
+	condition, own := conditionOf(o), variables(o.object)
+	for i := range templates {
+		templates[i] = strings.ReplaceAll(templates[i], ownVariables, own)
+	}
+	rename(o.object)
 	stay(o.object)
 	document, err := yaml.Marshal(o.object)
 	if err != nil {
@@ -33,10 +45,64 @@ func chartText(o chartObject) (string, error) {
 		text.WriteString(namespaces(filled(strings.TrimSuffix(line, "\n"), templates)))
 		text.WriteString("\n")
 	}
-	if condition := conditionOf(o); condition != "" {
+	if condition != "" {
 		return "{{- if " + condition + " }}\n---\n" + text.String() + "{{- end }}\n", nil
 	}
 	return "---\n" + text.String(), nil
+}
+
+// label puts a token for commonLabels into the metadata of an object, and returns the template there.
+func label(object map[string]any, token string) (string, error) {
+	if metadata, _ := object["metadata"].(map[string]any); metadata["labels"] == nil {
+		return block("labels", ".Values.commonLabels"), put(object, []string{"metadata", "+"}, token)
+	}
+	return labels(".Values.commonLabels"), put(object, []string{"metadata", "labels", "+"}, token)
+}
+
+// ownVariables stands in a template for the names of the variables that the chart sets in a container.
+const ownVariables = "OWN_VARIABLES"
+
+// variables lists the names of the variables of an object's container as a template has them.
+func variables(object map[string]any) string {
+	var names []string
+	containers, _, _ := unstructured.NestedSlice(object, "spec", "template", "spec", "containers")
+	for _, container := range containers {
+		all, _, _ := unstructured.NestedSlice(container.(map[string]any), "env")
+		for _, variable := range all {
+			if variable, is := variable.(map[string]any); is {
+				names = append(names, fmt.Sprintf("%q", variable["name"]))
+			}
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// rename puts the value nameOverride into the name of an object that nothing else names, and everywhere into the label by which pods are found.
+func rename(object map[string]any) {
+	if slices.Contains([]string{"Deployment", "DaemonSet", "PodDisruptionBudget"}, fmt.Sprint(object["kind"])) {
+		renameValue(object["metadata"].(map[string]any), "name")
+	}
+	var walk func(node any)
+	walk = func(node any) {
+		switch node := node.(type) {
+		case map[string]any:
+			renameValue(node, "app.kubernetes.io/name")
+			for _, child := range node {
+				walk(child)
+			}
+		case []any:
+			for _, item := range node {
+				walk(item)
+			}
+		}
+	}
+	walk(object)
+}
+
+func renameValue(node map[string]any, key string) {
+	if name, is := node[key].(string); is && strings.HasPrefix(name, "kiln-") {
+		node[key] = prefixName + strings.TrimPrefix(name, "kiln")
+	}
 }
 
 // filled puts the template of a token into its line. A token that is a key without a value, or an item of a list, is a template of several lines
@@ -67,7 +133,7 @@ func filled(line string, templates []string) string {
 func namespaces(line string) string {
 	for name, expression := range map[string]string{
 		systemName: `include "kiln.namespace" .`, launchersName: ".Values.launchers.namespace", kubevirtName: `include "kiln.kubevirt-namespace" .`,
-		policyName: ".Values.failurePolicy",
+		policyName: ".Values.failurePolicy", prefixName: `include "kiln.name" .`,
 	} {
 		if strings.HasSuffix(line, ": "+name) {
 			line = strings.TrimSuffix(line, name) + "{{ " + expression + " | quote }}"

@@ -3,7 +3,7 @@
 //   - the DeepCopy functions of api/v1alpha1;
 //   - the pages of docs about Kiln's kinds, and about its annotations, labels, conditions and reasons;
 //   - the overlay and the component for cert-manager, from the typed objects of package certs;
-//   - the templates of the Helm chart, from what kustomize makes of all these.
+//   - the templates of the Helm chart, from what kustomize makes of all these, its README.md, from the comments of its values, and its icon.
 //
 // Run it at the root of the repository: go run ./manifests/generate. A test fails when a file differs from what this would write.
 package main
@@ -47,7 +47,13 @@ func generate() error {
 	if err := writeAPIServerCertManager("manifests/apiserver/cert-manager"); err != nil {
 		return err
 	}
-	return writeChart("manifests", "manifests/chart/kiln/templates")
+	if err := writeChart("manifests", "manifests/chart/kiln/templates"); err != nil {
+		return err
+	}
+	if err := writeChartPage("manifests/chart/kiln/values.yaml", "manifests/chart/kiln/README.md"); err != nil {
+		return err
+	}
+	return writeIcon("manifests/chart/icon.svg", "manifests/chart/kiln/Chart.yaml")
 }
 
 // writeReference writes the pages about kinds and keys into a folder.

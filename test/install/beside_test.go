@@ -41,7 +41,10 @@ func (p plane) withKubeVirt(t *testing.T) {
 		{"kubectl", "kubevirt", func() { p.must(t, "apply", "--server-side", "-k", besideOverlay) }, func() {
 			p.must(t, "delete", "-k", besideOverlay, "-l", "kilnvm.io/uninstall!=keep", "--ignore-not-found", "--timeout=60s")
 		}},
-		{"helm", "cnv", func() { p.helm(t, "install", "kiln", chart, "--set", "kubevirt.beside=true") }, func() { p.helm(t, "uninstall", "kiln") }},
+		{
+			"helm", "cnv", func() { p.helm(t, "install", "kiln", chart, "--set", "image.repository=kiln,kubevirt.beside=true") },
+			func() { p.helm(t, "uninstall", "kiln") },
+		},
 	} {
 		way.add()
 		p.eventually(t, way.name+": the webhook is asked", func() bool { return p.refused(t) })

@@ -52,7 +52,9 @@ func TestChartIsTheManifests(t *testing.T) {
 		},
 		{
 			"another image", "image.repository=registry.example.org/kiln,image.tag=v1",
-			rotation + "images: [{name: kiln, newName: registry.example.org/kiln, newTag: v1}]\n",
+			rotation + "images: [{name: kiln, newName: registry.example.org/kiln, newTag: v1}, {name: kiln-launcher, newName: registry.example.org/kiln-launcher}]\n" +
+				"patches:\n- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: registry.example.org/kiln-launcher}\n",
 		},
 		{
 			"guests on bare machines", "runtime=node", rotation + "components: [%[1]s/runtime-node]\n",
@@ -259,26 +261,65 @@ func TestWrongValues(t *testing.T) {
 		{"networkPolicy.enabled=true", "apiServerCIDRs"},
 		{"namespace=Kiln", "namespace"},
 		{"namespace=kiln-launchers", "launchers.namespace"},
+		{"image.repository=", "set image.repository=HOST/kiln,image.tag=TAG"},
+		{"configuration=x", "configuration"},
+		{"configuration.cpuModel=Nehalem,kubevirt.beside=true", "configuration: beside KubeVirt"},
+		{"configurations.cpuModel=Nehalem", "configurations"},
+		{"nameOverride=VMs", "nameOverride"},
+		{"nameOverride=a-name-that-leaves-no-room-for-its-component", "nameOverride"},
+		{"commonLabels.team=true", "commonLabels"},
+		{"commonLabels.-team=a", "commonLabels"},
+		{"global.imageRegisty=registry.example.org", "global.imageRegisty: there is no such value"},
+		{"global.imageRegistry=registry.example.org/", "imageRegistry"},
+		{"global.imagePullSecrets={registry}", "imagePullSecrets"},
+		{"image.pullSecrets[0].nam=registry", "nam"},
+		{"webhook.podAnnotations.a=1", "podAnnotations"},
+		{"webhook.podAnnotation.a=b", "podAnnotation"},
+		{"controller.podLabels.team=a/b", "podLabels"},
+		{"apiserver.extraArgs={v=4}", "extraArgs"},
+		{"devices.extraArg={--v=4}", "extraArg"},
+		{"devices.extraEnv[0].value=x", "name"},
+		{"webhook.extraEnv[0].name=A,webhook.extraEnv[0].valeu=x", "valeu"},
+		{"webhook.topologySpreadConstraints[0].maxSkew=1", "topologyKey"},
+		{"webhook.topologySpreadConstraints[0].maxSkw=1", "maxSkw"},
+		{"webhook.podDisruptionBudget.maxUnavailable=half", "maxUnavailable"},
+		{"webhook.podDisruptionBudget.minAvailable=1", "minAvailable"},
+		{"devices.podDisruptionBudget.enabled=true", "podDisruptionBudget"},
 	} {
-		out, err := exec.Command(helm, "template", "kiln", chart, "--set", c.values).CombinedOutput()
+		out, err := template("--set", c.values).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.want) {
 			t.Errorf("%s: %v, want an error about '%s':\n%s", c.values, err, c.want, out[:min(len(out), 600)])
 		}
 	}
 }
 
+// TestOlderKubernetes: Helm refuses a cluster that docs/install.md excludes before it installs anything.
+func TestOlderKubernetes(t *testing.T) {
+	for version, works := range map[string]bool{"1.33.9": false, "1.34.0": true, "v1.34.1-gke.100": true, "1.36.3": true} {
+		out, err := template("--kube-version", version).CombinedOutput()
+		if (err == nil) != works || !works && !strings.Contains(string(out), "chart requires kubeVersion") {
+			t.Errorf("%s: %v\n%.300s", version, err, out)
+		}
+	}
+}
+
 func TestLint(t *testing.T) {
 	for _, values := range []string{"", "certificates.source=cert-manager", "metrics.enabled=true", "apiserver.enabled=true", "kubevirt.beside=true"} {
-		if out, err := exec.Command(helm, "lint", "--strict", chart, "--set", values).CombinedOutput(); err != nil {
+		if out, err := exec.Command(helm, "lint", "--strict", chart, "--set", "image.repository=kiln", "--set", values).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", values, err, out)
 		}
 	}
 }
 
+// template renders the chart with an image, which has no default, and for the oldest Kubernetes that it takes: without a cluster Helm assumes an older one.
+func template(args ...string) *exec.Cmd {
+	return exec.Command(helm, append([]string{"template", "kiln", chart, "--kube-version", "1.34", "--set", "image.repository=kiln"}, args...)...)
+}
+
 // rendered are the objects that Helm makes with some values, as they reach an API server, by kind, namespace and name.
 func rendered(t *testing.T, values string, args ...string) map[string]any {
 	t.Helper()
-	command := exec.Command(helm, append([]string{"template", "kiln", chart, "--set", values}, args...)...)
+	command := template(append([]string{"--set", values}, args...)...)
 	var errors strings.Builder
 	command.Stderr = &errors
 	out, err := command.Output()

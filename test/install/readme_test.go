@@ -23,7 +23,7 @@ func TestReadmeInstallsItsImages(t *testing.T) {
 	guests := regexp.MustCompile(`name: LAUNCHER_IMAGE\s+value: *"?([^\s"]+)`)
 	for _, command := range commands {
 		values := strings.NewReplacer("HOST", "registry.example.org", "TAG", "v1").Replace(command[1])
-		out, err := exec.Command(helm, append([]string{"template", "kiln", chart}, strings.Fields(values)...)...).Output()
+		out, err := exec.Command(helm, append([]string{"template", "kiln", chart, "--kube-version", "1.34"}, strings.Fields(values)...)...).Output()
 		if err != nil {
 			t.Fatalf("helm template %s: %v", values, err)
 		}

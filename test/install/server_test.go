@@ -43,7 +43,8 @@ func TestOnServer(t *testing.T) {
 		})
 	})
 	t.Run("the API server of subresources with helm", func(t *testing.T) {
-		p.withAPIServer(t, func() { p.helm(t, "install", "kiln", chart, "--set", "apiserver.enabled=true") }, func() { p.helm(t, "uninstall", "kiln") })
+		install := func() { p.helm(t, "install", "kiln", chart, "--set", "image.repository=kiln,apiserver.enabled=true") }
+		p.withAPIServer(t, install, func() { p.helm(t, "uninstall", "kiln") })
 	})
 }
 
@@ -83,7 +84,18 @@ func (p plane) withKubectl(t *testing.T) {
 
 // withHelm installs, upgrades, uninstalls and installs again.
 func (p plane) withHelm(t *testing.T) {
-	p.helm(t, "install", "kiln", chart)
+	if out, err := p.run("", helm, "install", "kiln", chart); err == nil || !strings.Contains(out, "set image.repository=HOST/kiln") {
+		t.Fatalf("without an image: %v\n%s", err, out)
+	}
+	notes := p.helm(t, "install", "kiln", chart, "--set", "image.repository=kiln")
+	for _, step := range []string{
+		"rollout status -n kiln-system deployment/kiln-webhook", "kubectl kiln catalog install manifests/catalog", "kubectl create -f examples/vm.yaml",
+		"etrics", "helm uninstall kiln",
+	} {
+		if !strings.Contains(notes, step) {
+			t.Errorf("the notes do not name the step '%s':\n%s", step, notes)
+		}
+	}
 	p.established(t)
 	p.eventually(t, "the webhook is asked", func() bool { return p.refused(t) })
 	raw := p.must(t, "get", "secret", "sh.helm.release.v1.kiln.v1", "-o", "jsonpath={.data.release}")
@@ -103,12 +115,19 @@ func (p plane) withHelm(t *testing.T) {
 	p.helm(t, "uninstall", "kiln")
 	p.uninstalled(t)
 
-	p.helm(t, "install", "kiln", chart) // it takes over what has stayed
+	p.helm(t, "install", "kiln", chart, "--set", "image.repository=kiln") // it takes over what has stayed
 	p.eventually(t, "the webhook is asked again", func() bool { return p.refused(t) })
 	p.helm(t, "uninstall", "kiln")
 	p.uninstalled(t)
 	p.removed(t)
 }
+
+// everyValue changes every part of the objects that values may change, so that the API server judges it: selectors must stay.
+const everyValue = `commonLabels.team=infra,webhook.podLabels.team=web,webhook.podAnnotations.example\.org/a=b,webhook.extraArgs={--log-refusals=info},` +
+	`controller.extraEnv[0].name=HTTPS_PROXY,controller.extraEnv[0].value=http://proxy,configuration.developerConfiguration.useEmulation=true,` +
+	`global.imagePullSecrets[0].name=registry,global.imageRegistry=registry.example.org,webhook.podDisruptionBudget.maxUnavailable=50%,` +
+	`controller.podDisruptionBudget.enabled=false,webhook.topologySpreadConstraints[0].maxSkew=1,webhook.topologySpreadConstraints[0].topologyKey=zone,` +
+	`webhook.topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway`
 
 // upgraded upgrades to a chart whose definition has another column. What others wrote stays: the CA in the configurations of the webhooks.
 func (p plane) upgraded(t *testing.T) {
@@ -127,7 +146,7 @@ func (p plane) upgraded(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "shortNames:\n", "shortNames:\n    - machine\n", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.helm(t, "upgrade", "kiln", next, "--set", "webhook.replicas=3")
+	p.helm(t, "upgrade", "kiln", next, "--set", "image.repository=kiln,webhook.replicas=3,"+everyValue)
 	if names := p.must(t, "get", "crd", "virtualmachines.kubevirt.io", "-o", "jsonpath={.spec.names.shortNames}"); !strings.Contains(names, "machine") {
 		t.Errorf("helm upgrade has not upgraded the definition: its short names are %s", names)
 	}
@@ -218,11 +237,13 @@ func (p plane) must(t *testing.T, args ...string) string {
 	return out
 }
 
-func (p plane) helm(t *testing.T, args ...string) {
+func (p plane) helm(t *testing.T, args ...string) string {
 	t.Helper()
-	if out, err := p.run("", helm, args...); err != nil {
+	out, err := p.run("", helm, args...)
+	if err != nil {
 		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+	return out
 }
 
 // run runs kubectl or Helm as the administrator, and gives all that it said.

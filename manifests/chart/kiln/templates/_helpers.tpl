@@ -22,12 +22,18 @@
 {{- end }}
 
 {{- define "kiln.image" -}}
-{{- include "kiln.reference" (list .Values.image .Chart.AppVersion) }}
+{{- include "kiln.reference" (list . (include "kiln.repository" .) .Values.image.tag) }}
 {{- end }}
 
 {{- /* The image of the pods of guests. */}}
 {{- define "kiln.launcher-image" -}}
-{{- include "kiln.reference" (list .Values.launcher.image .Chart.AppVersion) }}
+{{- $repository := .Values.launcher.image.repository | default (printf "%s-launcher" (include "kiln.repository" .)) }}
+{{- include "kiln.reference" (list . $repository .Values.launcher.image.tag) }}
+{{- end }}
+
+{{- /* No image is published: a default would end in ErrImagePull. */}}
+{{- define "kiln.repository" -}}
+{{- required "image.repository: no image of Kiln is published yet. Make it ('make image' in a checkout of Kiln), push it to a registry of yours, and install with --set image.repository=HOST/kiln,image.tag=TAG; docs/install.md has the commands" .Values.image.repository }}
 {{- end }}
 
 {{- /* The image of the hook by which guests that KubeVirt runs keep their hardware; empty for none. */}}
@@ -43,11 +49,12 @@
 {{- end }}
 {{- end }}
 
-{{- /* An image by its values and the version of the chart. */}}
+{{- /* An image by its repository and tag. */}}
 {{- define "kiln.reference" -}}
-{{- $image := index . 0 }}
-{{- $tag := $image.tag | default (index . 1) }}
-{{- $image.repository }}{{ hasPrefix "sha256:" $tag | ternary "@" ":" }}{{ $tag }}
+{{- $root := index . 0 }}
+{{- $tag := index . 2 | default $root.Chart.AppVersion }}
+{{- with $root.Values.global.imageRegistry }}{{ . }}/{{ end }}
+{{- index . 1 }}{{ hasPrefix "sha256:" $tag | ternary "@" ":" }}{{ $tag }}
 {{- end }}
 
 {{- /* The Secret with the webhook's certificate. Its name is fixed where something else than its user writes it: rights name it. */}}
@@ -83,5 +90,75 @@
 {{- define "kiln.api-servers" -}}
 {{- range .Values.networkPolicy.apiServerCIDRs }}
 - ipBlock: {cidr: {{ . | quote }}}
+{{- end }}
+{{- end }}
+
+{{- /* The first part of the names of Deployments, and of the label by which they find their pods. */}}
+{{- define "kiln.name" -}}
+{{- .Values.nameOverride | default "kiln" }}
+{{- end }}
+
+{{- /* Labels of pods as a JSON object: those of a component and, of which it wins, those of all objects. */}}
+{{- define "kiln.pod-labels" -}}
+{{- mergeOverwrite (dict) (index . 0).Values.commonLabels (index . 1) | toJson }}
+{{- end }}
+
+{{- /* Annotations of the pods of a component that reads the configuration: another configuration is another Deployment, whose pods roll. */}}
+{{- define "kiln.pod-annotations" -}}
+{{- $root := index . 0 }}
+{{- $all := mergeOverwrite (dict) (index . 1) }}
+{{- with $root.Values.configuration }}
+{{- $all = set $all "checksum/configuration" (toJson . | sha256sum) }}
+{{- end }}
+{{- with $all }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{- /* Constraints of a component; one without labelSelector gets that of its Deployment. */}}
+{{- define "kiln.spread" -}}
+{{- $selector := dict "matchLabels" (dict "app.kubernetes.io/name" (printf "%s-%s" (include "kiln.name" (index . 0)) (index . 1))) }}
+{{- $all := list }}
+{{- range index . 2 }}
+{{- $all = append $all (merge (dict) . (dict "labelSelector" (.labelSelector | default $selector))) }}
+{{- end }}
+{{- toYaml $all }}
+{{- end }}
+
+{{- /* Fails for a variable that the chart sets itself: an API server refuses a container that has one twice. */}}
+{{- define "kiln.other-variables" -}}
+{{- $component := index . 0 }}
+{{- $own := index . 2 }}
+{{- range index . 1 }}
+{{- if has .name $own }}
+{{- fail (printf "%s.extraEnv: the chart sets variable '%s' itself" $component .name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Fails for what the schema cannot refuse. */}}
+{{- define "kiln.checks" -}}
+{{- if .Chart.IsRoot }}
+{{- range $key, $_ := .Values.global }}
+{{- if not (has $key (list "imageRegistry" "imagePullSecrets")) }}
+{{- fail (printf "global.%s: there is no such value; global has imageRegistry and imagePullSecrets" $key) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and .Values.configuration .Values.kubevirt.beside }}
+{{- fail "configuration: beside KubeVirt its KubeVirt object has the configuration, for both; leave one of kubevirt.beside and configuration out" }}
+{{- end }}
+{{- include "kiln.free-labels" (list "commonLabels" .Values.commonLabels) }}
+{{- range $component := list "webhook" "controller" "apiserver" "devices" }}
+{{- include "kiln.free-labels" (list (printf "%s.podLabels" $component) (index $.Values $component).podLabels) }}
+{{- end }}
+{{- end }}
+
+{{- /* Fails for a label that the chart, Helm or Kubernetes sets: selectors would find other pods, or Pod Security and roles would be others. */}}
+{{- define "kiln.free-labels" -}}
+{{- $where := index . 0 }}
+{{- $names := list "app.kubernetes.io/name" "app.kubernetes.io/component" "app.kubernetes.io/managed-by" "kubernetes.io/metadata.name" "kubevirt.io" "pod-template-hash" "pod-template-generation" "controller-revision-hash" }}
+{{- range $key, $_ := index . 1 }}
+{{- if or (has $key $names) (regexMatch "^(kilnvm\\.io|([^/]*\\.)?kubevirt\\.io|pod-security\\.kubernetes\\.io|rbac\\.authorization\\.k8s\\.io)/" $key) }}
+{{- fail (printf "%s: label '%s' belongs to Kiln, Helm or Kubernetes, whose selectors or rules read it; choose another one" $where $key) }}
+{{- end }}
 {{- end }}
 {{- end }}
