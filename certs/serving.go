@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
@@ -46,7 +47,7 @@ func (s *Serving) Await(ctx context.Context) bool {
 }
 
 const (
-	// appears is the interval at which a first certificate is looked for. It appears once in the life of a cluster; kubelet takes a minute to mount it.
+	// appears is the interval at which a first certificate is looked for. It appears once in the life of a cluster.
 	appears = 500 * time.Millisecond
 	// rereads is the interval at which the files are read, besides their watch: some mounts send no events, and certificate and key may be
 	// replaced one after the other.
@@ -55,10 +56,18 @@ const (
 
 // Start waits for the files and then follows them until the context ends.
 func (s *Serving) Start(ctx context.Context) error {
+	log, waits := ctrl.Log.WithName("certificate"), false
 	err := wait.PollUntilContextCancel(ctx, appears, true, func(context.Context) (bool, error) {
 		watcher, err := certwatcher.New(filepath.Join(s.dir, certificateFile), filepath.Join(s.dir, keyFile))
-		if err != nil {
-			return false, nil //nolint:nilerr // not there yet, or only one of the two
+		if err != nil { // not there yet, or only one of the two
+			if !waits {
+				log.Info("waiting for the serving certificate: not ready until then", "folder", s.dir, "reason", err.Error())
+			}
+			waits = true
+			return false, nil
+		}
+		if waits {
+			log.Info("the serving certificate is there")
 		}
 		s.watcher.Store(watcher.WithWatchInterval(rereads))
 		return true, nil

@@ -66,6 +66,9 @@ const (
 	// AnnotationAsker is on VirtualMachineRestores and VirtualMachineClones. Its value is the UserInfo, as JSON, of the account that created the object.
 	// Admission alone writes it. The VM is restored with the rights of this account.
 	AnnotationAsker = Prefix + "asker"
+	// AnnotationRemounted is on pods of Kiln's webhook, controller and API server of subresources that wait for a Secret. Its value is the RFC 3339 time at
+	// which the controller last had kubelet look for it.
+	AnnotationRemounted = Prefix + "remounted"
 	// AnnotationCatalogSource is on instancetypes and preferences that were installed from a registry. Its value is the repository, such as
 	// 'oci://registry.example.org/catalogs/general'.
 	AnnotationCatalogSource = Prefix + "catalog-source"

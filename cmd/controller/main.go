@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
@@ -110,6 +111,14 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if err := engine.Add(&revision.Collector{Cached: engine.GetCache(), Live: engine.Live, Grace: o.collect, Now: time.Now}); err != nil {
+		return err
+	}
+	self, err := os.Hostname() // a pod's name
+	if err != nil {
+		return err
+	}
+	remount := certs.Remount{Live: engine.Live, Namespace: o.Namespace, Self: self, File: o.guests.authorities, Now: time.Now}
+	if err := remount.Register(engine); err != nil {
 		return err
 	}
 	if o.rotate { // the leader alone signs: two signers would replace each other's CA

@@ -16,12 +16,9 @@ var certificates = func() []place {
 		{services, "", "spec/+", with(`include "kiln.apiserver-bundle" $`, "caBundle: {{ . }}")},
 		{services, "", "metadata/+", injectedFrom("kiln-apiserver")},
 	}
-	for _, source := range []string{"0", "1"} {
-		path := "volumes/0/projected/sources/" + source + "/secret/name"
-		all = append(all, of("kiln-webhook", path, `{{ include "kiln.secret" . | quote }}`),
-			of("kiln-apiserver", path, `{{ include "kiln.apiserver-secret" . | quote }}`))
-	}
-	return all
+	const mounted = "volumes/0/secret/secretName"
+	return append(all, of("kiln-webhook", mounted, `{{ include "kiln.secret" . | quote }}`),
+		of("kiln-apiserver", mounted, `{{ include "kiln.apiserver-secret" . | quote }}`))
 }()
 
 // injectedFrom has cert-manager write the CA of a certificate.

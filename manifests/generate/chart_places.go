@@ -60,7 +60,7 @@ var places = slices.Concat(
 		{deployments, "kiln-webhook", pod + "containers/0/volumeMounts/-", when(asksClients,
 			"- {name: client-ca, mountPath: /etc/kiln/client-ca, readOnly: true}")},
 		{deployments, "kiln-webhook", pod + "volumes/-", when(asksClients,
-			"- {name: client-ca, configMap: {name: {{ .Values.clientCertificates.configMap | quote }}}}")},
+			"- {name: client-ca, configMap: {name: {{ .Values.clientCertificates.configMap | quote }}, optional: true}}")},
 	},
 	readsConfiguration("webhook"), readsConfiguration("apiserver"), // the controller has no list of volumes: hasFiles
 	further(deployments, "webhook"), further(deployments, "controller"), further(deployments, "apiserver"), further([]string{"DaemonSet"}, "devices"),

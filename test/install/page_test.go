@@ -51,6 +51,7 @@ func TestInstallPage(t *testing.T) {
 	if n := u.admitted("With Helm"); n > 10 {
 		t.Errorf("%d commands lead to an admitted VM with Helm, want at most ten", n)
 	}
+	u.takesLateCertificates()
 	u.leaves("Uninstall with Helm")
 	u.runAll(u.blocks("What stays"))
 	if left := u.run("kubectl get crd,namespaces,clusterroles -o name"); strings.Contains(left, "kiln") || strings.Contains(left, "kubevirt") {
@@ -175,6 +176,34 @@ func (u *user) leaves(section string) {
 		u.Errorf("%s: %d creations of VMs were refused meanwhile, the first: %s", section, len(refused), refused[0])
 	}
 	u.run("kubectl label vm demo edited=yes && kubectl delete vm demo && kubectl create -f examples/vm.yaml && kubectl get vm demo")
+}
+
+// takesLateCertificates: the controller writes the certificates long after the pods of webhook and API server have started, and they are ready seconds later.
+func (u *user) takesLateCertificates() {
+	u.Helper()
+	u.run("helm upgrade kiln manifests/chart/kiln --reuse-values --set apiserver.enabled=true")
+	u.run("kubectl scale -n kiln-system deployment/kiln-controller --replicas=0")
+	u.run("kubectl wait -n kiln-system --for=delete --timeout=60s pod -l app.kubernetes.io/name=kiln-controller")
+	for _, name := range []string{"kiln-webhook", "kiln-apiserver"} {
+		u.run("kubectl patch secret -n kiln-system " + name + `-tls --type=merge -p '{"data":null}'`)
+		u.run("kubectl delete pod -n kiln-system --grace-period=1 -l app.kubernetes.io/name=" + name)
+		// Not ContainerCreating, as with a mount that waits.
+		u.run("kubectl wait -n kiln-system --for=jsonpath={.status.phase}=Running --timeout=60s pod -l app.kubernetes.io/name=" + name)
+	}
+	time.Sleep(20 * time.Second) // the kubelet of a test looks every 10 to 15
+	u.run("kubectl scale -n kiln-system deployment/kiln-controller --replicas=2")
+	for _, name := range []string{"webhook", "apiserver"} {
+		u.run(fmt.Sprintf(`kubectl wait -n kiln-system --for=jsonpath='{.data.tls\.crt}' --timeout=60s secret/kiln-%s-tls`, name))
+		started := time.Now()
+		u.run("kubectl wait -n kiln-system --for=condition=Available --timeout=120s deployment/kiln-" + name)
+		took := time.Since(started)
+		u.Logf("kiln-%s is available %s after its certificate", name, took.Round(100*time.Millisecond))
+		const annotation = ` -o 'jsonpath={.items[*].metadata.annotations.kilnvm\.io/remounted}'`
+		asked := u.run("kubectl get pod -n kiln-system -l app.kubernetes.io/name=kiln-" + name + annotation)
+		if took > 15*time.Second || len(strings.Fields(asked)) == 0 {
+			u.Errorf("kiln-%s took %s; kubelet was asked to look at '%s'", name, took, asked)
+		}
+	}
 }
 
 // answersOnlyAPIServers: the API server, which has a certificate, gets a VM admitted, and the test, which has none, gets status 403.
