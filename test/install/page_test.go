@@ -190,7 +190,7 @@ func (u *user) takesLateCertificates() {
 		// Not ContainerCreating, as with a mount that waits.
 		u.run("kubectl wait -n kiln-system --for=jsonpath={.status.phase}=Running --timeout=60s pod -l app.kubernetes.io/name=" + name)
 	}
-	time.Sleep(20 * time.Second) // the kubelet of a test looks every 10 to 15
+	time.Sleep(10 * time.Second)
 	u.run("kubectl scale -n kiln-system deployment/kiln-controller --replicas=2")
 	for _, name := range []string{"webhook", "apiserver"} {
 		u.run(fmt.Sprintf(`kubectl wait -n kiln-system --for=jsonpath='{.data.tls\.crt}' --timeout=60s secret/kiln-%s-tls`, name))
