@@ -110,6 +110,7 @@ func TestSilentLibvirt(t *testing.T) {
 		"Pinned":       func(ctx context.Context) error { _, err := l.Pinned(ctx, ""); return err },
 		"AgentFacts":   func(ctx context.Context) error { _, err := l.AgentFacts(ctx, owner); return err },
 		"Owners":       func(ctx context.Context) error { _, err := l.Owners(ctx); return err },
+		"Statistics":   func(ctx context.Context) error { _, err := l.Statistics(ctx, owner); return err },
 		"subscribe":    func(ctx context.Context) error { _, _, err := l.subscribe(ctx); return err },
 	} {
 		if err := ask(t.Context()); err == nil || !strings.Contains(err.Error(), "did not answer within 50ms") {

@@ -36,6 +36,7 @@ type Actions interface {
 	Freeze(ctx context.Context, owner hypervisor.Owner) error
 	Thaw(ctx context.Context, owner hypervisor.Owner) error
 	Agent(ctx context.Context, owner hypervisor.Owner) (hypervisor.AgentAnswers, error)
+	Statistics(ctx context.Context, owner hypervisor.Owner) (hypervisor.Statistics, error)
 }
 
 // Server serves one guest.

@@ -32,10 +32,17 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /guestosinfo", s.started(s.facts(osInfo)))
 	mux.HandleFunc("GET /userlist", s.started(s.facts(users)))
 	mux.HandleFunc("GET /filesystemlist", s.started(s.facts(filesystems)))
+	mux.HandleFunc("GET /"+StatisticsPath, s.started(func(w http.ResponseWriter, r *http.Request, g Guest) {
+		counted, err := s.actions.Statistics(r.Context(), g.Owner)
+		answer(w, r, err, counted)
+	}))
 	mux.HandleFunc("GET /console", s.started(func(w http.ResponseWriter, r *http.Request, g Guest) { connect(w, r, &s.console, g.Console) }))
 	mux.HandleFunc("GET /vnc", s.started(func(w http.ResponseWriter, r *http.Request, g Guest) { connect(w, r, &s.display, g.Display) }))
 	return mux
 }
+
+// StatisticsPath is where a launcher answers with hypervisor.Statistics.
+const StatisticsPath = "statistics"
 
 // GuestHeader has the UID of the VMI that the client has asked Kubernetes about. The address of a launcher, and the certificate that it reports, are its
 // tenant's word: one whose pod passes bytes on to another tenant's launcher would have the client speak to that.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/guestagent"
+	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/internal/launcherserver"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,7 @@ import (
 // launcher whose certificate the GuestPod of the VMI has. A launcher is its tenant's: what it answers is bounded, and none of its headers is passed on.
 type Launchers struct {
 	// Live reads VMIs' GuestPods and pods.
-	Live client.Client
+	Live client.Reader
 	// Port is that of launchers; 0 stands for v1alpha1.LauncherPort.
 	Port int
 	// Certificate returns that of this process.
@@ -47,6 +48,9 @@ const (
 	largestAnswer = 1 << 20
 	// mostElements bounds the commas of an answer: '{}' of two bytes becomes some hundred in memory.
 	mostElements = 1 << 14
+	// largestStatistics and mostStatistics are the same for statistics, of which many are read at once: a guest of 512 vCPUs and 100 disks has 3,000 elements.
+	largestStatistics = 128 << 10
+	mostStatistics    = 1 << 12
 	// longestWords bounds the text of a launcher's error, in bytes.
 	longestWords = 1024
 )
@@ -120,18 +124,31 @@ func (l *Launchers) connection(ctx context.Context, vmi *v1.VirtualMachineInstan
 
 // Put asks the launcher for an action.
 func (l *Launchers) Put(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, body any) error {
-	_, err := l.call(ctx, vmi, http.MethodPut, path, body)
+	_, err := l.call(ctx, vmi, http.MethodPut, path, body, largestAnswer)
 	return err
 }
 
 // Get asks the launcher for facts.
 func (l *Launchers) Get(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, answer any) error {
-	text, err := l.call(ctx, vmi, http.MethodGet, path, nil)
+	return l.get(ctx, vmi, path, bounds{largestAnswer, mostElements}, answer)
+}
+
+// Statistics asks the launcher what libvirt counts of the guest.
+func (l *Launchers) Statistics(ctx context.Context, vmi *v1.VirtualMachineInstance) (counted hypervisor.Statistics, err error) {
+	err = l.get(ctx, vmi, launcherserver.StatisticsPath, bounds{largestStatistics, mostStatistics}, &counted)
+	return counted, err
+}
+
+// bounds are those of an answer, in bytes and commas.
+type bounds struct{ bytes, elements int }
+
+func (l *Launchers) get(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, most bounds, answer any) error {
+	text, err := l.call(ctx, vmi, http.MethodGet, path, nil, most.bytes)
 	if err != nil {
 		return err
 	}
-	if bytes.Count(text, []byte{','}) > mostElements {
-		return guestConflict(vmi.Name, "its launcher's answer has more than %d elements", mostElements)
+	if bytes.Count(text, []byte{','}) > most.elements {
+		return guestConflict(vmi.Name, "its launcher's answer has more than %d elements", most.elements)
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
 		return guestConflict(vmi.Name, "its launcher's answer cannot be read: %w", err)
@@ -139,8 +156,8 @@ func (l *Launchers) Get(ctx context.Context, vmi *v1.VirtualMachineInstance, pat
 	return nil
 }
 
-// call sends a request and returns the body of an answer with status 200.
-func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, verb, path string, body any) ([]byte, error) {
+// call sends a request and returns the body of an answer with status 200, which has at most so many bytes.
+func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, verb, path string, body any, most int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, actionLimit)
 	defer cancel()
 	at, transport, err := l.connection(ctx, vmi)
@@ -164,12 +181,12 @@ func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, ve
 	if response.StatusCode != http.StatusOK {
 		return nil, said(vmi, response)
 	}
-	text, err := io.ReadAll(io.LimitReader(response.Body, largestAnswer+1))
+	text, err := io.ReadAll(io.LimitReader(response.Body, int64(most)+1))
 	switch {
 	case err != nil:
 		return nil, unreachable(vmi, err)
-	case len(text) > largestAnswer:
-		return nil, guestConflict(vmi.Name, "its launcher answers more than %d bytes", largestAnswer)
+	case len(text) > most:
+		return nil, guestConflict(vmi.Name, "its launcher answers more than %d bytes", most)
 	}
 	return text, nil
 }

@@ -63,10 +63,11 @@ func signed(t *testing.T, name string) (tls.Certificate, string) {
 
 // actions is a guest that does what it is asked for, and notes it.
 type actions struct {
-	mutex sync.Mutex
-	did   []string
-	fails error
-	said  hypervisor.AgentAnswers
+	mutex   sync.Mutex
+	did     []string
+	fails   error
+	said    hypervisor.AgentAnswers
+	counted hypervisor.Statistics
 }
 
 func (a *actions) note(what string) error {
@@ -88,6 +89,9 @@ func (a *actions) Reset(context.Context, hypervisor.Owner) error   { return a.no
 func (a *actions) Reboot(context.Context, hypervisor.Owner) error  { return a.note("reboot") }
 func (a *actions) Freeze(context.Context, hypervisor.Owner) error  { return a.note("freeze") }
 func (a *actions) Thaw(context.Context, hypervisor.Owner) error    { return a.note("thaw") }
+func (a *actions) Statistics(context.Context, hypervisor.Owner) (hypervisor.Statistics, error) {
+	return a.counted, a.note("statistics")
+}
 func (a *actions) Agent(context.Context, hypervisor.Owner) (hypervisor.AgentAnswers, error) {
 	return a.said, a.note("agent")
 }
@@ -446,6 +450,7 @@ func TestStrangers(t *testing.T) {
 func TestHostileLauncher(t *testing.T) {
 	s := newStage(t, nil)
 	launchers := s.api.Guests.(*Launchers)
+	statistics := ""
 	hostile := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name := range r.Header {
 			if strings.HasPrefix(name, "X-Remote") || name == "Authorization" || strings.HasPrefix(name, "X-Forwarded") {
@@ -461,6 +466,8 @@ func TestHostileLauncher(t *testing.T) {
 			for range 100 {
 				_, _ = w.Write(make([]byte, 1<<20))
 			}
+		case "/statistics":
+			_, _ = io.WriteString(w, statistics)
 		default:
 			http.Error(w, strings.Repeat("\x1b]0;", 100_000), http.StatusTeapot)
 		}
@@ -473,7 +480,7 @@ func TestHostileLauncher(t *testing.T) {
 		t.Fatal(err)
 	}
 	guest.Status.ServerCertificate = launcherserver.DigestOf(hostile.Certificate())
-	if err := launchers.Live.Update(t.Context(), guest); err != nil {
+	if err := s.api.Live.Update(t.Context(), guest); err != nil {
 		t.Fatal(err)
 	}
 	_, response, err := s.dial(t, "console")
@@ -482,6 +489,14 @@ func TestHostileLauncher(t *testing.T) {
 	}
 	if code, text := s.send(t, http.MethodGet, "guestosinfo", ""); code != 409 || !strings.Contains(text, "answers more than") {
 		t.Errorf("an endless answer: status %d: %.200s", code, text)
+	}
+	for _, statistics = range []string{
+		`{"cpu":{"time":NaN}}`, `{"cpu":{"time":-1}}`, `{"cpu":{"time":1e300}}`, `{"cpu":{"time":0.5}}`, `{"cpu":{"time":"1"}}`, `{"cpu":`, `[]`,
+		`{"disks":{` + strings.Repeat(`"":{},`, mostStatistics+1) + `"":{}}}`, `{"cpu":{"time":1}}` + strings.Repeat(" ", largestStatistics),
+	} {
+		if counted, err := launchers.Statistics(t.Context(), s.vmi); apierrors.ReasonForError(err) != metav1.StatusReasonConflict {
+			t.Errorf("%.60s is read as %v, %v", statistics, counted, err)
+		}
 	}
 	if code, text := s.send(t, http.MethodPut, "reset", ""); code != 500 || len(text) > 2*longestWords || strings.Contains(text, "\x1b") {
 		t.Errorf("a hostile error: status %d, %d bytes", code, len(text))
@@ -512,7 +527,7 @@ func TestLauncherThatStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	guest.Status.ServerCertificate = launcherserver.DigestOf(hostile.Certificate())
-	if err := launchers.Live.Update(t.Context(), guest); err != nil {
+	if err := s.api.Live.Update(t.Context(), guest); err != nil {
 		t.Fatal(err)
 	}
 	at, err := url.Parse(s.url)
@@ -572,5 +587,20 @@ func TestStatusOf(t *testing.T) {
 	err := json.Unmarshal(recorded.Body.Bytes(), &status)
 	if err != nil || recorded.Code != 409 || status.Kind != "Status" || status.Reason != metav1.StatusReasonConflict {
 		t.Errorf("%d %s: %v", recorded.Code, recorded.Body, err)
+	}
+}
+
+// TestStatistics: what a launcher counts arrives; that of another VMI's guest does not.
+func TestStatistics(t *testing.T) {
+	s := newStage(t, nil)
+	s.guest.counted = hypervisor.Statistics{CPU: hypervisor.Values{"time": 1 << 63}, VCPUs: map[string]hypervisor.Values{"0": {"time": 2}}}
+	launchers := s.api.Guests.(*Launchers)
+	counted, err := launchers.Statistics(t.Context(), s.vmi)
+	if diff := cmp.Diff(s.guest.counted, counted); err != nil || diff != "" {
+		t.Errorf("%v, -want +got\n%s", err, diff)
+	}
+	s.server.Serve(launcherserver.Guest{Owner: hypervisor.Owner{UID: "another"}})
+	if counted, err := launchers.Statistics(t.Context(), s.vmi); err == nil {
+		t.Errorf("the guest of another VMI is counted: %v", counted)
 	}
 }

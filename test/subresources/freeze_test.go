@@ -70,6 +70,7 @@ type guest struct {
 	mutex   sync.Mutex
 	did     []string
 	refuses error
+	counted hypervisor.Statistics
 }
 
 func (g *guest) note(what string, err error) error {
@@ -95,7 +96,13 @@ func (g *guest) Agent(context.Context, hypervisor.Owner) (hypervisor.AgentAnswer
 	return hypervisor.AgentAnswers{}, errors.New("not asked")
 }
 
-// launch has a launcher serve the guest of a VMI at an address of this machine, and introduces it as Kiln's controller and kubelet do.
+func (g *guest) Statistics(context.Context, hypervisor.Owner) (hypervisor.Statistics, error) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	return g.counted, nil
+}
+
+// launch has a launcher serve the guest of a VMI at an address of this machine, and introduces it.
 func (s space) launch(vmi *v1.VirtualMachineInstance, of *guest, address string) {
 	s.Helper()
 	authorities, err := base64.StdEncoding.DecodeString(s.kubectl("", "get", "secret", "--namespace", shared.Namespace, certs.APIServerSecret, "-o",
@@ -121,10 +128,16 @@ func (s space) launch(vmi *v1.VirtualMachineInstance, of *guest, address string)
 	var work sync.WaitGroup
 	work.Go(func() { _ = server.Run(ctx, listener) })
 	s.Cleanup(func() { end(); work.Wait() })
+	s.introduce(vmi, address, server.Certificate())
+}
 
+// introduce says where the launcher of a VMI serves and with which certificate, as Kiln's controller, kubelet and the launcher do.
+func (s space) introduce(vmi *v1.VirtualMachineInstance, address, certificate string) {
+	s.Helper()
 	const controller = "--as=system:serviceaccount:kiln-system:kiln-controller"
 	name := pod.Name(vmi.Name)
-	s.kubectl(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {containers: [{name: a, image: a.example/a}]}}`, name), "create",
+	s.kubectl(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {kubevirt.io: virt-launcher}},
+		spec: {containers: [{name: a, image: a.example/a}]}}`, name), "create",
 		"-f", "-", controller)
 	s.kubectl("", "patch", "pod", name, "--subresource=status", "--type=merge", fmt.Sprintf(`-p={"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}]}}`,
 		address, address))
@@ -132,7 +145,7 @@ func (s space) launch(vmi *v1.VirtualMachineInstance, of *guest, address string)
 	s.kubectl(fmt.Sprintf(`{apiVersion: kilnvm.io/v1alpha1, kind: GuestPod, metadata: {name: %s}, spec: {vmiUID: %s, podUID: %s, clusterUID: cluster,
 		nodeName: node}}`,
 		vmi.Name, vmi.UID, uid), "create", "-f", "-", controller)
-	s.report(vmi.Name, uid, server.Certificate())
+	s.report(vmi.Name, uid, certificate)
 }
 
 // report writes the status of a GuestPod with the token of its pod.
