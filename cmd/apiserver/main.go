@@ -4,13 +4,17 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/guestmetrics"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/subresource"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // garbage is for command.BoundGarbage, in bytes.
@@ -55,8 +59,27 @@ func run(ctx context.Context, o options) error {
 	certificate := certs.Watch(o.certs)
 	api := subresource.New(engine.Live, review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now},
 		&subresource.Launchers{Live: engine.Live, Certificate: certificate.Current})
-	if err := listen(engine, api, o, certificate); err != nil {
+	if err := errors.Join(listen(engine, api, o, certificate), o.measure(engine, certificate)); err != nil {
 		return err
 	}
 	return engine.Start(ctx)
+}
+
+// measure has one replica ask guests for their statistics, when they are scraped.
+func (o options) measure(engine *command.Engine, certificate *certs.Serving) error {
+	if o.Metrics == "0" {
+		return nil
+	}
+	guests := guestmetrics.NewGuests()
+	handler, err := guestmetrics.Handler(guests)
+	if err != nil {
+		return err
+	}
+	return errors.Join(engine.AddMetricsServerExtraHandler(guestmetrics.Path, handler), command.Publish([]prometheus.Collector{guests.Metric()}),
+		engine.Add(&guestmetrics.Leader{
+			Guests: guests, Namespace: o.Namespace, Access: engine.GetConfig(), HTTP: engine.GetHTTPClient(), Scheme: engine.GetScheme(),
+			Mapper: engine.GetRESTMapper(), Asks: func(cached client.Reader) guestmetrics.Asker {
+				return &subresource.Launchers{Live: cached, Certificate: certificate.Current}
+			},
+		}))
 }

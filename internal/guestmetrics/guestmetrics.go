@@ -1,0 +1,77 @@
+// Package guestmetrics serves KubeVirt's metrics about VMs, VMIs and their guests, under KubeVirt's names and with its labels, so that its dashboards and
+// alerts have what they ask for. Facts about names, labels, units and types are those of pkg/monitoring/metrics of KubeVirt 1.9; TestKubeVirtsNames of
+// test/kubevirt compares them.
+//
+// They are served at a path of their own. Their labels have names of tenants' objects, of which there may be thousands; /metrics has none.
+package guestmetrics
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Path is where the metrics of this package are served, beside /metrics.
+const Path = "/metrics/guests"
+
+// mostScrapes bounds the answers that are written at once: each has some MB where there are thousands of guests.
+const mostScrapes = 4
+
+// Handler serves what a collector has.
+func Handler(collector prometheus.Collector) (http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(collector); err != nil {
+		return nil, err
+	}
+	// An error of one series, such as a text that is no UTF-8, leaves the others.
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, ErrorLog: scrapeLog{}, MaxRequestsInFlight: mostScrapes,
+	}), nil
+}
+
+// scrapeLog writes the errors of a scrape to the log of the process.
+type scrapeLog struct{}
+
+func (scrapeLog) Println(said ...any) {
+	for _, one := range said {
+		if err, is := one.(error); is {
+			ctrl.Log.WithName("guests").Error(errors.Unwrap(err), "a metric of a guest is left out", "reason", err.Error())
+		}
+	}
+}
+
+// metric is one of KubeVirt's metrics.
+type metric struct {
+	name, help string
+	kind       prometheus.ValueType
+	labels     []string
+	desc       *prometheus.Desc
+}
+
+func newMetric(name string, kind prometheus.ValueType, help string, labels ...string) *metric {
+	return &metric{name: name, help: help, kind: kind, labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}
+}
+
+// send sends a value. Labels that cannot be a series are left out with it.
+func (m *metric) send(all chan<- prometheus.Metric, value float64, labels ...string) {
+	if one, err := prometheus.NewConstMetric(m.desc, m.kind, value, labels...); err == nil {
+		all <- one
+	}
+}
+
+// Fact is what documentation and tests need of a metric.
+type Fact struct {
+	Name, Help, Type string
+	Labels           []string
+}
+
+func (m *metric) fact() Fact {
+	kind := "gauge"
+	if m.kind == prometheus.CounterValue {
+		kind = "counter"
+	}
+	return Fact{Name: m.name, Help: m.help, Type: kind, Labels: m.labels}
+}

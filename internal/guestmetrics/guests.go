@@ -1,0 +1,232 @@
+package guestmetrics
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/types"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// roundLimit bounds the time for which a scrape asks launchers. Prometheus waits for 10 s by default, and the answer is to be written too.
+	roundLimit = 7 * time.Second
+	// answerLimit bounds one launcher: its connection, its handshake and its answer.
+	answerLimit = 2 * time.Second
+	// fresh is the time for which the answers of a round are those of the next scrape, too: two instances of Prometheus do not ask twice.
+	fresh = 5 * time.Second
+	// mostAsked bounds the launchers that are asked at once, mostOfNamespace those of one namespace: guests that do not answer, be it for a NetworkPolicy of
+	// their namespace, keep none of another namespace waiting.
+	mostAsked       = 128
+	mostOfNamespace = 32
+)
+
+// Asker asks a launcher. subresource.Launchers implements it.
+type Asker interface {
+	Statistics(ctx context.Context, vmi *v1.VirtualMachineInstance) (hypervisor.Statistics, error)
+}
+
+// Guests collects the statistics of guests in pods, by asking their launchers at each scrape. Replicas that do not lead have none.
+type Guests struct {
+	// rounds has a series for each result of the last round.
+	rounds *prometheus.GaugeVec
+	asking singleflight.Group
+
+	mutex sync.Mutex
+	// from is nil while this replica does not lead.
+	from *source
+	// answered is what the last round ended with, at the time ended.
+	answered []answer
+	ended    time.Time
+	// silent are the guests that did not answer in the last round: they are asked last.
+	silent map[types.UID]bool
+}
+
+// source is where a round finds guests.
+type source struct {
+	cached client.Reader
+	asks   Asker
+}
+
+// answer is what the launcher of a VMI says.
+type answer struct {
+	vmi  *v1.VirtualMachineInstance
+	said hypervisor.Statistics
+}
+
+// Results of asking a launcher.
+const (
+	resultAnswered = "answered"
+	resultFailed   = "failed"
+	resultLate     = "late"
+)
+
+// NewGuests returns a collector that has nothing until it leads.
+func NewGuests() *Guests {
+	return &Guests{rounds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kiln_guest_statistics",
+		Help: "Guests whose launcher was asked for statistics at the last scrape of " + Path + " by result: answered, failed, or late where the time was over " +
+			"before; of the replica that asks.",
+	}, []string{"result"})}
+}
+
+// Metric says what came of the last round.
+func (g *Guests) Metric() prometheus.Collector { return g.rounds }
+
+// lead has rounds find guests in a source; nil ends that.
+func (g *Guests) lead(from *source) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.from, g.answered, g.silent, g.ended = from, nil, nil, time.Time{}
+	g.rounds.Reset()
+}
+
+// Describe is for prometheus.Collector.
+func (*Guests) Describe(all chan<- *prometheus.Desc) {
+	for _, s := range allStatistics() {
+		all <- s.desc
+	}
+}
+
+// Collect is for prometheus.Collector.
+func (g *Guests) Collect(all chan<- prometheus.Metric) {
+	for _, one := range g.current() {
+		sendStatistics(all, one.vmi, one.said)
+	}
+}
+
+// current returns the answers of a round that ended just now, or of a new one. Scrapes at the same time share a round.
+func (g *Guests) current() []answer {
+	shared, _, _ := g.asking.Do("", func() (any, error) {
+		g.mutex.Lock()
+		from, silent, answered := g.from, g.silent, g.answered
+		isFresh := time.Since(g.ended) < fresh
+		g.mutex.Unlock()
+		if from == nil || isFresh {
+			return answered, nil
+		}
+		r := &round{asks: from.asks, silent: map[types.UID]bool{}}
+		r.run(from, silent)
+		g.end(from, r)
+		return r.answered, nil
+	})
+	return shared.([]answer)
+}
+
+// end keeps what came of a round, unless this replica has ceased to lead.
+func (g *Guests) end(from *source, r *round) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	if g.from != from {
+		return
+	}
+	g.answered, g.silent, g.ended = r.answered, r.silent, time.Now()
+	for result, n := range map[string]int{resultAnswered: len(r.answered), resultFailed: r.failed, resultLate: r.guests - len(r.answered) - r.failed} {
+		g.rounds.WithLabelValues(result).Set(float64(n))
+	}
+}
+
+// guests returns the VMIs that run and whose launcher serves. Nobody may write to them: they are those of the cache.
+func (s *source) guests(ctx context.Context) (running []*v1.VirtualMachineInstance, err error) {
+	pods := &v1alpha1.GuestPodList{}
+	if err := s.cached.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	serves := map[types.UID]bool{}
+	for i := range pods.Items {
+		serves[pods.Items[i].Spec.VMIUID] = pods.Items[i].Status.ServerCertificate != ""
+	}
+	vmis := &v1.VirtualMachineInstanceList{}
+	if err := s.cached.List(ctx, vmis, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	for i := range vmis.Items {
+		if vmi := &vmis.Items[i]; vmi.Status.Phase == v1.Running && serves[vmi.UID] {
+			running = append(running, vmi)
+		}
+	}
+	return running, nil
+}
+
+// round is what comes of asking all guests once.
+type round struct {
+	asks Asker
+
+	// guests is their number.
+	guests int
+
+	mutex    sync.Mutex
+	answered []answer
+	silent   map[types.UID]bool
+	failed   int
+}
+
+// run asks the guests of a source: last those that were silent.
+func (r *round) run(from *source, silent map[types.UID]bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), roundLimit)
+	defer cancel()
+	vmis, err := from.guests(ctx)
+	if err != nil {
+		ctrl.Log.WithName("guests").Error(err, "no guest is asked for its statistics")
+		return
+	}
+	r.guests = len(vmis)
+	var first, last []*v1.VirtualMachineInstance
+	for _, vmi := range vmis {
+		if silent[vmi.UID] {
+			last = append(last, vmi)
+		} else {
+			first = append(first, vmi)
+		}
+	}
+	r.ask(ctx, first)
+	r.ask(ctx, last)
+}
+
+// ask asks guests, each in a goroutine that waits for its turn, and returns when all have answered or failed, or the context has ended.
+func (r *round) ask(ctx context.Context, vmis []*v1.VirtualMachineInstance) {
+	all, inNamespace := semaphore.NewWeighted(mostAsked), map[string]*semaphore.Weighted{}
+	var work sync.WaitGroup
+	for _, vmi := range vmis {
+		own := inNamespace[vmi.Namespace]
+		if own == nil {
+			own = semaphore.NewWeighted(mostOfNamespace)
+			inNamespace[vmi.Namespace] = own
+		}
+		work.Go(func() {
+			if own.Acquire(ctx, 1) != nil { // in this order: who waits for the namespace keeps nobody of another one waiting
+				return
+			}
+			defer own.Release(1)
+			if all.Acquire(ctx, 1) != nil {
+				return
+			}
+			defer all.Release(1)
+			limited, cancel := context.WithTimeout(ctx, answerLimit)
+			defer cancel()
+			said, err := r.asks.Statistics(limited, vmi)
+			r.add(vmi, said, err)
+		})
+	}
+	work.Wait()
+}
+
+func (r *round) add(vmi *v1.VirtualMachineInstance, said hypervisor.Statistics, err error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if err == nil {
+		r.answered = append(r.answered, answer{vmi, said})
+		return
+	}
+	r.failed++
+	r.silent[vmi.UID] = true
+	ctrl.Log.WithName("guests").V(1).Info("a guest has no statistics", "namespace", vmi.Namespace, "vmi", vmi.Name, "reason", err.Error())
+}
