@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/frontendprofile"
+	"github.com/kilnvm/kiln/internal/guestmetrics"
 	"github.com/kilnvm/kiln/internal/guestpolicy"
 	"github.com/kilnvm/kiln/internal/guestprofile"
 	"github.com/kilnvm/kiln/internal/hostprofile"
@@ -96,6 +97,9 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
+	if err := o.tell(engine, kubevirt); err != nil {
+		return err
+	}
 	counts, err := machines.Counts(engine)
 	if err != nil {
 		return err
@@ -127,6 +131,19 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	return engine.Start(ctx)
+}
+
+// tell adds KubeVirt's metrics about VMs and VMIs. Beside KubeVirt, its own controller has them.
+func (o options) tell(engine *command.Engine, kubevirt bool) error {
+	if o.Metrics == "0" || kubevirt {
+		return nil
+	}
+	machines := guestmetrics.NewMachines(engine.GetCache())
+	handler, err := guestmetrics.Handler(machines)
+	if err != nil {
+		return err
+	}
+	return errors.Join(engine.AddMetricsServerExtraHandler(guestmetrics.Path, handler), engine.Add(machines))
 }
 
 // machines returns the controller of VMs, which makes no VMIs beside KubeVirt. Live reads past the cache what must not be stale, such as the hardware record of

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -56,6 +57,10 @@ func TestSlim(t *testing.T) {
 	wantVM := &v1.VirtualMachine{ObjectMeta: meta(nil), Spec: spec(), Status: v1.VirtualMachineStatus{Ready: true}}
 	wantVM.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: meta(nil)}
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: meta(foreign), Spec: v1.VirtualMachineInstanceSpec{Hostname: "shop"}, Status: status}
+	memory := resource.MustParse("1Gi")
+	vmi.Spec.Domain = v1.DomainSpec{CPU: &v1.CPU{Cores: 2, Model: "host-model"}, Memory: &v1.Memory{Guest: &memory, Hugepages: &v1.Hugepages{}},
+		Devices: v1.Devices{Disks: []v1.Disk{{Name: "root"}}}}
+	guest := v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{CPU: &v1.CPU{Cores: 2}, Memory: &v1.Memory{Guest: &memory}}}
 	vmi.Status.VolumeStatus = []v1.VolumeStatus{{Name: "default"}}
 	held := metav1.ObjectMeta{Name: "guest-shop", Finalizers: []string{v1alpha1.FinalizerGuestPod}, Annotations: foreign}
 	pod := &corev1.Pod{ObjectMeta: held, Spec: corev1.PodSpec{NodeName: "node", Hostname: "shop"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
@@ -76,7 +81,7 @@ func TestSlim(t *testing.T) {
 	labelled := &metav1.PartialObjectMetadata{ObjectMeta: meta(foreign)}
 	for _, test := range []struct{ from, want any }{
 		{pod, wantPod}, {node, wantNode}, {waits, waits.DeepCopy()}, {starts, wantStarts},
-		{vm, wantVM}, {vmi, &v1.VirtualMachineInstance{ObjectMeta: meta(nil), Status: status}},
+		{vm, wantVM}, {vmi, &v1.VirtualMachineInstance{ObjectMeta: meta(nil), Spec: guest, Status: status}},
 		{&v1.VirtualMachineInstance{ObjectMeta: meta(map[string]string{v1alpha1.AnnotationFrontend: "{}"}),
 			Status: v1.VirtualMachineInstanceStatus{VolumeStatus: []v1.VolumeStatus{{Name: "data", Target: "sda", Message: "plugged in"}}}},
 			&v1.VirtualMachineInstance{ObjectMeta: meta(map[string]string{v1alpha1.AnnotationFrontend: ""}),

@@ -80,14 +80,21 @@ func slimVM(vm *v1.VirtualMachine) {
 }
 
 // slimVMI keeps of the status what VMs, their hardware records and their starts depend on. Of the spec of a VMI that exists only the grace period is read,
-// which its owner may shorten.
+// which its owner may shorten, and for metrics what the guest has.
 func slimVMI(vmi *v1.VirtualMachineInstance) {
 	_, recorded := vmi.Annotations[v1alpha1.AnnotationFrontend]
 	if recorded {
 		vmi.Annotations[v1alpha1.AnnotationFrontend] = "" // some KiB, of which a cache needs to know that they are there
 	}
 	slimMeta(&vmi.ObjectMeta)
-	vmi.Spec = v1.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds}
+	spec := v1.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds}
+	if cpu := vmi.Spec.Domain.CPU; cpu != nil {
+		spec.Domain.CPU = &v1.CPU{Cores: cpu.Cores, Sockets: cpu.Sockets, Threads: cpu.Threads}
+	}
+	if memory := vmi.Spec.Domain.Memory; memory != nil && memory.Guest != nil {
+		spec.Domain.Memory = &v1.Memory{Guest: memory.Guest}
+	}
+	vmi.Spec = spec
 	vmi.Status = v1.VirtualMachineInstanceStatus{
 		Phase: vmi.Status.Phase, PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
 		// What internal/placement compares with what it sees: a field that is missing here it would write again and again.

@@ -68,9 +68,20 @@ type Fact struct {
 	Labels           []string
 }
 
+// Facts returns the metrics of this package: those that the leader of the controller serves, and those of the API server of subresources.
+func Facts() (controller, apiserver []Fact) {
+	for _, one := range machineMetrics() {
+		controller = append(controller, one.fact())
+	}
+	for _, one := range allStatistics() {
+		apiserver = append(apiserver, one.fact())
+	}
+	return controller, apiserver
+}
+
 func (m *metric) fact() Fact {
 	kind := "gauge"
-	if m.kind == prometheus.CounterValue {
+	if m.kind == counter {
 		kind = "counter"
 	}
 	return Fact{Name: m.name, Help: m.help, Type: kind, Labels: m.labels}

@@ -56,7 +56,8 @@ func served(t *testing.T, asks Asker, vmis ...*v1.VirtualMachineInstance) *sourc
 func TestHostileStatistics(t *testing.T) {
 	said := hypervisor.Statistics{
 		CPU: hypervisor.Values{"time": 1_500_000_000, "evil": 1}, Memory: hypervisor.Values{"rss": 2},
-		VCPUs: map[string]hypervisor.Values{"0": {"time": 1e9, "state": 1}, "1": {"time": 2e9, "state": 77}, "2": {"time": 1}, "01": {"time": 1}, "-1": {"time": 1}, "x": {"time": 1}},
+		VCPUs: map[string]hypervisor.Values{"0": {"time": 1e9, "state": 1}, "1": {"time": 2e9, "state": 77}, "2": {"time": 1}, "01": {"time": 1},
+			"-1": {"time": 1}, "x": {"time": 1}},
 		Disks: map[string]hypervisor.Values{"root": {"rd.bytes": 3}, "other\n": {"rd.bytes": 1}},
 		NICs:  map[string]hypervisor.Values{"default": {"rx.bytes": 4, "tx.bytes": 5}, "": {"rx.bytes": 1}},
 	}

@@ -37,7 +37,7 @@ func ofGuest(name string, kind prometheus.ValueType, value string, unit float64,
 var (
 	memoryStatistics = []statistic{
 		ofGuest("kubevirt_vmi_memory_resident_bytes", gauge, "rss", kibibytes, "Memory that the QEMU of the guest has in use on its node."),
-		ofGuest("kubevirt_vmi_memory_available_bytes", gauge, "available", kibibytes, "Memory that the operating system of the guest manages, by its balloon driver."),
+		ofGuest("kubevirt_vmi_memory_available_bytes", gauge, "available", kibibytes, "Memory that the system of the guest manages, by its balloon driver."),
 		ofGuest("kubevirt_vmi_memory_unused_bytes", gauge, "unused", kibibytes, "Memory that the guest uses for nothing, not even as a cache."),
 		ofGuest("kubevirt_vmi_memory_cached_bytes", gauge, "disk_caches", kibibytes, "Memory that the guest uses as a cache of disks and could use otherwise."),
 		ofGuest("kubevirt_vmi_memory_usable_bytes", gauge, "usable", kibibytes, "Memory that the guest could give back without swapping: MemAvailable of Linux."),
@@ -70,10 +70,10 @@ var (
 		ofGuest("kubevirt_vmi_network_transmit_bytes_total", counter, "tx.bytes", ones, "Bytes that each interface of the guest has sent.", "interface"),
 		ofGuest("kubevirt_vmi_network_receive_packets_total", counter, "rx.pkts", ones, "Packets that each interface of the guest has received.", "interface"),
 		ofGuest("kubevirt_vmi_network_transmit_packets_total", counter, "tx.pkts", ones, "Packets that each interface of the guest has sent.", "interface"),
-		ofGuest("kubevirt_vmi_network_receive_errors_total", counter, "rx.errs", ones, "Packets that arrived with an error at each interface of the guest.", "interface"),
-		ofGuest("kubevirt_vmi_network_transmit_errors_total", counter, "tx.errs", ones, "Packets that failed to leave each interface of the guest.", "interface"),
-		ofGuest("kubevirt_vmi_network_receive_packets_dropped_total", counter, "rx.drop", ones, "Packets to each interface of the guest that were dropped.", "interface"),
-		ofGuest("kubevirt_vmi_network_transmit_packets_dropped_total", counter, "tx.drop", ones, "Packets of each interface of the guest that were dropped.", "interface"),
+		ofGuest("kubevirt_vmi_network_receive_errors_total", counter, "rx.errs", ones, "Packets with errors to each interface of the guest.", "interface"),
+		ofGuest("kubevirt_vmi_network_transmit_errors_total", counter, "tx.errs", ones, "Packets with errors of each interface of the guest.", "interface"),
+		ofGuest("kubevirt_vmi_network_receive_packets_dropped_total", counter, "rx.drop", ones, "Dropped packets to each interface of the guest.", "interface"),
+		ofGuest("kubevirt_vmi_network_transmit_packets_dropped_total", counter, "tx.drop", ones, "Dropped packets of each interface of the guest.", "interface"),
 	}
 	storageStatistics = []statistic{
 		ofGuest("kubevirt_vmi_storage_iops_read_total", counter, "rd.reqs", ones, "Reads of each disk of the guest.", "drive"),
