@@ -133,17 +133,20 @@ func run(ctx context.Context, o options) error {
 	return engine.Start(ctx)
 }
 
-// tell adds KubeVirt's metrics about VMs and VMIs. Beside KubeVirt, its own controller has them.
+// tell adds KubeVirt's metrics about VMs and VMIs. Beside KubeVirt, whose own controller has them, there are none at the path.
 func (o options) tell(engine *command.Engine, kubevirt bool) error {
-	if o.Metrics == "0" || kubevirt {
+	if o.Metrics == "0" {
 		return nil
 	}
 	machines := guestmetrics.NewMachines(engine.GetCache())
 	handler, err := guestmetrics.Handler(machines)
-	if err != nil {
+	if err == nil {
+		err = engine.AddMetricsServerExtraHandler(guestmetrics.Path, handler)
+	}
+	if err != nil || kubevirt {
 		return err
 	}
-	return errors.Join(engine.AddMetricsServerExtraHandler(guestmetrics.Path, handler), engine.Add(machines))
+	return engine.Add(machines)
 }
 
 // machines returns the controller of VMs, which makes no VMIs beside KubeVirt. Live reads past the cache what must not be stale, such as the hardware record of

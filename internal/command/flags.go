@@ -50,10 +50,10 @@ func (p *Process) AddServing(flags *pflag.FlagSet) {
 	flags.StringVar(&p.Metrics, "metrics-bind-address", p.Metrics, "address of /metrics; 0 serves none")
 }
 
-// AddSecureMetrics adds --metrics-secure. A process needs the rights of manifests/prometheus for it.
+// AddSecureMetrics adds --metrics-secure. A process needs the rights of manifests/metrics for it.
 func (p *Process) AddSecureMetrics(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.MetricsSecure, "metrics-secure", p.MetricsSecure,
-		"serve /metrics over TLS to accounts that may get it, by their tokens; manifests/prometheus has the rights that this needs")
+		"serve metrics over TLS to accounts that may get their path, by their tokens; manifests/metrics has the rights that this needs")
 }
 
 // AddElection adds --leader-elect and --leader-elect-resource-namespace.

@@ -22,6 +22,7 @@ type chartObject struct {
 // choices are the kustomizations that add objects to manifests/default, with the values of the chart that stand for them. What they change in an
 // object of manifests/default is in the list places.
 var choices = []struct{ kustomization, maps, when string }{
+	{"resources: [%[1]s/default]\ncomponents: [%[1]s/metrics, %[1]s/namespace]", "", measures},
 	{"resources: [%[1]s/overlays/rotation]", "", rotates},
 	{"resources: [%[1]s/overlays/cert-manager]", "", certManager},
 	{"resources: [%[1]s/overlays/fail-open]", "", `eq .Values.failurePolicy "Ignore"`},
@@ -29,10 +30,10 @@ var choices = []struct{ kustomization, maps, when string }{
 	{"resources: [%[1]s/default]\ncomponents: [%[1]s/network-policy, %[1]s/namespace]",
 		"- {name: kiln-network, literals: [api-server=192.0.2.0/28, metrics=monitoring]}\n", ".Values.networkPolicy.enabled"},
 	{"resources: [%[1]s/default]\ncomponents: [%[1]s/apiserver, %[1]s/namespace]", "", subresources},
+	{"resources: [%[1]s/default]\ncomponents: [%[1]s/apiserver, %[1]s/apiserver/metrics, %[1]s/namespace]", "", both(subresources, measures)},
 	{"resources: [%[1]s/overlays/apiserver]", "", both(subresources, rotates)},
 	{"resources: [%[1]s/overlays/cert-manager]\ncomponents: [%[1]s/apiserver, %[1]s/apiserver/cert-manager, %[1]s/namespace]", "",
 		both(subresources, certManager)},
-	{"resources: [%[1]s/overlays/apiserver]\ncomponents: [%[1]s/prometheus, %[1]s/apiserver/prometheus, %[1]s/namespace]", "", both(subresources, measures)},
 	{"resources: [%[1]s/overlays/apiserver]\ncomponents: [%[1]s/network-policy, %[1]s/apiserver/network-policy, %[1]s/namespace]",
 		"- {name: kiln-network, literals: [api-server=192.0.2.0/28, metrics=monitoring]}\n", both(subresources, ".Values.networkPolicy.enabled")},
 }

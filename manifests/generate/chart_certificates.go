@@ -61,14 +61,14 @@ func networks(components ...string) (all []place) {
 		of := func(path, template string) place {
 			return place{[]string{"NetworkPolicy"}, "kiln-" + component, path, template}
 		}
-		metrics := "1"
+		last := "1"
 		if component == "controller" { // nobody else connects to it
-			metrics = "0"
+			last = "0"
 		} else {
 			all = append(all, of("spec/ingress/0/from", `{{- include "kiln.api-servers" . | nindent @ }}`))
 		}
 		all = append(all, of("spec/egress/0/to", `{{- include "kiln.api-servers" . | nindent @ }}`),
-			of("spec/ingress/"+metrics+"/from/0/"+byName, "{{ .Values.networkPolicy.metricsNamespace | quote }}"))
+			of("spec/ingress/"+last+"/from/0/"+byName, "{{ .Values.networkPolicy.metricsNamespace | quote }}"))
 	}
 	return all
 }

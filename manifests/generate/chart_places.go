@@ -41,7 +41,7 @@ func block(key, value string) string { return with(value, key+":\n  {{- toYaml .
 
 // places are all of them. The paths of lists of webhooks and containers are by position: what kustomize appends to a list comes last.
 var places = slices.Concat(
-	certificates, deployment("webhook"), deployment("controller"), deployment("apiserver"), daemonSet,
+	metrics("webhook"), metrics("controller"), metrics("apiserver"), certificates, deployment("webhook"), deployment("controller"), deployment("apiserver"), daemonSet,
 	[]place{
 		{deployments, "kiln-controller", pod + "containers/0/args/-", when(`ne .Values.collectAfter "1h"`, "- --collect-after={{ .Values.collectAfter }}")},
 		{deployments, "kiln-controller", pod + "containers/0/env/2/value", "{{ .Values.runtime }}"},
@@ -88,6 +88,7 @@ const (
 	asksClients  = ".Values.clientCertificates.configMap"
 	configured   = ".Values.configuration"
 	subresources = ".Values.apiserver.enabled"
+	monitored    = `include "kiln.monitors" .`
 )
 
 // both is a condition of two.
@@ -129,7 +130,7 @@ func choiceOf(o chartObject) string {
 		return ".Values.devices.enabled"
 	}
 	if strings.HasPrefix(fmt.Sprint(o.object["apiVersion"]), "monitoring.coreos.com/") {
-		return both(o.when, ".Values.metrics.monitors")
+		return both(o.when, monitored)
 	}
 	return o.when
 }
@@ -148,6 +149,15 @@ func stay(object map[string]any) {
 	metadata["annotations"] = annotations
 }
 
+// metrics are the places of component metrics in one of the Deployments. They come first, as in the overlays.
+func metrics(component string) []place {
+	at := func(path, template string) place { return place{deployments, "kiln-" + component, pod + "containers/0/" + path, template} }
+	return []place{
+		at("args/-", when(measures, "- --metrics-bind-address=:8443\n- --metrics-secure")),
+		at("ports/-", when(measures, "- {name: metrics, containerPort: 8443}")),
+	}
+}
+
 // deployment are the places of one of the Deployments.
 func deployment(component string) []place {
 	name, values := "kiln-"+component, ".Values."+component
@@ -158,8 +168,6 @@ func deployment(component string) []place {
 		at(pod+"containers/0/image", `{{ include "kiln.image" . | quote }}`),
 		at(pod+"containers/0/resources", "{{- toYaml "+values+".resources | nindent @ }}"),
 		at(pod+"containers/0/args/-", when(`ne .Values.logLevel "info"`, "- --log-level={{ .Values.logLevel }}")),
-		at(pod+"containers/0/args/-", when(measures, "- --metrics-bind-address=:8443\n- --metrics-secure")),
-		at(pod+"containers/0/ports/-", when(measures, "- {name: metrics, containerPort: 8443}")),
 		at(pod+"containers/0/+", with(".Values.image.pullPolicy", "imagePullPolicy: {{ . }}")),
 		at(pod+"+", block("imagePullSecrets", "concat .Values.global.imagePullSecrets .Values.image.pullSecrets | uniq")),
 		at(pod+"+", block("nodeSelector", values+".nodeSelector")),

@@ -23,10 +23,11 @@ func TestOwnCertificateOfTheAPIServer(t *testing.T) {
 		}
 	}
 	for _, values := range []string{
-		"", own, "metrics.enabled=true", "networkPolicy.enabled=true,networkPolicy.apiServerCIDRs={203.0.113.0/24}", "certificates.source=cert-manager",
+		"", own, "metrics.monitors=true", "networkPolicy.enabled=true,networkPolicy.apiServerCIDRs={203.0.113.0/24}", "certificates.source=cert-manager",
 	} {
 		for id, object := range rendered(t, values) {
-			if strings.HasPrefix(id, "ValidatingAdmissionPolicy ") { // one policy for installations with the process and without
+			// One policy, and one monitor, for installations with the process and without.
+			if strings.HasPrefix(id, "ValidatingAdmissionPolicy ") || strings.HasPrefix(id, "ServiceMonitor ") {
 				continue
 			}
 			if text := id + fmt.Sprint(object); strings.Contains(text, "kiln-apiserver") || strings.Contains(text, "etc/kiln/apiserver") ||

@@ -38,7 +38,17 @@ func TestChartIsTheManifests(t *testing.T) {
 		{"no values are the built-in rotation", "", rotation},
 		{"cert-manager", "certificates.source=cert-manager", "resources: [%[1]s/overlays/cert-manager]\n"},
 		{"VMs are admitted while no webhook answers", "failurePolicy=Ignore", "resources: [%[1]s/overlays/fail-open]\n"},
-		{"metrics", "metrics.enabled=true", rotation + "components: [%[1]s/prometheus]\n"},
+		{"the Prometheus Operator", "metrics.monitors=true", rotation + "components: [%[1]s/prometheus]\n"},
+		{
+			"no metrics", "metrics.enabled=false,metrics.monitors=true", rotation + "patches:\n- target: {name: kiln-metrics.*|kiln-.*-metrics}\n  patch: |\n" +
+				"    $patch: delete\n    kind: Any\n    metadata: {name: any}\n" +
+				"- target: {kind: Deployment, name: kiln-webhook}\n  patch: |\n" +
+				"    - {op: remove, path: /spec/template/spec/containers/0/ports/2}\n" +
+				"    - {op: remove, path: /spec/template/spec/containers/0/args/4}\n    - {op: remove, path: /spec/template/spec/containers/0/args/4}\n" +
+				"- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
+				"    - {op: remove, path: /spec/template/spec/containers/0/ports/1}\n" +
+				"    - {op: remove, path: /spec/template/spec/containers/0/args/7}\n    - {op: remove, path: /spec/template/spec/containers/0/args/7}\n",
+		},
 		{"client certificates", "clientCertificates.configMap=kiln-client-ca", rotation + "components: [%[1]s/client-certificates]\n"},
 		{
 			"a network policy", "networkPolicy.enabled=true,networkPolicy.apiServerCIDRs={203.0.113.0/24},networkPolicy.metricsNamespace=watching",
@@ -123,9 +133,9 @@ func TestChartIsTheManifests(t *testing.T) {
 			"resources: [%[1]s/overlays/cert-manager]\ncomponents: [%[1]s/apiserver, %[1]s/apiserver/cert-manager]\n",
 		},
 		{
-			"its metrics, in other namespaces", "apiserver.enabled=true,metrics.enabled=true,namespace=vms,launchers.namespace=machines,kubevirt.namespace=virt",
+			"its metrics, in other namespaces", "apiserver.enabled=true,metrics.monitors=true,namespace=vms,launchers.namespace=machines,kubevirt.namespace=virt",
 			"resources: [%[1]s/overlays/apiserver]\nconfigMapGenerator: [{name: kiln-namespaces, literals: [system=vms, launchers=machines, kubevirt=virt]}]\n" +
-				"components: [%[1]s/prometheus, %[1]s/apiserver/prometheus, %[1]s/namespace]\n",
+				"components: [%[1]s/prometheus, %[1]s/namespace]\n",
 		},
 		{
 			"its network policy",
@@ -256,6 +266,7 @@ func TestWrongValues(t *testing.T) {
 		{"apiserver.replicas=0", "replicas"},
 		{"failurePolicy=fail", "failurePolicy"},
 		{"collectAfter=soon", "collectAfter"},
+		{"metrics.monitors=maybe", "monitors"},
 		{"devices.kubeletRoot=kubelet", "kubeletRoot"},
 		{"devices.count=0", "count"},
 		{"networkPolicy.enabled=true", "apiServerCIDRs"},
@@ -303,8 +314,32 @@ func TestOlderKubernetes(t *testing.T) {
 	}
 }
 
+// TestMonitors: the chart installs without the Prometheus Operator, and has what it reads where it is.
+func TestMonitors(t *testing.T) {
+	const known = "--api-versions=monitoring.coreos.com/v1/ServiceMonitor"
+	for _, c := range []struct {
+		values, args string
+		want         int
+	}{
+		{"", "", 0}, {"", known, 2}, {"metrics.monitors=true", "", 2}, {"metrics.monitors=false", known, 0}, {"metrics.enabled=false", known, 0},
+	} {
+		args, monitors := []string{}, 0
+		if c.args != "" {
+			args = append(args, c.args)
+		}
+		for id := range rendered(t, c.values, args...) {
+			if strings.HasPrefix(id, "ServiceMonitor ") {
+				monitors++
+			}
+		}
+		if monitors != c.want {
+			t.Errorf("'%s' with '%s' has %d monitors, want %d", c.values, c.args, monitors, c.want)
+		}
+	}
+}
+
 func TestLint(t *testing.T) {
-	for _, values := range []string{"", "certificates.source=cert-manager", "metrics.enabled=true", "apiserver.enabled=true", "kubevirt.beside=true"} {
+	for _, values := range []string{"", "certificates.source=cert-manager", "metrics.monitors=true", "apiserver.enabled=true", "kubevirt.beside=true"} {
 		if out, err := exec.Command(helm, "lint", "--strict", chart, "--set", "image.repository=kiln", "--set", values).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", values, err, out)
 		}

@@ -86,6 +86,11 @@
 {{- end }}
 {{- end }}
 
+{{- /* Not empty where the chart has what the Prometheus Operator reads. */}}
+{{- define "kiln.monitors" -}}
+{{- if eq (toString .Values.metrics.monitors) "auto" | ternary (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1/ServiceMonitor") .Values.metrics.monitors }}yes{{ end }}
+{{- end }}
+
 {{- /* The peers of a network policy that are API servers. */}}
 {{- define "kiln.api-servers" -}}
 {{- range .Values.networkPolicy.apiServerCIDRs }}
