@@ -1,6 +1,6 @@
 // Package guestmetrics serves KubeVirt's metrics about VMs, VMIs and their guests, under KubeVirt's names and with its labels, so that its dashboards and
-// alerts have what they ask for. Facts about names, labels, units and types are those of pkg/monitoring/metrics of KubeVirt 1.9; TestKubeVirtsNames of
-// test/kubevirt compares them.
+// alerts have what they ask for. Names, labels, units and types are those of pkg/monitoring/metrics of KubeVirt 1.9, with which TestKubeVirtsNames
+// compares them.
 //
 // They are served at a path of their own. Their labels have names of tenants' objects, of which there may be thousands; /metrics has none.
 package guestmetrics

@@ -87,6 +87,11 @@ func (g *Guests) lead(from *source) {
 	defer g.mutex.Unlock()
 	g.from, g.answered, g.silent, g.ended = from, nil, nil, time.Time{}
 	g.rounds.Reset()
+	if from != nil {
+		for _, result := range []string{resultAnswered, resultFailed, resultLate} {
+			g.rounds.WithLabelValues(result)
+		}
+	}
 }
 
 // Describe is for prometheus.Collector.

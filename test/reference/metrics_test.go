@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/internal/admission"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/guestmetrics"
 	"github.com/kilnvm/kiln/internal/guestpolicy"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/node"
@@ -26,8 +27,9 @@ Every metric of Kiln. 'make golden' writes this page from the collectors that th
 Beside these, '/metrics' has those of Go, client-go and controller-runtime: 'workqueue_depth', 'controller_runtime_reconcile_errors_total',
 'leader_election_master_status', 'controller_runtime_webhook_requests_in_flight' and more.
 
-Values of labels are constants of Kiln, except 'policy' and 'frontend_profile', which are names of administrators' objects. No label has a text, a name or
-a namespace of a tenant: tenants cannot make series.
+Values of labels of '/metrics' are constants of Kiln, except 'policy' and 'frontend_profile', which are names of administrators' objects. No label has a text,
+a name or a namespace of a tenant: tenants cannot make series. '/metrics/guests' has KubeVirt's metrics, whose labels name tenants' objects:
+[guest-metrics.md](../guest-metrics.md).
 `
 
 // TestReference writes the page about metrics.
@@ -41,13 +43,25 @@ func TestReference(t *testing.T) {
 		{"Webhook, controller and API server of subresources", command.Metrics(&clusterconfig.Watcher{})},
 		{"Webhook and API server of subresources", []prometheus.Collector{&certs.Served{}}},
 		{"Webhook", append(admission.Metrics(), guestpolicy.Violations)},
-		{"API server of subresources", []prometheus.Collector{subresource.NewStreams().Metric()}},
+		{"API server of subresources", []prometheus.Collector{subresource.NewStreams().Metric(), guestmetrics.NewGuests().Metric()}},
 		{"Controller", append(snapshots.Metrics(), &lifecycle.Counts{})},
 		{"`launcher node`", []prometheus.Collector{node.StraysEnded}},
 	} {
 		var rows []string
 		for _, collector := range program.collectors {
 			rows = append(rows, rowsOf(t, collector)...)
+		}
+		slices.Sort(rows)
+		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n%s", program.name, strings.Join(rows, ""))
+	}
+	controller, apiserver := guestmetrics.Facts()
+	for _, program := range []struct {
+		name  string
+		facts []guestmetrics.Fact
+	}{{"Controller, at `" + guestmetrics.Path + "`", controller}, {"API server of subresources, at `" + guestmetrics.Path + "`", apiserver}} {
+		var rows []string
+		for _, fact := range program.facts {
+			rows = append(rows, fmt.Sprintf("| `%s` | %s | `%s` | %s |\n", fact.Name, fact.Type, strings.Join(fact.Labels, "`, `"), fact.Help))
 		}
 		slices.Sort(rows)
 		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n%s", program.name, strings.Join(rows, ""))
