@@ -138,12 +138,12 @@ func TestReferencesOfSnapshots(t *testing.T) {
 	}
 	for _, test := range []struct{ hook, kind, spec, want string }{
 		{ValidateSnapshot, "apiVersion: snapshot.kubevirt.io/v1beta1\nkind: VirtualMachineSnapshot\n",
-			"{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: wep}}", "did you mean 'web'? spec.source.name: "},
+			"{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: wep}}", "; did you mean 'web'?"},
 		{ValidateRestore, "apiVersion: snapshot.kubevirt.io/v1beta1\nkind: VirtualMachineRestore\n",
 			"{target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}, virtualMachineSnapshotName: befor}",
-			"did you mean 'before'? spec.virtualMachineSnapshotName: "},
+			"; did you mean 'before'?"},
 		{ValidateClone, "apiVersion: clone.kubevirt.io/v1beta1\nkind: VirtualMachineClone\n",
-			"{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: before}}", "did you mean kind 'VirtualMachineSnapshot'? spec.source.name: "},
+			"{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: before}}", "; did you mean kind 'VirtualMachineSnapshot'?"},
 	} {
 		for who, told := range map[string]bool{"ann": true, "bob": false, "system:serviceaccount:machines:kiln-controller": false} {
 			request := create(t, test.kind+"metadata: {name: a}\nspec: "+test.spec)

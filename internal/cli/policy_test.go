@@ -203,7 +203,7 @@ func TestPolicyTestAnswers(t *testing.T) {
 		{"a test of no policy", map[string]string{"more_test.yaml": change(oneTest, "policy: cores", "policy: none")}, 1,
 			"no GuestPolicy of this folder is named 'none'"},
 		{"a test of a mistyped policy", map[string]string{"more_test.yaml": change(oneTest, "policy: cores", "policy: Core")}, 1,
-			"did you mean 'cores'? no GuestPolicy of this folder is named 'Core'"},
+			"no GuestPolicy of this folder is named 'Core'; did you mean 'cores'?"},
 		{"a field that a test does not have", test("expect: allowed", "expect: allowed, massage: a"), 1,
 			`unknown field "cases[0].massage"`},
 		{"an answer that does not exist", test("expect: allowed", "expect: allow"), 1, "expect must be one of"},

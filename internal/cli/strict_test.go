@@ -166,15 +166,15 @@ func TestReferencesOfOthers(t *testing.T) {
 		refused, strict bool
 	}{
 		{"a VM", api + "VirtualMachineSnapshot, metadata: {name: a, namespace: shop}, spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: wep}}}\n",
-			"did you mean 'web'? spec.source.name: VirtualMachine 'wep' does not exist", false, false},
+			"spec.source.name: VirtualMachine 'wep' does not exist: the snapshot waits for it until its failureDeadline; did you mean 'web'?", false, false},
 		{"a kind", api + "VirtualMachineSnapshot, metadata: {name: a, namespace: shop}, spec: {source: {apiGroup: kubevirt.io, kind: virtualmachine, name: web}}}\n",
-			"did you mean 'VirtualMachine'? supported values", true, true},
+			`supported values: "VirtualMachine"; did you mean 'VirtualMachine'?`, true, true},
 		{"a base of the cluster", guests + "GuestProfile, metadata: {name: a, namespace: shop}, spec: {extends: [{name: hardened}], template: {spec: {}}}}\n",
-			"did you mean kind 'ClusterGuestProfile'? spec.extends[0].name: ", false, true},
+			"; did you mean kind 'ClusterGuestProfile'?", false, true},
 		{"the kind of a base", guests + "GuestProfile, metadata: {name: a, namespace: shop}, spec: {extends: [{kind: clusterguestprofile, name: hardened}]," +
 			" template: {spec: {}}}}\n",
-			"GuestProfile shop/a is rejected:\n  spec.extends[0].kind: Unsupported value: \"clusterguestprofile\": did you mean 'ClusterGuestProfile'? " +
-				`supported values: "GuestProfile", "ClusterGuestProfile"`, true, true},
+			"GuestProfile shop/a is rejected:\n  spec.extends[0].kind: Unsupported value: \"clusterguestprofile\": " +
+				`supported values: "GuestProfile", "ClusterGuestProfile"; did you mean 'ClusterGuestProfile'?`, true, true},
 	} {
 		_, file := write(t, size, vm, profile, test.object)
 		lax, strict := call(t, "", "validate", "-f", file), call(t, "", "validate", "-f", file, "--strict")

@@ -133,7 +133,7 @@ func (r sourceReader) volume(ctx context.Context) (map[string]string, error) {
 	}
 	detail := "must name a volume of spec.template.spec.volumes"
 	if meant := nearest.Name(r.ref.inferFrom, names); meant != "" {
-		detail = "did you mean '" + meant + "'? " + detail
+		detail += "; did you mean '" + meant + "'?"
 	}
 	return nil, field.Invalid(nil, r.ref.inferFrom, detail).WithOrigin("vm/inference")
 }
@@ -223,7 +223,7 @@ func (r sourceReader) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map
 		return r.dataSource(ctx, Source{dataSources, namespace, ref.Name})
 	}
 	if ref := spec.SourceRef; ref != nil && nearest.Name(ref.Kind, []string{cdi.DataVolumeDataSource}) != "" {
-		return nil, &noRecommendation{fmt.Sprintf("did you mean '%s'? CDI knows no sourceRef of kind '%s'", cdi.DataVolumeDataSource, ref.Kind)}
+		return nil, &noRecommendation{fmt.Sprintf("CDI knows no sourceRef of kind '%s', only '%s'", ref.Kind, cdi.DataVolumeDataSource)}
 	}
 	return nil, &noRecommendation{"the source of its DataVolume recommends nothing: only a PersistentVolumeClaim, VolumeSnapshot or DataSource does"}
 }

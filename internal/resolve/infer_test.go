@@ -280,12 +280,12 @@ func TestWhatAnInferenceRead(t *testing.T) {
 		}
 	}
 	_, err := Resolver{Cached: objects.New(scheme(t))}.VM(t.Context(), inferring(t, "dataVolume: {name: d}|sourceRef: {kind: datasources, name: ds}"), nil)
-	if err == nil || !strings.Contains(err.Error(), "did you mean 'DataSource'? CDI knows no sourceRef of kind 'datasources'") {
+	if err == nil || !strings.Contains(err.Error(), "CDI knows no sourceRef of kind 'datasources', only 'DataSource'") {
 		t.Errorf("a kind in lower case: %v", err)
 	}
 	mistyped := inferring(t, "persistentVolumeClaim: {claimName: p}", func(vm *v1.VirtualMachine) { vm.Spec.Instancetype.InferFromVolume = "rot" })
 	_, err = Resolver{Cached: objects.New(scheme(t))}.VM(t.Context(), mistyped, nil)
-	if err == nil || !strings.Contains(err.Error(), "did you mean 'root'? must name") {
+	if err == nil || !strings.Contains(err.Error(), "must name a volume of spec.template.spec.volumes; did you mean 'root'?") {
 		t.Errorf("a volume that is mistyped: %v", err)
 	}
 }

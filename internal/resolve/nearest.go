@@ -35,16 +35,22 @@ func (r Resolver) Suggest(ctx context.Context, resolution *Resolution, mayRead M
 // nearest name. Names are those that whoever asks may list. Who may not list them gets no hint, and nothing is read either, so that the time of an answer
 // says nothing about it.
 //
-// The hint stands first: a warning may be cut after 256 characters, which a name may fill.
+// The hint stands behind the fact: a warning may be cut after 256 characters, and then the fact is left.
 func (r Resolver) Hint(ctx context.Context, missing *Missing, mayRead MayRead) {
 	hint := r.meant(ctx, *missing, mayRead)
 	switch {
 	case hint == "":
 	case missing.refused != nil:
-		missing.refused.Detail = hint + " " + missing.refused.Detail
+		// Behind the colon is the form of names, which takes longer than the hint.
+		fact, form, _ := strings.Cut(missing.refused.Detail, ": ")
+		missing.refused.Detail = fact + "; " + hint + " " + upperFirst(form)
 	default:
-		missing.Warning = hint + " " + missing.Warning
+		missing.Warning += "; " + hint
 	}
+}
+
+func upperFirst(text string) string {
+	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
 }
 
 // meant returns what was probably meant by a name; empty where nothing is near.
@@ -63,7 +69,7 @@ func (r Resolver) meant(ctx context.Context, missing Missing, mayRead MayRead) (
 		return hint
 	}
 	if missing.otherForbidden != "" {
-		return other.Kind + " '" + other.Value + "' exists, and " + missing.otherForbidden + ":"
+		return other.Kind + " '" + other.Value + "' exists, but " + missing.otherForbidden
 	}
 	return "did you mean kind '" + other.Kind + "'?"
 }

@@ -30,7 +30,7 @@ func TestSuggest(t *testing.T) {
 			return allowed, err
 		}
 	}
-	const size, preference = "did you mean 'medium'?", "did you mean 'linux'?"
+	const size, preference = "does not exist; the VM cannot start until it does; did you mean 'medium'?", "it does; did you mean 'linux'?"
 	for _, test := range []struct {
 		why     string
 		mayRead func(context.Context, Source) (bool, error)
@@ -76,7 +76,7 @@ func TestSuggestKind(t *testing.T) {
 		{"no kind, and the object is of the namespace", "", "own", "did you mean kind 'VirtualMachine#'?"},
 		{"a kind, and the object is the cluster's", "virtualmachine#", "wide", "did you mean kind 'VirtualMachineCluster#'?"},
 		{"an object of another namespace is none of this VM's", "", "foreign", ""},
-		{"upper case", "", "Wide", "did you mean 'wide'? no object can have this name"},
+		{"upper case", "", "Wide", "no object can have this name; did you mean 'wide'? A lowercase"},
 	} {
 		guest := vm(matcher(v1.InstancetypeMatcher{Name: test.name, Kind: strings.ReplaceAll(test.kind, "#", "instancetype")}))
 		if test.name != "foreign" {

@@ -23,7 +23,7 @@ func (f *policyFolder) run(ctx context.Context, b *Bench, t policyTest) error {
 	case p == nil:
 		invalid.Message = fmt.Sprintf("no GuestPolicy of this folder is named '%s'", t.typed.Policy)
 		if likely := nearest.Name(t.typed.Policy, f.names()); likely != "" {
-			invalid.Message = fmt.Sprintf("did you mean '%s'? %s", likely, invalid.Message)
+			invalid.Message += "; did you mean '" + likely + "'?"
 		}
 	case len(t.typed.Cases) == 0:
 		invalid.Message = "the test has no case"

@@ -2,7 +2,6 @@
 package nearest
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -65,7 +64,7 @@ func commonBeginning(a, b string) (n int) {
 func Unsupported(at *field.Path, word string, supported []string) *field.Error {
 	err := field.NotSupported(at, word, supported)
 	if meant := Name(word, supported); meant != "" {
-		err.Detail = fmt.Sprintf("did you mean '%s'? %s", meant, err.Detail)
+		err.Detail += "; did you mean '" + meant + "'?"
 	}
 	return err
 }

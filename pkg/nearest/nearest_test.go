@@ -36,15 +36,15 @@ func TestName(t *testing.T) {
 	}
 }
 
-// TestUnsupported: a word in another case, in the plural or mistyped comes with the one that was meant.
+// TestUnsupported: a word in another case, in the plural or mistyped comes with the one that was meant, behind the fact.
 func TestUnsupported(t *testing.T) {
 	supported := []string{"VirtualMachine", "VirtualMachineSnapshot"}
 	for word, want := range map[string]string{
-		"virtualmachine":          "did you mean 'VirtualMachine'? supported values: ",
-		"virtualmachinesnapshots": "did you mean 'VirtualMachineSnapshot'? supported values: ",
-		"Pod":                     "supported values: ",
+		"virtualmachine":          `supported values: "VirtualMachine", "VirtualMachineSnapshot"; did you mean 'VirtualMachine'?`,
+		"virtualmachinesnapshots": `supported values: "VirtualMachine", "VirtualMachineSnapshot"; did you mean 'VirtualMachineSnapshot'?`,
+		"Pod":                     `supported values: "VirtualMachine", "VirtualMachineSnapshot"`,
 	} {
-		if err := Unsupported(nil, word, supported); !strings.HasPrefix(err.Detail, want) || err.BadValue != word {
+		if err := Unsupported(nil, word, supported); err.Detail != want || err.BadValue != word {
 			t.Errorf("'%s': %v, want %s", word, err, want)
 		}
 	}

@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 		{"the record of a preset", `{template: {metadata: {annotations: {virtualmachinepreset.kubevirt.io/a: v}}}}`,
 			`spec.template.metadata.annotations[virtualmachinepreset.kubevirt.io/a]: Forbidden: records or controls`},
 		{"a kind in lower case", `{extends: [{kind: guestprofile, name: a}]}`,
-			`spec.extends[0].kind: Unsupported value: "guestprofile": did you mean 'GuestProfile'? supported values: `},
+			`spec.extends[0].kind: Unsupported value: "guestprofile": supported values: "GuestProfile", "ClusterGuestProfile"; did you mean 'GuestProfile'?`},
 		{"a base that cannot be", `{extends: [{name: A}]}`, `spec.extends[0].name: Invalid value: "A": no object can have this name: a lowercase RFC 1123 subdomain`},
 		{"deep nesting", `{template: {spec: ` + strings.Repeat(`{a: `, 80) + `1` + strings.Repeat(`}`, 80) + `}}`, `must not be nested more than 64 levels deep`},
 		{"more than a review may cost", `{template: {metadata: {annotations: {a: ` + strings.Repeat("x", 64<<10) + `}}}}`,

@@ -75,7 +75,7 @@ func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 	mistyped := vm("mistyped", append(running, "{name: small}", "{name: owm, kind: VirtualMachineInstancetype}")...)
 	s.eventually("the webhooks have seen the instancetype, and name it", func() bool {
 		said = s.must(s.kubectl(mistyped, "create", "--dry-run=server", "-f", "-"))
-		return strings.Contains(said.stderr, "did you mean 'own'? VirtualMachineInstancetype 'owm' in namespace")
+		return strings.Contains(said.stderr, "does not exist; the VM cannot start until it does; did you mean 'own'?")
 	})
 	refused := s.kiln("create", "vm", "--name", "refused", "--run-strategy", "Halted", "--volume-pvc", "src:a",
 		"--cloud-init-user-data", strings.Repeat("QUFB", 1000), "--apply")
