@@ -169,7 +169,7 @@ type GuestPolicyValidation struct {
 	// messageExpression is CEL of type string that makes the message. It counts before message, unless it fails or is empty.
 	// +kubebuilder:validation:MaxLength=16384
 	MessageExpression string `json:"messageExpression,omitempty"`
-	// reason of the cause. Default: Invalid.
+	// reason of the cause. Default: Invalid. The cause about a field that has no value of its own, such as spec.instancetype, is Forbidden instead of Invalid.
 	// +kubebuilder:validation:Enum=Unauthorized;Forbidden;Invalid;RequestEntityTooLarge
 	Reason metav1.StatusReason `json:"reason,omitempty"`
 	// field is the path of the cause in a VirtualMachine, such as spec.instancetype, or in a VirtualMachineInstance, such as

@@ -61,7 +61,7 @@ func decode[T any](raw []byte) (*T, error) {
 	if err == nil {
 		return object, nil
 	}
-	mistake := &field.Error{Type: field.ErrorTypeInvalid, BadValue: field.OmitValueType{}, Detail: err.Error(), Origin: "request/unreadable"}
+	mistake := &field.Error{Type: field.ErrorTypeForbidden, Detail: err.Error(), Origin: "request/unreadable"}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		mistake = validate.Mistyped(wrong, raw)
 	}

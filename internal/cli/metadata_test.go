@@ -55,7 +55,7 @@ func TestARecordThatCannotBeRead(t *testing.T) {
 		"apiVersion: kilnvm.io/v1alpha1\nkind: GuestHardware\nmetadata: {name: web, namespace: shop}\nspec:\n  identity: seed\n"+
 			"  hardware: {defaults: a, digest: '', devices: {disk.a: {usb: '9999:1'}}}\n")
 	for command, want := range map[string]string{
-		"validate": "\n  spec.hardware: Invalid value: ", "render": "which hardware the guest had before is not known: ",
+		"validate": "\n  spec.hardware: Forbidden: ", "render": "which hardware the guest had before is not known: ",
 	} {
 		if got := call(t, "", command, "-f", file); got.err == nil || !strings.Contains(got.errOut+got.err.Error(), want) {
 			t.Errorf("%s: want '%s', got %v\n%s", command, want, got.err, got.errOut)

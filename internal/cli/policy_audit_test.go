@@ -25,7 +25,7 @@ func TestValidateWithPolicies(t *testing.T) {
 		says               string
 	}{
 		{"a VM that is allowed", onePolicy, cores, nil, 0, "is accepted"},
-		{"a VM that is denied", onePolicy, many, nil, 1, "spec.template.spec.domain.cpu.cores: Invalid value: " + denied},
+		{"a VM that is denied", onePolicy, many, nil, 1, "spec.template.spec.domain.cpu.cores: Invalid value: 4: " + denied},
 		{"with the line of the file", onePolicy, many, nil, 1, "all.yaml:4: spec: {runStrategy"},
 		{"a warning", warns, many, nil, 0, "Warning: VirtualMachine default/web: " + denied},
 		{"a policy among the files", "", many + "---\n" + onePolicy, nil, 1, denied},
@@ -84,7 +84,7 @@ func TestValidateAnswersPoliciesInJSON(t *testing.T) {
 		t.Fatalf("%v %v: %s", err, got.err, got.out)
 	}
 	want := workbench.Cause{
-		Type: "FieldValueInvalid", Field: "spec.template.spec.domain.cpu.cores", Message: "Invalid value: GuestPolicy 'cores': at most 2 cores, not 4",
+		Type: "FieldValueInvalid", Field: "spec.template.spec.domain.cpu.cores", Message: "Invalid value: 4: GuestPolicy 'cores': at most 2 cores, not 4",
 		File: file, Line: 4,
 	}
 	if said.Causes[0] != want {

@@ -33,7 +33,7 @@ func TestNamesThatAreNotThere(t *testing.T) {
 		lax, strict := call(t, "", "validate", "-f", file, "--catalog", catalog), call(t, "", "validate", "-f", file, "--catalog", catalog, "--strict")
 		warning := strings.TrimSpace(lax.errOut)
 		if lax.err != nil || !strings.HasPrefix(warning, "Warning: VirtualMachine shop/web: ") ||
-			!strings.Contains(warning, test.message) || !strings.HasSuffix(warning, absent) || strings.Contains(warning, "\n") {
+			!strings.HasSuffix(warning, test.message) || !strings.Contains(warning, absent) || strings.Contains(warning, "\n") {
 			t.Errorf("%s: want one warning with '%s', got %v\n%s", test.why, test.message, lax.err, lax.errOut)
 		}
 		if ExitStatus(strict.err) != 1 || !strings.Contains(strict.errOut, "  "+test.field+": Not found: ") || !strings.Contains(strict.errOut, test.message) ||

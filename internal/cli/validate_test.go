@@ -24,7 +24,7 @@ func TestWhatAnAPIServerRefusesFirst(t *testing.T) {
 		{"a number that is too large", in("devices: {}", "devices: {}, cpu: {cores: 4294967296}"),
 			`spec.template.spec.domain.cpu.cores: Invalid value: 4294967296: must be from -2147483648 to 2147483647`},
 		{"what the webhook's types do not hold", in("devices: {}", "devices: {}, cpu: {cores: -1}"),
-			"spec.template.spec.domain.cpu.cores: Invalid value: must be a whole number, 0 or more, not -1"},
+			"spec.template.spec.domain.cpu.cores: Invalid value: -1: must be a whole number, 0 or more"},
 		{"a label of a template that YAML reads as a number", in("template:\n", "template:\n    metadata: {labels: {version: 1.5}}\n"),
 			"spec.template.metadata.labels[version]: Invalid value: 1.5: must be text: write it in quotes"},
 		{"an unknown field of a template", in("template:\n", "template:\n    metadata: {lables: {a: b}}\n"),

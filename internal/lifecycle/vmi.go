@@ -148,7 +148,7 @@ func (c *Controller) restoreIdentity(ctx context.Context, vm *v1.VirtualMachine,
 		return nil
 	}
 	if err := record.Check(hardware.Spec.Hardware); err != nil {
-		return &resolve.Refusal{Errors: field.ErrorList{field.Invalid(at.Child("hardware"), field.OmitValueType{}, err.Error()+
+		return &resolve.Refusal{Errors: field.ErrorList{field.Forbidden(at.Child("hardware"), err.Error()+
 			"; have an administrator correct or delete it, or set annotation '"+v1alpha1.AnnotationHardware+": "+v1alpha1.HardwareLatest+
 			"' on the VM for new hardware")}}
 	}

@@ -49,7 +49,9 @@ type compiler struct {
 	variables *celtypes.DeclType
 	measures  measures
 	// total is the estimated cost of all expressions.
-	total  uint64
+	total uint64
+	// source is the expression that is compiled.
+	source string
 	errors field.ErrorList
 }
 
@@ -154,6 +156,7 @@ func (c *compiler) program(at *field.Path, source string, types ...*cel.Type) *p
 
 // check parses an expression and checks its types. It returns nil if there are errors. Trap: the checker takes time cubic to the nesting of a type.
 func (c *compiler) check(at *field.Path, source string) *cel.Ast {
+	c.source = source
 	parsed, issues := c.env.Parse(source)
 	if issues.Err() == nil {
 		native := parsed.NativeRep()
@@ -192,9 +195,9 @@ func (c *compiler) plan(at *field.Path, ast *cel.Ast) *program {
 	return &program{planned, hasLoop(ast.NativeRep().Expr())}
 }
 
-// invalid adds an error. Its value is left out: an expression may have 16 KiB, and its position says more.
+// invalid adds an error about the expression that was checked last. Its value is shortened: an expression may have 16 KiB, and its position says more.
 func (c *compiler) invalid(at *field.Path, format string, args ...any) {
-	c.errors = append(c.errors, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf(format, args...)))
+	c.errors = append(c.errors, field.Invalid(at, printable(c.source, mostValue), fmt.Sprintf(format, args...)))
 }
 
 // Bounds of what is reported about one expression.

@@ -25,7 +25,7 @@ func (p *Policy) words(at *field.Path) (errs field.ErrorList) {
 	errs = append(errs, each(match.Child("operations"), p.spec.MatchConstraints.Operations, operations)...)
 	errs = append(errs, each(at.Child("validationActions"), p.spec.ValidationActions, actions)...)
 	if slices.Contains(p.spec.ValidationActions, v1alpha1.PolicyDeny) && slices.Contains(p.spec.ValidationActions, v1alpha1.PolicyWarn) {
-		errs = append(errs, field.Invalid(at.Child("validationActions"), field.OmitValueType{}, "Deny and Warn exclude each other"))
+		errs = append(errs, field.Invalid(at.Child("validationActions"), p.spec.ValidationActions, "Deny and Warn exclude each other"))
 	}
 	errs = append(errs, one(at.Child("failurePolicy"), p.spec.FailurePolicy, failures)...)
 	for i, v := range p.spec.Validations {

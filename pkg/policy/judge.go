@@ -159,14 +159,15 @@ func (p *Policy) actions() []v1alpha1.GuestPolicyAction {
 	return p.spec.ValidationActions
 }
 
-// denial returns the error of a violated validation. The reasons are those of a ValidatingAdmissionPolicy.
-func denial(reason metav1.StatusReason, at, text string) *field.Error {
-	err := &field.Error{Type: field.ErrorTypeInvalid, Field: at, BadValue: field.OmitValueType{}, Detail: text}
-	switch reason {
-	case metav1.StatusReasonForbidden, metav1.StatusReasonUnauthorized:
-		err.Type = field.ErrorTypeForbidden
-	case metav1.StatusReasonRequestEntityTooLarge:
+// denial returns the error of a violated validation. The reasons are those of a ValidatingAdmissionPolicy. "Invalid value" is said of a value alone: a field
+// without one, such as a part of the object, is forbidden.
+func denial(reason metav1.StatusReason, at string, value any, text string) *field.Error {
+	err := &field.Error{Type: field.ErrorTypeInvalid, Field: at, BadValue: value, Detail: text}
+	switch {
+	case reason == metav1.StatusReasonRequestEntityTooLarge:
 		err.Type = field.ErrorTypeTooLong
+	case value == nil || reason == metav1.StatusReasonForbidden || reason == metav1.StatusReasonUnauthorized:
+		err.Type = field.ErrorTypeForbidden
 	}
 	return err.WithOrigin(RuleDenied)
 }

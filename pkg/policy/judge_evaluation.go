@@ -71,8 +71,9 @@ func (e *evaluation) violated(i int) {
 		return
 	}
 	text := fmt.Sprintf("GuestPolicy '%s': %s", e.policy.Name, message)
+	at, value := e.input.deepest(e.validations[i].field)
 	found := Violation{Policy: e.policy.Name, Validation: i, Message: message, Actions: e.policy.actions(),
-		Err: denial(e.policy.spec.Validations[i].Reason, e.input.deepest(e.validations[i].field), text)}
+		Err: denial(e.policy.spec.Validations[i].Reason, at, value, text)}
 	e.Violations = append(e.Violations, found)
 	for _, action := range found.Actions {
 		switch action {

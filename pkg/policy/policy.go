@@ -96,7 +96,7 @@ func (p *Policy) selector(selector *metav1.LabelSelector, at *field.Path) labels
 	read, err := metav1.LabelSelectorAsSelector(selector)
 	switch {
 	case err != nil:
-		p.Errors = append(p.Errors, field.Invalid(at, field.OmitValueType{}, err.Error()))
+		p.Errors = append(p.Errors, field.Forbidden(at, err.Error()))
 		return nil // its failurePolicy judges every object then
 	case read.Empty():
 		return nil

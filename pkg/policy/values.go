@@ -105,8 +105,8 @@ func (in *input) value(name string) (ref.Val, bool) {
 }
 
 // deepest returns the part of a path whose parent the object has: the owner of the object can find it. spec.domain.cpu.cores of an object without
-// spec.domain.cpu is spec.domain.cpu.
-func (in *input) deepest(path string) string {
+// spec.domain.cpu is spec.domain.cpu. scalar is the value there, if it is a number, a short text, true or false; else nil.
+func (in *input) deepest(path string) (deepest string, scalar any) {
 	value, _ := in.value(varObject)
 	steps := fieldpath.Parse(path)
 	for i, step := range steps {
@@ -115,18 +115,29 @@ func (in *input) deepest(path string) string {
 		switch of := value.(type) {
 		case traits.Lister:
 			if n, ok := of.Size().(types.Int); !isIndex || !ok || int64(index) >= int64(n) {
-				return fieldpath.Join(steps[:i])
+				return fieldpath.Join(steps[:i]), nil
 			}
 			value, found = of.Get(types.Int(index)), true
 		case traits.Mapper:
 			value, found = of.Find(types.String(step.Text))
 		}
 		if !found {
-			return fieldpath.Join(steps[:i+1])
+			return fieldpath.Join(steps[:i+1]), nil
 		}
 	}
-	return path
+	switch scalar := value.Value().(type) {
+	case bool, int64, uint64, float64:
+		return path, scalar
+	case string:
+		if len(scalar) <= mostValue {
+			return path, scalar
+		}
+	}
+	return path, nil
 }
+
+// mostValue is the length in bytes of the longest text that a denial shows as the value of its field.
+const mostValue = 64
 
 // ResolveName implements cel.Activation.
 func (e *evaluation) ResolveName(name string) (any, bool) {

@@ -32,7 +32,7 @@ func Read(revision string, data []byte) (*Profile, error) {
 // Check is Read with the mistakes as field errors. The profile is nil where there are any.
 func Check(revision string, data []byte) (*Profile, field.ErrorList) {
 	if !json.Valid(data) {
-		return nil, field.ErrorList{field.Invalid(nil, field.OmitValueType{}, "must be JSON").WithOrigin("profile/object")}
+		return nil, field.ErrorList{field.Forbidden(nil, "must be JSON").WithOrigin("profile/object")}
 	}
 	// Before anything is decoded: a quantity such as 1e-1000000000 takes hours to parse.
 	if over := validate.Counts(data); over != nil {
@@ -142,7 +142,7 @@ func (r *reader) selector(from *metav1.LabelSelector, at *field.Path) labels.Sel
 	}
 	selector, err := metav1.LabelSelectorAsSelector(from)
 	if err != nil {
-		r.fail(field.Invalid(at, field.OmitValueType{}, message.Short(err.Error())).WithOrigin("profile/selector"))
+		r.fail(field.Forbidden(at, message.Short(err.Error())).WithOrigin("profile/selector"))
 	}
 	return selector
 }

@@ -23,13 +23,13 @@ func (r *reader) decode(raw []byte, into any, at *field.Path) {
 	var tree any
 	twice, err := strictjson.UnmarshalStrict(raw, &tree, strictjson.DisallowDuplicateFields)
 	if err != nil {
-		r.fail(field.Invalid(at, field.OmitValueType{}, message.Short(err.Error())).WithOrigin("profile/type"))
+		r.fail(field.Forbidden(at, message.Short(err.Error())).WithOrigin("profile/type"))
 		return
 	}
 	for _, err := range twice {
 		var duplicate strictjson.FieldError
 		if errors.As(err, &duplicate) {
-			twice := field.Invalid(at.Child(message.Short(duplicate.FieldPath())), field.OmitValueType{}, "is there twice: remove one of them")
+			twice := field.Forbidden(at.Child(message.Short(duplicate.FieldPath())), "is there twice: remove one of them")
 			r.fail(twice.WithOrigin("profile/field"))
 		}
 	}

@@ -44,7 +44,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	}
 	adoptEquivalents(seen, again)
 	for _, change := range abi.Compare(seen, again) {
-		errs = append(errs, field.Invalid(origin(&vmi.Spec, change), field.OmitValueType{}, "the next boot would have different hardware: "+change.Text))
+		errs = append(errs, field.Forbidden(origin(&vmi.Spec, change), "the next boot would have different hardware: "+change.Text))
 	}
 	if len(errs) > 0 && !ours {
 		errs = append(field.ErrorList{foreignDomainError()}, errs...)

@@ -47,7 +47,7 @@ func TestCaptureTellsOthersApart(t *testing.T) {
 		t.Errorf("a domain of Kiln with transitional devices: %v", errs)
 	}
 	_, errs = Capture(takenMachine(t), runs(t, func(text string) string { return nameless(transitional(text)) }))
-	if len(errs) < 4 || errs[0].Field != "spec.domain" || errs[0].Type != field.ErrorTypeInvalid ||
+	if len(errs) < 4 || errs[0].Field != "spec.domain" || errs[0].Type != field.ErrorTypeForbidden ||
 		!strings.Contains(errs[0].Detail, "another program than Kiln or KubeVirt") {
 		t.Errorf("a domain of another program: %v", errs)
 	}

@@ -194,7 +194,7 @@ func TestCaptureRefusesWhatDoesNotMatch(t *testing.T) {
 		_, errs := Capture(m, runs(t, test.change))
 		found := false
 		for _, err := range errs {
-			found = found || err.Type == field.ErrorTypeInvalid && err.Field == test.path
+			found = found || err.Type == field.ErrorTypeForbidden && err.Field == test.path
 		}
 		if !found {
 			t.Errorf("%s: want an error at %s, got %v", test.why, test.path, errs)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/kilnvm/kiln/pkg/internal/message"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -37,7 +38,7 @@ func readPatches(patches []string, at *field.Path) (all jsonpatch.Patch, errs fi
 		}
 		operation, err := readPatch(text)
 		if err != nil {
-			errs = append(errs, field.Invalid(at.Index(i), field.OmitValueType{}, err.Error()))
+			errs = append(errs, field.Invalid(at.Index(i), message.Short(text), err.Error()))
 			continue
 		}
 		all = append(all, operation)
@@ -87,7 +88,7 @@ func Patched(vm *v1.VirtualMachine, patches []string, at *field.Path) (*v1.Virtu
 		return vm, errs
 	}
 	wrong := func(err error) field.ErrorList {
-		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, err.Error())}
+		return field.ErrorList{field.Forbidden(at, err.Error())}
 	}
 	text, err := json.Marshal(vm)
 	if err != nil {

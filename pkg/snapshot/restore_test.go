@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -110,7 +111,7 @@ func TestPatches(t *testing.T) {
 		`{`:                                                                         "is no operation",
 	} {
 		errs := CheckPatches([]string{text}, at)
-		if got := errs.ToAggregate(); (want == "") != (got == nil) || got != nil && !strings.Contains(got.Error(), "spec.patches[0]: Invalid value: "+want) {
+		if got := errs.ToAggregate(); (want == "") != (got == nil) || got != nil && !strings.Contains(got.Error(), "spec.patches[0]: Invalid value: "+strconv.Quote(text)+": "+want) {
 			t.Errorf("%s: %v, want '%s'", text, got, want)
 		}
 	}

@@ -69,7 +69,7 @@ func (c counts) walk(raw []byte) *field.Error {
 	}
 	_, over := walk.part(place{})
 	if over == nil && walk.err != nil { // what cannot be counted is not taken for few
-		over = &field.Error{Type: field.ErrorTypeInvalid, BadValue: field.OmitValueType{}, Detail: walk.err.Error(), Origin: "request/unreadable"}
+		over = &field.Error{Type: field.ErrorTypeForbidden, Detail: walk.err.Error(), Origin: "request/unreadable"}
 	}
 	return over
 }
@@ -140,7 +140,7 @@ func (p *place) path() *field.Path {
 func (c *counter) part(at place) (parts int, over *field.Error) {
 	if at.depth > maxDepth {
 		c.skip()
-		return 0, field.Invalid(at.path(), field.OmitValueType{}, fmt.Sprintf("must not be nested more than %d levels deep", maxDepth)).WithOrigin("request/depth")
+		return 0, field.Forbidden(at.path(), fmt.Sprintf("must not be nested more than %d levels deep", maxDepth)).WithOrigin("request/depth")
 	}
 	own, most, list := 0, c.most(&at), c.text.PeekKind() == '['
 	for c.bracket(); !c.ends(); {

@@ -67,7 +67,7 @@ func quantity(text string, at *place, key string) *field.Error {
 	if !CostlyQuantity(text) || !among(quantityFields, key) && !among(quantityMaps, at.name) {
 		return nil
 	}
-	return field.Invalid(at.path().Child(key), field.OmitValueType{}, "must be a quantity of at most 100 digits, with an exponent of at most 3 digits; "+
+	return field.Invalid(at.path().Child(key), short(text), "must be a quantity of at most 100 digits, with an exponent of at most 3 digits; "+
 		"nothing else was checked").WithOrigin("request/quantities")
 }
 

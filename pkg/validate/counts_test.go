@@ -9,7 +9,7 @@ var countsCases = []testCase{
 		why:   "66 lists inside of each other",
 		rule:  "request/depth",
 		given: raw(strings.Repeat("[", 66) + strings.Repeat("]", 66)),
-		want:  invalid(strings.Repeat("[0]", 65)),
+		want:  forbidden(strings.Repeat("[0]", 65)),
 	},
 	{
 		why:   "65 lists inside of each other",

@@ -91,7 +91,7 @@ func (c cloudInit) judge(at *field.Path) (errs field.ErrorList) {
 	if c.base64 != "" {
 		data, err := base64.StdEncoding.DecodeString(c.base64)
 		if err != nil {
-			return append(errs, field.Invalid(at.Child(c.encoded), field.OmitValueType{}, "must be base64: "+err.Error()).WithOrigin("disks/cloudinit-base64"))
+			return append(errs, field.Invalid(at.Child(c.encoded), short(c.base64), "must be base64: "+err.Error()).WithOrigin("disks/cloudinit-base64"))
 		}
 		if len(data) > size {
 			size, name = len(data), c.encoded

@@ -96,7 +96,7 @@ func Metadata(raw []byte, at *field.Path) (errs field.ErrorList, meta metav1.Obj
 		wrong := field.TypeInvalid(at.Child(mistyped.Field), mistyped.Value, "must be "+typeInWords(mistyped.Type))
 		return append(errs, wrong.WithOrigin("metadata/type")), meta
 	case err != nil:
-		return append(errs, field.TypeInvalid(at, field.OmitValueType{}, err.Error()).WithOrigin("metadata/type")), meta
+		return append(errs, field.TypeInvalid(at, short(string(raw)), err.Error()).WithOrigin("metadata/type")), meta
 	}
 	for _, err := range strict {
 		var unknown strictjson.FieldError
@@ -110,12 +110,19 @@ func Metadata(raw []byte, at *field.Path) (errs field.ErrorList, meta metav1.Obj
 // Mistyped is the error for a value that a Go type does not hold. raw is the JSON of the object: encoding/json names the lists of a path without indices.
 func Mistyped(err *json.UnmarshalTypeError, raw []byte) *field.Error {
 	parts := strings.Split(err.Field, ".")
-	path := pathOfValue(gjson.ParseBytes(raw), parts, func(value gjson.Result) bool { return isOfType(value, err.Value) })
+	var given gjson.Result
+	path := pathOfValue(gjson.ParseBytes(raw), parts, func(value gjson.Result) bool {
+		given = value
+		return isOfType(value, err.Value)
+	})
 	if path == nil {
-		path = field.NewPath(parts[0], parts[1:]...)
+		path, given = field.NewPath(parts[0], parts[1:]...), gjson.Result{Type: gjson.String, Str: valueInWords(err.Value)}
 	}
-	return &field.Error{Type: field.ErrorTypeTypeInvalid, Field: path.String(), BadValue: field.OmitValueType{},
-		Detail: fmt.Sprintf("must be %s, not %s", typeInWords(err.Type), valueInWords(err.Value)), Origin: "request/unreadable"}
+	detail := "must be " + typeInWords(err.Type)
+	if given.Type != gjson.Number {
+		detail += ", not " + valueInWords(err.Value)
+	}
+	return &field.Error{Type: field.ErrorTypeTypeInvalid, Field: path.String(), BadValue: asWritten(given), Detail: detail, Origin: "request/unreadable"}
 }
 
 // valueInWords is what encoding/json calls a value, in the words of a manifest.
@@ -138,6 +145,14 @@ func isOfType(value gjson.Result, words string) bool {
 		return value.IsObject()
 	}
 	return kind == "string" && value.Type == gjson.String || kind == "number" && value.Type == gjson.Number
+}
+
+// asWritten returns a value as an error shows it: JSON, or the beginning of it.
+func asWritten(value gjson.Result) any {
+	if value.Type == gjson.String || len(value.Raw) > maxShort {
+		return short(value.String())
+	}
+	return json.RawMessage(value.Raw)
 }
 
 // pathOfValue returns the path of the first value below these names that is the wanted one; nil if there is none.

@@ -115,20 +115,20 @@ func TestMistyped(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","bootOrder":1},{"name":"b","bootOrder":-1}]}}}}}}`://
-		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not -1",
+		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: -1: must be a whole number, 0 or more",
 		`{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":"two"}}}}}}`://
-		"spec.template.spec.domain.cpu.cores: Invalid value: must be a whole number, 0 or more, not text",
+		"spec.template.spec.domain.cpu.cores: Invalid value: \"two\": must be a whole number, 0 or more, not text",
 		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","bootOrder":1},{"name":"b","bootOrder":true}]}}}}}}`://
-		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not true or false",
+		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: true: must be a whole number, 0 or more, not true or false",
 		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","bootOrder":1},{"name":"b","bootOrder":[1]}]}}}}}}`://
-		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not a list",
+		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: [1]: must be a whole number, 0 or more, not a list",
 		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","bootOrder":1},{"name":"b","bootOrder":{}}]}}}}}}`://
-		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not a map of fields",
+		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: {}: must be a whole number, 0 or more, not a map of fields",
 		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","bootOrder":1},{"name":"b","bootOrder":"x"}]}}}}}}`://
-		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: must be a whole number, 0 or more, not text",
+		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: \"x\": must be a whole number, 0 or more, not text",
 		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a"},{"name":1}]}}}}}}`://
-		"spec.template.spec.domain.devices.disks[1].name: Invalid value: must be text, not a number",
-		`{"metadata":{"labels":["a"]}}`: "metadata.labels: Invalid value: must be a map of fields, not a list",
+		"spec.template.spec.domain.devices.disks[1].name: Invalid value: 1: must be text",
+		`{"metadata":{"labels":["a"]}}`: `metadata.labels: Invalid value: ["a"]: must be a map of fields, not a list`,
 	} {
 		err := json.Unmarshal([]byte(text), &v1.VirtualMachine{})
 		wrong := (*json.UnmarshalTypeError)(nil)

@@ -30,7 +30,7 @@ func GuestHardware(spec *v1alpha1.GuestHardwareSpec, path *field.Path) (errs fie
 
 func recordedHardware(spec *v1alpha1.GuestHardwareSpec, path *field.Path) field.ErrorList {
 	if err := record.Check(spec.Hardware); err != nil {
-		return field.ErrorList{field.Invalid(path.Child("hardware"), field.OmitValueType{},
+		return field.ErrorList{field.Forbidden(path.Child("hardware"),
 			err.Error()+": use the record that 'kubectl kiln capture' or a boot wrote").WithOrigin("security/record")}
 	}
 	return nil

@@ -5,7 +5,7 @@ var securityRecordCases = []testCase{
 		why:   "a machine that no boot can have written",
 		rule:  "security/record",
 		given: guestHardware("hardware: {machine: 'pc q35'}"),
-		want:  invalid("spec.hardware"),
+		want:  forbidden("spec.hardware"),
 	},
 	{
 		why:   "a version of a machine",

@@ -293,9 +293,11 @@ func PresetWarnings() []string {
 
 // short cuts a value of the user's, so that it does not fill a warning.
 func short(text string) string {
-	const most = 32
-	if runes := []rune(text); len(runes) > most {
-		return strings.TrimSpace(string(runes[:most])) + "…"
+	if runes := []rune(text); len(runes) > maxShort {
+		return strings.TrimSpace(string(runes[:maxShort])) + "…"
 	}
 	return text
 }
+
+// maxShort is how many characters of a value short leaves.
+const maxShort = 32

@@ -63,9 +63,9 @@ func TestGuestPolicyDenies(t *testing.T) {
 	s := newSpace(t)
 	one, two := s.policy("one", onlySmall), s.policy("two", fewSockets)
 	other := vm("other", "{name: small}", "{name: medium}", "{name: linux}", "{name: linux}")
-	sockets := "spec.template.spec.domain.cpu.sockets: Invalid value: GuestPolicy '" + two + "': at most one socket"
+	sockets := "spec.template.spec.domain.cpu.sockets: Invalid value: 2: GuestPolicy '" + two + "': at most one socket"
 	s.settled("both policies refuse", func() bool {
-		return s.denied(other, "spec.instancetype: Invalid value: GuestPolicy '"+one+"': no other of yours") && s.denied(bare, "spec.domain.cpu.sockets", two)
+		return s.denied(other, "spec.instancetype: Forbidden: GuestPolicy '"+one+"': no other of yours") && s.denied(bare, "spec.domain.cpu.sockets", two)
 	})
 	both := vm("both", "  instancetype: {name: small}\n", "", "domain:\n", "domain:\n        cpu: {sockets: 2}\n        memory: {guest: 64Mi}\n")
 	said := s.kubectl(both, "create", "-f", "-")

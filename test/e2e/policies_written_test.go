@@ -30,8 +30,8 @@ func TestGuestPolicyIsJudgedWhenWritten(t *testing.T) {
 	all := "object.metadata.labels.all(%s, "
 	nested := fmt.Sprintf(all+all+all+all, "a", "b", "c", "d") + "a + b + c + d != '')" + strings.Repeat(")", 3)
 	for _, test := range []struct{ why, expression, want string }{
-		{"no CEL", "object.metadata.name ==", "spec.validations[0].expression: Invalid value: 1:24"},
-		{"on a second line", "true &&\\n  object.metadata.nam == 'a'", "spec.validations[0].expression: Invalid value: 2:18: undefined field 'nam'"},
+		{"no CEL", "object.metadata.name ==", `spec.validations[0].expression: Invalid value: "object.metadata.name ==": 1:24`},
+		{"on a second line", "true &&\\n  object.metadata.nam == 'a'", `Invalid value: "true &&   object.metadata.nam == 'a'": 2:18: undefined field 'nam'`},
 		{"another type", "object.metadata.name", "spec.validations[0].expression"},
 		{"a nested comprehension", nested, "cost"},
 	} {

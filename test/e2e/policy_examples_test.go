@@ -106,11 +106,7 @@ func (e *exemplified) caseOf(cases v1alpha1.GuestPolicyTest, file string, answer
 func (e *exemplified) refusal(c workbench.PolicyCase) string {
 	var causes []string
 	for _, v := range c.Seen.Violations {
-		kind := "Invalid value"
-		if strings.Contains(e.text("policy.yaml"), "reason: Forbidden") {
-			kind = "Forbidden"
-		}
-		causes = append(causes, fmt.Sprintf("%s: %s: %s", v.Field, kind, says(c.Policy, v)))
+		causes = append(causes, fmt.Sprintf("%s: Forbidden: %s", v.Field, says(c.Policy, v)))
 	}
 	if len(causes) == 1 {
 		return causes[0]

@@ -223,7 +223,7 @@ func (h *host) sysinfo() []libvirtxml.DomainSysInfo {
 			entries[j].File = h.Bindings.FirmwareFiles[entries[j].Name]
 			if entries[j].File == "" {
 				path := field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
-				h.fail(field.Invalid(path, field.OmitValueType{}, h.node()+" has no binding for '"+entries[j].Name+"'"))
+				h.fail(field.Forbidden(path, h.node()+" has no binding for '"+entries[j].Name+"'"))
 			}
 		}
 		out[i].FWCfg = &libvirtxml.DomainSysInfoFWCfg{Entry: entries}
