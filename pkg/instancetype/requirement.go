@@ -2,6 +2,7 @@ package instancetype
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -55,13 +56,14 @@ type requirement struct {
 	path    *field.Path
 }
 
-// missed is the error of a requirement: at the instancetype that has too little, or without one at the given field of the template.
-func (r requirement) missed(at *field.Path, have any, required string) *field.Error {
+// missed is the error of a requirement: at the instancetype that has too little, or without one at the given field of the template. value is the field's,
+// and has says how much of what is required that is.
+func (r requirement) missed(at *field.Path, value any, has, required string) *field.Error {
 	if used := r.Instancetype; used != nil {
 		return field.Invalid(r.path.Child("instancetype"), used.Name,
-			fmt.Sprintf("%s has %v, and %s requires %s: choose a larger instancetype, or another preference", used.Source, have, r.Preference.Source, required))
+			fmt.Sprintf("%s has %s, and %s requires %s: choose a larger instancetype, or another preference", used.Source, has, r.Preference.Source, required))
 	}
-	return field.Invalid(at, have, fmt.Sprintf("%s requires %s: raise it, or choose another preference", r.Preference.Source, required))
+	return field.Invalid(at, value, fmt.Sprintf("%s requires %s: raise it, or choose another preference", r.Preference.Source, required))
 }
 
 // cpuRequirement is checkCPU and checkSpread.
@@ -78,7 +80,15 @@ func cpuRequirement(r requirement, explicit *v1.VirtualMachineInstance) *field.E
 	if r.written.CPU != nil && has.field != "" {
 		at = at.Child(has.field)
 	}
-	return r.missed(at, has.count, fmt.Sprintf("%d %s", want.Guest, has.unit))
+	return r.missed(at, has.count, counted(has.count, has.unit), counted(want.Guest, has.unit))
+}
+
+// counted returns a number with its unit, which is in the plural.
+func counted(count uint32, unit string) string {
+	if count == 1 {
+		unit = strings.TrimSuffix(unit, "s")
+	}
+	return fmt.Sprintf("%d %s", count, unit)
 }
 
 // memoryRequirement is checkMemory.
@@ -98,7 +108,7 @@ func memoryRequirement(r requirement, explicit *v1.VirtualMachineInstance) *fiel
 	if r.written.Memory != nil {
 		at = at.Child("guest")
 	}
-	return r.missed(at, have.String(), want.Guest.String()+" of memory")
+	return r.missed(at, have.String(), have.String()+" of memory", want.Guest.String()+" of memory")
 }
 
 // architectureRequirement is checkArch. Its error is never at the instancetype, which has no architecture.
@@ -124,8 +134,8 @@ func CheckSpread(set Set, path *field.Path) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, set.Preference.Name,
-		fmt.Sprintf("%s spreads vCPUs in units of %s, and %s has %d: choose an instancetype with a multiple of that",
-			set.Preference.Source, unit, set.Instancetype.Source, count))}
+		fmt.Sprintf("%s spreads vCPUs in units of %s, and %s has %s: choose an instancetype with a multiple of that",
+			set.Preference.Source, unit, set.Instancetype.Source, counted(count, "vCPUs")))}
 }
 
 // spreadUnit returns the unit that a number of vCPUs must be a multiple of and is not, or the empty string. One vCPU needs no spreading;
