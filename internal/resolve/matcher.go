@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -171,7 +172,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 		if r.OfFiles {
 			said = "is not among the files: name a catalog with --catalog"
 		}
-		resolution.warnMissing(ref.missing(), "%s '%s'%s %s", ref.pinKind.Canonical(ref.kind), ref.name, ref.where(), said)
+		resolution.warnMissing(ref.missing(), "%s '%s'%s %s", ref.pinKind.Canonical(ref.kind), nearest.Short(ref.name), ref.where(), said)
 	}
 	return found, nil, nil
 }
@@ -191,7 +192,8 @@ func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *
 	case found == nil && m.revisionIsNew:
 		return nil, field.ErrorList{missing(at, ref)}, nil
 	case found == nil:
-		resolution.warnMissing(Missing{Path: at, Value: ref.revision}, "%s: revision '%s' does not exist; the VM cannot start until it does", at, ref.revision)
+		resolution.warnMissing(Missing{Path: at, Value: ref.revision}, "%s: revision '%s' does not exist; the VM cannot start until it does", at,
+			nearest.Short(ref.revision))
 	case !ref.fits(found.source):
 		return nil, field.ErrorList{field.Invalid(at, ref.revision,
 			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source.Kind, found.source.Name, ref.Canonical(ref.kind), ref.name)).WithOrigin("vm/revision-content")}, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -59,7 +60,7 @@ const hintLimit = time.Second
 // Nobody else learns what exists. The error of a name that no object can have gets what was meant.
 func (r Resolver) Warn(ctx context.Context, to Referred, mayRead MayRead) string {
 	missing := Missing{Path: to.Path, Value: to.Name, Kind: to.Kind, Namespace: to.Namespace, refused: to.Refused,
-		Warning: fmt.Sprintf("%s: %s '%s' does not exist: %s", to.Path, to.Kind, to.Name, to.Without)}
+		Warning: fmt.Sprintf("%s: %s '%s' does not exist: %s", to.Path, to.Kind, nearest.Short(to.Name), to.Without)}
 	if to.Either {
 		missing.otherKind, missing.otherNamespace = kindSnapshot, to.Namespace
 		if to.Kind == kindSnapshot {

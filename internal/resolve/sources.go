@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,7 +138,7 @@ func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(s.GroupVersionKind)
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
-	absent := r.absent(s.String(), "does not exist", "is not among the files")
+	absent := r.absent(Source{s.sourceKind, s.Namespace, nearest.Short(s.Name)}.String(), "does not exist", "is not among the files")
 	if !validKey(key) {
 		return nil, absent
 	}

@@ -167,8 +167,16 @@ func (r Reviewer) add(verdict *admit.Verdict, result policy.Result) policy.Resul
 }
 
 // forgiven is appended to the text of a violation that does not refuse an update.
-// It is short: a warning may be cut after 256 characters.
 const forgiven = "; admitted: violated before"
+
+// forgivenText returns the warning of a violation that does not refuse an update. An API server may cut it after 256 characters: of a longer text the end
+// is left out, and not why the update is admitted.
+func forgivenText(violation string) string {
+	if runes := []rune(violation); len(runes) > 256-len(forgiven) {
+		violation = string(runes[:256-len(forgiven)-1]) + "…"
+	}
+	return violation + forgiven
+}
 
 // forgiveUpdate forgives what the stored VM violates too, if the update does not change what boots: who labels, stops or starts a VM does not answer for a
 // policy that came later. Only an update that violates a policy pays for stage 1 of the stored VM.
@@ -203,7 +211,7 @@ func forgive(was policy.Result, result *policy.Result) {
 		// A failure has no index. It is the same if its text is, which names the policy, the expression and the cause.
 		failed := err.Origin == policy.RuleFailed && slices.ContainsFunc(was.Errors, func(e *field.Error) bool { return e.Error() == err.Error() })
 		if same[err] || failed {
-			result.Warnings = append(result.Warnings, err.Detail+forgiven)
+			result.Warnings = append(result.Warnings, forgivenText(err.Detail))
 		}
 		return same[err] || failed
 	})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -239,5 +240,18 @@ func TestPoliciesEndWithinTheRequest(t *testing.T) {
 	_, err = r.VM(ctx, cpus(t, "1"), nil, Asker{})
 	if err == nil || !strings.Contains(err.Error(), "in GuestPolicy 'slow'") || ctx.Err() != nil {
 		t.Errorf("%v, %v: want an error with the name of a policy before the request ends", err, ctx.Err())
+	}
+}
+
+// TestForgivenText: of a long message the end is left out, and not why the update is admitted.
+func TestForgivenText(t *testing.T) {
+	for violation, want := range map[string]string{
+		"GuestPolicy 'a': small":  "GuestPolicy 'a': small; admitted: violated before",
+		strings.Repeat("ü", 229):  strings.Repeat("ü", 229) + "; admitted: violated before",
+		strings.Repeat("ü", 1000): strings.Repeat("ü", 228) + "…; admitted: violated before",
+	} {
+		if got := forgivenText(violation); got != want || utf8.RuneCountInString(got) > 256 {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

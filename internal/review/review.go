@@ -15,6 +15,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/pkg/snapshot"
+	"github.com/kilnvm/kiln/pkg/validate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -81,6 +82,9 @@ func (r Reviewer) VM(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	reviewed, err := r.vm(ctx, vm, old, asker)
 	if err == nil {
 		err = r.judgeVM(ctx, &reviewed, asker)
+	}
+	if reviewed.Meant != nil && reviewed.Allowed() { // what is refused takes no effect
+		reviewed.Warnings = append(reviewed.Warnings, validate.ChangeWarnings(reviewed.Meant, old, reviewed.configuration.Limits)...)
 	}
 	return reviewed, cmp.Or(err, ctx.Err())
 }

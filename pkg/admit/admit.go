@@ -90,8 +90,14 @@ var template = field.NewPath("spec", "template")
 // is written. old is nil on create. Paths are those of the VM. The VMI is nil without a template. It stays as it is written while the instancetype
 // or the preference does not exist: then only those mistakes are reported that neither could mend.
 func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdict) {
-	verdict := Verdict{Errors: except(validate.VM(vm, old, in.Cluster.Limits), in.Mistakes),
-		Warnings: append(validate.VMWarnings(vm, in.Cluster.Limits), validate.ChangeWarnings(vm, old, in.Cluster.Limits)...)}
+	explicit, verdict := judgeVM(vm, old, in)
+	verdict.Warnings = append(told(besides(verdict.Errors, "", validate.VMWarnings(vm, in.Cluster.Limits)), nil), verdict.Warnings...)
+	return explicit, verdict
+}
+
+// judgeVM is VM without the warnings about fields that only a VM has.
+func judgeVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdict) {
+	verdict := Verdict{Errors: except(validate.VM(vm, old, in.Cluster.Limits), in.Mistakes)}
 	if vm.Spec.Template == nil {
 		return nil, verdict // validate.VM names the missing template; there is no VMI to judge
 	}

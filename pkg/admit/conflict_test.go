@@ -40,3 +40,16 @@ func TestConflictsHideNothing(t *testing.T) {
 		t.Errorf("causes (-want +got):\n%s", diff)
 	}
 }
+
+// TestRefusedFieldsBringNoWarnings: what is said of a field of a VM that is refused is the refusal.
+func TestRefusedFieldsBringNoWarnings(t *testing.T) {
+	memory, always := resource.MustParse("1Gi"), v1.RunStrategyAlways
+	for strategy, want := range map[v1.EvictionStrategy]struct{ errors, warnings int }{"LiveMigrat": {1, 0}, v1.EvictionStrategyLiveMigrate: {0, 1}} {
+		vm := &v1.VirtualMachine{Spec: v1.VirtualMachineSpec{RunStrategy: &always, Template: &v1.VirtualMachineInstanceTemplateSpec{
+			Spec: v1.VirtualMachineInstanceSpec{EvictionStrategy: &strategy, Domain: v1.DomainSpec{Memory: &v1.Memory{Guest: &memory}}}}}}
+		_, verdict := admit.VM(vm, nil, admit.Input{Cluster: config.Default()})
+		if len(verdict.Errors) != want.errors || len(verdict.Warnings) != want.warnings {
+			t.Errorf("%s: errors %v, warnings %q", strategy, verdict.Errors, verdict.Warnings)
+		}
+	}
+}

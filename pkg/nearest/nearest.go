@@ -42,6 +42,15 @@ func Name(meant string, names []string) string {
 	return best
 }
 
+// Short returns a name as a warning has it. An API server may cut warnings after 256 characters, and a name may have 253: it is cut here, so that what is
+// said of it is not.
+func Short(name string) string {
+	if len(name) > Longest {
+		return strings.ToValidUTF8(name[:Longest], "") + "…"
+	}
+	return name
+}
+
 // likelier reports whether of two names at the same distance the first was rather meant than the second.
 func likelier(meant, name, than string) bool {
 	if a, b := commonBeginning(meant, name), commonBeginning(meant, than); a != b {

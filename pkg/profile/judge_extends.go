@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -22,7 +23,7 @@ type Missing struct {
 
 // String returns the text of the warning.
 func (m Missing) String() string {
-	text := fmt.Sprintf("%s: %s does not exist", m.Path, called(m.Kind, m.Name))
+	text := fmt.Sprintf("%s: %s does not exist", m.Path, called(m.Kind, nearest.Short(m.Name)))
 	if m.Through != "" {
 		text += ", which " + m.Through + " extends"
 	}

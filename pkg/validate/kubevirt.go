@@ -1,8 +1,6 @@
 package validate
 
 import (
-	"fmt"
-
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -55,13 +53,13 @@ func kubeVirtAddresses(vmi *v1.VirtualMachineInstance, limits config.Limits, pat
 
 // kubeVirtIgnores returns a warning for each annotation of a VM that has no effect where KubeVirt runs its guest. The guest has no device for a generation,
 // so that nothing it sees is another.
-func kubeVirtIgnores(vm *v1.VirtualMachine) (warnings []string) {
+func kubeVirtIgnores(vm *v1.VirtualMachine) (warnings []Warning) {
 	for _, ignored := range []struct{ key, why string }{
 		{v1alpha1.AnnotationGeneration, "KubeVirt gives guests no VM Generation ID"},
 		{v1alpha1.AnnotationRollout, "KubeVirt runs the guest; restart it with virtctl"},
 	} {
 		if vm.Annotations[ignored.key] != "" {
-			warnings = append(warnings, fmt.Sprintf("annotation '%s' has no effect: %s", ignored.key, ignored.why))
+			warnings = append(warnings, ofAnnotation(ignored.key, "annotation '%s' has no effect: %s", ignored.key, ignored.why))
 		}
 	}
 	return warnings

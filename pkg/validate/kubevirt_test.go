@@ -53,7 +53,7 @@ func TestKubeVirtIgnores(t *testing.T) {
 			[]string{"spec.running", "Generation", "virtctl"}},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			c.check(t, validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object), limits))
+			c.check(t, sentences(validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object), limits)))
 		})
 	}
 }

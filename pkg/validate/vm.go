@@ -86,35 +86,38 @@ func runStrategy(vm, _ *v1.VirtualMachine, limits config.Limits) field.ErrorList
 	}
 }
 
-// VMWarnings returns warnings about fields that only a VM has.
-func VMWarnings(vm *v1.VirtualMachine, limits config.Limits) (warnings []string) {
+// VMWarnings returns warnings about fields that only a VM has, whose paths are those of the VM.
+func VMWarnings(vm *v1.VirtualMachine, limits config.Limits) []Warning {
+	var found warned
 	if vm.Spec.Running != nil {
-		warnings = append(warnings, "spec.running is deprecated: use spec.runStrategy")
+		found.of([]string{"running"}, "spec.running is deprecated: use spec.runStrategy")
 	}
-	_, unread := unreadKeys(vm.Annotations)
-	warnings = append(warnings, unread...)
+	found = append(found, unreadKeys(vm.Annotations)...)
 	if limits.KubeVirtGuests {
-		return append(warnings, kubeVirtIgnores(vm)...)
+		return append(found, kubeVirtIgnores(vm)...)
 	}
 	if strategy := vm.Spec.RunStrategy; strategy != nil && *strategy == v1.RunStrategyWaitAsReceiver {
-		warnings = append(warnings, "runStrategy 'WaitAsReceiver': live migration is not served; use 'Always' to start the VM, 'Halted' to stop it")
+		found.of([]string{"runStrategy"},
+			"runStrategy 'WaitAsReceiver': live migration is not served; use 'Always' to start the VM, 'Halted' to stop it")
 	}
 	if len(vm.Spec.DataVolumeTemplates) > 0 {
-		warnings = append(warnings, "dataVolumeTemplates: Kiln creates no DataVolumes; create them beside the VM, which waits for their claims")
+		found.of([]string{"dataVolumeTemplates"}, "dataVolumeTemplates: Kiln creates no DataVolumes; create them beside the VM, which waits for their claims")
 	}
 	if strategy := vm.Spec.UpdateVolumesStrategy; strategy != nil && *strategy == v1.UpdateVolumesStrategyMigration {
-		warnings = append(warnings, "updateVolumesStrategy 'Migration': live migration is not served; changed volumes apply at the next start")
+		found.of([]string{"updateVolumesStrategy"},
+			"updateVolumesStrategy 'Migration': live migration is not served; changed volumes apply at the next start")
 	}
 	if template := vm.Spec.Template; template != nil {
 		if eviction := template.Spec.EvictionStrategy; eviction != nil && *eviction != v1.EvictionStrategyNone {
-			warnings = append(warnings, fmt.Sprintf("evictionStrategy '%s': live migration is not served; a drain shuts the guest down", short(string(*eviction))))
+			found.of([]string{"template.spec.evictionStrategy"},
+				"evictionStrategy '%s': live migration is not served; a drain shuts the guest down", short(string(*eviction)))
 		}
 	}
 	if word, set := vm.Annotations[v1alpha1.AnnotationRollout]; set && word != v1alpha1.RolloutRestart {
-		warnings = append(warnings, fmt.Sprintf("annotation '%s': '%s' has no effect; the value is '%s'", v1alpha1.AnnotationRollout, short(word),
-			v1alpha1.RolloutRestart))
+		found = append(found, ofAnnotation(v1alpha1.AnnotationRollout, "annotation '%s': '%s' has no effect; the value is '%s'", v1alpha1.AnnotationRollout,
+			short(word), v1alpha1.RolloutRestart))
 	}
-	return warnings
+	return found
 }
 
 // matchers judges spec.instancetype and spec.preference without resolving them.

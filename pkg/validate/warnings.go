@@ -103,14 +103,10 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 	if features := spec.Domain.Features; features != nil && features.Hyperv != nil && spec.Architecture == arm64 {
 		found.of([]string{"domain.features.hyperv"}, "features.hyperv has no effect on architecture 'arm64'")
 	}
-	unreadKeys, texts := unreadKeys(vmi.Annotations)
-	for i, key := range unreadKeys {
-		found = append(found, Warning{texts[i], []string{"metadata.annotations[" + key + "]"}})
-	}
+	found = append(found, unreadKeys(vmi.Annotations)...)
 	// Ignition reads JSON only, and stops the boot otherwise. The usual mistake is the YAML from which Butane makes that JSON.
 	if data := vmi.Annotations[v1.IgnitionAnnotation]; data != "" && !json.Valid([]byte(data)) {
-		found = append(found, Warning{fmt.Sprintf("annotation '%s' is not JSON: Ignition will refuse it", v1.IgnitionAnnotation),
-			[]string{"metadata.annotations[" + v1.IgnitionAnnotation + "]"}})
+		found = append(found, ofAnnotation(v1.IgnitionAnnotation, "annotation '%s' is not JSON: Ignition will refuse it", v1.IgnitionAnnotation))
 	}
 	return found
 }
@@ -244,7 +240,7 @@ func permitted(all *v1.PermittedHostDevices, resource string) bool {
 // InstancetypeWarnings returns warnings about an instancetype: annotations of Kiln's that nobody reads, a CPU model of no architecture, and memory that the
 // guest may be killed for.
 func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warnings []string) {
-	_, warnings = unreadKeys(spec.Annotations)
+	warnings = texts(unreadKeys(spec.Annotations))
 	if model := spec.CPU.Model; model != nil {
 		if _, mainframe := modelHint(s390x, *model); !mainframe {
 			if warning := modelWarning("amd64", "spec.cpu.model", *model); warning != "" {
@@ -261,7 +257,7 @@ func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warning
 // PreferenceWarnings returns a warning for each annotation of Kiln's that nobody reads, and for each deprecated field and value of a preference, with its
 // replacement. KubeVirt warns of the values only (checkForDeprecatedPreferredCPUTopology).
 func PreferenceWarnings(spec *v1beta1.VirtualMachinePreferenceSpec) (warnings []string) {
-	_, warnings = unreadKeys(spec.Annotations)
+	warnings = texts(unreadKeys(spec.Annotations))
 	if cpu := spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {
 		if now, old := renamed[*cpu.PreferredCPUTopology]; old {
 			warnings = append(warnings, fmt.Sprintf("spec.cpu.preferredCPUTopology '%s' is deprecated: use '%s'", *cpu.PreferredCPUTopology, now))

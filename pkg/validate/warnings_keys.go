@@ -34,19 +34,32 @@ var shortKeys = func() (short []string) {
 // mostUnread bounds the warnings about one object's annotations.
 const mostUnread = 4
 
-// unreadKeys returns a warning for each of an object's first annotations of Kiln's that nobody reads, by its key, with the one that was probably meant.
-func unreadKeys(annotations map[string]string) (found, warnings []string) {
+// ofAnnotation is a warning about an annotation.
+func ofAnnotation(key, format string, args ...any) Warning {
+	return Warning{fmt.Sprintf(format, args...), []string{"metadata.annotations[" + key + "]"}}
+}
+
+// unreadKeys returns a warning for each of an object's first annotations of Kiln's that nobody reads, with the one that was probably meant.
+func unreadKeys(annotations map[string]string) (found []Warning) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if !strings.HasPrefix(key, v1alpha1.Prefix) || slices.Contains(keys, key) || len(found) == mostUnread {
 			continue
 		}
-		warning := fmt.Sprintf("annotation '%s' has no effect: Kiln has no such key", short(key))
+		warning := ofAnnotation(key, "annotation '%s' has no effect: Kiln has no such key", short(key))
 		if meant := nearest.Name(strings.TrimPrefix(key, v1alpha1.Prefix), shortKeys); meant != "" {
-			warning += "; did you mean '" + v1alpha1.Prefix + meant + "'?"
+			warning.Text += "; did you mean '" + v1alpha1.Prefix + meant + "'?"
 		}
-		found, warnings = append(found, key), append(warnings, warning)
+		found = append(found, warning)
 	}
-	return found, warnings
+	return found
+}
+
+// texts are what users read of warnings.
+func texts(warnings []Warning) (all []string) {
+	for _, w := range warnings {
+		all = append(all, w.Text)
+	}
+	return all
 }
 
 // CountWarnings returns a warning about numbers of CPUs that are written as 0. In Go they are not told from those that are not written. raw is the JSON of a

@@ -318,7 +318,7 @@ func TestVMWarnings(t *testing.T) {
 		{"both", "spec: {running: true, runStrategy: WaitAsReceiver}", []string{"spec.running", "'WaitAsReceiver'"}},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			c.check(t, validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object), config.Default().Limits))
+			c.check(t, sentences(validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object), config.Default().Limits)))
 		})
 	}
 }

@@ -49,7 +49,7 @@ func vmRows(t *testing.T, rows *strings.Builder) string {
 			default:
 				vm := &v1.VirtualMachine{}
 				known.warns(&vm.Spec)
-				if warned := validate.VMWarnings(vm, config.Limits{}); len(warned) == 1 && strings.Contains(warned[0], strings.TrimSuffix(known.prefix, "[]")) {
+				if warned := validate.VMWarnings(vm, config.Limits{}); len(warned) == 1 && strings.Contains(warned[0].Text, strings.TrimSuffix(known.prefix, "[]")) {
 					found[field] = Warned // a list that is not served is one row
 				}
 			}
