@@ -3,6 +3,7 @@ package admission
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -55,7 +56,8 @@ func unmarshal[T any](raw []byte, as jsonv2.Options) (*T, error) {
 }
 
 // decode reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema. What the
-// schema lets pass and the type does not, such as a label that is a number, is the user's mistake.
+// schema lets pass and the type does not, such as a label that is a number, is the user's mistake. So is an amount such as 128MB, which the schema would answer
+// by a regular expression.
 func decode[T any](raw []byte) (*T, error) {
 	object, err := unmarshal[T](raw, asObject)
 	if err == nil {
@@ -64,6 +66,8 @@ func decode[T any](raw []byte) (*T, error) {
 	mistake := &field.Error{Type: field.ErrorTypeForbidden, Detail: err.Error(), Origin: "request/unreadable"}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		mistake = validate.Mistyped(wrong, raw)
+	} else if found := validate.FirstUnread(raw, reflect.TypeFor[T](), nil, err); found.IsQuantity() {
+		return nil, &resolve.Refusal{Errors: field.ErrorList{found.NoQuantity()}}
 	}
 	return nil, &unreadable{&resolve.Refusal{Errors: field.ErrorList{mistake}}}
 }

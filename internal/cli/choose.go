@@ -11,6 +11,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/validate"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
@@ -38,7 +39,7 @@ func instancetypesCommand(o *options) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if *memory != "" {
 			if w.Memory, err = resource.ParseQuantity(*memory); err != nil {
-				return fmt.Errorf("--min-memory '%s': %w", *memory, err)
+				return fmt.Errorf("--min-memory '%s': %s", *memory, validate.NoQuantity(*memory))
 			}
 		}
 		return o.choose(cmd.Context(), w, sizeColumns)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/internal/create"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/validate"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -193,7 +195,9 @@ func (f *vmFlags) choose(catalog workbench.Catalog) error {
 			n, err = strconv.ParseUint(value, 10, 32)
 			w.CPUs = uint32(n)
 		case "memory":
-			w.Memory, err = resource.ParseQuantity(value)
+			if w.Memory, err = resource.ParseQuantity(value); err != nil {
+				err = errors.New(validate.NoQuantity(value))
+			}
 		case "gpus":
 			w.GPUs, err = strconv.Atoi(value)
 		default:

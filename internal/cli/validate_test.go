@@ -19,6 +19,8 @@ func TestWhatAnAPIServerRefusesFirst(t *testing.T) {
 			"spec.template.spec.domain.devices.disks[0].buss: Forbidden: unknown field"},
 		{"unknown metadata", in("namespace: shop", "namespace: shop, lables: {}"), "metadata.lables: Forbidden: unknown field"},
 		{"wrong type", in("devices: {}", "devices: {}, cpu: {cores: two}"), `spec.template.spec.domain.cpu.cores: Invalid value: "two": must be a whole number`},
+		{"a unit that Kubernetes does not have", in("devices: {}", "devices: {}, memory: {guest: 128MB}"),
+			`spec.template.spec.domain.memory.guest: Invalid value: "128MB": must be a quantity: write 128M or 128Mi`},
 		{"a number with a fraction", in("devices: {}", "devices: {}, cpu: {cores: 1.5}"),
 			`spec.template.spec.domain.cpu.cores: Invalid value: 1.5: must be a whole number`},
 		{"a number that is too large", in("devices: {}", "devices: {}, cpu: {cores: 4294967296}"),

@@ -31,7 +31,7 @@ func (f Instancetype) Build() (*v1beta1.VirtualMachineInstancetype, error) {
 	}
 	memory, err := resource.ParseQuantity(f.Memory)
 	if err != nil {
-		return nil, wrong("memory", "'%s': %w", f.Memory, err)
+		return nil, wrong("memory", "'%s': %s", f.Memory, validate.NoQuantity(f.Memory))
 	}
 	made := &v1beta1.VirtualMachineInstancetype{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: instancetype.Kinds.Cluster},

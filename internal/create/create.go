@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -105,8 +106,11 @@ func (p parameters) size() (*resource.Quantity, error) {
 		return nil, nil
 	}
 	size, err := resource.ParseQuantity(text)
-	if err != nil || size.Sign() <= 0 {
-		return nil, wrong(p.flag, "size '%s' must be a quantity such as 50Gi", text)
+	if err != nil {
+		return nil, wrong(p.flag, "size '%s': %s", text, validate.NoQuantity(text))
+	}
+	if size.Sign() <= 0 {
+		return nil, wrong(p.flag, "size '%s': must be greater than 0", text)
 	}
 	return &size, nil
 }

@@ -103,7 +103,7 @@ func (b *building) base() error {
 	}
 	memory, err := resource.ParseQuantity(text)
 	if err != nil {
-		return wrong("memory", "'%s': %w", text, err)
+		return wrong("memory", "'%s': %s", text, validate.NoQuantity(text))
 	}
 	if memory.CmpInt64(leastMemory) < 0 {
 		return wrong("memory", "'%s' is less than 1M: is the unit missing? 2Gi has one", text)

@@ -249,11 +249,18 @@ func mistake(err error) *field.Error {
 		return &field.Error{Type: field.ErrorTypeRequired, Field: path}
 	case openapierrors.EnumFailCode:
 		return unsupported(path, invalid)
+	case openapierrors.PatternFailCode:
+		if text, isText := invalid.Value.(string); isText && strings.Contains(detail, quantityPattern) {
+			detail = engine.NoQuantity(text)
+		}
 	case openapierrors.InvalidTypeCode:
 		return &field.Error{Type: field.ErrorTypeTypeInvalid, Field: path, BadValue: invalid.Value, Detail: detail}
 	}
 	return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: invalid.Value, Detail: detail}
 }
+
+// quantityPattern is in the pattern of a quantity alone, and in no other one of a schema. It is controller-gen's.
+const quantityPattern = "(([KMGTPE]i)|[numkMGTPE]|"
 
 // unsupported is the error of a word that is none of an enum, in the words of an API server, with the one that was probably meant.
 func unsupported(path string, invalid *openapierrors.Validation) *field.Error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/internal/leaves"
 	"github.com/kilnvm/kiln/pkg/internal/message"
+	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	strictjson "sigs.k8s.io/json"
 )
@@ -90,64 +91,15 @@ func fieldTypes(of reflect.Type) map[string]reflect.Type {
 	return known
 }
 
-// mistyped is the error of the first value that its type does not read, at its path. The decoder names no element of a list, and for what reads itself,
-// such as a quantity, no path at all.
+// mistyped is the error of the first value that its type does not read, at its path.
 func mistyped(raw []byte, of reflect.Type, at *field.Path, err error) *field.Error {
 	var wrong *json.UnmarshalTypeError
-	switch inner, below := inside(raw, of, at); {
-	case inner != nil:
-		return mistyped(inner.raw, inner.of, below, inner.err)
-	case errors.As(err, &wrong):
-		return field.TypeInvalid(at, wrong.Value, "must be of type "+wrong.Type.String()).WithOrigin("profile/type")
-	}
-	return field.Invalid(at, message.Short(strings.Trim(string(raw), `"`)), message.Short(err.Error())).WithOrigin("profile/type")
-}
-
-// unread is a value that its type does not read.
-type unread struct {
-	raw []byte
-	of  reflect.Type
-	err error
-}
-
-// inside returns the first part of a value that its type does not read; nil where the value itself is of a wrong kind.
-func inside(raw []byte, of reflect.Type, at *field.Path) (*unread, *field.Path) {
-	for of.Kind() == reflect.Pointer {
-		of = of.Elem()
-	}
-	var object map[string]json.RawMessage
-	var list []json.RawMessage
+	found := validate.FirstUnread(raw, of, at, err)
 	switch {
-	case leaves.Whole(of):
-	case of.Kind() == reflect.Struct && json.Unmarshal(raw, &object) == nil:
-		for _, f := range leaves.Fields(of) {
-			if f.Name == "" { // its fields are in the same object
-				if found, below := inside(raw, of.Field(f.Index).Type, at); found != nil {
-					return found, below
-				}
-			} else if err := reads(object[f.Name], of.Field(f.Index).Type); err != nil {
-				return &unread{object[f.Name], of.Field(f.Index).Type, err}, at.Child(f.Name)
-			}
-		}
-	case of.Kind() == reflect.Map && json.Unmarshal(raw, &object) == nil:
-		for _, key := range slices.Sorted(maps.Keys(object)) {
-			if err := reads(object[key], of.Elem()); err != nil {
-				return &unread{object[key], of.Elem(), err}, at.Key(message.Short(key))
-			}
-		}
-	case of.Kind() == reflect.Slice && json.Unmarshal(raw, &list) == nil:
-		for i := range list {
-			if err := reads(list[i], of.Elem()); err != nil {
-				return &unread{list[i], of.Elem(), err}, at.Index(i)
-			}
-		}
+	case found.IsQuantity():
+		return found.NoQuantity().WithOrigin("profile/type")
+	case errors.As(found.Err, &wrong):
+		return field.TypeInvalid(found.Path, wrong.Value, "must be of type "+wrong.Type.String()).WithOrigin("profile/type")
 	}
-	return nil, nil
-}
-
-func reads(raw json.RawMessage, of reflect.Type) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	return json.Unmarshal(raw, reflect.New(of).Interface())
+	return field.Invalid(found.Path, message.Short(strings.Trim(string(found.Raw), `"`)), message.Short(found.Err.Error())).WithOrigin("profile/type")
 }

@@ -25,7 +25,7 @@ func TestCheck(t *testing.T) {
 		{"a wrong type behind an inlined object", `{template: {spec: {domain: {clock: {utc: {offsetSeconds: x}}}}}}`,
 			`spec.template.spec.domain.clock.utc.offsetSeconds: Invalid value: "string": must be of type int`},
 		{"no quantity", `{template: {spec: {domain: {resources: {requests: {memory: much}}}}}}`,
-			`spec.template.spec.domain.resources.requests[memory]: Invalid value: "much": quantities must match`},
+			`spec.template.spec.domain.resources.requests[memory]: Invalid value: "much": must be a quantity such as '500M'`},
 		{"a quantity that takes hours to parse", `{template: {spec: {domain: {memory: {guest: "1e-1000000000"}}}}}`,
 			`spec.template.spec.domain.memory.guest: Invalid value: "1e-1000000000": must be a quantity`},
 		{"a selector", `{selector: {matchExpressions: [{key: a, operator: Is}]}}`, `spec.selector: Forbidden: "Is" is not a valid label selector operator`},

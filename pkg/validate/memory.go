@@ -75,7 +75,10 @@ func pageSize(given, architecture string, at *field.Path) field.ErrorList {
 		return field.ErrorList{field.Required(at, "give the page size, such as '2Mi'").WithOrigin("memory/page-size-given")}
 	}
 	size, err := resource.ParseQuantity(given)
-	if err != nil || !vm.IsMemory(size) {
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, given, NoQuantity(given)).WithOrigin("memory/page-size")}
+	}
+	if !vm.IsMemory(size) {
 		return field.ErrorList{field.Invalid(at, given, vm.NoMemory+", such as '2Mi'").WithOrigin("memory/page-size")}
 	}
 	if size.Value()%1024 != 0 {
