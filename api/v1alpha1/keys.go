@@ -72,6 +72,9 @@ const (
 	// AnnotationCatalogSource is on instancetypes and preferences that were installed from a registry. Its value is the repository, such as
 	// 'oci://registry.example.org/catalogs/general'.
 	AnnotationCatalogSource = Prefix + "catalog-source"
+	// AnnotationCatalogTakenOver is on instancetypes and preferences that existed before 'kubectl kiln catalog install --force' took them over. Its value is
+	// 'true'. The removal of the catalog releases them, and neither deletes them nor makes them obsolete.
+	AnnotationCatalogTakenOver = Prefix + "catalog-taken-over"
 )
 
 // Labels of instancetypes and preferences. They are labels because catalogs are listed by them.

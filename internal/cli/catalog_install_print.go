@@ -39,6 +39,7 @@ func (i *install) printConflicts(r installReport) error {
 // past are the words of a change that is done.
 var past = map[workbench.Change]string{
 	workbench.Create: "created", workbench.Update: "updated", workbench.Unchanged: "unchanged", workbench.Obsolete: "obsolete", workbench.Delete: "deleted",
+	workbench.Release: "released",
 }
 
 // printAction prints a change when it is done. An object that stays as it is has no line, unless it waits for its removal.
@@ -94,7 +95,7 @@ func (i *install) printInstalled(r installReport) error {
 		count[a.Change]++
 	}
 	var parts []string
-	for _, change := range []workbench.Change{workbench.Create, workbench.Update, workbench.Unchanged, workbench.Obsolete, workbench.Delete} {
+	for _, change := range []workbench.Change{workbench.Create, workbench.Update, workbench.Unchanged, workbench.Obsolete, workbench.Release, workbench.Delete} {
 		if count[change] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[change], past[change]))
 		}

@@ -47,6 +47,8 @@ const (
 	// Obsolete marks an object that the catalog no longer has and that VMs or VMIs use. It gets v1alpha1.LifecycleObsolete.
 	Obsolete Change = "obsolete"
 	Delete   Change = "delete"
+	// Release takes the catalog's name from an object that the catalog no longer has and that existed before it. The object stays as it is.
+	Release Change = "release"
 )
 
 // CatalogAction is the change of one object.
@@ -59,10 +61,12 @@ type CatalogAction struct {
 	VMs  []string `json:"virtualMachines,omitempty"`
 	VMIs []string `json:"virtualMachineInstances,omitempty"`
 
-	// object is what is applied or deleted, and live what a dropped object was read as.
+	// object is what is applied or deleted, and live what it was read as; nil for one that is created.
 	object, live *unstructured.Unstructured
 	// dropped reports that the catalog does not have the object.
 	dropped bool
+	// takesOver reports that fields of the live object belong to others.
+	takesOver bool
 }
 
 // CatalogConflict is why nothing may be written.
@@ -166,6 +170,7 @@ func (i Installation) wanted(content map[string]any) *unstructured.Unstructured 
 	object.SetLabels(with(object.GetLabels(), v1alpha1.LabelCatalog, i.Name))
 	annotations := with(object.GetAnnotations(), v1alpha1.AnnotationCatalogVersion, i.release())
 	delete(annotations, v1alpha1.AnnotationCatalogSource) // the author's copy of another installation
+	delete(annotations, v1alpha1.AnnotationCatalogTakenOver)
 	if i.Source != "" {
 		annotations[v1alpha1.AnnotationCatalogSource] = i.Source
 	}
@@ -190,7 +195,7 @@ func objectKey(object *unstructured.Unstructured) catalog.Key {
 func (p *CatalogPlan) apply(wanted *unstructured.Unstructured, s CatalogState) {
 	key := objectKey(wanted)
 	live := s.Objects[key]
-	action := CatalogAction{Change: Update, Key: key, object: wanted}
+	action := CatalogAction{Change: Update, Key: key, object: wanted, live: live}
 	if live == nil {
 		action.Change = Create
 		p.Actions = append(p.Actions, action)
@@ -206,9 +211,17 @@ func (p *CatalogPlan) apply(wanted *unstructured.Unstructured, s CatalogState) {
 		p.conflict(key, stranger(live))
 		return
 	case !p.owns(live):
-		action.Reason = "taken over"
+		wanted.SetAnnotations(with(wanted.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
+		action.Reason, action.takesOver = "taken over", true
 	default:
+		if wasTakenOver(live) {
+			wanted.SetAnnotations(with(wanted.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
+		}
 		action.Reason = difference(live, wanted)
+		if others := otherManagers(live); p.Force && len(others) > 0 {
+			action.Reason = strings.TrimPrefix(action.Reason+", fields of "+strings.Join(others, ", "), ", ")
+			action.takesOver = true
+		}
 	}
 	if action.Reason == "" {
 		action.Change = Unchanged
@@ -233,4 +246,9 @@ func stranger(live *unstructured.Unstructured) string {
 		return "exists and belongs to no catalog"
 	}
 	return "exists and belongs to no catalog; its fields are managed by " + strings.Join(slices.Sorted(maps.Keys(managers)), ", ")
+}
+
+// wasTakenOver reports whether an object existed before a catalog took it over. Only the catalog's manager says so.
+func wasTakenOver(live *unstructured.Unstructured) bool {
+	return slices.Contains(ownedFields(live).annotations, v1alpha1.AnnotationCatalogTakenOver)
 }

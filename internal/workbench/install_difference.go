@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	instancetypeapi "kubevirt.io/api/instancetype"
 )
 
 // difference says what applying an object changes; empty if nothing.
@@ -56,6 +57,16 @@ func changed(live, wanted map[string]string, owned []string) bool {
 			return true
 		}
 	}
+	for key := range live {
+		if _, found := wanted[key]; !found && isRead(key) {
+			return true
+		}
+	}
 	// Every wanted key is owned here, so that a longer list has a key that the catalog no longer has.
 	return len(owned) > len(wanted)
+}
+
+// isRead reports whether Kiln, KubeVirt or a dashboard reads a label or annotation of instancetypes and preferences. Another one of another hand does no harm.
+func isRead(key string) bool {
+	return strings.HasPrefix(key, v1alpha1.Prefix) || strings.HasPrefix(key, instancetypeapi.GroupName+"/")
 }

@@ -32,6 +32,8 @@ func (s CatalogState) drop(live *unstructured.Unstructured) CatalogAction {
 	users := s.users(objectKey(live))
 	action := CatalogAction{Change: Delete, Key: objectKey(live), VMs: users.VMs, VMIs: users.VMIs, object: live, live: live, dropped: true}
 	switch {
+	case wasTakenOver(live):
+		action.Change, action.Reason, action.object = Release, "existed before the catalog", released(live)
 	case users.None():
 	case live.GetLabels()[v1alpha1.LabelLifecycle] == v1alpha1.LifecycleObsolete:
 		action.Change, action.Reason = Unchanged, "is obsolete already"
@@ -44,13 +46,33 @@ func (s CatalogState) drop(live *unstructured.Unstructured) CatalogAction {
 // obsolete returns what is applied to mark an object: all that this manager applied before, because server-side apply removes what is missing, and
 // the label. The label is applied, not patched, so that a version which has the object again removes it.
 func obsolete(live *unstructured.Unstructured) *unstructured.Unstructured {
+	object := appliedObject(live)
+	object.SetLabels(with(object.GetLabels(), v1alpha1.LabelLifecycle, v1alpha1.LifecycleObsolete))
+	return object
+}
+
+// released returns what is applied to an object that belongs to the catalog no more: what this manager applied before, without what names the catalog.
+func released(live *unstructured.Unstructured) *unstructured.Unstructured {
+	object := appliedObject(live)
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
+	delete(labels, v1alpha1.LabelCatalog)
+	for _, key := range []string{v1alpha1.AnnotationCatalogVersion, v1alpha1.AnnotationCatalogSource, v1alpha1.AnnotationCatalogTakenOver} {
+		delete(annotations, key)
+	}
+	object.SetLabels(labels)
+	object.SetAnnotations(annotations)
+	return object
+}
+
+// appliedObject returns what this manager applied before.
+func appliedObject(live *unstructured.Unstructured) *unstructured.Unstructured {
 	owned := ownedFields(live)
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetGroupVersionKind(live.GroupVersionKind())
 	object.SetNamespace(live.GetNamespace())
 	object.SetName(live.GetName())
 	object.SetResourceVersion(live.GetResourceVersion())
-	object.SetLabels(with(only(live.GetLabels(), owned.labels), v1alpha1.LabelLifecycle, v1alpha1.LifecycleObsolete))
+	object.SetLabels(only(live.GetLabels(), owned.labels))
 	object.SetAnnotations(only(live.GetAnnotations(), owned.annotations))
 	if spec, found := live.DeepCopy().Object["spec"]; found {
 		object.Object["spec"] = spec

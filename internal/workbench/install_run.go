@@ -69,11 +69,14 @@ func (c Catalog) Digest() (string, error) {
 }
 
 // Check asks the API server for each change in a dry run. It returns a conflict for each one that the API server refuses: for a field that another
-// field manager owns, by a webhook or policy, or for want of a right. An error is a fault of the run.
+// field manager owns, by a webhook or policy, or for want of a right, and for each field of another manager that the object would keep. An error is a fault
+// of the run.
 func (p CatalogPlan) Check(ctx context.Context, cluster client.Client) (refused []CatalogConflict, err error) {
 	for _, action := range p.Actions {
-		err := p.write(ctx, cluster, action, client.DryRunAll)
+		answer, err := p.write(ctx, cluster, action, client.DryRunAll)
 		switch {
+		case err == nil && !p.Force && action.Change == Update:
+			refused = append(refused, leftByOthers(action, answer)...)
 		case err == nil:
 		case refusedByServer(err):
 			refused = append(refused, CatalogConflict{action.Key, err.Error()})
@@ -115,7 +118,7 @@ func (p CatalogPlan) Run(ctx context.Context, cluster client.Client, done func(C
 // writeAll writes actions in their order and calls done after each. It stops at the first error, which names the object.
 func (p CatalogPlan) writeAll(ctx context.Context, cluster client.Client, actions []CatalogAction, done func(CatalogAction)) error {
 	for _, action := range actions {
-		if err := p.write(ctx, cluster, action); err != nil {
+		if _, err := p.write(ctx, cluster, action); err != nil {
 			return fmt.Errorf("%s: %w", action.Key, err)
 		}
 		done(action)
@@ -123,17 +126,21 @@ func (p CatalogPlan) writeAll(ctx context.Context, cluster client.Client, action
 	return nil
 }
 
-// writeOption is an option of both writes.
+// writeOption is an option of all writes.
 type writeOption interface {
 	client.ApplyOption
 	client.DeleteOption
+	client.PatchOption
 }
 
-// write does one change. It is refused if the object has changed since it was read: it may have another owner now.
-func (p CatalogPlan) write(ctx context.Context, cluster client.Client, action CatalogAction, options ...writeOption) error {
+// write does one change, and returns what was applied as the API server answers it. It is refused if the object has changed since it was read: it may have
+// another owner now.
+func (p CatalogPlan) write(
+	ctx context.Context, cluster client.Client, action CatalogAction, options ...writeOption,
+) (answer *unstructured.Unstructured, err error) {
 	switch action.Change {
 	case Unchanged:
-		return nil
+		return nil, nil
 	case Delete:
 		precondition := client.Preconditions{UID: new(action.object.GetUID()), ResourceVersion: new(action.object.GetResourceVersion())}
 		deletion := []client.DeleteOption{precondition}
@@ -141,8 +148,29 @@ func (p CatalogPlan) write(ctx context.Context, cluster client.Client, action Ca
 			deletion = append(deletion, option)
 		}
 		// Not found: somebody else has removed it, which is what was planned.
-		return client.IgnoreNotFound(cluster.Delete(ctx, action.object.DeepCopy(), deletion...))
+		return nil, client.IgnoreNotFound(cluster.Delete(ctx, action.object.DeepCopy(), deletion...))
 	}
+	if action.takesOver {
+		if action, err = takeFields(ctx, cluster, action, options...); err != nil {
+			return nil, err
+		}
+	}
+	answer, err = p.applyObject(ctx, cluster, action.object, options...)
+	if err != nil || !action.takesOver || len(options) > 0 || len(otherManagers(answer)) == 0 {
+		return answer, err
+	}
+	// The API server makes a manager of fields that had none, 'before-first-apply', when an object is first applied.
+	action.live = answer
+	if action, err = takeFields(ctx, cluster, action); err != nil {
+		return nil, err
+	}
+	return p.applyObject(ctx, cluster, action.object)
+}
+
+// applyObject applies an object, and returns the answer.
+func (p CatalogPlan) applyObject(
+	ctx context.Context, cluster client.Client, wanted *unstructured.Unstructured, options ...writeOption,
+) (*unstructured.Unstructured, error) {
 	application := []client.ApplyOption{client.FieldOwner(CatalogManager)}
 	if p.Force {
 		application = append(application, client.ForceOwnership)
@@ -150,8 +178,8 @@ func (p CatalogPlan) write(ctx context.Context, cluster client.Client, action Ca
 	for _, option := range options {
 		application = append(application, option)
 	}
-	// A copy, because the client writes the answer into what it is given, and a plan is used twice: by Check and by Run.
-	return cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(action.object.DeepCopy()), application...)
+	answer := wanted.DeepCopy() // the client writes the answer into what it is given, and a plan is used twice: by Check and by Run
+	return answer, cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), application...)
 }
 
 // Known returns an error that names the catalogs that are installed, if this one is not.

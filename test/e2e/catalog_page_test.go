@@ -64,7 +64,7 @@ func (h shop) afterTheWalk(uid string) {
 // awaitVersion waits until the webhooks know a version of the page's catalog.
 func (h shop) awaitVersion(version, before string) {
 	h.Helper()
-	manifest := vm("probe", "{name: small}", "{name: w1.small}", "{name: linux}", "{name: w1.linux}")
+	manifest := vm("probe", "{name: small}", "{name: w1.small}", "{name: linux.sample}", "{name: w1.linux}")
 	h.awaitCreation("the webhooks know version "+version, manifest, func(a answer) bool {
 		switch version {
 		case "1.0.0":

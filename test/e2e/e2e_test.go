@@ -163,7 +163,7 @@ metadata: {name: %s}
 spec:
   runStrategy: Halted
   instancetype: {name: small}
-  preference: {name: linux}
+  preference: {name: linux.sample}
   template:
     spec:
       nodeSelector: {machine: none}

@@ -53,7 +53,7 @@ metadata: {name: demo}
 spec:
   runStrategy: Always
   instancetype: {name: own, kind: VirtualMachineInstancetype}
-  preference: {name: linux}
+  preference: {name: linux.sample}
   template:
     metadata: {labels: {tier: database}}
     spec:

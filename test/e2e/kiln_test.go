@@ -119,7 +119,7 @@ func TestRepinRefuses(t *testing.T) {
 	s := newSpace(t)
 	s.create(ownSize)
 	s.create(own("web"))
-	s.create(vm("bare", "  instancetype: {name: small}\n", "", "  preference: {name: linux}\n", "", "domain:",
+	s.create(vm("bare", "  instancetype: {name: small}\n", "", "  preference: {name: linux.sample}\n", "", "domain:",
 		"domain:\n        memory: {guest: 1Gi}"))
 	before := pins(t, s.get("vm", "web"))
 	if got := s.kiln("repin", "vm/bare", "--instancetype"); s.status(got) != 2 || !strings.Contains(got.stderr, "no instancetype to pin") {

@@ -20,7 +20,7 @@ metadata:
   name: image
   labels:
     instancetype.kubevirt.io/default-instancetype: small
-    instancetype.kubevirt.io/default-preference: linux
+    instancetype.kubevirt.io/default-preference: linux.sample
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 `
 )
@@ -52,7 +52,7 @@ func TestSizeThatComesLater(t *testing.T) {
 }
 
 // inferred changes a VM so that its instancetype and preference are inferred from a volume.
-var inferred = []string{"{name: small}", "{inferFromVolume: data}", "{name: linux}", "{inferFromVolume: data}"}
+var inferred = []string{"{name: small}", "{inferFromVolume: data}", "{name: linux.sample}", "{inferFromVolume: data}"}
 
 func TestVolumeThatComesLater(t *testing.T) {
 	s := newSpace(t)
@@ -62,7 +62,7 @@ func TestVolumeThatComesLater(t *testing.T) {
 	s.create(lateImage)
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	guest := s.get("vmi", "demo")
-	if field(guest, "spec", "domain", "memory", "guest") != "512Mi" || guest.GetAnnotations()["kubevirt.io/cluster-preference-name"] != "linux" {
+	if field(guest, "spec", "domain", "memory", "guest") != "512Mi" || guest.GetAnnotations()["kubevirt.io/cluster-preference-name"] != "linux.sample" {
 		t.Errorf("the guest has not what its volume recommends: %s", mustJSON(t, guest))
 	}
 	s.must(s.kubectl(manifest, "diff", "-f", "-")) // the reference stays as it was written

@@ -62,7 +62,7 @@ const (
 func TestGuestPolicyDenies(t *testing.T) {
 	s := newSpace(t)
 	one, two := s.policy("one", onlySmall), s.policy("two", fewSockets)
-	other := vm("other", "{name: small}", "{name: medium}", "{name: linux}", "{name: linux}")
+	other := vm("other", "{name: small}", "{name: medium}", "{name: linux.sample}", "{name: linux.sample}")
 	sockets := "spec.template.spec.domain.cpu.sockets: Invalid value: 2: GuestPolicy '" + two + "': at most one socket"
 	s.settled("both policies refuse", func() bool {
 		return s.denied(other, "spec.instancetype: Forbidden: GuestPolicy '"+one+"': no other of yours") && s.denied(bare, "spec.domain.cpu.sockets", two)

@@ -37,7 +37,7 @@ metadata: {name: demo, labels: {app: demo}}
 spec:
   runStrategy: Always
   instancetype: {name: own, kind: VirtualMachineInstancetype}
-  preference: {name: linux}
+  preference: {name: linux.sample}
   template:
     spec:
       nodeSelector: {machine: none}

@@ -156,7 +156,7 @@ func TestExplainStoredGuests(t *testing.T) {
 		}
 	}
 	revision := pins(t, s.get("vm", "web"))["instancetype"]
-	disk, size := `disk: bus: "virtio" preference linux@`, `memory: guest: "512Mi" instancetype small@`+revision
+	disk, size := `disk: bus: "virtio" preference linux.sample@`, `memory: guest: "512Mi" instancetype small@`+revision
 	says("vm/web", disk, size, `architecture: "amd64" default (architecture)`)
 	says("vmi/web", disk, size, `architecture: "amd64" default (architecture)`, `emptyDisk: capacity: "1Gi" user`, `default (identity)`)
 	says("vmi/bare", `guest: "64Mi" user`, `architecture: "amd64" user`, "note: no VM of this VMI could be read")

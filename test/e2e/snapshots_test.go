@@ -140,7 +140,7 @@ func TestThousandVMsShareThirtyRevisions(t *testing.T) {
 	began := time.Now()
 	storm(t, vmCount, func(i int) error {
 		manifest := vm(fmt.Sprintf("vm-%d", i), "{name: small}", fmt.Sprintf("{name: %s-%d}", s.name, i%kinds),
-			"{name: linux}", fmt.Sprintf("{name: %s-%d}", s.name, i/kinds%kinds))
+			"{name: linux.sample}", fmt.Sprintf("{name: %s-%d}", s.name, i/kinds%kinds))
 		_, err := client.Resource(vms).Namespace(spaces[i%len(spaces)]).Create(ctx, parse(t, manifest), metav1.CreateOptions{})
 		return err
 	})

@@ -31,7 +31,7 @@ spec:
 }
 
 // recommends are the labels of an image for which a small machine with Linux is meant.
-const recommends = "labels: {instancetype.kubevirt.io/default-instancetype: small, instancetype.kubevirt.io/default-preference: linux}"
+const recommends = "labels: {instancetype.kubevirt.io/default-instancetype: small, instancetype.kubevirt.io/default-preference: linux.sample}"
 
 // TestInferenceFromImages walks what a volume can be made of, in a namespace where somebody with few rights may read nothing at first.
 func TestInferenceFromImages(t *testing.T) {
@@ -106,7 +106,7 @@ func TestInferenceFromImages(t *testing.T) {
 		s.eventually("with the rights "+c.name+" is admitted", func() bool { return create("--dry-run=server").err == nil })
 		s.must(create())
 		got := s.get("vm", c.name)
-		if all := pins(t, got); !strings.HasPrefix(all["instancetype"], "small-") || !strings.HasPrefix(all["preference"], "linux-") {
+		if all := pins(t, got); !strings.HasPrefix(all["instancetype"], "small-") || !strings.HasPrefix(all["preference"], "linux.sample-") {
 			t.Errorf("%s is pinned to %v, want what the image recommends", c.name, all)
 		}
 		if field(got, "spec", "instancetype", "name") != nil {

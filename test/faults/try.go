@@ -100,7 +100,7 @@ func (s *stage) tend(ctx context.Context) func() error {
 func vms(space string) func(i int) *v1.VirtualMachine {
 	return func(i int) *v1.VirtualMachine {
 		kind := creates.Kind{
-			Namespace: space, Strategy: v1.RunStrategyHalted, Preference: "linux",
+			Namespace: space, Strategy: v1.RunStrategyHalted, Preference: "linux.sample",
 			Instancetype: []string{"tiny", "small", "medium"}[i%3],
 		}
 		if i%10 == 0 {

@@ -229,7 +229,7 @@ metadata: {name: %s}
 spec:
   runStrategy: %s
   instancetype: %s
-  preference: {name: linux}
+  preference: {name: linux.sample}
   template:
     spec:
       terminationGracePeriodSeconds: 30

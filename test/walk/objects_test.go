@@ -22,7 +22,7 @@ const (
 // bodies are what the objects of a resource have besides metadata.
 var bodies = map[string][]string{
 	"virtualmachines": {"{spec: {runStrategy: Halted, template: {spec: " + guestSpec + "}}}", "{spec: {runStrategy: Always, template: {spec: " + guestSpec + "}}}",
-		"{spec: {runStrategy: Halted, instancetype: {name: small}, preference: {name: linux}, template: {spec: " + sizedSpec + "}}}",
+		"{spec: {runStrategy: Halted, instancetype: {name: small}, preference: {name: linux.sample}, template: {spec: " + sizedSpec + "}}}",
 		"{spec: {runStrategy: Once, instancetype: {kind: VirtualMachineInstancetype, name: a}, template: {spec: " + sizedSpec + "}}}"},
 	"virtualmachineinstances": {"{spec: " + guestSpec + "}"},
 	"virtualmachineinstancepresets": {"{spec: {selector: {}, domain: {ioThreadsPolicy: shared}}}",
@@ -199,7 +199,7 @@ func (w walker) refer(spec map[string]any, matcher string) {
 // reference to what is, mostly, another's.
 func (w walker) reference() string {
 	return oneOf(w, []string{"size", "preference", "preset", w.revision, otherSpace + "/" + w.revision, otherSpace + "/size", "../" + otherSpace + "/size", w.uid,
-		"a", "small", "linux"})
+		"a", "small", "linux.sample"})
 }
 
 // volume of a guest, which refers to what is another's or the machine's.

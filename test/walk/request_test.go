@@ -59,7 +59,7 @@ func (w walker) oneIn(n int) bool { return w.IntN(n) == 0 }
 var (
 	ownNames   = []string{"a", "b", "c"}
 	otherNames = []string{"web", "size", "preference", "preset", "image", "secret", "settings", "node", "profile", "kiln-revision-writers",
-		"kiln-webhook-tls", "small", "linux"}
+		"kiln-webhook-tls", "small", "linux.sample"}
 )
 
 func (w walker) name() string {

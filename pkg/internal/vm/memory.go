@@ -16,7 +16,8 @@ const (
 	minPluggable = 1 << 30
 )
 
-// mostMemory is the most memory of a guest: processors address 52 bits at most.
+// mostMemory is the most memory of a guest: QEMU's processors address 52 bits on amd64 and arm64 (QEMU, target/i386/cpu-param.h and target/arm/cpu-param.h,
+// TARGET_PHYS_ADDR_SPACE_BITS). Those of s390x have 64 bits, which no mainframe has memory for: its guests have the same bound.
 var mostMemory = resource.MustParse("4Pi")
 
 // NoMemory is the detail of an error about an amount that IsMemory refuses.
