@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -36,12 +37,20 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 	case err != nil || beingDeleted(vm, old):
 		return answer{}, err
 	case old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old):
-		return answered(s.Reviewer.Pinned(ctx, vm, old, s.asker(request)))
+		verdict, err := s.Reviewer.Pinned(ctx, vm, old, s.asker(request))
+		return answered(s.asWritten(request, vm, old, verdict), err)
 	}
 	reviewed, err := s.Reviewer.VM(ctx, vm, old, s.asker(request))
 	reviewed.Errors = append(embedded, reviewed.Errors...)
-	reviewed.Warnings = append(reviewed.Warnings, validate.CountWarnings(request.Object.Raw)...)
-	return answered(reviewed.Verdict, err)
+	return answered(s.asWritten(request, vm, old, reviewed.Verdict), err)
+}
+
+// asWritten adds the warnings about a VM as it was written.
+func (s *Server) asWritten(request *admissionv1.AdmissionRequest, vm, old *v1.VirtualMachine, verdict admit.Verdict) admit.Verdict {
+	if verdict.Allowed() {
+		verdict.Warnings = append(verdict.Warnings, validate.WrittenVMWarnings(request.Object.Raw, vm, old, s.Reviewer.Configuration().Limits)...)
+	}
+	return verdict
 }
 
 // readWrittenVM returns a VM, and the mistakes in the metadata that it embeds. Where no VM can be read they are the error: they name each value at which the

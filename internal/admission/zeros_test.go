@@ -30,3 +30,18 @@ func TestNumbersOfZero(t *testing.T) {
 		}
 	}
 }
+
+// TestIdentityOfAGuest: who writes another identity on a running VM is told what becomes of it, also where the update changes nothing else.
+func TestIdentityOfAGuest(t *testing.T) {
+	const told = "annotation 'kilnvm.io/identity': the guest keeps UUID, serial and MACs until it starts with 'kilnvm.io/hardware: latest'"
+	vm := func(identity, strategy string) string {
+		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a, annotations: {kilnvm.io/identity: " + identity +
+			"}}\nspec: {runStrategy: " + strategy + ", template: {spec: {domain: {devices: {}, memory: {guest: 1Gi}}}}}\nstatus: {created: true}"
+	}
+	for after, want := range map[string][]string{vm("b", "Always"): {told}, vm("b", "Halted"): {told}, vm("a", "Halted"): nil} {
+		response := ask(t, newCluster(t).Hooks()[ValidateVM], update(t, vm("a", "Always"), after))
+		if !response.Allowed || !slices.Equal(response.Warnings, want) {
+			t.Errorf("%s: allowed %t, warnings %q", after, response.Allowed, response.Warnings)
+		}
+	}
+}

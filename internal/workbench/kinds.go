@@ -75,6 +75,9 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 	r.missing, r.Unknown, r.Verdict, r.Policies = reviewed.Resolved.Missing, reviewed.Unknown(), reviewed.Verdict, reviewed.Policies
 	r.Inferred, r.sources = reviewed.Resolved.Inferred, reviewed.Resolved.Read
 	r.Verdict.Errors = append(embedded, r.Verdict.Errors...)
+	if r.Verdict.Allowed() {
+		r.Verdict.Warnings = append(r.Verdict.Warnings, validate.WrittenVMWarnings(raw, vm, old, reviewer.Configuration().Limits)...)
+	}
 	if vm.Spec.Template == nil {
 		return nil
 	}
@@ -98,6 +101,9 @@ func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
 		return err
 	}
 	r.Verdict, r.Policies = reviewed.Verdict, reviewed.Policies
+	if r.Verdict.Allowed() {
+		r.Verdict.Warnings = append(r.Verdict.Warnings, validate.CountWarnings(raw)...)
+	}
 	r.Guest = &Guest{Explicit: reviewed.Explicit, sparse: vmi, input: reviewed.Input, vmi: &reviewed}
 	return r.readRecord(ctx)
 }

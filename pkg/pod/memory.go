@@ -22,7 +22,8 @@ var memoryEffects = []Effect{
 }
 
 // lockedReason completes the path of a field that needs locked memory.
-const lockedReason = "needs memory that is locked: the administrator must let containers lock memory on the nodes, and declare it"
+const lockedReason = "needs memory that is locked: the administrator must let containers lock memory on the nodes, and declare it by " +
+	"--guest-locked-memory of the controller (Helm: launcher.lockedMemory)"
 
 // huge reports whether the guest's memory consists of huge pages.
 func (g guest) huge() bool { return vm.PageSize(g.spec.Domain.Memory) > 0 }

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/nearest"
 	"github.com/tidwall/gjson"
+	v1 "kubevirt.io/api/core/v1"
 )
 
 // Warnings about what is written and has no effect: annotations of Kiln's that nobody reads, and numbers of CPUs that are 0.
@@ -60,6 +62,21 @@ func texts(warnings []Warning) (all []string) {
 		all = append(all, w.Text)
 	}
 	return all
+}
+
+// WrittenVMWarnings returns the warnings about a VM as it was written that its review does not give: about counts of 0, and about another identity of a guest
+// that exists. A guest keeps what its record has of its UUID, serial number and MAC addresses, whatever the seed is now. Where KubeVirt runs guests, nothing of
+// them follows from the seed.
+func WrittenVMWarnings(raw []byte, vm, old *v1.VirtualMachine, limits config.Limits) []string {
+	warnings := CountWarnings(raw)
+	if old == nil || !old.Status.Created || limits.KubeVirtGuests || vm.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
+		return warnings
+	}
+	if was := old.Annotations[v1alpha1.AnnotationIdentity]; was != "" && was != vm.Annotations[v1alpha1.AnnotationIdentity] {
+		warnings = append(warnings, fmt.Sprintf("annotation '%s': the guest keeps UUID, serial and MACs until it starts with '%s: %s'",
+			v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.HardwareLatest))
+	}
+	return warnings
 }
 
 // CountWarnings returns a warning about numbers of CPUs that are written as 0. In Go they are not told from those that are not written. raw is the JSON of a

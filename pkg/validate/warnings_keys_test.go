@@ -46,3 +46,36 @@ func TestCountWarnings(t *testing.T) {
 		warningCase{about: about}.check(t, validate.CountWarnings([]byte(raw)))
 	}
 }
+
+// TestIdentityWarnings: another seed changes nothing of a guest that exists, unless its hardware is made anew.
+func TestIdentityWarnings(t *testing.T) {
+	besides := config.Default().Limits
+	besides.KubeVirtGuests = true
+	for _, c := range []struct {
+		why, old, now string
+		limits        config.Limits
+		about         []string
+	}{
+		{"another seed", "{metadata: {annotations: {kilnvm.io/identity: a}}, status: {created: true}}", "metadata: {annotations: {kilnvm.io/identity: b}}",
+			config.Default().Limits, []string{"keeps UUID, serial and MACs until it starts with 'kilnvm.io/hardware: latest'"}},
+		{"a seed that is taken away", "{metadata: {annotations: {kilnvm.io/identity: a}}, status: {created: true}}", "{}", config.Default().Limits, []string{"keeps"}},
+		{"the same", "{metadata: {annotations: {kilnvm.io/identity: a}}, status: {created: true}}", "metadata: {annotations: {kilnvm.io/identity: a}}",
+			config.Default().Limits, nil},
+		{"a VM that has no guest", "metadata: {annotations: {kilnvm.io/identity: a}}", "metadata: {annotations: {kilnvm.io/identity: b}}",
+			config.Default().Limits, nil},
+		{"the first one", "status: {created: true}", "metadata: {annotations: {kilnvm.io/identity: b}}", config.Default().Limits, nil},
+		{"hardware made anew", "{metadata: {annotations: {kilnvm.io/identity: a}}, status: {created: true}}",
+			"metadata: {annotations: {kilnvm.io/identity: b, kilnvm.io/hardware: latest}}", config.Default().Limits, nil},
+		{"a guest of KubeVirt's", "{metadata: {annotations: {kilnvm.io/identity: a}}, status: {created: true}}",
+			"metadata: {annotations: {kilnvm.io/identity: b}}", besides, nil},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			old, now := object[v1.VirtualMachine](t, legalVM, c.old), object[v1.VirtualMachine](t, legalVM, c.now)
+			warningCase{about: c.about}.check(t, validate.WrittenVMWarnings(nil, now, old, c.limits))
+		})
+	}
+	if warnings := validate.WrittenVMWarnings([]byte(`{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":0}}}}}}`), object[v1.VirtualMachine](t, legalVM), nil,
+		besides); len(warnings) != 1 {
+		t.Errorf("a create with counts of 0: %q", warnings)
+	}
+}

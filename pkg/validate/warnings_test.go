@@ -162,17 +162,20 @@ func TestPermittedDevices(t *testing.T) {
 	for _, c := range []struct {
 		why    string
 		listed *v1.PermittedHostDevices
+		beside bool
 		about  []string
 	}{
-		{"no list", nil, nil},
-		{"one of two", listed, []string{"'g': 'a.com/gpu'"}},
-		{"none", &v1.PermittedHostDevices{}, []string{"'g'", "'h'"}},
+		{"no list", nil, false, []string{"'g': permittedHostDevices is not set: a node runs the VMI only if a plugin offers 'a.com/gpu'", "'h'"}},
+		{"no list, where KubeVirt decides", nil, true, nil},
+		{"one of two", listed, false, []string{"'g': 'a.com/gpu'"}},
+		{"one of two, beside KubeVirt", listed, true, []string{"'g': 'a.com/gpu'"}},
+		{"none", &v1.PermittedHostDevices{}, false, []string{"'g'", "'h'"}},
 		{"each kind of device", &v1.PermittedHostDevices{MediatedDevices: []v1.MediatedHostDevice{{ResourceName: "a.com/gpu"}},
-			USB: []v1.USBHostDevice{{ResourceName: "a.com/nic"}}}, nil},
+			USB: []v1.USBHostDevice{{ResourceName: "a.com/nic"}}}, false, nil},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			guest := object[v1.VirtualMachineInstance](t, legalVMI, devices)
-			warningCase{why: c.why, about: c.about}.check(t, sentences(validate.Warnings(guest, config.Limits{PermittedHostDevices: c.listed})))
+			warningCase{why: c.why, about: c.about}.check(t, sentences(validate.Warnings(guest, config.Limits{PermittedHostDevices: c.listed, KubeVirtGuests: c.beside})))
 		})
 	}
 }
