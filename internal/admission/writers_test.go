@@ -181,7 +181,8 @@ func TestWarningsOnUpdates(t *testing.T) {
 		why, before, after string
 		want               []string
 	}{
-		{"what is refused takes no effect", vm("Always", "devices: {}", "true"), vm("Always", "cpu: {cores: 2}, devices: {rng: {}, tpm: {}, gpus: [{}]}", "true"), nil},
+		{"what is refused takes no effect", vm("Always", "devices: {}", "true"),
+			vm("Always", "cpu: {cores: 2}, devices: {rng: {}, tpm: {}, gpus: [{}]}", "true"), nil},
 		{"a guest keeps its CPUs", vm("Always", "devices: {}", "true"), vm("Always", "cpu: {cores: 2}, devices: {rng: {}}", "true"),
 			[]string{restart + "domain.cpu, domain.devices.rng"}},
 		{"a VM that has no guest has nothing to wait for", vm("Halted", "devices: {}", "false"), vm("Halted", "cpu: {cores: 2}, devices: {}", "false"), nil},

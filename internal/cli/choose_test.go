@@ -74,7 +74,8 @@ func TestChoosing(t *testing.T) {
 			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   -                 active       -             yes\n", "", 0},
 		{"what does not fit, with the reason", "instancetypes --for linux --all -l instancetype.kubevirt.io/class=general.purpose", "" +
 			"NAME       CPU   MEMORY   GPUS   CLASS             LIFECYCLE    USE-INSTEAD   FITS\n" +
-			"u1.small   1     2Gi      0      general.purpose   active       -             no: has 1 vCPU, and VirtualMachineClusterPreference 'linux' requires 2 vCPUs\n" +
+			"u1.small   1     2Gi      0      general.purpose   active       -             " +
+			"no: has 1 vCPU, and VirtualMachineClusterPreference 'linux' requires 2 vCPUs\n" +
 			"u1.large   4     8Gi      0      general.purpose   deprecated   u2.large      yes\n", "", 0},
 		{"a preference of another namespace", "instancetypes --for virtualmachinepreference/elsewhere --gpus 1 --all", "" +
 			"NAME                             CPU   MEMORY   GPUS   FEATURES        LIFECYCLE   FITS\n" +

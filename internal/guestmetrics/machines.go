@@ -23,12 +23,15 @@ import (
 
 // What is told of VMs and VMIs.
 var (
-	vmInfo = newMetric("kubevirt_vm_info", gauge, "Always 1. The labels describe a VirtualMachine.", "name", "namespace", "os", "workload", "flavor", "machine_type",
+	vmInfo = newMetric("kubevirt_vm_info", gauge, "Always 1. The labels describe a VirtualMachine.", "name", "namespace", "os", "workload", "flavor",
+		"machine_type",
 		"instance_type", "preference", "status", "status_group")
 	vmCreated  = newMetric("kubevirt_vm_create_date_timestamp_seconds", gauge, "Unix time at which a VirtualMachine was created.", "name", "namespace")
-	vmRequests = newMetric("kubevirt_vm_resource_requests", gauge, "What the guest of a VirtualMachine has, while there is a VirtualMachineInstance: cores, sockets "+
+	vmRequests = newMetric("kubevirt_vm_resource_requests", gauge, "What the guest of a VirtualMachine has, while there is a VirtualMachineInstance: "+
+		"cores, sockets "+
 		"and threads (source domain), vCPUs (unit cores) and memory (source guest_effective).", "name", "namespace", "resource", "unit", "source")
-	vmiInfo = newMetric("kubevirt_vmi_info", gauge, "Always 1. The labels describe a VirtualMachineInstance.", "node", "namespace", "name", "phase", "os", "workload",
+	vmiInfo = newMetric("kubevirt_vmi_info", gauge, "Always 1. The labels describe a VirtualMachineInstance.", "node", "namespace", "name", "phase", "os",
+		"workload",
 		"flavor", "instance_type", "preference", "guest_os_kernel_release", "guest_os_machine", "guest_os_arch", "guest_os_name", "guest_os_version_id", "evictable",
 		"outdated", "vmi_pod")
 )

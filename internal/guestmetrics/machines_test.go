@@ -2,6 +2,7 @@ package guestmetrics
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -68,24 +69,11 @@ func TestMachines(t *testing.T) {
 		t.Errorf("a replica that does not lead has %d series", n)
 	}
 	m.stores.Store(&machineStores{stored(t, web, lost, halted), stored(t, vmi, alone)})
-	want := fmt.Sprintf(`
-kubevirt_vm_info{flavor="tiny",instance_type="u1.small",machine_type="pc-q35-9.2",name="web",namespace="team",os="%[1]s",preference="<other>",status="running",status_group="running",workload=""} 1
-kubevirt_vm_info{flavor="",instance_type="<other>",machine_type="",name="lost",namespace="team",os="",preference="",status="erroroflater",status_group="<unknown>",workload=""} 1
-kubevirt_vm_info{flavor="",instance_type="",machine_type="",name="halted",namespace="team",os="",preference="",status="stopped",status_group="non_running",workload=""} 1
-kubevirt_vm_running_status_last_transition_timestamp_seconds{name="web",namespace="team"} 2000
-kubevirt_vm_running_status_last_transition_timestamp_seconds{name="lost",namespace="team"} 0
-kubevirt_vm_running_status_last_transition_timestamp_seconds{name="halted",namespace="team"} 0
-kubevirt_vm_non_running_status_last_transition_timestamp_seconds{name="web",namespace="team"} 0
-kubevirt_vm_non_running_status_last_transition_timestamp_seconds{name="lost",namespace="team"} 0
-kubevirt_vm_non_running_status_last_transition_timestamp_seconds{name="halted",namespace="team"} 4000
-kubevirt_vm_resource_requests{name="web",namespace="team",resource="cpu",source="domain",unit="cores"} 2
-kubevirt_vm_resource_requests{name="web",namespace="team",resource="cpu",source="domain",unit="sockets"} 1
-kubevirt_vm_resource_requests{name="web",namespace="team",resource="cpu",source="domain",unit="threads"} 1
-kubevirt_vm_resource_requests{name="web",namespace="team",resource="cpu",source="guest_effective",unit="cores"} 2
-kubevirt_vm_resource_requests{name="web",namespace="team",resource="memory",source="guest_effective",unit="bytes"} 1.073741824e+09
-kubevirt_vmi_info{evictable="true",flavor="",guest_os_arch="x86_64",guest_os_kernel_release="%[2]s",guest_os_machine="pc-q35-9.2",guest_os_name="Debian",guest_os_version_id="13",instance_type="u1.small",name="web",namespace="team",node="node-1",os="",outdated="false",phase="running",preference="<other>",vmi_pod="guest-web",workload=""} 1
-kubevirt_vmi_info{evictable="true",flavor="",guest_os_arch="",guest_os_kernel_release="",guest_os_machine="",guest_os_name="",guest_os_version_id="",instance_type="<other>",name="halted",namespace="team",node="node-1",os="",outdated="false",phase="pending",preference="",vmi_pod="",workload=""} 1
-`, strings.Repeat("x", longestLabel), strings.Repeat("k", longestLabel)) //nolint:lll // series as Prometheus reads them
+	series, err := os.ReadFile("testdata/machines.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf(string(series), strings.Repeat("x", longestLabel), strings.Repeat("k", longestLabel))
 	names := map[string]bool{}
 	for line := range strings.Lines(strings.TrimSpace(want)) {
 		name, _, _ := strings.Cut(line, "{")

@@ -71,13 +71,15 @@ var references = []struct {
 	why, manifest, reference, want string
 	lists                          []string
 }{
-	{"a base of nearly that name", extending, "name: bas", "spec.extends[0].name: GuestProfile 'bas' does not exist: until it does, new VMIs that the profile selects are refused; did you mean 'base'?",
+	{"a base of nearly that name", extending, "name: bas", "spec.extends[0].name: GuestProfile 'bas' does not exist: until it does, new VMIs that the profile " +
+		"selects are refused; did you mean 'base'?",
 		[]string{"guestprofiles team", "clusterguestprofiles "}},
 	{"the base is the cluster's", extending, "name: hardened", "refused; did you mean kind 'ClusterGuestProfile'?",
 		[]string{"guestprofiles team", "clusterguestprofiles "}},
 	{"the base is the namespace's", extending, "kind: ClusterGuestProfile, name: base", "refused; did you mean kind 'GuestProfile'?",
 		[]string{"clusterguestprofiles ", "guestprofiles team"}},
-	{"a base that no object can be", extending, "name: Base", "spec.extends[0].name: Invalid value: \"Base\": no object can have this name; did you mean 'base'? A lowercase ",
+	{"a base that no object can be", extending, "name: Base", "spec.extends[0].name: Invalid value: \"Base\": no object can have this name; " +
+		"did you mean 'base'? A lowercase ",
 		[]string{"guestprofiles team", "clusterguestprofiles "}},
 	{"a kind in lower case", extending, "kind: clusterguestprofiles, name: hardened",
 		`supported values: "GuestProfile", "ClusterGuestProfile"; did you mean 'ClusterGuestProfile'?`, nil},

@@ -15,7 +15,8 @@ func TestSoleManager(t *testing.T) {
 	entry := func(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
-	own := entry(CatalogManager, metav1.ManagedFieldsOperationApply, `{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{"f:cpu":{"f:guest":{}},"f:gone":{"f:x":{}}}}`)
+	own := entry(CatalogManager, metav1.ManagedFieldsOperationApply,
+		`{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{"f:cpu":{"f:guest":{}},"f:gone":{"f:x":{}}}}`)
 	finalizer := entry("other", metav1.ManagedFieldsOperationUpdate, `{"f:metadata":{"f:finalizers":{}}}`)
 	for _, test := range []struct {
 		why           string
@@ -24,7 +25,8 @@ func TestSoleManager(t *testing.T) {
 	}{
 		{"nobody else", []metav1.ManagedFieldsEntry{own, finalizer}, "", ""},
 		{"another one beside it, with a part that is no catalog's", []metav1.ManagedFieldsEntry{own,
-			entry("kubectl", metav1.ManagedFieldsOperationApply, `{"f:metadata":{"f:finalizers":{},"f:labels":{".":{},"f:b":{}}},"f:spec":{"f:cpu":{},"f:gone":{"f:y":{}}}}`)},
+			entry("kubectl", metav1.ManagedFieldsOperationApply,
+				`{"f:metadata":{"f:finalizers":{},"f:labels":{".":{},"f:b":{}}},"f:spec":{"f:cpu":{},"f:gone":{"f:y":{}}}}`)},
 			`{"f:metadata":{"f:labels":{".":{},"f:a":{},"f:b":{}}},"f:spec":{"f:cpu":{".":{},"f:guest":{}},"f:gone":{"f:x":{},"f:y":{}}}}`,
 			`{"f:metadata":{"f:finalizers":{}}}`},
 		{"an object that it does not own yet", []metav1.ManagedFieldsEntry{entry("hand", metav1.ManagedFieldsOperationUpdate, `{"f:spec":{"f:cpu":{}}}`)},

@@ -41,7 +41,8 @@ func block(key, value string) string { return with(value, key+":\n  {{- toYaml .
 
 // places are all of them. The paths of lists of webhooks and containers are by position: what kustomize appends to a list comes last.
 var places = slices.Concat(
-	metrics("webhook"), metrics("controller"), metrics("apiserver"), certificates, deployment("webhook"), deployment("controller"), deployment("apiserver"), daemonSet,
+	metrics("webhook"), metrics("controller"), metrics("apiserver"), certificates,
+	deployment("webhook"), deployment("controller"), deployment("apiserver"), daemonSet,
 	[]place{
 		{deployments, "kiln-controller", pod + "containers/0/args/-", when(`ne .Values.collectAfter "1h"`, "- --collect-after={{ .Values.collectAfter }}")},
 		{deployments, "kiln-controller", pod + "containers/0/env/2/value", "{{ .Values.runtime }}"},
@@ -151,7 +152,9 @@ func stay(object map[string]any) {
 
 // metrics are the places of component metrics in one of the Deployments. They come first, as in the overlays.
 func metrics(component string) []place {
-	at := func(path, template string) place { return place{deployments, "kiln-" + component, pod + "containers/0/" + path, template} }
+	at := func(path, template string) place {
+		return place{deployments, "kiln-" + component, pod + "containers/0/" + path, template}
+	}
 	return []place{
 		at("args/-", when(measures, "- --metrics-bind-address=:8443\n- --metrics-secure")),
 		at("ports/-", when(measures, "- {name: metrics, containerPort: 8443}")),

@@ -68,7 +68,8 @@ func TestCompare(t *testing.T) {
 		{"another bus", []string{small, linux}, []string{small, changed(linux, "virtio", "scsi")}, record.Breaks, Major, nil},
 		{"it requires more than there is", []string{small, needing("2", "1Gi")}, []string{small, needing("3", "1Gi")}, Refused, Major, []string{
 			"needing changed: refused, major", `  metadata.labels[instancetype.kubevirt.io/required-cpu]: "2" -> "3"`, "  spec.requirements.cpu.guest: 2 -> 3",
-			"  refused: spec.instancetype: VirtualMachineClusterInstancetype 'just-enough' has 2 vCPUs, and VirtualMachineClusterPreference 'needing' requires 3 vCPUs: " +
+			"  refused: spec.instancetype: VirtualMachineClusterInstancetype 'just-enough' has 2 vCPUs, and " +
+				"VirtualMachineClusterPreference 'needing' requires 3 vCPUs: " +
 				"choose a larger instancetype, or another preference (just what it required)",
 			"  refused: spec.instancetype: VirtualMachineClusterInstancetype 'small' has 2 vCPUs, and VirtualMachineClusterPreference 'needing' requires 3 vCPUs: " +
 				"choose a larger instancetype, or another preference (small)"}},

@@ -111,7 +111,8 @@ func TestPatches(t *testing.T) {
 		`{`:                                                                         "is no operation",
 	} {
 		errs := CheckPatches([]string{text}, at)
-		if got := errs.ToAggregate(); (want == "") != (got == nil) || got != nil && !strings.Contains(got.Error(), "spec.patches[0]: Invalid value: "+strconv.Quote(text)+": "+want) {
+		says := "spec.patches[0]: Invalid value: " + strconv.Quote(text) + ": " + want
+		if got := errs.ToAggregate(); (want == "") != (got == nil) || got != nil && !strings.Contains(got.Error(), says) {
 			t.Errorf("%s: %v, want '%s'", text, got, want)
 		}
 	}

@@ -118,7 +118,8 @@ func NoQuantity(text string) string {
 		return detail
 	case rest == "i" || rest == "ib" || strings.HasSuffix(rest, "bibyte") || strings.HasSuffix(rest, "bibytes"):
 		return fmt.Sprintf("must be a quantity: write %s%si", number, letter)
-	case rest == "" || rest == "b" || slices.Contains([]string{"ilo", "ega", "iga", "era", "eta", "xa"}, strings.TrimSuffix(strings.TrimSuffix(rest, "s"), "byte")):
+	case rest == "" || rest == "b",
+		slices.Contains([]string{"ilo", "ega", "iga", "era", "eta", "xa"}, strings.TrimSuffix(strings.TrimSuffix(rest, "s"), "byte")):
 		return fmt.Sprintf("must be a quantity: write %s%s or %s%si", number, decimal, number, letter)
 	}
 	return detail

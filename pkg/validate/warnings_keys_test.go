@@ -58,7 +58,8 @@ func TestIdentityWarnings(t *testing.T) {
 	}{
 		{"another seed", "{metadata: {annotations: {kilnvm.io/identity: a}}, status: {created: true}}", "metadata: {annotations: {kilnvm.io/identity: b}}",
 			config.Default().Limits, []string{"keeps UUID, serial and MACs until it starts with 'kilnvm.io/hardware: latest'"}},
-		{"a seed that is taken away", "{metadata: {annotations: {kilnvm.io/identity: a}}, status: {created: true}}", "{}", config.Default().Limits, []string{"keeps"}},
+		{"a seed that is taken away", "{metadata: {annotations: {kilnvm.io/identity: a}}, status: {created: true}}", "{}",
+			config.Default().Limits, []string{"keeps"}},
 		{"the same", "{metadata: {annotations: {kilnvm.io/identity: a}}, status: {created: true}}", "metadata: {annotations: {kilnvm.io/identity: a}}",
 			config.Default().Limits, nil},
 		{"a VM that has no guest", "metadata: {annotations: {kilnvm.io/identity: a}}", "metadata: {annotations: {kilnvm.io/identity: b}}",

@@ -175,7 +175,8 @@ func TestPermittedDevices(t *testing.T) {
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			guest := object[v1.VirtualMachineInstance](t, legalVMI, devices)
-			warningCase{why: c.why, about: c.about}.check(t, sentences(validate.Warnings(guest, config.Limits{PermittedHostDevices: c.listed, KubeVirtGuests: c.beside})))
+			limits := config.Limits{PermittedHostDevices: c.listed, KubeVirtGuests: c.beside}
+			warningCase{why: c.why, about: c.about}.check(t, sentences(validate.Warnings(guest, limits)))
 		})
 	}
 }
