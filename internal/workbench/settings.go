@@ -43,6 +43,9 @@ func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Rea
 	}
 	runs, more, err := b.kubeVirtGuests(ctx, in)
 	read.Limits.KubeVirtGuests = runs
+	if read.Source == "" && !in.OfCluster {
+		read.Limits.Assumed = true
+	}
 	if len(warnings) == 0 || b.Config != "" { // the warning about the KubeVirt object has the same reason
 		warnings = append(warnings, more...)
 	}
@@ -96,7 +99,9 @@ func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (cl
 	read, err := clusterconfig.Read(ctx, b.Config, reader)
 	if b.Config == "" && apierrors.IsForbidden(err) {
 		warnings := b.unread("the cluster's configuration cannot be read, so KubeVirt's defaults are used; name another with --config FILE: %v", err)
-		return clusterconfig.Reading{Cluster: config.Default()}, warnings, nil
+		read = clusterconfig.Reading{Cluster: config.Default()}
+		read.Limits.Assumed = true
+		return read, warnings, nil
 	}
 	var warnings []string
 	if b.Config != "" { // those of the KubeVirt object are the webhook's to log

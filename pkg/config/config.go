@@ -52,7 +52,9 @@ type Limits struct {
 	Collectors []string
 	// KubeVirtGuests means that KubeVirt makes VMIs and runs their guests, beside Kiln. What Kiln's launcher alone serves is refused, or warned of.
 	KubeVirtGuests bool
-	Gates          Gates
+	// Assumed means that nobody has read the configuration of the cluster, such as offline. No warning then says what the configuration lacks.
+	Assumed bool
+	Gates   Gates
 }
 
 // FrontendDefaults are the facts that a guest sees and no API field governs. They are one versioned value.

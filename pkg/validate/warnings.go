@@ -69,8 +69,10 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 		at := []string{device.at.Child("deviceName").String()}
 		switch {
 		case device.deviceName == "": // it is of a claim
-		case limits.PermittedHostDevices == nil && !limits.KubeVirtGuests: // which KubeVirt permits
-			found.of(at, "device '%s': permittedHostDevices is not set: a node runs the VMI only if a plugin offers '%s'", short(device.name), short(device.deviceName))
+		case limits.PermittedHostDevices == nil && (limits.Assumed || limits.KubeVirtGuests): // KubeVirt permits what nobody lists
+		case limits.PermittedHostDevices == nil:
+			found.of(at, "device '%s': permittedHostDevices is not set: a node runs the VMI only if a plugin offers '%s'",
+				short(device.name), short(device.deviceName))
 		case !permitted(limits.PermittedHostDevices, device.deviceName):
 			found.of(at, "device '%s': '%s' is not among the cluster's permittedHostDevices: the VMI gets no pod", short(device.name), short(device.deviceName))
 		}

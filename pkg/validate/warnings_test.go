@@ -177,6 +177,9 @@ func TestPermittedDevices(t *testing.T) {
 			guest := object[v1.VirtualMachineInstance](t, legalVMI, devices)
 			limits := config.Limits{PermittedHostDevices: c.listed, KubeVirtGuests: c.beside}
 			warningCase{why: c.why, about: c.about}.check(t, sentences(validate.Warnings(guest, limits)))
+			if limits.Assumed = true; c.listed == nil && len(sentences(validate.Warnings(guest, limits))) > 0 {
+				t.Error("it says what a configuration lacks that nobody has read")
+			}
 		})
 	}
 }
