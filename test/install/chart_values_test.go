@@ -56,9 +56,23 @@ func TestFurtherPartsOfPods(t *testing.T) {
 
 // TestCommonLabels: all objects and all pods have them, a label of the pods wins, and no selector asks for them.
 func TestCommonLabels(t *testing.T) {
-	const further = "apiserver.enabled=true,metrics.enabled=true,configuration.cpuModel=host-model,"
-	plain := rendered(t, further)
-	objects := rendered(t, further+"commonLabels.app\\.kubernetes\\.io/part-of=vms,commonLabels.team=infra,webhook.podLabels.team=web")
+	for _, further := range allObjects {
+		plain := rendered(t, further)
+		objects := rendered(t, further+",commonLabels.app\\.kubernetes\\.io/part-of=vms,commonLabels.team=infra,webhook.podLabels.team=web")
+		compareLabels(t, plain, objects)
+	}
+}
+
+// allObjects are values by which the chart has each object that it can have.
+var allObjects = []string{
+	"apiserver.enabled=true,metrics.enabled=true,configuration.cpuModel=host-model,networkPolicy.enabled=true,networkPolicy.apiServerCIDRs={203.0.113.0/24}",
+	"apiserver.enabled=true,certificates.source=cert-manager,failurePolicy=Ignore",
+	"kubevirt.beside=true,kubevirt.pinHardware=true", "kubevirt.beside=true,kubevirt.pinHardware=true,kubevirt.hook=Plugin",
+}
+
+// compareLabels compares objects with plain ones and their common labels.
+func compareLabels(t *testing.T, plain, objects map[string]any) {
+	t.Helper()
 	for id := range plain {
 		want := deepCopy(plain[id])
 		metadata := inside(want, "metadata")
@@ -84,11 +98,13 @@ func TestCommonLabels(t *testing.T) {
 // TestLabelsOfOthers: a label that the chart's objects and pods have cannot be set by values, nor one that Kubernetes or Helm sets.
 func TestLabelsOfOthers(t *testing.T) {
 	keys := map[string]bool{"app.kubernetes.io/managed-by": true, "pod-template-hash": true, "controller-revision-hash": true, "kubevirt.io": true}
-	for _, object := range rendered(t, "apiserver.enabled=true,metrics.enabled=true,failurePolicy=Ignore") {
-		for _, path := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"}} {
-			labels, _, _ := unstructured.NestedMap(object.(map[string]any), path...)
-			for key := range labels {
-				keys[key] = true
+	for _, further := range allObjects {
+		for _, object := range rendered(t, further) {
+			for _, path := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"}} {
+				labels, _, _ := unstructured.NestedMap(object.(map[string]any), path...)
+				for key := range labels {
+					keys[key] = true
+				}
 			}
 		}
 	}
