@@ -274,6 +274,7 @@ func TestWrongValues(t *testing.T) {
 		{"namespace=kiln-launchers", "launchers.namespace"},
 		{"image.repository=", "set image.repository=HOST/kiln,image.tag=TAG"},
 		{"configuration=x", "configuration"},
+		{"configuration=null", "configuration is required"}, // as with --reuse-values of a release of an earlier chart
 		{"configuration.cpuModel=Nehalem,kubevirt.beside=true", "configuration: beside KubeVirt"},
 		{"configurations.cpuModel=Nehalem", "configurations"},
 		{"nameOverride=VMs", "nameOverride"},

@@ -181,7 +181,7 @@ func (u *user) leaves(section string) {
 // takesLateCertificates: the controller writes the certificates long after the pods of webhook and API server have started, and they are ready seconds later.
 func (u *user) takesLateCertificates() {
 	u.Helper()
-	u.run("helm upgrade kiln manifests/chart/kiln --reuse-values --set apiserver.enabled=true")
+	u.run("helm upgrade kiln manifests/chart/kiln --reset-then-reuse-values --set apiserver.enabled=true")
 	u.run("kubectl scale -n kiln-system deployment/kiln-controller --replicas=0")
 	u.run("kubectl wait -n kiln-system --for=delete --timeout=60s pod -l app.kubernetes.io/name=kiln-controller")
 	for _, name := range []string{"kiln-webhook", "kiln-apiserver"} {

@@ -146,7 +146,10 @@ func (p plane) upgraded(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "shortNames:\n", "shortNames:\n    - machine\n", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.helm(t, "upgrade", "kiln", next, "--set", "image.repository=kiln,webhook.replicas=3,"+everyValue)
+	if out, err := p.run("", helm, "upgrade", "kiln", chart, "--set", "webhook.replicas=3"); err == nil || !strings.Contains(out, "image.repository") {
+		t.Errorf("Helm has forgotten the image, and upgrades: %v\n%s", err, out)
+	}
+	p.helm(t, "upgrade", "kiln", next, "--reset-then-reuse-values", "--set", "webhook.replicas=3,"+everyValue)
 	if names := p.must(t, "get", "crd", "virtualmachines.kubevirt.io", "-o", "jsonpath={.spec.names.shortNames}"); !strings.Contains(names, "machine") {
 		t.Errorf("helm upgrade has not upgraded the definition: its short names are %s", names)
 	}
