@@ -90,7 +90,7 @@ func (p plane) withHelm(t *testing.T) {
 	notes := p.helm(t, "install", "kiln", chart, "--set", "image.repository=kiln")
 	for _, step := range []string{
 		"rollout status -n kiln-system deployment/kiln-webhook", "kubectl kiln catalog install manifests/catalog", "kubectl create -f examples/vm.yaml",
-		"etrics", "helm uninstall kiln",
+		"clusterrolebinding prometheus-reads-kiln", "helm uninstall kiln",
 	} {
 		if !strings.Contains(notes, step) {
 			t.Errorf("the notes do not name the step '%s':\n%s", step, notes)
