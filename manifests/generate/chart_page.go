@@ -72,7 +72,7 @@ func valueRows(page *strings.Builder, values *syntax.Node, prefix string) error 
 			}
 			continue
 		}
-		text, err := flow(value)
+		text, err := textInOneLine(value)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -90,8 +90,8 @@ func meaningOf(comment string) string {
 	return cell.Replace(strings.Join(words, " "))
 }
 
-// flow returns a value as YAML in one line.
-func flow(value *syntax.Node) (string, error) {
+// textInOneLine returns a value as YAML in one line.
+func textInOneLine(value *syntax.Node) (string, error) {
 	one := *value
 	one.HeadComment, one.LineComment, one.FootComment = "", "", ""
 	if one.Kind != syntax.ScalarNode {

@@ -25,16 +25,16 @@ func chartText(o chartObject) (string, error) {
 		}
 		templates = append(templates, p.template)
 	}
-	common, err := label(o.object, fmt.Sprintf("kiln-place-%d-", len(templates)))
+	common, err := putCommonLabels(o.object, fmt.Sprintf("kiln-place-%d-", len(templates)))
 	if err != nil {
 		return "", err
 	}
 	templates = append(templates, common)
-	condition, own := conditionOf(o), variables(o.object)
+	condition, own := conditionOf(o), variableNames(o.object)
 	for i := range templates {
 		templates[i] = strings.ReplaceAll(templates[i], ownVariables, own)
 	}
-	rename(o.object)
+	overrideNames(o.object)
 	stay(o.object)
 	document, err := yaml.Marshal(o.object)
 	if err != nil {
@@ -51,8 +51,8 @@ func chartText(o chartObject) (string, error) {
 	return "---\n" + text.String(), nil
 }
 
-// label puts a token for commonLabels into the metadata of an object, and returns the template there.
-func label(object map[string]any, token string) (string, error) {
+// putCommonLabels puts a token for commonLabels into the metadata of an object, and returns the template there.
+func putCommonLabels(object map[string]any, token string) (string, error) {
 	if metadata, _ := object["metadata"].(map[string]any); metadata["labels"] == nil {
 		return block("labels", ".Values.commonLabels"), put(object, []string{"metadata", "+"}, token)
 	}
@@ -62,8 +62,8 @@ func label(object map[string]any, token string) (string, error) {
 // ownVariables stands in a template for the names of the variables that the chart sets in a container.
 const ownVariables = "OWN_VARIABLES"
 
-// variables lists the names of the variables of an object's container as a template has them.
-func variables(object map[string]any) string {
+// variableNames lists the names of the variables of an object's container as a template has them.
+func variableNames(object map[string]any) string {
 	var names []string
 	containers, _, _ := unstructured.NestedSlice(object, "spec", "template", "spec", "containers")
 	for _, container := range containers {
@@ -77,16 +77,16 @@ func variables(object map[string]any) string {
 	return strings.Join(names, " ")
 }
 
-// rename puts the value nameOverride into the name of an object that nothing else names, and everywhere into the label by which pods are found.
-func rename(object map[string]any) {
+// overrideNames puts the value nameOverride into the name of an object that nothing else names, and everywhere into the label by which pods are found.
+func overrideNames(object map[string]any) {
 	if slices.Contains([]string{"Deployment", "DaemonSet", "PodDisruptionBudget"}, fmt.Sprint(object["kind"])) {
-		renameValue(object["metadata"].(map[string]any), "name")
+		overrideName(object["metadata"].(map[string]any), "name")
 	}
 	var walk func(node any)
 	walk = func(node any) {
 		switch node := node.(type) {
 		case map[string]any:
-			renameValue(node, "app.kubernetes.io/name")
+			overrideName(node, "app.kubernetes.io/name")
 			for _, child := range node {
 				walk(child)
 			}
@@ -99,7 +99,7 @@ func rename(object map[string]any) {
 	walk(object)
 }
 
-func renameValue(node map[string]any, key string) {
+func overrideName(node map[string]any, key string) {
 	if name, is := node[key].(string); is && strings.HasPrefix(name, "kiln-") {
 		node[key] = prefixName + strings.TrimPrefix(name, "kiln")
 	}

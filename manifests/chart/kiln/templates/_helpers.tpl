@@ -103,7 +103,7 @@
 {{- .Values.nameOverride | default "kiln" }}
 {{- end }}
 
-{{- /* Labels of pods as a JSON object: those of a component and, of which it wins, those of all objects. */}}
+{{- /* Labels of pods as a JSON object: commonLabels, which podLabels of the component override. */}}
 {{- define "kiln.pod-labels" -}}
 {{- mergeOverwrite (dict) (index . 0).Values.commonLabels (index . 1) | toJson }}
 {{- end }}
