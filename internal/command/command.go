@@ -40,9 +40,12 @@ func Stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// Log sends log entries of controller-runtime, client-go and the process itself to standard error, from a level on.
+// Log sends log entries of controller-runtime, client-go and the process itself to standard error, from a level on, and what net/http and others print by
+// package log: a handshake that failed is a line of JSON, too.
 func Log(from slog.Level) logr.Logger {
-	log := logr.FromSlogHandler(handler(os.Stderr, from))
+	to := handler(os.Stderr, from)
+	slog.SetDefault(slog.New(to))
+	log := logr.FromSlogHandler(to)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	return log

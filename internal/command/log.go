@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // longestValue bounds a value of a log entry in bytes. Errors quote what tenants wrote; the stack of a panic is some kilobytes.
@@ -43,16 +46,27 @@ func (h once) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup begins an object of its own, which may have any key.
 func (h once) WithGroup(name string) slog.Handler { return once{Handler: h.Handler.WithGroup(name)} }
 
-// Handle writes an entry.
+// Handle writes an entry. An error of what happens in each cluster each day is none, see isNormal: libraries log it, and do it again.
 func (h once) Handle(ctx context.Context, entry slog.Record) error {
 	var attrs []slog.Attr
 	entry.Attrs(func(a slog.Attr) bool {
+		if err, is := a.Value.Any().(error); is && entry.Level >= slog.LevelError && isNormal(err) {
+			entry.Level = slog.LevelDebug
+		}
 		attrs = append(attrs, a)
 		return true
 	})
+	if !h.Enabled(ctx, entry.Level) {
+		return nil
+	}
 	written := slog.NewRecord(entry.Time, entry.Level, entry.Message, entry.PC)
 	written.AddAttrs(h.withoutRepeated(attrs)...)
 	return h.Handler.Handle(ctx, written)
+}
+
+// isNormal reports whether an error is that of a write which another one has overtaken, or of a namespace that is being deleted, in which nothing can be made.
+func isNormal(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // withoutRepeated returns attributes but for those that are given already, with a number at the keys of which another value is given.

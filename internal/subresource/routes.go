@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // routes are all that is served, in the order of the table in docs/reference/subresources.md.
@@ -126,6 +127,9 @@ func title(name string) string {
 func (a *API) handler(r route) restful.RouteFunction {
 	return func(request *restful.Request, response *restful.Response) {
 		c := call{namespace: request.PathParameter("namespace"), name: request.PathParameter("name"), request: request.Request}
+		about := ctrl.LoggerFrom(request.Request.Context()).WithValues("namespace", c.namespace, "name", c.name)
+		request.Request = request.Request.WithContext(ctrl.LoggerInto(request.Request.Context(), about))
+		c.request = request.Request
 		if err := r.judgePath(c); err != nil {
 			write(response.ResponseWriter, request.Request, reply{}, err)
 			return

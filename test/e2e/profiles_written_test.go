@@ -24,7 +24,7 @@ func TestGuestProfileIsJudgedWhenWritten(t *testing.T) {
 			"spec.template.spec.domain.devices.disks[0].bootOrder: Invalid value"},
 		{"a record of admission", text("GuestProfile", "p", "template: {metadata: {annotations: {kilnvm.io/pins: '{}'}}}"),
 			"spec.template.metadata.annotations[kilnvm.io/pins]: Forbidden"},
-		{"a selector", text("GuestProfile", "p", "selector: {matchExpressions: [{key: a, operator: Like}]}"), "spec.selector: Invalid value"},
+		{"a selector", text("GuestProfile", "p", "selector: {matchExpressions: [{key: a, operator: Like}]}"), "spec.selector: Forbidden"},
 		{"an illegal value", text("GuestProfile", "p", "template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: nvme}}]}}}}"),
 			`spec.template.spec.domain.devices.disks[0].disk.bus: Unsupported value: "nvme"`},
 		{"a circle", text("GuestProfile", "second", "extends: [{name: first}]"),
