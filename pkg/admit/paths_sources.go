@@ -86,13 +86,14 @@ func told(warnings []validate.Warning, f *finder) (texts []string) {
 	return texts
 }
 
-// besides leaves out warnings about fields that are refused, whose paths begin with prefix: one mistake has one message.
+// besides leaves out warnings about fields that are refused, whose paths begin with prefix, or whose lists and parents are: one mistake has one message.
 func besides(errs field.ErrorList, prefix string, warnings []validate.Warning) []validate.Warning {
 	return slices.DeleteFunc(warnings, func(w validate.Warning) bool {
 		return slices.ContainsFunc(w.Fields, func(at string) bool {
 			return slices.ContainsFunc(errs, func(err *field.Error) bool {
 				_, below := fieldpath.Below(err.Field, prefix+at)
-				return below
+				_, above := fieldpath.Below(prefix+at, err.Field)
+				return below || above
 			})
 		})
 	})

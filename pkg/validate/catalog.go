@@ -49,6 +49,9 @@ var preferenceRules = []preferenceRule{
 	{preferredGrace, []Rule{
 		{Name: "preference/grace-period"},
 	}},
+	{requiredMemory, []Rule{
+		{Name: "preference/memory"},
+	}},
 	{preferredTopology, []Rule{
 		{Name: "preference/topology"},
 	}},
@@ -166,6 +169,20 @@ func preferredAnnotations(spec *v1beta1.VirtualMachinePreferenceSpec, path *fiel
 // preferredGrace judges what a VMI without a grace period of its own gets.
 func preferredGrace(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) field.ErrorList {
 	return gracePeriod(spec.PreferredTerminationGracePeriodSeconds, path.Child("preferredTerminationGracePeriodSeconds")).WithOrigin("preference/grace-period")
+}
+
+// requiredMemory judges an amount that a preference requires, which no instancetype has, or each has: 0 requires nothing.
+func requiredMemory(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) field.ErrorList {
+	if spec.Requirements == nil || spec.Requirements.Memory == nil || spec.Requirements.Memory.Guest.IsZero() {
+		return nil
+	}
+	required, detail := spec.Requirements.Memory.Guest, vm.NoMemory
+	if unitMissing(required) {
+		detail = lessThanMinimum(required)
+	} else if vm.IsMemory(required) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("requirements", "memory", "guest"), required.String(), detail).WithOrigin("preference/memory")}
 }
 
 var topologies = []v1beta1.PreferredCPUTopology{

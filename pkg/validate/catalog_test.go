@@ -78,6 +78,44 @@ var catalogCases = []testCase{
 		given: preference("preferredTerminationGracePeriodSeconds: 0"),
 	},
 	{
+		why:   "bytes that are required",
+		rule:  "preference/memory",
+		given: preference("requirements: {memory: {guest: '2048'}}"),
+		want:  invalid("spec.requirements.memory.guest"),
+	},
+	{
+		why:   "the least",
+		rule:  "preference/memory",
+		given: preference("requirements: {memory: {guest: 1M}}"),
+	},
+	{
+		why:   "more than processors address is required",
+		rule:  "preference/memory",
+		given: preference("requirements: {memory: {guest: 4097Ti}}"),
+		want:  invalid("spec.requirements.memory.guest"),
+	},
+	{
+		why:   "what processors address",
+		rule:  "preference/memory",
+		given: preference("requirements: {memory: {guest: 4Pi}}"),
+	},
+	{
+		why:   "less than nothing is required",
+		rule:  "preference/memory",
+		given: preference("requirements: {memory: {guest: '-1'}}"),
+		want:  invalid("spec.requirements.memory.guest"),
+	},
+	{
+		why:   "nothing is required",
+		rule:  "preference/memory",
+		given: preference("requirements: {memory: {guest: '0'}}"),
+	},
+	{
+		why:   "CPUs alone are required",
+		rule:  "preference/memory",
+		given: preference("requirements: {cpu: {guest: 2}}"),
+	},
+	{
 		why:    "one byte is legal to this rule",
 		rule:   "instancetype/memory",
 		given:  instancetype("memory: {guest: '1'}"),

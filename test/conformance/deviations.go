@@ -89,6 +89,7 @@ var deviations = []deviation{
 	}},
 	{name: "Memory of nothing", added: detail(`\.domain\.memory(\.(guest|maxGuest|hugepages\.pageSize))?$`, "greater than 0")},
 	{name: "Huge pages of no architecture", added: rule("memory/page-size-architecture", "instancetype/page-size")},
+	{name: "Memory that a preference requires", added: rule("preference/memory")},
 	{name: "Less time than nothing", added: rule("placement/grace-period", "preference/grace-period")},
 	{name: "Names of no domain", added: rule("metadata/domain-name")},
 	{name: "`hypervPassthrough` without `enabled`", added: rule("features/hyperv-passthrough-enabled")},
