@@ -193,7 +193,9 @@ func TestAbsurdValues(t *testing.T) {
 		}
 	}
 	all := strings.Join(legal, "\n---\n")
-	for who, answer := range map[string]answer{"cluster": s.kubectl(all, "create", "--dry-run=server", "-f", "-"), "offline": s.kiln("validate", "-f", s.written(all))} {
+	for who, answer := range map[string]answer{
+		"cluster": s.kubectl(all, "create", "--dry-run=server", "-f", "-"), "offline": s.kiln("validate", "-f", s.written(all)),
+	} {
 		s.must(answer)
 		for _, path := range said {
 			if strings.Contains(answer.stderr, path) {
@@ -233,7 +235,8 @@ func TestAbsurdMetadata(t *testing.T) {
 		}{
 			{"name: " + strings.Repeat("c", 253), "metadata.name: Too long: may not be more than ", true},
 			{"name: " + strings.Repeat("c", 150), "", false},
-			{"name: a, annotations: {kilnvm.io/harware: latest}", "annotation 'kilnvm.io/harware' has no effect: Kiln has no such key; did you mean 'kilnvm.io/hardware'?", false},
+			{"name: a, annotations: {kilnvm.io/harware: latest}",
+				"annotation 'kilnvm.io/harware' has no effect: Kiln has no such key; did you mean 'kilnvm.io/hardware'?", false},
 			{"name: a, annotations: {kilnvm.io/bogus: x}", "annotation 'kilnvm.io/bogus' has no effect", false},
 			{"name: a, annotations: {kilnvm.io/hardware: latest}", "", false},
 		} {
