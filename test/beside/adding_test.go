@@ -2,6 +2,8 @@ package beside
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +24,22 @@ func withKiln(t *testing.T) {
 	added.Do(func() { added.err = shared.AddKiln(context.WithoutCancel(t.Context())) })
 	if added.err != nil {
 		t.Fatalf("adding Kiln: %v", added.err)
+	}
+}
+
+// TestNoMetricsOfGuests: KubeVirt has the metrics about VMs and VMIs that Kiln has where it runs the guests.
+func TestNoMetricsOfGuests(t *testing.T) {
+	withKiln(t)
+	for _, url := range shared.Metrics()["kiln-controller"] {
+		response, err := http.Get(url + "/guests")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || response.StatusCode != http.StatusOK || len(text) > 0 {
+			t.Errorf("%s, %v: %.300s", response.Status, err, text)
+		}
 	}
 }
 
