@@ -1,6 +1,7 @@
 package subresources
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/guestmetrics"
 	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/test/nightly"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -74,13 +77,44 @@ func TestStatisticsOfGuests(t *testing.T) {
 	web.mutex.Unlock()
 	s.eventually("the counter moves, and the answers are counted", func() bool {
 		lines = s.scraped()
-		response, err := http.Get(shared.APIServerMetrics())
-		if err != nil {
-			return false
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		return err == nil && len(lines) == 3 && strings.HasSuffix(lines[0], " 2.5") &&
-			strings.Contains(string(text), `kiln_guest_statistics{result="answered"} 1`) && strings.Contains(string(text), `kiln_guest_statistics{result="failed"} 2`)
+		own := s.own()
+		return len(lines) == 3 && strings.HasSuffix(lines[0], " 2.5") && strings.Contains(own, `kiln_guest_statistics{result="answered"} 1`) &&
+			strings.Contains(own, `kiln_guest_statistics{result="failed"} 2`)
 	}, func() string { return strings.Join(lines, "\n") })
+}
+
+// own returns what the API server of subresources says of itself.
+func (s space) own() string {
+	s.Helper()
+	response, err := http.Get(shared.APIServerMetrics())
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestOneReplicaAsks: a replica that loses its Lease ceases to ask guests, and goes on with all else. It asks again when the other one is gone.
+func TestOneReplicaAsks(t *testing.T) {
+	nightly.Only(t)
+	s := spaceOf(t)
+	s.make("web", v1.RunStrategyHalted)
+	asks := func() bool { return strings.Contains(s.own(), "kiln_guest_statistics{") }
+	s.eventually("the replica asks", asks)
+	pid := shared.APIServerPID()
+	const lease = `{"spec":{"holderIdentity":"another","leaseDurationSeconds":30,"renewTime":%q}}`
+	s.eventually("it asks no longer", func() bool {
+		s.kubectl("", "patch", "lease", guestmetrics.LeaseName, "--namespace", shared.Namespace, "--type=merge", "-p="+fmt.Sprintf(lease,
+			time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
+		return !asks()
+	})
+	s.expect(http.MethodPut, "vm/web/start", `{"dryRun":["All"]}`, http.StatusAccepted, "")
+	s.eventually("it asks again", asks)
+	if now := shared.APIServerPID(); now != pid {
+		t.Errorf("process %d was replaced by %d", pid, now)
+	}
 }
