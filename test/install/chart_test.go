@@ -214,7 +214,7 @@ func TestOwnCertificate(t *testing.T) {
 	}
 	objects := rendered(t, "certificates.source=secret,certificates.secretName=mine", "--set-file", "certificates.caBundle="+ca)
 	text := fmt.Sprint(objects["Deployment kiln-system/kiln-webhook"])
-	if !strings.Contains(text, "name:mine") || strings.Contains(text, "kiln-webhook-tls") {
+	if !strings.Contains(text, "secretName:mine") || strings.Contains(text, "kiln-webhook-tls") {
 		t.Errorf("the webhook does not have the Secret: %s", text)
 	}
 	for _, kind := range []string{"Mutating", "Validating"} {

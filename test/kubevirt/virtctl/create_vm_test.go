@@ -126,7 +126,7 @@ var differences = []struct {
 		"YAML reads 0123 as 83, which is not the password", false},
 	{"create vm --user 'me\nruncmd: [reboot]'", "\n            runcmd: [reboot]\n", "must be one line of UTF-8",
 		"a value adds no line to what root of the guest obeys", true},
-	{"create vm --volume-import=type:blank,size:0,name:b", "storage: \"0\"", "must be a quantity such as 50Gi",
+	{"create vm --volume-import=type:blank,size:0,name:b", "storage: \"0\"", "size '0': must be greater than 0",
 		"no provisioner binds a claim of 0 bytes", true},
 }
 
