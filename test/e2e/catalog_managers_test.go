@@ -50,17 +50,20 @@ func TestCatalogBesideOtherManagers(t *testing.T) {
 	c.must(c.kubectl(more("server"), "apply", "--server-side", "-f", "-"))
 	c.must(c.kubectl(more("client"), "apply", "-f", "-"))
 	c.must(c.kubectl(more("made"), "create", "-f", "-"))
-	theirs := []string{"server", "client", "made"}
-	first := c.file("1.0.0", c.instancetype("own", "128Mi"), c.instancetype("server", "128Mi"), c.instancetype("client", "128Mi"), c.instancetype("made", "128Mi"))
+	c.must(c.kubectl(more("bare"), "create", "-f", "-"))
+	c.must(c.kubectl("", "patch", "virtualmachineclusterinstancetype", c.of("bare"), "--type=merge", "-p", `{"metadata":{"managedFields":[{}]}}`))
+	theirs := []string{"server", "client", "made", "bare"}
+	first := c.file("1.0.0", c.instancetype("own", "128Mi"), c.instancetype("server", "128Mi"), c.instancetype("client", "128Mi"),
+		c.instancetype("made", "128Mi"), c.instancetype("bare", "128Mi"))
 	c.refused(c.install(first), c.of("server")+": exists and belongs to no catalog; its fields are managed by 'kubectl'",
 		"'kubectl-client-side-apply'", "'kubectl-create'")
 	c.expect("taken over", c.install(first, "--force"), "own: created", "server: updated (taken over)", "client: updated (taken over)",
-		"made: updated (taken over)", "catalog 'NAME': 1 created, 3 updated")
+		"made: updated (taken over)", "bare: updated (taken over)", "catalog 'NAME': 1 created, 4 updated")
 	for _, name := range append(theirs, "own") {
 		c.published("taken over", name, "128Mi")
 	}
-	c.expect("again, by force", c.install(first, "--force"), "catalog 'NAME': 4 unchanged")
-	c.expect("again", c.install(first), "catalog 'NAME': 4 unchanged")
+	c.expect("again, by force", c.install(first, "--force"), "catalog 'NAME': 5 unchanged")
+	c.expect("again", c.install(first), "catalog 'NAME': 5 unchanged")
 
 	// Others write into objects of the catalog.
 	kind := "virtualmachineclusterinstancetype"
@@ -75,17 +78,17 @@ func TestCatalogBesideOtherManagers(t *testing.T) {
 		c.of("client")+": the catalog does not have metadata.labels[kilnvm.io/lifecycle], which is managed by 'hand'", "4 conflicts")
 	c.expect("a dry run", c.install(first, "--force", "--dry-run"), "own: updated (spec, fields of 'hand') (dry run)",
 		"server: updated (spec, fields of 'kubectl') (dry run)", "client: updated (labels, fields of 'hand') (dry run)",
-		"catalog 'NAME' (dry run): 3 updated, 1 unchanged")
+		"catalog 'NAME' (dry run): 3 updated, 2 unchanged")
 	c.expect("by force", c.install(first, "--force"), "own: updated (spec, fields of 'hand')",
-		"server: updated (spec, fields of 'kubectl')", "client: updated (labels, fields of 'hand')", "catalog 'NAME': 3 updated, 1 unchanged")
+		"server: updated (spec, fields of 'kubectl')", "client: updated (labels, fields of 'hand')", "catalog 'NAME': 3 updated, 2 unchanged")
 	for _, name := range append(theirs, "own") {
 		c.published("by force", name, "128Mi")
 	}
-	c.expect("again", c.install(first, "--force"), "catalog 'NAME': 4 unchanged")
+	c.expect("again", c.install(first, "--force"), "catalog 'NAME': 5 unchanged")
 	// A label that nobody reads is no business of the catalog's.
 	c.must(c.kubectl("", "label", kind, c.of("own"), "team=blue", "--field-manager=hand"))
-	c.expect("a label of another hand", c.install(first), "catalog 'NAME': 4 unchanged")
-	c.expect("a label of another hand, by force", c.install(first, "--force"), "own: updated (fields of 'hand')", "catalog 'NAME': 1 updated, 3 unchanged")
+	c.expect("a label of another hand", c.install(first), "catalog 'NAME': 5 unchanged")
+	c.expect("a label of another hand, by force", c.install(first, "--force"), "own: updated (fields of 'hand')", "catalog 'NAME': 1 updated, 4 unchanged")
 	c.published("a label of another hand", "own", "128Mi")
 
 	// What existed before is released, by a version that drops it and by the removal.
@@ -93,12 +96,12 @@ func TestCatalogBesideOtherManagers(t *testing.T) {
 		c.create(vm(vmName, "{name: small}", "{name: "+c.of(name)+"}"))
 	}
 	used := "; used by vm/" + c.space.name + "/"
-	second := c.file("1.1.0", c.instancetype("own", "128Mi"), c.instancetype("client", "128Mi"), c.instancetype("made", "128Mi"))
+	second := c.file("1.1.0", c.instancetype("own", "128Mi"), c.instancetype("client", "128Mi"), c.instancetype("made", "128Mi"), c.instancetype("bare", "128Mi"))
 	c.expect("dropped", c.install(second), "own: updated (version)", "client: updated (version)", "made: updated (version)",
-		"server: released (existed before the catalog)"+strings.ReplaceAll(used, c.space.name, "SPACE")+"web", "catalog 'NAME': 3 updated, 1 released")
-	c.expect("uninstalled", c.kiln("catalog", "uninstall", c.name),
+		"bare: updated (version)", "server: released (existed before the catalog)"+strings.ReplaceAll(used, c.space.name, "SPACE")+"web", "catalog 'NAME': 4 updated, 1 released")
+	c.expect("uninstalled", c.kiln("catalog", "uninstall", c.name), "bare: released (existed before the catalog)",
 		"client: released (existed before the catalog); used by vm/SPACE/shop", "made: released (existed before the catalog)",
-		"own: obsolete; used by vm/SPACE/db", "catalog 'NAME': 1 obsolete, 2 released")
+		"own: obsolete; used by vm/SPACE/db", "catalog 'NAME': 1 obsolete, 3 released")
 	for _, name := range theirs {
 		object := c.get(kind, c.of(name))
 		if labels := object.GetLabels(); !maps.Equal(labels, map[string]string{"test": c.name}) || len(object.GetAnnotations()) > 0 {
