@@ -98,7 +98,8 @@ func TestCatalogBesideOtherManagers(t *testing.T) {
 	used := "; used by vm/" + c.space.name + "/"
 	second := c.file("1.1.0", c.instancetype("own", "128Mi"), c.instancetype("client", "128Mi"), c.instancetype("made", "128Mi"), c.instancetype("bare", "128Mi"))
 	c.expect("dropped", c.install(second), "own: updated (version)", "client: updated (version)", "made: updated (version)",
-		"bare: updated (version)", "server: released (existed before the catalog)"+strings.ReplaceAll(used, c.space.name, "SPACE")+"web", "catalog 'NAME': 4 updated, 1 released")
+		"bare: updated (version)", "server: released (existed before the catalog)"+strings.ReplaceAll(used, c.space.name, "SPACE")+"web",
+		"catalog 'NAME': 4 updated, 1 released")
 	c.expect("uninstalled", c.kiln("catalog", "uninstall", c.name), "bare: released (existed before the catalog)",
 		"client: released (existed before the catalog); used by vm/SPACE/shop", "made: released (existed before the catalog)",
 		"own: obsolete; used by vm/SPACE/db", "catalog 'NAME': 1 obsolete, 3 released")
