@@ -3,13 +3,13 @@ package guestmetrics
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/guestagent"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pod"
@@ -79,16 +79,10 @@ func NewMachines(of cache.Cache) *Machines { return &Machines{cache: of} }
 // Start tells until the context ends. Without NeedLeaderElection only the leader runs it.
 func (m *Machines) Start(ctx context.Context) error {
 	var found machineStores
-	for object, store := range map[client.Object]*toolscache.Store{&v1.VirtualMachine{}: &found.vms, &v1.VirtualMachineInstance{}: &found.vmis} {
-		informer, err := m.cache.GetInformer(ctx, object)
-		if err != nil {
-			return err
-		}
-		shared, is := informer.(toolscache.SharedInformer)
-		if !is {
-			return fmt.Errorf("the informer of %T has no store", object)
-		}
-		*store = shared.GetStore()
+	if err := command.InformerStores(ctx, m.cache, map[client.Object]*toolscache.Store{
+		&v1.VirtualMachine{}: &found.vms, &v1.VirtualMachineInstance{}: &found.vmis,
+	}); err != nil {
+		return err
 	}
 	m.stores.Store(&found)
 	<-ctx.Done()

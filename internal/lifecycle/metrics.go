@@ -2,10 +2,10 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
@@ -65,18 +65,10 @@ func (c *Counts) Start(ctx context.Context) error {
 	hardware := &metav1.PartialObjectMetadata{}
 	hardware.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GuestHardware"))
 	var found stores
-	for object, store := range map[client.Object]*toolscache.Store{
+	if err := command.InformerStores(ctx, c.cache, map[client.Object]*toolscache.Store{
 		&v1.VirtualMachine{}: &found.vms, &v1.VirtualMachineInstance{}: &found.vmis, hardware: &found.records, &appsv1.ControllerRevision{}: &found.revisions,
-	} {
-		informer, err := c.cache.GetInformer(ctx, object)
-		if err != nil {
-			return err
-		}
-		shared, is := informer.(toolscache.SharedInformer)
-		if !is {
-			return fmt.Errorf("the informer of %T has no store to count", object)
-		}
-		*store = shared.GetStore()
+	}); err != nil {
+		return err
 	}
 	c.stores.Store(&found)
 	<-ctx.Done()

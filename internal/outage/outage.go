@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -125,21 +126,15 @@ func (w *Waiting) Source(mgr ctrl.Manager, to handler.EventHandler) (source.Sour
 
 // retryInTurn sends the objects of each second until the context ends.
 func (w *Waiting) retryInTurn(ctx context.Context, retry chan<- event.GenericEvent) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, object := range w.next() {
 			of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 			select {
 			case retry <- event.GenericEvent{Object: of}:
 			case <-ctx.Done():
-				return nil
+				return
 			}
 		}
-	}
+	}, interval)
+	return nil
 }

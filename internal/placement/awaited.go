@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	loops "k8s.io/apimachinery/pkg/util/wait" // wait is a step of this package
 	v1 "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -185,14 +186,7 @@ const lookupsPerSecond = 20
 
 // lookForAwaited looks each second for objects that are not watched, and has the VMIs reconciled whose objects have come. It returns when the context ends.
 func (c *Controller) lookForAwaited(ctx context.Context, come chan<- event.GenericEvent) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	loops.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, object := range c.awaited.nextUnwatched(lookupsPerSecond) {
 			if exists, err := c.exists(ctx, object); err != nil || !exists {
 				continue // the VMI's own tries report errors
@@ -202,9 +196,10 @@ func (c *Controller) lookForAwaited(ctx context.Context, come chan<- event.Gener
 				select {
 				case come <- event.GenericEvent{Object: vmi}:
 				case <-ctx.Done():
-					return nil
+					return
 				}
 			}
 		}
-	}
+	}, time.Second)
+	return nil
 }
