@@ -85,13 +85,20 @@ func TestWhileTheWebhookIsDown(t *testing.T) {
 	a := newAlone(t)
 	a.accepts("there is a VM", vm("old", running...), "create", "-f", "-")
 	a.accepts("and its guest", "", "wait", "--for=create", "vmi/old", "--timeout=60s")
+	a.accepts("there is another", vm("other", running...), "create", "-f", "-")
+	a.accepts("and its guest", "", "wait", "--for=create", "vmi/other", "--timeout=60s")
 	if err := a.StopWebhook(); err != nil {
 		t.Fatal(err)
 	}
 
 	const fails = "failed calling webhook"
 	a.refuses("a new VM", fails, vm("new"), "create", "-f", "-")
-	a.refuses("an edit of a spec", fails, "", "patch", "vm", "old", "--type=merge", `-p={"spec":{"runStrategy":"Halted"}}`)
+	a.refuses("an edit of a spec", fails, "", "patch", "vm", "old", "--type=merge", `-p={"spec":{"runStrategy":"Manual"}}`)
+	a.refuses("a stop with another edit", fails, "", "patch", "vm", "old", "--type=merge",
+		`-p={"spec":{"runStrategy":"Halted","template":{"spec":{"hostname":"a"}}}}`)
+	a.accepts("a stop", "", "patch", "vm", "other", "--type=merge", `-p={"spec":{"runStrategy":"Halted"}}`)
+	a.accepts("which ends the guest", "", "wait", "--for=delete", "vmi/other", "--timeout=60s")
+	a.refuses("a start", fails, "", "patch", "vm", "other", "--type=merge", `-p={"spec":{"runStrategy":"Always"}}`)
 	a.refuses("a guest without a VM", fails,
 		`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"bare"},"spec":{"domain":{"devices":{}}}}`, "create", "-f", "-")
 	a.refuses("an annotation, which a GuestPolicy may be about", fails, "", "annotate", "vm/old", "example.com/note=x")
