@@ -94,7 +94,7 @@ spec: {cpu: {guest: 3}, memory: {guest: 5Gi}}
 	p.kubectl(t, rows, "create", "-f", "-")
 	const lifecycle = " LIFECYCLE DEPRECATED OBSOLETE-AFTER REPLACED-BY"
 	for _, c := range []struct{ why, kind, want string }{
-		{"KubeVirt's columns of a VM, and Kiln's", "vms", "NAME AGE STATUS READY RESTART-REQUIRED INSTANCETYPE PREFERENCE"},
+		{"KubeVirt's columns of a VM, and Kiln's", "vms", "NAME AGE STATUS READY RESTART-REQUIRED INSTANCETYPE PREFERENCE MESSAGE"},
 		{"KubeVirt's columns of a VMI, wide ones last", "vmis", "NAME AGE PHASE IP NODENAME READY LIVE-MIGRATABLE PAUSED"},
 		{"an instancetype shows CPU and memory, after the age", "vmf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT" + lifecycle},
 		{"so does one of the cluster", "vmcf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT" + lifecycle},

@@ -22,8 +22,7 @@ var memoryEffects = []Effect{
 }
 
 // lockedReason completes the path of a field that needs locked memory.
-const lockedReason = "needs memory that is locked: the administrator must let containers lock memory on the nodes, and declare it by " +
-	"--guest-locked-memory of the controller (Helm: launcher.lockedMemory)"
+const lockedReason = "needs locked memory: an administrator lets nodes lock it, and declares that by --guest-locked-memory (Helm: launcher.lockedMemory)"
 
 // huge reports whether the guest's memory consists of huge pages.
 func (g guest) huge() bool { return vm.PageSize(g.spec.Domain.Memory) > 0 }
