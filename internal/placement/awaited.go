@@ -2,7 +2,9 @@ package placement
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,8 +44,9 @@ type awaited struct {
 	byVMI map[types.NamespacedName][]awaitedObject
 	// watched are the kinds whose events say that an object has come.
 	watched map[string]bool
-	// looked is the object that was looked for last.
-	looked awaitedObject
+	// looked is the object of each namespace that was looked for last, lookedIn the last namespace.
+	looked   map[string]awaitedObject
+	lookedIn string
 }
 
 // mostAwaited bounds the objects that are remembered of a VMI: a tenant writes hundreds of names. When these have come, the VMI waits for the next ones.
@@ -93,30 +96,50 @@ func (a *awaited) waitingFor(object awaitedObject) (vmis []types.NamespacedName)
 	return vmis
 }
 
-// nextUnwatched returns up to n objects that are not watched, each once, and others at the next call: those that were not returned come first.
-func (a *awaited) nextUnwatched(n int) []awaitedObject {
+// nextUnwatched returns up to n objects that are not watched, each once, and others at the next call. Namespaces take turns, so that one with thousands of
+// mistyped names keeps no other waiting; and so do the objects of a namespace.
+func (a *awaited) nextUnwatched(n int) (next []awaitedObject) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var all []awaitedObject
-	for _, objects := range a.byVMI {
-		for _, object := range objects {
-			if !a.watched[object.kind] {
-				all = append(all, object)
+	byNamespace := a.unwatched()
+	last := a.lookedIn
+	for lap := 0; len(next) < n && lap < n; lap++ {
+		for _, namespace := range rotatedAfter(slices.Sorted(maps.Keys(byNamespace)), last, strings.Compare) {
+			if objects := byNamespace[namespace]; lap < len(objects) && len(next) < n {
+				next = append(next, objects[lap])
+				a.looked[namespace], a.lookedIn = objects[lap], namespace
 			}
 		}
 	}
-	slices.SortFunc(all, awaitedObject.compare)
-	all = slices.Compact(all)
-	after, found := slices.BinarySearchFunc(all, a.looked, awaitedObject.compare)
+	return next
+}
+
+// unwatched returns the objects that are not watched by their namespaces, those first that were not looked for last.
+func (a *awaited) unwatched() map[string][]awaitedObject {
+	byNamespace, looked := map[string][]awaitedObject{}, map[string]awaitedObject{}
+	for _, objects := range a.byVMI {
+		for _, object := range objects {
+			if !a.watched[object.kind] {
+				byNamespace[object.Namespace] = append(byNamespace[object.Namespace], object)
+			}
+		}
+	}
+	for namespace, objects := range byNamespace {
+		slices.SortFunc(objects, awaitedObject.compare)
+		byNamespace[namespace] = rotatedAfter(slices.Compact(objects), a.looked[namespace], awaitedObject.compare)
+		looked[namespace] = a.looked[namespace]
+	}
+	a.looked = looked // without namespaces in which nothing is awaited
+	return byNamespace
+}
+
+// rotatedAfter returns a sorted list from the first element on that comes after another one, and then those before.
+func rotatedAfter[E any](sorted []E, last E, compare func(E, E) int) []E {
+	at, found := slices.BinarySearchFunc(sorted, last, compare)
 	if found {
-		after++
+		at++
 	}
-	all = slices.Concat(all[after:], all[:after])
-	all = all[:min(len(all), n)]
-	if len(all) > 0 {
-		a.looked = all[len(all)-1]
-	}
-	return all
+	return slices.Concat(sorted[at:], sorted[:at])
 }
 
 func (o awaitedObject) compare(with awaitedObject) int {

@@ -149,6 +149,51 @@ func TestLookupsTakeTurns(t *testing.T) {
 	}
 }
 
+// TestLookupsOfNamespacesTakeTurns: a namespace in which thousands of objects are awaited delays those of another by little.
+func TestLookupsOfNamespacesTakeTurns(t *testing.T) {
+	var waiting awaited
+	secret := func(namespace string, i int) awaitedObject {
+		return awaitedObject{pod.KindSecret, types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("%04d", i)}}
+	}
+	for i := range 3000 {
+		waiting.setObjects(types.NamespacedName{Namespace: "many", Name: fmt.Sprint(i)}, []awaitedObject{secret("many", i)})
+	}
+	few := []string{"a", "team", "z"}
+	for _, namespace := range few {
+		waiting.setObjects(types.NamespacedName{Namespace: namespace, Name: "1"}, []awaitedObject{secret(namespace, 1), secret(namespace, 2)})
+	}
+	seen := map[awaitedObject]int{}
+	for range 10 {
+		next := waiting.nextUnwatched(20)
+		if len(next) != 20 {
+			t.Fatalf("%d objects are looked for", len(next))
+		}
+		for _, object := range next {
+			seen[object]++
+		}
+	}
+	for _, namespace := range few {
+		if seen[secret(namespace, 1)] != 10 || seen[secret(namespace, 2)] != 10 {
+			t.Errorf("%s had %d and %d turns of 10", namespace, seen[secret(namespace, 1)], seen[secret(namespace, 2)])
+		}
+	}
+	if len(seen) != 6+140 {
+		t.Errorf("%d objects had a turn, want all of the few namespaces, and others of the large one each time", len(seen))
+	}
+	for range 30 { // with one look at a time each namespace has its turn
+		if next := waiting.nextUnwatched(1); len(next) != 1 {
+			t.Fatal(next)
+		} else {
+			seen[next[0]] += 100
+		}
+	}
+	for _, namespace := range few {
+		if turns := seen[secret(namespace, 1)]/100 + seen[secret(namespace, 2)]/100; turns < 7 {
+			t.Errorf("%s had %d turns of 30 by 4 namespaces", namespace, turns)
+		}
+	}
+}
+
 // TestFewObjectsAreRemembered: a VMI with hundreds of claims that do not exist costs little memory, and few requests for its Secrets.
 func TestFewObjectsAreRemembered(t *testing.T) {
 	vmi := guestless()

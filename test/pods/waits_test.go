@@ -75,3 +75,23 @@ domain:
 		return fmt.Sprint(body, err), err == nil && strings.Contains(body, "guest at ")
 	})
 }
+
+// TestRemovedInterface: a VM whose interface is removed while its guest runs has the default one at its next start, which lists no ports, and starts.
+func TestRemovedInterface(t *testing.T) {
+	n := newTenant(t, "removed")
+	n.apply(virtualMachine("removed", only("node-1")+`
+terminationGracePeriodSeconds: 0
+domain:
+  memory: {guest: 64Mi}
+  devices: {`+nic+`}
+`+podNetwork))
+	n.phase("removed", "Running")
+	first := n.kubectl("get", "vmi", "removed", "-o", "jsonpath={.metadata.uid}")
+	n.kubectl("patch", "vm", "removed", "--type=merge", `-p={"spec":{"template":{"spec":{"networks":null,"domain":{"devices":{"interfaces":null}}}}}}`)
+	n.restart("removed")
+	n.eventually("another guest runs", func() (string, bool) {
+		out := n.kubectl("get", "vmi", "--ignore-not-found", "removed", "-o",
+			"jsonpath={.metadata.uid} {.spec.domain.devices.interfaces[*].name} {.spec.domain.devices.interfaces[*].ports} {.status.phase}")
+		return out, strings.HasSuffix(out, " default  Running") && !strings.HasPrefix(out, first)
+	})
+}
