@@ -40,6 +40,7 @@ const (
 	inPods         = "the guests of these tests run on bare machines; internal/placement has a test of these rights, and test/node uses them"
 	withCSI        = "these tests have no CSI driver; internal/snapshots plays one"
 	withDevices    = "the VMs that these tests restore have no devices of claims; internal/snapshots has the judgement"
+	asksReaders    = "nobody reads the metrics of these processes; test/pods does"
 	inferredAtOnce = "admission has inferred by then; the controller does when it pins a VM that was written while no webhook ran"
 )
 
@@ -82,6 +83,11 @@ var unseen = map[string]string{
 	"kiln-controller: update kubevirt.io virtualmachineinstances/finalizers":           ownership,
 	"kiln-controller: patch kubevirt.io virtualmachineinstances":                       inPods,
 	"kiln-controller: get k8s.cni.cncf.io network-attachment-definitions":              inPods,
+	"kiln-controller: watch k8s.cni.cncf.io network-attachment-definitions":            unserved,
+	"kiln-controller: watch limitranges":                                               inPods,
+	"kiln-controller: patch pods in kiln-system":                                       "these programs are no pods; test/install uses it",
+	"kiln-controller: create authentication.k8s.io tokenreviews":                       asksReaders,
+	"kiln-webhook: create authentication.k8s.io tokenreviews":                          asksReaders,
 	"kiln-controller: create persistentvolumeclaims":                                   inPods,
 	"kiln-controller: create secrets":                                                  inPods,
 	"kiln-controller: list events":                                                     inPods,
