@@ -128,6 +128,10 @@ func TestMistyped(t *testing.T) {
 		"spec.template.spec.domain.devices.disks[1].bootOrder: Invalid value: \"x\": must be a whole number, 0 or more, not text",
 		`{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a"},{"name":1}]}}}}}}`://
 		"spec.template.spec.domain.devices.disks[1].name: Invalid value: 1: must be text",
+		`{"metadata":{"labels":["aaaaaaaaaaaaaaaaaaaaaaaaaaaa"]}}`://
+		`metadata.labels: Invalid value: ["aaaaaaaaaaaaaaaaaaaaaaaaaaaa"]: must be a map of fields, not a list`,
+		`{"metadata":{"labels":["aaaaaaaaaaaaaaaaaaaaaaaaaaaab"]}}`://
+		`metadata.labels: Invalid value: "[\"aaaaaaaaaaaaaaaaaaaaaaaaaaaab\"…": must be a map of fields, not a list`,
 		`{"metadata":{"labels":["a"]}}`: `metadata.labels: Invalid value: ["a"]: must be a map of fields, not a list`,
 	} {
 		err := json.Unmarshal([]byte(text), &v1.VirtualMachine{})

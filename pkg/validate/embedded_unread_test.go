@@ -1,10 +1,44 @@
 package validate_test
 
 import (
+	"encoding/json"
+	"reflect"
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/validate"
+	v1 "kubevirt.io/api/core/v1"
 )
+
+// TestFirstUnread: the value that the decoder does not read is found below structs, embedded ones too, maps, lists and pointers, and nothing beside it is.
+func TestFirstUnread(t *testing.T) {
+	t.Parallel()
+	const in = `{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"running":true,"template":{"spec":{`
+	for _, c := range []struct {
+		raw, path, value string
+		quantity         bool
+	}{
+		{in + `"domain":{"cpu":{"cores":2},"memory":{"guest":"128MB"}}}}}}`, "spec.template.spec.domain.memory.guest", `"128MB"`, true},
+		{in + `"domain":{"resources":{"requests":{"cpu":"1","memory":"1GB"}}}}}}}`, "spec.template.spec.domain.resources.requests[memory]", `"1GB"`, true},
+		{in + `"volumes":[{"name":"a"},{"name":"b","emptyDisk":{"capacity":"1GB"}}]}}}}`, "spec.template.spec.volumes[1].emptyDisk.capacity", `"1GB"`, true},
+		{in + `"domain":{"devices":{"disks":[{"name":"a"},{"name":1}]}}}}}}`, "spec.template.spec.domain.devices.disks[1].name", `1`, false},
+		{in + `"domain":{"devices":{"disks":{}}}}}}}`, "spec.template.spec.domain.devices.disks", `{}`, false},
+		{in + `"nodeSelector":{"a":"b","c":1}}}}}`, "spec.template.spec.nodeSelector[c]", `1`, false},
+		{in + `"nodeSelector":[]}}}}`, "spec.template.spec.nodeSelector", `[]`, false},
+		{`{"spec":{"running":"yes","template":{}}}`, "spec.running", `"yes"`, false},
+		{`{"spec":5}`, "spec", `5`, false},
+		{`{"metadata":{"name":"a","creationTimestamp":"soon"}}`, "metadata.creationTimestamp", `"soon"`, false},
+		{`[]`, "<nil>", `[]`, false},
+	} {
+		err := json.Unmarshal([]byte(c.raw), &v1.VirtualMachine{})
+		if err == nil {
+			t.Fatalf("%s is read", c.raw)
+		}
+		got := validate.FirstUnread([]byte(c.raw), reflect.TypeFor[v1.VirtualMachine](), nil, err)
+		if got.Path.String() != c.path || string(got.Raw) != c.value || got.IsQuantity() != c.quantity || got.Err == nil {
+			t.Errorf("%s: %s: %s, a quantity: %t, %v", c.raw, got.Path, got.Raw, got.IsQuantity(), got.Err)
+		}
+	}
+}
 
 // TestNoQuantity: of an amount with a unit that Kubernetes does not have, what was probably meant is said.
 func TestNoQuantity(t *testing.T) {
