@@ -66,8 +66,8 @@ func (a *awaited) setObjects(vmi types.NamespacedName, objects []awaitedObject) 
 	a.byVMI[vmi] = objects[:min(len(objects), mostAwaited)]
 }
 
-// watch notes that a kind is watched.
-func (a *awaited) watch(kind string) {
+// markWatched notes that a kind is watched.
+func (a *awaited) markWatched(kind string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.watched == nil {
@@ -101,7 +101,7 @@ func (a *awaited) waitingFor(object awaitedObject) (vmis []types.NamespacedName)
 func (a *awaited) nextUnwatched(n int) (next []awaitedObject) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	byNamespace := a.unwatched()
+	byNamespace := a.unwatchedByNamespace()
 	last := a.lookedIn
 	for lap := 0; len(next) < n && lap < n; lap++ {
 		for _, namespace := range rotatedAfter(slices.Sorted(maps.Keys(byNamespace)), last, strings.Compare) {
@@ -114,13 +114,14 @@ func (a *awaited) nextUnwatched(n int) (next []awaitedObject) {
 	return next
 }
 
-// unwatched returns the objects that are not watched by their namespaces, those first that were not looked for last.
-func (a *awaited) unwatched() map[string][]awaitedObject {
+// unwatchedByNamespace returns the first object of each VMI that is not watched, by its namespace. Those come first that were not looked for last.
+func (a *awaited) unwatchedByNamespace() map[string][]awaitedObject {
 	byNamespace, looked := map[string][]awaitedObject{}, map[string]awaitedObject{}
 	for _, objects := range a.byVMI {
 		for _, object := range objects {
-			if !a.watched[object.kind] {
+			if !a.watched[object.kind] { // one of each VMI: the others are looked for when it has come
 				byNamespace[object.Namespace] = append(byNamespace[object.Namespace], object)
+				break
 			}
 		}
 	}
@@ -196,7 +197,7 @@ func (c *Controller) watchAwaited(building *builder.Builder, mapper meta.RESTMap
 		if kind.Kind == kindNetwork {
 			of = kindNetwork
 		}
-		c.awaited.watch(of)
+		c.awaited.markWatched(of)
 		building.WatchesMetadata(object, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
 			return c.retryWaiting(awaitedObject{of, client.ObjectKeyFromObject(o)})
 		}))
@@ -211,7 +212,7 @@ const lookupsPerSecond = 20
 func (c *Controller) lookForAwaited(ctx context.Context, come chan<- event.GenericEvent) error {
 	loops.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, object := range c.awaited.nextUnwatched(lookupsPerSecond) {
-			if exists, err := c.exists(ctx, object); err != nil || !exists {
+			if exists, err := c.objectExists(ctx, object); err != nil || !exists {
 				continue // the VMI's own tries report errors
 			}
 			for _, request := range c.retryWaiting(object) {

@@ -115,7 +115,7 @@ func TestAwaited(t *testing.T) {
 func (c *cluster) lookedFor(object awaitedObject, want bool) {
 	c.Helper()
 	next := c.controller.awaited.nextUnwatched(1)
-	exists, err := c.controller.exists(c.Context(), object)
+	exists, err := c.controller.objectExists(c.Context(), object)
 	if len(next) != 1 || next[0] != object || err != nil || exists != want {
 		c.Errorf("looked for %v; %v is found: %t, %v, want %t", next, object, exists, err, want)
 	}
@@ -124,7 +124,7 @@ func (c *cluster) lookedFor(object awaitedObject, want bool) {
 // TestLookupsTakeTurns: where more objects are awaited than are looked for at a time, each has its turn. One for which several VMIs wait is looked for once.
 func TestLookupsTakeTurns(t *testing.T) {
 	var waiting awaited
-	waiting.watch(kindClaim)
+	waiting.markWatched(kindClaim)
 	secret := func(i int) awaitedObject {
 		return awaitedObject{pod.KindSecret, types.NamespacedName{Namespace: "team", Name: fmt.Sprintf("%03d", i)}}
 	}
@@ -160,7 +160,9 @@ func TestLookupsOfNamespacesTakeTurns(t *testing.T) {
 	}
 	few := []string{"a", "team", "z"}
 	for _, namespace := range few {
-		waiting.setObjects(types.NamespacedName{Namespace: namespace, Name: "1"}, []awaitedObject{secret(namespace, 1), secret(namespace, 2)})
+		for i := 1; i <= 2; i++ {
+			waiting.setObjects(types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}, []awaitedObject{secret(namespace, i), secret(namespace, 3)})
+		}
 	}
 	seen := map[awaitedObject]int{}
 	for range 10 {
