@@ -35,7 +35,7 @@ type Remount struct {
 	pods client.Reader
 }
 
-// Register adds the controller to a manager, with a cache of the pods of the namespace: that of the manager may know other pods only.
+// Register adds the controller to a manager, with a cache of the pods of the namespace: the cache of the manager may lack them.
 func (r *Remount) Register(mgr ctrl.Manager) error {
 	pods, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),

@@ -108,7 +108,7 @@ func TestRemountErrors(t *testing.T) {
 	}
 }
 
-// TestSlimPod: the cache keeps what Reconcile reads, and no more of pods of whoever shares the namespace.
+// TestSlimPod: the cache keeps what Reconcile reads, and no more of other pods of the namespace.
 func TestSlimPod(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{

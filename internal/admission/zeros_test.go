@@ -31,7 +31,7 @@ func TestNumbersOfZero(t *testing.T) {
 	}
 }
 
-// TestIdentityOfAGuest: who writes another identity on a running VM is told what becomes of it, also where the update changes nothing else.
+// TestIdentityOfAGuest: an update that writes another identity on a running VM brings a warning, also if it changes nothing else.
 func TestIdentityOfAGuest(t *testing.T) {
 	const told = "annotation 'kilnvm.io/identity': the guest keeps UUID, serial and MACs until it starts with 'kilnvm.io/hardware: latest'"
 	vm := func(identity, strategy string) string {

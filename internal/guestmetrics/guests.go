@@ -81,8 +81,8 @@ func NewGuests() *Guests {
 // Metric says what came of the last round.
 func (g *Guests) Metric() prometheus.Collector { return g.rounds }
 
-// lead has rounds find guests in a source; nil ends that.
-func (g *Guests) lead(from *source) {
+// setSource has rounds find guests in a source; nil ends that.
+func (g *Guests) setSource(from *source) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	g.from, g.answered, g.silent, g.ended = from, nil, nil, time.Time{}
@@ -103,13 +103,13 @@ func (*Guests) Describe(all chan<- *prometheus.Desc) {
 
 // Collect is for prometheus.Collector.
 func (g *Guests) Collect(all chan<- prometheus.Metric) {
-	for _, one := range g.current() {
+	for _, one := range g.currentAnswers() {
 		sendStatistics(all, one.vmi, one.said)
 	}
 }
 
-// current returns the answers of a round that ended just now, or of a new one. Scrapes at the same time share a round.
-func (g *Guests) current() []answer {
+// currentAnswers returns the answers of a round that ended just now, or of a new one. Scrapes at the same time share a round.
+func (g *Guests) currentAnswers() []answer {
 	shared, _, _ := g.asking.Do("", func() (any, error) {
 		g.mutex.Lock()
 		from, silent, answered := g.from, g.silent, g.answered
@@ -119,15 +119,15 @@ func (g *Guests) current() []answer {
 			return answered, nil
 		}
 		r := &round{asks: from.asks, silent: map[types.UID]bool{}}
-		r.run(from, silent)
-		g.end(from, r)
+		r.askAll(from, silent)
+		g.keepAnswers(from, r)
 		return r.answered, nil
 	})
 	return shared.([]answer)
 }
 
-// end keeps what came of a round, unless this replica has ceased to lead.
-func (g *Guests) end(from *source, r *round) {
+// keepAnswers keeps what came of a round, unless this replica has ceased to lead.
+func (g *Guests) keepAnswers(from *source, r *round) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	if g.from != from {
@@ -174,8 +174,8 @@ type round struct {
 	failed   int
 }
 
-// run asks the guests of a source: last those that were silent.
-func (r *round) run(from *source, silent map[types.UID]bool) {
+// askAll asks the guests of a source: last those that were silent.
+func (r *round) askAll(from *source, silent map[types.UID]bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), roundLimit)
 	defer cancel()
 	vmis, err := from.guests(ctx)

@@ -67,7 +67,7 @@ func TestHostileStatistics(t *testing.T) {
 	}
 	stopped := guestOf("team", "stopped")
 	stopped.Status.Phase = v1.Scheduled
-	g.lead(served(t, askerFunc(func(context.Context, *v1.VirtualMachineInstance) (hypervisor.Statistics, error) { return said, nil }),
+	g.setSource(served(t, askerFunc(func(context.Context, *v1.VirtualMachineInstance) (hypervisor.Statistics, error) { return said, nil }),
 		guestOf("team", "web"), stopped))
 	const labels = `name="web",namespace="team",node="node-1"`
 	var want strings.Builder
@@ -97,7 +97,7 @@ func TestHostileStatistics(t *testing.T) {
 	if err := testutil.CollectAndCompare(g, strings.NewReader(want.String())); err != nil {
 		t.Error(err)
 	}
-	g.lead(nil)
+	g.setSource(nil)
 	if n := testutil.CollectAndCount(g); n != 0 {
 		t.Errorf("a replica that has ceased to lead has %d series", n)
 	}
@@ -117,7 +117,7 @@ func TestSilentGuests(t *testing.T) {
 		var mutex sync.Mutex
 		asked, now, most := map[string]int{}, 0, 0
 		g := NewGuests()
-		g.lead(served(t, askerFunc(func(ctx context.Context, vmi *v1.VirtualMachineInstance) (hypervisor.Statistics, error) {
+		g.setSource(served(t, askerFunc(func(ctx context.Context, vmi *v1.VirtualMachineInstance) (hypervisor.Statistics, error) {
 			mutex.Lock()
 			asked[vmi.Namespace]++
 			now++
@@ -156,7 +156,7 @@ func TestScrapesShareARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		g := NewGuests()
-		g.lead(served(t, askerFunc(func(context.Context, *v1.VirtualMachineInstance) (hypervisor.Statistics, error) {
+		g.setSource(served(t, askerFunc(func(context.Context, *v1.VirtualMachineInstance) (hypervisor.Statistics, error) {
 			asked++
 			time.Sleep(time.Second)
 			if asked == 3 {
@@ -167,7 +167,7 @@ func TestScrapesShareARound(t *testing.T) {
 		var scrapes sync.WaitGroup
 		for range 3 {
 			scrapes.Go(func() {
-				if n := len(g.current()); n != 1 {
+				if n := len(g.currentAnswers()); n != 1 {
 					t.Errorf("%d guests have answered", n)
 				}
 			})
@@ -175,7 +175,7 @@ func TestScrapesShareARound(t *testing.T) {
 		scrapes.Wait()
 		for i, want := range []int{1, 0} {
 			time.Sleep(30 * time.Second)
-			if n := len(g.current()); n != want || asked != i+2 {
+			if n := len(g.currentAnswers()); n != want || asked != i+2 {
 				t.Errorf("%d guests have answered, and %d were asked", n, asked)
 			}
 		}

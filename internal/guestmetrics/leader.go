@@ -69,7 +69,7 @@ func (l *Leader) Start(ctx context.Context) error {
 			Callbacks: leaderelection.LeaderCallbacks{OnStoppedLeading: func() {}, OnStartedLeading: func(leads context.Context) {
 				defer close(done)
 				for leads.Err() == nil {
-					if err := l.work(leads); leads.Err() == nil {
+					if err := l.askWhileLeading(leads); leads.Err() == nil {
 						log.Error(err, "guests are not asked for their statistics")
 						time.Sleep(retryPeriod)
 					}
@@ -87,8 +87,8 @@ func (l *Leader) Start(ctx context.Context) error {
 	return nil
 }
 
-// work has a cache of its own as long as it leads: a replica that does not lead needs none, and readiness must not wait for it.
-func (l *Leader) work(ctx context.Context) error {
+// askWhileLeading has a cache of its own as long as it leads: a replica that does not lead needs none, and readiness must not wait for it.
+func (l *Leader) askWhileLeading(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cached, err := cache.New(l.Access, cache.Options{
@@ -110,7 +110,7 @@ func (l *Leader) work(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- cached.Start(ctx) }()
 	if cached.WaitForCacheSync(ctx) {
-		l.Guests.lead(&source{cached, l.Asks(cached)})
+		l.Guests.setSource(&source{cached, l.Asks(cached)})
 	}
 	select {
 	case err = <-ended:
@@ -118,7 +118,7 @@ func (l *Leader) work(ctx context.Context) error {
 	case <-ctx.Done():
 		err = <-ended
 	}
-	l.Guests.lead(nil)
+	l.Guests.setSource(nil)
 	return err
 }
 

@@ -148,7 +148,7 @@ func sendVM(all chan<- prometheus.Metric, vm *v1.VirtualMachine, vmi *v1.Virtual
 		system = systemOf(vm.Spec.Template.ObjectMeta.Annotations)
 	}
 	if vmi != nil && vmi.Status.Machine != nil {
-		machine = text(vmi.Status.Machine.Type)
+		machine = boundedText(vmi.Status.Machine.Type)
 	}
 	status := cmp.Or(vm.Status.PrintableStatus, v1.VirtualMachineStatusStopped)
 	current := slices.IndexFunc(groups, func(g statusGroup) bool { return slices.Contains(g.statuses, status) })
@@ -157,7 +157,7 @@ func sendVM(all chan<- prometheus.Metric, vm *v1.VirtualMachine, vmi *v1.Virtual
 		name, since = groups[current].name, current
 	}
 	vmInfo.send(all, 1, vm.Name, vm.Namespace, system.os, system.workload, system.flavor, machine, instancetypeOf(vm), preferenceOf(vm),
-		strings.ToLower(text(string(status))), name)
+		strings.ToLower(boundedText(string(status))), name)
 	vmCreated.send(all, float64(vm.CreationTimestamp.Unix()), vm.Name, vm.Namespace)
 	for i, group := range groups {
 		value := 0.0
@@ -196,7 +196,7 @@ func sendVMI(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance, vm *v
 	}
 	system, guest, machine, launcher := systemOf(vmi.Annotations), vmi.Status.GuestOSInfo, "", ""
 	if vmi.Status.Machine != nil {
-		machine = text(vmi.Status.Machine.Type)
+		machine = boundedText(vmi.Status.Machine.Type)
 	}
 	if len(vmi.Status.ActivePods) > 0 && vmi.Status.Phase == v1.Running {
 		launcher = pod.Name(vmi.Name)
@@ -205,39 +205,40 @@ func sendVMI(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance, vm *v
 	// An eviction shuts the guest down, whatever its evictionStrategy: no guest of Kiln keeps a node from being drained.
 	const evictable = "true"
 	vmiInfo.send(all, 1, vmi.Status.NodeName, vmi.Namespace, vmi.Name, strings.ToLower(string(cmp.Or(vmi.Status.Phase, v1.Pending))), system.os, system.workload,
-		system.flavor, of, preference, text(guest.KernelRelease), machine, text(guest.Machine), text(guest.Name), text(guest.VersionID), evictable,
+		system.flavor, of, preference, boundedText(guest.KernelRelease), machine, boundedText(guest.Machine), boundedText(guest.Name),
+		boundedText(guest.VersionID), evictable,
 		strconv.FormatBool(outdated), launcher)
 }
 
-// text is a label that a tenant or a guest writes.
-func text(said string) string { return guestagent.Text(said, longestLabel) }
+// boundedText is a label that a tenant or a guest writes.
+func boundedText(said string) string { return guestagent.Text(said, longestLabel) }
 
 // system is what annotations of KubeVirt's templates say.
 type system struct{ os, workload, flavor string }
 
 func systemOf(annotations map[string]string) system {
 	const prefix = "vm.kubevirt.io/"
-	return system{text(annotations[prefix+"os"]), text(annotations[prefix+"workload"]), text(annotations[prefix+"flavor"])}
+	return system{boundedText(annotations[prefix+"os"]), boundedText(annotations[prefix+"workload"]), boundedText(annotations[prefix+"flavor"])}
 }
 
 // instancetypeOf names the instancetype that a VM is pinned to, if it is one of the cluster; preferenceOf its preference.
 func instancetypeOf(vm *v1.VirtualMachine) string {
-	return named(vm.Spec.Instancetype != nil, vm.Status.InstancetypeRef, instancetype.Kinds)
+	return catalogLabel(vm.Spec.Instancetype != nil, vm.Status.InstancetypeRef, instancetype.Kinds)
 }
 
 func preferenceOf(vm *v1.VirtualMachine) string {
-	return named(vm.Spec.Preference != nil, vm.Status.PreferenceRef, instancetype.PreferenceKinds)
+	return catalogLabel(vm.Spec.Preference != nil, vm.Status.PreferenceRef, instancetype.PreferenceKinds)
 }
 
-// named returns the name of a reference. One of a namespace has a name that its tenant chose, and so has one that does not exist: no revision is of it.
-func named(has bool, ref *v1.InstancetypeStatusRef, kinds instancetype.KindNames) string {
+// catalogLabel returns the name of a reference. One of a namespace has a name that its tenant chose, and so has one that does not exist: no revision is of it.
+func catalogLabel(has bool, ref *v1.InstancetypeStatusRef, kinds instancetype.KindNames) string {
 	switch {
 	case !has:
 		return ""
 	case ref == nil || ref.ControllerRevisionRef == nil || kinds.Canonical(ref.Kind) != kinds.Cluster:
 		return unnamed
 	}
-	return text(ref.Name)
+	return boundedText(ref.Name)
 }
 
 // unnamedOf returns what stands for the instancetype or preference of a VMI without a VM.

@@ -105,7 +105,7 @@ func sendStatistics(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance
 	send(memoryStatistics, said.Memory)
 	send(cpuStatistics, said.CPU)
 	for label, values := range said.VCPUs {
-		if id, err := strconv.Atoi(label); err != nil || id < 0 || id >= vcpus(vmi) || strconv.Itoa(id) != label {
+		if id, err := strconv.Atoi(label); err != nil || id < 0 || id >= countVCPUs(vmi) || strconv.Itoa(id) != label {
 			continue
 		}
 		send([]statistic{vcpuSeconds}, values, label, vcpuState(values))
@@ -124,8 +124,8 @@ func sendStatistics(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance
 	}
 }
 
-// vcpus returns how many vCPUs a guest has at most.
-func vcpus(vmi *v1.VirtualMachineInstance) int {
+// countVCPUs returns how many vCPUs a guest has at most.
+func countVCPUs(vmi *v1.VirtualMachineInstance) int {
 	cpu := vmi.Spec.Domain.CPU
 	if cpu == nil {
 		return 1

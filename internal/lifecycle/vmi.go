@@ -56,8 +56,8 @@ func (c *Controller) act(ctx context.Context, s *state) {
 	}
 }
 
-// did notes what this reconcile has done to the VMI, for an event.
-func (s *state) did(reason, message string) {
+// noteDone notes what this reconcile has done to the VMI, for an event.
+func (s *state) noteDone(reason, message string) {
 	s.done = append(s.done, news{condition.Cause{Reason: reason, Message: message}, corev1.EventTypeNormal})
 }
 
@@ -67,7 +67,7 @@ func (c *Controller) stop(ctx context.Context, s *state) {
 	err := c.Client.Delete(ctx, s.vmi, client.Preconditions{UID: &uid})
 	switch {
 	case err == nil:
-		s.did(v1alpha1.ReasonSuccessfulDelete, "stopped the virtual machine instance")
+		s.noteDone(v1alpha1.ReasonSuccessfulDelete, "stopped the virtual machine instance")
 	case client.IgnoreNotFound(err) != nil: // one that is gone already has its event
 		c.failed(s, v1alpha1.ReasonFailedDelete, err)
 	}
@@ -97,7 +97,7 @@ func (c *Controller) start(ctx context.Context, s *state) {
 		c.failed(s, v1alpha1.ReasonFailedCreate, err)
 	default:
 		s.vmi = vmi
-		s.did(v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
+		s.noteDone(v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
 	}
 }
 

@@ -60,7 +60,7 @@ func (w *Waiting) Note(object types.NamespacedName, webhook string) {
 	if before == webhook {
 		return
 	}
-	w.remove(object)
+	w.removeObject(object)
 	if webhook != "" {
 		if w.webhookOf == nil {
 			w.webhookOf, w.byWebhook = map[types.NamespacedName]string{}, map[string]map[types.NamespacedName]bool{}
@@ -81,10 +81,10 @@ func (w *Waiting) Note(object types.NamespacedName, webhook string) {
 func (w *Waiting) Forget(object types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.remove(object)
+	w.removeObject(object)
 }
 
-func (w *Waiting) remove(object types.NamespacedName) {
+func (w *Waiting) removeObject(object types.NamespacedName) {
 	webhook := w.webhookOf[object]
 	delete(w.webhookOf, object)
 	delete(w.byWebhook[webhook], object)
@@ -96,9 +96,9 @@ func (w *Waiting) remove(object types.NamespacedName) {
 // mostWebhooks bounds the webhooks that are tried in a second.
 const mostWebhooks = 8
 
-// next returns the objects that are to be tried now: one of each webhook that does not answer, and all whose webhook answers again. Maps are walked in an order
-// that changes, so that each object has its turn.
-func (w *Waiting) next() (objects []types.NamespacedName) {
+// nextToTry returns the objects that are to be tried now: one of each webhook that does not answer, and all whose webhook answers again. Maps are walked in an
+// order that changes, so that each object has its turn.
+func (w *Waiting) nextToTry() (objects []types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	objects, w.answering = w.answering, nil
@@ -127,7 +127,7 @@ func (w *Waiting) Source(mgr ctrl.Manager, to handler.EventHandler) (source.Sour
 // retryInTurn sends the objects of each second until the context ends.
 func (w *Waiting) retryInTurn(ctx context.Context, retry chan<- event.GenericEvent) error {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		for _, object := range w.next() {
+		for _, object := range w.nextToTry() {
 			of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 			select {
 			case retry <- event.GenericEvent{Object: of}:

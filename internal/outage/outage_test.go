@@ -45,7 +45,7 @@ func TestNext(t *testing.T) {
 	w.Note(named("b2"), "b")
 	tried := map[types.NamespacedName]bool{}
 	for range 1000 {
-		objects := w.next()
+		objects := w.nextToTry()
 		if len(objects) != 2 {
 			t.Fatalf("tried at a time: %v", objects)
 		}
@@ -58,16 +58,16 @@ func TestNext(t *testing.T) {
 	}
 	w.Forget(named("b1"))
 	w.Note(named("a7"), "")
-	objects := w.next()
+	objects := w.nextToTry()
 	if len(objects) != 100 || slices.Contains(objects, named("a7")) || !slices.Contains(objects, named("b2")) {
 		t.Errorf("after a7 has got through %d are tried", len(objects))
 	}
-	if objects = w.next(); !slices.Equal(objects, []types.NamespacedName{named("b2")}) {
+	if objects = w.nextToTry(); !slices.Equal(objects, []types.NamespacedName{named("b2")}) {
 		t.Errorf("then %v", objects)
 	}
 	w.Note(named("b2"), "b")
 	w.Forget(named("b2"))
-	if objects = w.next(); len(objects) > 0 || len(w.byWebhook)+len(w.webhookOf) > 0 {
+	if objects = w.nextToTry(); len(objects) > 0 || len(w.byWebhook)+len(w.webhookOf) > 0 {
 		t.Errorf("nothing waits, and %v are tried", objects)
 	}
 }
@@ -78,7 +78,7 @@ func TestOtherWebhook(t *testing.T) {
 	w.Note(named("1"), "a")
 	w.Note(named("2"), "a")
 	w.Note(named("1"), "b")
-	if objects := w.next(); len(objects) != 2 || objects[0] != named("2") || objects[1] != named("1") {
+	if objects := w.nextToTry(); len(objects) != 2 || objects[0] != named("2") || objects[1] != named("1") {
 		t.Errorf("tried: %v", objects)
 	}
 }

@@ -22,7 +22,7 @@ func (c *Controller) missingReferences(ctx context.Context, vmi *v1.VirtualMachi
 	references := pod.References(vmi)
 	for _, reference := range references[:min(len(references), mostAwaited)] {
 		object := awaitedObject{reference.Kind, types.NamespacedName{Namespace: vmi.Namespace, Name: reference.Name}}
-		exists, err := c.exists(ctx, object)
+		exists, err := c.objectExists(ctx, object)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -33,10 +33,10 @@ func (c *Controller) missingReferences(ctx context.Context, vmi *v1.VirtualMachi
 	return missing, errs, nil
 }
 
-// exists reports whether an object of a kind exists that need not be watched. This process may not read Secrets and ConfigMaps, since RBAC cannot tell their
+// objectExists reports whether an object exists whose kind need not be watched. This process may not read Secrets and ConfigMaps, since RBAC cannot tell their
 // metadata from their data. A dry run of a create says whether there is one of the name. A quota or a webhook that refuses it comes first: then the answer is
 // true, and kubelet waits for the object.
-func (c *Controller) exists(ctx context.Context, object awaitedObject) (exists bool, err error) {
+func (c *Controller) objectExists(ctx context.Context, object awaitedObject) (exists bool, err error) {
 	if !possible(object.Name) {
 		return false, nil
 	}

@@ -95,7 +95,7 @@ func (c *Controller) checkKey(ctx context.Context, vmi *v1.VirtualMachineInstanc
 			"which is no name of a Secret with the key of a TPM: write the name that it had", v1alpha1.AnnotationTPMKey, claim.Name, name)}, nil
 	}
 	key := awaitedObject{pod.KindSecret, types.NamespacedName{Namespace: claim.Namespace, Name: name}}
-	exists, err := c.exists(ctx, key)
+	exists, err := c.objectExists(ctx, key)
 	if err != nil || exists {
 		return nil, err
 	}

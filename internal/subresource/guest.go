@@ -18,7 +18,7 @@ func (a *API) pause(ctx context.Context, c call) (reply, error) {
 	return a.ask(ctx, c, "pause", options.DryRun, func(vmi *v1.VirtualMachineInstance) error {
 		switch probe := vmi.Spec.LivenessProbe; {
 		case vmi.DeletionTimestamp != nil:
-			return stopping(vmi)
+			return refuseStopping(vmi)
 		case probe != nil && probe.GuestAgentPing == nil:
 			return apierrors.NewForbidden(v1.Resource("virtualmachineinstance"), vmi.Name,
 				conflict(vmi.Name, "Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported: the probe would fail, and end the guest"))
@@ -58,7 +58,7 @@ func (a *API) softReboot(ctx context.Context, c call) (reply, error) {
 		acpi := vmi.Spec.Domain.Features == nil || ptr.Deref(vmi.Spec.Domain.Features.ACPI.Enabled, true)
 		switch {
 		case vmi.DeletionTimestamp != nil:
-			return stopping(vmi)
+			return refuseStopping(vmi)
 		case holds(vmi, v1.VirtualMachineInstancePaused):
 			return guestConflict(vmi.Name, "VMI is paused")
 		case !acpi && !holds(vmi, v1.VirtualMachineInstanceAgentConnected):
@@ -90,12 +90,12 @@ func (a *API) unfreeze(ctx context.Context, c call) (reply, error) {
 // notStopping is for actions that would keep a guest from powering off: it would be ended at the end of its grace period.
 func notStopping(vmi *v1.VirtualMachineInstance) error {
 	if vmi.DeletionTimestamp != nil {
-		return stopping(vmi)
+		return refuseStopping(vmi)
 	}
 	return nil
 }
 
-func stopping(vmi *v1.VirtualMachineInstance) error {
+func refuseStopping(vmi *v1.VirtualMachineInstance) error {
 	return guestConflict(vmi.Name, "VMI is being stopped: wait until it has, or end it now with 'stop --force --grace-period=0'")
 }
 
