@@ -9,9 +9,11 @@ IMAGE ?=
 # What 'make faults' runs beside this tree: the last commit before controllers and webhooks of different versions had a test.
 OLD ?= d98fae3
 RATE ?= 30
-# Set by 'make nightly': tests that it alone runs, see test/nightly.
+# Set by 'make nightly': some tests run only there, see test/nightly.
 NIGHTLY ?=
 export NIGHTLY
+# What 'make test' leaves out, see test/left_out.sh.
+LEFT_OUT = $(if $(NIGHTLY),,$(shell test/left_out.sh))
 # Kubernetes beside that of test/controlplane/go.mod.
 OLDER ?= v1.34.4 v1.35.4
 PACKAGES := ./...
@@ -42,7 +44,9 @@ run: deps build controlplane ## start everything, create a VM, show each stage, 
 # at the end. Three packages for two processors: many tests wait for other processes most of the time.
 # 'make nightly' has more time for a package: the guests on volumes of test/pods alone took 13 minutes.
 TEST = -p $(shell echo $$(( $$(nproc) * 3 / 2 ))) -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,1h)
-FIRST = $(if $(filter ./...,$(PACKAGES)),$(addprefix ./test/,e2e pods install beside node subresources) ./manifests)
+FIRST = $(if $(filter ./...,$(PACKAGES)),$(filter-out $(LEFT_OUT:%=./%),$(addprefix ./test/,e2e pods install beside node subresources) ./manifests))
+# The packages of this module without those of LEFT_OUT.
+REST = $(if $(filter ./...,$(PACKAGES)),$(filter-out $(LEFT_OUT:%=github.com/kilnvm/kiln/%),$(shell go list ./...)),$(PACKAGES))
 GOTESTSUM = $(CURDIR)/bin/gotestsum --format pkgname-and-test-fails --format-icons text --jsonfile $(CURDIR)/bin/tests-
 
 # A larger heap for etcd, the API servers, linkers and the tests themselves: they collect garbage less often. test/cluster starts Kiln's programs without it.
@@ -52,26 +56,24 @@ test: deps check node ## everything but what 'make nightly' alone runs: policy, 
 	@go build -o bin/gotestsum gotest.tools/gotestsum
 	@rm -f bin/tests-*.json
 	@$(MAKE) --no-print-directory -j 2 tested/main tested/modules
-	@test/skipped.sh
+	@test/skipped.sh $(LEFT_OUT)
 
 tested/main:
-	PROPS=$(PROPS) $(GOTESTSUM)main.json -- $(TEST) $(FIRST) $(PACKAGES)
+	PROPS=$(PROPS) $(GOTESTSUM)main.json -- $(TEST) $(FIRST) $(REST)
 
 # The modules of TESTED, one after another beside the packages of this one: most of their tests wait for processes.
 tested/modules:
-	@$(MAKE) --no-print-directory --output-sync=target $(TESTED:%=tested/%)
+	@$(MAKE) --no-print-directory --output-sync=target $(patsubst %,tested/%,$(filter-out $(LEFT_OUT),$(TESTED)))
 
 tested/%:
-	cd $* && go vet ./... && $(GOTESTSUM)$(notdir $*).json -- $(TEST) ./...
+	cd $* && $(GOTESTSUM)$(notdir $*).json -- $(TEST) ./...
 
-check: lint ## formatting, vet, linters, go.mod
+check: lint ## formatting, linters, go.mod
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
-	go vet $(PACKAGES)
 	@for module in $(MODULES); do \
 	  go -C $$module mod tidy -diff || { echo "$$module: run 'go mod tidy' there"; exit 1; }; done
 
-lint: bin/golangci-lint ## staticcheck and golangci-lint (.golangci.yml)
-	go tool staticcheck $(PACKAGES)
+lint: bin/golangci-lint ## golangci-lint with vet and staticcheck (.golangci.yml)
 	bin/golangci-lint run $(PACKAGES)
 	for module in $(LINTED); do (cd $$module && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 

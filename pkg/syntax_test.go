@@ -82,9 +82,9 @@ func acts(argument ast.Expr) bool {
 
 // packageVariables are the objects of a file's top-level var declarations.
 //
-//lint:ignore SA1019 resolution within one file is all that is asked here
+//nolint:staticcheck // the deprecated field resolves names within one file, which is enough here
 func packageVariables(file *ast.File) map[*ast.Object]bool {
-	//lint:ignore SA1019 see above
+	//nolint:staticcheck // see above
 	vars := map[*ast.Object]bool{}
 	for _, decl := range file.Decls {
 		gen, ok := decl.(*ast.GenDecl)

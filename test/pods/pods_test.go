@@ -50,6 +50,10 @@ func newTenant(t *testing.T, namespace string) *tenant {
 				said, _ := shared.Kubectl(ctx, append([]string{"--namespace", namespace}, args...)...)
 				t.Log(said)
 			}
+			for _, args := range [][]string{{"describe", "nodes"}, {"--namespace=kiln-system", "get", "deployments,pods,events", "-o", "wide"}} {
+				said, _ := shared.Kubectl(ctx, args...)
+				t.Log(said)
+			}
 		}
 		if out, err := shared.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=180s"); err != nil {
 			t.Error(err, out)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/test/frontends"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -15,14 +16,14 @@ import (
 // marshalling the result; ns/device says whether the whole is linear.
 func BenchmarkRender(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
-		vmi := explicit(b, "amd64", "bench")
+		vmi := frontends.Explicit(b, "amd64", "bench")
 		for i := range n {
 			name := fmt.Sprintf("d%d", i)
 			vmi.Spec.Domain.Devices.Disks = append(vmi.Spec.Domain.Devices.Disks, disk(name, v1.DiskBusSCSI))
 			vmi.Spec.Volumes = append(vmi.Spec.Volumes, v1.Volume{Name: name})
 		}
-		in := input(vmi)
-		dom := rendered(b, in)
+		in := frontends.Input(vmi)
+		dom := frontends.Rendered(b, in)
 		record := abi.Freeze(dom, "v1")
 		frozen := in
 		frozen.Frozen = &record

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/test/frontends"
 )
 
 func TestNUMANodesOfTheOwnersChoice(t *testing.T) {
@@ -29,7 +30,7 @@ func TestNUMANodesOfTheOwnersChoice(t *testing.T) {
 		{"the host's cells besides", "amd64", "2", "sockets: 2, " + mirror, "guest: 2Gi, hugepages: {pageSize: 2Mi}", "metadata.annotations[kilnvm.io/numa-cells]"},
 		{"a mainframe", "s390x", "2", "sockets: 2", "guest: 2Gi", "metadata.annotations[kilnvm.io/numa-cells]"},
 	} {
-		in := with(t, test.arch, "nodes", "spec: {domain: {cpu: {"+test.cpu+"}, memory: {"+test.memory+"}}}")
+		in := frontends.With(t, test.arch, "nodes", "spec: {domain: {cpu: {"+test.cpu+"}, memory: {"+test.memory+"}}}")
 		in.VMI.Annotations = map[string]string{v1alpha1.AnnotationNUMACells: test.nodes}
 		dom, errs := frontend.Render(in)
 		got := ""

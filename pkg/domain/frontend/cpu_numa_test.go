@@ -9,12 +9,13 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/test/frontends"
 	"libvirt.org/go/libvirtxml"
 )
 
 // mirroring is a guest that mirrors the nodes of its host.
 func mirroring(t testing.TB, cpu, memory string) frontend.Input {
-	return with(t, "amd64", "numa",
+	return frontends.With(t, "amd64", "numa",
 		fmt.Sprintf("spec: {domain: {cpu: {%s, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {%s}}}", cpu, memory))
 }
 
@@ -74,7 +75,7 @@ func TestNewNUMANodes(t *testing.T) {
 	} {
 		in := mirroring(t, c.cpu, c.memory)
 		in.Facts.NUMA = c.host
-		if got := seen(rendered(t, in)); got != c.want {
+		if got := seen(frontends.Rendered(t, in)); got != c.want {
 			t.Errorf("%s: '%s', want '%s'", c.why, got, c.want)
 		}
 	}
@@ -110,8 +111,8 @@ func TestNUMANodesAreFrozen(t *testing.T) {
 	t.Parallel()
 	first := mirroring(t, "sockets: 6, maxSockets: 8, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}")
 	first.Facts.NUMA = hostNUMANodes(4, 4)
-	was := rendered(t, first)
-	record := abi.Freeze(was, defaults.Version)
+	was := frontends.Rendered(t, first)
+	record := abi.Freeze(was, frontends.Defaults.Version)
 	for _, c := range []struct {
 		why, cpu, memory string
 		host             []frontend.NUMANode
@@ -127,13 +128,13 @@ func TestNUMANodesAreFrozen(t *testing.T) {
 	} {
 		in := mirroring(t, c.cpu, c.memory)
 		in.Facts.NUMA, in.Frozen = c.host, &record
-		if got := seen(rendered(t, in)); got != c.want {
+		if got := seen(frontends.Rendered(t, in)); got != c.want {
 			t.Errorf("%s: '%s', want '%s'", c.why, got, c.want)
 		}
 	}
 	in := mirroring(t, "sockets: 6, maxSockets: 8, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}")
 	in.Frozen = &record
-	if changes := abi.Changes(was, rendered(t, in)); len(changes) > 0 {
+	if changes := abi.Changes(was, frontends.Rendered(t, in)); len(changes) > 0 {
 		t.Errorf("a replay on a host without nodes changes %q", changes)
 	}
 }
@@ -146,7 +147,7 @@ func TestRecordsOfAnotherForm(t *testing.T) {
 	} {
 		in := mirroring(t, "cores: 4", "guest: 1Gi, hugepages: {pageSize: 2Mi}")
 		in.Facts.NUMA, in.Frozen = hostNUMANodes(4), &record.Record{NUMA: nodes}
-		if got := seen(rendered(t, in)); got != "0-3:1024" {
+		if got := seen(frontends.Rendered(t, in)); got != "0-3:1024" {
 			t.Errorf("%s: '%s'", why, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/test/frontends"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -16,7 +17,7 @@ const matching = `spec: {domain: {devices: {disks: [{name: a, disk: {bus: %s}, b
 // blocks is logical/physical/discard of a guest's first disk, '-' without.
 func blocks(t *testing.T, in frontend.Input) string {
 	t.Helper()
-	size := rendered(t, in).Devices.Disks[0].BlockIO
+	size := frontends.Rendered(t, in).Devices.Disks[0].BlockIO
 	if size == nil {
 		return "-"
 	}
@@ -47,7 +48,7 @@ func TestBlockSizes(t *testing.T) {
 		{"the user's own word", "{custom: {logical: 1024, physical: 2048}}", four, was, "1024/2048/0"},
 		{"none, when it is switched off", "{matchVolume: {enabled: false}}", four, was, "-"},
 	} {
-		in := with(t, "amd64", "blocks", fmt.Sprintf(matching, "virtio", c.size))
+		in := frontends.With(t, "amd64", "blocks", fmt.Sprintf(matching, "virtio", c.size))
 		in.Frozen = c.frozen
 		if c.fact != nil {
 			in.Facts.BlockSizes = map[string]v1.CustomBlockSize{"a": *c.fact}
@@ -61,9 +62,9 @@ func TestBlockSizes(t *testing.T) {
 // TestBlockSizesAreRecorded: what Freeze keeps is what a replay reads.
 func TestBlockSizesAreRecorded(t *testing.T) {
 	t.Parallel()
-	in := with(t, "amd64", "blocks", fmt.Sprintf(matching, "virtio", "{matchVolume: {enabled: true}}"))
+	in := frontends.With(t, "amd64", "blocks", fmt.Sprintf(matching, "virtio", "{matchVolume: {enabled: true}}"))
 	in.Facts.BlockSizes = map[string]v1.CustomBlockSize{"a": {Logical: 512, Physical: 4096, DiscardGranularity: ptr(uint(65536))}}
-	frozen := abi.Freeze(rendered(t, in), "1")
+	frozen := abi.Freeze(frontends.Rendered(t, in), "1")
 	if diff := cmp.Diff(map[string]record.BlockSize{"a": {Logical: 512, Physical: 4096, Discard: 65536}}, frozen.BlockSizes); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
@@ -75,7 +76,7 @@ func TestBlockSizesAreRecorded(t *testing.T) {
 
 func TestBlocksThatTheBusHasNot(t *testing.T) {
 	t.Parallel()
-	in := with(t, "amd64", "blocks", fmt.Sprintf(matching, "sata", "{matchVolume: {enabled: true}}"))
+	in := frontends.With(t, "amd64", "blocks", fmt.Sprintf(matching, "sata", "{matchVolume: {enabled: true}}"))
 	in.Facts.BlockSizes = map[string]v1.CustomBlockSize{"a": {Logical: 4096, Physical: 4096}}
 	_, errs := frontend.Render(in)
 	if diff := cmp.Diff([]string{"Invalid value spec.domain.devices.disks[0].blockSize.matchVolume"}, kinds(errs)); diff != "" {

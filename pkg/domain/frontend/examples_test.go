@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"github.com/kilnvm/kiln/pkg/mutate"
+	"github.com/kilnvm/kiln/test/frontends"
 	"github.com/kilnvm/kiln/test/samples"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -49,14 +50,14 @@ func rendersAll(t *testing.T, files []string) (guests int) {
 					n.MacAddress = "52:54:00:00:00:01"
 				}
 			}
-			dom, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: cluster.Frontend, Facts: frontend.Facts{Machines: machines}})
+			dom, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: cluster.Frontend, Facts: frontend.Facts{Machines: frontends.Machines}})
 			if len(errs) > 0 {
 				t.Errorf("%s: %v", filepath.Base(file), errs.ToAggregate())
 				continue
 			}
 			record := abi.Freeze(dom, cluster.Frontend.Version)
-			again := rendered(t, frontend.Input{VMI: vmi, Frozen: &record})
-			if printed(t, dom) != printed(t, again) {
+			again := frontends.Rendered(t, frontend.Input{VMI: vmi, Frozen: &record})
+			if frontends.Printed(t, dom) != frontends.Printed(t, again) {
 				t.Errorf("%s: a replay differs", filepath.Base(file))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/test/frontends"
 )
 
 func TestGenerationID(t *testing.T) {
@@ -29,7 +30,7 @@ func TestGenerationID(t *testing.T) {
 		{why: "QEMU has the device for PCs alone", arch: "arm64", spec: "{}"},
 		{why: "a mainframe has no ACPI", arch: "s390x", spec: "{}"},
 	} {
-		in := with(t, test.arch, "generation", test.spec)
+		in := frontends.With(t, test.arch, "generation", test.spec)
 		in.Defaults.GenerationID, in.Generation = true, here
 		if test.change != nil {
 			test.change(&in)

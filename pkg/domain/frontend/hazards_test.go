@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/frontends"
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -70,15 +71,15 @@ func TestHazardsOfChanges(t *testing.T) {
 	t.Parallel()
 	for _, hazard := range kept {
 		t.Run(hazard.name, func(t *testing.T) {
-			in := with(t, "amd64", "hazard", plain)
+			in := frontends.With(t, "amd64", "hazard", plain)
 			matches := in.VMI.Spec.Domain.Devices.Disks
 			matches[0].BlockSize = &v1.BlockSize{MatchVolume: &v1.FeatureState{Enabled: ptr(true)}}
 			in.Facts.BlockSizes = map[string]v1.CustomBlockSize{"v": {Logical: 512, Physical: 4096}}
-			before := rendered(t, in)
+			before := frontends.Rendered(t, in)
 			record := abi.Freeze(before, "v1")
 			in.Frozen = &record
 			hazard.change(&in)
-			for _, change := range abi.Changes(before, rendered(t, in)) {
+			for _, change := range abi.Changes(before, frontends.Rendered(t, in)) {
 				// New devices, and that their ports do not let them be unplugged, are what was asked for.
 				port := strings.HasPrefix(change, "controller 'pci.") && strings.HasSuffix(change, " changes its pci.target.hotplug from none to 'off'")
 				if !port && !strings.HasSuffix(change, " is added") && !strings.HasSuffix(change, " is removed") {
@@ -124,7 +125,7 @@ func TestHazardsOfFields(t *testing.T) {
 		if arch == "" {
 			arch = "amd64"
 		}
-		dom, errs := frontend.Render(with(t, arch, "asked", field.more))
+		dom, errs := frontend.Render(frontends.With(t, arch, "asked", field.more))
 		switch {
 		case field.refused != "" && (len(errs) != 1 || errs[0].Field != field.refused):
 			t.Errorf("%s: errors %v, want one at '%s'", field.name, errs, field.refused)
@@ -163,9 +164,9 @@ func TestHazardOfDefaults(t *testing.T) {
 // Stage 3 decides about caches, discards, threads and preallocation; the guest sees none of it. A pool of no threads is no crash.
 func TestHazardsOfHosts(t *testing.T) {
 	t.Parallel()
-	in := with(t, "amd64", "host", plain)
+	in := frontends.With(t, "amd64", "host", plain)
 	in.VMI.Spec.Domain.IOThreadsPolicy, in.VMI.Spec.Domain.IOThreads = ptr(v1.IOThreadsPolicySupplementalPool), &v1.DiskIOThreads{}
-	dom := rendered(t, in)
+	dom := frontends.Rendered(t, in)
 	bindings := backend.AssumedBindings(in.VMI)
 	for name := range bindings.Volumes {
 		bindings.Volumes[name] = backend.Volume{Path: "/dev/sdz", Format: "raw", Block: true}

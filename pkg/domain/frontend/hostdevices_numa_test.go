@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/test/frontends"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -20,7 +21,7 @@ func gpus(t testing.TB, cpu string, host []frontend.NUMANode, nodes map[string]i
 	for _, name := range names {
 		list = append(list, fmt.Sprintf("{name: %s, deviceName: example.org/gpu}", name))
 	}
-	in := with(t, "amd64", "numa", fmt.Sprintf("spec: {domain: {cpu: {%s, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, "+
+	in := frontends.With(t, "amd64", "numa", fmt.Sprintf("spec: {domain: {cpu: {%s, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, "+
 		"memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}, devices: {gpus: [%s]}}}", cpu, strings.Join(list, ", ")))
 	in.Defaults.HostDevicesByNUMANode, in.Facts.NUMA, in.Facts.HostDeviceNUMANodes = true, host, nodes
 	return in
@@ -76,7 +77,7 @@ func TestHostDevicesOnNUMANodes(t *testing.T) {
 			return in
 		}(), "a=0 of 1"},
 	} {
-		dom := rendered(t, c.in)
+		dom := frontends.Rendered(t, c.in)
 		if got := fmt.Sprintf("%s of %d", nodesOf(dom), len(dom.CPU.Numa.Cell)); got != c.want {
 			t.Errorf("%s: '%s', want '%s'", c.why, got, c.want)
 		}
@@ -105,8 +106,8 @@ func TestHostDevicesOnNUMANodesRefused(t *testing.T) {
 // TestHostDevicesOnNUMANodesLater: what the first boot showed stays; only its owner gives a guest other nodes, and then no device moves.
 func TestHostDevicesOnNUMANodesLater(t *testing.T) {
 	t.Parallel()
-	first := rendered(t, gpus(t, "sockets: 4, maxSockets: 8, cores: 1", hostNUMANodes(4, 4), map[string]int{"a": 0, "b": 1}, "a", "b"))
-	frozen := abi.Freeze(first, defaults.Version)
+	first := frontends.Rendered(t, gpus(t, "sockets: 4, maxSockets: 8, cores: 1", hostNUMANodes(4, 4), map[string]int{"a": 0, "b": 1}, "a", "b"))
+	frozen := abi.Freeze(first, frontends.Defaults.Version)
 	off := func(in frontend.Input) frontend.Input { in.Defaults.HostDevicesByNUMANode = false; return in }
 	const same = "sockets: 4, maxSockets: 8, cores: 1"
 	for _, c := range []struct {
@@ -125,7 +126,7 @@ func TestHostDevicesOnNUMANodesLater(t *testing.T) {
 		{"other nodes of which a device is not next to any", gpus(t, "cores: 3", hostNUMANodes(4, 4, 4), map[string]int{"b": 2}, "a", "b"), "a=none b=0"},
 	} {
 		c.in.Frozen = &frozen
-		again := rendered(t, c.in)
+		again := frontends.Rendered(t, c.in)
 		if got := nodesOf(again); got != c.want {
 			t.Errorf("%s: '%s', want '%s'", c.why, got, c.want)
 		}
@@ -143,7 +144,7 @@ func TestAddressesOnNUMANodes(t *testing.T) {
 	in := gpus(t, "cores: 2", hostNUMANodes(4, 4), map[string]int{"a": 0, "nic": 1}, "a")
 	in.VMI.Spec.Domain.Devices.Interfaces = []v1.Interface{
 		{Name: "nic", PciAddress: "0000:03:00.0", InterfaceBindingMethod: v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}}}
-	if got, want := nodesOf(rendered(t, in)), "nic=- a=0"; got != want {
+	if got, want := nodesOf(frontends.Rendered(t, in)), "nic=- a=0"; got != want {
 		t.Errorf("'%s', want '%s'", got, want)
 	}
 }

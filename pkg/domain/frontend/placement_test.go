@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/test/frontends"
 )
 
 // TestAliases: libvirt requires unique aliases, and the backend finds the binding of a device by its alias. Names of interfaces and host devices may
@@ -20,8 +21,8 @@ spec: {domain: {devices: {
   interfaces: [{name: a}, {name: disk_a, bridge: {}}, {name: interface_a, bridge: {}}, {name: interface_interface_a, bridge: {}},
     {name: interface_disk_a, bridge: {}}, {name: interface_, bridge: {}}],
   hostDevices: [{name: a, deviceName: d}, {name: hostdev_a, deviceName: d}, {name: interface_a, deviceName: d}, {name: disk_a, deviceName: d}]}}}`
-	in := with(t, "amd64", "aliases", devices)
-	dom := rendered(t, in)
+	in := frontends.With(t, "amd64", "aliases", devices)
+	dom := frontends.Rendered(t, in)
 	aliases, names := map[string]string{}, map[string][]string{}
 	for _, d := range abi.Devices(dom) {
 		if d.Alias == nil || *d.Alias == nil {
@@ -61,7 +62,7 @@ func TestDuplicateNames(t *testing.T) {
 		`spec: {domain: {devices: {interfaces: [{name: interface_a}, {name: a, bridge: {}},
 		  {name: interface_a, bridge: {}}]}}}`: "spec.domain.devices.interfaces[2].name",
 	} {
-		if _, errs := frontend.Render(with(t, "amd64", "twice", more)); len(errs) != 1 || errs[0].Field != want {
+		if _, errs := frontend.Render(frontends.With(t, "amd64", "twice", more)); len(errs) != 1 || errs[0].Field != want {
 			t.Errorf("errors %v, want one at '%s'", errs, want)
 		}
 	}

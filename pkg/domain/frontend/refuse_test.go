@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/test/frontends"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -91,7 +92,7 @@ func TestRefused(t *testing.T) {
 			[]string{"Invalid value spec.domain.firmware.acpi.slicNameRef"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dom, errs := frontend.Render(with(t, c.arch, "refused", c.more))
+			dom, errs := frontend.Render(frontends.With(t, c.arch, "refused", c.more))
 			if diff := cmp.Diff(c.want, kinds(errs)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -114,14 +115,14 @@ func kinds(errs field.ErrorList) []string {
 // in so many words is given.
 func TestFrozenFacts(t *testing.T) {
 	t.Parallel()
-	in := with(t, "amd64", "frozen", `spec: {domain: {devices: {autoattachVSOCK: true, interfaces: [{name: default}]}}}`)
-	record := abi.Freeze(rendered(t, in), "v1")
+	in := frontends.With(t, "amd64", "frozen", `spec: {domain: {devices: {autoattachVSOCK: true, interfaces: [{name: default}]}}}`)
+	record := abi.Freeze(frontends.Rendered(t, in), "v1")
 	in.Frozen = &record
 	in.Facts.Machines = map[string]string{"q35": "pc-q35-9.0"}
 	in.Defaults.SMBIOS.Manufacturer, in.Defaults.Video = "Other", map[string]string{"amd64": "virtio"}
 	in.VMI = in.VMI.DeepCopy()
 	in.VMI.Spec.Domain.Devices.Interfaces[0].MacAddress = ""
-	dom := rendered(t, in)
+	dom := frontends.Rendered(t, in)
 	if got := dom.OS.Type.Machine; got != "pc-q35-7.2" {
 		t.Errorf("machine is '%s', the alias was resolved to 'pc-q35-7.2'", got)
 	}
@@ -138,7 +139,7 @@ func TestFrozenFacts(t *testing.T) {
 		t.Errorf("CID is '%s', was '%s'", got, record.VSOCK)
 	}
 	in.VMI.Spec.Domain.Machine.Type = "pc-q35-8.0"
-	if got := rendered(t, in).OS.Type.Machine; got != "pc-q35-8.0" {
+	if got := frontends.Rendered(t, in).OS.Type.Machine; got != "pc-q35-8.0" {
 		t.Errorf("machine is '%s', the user asks for 'pc-q35-8.0'", got)
 	}
 }
@@ -146,8 +147,8 @@ func TestFrozenFacts(t *testing.T) {
 // TestPinMovesNobody: a user's address that an earlier boot gave to another device is refused and names both.
 func TestPinMovesNobody(t *testing.T) {
 	t.Parallel()
-	in := with(t, "amd64", "pin", `spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio}}]}}}`)
-	dom := rendered(t, in)
+	in := frontends.With(t, "amd64", "pin", `spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio}}]}}}`)
+	dom := frontends.Rendered(t, in)
 	record := abi.Freeze(dom, "v1")
 	in.Frozen = &record
 	in.VMI.Spec.Domain.Devices.Disks[1].Disk.PciAddress = record.Devices["disk.a"].PCI
@@ -158,7 +159,7 @@ func TestPinMovesNobody(t *testing.T) {
 	}
 	// At the first boot the same pins are free to have.
 	in.Frozen = nil
-	if got := abi.Freeze(rendered(t, in), "v1").Devices["disk.b"].PCI; got != record.Devices["disk.a"].PCI {
+	if got := abi.Freeze(frontends.Rendered(t, in), "v1").Devices["disk.b"].PCI; got != record.Devices["disk.a"].PCI {
 		t.Errorf("disk b is at '%s', wants '%s'", got, record.Devices["disk.a"].PCI)
 	}
 }
@@ -167,9 +168,9 @@ func TestPinMovesNobody(t *testing.T) {
 func TestBackendChoices(t *testing.T) {
 	t.Parallel()
 	digest := func(change func(*v1.VirtualMachineInstance)) string {
-		in := with(t, "amd64", "choices", `spec: {domain: {devices: {tpm: {}, disks: [{name: a, disk: {bus: virtio}}], interfaces: [{name: default}]}}}`)
+		in := frontends.With(t, "amd64", "choices", `spec: {domain: {devices: {tpm: {}, disks: [{name: a, disk: {bus: virtio}}], interfaces: [{name: default}]}}}`)
 		change(in.VMI)
-		return abi.Digest(rendered(t, in))
+		return abi.Digest(frontends.Rendered(t, in))
 	}
 	want := digest(func(*v1.VirtualMachineInstance) {})
 	for what, change := range map[string]func(*v1.VirtualMachineInstance){

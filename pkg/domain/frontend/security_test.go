@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/test/frontends"
 )
 
 // TestEncrypted: the host cannot reach an encrypted guest's memory, so that each virtio device uses the IOMMU, no card has an
@@ -29,7 +30,7 @@ func TestEncrypted(t *testing.T) {
 			if c.arch == "amd64" {
 				firmware = "{bootloader: {efi: {secureBoot: false}}}"
 			}
-			dom := rendered(t, with(t, c.arch, "encrypted", `spec: {domain: {launchSecurity: `+c.security+`, firmware: `+firmware+`, `+devices+`}}`))
+			dom := frontends.Rendered(t, frontends.With(t, c.arch, "encrypted", `spec: {domain: {launchSecurity: `+c.security+`, firmware: `+firmware+`, `+devices+`}}`))
 			policy := uint(0)
 			switch s := dom.LaunchSecurity; {
 			case s != nil && s.SEV != nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/test/frontends"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -26,7 +27,7 @@ func generated() int {
 // random is a guest with some of everything.
 func random(t testing.TB, r *rand.Rand) *v1.VirtualMachineInstance {
 	arch := []string{"amd64", "arm64", "s390x"}[r.IntN(3)]
-	vmi := explicit(t, arch, "random")
+	vmi := frontends.Explicit(t, arch, "random")
 	for range r.IntN(12) {
 		addDisk(vmi, r)
 	}
@@ -103,25 +104,25 @@ func TestNothingMoves(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range generated() {
 		vmi := random(t, r)
-		dom := rendered(t, input(vmi))
+		dom := frontends.Rendered(t, frontends.Input(vmi))
 		for boot := range 4 {
 			record := abi.Freeze(dom, "v1")
-			in := input(vmi)
+			in := frontends.Input(vmi)
 			in.Frozen = &record
 			in.Defaults = config.FrontendDefaults{Version: "v9", FreePorts: boot * 5, EFIVideo: "vga",
 				Video: map[string]string{"amd64": "bochs", "arm64": "ramfb", "s390x": "virtio"}}
 			in.Facts = frontend.Facts{Machines: map[string]string{"q35": "pc-q35-99.9", "virt": "virt-99.9", "s390-ccw-virtio": "s390-ccw-virtio-99.9"}}
-			same := rendered(t, in)
-			if diff := cmp.Diff(printed(t, dom), printed(t, same)); diff != "" {
+			same := frontends.Rendered(t, in)
+			if diff := cmp.Diff(frontends.Printed(t, dom), frontends.Printed(t, same)); diff != "" {
 				t.Fatalf("an unchanged guest changes:\n%s", diff)
 			}
 			edit(vmi, r)
 			in.VMI = vmi
-			next := rendered(t, in)
+			next := frontends.Rendered(t, in)
 			before, after := addresses(t, dom), addresses(t, next)
 			for key, was := range before {
 				if is, still := after[key]; still && was != is {
-					t.Fatalf("%s moves from '%s' to '%s'\n%s", key, was, is, printed(t, next))
+					t.Fatalf("%s moves from '%s' to '%s'\n%s", key, was, is, frontends.Printed(t, next))
 				}
 			}
 			dom = next
@@ -137,16 +138,16 @@ func TestGoneWithoutTrace(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range generated() {
 		vmi := random(t, r)
-		in := input(vmi.DeepCopy())
-		dom := rendered(t, in)
-		before := printed(t, dom)
+		in := frontends.Input(vmi.DeepCopy())
+		dom := frontends.Rendered(t, in)
+		before := frontends.Printed(t, dom)
 		for range 3 {
 			for _, guest := range []*v1.VirtualMachineInstance{withMore(vmi, r), vmi} {
 				record := abi.Freeze(dom, "v1")
 				in.VMI, in.Frozen = guest.DeepCopy(), &record
-				dom = rendered(t, in)
+				dom = frontends.Rendered(t, in)
 			}
-			if diff := cmp.Diff(before, printed(t, dom)); diff != "" {
+			if diff := cmp.Diff(before, frontends.Printed(t, dom)); diff != "" {
 				t.Fatalf("what came and went has changed the guest:\n%s", diff)
 			}
 		}
@@ -191,28 +192,19 @@ func addresses(t testing.TB, dom *libvirtxml.Domain) map[string]string {
 	return all
 }
 
-func printed(t testing.TB, dom *libvirtxml.Domain) string {
-	t.Helper()
-	text, err := dom.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
 // TestPrint: printing is stable, and what is printed reads back to the same.
 func TestPrint(t *testing.T) {
 	t.Parallel()
-	for name, in := range guests(t) {
-		first := printed(t, rendered(t, in))
-		if again := printed(t, rendered(t, in)); again != first {
+	for name, in := range frontends.All(t) {
+		first := frontends.Printed(t, frontends.Rendered(t, in))
+		if again := frontends.Printed(t, frontends.Rendered(t, in)); again != first {
 			t.Errorf("%s: two renderings differ:\n%s", name, cmp.Diff(first, again))
 		}
 		var back libvirtxml.Domain
 		if err := back.Unmarshal(first); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(first, printed(t, &back)); diff != "" {
+		if diff := cmp.Diff(first, frontends.Printed(t, &back)); diff != "" {
 			t.Errorf("%s: reads back differently:\n%s", name, diff)
 		}
 	}
@@ -221,11 +213,11 @@ func TestPrint(t *testing.T) {
 // TestInputStays: neither the VMI nor the record is modified.
 func TestInputStays(t *testing.T) {
 	t.Parallel()
-	for name, in := range guests(t) {
-		record := abi.Freeze(rendered(t, in), "v1")
+	for name, in := range frontends.All(t) {
+		record := abi.Freeze(frontends.Rendered(t, in), "v1")
 		in.Frozen = &record
-		vmi, frozen := in.VMI.DeepCopy(), abi.Freeze(rendered(t, in), "v1")
-		rendered(t, in)
+		vmi, frozen := in.VMI.DeepCopy(), abi.Freeze(frontends.Rendered(t, in), "v1")
+		frontends.Rendered(t, in)
 		if diff := cmp.Diff(vmi, in.VMI); diff != "" {
 			t.Errorf("%s: the VMI changed:\n%s", name, diff)
 		}

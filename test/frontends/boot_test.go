@@ -1,4 +1,4 @@
-package frontend_test
+package frontends_test
 
 import (
 	"os"
@@ -10,7 +10,9 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/test/frontends"
 	"github.com/kilnvm/kiln/test/libvirt"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -18,7 +20,7 @@ import (
 // disksOf returns a guest with these disks, each 'name bus', 'name bus cdrom' or 'name bus lun'.
 func disksOf(t *testing.T, name string, disks ...string) frontend.Input {
 	t.Helper()
-	in := with(t, "amd64", name, "spec: {domain: {cpu: {model: qemu64, cores: 1}, memory: {guest: 64Mi}}}")
+	in := frontends.With(t, "amd64", name, "spec: {domain: {cpu: {model: qemu64, cores: 1}, memory: {guest: 64Mi}}}")
 	for _, text := range disks {
 		words := strings.Fields(text)
 		d, bus := v1.Disk{Name: words[0]}, v1.DiskBus(words[1])
@@ -26,7 +28,7 @@ func disksOf(t *testing.T, name string, disks ...string) frontend.Input {
 		case "":
 			d.Disk = &v1.DiskTarget{Bus: bus}
 		case "cdrom":
-			d.CDRom = &v1.CDRomTarget{Bus: bus, ReadOnly: ptr(true)}
+			d.CDRom = &v1.CDRomTarget{Bus: bus, ReadOnly: ptr.To(true)}
 		case "lun":
 			d.LUN = &v1.LunTarget{Bus: bus}
 		}
@@ -49,16 +51,16 @@ func TestLibvirtBootsTheSameDisk(t *testing.T) {
 		{"a virtio", "b virtio"}, {"b scsi", "a virtio"}, {"a virtio", "b scsi"}, {"c sata", "a virtio", "b sata"}, {"a usb", "b virtio"},
 		{"cd sata cdrom", "a virtio"}, {"cd sata cdrom", "a virtio", "b sata"}, {"cd scsi cdrom", "l scsi lun", "a virtio"}, {"l scsi lun", "a virtio"},
 	} {
-		dom := rendered(t, disksOf(t, "list", disks...))
+		dom := frontends.Rendered(t, disksOf(t, "list", disks...))
 		// Target names against the order of the list, as a record may have them.
-		swapped := rendered(t, disksOf(t, "swapped", disks...))
+		swapped := frontends.Rendered(t, disksOf(t, "swapped", disks...))
 		if two := swapped.Devices.Disks; two[0].Target.Bus == two[1].Target.Bus {
 			two[0].Target.Dev, two[1].Target.Dev = two[1].Target.Dev, two[0].Target.Dev
 			two[0].Address, two[1].Address = two[1].Address, two[0].Address
 		}
 		for _, dom := range []*libvirtxml.Domain{dom, swapped} {
-			complete(dom)
-			arguments, err := client.ConnectDomainXMLToNative("qemu-argv", printed(t, dom), 0)
+			frontends.AddSources(dom)
+			arguments, err := client.ConnectDomainXMLToNative("qemu-argv", frontends.Printed(t, dom), 0)
 			if err != nil {
 				t.Fatalf("%q: %v", disks, err)
 			}
@@ -79,8 +81,8 @@ func TestLibvirtBootsTheSameDisk(t *testing.T) {
 func TestTheRecordedDiskBoots(t *testing.T) {
 	t.Parallel()
 	daemon := libvirt.Start(t)
-	first := rendered(t, disksOf(t, "first", "root virtio", "data scsi"))
-	frozen := abi.Freeze(first, defaults.Version)
+	first := frontends.Rendered(t, disksOf(t, "first", "root virtio", "data scsi"))
+	frozen := abi.Freeze(first, frontends.Defaults.Version)
 	for name, c := range map[string]struct {
 		disks []string
 		want  string
@@ -92,9 +94,9 @@ func TestTheRecordedDiskBoots(t *testing.T) {
 	} {
 		in := disksOf(t, "boots-"+name, c.disks...)
 		in.Frozen = &frozen
-		dom := rendered(t, in)
-		complete(dom)
-		files(t, dom)
+		dom := frontends.Rendered(t, in)
+		frontends.AddSources(dom)
+		frontends.AddFiles(t, dom)
 		for _, d := range dom.Devices.Disks {
 			if err := os.WriteFile(d.Source.File.File, bootSector(abi.Name("disk", d.Alias)), 0o600); err != nil {
 				t.Fatal(err)
@@ -105,7 +107,7 @@ func TestTheRecordedDiskBoots(t *testing.T) {
 			dom.Devices.Serials[i].Source = &libvirtxml.DomainChardevSource{File: &libvirtxml.DomainChardevSourceFile{Path: port}}
 		}
 		dom.Devices.Consoles = nil
-		if _, err := daemon.Define(printed(t, dom)); err != nil {
+		if _, err := daemon.Define(frontends.Printed(t, dom)); err != nil {
 			t.Fatal(err)
 		}
 		if err := daemon.Create(dom.Name); err != nil {

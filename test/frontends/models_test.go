@@ -1,4 +1,4 @@
-package frontend_test
+package frontends_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/test/frontends"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -145,16 +146,16 @@ func chosen(t *testing.T, arch, name, devices string) *v1.VirtualMachineInstance
 // starts renders a VMI, and has libvirt define it and QEMU start it.
 func starts(t *testing.T, daemon *libvirt.Daemon, client *rpc.Libvirt, explicit *v1.VirtualMachineInstance) error {
 	t.Helper()
-	dom, errs := frontend.Render(input(explicit))
+	dom, errs := frontend.Render(frontends.Input(explicit))
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}
-	complete(dom)
-	files(t, dom)
+	frontends.AddSources(dom)
+	frontends.AddFiles(t, dom)
 	if dom.OS.Firmware == "efi" { // the builds of this machine have no enrolled keys for each architecture
 		dom.OS.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{{Enabled: "no", Name: "secure-boot"}}}
 	}
-	if _, err := daemon.Define(printed(t, dom)); err != nil {
+	if _, err := daemon.Define(frontends.Printed(t, dom)); err != nil {
 		return err
 	}
 	defer func() { _ = daemon.Undefine(dom.Name) }()

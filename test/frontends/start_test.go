@@ -1,13 +1,12 @@
-package frontend_test
+package frontends_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	rpc "github.com/digitalocean/go-libvirt"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/test/frontends"
 	"github.com/kilnvm/kiln/test/libvirt"
 	"libvirt.org/go/libvirtxml"
 )
@@ -54,14 +53,14 @@ func TestQEMUStarts(t *testing.T) {
 	t.Parallel()
 	daemon := libvirt.Start(t)
 	for name, in := range map[string]frontend.Input{
-		"started":      with(t, "amd64", "started", started),
-		"transitional": guests(t)["transitional-amd64"],
-		"nodes": withNUMANodes(with(t, "amd64", "started-nodes",
+		"started":      frontends.With(t, "amd64", "started", started),
+		"transitional": frontends.All(t)["transitional-amd64"],
+		"nodes": frontends.WithNUMANodes(frontends.With(t, "amd64", "started-nodes",
 			`spec: {domain: {cpu: {sockets: 2, maxSockets: 5, cores: 2, threads: 2, model: qemu64}, memory: {guest: 257Mi, maxGuest: 1Gi}}}`)),
-		"arm64": with(t, "arm64", "started-arm64",
+		"arm64": frontends.With(t, "arm64", "started-arm64",
 			`spec: {domain: {firmware: {bootloader: {efi: {secureBoot: false}}}, cpu: {model: cortex-a57}, devices: {rng: {}, `+
 				`disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`),
-		"s390x": with(t, "s390x", "started-s390x",
+		"s390x": frontends.With(t, "s390x", "started-s390x",
 			`spec: {domain: {cpu: {model: qemu}, devices: {rng: {}, watchdog: {name: dog, diag288: {}}, disks: [{name: a, disk: {bus: virtio}}, `+
 				`{name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`),
 	} {
@@ -69,10 +68,10 @@ func TestQEMUStarts(t *testing.T) {
 			if in.VMI.Spec.Domain.CPU.Model == "host-model" {
 				in.VMI.Spec.Domain.CPU.Model = "qemu64" // without KVM
 			}
-			dom := rendered(t, in)
-			complete(dom)
-			files(t, dom)
-			text := printed(t, dom)
+			dom := frontends.Rendered(t, in)
+			frontends.AddSources(dom)
+			frontends.AddFiles(t, dom)
+			text := frontends.Printed(t, dom)
 			if _, err := daemon.Define(text); err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
@@ -110,24 +109,5 @@ func startPaused(t *testing.T, daemon *libvirt.Daemon, name string) {
 	}
 	if _, err := client.DomainCreateWithFlags(domain, uint32(rpc.DomainStartPaused)); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// files gives the disks images, and the interfaces QEMU's own NAT.
-func files(t *testing.T, dom *libvirtxml.Domain) {
-	t.Helper()
-	dir := t.TempDir()
-	for i := range dom.Devices.Disks {
-		path := filepath.Join(dir, dom.Devices.Disks[i].Target.Dev)
-		if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		dom.Devices.Disks[i].Source.File.File = path
-	}
-	for i := range dom.Devices.Interfaces {
-		dom.Devices.Interfaces[i].Source = &libvirtxml.DomainInterfaceSource{User: &libvirtxml.DomainInterfaceSourceUser{}}
-	}
-	for i := range dom.Devices.RedirDevs {
-		dom.Devices.RedirDevs[i].Source = &libvirtxml.DomainChardevSource{Null: &libvirtxml.DomainChardevSourceNull{}}
 	}
 }

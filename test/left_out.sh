@@ -1,0 +1,27 @@
+#!/bin/sh
+# Prints the packages and modules that 'make test' leaves out: those of the table below whose paths are as on the main branch. Their tests take minutes and
+# rarely fail alone. 'make nightly' runs all of them. On the main branch itself, all are left out.
+set -eu
+cd "$(dirname "$0")/.."
+
+# A package or module, and the paths that it covers besides its own.
+covers() {
+	cat <<'EOF'
+test/beside    internal/beside internal/hook internal/review internal/lifecycle pkg/domain/kubevirt manifests/beside-kubevirt manifests/overlays test/kubevirt
+test/catalog   internal/oci internal/site internal/workbench pkg/catalog manifests/catalog
+test/frontends pkg/domain/frontend pkg/domain/backend
+test/kubevirt  internal/create internal/subresource pkg/domain/kubevirt
+test/promtool  manifests/alerts manifests/metrics internal/guestmetrics docs/reference/metrics.md
+EOF
+}
+
+main=$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || echo HEAD)
+covers | while read -r package paths; do
+	for path in $package $paths; do
+		[ -e "$path" ] || { echo "left_out.sh: there is no $path" >&2; exit 1; }
+	done
+	# shellcheck disable=SC2086 # the paths are words
+	if git diff --quiet "$main" -- "$package" go.mod $paths; then
+		echo "$package"
+	fi
+done
