@@ -2,6 +2,7 @@ package hypervisor
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/digitalocean/go-libvirt"
@@ -63,28 +64,33 @@ func (l *Libvirt) subscribe(ctx context.Context) (open *connection, received <-c
 	return open, received, nil
 }
 
-// recordSignal remembers the domains whose QEMU was ended by a signal, as all are when their machine shuts down. libvirt reports the same
-// reason for them as for a guest that powered off. Only the event distinguishes the two. It is kept in memory only: a guest that a signal ended
-// while no launcher ran counts as powered off.
-func (l *Libvirt) recordSignal(event libvirt.DomainEventLifecycleMsg) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
+// signals knows the domains whose QEMU a signal has ended, until they start again. libvirt gives the same reason for them as for a guest that powered off: only
+// the event tells the two apart. The domains are kept in memory, so a guest that a signal ended while no launcher ran counts as powered off.
+type signals struct {
+	mutex sync.Mutex
+	ended map[libvirt.UUID]bool
+}
+
+// recordSignal takes an event of a domain. All guests are ended by a signal when their machine shuts down.
+func (s *signals) recordSignal(event libvirt.DomainEventLifecycleMsg) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	switch libvirt.DomainEventType(event.Event) {
 	case libvirt.DomainEventShutdown:
 		if libvirt.DomainEventShutdownDetailType(event.Detail) == libvirt.DomainEventShutdownHost {
-			if l.signalled == nil {
-				l.signalled = map[libvirt.UUID]bool{}
+			if s.ended == nil {
+				s.ended = map[libvirt.UUID]bool{}
 			}
-			l.signalled[event.Dom.UUID] = true
+			s.ended[event.Dom.UUID] = true
 		}
 	case libvirt.DomainEventStarted, libvirt.DomainEventUndefined:
-		delete(l.signalled, event.Dom.UUID)
+		delete(s.ended, event.Dom.UUID)
 	}
 }
 
-// wasSignalled reports whether a signal ended the domain's QEMU. What happened while no stream of events was open is not known.
-func (l *Libvirt) wasSignalled(domain libvirt.UUID) bool {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.signalled[domain]
+// wasSignalled reports whether a signal ended the QEMU of a domain. It does not know what happened while no stream of events was open.
+func (s *signals) wasSignalled(domain libvirt.UUID) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.ended[domain]
 }
