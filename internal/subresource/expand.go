@@ -22,7 +22,7 @@ import (
 
 // expandStored answers for a VM of the cluster, as its pins mean it.
 func (a *API) expandStored(ctx context.Context, c call) (reply, error) {
-	vm, err := a.machine(ctx, c)
+	vm, err := c.readVM(ctx, a.Live)
 	if err != nil {
 		return reply{}, err
 	}

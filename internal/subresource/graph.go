@@ -39,7 +39,7 @@ var (
 )
 
 func (a *API) graphOfMachine(ctx context.Context, c call) (reply, error) {
-	vm, err := a.machine(ctx, c)
+	vm, err := c.readVM(ctx, a.Live)
 	if err != nil {
 		return reply{}, err
 	}
@@ -62,7 +62,7 @@ func (a *API) graphOfMachine(ctx context.Context, c call) (reply, error) {
 }
 
 func (a *API) graphOfInstance(ctx context.Context, c call) (reply, error) {
-	vmi, err := a.instance(ctx, c)
+	vmi, err := c.readVMI(ctx, a.Live)
 	if err != nil {
 		return reply{}, err
 	}

@@ -38,7 +38,7 @@ func (a *API) unpause(ctx context.Context, c call) (reply, error) {
 		if !holds(vmi, v1.VirtualMachineInstancePaused) {
 			return guestConflict(vmi.Name, "VMI is not paused")
 		}
-		vm, err := a.machine(ctx, c)
+		vm, err := c.readVM(ctx, a.Live)
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
@@ -73,7 +73,7 @@ func (a *API) freeze(ctx context.Context, c call) (reply, error) {
 	if err := c.decode(options); err != nil {
 		return reply{}, err
 	}
-	vmi, err := a.running(ctx, c)
+	vmi, err := c.readRunningVMI(ctx, a.Live)
 	if err == nil {
 		err = notStopping(vmi)
 	}
@@ -108,7 +108,7 @@ func (a *API) ask(ctx context.Context, c call, action string, dry []string, judg
 	if err != nil {
 		return reply{}, err
 	}
-	vmi, err := a.running(ctx, c)
+	vmi, err := c.readRunningVMI(ctx, a.Live)
 	if err != nil {
 		return reply{}, err
 	}
@@ -132,7 +132,7 @@ func (a *API) filesystemList(ctx context.Context, c call) (reply, error) {
 
 // facts answers what the guest agent says. It may be anything that the type can hold: whoever is root in the guest may replace the agent.
 func facts[T any](ctx context.Context, a *API, c call, path string) (reply, error) {
-	vmi, err := a.running(ctx, c)
+	vmi, err := c.readRunningVMI(ctx, a.Live)
 	if err != nil {
 		return reply{}, err
 	}

@@ -9,39 +9,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func (c call) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: c.name}
 }
 
-// machine reads a VM.
-func (a *API) machine(ctx context.Context, c call) (*v1.VirtualMachine, error) {
+// readVM reads a VM.
+func (c call) readVM(ctx context.Context, live client.Client) (*v1.VirtualMachine, error) {
 	vm := &v1.VirtualMachine{}
-	err := a.Live.Get(ctx, c.key(), vm)
+	err := live.Get(ctx, c.key(), vm)
 	if apierrors.IsNotFound(err) {
 		return nil, apierrors.NewNotFound(v1.Resource("virtualmachine"), c.name)
 	}
 	return vm, err
 }
 
-// instance reads a VMI.
-func (a *API) instance(ctx context.Context, c call) (*v1.VirtualMachineInstance, error) {
+// readVMI reads a VMI.
+func (c call) readVMI(ctx context.Context, live client.Client) (*v1.VirtualMachineInstance, error) {
 	vmi := &v1.VirtualMachineInstance{}
-	err := a.Live.Get(ctx, c.key(), vmi)
+	err := live.Get(ctx, c.key(), vmi)
 	if apierrors.IsNotFound(err) {
 		return nil, apierrors.NewNotFound(v1.Resource("virtualmachineinstance"), c.name)
 	}
 	return vmi, err
 }
 
-// both reads a VM and its VMI, nil without one. A VMI of the name that is not the VM's own is none of its business, and no reason to do anything to it.
-func (a *API) both(ctx context.Context, c call) (*v1.VirtualMachine, *v1.VirtualMachineInstance, error) {
-	vm, err := a.machine(ctx, c)
+// readVMAndVMI reads a VM and its VMI; the VMI is nil if there is none. A VMI of this name that the VM does not control is an error.
+func (c call) readVMAndVMI(ctx context.Context, live client.Client) (*v1.VirtualMachine, *v1.VirtualMachineInstance, error) {
+	vm, err := c.readVM(ctx, live)
 	if err != nil {
 		return nil, nil, err
 	}
-	vmi, err := a.instance(ctx, c)
+	vmi, err := c.readVMI(ctx, live)
 	switch {
 	case apierrors.IsNotFound(err):
 		return vm, nil, nil
@@ -53,9 +54,9 @@ func (a *API) both(ctx context.Context, c call) (*v1.VirtualMachine, *v1.Virtual
 	return vm, vmi, nil
 }
 
-// running reads a VMI whose guest runs.
-func (a *API) running(ctx context.Context, c call) (*v1.VirtualMachineInstance, error) {
-	vmi, err := a.instance(ctx, c)
+// readRunningVMI reads a VMI whose guest runs.
+func (c call) readRunningVMI(ctx context.Context, live client.Client) (*v1.VirtualMachineInstance, error) {
+	vmi, err := c.readVMI(ctx, live)
 	if err == nil && vmi.Status.Phase != v1.Running {
 		err = guestConflict(c.name, "VMI is not running: its phase is '%s'", vmi.Status.Phase)
 	}

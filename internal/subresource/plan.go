@@ -40,7 +40,7 @@ func (a *API) carryOut(ctx context.Context, c call, dry []string,
 	var decided error
 	err = retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
 		var vm *v1.VirtualMachine
-		if vm, vmi, decided = a.both(ctx, c); decided != nil {
+		if vm, vmi, decided = c.readVMAndVMI(ctx, a.Live); decided != nil {
 			return nil
 		}
 		if next, decided = decide(vm, vmi); decided != nil {

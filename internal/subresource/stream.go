@@ -21,7 +21,7 @@ import (
 // and connects to the address of the pod, which is the guest's.
 
 func (a *API) console(w http.ResponseWriter, r *http.Request, c call) {
-	vmi, err := a.instance(r.Context(), c)
+	vmi, err := c.readVMI(r.Context(), a.Live)
 	if err == nil {
 		err = judgeConsole(vmi)
 	}
@@ -46,7 +46,7 @@ func judgeConsole(vmi *v1.VirtualMachineInstance) error {
 }
 
 func (a *API) vnc(w http.ResponseWriter, r *http.Request, c call) {
-	vmi, err := a.instance(r.Context(), c)
+	vmi, err := c.readVMI(r.Context(), a.Live)
 	if err == nil {
 		err = judgeDisplay(vmi)
 	}
@@ -80,18 +80,18 @@ func judgeDisplay(vmi *v1.VirtualMachineInstance) error {
 
 // forwardInstance is portforward of a VMI, forwardMachine that of a VM.
 func (a *API) forwardInstance(w http.ResponseWriter, r *http.Request, c call) {
-	vmi, err := a.instance(r.Context(), c)
+	vmi, err := c.readVMI(r.Context(), a.Live)
 	a.forward(w, r, vmi, err)
 }
 
 func (a *API) forwardMachine(w http.ResponseWriter, r *http.Request, c call) {
-	vm, err := a.machine(r.Context(), c)
+	vm, err := c.readVM(r.Context(), a.Live)
 	if err == nil && !vm.Status.Created {
 		err = conflict(c.name, "VMI is not started")
 	}
 	var vmi *v1.VirtualMachineInstance
 	if err == nil {
-		vmi, err = a.instance(r.Context(), c)
+		vmi, err = c.readVMI(r.Context(), a.Live)
 	}
 	if err == nil && !metav1.IsControlledBy(vmi, vm) {
 		err = conflict(c.name, "the VMI of this name does not belong to the VM")
@@ -103,7 +103,7 @@ func (a *API) forwardMachine(w http.ResponseWriter, r *http.Request, c call) {
 func (a *API) forward(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMachineInstance, failed error) {
 	guest, err := net.Conn(nil), failed
 	if err == nil {
-		guest, err = a.dial(r.Context(), r, vmi)
+		guest, err = dialGuest(r, a.Guests, vmi)
 	}
 	if err != nil {
 		write(w, r, reply{}, err)
@@ -113,9 +113,9 @@ func (a *API) forward(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMac
 	stream.Relay(w, r, guest, stream.ForwardStall)
 }
 
-// dial opens a connection to a port of the guest. The address is that of its pod, as kubelet reports it: one that the guest agent names may be any, and this
-// process can reach what its caller cannot.
-func (a *API) dial(ctx context.Context, r *http.Request, vmi *v1.VirtualMachineInstance) (net.Conn, error) {
+// dialGuest opens a connection to the port of the guest that the path of the request names. It uses the address of the pod as kubelet reports it, because the
+// guest agent may report any address, and this process reaches addresses that its caller does not.
+func dialGuest(r *http.Request, guests Guests, vmi *v1.VirtualMachineInstance) (net.Conn, error) {
 	_, path, _ := strings.Cut(r.URL.Path, "/portforward/")
 	text, protocol, given := strings.Cut(path, "/")
 	if !given {
@@ -132,14 +132,14 @@ func (a *API) dial(ctx context.Context, r *http.Request, vmi *v1.VirtualMachineI
 	case vmi.Status.Phase != v1.Running:
 		return nil, guestConflict(vmi.Name, "VMI is not running: its phase is '%s'", vmi.Status.Phase)
 	}
-	address, err := a.Guests.Address(ctx, vmi)
+	address, err := guests.Address(r.Context(), vmi)
 	if err != nil {
 		return nil, err
 	}
 	if !websocket.IsWebSocketUpgrade(r) {
 		return nil, errNoUpgrade
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+	ctx, cancel := context.WithTimeout(r.Context(), dialLimit)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, protocol, net.JoinHostPort(address, text))
 	var refusal *net.OpError

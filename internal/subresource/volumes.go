@@ -55,7 +55,7 @@ func (a *API) changeVolumes(ctx context.Context, c call, dry []string, change fu
 	var decided error
 	err = retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
 		var vm *v1.VirtualMachine
-		if vm, decided = a.machine(ctx, c); decided != nil {
+		if vm, decided = c.readVM(ctx, a.Live); decided != nil {
 			return nil
 		}
 		changed := vm.DeepCopy()
