@@ -58,11 +58,11 @@ func (s *Server) withinCount(handle handler) handler {
 			return given, err
 		}
 		kind := schema.GroupVersionKind(request.Kind)
-		have, err := s.Reviewer.Resolver.Count(ctx, kind, request.Namespace)
+		have, err := countObjects(ctx, s.Reviewer.Resolver.Live, kind, request.Namespace)
 		if err != nil {
 			return given, err
 		}
-		return given, quotas[kind.Kind].judge(resolve.Usage{Objects: have + 1}, kind.Kind+"s", request.Namespace, "delete those that nobody needs")
+		return given, quotas[kind.Kind].judge(usage{objects: have + 1}, kind.Kind+"s", request.Namespace, "delete those that nobody needs")
 	}
 }
 
@@ -72,13 +72,13 @@ func (s *Server) judgeQuota(ctx context.Context, request *admissionv1.AdmissionR
 	if !has || request.Namespace == "" || request.Operation == admissionv1.Update && size <= cachedBytes(request.OldObject.Raw) {
 		return nil
 	}
-	have, err := s.Reviewer.Resolver.Usage(ctx, request.Kind.Kind, request.Namespace, request.Name)
+	have, err := cachedUsage(ctx, s.Reviewer.Resolver, request.Kind.Kind, request.Namespace, request.Name)
 	if err != nil {
 		return err
 	}
-	have.Objects, have.Bytes = have.Objects+1, have.Bytes+size
+	have.objects, have.bytes = have.objects+1, have.bytes+size
 	if request.Operation == admissionv1.Update { // what is there already is not refused for its number
-		have.Objects = 0
+		have.objects = 0
 	}
 	return most.judge(have, request.Kind.Kind+"s", request.Namespace, "delete those that no VM needs")
 }
@@ -88,7 +88,7 @@ func (s *Server) judgeRevisions(ctx context.Context, drafts []revision.Draft) er
 	if len(drafts) == 0 || s.Reviewer.Resolver.Cached == nil {
 		return nil
 	}
-	have, err := s.Reviewer.Resolver.RevisionUsage(ctx, drafts)
+	have, err := revisionUsage(ctx, s.Reviewer.Resolver.Cached, drafts)
 	if err != nil {
 		return err
 	}
@@ -97,10 +97,10 @@ func (s *Server) judgeRevisions(ctx context.Context, drafts []revision.Draft) er
 }
 
 // judge returns a *resolve.Refusal if a namespace would have too much of something.
-func (q quota) judge(have resolve.Usage, what, namespace, remedy string) error {
-	unit, has, most := "objects", have.Objects, q.objects
-	if have.Objects <= q.objects {
-		unit, has, most = "bytes", have.Bytes, q.bytes
+func (q quota) judge(have usage, what, namespace, remedy string) error {
+	unit, has, most := "objects", have.objects, q.objects
+	if have.objects <= q.objects {
+		unit, has, most = "bytes", have.bytes, q.bytes
 	}
 	if has <= most || most == 0 {
 		return nil

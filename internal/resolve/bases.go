@@ -43,14 +43,14 @@ func (r Resolver) base(ctx context.Context, kind string, key client.ObjectKey) (
 	if kind != profiles.Namespaced {
 		key.Namespace = ""
 	}
-	err := r.cached().get(ctx, key, object)
+	err := r.reader().cached().get(ctx, key, object)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(errors.Unwrap(err)) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	read, err := r.readProfile(object)
+	read, err := r.reader().readProfile(object)
 	if err == nil && read.unreadable != "" {
 		at := field.NewPath("spec", "extends")
 		err = &Refusal{field.ErrorList{field.Invalid(at, key.Name, read.unreadable).WithOrigin("profile/unreadable")}}

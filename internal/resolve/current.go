@@ -34,7 +34,7 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*pinOb
 		} else if err != nil {
 			return nil, fmt.Errorf("reading preset '%s': %w", typed[i].Name, err)
 		}
-		c, err := r.stored(ctx, presets, draft)
+		c, err := r.reader().stored(ctx, presets, draft)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func (r Resolver) presetDraft(ctx context.Context, typed *v1.VirtualMachineInsta
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(typed), object); err != nil {
 		return revision.Draft{}, err
 	}
-	return r.draft(typed.Namespace, object)
+	return r.reader().draft(typed.Namespace, object)
 }
 
 // configuration returns the configuration in force as a snapshot for the VM's namespace; none if the Resolver has no Defaults.
@@ -77,6 +77,6 @@ func (r Resolver) configuration(ctx context.Context, vm *v1.VirtualMachine) ([]*
 		return nil, err
 	}
 	draft.Namespace = vm.Namespace
-	found, err := r.stored(ctx, configurations, draft)
+	found, err := r.reader().stored(ctx, configurations, draft)
 	return []*pinObject{found}, err
 }

@@ -130,7 +130,7 @@ func (r Resolver) recorded(ctx context.Context, i *implicit) ([]*pinObject, erro
 // does not exist.
 func (r Resolver) impliedRevision(ctx context.Context, i *implicit, name string) (*pinObject, error) {
 	key := client.ObjectKey{Namespace: i.vm.Namespace, Name: name}
-	found, err := r.cached().revision(ctx, i.pinKind, key)
+	found, err := r.reader().cached().revision(ctx, i.pinKind, key)
 	if err != nil || found != nil {
 		return found, err
 	}
@@ -143,7 +143,7 @@ func (r Resolver) impliedRevision(ctx context.Context, i *implicit, name string)
 			return found, nil
 		}
 	}
-	return r.revision(ctx, i.pinKind, key)
+	return r.reader().revision(ctx, i.pinKind, key)
 }
 
 // pinNew pins a new VM to presets, profiles and configuration where nothing has pinned it yet, if that takes no revision that has to be written. If it

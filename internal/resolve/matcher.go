@@ -128,7 +128,7 @@ func (r Resolver) byStatus(ctx context.Context, ref *reference) (*pinObject, err
 	if name == "" {
 		return nil, nil
 	}
-	found, err := r.revision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: name})
+	found, err := r.reader().revision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: name})
 	if err == nil && found == nil {
 		err = revisionGone(name, ref)
 	}
@@ -155,7 +155,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 		}
 		ref = named
 	}
-	found, object, err := r.live(ctx, ref)
+	found, object, err := r.reader().live(ctx, ref)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -182,7 +182,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	ref := m.reference
 	at := ref.path().Child("revisionName")
-	found, err := r.revision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: ref.revision})
+	found, err := r.reader().revision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: ref.revision})
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -221,14 +221,14 @@ func missing(at *field.Path, ref *reference) *field.Error {
 // revision exists in the namespace, or if it is of another object. The order costs no call for a VM whose revision is cached.
 func (r Resolver) pinned(ctx context.Context, ref *reference, name string) (*pinObject, error) {
 	key := client.ObjectKey{Namespace: ref.namespace, Name: name}
-	found, err := r.cached().revision(ctx, ref.pinKind, key)
+	found, err := r.reader().cached().revision(ctx, ref.pinKind, key)
 	if err == nil && found == nil && ref.name != "" {
-		if found, _, err = r.cached().live(ctx, ref); found != nil && found.revision != name {
+		if found, _, err = r.reader().cached().live(ctx, ref); found != nil && found.revision != name {
 			found = nil
 		}
 	}
 	if err == nil && found == nil {
-		found, err = r.revision(ctx, ref.pinKind, key)
+		found, err = r.reader().revision(ctx, ref.pinKind, key)
 	}
 	if err != nil || found == nil || !ref.fits(found.source) {
 		return nil, err

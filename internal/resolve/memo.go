@@ -120,6 +120,6 @@ func (m *Memo) remembered(namespace string, object metav1.Object) (revision.Draf
 }
 
 // draft returns the snapshot of a live object for a namespace.
-func (r Resolver) draft(namespace string, object *unstructured.Unstructured) (revision.Draft, error) {
-	return memoized(r.Memo, object, namespace, func() (revision.Draft, error) { return revision.NewDraft(namespace, object) })
+func (r reader) draft(namespace string, object *unstructured.Unstructured) (revision.Draft, error) {
+	return memoized(r.memo, object, namespace, func() (revision.Draft, error) { return revision.NewDraft(namespace, object) })
 }

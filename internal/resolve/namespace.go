@@ -19,16 +19,14 @@ func newNamespace() *metav1.PartialObjectMetadata {
 // Namespace returns the metadata of a namespace, from the cache or else from the API server. A namespace that does not exist, as among files, has the
 // label that the API server gives to every one.
 func (r Resolver) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+	return r.reader().namespace(ctx, name)
+}
+
+func (r reader) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	object := newNamespace()
 	err := r.get(ctx, client.ObjectKey{Name: name}, object)
 	if apierrors.IsNotFound(err) {
 		object.ObjectMeta, err = metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}, nil
 	}
 	return &corev1.Namespace{TypeMeta: object.TypeMeta, ObjectMeta: object.ObjectMeta}, err
-}
-
-// namespaceLabels returns the labels of a namespace.
-func (r Resolver) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
-	namespace, err := r.Namespace(ctx, name)
-	return namespace.Labels, err
 }

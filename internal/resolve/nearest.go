@@ -20,12 +20,22 @@ import (
 // MayRead reports whether whoever sends an object may read or list a source. Nil means that the reader itself reads with their rights.
 type MayRead func(context.Context, Source) (bool, error)
 
+// Suggester looks for the objects that were probably meant by names that do not exist.
+type Suggester struct {
+	reader
+	// mayRead bounds the names that are read: those that the sender of the object may list.
+	mayRead MayRead
+}
+
+// Suggester returns a Suggester for one sender of objects.
+func (r Resolver) Suggester(mayRead MayRead) Suggester { return Suggester{r.reader(), mayRead} }
+
 // Suggest adds what was probably meant to each warning or error of an instancetype or preference that does not exist, see Hint.
-func (r Resolver) Suggest(ctx context.Context, resolution *Resolution, mayRead MayRead) {
+func (s Suggester) Suggest(ctx context.Context, resolution *Resolution) {
 	for i := range resolution.Missing {
 		missing := &resolution.Missing[i]
 		at := slices.Index(resolution.Warnings, missing.Warning)
-		if r.Hint(ctx, missing, mayRead); at >= 0 {
+		if s.Hint(ctx, missing); at >= 0 {
 			resolution.Warnings[at] = missing.Warning
 		}
 	}
@@ -36,8 +46,8 @@ func (r Resolver) Suggest(ctx context.Context, resolution *Resolution, mayRead M
 // says nothing about it.
 //
 // The hint stands behind the fact: a warning may be cut after 256 characters, and then the fact is left.
-func (r Resolver) Hint(ctx context.Context, missing *Missing, mayRead MayRead) {
-	hint := r.meant(ctx, *missing, mayRead)
+func (s Suggester) Hint(ctx context.Context, missing *Missing) {
+	hint := s.meant(ctx, *missing)
 	switch {
 	case hint == "":
 	case missing.refused != nil:
@@ -54,18 +64,18 @@ func upperFirst(text string) string {
 }
 
 // meant returns what was probably meant by a name; empty where nothing is near.
-func (r Resolver) meant(ctx context.Context, missing Missing, mayRead MayRead) (hint string) {
+func (s Suggester) meant(ctx context.Context, missing Missing) (hint string) {
 	if missing.Kind == "" || len(missing.Value) > nearest.Longest {
 		return ""
 	}
-	if r.mayList(ctx, missing, mayRead) {
-		names := slices.DeleteFunc(r.names(ctx, missing), func(name string) bool { return name == missing.self })
+	if s.mayList(ctx, missing) {
+		names := slices.DeleteFunc(s.names(ctx, missing), func(name string) bool { return name == missing.self })
 		if name := nearest.Name(missing.Value, names); name != "" {
 			hint = "did you mean '" + name + "'?"
 		}
 	}
 	other := Missing{Value: missing.Value, Kind: missing.otherKind, Namespace: missing.otherNamespace}
-	if other.Kind == "" || !r.mayList(ctx, other, mayRead) || !slices.Contains(r.names(ctx, other), missing.Value) {
+	if other.Kind == "" || !s.mayList(ctx, other) || !slices.Contains(s.names(ctx, other), missing.Value) {
 		return hint
 	}
 	if missing.otherForbidden != "" {
@@ -75,11 +85,11 @@ func (r Resolver) meant(ctx context.Context, missing Missing, mayRead MayRead) (
 }
 
 // mayList reports whether whoever asks may list the objects of the kind that is missing, where it was looked for.
-func (r Resolver) mayList(ctx context.Context, missing Missing, mayRead MayRead) bool {
-	if mayRead == nil {
+func (s Suggester) mayList(ctx context.Context, missing Missing) bool {
+	if s.mayRead == nil {
 		return true
 	}
-	allowed, err := mayRead(ctx, missing.siblings())
+	allowed, err := s.mayRead(ctx, missing.siblings())
 	return err == nil && allowed // a hint is not worth an error
 }
 
@@ -103,14 +113,14 @@ func groupOf(kind string) schema.GroupVersion {
 
 // names returns the names of the siblings; none if they cannot be read. Objects of the catalog and profiles are read from the cache, and untyped, as
 // everywhere: a typed list would start a second informer.
-func (r Resolver) names(ctx context.Context, m Missing) (names []string) {
+func (s Suggester) names(ctx context.Context, m Missing) (names []string) {
 	kind := m.siblings().GroupVersionKind
 	if !isCached(kind) {
-		return r.uncachedNames(ctx, kind, m.Namespace)
+		return s.uncachedNames(ctx, kind, m.Namespace)
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if r.Cached.List(ctx, list, client.InNamespace(m.Namespace), client.UnsafeDisableDeepCopy) != nil {
+	if s.cachedObjects.List(ctx, list, client.InNamespace(m.Namespace), client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
 	for i := range list.Items {
@@ -126,8 +136,8 @@ const namesOfPage = 25
 var readingNames = semaphore.NewWeighted(1)
 
 // uncachedNames returns names of VMs or snapshots of a namespace, of which no cache has any. It reads no more than are compared.
-func (r Resolver) uncachedNames(ctx context.Context, kind schema.GroupVersionKind, namespace string) (names []string) {
-	if r.Live != nil {
+func (s Suggester) uncachedNames(ctx context.Context, kind schema.GroupVersionKind, namespace string) (names []string) {
+	if s.liveObjects != nil {
 		if !readingNames.TryAcquire(1) {
 			return nil
 		}
@@ -136,7 +146,7 @@ func (r Resolver) uncachedNames(ctx context.Context, kind schema.GroupVersionKin
 	for next := ""; ; {
 		page := &metav1.PartialObjectMetadataList{}
 		page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if r.uncached().List(ctx, page, client.InNamespace(namespace), client.Limit(namesOfPage), client.Continue(next)) != nil {
+		if s.uncached().List(ctx, page, client.InNamespace(namespace), client.Limit(namesOfPage), client.Continue(next)) != nil {
 			return nil
 		}
 		for i := range page.Items {

@@ -45,7 +45,7 @@ func TestSuggest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resolver.Suggest(t.Context(), &answer, test.mayRead)
+		resolver.Suggester(test.mayRead).Suggest(t.Context(), &answer)
 		said := strings.Join(answer.Warnings, "\n")
 		if strings.Contains(said, size) != test.hints || strings.Contains(said, preference) != test.hints || strings.Contains(said, "mediun") {
 			t.Errorf("%s: %s", test.why, said)
@@ -83,7 +83,7 @@ func TestSuggestKind(t *testing.T) {
 			guest.Spec.Preference = &v1.PreferenceMatcher{Name: test.name, Kind: strings.ReplaceAll(test.kind, "#", "preference")}
 		}
 		answer, err := resolver.VM(t.Context(), guest, nil)
-		resolver.Suggest(t.Context(), &answer, nil)
+		resolver.Suggester(nil).Suggest(t.Context(), &answer)
 		said := strings.Join(answer.Warnings, "\n")
 		if err != nil {
 			said += err.Error()

@@ -44,7 +44,7 @@ func (r Resolver) Owner(ctx context.Context, vmi *v1.VirtualMachineInstance, ref
 	if ref.Name != vmi.Name || !validKey(key) {
 		return nil, NewOutdated("the VMI '%s' has an owner of another name, VirtualMachine '%s'", vmi.Name, ref.Name)
 	}
-	err := r.uncached().Get(ctx, key, vm)
+	err := r.reader().uncached().Get(ctx, key, vm)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, NewOutdated("the owner of the VMI, VirtualMachine '%s', does not exist", ref.Name)
@@ -73,7 +73,7 @@ func (r Resolver) Expanded(ctx context.Context, vm *v1.VirtualMachine) error {
 		if of.pin == "" {
 			return NewOutdated("VirtualMachine '%s' is not pinned to its %s yet: kiln-controller pins it, or says in an event why it cannot", vm.Name, of.field)
 		}
-		same, err := r.sameContent(ctx, of.namespace, of.pin, expanded)
+		same, err := r.reader().sameContent(ctx, of.namespace, of.pin, expanded)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (r Resolver) Expanded(ctx context.Context, vm *v1.VirtualMachine) error {
 }
 
 // sameContent reports whether two revisions hold one instancetype or preference, whatever the version of the API that each is stored in.
-func (r Resolver) sameContent(ctx context.Context, namespace, a, b string) (bool, error) {
+func (r reader) sameContent(ctx context.Context, namespace, a, b string) (bool, error) {
 	if a == b {
 		return true, nil
 	}
@@ -99,12 +99,12 @@ func (r Resolver) Upgraded(ctx context.Context, namespace, pinned, revision stri
 	if pinned == revision {
 		return false, nil
 	}
-	one, other, err := r.both(ctx, namespace, pinned, revision)
+	one, other, err := r.reader().both(ctx, namespace, pinned, revision)
 	return err == nil && instancetype.SameContent(one, other) && !instancetype.SameVersion(one, other), err
 }
 
 // both returns the contents of two revisions, each nil if the revision does not exist.
-func (r Resolver) both(ctx context.Context, namespace, a, b string) (one, other []byte, err error) {
+func (r reader) both(ctx context.Context, namespace, a, b string) (one, other []byte, err error) {
 	if one, err = r.data(ctx, client.ObjectKey{Namespace: namespace, Name: a}); err != nil {
 		return nil, nil, err
 	}
@@ -113,7 +113,7 @@ func (r Resolver) both(ctx context.Context, namespace, a, b string) (one, other 
 }
 
 // data returns the content of a revision; nil if it does not exist. It belongs to the cache.
-func (r Resolver) data(ctx context.Context, key client.ObjectKey) ([]byte, error) {
+func (r reader) data(ctx context.Context, key client.ObjectKey) ([]byte, error) {
 	var stored appsv1.ControllerRevision
 	if err := r.get(ctx, key, &stored, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, client.IgnoreNotFound(err)

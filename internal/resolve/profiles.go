@@ -41,7 +41,7 @@ type currentProfile struct {
 
 // Profiles returns the profiles that may fill VMIs of a namespace, and those that these may extend. They are shared: the caller must not change them.
 func (r Resolver) Profiles(ctx context.Context, namespace string) ([]*profile.Profile, error) {
-	all, err := r.currentProfiles(ctx, namespace)
+	all, err := r.reader().currentProfiles(ctx, namespace)
 	return engines(all), err
 }
 
@@ -61,7 +61,7 @@ func refusedProfiles(value, detail string) *field.Error {
 }
 
 // currentProfiles is Profiles with the objects. It reads the labels of the namespace only if a profile selects namespaces.
-func (r Resolver) currentProfiles(ctx context.Context, namespace string) (all []currentProfile, err error) {
+func (r reader) currentProfiles(ctx context.Context, namespace string) (all []currentProfile, err error) {
 	var labels map[string]string
 	for _, kind := range profiles.Both() {
 		objects, err := r.listProfiles(ctx, kind, namespace)
@@ -82,9 +82,11 @@ func (r Resolver) currentProfiles(ctx context.Context, namespace string) (all []
 				return nil, &Refusal{field.ErrorList{refusedProfiles(objects[i].GetName(), p.unreadable).WithOrigin("profile/unreadable")}}
 			}
 			if p.selectsNamespaces && labels == nil {
-				if labels, err = r.namespaceLabels(ctx, namespace); err != nil {
+				found, err := r.namespace(ctx, namespace)
+				if err != nil {
 					return nil, err
 				}
+				labels = found.Labels
 			}
 			current := currentProfile{Profile: p.Profile, object: &objects[i]}
 			if p.selectsNamespaces && !p.InNamespace(labels) {
@@ -100,14 +102,14 @@ func (r Resolver) currentProfiles(ctx context.Context, namespace string) (all []
 var profileVersion = v1alpha1.GroupVersion.String()
 
 // listProfiles returns the profiles of a kind; of the namespace if the kind has one. They belong to the cache.
-func (r Resolver) listProfiles(ctx context.Context, kind, namespace string) ([]unstructured.Unstructured, error) {
+func (r reader) listProfiles(ctx context.Context, kind, namespace string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": profileVersion, "kind": kind + "List"}}
 	options := []client.ListOption{client.UnsafeDisableDeepCopy}
 	if kind == profiles.Namespaced {
 		options = append(options, client.InNamespace(namespace))
 	}
-	err := r.Cached.List(ctx, list, options...)
-	if meta.IsNoMatchError(err) && r.Live == nil {
+	err := r.cachedObjects.List(ctx, list, options...)
+	if meta.IsNoMatchError(err) && r.liveObjects == nil {
 		return list.Items, nil // a cluster with an older Kiln, which the command line reads, perhaps below files
 	}
 	if err != nil {
@@ -117,8 +119,8 @@ func (r Resolver) listProfiles(ctx context.Context, kind, namespace string) ([]u
 }
 
 // readProfile reads a profile, once for each version of its object.
-func (r Resolver) readProfile(object *unstructured.Unstructured) (*liveProfile, error) {
-	return memoized(r.Memo.forProfiles(), object, "", func() (*liveProfile, error) {
+func (r reader) readProfile(object *unstructured.Unstructured) (*liveProfile, error) {
+	return memoized(r.memo.forProfiles(), object, "", func() (*liveProfile, error) {
 		draft, err := revision.NewDraft("", object) // a revision's name and data are the same in every namespace
 		if errors.Is(err, revision.ErrOversized) {
 			return &liveProfile{unreadable: err.Error()}, nil
@@ -148,7 +150,7 @@ func (r Resolver) selectedProfiles(ctx context.Context, vm *v1.VirtualMachine) (
 	if vm.Spec.Template == nil {
 		return nil, nil
 	}
-	all, err := r.currentProfiles(ctx, vm.Namespace)
+	all, err := r.reader().currentProfiles(ctx, vm.Namespace)
 	var unreadable *Refusal
 	if errors.As(err, &unreadable) {
 		return nil, unreadable.OfTemplate()
@@ -167,7 +169,7 @@ func (r Resolver) selectedProfiles(ctx context.Context, vm *v1.VirtualMachine) (
 		if !slices.Contains(closure, p.Profile) {
 			continue
 		}
-		one, err := r.snapshot(ctx, profiles, vm.Namespace, p.object)
+		one, err := r.reader().snapshot(ctx, profiles, vm.Namespace, p.object)
 		if err != nil {
 			return nil, err
 		}

@@ -175,7 +175,7 @@ func TestDraftsAreDecodedOnce(t *testing.T) {
 	p := profileOf(t, "cluster-p", threads("web", "shared"))
 	r := Resolver{Cached: objects.New(scheme(t), p), Memo: NewMemo()}
 	pinned := func(namespace string, object *unstructured.Unstructured) *pinObject {
-		found, err := r.snapshot(t.Context(), profiles, namespace, object)
+		found, err := r.reader().snapshot(t.Context(), profiles, namespace, object)
 		if err != nil || found.draft == nil || found.draft.Namespace != namespace {
 			t.Fatalf("%+v, %v; want a draft for namespace '%s'", found, err, namespace)
 		}

@@ -15,14 +15,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// reader reads objects and revisions: from the cache, and once from the API server what the cache lacks.
+type reader struct {
+	cachedObjects client.Reader
+	// liveObjects is nil with files.
+	liveObjects client.Reader
+	memo        *Memo
+}
+
+func (r Resolver) reader() reader { return reader{r.Cached, r.Live, r.Memo} }
+
 // revision returns a verified revision. Nil if it does not exist or is of another kind; a *revision.Untrusted error if its content is not
 // what its name says. The revision belongs to the cache: a VM may be pinned to a hundred, and copying them would cost more than all else.
-func (r Resolver) revision(ctx context.Context, f pinKind, key client.ObjectKey) (*pinObject, error) {
+func (r reader) revision(ctx context.Context, f pinKind, key client.ObjectKey) (*pinObject, error) {
 	var stored appsv1.ControllerRevision
 	if err := r.get(ctx, key, &stored, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	return memoized(r.Memo, &stored, f.field, func() (*pinObject, error) { return f.trusted(&stored) })
+	return memoized(r.memo, &stored, f.field, func() (*pinObject, error) { return f.trusted(&stored) })
 }
 
 // trusted verifies and decodes a revision.
@@ -43,7 +53,7 @@ var catalogVersion = v1beta1.SchemeGroupVersion.String()
 
 // live returns the object that a matcher names, as a snapshot and as it is. Nil if it does not exist. The object belongs to the cache: each
 // review of a VM reads two of them, and a copy costs more than finding it. Nobody may change it.
-func (r Resolver) live(ctx context.Context, ref *reference) (*pinObject, *unstructured.Unstructured, error) {
+func (r reader) live(ctx context.Context, ref *reference) (*pinObject, *unstructured.Unstructured, error) {
 	kind := ref.pinKind.Canonical(ref.kind)
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": catalogVersion, "kind": kind}}
 	key := client.ObjectKey{Name: ref.name}
@@ -58,7 +68,7 @@ func (r Resolver) live(ctx context.Context, ref *reference) (*pinObject, *unstru
 }
 
 // snapshot returns the content of a live object as the revision of a namespace: the stored one, else a draft.
-func (r Resolver) snapshot(ctx context.Context, f pinKind, namespace string, object *unstructured.Unstructured) (*pinObject, error) {
+func (r reader) snapshot(ctx context.Context, f pinKind, namespace string, object *unstructured.Unstructured) (*pinObject, error) {
 	draft, err := r.draft(namespace, object)
 	if err != nil {
 		return nil, err
@@ -67,12 +77,12 @@ func (r Resolver) snapshot(ctx context.Context, f pinKind, namespace string, obj
 }
 
 // stored returns the content of a draft as the revision that exists, else as the draft.
-func (r Resolver) stored(ctx context.Context, f pinKind, draft revision.Draft) (*pinObject, error) {
+func (r reader) stored(ctx context.Context, f pinKind, draft revision.Draft) (*pinObject, error) {
 	known, err := r.cached().revision(ctx, f, client.ObjectKey{Namespace: draft.Namespace, Name: draft.Name})
 	if err != nil || known != nil {
 		return known, err
 	}
-	decoded, err := r.Memo.decoded(f, draft)
+	decoded, err := r.memo.decoded(f, draft)
 	if decoded == nil || err != nil {
 		return nil, err
 	}
@@ -81,25 +91,25 @@ func (r Resolver) stored(ctx context.Context, f pinKind, draft revision.Draft) (
 	return &found, nil
 }
 
-// cached returns a Resolver that never calls the API server.
-func (r Resolver) cached() Resolver {
-	r.Live = nil
+// cached returns a reader that never calls the API server.
+func (r reader) cached() reader {
+	r.liveObjects = nil
 	return r
 }
 
 // uncached reads from the API server, and from the files where there is none.
-func (r Resolver) uncached() client.Reader {
-	if r.Live == nil {
-		return r.Cached
+func (r reader) uncached() client.Reader {
+	if r.liveObjects == nil {
+		return r.cachedObjects
 	}
-	return r.Live
+	return r.liveObjects
 }
 
 // get reads from the cache, and on a miss once from the API server: the cache may lag behind.
-func (r Resolver) get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	err := r.Cached.Get(ctx, key, object, options...)
-	if apierrors.IsNotFound(err) && r.Live != nil && validKey(key) {
-		err = r.Live.Get(ctx, key, object)
+func (r reader) get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := r.cachedObjects.Get(ctx, key, object, options...)
+	if apierrors.IsNotFound(err) && r.liveObjects != nil && validKey(key) {
+		err = r.liveObjects.Get(ctx, key, object)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading '%s': %w", key, err)

@@ -58,7 +58,7 @@ const hintLimit = time.Second
 
 // Warn returns the warning of an object that does not exist, with what was probably meant; empty if it exists, or if whoever asks may not list such objects.
 // Nobody else learns what exists. The error of a name that no object can have gets what was meant.
-func (r Resolver) Warn(ctx context.Context, to Referred, mayRead MayRead) string {
+func (s Suggester) Warn(ctx context.Context, to Referred) string {
 	missing := Missing{Path: to.Path, Value: to.Name, Kind: to.Kind, Namespace: to.Namespace, refused: to.Refused,
 		Warning: fmt.Sprintf("%s: %s '%s' does not exist: %s", to.Path, to.Kind, nearest.Short(to.Name), to.Without)}
 	if to.Either {
@@ -71,25 +71,25 @@ func (r Resolver) Warn(ctx context.Context, to Referred, mayRead MayRead) string
 	defer cancel()
 	switch {
 	case to.Refused != nil:
-		r.Hint(ctx, &missing, mayRead)
+		s.Hint(ctx, &missing)
 		return ""
-	case to.Without == "" || !r.mayList(ctx, missing, mayRead) || !r.isAbsent(ctx, missing):
+	case to.Without == "" || !s.mayList(ctx, missing) || !s.isAbsent(ctx, missing):
 		return ""
 	}
 	plain := missing.Warning
-	if r.Hint(ctx, &missing, mayRead); to.MadeAnew && missing.Warning == plain {
+	if s.Hint(ctx, &missing); to.MadeAnew && missing.Warning == plain {
 		return ""
 	}
 	return missing.Warning
 }
 
 // isAbsent reports whether an object does not exist. It is read past the cache, which has none of its kind, and of one that cannot be read nothing is said.
-func (r Resolver) isAbsent(ctx context.Context, missing Missing) bool {
+func (s Suggester) isAbsent(ctx context.Context, missing Missing) bool {
 	key := client.ObjectKey{Namespace: missing.Namespace, Name: missing.Value}
 	if !validKey(key) {
 		return false
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(missing.siblings().GroupVersionKind)
-	return apierrors.IsNotFound(r.uncached().Get(ctx, key, object))
+	return apierrors.IsNotFound(s.uncached().Get(ctx, key, object))
 }

@@ -187,7 +187,7 @@ func (r Resolver) all(ctx context.Context, namespace string, f pinKind, entry pi
 		if name == v1alpha1.PinNone {
 			continue
 		}
-		found, err := r.revision(ctx, f, client.ObjectKey{Namespace: namespace, Name: name})
+		found, err := r.reader().revision(ctx, f, client.ObjectKey{Namespace: namespace, Name: name})
 		if err != nil {
 			return nil, err
 		}

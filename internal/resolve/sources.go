@@ -142,7 +142,7 @@ func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]
 	if !validKey(key) {
 		return nil, absent
 	}
-	err := r.uncached().Get(ctx, key, &object) // reading by a cache would start an informer of the kind
+	err := r.reader().uncached().Get(ctx, key, &object) // reading by a cache would start an informer of the kind
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return nil, absent

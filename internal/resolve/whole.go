@@ -62,7 +62,7 @@ func wholeOf[T any](ctx context.Context, r Resolver, of sourced) (*T, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", of.Source, err)
 	}
-	draft, err := r.draft(of.namespace, object)
+	draft, err := r.reader().draft(of.namespace, object)
 	if err != nil || of.Revision != "" && draft.Name != of.Revision {
 		return nil, err
 	}

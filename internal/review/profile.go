@@ -34,7 +34,7 @@ func (r Reviewer) Profile(ctx context.Context, data []byte, asker Asker) (review
 	extender := resolve.Extender{Kind: written.Kind, Namespace: written.Namespace, Name: written.Name}
 	for i, m := range judged.Missing {
 		missing := extender.MissingBase(m.Path, m.Kind, m.Name, m.String(), nil)
-		r.Resolver.Hint(ctx, &missing, asker.MayRead)
+		r.Resolver.Suggester(asker.MayRead).Hint(ctx, &missing)
 		reviewed.Warnings[i] = missing.Warning
 		reviewed.Missing = append(reviewed.Missing, missing)
 	}
@@ -49,7 +49,7 @@ func (r Reviewer) suggestBases(ctx context.Context, data []byte, errs field.Erro
 		at := field.NewPath("spec", "extends").Index(i).Child("name")
 		if refused := refusedName(errs, at); refused != nil {
 			missing := extender.MissingBase(at, base.Kind, base.Name, "", refused)
-			r.Resolver.Hint(ctx, &missing, asker.MayRead)
+			r.Resolver.Suggester(asker.MayRead).Hint(ctx, &missing)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func (r Reviewer) vm(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	if reviewed.Resolved.Waiting {
 		reviewed.authorised = authorised(vm, old, resolver.Rights)
 	}
-	resolver.Suggest(ctx, &reviewed.Resolved, asker.MayRead)
+	resolver.Suggester(asker.MayRead).Suggest(ctx, &reviewed.Resolved)
 	obsolete := r.lifecycles(&reviewed)
 	reviewed.Meant = resolve.Effective(vm, reviewed.Resolved.Pins)
 	reviewed.Explicit, reviewed.Verdict = admit.VM(reviewed.Meant, old, reviewed.Input)

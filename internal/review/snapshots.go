@@ -70,7 +70,7 @@ func (r Reviewer) judgeReferences(ctx context.Context, verdict *admit.Verdict, a
 		if to.Refused == nil && (r.Stored || !verdict.Allowed()) {
 			continue
 		}
-		if warning := r.Resolver.Warn(ctx, to, asker.MayRead); warning != "" {
+		if warning := r.Resolver.Suggester(asker.MayRead).Warn(ctx, to); warning != "" {
 			verdict.Warnings = append(verdict.Warnings, warning)
 		}
 	}
