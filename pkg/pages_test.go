@@ -1,6 +1,7 @@
 package pkg_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,28 +89,32 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestDecisions: a paragraph of docs/decisions.md stands once, and a blank line is before it. The file is merged by union, which can lose either.
-func TestDecisions(t *testing.T) {
-	raw, err := os.ReadFile("../docs/decisions.md")
+// TestDecisionRecords: the records of docs/adr are numbered without a gap, have the headings that docs/adr/README.md asks for, and stand in its index by their
+// titles.
+func TestDecisionRecords(t *testing.T) {
+	index, err := os.ReadFile("../docs/adr/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	title := regexp.MustCompile(`^\*\*(.+?)\*\*`)
-	first, before := map[string]int{}, ""
-	for i, line := range strings.Split(string(raw), "\n") {
-		match := title.FindStringSubmatch(line)
-		if match != nil && strings.Contains(line, "(2026-") {
-			if other, twice := first[match[1]]; twice {
-				t.Errorf("docs/decisions.md:%d: '%s' stands in line %d already", i+1, match[1], other)
-			}
-			first[match[1]] = i + 1
-			if before != "" {
-				t.Errorf("docs/decisions.md:%d: no blank line before '%s'", i+1, match[1])
-			}
-		}
-		before = line
+	records, err := filepath.Glob("../docs/adr/[0-9]*.md")
+	if err != nil || len(records) == 0 {
+		t.Fatalf("found no records: %v", err)
 	}
-	if len(first) < 200 {
-		t.Errorf("docs/decisions.md has %d paragraphs, want more than 200", len(first))
+	form := regexp.MustCompile(`^# (\d+\. .+)\n\n(Accepted|Replaced by) ?.*, \d{4}-\d{2}\.\n\n## Context\n(?s:.+)\n## Decision\n(?s:.+)\n## Consequences\n`)
+	for i, record := range records { // Glob sorts
+		text, err := os.ReadFile(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(record)
+		match := form.FindStringSubmatch(string(text))
+		switch {
+		case !strings.HasPrefix(name, fmt.Sprintf("%04d-", i+1)):
+			t.Errorf("docs/adr/%s: want number %04d", name, i+1)
+		case match == nil:
+			t.Errorf("docs/adr/%s: want a title with its number, status and month, Context, Decision, Consequences", name)
+		case !strings.Contains(string(index), fmt.Sprintf("- [%s](%s)\n", match[1], name)):
+			t.Errorf("docs/adr/README.md: want the line '- [%s](%s)'", match[1], name)
+		}
 	}
 }
