@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// lookPeriod is the time between two looks at devices and sockets, which cost a few calls of stat.
+	// lookPeriod is the time between two looks at devices and sockets, which cost a few calls of stat. inotify would need the same looks: it misses what
+	// happens before a watch begins.
 	lookPeriod = time.Second
 	// reportPeriod is the time after which a Node is read again, whose label somebody may have removed.
 	reportPeriod = 2 * time.Minute
