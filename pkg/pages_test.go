@@ -48,11 +48,11 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestRooms: docs/architecture.md has a row for each package directory of pkg and internal.
-func TestRooms(t *testing.T) {
-	var rooms strings.Builder
-	for _, cells := range table(t, "../docs/architecture.md", "| room |") {
-		rooms.WriteString(cells[0])
+// TestPackages: docs/architecture.md has a row for each package directory of pkg and internal.
+func TestPackages(t *testing.T) {
+	var listed strings.Builder
+	for _, cells := range table(t, "../docs/architecture.md", "| package |") {
+		listed.WriteString(cells[0])
 	}
 	for _, parent := range []string{"pkg", "internal"} {
 		entries, err := os.ReadDir(filepath.Join("..", parent))
@@ -61,9 +61,9 @@ func TestRooms(t *testing.T) {
 		}
 		for _, entry := range entries {
 			name := entry.Name()
-			row := strings.Contains(rooms.String(), "`"+name+"`") || strings.Contains(rooms.String(), "`"+parent+"/"+name+"`")
+			row := strings.Contains(listed.String(), "`"+name+"`") || strings.Contains(listed.String(), "`"+parent+"/"+name+"`")
 			if entry.IsDir() && !row {
-				t.Errorf("the table of rooms in docs/architecture.md has no row for %s/%s", parent, name)
+				t.Errorf("the table of packages in docs/architecture.md has no row for %s/%s", parent, name)
 			}
 		}
 	}
