@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
-	toolscache "k8s.io/client-go/tools/cache"
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
 	snapshot "kubevirt.io/api/snapshot/v1beta1"
@@ -47,17 +46,13 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 	if o.Scheme, err = scheme(); err != nil {
 		return nil, err
 	}
-	relisted, sources := &unchanged{}, &informers{scheme: o.Scheme}
-	if o.Cache, err = cached(relisted.transform); err != nil {
+	if o.Cache, err = cacheOptions(); err != nil {
 		return nil, err
 	}
-	o.Cache.NewInformer = sources.new
 	mgr, err := p.Manager(o)
 	if err != nil {
 		return nil, err
 	}
-	relisted.known = in(mgr.GetCache())
-	sources.access = mgr.GetConfig
 	e := &Engine{Manager: mgr}
 	e.Live, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
@@ -90,15 +85,14 @@ func scheme() (*runtime.Scheme, error) {
 // guestPods are the labels of the pods of guests, as in KubeVirt. A cluster has many other pods.
 var guestPods = labels.Set{v1.AppLabel: "virt-launcher"}
 
-// cached are the options of the cache, with the transform of kinds that have none of their own. Most ControllerRevisions of a cluster are those
-// of stateful and daemon sets.
-func cached(transform toolscache.TransformFunc) (cache.Options, error) {
+// cacheOptions returns the options of the cache. Most ControllerRevisions of a cluster are those of stateful and daemon sets, so a selector leaves them out.
+func cacheOptions() (cache.Options, error) {
 	named, err := labels.NewRequirement(revision.Selector, selection.Exists, nil)
 	if err != nil {
 		return cache.Options{}, err
 	}
 	return cache.Options{
-		DefaultTransform: transform,
+		DefaultTransform: Slim,
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*named)},
 			&corev1.Namespace{}:          {Transform: slimNamespace},
