@@ -88,8 +88,8 @@ func (h Hook) Answer(ctx context.Context, body []byte) ([]byte, error) {
 func (h Hook) answer(ctx context.Context, body []byte) ([]byte, outcome, error) {
 	// The API server speaks JSON of exactly this type to webhooks that list v1 alone; a decoder that first has to find
 	// out the type would read megabytes twice.
-	review, err := unmarshal[admissionv1.AdmissionReview](body, asReview)
-	if err != nil {
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(body, &review); err != nil {
 		return nil, failed, fmt.Errorf("reading the review: %w", err)
 	}
 	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
