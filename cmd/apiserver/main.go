@@ -17,9 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// garbage is for command.BoundGarbage, in bytes.
-const garbage = 8 << 20
-
 // options are the flags of the process.
 type options struct {
 	command.Process
@@ -51,7 +48,6 @@ func root() *cobra.Command {
 // run serves until the context ends. It elects no leader: every replica serves.
 func run(ctx context.Context, o options) error {
 	command.Log(o.LogLevel)
-	command.BoundGarbage(garbage)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})
 	if err != nil {
 		return err

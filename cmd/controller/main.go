@@ -23,9 +23,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// garbage is for command.BoundGarbage, in bytes. The heap is the cache of VMs, which lives for hours.
-const garbage = 16 << 20
-
 // options are the flags of the process, with the built-in rotation of the webhook's certificate. collect is the grace period of the collector.
 type options struct {
 	command.Process
@@ -76,7 +73,6 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	command.Log(o.LogLevel)
-	command.BoundGarbage(garbage)
 	// The name of the Lease is also in the Role of manifests/rbac/controller.yaml.
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{LeaderElectionID: "kiln-controllers"})
 	if err != nil {

@@ -19,9 +19,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// garbage is for command.BoundGarbage, in bytes. The heap is revisions and compiled policies, which live for hours.
-const garbage = 6 << 20
-
 func main() { command.Main(root()) }
 
 // root returns the command with the defaults of its flags, which fit the manifests of manifests/webhook: health checks are served,
@@ -48,7 +45,6 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	command.Log(o.LogLevel)
-	command.BoundGarbage(garbage)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})
 	if err != nil {
 		return err

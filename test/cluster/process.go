@@ -10,9 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 )
 
 // process is a program that runs until it is stopped.
@@ -36,8 +41,11 @@ func (c *Cluster) startIn(env []string, name string, args ...string) (*process, 
 	defer log.Close()
 	p.cmd = exec.Command(c.Program(name), args...)
 	p.cmd.Dir, p.cmd.Stderr = c.Root, log
-	// Without GOGC, which 'make test' sets, Kiln's programs bound their garbage as they do in a cluster.
-	p.cmd.Env = append(append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "GOGC="), env...)
+	garbage, err := c.Garbage(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.cmd.Env = slices.Concat(os.Environ(), []string{"KUBECONFIG=" + c.Kubeconfig}, garbage, env)
 	// A process group of its own: Ctrl-C is for us, and we end the others in their order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -65,6 +73,26 @@ func (c *Cluster) startIn(env []string, name string, args ...string) (*process, 
 	}
 	c.running = append(c.running, p)
 	return p, out, nil
+}
+
+// Garbage returns the variables GOGC and GOMEMLIMIT that the Deployment of a program sets. Programs without a Deployment get Go's defaults: 'make test' sets
+// GOGC for its own processes.
+func (c *Cluster) Garbage(program string) ([]string, error) {
+	for _, object := range c.of([]string{"Deployment"}) {
+		var deployment appsv1.Deployment
+		if err := apiruntime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
+			return nil, err
+		}
+		for _, container := range deployment.Spec.Template.Spec.Containers {
+			at := slices.IndexFunc(container.Env, func(variable corev1.EnvVar) bool { return variable.Name == "GOGC" })
+			if container.Name == program && at >= 0 {
+				// As kubelet fills LIMIT_MIB in.
+				mebibytes := container.Resources.Limits.Memory().Value() >> 20
+				return []string{"GOGC=" + container.Env[at].Value, fmt.Sprintf("GOMEMLIMIT=%d000000B", mebibytes)}, nil
+			}
+		}
+	}
+	return []string{"GOGC="}, nil
 }
 
 // patience is how long a process may take to end after it was asked to.
