@@ -32,10 +32,10 @@ type hardwareReconciler struct {
 	previous previousHardware
 }
 
-func (r *hardwareReconciler) register(mgr ctrl.Manager, ofVMs handler.EventHandler) error {
+func (r *hardwareReconciler) register(mgr ctrl.Manager) error {
 	byName := &handler.EnqueueRequestForObject{}
 	return ctrl.NewControllerManagedBy(mgr).Named("guesthardware").
-		For(&v1.VirtualMachineInstance{}).Watches(&v1.VirtualMachine{}, ofVMs).
+		For(&v1.VirtualMachineInstance{}).Watches(&v1.VirtualMachine{}, byName).
 		// Without their content, of several KiB each: it is read when a guest starts.
 		WatchesMetadata(&v1alpha1.GuestHardware{}, byName).
 		WithOptions(options).Complete(r)

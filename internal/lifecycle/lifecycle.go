@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/fairqueue"
 	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/ownwrite"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -21,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
@@ -51,6 +53,9 @@ type Controller struct {
 // with one worker, the VMs of a boot storm would wait for each other's calls.
 const workers = 8
 
+// options are those of the controllers of VMs, their VMIs and their hardware records: namespaces take turns.
+var options = controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New}
+
 // conflictRetry is the time after which a write that lost a race is repeated. The other write arrives as an event of its own, but may have
 // arrived already.
 const conflictRetry = 50 * time.Millisecond
@@ -60,12 +65,7 @@ const cacheRetry = time.Second
 
 // Register adds the controllers of VMs, VMIs and GuestHardware to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	var ofVMs handler.EventHandler = &handler.EnqueueRequestForObject{}
-	if !c.Beside { // KubeVirt writes the statuses there
-		ofVMs = &vmEvents{}
-	}
-	machines := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").
-		Watches(&v1.VirtualMachine{}, ofVMs).WithOptions(options)
+	machines := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").For(&v1.VirtualMachine{}).WithOptions(options)
 	if err := c.watch(machines, mgr.GetRESTMapper()); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		return err
 	}
 	records := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now, frontend: c.frontend}
-	if err := records.register(mgr, ofVMs); err != nil {
+	if err := records.register(mgr); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").
