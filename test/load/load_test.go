@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/test/load/creates"
@@ -48,7 +49,7 @@ func TestFailingWebhook(t *testing.T) {
 	if got := run("up"); got.Created != 15 || got.Failed != 0 {
 		t.Errorf("%+v, want 15 created", got)
 	}
-	if err := b.stopNoop(); err != nil {
+	if err := b.webhooks.stop(); err != nil {
 		t.Fatal(err)
 	}
 	if got := run("down"); got.Created != 0 || got.Failed != 15 || !strings.Contains(strings.Join(got.Failures, " "), "failed calling webhook") {
@@ -66,6 +67,22 @@ func TestAnnotations(t *testing.T) {
 	got, _, err := b.Kubectl(t.Context(), "", "get", "vm", "annotated", "-o", "jsonpath={.metadata.annotations}")
 	if err != nil || !strings.Contains(got, v1alpha1.AnnotationIdentity) || !strings.Contains(got, v1alpha1.AnnotationPins) {
 		t.Errorf("annotations %s (%v)", got, err)
+	}
+}
+
+// TestPeer: the controller of the peer writes a status for each VM, and its processes are those whose memory is measured.
+func TestPeer(t *testing.T) {
+	t.Parallel()
+	b := started(t, peerVariant)
+	result, err := creates.Run(t.Context(), b.config, creates.Plan{Total: 5, VM: func(i int) *v1.VirtualMachine { return kind.VM(fmt.Sprint("reported-", i)) }})
+	if err != nil || len(result.Failures()) > 0 {
+		t.Fatal(result.Failures(), err)
+	}
+	if took, err := b.workedOff(t.Context(), 5); err != nil || took > time.Minute {
+		t.Errorf("behind by %s: %v", took, err)
+	}
+	if webhook, controller := b.peaks(); webhook < 1<<20 || controller < 1<<20 {
+		t.Errorf("memory of the webhooks %d, of the controller %d", webhook, controller)
 	}
 }
 

@@ -38,8 +38,13 @@ type options struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "noop" {
-		exit(serveNoop(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "noop":
+			exit(serveNoop(os.Args[2:]))
+		case "controller":
+			exit(serveController(os.Args[2:]))
+		}
 	}
 	var o options
 	flag.StringVar(&o.Root, "root", ".", "the repository")

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,12 +10,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -108,25 +103,11 @@ func (b *bench) startNoop(ctx context.Context) error {
 		os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)); err != nil {
 		return err
 	}
-	self, err := program(ctx, b.Root, b.Dir)
-	if err != nil {
+	address := ""
+	if b.webhooks, address, err = b.startSelf(ctx, "noop", "--cert-dir", dir, fmt.Sprintf("--annotate=%t", b.annotates)); err != nil {
 		return err
 	}
-	cmd := exec.Command(self, "noop", "--cert-dir", dir, fmt.Sprintf("--annotate=%t", b.annotates))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	stdin, err1 := cmd.StdinPipe()
-	stdout, err2 := cmd.StdoutPipe()
-	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
-		return err
-	}
-	b.stopNoop = sync.OnceValue(func() error { return errors.Join(stdin.Close(), cmd.Wait()) })
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("the webhooks that do nothing: %w: %s", err, stderr.String())
-	}
-	url := "https://" + strings.TrimSpace(address)
+	url := "https://" + address
 	if err := b.RegisterAt(ctx, url, certificate); err != nil {
 		return err
 	}

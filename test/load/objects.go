@@ -92,8 +92,8 @@ func (b *bench) collected(ctx context.Context, kind creates.Kind) error {
 // patience bounds how long a controller may take for all VMs.
 const patience = 30 * time.Minute
 
-// workedOff waits until as many VMs have a status, which only a controller writes. It returns at once where none runs. Lists are read by
-// pages and from the API server's cache, and once a second: a full list would cost more than what it waits for.
+// workedOff waits until that many VMs exist and each of them has a status, which only a controller writes. It returns at once if no controller runs. Lists are
+// read in pages and from the API server's cache, and once a second: a full list would cost more than what it waits for.
 func (b *bench) workedOff(ctx context.Context, vms int) (time.Duration, error) {
 	begun := time.Now()
 	if !b.controlled {
@@ -104,12 +104,13 @@ func (b *bench) workedOff(ctx context.Context, vms int) (time.Duration, error) {
 		return 0, err
 	}
 	for time.Since(begun) < patience {
-		reported := 0
+		all, reported := 0, 0
 		for next := ""; ; {
 			var page v1.VirtualMachineList
 			if err := c.List(ctx, &page, client.Limit(500), client.Continue(next)); err != nil {
 				return 0, err
 			}
+			all += len(page.Items)
 			for i := range page.Items {
 				if page.Items[i].Status.PrintableStatus != "" {
 					reported++
@@ -120,7 +121,7 @@ func (b *bench) workedOff(ctx context.Context, vms int) (time.Duration, error) {
 			}
 		}
 		took := time.Since(begun)
-		if reported >= vms {
+		if all >= vms && reported == all {
 			return took, nil
 		}
 		time.Sleep(time.Second)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,6 +31,34 @@ func program(ctx context.Context, root, dir string) (string, error) {
 		return "", fmt.Errorf("building test/load: %w\n%s", err, out)
 	}
 	return path, nil
+}
+
+// own is this command as a process with another task. It runs until it is stopped.
+type own struct {
+	pid  int
+	stop func() error
+}
+
+// startSelf starts this command with these arguments, and returns the first line that it prints.
+func (b *bench) startSelf(ctx context.Context, args ...string) (process *own, line string, err error) {
+	self, err := program(ctx, b.Root, b.Dir)
+	if err != nil {
+		return nil, "", err
+	}
+	cmd := exec.Command(self, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdin, err1 := cmd.StdinPipe()
+	stdout, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		return nil, "", err
+	}
+	process = &own{cmd.Process.Pid, sync.OnceValue(func() error { return errors.Join(stdin.Close(), cmd.Wait()) })}
+	if line, err = bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		return nil, "", fmt.Errorf("%s: %w: %s", args[0], errors.Join(err, process.stop()), stderr.String())
+	}
+	return process, strings.TrimSpace(line), nil
 }
 
 // trusting is an HTTP client that trusts one CA, PEM.
@@ -78,7 +109,11 @@ func (b *bench) startWatched(ctx context.Context, name string, more ...string) (
 	defer log.Close()
 	w.cmd = exec.Command(b.Program(name), append([]string{"--kubeconfig", through, "--config", filepath.Join(b.Dir, "configuration.yaml"),
 		"--namespace", b.Namespace, "--kubevirt-namespace", b.KubeVirt, "--health-probe-bind-address", w.health, "--metrics-bind-address", w.metrics}, more...)...)
-	w.cmd.Stderr = log
+	garbage, err := b.Garbage(name)
+	if err != nil {
+		return nil, errors.Join(err, w.proxy.close())
+	}
+	w.cmd.Env, w.cmd.Stderr = append(os.Environ(), garbage...), log
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	w.begun = time.Now()
 	if err := w.cmd.Start(); err != nil {
@@ -129,9 +164,11 @@ func answered(url string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
+func (w *watched) status(name string) int64 { return status(w.cmd.Process.Pid, name) }
+
 // status is a field of /proc/PID/status in bytes: VmHWM is the largest resident set so far, VmRSS the one now.
-func (w *watched) status(name string) int64 {
-	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.cmd.Process.Pid))
+func status(pid int, name string) int64 {
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(raw)) {
 		if text, found := strings.CutPrefix(line, name+":"); found {
 			kibibytes, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
@@ -139,6 +176,25 @@ func (w *watched) status(name string) int64 {
 		}
 	}
 	return 0
+}
+
+// peaks returns VmHWM of the largest webhook and of the largest controller of the variant that run, in bytes; 0 if none runs.
+func (b *bench) peaks() (webhook, controller int64) {
+	for name, pid := range b.Running() {
+		switch program, _, _ := strings.Cut(name, "-"); program {
+		case "webhook":
+			webhook = max(webhook, status(pid, "VmHWM"))
+		case "controller":
+			controller = max(controller, status(pid, "VmHWM"))
+		}
+	}
+	if b.webhooks != nil {
+		webhook = status(b.webhooks.pid, "VmHWM")
+	}
+	if b.controller != nil {
+		controller = status(b.controller.pid, "VmHWM")
+	}
+	return webhook, controller
 }
 
 // metric is the sum of the samples of /metrics whose line begins so; -1 if it cannot be read.

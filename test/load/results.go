@@ -32,6 +32,9 @@ type Run struct {
 	Failures []string `json:"failures,omitempty"`
 	// Behind is the time in seconds from the end of the last create until the controller has worked it off; 0 without a controller.
 	Behind float64 `json:"behind,omitempty"`
+	// WebhookPeak and ControllerPeak are VmHWM of the largest process of each at the end, in bytes; 0 if the variant has none.
+	WebhookPeak    int64 `json:"webhookPeak,omitempty"`
+	ControllerPeak int64 `json:"controllerPeak,omitempty"`
 }
 
 func runOf(result creates.Result) Run {
@@ -90,6 +93,8 @@ func (r *Results) print(to io.Writer) {
 			fmt.Fprintf(table, "%s\t%s\t%d runs\t%.1f/s\tp50 %.0f ms\tp99 %.0f ms\tmax %.0f ms\tfailed %.0f\tbehind %.1f s", group.title, name, len(runs), perSecond,
 				median(runs, func(r Run) float64 { return r.P50 }), p99, median(runs, func(r Run) float64 { return r.Max }),
 				median(runs, func(r Run) float64 { return float64(r.Failed) }), median(runs, func(r Run) float64 { return r.Behind }))
+			fmt.Fprintf(table, "\twebhook %.0f MB\tcontroller %.0f MB", median(runs, func(r Run) float64 { return float64(r.WebhookPeak) })/mega,
+				median(runs, func(r Run) float64 { return float64(r.ControllerPeak) })/mega)
 			if len(peer) > 0 {
 				fmt.Fprintf(table, "\t%.2f of %s\tp99 %.2f of its", perSecond/median(peer, func(r Run) float64 { return r.PerSecond }), peerVariant,
 					p99/median(peer, func(r Run) float64 { return r.P99 }))

@@ -26,8 +26,8 @@ func rounds(ctx context.Context, o options, into map[string][]Run, one func(cont
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
 			into[v.name] = append(into[v.name], run)
-			fmt.Fprintf(os.Stderr, "round %d, %s: %.1f/s, p50 %.0f ms, p99 %.0f ms, %d failed, %.1f s behind\n",
-				round+1, v.name, run.PerSecond, run.P50, run.P99, run.Failed, run.Behind)
+			fmt.Fprintf(os.Stderr, "round %d, %s: %.1f/s, p50 %.0f ms, p99 %.0f ms, %d failed, %.1f s behind, webhook %.0f MB, controller %.0f MB\n",
+				round+1, v.name, run.PerSecond, run.P50, run.P99, run.Failed, run.Behind, float64(run.WebhookPeak)/mega, float64(run.ControllerPeak)/mega)
 		}
 		slices.Reverse(all)
 	}
@@ -71,7 +71,9 @@ func single(ctx context.Context, o options, v variant, one func(context.Context,
 			return run, err
 		}
 	}
-	return one(ctx, b)
+	run, err = one(ctx, b)
+	run.WebhookPeak, run.ControllerPeak = b.peaks()
+	return run, err
 }
 
 func halted(namespace string) creates.Kind {

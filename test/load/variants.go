@@ -23,17 +23,20 @@ type variant struct {
 	noop bool
 	// annotates says that these webhooks add annotations to each VM.
 	annotates bool
+	// reports says that a controller writes the status of each VM, and does nothing else.
+	reports bool
 	// admission says that the controller ends before the creates that count.
 	admission bool
 }
 
-// peerVariant is what the others are compared with: the least that a pair of webhooks costs.
-const peerVariant = "noop"
+// peerVariant is what the others are compared with: the least that a pair of webhooks and a controller cost.
+const peerVariant = "peer"
 
 // variants are in the order of docs/performance.md.
 var variants = []variant{
 	{name: "bare"},
-	{name: peerVariant, noop: true},
+	{name: "noop", noop: true},
+	{name: peerVariant, noop: true, reports: true},
 	{name: "annotations", noop: true, annotates: true},
 	{name: "admission", overlay: "overlays/rotation", admission: true},
 	{name: "kiln", overlay: "overlays/rotation"},
@@ -67,8 +70,8 @@ type bench struct {
 	close  func() error
 	// controlled reports whether a controller runs.
 	controlled bool
-	// stopNoop ends the webhooks that do nothing, if the variant has them.
-	stopNoop func() error
+	// webhooks and controller are the processes of the peer; nil if the variant has none.
+	webhooks, controller *own
 }
 
 // start brings up a variant in a control plane of its own with an empty etcd: what earlier runs left would make later ones slower. The control plane
@@ -91,8 +94,16 @@ func (v variant) start(ctx context.Context, root string) (*bench, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	b := &bench{Cluster: c, variant: v, controlled: v.overlay != "", stopNoop: func() error { return nil }}
-	b.close = func() error { return errors.Join(c.Close(), b.stopNoop(), os.RemoveAll(dir)) }
+	b := &bench{Cluster: c, variant: v, controlled: v.overlay != ""}
+	b.close = func() error {
+		var errs []error
+		for _, process := range []*own{b.controller, b.webhooks} { // before the control plane, which the controller reads from
+			if process != nil {
+				errs = append(errs, process.stop())
+			}
+		}
+		return errors.Join(append(errs, c.Close(), os.RemoveAll(dir))...)
+	}
 	if b.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
@@ -107,7 +118,10 @@ func (v variant) start(ctx context.Context, root string) (*bench, error) {
 func (b *bench) register(ctx context.Context) error {
 	switch {
 	case b.noop:
-		return b.startNoop(ctx)
+		if err := b.startNoop(ctx); err != nil || !b.reports {
+			return err
+		}
+		return b.startController(ctx)
 	case b.overlay != "":
 		return b.RegisterReplicas(ctx)
 	}

@@ -150,7 +150,7 @@ func drawMemory(r Results, path string) error {
 		title string
 		at    float64
 		color color.Color
-	}{{"bound of a webhook, 60 MB", 60, blue}, {"bound of the controller, 150 MB", 150, red}} {
+	}{{"bound of a webhook, 80 MB", 80, blue}, {"bound of the controller, 250 MB", 250, red}} {
 		line, err := addLine(p, plotter.XYs{{X: -0.5, Y: limit.at}, {X: float64(len(titles)) - 0.5, Y: limit.at}}, limit.color)
 		if err != nil {
 			return err

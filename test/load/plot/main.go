@@ -32,6 +32,8 @@ type Run struct {
 	Created, Failed          int
 	PerSecond, P50, P99, Max float64
 	Behind                   float64
+	// Bytes.
+	WebhookPeak, ControllerPeak int64
 }
 
 // MemoryAt is the memory at one size, in bytes.

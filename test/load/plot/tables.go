@@ -13,14 +13,15 @@ type variant struct{ name, title, short string }
 var variants = []variant{
 	{"bare", "the API server alone", "API server"},
 	{"noop", "a pair of webhooks that do nothing", "no-op webhooks"},
-	{"annotations", "the same pair, which adds two annotations", "no-op, patch"},
+	{peer, "the peer: that pair, and a controller that writes one status", "peer"},
+	{"annotations", "that pair, which adds two annotations", "no-op, patch"},
 	{"admission", "Kiln without its controller", "Kiln, no controller"},
 	{"kiln", "**Kiln as installed**", "Kiln"},
 	{"fail-open", "Kiln with the overlay `fail-open`", "Kiln, fail-open"},
 }
 
 // peer is the variant that the others are compared with.
-const peer = "noop"
+const peer = "peer"
 
 // fill replaces what stands between '<!-- NAME -->' and '<!-- end of NAME -->' for each part. Each must be there once.
 func fill(page string, parts map[string]string) (string, error) {
@@ -81,13 +82,25 @@ func p99(r Run) float64       { return r.P99 }
 func most(r Run) float64      { return r.Max }
 func behind(r Run) float64    { return r.Behind }
 
+func webhookPeak(r Run) float64    { return float64(r.WebhookPeak) }
+func controllerPeak(r Run) float64 { return float64(r.ControllerPeak) }
+
+// megabytes returns a dash for a variant without the process.
+func megabytes(bytes float64) string {
+	if bytes == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f", bytes/1e6)
+}
+
 // speeds is a table of variants: medians, and ratios of medians to those of the peer.
 func speeds(runs map[string][]Run, title string) string {
 	if len(runs) == 0 {
 		return unmeasured
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s | per second | of no-op | p50 ms | p99 ms | of no-op | most ms | failed | behind s |\n|---|---|---|---|---|---|---|---|---|\n", title)
+	fmt.Fprintf(&b, "| %s | per second | of the peer | p50 ms | p99 ms | of the peer | most ms | failed | behind s | webhook MB | controller MB |\n"+
+		"|---|---|---|---|---|---|---|---|---|---|---|\n", title)
 	for _, v := range variants {
 		all := runs[v.name]
 		if len(all) == 0 {
@@ -97,8 +110,9 @@ func speeds(runs map[string][]Run, title string) string {
 		for _, r := range all {
 			failed += r.Failed
 		}
-		fmt.Fprintf(&b, "| %s | %.0f | %s | %.0f | %.0f | %s | %.0f | %d | %.1f |\n", v.title, median(all, perSecond), ratio(all, runs[peer], perSecond),
-			median(all, p50), median(all, p99), ratio(all, runs[peer], p99), median(all, most), failed, median(all, behind))
+		fmt.Fprintf(&b, "| %s | %.0f | %s | %.0f | %.0f | %s | %.0f | %d | %.1f | %s | %s |\n", v.title, median(all, perSecond),
+			ratio(all, runs[peer], perSecond), median(all, p50), median(all, p99), ratio(all, runs[peer], p99), median(all, most), failed, median(all, behind),
+			megabytes(median(all, webhookPeak)), megabytes(median(all, controllerPeak)))
 	}
 	return b.String()
 }
