@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 
+	"github.com/kilnvm/kiln/internal/authorization"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -14,23 +15,12 @@ import (
 // MayRead reports whether a user may read a source.
 type MayRead func(context.Context, authenticationv1.UserInfo, resolve.Source) (bool, error)
 
-// AccessReview asks the API server by SubjectAccessReviews, with the groups and extra fields of the user: authorizers may decide by
-// them. A review is a write that stores nothing, so that a dry run may make it.
+// AccessReview returns a MayRead that asks the API server.
 func AccessReview(c client.Client) MayRead {
 	return func(ctx context.Context, user authenticationv1.UserInfo, source resolve.Source) (bool, error) {
 		attributes := authorizationv1.ResourceAttributes{Verb: source.Verb()}
 		attributes.Group, attributes.Version, attributes.Resource, attributes.Namespace, attributes.Name = source.Attributes()
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			ResourceAttributes: &attributes, User: user.Username, Groups: user.Groups, UID: user.UID,
-		}}
-		for key, values := range user.Extra {
-			if review.Spec.Extra == nil {
-				review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
-			}
-			review.Spec.Extra[key] = authorizationv1.ExtraValue(values)
-		}
-		err := c.Create(ctx, review)
-		return review.Status.Allowed, err
+		return authorization.IsAllowed(ctx, c, user, attributes)
 	}
 }
 

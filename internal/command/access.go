@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/kilnvm/kiln/internal/authorization"
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -113,18 +114,11 @@ func (a *readers) review(r *http.Request, token string) (int, error) {
 
 // mayGet asks for the right to a path that belongs to no resource.
 func mayGet(ctx context.Context, cluster kubernetes.Interface, user authenticationv1.UserInfo, path string) (bool, error) {
-	extra := map[string]authorizationv1.ExtraValue{}
-	for key, values := range user.Extra {
-		extra[key] = authorizationv1.ExtraValue(values)
-	}
-	review, err := cluster.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
-			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
-		},
-	}, metav1.CreateOptions{})
+	review := authorization.ReviewFor(user)
+	review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"}
+	answered, err := cluster.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return false, err
 	}
-	return review.Status.Allowed, nil
+	return answered.Status.Allowed, nil
 }

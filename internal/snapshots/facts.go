@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/authorization"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,17 +39,7 @@ func askerOf(of metav1.Object) (user authenticationv1.UserInfo, err error) {
 
 // may asks the API server whether an account may do something.
 func (c *Controller) may(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		ResourceAttributes: &what, User: user.Username, Groups: user.Groups, UID: user.UID,
-	}}
-	for key, values := range user.Extra {
-		if review.Spec.Extra == nil {
-			review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
-		}
-		review.Spec.Extra[key] = authorizationv1.ExtraValue(values)
-	}
-	err := c.Live.Create(ctx, review)
-	return review.Status.Allowed, err
+	return authorization.IsAllowed(ctx, c.Live, user, what)
 }
 
 // seeing reads facts for one restore.
