@@ -14,9 +14,6 @@ type unserved struct {
 	resource, name, verb, reason string
 }
 
-// notServed begins the description of a route that answers 501.
-const notServed = "Not served: "
-
 const (
 	noMigration = "guests are not migrated: a VM starts on another node when it is restarted"
 	noSEV       = "launch measurements of AMD SEV are not served: VMIs with launchSecurity.sev.attestation are refused"
@@ -52,7 +49,7 @@ var refusals = []unserved{
 // route answers 501.
 func (u unserved) route() route {
 	return route{
-		resource: u.resource, name: u.name, verb: u.verb, cluster: u.resource == "", doc: notServed + u.reason,
+		resource: u.resource, name: u.name, verb: u.verb, cluster: u.resource == "", unserved: u.reason,
 		do: func(*API, context.Context, call) (reply, error) { return reply{}, u.refuse() },
 	}
 }

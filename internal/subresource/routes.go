@@ -90,7 +90,11 @@ func (r route) path() string {
 // built is a route as go-restful has it. OpenAPI is written from these, too.
 func (a *API) built(service *restful.WebService, version schema.GroupVersion, r route) *restful.RouteBuilder {
 	operation := operations[r.verb] + title(version.Version) + title(r.resource) + title(r.name)
-	builder := service.Method(r.verb).Path(r.path()).Doc(r.doc).Operation(operation).To(a.handler(r))
+	doc := r.doc
+	if r.unserved != "" {
+		doc = "Not served: " + r.unserved
+	}
+	builder := service.Method(r.verb).Path(r.path()).Doc(doc).Operation(operation).To(a.handler(r))
 	if r.resource != "" || !r.cluster {
 		builder.Param(service.PathParameter("namespace", "namespace of the object"))
 	}

@@ -73,7 +73,8 @@ type route struct {
 	// verb is that of HTTP, parameters what follows name in the path.
 	verb       string
 	parameters string
-	doc        string
+	// doc says what the route does. unserved is instead the reason for which it answers 501.
+	doc, unserved string
 	// options is the body as its Go type, for OpenAPI; nil without one. answer is that of the answer.
 	options, answer any
 	// do answers, unless stream takes the connection over.

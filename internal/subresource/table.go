@@ -1,8 +1,8 @@
 package subresource
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 )
 
 // Row is a subresource of KubeVirt's API, and whether it is served.
@@ -19,8 +19,7 @@ type Row struct {
 // Table lists all of them, those that are served first.
 func Table() (rows []Row) {
 	for _, r := range routes() {
-		doc, refused := strings.CutPrefix(r.doc, notServed)
-		rows = append(rows, Row{Resource: r.resource, Name: r.name, Verb: r.verb, Served: !refused, Doc: doc})
+		rows = append(rows, Row{Resource: r.resource, Name: r.name, Verb: r.verb, Served: r.unserved == "", Doc: cmp.Or(r.unserved, r.doc)})
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int {
 		switch {
