@@ -31,12 +31,7 @@ func WebhookOf(err error) string {
 	if !errors.As(err, &status) {
 		return ""
 	}
-	return WebhookIn(status.Status().Message)
-}
-
-// WebhookIn returns the webhook that has not answered by a message of the API server; empty for another message.
-func WebhookIn(message string) string {
-	if found := failedCall.FindStringSubmatch(message); found != nil {
+	if found := failedCall.FindStringSubmatch(status.Status().Message); found != nil {
 		return found[1]
 	}
 	return ""

@@ -54,7 +54,7 @@ func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error
 	if err := c.Live.Create(ctx, made.Pod); apierrors.IsAlreadyExists(err) {
 		return c.occupied(ctx, made.Pod, vmi)
 	} else if refused(err) {
-		return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}, nil
+		return c.failedCreate(vmi, err), nil
 	} else if err != nil {
 		return nil, fmt.Errorf("creating pod '%s': %w", made.Pod.Name, err)
 	}

@@ -63,7 +63,7 @@ func (c *Controller) ensure(ctx context.Context, wanted client.Object, vmi *v1.V
 	kind := kindOf(wanted)
 	err := c.Live.Create(ctx, wanted.DeepCopyObject().(client.Object))
 	if refused(err) {
-		return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}, nil
+		return c.failedCreate(vmi, err), nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return nil, err

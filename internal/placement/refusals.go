@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // A step that is refused is tried again at an interval. In between, events of the VMI do not cause it: a tenant could have this process call the API server as
@@ -92,8 +93,8 @@ func (c *Controller) unlessRefused(s seen, do func() (*condition.Cause, error)) 
 		return outcome{refusal: &last.cause, after: last.until.Sub(now)}, nil
 	}
 	cause, err := do()
-	if err == nil {
-		c.noteOutage(s.key, cause)
+	if err == nil && (cause == nil || cause.Reason != v1alpha1.ReasonFailedCreate) {
+		c.outages.Note(s.key, "")
 	}
 	if err != nil || cause == nil {
 		if err == nil {
@@ -106,13 +107,10 @@ func (c *Controller) unlessRefused(s seen, do func() (*condition.Cause, error)) 
 	return outcome{refusal: cause, after: after}, nil
 }
 
-// noteOutage notes the webhook that keeps a VMI from a step, or that none does.
-func (c *Controller) noteOutage(vmi types.NamespacedName, cause *condition.Cause) {
-	webhook := ""
-	if cause != nil && cause.Reason == v1alpha1.ReasonFailedCreate {
-		webhook = outage.WebhookIn(cause.Message)
-	}
-	c.outages.Note(vmi, webhook)
+// failedCreate returns the cause of a create that the API server refused, and notes the webhook that has not answered, if that is why.
+func (c *Controller) failedCreate(vmi *v1.VirtualMachineInstance, err error) *condition.Cause {
+	c.outages.Note(client.ObjectKeyFromObject(vmi), outage.WebhookOf(err))
+	return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}
 }
 
 // interval returns the time to the next try of a step that is refused for this cause.

@@ -48,16 +48,16 @@ func (c *Controller) state(ctx context.Context, in pod.Input) (secret string, wh
 func (c *Controller) newState(ctx context.Context, in pod.Input) (string, *condition.Cause, error) {
 	if pod.NeedsKey(in) {
 		// A claim that is refused, perhaps for days, must not leave a Secret at each try.
-		if why, err := failedCreate(c.Live.Create(ctx, pod.StateClaim(in), client.DryRunAll)); err != nil || why != nil {
+		if why, err := c.failedState(in.VMI, c.Live.Create(ctx, pod.StateClaim(in), client.DryRunAll)); err != nil || why != nil {
 			return "", why, err
 		}
 		secret := pod.KeySecret(in, newKey())
-		if why, err := failedCreate(c.Live.Create(ctx, secret)); err != nil || why != nil {
+		if why, err := c.failedState(in.VMI, c.Live.Create(ctx, secret)); err != nil || why != nil {
 			return "", why, err
 		}
 		in.KeySecret = secret.Name
 	}
-	why, err := failedCreate(c.Live.Create(ctx, pod.StateClaim(in)))
+	why, err := c.failedState(in.VMI, c.Live.Create(ctx, pod.StateClaim(in)))
 	return in.KeySecret, why, err
 }
 
@@ -75,10 +75,10 @@ func newKey() string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random)
 }
 
-// failedCreate returns why the API server refuses the state of a guest.
-func failedCreate(err error) (*condition.Cause, error) {
+// failedState returns why the API server refuses the state of a guest.
+func (c *Controller) failedState(vmi *v1.VirtualMachineInstance, err error) (*condition.Cause, error) {
 	if refused(err) {
-		return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}, nil
+		return c.failedCreate(vmi, err), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("making the state of the guest: %w", err)
