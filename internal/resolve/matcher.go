@@ -208,7 +208,7 @@ func (r *reference) impossible(at *field.Path, name string) field.ErrorList {
 	if len(why) == 0 || !r.isNew || r.inferred {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(at, name, "no object can have this name: "+why[0]).WithOrigin("vm/matcher-name-legal")}
+	return field.ErrorList{field.Invalid(at, name, nearest.NoObject+": "+why[0]).WithOrigin("vm/matcher-name-legal")}
 }
 
 func missing(at *field.Path, ref *reference) *field.Error {

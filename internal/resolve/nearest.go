@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 	api "kubevirt.io/api/snapshot/v1beta1"
@@ -51,9 +52,10 @@ func (s Suggester) Hint(ctx context.Context, missing *Missing) {
 	switch {
 	case hint == "":
 	case missing.refused != nil:
-		// Behind the colon is the form of names, which takes longer than the hint.
-		fact, form, _ := strings.Cut(missing.refused.Detail, ": ")
-		missing.refused.Detail = fact + "; " + hint + " " + upperFirst(form)
+		missing.refused.Detail += "; " + hint
+		if form := validation.IsDNS1123Subdomain(missing.Value); len(form) > 0 { // the form of names takes longer than the hint
+			missing.refused.Detail = nearest.NoObject + "; " + hint + " " + upperFirst(form[0])
+		}
 	default:
 		missing.Warning += "; " + hint
 	}

@@ -42,6 +42,9 @@ func Name(meant string, names []string) string {
 	return best
 }
 
+// NoObject is the fact of an error about a name that no object can have. The form of names follows.
+const NoObject = "no object can have this name"
+
 // Short returns a name as a warning has it. An API server may cut warnings after 256 characters, and a name may have 253: it is cut here, so that what is
 // said of it is not.
 func Short(name string) string {

@@ -174,7 +174,7 @@ func (r *reader) extends() {
 		if base.Name == "" {
 			r.fail(field.Required(at.Index(i).Child("name"), "").WithOrigin("profile/extends-name"))
 		} else if findings := apivalidation.NameIsDNSSubdomain(base.Name, false); len(findings) > 0 {
-			r.fail(field.Invalid(at.Index(i).Child("name"), message.Short(base.Name), "no object can have this name: "+findings[0]).WithOrigin("profile/extends-name"))
+			r.fail(field.Invalid(at.Index(i).Child("name"), message.Short(base.Name), nearest.NoObject+": "+findings[0]).WithOrigin("profile/extends-name"))
 		}
 	}
 }

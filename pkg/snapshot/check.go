@@ -141,7 +141,7 @@ func checkReference(of *corev1.TypedLocalObjectReference, at *field.Path, kinds 
 // checkReferredName judges the name of an object that exists already.
 func checkReferredName(at *field.Path, text string) field.ErrorList {
 	if why := validation.IsDNS1123Subdomain(text); text != "" && len(why) > 0 {
-		return field.ErrorList{field.Invalid(at, text, "no object can have this name: "+why[0])}
+		return field.ErrorList{field.Invalid(at, text, nearest.NoObject+": "+why[0])}
 	} else if text == "" {
 		return field.ErrorList{field.Required(at, "name the object")}
 	}
