@@ -1,9 +1,12 @@
 package pkg_test
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
+	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,28 +55,108 @@ func TestEngineSyntax(t *testing.T) {
 	})
 }
 
-// TestErrorsAreChainedByIf: Go evaluates each argument of cmp.Or, so that a second call acts although the first one has failed. Calls that act take a context.
+// TestErrorsAreChainedByIf: Go evaluates each argument of cmp.Or, so that the second call is made although the first one has failed.
 func TestErrorsAreChainedByIf(t *testing.T) {
 	eachFile(t, "./...", func(name string, file *ast.File) {
-		ast.Inspect(file, func(n ast.Node) bool {
-			call, is := n.(*ast.CallExpr)
-			if !is || fmt.Sprint(selector(call.Fun)) != "cmp.Or" {
-				return true
-			}
-			for _, argument := range call.Args {
-				if acts(argument) {
-					t.Errorf("%s: an argument of cmp.Or acts, also if an earlier one is an error: chain them by if", name)
-				}
-			}
-			return true
-		})
+		for _, found := range errorsByOr(file) {
+			t.Errorf("%s: cmp.Or calls '%s' also if an earlier argument is an error: chain them by if", name, found)
+		}
 	})
 }
 
-// acts reports whether an expression is a call with the context as its argument.
-func acts(argument ast.Expr) bool {
-	call, is := argument.(*ast.CallExpr)
-	if !is || len(call.Args) == 0 {
+// TestErrorsByOr: what TestErrorsAreChainedByIf finds, and what it allows.
+func TestErrorsByOr(t *testing.T) {
+	for body, want := range map[string][]string{
+		"func f() error { return cmp.Or(a(), b()) }":                                          {"a", "b"},
+		"func f() (n int, err error) { return 1, cmp.Or(err, x.b()) }":                        {"x.b"},
+		"func f() { g(func() error { return cmp.Or(err, b()) }) }":                            {"b"},
+		"func f() { if err = cmp.Or(err, b()); err != nil { return } }":                       {"b"},
+		"func f() { readErr := cmp.Or(a(), b()) }":                                            {"a", "b"},
+		"func f() { g(cmp.Or(err, ctx.Err())) }":                                              {"ctx.Err"},
+		"func f() string { return cmp.Or(a(ctx), c) }":                                        {"a"}, // whatever the type: a call with a context acts
+		"func f() error { return cmp.Or(first, second) }":                                     nil,
+		"func f() (string, error) { return cmp.Or(a(), b()), nil }":                           nil,
+		"func f() error { s := cmp.Or(a(), b()); return nil }":                                nil,
+		"func f() error { g(func() int { return cmp.Or(a(), b()) }); return nil }":            nil,
+		"func f() error { slices.SortFunc(l, func(a, b T) int { return cmp.Or(c(), d()) }) }": nil,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "", "package p; import \"cmp\"; "+body, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := errorsByOr(file); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+}
+
+// errorsByOr returns the calls among the arguments of each cmp.Or that makes an error: one that is returned as an error, one that is assigned to a variable
+// whose name ends in err, and one that has an argument err. Without types, others are not found.
+func errorsByOr(file *ast.File) (calls []string) {
+	seen := map[ast.Expr]bool{}
+	add := func(value ast.Expr, isError bool) {
+		or, is := value.(*ast.CallExpr)
+		if !is || seen[or] || fmt.Sprint(selector(or.Fun)) != "cmp.Or" {
+			return
+		}
+		for _, argument := range or.Args {
+			call, is := argument.(*ast.CallExpr)
+			if is && (isError || acts(call)) {
+				seen[or] = true
+				calls = append(calls, cmp.Or(selector(call.Fun), fmt.Sprint(call.Fun)))
+			}
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			eachReturned(n.Type, n.Body, add)
+		case *ast.FuncLit:
+			eachReturned(n.Type, n.Body, add)
+		case *ast.AssignStmt:
+			for i, target := range n.Lhs {
+				if id, is := target.(*ast.Ident); is && len(n.Lhs) == len(n.Rhs) {
+					add(n.Rhs[i], isErr(id))
+				}
+			}
+		case *ast.CallExpr:
+			add(n, slices.ContainsFunc(n.Args, isErr))
+		}
+		return true
+	})
+	return calls
+}
+
+// eachReturned visits the values that a function returns, and not those of functions within it.
+func eachReturned(of *ast.FuncType, body *ast.BlockStmt, visit func(value ast.Expr, isError bool)) {
+	if of.Results == nil || body == nil {
+		return
+	}
+	var isError []bool
+	for _, result := range of.Results.List {
+		id, is := result.Type.(*ast.Ident)
+		isError = append(isError, slices.Repeat([]bool{is && id.Name == "error"}, max(len(result.Names), 1))...)
+	}
+	ast.Inspect(body, func(n ast.Node) bool {
+		if statement, is := n.(*ast.ReturnStmt); is && len(statement.Results) == len(isError) {
+			for i, value := range statement.Results {
+				visit(value, isError[i])
+			}
+		}
+		_, inner := n.(*ast.FuncLit)
+		return !inner
+	})
+}
+
+// isErr reports whether an expression is a variable whose name ends in err.
+func isErr(e ast.Expr) bool {
+	id, is := e.(*ast.Ident)
+	return is && strings.HasSuffix(strings.ToLower(id.Name), "err")
+}
+
+// acts reports whether a call has the context as its argument.
+func acts(call *ast.CallExpr) bool {
+	if len(call.Args) == 0 {
 		return false
 	}
 	first, is := call.Args[0].(*ast.Ident)

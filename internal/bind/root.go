@@ -1,7 +1,6 @@
 package bind
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -178,4 +177,9 @@ func (r *Root) explain(rel string, err error) error {
 }
 
 // cause returns an error of package os without the path that it begins with.
-func cause(err error) error { return cmp.Or(errors.Unwrap(err), err) }
+func cause(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	return err
+}

@@ -75,7 +75,10 @@ func (r reader) currentProfiles(ctx context.Context, namespace string) (all []cu
 		}
 		for i := range objects {
 			p, err := r.readProfile(&objects[i])
-			if err = cmp.Or(err, ctx.Err()); err != nil {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
 				return nil, err
 			}
 			if p.unreadable != "" {

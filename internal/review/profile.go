@@ -1,7 +1,6 @@
 package review
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -26,7 +25,10 @@ func (r Reviewer) Profile(ctx context.Context, data []byte, asker Asker) (review
 		return reviewed, ctx.Err()
 	}
 	bases, err := r.Resolver.Bases(ctx, written)
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return reviewed, err
 	}
 	judged := profile.Judge(written, bases, r.Configuration())

@@ -4,7 +4,6 @@
 package review
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -86,7 +85,10 @@ func (r Reviewer) VM(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	if reviewed.Meant != nil && reviewed.Allowed() { // what is refused takes no effect
 		reviewed.Warnings = append(reviewed.Warnings, validate.ChangeWarnings(reviewed.Meant, old, reviewed.configuration.Limits)...)
 	}
-	return reviewed, cmp.Or(err, ctx.Err())
+	if err == nil {
+		err = ctx.Err()
+	}
+	return reviewed, err
 }
 
 // vm is VM without the policies.
@@ -105,7 +107,10 @@ func (r Reviewer) vm(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	if errors.As(err, &unreadable) {
 		err = nil
 	}
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return reviewed, err
 	}
 	reviewed.Input.User = asker.Name

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -73,7 +72,10 @@ func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 		reviewed.Verdict = reviewed.Merged
 		return reviewed, ctx.Err()
 	}
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return reviewed, err
 	}
 	reviewed.Input.User = asker.Name

@@ -1,7 +1,6 @@
 package workbench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,8 +76,11 @@ func (j caseJudge) old(ctx context.Context, c v1alpha1.GuestPolicyCase) (*v1.Vir
 		return nil, nil, errors.New("policies judge only VirtualMachines when they are updated")
 	}
 	r := reviewed.Objects[0]
-	if r.Fault != nil || !r.Verdict.Allowed() {
-		return nil, nil, cmp.Or(r.Fault, error(r.Verdict.Errors.ToAggregate()))
+	if r.Fault != nil {
+		return nil, nil, r.Fault
+	}
+	if !r.Verdict.Allowed() {
+		return nil, nil, r.Verdict.Errors.ToAggregate()
 	}
 	stored, drafts := r.Guest.vm.Stored()
 	var revisions []*unstructured.Unstructured

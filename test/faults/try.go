@@ -125,7 +125,10 @@ func (s *stage) clean(ctx context.Context, space string) error {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return cmp.Or(err, fmt.Errorf("namespace %s is still there", space))
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("namespace %s is still there", space)
 	})
 }
 
