@@ -28,14 +28,14 @@ var choices = []struct{ kustomization, maps, when string }{
 	{"resources: [%[1]s/overlays/fail-open]", "", `eq .Values.failurePolicy "Ignore"`},
 	{"resources: [%[1]s/overlays/rotation]\ncomponents: [%[1]s/prometheus, %[1]s/namespace]", "", measures},
 	{"resources: [%[1]s/default]\ncomponents: [%[1]s/network-policy, %[1]s/namespace]",
-		"- {name: kiln-network, literals: [api-server=192.0.2.0/28, metrics=monitoring]}\n", ".Values.networkPolicy.enabled"},
+		"- {name: kiln-network, literals: [api-server=" + apiServers + ", metrics=" + metricsName + "]}\n", ".Values.networkPolicy.enabled"},
 	{"resources: [%[1]s/default]\ncomponents: [%[1]s/apiserver, %[1]s/namespace]", "", subresources},
 	{"resources: [%[1]s/default]\ncomponents: [%[1]s/apiserver, %[1]s/apiserver/metrics, %[1]s/namespace]", "", both(subresources, measures)},
 	{"resources: [%[1]s/overlays/apiserver]", "", both(subresources, rotates)},
 	{"resources: [%[1]s/overlays/cert-manager]\ncomponents: [%[1]s/apiserver, %[1]s/apiserver/cert-manager, %[1]s/namespace]", "",
 		both(subresources, certManager)},
 	{"resources: [%[1]s/overlays/apiserver]\ncomponents: [%[1]s/network-policy, %[1]s/apiserver/network-policy, %[1]s/namespace]",
-		"- {name: kiln-network, literals: [api-server=192.0.2.0/28, metrics=monitoring]}\n", both(subresources, ".Values.networkPolicy.enabled")},
+		"- {name: kiln-network, literals: [api-server=" + apiServers + ", metrics=" + metricsName + "]}\n", both(subresources, ".Values.networkPolicy.enabled")},
 }
 
 // writeChart writes the folder generated in dir, the templates of the Helm chart, from the objects that the kustomizations below the folder
@@ -125,7 +125,11 @@ const (
 	kubevirtName  = "kiln-chart-kubevirt"
 	policyName    = "kiln-chart-failure-policy"
 	prefixName    = "kiln-chart-name"
+	metricsName   = "kiln-chart-metrics"
 )
+
+// apiServers are the addresses of API servers in the NetworkPolicies, until they become the list of the chart's values.
+const apiServers = "192.0.2.0/28"
 
 // kustomized gives the objects of a kustomization with these ConfigMaps besides that of namespaces. Its text has %[1]s where the path of the folder
 // manifests belongs.

@@ -3,22 +3,23 @@ package main
 // certificates are the places of who signs, where the certificates are mounted, and who trusts them. Of the arguments of the controller these come first,
 // as in the overlays.
 var certificates = func() []place {
-	of := func(name, path, template string) place { return place{deployments, name, pod + path, template} }
-	services := []string{"APIService"}
-	all := []place{
-		of("kiln-controller", "containers/0/args/-", when(rotates, "- --rotate-certificates")),
-		of("kiln-controller", "containers/0/args/-", when(subresources, "- --launcher-client-ca-file=/etc/kiln/apiserver/ca.crt")),
-		of("kiln-controller", "containers/0/args/-", when(both(subresources, rotates), "- --apiserver-cert-dir=/etc/kiln/apiserver")),
-		of("kiln-controller", "containers/0/+", when(readsFiles, mountsFiles)),
-		of("kiln-controller", "+", when(readsFiles, hasFiles)),
-		{configurations, "", "webhooks/*/clientConfig/+", with(`include "kiln.bundle" $`, "caBundle: {{ . }}")},
-		{configurations, "", "metadata/+", injectedFrom("kiln-webhook")},
-		{services, "", "spec/+", with(`include "kiln.apiserver-bundle" $`, "caBundle: {{ . }}")},
-		{services, "", "metadata/+", injectedFrom("kiln-apiserver")},
+	of := func(deployment, path, template string) place { return place{deployments, deployment, path, template} }
+	const controller = "kiln-controller"
+	args, services := containerOf(controller)+"args.-", []string{"APIService"}
+	const mounted = pod + "volumes.[name=certs].secret.secretName"
+	return []place{
+		of(controller, args, when(rotates, "- --rotate-certificates")),
+		of(controller, args, when(subresources, "- --launcher-client-ca-file=/etc/kiln/apiserver/ca.crt")),
+		of(controller, args, when(both(subresources, rotates), "- --apiserver-cert-dir=/etc/kiln/apiserver")),
+		of(controller, containerOf(controller)+"+", when(readsFiles, mountsFiles)),
+		of(controller, pod+"+", when(readsFiles, hasFiles)),
+		{configurations, "", "webhooks.*.clientConfig.+", with(`include "kiln.bundle" $`, "caBundle: {{ . }}")},
+		{configurations, "", "metadata.+", injectedFrom("kiln-webhook")},
+		{services, "", "spec.+", with(`include "kiln.apiserver-bundle" $`, "caBundle: {{ . }}")},
+		{services, "", "metadata.+", injectedFrom("kiln-apiserver")},
+		of("kiln-webhook", mounted, `{{ include "kiln.secret" . | quote }}`),
+		of("kiln-apiserver", mounted, `{{ include "kiln.apiserver-secret" . | quote }}`),
 	}
-	const mounted = "volumes/0/secret/secretName"
-	return append(all, of("kiln-webhook", mounted, `{{ include "kiln.secret" . | quote }}`),
-		of("kiln-apiserver", mounted, `{{ include "kiln.apiserver-secret" . | quote }}`))
 }()
 
 // injectedFrom has cert-manager write the CA of a certificate.
@@ -54,21 +55,3 @@ const (
 ` + hasConfiguration + `
 {{- end }}`
 )
-
-// networks are the places of network policies: the last rule of ingress is for whoever reads metrics, and one before it for API servers.
-func networks(components ...string) (all []place) {
-	for _, component := range components {
-		of := func(path, template string) place {
-			return place{[]string{"NetworkPolicy"}, "kiln-" + component, path, template}
-		}
-		last := "1"
-		if component == "controller" { // nobody else connects to it
-			last = "0"
-		} else {
-			all = append(all, of("spec/ingress/0/from", `{{- include "kiln.api-servers" . | nindent @ }}`))
-		}
-		all = append(all, of("spec/egress/0/to", `{{- include "kiln.api-servers" . | nindent @ }}`),
-			of("spec/ingress/"+last+"/from/0/"+byName, "{{ .Values.networkPolicy.metricsNamespace | quote }}"))
-	}
-	return all
-}

@@ -9,7 +9,7 @@ import (
 )
 
 // A place is an element of objects that a value of the chart decides: the kinds and the name (empty for all of the kinds), the path that put reads,
-// and the template there.
+// and the template there. Paths are those of kustomize's replacements: an item of a list has the step [name=NAME].
 type place struct {
 	kinds          []string
 	name           string
@@ -26,7 +26,12 @@ var (
 	configurations = []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 )
 
-const pod = "spec/template/spec/"
+const pod = "spec.template.spec."
+
+// containerOf is the path of the container of a Deployment or DaemonSet, whose name is that of the object without 'kiln-'.
+func containerOf(object string) string {
+	return pod + "containers.[name=" + strings.TrimPrefix(object, "kiln-") + "]."
+}
 
 // with is a template that is there when a value is not empty.
 func with(value, text string) string { return "{{- with " + value + " }}\n" + text + "\n{{- end }}" }
@@ -39,40 +44,56 @@ func when(condition, text string) string {
 // block is a key whose value, if it is not empty, is YAML of several lines.
 func block(key, value string) string { return with(value, key+":\n  {{- toYaml . | nindent @ }}") }
 
-// places are all of them. The paths of lists of webhooks and containers are by position: what kustomize appends to a list comes last.
+// places are all of them. What is appended to one list has the order of this list.
 var places = slices.Concat(
 	metrics("webhook"), metrics("controller"), metrics("apiserver"), certificates,
 	deployment("webhook"), deployment("controller"), deployment("apiserver"), daemonSet,
-	[]place{
-		{deployments, "kiln-controller", pod + "containers/0/args/-", when(`ne .Values.collectAfter "1h"`, "- --collect-after={{ .Values.collectAfter }}")},
-		{deployments, "kiln-controller", pod + "containers/0/env/2/value", "{{ .Values.runtime }}"},
-		{deployments, "kiln-controller", pod + "containers/0/env/3/value", `{{ include "kiln.launcher-image" . | quote }}`},
-		{deployments, "kiln-controller", pod + "containers/0/env/4/value", "{{ .Values.launcher.network }}"},
-		{deployments, "kiln-controller", pod + "containers/0/env/5/value", "{{ .Values.launcher.taps | quote }}"},
-		{deployments, "kiln-controller", pod + "containers/0/env/6/value", "{{ .Values.launcher.lockedMemory | quote }}"},
-		{deployments, "kiln-controller", pod + "containers/0/env/7/value", `{{ ternary "kubevirt" "auto" .Values.kubevirt.beside }}`},
-		{deployments, "kiln-controller", pod + "containers/0/args/-", with(".Values.launcher.image.pullSecrets",
-			"- --launcher-pull-secrets={{ range $i, $secret := . }}{{ if $i }},{{ end }}{{ $secret.name }}{{ end }}")},
-		{deployments, "kiln-webhook", pod + "containers/0/env/2/value", `{{ include "kiln.hook-image" . | quote }}`},
-		{deployments, "kiln-webhook", pod + "containers/0/env/3/value", "{{ .Values.kubevirt.hook }}"},
-		{deployments, "kiln-webhook", pod + "containers/0/args/-", when(asksClients, "- --client-ca-file=/etc/kiln/client-ca/ca.crt")},
-		{deployments, "kiln-webhook", pod + "containers/0/args/-", with(".Values.clientCertificates.allowedNames",
-			`- --client-allowed-names={{ join "," . }}`)},
-		{deployments, "kiln-webhook", pod + "containers/0/volumeMounts/-", when(asksClients,
-			"- {name: client-ca, mountPath: /etc/kiln/client-ca, readOnly: true}")},
-		{deployments, "kiln-webhook", pod + "volumes/-", when(asksClients,
-			"- {name: client-ca, configMap: {name: {{ .Values.clientCertificates.configMap | quote }}, optional: true}}")},
-	},
+	controllerPlaces(), webhookPlaces(),
 	readsConfiguration("webhook"), readsConfiguration("apiserver"), // the controller has no list of volumes: hasFiles
 	further(deployments, "webhook"), further(deployments, "controller"), further(deployments, "apiserver"), further([]string{"DaemonSet"}, "devices"),
-	networks("webhook", "controller", "apiserver"),
 )
+
+// controllerPlaces are the places of the controller's own values.
+func controllerPlaces() []place {
+	container := containerOf("kiln-controller")
+	at := func(path, template string) place {
+		return place{deployments, "kiln-controller", container + path, template}
+	}
+	variable := func(name, template string) place { return at("env.[name="+name+"].value", template) }
+	return []place{
+		at("args.-", when(`ne .Values.collectAfter "1h"`, "- --collect-after={{ .Values.collectAfter }}")),
+		variable("RUNTIME", "{{ .Values.runtime }}"),
+		variable("LAUNCHER_IMAGE", `{{ include "kiln.launcher-image" . | quote }}`),
+		variable("GUEST_NETWORK", "{{ .Values.launcher.network }}"),
+		variable("GUEST_TAPS", "{{ .Values.launcher.taps | quote }}"),
+		variable("GUEST_LOCKED_MEMORY", "{{ .Values.launcher.lockedMemory | quote }}"),
+		variable("GUESTS", `{{ ternary "kubevirt" "auto" .Values.kubevirt.beside }}`),
+		at("args.-", with(".Values.launcher.image.pullSecrets",
+			"- --launcher-pull-secrets={{ range $i, $secret := . }}{{ if $i }},{{ end }}{{ $secret.name }}{{ end }}")),
+	}
+}
+
+// webhookPlaces are the places of the webhook's own values.
+func webhookPlaces() []place {
+	container := containerOf("kiln-webhook")
+	at := func(path, template string) place { return place{deployments, "kiln-webhook", path, template} }
+	return []place{
+		at(container+"env.[name=HOOK_IMAGE].value", `{{ include "kiln.hook-image" . | quote }}`),
+		at(container+"env.[name=HOOK_PROTOCOL].value", "{{ .Values.kubevirt.hook }}"),
+		at(container+"args.-", when(asksClients, "- --client-ca-file=/etc/kiln/client-ca/ca.crt")),
+		at(container+"args.-", with(".Values.clientCertificates.allowedNames", `- --client-allowed-names={{ join "," . }}`)),
+		at(container+"volumeMounts.-", when(asksClients, "- {name: client-ca, mountPath: /etc/kiln/client-ca, readOnly: true}")),
+		at(pod+"volumes.-", when(asksClients,
+			"- {name: client-ca, configMap: {name: {{ .Values.clientCertificates.configMap | quote }}, optional: true}}")),
+	}
+}
 
 // readsConfiguration are the places of the mounted configuration.
 func readsConfiguration(component string) []place {
+	name := "kiln-" + component
 	return []place{
-		{deployments, "kiln-" + component, pod + "containers/0/volumeMounts/-", when(configured, mountsConfiguration)},
-		{deployments, "kiln-" + component, pod + "volumes/-", when(configured, hasConfiguration)},
+		{deployments, name, containerOf(name) + "volumeMounts.-", when(configured, mountsConfiguration)},
+		{deployments, name, pod + "volumes.-", when(configured, hasConfiguration)},
 	}
 }
 
@@ -94,9 +115,6 @@ const (
 
 // both is a condition of two.
 func both(one, other string) string { return "and (" + one + ") (" + other + ")" }
-
-// byName is the label of a namespace with its name. Paths have slashes between their steps, and this key has one in it.
-const byName = "namespaceSelector/matchLabels/kubernetes.io~1metadata.name"
 
 // conditionOf is the whole condition under which the chart has an object.
 func conditionOf(o chartObject) string {
@@ -152,47 +170,48 @@ func stay(object map[string]any) {
 
 // metrics are the places of component metrics in one of the Deployments. They come first, as in the overlays.
 func metrics(component string) []place {
-	at := func(path, template string) place {
-		return place{deployments, "kiln-" + component, pod + "containers/0/" + path, template}
-	}
+	name := "kiln-" + component
+	at := func(path, template string) place { return place{deployments, name, containerOf(name) + path, template} }
 	return []place{
-		at("args/-", when(measures, "- --metrics-bind-address=:8443\n- --metrics-secure")),
-		at("ports/-", when(measures, "- {name: metrics, containerPort: 8443}")),
+		at("args.-", when(measures, "- --metrics-bind-address=:8443\n- --metrics-secure")),
+		at("ports.-", when(measures, "- {name: metrics, containerPort: 8443}")),
 	}
 }
 
 // deployment are the places of one of the Deployments.
 func deployment(component string) []place {
 	name, values := "kiln-"+component, ".Values."+component
+	container := containerOf(name)
 	at := func(path, template string) place { return place{deployments, name, path, template} }
 	return []place{
-		at("spec/replicas", "{{ "+values+".replicas }}"),
+		at("spec.replicas", "{{ "+values+".replicas }}"),
 		at(pod+"priorityClassName", "{{ .Values.priorityClassName | quote }}"),
-		at(pod+"containers/0/image", `{{ include "kiln.image" . | quote }}`),
-		at(pod+"containers/0/resources", "{{- toYaml "+values+".resources | nindent @ }}"),
-		at(pod+"containers/0/args/-", when(`ne .Values.logLevel "info"`, "- --log-level={{ .Values.logLevel }}")),
-		at(pod+"containers/0/+", with(".Values.image.pullPolicy", "imagePullPolicy: {{ . }}")),
+		at(container+"image", `{{ include "kiln.image" . | quote }}`),
+		at(container+"resources", "{{- toYaml "+values+".resources | nindent @ }}"),
+		at(container+"args.-", when(`ne .Values.logLevel "info"`, "- --log-level={{ .Values.logLevel }}")),
+		at(container+"+", with(".Values.image.pullPolicy", "imagePullPolicy: {{ . }}")),
 		at(pod+"+", block("imagePullSecrets", "concat .Values.global.imagePullSecrets .Values.image.pullSecrets | uniq")),
 		at(pod+"+", block("nodeSelector", values+".nodeSelector")),
 		at(pod+"+", block("tolerations", values+".tolerations")),
 		at(pod+"+", block("affinity", values+".affinity")),
 		at(pod+"topologySpreadConstraints", `{{- include "kiln.spread" (list . "`+component+`" `+values+".topologySpreadConstraints) | nindent @ }}"),
-		at(pod+"containers/0/args/-", when(configured, "- --config=/etc/kiln/configuration/configuration.json")),
-		at("spec/template/metadata/+", block("annotations", `include "kiln.pod-annotations" (list . `+values+".podAnnotations) | fromYaml")),
-		{[]string{"PodDisruptionBudget"}, name, "spec/maxUnavailable", "{{ " + values + ".podDisruptionBudget.maxUnavailable }}"},
+		at(container+"args.-", when(configured, "- --config=/etc/kiln/configuration/configuration.json")),
+		at("spec.template.metadata.+", block("annotations", `include "kiln.pod-annotations" (list . `+values+".podAnnotations) | fromYaml")),
+		{[]string{"PodDisruptionBudget"}, name, "spec.maxUnavailable", "{{ " + values + ".podDisruptionBudget.maxUnavailable }}"},
 	}
 }
 
 // further are the places of labels, variables and arguments that users add to those of a pod. They come last: of an argument that is there twice the last one
 // counts.
 func further(kinds []string, component string) []place {
-	values := ".Values." + component
-	at := func(path, template string) place { return place{kinds, "kiln-" + component, path, template} }
+	name, values := "kiln-"+component, ".Values."+component
+	container := containerOf(name)
+	at := func(path, template string) place { return place{kinds, name, path, template} }
 	return []place{
-		at("spec/template/metadata/labels/+", labels(`include "kiln.pod-labels" (list . `+values+".podLabels) | fromJson")),
-		at(pod+"containers/0/env/-", `{{- include "kiln.other-variables" (list "`+component+`" `+values+".extraEnv (list "+ownVariables+")) }}\n"+
+		at("spec.template.metadata.labels.+", labels(`include "kiln.pod-labels" (list . `+values+".podLabels) | fromJson")),
+		at(container+"env.-", `{{- include "kiln.other-variables" (list "`+component+`" `+values+".extraEnv (list "+ownVariables+")) }}\n"+
 			"{{- range "+values+".extraEnv }}\n- {{- toYaml . | nindent @ }}\n{{- end }}"),
-		at(pod+"containers/0/args/-", "{{- range "+values+".extraArgs }}\n- {{ . | quote }}\n{{- end }}"),
+		at(container+"args.-", "{{- range "+values+".extraArgs }}\n- {{ . | quote }}\n{{- end }}"),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/kustomize/kyaml/utils"
 )
 
 // TestChartIsUpToDate writes the templates elsewhere, and finds no other and no further file in the chart.
@@ -91,21 +92,24 @@ func tree(t *testing.T, dir string) map[string]string {
 // TestPut: a place that the manifests no longer have is an error, so that no value of the chart is silently without effect.
 func TestPut(t *testing.T) {
 	for _, c := range []struct{ why, path, want string }{
-		{"a key", "spec/replicas", ""},
-		{"a new key", "spec/+", ""},
-		{"an element of a list", "spec/containers/0/image", ""},
-		{"a new item of a list", "spec/containers/0/args/-", ""},
-		{"a key of each item", "spec/containers/*/image", ""},
-		{"a key with a slash", "labels/a.b~1c", ""},
-		{"no such key", "spec/paused", "no 'paused'"},
-		{"no such list", "spec/containers/0/env/-", "no 'env'"},
-		{"a key of a number", "spec/replicas/x", "not within"},
+		{"a key", "spec.replicas", ""},
+		{"a new key", "spec.+", ""},
+		{"an item of a list by its name", "spec.containers.[name=a].image", ""},
+		{"a new item of a list", "spec.containers.[name=a].args.-", ""},
+		{"a key of each item", "spec.containers.*.image", ""},
+		{"a key with dots and a slash", "labels.[a.b/c]", ""},
+		{"no such key", "spec.paused", "no 'paused'"},
+		{"no such list", "spec.containers.[name=a].env.-", "no 'env'"},
+		{"no such item", "spec.containers.[name=b].image", "no item [name=b]"},
+		{"an item by its position", "spec.containers.0.image", "'0' must be '*' or '[name=NAME]'"},
+		{"a whole item", "spec.containers.[name=a]", "must be followed by a field"},
+		{"a key of a number", "spec.replicas.x", "not within"},
 	} {
 		object := map[string]any{
-			"spec":   map[string]any{"replicas": 2, "containers": []any{map[string]any{"image": "kiln", "args": []any{"-v"}}}},
+			"spec":   map[string]any{"replicas": 2, "containers": []any{map[string]any{"name": "a", "image": "kiln", "args": []any{"-v"}}}},
 			"labels": map[string]any{"a.b/c": "d"},
 		}
-		err := put(object, strings.Split(c.path, "/"), "kiln-place-0-")
+		err := put(object, utils.SmarterPathSplitter(c.path, "."), "kiln-place-0-")
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want '%s'", c.why, err, c.want)
 		}

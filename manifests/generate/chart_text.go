@@ -1,17 +1,23 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/kyaml/utils"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
 )
 
 // held matches what stands in an object for the template of a place until the object has become text.
 var held = regexp.MustCompile(`kiln-place-\d+-`)
+
+// tokenOf is what stands for a template.
+func tokenOf(template int) string { return fmt.Sprintf("kiln-place-%d-", template) }
 
 // chartText is the template of one object: its YAML, with an expression at each of its places.
 func chartText(o chartObject) (string, error) {
@@ -20,12 +26,18 @@ func chartText(o chartObject) (string, error) {
 		if !p.isOf(o.object) {
 			continue
 		}
-		if err := put(o.object, strings.Split(p.path, "/"), fmt.Sprintf("kiln-place-%d-", len(templates))); err != nil {
+		if err := put(o.object, utils.SmarterPathSplitter(p.path, "."), tokenOf(len(templates))); err != nil {
 			return "", fmt.Errorf("place %s: %w", p.path, err)
 		}
 		templates = append(templates, p.template)
 	}
-	common, err := putCommonLabels(o.object, fmt.Sprintf("kiln-place-%d-", len(templates)))
+	if o.object["kind"] == "NetworkPolicy" {
+		if putAPIServers(o.object["spec"], tokenOf(len(templates))) == 0 {
+			return "", fmt.Errorf("no peer has the addresses %s of API servers", apiServers)
+		}
+		templates = append(templates, `{{- include "kiln.api-servers" . | nindent @ }}`)
+	}
+	common, err := putCommonLabels(o.object, tokenOf(len(templates)))
 	if err != nil {
 		return "", err
 	}
@@ -49,6 +61,32 @@ func chartText(o chartObject) (string, error) {
 		return "{{- if " + condition + " }}\n---\n" + text.String() + "{{- end }}\n", nil
 	}
 	return "---\n" + text.String(), nil
+}
+
+// putAPIServers sets each list of peers of a NetworkPolicy that has the addresses of API servers to a token, and returns how many there are.
+func putAPIServers(node any, token string) (n int) {
+	switch node := node.(type) {
+	case map[string]any:
+		for key, child := range node {
+			if peers, is := child.([]any); is && slices.ContainsFunc(peers, isAPIServer) {
+				node[key] = token
+				n++
+				continue
+			}
+			n += putAPIServers(child, token)
+		}
+	case []any:
+		for _, item := range node {
+			n += putAPIServers(item, token)
+		}
+	}
+	return n
+}
+
+func isAPIServer(peer any) bool {
+	fields, _ := peer.(map[string]any)
+	cidr, _, _ := unstructured.NestedString(fields, "ipBlock", "cidr")
+	return cidr == apiServers
 }
 
 // putCommonLabels puts a token for commonLabels into the metadata of an object, and returns the template there.
@@ -133,7 +171,7 @@ func filled(line string, templates []string) string {
 func namespaces(line string) string {
 	for name, expression := range map[string]string{
 		systemName: `include "kiln.namespace" .`, launchersName: ".Values.launchers.namespace", kubevirtName: `include "kiln.kubevirt-namespace" .`,
-		policyName: ".Values.failurePolicy", prefixName: `include "kiln.name" .`,
+		policyName: ".Values.failurePolicy", prefixName: `include "kiln.name" .`, metricsName: ".Values.networkPolicy.metricsNamespace",
 	} {
 		if strings.HasSuffix(line, ": "+name) {
 			line = strings.TrimSuffix(line, name) + "{{ " + expression + " | quote }}"
@@ -143,10 +181,11 @@ func namespaces(line string) string {
 	return line
 }
 
-// put sets the element of an object that a path names to a token. The last step may be '+', a new key, or '-', a new item of a list; each other step
-// must be there: a place that the manifests no longer have is an error. The step '*' is each item of a list, and '~1' in a step is a slash.
+// put sets the element of an object that a path of kustomize names to a token. The last step may be '+', a new key, or '-', a new item of a list; each other
+// step must be there: a place that the manifests no longer have is an error. Lists have no positions here: the step '*' is each item, and [name=NAME] the item
+// with this name.
 func put(node any, path []string, token string) error {
-	step, last := strings.ReplaceAll(path[0], "~1", "/"), len(path) == 1
+	step, last := path[0], len(path) == 1
 	switch node := node.(type) {
 	case map[string]any:
 		if last && step == "+" {
@@ -167,15 +206,34 @@ func put(node any, path []string, token string) error {
 		}
 		return put(child, path[1:], token)
 	case []any:
-		for i, item := range node {
-			if step != "*" && step != fmt.Sprint(i) {
-				continue
-			}
-			if err := put(item, path[1:], token); err != nil {
-				return err
-			}
+		if last {
+			return fmt.Errorf("'%s' must be followed by a field of the item", step)
 		}
-		return nil
+		items, err := itemsOf(node, step)
+		for _, item := range items {
+			err = errors.Join(err, put(item, path[1:], token))
+		}
+		return err
 	}
 	return fmt.Errorf("'%s' is not within a map or a list", step)
+}
+
+// itemsOf returns the items of a list that a step of a path selects.
+func itemsOf(list []any, step string) (items []any, err error) {
+	if step == "*" {
+		return list, nil
+	}
+	key, value, err := kyaml.SplitIndexNameValue(step)
+	if err != nil {
+		return nil, fmt.Errorf("'%s' must be '*' or '[name=NAME]' in a list", step)
+	}
+	for _, item := range list {
+		if fields, is := item.(map[string]any); is && fields[key] == value {
+			items = append(items, item)
+		}
+	}
+	if len(items) == 0 {
+		return nil, fmt.Errorf("there is no item %s", step)
+	}
+	return items, nil
 }
