@@ -81,7 +81,7 @@ func chartObjects(manifests string) ([]chartObject, error) {
 		for _, object := range objects {
 			id := identity(object)
 			if i, known := place[id]; known {
-				opened(all[i].object, object)
+				markFailurePolicies(all[i].object, object)
 				continue
 			}
 			place[id] = len(all)
@@ -100,9 +100,47 @@ func chartObjects(manifests string) ([]chartObject, error) {
 	return besideKubeVirt(manifests, all)
 }
 
-// opened puts a name for the value failurePolicy where another choice has another one: the overlay fail-open, in those webhooks alone that it opens. They are
-// found by name, because kustomize orders webhooks by the patch.
-func opened(object, choice map[string]any) {
+// conditionOf is the whole condition under which the chart has an object.
+func conditionOf(o chartObject) string {
+	condition := choiceOf(o)
+	switch {
+	case o.only == "":
+		return condition
+	case condition == "":
+		return o.only
+	}
+	return both(condition, o.only)
+}
+
+// choiceOf is that condition, except what it says about KubeVirt.
+func choiceOf(o chartObject) string {
+	metadata, _ := o.object["metadata"].(map[string]any)
+	name := fmt.Sprint(metadata["name"])
+	switch {
+	case o.object["kind"] == "CustomResourceDefinition" && strings.HasSuffix(name, "kubevirt.io"):
+		return ".Values.kubevirt.definitions"
+	case o.object["kind"] == "Namespace" && name == systemName:
+		return `ne (include "kiln.namespace" .) .Release.Namespace` // Helm makes that of the release
+	}
+	if component, is := strings.CutPrefix(name, "kiln-"); is && o.object["kind"] == "PodDisruptionBudget" {
+		enabled := ".Values." + component + ".podDisruptionBudget.enabled"
+		if o.when == "" {
+			return enabled
+		}
+		return both(o.when, enabled)
+	}
+	if strings.HasPrefix(name, "kiln-devices") {
+		return ".Values.devices.enabled"
+	}
+	if strings.HasPrefix(fmt.Sprint(o.object["apiVersion"]), "monitoring.coreos.com/") {
+		return both(o.when, monitored)
+	}
+	return o.when
+}
+
+// markFailurePolicies puts policyName into the webhooks that another choice, the overlay fail-open, opens. Webhooks are found by name, because kustomize orders
+// them by the patch.
+func markFailurePolicies(object, choice map[string]any) {
 	hooks, _ := object["webhooks"].([]any)
 	others, _ := choice["webhooks"].([]any)
 	for _, item := range hooks {

@@ -40,7 +40,7 @@ func besideKubeVirt(manifests string, all []chartObject) ([]chartObject, error) 
 			all[i].only = alone
 		case slices.Contains(twice, fmt.Sprint(object["kind"])) && !reflect.DeepEqual(object, now):
 			all[i].only = alone
-			opened(now, open[id])
+			markFailurePolicies(now, open[id])
 			all = slices.Insert(all, i+1, chartObject{object: now, when: all[i].when, only: beside})
 		}
 		delete(changed, id)
@@ -57,7 +57,7 @@ func withPlugin(all []chartObject, without map[string]map[string]any, with []map
 	for _, object := range with {
 		id := identity(object)
 		was, known := without[id]
-		opened(object, open[id])
+		markFailurePolicies(object, open[id])
 		switch {
 		case !known:
 			all = append(all, chartObject{object: object, only: plugins})

@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/kilnvm/kiln/api/v1alpha1"
 )
 
-// A place is an element of objects that a value of the chart decides: the kinds and the name (empty for all of the kinds), the path that put reads,
-// and the template there. Paths are those of kustomize's replacements: an item of a list has the step [name=NAME].
+// A place is an element of objects that a value of the chart decides.
 type place struct {
-	kinds          []string
-	name           string
-	path, template string
+	kinds []string
+	// name is the name of the object; empty for all objects of the kinds.
+	name string
+	// path is a field path as in kustomize's replacements, with the last steps of putToken.
+	path string
+	// template is what the chart has at the path. '@' in it becomes the indentation below the path.
+	template string
 }
 
 func (p place) isOf(object map[string]any) bool {
@@ -33,10 +34,10 @@ func containerOf(object string) string {
 	return pod + "containers.[name=" + strings.TrimPrefix(object, "kiln-") + "]."
 }
 
-// with is a template that is there when a value is not empty.
+// with is a template that is used if a value is not empty.
 func with(value, text string) string { return "{{- with " + value + " }}\n" + text + "\n{{- end }}" }
 
-// when is a template that is there under a condition.
+// when is a template that is used under a condition.
 func when(condition, text string) string {
 	return "{{- if " + condition + " }}\n" + text + "\n{{- end }}"
 }
@@ -44,7 +45,7 @@ func when(condition, text string) string {
 // block is a key whose value, if it is not empty, is YAML of several lines.
 func block(key, value string) string { return with(value, key+":\n  {{- toYaml . | nindent @ }}") }
 
-// places are all of them. What is appended to one list has the order of this list.
+// places are all places. Items that several places append to one list have the order of these places.
 var places = slices.Concat(
 	metrics("webhook"), metrics("controller"), metrics("apiserver"), certificates,
 	deployment("webhook"), deployment("controller"), deployment("apiserver"), daemonSet,
@@ -116,57 +117,80 @@ const (
 // both is a condition of two.
 func both(one, other string) string { return "and (" + one + ") (" + other + ")" }
 
-// conditionOf is the whole condition under which the chart has an object.
-func conditionOf(o chartObject) string {
-	condition := choiceOf(o)
-	switch {
-	case o.only == "":
-		return condition
-	case condition == "":
-		return o.only
+// certificates are the places of certificates: who signs them, where they are mounted and who trusts them. Their arguments of the controller come first, as in
+// the overlays.
+var certificates = func() []place {
+	of := func(deployment, path, template string) place { return place{deployments, deployment, path, template} }
+	const controller = "kiln-controller"
+	args, services := containerOf(controller)+"args.-", []string{"APIService"}
+	const mounted = pod + "volumes.[name=certs].secret.secretName"
+	return []place{
+		of(controller, args, when(rotates, "- --rotate-certificates")),
+		of(controller, args, when(subresources, "- --launcher-client-ca-file=/etc/kiln/apiserver/ca.crt")),
+		of(controller, args, when(both(subresources, rotates), "- --apiserver-cert-dir=/etc/kiln/apiserver")),
+		of(controller, containerOf(controller)+"+", when(readsFiles, mountsFiles)),
+		of(controller, pod+"+", when(readsFiles, hasFiles)),
+		{configurations, "", "webhooks.*.clientConfig.+", with(`include "kiln.bundle" $`, "caBundle: {{ . }}")},
+		{configurations, "", "metadata.+", injectedFrom("kiln-webhook")},
+		{services, "", "spec.+", with(`include "kiln.apiserver-bundle" $`, "caBundle: {{ . }}")},
+		{services, "", "metadata.+", injectedFrom("kiln-apiserver")},
+		of("kiln-webhook", mounted, `{{ include "kiln.secret" . | quote }}`),
+		of("kiln-apiserver", mounted, `{{ include "kiln.apiserver-secret" . | quote }}`),
 	}
-	return both(condition, o.only)
+}()
+
+// injectedFrom has cert-manager write the CA of a certificate.
+func injectedFrom(certificate string) string {
+	return when(certManager, "annotations:\n  cert-manager.io/inject-ca-from: "+systemName+"/"+certificate)
 }
 
-// choiceOf is that condition but for KubeVirt.
-func choiceOf(o chartObject) string {
-	metadata, _ := o.object["metadata"].(map[string]any)
-	name := fmt.Sprint(metadata["name"])
-	switch {
-	case o.object["kind"] == "CustomResourceDefinition" && strings.HasSuffix(name, "kubevirt.io"):
-		return ".Values.kubevirt.definitions"
-	case o.object["kind"] == "Namespace" && name == systemName:
-		return `ne (include "kiln.namespace" .) .Release.Namespace` // Helm makes that of the release
-	}
-	if component, is := strings.CutPrefix(name, "kiln-"); is && o.object["kind"] == "PodDisruptionBudget" {
-		enabled := ".Values." + component + ".podDisruptionBudget.enabled"
-		if o.when == "" {
-			return enabled
-		}
-		return both(o.when, enabled)
-	}
-	if strings.HasPrefix(name, "kiln-devices") {
-		return ".Values.devices.enabled"
-	}
-	if strings.HasPrefix(fmt.Sprint(o.object["apiVersion"]), "monitoring.coreos.com/") {
-		return both(o.when, monitored)
-	}
-	return o.when
-}
+// What manifests/overlays/rotation and manifests/apiserver add to the controller besides flags, and the configuration.
+const (
+	readsFiles  = "or (" + rotates + ") " + subresources + " " + configured
+	mountsFiles = `volumeMounts:
+{{- if ` + subresources + ` }}
+- {name: apiserver, mountPath: /etc/kiln/apiserver, readOnly: true}
+{{- end }}
+{{- if ` + rotates + ` }}
+- {name: certs, mountPath: /etc/kiln/certs, readOnly: true}
+{{- end }}
+{{- if ` + configured + ` }}
+` + mountsConfiguration + `
+{{- end }}`
+	hasFiles = `volumes:
+{{- if ` + subresources + ` }}
+- name: apiserver
+  projected:
+    sources:
+    - secret: {name: {{ include "kiln.apiserver-secret" . | quote }}, optional: true, items: [{key: tls.crt, path: tls.crt}]}
+    - secret: {name: {{ include "kiln.apiserver-secret" . | quote }}, optional: true, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
+{{- if ` + rotates + ` }}
+- {name: certs, secret: {secretName: kiln-webhook-tls, optional: true, items: [{key: tls.crt, path: tls.crt}]}}
+{{- end }}
+{{- if ` + configured + ` }}
+` + hasConfiguration + `
+{{- end }}`
+)
 
-// stay adds the annotation by which Helm leaves an object that an uninstall must leave.
-func stay(object map[string]any) {
-	metadata, _ := object["metadata"].(map[string]any)
-	if labels, _ := metadata["labels"].(map[string]any); labels[v1alpha1.LabelUninstall] != "keep" {
-		return
+// daemonSet are the places of 'launcher devices'.
+var daemonSet = func() []place {
+	at := func(path, template string) place { return place{[]string{"DaemonSet"}, "kiln-devices", path, template} }
+	container := containerOf("kiln-devices")
+	return []place{
+		at(container+"image", `{{ include "kiln.launcher-image" . | quote }}`),
+		at(container+"resources", "{{- toYaml .Values.devices.resources | nindent @ }}"),
+		at(container+"args.-", when(`ne .Values.logLevel "info"`, "- --log-level={{ .Values.logLevel }}")),
+		at(container+"args.-", when("ne (int .Values.devices.count) 1000", "- --device-count={{ .Values.devices.count }}")),
+		at(container+"+", with(".Values.image.pullPolicy", "imagePullPolicy: {{ . }}")),
+		at(pod+"volumes.[name=seccomp].hostPath.path", `{{ printf "%s/seccomp" .Values.devices.kubeletRoot | quote }}`),
+		at(pod+"volumes.[name=containerd].hostPath.path", "{{ .Values.devices.containerd | quote }}"),
+		at(pod+"nodeSelector", "{{- toYaml .Values.devices.nodeSelector | nindent @ }}"),
+		at(pod+"tolerations", "{{- toYaml .Values.devices.tolerations | nindent @ }}"),
+		at(pod+"+", block("imagePullSecrets", "concat .Values.global.imagePullSecrets .Values.devices.pullSecrets | uniq")),
+		at("spec.template.metadata.+", block("annotations", ".Values.devices.podAnnotations")),
 	}
-	annotations, _ := metadata["annotations"].(map[string]any)
-	if annotations == nil {
-		annotations = map[string]any{}
-	}
-	annotations["helm.sh/resource-policy"] = "keep"
-	metadata["annotations"] = annotations
-}
+}()
 
 // metrics are the places of component metrics in one of the Deployments. They come first, as in the overlays.
 func metrics(component string) []place {

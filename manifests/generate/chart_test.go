@@ -109,7 +109,7 @@ func TestPut(t *testing.T) {
 			"spec":   map[string]any{"replicas": 2, "containers": []any{map[string]any{"name": "a", "image": "kiln", "args": []any{"-v"}}}},
 			"labels": map[string]any{"a.b/c": "d"},
 		}
-		err := put(object, utils.SmarterPathSplitter(c.path, "."), "kiln-place-0-")
+		err := putToken(object, utils.SmarterPathSplitter(c.path, "."), "kiln-place-0-")
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want '%s'", c.why, err, c.want)
 		}
@@ -128,7 +128,7 @@ func TestFilled(t *testing.T) {
 		{"an item of a list", "  - kiln-place-0-", "{{- if .a }}\n- x\n{{- end }}", "  {{- if .a }}\n  - x\n  {{- end }}"},
 		{"a new key", `  kiln-place-0-: ""`, "{{- with .a }}\nb: {{ . }}\n{{- end }}", "  {{- with .a }}\n  b: {{ . }}\n  {{- end }}"},
 	} {
-		if got := filled(c.line, []string{c.template}); got != c.want {
+		if got := fillLine(c.line, []string{c.template}); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.why, got, c.want)
 		}
 	}

@@ -7,14 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/kyaml/utils"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
 )
 
-// held matches what stands in an object for the template of a place until the object has become text.
-var held = regexp.MustCompile(`kiln-place-\d+-`)
+// tokenForm matches what stands in an object for the template of a place until the object has become text.
+var tokenForm = regexp.MustCompile(`kiln-place-\d+-`)
 
 // tokenOf is what stands for a template.
 func tokenOf(template int) string { return fmt.Sprintf("kiln-place-%d-", template) }
@@ -26,7 +27,7 @@ func chartText(o chartObject) (string, error) {
 		if !p.isOf(o.object) {
 			continue
 		}
-		if err := put(o.object, utils.SmarterPathSplitter(p.path, "."), tokenOf(len(templates))); err != nil {
+		if err := putToken(o.object, utils.SmarterPathSplitter(p.path, "."), tokenOf(len(templates))); err != nil {
 			return "", fmt.Errorf("place %s: %w", p.path, err)
 		}
 		templates = append(templates, p.template)
@@ -47,14 +48,14 @@ func chartText(o chartObject) (string, error) {
 		templates[i] = strings.ReplaceAll(templates[i], ownVariables, own)
 	}
 	overrideNames(o.object)
-	stay(o.object)
+	keepOnUninstall(o.object)
 	document, err := yaml.Marshal(o.object)
 	if err != nil {
 		return "", err
 	}
 	var text strings.Builder
 	for line := range strings.Lines(strings.ReplaceAll(string(document), "{{", `{{ "{{" }}`)) {
-		text.WriteString(namespaces(filled(strings.TrimSuffix(line, "\n"), templates)))
+		text.WriteString(putExpressions(fillLine(strings.TrimSuffix(line, "\n"), templates)))
 		text.WriteString("\n")
 	}
 	if condition != "" {
@@ -92,9 +93,9 @@ func isAPIServer(peer any) bool {
 // putCommonLabels puts a token for commonLabels into the metadata of an object, and returns the template there.
 func putCommonLabels(object map[string]any, token string) (string, error) {
 	if metadata, _ := object["metadata"].(map[string]any); metadata["labels"] == nil {
-		return block("labels", ".Values.commonLabels"), put(object, []string{"metadata", "+"}, token)
+		return block("labels", ".Values.commonLabels"), putToken(object, []string{"metadata", "+"}, token)
 	}
-	return labels(".Values.commonLabels"), put(object, []string{"metadata", "labels", "+"}, token)
+	return labels(".Values.commonLabels"), putToken(object, []string{"metadata", "labels", "+"}, token)
 }
 
 // ownVariables stands in a template for the names of the variables that the chart sets in a container.
@@ -113,6 +114,20 @@ func variableNames(object map[string]any) string {
 		}
 	}
 	return strings.Join(names, " ")
+}
+
+// keepOnUninstall adds the annotation with which Helm keeps an object after an uninstall.
+func keepOnUninstall(object map[string]any) {
+	metadata, _ := object["metadata"].(map[string]any)
+	if labels, _ := metadata["labels"].(map[string]any); labels[v1alpha1.LabelUninstall] != "keep" {
+		return
+	}
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if annotations == nil {
+		annotations = map[string]any{}
+	}
+	annotations["helm.sh/resource-policy"] = "keep"
+	metadata["annotations"] = annotations
 }
 
 // overrideNames puts the value nameOverride into the name of an object that nothing else names, and everywhere into the label by which pods are found.
@@ -143,10 +158,10 @@ func overrideName(node map[string]any, key string) {
 	}
 }
 
-// filled puts the template of a token into its line. A token that is a key without a value, or an item of a list, is a template of several lines
+// fillLine replaces the token of a line by its template. A token that is a key without a value, or an item of a list, is a template of several lines
 // in their place; '@' in it becomes the indentation of what is below.
-func filled(line string, templates []string) string {
-	found := held.FindString(line)
+func fillLine(line string, templates []string) string {
+	found := tokenForm.FindString(line)
 	if found == "" {
 		return line
 	}
@@ -167,8 +182,8 @@ func filled(line string, templates []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// namespaces puts expressions for the namespaces, and for failurePolicy, into a line. A name that is a whole value is quoted: '123' is a legal one.
-func namespaces(line string) string {
+// putExpressions replaces the names of namespaces and of other values in a line by expressions. A name that is a whole value is quoted: '123' is a legal one.
+func putExpressions(line string) string {
 	for name, expression := range map[string]string{
 		systemName: `include "kiln.namespace" .`, launchersName: ".Values.launchers.namespace", kubevirtName: `include "kiln.kubevirt-namespace" .`,
 		policyName: ".Values.failurePolicy", prefixName: `include "kiln.name" .`, metricsName: ".Values.networkPolicy.metricsNamespace",
@@ -181,10 +196,10 @@ func namespaces(line string) string {
 	return line
 }
 
-// put sets the element of an object that a path of kustomize names to a token. The last step may be '+', a new key, or '-', a new item of a list; each other
-// step must be there: a place that the manifests no longer have is an error. Lists have no positions here: the step '*' is each item, and [name=NAME] the item
-// with this name.
-func put(node any, path []string, token string) error {
+// putToken sets the element at a path to a token. The path has the form of kustomize's field paths. Its last step may be '+', a new key, or '-', a new item of
+// a list. Each other step must exist: a place that the manifests no longer have is an error. In a list, '*' is each item and [name=NAME] the item of that name;
+// positions are refused.
+func putToken(node any, path []string, token string) error {
 	step, last := path[0], len(path) == 1
 	switch node := node.(type) {
 	case map[string]any:
@@ -204,14 +219,14 @@ func put(node any, path []string, token string) error {
 			node[step] = append(list, token)
 			return nil
 		}
-		return put(child, path[1:], token)
+		return putToken(child, path[1:], token)
 	case []any:
 		if last {
 			return fmt.Errorf("'%s' must be followed by a field of the item", step)
 		}
 		items, err := itemsOf(node, step)
 		for _, item := range items {
-			err = errors.Join(err, put(item, path[1:], token))
+			err = errors.Join(err, putToken(item, path[1:], token))
 		}
 		return err
 	}
