@@ -26,7 +26,7 @@ type Live interface {
 func (g *Guest) followHardware(ctx context.Context, run run) {
 	touched := make(chan struct{}, 1)
 	go g.Live.WatchHardware(ctx, func() { poke(touched) })
-	asked := requests{}
+	asked := newRequests()
 	for ctx.Err() == nil {
 		wanted, changed := g.Channel.live()
 		wait := g.adjust(ctx, run, adjustment{wanted, asked})

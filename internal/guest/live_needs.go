@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // need is one difference of what is asked for from what runs, and the change that ends it.
@@ -70,38 +71,49 @@ func needs(front render.Front, now, wanted v1alpha1.LiveHardware) (open []need) 
 	return open
 }
 
-// requests are those that were made of libvirt and the guest, by their needs. The guest may ignore one, so that it is made again, less and less often.
-type requests map[string]request
+// requests are the requests to libvirt and the guest by the names of their needs. The guest may ignore a request, so that it is repeated after a back-off.
+type requests struct {
+	byNeed  map[string]request
+	backoff *flowcontrol.Backoff
+}
 
 type request struct {
 	err  error
 	next time.Time
-	// pause is the time to the next one.
-	pause time.Duration
 }
 
-// The times between two requests for one need: an unplug that the guest's system ignores while it boots, and obeys later, is not to wait for long.
+// The time between two requests for one need doubles from firstPause to longestPause. It starts low, because the guest's system ignores an unplug while it boots
+// and obeys a later one.
 const (
 	firstPause   = 5 * time.Second
 	longestPause = 5 * time.Minute
 )
 
+func newRequests() requests {
+	backoff := flowcontrol.NewBackOff(firstPause, longestPause)
+	// By default a back-off begins anew if nothing is tried for a while, which here means that a request hung.
+	backoff.HasExpiredFunc = func(time.Time, time.Time, time.Duration) bool { return false }
+	return requests{byNeed: map[string]request{}, backoff: backoff}
+}
+
 // keep forgets the requests whose needs are met.
 func (r requests) keep(open []need) {
-	for what := range r {
+	for what := range r.byNeed {
 		if !slices.ContainsFunc(open, func(n need) bool { return n.what == what }) {
-			delete(r, what)
+			delete(r.byNeed, what)
+			r.backoff.Reset(what)
 		}
 	}
 }
 
 // due returns the time until the next request for a need; 0 or less if it is to be made now.
-func (r requests) due(what string, now time.Time) time.Duration { return r[what].next.Sub(now) }
+func (r requests) due(what string, now time.Time) time.Duration { return r.byNeed[what].next.Sub(now) }
 
 // note records a request that was made, with its error, and returns the time to the next.
 func (r requests) note(what string, err error, now time.Time) time.Duration {
-	pause := min(max(2*r[what].pause, firstPause), longestPause)
-	r[what] = request{err: err, pause: pause, next: now.Add(pause)}
+	r.backoff.Next(what, now)
+	pause := r.backoff.Get(what)
+	r.byNeed[what] = request{err: err, next: now.Add(pause)}
 	return pause
 }
 
@@ -109,7 +121,7 @@ func (r requests) note(what string, err error, now time.Time) time.Duration {
 func (r requests) hindrance(open []need) string {
 	var texts []string
 	for _, need := range open {
-		switch made, found := r[need.what]; {
+		switch made, found := r.byNeed[need.what]; {
 		case found && made.err != nil:
 			texts = append(texts, fmt.Sprintf("%s: %v", need.what, made.err))
 		case found:

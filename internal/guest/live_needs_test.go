@@ -9,7 +9,7 @@ import (
 // TestRequestsAreRepeated: one that leads to nothing is made again after a pause that grows, and is forgotten when it is met.
 func TestRequestsAreRepeated(t *testing.T) {
 	t.Parallel()
-	r, now, open := requests{}, time.Now(), []need{{what: "no disk 'data'"}}
+	r, now, open := newRequests(), time.Now(), []need{{what: "no disk 'data'"}}
 	if left := r.due("no disk 'data'", now); left > 0 {
 		t.Fatalf("the first request waits %s", left)
 	}

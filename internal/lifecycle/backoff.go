@@ -9,7 +9,8 @@ import (
 )
 
 // A VMI that ends soon after its start, whether the guest failed or shut down, is replaced after a backoff, which doubles with each such end
-// in a row. A VMI that ran for stableRun is replaced at once, and so is one that was drained. status.startFailure is KubeVirt's field for this.
+// in a row. A VMI that ran for stableRun is replaced at once, and so is one that was drained. status.startFailure, KubeVirt's field for this, has the count and
+// the time of the next start, so that a guest that crashes waits also after a restart of the controller: flowcontrol.Backoff would forget both.
 //
 // Three clocks take part: the API server's (creation), the launcher's (phase transitions) and this process's. Each may be wrong, and may jump.
 // So a run counts as long only when two clocks agree, and no backoff is longer than maxBackoff.

@@ -18,7 +18,8 @@ import (
 // A step that is refused is tried again at an interval. In between, events of the VMI do not cause it: a tenant could have this process call the API server as
 // often as it writes its GuestPod. Only what the VMI waits for brings the next try near: an object that has come, or room in a quota.
 
-// retryInterval is the interval at first. A refusal that lasts is tried again after as long as it has lasted, longestInterval at most.
+// retryInterval is the interval at first. A refusal that lasts is tried again after as long as it has lasted, longestInterval at most. The condition in the
+// status has the time since which it lasts: flowcontrol.Backoff would begin anew when the controller does, for all refused VMIs at the same time.
 const (
 	retryInterval   = 10 * time.Second
 	longestInterval = time.Minute
