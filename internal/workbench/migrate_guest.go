@@ -36,16 +36,16 @@ func (m *migration) compare(ctx context.Context, object Object) (MigratedGuest, 
 		return done, nil
 	}
 	done.Presets = m.fillers(before)
-	same, err := m.same(before, after, "")
+	equalVMIs, err := m.same(before, after, "")
 	if err != nil {
 		return done, err
 	}
-	domains, rendered, err := m.sameDomain(ctx, before, after)
+	equalDomains, rendered, err := m.compareDomains(ctx, before, after)
 	done.Rendered = rendered
 	if err != nil {
 		return done, err
 	}
-	if done.State = GuestEqual; same && domains {
+	if done.State = GuestEqual; equalVMIs && equalDomains {
 		return done, nil
 	}
 	done.State = GuestDiffers
@@ -125,27 +125,15 @@ func (m *migration) same(before, after Reviewed, annotation string) (bool, error
 	return bytes.Equal(texts[0], texts[1]), nil
 }
 
-// sameDomain renders both VMIs on an assumed host and compares the domains. rendered is false where neither can be rendered: the same refusal of both is
-// equal.
-func (m *migration) sameDomain(ctx context.Context, before, after Reviewed) (same, rendered bool, err error) {
-	var texts [2]string
-	var refused [2]bool
-	for i, r := range []Reviewed{before, after} {
-		if r.Guest.Unreadable != nil { // the same on both sides; spec and metadata were compared
-			return true, false, nil
-		}
-		done, err := m.Render(ctx, r, Rendering{Stage: StageBackend, Side: true})
-		var refusal *Refusal
-		if refused[i] = errors.As(err, &refusal); refused[i] {
-			texts[i] = refusal.Error()
-			continue
-		}
-		if err != nil {
-			return false, false, err
-		}
-		for _, document := range done.Documents {
-			texts[i] += document.XML
-		}
+// compareDomains compares the libvirt domains as 'diff' does: the VMI with the profiles is the next version of the VMI with the presets. rendered is false if
+// a domain cannot be rendered. The reason is then in the VMI, so that equal VMIs have no different domains.
+func (m *migration) compareDomains(ctx context.Context, before, after Reviewed) (equal, rendered bool, err error) {
+	if before.Guest.Unreadable != nil { // the record of the last boot, which both sides read
+		return true, false, nil
 	}
-	return texts[0] == texts[1] && refused[0] == refused[1], !refused[0] && !refused[1], nil
+	difference, err := m.Compare(ctx, Side{Reviewed: before}, Side{Reviewed: after})
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+		return true, false, nil
+	}
+	return difference.Domain == "", err == nil, err
 }
