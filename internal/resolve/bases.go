@@ -1,10 +1,8 @@
 package resolve
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/profile"
@@ -15,22 +13,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Bases returns what a profile extends, directly and through others, as it is now, in no particular order. What does not exist is left out: the
-// caller sees it by the names. A base that cannot be read is a Refusal. The cache is read alone, and at most one profile more than may count for a VMI.
+// Bases returns what a profile extends, directly and through others, as it is now, including a base at which profile.WalkExtends ends: profile.Judge says why
+// it ends there. What does not exist is left out: the caller sees it by the names. A base that cannot be read is a Refusal. Only the cache is read, and at
+// most one profile more than may count for a VMI.
 func (r Resolver) Bases(ctx context.Context, of *profile.Profile) (bases []*profile.Profile, err error) {
-	open := []*profile.Profile{of}
-	for len(open) > 0 && len(bases) <= profile.MaxProfiles {
-		from := open[0]
-		open = open[1:]
-		for _, reference := range from.Spec.Extends {
-			base, err := r.base(ctx, cmp.Or(reference.Kind, from.Kind), client.ObjectKey{Namespace: of.Namespace, Name: reference.Name})
-			if err != nil {
-				return nil, err
-			}
-			same := func(p *profile.Profile) bool { return p.Kind == base.Kind && p.Name == base.Name }
-			if base != nil && !slices.ContainsFunc(bases, same) {
-				bases, open = append(bases, base), append(open, base)
-			}
+	lookup := func(kind, name string) (*profile.Profile, error) {
+		if kind == of.Kind && name == of.Name {
+			return of, nil // as it is written, not as it is stored
+		}
+		return r.base(ctx, kind, client.ObjectKey{Namespace: of.Namespace, Name: name})
+	}
+	for extended, err := range profile.WalkExtends(of, lookup) {
+		switch {
+		case errors.Is(err, profile.ErrMissingBase), errors.Is(err, profile.ErrCycle):
+		case errors.Is(err, profile.ErrTooManyBases):
+			return append(bases, extended.Base), nil
+		case err == nil, errors.Is(err, profile.ErrTooDeep):
+			bases = append(bases, extended.Base)
+		default:
+			return nil, err
 		}
 	}
 	return bases, nil

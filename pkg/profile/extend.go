@@ -2,6 +2,7 @@ package profile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,14 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-const (
-	// MaxProfiles is how many profiles count for one VMI, those that others extend included. Each is read and pinned for each VMI.
-	MaxProfiles = 64
-	// MaxDepth is how many profiles may extend each other in a row.
-	MaxDepth = 16
-	// maxErrors is how many errors of profiles one VMI gets.
-	maxErrors = 64
-)
+// maxErrors is how many errors of profiles one VMI gets.
+const maxErrors = 64
 
 // Closure returns selected profiles with all that they extend, each once: what is pinned. all are the profiles among which bases are looked up. An
 // error, at metadata.labels, is a base that does not exist, a circle, or too many profiles; the list is complete but for what is missing.
@@ -44,71 +39,35 @@ func profilesOf(layers []layer) (profiles []*Profile) {
 // layersOf returns, for each of the profiles, its own settings and those of its bases: depth first, each base once.
 func layersOf(selected, all []*Profile) (layers []layer, errs field.ErrorList) {
 	for _, p := range selected {
-		if len(p.Spec.Extends) == 0 {
-			layers = append(layers, layer{Source{Profile: p}, p.settings})
-			continue
+		layers = append(layers, layer{Source{Profile: p}, p.settings})
+		for e, err := range WalkExtends(p, lookupIn(all)) {
+			if err != nil {
+				errs = append(errs, extendsError(p, e, err))
+				break
+			}
+			layers = append(layers, layer{Source{Profile: p, Base: e.Base}, e.Base.settings})
 		}
-		e := extension{of: p, all: all}
-		e.visit(p)
-		layers, errs = append(layers, e.layers...), append(errs, e.errs...)
 	}
 	return layers, errs
 }
 
-// extension is a walk over what one profile extends.
-type extension struct {
-	of      *Profile
-	all     []*Profile
-	layers  []layer
-	visited []*Profile
-	// path are the profiles from the first one to the one that is visited.
-	path []*Profile
-	errs field.ErrorList
-}
-
-func (e *extension) visit(p *Profile) {
-	from := Source{Profile: e.of, Base: p}
-	if p == e.of {
-		from.Base = nil
+// extendsError returns the error of a VMI that a profile selects, if one of the profile's bases cannot be followed.
+func extendsError(selected *Profile, e Extension, reason error) *field.Error {
+	text := fmt.Sprintf("%s extends %s '%s', ", e.From(), e.Kind, e.Name)
+	switch {
+	case errors.Is(reason, ErrMissingBase):
+		text += "which does not exist: create it, or remove it from spec.extends"
+	case errors.Is(reason, ErrCycle):
+		text += "which extends it in turn: remove one of them from spec.extends"
+	case errors.Is(reason, ErrTooDeep):
+		text += fmt.Sprintf("which is more than %d profiles in a row", MaxDepth)
+	case errors.Is(reason, ErrTooManyBases):
+		text += fmt.Sprintf("which is one of more than %d profiles", MaxProfiles)
 	}
-	e.visited, e.path = append(e.visited, p), append(e.path, p)
-	e.layers = append(e.layers, layer{from, p.settings})
-	for _, reference := range p.Spec.Extends {
-		base := find(e.all, cmp.Or(reference.Kind, p.Kind), reference.Name)
-		switch {
-		case len(e.errs) > 0:
-		case base == nil:
-			e.fail(p, fmt.Sprintf("%s '%s', which does not exist: create it, or remove it from spec.extends", cmp.Or(reference.Kind, p.Kind), reference.Name))
-		case slices.Contains(e.path, base):
-			e.fail(p, base.String()+", which extends it in turn: remove one of them from spec.extends")
-		case slices.Contains(e.visited, base):
-		case len(e.path) >= MaxDepth:
-			e.fail(p, fmt.Sprintf("%s, which is more than %d profiles in a row", base, MaxDepth))
-		case len(e.visited) >= MaxProfiles:
-			e.fail(p, fmt.Sprintf("%s, which is one of more than %d profiles", base, MaxProfiles))
-		default:
-			e.visit(base)
-		}
+	if e.From() != selected {
+		text = selected.String() + " selects the VMI, and " + text
 	}
-	e.path = e.path[:len(e.path)-1]
-}
-
-func (e *extension) fail(p *Profile, what string) {
-	whose := ""
-	if p != e.of {
-		whose = e.of.String() + " selects the VMI, and "
-	}
-	e.errs = append(e.errs, field.Invalid(labelsPath, e.of.Name, whose+p.String()+" extends "+what).WithOrigin("profile/base"))
-}
-
-// find returns a profile by kind and name.
-func find(all []*Profile, kind, name string) *Profile {
-	for _, p := range all {
-		if p.Kind == kind && p.Name == name {
-			return p
-		}
-	}
-	return nil
+	return field.Invalid(labelsPath, selected.Name, text).WithOrigin("profile/base")
 }
 
 // ordered returns profiles by priority, the highest first, then by kind and name, without repetitions.

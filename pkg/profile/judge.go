@@ -100,8 +100,8 @@ func besides(err *field.Error) bool { return err.Field == "spec.architecture" }
 // content returns a VMI that has what the profile and the first of its bases fill. Where the profile sets two members of a choice, it has both.
 func (j *judgement) content(bases int) *v1.VirtualMachineInstance {
 	vmi := j.own()
-	for _, base := range j.bases[:bases] {
-		base.into(vmi)
+	for _, e := range j.bases[:bases] {
+		e.Base.into(vmi)
 	}
 	return vmi
 }
@@ -159,10 +159,10 @@ func (j *judgement) placed(errs field.ErrorList) field.ErrorList {
 		if err.Field = templatePath.Child(at).String(); has(own, at) {
 			continue
 		}
-		for i, bases := range j.until {
-			if has(j.content(bases), at) {
-				reference := j.of.Spec.Extends[i]
-				err.Field = specPath.Child("extends").Index(i).String()
+		for i, e := range j.bases {
+			if has(j.content(i+1), at) {
+				reference := j.of.Spec.Extends[e.Root]
+				err.Field = specPath.Child("extends").Index(e.Root).String()
 				err.Detail = fmt.Sprintf("%s sets %s: %s", called(cmp.Or(reference.Kind, j.of.Kind), reference.Name), at, err.Detail)
 				break
 			}

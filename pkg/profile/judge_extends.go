@@ -1,7 +1,7 @@
 package profile
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,80 +33,54 @@ func (m Missing) String() string {
 // called returns kind and name as messages call a profile.
 func called(kind, name string) string { return kind + " '" + name + "'" }
 
-// lineage is the walk over the bases of one profile.
+// lineage is a profile with what it extends.
 type lineage struct {
-	of    *Profile
-	all   []*Profile
-	at    *field.Path
-	bases []*Profile
-	// until has for each reference of the profile how many of the bases it and the references before it lead to.
-	until   []int
+	of *Profile
+	// bases are in the order in which they fill.
+	bases   []Extension
 	missing []Missing
-	errs    field.ErrorList
+	// errs has at most one error for each reference of the profile.
+	errs field.ErrorList
 }
 
-// lineageOf finds the bases of a profile among all, in the order in which they fill. Of a profile that exists already,
-// the new state counts.
+// lineageOf finds the bases of a profile among all. Among all may be the stored state of the profile; the state that is judged counts.
 func lineageOf(p *Profile, all []*Profile) *lineage {
-	l := &lineage{of: p, all: all}
-	for i, base := range p.Spec.Extends {
-		l.at = specPath.Child("extends").Index(i).Child("name")
-		l.visit(p, base, []*Profile{p})
-		l.until = append(l.until, len(l.bases))
+	l := &lineage{of: p}
+	for e, err := range WalkExtends(p, lookupIn(append([]*Profile{p}, all...))) {
+		at := specPath.Child("extends").Index(e.Root).Child("name")
+		switch {
+		case err == nil:
+			l.bases = append(l.bases, e)
+		case errors.Is(err, ErrMissingBase):
+			l.addMissing(at, e)
+		case errors.Is(err, ErrCycle):
+			l.fail(at, e, "profile/circular", "leads in a circle: "+chain(slices.Concat(e.Path[slices.Index(e.Path, e.Base):], []*Profile{e.Base})))
+		case errors.Is(err, ErrTooDeep):
+			l.fail(at, e, "profile/extends-depth", fmt.Sprintf("leads to more than %d profiles in a row", MaxDepth))
+		case errors.Is(err, ErrTooManyBases):
+			l.fail(at, e, "profile/extends-count", fmt.Sprintf("is one of more than %d profiles in all", MaxProfiles))
+		}
 	}
 	return l
 }
 
-// visit follows one reference. above are the profiles that lead to it, from the judged one on.
-func (l *lineage) visit(from *Profile, reference v1alpha1.ProfileReference, above []*Profile) {
-	kind := cmp.Or(reference.Kind, from.Kind)
-	base := l.find(kind, reference.Name)
-	if base == nil {
-		missing := Missing{Path: l.at, Kind: kind, Name: reference.Name}
-		if missing.Kind == v1alpha1.KindGuestProfile {
-			missing.Namespace = l.of.Namespace // what is read from a revision has none
-		}
-		if from != l.of {
-			missing.Through = from.String()
-		}
-		if !slices.Contains(l.missing, missing) {
-			l.missing = append(l.missing, missing)
-		}
-		return
+func (l *lineage) addMissing(at *field.Path, e Extension) {
+	missing := Missing{Path: at, Kind: e.Kind, Name: e.Name}
+	if missing.Kind == v1alpha1.KindGuestProfile {
+		missing.Namespace = l.of.Namespace // what is read from a revision has none
 	}
-	if first := slices.Index(above, base); first >= 0 {
-		l.errs = append(l.errs, field.Invalid(l.at, reference.Name,
-			"leads in a circle: "+chain(append(slices.Clone(above[first:]), base))).WithOrigin("profile/circular"))
-		return
+	if e.From() != l.of {
+		missing.Through = e.From().String()
 	}
-	if slices.Contains(l.bases, base) {
-		return
-	}
-	l.bases = append(l.bases, base)
-	switch {
-	case len(above) >= MaxDepth:
-		l.errs = append(l.errs, field.Invalid(l.at, reference.Name,
-			fmt.Sprintf("leads to more than %d profiles in a row", MaxDepth)).WithOrigin("profile/extends-depth"))
-		return
-	case len(l.bases) >= MaxProfiles:
-		l.errs = append(l.errs, field.Invalid(l.at, reference.Name,
-			fmt.Sprintf("is one of more than %d profiles in all", MaxProfiles)).WithOrigin("profile/extends-count"))
-		return
-	}
-	for _, next := range base.Spec.Extends {
-		if len(l.errs) > 0 {
-			return
-		}
-		l.visit(base, next, append(slices.Clone(above), base))
+	if !slices.ContainsFunc(l.missing, func(m Missing) bool { return m.String() == missing.String() }) {
+		l.missing = append(l.missing, missing)
 	}
 }
 
-// find returns the judged profile itself in the state that is written.
-func (l *lineage) find(kind, name string) *Profile {
-	if kind == l.of.Kind && name == l.of.Name {
-		return l.of
+func (l *lineage) fail(at *field.Path, e Extension, rule, why string) {
+	if n := len(l.errs); n == 0 || l.errs[n-1].Field != at.String() {
+		l.errs = append(l.errs, field.Invalid(at, e.Name, why).WithOrigin(rule))
 	}
-	return find(l.all, kind, name)
 }
 
 // chain names profiles that extend each other, MaxDepth at most.

@@ -49,6 +49,10 @@ func TestCircles(t *testing.T) {
 			t.Errorf("%s: %v", test.why, errs)
 		}
 	}
+	twice := Judge(named(t, "a", "{}", "b", "c", "b"), []*Profile{named(t, "b", "{}", "a"), named(t, "c", "{}", "b", "a")}, config.Default()).Errors
+	if len(twice) != 2 || twice[0].Field != "spec.extends[0].name" || twice[1].Field != "spec.extends[1].name" {
+		t.Errorf("two references that lead in circles: %v", twice)
+	}
 	diamond := []*Profile{named(t, "b", "{}", "d"), named(t, "c", "{}", "d"), named(t, "d", "{}")}
 	if errs := Judge(named(t, "a", "{}", "b", "c"), diamond, config.Default()).Errors; len(errs) > 0 {
 		t.Errorf("two ways to one base: %v", errs)
