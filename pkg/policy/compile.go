@@ -187,7 +187,7 @@ func (c *compiler) plan(at *field.Path, ast *cel.Ast) *program {
 	if !c.affordable(at, ast) {
 		return nil
 	}
-	planned, err := c.env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency), c.guard)
+	planned, err := c.env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 	if err != nil {
 		c.invalid(at, "1:1: %s", printable(err.Error(), mostIssue)) // a constant that cannot be converted: the planner does not say where
 		return nil

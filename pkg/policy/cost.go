@@ -160,7 +160,7 @@ func (s *sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.Ast
 	return nil
 }
 
-// EstimateSize implements checker.CostEstimator. Every value has a bound: guard refuses larger ones at run time.
+// EstimateSize implements checker.CostEstimator. Every value has a bound, as if nobody wrote a longer one: the limits of a call hold at run time.
 func (s *sizes) EstimateSize(node checker.AstNode) *size {
 	if at := node.Path(); len(at) > 0 {
 		if at[0] == varVariables && len(at) == 2 {

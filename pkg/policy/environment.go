@@ -6,8 +6,12 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/validate"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/version"
 	celtypes "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -34,8 +38,6 @@ var language = version.MajorMinor(1, 34)
 // world is what expressions about one resource may name.
 type world struct {
 	env *cel.Env
-	// guard is an option of every program.
-	guard cel.ProgramOption
 	// types are the types of the variables.
 	types map[string]*celtypes.DeclType
 	// byName are the types of structs by their names.
@@ -78,11 +80,37 @@ func newWorld(object reflect.Type) (*world, error) {
 	}
 	base := environment.MustBaseEnvSet(language).NewExpressionsEnv()
 	var err error
-	if w.env, err = extend(base, roots, options...); err != nil {
-		return nil, err
-	}
-	w.guard, err = guard(w.env)
+	w.env, err = extend(base, roots, append(options, boundedQuantities...)...)
 	return w, err
+}
+
+// boundedQuantities are quantity() and isQuantity() of Kubernetes with an error for a text that takes hours to parse, such as 1e1000000000. A policy may read
+// it from an annotation, which a tenant writes, and no deadline interrupts the parser.
+var boundedQuantities = []cel.EnvOption{
+	cel.Function("quantity", cel.Overload("string_to_quantity", []*cel.Type{cel.StringType}, celtypes.QuantityType, cel.UnaryBinding(func(text ref.Val) ref.Val {
+		written := string(text.(types.String))
+		if validate.CostlyQuantity(written) {
+			return costlyQuantity()
+		}
+		parsed, err := resource.ParseQuantity(written)
+		if err != nil {
+			return types.WrapErr(err)
+		}
+		return celtypes.Quantity{Quantity: &parsed}
+	}))),
+	cel.Function("isQuantity", cel.Overload("is_quantity_string", []*cel.Type{cel.StringType}, cel.BoolType, cel.UnaryBinding(func(text ref.Val) ref.Val {
+		written := string(text.(types.String))
+		if validate.CostlyQuantity(written) {
+			return costlyQuantity()
+		}
+		_, err := resource.ParseQuantity(written)
+		return types.Bool(err == nil)
+	}))),
+}
+
+// costlyQuantity returns a new error for each use: an evaluation writes into the error where it happened.
+func costlyQuantity() ref.Val {
+	return types.NewErr("a quantity may have at most 100 digits, and an exponent of at most 3 digits")
 }
 
 // extend returns an environment with further types and variables. It is what EnvSet.Extend does for new expressions; that one makes an environment for

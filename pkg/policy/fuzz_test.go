@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FuzzCompile reads any bytes as the spec of a policy: neither compiling nor judging panics or hangs, and a policy with errors says so at a field.
+// FuzzCompile reads any bytes as the spec of a policy: it compiles in time, neither compiling nor judging panics, and a policy with errors says so at a field.
+// How long one step of an expression takes is not bounded.
 func FuzzCompile(f *testing.F) {
 	for _, spec := range ordinary {
 		f.Add([]byte(spec))
@@ -28,12 +29,10 @@ func FuzzCompile(f *testing.F) {
 			t.Skip("no spec of a GuestPolicy, or longer than needed")
 		}
 		start := time.Now()
-		defer func() {
-			if d := time.Since(start); d > 2*time.Second {
-				t.Errorf("slow %v", d)
-			}
-		}()
 		compiled, errs := policy.Compile(written)
+		if d := time.Since(start); d > 2*time.Second {
+			t.Errorf("compiling took %v", d)
+		}
 		for _, err := range errs {
 			if err.Field == "" || err.Error() == "" {
 				t.Errorf("an error without a field: %v", err)

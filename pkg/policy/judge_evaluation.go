@@ -20,7 +20,6 @@ type evaluation struct {
 	*programs
 	// budget is what may still be spent.
 	budget int64
-	reads  reads
 	// values are the variables that have been computed.
 	values []ref.Val
 }

@@ -141,11 +141,8 @@ const mostValue = 64
 
 // ResolveName implements cel.Activation.
 func (e *evaluation) ResolveName(name string) (any, bool) {
-	switch name {
-	case varVariables:
+	if name == varVariables {
 		return (*scope)(e), true
-	case varReads:
-		return &e.reads, true
 	}
 	return e.input.value(name)
 }
