@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -101,10 +102,10 @@ func followsNUMA(spec *v1.VirtualMachineInstanceSpec) bool {
 	return hostDevices > 0 && spec.Domain.CPU != nil && spec.Domain.CPU.DedicatedCPUPlacement
 }
 
-// isPlaceable reports whether a disk is on PCI from the start of the guest on. Virt-launcher refuses a pciAddress on other buses than virtio, and plugs
+// isPlaceable reports whether a disk is on PCI from the start of the guest on. Virt-launcher refuses a pciAddress on other buses than those of PCI, and plugs
 // hotpluggable volumes in later: libvirt may have given their place to another device by then.
 func isPlaceable(vmi *v1.VirtualMachineInstance, disk *v1.Disk) bool {
-	if disk.Disk == nil || disk.Disk.Bus != v1.DiskBusVirtio {
+	if disk.Disk == nil || hardware.Bus(disk.Disk.Bus).Address != hardware.OnPCI {
 		return false
 	}
 	for i := range vmi.Spec.Volumes {
@@ -122,7 +123,7 @@ func isHotpluggable(volume *v1.Volume) bool {
 // isVirtio reports whether an interface is a virtio device that KubeVirt's converter makes. A binding plugin makes its own. With a pciAddress, KubeVirt does
 // not put an SR-IOV device next to its NUMA node, and may refuse to start the guest for it.
 func isVirtio(nic *v1.Interface) bool {
-	return (nic.Model == "" || nic.Model == v1.VirtIO) && nic.SRIOV == nil && nic.Binding == nil && nic.State != v1.InterfaceStateAbsent
+	return hardware.Model(nic.Model).Virtio && nic.SRIOV == nil && nic.Binding == nil && nic.State != v1.InterfaceStateAbsent
 }
 
 // portAddresses are the addresses behind root ports, by the key of the device.

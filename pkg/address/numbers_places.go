@@ -5,17 +5,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/kilnvm/kiln/pkg/hardware"
 )
 
 // Places on buses other than PCI, as records hold them. Whoever reads one must be able to build all that it needs: a drive on
 // controller 4000000000 would need as many controllers. So a number that the allocator cannot give is refused when it is read.
 
-// Places of a controller.
+// Places of a controller. Package hardware has those of controllers of drives.
 const (
-	// SATAUnits is how many ports the AHCI controller of ICH9 has.
-	SATAUnits = 6
-	// SCSIUnits is how many LUNs a virtio-scsi target takes before Linux guests need another way to list them.
-	SCSIUnits = 256
 	// USBPorts of a controller; QEMU's default of four is soon full, and libvirt would add hubs.
 	USBPorts = 15
 	// SerialPorts of a virtio-serial controller; port 0 is for a virtio console, and QEMU has 31.
@@ -31,12 +29,12 @@ const (
 	targets = 26 + 26*26
 )
 
-// Drive is the place of a SATA or SCSI disk. Bus and Target are 0 in domains of Kiln, whose controllers have one of each.
+// Drive is the place of a drive on a controller of drives, such as SATA or SCSI. Bus and Target are 0 in domains of Kiln, whose controllers have one of each.
 type Drive struct{ Controller, Bus, Target, Unit uint }
 
 // ParseDrive reads controller:bus:target:unit, decimal.
 func ParseDrive(text string) (Drive, error) {
-	n, err := numbers(text, []span{{"controller", 0, controllers - 1}, {"bus", 0, 0}, {"target", 0, 0}, {"unit", 0, SCSIUnits - 1}})
+	n, err := numbers(text, []span{{"controller", 0, controllers - 1}, {"bus", 0, 0}, {"target", 0, 0}, {"unit", 0, hardware.MostUnits - 1}})
 	if err != nil {
 		return Drive{}, err
 	}
@@ -48,7 +46,7 @@ func (d Drive) String() string {
 	return joined(d.Controller, d.Bus, d.Target, d.Unit)
 }
 
-// joined separates numbers by colons. Each SATA and SCSI disk and each channel has such an address, for which fmt would take ten times as long.
+// joined separates numbers by colons. Each drive on a controller and each channel has such an address, for which fmt would take ten times as long.
 func joined(numbers ...uint) string {
 	var few [32]byte // on the stack
 	out := few[:0]
@@ -132,7 +130,7 @@ func ParseCCW(text string) (CCW, error) {
 // String is the form that ParseCCW reads.
 func (c CCW) String() string { return fmt.Sprintf("%x.%x.%04x", c.CSSID, c.SSID, c.Device) }
 
-// Target is the name of a disk for libvirt: 'vd' or 'sd', and a number in letters.
+// Target is the name of a disk for libvirt: the prefix of its bus, such as 'vd', and a number in letters.
 type Target struct {
 	Prefix string
 	Number uint
@@ -143,13 +141,17 @@ func (t Target) String() string { return t.Prefix + Letters(t.Number) }
 
 // ParseTarget reads a name such as vda or sdab.
 func ParseTarget(text string) (Target, error) {
-	for _, prefix := range []string{"vd", "sd"} {
+	for _, prefix := range hardware.DiskPrefixes {
 		letters, found := strings.CutPrefix(text, prefix)
 		if n, ok := FromLetters(letters); found && ok && len(letters) <= 2 && n < targets {
 			return Target{prefix, n}, nil
 		}
 	}
-	return Target{}, fmt.Errorf("must be a disk name from 'vda' to 'vdzz' or 'sda' to 'sdzz'")
+	ranges := make([]string, len(hardware.DiskPrefixes))
+	for i, prefix := range hardware.DiskPrefixes {
+		ranges[i] = fmt.Sprintf("'%sa' to '%szz'", prefix, prefix)
+	}
+	return Target{}, fmt.Errorf("must be a disk name from %s", strings.Join(ranges, " or "))
 }
 
 // ParseExpander reads what records say of an expander bus: its number and the guest's NUMA node, 240:1, or 240: where it has none.

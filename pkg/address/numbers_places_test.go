@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/hardware"
 )
 
 // TestPlacesReadBack: what one boot writes into a record, the next one reads.
@@ -16,8 +17,8 @@ func TestPlacesReadBack(t *testing.T) {
 		back func(text string) (fmt.Stringer, error)
 	}{
 		{address.PCI{Bus: 254, Slot: 31, Function: 7}.String(), reading(address.ParsePCI)},
-		{address.DriveAt(1523, address.SATAUnits).String(), reading(address.ParseDrive)},
-		{address.DriveAt(300, address.SCSIUnits).String(), reading(address.ParseDrive)},
+		{address.DriveAt(1523, hardware.Bus("sata").Controller.Units).String(), reading(address.ParseDrive)},
+		{address.DriveAt(300, hardware.Bus("scsi").Controller.Units).String(), reading(address.ParseDrive)},
 		{address.SerialAt(31).String(), reading(address.ParseSerial)},
 		{address.CCW{CSSID: 0xfe, SSID: 3, Device: 0xffff}.String(), reading(address.ParseCCW)},
 		{address.CCW{CSSID: 0xfe}.String(), reading(address.ParseCCW)},
@@ -40,7 +41,7 @@ func reading[T fmt.Stringer](parse func(string) (T, error)) func(string) (fmt.St
 func TestNumbersOfPlaces(t *testing.T) {
 	t.Parallel()
 	for _, n := range []uint{0, 1, 5, 6, 14, 15, 29, 30, 255, 256, 1000} {
-		for _, units := range []uint{address.SATAUnits, address.SCSIUnits} {
+		for _, units := range []uint{hardware.Bus("sata").Controller.Units, hardware.Bus("scsi").Controller.Units} {
 			if got, ok := address.DriveAt(n, units).Number(units); got != n || !ok {
 				t.Errorf("drive %d of controllers of %d is number %d, %v", n, units, got, ok)
 			}
@@ -52,7 +53,7 @@ func TestNumbersOfPlaces(t *testing.T) {
 			t.Errorf("channel %d is number %d", n, got)
 		}
 	}
-	if _, ok := (address.Drive{Unit: address.SATAUnits}).Number(address.SATAUnits); ok {
+	if _, ok := (address.Drive{Unit: hardware.Bus("sata").Controller.Units}).Number(hardware.Bus("sata").Controller.Units); ok {
 		t.Error("a unit that only a SCSI controller has is none of a SATA one")
 	}
 	if at, err := address.ParseUSB(address.FormatUSB(3, "15")); err != nil || at != (address.USB{Bus: 3, Port: 15}) {

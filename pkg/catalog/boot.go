@@ -4,6 +4,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/identity"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -20,7 +21,7 @@ import (
 // either of them could say is admitted, and rendered on the host that offline rendering assumes. No rule is repeated here.
 
 // architectures that Kiln boots, in the order in which they are tried.
-var architectures = []string{"amd64", "arm64", "s390x"}
+var architectures = hardware.Architectures
 
 // machine is one VM: what it refers to, and where it runs.
 type machine struct {

@@ -1,6 +1,7 @@
 package instancetype
 
 import (
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/internal/filled"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -48,7 +49,7 @@ func preferDisk(want *v1beta1.DevicePreferences, disk *v1.Disk, log *filled.Log)
 		fillText(log, &disk.Cache, want.PreferredDiskCache)
 		fillText(log, &disk.IO, want.PreferredDiskIO)
 		fillCopy(log, &disk.BlockSize, want.PreferredDiskBlockSize)
-		if disk.Disk.Bus == v1.DiskBusVirtio { // validate refuses dedicatedIOThread on any other bus
+		if hardware.Bus(disk.Disk.Bus).IOThreads { // validate refuses dedicatedIOThread on any other bus
 			fill(log, &disk.DedicatedIOThread, want.PreferredDiskDedicatedIoThread)
 		}
 	case disk.CDRom != nil:

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -77,32 +78,25 @@ func diskTargets(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// defaultBus is the bus of disk and cdrom on architectures whose machines have no SATA controller. Traps: KubeVirt's default for a CD-ROM there is virtio,
-// which it then refuses; and its default for a LUN is that of a disk, sata or virtio, which pass no SCSI commands, so that the guest cannot start. Both are
-// scsi here.
-var defaultBus = map[string]struct{ disk, cdrom v1.DiskBus }{
-	"arm64": {v1.DiskBusVirtio, v1.DiskBusSCSI},
-	"s390x": {v1.DiskBusVirtio, v1.DiskBusSCSI},
-}
-
 // diskBuses is setDefaultAmd64DisksBus, setDefaultArm64DisksBus and setDefaultS390xDisksBus. An unknown architecture gets the buses of
-// amd64, as in KubeVirt.
+// amd64, as in KubeVirt. Traps: KubeVirt's default for a CD-ROM on architectures without SATA is virtio, which it then refuses; and its default for a LUN
+// is sata or virtio, as for a disk, which pass no SCSI commands, so that the guest cannot start. Both are scsi here.
 func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
-	bus, known := defaultBus[vmi.Spec.Architecture]
-	if !known {
-		bus.disk, bus.cdrom = v1.DiskBusSATA, v1.DiskBusSATA
+	disk, cdrom := v1.DiskBusVirtio, v1.DiskBusSCSI
+	if hardware.Bus(v1.DiskBusSATA).On(vmi.Spec.Architecture) {
+		disk, cdrom = v1.DiskBusSATA, v1.DiskBusSATA
 	}
 	for i := range vmi.Spec.Domain.Devices.Disks {
-		disk := &vmi.Spec.Domain.Devices.Disks[i]
+		d := &vmi.Spec.Domain.Devices.Disks[i]
 		// A disk may have two targets here: validate refuses it later.
-		if disk.Disk != nil {
-			disk.Disk.Bus = cmp.Or(disk.Disk.Bus, bus.disk)
+		if d.Disk != nil {
+			d.Disk.Bus = cmp.Or(d.Disk.Bus, disk)
 		}
-		if disk.CDRom != nil {
-			disk.CDRom.Bus = cmp.Or(disk.CDRom.Bus, bus.cdrom)
+		if d.CDRom != nil {
+			d.CDRom.Bus = cmp.Or(d.CDRom.Bus, cdrom)
 		}
-		if disk.LUN != nil {
-			disk.LUN.Bus = cmp.Or(disk.LUN.Bus, v1.DiskBusSCSI)
+		if d.LUN != nil {
+			d.LUN.Bus = cmp.Or(d.LUN.Bus, v1.DiskBusSCSI)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -113,8 +114,7 @@ func (g guest) allPorts() bool {
 	return nic != nil && (nic.PasstBinding != nil || g.Network == Passt && len(nic.Ports)+len(nic.PortRanges) == 0)
 }
 
-// virtio reports the model of a card; it is the API's default.
-func virtio(nic *v1.Interface) bool { return nic.Model == "" || nic.Model == v1.VirtIO }
+func virtio(nic *v1.Interface) bool { return hardware.Model(nic.Model).Virtio }
 
 // ports are those that the guest is reached by: Services find them by their names.
 func (g guest) ports() (list []corev1.ContainerPort) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
 )
@@ -54,7 +55,7 @@ func isModern(model string) bool {
 func virtioModel(element any) *string {
 	switch d := element.(type) {
 	case *libvirtxml.DomainDisk:
-		if d.Target != nil && d.Target.Bus == "virtio" {
+		if d.Target != nil && hardware.Bus(d.Target.Bus).Virtio {
 			return &d.Model
 		}
 	case *libvirtxml.DomainInterface:

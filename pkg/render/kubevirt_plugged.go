@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -12,7 +13,7 @@ import (
 
 // KubeVirtPlugged returns the record of a guest that KubeVirt runs, with the disks and interfaces that were plugged in since the earlier record, and without
 // those that were unplugged. The status of the VMI says which are in the domain. libvirt puts a device that is plugged in behind the first free root port, as
-// KubeVirt does with a new device; the unit of a SCSI disk follows from the name of its target. test/hooked compares both with a real libvirt.
+// KubeVirt does with a new device; the unit of a disk on a controller follows from the name of its target. test/hooked compares both with a real libvirt.
 //
 // certain is false, and the record is nil, where the VMI does not tell which ports are free: while a device is leaving or the guest migrates, and after memory
 // was plugged in, since KubeVirt adds a device for it that no spec names. Errors name the fields of a VMI that Kiln cannot render.
@@ -29,7 +30,7 @@ func KubeVirtPlugged(vmi *v1.VirtualMachineInstance, earlier *record.Record) (ma
 			return false
 		}
 		target := targets[d.Name]
-		if bus := busOf(&d); bus == v1.DiskBusSCSI {
+		if bus := hardware.Bus(busOf(&d)); bus.Hotplug && bus.Address == hardware.OnController {
 			units[record.Key("disk", d.Name)] = target
 		}
 		return target == ""

@@ -40,7 +40,7 @@ spec:
 func recordingMachines(t testing.TB) (machines []Machine) {
 	for architecture, words := range map[string][]string{
 		"amd64": {"NUMA", "numa: {guestMappingPassthrough: {}}", "SECOND", "sata", "THIRD", "usb", "CLIENT", "clientPassthrough: {}"},
-		"arm64": {"NUMA", "numa: {guestMappingPassthrough: {}}", "SECOND", "usb", "THIRD", "scsi", "CLIENT", "clientPassthrough: {}"},
+		"arm64": {"NUMA", "numa: {guestMappingPassthrough: {}}", "SECOND", "scsi", "THIRD", "scsi", "CLIENT", "clientPassthrough: {}"},
 		"s390x": {", NUMA", "", "SECOND", "scsi", "THIRD", "virtio", "CLIENT\n", "\n"},
 	} {
 		sparse := decode[v1.VirtualMachineInstance](t, strings.NewReplacer(append(words, "ARCHITECTURE", architecture)...).Replace(recording))

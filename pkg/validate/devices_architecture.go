@@ -3,6 +3,7 @@ package validate
 import (
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -56,9 +57,9 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	}
 	for i := range devices.Disks {
 		for target, bus := range eachBus(&devices.Disks[i]) {
-			if target != "lun" && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
+			if lacksBus(s390x, target, bus) {
 				errs = append(errs, field.NotSupported(path.Child("disks").Index(i).Child(target, "bus"), bus,
-					busesOf(s390x, target)).WithOrigin("disks/bus-s390x"))
+					hardware.BusesFor(s390x, target)).WithOrigin("disks/bus-s390x"))
 			}
 		}
 	}

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -40,7 +40,7 @@ var diskRules = []guestRule{
 	}},
 }
 
-// serialLimit is KubeVirt's limit in characters. The guest sees fewer: shownSerials.
+// serialLimit is KubeVirt's limit in characters. The guest sees fewer: hardware.DiskBus.ShownSerial.
 const serialLimit = 256
 
 var (
@@ -86,15 +86,11 @@ func diskForms(list []v1.Disk, places places) (errs field.ErrorList) {
 	return errs
 }
 
-// shownSerials is how many bytes of a serial number a guest sees, by the bus, in QEMU: VIRTIO_BLK_ID_BYTES of virtio-blk, the 20 bytes of ATA's IDENTIFY
-// DEVICE, and the 36 to which scsi-disk cuts, which is also behind usb-storage.
-var shownSerials = map[v1.DiskBus]int{v1.DiskBusVirtio: 20, v1.DiskBusSATA: 20, v1.DiskBusSCSI: 36, v1.DiskBusUSB: 36}
-
 // shownSerial returns the serial number that the guest sees; empty if the disk has none of its own. A LUN shows that of the device behind it.
 func shownSerial(disk *v1.Disk) string {
 	on, target := bus(disk)
-	if limit, known := shownSerials[on]; known && target != "lun" && len(disk.Serial) > limit {
-		return disk.Serial[:limit]
+	if b := hardware.Bus(on); b.Known() && target != hardware.LUN && len(disk.Serial) > b.ShownSerial {
+		return disk.Serial[:b.ShownSerial]
 	}
 	return disk.Serial
 }
@@ -120,7 +116,7 @@ func diskSerials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 			first[key] = disk.Serial
 		case other != disk.Serial:
 			errs = append(errs, field.Invalid(disksOf(path)(i, "serial"), disk.Serial, fmt.Sprintf(
-				"bus '%s' shows the first %d bytes, which are those of '%s' too: the guest could not tell the disks apart", on, shownSerials[on], other)).
+				"bus '%s' shows the first %d bytes, which are those of '%s' too: the guest could not tell the disks apart", on, hardware.Bus(on).ShownSerial, other)).
 				WithOrigin("disks/serial-shown"))
 		}
 	}
@@ -181,22 +177,6 @@ func bus(disk *v1.Disk) (v1.DiskBus, string) {
 	return "", ""
 }
 
-var allBuses = []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.DiskBusVirtio}
-
-// busesOf returns the buses that a drive may have on an architecture; on any for an empty one. The virt machine of arm64 has no SATA, and its firmware does not
-// boot from USB; a mainframe has neither. There is no CD-ROM on virtio, and a LUN on no other bus than SCSI.
-func busesOf(architecture, target string) (buses []v1.DiskBus) {
-	for _, bus := range allBuses {
-		switch {
-		case target == "cdrom" && bus == v1.DiskBusVirtio, target == "lun" && bus != v1.DiskBusSCSI:
-		case (architecture == arm64 || architecture == s390x) && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB):
-		default:
-			buses = append(buses, bus)
-		}
-	}
-	return buses
-}
-
 // diskBuses adds the rules that depend on the architecture or the cluster: validateDiskBus of KubeVirt's arm64 rules and
 // validatePersistentReservation.
 func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -205,8 +185,8 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 	for i := range spec.Domain.Devices.Disks {
 		disk := &spec.Domain.Devices.Disks[i]
 		for target, bus := range eachBus(disk) {
-			if target != "lun" && spec.Architecture == arm64 && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
-				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, busesOf(arm64, target)).WithOrigin("disks/bus-arm64"))
+			if spec.Architecture == arm64 && lacksBus(arm64, target, bus) {
+				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, hardware.BusesFor(arm64, target)).WithOrigin("disks/bus-arm64"))
 			}
 		}
 		if disk.LUN != nil && disk.LUN.Reservation && !limits.PersistentReservation {
@@ -217,33 +197,42 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 	return errs
 }
 
+// lacksBus reports whether guests of an architecture do not have a bus that others have. LUNs have their own rule, which offers the same buses on each
+// architecture.
+func lacksBus(architecture, target string, bus v1.DiskBus) bool {
+	b := hardware.Bus(bus)
+	return target != hardware.LUN && b.Known() && !b.On(architecture)
+}
+
 // diskBusForms is diskBusesOn for any architecture.
 func diskBusForms(list []v1.Disk, at places) field.ErrorList { return diskBusesOn("", list, at) }
 
-// diskBusesOn is validateBusSupport and validatePciAddress. KubeVirt accepts LUNs on each bus; SCSI commands pass through bus scsi alone: libvirt has no LUN
-// on sata and usb, and QEMU ends where a LUN is a virtio-blk device ("Please set scsi=off"). IDE is refused because q35 has no IDE controller; QEMU's SATA
-// disk cannot be read-only, but its SATA CD-ROM is.
+// diskBusesOn is validateBusSupport and validatePciAddress. KubeVirt accepts LUNs on each bus. IDE is refused because q35 has no IDE controller.
 func diskBusesOn(architecture string, list []v1.Disk, at places) (errs field.ErrorList) {
 	for i := range list {
 		disk := &list[i]
 		for target, bus := range eachBus(disk) {
-			switch {
-			case target == "lun":
-				if bus != "" && bus != v1.DiskBusSCSI {
-					errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, busesOf(architecture, target)).WithOrigin("disks/lun-bus"))
-				}
-			case bus == "ide":
-				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, busesOf(architecture, target)).WithOrigin("disks/bus-ide"))
-			case target == "cdrom" && bus == v1.DiskBusVirtio:
-				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, busesOf(architecture, target)).WithOrigin("disks/cdrom-virtio"))
-			case bus != "" && !slices.Contains(allBuses, bus):
-				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, busesOf(architecture, target)).WithOrigin("disks/bus"))
+			b := hardware.Bus(bus)
+			if bus == "" || b.Has(target) {
+				continue
 			}
+			err := field.NotSupported(at(i, target, "bus"), bus, hardware.BusesFor(architecture, target))
+			switch {
+			case target == hardware.LUN:
+				err = err.WithOrigin("disks/lun-bus")
+			case bus == "ide":
+				err = err.WithOrigin("disks/bus-ide")
+			case b.Known():
+				err = err.WithOrigin("disks/cdrom-virtio")
+			default:
+				err = err.WithOrigin("disks/bus")
+			}
+			errs = append(errs, err)
 		}
 		if disk.Disk == nil {
 			continue
 		}
-		if disk.Disk.Bus == v1.DiskBusSATA && disk.Disk.ReadOnly && slices.Contains(busesOf(architecture, "disk"), disk.Disk.Bus) {
+		if b := hardware.Bus(disk.Disk.Bus); disk.Disk.ReadOnly && b.On(architecture) && !b.ReadOnlyDisks {
 			errs = append(errs, field.Invalid(at(i, "disk", "bus"), disk.Disk.Bus,
 				"does not support read-only disks: use 'virtio' or 'scsi', or remove readonly").WithOrigin("disks/sata-readonly"))
 		}
@@ -257,7 +246,7 @@ func diskBusesOn(architecture string, list []v1.Disk, at places) (errs field.Err
 // diskAddress judges the form only; rule devices/pci-address judges whether the machine has the address.
 func diskAddress(disk *v1.DiskTarget, at *field.Path) field.ErrorList {
 	switch {
-	case disk.Bus != v1.DiskBusVirtio:
+	case hardware.Bus(disk.Bus).Address != hardware.OnPCI:
 		return field.ErrorList{field.Invalid(at, disk.PciAddress, "needs bus 'virtio': disks on other buses are not PCI devices").WithOrigin("disks/pci-bus")}
 	case !pciPattern.MatchString(disk.PciAddress):
 		return field.ErrorList{field.Invalid(at, disk.PciAddress, "must be a PCI address such as '0000:81:01.0'").WithOrigin("disks/pci-address")}

@@ -5,12 +5,13 @@ import (
 	"math/bits"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // Fields: domain.devices.disks[].blockSize.
-// Block sizes are powers of two that QEMU accepts (512 bytes to 2 MiB); physical is at least logical; SATA supports only 512.
+// Block sizes are powers of two that QEMU accepts (512 bytes to 2 MiB); physical is at least logical; some buses have one logical size.
 // KubeVirt's validateBlockSize stops at the first mistake of a disk; here each is reported, at its own field.
 
 var blockSizeRules = []guestRule{
@@ -51,17 +52,17 @@ func blockSizeForms(list []v1.Disk, places places) (errs field.ErrorList) {
 	return errs
 }
 
-// On SATA QEMU's controller knows only logical blocks of 512 bytes (hw/ide in its sources), whatever the domain says.
 func customBlockSize(disk *v1.Disk, path *field.Path) (errs field.ErrorList) {
 	size := disk.BlockSize.Custom
 	errs = append(blockSize(path.Child("logical"), size.Logical), blockSize(path.Child("physical"), size.Physical)...)
 	bus, _ := bus(disk)
+	only := hardware.Bus(bus).BlockSize
 	switch {
 	case size.Logical > size.Physical:
 		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical,
 			fmt.Sprintf("must not be greater than physical (%d)", size.Physical)).WithOrigin("disks/block-size-order"))
-	case bus == v1.DiskBusSATA && size.Logical != minBlock:
-		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must be %d on bus 'sata'", minBlock)).WithOrigin("disks/block-size-sata"))
+	case only != 0 && size.Logical != only:
+		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must be %d on bus '%s'", only, bus)).WithOrigin("disks/block-size-sata"))
 	}
 	// A logical size of 0 was refused as too small, and nothing can be divided by it.
 	if discard := size.DiscardGranularity; discard != nil && size.Logical != 0 && *discard%size.Logical != 0 {

@@ -1,12 +1,6 @@
 package validate_test
 
-import (
-	"fmt"
-	"testing"
-
-	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/validate"
-)
+import "github.com/kilnvm/kiln/pkg/config"
 
 // reservations is a cluster that allows those of SCSI.
 func reservations(limits *config.Limits) { limits.PersistentReservation = true }
@@ -182,17 +176,4 @@ var disksBusesCases = []testCase{
 		rule:  "disks/pci-address",
 		given: disk("disk: {bus: virtio, pciAddress: '0000:81:01.0'}"),
 	},
-}
-
-// TestBusesOf: the buses that an error offers are those that the architecture and the kind of drive have.
-func TestBusesOf(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ architecture, target, want string }{
-		{"amd64", "disk", "[sata scsi usb virtio]"}, {"amd64", "cdrom", "[sata scsi usb]"}, {"amd64", "lun", "[scsi]"}, {"", "disk", "[sata scsi usb virtio]"},
-		{"arm64", "disk", "[scsi virtio]"}, {"arm64", "cdrom", "[scsi]"}, {"s390x", "disk", "[scsi virtio]"}, {"s390x", "lun", "[scsi]"},
-	} {
-		if got := fmt.Sprint(validate.BusesOf(c.architecture, c.target)); got != c.want {
-			t.Errorf("%s on '%s': %s, want %s", c.target, c.architecture, got, c.want)
-		}
-	}
 }

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -72,9 +73,9 @@ func pluggable(vm *v1.VirtualMachine, add *v1.AddVolumeOptions, path *field.Path
 	kind, target := bus(add.Disk)
 	switch target {
 	case "disk":
-		errs = append(errs, supported(at.Child("disk", "bus"), kind, v1.DiskBusSCSI, v1.DiskBusVirtio).WithOrigin("disks/request-bus")...)
+		errs = append(errs, supported(at.Child("disk", "bus"), kind, hotplugBuses(target)...).WithOrigin("disks/request-bus")...)
 	case "lun":
-		errs = append(errs, supported(at.Child("lun", "bus"), kind, v1.DiskBusSCSI).WithOrigin("disks/request-lun-bus")...)
+		errs = append(errs, supported(at.Child("lun", "bus"), kind, hotplugBuses(target)...).WithOrigin("disks/request-lun-bus")...)
 	default:
 		errs = append(errs, field.Invalid(at, add.Name, "must be a disk or a lun: other targets cannot be hotplugged").WithOrigin("disks/request-target"))
 	}
@@ -82,6 +83,11 @@ func pluggable(vm *v1.VirtualMachine, add *v1.AddVolumeOptions, path *field.Path
 		errs = append(errs, field.Invalid(at.Child("bootOrder"), *order, "must be at least 1").WithOrigin("disks/request-boot-order"))
 	}
 	return append(errs, requestedDisk(add.Disk, at)...)
+}
+
+// hotplugBuses returns the buses on which a disk or lun can be hotplugged.
+func hotplugBuses(target string) []v1.DiskBus {
+	return hardware.BusNames(func(b *hardware.DiskBus) bool { return b.Hotplug && b.Has(target) })
 }
 
 // requestedDisk applies the rules of domain.devices.disks to the disk of a request, a list of one disk whose path is that of the request.

@@ -14,9 +14,6 @@ import (
 // Listed names as many as a warning has room for.
 var Listed = listed
 
-// BusesOf returns the buses of a drive on an architecture.
-var BusesOf = busesOf
-
 // Judges are the names of the functions that judge a guest, in their order.
 func Judges() (names []string) {
 	for _, rule := range guestRules {

@@ -3,10 +3,10 @@ package validate
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -47,20 +47,14 @@ var interfaceRules = []guestRule{
 // reservedMAC is the address of the bridge in a pod with masquerade: a guest with the same address cannot reach its gateway.
 const reservedMAC = "02:00:00:00:00:00"
 
-var (
-	// macForm allows the two usual separators. KubeVirt refuses longer addresses too, such as those of InfiniBand.
-	macForm = regexp.MustCompile(`^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$`)
-	// nicModels are KubeVirt's validInterfaceModels.
-	nicModels = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", v1.VirtIO}
-	// ccwNICs are the cards of QEMU for s390x, which has those of PCs not at all. KubeVirt accepts them, and the guest cannot start.
-	ccwNICs = []string{v1.VirtIO}
-)
+// macForm allows the two usual separators. KubeVirt refuses longer addresses too, such as those of InfiniBand.
+var macForm = regexp.MustCompile(`^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$`)
 
 // maxACPIIndex is QEMU's limit.
 const maxACPIIndex = 16*1024 - 1
 
-// interfaces is validateInterfaceNameFormat, validateInterfaceModel, validateMacAddress and validatePciAddress. KubeVirt accepts
-// multicast MAC addresses, which libvirt refuses, the address of zeros, and any acpiIndex.
+// interfaces is validateInterfaceNameFormat, validateInterfaceModel, validateMacAddress and validatePciAddress. KubeVirt accepts the
+// models of PCs on s390x, where the guest cannot start, multicast MAC addresses, which libvirt refuses, the address of zeros, and any acpiIndex.
 func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
@@ -68,12 +62,8 @@ func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 		if !vm.IsDeviceName(nic.Name) {
 			errs = append(errs, field.Invalid(at("name"), nic.Name, "must consist of letters, digits, '-' and '_'").WithOrigin("networks/interface-name"))
 		}
-		models := nicModels
-		if spec.Architecture == s390x {
-			models = ccwNICs
-		}
-		if nic.Model != "" && !slices.Contains(models, nic.Model) {
-			errs = append(errs, field.NotSupported(at("model"), nic.Model, models).WithOrigin("networks/model"))
+		if !hardware.Model(nic.Model).On(spec.Architecture) {
+			errs = append(errs, field.NotSupported(at("model"), nic.Model, hardware.ModelsFor(spec.Architecture)).WithOrigin("networks/model"))
 		}
 		switch {
 		case nic.MacAddress == "":

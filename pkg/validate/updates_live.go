@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -151,7 +152,7 @@ func liveDisks(live, next *v1.VirtualMachineInstance) {
 
 // unplugs reports whether the bus of a disk lets it go.
 func unplugs(disk v1.Disk) bool {
-	return disk.Disk != nil && (disk.Disk.Bus == v1.DiskBusVirtio || disk.Disk.Bus == v1.DiskBusSCSI)
+	return disk.Disk != nil && hardware.Bus(disk.Disk.Bus).Hotplug
 }
 
 func hasDisk(spec *v1.VirtualMachineInstanceSpec, name string) bool {

@@ -49,7 +49,7 @@ func (h *host) disk(disk *libvirtxml.DomainDisk, i int) {
 	}
 	driver.Type = volume.Format
 	h.tune(disk, i, volume)
-	if onVirtio(spec) {
+	if hasIOThreads(spec) {
 		driver.IOThread, driver.IOThreads = h.plan.forDisk(i), h.plan.threads()
 	}
 	disk.Source = source(volume.Path, volume.Block)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
 	v1 "kubevirt.io/api/core/v1"
@@ -24,14 +25,9 @@ const (
 // "Domain XML format" and release notes; that of discard granularity is from libvirt's own tests, because neither names it.
 //
 // An older libvirt ignores elements that it does not know: without these checks the guest would start without what its owner asked for.
-var features = []struct {
-	name          Feature
-	libvirt, qemu string // the first versions that have it; empty: any
-	// paths returns the fields of this VMI or of the profile that need the feature.
-	paths func(*host) []*field.Path
-}{
+var features = slices.Concat([]versioned{
 	{"multiple IO threads for one disk", "10.0.0", "9.0.0", func(h *host) []*field.Path {
-		disks := func(d v1.Disk) bool { return onVirtio(&d) }
+		disks := func(d v1.Disk) bool { return hasIOThreads(&d) }
 		return when(h.plan.pool > 0 && slices.ContainsFunc(h.spec.Domain.Devices.Disks, disks), h.domain.Child("ioThreadsPolicy"))
 	}},
 	{DiscardGranularity, "10.0.0", "", func(h *host) (paths []*field.Path) {
@@ -104,12 +100,6 @@ var features = []struct {
 	{"more than 255 vCPUs", "6.5.0", "", manyCPUs(255)},
 	{"more than 288 vCPUs", "", "8.1.0", manyCPUs(288)},
 	{"more than 1024 vCPUs", "", "9.0.0", manyCPUs(1024)},
-	{"interface model 'igb'", "9.3.0", "8.0.0", func(h *host) (paths []*field.Path) {
-		for i, nic := range h.spec.Domain.Devices.Interfaces {
-			paths = append(paths, when(nic.Model == "igb", h.domain.Child("devices", "interfaces").Index(i).Child("model"))...)
-		}
-		return paths
-	}},
 	{"direct and extended TLB flush", "11.0.0", "7.1.0", func(h *host) []*field.Path {
 		f := h.Frontend.Features
 		return when(f != nil && f.HyperV != nil && f.HyperV.TLBFlush != nil && (f.HyperV.TLBFlush.Direct != nil || f.HyperV.TLBFlush.Extended != nil),
@@ -128,6 +118,47 @@ var features = []struct {
 		s := h.Frontend.LaunchSecurity
 		return when(s != nil && s.TDX != nil, h.domain.Child("launchSecurity", "tdx"))
 	}},
+}, busFeatures(), modelFeatures())
+
+// versioned is a feature with the versions that have it.
+type versioned struct {
+	name          Feature
+	libvirt, qemu string // the first versions that have it; empty: any
+	// paths returns the fields of this VMI or of the profile that need the feature.
+	paths func(*host) []*field.Path
+}
+
+// busFeatures are the disk buses that are newer.
+func busFeatures() (out []versioned) {
+	for _, bus := range hardware.DiskBuses {
+		if bus.Libvirt+bus.QEMU == "" {
+			continue
+		}
+		out = append(out, versioned{Feature("disk bus '" + bus.Name + "'"), bus.Libvirt, bus.QEMU, func(h *host) (paths []*field.Path) {
+			for i := range h.Frontend.Devices.Disks {
+				d := &h.Frontend.Devices.Disks[i]
+				paths = append(paths, when(d.Target.Bus == string(bus.Name), h.domain.Child("devices", "disks").Index(i).Child(d.Device, "bus"))...)
+			}
+			return paths
+		}})
+	}
+	return out
+}
+
+// modelFeatures are the models of interfaces that are newer.
+func modelFeatures() (out []versioned) {
+	for _, model := range hardware.InterfaceModels {
+		if model.Libvirt+model.QEMU == "" {
+			continue
+		}
+		out = append(out, versioned{Feature("interface model '" + model.Name + "'"), model.Libvirt, model.QEMU, func(h *host) (paths []*field.Path) {
+			for i, nic := range h.spec.Domain.Devices.Interfaces {
+				paths = append(paths, when(nic.Model == model.Name, h.domain.Child("devices", "interfaces").Index(i).Child("model"))...)
+			}
+			return paths
+		}})
+	}
+	return out
 }
 
 // manyCPUs returns the path where a VMI of amd64 has more vCPUs than a limit, hot-pluggable ones included.

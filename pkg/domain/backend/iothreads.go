@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"github.com/kilnvm/kiln/pkg/hardware"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
@@ -11,7 +12,7 @@ import (
 // Elements: iothreads, iothreadids, cputune/iothreadpin, disk/driver@iothread and iothreads. API fields: domain.ioThreadsPolicy, ioThreads,
 // disks[].dedicatedIOThread; host profile: ioThreads, whose policy is for VMIs without one.
 // KubeVirt: converter/iothreads/iothreads.go. libvirt: "IOThreads Allocation".
-// Only virtio disks have IO threads in QEMU. The others count, as in KubeVirt, so that the numbers of threads are equal.
+// Only disks on some buses have IO threads in QEMU. The others count, as in KubeVirt, so that the numbers of threads are equal.
 
 // ioThreads is the number of threads, dedicated ones included.
 func (h *host) ioThreads() uint { return h.plan.count }
@@ -79,7 +80,9 @@ func (p threadPlan) threads() *libvirtxml.DomainDiskIOThreads {
 	return threads
 }
 
-func onVirtio(disk *v1.Disk) bool { return disk.Disk != nil && disk.Disk.Bus == v1.DiskBusVirtio }
+func hasIOThreads(disk *v1.Disk) bool {
+	return disk.Disk != nil && hardware.Bus(disk.Disk.Bus).IOThreads
+}
 
 // planThreads follows KubeVirt: shared threads come first and are assigned to disks in turn, dedicated ones follow. A supplemental pool replaces
 // both.
@@ -109,7 +112,7 @@ func (h *host) planThreads() (plan threadPlan) {
 		case isTrue(disks[i].DedicatedIOThread):
 			own++
 			plan.byDisk[i] = own
-		case auto > 0 && onVirtio(&disks[i]):
+		case auto > 0 && hasIOThreads(&disks[i]):
 			plan.byDisk[i] = next%auto + 1
 			next++
 		}

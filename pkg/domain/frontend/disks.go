@@ -2,9 +2,9 @@ package frontend
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -36,15 +36,16 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	}
 	g.checkName(d.Name, path)
 	g.source(d, path)
-	bus, address := g.target(&out, d, path)
+	name, address := g.target(&out, d, path)
+	bus := hardware.Bus(name)
 	g.pin("disk", d.Name, pin{path: path})
 	if address.Address != "" {
 		g.pin("disk", d.Name, pin{address.Path, address.Address})
-		if bus != v1.DiskBusVirtio {
+		if bus.Address != hardware.OnPCI {
 			g.fail(field.Forbidden(address.Path, "only disks on bus 'virtio' are PCI devices"))
 		}
 	}
-	out.Target.Bus = string(bus)
+	out.Target.Bus = string(name)
 	// KubeVirt has no serial for LUNs and CD-ROMs. A LUN passes SCSI commands through, so the guest reads the serial of the device behind it.
 	if d.LUN == nil {
 		out.Serial = d.Serial
@@ -52,7 +53,7 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	if set(d.Shareable) {
 		out.Shareable = &libvirtxml.DomainDiskShareable{}
 	}
-	if bus == v1.DiskBusVirtio {
+	if bus.Virtio {
 		out.Model = g.virtio()
 		out.Driver = g.diskDriver(d.Name)
 	}
@@ -99,19 +100,14 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 	return bus, address
 }
 
-// bus checks the bus of a drive. QEMU has no virtio CD-ROM, and passes SCSI commands through on bus scsi alone.
-func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
-	if bus == "" {
-		g.fail(field.Required(path.Child(device, "bus"), ""))
-		return
+// bus checks the bus of a drive.
+func (g *guest) bus(target string, bus v1.DiskBus, path *field.Path) {
+	switch b := hardware.Bus(bus); {
+	case bus == "":
+		g.fail(field.Required(path.Child(target, "bus"), ""))
+	case !b.On(g.spec.Architecture) || !b.Has(target):
+		g.fail(field.NotSupported(path.Child(target, "bus"), bus, hardware.BusesFor(g.spec.Architecture, target)))
 	}
-	buses := g.arch.diskBuses
-	if device != "disk" {
-		buses = slices.DeleteFunc(slices.Clone(buses), func(b string) bool {
-			return (device == "cdrom" && b == "virtio") || (device == "lun" && b != "scsi")
-		})
-	}
-	g.supported(path, string(bus), buses, device, "bus")
 }
 
 // source checks that the disk has a volume. A CD-ROM drive may be empty.
@@ -170,14 +166,28 @@ func (g *guest) volumeBlockSize(d *v1.Disk, path *field.Path) v1.CustomBlockSize
 		}
 	}
 	size, known := g.Facts.BlockSizes[d.Name]
-	switch sata := d.Disk != nil && d.Disk.Bus == v1.DiskBusSATA || d.CDRom != nil && d.CDRom.Bus == v1.DiskBusSATA; {
+	bus := hardware.Bus(busOf(d))
+	switch {
 	case !known:
 		g.fail(field.Invalid(path, d.Name, "the block size of this volume is not known; set blockSize.custom"))
-	case sata && size.Logical != 512: // QEMU's ide-hd and ide-cd refuse other sizes
+	case bus.BlockSize != 0 && size.Logical != bus.BlockSize:
 		g.fail(field.Invalid(path, d.Name, fmt.Sprintf(
-			"the volume has blocks of %d bytes, and bus 'sata' supports 512 only; use another bus or set blockSize.custom", size.Logical)))
+			"the volume has blocks of %d bytes, and bus '%s' supports %d only; use another bus or set blockSize.custom", size.Logical, bus.Name, bus.BlockSize)))
 	}
 	return size
+}
+
+// busOf returns the bus of a drive; empty without a target.
+func busOf(d *v1.Disk) v1.DiskBus {
+	switch {
+	case d.Disk != nil:
+		return d.Disk.Bus
+	case d.LUN != nil:
+		return d.LUN.Bus
+	case d.CDRom != nil:
+		return d.CDRom.Bus
+	}
+	return ""
 }
 
 // boot is bootOrder; the lowest number boots first.

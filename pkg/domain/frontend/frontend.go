@@ -12,6 +12,7 @@ package frontend
 
 import (
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -154,7 +155,7 @@ func newGuest(in Input) (*guest, *field.Error) {
 	}
 	arch, ok := profiles[spec.Architecture]
 	if !ok {
-		return nil, field.NotSupported(architecturePath, spec.Architecture, []string{"amd64", "arm64", "s390x"})
+		return nil, field.NotSupported(architecturePath, spec.Architecture, hardware.Architectures)
 	}
 	g := &guest{
 		Input: in, spec: spec, dev: &spec.Domain.Devices, arch: arch,

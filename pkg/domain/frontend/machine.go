@@ -24,11 +24,9 @@ type profile struct {
 	// alias is the machine type alias, family the prefix of its versioned names.
 	alias, family string
 	// ccw is true for s390x, whose virtio devices are channel devices and not on PCI.
-	ccw       bool
-	diskBuses []string
-	nicModels []string
-	videos    []string
-	watchdog  string
+	ccw      bool
+	videos   []string
+	watchdog string
 	// panics are the allowed models; the first is the default. panic is the model that the machine always has.
 	panics []string
 	panic  string
@@ -59,43 +57,35 @@ const (
 	usbNever
 )
 
-var pciNICs = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "virtio"}
-
 var profiles = map[string]*profile{
 	"amd64": {
 		libvirt: "x86_64", alias: "q35", family: "pc-q35-",
-		diskBuses: []string{"sata", "scsi", "usb", "virtio"},
-		nicModels: pciNICs,
-		videos:    []string{"bochs", "cirrus", "ramfb", "vga", "virtio"},
-		watchdog:  "i6300esb",
-		panics:    []string{"isa", "hyperv", "pvpanic"},
-		sounds:    []string{"ac97", "ich9"},
-		tpm:       "tpm-crb",
-		smbios:    true, rom: true, efi: true, fwcfg: true, generation: true, cpusGrow: true,
+		videos:   []string{"bochs", "cirrus", "ramfb", "vga", "virtio"},
+		watchdog: "i6300esb",
+		panics:   []string{"isa", "hyperv", "pvpanic"},
+		sounds:   []string{"ac97", "ich9"},
+		tpm:      "tpm-crb",
+		smbios:   true, rom: true, efi: true, fwcfg: true, generation: true, cpusGrow: true,
 		serial: libvirtxml.DomainSerialTarget{Type: "isa-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "isa-serial"}},
 	},
 	"arm64": {
 		libvirt: "aarch64", alias: "virt", family: "virt-",
-		diskBuses: []string{"scsi", "usb", "virtio"},
-		nicModels: pciNICs,
-		videos:    []string{"ramfb", "virtio"},
-		panics:    []string{"pvpanic"}, // the others are an ISA port and a register of Hyper-V
-		tpm:       "tpm-tis",           // QEMU's virt board has no CRB interface
-		smbios:    true, rom: true, efi: true, fwcfg: true,
+		videos: []string{"ramfb", "virtio"},
+		panics: []string{"pvpanic"}, // the others are an ISA port and a register of Hyper-V
+		tpm:    "tpm-tis",           // QEMU's virt board has no CRB interface
+		smbios: true, rom: true, efi: true, fwcfg: true,
 		usb: usbAlways, gic: "3",
 		serial: libvirtxml.DomainSerialTarget{Type: "system-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "pl011"}},
 	},
 	"s390x": {
 		libvirt: "s390x", alias: "s390-ccw-virtio", family: "s390-ccw-virtio-",
-		ccw:       true,
-		diskBuses: []string{"scsi", "virtio"},
-		nicModels: []string{"virtio"},
-		videos:    []string{"virtio"},
-		watchdog:  "diag288",
-		cpusGrow:  true,
-		panic:     "s390",
-		usb:       usbNever,
-		serial:    libvirtxml.DomainSerialTarget{Type: "sclp-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "sclpconsole"}},
+		ccw:      true,
+		videos:   []string{"virtio"},
+		watchdog: "diag288",
+		cpusGrow: true,
+		panic:    "s390",
+		usb:      usbNever,
+		serial:   libvirtxml.DomainSerialTarget{Type: "sclp-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "sclpconsole"}},
 	},
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -42,11 +43,10 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 	if n.PciAddress != "" {
 		g.pin("interface", n.Name, pin{path.Child("pciAddress"), n.PciAddress})
 	}
-	model := n.Model
-	if model == "" {
-		model = v1.VirtIO // the API's default
+	model := hardware.Model(n.Model)
+	if !model.On(g.spec.Architecture) {
+		g.fail(field.NotSupported(path.Child("model"), n.Model, hardware.ModelsFor(g.spec.Architecture)))
 	}
-	g.supported(path, model, g.arch.nicModels, "model")
 	out := libvirtxml.DomainInterface{
 		Source: unconnected,
 		MAC:    g.mac(n, path),
@@ -55,11 +55,11 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 		ACPI:   g.acpiIndex(n, path),
 		Alias:  abi.BoundAlias("interface", n.Name),
 	}
-	if model == v1.VirtIO {
-		model = g.virtio()
+	out.Model = &libvirtxml.DomainInterfaceModel{Type: model.Name}
+	if model.Virtio {
+		out.Model.Type = g.virtio()
 		out.Driver = g.nicDriver()
 	}
-	out.Model = &libvirtxml.DomainInterfaceModel{Type: model}
 	if n.State == v1.InterfaceStateLinkDown {
 		out.Link = &libvirtxml.DomainInterfaceLink{State: "down"}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -65,8 +66,9 @@ type placement struct {
 	dom *libvirtxml.Domain
 	// devices has no controllers until all other devices were counted.
 	devices []abi.Device
-	// sata, scsi, usbBuses and serials are the numbers of controllers that the devices need.
-	sata, scsi, usbBuses, serials uint
+	// drives are the numbers of controllers that the disks need, in the order of hardware.DiskBuses; usbBuses and serials those that other devices need.
+	drives            []uint
+	usbBuses, serials uint
 	// nodes maps the host's NUMA nodes to the guest's that mirror them.
 	nodes map[int]uint
 }
@@ -130,15 +132,6 @@ func (p *placement) recorded(key string) record.Address {
 	return p.Frozen.Devices[key]
 }
 
-// targetPrefix is KubeVirt's: vd for virtio, sd for sata, scsi and usb together. The guest does not see target names, but libvirt sorts disks by
-// them, and its ABI check compares them.
-func targetPrefix(bus string) string {
-	if bus == "virtio" {
-		return "vd"
-	}
-	return "sd"
-}
-
 // numbered returns the devices that match, and a number for each: the recorded one, else the lowest free one. number reads that of a recorded
 // address.
 func (p *placement) numbered(match func(*abi.Device) bool, number func(record.Address) (uint, bool)) (matching []*abi.Device, numbers []uint) {
@@ -165,8 +158,8 @@ func (p *placement) numbered(match func(*abi.Device) bool, number func(record.Ad
 
 // targetNames gives disks their target names. A disk that is added takes a free name and moves no other disk.
 func (p *placement) targetNames() {
-	for _, prefix := range []string{"vd", "sd"} {
-		match := func(d *abi.Device) bool { return d.Disk != nil && targetPrefix(d.Bus) == prefix }
+	for _, prefix := range hardware.DiskPrefixes {
+		match := func(d *abi.Device) bool { return d.Disk != nil && hardware.Bus(d.Bus).Prefix == prefix }
 		number := func(a record.Address) (uint, bool) {
 			target, err := address.ParseTarget(a.Target)
 			return target.Number, err == nil && target.Prefix == prefix
@@ -178,10 +171,14 @@ func (p *placement) targetNames() {
 	}
 }
 
-// driveAddresses numbers SATA and SCSI disks apart. In KubeVirt they share one numbering, so that a new SATA disk moves a SCSI disk.
+// driveAddresses numbers the disks of each bus apart. In KubeVirt SATA and SCSI share one numbering, so that a new SATA disk moves a SCSI disk.
 func (p *placement) driveAddresses() {
-	p.sata = p.units("sata", address.SATAUnits)
-	p.scsi = p.units("scsi", address.SCSIUnits)
+	p.drives = make([]uint, len(hardware.DiskBuses))
+	for i, bus := range hardware.DiskBuses {
+		if bus.Controller != nil {
+			p.drives[i] = p.units(string(bus.Name), bus.Controller.Units)
+		}
+	}
 }
 
 // units assigns the disks of one bus to its controllers, size disks to each, and returns the number of controllers.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -13,7 +14,7 @@ import (
 
 // controllers adds those that the machine has or the devices need. They depend on the number of devices only, never on which ones exist.
 func (p *placement) controllers() {
-	p.dom.Devices.Controllers = make([]libvirtxml.DomainController, 0, p.usbBuses+p.scsi+p.serials+p.sata+3)
+	p.dom.Devices.Controllers = make([]libvirtxml.DomainController, 0, p.usbBuses+p.serials+5)
 	if p.arch.usb == usbNever || p.usbBuses == 0 {
 		p.controller("usb", 0, "none")
 	}
@@ -21,17 +22,7 @@ func (p *placement) controllers() {
 		ports := uint(address.USBPorts)
 		p.controller("usb", i, p.usbModel()).USB = &libvirtxml.DomainControllerUSB{Port: &ports}
 	}
-	// KubeVirt hot-plugs disks on SCSI, so there is a controller from the first boot unless disableHotplug is set.
-	if p.scsi == 0 && !p.dev.DisableHotplug {
-		p.scsi = 1
-	}
-	scsi := p.virtio()
-	if p.arch.ccw {
-		scsi = "virtio-scsi"
-	}
-	for i := range p.scsi {
-		p.useIOMMU(p.controller("scsi", i, scsi))
-	}
+	p.driveControllers(false)
 	// KubeVirt writes the virtio-serial controller with a serial console only. It is always written here, because the guest agent's channel is on
 	// it and turning the console off must not remove it.
 	for i := range p.serials {
@@ -41,15 +32,40 @@ func (p *placement) controllers() {
 		}
 		p.useIOMMU(p.controller("virtio-serial", i, model))
 	}
-	if p.arch.alias == "q35" {
-		p.sata = max(p.sata, 1) // part of the chipset: libvirt lists it in every domain of q35
-	}
-	for i := range p.sata {
-		p.controller("sata", i, "")
-	}
+	p.driveControllers(true)
 	if p.arch.ccw {
 		p.controller("pci", 0, "pci-root") // s390x has the bus without devices too
 	}
+}
+
+// driveControllers adds the controllers of disks that are on the root bus, or the others. A bus that takes disks while the guest runs has a controller from the
+// first boot unless disableHotplug is set. A controller of the chipset is always there: libvirt lists it in every domain.
+func (p *placement) driveControllers(onRootBus bool) {
+	for i, bus := range hardware.DiskBuses {
+		c := bus.Controller
+		if c == nil || c.OnRootBus != onRootBus {
+			continue
+		}
+		count := p.drives[i]
+		if count == 0 && (bus.Hotplug && !p.dev.DisableHotplug || c.Chipset == p.arch.alias) {
+			count = 1
+		}
+		for index := range count {
+			p.driveController(bus, index)
+		}
+	}
+}
+
+func (p *placement) driveController(bus *hardware.DiskBus, index uint) {
+	model := bus.Controller.Model
+	if model == "" {
+		p.controller(string(bus.Name), index, "")
+		return
+	}
+	if !p.arch.ccw {
+		model = p.virtio()
+	}
+	p.useIOMMU(p.controller(string(bus.Name), index, model))
 }
 
 // controller appends a controller and returns it. The pointer is valid until the next one is appended.
@@ -70,9 +86,8 @@ func (p *placement) useIOMMU(c *libvirtxml.DomainController) {
 	}
 }
 
-// Slots of devices on the root bus: those of Intel's ICH9 for the q35 machine, and for video slot 1, where libvirt places it on q35.
+// Slots of devices on the root bus: that of Intel's ICH9 for the q35 machine, and for video slot 1, where libvirt places it on q35.
 var (
-	sataAddress  = &address.PCI{Slot: 0x1f, Function: 2}
 	soundAddress = &address.PCI{Slot: 0x1b}
 	videoAddress = &address.PCI{Slot: 0x01}
 )
@@ -98,7 +113,7 @@ func (p *placement) pciRequest(d *abi.Device) (address.Device, bool) {
 	case "input":
 		return out, !onUSB(d) && d.Bus != "ps2"
 	case "disk":
-		return out, d.Bus == "virtio"
+		return out, hardware.Bus(d.Bus).Address == hardware.OnPCI
 	case "controller":
 		return p.controllerPlace(out, d)
 	case "video":
@@ -121,16 +136,20 @@ func (p *placement) controllerPlace(out address.Device, d *abi.Device) (address.
 	switch d.Controller.Type {
 	case "usb":
 		return out, d.Model != "none"
-	case "scsi", "virtio-serial":
-		return out, true
-	case "sata":
-		out.Where = address.OnRootBus
-		if *d.Controller.Index == 0 && p.arch.alias == "q35" {
-			out.Preferred, out.Fixed = sataAddress, true
-		}
+	case "virtio-serial":
 		return out, true
 	}
-	return out, false
+	c := hardware.Bus(d.Controller.Type).Controller
+	if c == nil {
+		return out, false
+	}
+	if c.OnRootBus {
+		out.Where = address.OnRootBus
+	}
+	if *d.Controller.Index == 0 && c.Chipset == p.arch.alias {
+		out.Preferred, out.Fixed = &address.PCI{Slot: c.Slot, Function: c.Function}, true
+	}
+	return out, true
 }
 
 // pciAddresses assigns the addresses of all PCI devices. The order of the requests decides which free place a new device gets; a recorded or

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/test/frontends"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -50,8 +51,7 @@ func random(t testing.TB, r *rand.Rand) *v1.VirtualMachineInstance {
 var nextName int
 
 func addDisk(vmi *v1.VirtualMachineInstance, r *rand.Rand) {
-	buses := map[string][]v1.DiskBus{"amd64": {"virtio", "scsi", "sata", "usb"}, "arm64": {"virtio", "scsi", "usb"},
-		"s390x": {"virtio", "scsi"}}[vmi.Spec.Architecture]
+	buses := hardware.BusesFor(vmi.Spec.Architecture, hardware.Disk)
 	nextName++
 	name := fmt.Sprintf("d%d", nextName)
 	at := r.IntN(len(vmi.Spec.Domain.Devices.Disks) + 1)
@@ -60,10 +60,7 @@ func addDisk(vmi *v1.VirtualMachineInstance, r *rand.Rand) {
 }
 
 func addNIC(vmi *v1.VirtualMachineInstance, r *rand.Rand) {
-	models := []string{"virtio", "e1000", "e1000e"}
-	if vmi.Spec.Architecture == "s390x" {
-		models = models[:1]
-	}
+	models := hardware.ModelsFor(vmi.Spec.Architecture)
 	nextName++
 	nic := v1.Interface{Name: fmt.Sprintf("n%d", nextName), Model: models[r.IntN(len(models))],
 		MacAddress: fmt.Sprintf("52:54:00:00:%02x:%02x", nextName>>8&255, nextName&255)}

@@ -1,29 +1,37 @@
 package kubevirt
 
 import (
+	"cmp"
+
 	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/hardware"
 )
 
-// Places of SATA and SCSI disks.
-// KubeVirt numbers both together, and makes the number the unit of a SCSI disk and its target name. libvirt derives the unit of a SATA disk from the name, and
-// refuses two disks at one place.
+// Places of disks on controllers of disks.
+// KubeVirt numbers SATA and SCSI disks together, and makes the number the unit of a SCSI disk and its target name. libvirt derives the unit of a SATA disk
+// from the name, and refuses two disks at one place.
 
 // drives puts disks back on their controllers. A new disk keeps its place, or takes the lowest free one.
 func (g *guest) drives() {
-	sata, _ := g.units("sata", address.SATAUnits)
-	scsi, moved := g.units("scsi", address.SCSIUnits)
-	if sata || scsi {
-		g.targetNames(moved)
+	placed, names := false, map[*device]string{}
+	for _, bus := range hardware.DiskBuses {
+		if bus.Controller != nil && g.units(bus, names) {
+			placed = true
+		}
+	}
+	if placed {
+		g.targetNames(names)
 	}
 }
 
-// units places the disks of one bus. It reports whether the record has one of them, and returns the names that the units of SCSI disks ask for.
-func (g *guest) units(bus string, size uint) (placed bool, names map[*device]string) {
-	names = map[*device]string{}
+// units places the disks of one bus, and reports whether the record has one of them. On a bus that takes disks while the guest runs, it also collects the
+// names that the units of its disks ask for.
+func (g *guest) units(bus *hardware.DiskBus, names map[*device]string) bool {
+	size := bus.Controller.Units
 	var disks, added []*device
 	var numbers, wanted []uint
 	for _, d := range g.devices {
-		if d.Tag != "disk" || d.bus() != bus {
+		if d.Tag != "disk" || d.bus() != string(bus.Name) {
 			continue
 		}
 		if at, err := address.ParseDrive(d.recorded.Drive); err == nil {
@@ -35,7 +43,7 @@ func (g *guest) units(bus string, size uint) (placed bool, names map[*device]str
 		added, wanted = append(added, d), append(wanted, unitOf(d, size))
 	}
 	if len(disks) == 0 {
-		return false, names
+		return false
 	}
 	places := address.Numbers(append(numbers, wanted...), 0)
 	for i, d := range append(disks, added...) {
@@ -44,11 +52,11 @@ func (g *guest) units(bus string, size uint) (placed bool, names map[*device]str
 		}
 		at := address.DriveAt(places[i], size)
 		setAddress(d.Element, "drive", attr{"controller", decimal(at.Controller)}, attr{"bus", "0"}, attr{"target", "0"}, attr{"unit", decimal(at.Unit)})
-		if at.Controller == 0 && bus == "scsi" {
-			names[d] = address.Target{Prefix: "sd", Number: at.Unit}.String()
+		if at.Controller == 0 && bus.Hotplug {
+			names[d] = address.Target{Prefix: bus.Prefix, Number: at.Unit}.String()
 		}
 	}
-	return true, names
+	return true
 }
 
 // unitOf is the place that KubeVirt gives to a disk that the record does not have.
@@ -74,7 +82,7 @@ func (d *device) targetName() string {
 	return ""
 }
 
-// targetNames gives SCSI disks the names of their units: KubeVirt takes the unit of a disk that is plugged in later from the lowest free name. Other disks
+// targetNames gives disks the wanted names of their units: KubeVirt takes the unit of a disk that is plugged in later from the lowest free name. Other disks
 // whose name is then taken get a free one. The guest does not see these names.
 func (g *guest) targetNames(wanted map[*device]string) {
 	taken := map[string]bool{}
@@ -97,7 +105,7 @@ func (g *guest) targetNames(wanted map[*device]string) {
 	for _, d := range without {
 		name := ""
 		for name == "" || taken[name] {
-			name = address.Target{Prefix: "sd", Number: next}.String()
+			name = address.Target{Prefix: cmp.Or(hardware.Bus(d.bus()).Prefix, "sd"), Number: next}.String()
 			next++
 		}
 		taken[name] = true

@@ -8,6 +8,7 @@ import (
 	"github.com/beevik/etree"
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
@@ -136,7 +137,9 @@ func (d *device) takesPCI() bool {
 		return d.model() != "ramfb"
 	case "hostdev":
 		return !d.onUSB()
-	case "disk", "input":
+	case "disk":
+		return hardware.Bus(d.bus()).Address == hardware.OnPCI
+	case "input":
 		return d.bus() == "virtio"
 	case "memballoon", "controller":
 		return d.model() != "none"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/beevik/etree"
 	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
@@ -49,8 +50,10 @@ func (g *guest) addControllers() {
 		if d.new {
 			continue
 		}
-		if at, err := address.ParseDrive(d.recorded.Drive); err == nil && d.bus() == "scsi" {
-			g.addController("scsi", at.Controller)
+		if c := hardware.Bus(d.bus()).Controller; c != nil && !c.OnRootBus {
+			if at, err := address.ParseDrive(d.recorded.Drive); err == nil {
+				g.addController(d.bus(), at.Controller)
+			}
 		}
 		if at, err := address.ParseUSB(d.recorded.USB); err == nil && d.onUSB() {
 			g.addController("usb", at.Bus)

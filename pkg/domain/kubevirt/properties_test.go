@@ -9,6 +9,7 @@ import (
 	"github.com/beevik/etree"
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
@@ -59,7 +60,7 @@ func place(random *rand.Rand, names []string, of map[string]int) *record.Record 
 			kind := map[int]string{0: "interface", 1: "disk", 5: "hostdev", 6: "filesystem"}[of[name]]
 			out.Devices[record.Key(kind, name)] = record.Address{PCI: address.PCI{Bus: ports}.String()}
 		case 2, 3:
-			size := map[int]uint{2: address.SATAUnits, 3: address.SCSIUnits}[of[name]]
+			size := map[int]uint{2: hardware.Bus("sata").Controller.Units, 3: hardware.Bus("scsi").Controller.Units}[of[name]]
 			out.Devices[record.Key("disk", name)] = record.Address{Drive: address.DriveAt(units, size).String()}
 			units++
 		case 4:
