@@ -1,4 +1,4 @@
-// Package objects reads objects from memory, such as those of files, through the interface of a cluster client.
+// Package objects reads objects from memory, such as those of files, through the interface of a cluster client, and patches objects of a cluster.
 package objects
 
 import (

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +24,7 @@ import (
 
 // clone takes one step of a VirtualMachineClone.
 func (c *Controller) clone(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	of, err := get(ctx, c.Live, key, &clone.VirtualMachineClone{})
+	of, err := objects.GetOrNil(ctx, c.Live, key, &clone.VirtualMachineClone{})
 	if err != nil || of == nil || of.DeletionTimestamp != nil {
 		return 0, err
 	}
@@ -76,7 +77,7 @@ func (c *Controller) snapshotForClone(ctx context.Context, of *clone.VirtualMach
 	if of.Spec.Source.Kind == v1.VirtualMachineGroupVersionKind.Kind {
 		name = "tmp-snapshot-" + string(of.UID)
 	}
-	found, err := get(ctx, c.Live, types.NamespacedName{Namespace: of.Namespace, Name: name}, &api.VirtualMachineSnapshot{})
+	found, err := objects.GetOrNil(ctx, c.Live, types.NamespacedName{Namespace: of.Namespace, Name: name}, &api.VirtualMachineSnapshot{})
 	switch {
 	case err != nil:
 		return 0, err
@@ -100,7 +101,7 @@ func (c *Controller) snapshotForClone(ctx context.Context, of *clone.VirtualMach
 }
 
 func (c *Controller) takeForClone(ctx context.Context, of *clone.VirtualMachineClone, name string) (time.Duration, error) {
-	source, err := get(ctx, c.Live, types.NamespacedName{Namespace: of.Namespace, Name: of.Spec.Source.Name}, &v1.VirtualMachine{})
+	source, err := objects.GetOrNil(ctx, c.Live, types.NamespacedName{Namespace: of.Namespace, Name: of.Spec.Source.Name}, &v1.VirtualMachine{})
 	if err != nil {
 		return 0, err
 	}
@@ -119,7 +120,7 @@ func (c *Controller) takeForClone(ctx context.Context, of *clone.VirtualMachineC
 // restoreForClone restores the snapshot into the target, and waits for it.
 func (c *Controller) restoreForClone(ctx context.Context, of *clone.VirtualMachineClone) (time.Duration, error) {
 	name := "tmp-restore-" + string(of.UID)
-	found, err := get(ctx, c.Live, types.NamespacedName{Namespace: of.Namespace, Name: name}, &api.VirtualMachineRestore{})
+	found, err := objects.GetOrNil(ctx, c.Live, types.NamespacedName{Namespace: of.Namespace, Name: name}, &api.VirtualMachineRestore{})
 	switch {
 	case err != nil:
 		return 0, err
@@ -145,7 +146,7 @@ func (c *Controller) restoreForClone(ctx context.Context, of *clone.VirtualMachi
 
 func (c *Controller) bringForClone(ctx context.Context, of *clone.VirtualMachineClone, name string) (time.Duration, error) {
 	key := types.NamespacedName{Namespace: of.Namespace, Name: ptr.Deref(of.Status.SnapshotName, "")}
-	from, err := get(ctx, c.Live, key, &api.VirtualMachineSnapshot{})
+	from, err := objects.GetOrNil(ctx, c.Live, key, &api.VirtualMachineSnapshot{})
 	if err != nil {
 		return 0, err
 	}
@@ -153,7 +154,7 @@ func (c *Controller) bringForClone(ctx context.Context, of *clone.VirtualMachine
 		return 0, c.failClone(ctx, of, v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachineSnapshot '%s' is gone", key.Name))
 	}
 	key.Name = contentName(from.UID)
-	content, err := get(ctx, c.Live, key, &api.VirtualMachineSnapshotContent{})
+	content, err := objects.GetOrNil(ctx, c.Live, key, &api.VirtualMachineSnapshotContent{})
 	if err != nil {
 		return 0, err
 	}
@@ -194,7 +195,7 @@ func (c *Controller) cleanClone(ctx context.Context, of *clone.VirtualMachineClo
 		return 0, nil
 	}
 	key := types.NamespacedName{Namespace: of.Namespace, Name: "tmp-restore-" + string(of.UID)}
-	restore, err := get(ctx, c.Live, key, &api.VirtualMachineRestore{})
+	restore, err := objects.GetOrNil(ctx, c.Live, key, &api.VirtualMachineRestore{})
 	if err != nil {
 		return 0, err
 	}

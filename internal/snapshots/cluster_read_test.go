@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"k8s.io/client-go/tools/events"
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
@@ -55,7 +56,7 @@ func read[O interface {
 	client.Object
 }, E any](c *cluster, name string, into O) O {
 	c.Helper()
-	found, err := get(c.Context(), c.WithWatch, at(name), into)
+	found, err := objects.GetOrNil(c.Context(), c.WithWatch, at(name), into)
 	c.must(err)
 	return found
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/authorization"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	appsv1 "k8s.io/api/apps/v1"
@@ -134,7 +135,7 @@ func (s *seeing) named(ctx context.Context, object client.Object) (snapshot.Fact
 
 // revision looks for a revision whose content is what its name says.
 func (s *seeing) revision(ctx context.Context, key types.NamespacedName) (snapshot.Fact, error) {
-	found, err := get(ctx, s.Live, key, &appsv1.ControllerRevision{})
+	found, err := objects.GetOrNil(ctx, s.Live, key, &appsv1.ControllerRevision{})
 	if err != nil || found == nil || revision.Verify(found) != nil {
 		return snapshot.Gone, err
 	}

@@ -3,6 +3,7 @@ package snapshots
 import (
 	"context"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +25,7 @@ func (s *seeing) withClasses(ctx context.Context, needs []snapshot.Need) ([]snap
 		}
 		found := &unstructured.Unstructured{}
 		found.SetGroupVersionKind(kinds[need.Kind])
-		found, err := get(ctx, s.Live, types.NamespacedName{Namespace: need.Namespace, Name: need.Name}, found)
+		found, err := objects.GetOrNil(ctx, s.Live, types.NamespacedName{Namespace: need.Namespace, Name: need.Name}, found)
 		if meta.IsNoMatchError(err) || err == nil && found == nil {
 			continue // which is a cause of its own
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/snapshot"
@@ -96,10 +97,10 @@ func (c *Controller) moment(ctx context.Context, vm *v1.VirtualMachine) (m snaps
 	if err != nil {
 		return m, nil, err
 	}
-	if vmi, err = get(ctx, c.Live, key, &v1.VirtualMachineInstance{}); err != nil {
+	if vmi, err = objects.GetOrNil(ctx, c.Live, key, &v1.VirtualMachineInstance{}); err != nil {
 		return m, nil, err
 	}
-	now, err := get(ctx, c.Live, key, &v1.VirtualMachine{})
+	now, err := objects.GetOrNil(ctx, c.Live, key, &v1.VirtualMachine{})
 	if err != nil {
 		return m, nil, err
 	}
@@ -159,7 +160,7 @@ func (c *Controller) backups(ctx context.Context, t taking) (all []api.VolumeBac
 	claims, _ := snapshot.Volumes(t.vm)
 	for _, volume := range claims {
 		key := types.NamespacedName{Namespace: t.vm.Namespace, Name: volume.Claim}
-		claim, err := get(ctx, c.Live, key, &corev1.PersistentVolumeClaim{})
+		claim, err := objects.GetOrNil(ctx, c.Live, key, &corev1.PersistentVolumeClaim{})
 		if err != nil {
 			return nil, err
 		}

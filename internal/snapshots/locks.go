@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -127,7 +128,7 @@ func isLocked(object client.Object) bool {
 
 // free frees a VM from what no longer works on it. It is asked for each locked VM when the controller starts: what has locked it may have gone while none ran.
 func (c *Controller) free(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	vm, err := get(ctx, c.Live, key, &v1.VirtualMachine{})
+	vm, err := objects.GetOrNil(ctx, c.Live, key, &v1.VirtualMachine{})
 	if err != nil || vm == nil {
 		return 0, err
 	}
@@ -135,7 +136,7 @@ func (c *Controller) free(ctx context.Context, key types.NamespacedName) (time.D
 	if at.Name = name; name != "" || controllerutil.ContainsFinalizer(vm, sourceFinalizer) {
 		of := (*api.VirtualMachineSnapshot)(nil)
 		if name != "" {
-			of, err = get(ctx, c.Live, at, &api.VirtualMachineSnapshot{})
+			of, err = objects.GetOrNil(ctx, c.Live, at, &api.VirtualMachineSnapshot{})
 		}
 		if err == nil && (of == nil || of.Spec.Source.Name != vm.Name) {
 			// An unlocked VM is not looked at again: it is unlocked only after its guest was asked to thaw.
@@ -147,7 +148,7 @@ func (c *Controller) free(ctx context.Context, key types.NamespacedName) (time.D
 	if at.Name = ptr.Deref(vm.Status.RestoreInProgress, ""); err != nil || at.Name == "" {
 		return 0, err
 	}
-	of, err := get(ctx, c.Live, at, &api.VirtualMachineRestore{})
+	of, err := objects.GetOrNil(ctx, c.Live, at, &api.VirtualMachineRestore{})
 	if err != nil || of != nil && of.Spec.Target.Name == vm.Name {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,7 +54,7 @@ func (c *Controller) quiesce(ctx context.Context, t taking) (done bool, err erro
 	if was != nil && was.Reason != v1alpha1.ReasonFreezing || taken || !running || !cuts(t.content) {
 		return true, nil
 	}
-	vmi, err := get(ctx, c.Live, t.of("").guest, &v1.VirtualMachineInstance{})
+	vmi, err := objects.GetOrNil(ctx, c.Live, t.of("").guest, &v1.VirtualMachineInstance{})
 	if err != nil {
 		return false, err
 	}
@@ -218,7 +219,7 @@ func (c *Controller) again(ctx context.Context, t taking) (time.Duration, error)
 
 // thawOrphan asks the guest of a VM to thaw whose snapshot is gone by force. Nobody waits for the answer.
 func (c *Controller) thawOrphan(ctx context.Context, vm *v1.VirtualMachine) error {
-	vmi, err := get(ctx, c.Live, client.ObjectKeyFromObject(vm), &v1.VirtualMachineInstance{})
+	vmi, err := objects.GetOrNil(ctx, c.Live, client.ObjectKeyFromObject(vm), &v1.VirtualMachineInstance{})
 	if err != nil || c.mute(vmi) != "" {
 		return err
 	}

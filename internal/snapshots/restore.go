@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +39,7 @@ func (r *restoring) restored() bool {
 
 // restore takes one step of a VirtualMachineRestore.
 func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	found, err := get(ctx, c.Live, key, &api.VirtualMachineRestore{})
+	found, err := objects.GetOrNil(ctx, c.Live, key, &api.VirtualMachineRestore{})
 	if err != nil {
 		return 0, err
 	} else if found == nil {
@@ -46,7 +47,7 @@ func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (tim
 	}
 	r := &restoring{restore: found}
 	target := types.NamespacedName{Namespace: key.Namespace, Name: found.Spec.Target.Name}
-	if r.vm, err = get(ctx, c.Live, target, &v1.VirtualMachine{}); err != nil {
+	if r.vm, err = objects.GetOrNil(ctx, c.Live, target, &v1.VirtualMachine{}); err != nil {
 		return 0, err
 	}
 	switch {
@@ -153,7 +154,7 @@ type unready struct {
 // read reads what the snapshot of a restore holds, without its record.
 func (c *Controller) read(ctx context.Context, r *restoring) (*unready, error) {
 	key := types.NamespacedName{Namespace: r.restore.Namespace, Name: r.restore.Spec.VirtualMachineSnapshotName}
-	of, err := get(ctx, c.Live, key, &api.VirtualMachineSnapshot{})
+	of, err := objects.GetOrNil(ctx, c.Live, key, &api.VirtualMachineSnapshot{})
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (c *Controller) read(ctx context.Context, r *restoring) (*unready, error) {
 			"or delete it", r.vm.Name), true}, nil
 	}
 	key.Name = contentName(of.UID)
-	content, err := get(ctx, c.Live, key, &api.VirtualMachineSnapshotContent{})
+	content, err := objects.GetOrNil(ctx, c.Live, key, &api.VirtualMachineSnapshotContent{})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/snapshot"
@@ -92,7 +93,7 @@ func (c *Controller) record(ctx context.Context, kept *snapshot.Kept) (field.Err
 	if kept.Revision == "" {
 		return nil, nil
 	}
-	found, err := get(ctx, c.Live, types.NamespacedName{Namespace: kept.VM.Namespace, Name: kept.Revision}, &appsv1.ControllerRevision{})
+	found, err := objects.GetOrNil(ctx, c.Live, types.NamespacedName{Namespace: kept.VM.Namespace, Name: kept.Revision}, &appsv1.ControllerRevision{})
 	if err != nil {
 		return nil, err
 	}
@@ -226,5 +227,5 @@ func (c *Controller) write(ctx context.Context, r *restoring, wanted *v1.Virtual
 
 // claim returns a claim, nil if there is none.
 func (c *Controller) claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
-	return get(ctx, c.Live, types.NamespacedName{Namespace: namespace, Name: name}, &corev1.PersistentVolumeClaim{})
+	return objects.GetOrNil(ctx, c.Live, types.NamespacedName{Namespace: namespace, Name: name}, &corev1.PersistentVolumeClaim{})
 }

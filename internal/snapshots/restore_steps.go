@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -25,7 +26,7 @@ func (c *Controller) stopped(ctx context.Context, r *restoring) (after time.Dura
 	if r.vm == nil {
 		return 0, true, nil
 	}
-	vmi, err := get(ctx, c.Live, client.ObjectKeyFromObject(r.vm), &v1.VirtualMachineInstance{})
+	vmi, err := objects.GetOrNil(ctx, c.Live, client.ObjectKeyFromObject(r.vm), &v1.VirtualMachineInstance{})
 	if err != nil || vmi == nil {
 		return 0, err == nil, err
 	}
@@ -188,7 +189,7 @@ func (c *Controller) waits(ctx context.Context, claim *corev1.PersistentVolumeCl
 	if claim.Status.Phase == corev1.ClaimBound {
 		return false, nil
 	}
-	class, err := get(ctx, c.Live, types.NamespacedName{Name: ptr.Deref(claim.Spec.StorageClassName, "")}, &storagev1.StorageClass{})
+	class, err := objects.GetOrNil(ctx, c.Live, types.NamespacedName{Name: ptr.Deref(claim.Spec.StorageClassName, "")}, &storagev1.StorageClass{})
 	if err != nil || class == nil {
 		return true, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/fairqueue"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownwrite"
 	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
@@ -126,38 +127,25 @@ func retrying(of step) reconcile.Reconciler {
 	})
 }
 
-// get reads an object; nil if there is none.
-func get[O interface {
-	*E
-	client.Object
-}, E any](ctx context.Context, reader client.Reader, key types.NamespacedName, into O) (O, error) {
-	if err := reader.Get(ctx, key, into); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return into, nil
-}
-
 // patch writes what a change makes of an object, if it makes something else. It fails with a conflict if the object has changed since it was read. The object
 // is then as it is stored.
 func (c *Controller) patch(ctx context.Context, object client.Object, change func()) error {
 	before := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type
 	change()
-	from := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if same, err := unchanged(object, before); err != nil || same {
 		return err
 	}
-	return c.Live.Patch(ctx, object, from)
+	return objects.Patch(ctx, c.Live, object, before)
 }
 
 // patchStatus is patch for the status.
 func (c *Controller) patchStatus(ctx context.Context, object client.Object, change func()) error {
 	before := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // as above
 	change()
-	from := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if same, err := unchanged(object, before); err != nil || same {
 		return err
 	}
-	return c.Live.Status().Patch(ctx, object, from)
+	return objects.PatchStatus(ctx, c.Live, object, before)
 }
 
 // unchanged reports whether two versions of an object are the same as JSON.

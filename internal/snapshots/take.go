@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,7 +37,7 @@ type taking struct {
 
 // snapshot takes one step of a VirtualMachineSnapshot.
 func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	found, err := get(ctx, c.Live, key, &api.VirtualMachineSnapshot{})
+	found, err := objects.GetOrNil(ctx, c.Live, key, &api.VirtualMachineSnapshot{})
 	if err != nil {
 		return 0, err
 	} else if found == nil {
@@ -44,11 +45,11 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 	}
 	t := taking{snapshot: found}
 	at := types.NamespacedName{Namespace: key.Namespace, Name: contentName(found.UID)}
-	if t.content, err = get(ctx, c.Live, at, &api.VirtualMachineSnapshotContent{}); err != nil {
+	if t.content, err = objects.GetOrNil(ctx, c.Live, at, &api.VirtualMachineSnapshotContent{}); err != nil {
 		return 0, err
 	}
 	at.Name = found.Spec.Source.Name
-	if t.vm, err = get(ctx, c.Live, at, &v1.VirtualMachine{}); err != nil {
+	if t.vm, err = objects.GetOrNil(ctx, c.Live, at, &v1.VirtualMachine{}); err != nil {
 		return 0, err
 	}
 	switch phase := phaseOf(found); {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,12 +150,12 @@ func (c *Controller) forget(ctx context.Context, t taking) (time.Duration, error
 
 // content lets a content go, or be deleted by its owner, whose snapshot is gone or about to go.
 func (c *Controller) content(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	content, err := get(ctx, c.Live, key, &api.VirtualMachineSnapshotContent{})
+	content, err := objects.GetOrNil(ctx, c.Live, key, &api.VirtualMachineSnapshotContent{})
 	if err != nil || content == nil || !controllerutil.ContainsFinalizer(content, contentFinalizer) {
 		return 0, err
 	}
 	at := types.NamespacedName{Namespace: key.Namespace, Name: ptr.Deref(content.Spec.VirtualMachineSnapshotName, "")}
-	found, err := get(ctx, c.Live, at, &api.VirtualMachineSnapshot{})
+	found, err := objects.GetOrNil(ctx, c.Live, at, &api.VirtualMachineSnapshot{})
 	if err != nil {
 		return 0, err
 	}
@@ -178,7 +179,7 @@ func (c *Controller) included(ctx context.Context, of *api.VirtualMachineSnapsho
 			continue
 		}
 		if volume.Name == snapshot.State {
-			claim, err := get(ctx, c.Live, types.NamespacedName{Namespace: of.Namespace, Name: volume.Claim}, &corev1.PersistentVolumeClaim{})
+			claim, err := objects.GetOrNil(ctx, c.Live, types.NamespacedName{Namespace: of.Namespace, Name: volume.Claim}, &corev1.PersistentVolumeClaim{})
 			if err != nil {
 				return nil, false, err
 			}

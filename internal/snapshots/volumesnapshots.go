@@ -3,6 +3,7 @@ package snapshots
 import (
 	"context"
 	"fmt"
+	"github.com/kilnvm/kiln/internal/objects"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ func (c *Controller) classes(ctx context.Context) (map[string][]unstructured.Uns
 
 // classOf returns the VolumeSnapshotClass for claims of a StorageClass: the only one of its driver, or the default one. Empty if there is none.
 func (c *Controller) classOf(ctx context.Context, byDriver map[string][]unstructured.Unstructured, storageClass string) (string, error) {
-	found, err := get(ctx, c.Live, types.NamespacedName{Name: storageClass}, &storagev1.StorageClass{})
+	found, err := objects.GetOrNil(ctx, c.Live, types.NamespacedName{Name: storageClass}, &storagev1.StorageClass{})
 	if err != nil || found == nil {
 		return "", err
 	}
@@ -129,7 +130,7 @@ func (c *Controller) volumeSnapshot(
 	ctx context.Context, content *api.VirtualMachineSnapshotContent, backup *api.VolumeBackup, taken bool,
 ) (*unstructured.Unstructured, error) {
 	key := types.NamespacedName{Namespace: content.Namespace, Name: *backup.VolumeSnapshotName}
-	found, err := get(ctx, c.Live, key, untyped("VolumeSnapshot"))
+	found, err := objects.GetOrNil(ctx, c.Live, key, untyped("VolumeSnapshot"))
 	if meta.IsNoMatchError(err) { // the cluster serves the kind no more
 		err = nil
 	}
@@ -199,7 +200,7 @@ func worse(first *api.Error, of api.VolumeSnapshotStatus) *api.Error {
 
 // restoreSize returns how large a claim from a VolumeSnapshot must be; nil if that is not known, and an error if there is no such VolumeSnapshot.
 func (c *Controller) restoreSize(ctx context.Context, key types.NamespacedName) (*resource.Quantity, error) {
-	found, err := get(ctx, c.Live, key, untyped("VolumeSnapshot"))
+	found, err := objects.GetOrNil(ctx, c.Live, key, untyped("VolumeSnapshot"))
 	if err != nil {
 		return nil, err
 	}
