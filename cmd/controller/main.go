@@ -19,6 +19,7 @@ import (
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/snapshots"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -158,8 +159,8 @@ func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Cont
 // snapshots adds the controllers of snapshots, restores and clones; beside KubeVirt, its own serve them. Guests can be frozen where the API server of
 // subresources is installed.
 func (o options) snapshots(engine *command.Engine) error {
-	kept := &snapshots.Controller{Client: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now,
-		Events: engine.GetEventRecorder("kiln"), Now: time.Now}
+	kept := &snapshots.Controller{Client: engine.GetClient(), Configuration: engine.Configuration.Now,
+		Cluster: &operation.Cluster{Live: engine.Live, Events: engine.GetEventRecorder("kiln"), Now: time.Now}}
 	if o.guests.authorities != "" {
 		agent, err := snapshots.NewSubresources(engine.GetConfig(), engine.GetHTTPClient())
 		if err != nil {

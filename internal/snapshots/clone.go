@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,10 +30,10 @@ func (c *Controller) clone(ctx context.Context, key types.NamespacedName) (time.
 		return 0, err
 	}
 	after, err := c.cloneStep(ctx, of)
-	if !refused(err) || of.Status.Phase == clone.PhaseUnset || of.Status.Phase == clone.Succeeded {
+	if !operation.IsRefused(err) || of.Status.Phase == clone.PhaseUnset || of.Status.Phase == clone.Succeeded {
 		return after, err
 	}
-	return c.cloneWaits(of), c.cloneProgress(ctx, of, of.Status.Phase, yes(v1alpha1.ReasonNotAdmitted, err.Error()))
+	return c.cloneWaits(of), c.cloneProgress(ctx, of, of.Status.Phase, operation.True(v1alpha1.ReasonNotAdmitted, err.Error()))
 }
 
 // cloneStep takes the step of a phase.
@@ -54,14 +55,14 @@ func (c *Controller) beginClone(ctx context.Context, of *clone.VirtualMachineClo
 	if errs := snapshot.CheckClone(&of.Spec); len(errs) > 0 {
 		return 0, c.failClone(ctx, of, v1alpha1.ReasonMalformed, condition.Mistakes(errs))
 	}
-	_, err := askerOf(of)
+	_, err := operation.CreatorOf(of)
 	if err == nil && of.Spec.Target == nil {
-		err = errNoAsker // the webhook that notes the asker names the target, too
+		err = operation.ErrNoCreator // the webhook that notes the asker names the target, too
 	}
 	if err != nil {
 		return 0, c.failClone(ctx, of, v1alpha1.ReasonMalformed, err.Error())
 	}
-	return soon, c.cloneProgress(ctx, of, clone.SnapshotInProgress, yes(v1alpha1.ReasonInProgress, "waits for a snapshot of the source"))
+	return operation.NextStep, c.cloneProgress(ctx, of, clone.SnapshotInProgress, operation.True(v1alpha1.ReasonInProgress, "waits for a snapshot of the source"))
 }
 
 // ownedByClone is a reference to a clone, by which an object goes with it.
@@ -82,22 +83,22 @@ func (c *Controller) snapshotForClone(ctx context.Context, of *clone.VirtualMach
 	case err != nil:
 		return 0, err
 	case found == nil && name == of.Spec.Source.Name:
-		missing := yes(v1alpha1.ReasonSourceMissing, "VirtualMachineSnapshot '"+name+"' does not exist")
+		missing := operation.True(v1alpha1.ReasonSourceMissing, "VirtualMachineSnapshot '"+name+"' does not exist")
 		return c.cloneWaits(of), c.cloneProgress(ctx, of, clone.SnapshotInProgress, missing)
 	case found == nil:
 		return c.takeForClone(ctx, of, name)
 	case name != of.Spec.Source.Name && !metav1.IsControlledBy(found, of):
 		return 0, c.failClone(ctx, of, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineSnapshot '%s' is not one of this clone", name))
-	case phaseOf(found) == api.Failed:
-		text := message(found.Status.Error, "it has failed")
+	case operation.PhaseOf(found) == api.Failed:
+		text := operation.ErrorMessage(found.Status.Error, "it has failed")
 		return 0, c.failClone(ctx, of, v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s': %s", name, text))
 	case found.Status == nil || !ptr.Deref(found.Status.ReadyToUse, false):
 		return c.cloneWaits(of), nil
 	}
-	if err := c.patchStatus(ctx, of, func() { of.Status.SnapshotName = &name }); err != nil {
+	if err := c.PatchStatus(ctx, of, func() { of.Status.SnapshotName = &name }); err != nil {
 		return 0, err
 	}
-	return soon, c.cloneProgress(ctx, of, clone.RestoreInProgress, yes(v1alpha1.ReasonInProgress, "waits for the restore"))
+	return operation.NextStep, c.cloneProgress(ctx, of, clone.RestoreInProgress, operation.True(v1alpha1.ReasonInProgress, "waits for the restore"))
 }
 
 func (c *Controller) takeForClone(ctx context.Context, of *clone.VirtualMachineClone, name string) (time.Duration, error) {
@@ -106,7 +107,7 @@ func (c *Controller) takeForClone(ctx context.Context, of *clone.VirtualMachineC
 		return 0, err
 	}
 	if source == nil {
-		missing := yes(v1alpha1.ReasonSourceMissing, "VirtualMachine '"+of.Spec.Source.Name+"' does not exist")
+		missing := operation.True(v1alpha1.ReasonSourceMissing, "VirtualMachine '"+of.Spec.Source.Name+"' does not exist")
 		return c.cloneWaits(of), c.cloneProgress(ctx, of, clone.SnapshotInProgress, missing)
 	}
 	made := &api.VirtualMachineSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: name, OwnerReferences: ownedByClone(of)},
@@ -128,20 +129,20 @@ func (c *Controller) restoreForClone(ctx context.Context, of *clone.VirtualMachi
 		return c.bringForClone(ctx, of, name)
 	case !metav1.IsControlledBy(found, of):
 		return 0, c.failClone(ctx, of, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineRestore '%s' is not one of this clone", name))
-	case found.Status != nil && failed(found.Status.Conditions):
-		why := find(found.Status.Conditions, api.ConditionFailure)
+	case found.Status != nil && operation.HasFailed(found.Status.Conditions):
+		why := operation.FindCondition(found.Status.Conditions, api.ConditionFailure)
 		return 0, c.failClone(ctx, of, why.Reason, why.Message)
 	case found.Status == nil || !ptr.Deref(found.Status.Complete, false):
 		return c.cloneWaits(of), nil
 	}
-	if err := c.patchStatus(ctx, of, func() {
+	if err := c.PatchStatus(ctx, of, func() {
 		now := metav1.NewTime(c.Now().Truncate(time.Second))
 		of.Status.TargetName, of.Status.CreationTime = &of.Spec.Target.Name, &now
 	}); err != nil {
 		return 0, err
 	}
-	c.normal(of, v1alpha1.ReasonCompleted, "made VirtualMachine "+of.Spec.Target.Name)
-	return soon, ended(operationClone, resultSucceeded, c.cloneProgress(ctx, of, clone.Succeeded, yes(v1alpha1.ReasonCompleted, "the clone is complete")))
+	c.RecordNormal(of, v1alpha1.ReasonCompleted, "made VirtualMachine "+of.Spec.Target.Name)
+	return operation.NextStep, operation.CountSuccess(operation.Clone, c.cloneProgress(ctx, of, clone.Succeeded, operation.True(v1alpha1.ReasonCompleted, "the clone is complete")))
 }
 
 func (c *Controller) bringForClone(ctx context.Context, of *clone.VirtualMachineClone, name string) (time.Duration, error) {
@@ -153,7 +154,7 @@ func (c *Controller) bringForClone(ctx context.Context, of *clone.VirtualMachine
 	if from == nil {
 		return 0, c.failClone(ctx, of, v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachineSnapshot '%s' is gone", key.Name))
 	}
-	key.Name = contentName(from.UID)
+	key.Name = operation.ContentName(from.UID)
 	content, err := objects.GetOrNil(ctx, c.Live, key, &api.VirtualMachineSnapshotContent{})
 	if err != nil {
 		return 0, err
@@ -186,7 +187,7 @@ func (c *Controller) bringForClone(ctx context.Context, of *clone.VirtualMachine
 	if err := c.Live.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
 		return 0, fmt.Errorf("creating VirtualMachineRestore '%s': %w", name, err)
 	}
-	return c.cloneWaits(of), c.patchStatus(ctx, of, func() { of.Status.RestoreName = &name })
+	return c.cloneWaits(of), c.PatchStatus(ctx, of, func() { of.Status.RestoreName = &name })
 }
 
 // cleanClone removes what a clone was made by, when its claims no longer need it.
@@ -218,5 +219,5 @@ func (c *Controller) cleanClone(ctx context.Context, of *clone.VirtualMachineClo
 		}
 		key.Name = "tmp-snapshot-" + string(of.UID)
 	}
-	return 0, c.patchStatus(ctx, of, func() { of.Status.RestoreName, of.Status.SnapshotName = nil, nil })
+	return 0, c.PatchStatus(ctx, of, func() { of.Status.RestoreName, of.Status.SnapshotName = nil, nil })
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
+
 	clone "kubevirt.io/api/clone/v1beta1"
 	api "kubevirt.io/api/snapshot/v1beta1"
 )
@@ -12,23 +14,23 @@ import (
 func (c *Controller) cloneWaits(of *clone.VirtualMachineClone) time.Duration {
 	for _, condition := range of.Status.Conditions {
 		if condition.Type == clone.ConditionReady {
-			return waiting(c.Now().Sub(condition.LastTransitionTime.Time))
+			return operation.Backoff(c.Now().Sub(condition.LastTransitionTime.Time))
 		}
 	}
-	return poll
+	return operation.PollInterval
 }
 
 // cloneProgress writes the phase of a clone.
-func (c *Controller) cloneProgress(ctx context.Context, of *clone.VirtualMachineClone, phase clone.VirtualMachineClonePhase, what said) error {
-	return c.patchStatus(ctx, of, func() {
+func (c *Controller) cloneProgress(ctx context.Context, of *clone.VirtualMachineClone, phase clone.VirtualMachineClonePhase, what operation.ConditionText) error {
+	return c.PatchStatus(ctx, of, func() {
 		now := c.Now()
 		of.Status.Phase = phase
-		progressing, ready := yes(what.reason, what.message), no(what.reason, what.message)
+		progressing, ready := operation.True(what.Reason, what.Message), operation.False(what.Reason, what.Message)
 		switch phase {
 		case clone.Succeeded:
-			progressing, ready = no(what.reason, what.message), yes(what.reason, what.message)
+			progressing, ready = operation.False(what.Reason, what.Message), operation.True(what.Reason, what.Message)
 		case clone.Failed:
-			progressing = no(what.reason, what.message)
+			progressing = operation.False(what.Reason, what.Message)
 		}
 		of.Status.Conditions = putClone(of.Status.Conditions, clone.ConditionProgressing, progressing, now)
 		of.Status.Conditions = putClone(of.Status.Conditions, clone.ConditionReady, ready, now)
@@ -36,14 +38,14 @@ func (c *Controller) cloneProgress(ctx context.Context, of *clone.VirtualMachine
 }
 
 // putClone is put for the conditions of clones, which are another type of the same form.
-func putClone(all []clone.Condition, of clone.ConditionType, what said, now time.Time) []clone.Condition {
+func putClone(all []clone.Condition, of clone.ConditionType, what operation.ConditionText, now time.Time) []clone.Condition {
 	var same []api.Condition
 	for _, c := range all {
 		same = append(same, api.Condition{Type: api.ConditionType(c.Type), Status: c.Status, LastProbeTime: c.LastProbeTime,
 			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message})
 	}
 	var back []clone.Condition
-	for _, c := range put(same, api.ConditionType(of), what, now) {
+	for _, c := range operation.SetCondition(same, api.ConditionType(of), what, now) {
 		back = append(back, clone.Condition{Type: clone.ConditionType(c.Type), Status: c.Status, LastProbeTime: c.LastProbeTime,
 			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message})
 	}
@@ -52,5 +54,5 @@ func putClone(all []clone.Condition, of clone.ConditionType, what said, now time
 
 // failClone ends a clone.
 func (c *Controller) failClone(ctx context.Context, of *clone.VirtualMachineClone, reason, message string) error {
-	return c.failed(operationClone, c.cloneProgress(ctx, of, clone.Failed, no(reason, message)), of, reason, message)
+	return c.WarnAfterFailure(operation.Clone, c.cloneProgress(ctx, of, clone.Failed, operation.False(reason, message)), of, reason, message)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/test/slimmed"
 	appsv1 "k8s.io/api/apps/v1"
@@ -103,8 +104,8 @@ func newCluster(t *testing.T, serves func(*runtime.Scheme), objects ...client.Ob
 func (c *cluster) restart() {
 	c.fails = 0
 	live := interceptor.NewClient(c.WithWatch, interceptor.Funcs{Create: c.create, Patch: c.patch, Delete: c.delete, SubResourcePatch: c.patchStatus})
-	c.controller = &Controller{Client: slimmed.Client(live), Live: live, Configuration: config.Default, Events: events.NewFakeRecorder(1000),
-		Now: func() time.Time { return c.now }, Agent: c.agent, asks: asks{begin: func(work func()) { work() }}}
+	c.controller = &Controller{Client: slimmed.Client(live), Configuration: config.Default, Agent: c.agent, asks: asks{begin: func(work func()) { work() }},
+		Cluster: &operation.Cluster{Live: live, Events: events.NewFakeRecorder(1000), Now: func() time.Time { return c.now }}}
 }
 
 // wrote notes a write that was done, and returns the error of a process that dies after it.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -34,7 +36,7 @@ func TestEventsFollowTheirWrites(t *testing.T) {
 		},
 		"a restore is refused for a while": func(ctx context.Context, c *Controller, in *cluster) error {
 			of := read(in, "r", &api.VirtualMachineRestore{})
-			of.Status = &api.VirtualMachineRestoreStatus{Conditions: put(nil, api.ConditionReady, no("Waiting", "before"), in.now)}
+			of.Status = &api.VirtualMachineRestoreStatus{Conditions: operation.SetCondition(nil, api.ConditionReady, operation.False("Waiting", "before"), in.now)}
 			_, err := c.unread(ctx, &restoring{restore: of}, refused, nil)
 			return err
 		},

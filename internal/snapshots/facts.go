@@ -2,13 +2,9 @@ package snapshots
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/authorization"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/snapshot"
@@ -26,21 +22,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errNoAsker is the error of a restore or a clone whose creator is not known.
-var errNoAsker = errors.New("annotation '" + v1alpha1.AnnotationAsker + "' does not name the account that created the object: create it again while " +
-	"the webhook of Kiln answers")
-
-// askerOf returns the account that created an object, as admission noted it.
-func askerOf(of metav1.Object) (user authenticationv1.UserInfo, err error) {
-	if json.Unmarshal([]byte(of.GetAnnotations()[v1alpha1.AnnotationAsker]), &user) != nil || user.Username == "" {
-		return user, errNoAsker
-	}
-	return user, nil
-}
-
 // may asks the API server whether an account may do something.
 func (c *Controller) may(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
-	return authorization.IsAllowed(ctx, c.Live, user, what)
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		ResourceAttributes: &what, User: user.Username, Groups: user.Groups, UID: user.UID,
+	}}
+	for key, values := range user.Extra {
+		if review.Spec.Extra == nil {
+			review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
+		}
+		review.Spec.Extra[key] = authorizationv1.ExtraValue(values)
+	}
+	err := c.Live.Create(ctx, review)
+	return review.Status.Allowed, err
 }
 
 // seeing reads facts for one restore.

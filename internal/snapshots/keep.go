@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,7 +61,7 @@ func (c *Controller) keep(ctx context.Context, t taking) (time.Duration, error) 
 		return 0, err
 	}
 	content := &api.VirtualMachineSnapshotContent{
-		ObjectMeta: metav1.ObjectMeta{Namespace: t.snapshot.Namespace, Name: contentName(t.snapshot.UID), Annotations: moment.Annotations(name),
+		ObjectMeta: metav1.ObjectMeta{Namespace: t.snapshot.Namespace, Name: operation.ContentName(t.snapshot.UID), Annotations: moment.Annotations(name),
 			Finalizers: []string{contentFinalizer}},
 		Spec: api.VirtualMachineSnapshotContentSpec{VirtualMachineSnapshotName: &t.snapshot.Name, Source: api.SourceSpec{VirtualMachine: source},
 			VolumeBackups: backups},
@@ -70,8 +71,8 @@ func (c *Controller) keep(ctx context.Context, t taking) (time.Duration, error) 
 	} else if err != nil && !apierrors.IsAlreadyExists(err) {
 		return 0, fmt.Errorf("creating VirtualMachineSnapshotContent '%s': %w", content.Name, err)
 	}
-	c.normal(t.snapshot, v1alpha1.ReasonContentCreated, "created VirtualMachineSnapshotContent "+content.Name)
-	return soon, nil
+	c.RecordNormal(t.snapshot, v1alpha1.ReasonContentCreated, "created VirtualMachineSnapshotContent "+content.Name)
+	return operation.NextStep, nil
 }
 
 // memoryDump is the first volume of a VM that holds its memory.
@@ -138,13 +139,13 @@ func (c *Controller) describe(ctx context.Context, t taking, vmi *v1.VirtualMach
 			all = append(all, api.VMSnapshotPausedIndication)
 		}
 	}
-	return c.patchStatus(ctx, t.snapshot, func() {
+	return c.PatchStatus(ctx, t.snapshot, func() {
 		of := t.snapshot.Status
 		of.SourceUID, of.SourceIndications = &t.vm.UID, nil
 		//lint:ignore SA1019 older clients read it
 		of.Indications = nil
 		indicate(of, all...)
-		of.Conditions = put(of.Conditions, api.ConditionProgressing, yes(v1alpha1.ReasonInProgress, "the VM is locked, and its content is written"), c.Now())
+		of.Conditions = operation.SetCondition(of.Conditions, api.ConditionProgressing, operation.True(v1alpha1.ReasonInProgress, "the VM is locked, and its content is written"), c.Now())
 	})
 }
 

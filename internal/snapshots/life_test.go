@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	appsv1 "k8s.io/api/apps/v1"
@@ -233,7 +234,7 @@ func TestDeadline(t *testing.T) {
 	}
 	c.now = c.now.Add(6 * time.Minute)
 	c.step()
-	if of := read(c, "s", &api.VirtualMachineSnapshot{}); of.Status.Phase != api.Failed || !failed(of.Status.Conditions) ||
+	if of := read(c, "s", &api.VirtualMachineSnapshot{}); of.Status.Phase != api.Failed || !operation.HasFailed(of.Status.Conditions) ||
 		!strings.Contains(*of.Status.Error.Message, "failureDeadline") {
 		t.Errorf("%+v", of.Status)
 	}

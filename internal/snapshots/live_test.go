@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +25,7 @@ func TestRunningHardware(t *testing.T) {
 		before := c.vm("web")
 		c.must(c.Create(t.Context(), snapshotOf("s")))
 		c.step()
-		content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 		kept, err := snapshot.Read(content)
 		c.must(err)
 		kept, err = kept.WithRecord(read(c, kept.Revision, &appsv1.ControllerRevision{}).Data.Raw)

@@ -35,10 +35,10 @@ func (c *Controller) lock(ctx context.Context, t taking) (wait bool, why string,
 	case t.vm.DeletionTimestamp != nil:
 		return true, "the VM is being deleted", nil
 	}
-	if err := c.patchStatus(ctx, t.vm, func() { status.SnapshotInProgress = ptr.To(t.snapshot.Name) }); err != nil {
+	if err := c.PatchStatus(ctx, t.vm, func() { status.SnapshotInProgress = ptr.To(t.snapshot.Name) }); err != nil {
 		return true, "", err
 	}
-	return false, "", c.patch(ctx, t.vm, func() { controllerutil.AddFinalizer(t.vm, sourceFinalizer) })
+	return false, "", c.Patch(ctx, t.vm, func() { controllerutil.AddFinalizer(t.vm, sourceFinalizer) })
 }
 
 // unlock ends the lock of a snapshot.
@@ -46,10 +46,10 @@ func (c *Controller) unlock(ctx context.Context, vm *v1.VirtualMachine, name str
 	if vm == nil || ptr.Deref(vm.Status.SnapshotInProgress, name) != name {
 		return nil
 	}
-	if err := c.patch(ctx, vm, func() { controllerutil.RemoveFinalizer(vm, sourceFinalizer) }); err != nil {
+	if err := c.Patch(ctx, vm, func() { controllerutil.RemoveFinalizer(vm, sourceFinalizer) }); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return client.IgnoreNotFound(c.patchStatus(ctx, vm, func() { vm.Status.SnapshotInProgress = nil }))
+	return client.IgnoreNotFound(c.PatchStatus(ctx, vm, func() { vm.Status.SnapshotInProgress = nil }))
 }
 
 // errHeld has everything read again: the VM may have been started until now.
@@ -74,7 +74,7 @@ func (c *Controller) hold(ctx context.Context, r *restoring) (*unready, error) {
 	if why := r.busy(); why != nil || r.vm == nil || r.held() {
 		return why, nil
 	}
-	if err := c.patchStatus(ctx, r.vm, func() { r.vm.Status.RestoreInProgress = ptr.To(r.restore.Name) }); err != nil {
+	if err := c.PatchStatus(ctx, r.vm, func() { r.vm.Status.RestoreInProgress = ptr.To(r.restore.Name) }); err != nil {
 		return nil, err
 	}
 	return nil, apierrors.NewConflict(v1.GroupVersion.WithResource("virtualmachines").GroupResource(), r.vm.Name, errHeld)
@@ -93,13 +93,13 @@ func (c *Controller) release(ctx context.Context, vm *v1.VirtualMachine, name st
 			return err
 		}
 	}
-	if err := c.patch(ctx, vm, func() { delete(vm.Annotations, v1alpha1.AnnotationRecord) }); err != nil {
+	if err := c.Patch(ctx, vm, func() { delete(vm.Annotations, v1alpha1.AnnotationRecord) }); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if len(lost) > 0 {
-		c.warning(vm, v1alpha1.ReasonNotActivatable, lost.ToAggregate().Error())
+		c.RecordWarning(vm, v1alpha1.ReasonNotActivatable, lost.ToAggregate().Error())
 	}
-	return client.IgnoreNotFound(c.patchStatus(ctx, vm, func() { vm.Status.RestoreInProgress = nil }))
+	return client.IgnoreNotFound(c.PatchStatus(ctx, vm, func() { vm.Status.RestoreInProgress = nil }))
 }
 
 // freeOrphans frees the VMs that a snapshot or restore has locked which is gone, because somebody took its finalizer away.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,8 +26,8 @@ const freezeLimit = api.DefaultFailureDeadline
 // freezeFor is how long a guest may be frozen that is asked at a time: no longer than the snapshot may take.
 func freezeFor(of *api.VirtualMachineSnapshot, at time.Time) time.Duration {
 	limit := freezeLimit
-	if all := limitOf(of); all > 0 {
-		limit = min(limit, all-since(of.Status.Conditions, api.ConditionReady, at))
+	if all := operation.FailureDeadline(of); all > 0 {
+		limit = min(limit, all-operation.TimeSince(of.Status.Conditions, api.ConditionReady, at))
 	}
 	return max(limit, time.Second)
 }
@@ -48,7 +49,7 @@ func (t taking) of(action string) question {
 
 // quiesce has the guest freeze its file systems, if it runs and has volumes to be cut. done reports that it has answered, whatever it has said.
 func (c *Controller) quiesce(ctx context.Context, t taking) (done bool, err error) {
-	was := find(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced)
+	was := operation.FindCondition(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced)
 	running := t.content.Annotations[v1alpha1.AnnotationSnapshotState] == v1alpha1.SnapshotRunning
 	taken := t.content.Status != nil && t.content.Status.CreationTime != nil
 	if was != nil && was.Reason != v1alpha1.ReasonFreezing || taken || !running || !cuts(t.content) {
@@ -65,10 +66,10 @@ func (c *Controller) quiesce(ctx context.Context, t taking) (done bool, err erro
 		return true, c.unquiet(ctx, t, v1alpha1.ReasonNoGuestAgent, why)
 	}
 	if was == nil {
-		if err := c.quiesced(ctx, t, said{corev1.ConditionUnknown, v1alpha1.ReasonFreezing, "asks the guest agent to freeze the file systems"}); err != nil {
+		if err := c.quiesced(ctx, t, operation.ConditionText{Status: corev1.ConditionUnknown, Reason: v1alpha1.ReasonFreezing, Message: "asks the guest agent to freeze the file systems"}); err != nil {
 			return false, err
 		}
-		was = find(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced)
+		was = operation.FindCondition(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced)
 	}
 	at := was.LastTransitionTime
 	done, err = c.asks.ask(t.of(freezing), c.freeze(t, freezeFor(t.snapshot, at.Time)))
@@ -77,9 +78,9 @@ func (c *Controller) quiesce(ctx context.Context, t taking) (done bool, err erro
 		return false, nil
 	case err != nil:
 		write := c.unquiet(ctx, t, v1alpha1.ReasonFreezeFailed, err.Error())
-		return true, c.warnAfterWrite(write, t.snapshot, v1alpha1.ReasonFreezeFailed, "the guest was not frozen: "+err.Error())
+		return true, c.WarnAfterWrite(write, t.snapshot, v1alpha1.ReasonFreezeFailed, "the guest was not frozen: "+err.Error())
 	}
-	return true, c.quiesced(ctx, t, yes(v1alpha1.ReasonFrozen, "the guest agent has frozen the file systems"), api.VMSnapshotGuestAgentIndication)
+	return true, c.quiesced(ctx, t, operation.True(v1alpha1.ReasonFrozen, "the guest agent has frozen the file systems"), api.VMSnapshotGuestAgentIndication)
 }
 
 // Actions on guests.
@@ -128,19 +129,19 @@ func connected(vmi *v1.VirtualMachineInstance) bool {
 
 // unquiet says that the volumes are cut from a guest that writes.
 func (c *Controller) unquiet(ctx context.Context, t taking, reason, message string) error {
-	return c.quiesced(ctx, t, no(reason, message), api.VMSnapshotNoGuestAgentIndication)
+	return c.quiesced(ctx, t, operation.False(reason, message), api.VMSnapshotNoGuestAgentIndication)
 }
 
 // quiesced writes condition Quiesced and indications. The time is that of the question while the guest is frozen: its launcher counts from then.
-func (c *Controller) quiesced(ctx context.Context, t taking, what said, all ...api.Indication) error {
-	return c.patchStatus(ctx, t.snapshot, func() {
+func (c *Controller) quiesced(ctx context.Context, t taking, what operation.ConditionText, all ...api.Indication) error {
+	return c.PatchStatus(ctx, t.snapshot, func() {
 		of, asked := t.snapshot.Status, metav1.Time{}
-		if was := find(of.Conditions, v1alpha1.ConditionQuiesced); was != nil {
+		if was := operation.FindCondition(of.Conditions, v1alpha1.ConditionQuiesced); was != nil {
 			asked = was.LastTransitionTime
 		}
-		of.Conditions = put(of.Conditions, v1alpha1.ConditionQuiesced, what, c.Now())
-		if what.reason == v1alpha1.ReasonFrozen {
-			find(of.Conditions, v1alpha1.ConditionQuiesced).LastTransitionTime = asked
+		of.Conditions = operation.SetCondition(of.Conditions, v1alpha1.ConditionQuiesced, what, c.Now())
+		if what.Reason == v1alpha1.ReasonFrozen {
+			operation.FindCondition(of.Conditions, v1alpha1.ConditionQuiesced).LastTransitionTime = asked
 		}
 		indicate(of, all...)
 	})
@@ -152,7 +153,7 @@ func (c *Controller) thaw(ctx context.Context, t taking) (done bool, err error) 
 	if t.snapshot.Status == nil || c.Agent == nil {
 		return true, nil
 	}
-	was := find(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced)
+	was := operation.FindCondition(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced)
 	switch {
 	case was == nil || was.Reason != v1alpha1.ReasonFreezing && was.Reason != v1alpha1.ReasonFrozen:
 		return true, nil
@@ -165,7 +166,7 @@ func (c *Controller) thaw(ctx context.Context, t taking) (done bool, err error) 
 	}
 	write := c.thawed(ctx, t, was, failed)
 	if failed != nil {
-		write = c.warnAfterWrite(write, t.snapshot, v1alpha1.ReasonThawFailed, "the guest may still be frozen: "+failed.Error())
+		write = c.WarnAfterWrite(write, t.snapshot, v1alpha1.ReasonThawFailed, "the guest may still be frozen: "+failed.Error())
 	}
 	return true, write
 }
@@ -175,14 +176,14 @@ func (c *Controller) thawed(ctx context.Context, t taking, was *api.Condition, f
 	expired := c.expired(t, was)
 	switch {
 	case was.Reason == v1alpha1.ReasonFreezing:
-		return c.quiesced(ctx, t, no(v1alpha1.ReasonFreezeFailed, "the snapshot ended before the guest was frozen"))
+		return c.quiesced(ctx, t, operation.False(v1alpha1.ReasonFreezeFailed, "the snapshot ended before the guest was frozen"))
 	case expired != "":
-		return c.quiesced(ctx, t, no(v1alpha1.ReasonQuiesceTimeout, expired), api.VMSnapshotQuiesceTimeoutIndication)
+		return c.quiesced(ctx, t, operation.False(v1alpha1.ReasonQuiesceTimeout, expired), api.VMSnapshotQuiesceTimeoutIndication)
 	case failed != nil:
-		return c.quiesced(ctx, t, yes(v1alpha1.ReasonThawFailed, fmt.Sprintf("the guest was frozen while its volumes were cut, and did not thaw: %v; its "+
+		return c.quiesced(ctx, t, operation.True(v1alpha1.ReasonThawFailed, fmt.Sprintf("the guest was frozen while its volumes were cut, and did not thaw: %v; its "+
 			"launcher thaws it %s after the freeze", failed, freezeFor(t.snapshot, was.LastTransitionTime.Time))))
 	}
-	return c.quiesced(ctx, t, yes(v1alpha1.ReasonThawed, "the guest was frozen while its volumes were cut"))
+	return c.quiesced(ctx, t, operation.True(v1alpha1.ReasonThawed, "the guest was frozen while its volumes were cut"))
 }
 
 // expired is why a freeze has ended before all volumes were cut; empty if it has not. Where a clock went backwards, nobody knows.
@@ -199,7 +200,7 @@ func (c *Controller) expired(t taking, was *api.Condition) string {
 
 // again asks a guest once more to thaw, as long as it may be frozen. It returns when it is to be asked next; 0 for never.
 func (c *Controller) again(ctx context.Context, t taking) (time.Duration, error) {
-	was := find(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced)
+	was := operation.FindCondition(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced)
 	if c.Agent == nil || was == nil || was.Reason != v1alpha1.ReasonThawFailed {
 		return 0, nil
 	}
@@ -212,9 +213,9 @@ func (c *Controller) again(ctx context.Context, t taking) (time.Duration, error)
 	case !done:
 		return answerPoll, nil
 	case failed != nil:
-		return poll, nil
+		return operation.PollInterval, nil
 	}
-	return 0, c.quiesced(ctx, t, yes(v1alpha1.ReasonThawed, "the guest was frozen while its volumes were cut"))
+	return 0, c.quiesced(ctx, t, operation.True(v1alpha1.ReasonThawed, "the guest was frozen while its volumes were cut"))
 }
 
 // thawOrphan asks the guest of a VM to thaw whose snapshot is gone by force. Nobody waits for the answer.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,7 +56,7 @@ func (c *cluster) indications() (all []api.Indication) {
 
 // quiet is condition Quiesced of the snapshot as text.
 func (c *cluster) quiet() string {
-	of := find(read(c, "s", &api.VirtualMachineSnapshot{}).Status.Conditions, v1alpha1.ConditionQuiesced)
+	of := operation.FindCondition(read(c, "s", &api.VirtualMachineSnapshot{}).Status.Conditions, v1alpha1.ConditionQuiesced)
 	if of == nil {
 		return ""
 	}
@@ -120,7 +121,7 @@ func TestRunningGuest(t *testing.T) {
 		if test.agent != nil && !slices.Equal(test.agent.all[:min(len(test.agent.all), 2)], test.calls) {
 			t.Errorf("%s: the agent was asked to %v", why, test.agent.all)
 		}
-		content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 		if content.Annotations[v1alpha1.AnnotationSnapshotState] == v1alpha1.SnapshotRunning != (test.vmi != nil) {
 			t.Errorf("%s: %v", why, content.Annotations)
 		}

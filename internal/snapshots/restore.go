@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,13 +59,13 @@ func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (tim
 		if err := c.release(ctx, r.vm, found.Name); err != nil {
 			return 0, err
 		}
-		return 0, client.IgnoreNotFound(c.patch(ctx, found, func() { controllerutil.RemoveFinalizer(found, restoreFinalizer) }))
-	case found.Status != nil && (ptr.Deref(found.Status.Complete, false) || failed(found.Status.Conditions)):
+		return 0, client.IgnoreNotFound(c.Patch(ctx, found, func() { controllerutil.RemoveFinalizer(found, restoreFinalizer) }))
+	case found.Status != nil && (ptr.Deref(found.Status.Complete, false) || operation.HasFailed(found.Status.Conditions)):
 		return 0, c.release(ctx, r.vm, found.Name)
 	case found.Status == nil:
-		return soon, c.restoreProgress(ctx, r, yes(v1alpha1.ReasonInProgress, "the restore has begun"))
+		return operation.NextStep, c.restoreProgress(ctx, r, operation.True(v1alpha1.ReasonInProgress, "the restore has begun"))
 	case !controllerutil.ContainsFinalizer(found, restoreFinalizer):
-		return soon, c.patch(ctx, found, func() {
+		return operation.NextStep, c.Patch(ctx, found, func() {
 			controllerutil.AddFinalizer(found, restoreFinalizer)
 			if r.vm != nil && len(found.OwnerReferences) == 0 { // as in KubeVirt, the restore goes with its VM
 				found.OwnerReferences = []metav1.OwnerReference{*ownedBy(r.vm)}
@@ -75,7 +76,7 @@ func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (tim
 		return 0, c.failRestore(ctx, r, v1alpha1.ReasonMalformed, condition.Mistakes(errs))
 	}
 	after, err := c.bring(ctx, r)
-	if !refused(err) {
+	if !operation.IsRefused(err) {
 		return after, err
 	}
 	// A quota, a policy or a webhook refuses an object that the restore makes, such as a claim. Its owner may mend that.
@@ -115,19 +116,19 @@ func (c *Controller) bring(ctx context.Context, r *restoring) (time.Duration, er
 	if err := c.activate(ctx, r); err != nil {
 		return 0, err
 	}
-	return soon, nil
+	return operation.NextStep, nil
 }
 
 // restoreProgress writes how far a restore is.
-func (c *Controller) restoreProgress(ctx context.Context, r *restoring, what said) error {
-	return c.patchStatus(ctx, r.restore, func() {
+func (c *Controller) restoreProgress(ctx context.Context, r *restoring, what operation.ConditionText) error {
+	return c.PatchStatus(ctx, r.restore, func() {
 		if r.restore.Status == nil {
 			r.restore.Status = &api.VirtualMachineRestoreStatus{}
 		}
 		status, now := r.restore.Status, c.Now()
 		status.Complete = ptr.To(false)
-		status.Conditions = put(status.Conditions, api.ConditionProgressing, what, now)
-		status.Conditions = put(status.Conditions, api.ConditionReady, no(what.reason, what.message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, what, now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.False(what.Reason, what.Message), now)
 	})
 }
 
@@ -136,13 +137,13 @@ func (c *Controller) failRestore(ctx context.Context, r *restoring, reason, mess
 	if err := c.discard(ctx, r); err != nil {
 		return err
 	}
-	write := c.patchStatus(ctx, r.restore, func() {
+	write := c.PatchStatus(ctx, r.restore, func() {
 		status, now := r.restore.Status, c.Now()
-		status.Conditions = put(status.Conditions, api.ConditionProgressing, no(reason, message), now)
-		status.Conditions = put(status.Conditions, api.ConditionReady, no(reason, message), now)
-		status.Conditions = put(status.Conditions, api.ConditionFailure, yes(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, operation.False(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.False(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionFailure, operation.True(reason, message), now)
 	})
-	return c.failed(operationRestore, write, r.restore, reason, message)
+	return c.WarnAfterFailure(operation.Restore, write, r.restore, reason, message)
 }
 
 // unready is why a snapshot cannot be read. final reports that it never will be.
@@ -162,7 +163,7 @@ func (c *Controller) read(ctx context.Context, r *restoring) (*unready, error) {
 	case of == nil:
 		// One that was judged before is not going to come: the VM must not be held for it.
 		return &unready{v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s' does not exist", key.Name), r.held()}, nil
-	case phaseOf(of) == api.Failed:
+	case operation.PhaseOf(of) == api.Failed:
 		return &unready{v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s' has failed", key.Name), true}, nil
 	case of.Status == nil || !ptr.Deref(of.Status.ReadyToUse, false):
 		return &unready{v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s' is not ready to use", key.Name), false}, nil
@@ -170,7 +171,7 @@ func (c *Controller) read(ctx context.Context, r *restoring) (*unready, error) {
 		return &unready{v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachine '%s' exists, and is not the one of the snapshot: restore into another name, "+
 			"or delete it", r.vm.Name), true}, nil
 	}
-	key.Name = contentName(of.UID)
+	key.Name = operation.ContentName(of.UID)
 	content, err := objects.GetOrNil(ctx, c.Live, key, &api.VirtualMachineSnapshotContent{})
 	if err != nil {
 		return nil, err
@@ -192,12 +193,12 @@ func (c *Controller) unread(ctx context.Context, r *restoring, why *unready, err
 	case why.final:
 		return 0, c.failRestore(ctx, r, why.reason, why.message)
 	}
-	after := waiting(since(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
-	was := find(r.restore.Status.Conditions, api.ConditionReady)
+	after := operation.Backoff(operation.TimeSince(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
+	was := operation.FindCondition(r.restore.Status.Conditions, api.ConditionReady)
 	first := why.reason == v1alpha1.ReasonNotAdmitted && was != nil && was.Reason != why.reason
-	write := c.restoreProgress(ctx, r, no(why.reason, why.message))
+	write := c.restoreProgress(ctx, r, operation.False(why.reason, why.message))
 	if first {
-		return after, c.warnAfterWrite(write, r.restore, why.reason, why.message)
+		return after, c.WarnAfterWrite(write, r.restore, why.reason, why.message)
 	}
 	return after, write
 }

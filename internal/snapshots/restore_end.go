@@ -8,9 +8,9 @@ import (
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/ownership"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,9 +30,9 @@ func (r *restoring) ownership(hardware *v1alpha1.GuestHardware) ownership.Owners
 // hardware: its first boot must find that.
 func (c *Controller) activate(ctx context.Context, r *restoring) error {
 	if text := snapshot.Report(r.left); text != "" {
-		if err := c.patchStatus(ctx, r.restore, func() {
+		if err := c.PatchStatus(ctx, r.restore, func() {
 			of := r.restore.Status
-			of.Conditions = put(of.Conditions, v1alpha1.ConditionHardwareChanged, yes(v1alpha1.ReasonHardwareChanged, text), c.Now())
+			of.Conditions = operation.SetCondition(of.Conditions, v1alpha1.ConditionHardwareChanged, operation.True(v1alpha1.ReasonHardwareChanged, text), c.Now())
 		}); err != nil {
 			return err
 		}
@@ -43,15 +43,10 @@ func (c *Controller) activate(ctx context.Context, r *restoring) error {
 		}
 	}
 	err := c.write(ctx, r, r.wanted)
-	if refused(err) {
+	if operation.IsRefused(err) {
 		return c.failRestore(ctx, r, v1alpha1.ReasonNotAdmitted, err.Error())
 	}
 	return err
-}
-
-// refused reports whether the API server will never take an object as it is.
-func refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || condition.Oversized(err)
 }
 
 // recall writes the hardware record of the target. That of a VM which does not exist yet must have no status: the controller of hardware keeps it then.
@@ -67,7 +62,7 @@ func (c *Controller) recall(ctx context.Context, r *restoring) error {
 		case r.vm == nil && unassigned(hardware) && equality.Semantic.DeepEqual(hardware.Spec, spec):
 			return nil
 		case r.vm != nil && r.ownership(hardware) == ownership.Own:
-			return c.patch(ctx, hardware, func() { hardware.Spec = spec })
+			return c.Patch(ctx, hardware, func() { hardware.Spec = spec })
 		}
 		seen := client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion}
 		if err := client.IgnoreNotFound(c.Live.Delete(ctx, hardware, seen)); err != nil {
@@ -106,9 +101,9 @@ func (c *Controller) settle(ctx context.Context, r *restoring) (time.Duration, e
 		written, lost, err := c.follows(ctx, r)
 		switch {
 		case err != nil || written:
-			return soon, err
+			return operation.NextStep, err
 		case len(lost) > 0:
-			return poll, c.restoreProgress(ctx, r, no(v1alpha1.ReasonNotActivatable, condition.Mistakes(lost)))
+			return operation.PollInterval, c.restoreProgress(ctx, r, operation.False(v1alpha1.ReasonNotActivatable, condition.Mistakes(lost)))
 		}
 	}
 	if err := c.own(ctx, r); err != nil {
@@ -117,19 +112,19 @@ func (c *Controller) settle(ctx context.Context, r *restoring) (time.Duration, e
 	if err := c.release(ctx, r.vm, r.restore.Name); err != nil {
 		return 0, err
 	}
-	write := ended(operationRestore, resultSucceeded, c.patchStatus(ctx, r.restore, func() {
+	write := operation.CountSuccess(operation.Restore, c.PatchStatus(ctx, r.restore, func() {
 		of, now := r.restore.Status, metav1.NewTime(c.Now().Truncate(time.Second))
 		of.Complete, of.RestoreTime = ptr.To(true), &now
-		of.Conditions = put(of.Conditions, api.ConditionProgressing, no(v1alpha1.ReasonCompleted, "the restore is complete"), c.Now())
-		of.Conditions = put(of.Conditions, api.ConditionReady, yes(v1alpha1.ReasonCompleted, "the restore is complete"), c.Now())
+		of.Conditions = operation.SetCondition(of.Conditions, api.ConditionProgressing, operation.False(v1alpha1.ReasonCompleted, "the restore is complete"), c.Now())
+		of.Conditions = operation.SetCondition(of.Conditions, api.ConditionReady, operation.True(v1alpha1.ReasonCompleted, "the restore is complete"), c.Now())
 	}))
 	if write != nil {
 		return 0, write
 	}
-	if text := find(r.restore.Status.Conditions, v1alpha1.ConditionHardwareChanged); text != nil {
-		c.warning(r.restore, v1alpha1.ReasonHardwareChanged, text.Message)
+	if text := operation.FindCondition(r.restore.Status.Conditions, v1alpha1.ConditionHardwareChanged); text != nil {
+		c.RecordWarning(r.restore, v1alpha1.ReasonHardwareChanged, text.Message)
 	}
-	c.normal(r.restore, v1alpha1.ReasonRestoreComplete, "restored VirtualMachine "+r.vm.Name)
+	c.RecordNormal(r.restore, v1alpha1.ReasonRestoreComplete, "restored VirtualMachine "+r.vm.Name)
 	return 0, nil
 }
 
@@ -175,7 +170,7 @@ func (c *Controller) own(ctx context.Context, r *restoring) error {
 		if claim == nil || claim.Annotations[ownedLater] != r.restore.Name {
 			continue
 		}
-		err = c.patch(ctx, claim, func() {
+		err = c.Patch(ctx, claim, func() {
 			delete(claim.Annotations, ownedLater)
 			if len(claim.OwnerReferences) == 0 {
 				claim.OwnerReferences = []metav1.OwnerReference{*ownedBy(r.vm)}

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -34,7 +35,7 @@ func (c *Controller) judge(ctx context.Context, r *restoring) (done bool, err er
 	refuse := func(errs field.ErrorList) (bool, error) {
 		return false, c.failRestore(ctx, r, v1alpha1.ReasonNotActivatable, condition.Mistakes(errs))
 	}
-	user, err := askerOf(r.restore)
+	user, err := operation.CreatorOf(r.restore)
 	if err != nil {
 		return false, c.failRestore(ctx, r, v1alpha1.ReasonMalformed, err.Error())
 	}
@@ -85,7 +86,7 @@ func (c *Controller) nameClaims(ctx context.Context, r *restoring) error {
 	if equality.Semantic.DeepEqual(all, r.restore.Status.Restores) {
 		return nil
 	}
-	return c.patchStatus(ctx, r.restore, func() { r.restore.Status.Restores = all })
+	return c.PatchStatus(ctx, r.restore, func() { r.restore.Status.Restores = all })
 }
 
 // record reads the record of a content from its revision. One that is missing or was changed is a cause like any other.
@@ -206,7 +207,7 @@ func (c *Controller) admitted(ctx context.Context, r *restoring) (done bool, err
 		return false, c.failRestore(ctx, r, v1alpha1.ReasonHardwareForeign, ownership.ForeignMessage(hardware))
 	}
 	err = c.write(ctx, r, r.wanted.DeepCopy(), client.DryRunAll)
-	if refused(err) {
+	if operation.IsRefused(err) {
 		return false, c.failRestore(ctx, r, v1alpha1.ReasonNotAdmitted, err.Error())
 	}
 	return err == nil, err

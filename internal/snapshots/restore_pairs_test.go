@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,7 +50,7 @@ func (c *cluster) pair(when string, specOf func(*v1.VirtualMachine) bool) (resto
 func TestPairs(t *testing.T) {
 	snapshots := func(c *cluster) {
 		c.force(snapshotOf("s"))
-		c.force(&api.VirtualMachineSnapshotContent{ObjectMeta: snapshotOf(contentName("snap-1")).ObjectMeta})
+		c.force(&api.VirtualMachineSnapshotContent{ObjectMeta: snapshotOf(operation.ContentName("snap-1")).ObjectMeta})
 	}
 	for why, meanwhile := range map[string]func(*cluster){
 		"nothing goes": func(*cluster) {},
@@ -111,8 +112,8 @@ func TestRefusedLate(t *testing.T) {
 		c.must(c.Create(t.Context(), restoreOf("r", "web")))
 		c.step()
 		of := read(c, "r", &api.VirtualMachineRestore{}).Status
-		ready := find(of.Conditions, api.ConditionReady)
-		if failed(of.Conditions) != test.fails || ready.Reason != v1alpha1.ReasonNotAdmitted || !strings.Contains(ready.Message, "a policy came meanwhile") ||
+		ready := operation.FindCondition(of.Conditions, api.ConditionReady)
+		if operation.HasFailed(of.Conditions) != test.fails || ready.Reason != v1alpha1.ReasonNotAdmitted || !strings.Contains(ready.Message, "a policy came meanwhile") ||
 			!c.event(v1alpha1.ReasonNotAdmitted) {
 			t.Errorf("%s: %+v", why, of)
 		}
@@ -147,7 +148,7 @@ func TestRefusedTarget(t *testing.T) {
 	for _, write := range c.writes {
 		made = made || write == "create *v1alpha1.GuestHardware two"
 	}
-	if !failed(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions) || !made || c.hardware("two") != nil {
+	if !operation.HasFailed(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions) || !made || c.hardware("two") != nil {
 		t.Errorf("%v %+v", c.writes, c.hardware("two"))
 	}
 }
@@ -164,7 +165,7 @@ func TestQuota(t *testing.T) {
 	}
 	c.must(c.Create(t.Context(), snapshotOf("s")))
 	c.step(c.driver)
-	progressing := find(read(c, "s", &api.VirtualMachineSnapshot{}).Status.Conditions, api.ConditionProgressing)
+	progressing := operation.FindCondition(read(c, "s", &api.VirtualMachineSnapshot{}).Status.Conditions, api.ConditionProgressing)
 	if progressing.Reason != v1alpha1.ReasonNotAdmitted || !strings.Contains(progressing.Message, "exceeded quota: few") || !c.event(v1alpha1.ReasonNotAdmitted) {
 		t.Errorf("%+v", progressing)
 	}
@@ -172,7 +173,7 @@ func TestQuota(t *testing.T) {
 	c.step(c.driver)
 	c.must(c.Create(t.Context(), restoreOf("r", "web")))
 	c.step(c.driver)
-	ready := find(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionReady)
+	ready := operation.FindCondition(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionReady)
 	if ready.Reason != v1alpha1.ReasonNotAdmitted || !strings.Contains(ready.Message, "exceeded quota: few") || !c.event(v1alpha1.ReasonNotAdmitted) {
 		t.Errorf("%+v", ready)
 	}
@@ -219,7 +220,7 @@ func TestStopTargetIsJudgedFirst(t *testing.T) {
 		c.must(c.Create(t.Context(), restore))
 		c.step(c.driver)
 		of := read(c, "r", &api.VirtualMachineRestore{}).Status
-		if vm := c.vm("web"); *vm.Spec.RunStrategy != v1.RunStrategyAlways || len(vm.Status.StateChangeRequests) > 0 || failed(of.Conditions) != test.fails {
+		if vm := c.vm("web"); *vm.Spec.RunStrategy != v1.RunStrategyAlways || len(vm.Status.StateChangeRequests) > 0 || operation.HasFailed(of.Conditions) != test.fails {
 			t.Errorf("%s: run strategy %s, %+v", why, *vm.Spec.RunStrategy, of)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
@@ -75,7 +76,7 @@ func TestOrphans(t *testing.T) {
 	vm.Finalizers = []string{sourceFinalizer}
 	vm.Status.SnapshotInProgress, vm.Status.RestoreInProgress = ptr.To("s"), ptr.To("r")
 	c := newCluster(t, nil, vm)
-	for name, of := range map[string]step{"s": c.controller.snapshot, "r": c.controller.restore} {
+	for name, of := range map[string]operation.ReconcileFunc{"s": c.controller.snapshot, "r": c.controller.restore} {
 		if _, err := of(t.Context(), at(name)); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestTwoRestores(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if of := find(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionReady); of.Reason != v1alpha1.ReasonSourceBusy ||
+	if of := operation.FindCondition(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionReady); of.Reason != v1alpha1.ReasonSourceBusy ||
 		!strings.Contains(of.Message, "restore 'other'") {
 		t.Errorf("%+v", of)
 	}
@@ -186,7 +187,7 @@ func TestContentWithoutVM(t *testing.T) {
 	c := newCluster(t, withVolumeSnapshots, everything()...)
 	c.must(c.Create(t.Context(), snapshotOf("s")))
 	c.step()
-	content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+	content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 	content.Spec.Source.VirtualMachine = nil
 	content.Spec.VolumeBackups = []api.VolumeBackup{{VolumeName: "a", VolumeSnapshotName: ptr.To("a")}}
 	c.must(c.Update(t.Context(), content))

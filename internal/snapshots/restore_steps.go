@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -34,7 +35,7 @@ func (c *Controller) stopped(ctx context.Context, r *restoring) (after time.Dura
 		return 0, true, nil
 	}
 	if r.restored() { // somebody started it between the last look and the lock: it was made of the VM before
-		return poll, false, client.IgnoreNotFound(c.Live.Delete(ctx, vmi, client.Preconditions{UID: &vmi.UID}))
+		return operation.PollInterval, false, client.IgnoreNotFound(c.Live.Delete(ctx, vmi, client.Preconditions{UID: &vmi.UID}))
 	}
 	text := fmt.Sprintf("VirtualMachineInstance '%s' exists: stop the VM", vmi.Name)
 	switch ptr.Deref(r.restore.Spec.TargetReadinessPolicy, api.VirtualMachineRestoreWaitGracePeriodAndFail) {
@@ -44,13 +45,13 @@ func (c *Controller) stopped(ctx context.Context, r *restoring) (after time.Dura
 		return c.stop(ctx, r, vmi)
 	case api.VirtualMachineRestoreWaitEventually:
 	default:
-		if since(r.restore.Status.Conditions, api.ConditionReady, c.Now()) > api.DefaultGracePeriod {
+		if operation.TimeSince(r.restore.Status.Conditions, api.ConditionReady, c.Now()) > api.DefaultGracePeriod {
 			return 0, false, c.failRestore(ctx, r, v1alpha1.ReasonTargetNotReady, fmt.Sprintf("%s; it was not stopped within %s", text, api.DefaultGracePeriod))
 		}
 		text += fmt.Sprintf(" within %s", api.DefaultGracePeriod)
 	}
-	after = waiting(since(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
-	return after, false, c.restoreProgress(ctx, r, no(v1alpha1.ReasonTargetNotReady, text))
+	after = operation.Backoff(operation.TimeSince(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
+	return after, false, c.restoreProgress(ctx, r, operation.False(v1alpha1.ReasonTargetNotReady, text))
 }
 
 // stop stops the target of a restore that says so, once all is judged: a restore that is refused, or has to wait, leaves the guest running.
@@ -70,8 +71,8 @@ func (c *Controller) stop(ctx context.Context, r *restoring, vmi *v1.VirtualMach
 		return 0, false, err
 	}
 	text := fmt.Sprintf("VirtualMachineInstance '%s' is being stopped", vmi.Name)
-	after = waiting(since(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
-	return after, false, c.restoreProgress(ctx, r, no(v1alpha1.ReasonTargetNotReady, text))
+	after = operation.Backoff(operation.TimeSince(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
+	return after, false, c.restoreProgress(ctx, r, operation.False(v1alpha1.ReasonTargetNotReady, text))
 }
 
 // stopTarget stops a VM as 'virtctl stop' does.
@@ -90,11 +91,11 @@ func (c *Controller) stopTarget(ctx context.Context, r *restoring, vmi *v1.Virtu
 		if slices.ContainsFunc(r.vm.Status.StateChangeRequests, asked) {
 			return nil
 		}
-		return c.patchStatus(ctx, r.vm, func() {
+		return c.PatchStatus(ctx, r.vm, func() {
 			r.vm.Status.StateChangeRequests = []v1.VirtualMachineStateChangeRequest{{Action: v1.StopRequest, UID: &vmi.UID}}
 		})
 	}
-	return c.patch(ctx, r.vm, func() {
+	return c.Patch(ctx, r.vm, func() {
 		if r.vm.Spec.Running != nil { //nolint:staticcheck // the owner uses the deprecated field
 			r.vm.Spec.Running = new(bool) //nolint:staticcheck // as above
 		} else {
@@ -113,7 +114,7 @@ func (c *Controller) volumes(ctx context.Context, r *restoring) (after time.Dura
 		}
 		switch {
 		case claim == nil:
-			if err := c.createClaim(ctx, r, of); err != nil || failed(r.restore.Status.Conditions) {
+			if err := c.createClaim(ctx, r, of); err != nil || operation.HasFailed(r.restore.Status.Conditions) {
 				return 0, false, err
 			}
 			pending = true
@@ -135,8 +136,8 @@ func (c *Controller) volumes(ctx context.Context, r *restoring) (after time.Dura
 	if !pending {
 		return 0, true, nil
 	}
-	after = waiting(since(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
-	return after, false, c.restoreProgress(ctx, r, yes(v1alpha1.ReasonVolumesPending, "waits for the restored claims"))
+	after = operation.Backoff(operation.TimeSince(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
+	return after, false, c.restoreProgress(ctx, r, operation.True(v1alpha1.ReasonVolumesPending, "waits for the restored claims"))
 }
 
 // replaces reports whether a restore in place may delete a claim: that which the snapshot was taken of and no other that has the name of an override, or the

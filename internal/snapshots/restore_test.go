@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +37,7 @@ func TestRefusals(t *testing.T) {
 		"the revision is gone": {func(c *cluster, _ *api.VirtualMachineRestore) { c.must(c.Delete(c.Context(), size())) }, v1alpha1.ReasonNotActivatable,
 			[]string{"metadata.annotations[kilnvm.io/pins].instancetype: Not found", "restore this ControllerRevision from a backup"}},
 		"the record is gone": {func(c *cluster, _ *api.VirtualMachineRestore) {
-			content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+			content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 			revision := size()
 			revision.Name = content.Annotations[v1alpha1.AnnotationRecord]
 			c.must(c.Delete(c.Context(), revision))
@@ -57,7 +58,7 @@ func TestRefusals(t *testing.T) {
 			c.must(c.Status().Update(c.Context(), of))
 		}, v1alpha1.ReasonTargetExists, []string{"is not the one of the snapshot"}},
 		"the content is gone": {func(c *cluster, _ *api.VirtualMachineRestore) {
-			content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+			content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 			content.Finalizers = nil
 			c.must(c.Update(c.Context(), content))
 			c.must(c.Delete(c.Context(), content))
@@ -74,12 +75,12 @@ func TestRefusals(t *testing.T) {
 		c.step()
 		of := read(c, "r", &api.VirtualMachineRestore{}).Status
 		if why == "the content is gone" { // the snapshot says so first, and the restore waits for another one
-			if of.Conditions[0].Reason != v1alpha1.ReasonSnapshotNotReady || failed(of.Conditions) {
+			if of.Conditions[0].Reason != v1alpha1.ReasonSnapshotNotReady || operation.HasFailed(of.Conditions) {
 				t.Errorf("%s: %+v", why, of)
 			}
 			continue
 		}
-		failure := find(of.Conditions, api.ConditionFailure)
+		failure := operation.FindCondition(of.Conditions, api.ConditionFailure)
 		if failure == nil || failure.Reason != test.reason || *of.Complete || !c.event(test.reason) {
 			t.Errorf("%s: %+v", why, of)
 			continue
@@ -108,7 +109,7 @@ func TestLeftOut(t *testing.T) {
 	c.must(c.Create(t.Context(), restore))
 	c.step()
 	of := read(c, "r", &api.VirtualMachineRestore{}).Status
-	changed := find(of.Conditions, v1alpha1.ConditionHardwareChanged)
+	changed := operation.FindCondition(of.Conditions, v1alpha1.ConditionHardwareChanged)
 	if !*of.Complete || changed == nil || !strings.Contains(changed.Message, "restored without network 'lan'") || !c.event(v1alpha1.ReasonHardwareChanged) {
 		t.Fatalf("%+v", of)
 	}
@@ -155,10 +156,10 @@ func TestReadiness(t *testing.T) {
 		state := func() string {
 			c.step()
 			of := read(c, "r", &api.VirtualMachineRestore{}).Status
-			if failed(of.Conditions) {
+			if operation.HasFailed(of.Conditions) {
 				return "Failure"
 			}
-			return find(of.Conditions, api.ConditionReady).Reason
+			return operation.FindCondition(of.Conditions, api.ConditionReady).Reason
 		}
 		now := state()
 		c.now = c.now.Add(6 * time.Minute)

@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,9 +24,6 @@ const (
 	contentFinalizer  = "snapshot.kubevirt.io/vmsnapshotcontent-protection"
 	sourceFinalizer   = "snapshot.kubevirt.io/snapshot-source-protection"
 )
-
-// contentName is KubeVirt's name of the content of a snapshot.
-func contentName(snapshot types.UID) string { return "vmsnapshot-content-" + string(snapshot) }
 
 // taking is one snapshot with what it is about.
 type taking struct {
@@ -44,7 +42,7 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 		return 0, c.freeOrphans(ctx, key)
 	}
 	t := taking{snapshot: found}
-	at := types.NamespacedName{Namespace: key.Namespace, Name: contentName(found.UID)}
+	at := types.NamespacedName{Namespace: key.Namespace, Name: operation.ContentName(found.UID)}
 	if t.content, err = objects.GetOrNil(ctx, c.Live, at, &api.VirtualMachineSnapshotContent{}); err != nil {
 		return 0, err
 	}
@@ -52,7 +50,7 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 	if t.vm, err = objects.GetOrNil(ctx, c.Live, at, &v1.VirtualMachine{}); err != nil {
 		return 0, err
 	}
-	switch phase := phaseOf(found); {
+	switch phase := operation.PhaseOf(found); {
 	case found.DeletionTimestamp != nil:
 		return c.forget(ctx, t)
 	case phase == api.Failed:
@@ -61,10 +59,10 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 		return c.follow(ctx, t)
 	}
 	if !controllerutil.ContainsFinalizer(found, snapshotFinalizer) {
-		return soon, c.patch(ctx, found, func() { controllerutil.AddFinalizer(found, snapshotFinalizer) })
+		return operation.NextStep, c.Patch(ctx, found, func() { controllerutil.AddFinalizer(found, snapshotFinalizer) })
 	}
 	after, err := c.take(ctx, t)
-	if !refused(err) || found.Status == nil {
+	if !operation.IsRefused(err) || found.Status == nil {
 		return after, err
 	}
 	// A quota, a policy or a webhook refuses an object that the snapshot is made of. Its owner may mend that within the failureDeadline, which is no time for a
@@ -72,43 +70,36 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 	if done, err := c.thaw(ctx, t); err != nil || !done {
 		return answerPoll, err
 	}
-	was := find(found.Status.Conditions, api.ConditionProgressing)
+	was := operation.FindCondition(found.Status.Conditions, api.ConditionProgressing)
 	first := was != nil && was.Reason != v1alpha1.ReasonNotAdmitted
-	write := c.progress(ctx, t, no(v1alpha1.ReasonNotAdmitted, err.Error()))
+	write := c.progress(ctx, t, operation.False(v1alpha1.ReasonNotAdmitted, err.Error()))
 	if first {
-		write = c.warnAfterWrite(write, found, v1alpha1.ReasonNotAdmitted, err.Error())
+		write = c.WarnAfterWrite(write, found, v1alpha1.ReasonNotAdmitted, err.Error())
 	}
 	return c.patience(t), write
 }
 
 // patience is when a snapshot that waits for somebody is looked at again; soon after its deadline at the latest.
 func (c *Controller) patience(t taking) time.Duration {
-	waited := since(t.snapshot.Status.Conditions, api.ConditionReady, c.Now())
-	after := waiting(waited)
-	if limit := limitOf(t.snapshot); limit > waited {
+	waited := operation.TimeSince(t.snapshot.Status.Conditions, api.ConditionReady, c.Now())
+	after := operation.Backoff(waited)
+	if limit := operation.FailureDeadline(t.snapshot); limit > waited {
 		after = min(after, limit-waited+time.Second)
 	}
 	return after
 }
 
-func phaseOf(of *api.VirtualMachineSnapshot) api.VirtualMachineSnapshotPhase {
-	if of.Status == nil {
-		return api.PhaseUnset
-	}
-	return of.Status.Phase
-}
-
 // take takes the steps of a snapshot that is neither done nor failed.
 func (c *Controller) take(ctx context.Context, t taking) (time.Duration, error) {
 	if t.snapshot.Status == nil {
-		return soon, c.progress(ctx, t, yes(v1alpha1.ReasonInProgress, "the snapshot has begun"))
+		return operation.NextStep, c.progress(ctx, t, operation.True(v1alpha1.ReasonInProgress, "the snapshot has begun"))
 	}
 	if errs := snapshot.CheckSnapshot(&t.snapshot.Spec); len(errs) > 0 {
 		return 0, c.fail(ctx, t, v1alpha1.ReasonMalformed, condition.Mistakes(errs))
 	}
 	if c.late(t.snapshot) {
 		text := "the snapshot was not taken within its failureDeadline"
-		if was := find(t.snapshot.Status.Conditions, api.ConditionProgressing); was != nil && was.Status == corev1.ConditionFalse {
+		if was := operation.FindCondition(t.snapshot.Status.Conditions, api.ConditionProgressing); was != nil && was.Status == corev1.ConditionFalse {
 			text += ": " + was.Message
 		}
 		return 0, c.fail(ctx, t, v1alpha1.ReasonDeadlineExceeded, text)
@@ -117,53 +108,45 @@ func (c *Controller) take(ctx context.Context, t taking) (time.Duration, error) 
 		return c.complete(ctx, t)
 	}
 	if t.vm == nil {
-		return c.patience(t), c.progress(ctx, t, no(v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachine '%s' does not exist", t.snapshot.Spec.Source.Name)))
+		return c.patience(t), c.progress(ctx, t, operation.False(v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachine '%s' does not exist", t.snapshot.Spec.Source.Name)))
 	}
 	if wait, why, err := c.lock(ctx, t); err != nil || wait {
 		if err == nil && why != "" {
-			err = c.progress(ctx, t, no(v1alpha1.ReasonSourceBusy, why))
+			err = c.progress(ctx, t, operation.False(v1alpha1.ReasonSourceBusy, why))
 		}
 		return c.patience(t), err
 	}
 	return c.keep(ctx, t)
 }
 
-// limitOf is the time that a snapshot may take; 0 for any.
-func limitOf(of *api.VirtualMachineSnapshot) time.Duration {
-	if of.Spec.FailureDeadline != nil {
-		return of.Spec.FailureDeadline.Duration
-	}
-	return api.DefaultFailureDeadline
-}
-
 // late reports whether the time that a snapshot may take is over.
 func (c *Controller) late(of *api.VirtualMachineSnapshot) bool {
-	limit := limitOf(of)
-	return limit > 0 && since(of.Status.Conditions, api.ConditionReady, c.Now()) > limit
+	limit := operation.FailureDeadline(of)
+	return limit > 0 && operation.TimeSince(of.Status.Conditions, api.ConditionReady, c.Now()) > limit
 }
 
 // progress writes how far a snapshot is. Its condition Ready is False from the first time on.
-func (c *Controller) progress(ctx context.Context, t taking, what said) error {
-	return c.patchStatus(ctx, t.snapshot, func() {
+func (c *Controller) progress(ctx context.Context, t taking, what operation.ConditionText) error {
+	return c.PatchStatus(ctx, t.snapshot, func() {
 		if t.snapshot.Status == nil {
 			t.snapshot.Status = &api.VirtualMachineSnapshotStatus{}
 		}
 		status := t.snapshot.Status
 		status.Phase, status.ReadyToUse = api.InProgress, ptr.To(false)
-		status.Conditions = put(status.Conditions, api.ConditionProgressing, what, c.Now())
-		status.Conditions = put(status.Conditions, api.ConditionReady, no(v1alpha1.ReasonInProgress, "the snapshot is not taken yet"), c.Now())
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, what, c.Now())
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.False(v1alpha1.ReasonInProgress, "the snapshot is not taken yet"), c.Now())
 	})
 }
 
 // fail ends a snapshot. Its content goes, since it is not whole.
 func (c *Controller) fail(ctx context.Context, t taking, reason, message string) error {
-	write := c.patchStatus(ctx, t.snapshot, func() {
+	write := c.PatchStatus(ctx, t.snapshot, func() {
 		status, now := t.snapshot.Status, c.Now()
 		status.Phase, status.ReadyToUse = api.Failed, ptr.To(false)
-		status.Error = failure(message, now)
-		status.Conditions = put(status.Conditions, api.ConditionProgressing, no(reason, message), now)
-		status.Conditions = put(status.Conditions, api.ConditionReady, no(reason, message), now)
-		status.Conditions = put(status.Conditions, api.ConditionFailure, yes(reason, message), now)
+		status.Error = operation.NewError(message, now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, operation.False(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.False(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionFailure, operation.True(reason, message), now)
 	})
-	return c.failed(operationSnapshot, write, t.snapshot, reason, message)
+	return c.WarnAfterFailure(operation.Snapshot, write, t.snapshot, reason, message)
 }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
@@ -27,10 +27,10 @@ func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, err
 	}
 	status := t.content.Status
 	if status.CreationTime == nil {
-		if err := c.progress(ctx, t, yes(v1alpha1.ReasonVolumeSnapshots, message(status.Error, "waits for VolumeSnapshots"))); err != nil {
+		if err := c.progress(ctx, t, operation.True(v1alpha1.ReasonVolumeSnapshots, operation.ErrorMessage(status.Error, "waits for VolumeSnapshots"))); err != nil {
 			return 0, err
 		}
-		if was := find(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced); was != nil && was.Reason == v1alpha1.ReasonFrozen {
+		if was := operation.FindCondition(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced); was != nil && was.Reason == v1alpha1.ReasonFrozen {
 			return time.Second, nil // the guest waits
 		}
 		return c.patience(t), nil
@@ -42,40 +42,27 @@ func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, err
 	if err != nil {
 		return 0, err
 	}
-	err = ended(operationSnapshot, resultSucceeded, c.patchStatus(ctx, t.snapshot, func() {
+	err = operation.CountSuccess(operation.Snapshot, c.PatchStatus(ctx, t.snapshot, func() {
 		of, now := t.snapshot.Status, c.Now()
 		of.Phase, of.CreationTime, of.SnapshotVolumes = api.Succeeded, status.CreationTime, volumes
 		of.VirtualMachineSnapshotContentName = &t.content.Name
 		if partial {
 			indicate(of, api.VMSnapshotPartialSnapshotIndication)
 		}
-		of.Conditions = put(of.Conditions, api.ConditionProgressing, no(v1alpha1.ReasonCompleted, "the snapshot is taken"), now)
+		of.Conditions = operation.SetCondition(of.Conditions, api.ConditionProgressing, operation.False(v1alpha1.ReasonCompleted, "the snapshot is taken"), now)
 		ready(of, status, now)
 	}))
-	return soon, err
+	return operation.NextStep, err
 }
 
 // ready copies from the content whether a snapshot can be used.
 func ready(of *api.VirtualMachineSnapshotStatus, content *api.VirtualMachineSnapshotContentStatus, now time.Time) {
 	of.ReadyToUse, of.Error = ptr.To(ptr.Deref(content.ReadyToUse, false)), content.Error
-	what := yes(v1alpha1.ReasonCompleted, "the snapshot is ready to use")
+	what := operation.True(v1alpha1.ReasonCompleted, "the snapshot is ready to use")
 	if !*of.ReadyToUse {
-		what = no(v1alpha1.ReasonVolumeSnapshots, message(content.Error, "waits for VolumeSnapshots"))
+		what = operation.False(v1alpha1.ReasonVolumeSnapshots, operation.ErrorMessage(content.Error, "waits for VolumeSnapshots"))
 	}
-	of.Conditions = put(of.Conditions, api.ConditionReady, what, now)
-}
-
-func message(err *api.Error, otherwise string) string {
-	if err == nil || err.Message == nil {
-		return otherwise
-	}
-	return *err.Message
-}
-
-// failure is an error of a status.
-func failure(message string, now time.Time) *api.Error {
-	at := metav1.NewTime(now.Truncate(time.Second))
-	return &api.Error{Time: &at, Message: &message}
+	of.Conditions = operation.SetCondition(of.Conditions, api.ConditionReady, what, now)
 }
 
 // follow unlocks the source of a snapshot that was taken, and says whether it can be used still.
@@ -84,27 +71,27 @@ func (c *Controller) follow(ctx context.Context, t taking) (time.Duration, error
 		return 0, err
 	}
 	if t.content == nil {
-		return 0, c.patchStatus(ctx, t.snapshot, func() {
+		return 0, c.PatchStatus(ctx, t.snapshot, func() {
 			of, now := t.snapshot.Status, c.Now()
 			text := "the content of the snapshot is gone: delete the snapshot"
 			of.ReadyToUse = ptr.To(false)
-			if message(of.Error, "") != text {
-				of.Error = failure(text, now)
+			if operation.ErrorMessage(of.Error, "") != text {
+				of.Error = operation.NewError(text, now)
 			}
-			of.Conditions = put(of.Conditions, api.ConditionReady, no(v1alpha1.ReasonSourceMissing, text), now)
+			of.Conditions = operation.SetCondition(of.Conditions, api.ConditionReady, operation.False(v1alpha1.ReasonSourceMissing, text), now)
 		})
 	}
 	if err := c.fillContent(ctx, t.content); err != nil {
 		return 0, err
 	}
-	if err := c.patchStatus(ctx, t.snapshot, func() { ready(t.snapshot.Status, t.content.Status, c.Now()) }); err != nil {
+	if err := c.PatchStatus(ctx, t.snapshot, func() { ready(t.snapshot.Status, t.content.Status, c.Now()) }); err != nil {
 		return 0, err
 	}
 	if after, err := c.again(ctx, t); err != nil || after > 0 {
 		return after, err
 	}
 	if !ptr.Deref(t.snapshot.Status.ReadyToUse, false) {
-		return waiting(since(t.snapshot.Status.Conditions, api.ConditionReady, c.Now())), nil
+		return operation.Backoff(operation.TimeSince(t.snapshot.Status.Conditions, api.ConditionReady, c.Now())), nil
 	}
 	return 0, nil
 }
@@ -145,7 +132,7 @@ func (c *Controller) forget(ctx context.Context, t taking) (time.Duration, error
 			return 0, err
 		}
 	}
-	return 0, client.IgnoreNotFound(c.patch(ctx, t.snapshot, func() { controllerutil.RemoveFinalizer(t.snapshot, snapshotFinalizer) }))
+	return 0, client.IgnoreNotFound(c.Patch(ctx, t.snapshot, func() { controllerutil.RemoveFinalizer(t.snapshot, snapshotFinalizer) }))
 }
 
 // content lets a content go, or be deleted by its owner, whose snapshot is gone or about to go.
@@ -159,10 +146,10 @@ func (c *Controller) content(ctx context.Context, key types.NamespacedName) (tim
 	if err != nil {
 		return 0, err
 	}
-	if found != nil && contentName(found.UID) == key.Name && found.DeletionTimestamp == nil && phaseOf(found) != api.Failed {
+	if found != nil && operation.ContentName(found.UID) == key.Name && found.DeletionTimestamp == nil && operation.PhaseOf(found) != api.Failed {
 		return 0, nil
 	}
-	return 0, client.IgnoreNotFound(c.patch(ctx, content, func() { controllerutil.RemoveFinalizer(content, contentFinalizer) }))
+	return 0, client.IgnoreNotFound(c.Patch(ctx, content, func() { controllerutil.RemoveFinalizer(content, contentFinalizer) }))
 }
 
 // included returns which volumes of the VM a content has. partial reports that it lacks one whose claim could be snapshotted somewhere.

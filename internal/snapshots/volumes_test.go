@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
@@ -113,7 +114,7 @@ func TestLostVolumeSnapshot(t *testing.T) {
 	c.step(c.driver)
 	of, r := read(c, "s", &api.VirtualMachineSnapshot{}).Status, read(c, "r", &api.VirtualMachineRestore{}).Status
 	if *of.ReadyToUse || *of.Error.Message != "VolumeSnapshots 'vmsnapshot-snap-1-volume-root' no longer exist" ||
-		find(r.Conditions, api.ConditionReady).Reason != v1alpha1.ReasonSnapshotNotReady {
+		operation.FindCondition(r.Conditions, api.ConditionReady).Reason != v1alpha1.ReasonSnapshotNotReady {
 		t.Errorf("%+v\n%+v", of, r)
 	}
 }
@@ -128,7 +129,7 @@ func TestForeignVolumeSnapshot(t *testing.T) {
 	c.must(c.Create(t.Context(), snapshotOf("s")))
 	c.step(c.driver)
 	of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
-	if progressing := find(of.Conditions, api.ConditionProgressing); progressing.Reason != v1alpha1.ReasonNotAdmitted ||
+	if progressing := operation.FindCondition(of.Conditions, api.ConditionProgressing); progressing.Reason != v1alpha1.ReasonNotAdmitted ||
 		!strings.Contains(progressing.Message, "it exists, and is not of VirtualMachineSnapshotContent") {
 		t.Errorf("%+v", of)
 	}
@@ -154,19 +155,14 @@ func TestSharedClaimName(t *testing.T) {
 	restore.Spec.VolumeRestoreOverrides = []api.VolumeRestoreOverride{{VolumeName: "root", RestoreName: "one"}, {VolumeName: "more", RestoreName: "one"}}
 	c.must(c.Create(t.Context(), restore))
 	c.step(c.driver)
-	failure := find(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionFailure)
+	failure := operation.FindCondition(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionFailure)
 	if failure == nil || !strings.Contains(failure.Message, "volumes 'root' and 'more' would both have PersistentVolumeClaim 'one'") {
 		t.Errorf("%+v", failure)
 	}
 }
 
-// TestWaiting: ten thousand objects that wait do not ask the API server for ever at the pace of the first minute.
-func TestWaiting(t *testing.T) {
-	for waited, want := range map[time.Duration]time.Duration{-time.Hour: poll, 0: poll, time.Minute: 6 * time.Second, 24 * time.Hour: 5 * time.Minute} {
-		if got := waiting(waited); got != want {
-			t.Errorf("after %s: %s", waited, got)
-		}
-	}
+// TestWaitingSnapshots are read again soon after their deadline at the latest.
+func TestWaitingSnapshots(t *testing.T) {
 	c := newCluster(t, nil)
 	of := snapshotOf("s")
 	of.Spec.FailureDeadline = &metav1.Duration{Duration: 24 * time.Hour}
@@ -193,7 +189,7 @@ func TestClaimIsTaken(t *testing.T) {
 		c.must(c.Create(t.Context(), restore))
 		c.step(c.driver)
 		r := read(c, "r", &api.VirtualMachineRestore{}).Status
-		if *r.Complete != want || failed(r.Conditions) == want {
+		if *r.Complete != want || operation.HasFailed(r.Conditions) == want {
 			t.Errorf("%s: %+v", policy, r)
 		}
 		if taken := read(c, "web-root", &corev1.PersistentVolumeClaim{}); taken.Spec.DataSource != nil {
@@ -214,7 +210,7 @@ func TestMemory(t *testing.T) {
 	c.must(c.Create(t.Context(), snapshotOf("s")))
 	c.step()
 	of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
-	if failure := find(of.Conditions, api.ConditionFailure); of.Phase != api.Failed || failure.Reason != v1alpha1.ReasonNotSnapshottable ||
+	if failure := operation.FindCondition(of.Conditions, api.ConditionFailure); of.Phase != api.Failed || failure.Reason != v1alpha1.ReasonNotSnapshottable ||
 		c.vm("web").Status.SnapshotInProgress != nil {
 		t.Errorf("%+v", of)
 	}
@@ -228,10 +224,10 @@ func TestDeletion(t *testing.T) {
 		of.Spec.DeletionPolicy = ptr.To(policy)
 		c.must(c.Create(t.Context(), of))
 		c.step()
-		protected := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		protected := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 		c.must(c.WithWatch.Delete(t.Context(), read(c, "s", &api.VirtualMachineSnapshot{})))
 		c.step()
-		content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 		if len(protected.Finalizers) != 1 || read(c, "s", &api.VirtualMachineSnapshot{}) != nil || (content != nil) != kept ||
 			content != nil && len(content.Finalizers) > 0 {
 			t.Errorf("%s: %v", policy, content)

@@ -3,9 +3,11 @@ package snapshots
 import (
 	"context"
 	"fmt"
-	"github.com/kilnvm/kiln/internal/objects"
 	"strings"
 	"time"
+
+	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
 
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -102,26 +104,26 @@ func (c *Controller) fillContent(ctx context.Context, content *api.VirtualMachin
 	}
 	if len(missing) > 0 {
 		status.ReadyToUse = ptr.To(false)
-		status.Error = failure(fmt.Sprintf("VolumeSnapshots '%s' no longer exist", strings.Join(missing, "', '")), c.Now())
+		status.Error = operation.NewError(fmt.Sprintf("VolumeSnapshots '%s' no longer exist", strings.Join(missing, "', '")), c.Now())
 	}
 	if created && !taken {
 		at := metav1.NewTime(c.Now().Truncate(time.Second))
 		status.CreationTime = &at
 	}
-	if was != nil && was.Error != nil && status.Error != nil && message(was.Error, "") == message(status.Error, "") {
+	if was != nil && was.Error != nil && status.Error != nil && operation.ErrorMessage(was.Error, "") == operation.ErrorMessage(status.Error, "") {
 		status.Error = was.Error // since then
 	}
-	return c.patchStatus(ctx, content, func() { content.Status = &status })
+	return c.PatchStatus(ctx, content, func() { content.Status = &status })
 }
 
 // withoutVM says that a content cannot be used: an administrator has written it.
 func (c *Controller) withoutVM(ctx context.Context, content *api.VirtualMachineSnapshotContent) error {
 	const text = "spec.source.virtualMachine is no VM"
-	if content.Status != nil && content.Status.Error != nil && message(content.Status.Error, "") == text {
+	if content.Status != nil && content.Status.Error != nil && operation.ErrorMessage(content.Status.Error, "") == text {
 		return nil
 	}
-	return c.patchStatus(ctx, content, func() {
-		content.Status = &api.VirtualMachineSnapshotContentStatus{ReadyToUse: ptr.To(false), Error: failure(text, c.Now())}
+	return c.PatchStatus(ctx, content, func() {
+		content.Status = &api.VirtualMachineSnapshotContentStatus{ReadyToUse: ptr.To(false), Error: operation.NewError(text, c.Now())}
 	})
 }
 
