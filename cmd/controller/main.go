@@ -20,6 +20,7 @@ import (
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/snapshots"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -159,15 +160,16 @@ func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Cont
 // snapshots adds the controllers of snapshots, restores and clones; beside KubeVirt, its own serve them. Guests can be frozen where the API server of
 // subresources is installed.
 func (o options) snapshots(engine *command.Engine) error {
-	kept := &snapshots.Controller{Client: engine.GetClient(), Configuration: engine.Configuration.Now,
-		Cluster: &operation.Cluster{Live: engine.Live, Events: engine.GetEventRecorder("kiln"), Now: time.Now}}
+	cluster := &operation.Cluster{Live: engine.Live, Events: engine.GetEventRecorder("kiln"), Now: time.Now}
+	quiescer := &quiesce.Quiescer{Cluster: cluster, Requests: &quiesce.Requests{}}
 	if o.guests.authorities != "" {
-		agent, err := snapshots.NewSubresources(engine.GetConfig(), engine.GetHTTPClient())
+		agent, err := quiesce.NewSubresourceAgent(engine.GetConfig(), engine.GetHTTPClient())
 		if err != nil {
 			return err
 		}
-		kept.Agent = agent
+		quiescer.Agent = agent
 	}
+	kept := &snapshots.Controller{Client: engine.GetClient(), Cluster: cluster, Configuration: engine.Configuration.Now, Quiescer: quiescer}
 	return kept.Register(engine)
 }
 

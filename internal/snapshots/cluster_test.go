@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/test/slimmed"
 	appsv1 "k8s.io/api/apps/v1"
@@ -56,7 +57,7 @@ type cluster struct {
 	refuseWrite func(client.Object) error
 	// died is what happens while no process runs.
 	died  func()
-	agent Agent
+	agent quiesce.Agent
 }
 
 var errDied = errors.New("this process is no more")
@@ -104,8 +105,9 @@ func newCluster(t *testing.T, serves func(*runtime.Scheme), objects ...client.Ob
 func (c *cluster) restart() {
 	c.fails = 0
 	live := interceptor.NewClient(c.WithWatch, interceptor.Funcs{Create: c.create, Patch: c.patch, Delete: c.delete, SubResourcePatch: c.patchStatus})
-	c.controller = &Controller{Client: slimmed.Client(live), Configuration: config.Default, Agent: c.agent, asks: asks{begin: func(work func()) { work() }},
-		Cluster: &operation.Cluster{Live: live, Events: events.NewFakeRecorder(1000), Now: func() time.Time { return c.now }}}
+	shared := &operation.Cluster{Live: live, Events: events.NewFakeRecorder(1000), Now: func() time.Time { return c.now }}
+	c.controller = &Controller{Client: slimmed.Client(live), Cluster: shared, Configuration: config.Default,
+		Quiescer: &quiesce.Quiescer{Cluster: shared, Agent: c.agent, Requests: &quiesce.Requests{Go: func(work func()) { work() }}}}
 }
 
 // wrote notes a write that was done, and returns the error of a process that dies after it.

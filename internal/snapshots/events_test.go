@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 
@@ -58,55 +57,6 @@ func TestEventsFollowTheirWrites(t *testing.T) {
 		in.controller.Live = in.WithWatch
 		if err := end(t.Context(), in.controller, in); err != nil || len(recorder.Events) != 1 {
 			t.Errorf("%s: the write returns %v, and has %d events, want 1", why, err, len(recorder.Events))
-		}
-	}
-}
-
-// TestQuestionsEndWithTheManager: when the manager stops, the questions to guests end, and Start returns after the last one.
-func TestQuestionsEndWithTheManager(t *testing.T) {
-	var all asks
-	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan error)
-	go func() { stopped <- all.Start(ctx) }()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		all.mutex.Lock()
-		started := all.life != nil
-		all.mutex.Unlock()
-		if started {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("Start does not begin")
-		}
-	}
-	ended := make(chan error, 1)
-	if _, err := all.ask(question{guest: key}, func(ctx context.Context) error {
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return ctx.Err()
-	}); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-stopped:
-		t.Fatal("Start returns while the manager runs")
-	case err := <-ended:
-		t.Fatalf("the question ends while the manager runs: %v", err)
-	case <-time.After(10 * time.Millisecond):
-	}
-	stop()
-	for range 2 {
-		select {
-		case err := <-stopped:
-			if err != nil {
-				t.Error(err)
-			}
-		case err := <-ended:
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("the question ends with %v", err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("a question outlives the manager")
 		}
 	}
 }

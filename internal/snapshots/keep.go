@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -135,7 +136,7 @@ func (c *Controller) describe(ctx context.Context, t taking, vmi *v1.VirtualMach
 	var all []api.Indication
 	if vmi != nil && vmi.Status.Phase == v1.Running {
 		all = append(all, api.VMSnapshotOnlineSnapshotIndication)
-		if paused(vmi) {
+		if quiesce.IsPaused(vmi) {
 			all = append(all, api.VMSnapshotPausedIndication)
 		}
 	}
@@ -144,7 +145,7 @@ func (c *Controller) describe(ctx context.Context, t taking, vmi *v1.VirtualMach
 		of.SourceUID, of.SourceIndications = &t.vm.UID, nil
 		//lint:ignore SA1019 older clients read it
 		of.Indications = nil
-		indicate(of, all...)
+		operation.AddIndications(of, all...)
 		of.Conditions = operation.SetCondition(of.Conditions, api.ConditionProgressing, operation.True(v1alpha1.ReasonInProgress, "the VM is locked, and its content is written"), c.Now())
 	})
 }

@@ -140,7 +140,7 @@ func (c *Controller) free(ctx context.Context, key types.NamespacedName) (time.D
 		}
 		if err == nil && (of == nil || of.Spec.Source.Name != vm.Name) {
 			// An unlocked VM is not looked at again: it is unlocked only after its guest was asked to thaw.
-			if err = c.thawOrphan(ctx, vm); err == nil {
+			if err = c.Quiescer.ThawOrphan(ctx, vm); err == nil {
 				err = c.unlock(ctx, vm, name)
 			}
 		}

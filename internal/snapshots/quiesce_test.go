@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,7 +97,7 @@ func TestRunningGuest(t *testing.T) {
 		}
 		c := newCluster(t, withVolumeSnapshots, test.objects...)
 		if test.agent != nil {
-			c.controller.Agent = test.agent
+			c.controller.Quiescer.Agent = test.agent
 		}
 		c.must(c.Create(t.Context(), snapshotOf("s")))
 		cut := false
@@ -192,7 +193,7 @@ func TestEveryFreezeEnds(t *testing.T) {
 func TestExpiredFreeze(t *testing.T) {
 	for _, passes := range []time.Duration{2 * time.Minute, -time.Hour} {
 		c := newCluster(t, withVolumeSnapshots, append(storage(), talking())...)
-		c.controller.Agent = &fakeAgent{}
+		c.controller.Quiescer.Agent = &fakeAgent{}
 		of := snapshotOf("s")
 		of.Spec.FailureDeadline = ptr.To(metav1.Duration{Duration: time.Hour})
 		c.must(c.Create(t.Context(), of))
@@ -207,5 +208,26 @@ func TestExpiredFreeze(t *testing.T) {
 			!slices.Contains(c.indications(), api.VMSnapshotQuiesceTimeoutIndication) {
 			t.Errorf("%s: %s, %v", passes, got, c.indications())
 		}
+	}
+}
+
+// TestHangingAgents: an agent that does not answer does not block a worker.
+func TestHangingAgents(t *testing.T) {
+	c := newCluster(t, withVolumeSnapshots, append(storage(), talking())...)
+	agent := &fakeAgent{refuses: context.DeadlineExceeded}
+	c.controller.Quiescer.Agent = agent
+	var open []func()
+	c.controller.Quiescer.Requests.Go = func(work func()) { open = append(open, work) }
+	c.must(c.Create(t.Context(), snapshotOf("s")))
+	c.step(c.driver)
+	if after, err := c.controller.snapshot(t.Context(), at("s")); after != quiesce.RequestPoll || err != nil || len(open) != 1 ||
+		!strings.HasPrefix(c.quiet(), "Unknown Freezing") {
+		t.Fatalf("%s %v, %d questions, %s", after, err, len(open), c.quiet())
+	}
+	open[0]()
+	c.step(c.driver)
+	if len(open) != 2 || !strings.HasPrefix(c.quiet(), "False FreezeFailed: context deadline exceeded") ||
+		read(c, "s", &api.VirtualMachineSnapshot{}).Status.Phase != api.Succeeded {
+		t.Errorf("%d questions, %s", len(open), c.quiet())
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/fairqueue"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,10 +34,7 @@ type Controller struct {
 	Client client.Client
 	*operation.Cluster
 	Configuration func() config.Cluster
-	// Agent quiets guests while their volumes are snapshotted; nil where no guest can be asked.
-	Agent Agent
-
-	asks asks
+	Quiescer      *quiesce.Quiescer
 }
 
 // workers is how many objects of a kind are decided about at a time: a step has up to some hundred requests.
@@ -56,7 +54,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		return ctrl.NewControllerManagedBy(mgr).Named(name).WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New})
 	}
 	return errors.Join(
-		mgr.Add(&c.asks),
+		mgr.Add(c.Quiescer.Requests),
 		named("virtualmachinesnapshot").For(&api.VirtualMachineSnapshot{}).
 			Watches(&api.VirtualMachineSnapshotContent{}, handler.EnqueueRequestsFromMapFunc(ofContent)).
 			Complete(operation.RetryConflicts(c.snapshot)),

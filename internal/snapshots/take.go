@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,8 +68,8 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 	}
 	// A quota, a policy or a webhook refuses an object that the snapshot is made of. Its owner may mend that within the failureDeadline, which is no time for a
 	// guest to be frozen.
-	if done, err := c.thaw(ctx, t); err != nil || !done {
-		return answerPoll, err
+	if done, err := c.Quiescer.Thaw(ctx, t.snapshot, t.content); err != nil || !done {
+		return quiesce.RequestPoll, err
 	}
 	was := operation.FindCondition(found.Status.Conditions, api.ConditionProgressing)
 	first := was != nil && was.Reason != v1alpha1.ReasonNotAdmitted

@@ -7,11 +7,11 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -19,8 +19,8 @@ import (
 
 // complete brings the content of a snapshot on, and says in the snapshot what has become of it.
 func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, error) {
-	if done, err := c.quiesce(ctx, t); err != nil || !done {
-		return answerPoll, err
+	if done, err := c.Quiescer.Freeze(ctx, t.snapshot, t.content); err != nil || !done {
+		return quiesce.RequestPoll, err
 	}
 	if err := c.fillContent(ctx, t.content); err != nil {
 		return 0, err
@@ -35,8 +35,8 @@ func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, err
 		}
 		return c.patience(t), nil
 	}
-	if done, err := c.thaw(ctx, t); err != nil || !done {
-		return answerPoll, err
+	if done, err := c.Quiescer.Thaw(ctx, t.snapshot, t.content); err != nil || !done {
+		return quiesce.RequestPoll, err
 	}
 	volumes, partial, err := c.included(ctx, t.content)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, err
 		of.Phase, of.CreationTime, of.SnapshotVolumes = api.Succeeded, status.CreationTime, volumes
 		of.VirtualMachineSnapshotContentName = &t.content.Name
 		if partial {
-			indicate(of, api.VMSnapshotPartialSnapshotIndication)
+			operation.AddIndications(of, api.VMSnapshotPartialSnapshotIndication)
 		}
 		of.Conditions = operation.SetCondition(of.Conditions, api.ConditionProgressing, operation.False(v1alpha1.ReasonCompleted, "the snapshot is taken"), now)
 		ready(of, status, now)
@@ -87,7 +87,7 @@ func (c *Controller) follow(ctx context.Context, t taking) (time.Duration, error
 	if err := c.PatchStatus(ctx, t.snapshot, func() { ready(t.snapshot.Status, t.content.Status, c.Now()) }); err != nil {
 		return 0, err
 	}
-	if after, err := c.again(ctx, t); err != nil || after > 0 {
+	if after, err := c.Quiescer.RetryThaw(ctx, t.snapshot); err != nil || after > 0 {
 		return after, err
 	}
 	if !ptr.Deref(t.snapshot.Status.ReadyToUse, false) {
@@ -98,8 +98,8 @@ func (c *Controller) follow(ctx context.Context, t taking) (time.Duration, error
 
 // abandon unlocks the source of a snapshot that has failed, and removes what was made of it.
 func (c *Controller) abandon(ctx context.Context, t taking) (time.Duration, error) {
-	if done, err := c.thaw(ctx, t); err != nil || !done {
-		return answerPoll, err
+	if done, err := c.Quiescer.Thaw(ctx, t.snapshot, t.content); err != nil || !done {
+		return quiesce.RequestPoll, err
 	}
 	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
 		return 0, err
@@ -120,8 +120,8 @@ func (c *Controller) forget(ctx context.Context, t taking) (time.Duration, error
 	if !controllerutil.ContainsFinalizer(t.snapshot, snapshotFinalizer) {
 		return 0, nil
 	}
-	if done, err := c.thaw(ctx, t); err != nil || !done {
-		return answerPoll, err
+	if done, err := c.Quiescer.Thaw(ctx, t.snapshot, t.content); err != nil || !done {
+		return quiesce.RequestPoll, err
 	}
 	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
 		return 0, err
@@ -177,39 +177,4 @@ func (c *Controller) included(ctx context.Context, of *api.VirtualMachineSnapsho
 		lists.ExcludedVolumes, partial = append(lists.ExcludedVolumes, volume.Name), true
 	}
 	return lists, partial, nil
-}
-
-// indications are KubeVirt's words for how a snapshot of a running guest was taken.
-var indications = map[api.Indication]string{
-	api.VMSnapshotOnlineSnapshotIndication:  "the guest was running",
-	api.VMSnapshotPausedIndication:          "the guest was paused: its volumes are as after a power failure",
-	api.VMSnapshotGuestAgentIndication:      "the guest agent froze the file systems",
-	api.VMSnapshotNoGuestAgentIndication:    "no guest agent froze the file systems: the volumes are as after a power failure",
-	api.VMSnapshotQuiesceTimeoutIndication:  "the freeze ended before all volumes were cut: they are as after a power failure",
-	api.VMSnapshotPartialSnapshotIndication: "the content of some volumes is not included: see excludedVolumes",
-}
-
-// indicate adds an indication.
-func indicate(of *api.VirtualMachineSnapshotStatus, all ...api.Indication) {
-	for _, indication := range all {
-		known := false
-		for _, was := range of.SourceIndications {
-			known = known || was.Indication == indication
-		}
-		if !known {
-			//lint:ignore SA1019 older clients read it
-			of.Indications = append(of.Indications, indication)
-			of.SourceIndications = append(of.SourceIndications, api.SourceIndication{Indication: indication, Message: indications[indication]})
-		}
-	}
-}
-
-// paused reports whether a guest executes nothing.
-func paused(vmi *v1.VirtualMachineInstance) bool {
-	for _, c := range vmi.Status.Conditions {
-		if c.Type == v1.VirtualMachineInstancePaused && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
 }
