@@ -161,7 +161,7 @@ func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Cont
 // subresources is installed.
 func (o options) snapshots(engine *command.Engine) error {
 	cluster := &operation.Cluster{Live: engine.Live, Events: engine.GetEventRecorder("kiln"), Now: time.Now}
-	quiescer := &quiesce.Quiescer{Cluster: cluster, Requests: &quiesce.Requests{}}
+	quiescer := &quiesce.Quiescer{Cluster: cluster, Requests: quiesce.NewRequests()}
 	if o.guests.authorities != "" {
 		agent, err := quiesce.NewSubresourceAgent(engine.GetConfig(), engine.GetHTTPClient())
 		if err != nil {

@@ -106,8 +106,10 @@ func (c *cluster) restart() {
 	c.fails = 0
 	live := interceptor.NewClient(c.WithWatch, interceptor.Funcs{Create: c.create, Patch: c.patch, Delete: c.delete, SubResourcePatch: c.patchStatus})
 	shared := &operation.Cluster{Live: live, Events: events.NewFakeRecorder(1000), Now: func() time.Time { return c.now }}
+	requests := quiesce.NewRequests()
+	requests.Go = func(work func()) { work() }
 	c.controller = &Controller{Client: slimmed.Client(live), Cluster: shared, Configuration: config.Default,
-		Quiescer: &quiesce.Quiescer{Cluster: shared, Agent: c.agent, Requests: &quiesce.Requests{Go: func(work func()) { work() }}}}
+		Quiescer: &quiesce.Quiescer{Cluster: shared, Agent: c.agent, Requests: requests}}
 }
 
 // wrote notes a write that was done, and returns the error of a process that dies after it.

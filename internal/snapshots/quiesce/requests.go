@@ -27,9 +27,16 @@ type Requests struct {
 
 	mutex   sync.Mutex
 	answers map[request]*answer
-	// managerContext ends when the manager stops; nil before Start.
-	managerContext context.Context //nolint:containedctx // it ends with the process, not with a call
-	running        sync.WaitGroup
+	// lifetime ends when the manager stops. Reconcilers may send requests a moment before the manager calls Start.
+	lifetime context.Context //nolint:containedctx // it ends with the process, not with a call
+	end      context.CancelFunc
+	running  sync.WaitGroup
+}
+
+// NewRequests returns a sender of requests, which must be added to the manager.
+func NewRequests() *Requests {
+	lifetime, end := context.WithCancel(context.Background())
+	return &Requests{answers: map[request]*answer{}, lifetime: lifetime, end: end}
 }
 
 // request is an action on the guest of a snapshot.
@@ -47,10 +54,10 @@ type answer struct {
 // Start implements manager.Runnable: requests end with the manager, and the manager waits for them. A guest that was asked to freeze and not yet to
 // thaw is thawed by its launcher, or asked again by the next controller.
 func (r *Requests) Start(ctx context.Context) error {
-	r.mutex.Lock()
-	r.managerContext = ctx
-	r.mutex.Unlock()
 	<-ctx.Done()
+	r.mutex.Lock()
+	r.end()
+	r.mutex.Unlock()
 	r.running.Wait()
 	return nil
 }
@@ -67,9 +74,6 @@ func (r *Requests) send(sent request, call func(context.Context) error) (arrived
 	case found != nil || r.countPending(sent.guest.Namespace) >= maxPendingPerNamespace:
 		r.mutex.Unlock()
 		return false, nil
-	}
-	if r.answers == nil {
-		r.answers = map[request]*answer{}
 	}
 	next := &answer{}
 	r.answers[sent] = next
@@ -95,10 +99,10 @@ func (r *Requests) fetch(sent request, from *answer) (arrived bool, err error) {
 	return false, nil
 }
 
-// runInBackground runs work for at most requestTimeout, and as long as the manager runs.
+// runInBackground runs work for at most requestTimeout, and as long as the manager runs. After the manager has stopped it does nothing.
 func (r *Requests) runInBackground(work func(context.Context)) {
 	bounded := func() {
-		ctx, cancel := context.WithTimeout(r.lifetime(), requestTimeout)
+		ctx, cancel := context.WithTimeout(r.lifetime, requestTimeout)
 		defer cancel()
 		work(ctx)
 	}
@@ -106,17 +110,11 @@ func (r *Requests) runInBackground(work func(context.Context)) {
 		r.Go(bounded)
 		return
 	}
-	r.running.Go(bounded)
-}
-
-// lifetime returns the context of the manager. Reconcilers may run a moment before Start does.
-func (r *Requests) lifetime() context.Context {
-	r.mutex.Lock()
+	r.mutex.Lock() // Start must not wait while the count is raised
 	defer r.mutex.Unlock()
-	if r.managerContext == nil {
-		return context.Background()
+	if r.lifetime.Err() == nil {
+		r.running.Go(bounded)
 	}
-	return r.managerContext
 }
 
 // countPending returns how many requests to guests of a namespace have no answer. The caller holds the mutex.

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestPendingRequestsAreBounded: a tenant whose guests do not answer has a few pending requests, and other tenants have theirs.
 func TestPendingRequestsAreBounded(t *testing.T) {
-	var all Requests
+	all := NewRequests()
 	started := 0
 	all.Go = func(func()) { started++ }
 	for i := range 3 * maxPendingPerNamespace {
@@ -25,51 +25,44 @@ func TestPendingRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRequestsEndWithTheManager: when the manager stops, the requests to guests end, and Start returns after the last one.
+// TestRequestsEndWithTheManager: when the manager stops, the requests to guests end, including those that were sent before Start. Start returns after the
+// last one, and no request is sent afterwards.
 func TestRequestsEndWithTheManager(t *testing.T) {
-	var all Requests
-	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan error)
-	go func() { stopped <- all.Start(ctx) }()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		all.mutex.Lock()
-		started := all.managerContext != nil
-		all.mutex.Unlock()
-		if started {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("Start does not begin")
-		}
-	}
-	ended := make(chan error, 1)
-	if _, err := all.send(request{guest: guest("web")}, func(ctx context.Context) error {
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return ctx.Err()
-	}); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-stopped:
-		t.Fatal("Start returns while the manager runs")
-	case err := <-ended:
-		t.Fatalf("the request ends while the manager runs: %v", err)
-	case <-time.After(10 * time.Millisecond):
-	}
-	stop()
-	for range 2 {
-		select {
-		case err := <-stopped:
-			if err != nil {
-				t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		requests, ended, stopped := NewRequests(), make(chan error, 3), make(chan error, 1)
+		send := func(name string) {
+			if arrived, err := requests.send(request{guest: guest(name)}, func(ctx context.Context) error {
+				<-ctx.Done()
+				ended <- ctx.Err()
+				return ctx.Err()
+			}); arrived || err != nil {
+				t.Errorf("%s has answered: %v", name, err)
 			}
-		case err := <-ended:
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("the request ends with %v", err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("a request outlives the manager")
 		}
-	}
+		send("before-start")
+		synctest.Wait()
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { stopped <- requests.Start(ctx) }()
+		synctest.Wait()
+		send("running")
+		synctest.Wait()
+		if len(ended)+len(stopped) > 0 {
+			t.Fatalf("while the manager runs, %d requests ended, and Start returned %d times", len(ended), len(stopped))
+		}
+		stop()
+		synctest.Wait()
+		if len(ended) != 2 || len(stopped) != 1 {
+			t.Fatalf("the manager has stopped: %d requests ended, and Start returned %d times", len(ended), len(stopped))
+		}
+		for range 2 {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("a request ends with %v", err)
+			}
+		}
+		send("stopped")
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Error("a request is sent after the manager has stopped")
+		}
+	})
 }
