@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
+	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/test/slimmed"
 	appsv1 "k8s.io/api/apps/v1"
@@ -75,8 +76,8 @@ func kindsOf(scheme *runtime.Scheme) {
 // withVolumeSnapshots has the cluster serve VolumeSnapshots.
 func withVolumeSnapshots(scheme *runtime.Scheme) {
 	for _, kind := range []string{"VolumeSnapshot", "VolumeSnapshotClass"} {
-		scheme.AddKnownTypeWithName(volumeSnapshots.WithKind(kind), &unstructured.Unstructured{})
-		scheme.AddKnownTypeWithName(volumeSnapshots.WithKind(kind+"List"), &unstructured.UnstructuredList{})
+		scheme.AddKnownTypeWithName(volumesnapshot.GroupVersion.WithKind(kind), &unstructured.Unstructured{})
+		scheme.AddKnownTypeWithName(volumesnapshot.GroupVersion.WithKind(kind+"List"), &unstructured.UnstructuredList{})
 	}
 }
 

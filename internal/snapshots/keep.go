@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
+	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -155,7 +156,7 @@ func (c *Controller) backups(ctx context.Context, t taking) (all []api.VolumeBac
 	if t.vm.Spec.Template == nil {
 		return nil, nil
 	}
-	classes, err := c.classes(ctx)
+	classes, err := volumesnapshot.ListClasses(ctx, c.Live)
 	if err != nil || classes == nil {
 		return nil, err
 	}
@@ -169,7 +170,7 @@ func (c *Controller) backups(ctx context.Context, t taking) (all []api.VolumeBac
 		if claim == nil || claim.Status.Phase != corev1.ClaimBound || claim.Spec.StorageClassName == nil {
 			continue
 		}
-		class, err := c.classOf(ctx, classes, *claim.Spec.StorageClassName)
+		class, err := classes.For(ctx, c.Live, *claim.Spec.StorageClassName)
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
+	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -102,7 +103,7 @@ func TestRunningGuest(t *testing.T) {
 		c.must(c.Create(t.Context(), snapshotOf("s")))
 		cut := false
 		c.step(func() {
-			vs := untyped("VolumeSnapshot")
+			vs := volumesnapshot.New(volumesnapshot.Kind)
 			vs.SetNamespace("team")
 			vs.SetName("vmsnapshot-snap-1-volume-root")
 			if !cut && c.Get(t.Context(), client.ObjectKeyFromObject(vs), vs) == nil && len(test.calls) > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -150,7 +151,7 @@ func (r *restoring) replaces(of api.VolumeRestore, claim *corev1.PersistentVolum
 // createClaim makes one claim.
 func (c *Controller) createClaim(ctx context.Context, r *restoring, of api.VolumeRestore) error {
 	backup := r.kept.Backup(of.VolumeName)
-	size, err := c.restoreSize(ctx, types.NamespacedName{Namespace: r.restore.Namespace, Name: of.VolumeSnapshotName})
+	size, err := volumesnapshot.RestoreSize(ctx, c.Live, types.NamespacedName{Namespace: r.restore.Namespace, Name: of.VolumeSnapshotName})
 	if apierrors.IsNotFound(err) {
 		return c.failRestore(ctx, r, v1alpha1.ReasonVolumeSnapshots, fmt.Sprintf("VolumeSnapshot '%s' of volume '%s' is gone", of.VolumeSnapshotName, of.VolumeName))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
+	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +23,7 @@ func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, err
 	if done, err := c.Quiescer.Freeze(ctx, t.snapshot, t.content); err != nil || !done {
 		return quiesce.RequestPoll, err
 	}
-	if err := c.fillContent(ctx, t.content); err != nil {
+	if err := (volumesnapshot.Contents{Cluster: c.Cluster}).Update(ctx, t.content); err != nil {
 		return 0, err
 	}
 	status := t.content.Status
@@ -81,7 +82,7 @@ func (c *Controller) follow(ctx context.Context, t taking) (time.Duration, error
 			of.Conditions = operation.SetCondition(of.Conditions, api.ConditionReady, operation.False(v1alpha1.ReasonSourceMissing, text), now)
 		})
 	}
-	if err := c.fillContent(ctx, t.content); err != nil {
+	if err := (volumesnapshot.Contents{Cluster: c.Cluster}).Update(ctx, t.content); err != nil {
 		return 0, err
 	}
 	if err := c.PatchStatus(ctx, t.snapshot, func() { ready(t.snapshot.Status, t.content.Status, c.Now()) }); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,7 @@ import (
 
 // storage is a driver whose claims can be snapshotted, and the claims of the VM on it: one for a disk, which the VM owns, and one for its state.
 func storage() []client.Object {
-	class := untyped("VolumeSnapshotClass")
+	class := volumesnapshot.New(volumesnapshot.ClassKind)
 	class.SetName("snaps")
 	class.Object["driver"] = "csi.example.com"
 	root, state := claim("root"), claim(pod.StateName("web"))
@@ -40,7 +41,7 @@ func storage() []client.Object {
 func (c *cluster) driver() {
 	c.Helper()
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(volumeSnapshots.WithKind("VolumeSnapshotList"))
+	list.SetGroupVersionKind(volumesnapshot.GroupVersion.WithKind("VolumeSnapshotList"))
 	c.must(c.List(c.Context(), list))
 	for i := range list.Items {
 		of := &list.Items[i]
@@ -106,7 +107,7 @@ func TestLostVolumeSnapshot(t *testing.T) {
 	c := newCluster(t, withVolumeSnapshots, storage()...)
 	c.must(c.Create(t.Context(), snapshotOf("s")))
 	c.step(c.driver)
-	lost := untyped("VolumeSnapshot")
+	lost := volumesnapshot.New(volumesnapshot.Kind)
 	lost.SetNamespace("team")
 	lost.SetName("vmsnapshot-snap-1-volume-root")
 	c.must(c.WithWatch.Delete(t.Context(), lost))
@@ -122,7 +123,7 @@ func TestLostVolumeSnapshot(t *testing.T) {
 // TestForeignVolumeSnapshot: one that somebody has made under the name is not taken for the volume.
 func TestForeignVolumeSnapshot(t *testing.T) {
 	c := newCluster(t, withVolumeSnapshots, storage()...)
-	foreign := untyped("VolumeSnapshot")
+	foreign := volumesnapshot.New(volumesnapshot.Kind)
 	foreign.SetNamespace("team")
 	foreign.SetName("vmsnapshot-snap-1-volume-root")
 	c.must(c.WithWatch.Create(t.Context(), foreign))
