@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
 	"k8s.io/client-go/tools/events"
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
@@ -31,7 +32,7 @@ func (c *cluster) names(list client.ObjectList) (names []string) {
 		}
 	case *v1.VirtualMachineList:
 		for _, of := range list.Items {
-			if isLocked(&of) {
+			if vmlock.IsLocked(&of) {
 				names = append(names, of.Name)
 			}
 		}

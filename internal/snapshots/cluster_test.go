@@ -198,7 +198,7 @@ func (c *cluster) step(meanwhile ...func()) {
 		}{
 			{c.controller.snapshot, &api.VirtualMachineSnapshotList{}}, {c.controller.content, &api.VirtualMachineSnapshotContentList{}},
 			{c.controller.restore, &api.VirtualMachineRestoreList{}}, {c.controller.clone, &clone.VirtualMachineCloneList{}},
-			{c.controller.free, &v1.VirtualMachineList{}},
+			{c.controller.orphans().Reconcile, &v1.VirtualMachineList{}},
 		} {
 			for _, name := range c.names(of.list) {
 				_, err := of.step(c.Context(), at(name))

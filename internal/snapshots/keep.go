@@ -2,16 +2,13 @@ package snapshots
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
-	"github.com/kilnvm/kiln/internal/ownership"
-	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/snapshots/hardware"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
@@ -19,11 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // keep creates the content of a snapshot whose VM is locked. The record is stored before: the content names it, and from then on the collector keeps it.
@@ -32,7 +27,7 @@ func (c *Controller) keep(ctx context.Context, t taking) (time.Duration, error) 
 		return 0, c.fail(ctx, t, v1alpha1.ReasonNotSnapshottable, fmt.Sprintf("volume '%s' is a dump of the memory: the memory of a guest is no part of a "+
 			"snapshot; remove the volume", name))
 	}
-	moment, vmi, err := c.moment(ctx, t.vm)
+	moment, vmi, err := hardware.ReadMoment(ctx, c.Live, t.vm)
 	if err != nil {
 		return 0, err
 	}
@@ -43,16 +38,9 @@ func (c *Controller) keep(ctx context.Context, t taking) (time.Duration, error) 
 	if err != nil {
 		return 0, c.fail(ctx, t, v1alpha1.ReasonNotSnapshottable, fmt.Sprintf("GuestHardware '%s': %v", t.vm.Name, err))
 	}
-	var name string
-	if record != nil {
-		draft, err := revision.NewDraft(t.vm.Namespace, &unstructured.Unstructured{Object: record})
-		if err != nil {
-			return 0, err
-		}
-		if err := revision.Write(ctx, c.Live, draft); err != nil {
-			return 0, err
-		}
-		name = draft.Name
+	name, err := hardware.StoreRecord(ctx, c.Live, t.vm.Namespace, record)
+	if err != nil {
+		return 0, err
 	}
 	source, err := moment.Source()
 	if err != nil {
@@ -88,48 +76,6 @@ func memoryDump(vm *v1.VirtualMachine) string {
 		}
 	}
 	return ""
-}
-
-// errMoved is the error of a record that changed while it was read.
-var errMoved = errors.New("a guest is starting")
-
-// moment reads VM and record of one moment: a record that is written meanwhile is read again. The record of a guest that runs is what it was started with.
-func (c *Controller) moment(ctx context.Context, vm *v1.VirtualMachine) (m snapshot.Moment, vmi *v1.VirtualMachineInstance, err error) {
-	key := client.ObjectKeyFromObject(vm)
-	before, err := lifecycle.Hardware(ctx, c.Live, key)
-	if err != nil {
-		return m, nil, err
-	}
-	if vmi, err = objects.GetOrNil(ctx, c.Live, key, &v1.VirtualMachineInstance{}); err != nil {
-		return m, nil, err
-	}
-	now, err := objects.GetOrNil(ctx, c.Live, key, &v1.VirtualMachine{})
-	if err != nil {
-		return m, nil, err
-	}
-	after, err := lifecycle.Hardware(ctx, c.Live, key)
-	if err != nil {
-		return m, nil, err
-	}
-	if now == nil || now.UID != vm.UID || versionOf(before) != versionOf(after) {
-		return m, nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("guesthardwares").GroupResource(), vm.Name, errMoved)
-	}
-	m = snapshot.Moment{VM: now, Running: vmi != nil && vmi.Status.Phase == v1.Running}
-	if ownership.GuestOf(now).Ownership(after) == ownership.Own {
-		m.Hardware = &after.Spec
-		if running := after.Status.Running; m.Running && running != nil && running.UID == vmi.UID {
-			m.Live = running
-		}
-	}
-	return m, vmi, nil
-}
-
-// versionOf tells versions of a GuestHardware apart, and one from none.
-func versionOf(of *v1alpha1.GuestHardware) string {
-	if of == nil {
-		return ""
-	}
-	return string(of.UID) + "/" + of.ResourceVersion
 }
 
 // describe says in the status of a snapshot how it is taken.

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,7 +45,7 @@ func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (tim
 	if err != nil {
 		return 0, err
 	} else if found == nil {
-		return 0, c.freeOrphans(ctx, key)
+		return 0, c.orphans().UnlockAll(ctx, key)
 	}
 	r := &restoring{restore: found}
 	target := types.NamespacedName{Namespace: key.Namespace, Name: found.Spec.Target.Name}
@@ -56,12 +57,12 @@ func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (tim
 		if err := c.discard(ctx, r); err != nil {
 			return 0, err
 		}
-		if err := c.release(ctx, r.vm, found.Name); err != nil {
+		if err := c.locker().UnlockFromRestore(ctx, r.vm, found.Name); err != nil {
 			return 0, err
 		}
 		return 0, client.IgnoreNotFound(c.Patch(ctx, found, func() { controllerutil.RemoveFinalizer(found, restoreFinalizer) }))
 	case found.Status != nil && (ptr.Deref(found.Status.Complete, false) || operation.HasFailed(found.Status.Conditions)):
-		return 0, c.release(ctx, r.vm, found.Name)
+		return 0, c.locker().UnlockFromRestore(ctx, r.vm, found.Name)
 	case found.Status == nil:
 		return operation.NextStep, c.restoreProgress(ctx, r, operation.True(v1alpha1.ReasonInProgress, "the restore has begun"))
 	case !controllerutil.ContainsFinalizer(found, restoreFinalizer):
@@ -83,11 +84,6 @@ func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (tim
 	return c.unread(ctx, r, &unready{v1alpha1.ReasonNotAdmitted, err.Error(), false}, nil)
 }
 
-// held reports whether the target waits for this restore.
-func (r *restoring) held() bool {
-	return r.vm != nil && ptr.Deref(r.vm.Status.RestoreInProgress, "") == r.restore.Name
-}
-
 // bring takes the steps of a restore that has begun: the target is stopped, judged, locked, given its volumes,
 // its spec and its hardware, and let go. One that the restore itself stops is judged before.
 func (c *Controller) bring(ctx context.Context, r *restoring) (time.Duration, error) {
@@ -107,8 +103,10 @@ func (c *Controller) bring(ctx context.Context, r *restoring) (time.Duration, er
 	if done, err := c.judge(ctx, r); !done {
 		return 0, err
 	}
-	if why, err := c.hold(ctx, r); err != nil || why != nil {
-		return c.unread(ctx, r, why, err)
+	if busy, err := c.locker().LockForRestore(ctx, r.vm, r.restore.Name); err != nil {
+		return 0, err
+	} else if busy != "" {
+		return c.unread(ctx, r, &unready{v1alpha1.ReasonSourceBusy, busy, false}, nil)
 	}
 	if after, done, err := c.volumes(ctx, r); !done {
 		return after, err
@@ -162,7 +160,7 @@ func (c *Controller) read(ctx context.Context, r *restoring) (*unready, error) {
 	switch {
 	case of == nil:
 		// One that was judged before is not going to come: the VM must not be held for it.
-		return &unready{v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s' does not exist", key.Name), r.held()}, nil
+		return &unready{v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s' does not exist", key.Name), vmlock.IsLockedForRestore(r.vm, r.restore.Name)}, nil
 	case operation.PhaseOf(of) == api.Failed:
 		return &unready{v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s' has failed", key.Name), true}, nil
 	case of.Status == nil || !ptr.Deref(of.Status.ReadyToUse, false):

@@ -6,18 +6,14 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
 	"github.com/kilnvm/kiln/pkg/snapshot"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
-	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // ownership is how a GuestHardware relates to the target, which may not exist yet.
@@ -38,7 +34,7 @@ func (c *Controller) activate(ctx context.Context, r *restoring) error {
 		}
 	}
 	if r.vm == nil {
-		if err := c.recall(ctx, r); err != nil {
+		if err := c.hardware().WriteForNewVM(ctx, r.wanted, r.kept, r.restore); err != nil {
 			return err
 		}
 	}
@@ -49,55 +45,18 @@ func (c *Controller) activate(ctx context.Context, r *restoring) error {
 	return err
 }
 
-// recall writes the hardware record of the target. That of a VM which does not exist yet must have no status: the controller of hardware keeps it then.
-func (c *Controller) recall(ctx context.Context, r *restoring) error {
-	key := client.ObjectKeyFromObject(r.wanted)
-	hardware, err := lifecycle.Hardware(ctx, c.Live, key)
-	if err != nil {
-		return err
-	}
-	spec := r.kept.GuestHardware(r.wanted, r.restore)
-	if hardware != nil {
-		switch {
-		case r.vm == nil && unassigned(hardware) && equality.Semantic.DeepEqual(hardware.Spec, spec):
-			return nil
-		case r.vm != nil && r.ownership(hardware) == ownership.Own:
-			return c.Patch(ctx, hardware, func() { hardware.Spec = spec })
-		}
-		seen := client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion}
-		if err := client.IgnoreNotFound(c.Live.Delete(ctx, hardware, seen)); err != nil {
-			return err
-		}
-	}
-	if spec.Hardware == nil {
-		return nil // as it was: the first boot makes it
-	}
-	made := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: spec}
-	made.Annotations = map[string]string{snapshot.Mark: snapshot.MarkOf(r.restore)}
-	return c.Live.Create(ctx, made)
-}
-
 // discard deletes the hardware of a target that this restore does not make after all.
 func (c *Controller) discard(ctx context.Context, r *restoring) error {
 	if r.vm != nil {
 		return nil
 	}
-	hardware, err := lifecycle.Hardware(ctx, c.Live, types.NamespacedName{Namespace: r.restore.Namespace, Name: r.restore.Spec.Target.Name})
-	if err != nil || hardware == nil || hardware.Annotations[snapshot.Mark] != snapshot.MarkOf(r.restore) || !unassigned(hardware) {
-		return err
-	}
-	return client.IgnoreNotFound(c.Live.Delete(ctx, hardware, client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion}))
-}
-
-// unassigned reports whether no guest has had the hardware yet.
-func unassigned(hardware *v1alpha1.GuestHardware) bool {
-	return hardware.Status.VirtualMachineUID == "" && hardware.Status.Guest == nil
+	return c.hardware().DeleteUnused(ctx, r.restore)
 }
 
 // settle ends a restore whose VM is written: it writes the hardware, and looks once more. A guest that was started in the moment before the hold may have
 // changed it.
 func (c *Controller) settle(ctx context.Context, r *restoring) (time.Duration, error) {
-	if r.held() {
+	if vmlock.IsLockedForRestore(r.vm, r.restore.Name) {
 		written, lost, err := c.follows(ctx, r)
 		switch {
 		case err != nil || written:
@@ -109,7 +68,7 @@ func (c *Controller) settle(ctx context.Context, r *restoring) (time.Duration, e
 	if err := c.own(ctx, r); err != nil {
 		return 0, err
 	}
-	if err := c.release(ctx, r.vm, r.restore.Name); err != nil {
+	if err := c.locker().UnlockFromRestore(ctx, r.vm, r.restore.Name); err != nil {
 		return 0, err
 	}
 	write := operation.CountSuccess(operation.Restore, c.PatchStatus(ctx, r.restore, func() {
@@ -138,26 +97,7 @@ func (c *Controller) follows(ctx context.Context, r *restoring) (written bool, l
 		}
 		name = r.kept.Revision
 	}
-	return c.conform(ctx, r.vm, name)
-}
-
-// conform gives a VM that is held the hardware of a revision, or none for the empty name. written reports that it had another one, lost why the revision has
-// no hardware.
-func (c *Controller) conform(ctx context.Context, vm *v1.VirtualMachine, name string) (written bool, lost field.ErrorList, err error) {
-	r := &restoring{vm: vm, wanted: vm, kept: snapshot.Kept{VM: vm, Revision: name}, restore: &api.VirtualMachineRestore{}}
-	r.restore.Spec.Target.Name = vm.Name
-	if lost, err := c.record(ctx, &r.kept); err != nil || len(lost) > 0 {
-		return false, lost, err
-	}
-	hardware, err := lifecycle.Hardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
-	if err != nil {
-		return false, nil, err
-	}
-	spec := r.kept.GuestHardware(vm, r.restore)
-	if hardware == nil && spec.Hardware == nil || hardware != nil && equality.Semantic.DeepEqual(hardware.Spec, spec) {
-		return false, nil, nil
-	}
-	return true, nil, c.recall(ctx, r)
+	return c.hardware().Apply(ctx, r.vm, name)
 }
 
 // own gives the VM the claims that were made before it.

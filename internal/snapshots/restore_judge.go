@@ -2,7 +2,6 @@ package snapshots
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -10,10 +9,9 @@ import (
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
-	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/snapshots/hardware"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
-	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +37,7 @@ func (c *Controller) judge(ctx context.Context, r *restoring) (done bool, err er
 	if err != nil {
 		return false, c.failRestore(ctx, r, v1alpha1.ReasonMalformed, err.Error())
 	}
-	errs, err := c.record(ctx, &r.kept)
+	errs, err := hardware.LoadRecord(ctx, c.Live, &r.kept)
 	if err != nil {
 		return false, err
 	}
@@ -87,31 +85,6 @@ func (c *Controller) nameClaims(ctx context.Context, r *restoring) error {
 		return nil
 	}
 	return c.PatchStatus(ctx, r.restore, func() { r.restore.Status.Restores = all })
-}
-
-// record reads the record of a content from its revision. One that is missing or was changed is a cause like any other.
-func (c *Controller) record(ctx context.Context, kept *snapshot.Kept) (field.ErrorList, error) {
-	if kept.Revision == "" {
-		return nil, nil
-	}
-	found, err := objects.GetOrNil(ctx, c.Live, types.NamespacedName{Namespace: kept.VM.Namespace, Name: kept.Revision}, &appsv1.ControllerRevision{})
-	if err != nil {
-		return nil, err
-	}
-	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationRecord)
-	wrong := func(err error) field.ErrorList {
-		return field.ErrorList{field.Invalid(at, kept.Revision, fmt.Sprintf("%v: restore this ControllerRevision from a backup", err))}
-	}
-	if found == nil {
-		return wrong(errors.New("does not exist")), nil
-	}
-	if err := revision.Verify(found); err != nil {
-		return wrong(err), nil
-	}
-	if *kept, err = kept.WithRecord(found.Data.Raw); err != nil {
-		return wrong(err), nil
-	}
-	return nil, nil
 }
 
 // keepsState reports whether a VM has EFI variables or a TPM state that outlive its pods.

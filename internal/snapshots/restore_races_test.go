@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
@@ -73,7 +74,7 @@ func TestStartAfterwards(t *testing.T) {
 // TestOrphans: a lock whose snapshot or restore is gone by force ends.
 func TestOrphans(t *testing.T) {
 	vm := machine()
-	vm.Finalizers = []string{sourceFinalizer}
+	vm.Finalizers = []string{vmlock.Finalizer}
 	vm.Status.SnapshotInProgress, vm.Status.RestoreInProgress = ptr.To("s"), ptr.To("r")
 	c := newCluster(t, nil, vm)
 	for name, of := range map[string]operation.ReconcileFunc{"s": c.controller.snapshot, "r": c.controller.restore} {
@@ -90,7 +91,7 @@ func TestOrphans(t *testing.T) {
 // more, so that its guest would stay frozen.
 func TestAnOrphanIsThawedFirst(t *testing.T) {
 	vm := machine()
-	vm.Finalizers = []string{sourceFinalizer}
+	vm.Finalizers = []string{vmlock.Finalizer}
 	vm.Status.SnapshotInProgress = ptr.To("s")
 	c := newCluster(t, nil, vm)
 	unreachable := errors.New("the API server is away for a moment")
@@ -102,14 +103,14 @@ func TestAnOrphanIsThawedFirst(t *testing.T) {
 			return below.Get(ctx, at, object, options...)
 		},
 	})
-	if _, err := c.controller.free(t.Context(), key); !errors.Is(err, unreachable) {
+	if _, err := c.controller.orphans().Reconcile(t.Context(), key); !errors.Is(err, unreachable) {
 		t.Errorf("got %v, want the error about the guest", err)
 	}
 	if vm := c.vm("web"); vm.Status.SnapshotInProgress == nil || len(vm.Finalizers) == 0 {
 		t.Fatalf("the VM is unlocked, and its guest was not asked to thaw: %+v %v", vm.Status, vm.Finalizers)
 	}
 	c.controller.Live = c.WithWatch
-	if _, err := c.controller.free(t.Context(), key); err != nil {
+	if _, err := c.controller.orphans().Reconcile(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	if vm := c.vm("web"); vm.Status.SnapshotInProgress != nil || len(vm.Finalizers) > 0 {
@@ -133,18 +134,18 @@ func TestOrphansOfBefore(t *testing.T) {
 		"the restore works":                   {ptr.To("s"), ptr.To("r"), []client.Object{restoreOf("r", "web"), snapshotOf("s")}, "web", false},
 	} {
 		vm := machine()
-		vm.Finalizers = []string{sourceFinalizer}
+		vm.Finalizers = []string{vmlock.Finalizer}
 		vm.Status.SnapshotInProgress, vm.Status.RestoreInProgress = test.lock, test.hold
 		c := newCluster(t, nil, append(test.exist, vm)...)
 		if of := read(c, "s", &api.VirtualMachineSnapshot{}); of != nil {
 			of.Spec.Source.Name = test.source
 			c.must(c.Update(t.Context(), of))
 		}
-		if !isLocked(c.vm("web")) {
+		if !vmlock.IsLocked(c.vm("web")) {
 			t.Errorf("%s: the VM is not looked at", why)
 		}
 		for range 2 {
-			if _, err := c.controller.free(t.Context(), key); err != nil {
+			if _, err := c.controller.orphans().Reconcile(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}
 		}

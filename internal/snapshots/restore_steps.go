@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
 	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,7 @@ func (c *Controller) stopped(ctx context.Context, r *restoring) (after time.Dura
 	if err != nil || vmi == nil {
 		return 0, err == nil, err
 	}
-	if r.restored() && !r.held() { // it was let go, and started: only the status of the restore is missing
+	if r.restored() && !vmlock.IsLockedForRestore(r.vm, r.restore.Name) { // it was let go, and started: only the status of the restore is missing
 		return 0, true, nil
 	}
 	if r.restored() { // somebody started it between the last look and the lock: it was made of the VM before
@@ -59,7 +60,9 @@ func (c *Controller) stopped(ctx context.Context, r *restoring) (after time.Dura
 func (c *Controller) stop(ctx context.Context, r *restoring, vmi *v1.VirtualMachineInstance) (after time.Duration, done bool, err error) {
 	why, err := c.read(ctx, r)
 	if err == nil && why == nil {
-		why = r.busy()
+		if busy := vmlock.BlockedForRestore(r.vm, r.restore.Name); busy != "" {
+			why = &unready{v1alpha1.ReasonSourceBusy, busy, false}
+		}
 	}
 	if err != nil || why != nil {
 		after, err = c.unread(ctx, r, why, err)

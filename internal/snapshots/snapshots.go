@@ -10,8 +10,10 @@ import (
 	"errors"
 
 	"github.com/kilnvm/kiln/internal/fairqueue"
+	"github.com/kilnvm/kiln/internal/snapshots/hardware"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
+	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -63,8 +65,8 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 			Complete(operation.RetryConflicts(c.content)),
 		named("virtualmachinerestore").For(&api.VirtualMachineRestore{}).
 			Complete(operation.RetryConflicts(c.restore)),
-		named("virtualmachinelock").For(&v1.VirtualMachine{}, builder.WithPredicates(predicate.NewPredicateFuncs(isLocked))).
-			Complete(operation.RetryConflicts(c.free)),
+		named("virtualmachinelock").For(&v1.VirtualMachine{}, builder.WithPredicates(predicate.NewPredicateFuncs(vmlock.IsLocked))).
+			Complete(operation.RetryConflicts(c.orphans().Reconcile)),
 		named("virtualmachineclone").For(&clone.VirtualMachineClone{}).
 			Owns(&api.VirtualMachineSnapshot{}).Owns(&api.VirtualMachineRestore{}).
 			Complete(operation.RetryConflicts(c.clone)))
@@ -86,3 +88,13 @@ func contentOf(_ context.Context, object client.Object) []ctrl.Request {
 
 // Metrics returns the metrics of snapshots, restores and clones.
 func Metrics() []prometheus.Collector { return operation.Metrics() }
+
+func (c *Controller) hardware() hardware.Writer { return hardware.Writer{Cluster: c.Cluster} }
+
+func (c *Controller) locker() *vmlock.Locker {
+	return &vmlock.Locker{Cluster: c.Cluster, Hardware: c.hardware()}
+}
+
+func (c *Controller) orphans() *vmlock.OrphanReconciler {
+	return &vmlock.OrphanReconciler{Locker: c.locker(), Cache: c.Client, Quiescer: c.Quiescer}
+}

@@ -23,7 +23,6 @@ import (
 const (
 	snapshotFinalizer = "snapshot.kubevirt.io/vmsnapshot-protection"
 	contentFinalizer  = "snapshot.kubevirt.io/vmsnapshotcontent-protection"
-	sourceFinalizer   = "snapshot.kubevirt.io/snapshot-source-protection"
 )
 
 // taking is one snapshot with what it is about.
@@ -40,7 +39,7 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 	if err != nil {
 		return 0, err
 	} else if found == nil {
-		return 0, c.freeOrphans(ctx, key)
+		return 0, c.orphans().UnlockAll(ctx, key)
 	}
 	t := taking{snapshot: found}
 	at := types.NamespacedName{Namespace: key.Namespace, Name: operation.ContentName(found.UID)}
@@ -111,11 +110,10 @@ func (c *Controller) take(ctx context.Context, t taking) (time.Duration, error) 
 	if t.vm == nil {
 		return c.patience(t), c.progress(ctx, t, operation.False(v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachine '%s' does not exist", t.snapshot.Spec.Source.Name)))
 	}
-	if wait, why, err := c.lock(ctx, t); err != nil || wait {
-		if err == nil && why != "" {
-			err = c.progress(ctx, t, operation.False(v1alpha1.ReasonSourceBusy, why))
-		}
-		return c.patience(t), err
+	if busy, err := c.locker().LockForSnapshot(ctx, t.vm, t.snapshot.Name); err != nil {
+		return 0, err
+	} else if busy != "" {
+		return c.patience(t), c.progress(ctx, t, operation.False(v1alpha1.ReasonSourceBusy, busy))
 	}
 	return c.keep(ctx, t)
 }

@@ -68,7 +68,7 @@ func ready(of *api.VirtualMachineSnapshotStatus, content *api.VirtualMachineSnap
 
 // follow unlocks the source of a snapshot that was taken, and says whether it can be used still.
 func (c *Controller) follow(ctx context.Context, t taking) (time.Duration, error) {
-	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
+	if err := c.locker().UnlockFromSnapshot(ctx, t.vm, t.snapshot.Name); err != nil {
 		return 0, err
 	}
 	if t.content == nil {
@@ -102,7 +102,7 @@ func (c *Controller) abandon(ctx context.Context, t taking) (time.Duration, erro
 	if done, err := c.Quiescer.Thaw(ctx, t.snapshot, t.content); err != nil || !done {
 		return quiesce.RequestPoll, err
 	}
-	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
+	if err := c.locker().UnlockFromSnapshot(ctx, t.vm, t.snapshot.Name); err != nil {
 		return 0, err
 	}
 	return 0, c.drop(ctx, t.content)
@@ -124,7 +124,7 @@ func (c *Controller) forget(ctx context.Context, t taking) (time.Duration, error
 	if done, err := c.Quiescer.Thaw(ctx, t.snapshot, t.content); err != nil || !done {
 		return quiesce.RequestPoll, err
 	}
-	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
+	if err := c.locker().UnlockFromSnapshot(ctx, t.vm, t.snapshot.Name); err != nil {
 		return 0, err
 	}
 	retained := ptr.Deref(t.snapshot.Spec.DeletionPolicy, "") == api.VirtualMachineSnapshotContentRetain
