@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
-
 	clone "kubevirt.io/api/clone/v1beta1"
 	api "kubevirt.io/api/snapshot/v1beta1"
 )

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -16,46 +15,57 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestEventsFollowTheirWrites: a write that loses a race has no event, and the write that is done has one.
+// TestEventsFollowTheirWrites: a status write that loses a race has no event, and the write that succeeds has one.
 func TestEventsFollowTheirWrites(t *testing.T) {
-	refused := &unready{reason: "NotAdmitted", message: "a quota", final: false}
-	for why, end := range map[string]func(context.Context, *Controller, *cluster) error{
-		"a snapshot fails": func(ctx context.Context, c *Controller, in *cluster) error {
-			of := read(in, "s", &api.VirtualMachineSnapshot{})
-			of.Status = &api.VirtualMachineSnapshotStatus{}
-			return c.fail(ctx, taking{snapshot: of}, "Reason", "why")
-		},
-		"a restore fails": func(ctx context.Context, c *Controller, in *cluster) error {
-			of := read(in, "r", &api.VirtualMachineRestore{})
-			of.Status = &api.VirtualMachineRestoreStatus{}
-			return c.failRestore(ctx, &restoring{restore: of}, "Reason", "why")
-		},
-		"a clone fails": func(ctx context.Context, c *Controller, in *cluster) error {
-			return c.failClone(ctx, read(in, "c", &clone.VirtualMachineClone{}), "Reason", "why")
-		},
-		"a restore is refused for a while": func(ctx context.Context, c *Controller, in *cluster) error {
-			of := read(in, "r", &api.VirtualMachineRestore{})
-			of.Status = &api.VirtualMachineRestoreStatus{Conditions: operation.SetCondition(nil, api.ConditionReady, operation.False("Waiting", "before"), in.now)}
-			_, err := c.unread(ctx, &restoring{restore: of}, refused, nil)
-			return err
-		},
+	cloned := &clone.VirtualMachineClone{}
+	cloned.Name, cloned.Namespace = "c", key.Namespace
+	malformedSnapshot, malformedRestore := snapshotOf("s"), restoreOf("r", "web")
+	malformedSnapshot.Spec.Source.Kind, malformedRestore.Spec.Target.Kind = "Pod", "Pod"
+	for why, test := range map[string]struct {
+		object client.Object
+		// begins is how many steps begin the object: a finalizer and the first status.
+		begins    int
+		refused   bool
+		reconcile func(*Controller) operation.ReconcileFunc
+	}{
+		"a snapshot fails":                 {malformedSnapshot, 2, false, func(c *Controller) operation.ReconcileFunc { return c.snapshot }},
+		"a restore fails":                  {malformedRestore, 2, false, func(c *Controller) operation.ReconcileFunc { return c.restore }},
+		"a clone fails":                    {cloned, 0, false, func(c *Controller) operation.ReconcileFunc { return c.clone }},
+		"a restore is refused for a while": {restoreOf("r", "web"), 2, true, func(c *Controller) operation.ReconcileFunc { return c.restore }},
 	} {
-		cloned := &clone.VirtualMachineClone{}
-		cloned.Name, cloned.Namespace = "c", key.Namespace
-		in := newCluster(t, nil, machine(), snapshotOf("s"), restoreOf("r", "web"), cloned)
-		recorder := events.NewFakeRecorder(10)
+		in := newCluster(t, nil, machine(), test.object)
+		recorder, lost := events.NewFakeRecorder(10), apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("it has changed"))
+		raced := false
 		in.controller.Events = recorder
-		lost := apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("it has changed"))
 		in.controller.Live = interceptor.NewClient(in.WithWatch, interceptor.Funcs{
-			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
-				return lost
+			Get: func(ctx context.Context, to client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+				if _, is := into.(*api.VirtualMachineSnapshot); is && test.refused {
+					return apierrors.NewForbidden(schema.GroupResource{}, key.Name, errors.New("a quota"))
+				}
+				return to.Get(ctx, key, into, options...)
+			},
+			SubResourcePatch: func(
+				ctx context.Context, to client.Client, of string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+			) error {
+				if raced {
+					return lost
+				}
+				return to.SubResource(of).Patch(ctx, object, patch, options...)
 			},
 		})
-		if err := end(t.Context(), in.controller, in); !apierrors.IsConflict(err) || len(recorder.Events) > 0 {
+		step := func() error {
+			_, err := test.reconcile(in.controller)(t.Context(), client.ObjectKeyFromObject(test.object))
+			return err
+		}
+		for range test.begins {
+			in.must(step())
+		}
+		raced = true
+		if err := step(); !apierrors.IsConflict(err) || len(recorder.Events) > 0 {
 			t.Errorf("%s: a write that lost a race returns %v, and has %d events", why, err, len(recorder.Events))
 		}
-		in.controller.Live = in.WithWatch
-		if err := end(t.Context(), in.controller, in); err != nil || len(recorder.Events) != 1 {
+		raced = false
+		if err := step(); err != nil || len(recorder.Events) != 1 {
 			t.Errorf("%s: the write returns %v, and has %d events, want 1", why, err, len(recorder.Events))
 		}
 	}

@@ -8,12 +8,14 @@ package snapshots
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/kilnvm/kiln/internal/fairqueue"
 	"github.com/kilnvm/kiln/internal/snapshots/hardware"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
+	"github.com/kilnvm/kiln/internal/snapshots/vmsnapshot"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -97,4 +99,12 @@ func (c *Controller) locker() *vmlock.Locker {
 
 func (c *Controller) orphans() *vmlock.OrphanReconciler {
 	return &vmlock.OrphanReconciler{Locker: c.locker(), Cache: c.Client, Quiescer: c.Quiescer}
+}
+
+func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	return vmsnapshot.New(c.Cluster, c.orphans(), c.Quiescer).Reconcile(ctx, key)
+}
+
+func (c *Controller) content(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	return (&vmsnapshot.ContentReconciler{Cluster: c.Cluster}).Reconcile(ctx, key)
 }

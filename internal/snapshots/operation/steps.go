@@ -1,0 +1,37 @@
+package operation
+
+import (
+	"context"
+	"time"
+)
+
+// Step is one step of an operation. Each reconcile begins with the first step, so a step that was taken before must do nothing and be done.
+type Step[State any] interface {
+	Run(ctx context.Context, state State) (Result, error)
+}
+
+// Result is what follows a step.
+type Result struct {
+	// done has the next step run. Otherwise the steps begin anew after a time, and 0 if only an event can lead to another reconcile.
+	done  bool
+	after time.Duration
+}
+
+// Done has the next step run.
+func Done() Result { return Result{done: true} }
+
+// Wait ends a reconcile until an event.
+func Wait() Result { return Result{} }
+
+// RetryAfter ends a reconcile for the given time, or until an event.
+func RetryAfter(after time.Duration) Result { return Result{after: after} }
+
+// Run runs steps in their order until one of them is not done. It returns the time until the next reconcile, and 0 if only an event can lead to it.
+func Run[State any](ctx context.Context, state State, steps ...Step[State]) (time.Duration, error) {
+	for _, step := range steps {
+		if result, err := step.Run(ctx, state); err != nil || !result.done {
+			return result.after, err
+		}
+	}
+	return 0, nil
+}

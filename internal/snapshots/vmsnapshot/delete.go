@@ -1,0 +1,33 @@
+package vmsnapshot
+
+import (
+	"context"
+
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"k8s.io/utils/ptr"
+	api "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// deleteContent deletes the content of a snapshot that has failed or is being deleted. A content that can be used stays if the deletionPolicy is Retain.
+type deleteContent struct{ *operation.Cluster }
+
+func (d deleteContent) Run(ctx context.Context, s *state) (operation.Result, error) {
+	if s.content == nil || s.content.DeletionTimestamp != nil {
+		return operation.Done(), nil
+	}
+	retain := ptr.Deref(s.snapshot.Spec.DeletionPolicy, "") == api.VirtualMachineSnapshotContentRetain
+	usable := s.content.Status != nil && ptr.Deref(s.content.Status.ReadyToUse, false)
+	if s.snapshot.DeletionTimestamp != nil && retain && usable {
+		return operation.Done(), nil
+	}
+	return operation.Done(), client.IgnoreNotFound(d.Live.Delete(ctx, s.content, client.Preconditions{UID: &s.content.UID}))
+}
+
+// removeFinalizer lets a snapshot go that is being deleted.
+type removeFinalizer struct{ *operation.Cluster }
+
+func (r removeFinalizer) Run(ctx context.Context, s *state) (operation.Result, error) {
+	return operation.Done(), client.IgnoreNotFound(r.Patch(ctx, s.snapshot, func() { controllerutil.RemoveFinalizer(s.snapshot, finalizer) }))
+}

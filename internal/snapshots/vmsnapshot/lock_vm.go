@@ -1,0 +1,39 @@
+package vmsnapshot
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
+)
+
+// lockVM locks the VM of a snapshot that has no content yet.
+type lockVM struct {
+	statusWriter
+	locker *vmlock.Locker
+}
+
+func (l lockVM) Run(ctx context.Context, s *state) (operation.Result, error) {
+	if s.content != nil {
+		return operation.Done(), nil
+	}
+	if s.vm == nil {
+		text := fmt.Sprintf("VirtualMachine '%s' does not exist", s.snapshot.Spec.Source.Name)
+		return operation.RetryAfter(l.backoff(s)), l.reportProgress(ctx, s, operation.False(v1alpha1.ReasonSourceMissing, text))
+	}
+	if busy, err := l.locker.LockForSnapshot(ctx, s.vm, s.snapshot.Name); err != nil {
+		return operation.Wait(), err
+	} else if busy != "" {
+		return operation.RetryAfter(l.backoff(s)), l.reportProgress(ctx, s, operation.False(v1alpha1.ReasonSourceBusy, busy))
+	}
+	return operation.Done(), nil
+}
+
+// unlockVM unlocks the VM of a snapshot that has ended.
+type unlockVM struct{ locker *vmlock.Locker }
+
+func (u unlockVM) Run(ctx context.Context, s *state) (operation.Result, error) {
+	return operation.Done(), u.locker.UnlockFromSnapshot(ctx, s.vm, s.snapshot.Name)
+}

@@ -1,0 +1,57 @@
+package vmsnapshot
+
+import (
+	"context"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
+	"k8s.io/utils/ptr"
+	api "kubevirt.io/api/snapshot/v1beta1"
+)
+
+// updateReadiness updates whether a snapshot that was taken can be used.
+type updateReadiness struct {
+	statusWriter
+	volumes volumesnapshot.Contents
+}
+
+func (u updateReadiness) Run(ctx context.Context, s *state) (operation.Result, error) {
+	if s.content == nil {
+		return operation.Wait(), u.PatchStatus(ctx, s.snapshot, func() {
+			status, now := s.snapshot.Status, u.Now()
+			text := "the content of the snapshot is gone: delete the snapshot"
+			status.ReadyToUse = ptr.To(false)
+			if operation.ErrorMessage(status.Error, "") != text {
+				status.Error = operation.NewError(text, now)
+			}
+			gone := operation.False(v1alpha1.ReasonSourceMissing, text)
+			status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, gone, now)
+		})
+	}
+	if err := u.volumes.Update(ctx, s.content); err != nil {
+		return operation.Wait(), err
+	}
+	return operation.Done(), u.PatchStatus(ctx, s.snapshot, func() { copyReadiness(s.snapshot.Status, s.content.Status, u.Now()) })
+}
+
+// copyReadiness copies from the content whether a snapshot can be used.
+func copyReadiness(status *api.VirtualMachineSnapshotStatus, content *api.VirtualMachineSnapshotContentStatus, now time.Time) {
+	status.ReadyToUse, status.Error = ptr.To(ptr.Deref(content.ReadyToUse, false)), content.Error
+	text := operation.True(v1alpha1.ReasonCompleted, "the snapshot is ready to use")
+	if !*status.ReadyToUse {
+		text = operation.False(v1alpha1.ReasonVolumeSnapshots, operation.ErrorMessage(content.Error, "waits for VolumeSnapshots"))
+	}
+	status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, text, now)
+}
+
+// waitUntilReady reconciles a snapshot again until it can be used. VolumeSnapshots are not watched.
+type waitUntilReady struct{ statusWriter }
+
+func (w waitUntilReady) Run(_ context.Context, s *state) (operation.Result, error) {
+	if ptr.Deref(s.snapshot.Status.ReadyToUse, false) {
+		return operation.Done(), nil
+	}
+	return operation.RetryAfter(operation.Backoff(operation.TimeSince(s.snapshot.Status.Conditions, api.ConditionReady, w.Now()))), nil
+}

@@ -1,0 +1,113 @@
+// Package vmsnapshot takes VirtualMachineSnapshots: it locks the VM, creates the content, freezes the guest while VolumeSnapshots of its volumes are
+// taken, and unlocks the VM.
+//
+// Each step is one write, and the stored objects show which step is next: another process continues if this one dies.
+package vmsnapshot
+
+import (
+	"context"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
+	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
+	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
+	"k8s.io/apimachinery/pkg/types"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// finalizer is KubeVirt's finalizer of VirtualMachineSnapshots.
+const finalizer = "snapshot.kubevirt.io/vmsnapshot-protection"
+
+// Reconciler reconciles VirtualMachineSnapshots.
+type Reconciler struct {
+	statusWriter
+	orphans  *vmlock.OrphanReconciler
+	quiescer *quiesce.Quiescer
+	// take are the steps of a snapshot that has neither succeeded nor failed.
+	take []step
+	// The others are the steps afterwards.
+	afterSuccess, afterFailure, finalize []step
+}
+
+type step = operation.Step[*state]
+
+// state is a snapshot with the objects that it refers to.
+type state struct {
+	snapshot *api.VirtualMachineSnapshot
+	// content and vm are nil if they do not exist.
+	content *api.VirtualMachineSnapshotContent
+	vm      *v1.VirtualMachine
+}
+
+// New returns a reconciler.
+func New(cluster *operation.Cluster, orphans *vmlock.OrphanReconciler, quiescer *quiesce.Quiescer) *Reconciler {
+	status, volumes := statusWriter{cluster}, volumesnapshot.Contents{Cluster: cluster}
+	thaw, unlock, deleteContent := thawGuest{quiescer}, unlockVM{orphans.Locker}, deleteContent{cluster}
+	return &Reconciler{
+		statusWriter: status, orphans: orphans, quiescer: quiescer,
+		take: []step{
+			checkSnapshot{status}, lockVM{status, orphans.Locker}, createContent{status}, freezeGuest{quiescer}, takeVolumeSnapshots{status, volumes}, thaw,
+			complete{status},
+		},
+		afterSuccess: []step{unlock, updateReadiness{status, volumes}, retryThaw{quiescer}, waitUntilReady{status}},
+		afterFailure: []step{thaw, unlock, deleteContent},
+		finalize:     []step{thaw, unlock, deleteContent, removeFinalizer{cluster}},
+	}
+}
+
+// Reconcile takes the next steps of a VirtualMachineSnapshot.
+func (r *Reconciler) Reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	found, err := objects.GetOrNil(ctx, r.Live, key, &api.VirtualMachineSnapshot{})
+	if err != nil {
+		return 0, err
+	} else if found == nil {
+		return 0, r.orphans.UnlockAll(ctx, key)
+	}
+	s := &state{snapshot: found}
+	contentKey := types.NamespacedName{Namespace: key.Namespace, Name: operation.ContentName(found.UID)}
+	if s.content, err = objects.GetOrNil(ctx, r.Live, contentKey, &api.VirtualMachineSnapshotContent{}); err != nil {
+		return 0, err
+	}
+	vmKey := types.NamespacedName{Namespace: key.Namespace, Name: found.Spec.Source.Name}
+	if s.vm, err = objects.GetOrNil(ctx, r.Live, vmKey, &v1.VirtualMachine{}); err != nil {
+		return 0, err
+	}
+	hasFinalizer := controllerutil.ContainsFinalizer(found, finalizer)
+	switch phase := operation.PhaseOf(found); {
+	case found.DeletionTimestamp != nil && !hasFinalizer:
+		return 0, nil
+	case found.DeletionTimestamp != nil:
+		return operation.Run(ctx, s, r.finalize...)
+	case phase == api.Failed:
+		return operation.Run(ctx, s, r.afterFailure...)
+	case phase == api.Succeeded:
+		return operation.Run(ctx, s, r.afterSuccess...)
+	case !hasFinalizer:
+		return operation.NextStep, r.Patch(ctx, found, func() { controllerutil.AddFinalizer(found, finalizer) })
+	}
+	after, err := operation.Run(ctx, s, r.take...)
+	if !operation.IsRefused(err) || found.Status == nil {
+		return after, err
+	}
+	return r.waitForAdmission(ctx, s, err)
+}
+
+// waitForAdmission reports that the API server refuses an object which the snapshot consists of, because of a quota, a policy or a webhook. Somebody may
+// change that within the failureDeadline. Meanwhile the guest is not frozen.
+func (r *Reconciler) waitForAdmission(ctx context.Context, s *state, refusal error) (time.Duration, error) {
+	if done, err := r.quiescer.Thaw(ctx, s.snapshot, s.content); err != nil || !done {
+		return quiesce.RequestPoll, err
+	}
+	progressing := operation.FindCondition(s.snapshot.Status.Conditions, api.ConditionProgressing)
+	first := progressing != nil && progressing.Reason != v1alpha1.ReasonNotAdmitted
+	write := r.reportProgress(ctx, s, operation.False(v1alpha1.ReasonNotAdmitted, refusal.Error()))
+	if first {
+		write = r.WarnAfterWrite(write, s.snapshot, v1alpha1.ReasonNotAdmitted, refusal.Error())
+	}
+	return r.backoff(s), write
+}
