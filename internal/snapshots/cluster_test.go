@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/snapshot"
 	"github.com/kilnvm/kiln/test/slimmed"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -63,13 +64,15 @@ type cluster struct {
 
 var errDied = errors.New("this process is no more")
 
-// kindsOf registers the kinds that the tests read untyped or by their metadata.
+var networkKind = schema.GroupVersionKind{Group: "k8s.cni.cncf.io", Version: "v1", Kind: string(snapshot.Network)}
+
+// kindsOf registers the kinds that are read untyped or by their metadata.
 func kindsOf(scheme *runtime.Scheme) {
-	for _, kind := range kinds {
-		if !scheme.Recognizes(kind) {
-			scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
-			scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
-		}
+	resources := schema.GroupVersion{Group: "resource.k8s.io", Version: "v1"}
+	for _, kind := range []schema.GroupVersionKind{networkKind, resources.WithKind(string(snapshot.ResourceClaim)),
+		resources.WithKind(string(snapshot.ResourceClaimTemplate)), resources.WithKind(string(snapshot.DeviceClass))} {
+		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
+		scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
 	}
 }
 

@@ -66,7 +66,7 @@ func claim(name string) *corev1.PersistentVolumeClaim {
 
 func lan() *unstructured.Unstructured {
 	definition := &unstructured.Unstructured{}
-	definition.SetGroupVersionKind(kinds[snapshot.Network])
+	definition.SetGroupVersionKind(networkKind)
 	definition.SetNamespace("other")
 	definition.SetName("lan")
 	return definition

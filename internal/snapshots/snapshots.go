@@ -14,7 +14,9 @@ import (
 	"github.com/kilnvm/kiln/internal/snapshots/hardware"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
+	"github.com/kilnvm/kiln/internal/snapshots/vmclone"
 	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
+	"github.com/kilnvm/kiln/internal/snapshots/vmrestore"
 	"github.com/kilnvm/kiln/internal/snapshots/vmsnapshot"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/prometheus/client_golang/prometheus"
@@ -107,4 +109,12 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 
 func (c *Controller) content(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	return (&vmsnapshot.ContentReconciler{Cluster: c.Cluster}).Reconcile(ctx, key)
+}
+
+func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	return vmrestore.New(c.Cluster, c.Configuration, c.orphans()).Reconcile(ctx, key)
+}
+
+func (c *Controller) clone(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	return vmclone.New(c.Cluster).Reconcile(ctx, key)
 }

@@ -26,12 +26,21 @@ func Wait() Result { return Result{} }
 // RetryAfter ends a reconcile for the given time, or until an event.
 func RetryAfter(after time.Duration) Result { return Result{after: after} }
 
-// Run runs steps in their order until one of them is not done. It returns the time until the next reconcile, and 0 if only an event can lead to it.
-func Run[State any](ctx context.Context, state State, steps ...Step[State]) (time.Duration, error) {
-	for _, step := range steps {
+// Steps are steps in their order. They are a step themselves.
+type Steps[State any] []Step[State]
+
+// Run runs steps until one of them is not done.
+func (s Steps[State]) Run(ctx context.Context, state State) (Result, error) {
+	for _, step := range s {
 		if result, err := step.Run(ctx, state); err != nil || !result.done {
-			return result.after, err
+			return result, err
 		}
 	}
-	return 0, nil
+	return Done(), nil
+}
+
+// Reconcile runs steps, and returns the time until the next reconcile, and 0 if only an event can lead to it.
+func (s Steps[State]) Reconcile(ctx context.Context, state State) (time.Duration, error) {
+	result, err := s.Run(ctx, state)
+	return result.after, err
 }

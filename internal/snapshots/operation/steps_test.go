@@ -35,7 +35,8 @@ func TestSteps(t *testing.T) {
 		"one fails":     {noted{"second", Done(), broken}, []string{"first", "second"}, 0, broken},
 	} {
 		var ran []string
-		after, err := Run[*[]string](t.Context(), &ran, noted{"first", Done(), nil}, test.second, noted{"third", Done(), nil})
+		steps := Steps[*[]string]{noted{"first", Done(), nil}, Steps[*[]string]{test.second}, noted{"third", Done(), nil}}
+		after, err := steps.Reconcile(t.Context(), &ran)
 		if !slices.Equal(ran, test.ran) || after != test.after || !errors.Is(err, test.err) {
 			t.Errorf("%s: %v ran, after %s, %v", why, ran, after, err)
 		}

@@ -29,12 +29,12 @@ type Reconciler struct {
 	orphans  *vmlock.OrphanReconciler
 	quiescer *quiesce.Quiescer
 	// take are the steps of a snapshot that has neither succeeded nor failed.
-	take []step
+	take steps
 	// The others are the steps afterwards.
-	afterSuccess, afterFailure, finalize []step
+	afterSuccess, afterFailure, finalize steps
 }
 
-type step = operation.Step[*state]
+type steps = operation.Steps[*state]
 
 // state is a snapshot with the objects that it refers to.
 type state struct {
@@ -50,13 +50,13 @@ func New(cluster *operation.Cluster, orphans *vmlock.OrphanReconciler, quiescer 
 	thaw, unlock, deleteContent := thawGuest{quiescer}, unlockVM{orphans.Locker}, deleteContent{cluster}
 	return &Reconciler{
 		statusWriter: status, orphans: orphans, quiescer: quiescer,
-		take: []step{
+		take: steps{
 			checkSnapshot{status}, lockVM{status, orphans.Locker}, createContent{status}, freezeGuest{quiescer}, takeVolumeSnapshots{status, volumes}, thaw,
 			complete{status},
 		},
-		afterSuccess: []step{unlock, updateReadiness{status, volumes}, retryThaw{quiescer}, waitUntilReady{status}},
-		afterFailure: []step{thaw, unlock, deleteContent},
-		finalize:     []step{thaw, unlock, deleteContent, removeFinalizer{cluster}},
+		afterSuccess: steps{unlock, updateReadiness{status, volumes}, retryThaw{quiescer}, waitUntilReady{status}},
+		afterFailure: steps{thaw, unlock, deleteContent},
+		finalize:     steps{thaw, unlock, deleteContent, removeFinalizer{cluster}},
 	}
 }
 
@@ -82,15 +82,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, key types.NamespacedName) (t
 	case found.DeletionTimestamp != nil && !hasFinalizer:
 		return 0, nil
 	case found.DeletionTimestamp != nil:
-		return operation.Run(ctx, s, r.finalize...)
+		return r.finalize.Reconcile(ctx, s)
 	case phase == api.Failed:
-		return operation.Run(ctx, s, r.afterFailure...)
+		return r.afterFailure.Reconcile(ctx, s)
 	case phase == api.Succeeded:
-		return operation.Run(ctx, s, r.afterSuccess...)
+		return r.afterSuccess.Reconcile(ctx, s)
 	case !hasFinalizer:
 		return operation.NextStep, r.Patch(ctx, found, func() { controllerutil.AddFinalizer(found, finalizer) })
 	}
-	after, err := operation.Run(ctx, s, r.take...)
+	after, err := r.take.Reconcile(ctx, s)
 	if !operation.IsRefused(err) || found.Status == nil {
 		return after, err
 	}

@@ -1,0 +1,31 @@
+package vmrestore
+
+import (
+	"context"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
+)
+
+// waitForOtherOperation waits until no other snapshot or restore has locked the target.
+type waitForOtherOperation struct{}
+
+func (waitForOtherOperation) Run(_ context.Context, s *state) (operation.Result, error) {
+	if busy := vmlock.BlockedForRestore(s.vm, s.restore.Name); busy != "" {
+		return operation.Wait(), waitBecause(v1alpha1.ReasonSourceBusy, busy)
+	}
+	return operation.Done(), nil
+}
+
+// lockTarget locks the target, so that it is not started.
+type lockTarget struct{ locker *vmlock.Locker }
+
+func (l lockTarget) Run(ctx context.Context, s *state) (operation.Result, error) {
+	if busy, err := l.locker.LockForRestore(ctx, s.vm, s.restore.Name); err != nil {
+		return operation.Wait(), err
+	} else if busy != "" {
+		return operation.Wait(), waitBecause(v1alpha1.ReasonSourceBusy, busy)
+	}
+	return operation.Done(), nil
+}
