@@ -19,7 +19,6 @@ import (
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/snapshots"
-	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -157,20 +156,19 @@ func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Cont
 	}
 }
 
-// snapshots adds the controllers of snapshots, restores and clones; beside KubeVirt, its own serve them. Guests can be frozen where the API server of
-// subresources is installed.
+// snapshots adds the reconcilers of snapshots, restores and clones. Beside KubeVirt, KubeVirt has its own reconcilers of these kinds. Guests are frozen only
+// if the API server of subresources is installed.
 func (o options) snapshots(engine *command.Engine) error {
-	cluster := &operation.Cluster{Live: engine.Live, Events: engine.GetEventRecorder("kiln"), Now: time.Now}
-	quiescer := &quiesce.Quiescer{Cluster: cluster, Requests: quiesce.NewRequests()}
+	options := snapshots.Options{Cache: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now,
+		Events: engine.GetEventRecorder("kiln"), Now: time.Now}
 	if o.guests.authorities != "" {
 		agent, err := quiesce.NewSubresourceAgent(engine.GetConfig(), engine.GetHTTPClient())
 		if err != nil {
 			return err
 		}
-		quiescer.Agent = agent
+		options.Agent = agent
 	}
-	kept := &snapshots.Controller{Client: engine.GetClient(), Cluster: cluster, Configuration: engine.Configuration.Now, Quiescer: quiescer}
-	return kept.Register(engine)
+	return snapshots.Register(engine, options)
 }
 
 // rotation adds the rotations of certificates.

@@ -70,7 +70,7 @@ func (c *cluster) hardware(name string) *v1alpha1.GuestHardware {
 
 // event reports whether an event of a reason was written.
 func (c *cluster) event(reason string) bool {
-	recorder := c.controller.Events.(*events.FakeRecorder)
+	recorder := c.reconcilers.cluster.Events.(*events.FakeRecorder)
 	for {
 		select {
 		case text := <-recorder.Events:

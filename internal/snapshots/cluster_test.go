@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -46,10 +45,10 @@ func at(name string) types.NamespacedName {
 type cluster struct {
 	*testing.T
 	client.WithWatch
-	controller *Controller
-	now        time.Time
-	created    int
-	writes     []string
+	reconcilers *reconcilers
+	now         time.Time
+	created     int
+	writes      []string
 	// fails is the number of the write that fails after it was done, as when the process dies; 0 for none.
 	fails int
 	// denied are the rights that the asker lacks, as 'verb resource'.
@@ -109,11 +108,9 @@ func newCluster(t *testing.T, serves func(*runtime.Scheme), objects ...client.Ob
 func (c *cluster) restart() {
 	c.fails = 0
 	live := interceptor.NewClient(c.WithWatch, interceptor.Funcs{Create: c.create, Patch: c.patch, Delete: c.delete, SubResourcePatch: c.patchStatus})
-	shared := &operation.Cluster{Live: live, Events: events.NewFakeRecorder(1000), Now: func() time.Time { return c.now }}
-	requests := quiesce.NewRequests()
-	requests.Go = func(work func()) { work() }
-	c.controller = &Controller{Client: slimmed.Client(live), Cluster: shared, Configuration: config.Default,
-		Quiescer: &quiesce.Quiescer{Cluster: shared, Agent: c.agent, Requests: requests}}
+	c.reconcilers = newReconcilers(Options{Cache: slimmed.Client(live), Live: live, Configuration: config.Default, Events: events.NewFakeRecorder(1000),
+		Now: func() time.Time { return c.now }, Agent: c.agent})
+	c.reconcilers.quiescer.Requests.Go = func(work func()) { work() }
 }
 
 // wrote notes a write that was done, and returns the error of a process that dies after it.
@@ -199,9 +196,9 @@ func (c *cluster) step(meanwhile ...func()) {
 			step func(context.Context, types.NamespacedName) (time.Duration, error)
 			list client.ObjectList
 		}{
-			{c.controller.snapshot, &api.VirtualMachineSnapshotList{}}, {c.controller.content, &api.VirtualMachineSnapshotContentList{}},
-			{c.controller.restore, &api.VirtualMachineRestoreList{}}, {c.controller.clone, &clone.VirtualMachineCloneList{}},
-			{c.controller.orphans().Reconcile, &v1.VirtualMachineList{}},
+			{c.reconcilers.snapshot.Reconcile, &api.VirtualMachineSnapshotList{}}, {c.reconcilers.content.Reconcile, &api.VirtualMachineSnapshotContentList{}},
+			{c.reconcilers.restore.Reconcile, &api.VirtualMachineRestoreList{}}, {c.reconcilers.clone.Reconcile, &clone.VirtualMachineCloneList{}},
+			{c.reconcilers.orphans.Reconcile, &v1.VirtualMachineList{}},
 		} {
 			for _, name := range c.names(of.list) {
 				_, err := of.step(c.Context(), at(name))

@@ -26,18 +26,18 @@ func TestEventsFollowTheirWrites(t *testing.T) {
 		// begins is how many steps begin the object: a finalizer and the first status.
 		begins    int
 		refused   bool
-		reconcile func(*Controller) operation.ReconcileFunc
+		reconcile func(*reconcilers) operation.ReconcileFunc
 	}{
-		"a snapshot fails":                 {malformedSnapshot, 2, false, func(c *Controller) operation.ReconcileFunc { return c.snapshot }},
-		"a restore fails":                  {malformedRestore, 2, false, func(c *Controller) operation.ReconcileFunc { return c.restore }},
-		"a clone fails":                    {cloned, 0, false, func(c *Controller) operation.ReconcileFunc { return c.clone }},
-		"a restore is refused for a while": {restoreOf("r", "web"), 2, true, func(c *Controller) operation.ReconcileFunc { return c.restore }},
+		"a snapshot fails":                 {malformedSnapshot, 2, false, func(r *reconcilers) operation.ReconcileFunc { return r.snapshot.Reconcile }},
+		"a restore fails":                  {malformedRestore, 2, false, func(r *reconcilers) operation.ReconcileFunc { return r.restore.Reconcile }},
+		"a clone fails":                    {cloned, 0, false, func(r *reconcilers) operation.ReconcileFunc { return r.clone.Reconcile }},
+		"a restore is refused for a while": {restoreOf("r", "web"), 2, true, func(r *reconcilers) operation.ReconcileFunc { return r.restore.Reconcile }},
 	} {
 		in := newCluster(t, nil, machine(), test.object)
 		recorder, lost := events.NewFakeRecorder(10), apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("it has changed"))
 		raced := false
-		in.controller.Events = recorder
-		in.controller.Live = interceptor.NewClient(in.WithWatch, interceptor.Funcs{
+		in.reconcilers.cluster.Events = recorder
+		in.reconcilers.cluster.Live = interceptor.NewClient(in.WithWatch, interceptor.Funcs{
 			Get: func(ctx context.Context, to client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 				if _, is := into.(*api.VirtualMachineSnapshot); is && test.refused {
 					return apierrors.NewForbidden(schema.GroupResource{}, key.Name, errors.New("a quota"))
@@ -54,7 +54,7 @@ func TestEventsFollowTheirWrites(t *testing.T) {
 			},
 		})
 		step := func() error {
-			_, err := test.reconcile(in.controller)(t.Context(), client.ObjectKeyFromObject(test.object))
+			_, err := test.reconcile(in.reconcilers)(t.Context(), client.ObjectKeyFromObject(test.object))
 			return err
 		}
 		for range test.begins {

@@ -98,7 +98,7 @@ func TestRunningGuest(t *testing.T) {
 		}
 		c := newCluster(t, withVolumeSnapshots, test.objects...)
 		if test.agent != nil {
-			c.controller.Quiescer.Agent = test.agent
+			c.reconcilers.quiescer.Agent = test.agent
 		}
 		c.must(c.Create(t.Context(), snapshotOf("s")))
 		cut := false
@@ -194,7 +194,7 @@ func TestEveryFreezeEnds(t *testing.T) {
 func TestExpiredFreeze(t *testing.T) {
 	for _, passes := range []time.Duration{2 * time.Minute, -time.Hour} {
 		c := newCluster(t, withVolumeSnapshots, append(storage(), talking())...)
-		c.controller.Quiescer.Agent = &fakeAgent{}
+		c.reconcilers.quiescer.Agent = &fakeAgent{}
 		of := snapshotOf("s")
 		of.Spec.FailureDeadline = ptr.To(metav1.Duration{Duration: time.Hour})
 		c.must(c.Create(t.Context(), of))
@@ -216,12 +216,12 @@ func TestExpiredFreeze(t *testing.T) {
 func TestHangingAgents(t *testing.T) {
 	c := newCluster(t, withVolumeSnapshots, append(storage(), talking())...)
 	agent := &fakeAgent{refuses: context.DeadlineExceeded}
-	c.controller.Quiescer.Agent = agent
+	c.reconcilers.quiescer.Agent = agent
 	var open []func()
-	c.controller.Quiescer.Requests.Go = func(work func()) { open = append(open, work) }
+	c.reconcilers.quiescer.Requests.Go = func(work func()) { open = append(open, work) }
 	c.must(c.Create(t.Context(), snapshotOf("s")))
 	c.step(c.driver)
-	if after, err := c.controller.snapshot(t.Context(), at("s")); after != quiesce.RequestPoll || err != nil || len(open) != 1 ||
+	if after, err := c.reconcilers.snapshot.Reconcile(t.Context(), at("s")); after != quiesce.RequestPoll || err != nil || len(open) != 1 ||
 		!strings.HasPrefix(c.quiet(), "Unknown Freezing") {
 		t.Fatalf("%s %v, %d questions, %s", after, err, len(open), c.quiet())
 	}

@@ -113,8 +113,8 @@ func TestRefusedLate(t *testing.T) {
 		c.step()
 		of := read(c, "r", &api.VirtualMachineRestore{}).Status
 		ready := operation.FindCondition(of.Conditions, api.ConditionReady)
-		if operation.HasFailed(of.Conditions) != test.fails || ready.Reason != v1alpha1.ReasonNotAdmitted || !strings.Contains(ready.Message, "a policy came meanwhile") ||
-			!c.event(v1alpha1.ReasonNotAdmitted) {
+		if operation.HasFailed(of.Conditions) != test.fails || ready.Reason != v1alpha1.ReasonNotAdmitted ||
+			!strings.Contains(ready.Message, "a policy came meanwhile") || !c.event(v1alpha1.ReasonNotAdmitted) {
 			t.Errorf("%s: %+v", why, of)
 		}
 		if held := c.vm("web").Status.RestoreInProgress != nil; held == test.fails {
@@ -220,7 +220,8 @@ func TestStopTargetIsJudgedFirst(t *testing.T) {
 		c.must(c.Create(t.Context(), restore))
 		c.step(c.driver)
 		of := read(c, "r", &api.VirtualMachineRestore{}).Status
-		if vm := c.vm("web"); *vm.Spec.RunStrategy != v1.RunStrategyAlways || len(vm.Status.StateChangeRequests) > 0 || operation.HasFailed(of.Conditions) != test.fails {
+		if vm := c.vm("web"); *vm.Spec.RunStrategy != v1.RunStrategyAlways || len(vm.Status.StateChangeRequests) > 0 ||
+			operation.HasFailed(of.Conditions) != test.fails {
 			t.Errorf("%s: run strategy %s, %+v", why, *vm.Spec.RunStrategy, of)
 		}
 	}

@@ -77,7 +77,7 @@ func TestOrphans(t *testing.T) {
 	vm.Finalizers = []string{vmlock.Finalizer}
 	vm.Status.SnapshotInProgress, vm.Status.RestoreInProgress = ptr.To("s"), ptr.To("r")
 	c := newCluster(t, nil, vm)
-	for name, of := range map[string]operation.ReconcileFunc{"s": c.controller.snapshot, "r": c.controller.restore} {
+	for name, of := range map[string]operation.ReconcileFunc{"s": c.reconcilers.snapshot.Reconcile, "r": c.reconcilers.restore.Reconcile} {
 		if _, err := of(t.Context(), at(name)); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestAnOrphanIsThawedFirst(t *testing.T) {
 	vm.Status.SnapshotInProgress = ptr.To("s")
 	c := newCluster(t, nil, vm)
 	unreachable := errors.New("the API server is away for a moment")
-	c.controller.Live = interceptor.NewClient(c.WithWatch, interceptor.Funcs{
+	c.reconcilers.cluster.Live = interceptor.NewClient(c.WithWatch, interceptor.Funcs{
 		Get: func(ctx context.Context, below client.WithWatch, at client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			if _, guest := object.(*v1.VirtualMachineInstance); guest {
 				return unreachable
@@ -103,14 +103,14 @@ func TestAnOrphanIsThawedFirst(t *testing.T) {
 			return below.Get(ctx, at, object, options...)
 		},
 	})
-	if _, err := c.controller.orphans().Reconcile(t.Context(), key); !errors.Is(err, unreachable) {
+	if _, err := c.reconcilers.orphans.Reconcile(t.Context(), key); !errors.Is(err, unreachable) {
 		t.Errorf("got %v, want the error about the guest", err)
 	}
 	if vm := c.vm("web"); vm.Status.SnapshotInProgress == nil || len(vm.Finalizers) == 0 {
 		t.Fatalf("the VM is unlocked, and its guest was not asked to thaw: %+v %v", vm.Status, vm.Finalizers)
 	}
-	c.controller.Live = c.WithWatch
-	if _, err := c.controller.orphans().Reconcile(t.Context(), key); err != nil {
+	c.reconcilers.cluster.Live = c.WithWatch
+	if _, err := c.reconcilers.orphans.Reconcile(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	if vm := c.vm("web"); vm.Status.SnapshotInProgress != nil || len(vm.Finalizers) > 0 {
@@ -145,7 +145,7 @@ func TestOrphansOfBefore(t *testing.T) {
 			t.Errorf("%s: the VM is not looked at", why)
 		}
 		for range 2 {
-			if _, err := c.controller.orphans().Reconcile(t.Context(), key); err != nil {
+			if _, err := c.reconcilers.orphans.Reconcile(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -169,7 +169,7 @@ func TestTwoRestores(t *testing.T) {
 	busy.UID = "r-2"
 	c.must(c.Create(t.Context(), busy))
 	for range 3 {
-		if _, err := c.controller.restore(t.Context(), at("r")); err != nil {
+		if _, err := c.reconcilers.restore.Reconcile(t.Context(), at("r")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,8 +1,8 @@
-// Package snapshots keeps VMs as they were, brings them back, and clones them: VirtualMachineSnapshots with their contents, VirtualMachineRestores and
-// VirtualMachineClones. What a snapshot holds, and whether that may be activated again, is for pkg/snapshot to say.
+// Package snapshots runs the reconcilers of VirtualMachineSnapshots and their contents, VirtualMachineRestores and VirtualMachineClones. pkg/snapshot
+// defines what a snapshot contains, and whether it may be activated again.
 //
-// Such objects are few, so that they are read from the API server whenever they are decided about. Each step is one write, and whichever step was the last
-// one is seen in what is stored: a process that dies goes on at any of them.
+// The reconcilers read these objects from the API server each time, because they are few. Each step is one write, and the stored objects show which step
+// is next: another process continues if this one dies.
 package snapshots
 
 import (
@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
@@ -34,20 +35,52 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Controller reconciles snapshots, restores and clones.
-type Controller struct {
-	// Client reads from informers.
-	Client client.Client
-	*operation.Cluster
+// Options are what the reconcilers need.
+type Options struct {
+	// Cache reads from informers.
+	Cache client.Reader
+	// Live reads and writes past the cache.
+	Live          client.Client
 	Configuration func() config.Cluster
-	Quiescer      *quiesce.Quiescer
+	Events        events.EventRecorder
+	Now           func() time.Time
+	// Agent freezes guests while their volumes are snapshotted. It is nil if Kiln's API server of subresources is not installed.
+	Agent quiesce.Agent
 }
 
-// workers is how many objects of a kind are decided about at a time: a step has up to some hundred requests.
+// reconcilers are the reconcilers of this package, and what they share.
+type reconcilers struct {
+	cluster  *operation.Cluster
+	quiescer *quiesce.Quiescer
+
+	snapshot *vmsnapshot.Reconciler
+	content  *vmsnapshot.ContentReconciler
+	restore  *vmrestore.Reconciler
+	clone    *vmclone.Reconciler
+	orphans  *vmlock.OrphanReconciler
+}
+
+func newReconcilers(options Options) *reconcilers {
+	cluster := &operation.Cluster{Live: options.Live, Events: options.Events, Now: options.Now}
+	quiescer := &quiesce.Quiescer{Cluster: cluster, Agent: options.Agent, Requests: quiesce.NewRequests()}
+	locker := &vmlock.Locker{Cluster: cluster, Hardware: hardware.Writer{Cluster: cluster}}
+	orphans := &vmlock.OrphanReconciler{Locker: locker, Cache: options.Cache, Quiescer: quiescer}
+	return &reconcilers{
+		cluster: cluster, quiescer: quiescer,
+		snapshot: vmsnapshot.New(cluster, orphans, quiescer),
+		content:  &vmsnapshot.ContentReconciler{Cluster: cluster},
+		restore:  vmrestore.New(cluster, options.Configuration, orphans),
+		clone:    vmclone.New(cluster),
+		orphans:  orphans,
+	}
+}
+
+// workers is how many objects of a kind are reconciled at a time. A step may send some hundred requests.
 const workers = 4
 
-// Register adds the controllers to a manager. A cluster whose definitions are older than this process does not serve the kinds: VMs are served all the same.
-func (c *Controller) Register(mgr ctrl.Manager) error {
+// Register adds the reconcilers to a manager. It adds none if the cluster does not serve their kinds, because its definitions are older than this process:
+// the controller reconciles VMs all the same.
+func Register(mgr ctrl.Manager, options Options) error {
 	for _, kind := range []schema.GroupVersionKind{api.SchemeGroupVersion.WithKind("VirtualMachineSnapshot"), clone.VirtualMachineCloneKind} {
 		if _, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
 			mgr.GetLogger().Info("the cluster does not serve the kind: apply the definitions of this release, and restart this process", "kind", kind.Kind)
@@ -56,28 +89,29 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 			return err
 		}
 	}
+	r := newReconcilers(options)
 	named := func(name string) *builder.Builder {
 		return ctrl.NewControllerManagedBy(mgr).Named(name).WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New})
 	}
 	return errors.Join(
-		mgr.Add(c.Quiescer.Requests),
+		mgr.Add(r.quiescer.Requests),
 		named("virtualmachinesnapshot").For(&api.VirtualMachineSnapshot{}).
-			Watches(&api.VirtualMachineSnapshotContent{}, handler.EnqueueRequestsFromMapFunc(ofContent)).
-			Complete(operation.RetryConflicts(c.snapshot)),
+			Watches(&api.VirtualMachineSnapshotContent{}, handler.EnqueueRequestsFromMapFunc(snapshotOfContent)).
+			Complete(operation.RetryConflicts(r.snapshot.Reconcile)),
 		named("virtualmachinesnapshotcontent").For(&api.VirtualMachineSnapshotContent{}).
-			Watches(&api.VirtualMachineSnapshot{}, handler.EnqueueRequestsFromMapFunc(contentOf)).
-			Complete(operation.RetryConflicts(c.content)),
+			Watches(&api.VirtualMachineSnapshot{}, handler.EnqueueRequestsFromMapFunc(contentOfSnapshot)).
+			Complete(operation.RetryConflicts(r.content.Reconcile)),
 		named("virtualmachinerestore").For(&api.VirtualMachineRestore{}).
-			Complete(operation.RetryConflicts(c.restore)),
+			Complete(operation.RetryConflicts(r.restore.Reconcile)),
 		named("virtualmachinelock").For(&v1.VirtualMachine{}, builder.WithPredicates(predicate.NewPredicateFuncs(vmlock.IsLocked))).
-			Complete(operation.RetryConflicts(c.orphans().Reconcile)),
+			Complete(operation.RetryConflicts(r.orphans.Reconcile)),
 		named("virtualmachineclone").For(&clone.VirtualMachineClone{}).
 			Owns(&api.VirtualMachineSnapshot{}).Owns(&api.VirtualMachineRestore{}).
-			Complete(operation.RetryConflicts(c.clone)))
+			Complete(operation.RetryConflicts(r.clone.Reconcile)))
 }
 
-// ofContent is the snapshot of a content.
-func ofContent(_ context.Context, object client.Object) []ctrl.Request {
+// snapshotOfContent returns a request for the snapshot of a content.
+func snapshotOfContent(_ context.Context, object client.Object) []ctrl.Request {
 	content, is := object.(*api.VirtualMachineSnapshotContent)
 	if !is || content.Spec.VirtualMachineSnapshotName == nil {
 		return nil
@@ -85,36 +119,10 @@ func ofContent(_ context.Context, object client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: content.Namespace, Name: *content.Spec.VirtualMachineSnapshotName}}}
 }
 
-// contentOf is the content of a snapshot.
-func contentOf(_ context.Context, object client.Object) []ctrl.Request {
+// contentOfSnapshot returns a request for the content of a snapshot.
+func contentOfSnapshot(_ context.Context, object client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: operation.ContentName(object.GetUID())}}}
 }
 
 // Metrics returns the metrics of snapshots, restores and clones.
 func Metrics() []prometheus.Collector { return operation.Metrics() }
-
-func (c *Controller) hardware() hardware.Writer { return hardware.Writer{Cluster: c.Cluster} }
-
-func (c *Controller) locker() *vmlock.Locker {
-	return &vmlock.Locker{Cluster: c.Cluster, Hardware: c.hardware()}
-}
-
-func (c *Controller) orphans() *vmlock.OrphanReconciler {
-	return &vmlock.OrphanReconciler{Locker: c.locker(), Cache: c.Client, Quiescer: c.Quiescer}
-}
-
-func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	return vmsnapshot.New(c.Cluster, c.orphans(), c.Quiescer).Reconcile(ctx, key)
-}
-
-func (c *Controller) content(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	return (&vmsnapshot.ContentReconciler{Cluster: c.Cluster}).Reconcile(ctx, key)
-}
-
-func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	return vmrestore.New(c.Cluster, c.Configuration, c.orphans()).Reconcile(ctx, key)
-}
-
-func (c *Controller) clone(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	return vmclone.New(c.Cluster).Reconcile(ctx, key)
-}

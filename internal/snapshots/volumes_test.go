@@ -172,7 +172,7 @@ func TestWaitingSnapshots(t *testing.T) {
 	for passed, want := range map[time.Duration]time.Duration{10 * time.Minute: time.Minute, 23*time.Hour + 59*time.Minute: time.Minute + time.Second} {
 		at0 := c.now
 		c.now = c.now.Add(passed)
-		if after, err := c.controller.snapshot(t.Context(), at("s")); after != want || err != nil {
+		if after, err := c.reconcilers.snapshot.Reconcile(t.Context(), at("s")); after != want || err != nil {
 			t.Errorf("after %s: %s %v", passed, after, err)
 		}
 		c.now = at0
