@@ -7,8 +7,10 @@ import (
 
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	clone "kubevirt.io/api/clone/v1beta1"
 	api "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +21,10 @@ import (
 func TestEventsFollowTheirWrites(t *testing.T) {
 	cloned := &clone.VirtualMachineClone{}
 	cloned.Name, cloned.Namespace = "c", key.Namespace
+	completed, restore := cloneOf("c", "web"), restoreOf("tmp-restore-c-1", "two")
+	completed.Status.Phase = clone.RestoreInProgress
+	restore.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(completed, clone.VirtualMachineCloneKind)}
+	restore.Status = &api.VirtualMachineRestoreStatus{Complete: ptr.To(true)}
 	malformedSnapshot, malformedRestore := snapshotOf("s"), restoreOf("r", "web")
 	malformedSnapshot.Spec.Source.Kind, malformedRestore.Spec.Target.Kind = "Pod", "Pod"
 	for why, test := range map[string]struct {
@@ -31,9 +37,10 @@ func TestEventsFollowTheirWrites(t *testing.T) {
 		"a snapshot fails":                 {malformedSnapshot, 2, false, func(r *reconcilers) operation.ReconcileFunc { return r.snapshot.Reconcile }},
 		"a restore fails":                  {malformedRestore, 2, false, func(r *reconcilers) operation.ReconcileFunc { return r.restore.Reconcile }},
 		"a clone fails":                    {cloned, 0, false, func(r *reconcilers) operation.ReconcileFunc { return r.clone.Reconcile }},
+		"a clone completes":                {completed, 0, false, func(r *reconcilers) operation.ReconcileFunc { return r.clone.Reconcile }},
 		"a restore is refused for a while": {restoreOf("r", "web"), 2, true, func(r *reconcilers) operation.ReconcileFunc { return r.restore.Reconcile }},
 	} {
-		in := newCluster(t, nil, machine(), test.object)
+		in := newCluster(t, nil, machine(), restore.DeepCopy(), test.object)
 		recorder, lost := events.NewFakeRecorder(10), apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("it has changed"))
 		raced := false
 		in.reconcilers.cluster.Events = recorder
@@ -47,8 +54,8 @@ func TestEventsFollowTheirWrites(t *testing.T) {
 			SubResourcePatch: func(
 				ctx context.Context, to client.Client, of string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
 			) error {
-				if raced {
-					return lost
+				if cloned, is := object.(*clone.VirtualMachineClone); raced && (!is || cloned.Status.Phase != clone.RestoreInProgress) {
+					return lost // the write that ends the clone, and not the write before
 				}
 				return to.SubResource(of).Patch(ctx, object, patch, options...)
 			},

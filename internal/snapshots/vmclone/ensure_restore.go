@@ -46,9 +46,12 @@ func (e ensureRestore) complete(ctx context.Context, cloned *clone.VirtualMachin
 	}); err != nil {
 		return operation.Wait(), err
 	}
-	e.RecordNormal(cloned, v1alpha1.ReasonCompleted, "made VirtualMachine "+cloned.Spec.Target.Name)
 	completed := operation.True(v1alpha1.ReasonCompleted, "the clone is complete")
-	return operation.RetryAfter(operation.NextStep), operation.CountSuccess(operation.Clone, e.reportPhase(ctx, cloned, clone.Succeeded, completed))
+	write := operation.CountSuccess(operation.Clone, e.reportPhase(ctx, cloned, clone.Succeeded, completed))
+	if write == nil {
+		e.RecordNormal(cloned, v1alpha1.ReasonCompleted, "made VirtualMachine "+cloned.Spec.Target.Name)
+	}
+	return operation.RetryAfter(operation.NextStep), write
 }
 
 // create creates the restore from the snapshot of the clone.

@@ -61,12 +61,14 @@ func (c createContent) Run(ctx context.Context, s *state) (operation.Result, err
 		Spec: api.VirtualMachineSnapshotContentSpec{VirtualMachineSnapshotName: &s.snapshot.Name, Source: api.SourceSpec{VirtualMachine: source},
 			VolumeBackups: backups},
 	}
-	if err := c.Live.Create(ctx, content); condition.Oversized(err) {
+	switch err := c.Live.Create(ctx, content); {
+	case condition.Oversized(err):
 		return c.fail(ctx, s, v1alpha1.ReasonNotSnapshottable, err.Error())
-	} else if err != nil && !apierrors.IsAlreadyExists(err) {
+	case err == nil:
+		c.RecordNormal(s.snapshot, v1alpha1.ReasonContentCreated, "created VirtualMachineSnapshotContent "+content.Name)
+	case !apierrors.IsAlreadyExists(err):
 		return operation.Wait(), fmt.Errorf("creating VirtualMachineSnapshotContent '%s': %w", content.Name, err)
 	}
-	c.RecordNormal(s.snapshot, v1alpha1.ReasonContentCreated, "created VirtualMachineSnapshotContent "+content.Name)
 	return operation.RetryAfter(operation.NextStep), nil
 }
 
