@@ -79,13 +79,13 @@ func TestRunningGuest(t *testing.T) {
 		calls   []string
 	}{
 		"with an agent": {&fakeAgent{}, talking(), storage(), []api.Indication{"Online", "GuestAgent"},
-			"True Thawed: the guest was frozen while its volumes were cut", "", both},
+			"True Thawed: the guest was frozen while its volumes were snapshotted", "", both},
 		"without an agent": {&fakeAgent{}, guest(), storage(), []api.Indication{"Online", "NoGuestAgent"}, "False NoGuestAgent: VirtualMachineInstance 'web' has " +
 			"no condition AgentConnected", "", nil},
 		"the agent refuses": {&fakeAgent{refuses: errors.New("fsfreeze is disabled")}, talking(), storage(), []api.Indication{"Online", "NoGuestAgent"},
 			"False FreezeFailed: fsfreeze is disabled", v1alpha1.ReasonFreezeFailed, both},
 		"it does not thaw": {&fakeAgent{keeps: errors.New("gone")}, talking(), storage(), []api.Indication{"Online", "GuestAgent"},
-			"True ThawFailed: the guest was frozen while its volumes were cut, and did not thaw: gone; its launcher thaws it 5m0s after",
+			"True ThawFailed: the guest was frozen while its volumes were snapshotted, and did not thaw: gone; its launcher thaws it 5m0s after",
 			v1alpha1.ReasonThawFailed, both},
 		"paused": {&fakeAgent{}, talking(v1.VirtualMachineInstancePaused), storage(), []api.Indication{"Online", "Paused"}, "", "", nil},
 		"nobody to be asked": {nil, talking(), storage(), []api.Indication{"Online", "NoGuestAgent"},
@@ -129,7 +129,7 @@ func TestRunningGuest(t *testing.T) {
 		}
 		if test.agent != nil && test.agent.keeps != nil { // it is asked again
 			test.agent.keeps = nil
-			if c.step(); c.quiet() != "True Thawed: the guest was frozen while its volumes were cut" {
+			if c.step(); c.quiet() != "True Thawed: the guest was frozen while its volumes were snapshotted" {
 				t.Errorf("%s: later '%s'", why, c.quiet())
 			}
 		}
@@ -205,7 +205,7 @@ func TestExpiredFreeze(t *testing.T) {
 		c.now = c.now.Add(passes)
 		c.driver()
 		c.step()
-		if got := c.quiet(); !strings.HasPrefix(got, "False QuiesceTimeout: the volumes were not all cut within 5m0s") ||
+		if got := c.quiet(); !strings.HasPrefix(got, "False QuiesceTimeout: not all volumes were snapshotted within 5m0s") ||
 			!slices.Contains(c.indications(), api.VMSnapshotQuiesceTimeoutIndication) {
 			t.Errorf("%s: %s, %v", passes, got, c.indications())
 		}

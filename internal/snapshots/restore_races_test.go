@@ -194,7 +194,7 @@ func TestContentWithoutVM(t *testing.T) {
 	c.must(c.Update(t.Context(), content))
 	c.must(c.Create(t.Context(), restoreOf("r", "web")))
 	c.step()
-	if of := read(c, "s", &api.VirtualMachineSnapshot{}).Status; *of.ReadyToUse || *of.Error.Message != "spec.source.virtualMachine is no VM" {
+	if of := read(c, "s", &api.VirtualMachineSnapshot{}).Status; *of.ReadyToUse || *of.Error.Message != "spec.source.virtualMachine is not a VM" {
 		t.Errorf("%+v", of)
 	}
 }

@@ -56,7 +56,7 @@ func TestRefusals(t *testing.T) {
 			of := read(c, "s", &api.VirtualMachineSnapshot{})
 			of.Status.SourceUID = ptr.To(c.vm("web").UID + "-before")
 			c.must(c.Status().Update(c.Context(), of))
-		}, v1alpha1.ReasonTargetExists, []string{"is not the one of the snapshot"}},
+		}, v1alpha1.ReasonTargetExists, []string{"is not the VM of the snapshot"}},
 		"the content is gone": {func(c *cluster, _ *api.VirtualMachineRestore) {
 			content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 			content.Finalizers = nil

@@ -131,7 +131,7 @@ func TestForeignVolumeSnapshot(t *testing.T) {
 	c.step(c.driver)
 	of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
 	if progressing := operation.FindCondition(of.Conditions, api.ConditionProgressing); progressing.Reason != v1alpha1.ReasonNotAdmitted ||
-		!strings.Contains(progressing.Message, "it exists, and is not of VirtualMachineSnapshotContent") {
+		!strings.Contains(progressing.Message, "it exists, and does not belong to VirtualMachineSnapshotContent") {
 		t.Errorf("%+v", of)
 	}
 	c.must(c.WithWatch.Delete(t.Context(), foreign))

@@ -134,7 +134,7 @@ func Read(content *api.VirtualMachineSnapshotContent) (Kept, error) {
 	source := content.Spec.Source.VirtualMachine
 	switch {
 	case source == nil || source.Name == "":
-		return Kept{}, errors.New("spec.source.virtualMachine is no VM")
+		return Kept{}, errors.New("spec.source.virtualMachine is not a VM")
 	case source.Spec.Template == nil:
 		return Kept{}, errors.New("spec.source.virtualMachine.spec.template is missing")
 	}

@@ -221,7 +221,7 @@ func TestSnapshotsFreezeGuests(t *testing.T) {
 		{"alone", nil, []v1.VirtualMachineInstanceConditionType{v1.VirtualMachineInstanceAgentConnected}, "the guest does not run in a pod of Kiln's", "",
 			"Online NoGuestAgent ", "no launcher"},
 		{"quiet", &guest{}, []v1.VirtualMachineInstanceConditionType{v1.VirtualMachineInstanceAgentConnected},
-			"True Thawed: the guest was frozen while its volumes were cut", "freeze thaw", "Online GuestAgent ", "an agent"},
+			"True Thawed: the guest was frozen while its volumes were snapshotted", "freeze thaw", "Online GuestAgent ", "an agent"},
 	} {
 		s.phase("web", v1.Running, test.conditions...)
 		if test.launcher != nil {

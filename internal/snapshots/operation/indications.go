@@ -8,7 +8,7 @@ var indicationMessages = map[api.Indication]string{
 	api.VMSnapshotPausedIndication:          "the guest was paused: its volumes are as after a power failure",
 	api.VMSnapshotGuestAgentIndication:      "the guest agent froze the file systems",
 	api.VMSnapshotNoGuestAgentIndication:    "no guest agent froze the file systems: the volumes are as after a power failure",
-	api.VMSnapshotQuiesceTimeoutIndication:  "the freeze ended before all volumes were cut: they are as after a power failure",
+	api.VMSnapshotQuiesceTimeoutIndication:  "the freeze ended before all volumes were snapshotted: they are as after a power failure",
 	api.VMSnapshotPartialSnapshotIndication: "the content of some volumes is not included: see excludedVolumes",
 }
 

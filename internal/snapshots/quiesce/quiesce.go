@@ -87,7 +87,7 @@ func (q *Quiescer) Freeze(
 	}
 	if quiesced == nil {
 		freezing := operation.ConditionText{Status: corev1.ConditionUnknown, Reason: v1alpha1.ReasonFreezing,
-			Message: "asks the guest agent to freeze the file systems"}
+			Message: "the guest agent is asked to freeze the file systems"}
 		if err := q.setQuiesced(ctx, snapshot, freezing); err != nil {
 			return false, err
 		}
@@ -124,9 +124,9 @@ func (q *Quiescer) freezeCall(guest types.NamespacedName, limit time.Duration) f
 func (q *Quiescer) agentUnavailableReason(vmi *v1.VirtualMachineInstance) string {
 	switch {
 	case vmi == nil || vmi.Status.Phase != v1.Running:
-		return "the guest has ended since the snapshot began"
+		return "the guest has stopped since the snapshot began"
 	case q.Agent == nil:
-		return "Kiln's API server of subresources is not installed: no guest can be asked"
+		return "Kiln's API server of subresources is not installed: guests cannot be frozen"
 	case !hasCondition(vmi, v1.VirtualMachineInstanceAgentConnected):
 		return fmt.Sprintf("VirtualMachineInstance '%s' has no condition AgentConnected: no guest agent answers", vmi.Name)
 	}
@@ -213,24 +213,24 @@ func (q *Quiescer) reportThaw(
 	case expired != "":
 		return q.setQuiesced(ctx, snapshot, operation.False(v1alpha1.ReasonQuiesceTimeout, expired), api.VMSnapshotQuiesceTimeoutIndication)
 	case thawErr != nil:
-		return q.setQuiesced(ctx, snapshot, operation.True(v1alpha1.ReasonThawFailed, fmt.Sprintf("the guest was frozen while its volumes were cut, and "+
-			"did not thaw: %v; its launcher thaws it %s after the freeze", thawErr, limit)))
+		return q.setQuiesced(ctx, snapshot, operation.True(v1alpha1.ReasonThawFailed, fmt.Sprintf("the guest was frozen while its volumes were snapshotted, "+
+			"and did not thaw: %v; its launcher thaws it %s after the freeze", thawErr, limit)))
 	}
 	return q.reportThawed(ctx, snapshot)
 }
 
 func (q *Quiescer) reportThawed(ctx context.Context, snapshot *api.VirtualMachineSnapshot) error {
-	return q.setQuiesced(ctx, snapshot, operation.True(v1alpha1.ReasonThawed, "the guest was frozen while its volumes were cut"))
+	return q.setQuiesced(ctx, snapshot, operation.True(v1alpha1.ReasonThawed, "the guest was frozen while its volumes were snapshotted"))
 }
 
 // freezeExpiredReason returns why a freeze ended before all volumes were snapshotted, and nothing if it did not. If a clock went backwards, nobody knows
 // whether it did, and the freeze counts as expired.
 func freezeExpiredReason(content *api.VirtualMachineSnapshotContent, frozenAt time.Time, limit time.Duration) string {
 	if content == nil || content.Status == nil || content.Status.CreationTime == nil {
-		return "the freeze was ended before all volumes were cut"
+		return "the freeze ended before all volumes were snapshotted"
 	}
 	if frozen := content.Status.CreationTime.Sub(frozenAt); frozen < 0 || frozen >= limit {
-		return fmt.Sprintf("the volumes were not all cut within %s, when a freeze ends", limit)
+		return fmt.Sprintf("not all volumes were snapshotted within %s, the limit of a freeze", limit)
 	}
 	return ""
 }

@@ -29,7 +29,7 @@ func (e ensureRestore) Run(ctx context.Context, cloned *clone.VirtualMachineClon
 	case found == nil:
 		return e.create(ctx, cloned, name)
 	case !metav1.IsControlledBy(found, cloned):
-		return e.fail(ctx, cloned, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineRestore '%s' is not one of this clone", name))
+		return e.fail(ctx, cloned, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineRestore '%s' exists, and does not belong to this clone", name))
 	case found.Status != nil && operation.HasFailed(found.Status.Conditions):
 		failure := operation.FindCondition(found.Status.Conditions, api.ConditionFailure)
 		return e.fail(ctx, cloned, failure.Reason, failure.Message)
@@ -49,7 +49,7 @@ func (e ensureRestore) complete(ctx context.Context, cloned *clone.VirtualMachin
 	completed := operation.True(v1alpha1.ReasonCompleted, "the clone is complete")
 	write := operation.CountSuccess(operation.Clone, e.reportPhase(ctx, cloned, clone.Succeeded, completed))
 	if write == nil {
-		e.RecordNormal(cloned, v1alpha1.ReasonCompleted, "made VirtualMachine "+cloned.Spec.Target.Name)
+		e.RecordNormal(cloned, v1alpha1.ReasonCompleted, "created VirtualMachine "+cloned.Spec.Target.Name)
 	}
 	return operation.RetryAfter(operation.NextStep), write
 }
@@ -81,7 +81,7 @@ func (e ensureRestore) create(ctx context.Context, cloned *clone.VirtualMachineC
 		return e.fail(ctx, cloned, v1alpha1.ReasonMalformed, err.Error())
 	}
 	if cloned.Spec.Target.Name == kept.VM.Name { // a restore into this name would overwrite the VM itself
-		return e.fail(ctx, cloned, v1alpha1.ReasonMalformed, "spec.target.name: must be another VM than that of the snapshot")
+		return e.fail(ctx, cloned, v1alpha1.ReasonMalformed, "spec.target.name: must not be the VM of the snapshot")
 	}
 	made := &api.VirtualMachineRestore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cloned.Namespace, Name: name, OwnerReferences: ownerReferences(cloned),

@@ -33,7 +33,7 @@ func (e ensureSnapshot) Run(ctx context.Context, cloned *clone.VirtualMachineClo
 	case found == nil:
 		return e.create(ctx, cloned, name)
 	case sourceIsVM && !metav1.IsControlledBy(found, cloned):
-		return e.fail(ctx, cloned, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineSnapshot '%s' is not one of this clone", name))
+		return e.fail(ctx, cloned, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineSnapshot '%s' exists, and does not belong to this clone", name))
 	case operation.PhaseOf(found) == api.Failed:
 		text := fmt.Sprintf("VirtualMachineSnapshot '%s': %s", name, operation.ErrorMessage(found.Status.Error, "it has failed"))
 		return e.fail(ctx, cloned, v1alpha1.ReasonSnapshotNotReady, text)

@@ -70,8 +70,8 @@ func cloneMistakes(s *state, wanted *v1.VirtualMachine) (errs field.ErrorList) {
 		return nil
 	}
 	if ptr.Deref(s.restore.Spec.VolumeRestorePolicy, "") == api.VolumeRestorePolicyInPlace {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "volumeRestorePolicy"), "InPlace replaces the claims of the VM of the snapshot, whose guest may "+
-			"run: use another policy for another VM"))
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "volumeRestorePolicy"), "InPlace replaces the claims of the VM of the snapshot, which may be "+
+			"running: use another policy to restore into another VM"))
 	}
 	if hasPersistentState(&wanted.Spec.Template.Spec) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "target", "name"), "the VM of the snapshot keeps EFI variables or the state of a TPM, which "+

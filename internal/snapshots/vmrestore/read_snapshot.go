@@ -32,7 +32,7 @@ func (r readSnapshot) Run(ctx context.Context, s *state) (operation.Result, erro
 	case found.Status == nil || !ptr.Deref(found.Status.ReadyToUse, false):
 		return operation.Wait(), waitBecause(v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s' is not ready to use", key.Name))
 	case s.vm != nil && ptr.Deref(found.Status.SourceUID, "") != s.vm.UID:
-		return operation.Wait(), failBecause(v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachine '%s' exists, and is not the one of the snapshot: "+
+		return operation.Wait(), failBecause(v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachine '%s' exists, and is not the VM of the snapshot: "+
 			"restore into another name, or delete it", s.vm.Name))
 	}
 	key.Name = operation.ContentName(found.UID)

@@ -29,8 +29,8 @@ func (c createContent) Run(ctx context.Context, s *state) (operation.Result, err
 		return operation.Done(), nil
 	}
 	if name := memoryDumpVolume(s.vm); name != "" {
-		return c.fail(ctx, s, v1alpha1.ReasonNotSnapshottable, fmt.Sprintf("volume '%s' is a dump of the memory: the memory of a guest is no part of a "+
-			"snapshot; remove the volume", name))
+		return c.fail(ctx, s, v1alpha1.ReasonNotSnapshottable, fmt.Sprintf("volume '%s' is a memory dump: a snapshot does not contain the memory of a guest; "+
+			"remove the volume", name))
 	}
 	moment, vmi, err := hardware.ReadMoment(ctx, c.Live, s.vm)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c createContent) reportSource(ctx context.Context, s *state, vmi *v1.Virtu
 		//lint:ignore SA1019 older clients read it
 		status.Indications = nil
 		operation.AddIndications(status, indications...)
-		locked := operation.True(v1alpha1.ReasonInProgress, "the VM is locked, and its content is written")
+		locked := operation.True(v1alpha1.ReasonInProgress, "the VM is locked, and the content is created")
 		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, locked, c.Now())
 	})
 }

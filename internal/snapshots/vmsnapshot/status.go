@@ -38,7 +38,7 @@ func (w statusWriter) reportProgress(ctx context.Context, s *state, text operati
 		status, now := s.snapshot.Status, w.Now()
 		status.Phase, status.ReadyToUse = api.InProgress, ptr.To(false)
 		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, text, now)
-		notReady := operation.False(v1alpha1.ReasonInProgress, "the snapshot is not taken yet")
+		notReady := operation.False(v1alpha1.ReasonInProgress, "the snapshot has not been taken yet")
 		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, notReady, now)
 	})
 }

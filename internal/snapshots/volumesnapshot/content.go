@@ -70,7 +70,7 @@ func (c Contents) Update(ctx context.Context, content *api.VirtualMachineSnapsho
 
 // reportMissingVM writes that a content without a VM cannot be used. Only an administrator can have written such a content.
 func (c Contents) reportMissingVM(ctx context.Context, content *api.VirtualMachineSnapshotContent) error {
-	const text = "spec.source.virtualMachine is no VM"
+	const text = "spec.source.virtualMachine is not a VM"
 	if content.Status != nil && content.Status.Error != nil && operation.ErrorMessage(content.Status.Error, "") == text {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (c Contents) getOrCreate(
 	}
 	if err == nil && found != nil && !taken && !metav1.IsControlledBy(found, content) { // it may contain another moment, or another claim
 		return nil, apierrors.NewForbidden(resources, key.Name,
-			fmt.Errorf("it exists, and is not of VirtualMachineSnapshotContent '%s': delete it", content.Name))
+			fmt.Errorf("it exists, and does not belong to VirtualMachineSnapshotContent '%s': delete it", content.Name))
 	}
 	if err != nil || found != nil || taken {
 		return found, err
@@ -104,7 +104,7 @@ func (c Contents) getOrCreate(
 		return nil, err
 	}
 	if class == "" {
-		return nil, fmt.Errorf("volume '%s' of VirtualMachineSnapshotContent '%s' has no VolumeSnapshotClass any more", backup.VolumeName, content.Name)
+		return nil, fmt.Errorf("volume '%s' of VirtualMachineSnapshotContent '%s' no longer has a VolumeSnapshotClass", backup.VolumeName, content.Name)
 	}
 	made := New(Kind)
 	made.SetNamespace(key.Namespace)
