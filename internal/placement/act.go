@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -53,7 +54,7 @@ func (c *Controller) finalize(ctx context.Context, vmi *v1.VirtualMachineInstanc
 
 // patchVMI writes metadata of a VMI, unless it has changed since it was read.
 func (c *Controller) patchVMI(ctx context.Context, was, is *v1.VirtualMachineInstance) error {
-	err := c.Client.Patch(ctx, is, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
+	err := objects.Patch(ctx, c.Client, is, was)
 	if err == nil {
 		c.vmis.Note(is, c.Now())
 	}
@@ -92,7 +93,7 @@ func (c *Controller) release(ctx context.Context, s seen) error {
 	}
 	released := s.pod.DeepCopy()
 	controllerutil.RemoveFinalizer(released, v1alpha1.FinalizerGuestPod)
-	return client.IgnoreNotFound(c.Client.Patch(ctx, released, client.MergeFromWithOptions(s.pod, client.MergeFromWithOptimisticLock{})))
+	return client.IgnoreNotFound(objects.Patch(ctx, c.Client, released, s.pod))
 }
 
 // part removes the finalizer of a VMI that has its final phase, unless the API server has a pod of it that the cache has not: one that this process

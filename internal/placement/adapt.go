@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +26,7 @@ func (c *Controller) adapt(ctx context.Context, s seen) error {
 	}
 	told := s.guest.DeepCopy()
 	told.Spec.Clients = wanted
-	err := c.Live.Patch(ctx, told, client.MergeFromWithOptions(s.guest, client.MergeFromWithOptimisticLock{}))
+	err := objects.Patch(ctx, c.Live, told, s.guest)
 	if err == nil {
 		c.guests.Note(told, c.Now())
 	}

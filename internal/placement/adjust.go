@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/api/equality"
 	v1 "kubevirt.io/api/core/v1"
@@ -93,7 +94,7 @@ func (c *Controller) tell(ctx context.Context, guest *v1alpha1.GuestPod, live v1
 	}
 	patched := guest.DeepCopy()
 	patched.Spec.Live = &live
-	err := c.Live.Patch(ctx, patched, client.MergeFromWithOptions(guest, client.MergeFromWithOptimisticLock{}))
+	err := objects.Patch(ctx, c.Live, patched, guest)
 	if err == nil {
 		c.guests.Note(patched, c.Now())
 	}

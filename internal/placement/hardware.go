@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
@@ -56,7 +57,7 @@ func (c *Controller) equip(ctx context.Context, s seen) (*condition.Cause, error
 	} else if why, err := c.save(ctx, hardware, made.Record); err != nil || why != nil {
 		return why, err
 	}
-	err = c.Live.Patch(ctx, told, client.MergeFromWithOptions(s.guest, client.MergeFromWithOptimisticLock{}))
+	err = objects.Patch(ctx, c.Live, told, s.guest)
 	if err == nil {
 		c.guests.Note(told, c.Now())
 	}
@@ -106,7 +107,7 @@ func (c *Controller) save(ctx context.Context, hardware *v1alpha1.GuestHardware,
 	}
 	saved := hardware.DeepCopy()
 	saved.Spec.Hardware = &made
-	err := c.Live.Patch(ctx, saved, client.MergeFromWithOptions(hardware, client.MergeFromWithOptimisticLock{}))
+	err := objects.Patch(ctx, c.Live, saved, hardware)
 	if apierrors.IsInvalid(err) || condition.Oversized(err) {
 		return &condition.Cause{Reason: v1alpha1.ReasonNotRecordable,
 			Message: fmt.Sprintf("GuestHardware '%s' cannot hold the hardware record: %v", hardware.Name, err)}, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,7 +83,7 @@ func (c *Controller) saveRunning(ctx context.Context, hardware *v1alpha1.GuestHa
 func (c *Controller) patchRunning(ctx context.Context, hardware *v1alpha1.GuestHardware, running *v1alpha1.HardwareRunning) error {
 	patched := hardware.DeepCopy()
 	patched.Status.Running = running
-	err := c.Live.Status().Patch(ctx, patched, client.MergeFromWithOptions(hardware, client.MergeFromWithOptimisticLock{}))
+	err := objects.PatchStatus(ctx, c.Live, patched, hardware)
 	return client.IgnoreNotFound(err)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/identity"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,7 @@ func (c *Controller) report(ctx context.Context, s seen, o *outcome) error {
 
 // writeStatus writes the status of a VMI, unless the VMI has changed since it was read.
 func (c *Controller) writeStatus(ctx context.Context, was, is *v1.VirtualMachineInstance) error {
-	if err := c.Client.Status().Patch(ctx, is, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := objects.PatchStatus(ctx, c.Client, is, was); err != nil {
 		return err
 	}
 	c.vmis.Note(is, c.Now())
