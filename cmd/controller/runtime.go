@@ -7,7 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/command"
-	"github.com/kilnvm/kiln/internal/placement"
+	"github.com/kilnvm/kiln/internal/vmipod"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -80,11 +80,11 @@ func (g *guests) register(engine *command.Engine, namespace string, settings pod
 	if g.runtime == runtimeNode {
 		return nil
 	}
-	var clients *placement.Clients
+	var clients *vmipod.Clients
 	if g.authorities != "" {
-		clients = placement.NewClients(g.authorities, certs.APIServerHost(namespace))
+		clients = vmipod.NewClients(g.authorities, certs.APIServerHost(namespace))
 	}
-	return (&placement.Controller{
+	return (&vmipod.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now, Configured: engine.Configuration.Synced,
 		Settings: settings, Clients: clients, Events: engine.GetEventRecorder("kiln"), Now: time.Now,
 	}).Register(engine)

@@ -97,7 +97,7 @@ func slimVMI(vmi *v1.VirtualMachineInstance) {
 	vmi.Spec = spec
 	vmi.Status = v1.VirtualMachineInstanceStatus{
 		Phase: vmi.Status.Phase, PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
-		// What internal/placement compares with what it sees: a field that is missing here it would write again and again.
+		// What internal/vmipod compares with what it sees: a field that is missing here it would write again and again.
 		ActivePods: vmi.Status.ActivePods, Interfaces: vmi.Status.Interfaces, Machine: vmi.Status.Machine, QOSClass: vmi.Status.QOSClass,
 		LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion, RuntimeUser: vmi.Status.RuntimeUser,
 		GuestOSInfo: vmi.Status.GuestOSInfo, VolumeStatus: targets(vmi.Status.VolumeStatus, recorded),

@@ -102,7 +102,7 @@ func TestDeletedGuestIsNoShortLife(t *testing.T) {
 	}
 }
 
-// end gives the VMI its final phase, as internal/placement does.
+// end gives the VMI its final phase, as internal/vmipod does.
 func (c *cluster) end(phase v1.VirtualMachineInstancePhase, why condition.Cause) {
 	c.Helper()
 	vmi := c.guest()

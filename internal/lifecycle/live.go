@@ -15,7 +15,7 @@ import (
 )
 
 // With the rollout strategy LiveUpdate an edit of a VM changes its VMI where the guest can get the change while it runs: state 3 follows state 1.
-// internal/placement brings it to the pod and to libvirt.
+// internal/vmipod brings it to the pod and to libvirt.
 
 // changesLive reports whether the guest of a VM can be changed while it runs: one on a bare machine cannot.
 func (c *Controller) changesLive(s *state) bool {

@@ -37,7 +37,7 @@ const (
 	ownership      = "admission plugin OwnerReferencesPermissionEnforcement asks for it, which is off by default"
 	collected      = "the collector marks what is unused every five minutes, admission takes marks away, and after ten minutes it deletes"
 	reseeded       = "the controller follows an identity that somebody changed by hand"
-	inPods         = "the guests of these tests run on bare machines; internal/placement has a test of these rights, and test/node uses them"
+	inPods         = "the guests of these tests run on bare machines; internal/vmipod has a test of these rights, and test/node uses them"
 	withCSI        = "these tests have no CSI driver; internal/snapshots plays one"
 	withDevices    = "the VMs that these tests restore have no devices of claims; internal/snapshots has the judgement"
 	asksReaders    = "nobody reads the metrics of these processes; test/pods does"

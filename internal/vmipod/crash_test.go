@@ -1,0 +1,93 @@
+package vmipod
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// kubeletEnds is what kubelet does to a pod that is deleted or whose container has ended, and what the API server does then.
+func (c *cluster) kubeletEnds() {
+	c.Helper()
+	if found := c.pod(); found != nil && found.Status.Phase != corev1.PodSucceeded {
+		c.kubelet(func(s *corev1.PodStatus) { s.Phase = corev1.PodSucceeded })
+	}
+}
+
+// watched checks after each step that no two pods of the VMI count, and that a GuestPod names only the one that does.
+func (c *cluster) watched(pods map[string]bool) {
+	c.Helper()
+	vmi, guest := c.vmi(), c.guest()
+	if vmi == nil {
+		return
+	}
+	for uid := range vmi.Status.ActivePods {
+		pods[string(uid)] = true
+	}
+	if len(pods) > 1 {
+		c.Fatalf("the VMI has had the pods %v", pods)
+	}
+	if guest != nil && !recorded(vmi, guest.Spec.PodUID) {
+		c.Fatalf("GuestPod names pod %s, and the VMI has %v", guest.Spec.PodUID, vmi.Status.ActivePods)
+	}
+}
+
+// TestCrashes: a controller that dies after any of its writes of a whole life leaves what the next one brings to the same end.
+func TestCrashes(t *testing.T) {
+	life := func(t *testing.T, dies int) int {
+		c := newCluster(t, guestless())
+		pods := map[string]bool{}
+		c.fails = dies
+		step := func() {
+			for range 3 { // a discarded pod goes, and another one comes
+				c.step()
+				c.watched(pods)
+			}
+		}
+		step()
+		c.bind("n1")
+		step()
+		c.facts("pc-q35-10.0")
+		step()
+		c.domain(v1alpha1.GuestRunning, "")
+		step()
+		if at := c.vmi().Status; at.Phase != v1.Running || len(at.ActivePods) != 1 || at.NodeName != "n1" {
+			t.Fatalf("dies after write %d: %+v", dies, at)
+		}
+		c.must(c.WithWatch.Delete(t.Context(), c.vmi()))
+		step()
+		if found := c.pod(); found == nil || found.DeletionTimestamp == nil || c.vmi() == nil {
+			t.Fatalf("dies after write %d: the pod is not deleted: %+v", dies, found)
+		}
+		c.domain(v1alpha1.GuestPoweredOff, "PoweredOff")
+		c.kubeletEnds()
+		phase := c.last(step)
+		if c.pod() != nil || c.vmi() != nil || phase != v1.Succeeded {
+			t.Fatalf("dies after write %d: phase %s, left are pod %v, VMI %v", dies, phase, c.pod() != nil, c.vmi() != nil)
+		}
+		return len(c.writes)
+	}
+	writes := life(t, 0)
+	if writes < 12 {
+		t.Fatalf("a life has %d writes only", writes)
+	}
+	for dies := range writes {
+		t.Run(fmt.Sprint(dies+1), func(t *testing.T) { life(t, dies+1) })
+	}
+}
+
+// last does a step, and returns the last phase that was written in it.
+func (c *cluster) last(step func()) (phase v1.VirtualMachineInstancePhase) {
+	c.onStatus = func(object client.Object) {
+		if vmi, is := object.(*v1.VirtualMachineInstance); is {
+			phase = vmi.Status.Phase
+		}
+	}
+	step()
+	c.onStatus = nil
+	return phase
+}

@@ -1,0 +1,130 @@
+package vmipod
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/outage"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A step that is refused is tried again at an interval. In between, events of the VMI do not cause it: a tenant could have this process call the API server as
+// often as it writes its GuestPod. Only what the VMI waits for brings the next try near: an object that has come, or room in a quota.
+
+// retryInterval is the interval at first. A refusal that lasts is tried again after as long as it has lasted, longestInterval at most. The condition in the
+// status has the time since which it lasts: flowcontrol.Backoff would begin anew when the controller does, for all refused VMIs at the same time.
+const (
+	retryInterval   = 10 * time.Second
+	longestInterval = time.Minute
+)
+
+// refusals remembers steps that were refused. It is lost with the process, which then tries at once. The zero value is ready to use.
+type refusals struct {
+	mu    sync.Mutex
+	byKey map[types.NamespacedName]refusal
+}
+
+type refusal struct {
+	vmi          types.UID
+	cause        condition.Cause
+	since, until time.Time
+}
+
+// of returns the refusal that keeps a VMI from another try, nil if there is none.
+func (r *refusals) of(key types.NamespacedName, vmi types.UID, now time.Time) *refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, found := r.byKey[key]
+	if left := last.until.Sub(now); !found || last.vmi != vmi || left <= 0 || left > longestInterval {
+		return nil
+	}
+	return &last
+}
+
+func (r *refusals) add(key types.NamespacedName, of refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byKey == nil {
+		r.byKey = map[types.NamespacedName]refusal{}
+	}
+	r.byKey[key] = of
+}
+
+// retrySoon lets a refused step be tried again soon after its last try.
+func (r *refusals) retrySoon(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, found := r.byKey[key]
+	if next := last.since.Add(soon); found && next.Before(last.until) {
+		last.until = next
+		r.byKey[key] = last
+	}
+}
+
+// longestRefused returns up to n VMIs of a namespace whose step was refused for this reason, those first whose last try was earliest.
+func (r *refusals) longestRefused(namespace, reason string, n int) (vmis []types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, last := range r.byKey {
+		if key.Namespace == namespace && last.cause.Reason == reason {
+			vmis = append(vmis, key)
+		}
+	}
+	slices.SortFunc(vmis, func(a, b types.NamespacedName) int { return r.byKey[a].since.Compare(r.byKey[b].since) })
+	return vmis[:min(len(vmis), n)]
+}
+
+func (r *refusals) forget(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byKey, key)
+}
+
+// unlessRefused does a step, unless it was refused a short time ago.
+func (c *Controller) unlessRefused(s seen, do func() (*condition.Cause, error)) (o outcome, err error) {
+	now := c.Now()
+	if last := c.refused.of(s.key, s.vmi.UID, now); last != nil {
+		return outcome{refusal: &last.cause, after: last.until.Sub(now)}, nil
+	}
+	cause, err := do()
+	if err == nil && (cause == nil || cause.Reason != v1alpha1.ReasonFailedCreate) {
+		c.outages.Note(s.key, "")
+	}
+	if err != nil || cause == nil {
+		if err == nil {
+			c.refused.forget(s.key)
+		}
+		return o, err
+	}
+	after := interval(s.vmi, *cause, now)
+	c.refused.add(s.key, refusal{s.vmi.UID, *cause, now, now.Add(after)})
+	return outcome{refusal: cause, after: after}, nil
+}
+
+// failedCreate returns the cause of a create that the API server refused, and notes the webhook that has not answered, if that is why.
+func (c *Controller) failedCreate(vmi *v1.VirtualMachineInstance, err error) *condition.Cause {
+	c.outages.Note(client.ObjectKeyFromObject(vmi), outage.WebhookOf(err))
+	return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}
+}
+
+// interval returns the time to the next try of a step that is refused for this cause.
+func interval(vmi *v1.VirtualMachineInstance, cause condition.Cause, now time.Time) time.Duration {
+	lasted := time.Duration(0)
+	if was := condition.Of(vmi, v1.VirtualMachineInstanceSynchronized); was != nil && was.Status == corev1.ConditionFalse && was.Reason == cause.Reason {
+		lasted = now.Sub(was.LastTransitionTime.Time)
+	}
+	return min(max(lasted, retryInterval), longestInterval)
+}
+
+// taken is the refusal of a guest because an object of somebody else has the name of one of its own.
+func taken(kind, name string) *condition.Cause {
+	return &condition.Cause{Reason: v1alpha1.ReasonNameTaken,
+		Message: fmt.Sprintf("a %s '%s' exists that does not belong to this virtual machine instance: delete it", kind, name)}
+}
