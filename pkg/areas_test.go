@@ -7,7 +7,7 @@ import (
 
 // areas are the file names shared by all engine packages: 'ls pkg/*/cpu.go pkg/*/*/cpu.go' is the answer to "what do we
 // do about CPUs?".
-var areas = strings.Fields("machine cpu memory resources firmware disks networks hostdevices devices features clock iothreads security placement")
+var areas = strings.Fields("machine cpu memory resources firmware disks networks hostdevices devices features clock iothreads security scheduling")
 
 // TestAreasHaveOneName: a file about an area has the area's name, e.g. disks.go or disks_blockio.go, and not disk.go. Every other name is free.
 func TestAreasHaveOneName(t *testing.T) {

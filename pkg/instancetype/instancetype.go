@@ -56,7 +56,7 @@ type area struct {
 
 // areas is the order in which conflicts are reported and fields applied. No area reads what another one fills.
 var areas = []area{
-	{claims: placementClaims, apply: applyPlacement},
+	{claims: schedulingClaims, apply: applyScheduling},
 	{claims: cpuClaims, apply: applyCPU},
 	{claims: memoryClaims, apply: applyMemory},
 	{claims: ioThreadClaims, apply: applyIOThreads},

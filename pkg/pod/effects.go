@@ -31,7 +31,7 @@ type Effect struct {
 // Effects returns all fields that pods do not serve, by areas.
 func Effects() []Effect {
 	return slices.Concat(cpuEffects, memoryEffects, firmwareEffects, diskEffects, networkEffects, virtualFunctionEffects,
-		hostDeviceEffects, deviceEffects, securityEffects, placementEffects)
+		hostDeviceEffects, deviceEffects, securityEffects, schedulingEffects)
 }
 
 // Judge returns the fields of an explicit VMI that keep each pod from starting the guest, whatever the administrator allows on the nodes. It runs before

@@ -67,7 +67,7 @@ var (
 		hostdeviceRules, claimRules,
 		deviceRules, deviceNameRules, deviceArchitectureRules,
 		featureRules, iothreadRules, encryptionRules, credentialRules,
-		nameRules, dnsRules, placementRules, affinityRules,
+		nameRules, dnsRules, schedulingRules, affinityRules,
 	)
 	metadataRules = slices.Concat(labelRules, graceRules, numaNodeRules, kubeVirtGuestRules)
 )

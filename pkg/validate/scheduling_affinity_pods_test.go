@@ -1,6 +1,6 @@
 package validate_test
 
-var placementPodsCases = []testCase{
+var podAffinityCases = []testCase{
 	{
 		why:   "a weight of 0",
 		rule:  "placement/pod-weight",

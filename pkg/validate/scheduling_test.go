@@ -1,6 +1,6 @@
 package validate_test
 
-var placementCases = []testCase{
+var schedulingCases = []testCase{
 	{
 		why:   "two labels",
 		rule:  "placement/hostname",

@@ -1,6 +1,6 @@
 package validate_test
 
-var placementDNSCases = []testCase{
+var dnsCases = []testCase{
 	{
 		why:   "a word that is none",
 		rule:  "placement/dns-policy",

@@ -10,8 +10,8 @@ import (
 // Fields of an instancetype: nodeSelector, schedulerName, annotations. Fields of a preference: preferredSubdomain,
 // preferredTerminationGracePeriodSeconds, annotations.
 
-// placementClaims is the conflicts of applyNodeSelector and applySchedulerName.
-func placementClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
+// schedulingClaims is the conflicts of applyNodeSelector and applySchedulerName.
+func schedulingClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
 	wanted := set.Instancetype.Spec
 	if wanted.NodeSelector != nil { // an empty map is set, in the instancetype and in the VMI: it means any node
 		c := claim{field: "spec.nodeSelector", wanted: wanted.NodeSelector, same: maps.Equal(wanted.NodeSelector, vmi.Spec.NodeSelector)}
@@ -35,8 +35,8 @@ func text[T ~string](value T) any {
 	return value
 }
 
-// applyPlacement is applyNodeSelector and applySchedulerName.
-func applyPlacement(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
+// applyScheduling is applyNodeSelector and applySchedulerName.
+func applyScheduling(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Instancetype.Spec.NodeSelector != nil {
 		put(log, &vmi.Spec.NodeSelector, maps.Clone(set.Instancetype.Spec.NodeSelector))
 	}

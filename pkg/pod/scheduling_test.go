@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestPlacement: what the VMI says of its pod is what the pod says.
-func TestPlacement(t *testing.T) {
+// TestScheduling: what the VMI says of its pod is what the pod says.
+func TestScheduling(t *testing.T) {
 	for _, spec := range []string{
 		"affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a, labelSelector: {matchLabels: {a: b}}}]}}",
 		"tolerations: [{key: a, operator: Exists}]",

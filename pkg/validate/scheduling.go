@@ -15,7 +15,7 @@ import (
 )
 
 // Fields: hostname, subdomain, serviceAccountName, priorityClassName, evictionStrategy, startStrategy, terminationGracePeriodSeconds, nodeSelector,
-// tolerations, readinessProbe, livenessProbe. Affinity and spreading are in placement_affinity.go, DNS in placement_dns.go.
+// tolerations, readinessProbe, livenessProbe. Affinity and spreading are in scheduling_affinity.go, DNS in scheduling_dns.go.
 // The names, start, node, tolerations and probes of the VMI's pod.
 // The fields go into the pod, which Kubernetes would refuse (pkg/apis/core/validation/validation.go of k8s.io/kubernetes v1.36, which cannot be
 // imported). KubeVirt judges host name, account, strategies and handlers of probes alone; the subdomain it takes for a domain.
@@ -32,7 +32,7 @@ var nameRules = []guestRule{
 	}},
 }
 
-var placementRules = []guestRule{
+var schedulingRules = []guestRule{
 	{strategies, []Rule{
 		{Name: "placement/eviction-strategy"},
 		{Name: "placement/start-strategy"},

@@ -1,6 +1,6 @@
 package validate_test
 
-var placementAffinityCases = []testCase{
+var affinityCases = []testCase{
 	{
 		why:   "no term",
 		rule:  "placement/node-terms",

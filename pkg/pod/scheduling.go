@@ -12,10 +12,10 @@ import (
 )
 
 // Fields: nodeSelector, affinity, tolerations, topologySpreadConstraints, priorityClassName, schedulerName, dnsPolicy, dnsConfig, hostname, subdomain,
-// architecture, terminationGracePeriodSeconds, evictionStrategy. Labels and annotations are in placement_metadata.go, probes in placement_probes.go.
+// architecture, terminationGracePeriodSeconds, evictionStrategy. Labels and annotations are in scheduling_metadata.go, probes in scheduling_probes.go.
 // Kubernetes does all of it: the fields of the VMI are those of the pod.
 
-var placementEffects = []Effect{
+var schedulingEffects = []Effect{
 	{"evictionStrategy", Warned, "has no effect: a guest is shut down when its node is drained, and not migrated", func(g guest) []*field.Path {
 		strategy := g.spec.EvictionStrategy
 		return one(g.path.Child("evictionStrategy"), strategy != nil && *strategy != v1.EvictionStrategyNone)
