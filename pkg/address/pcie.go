@@ -135,7 +135,7 @@ const (
 	ports       // root ports
 )
 
-// board is the state of one placement.
+// board is the state of one call of Place.
 type board struct {
 	PCIe
 	plan  Plan

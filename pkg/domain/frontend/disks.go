@@ -10,7 +10,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns devices.disks, blockMultiQueue and filesystems. placement.go assigns target names (vda) and addresses. Volumes, caches, IO modes and
+// Owns devices.disks, blockMultiQueue and filesystems. addresses.go assigns target names (vda) and addresses. Volumes, caches, IO modes and
 // threads are the backend's. tag is for cloud-init and renders nothing.
 // KubeVirt: converter/storage/{disk,virtiofs}.go. libvirt: "Hard drives, floppy disks, CDROMs" and "Filesystems".
 

@@ -107,7 +107,7 @@ func Render(in Input) (*libvirtxml.Domain, field.ErrorList) {
 			VSock:       g.vsock(),
 		},
 	}
-	g.place(dom)
+	g.assignAddresses(dom)
 	g.bootRecordedDisk(dom)
 	if len(g.errs) > 0 {
 		return nil, g.errs

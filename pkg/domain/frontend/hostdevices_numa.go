@@ -39,7 +39,7 @@ func (g *guest) nodesWithDevices() map[int]int {
 
 // numaNodeFor returns the NUMA node of the guest that a new or recorded host device belongs to. It is nil for a device that belongs to none.
 // A device whose node the VMI does not mirror is an error.
-func (p *placement) numaNodeFor(d *abi.Device) *uint {
+func (p *addressPlanner) numaNodeFor(d *abi.Device) *uint {
 	if d.Kind != "hostdev" || onUSB(d) || !p.Defaults.HostDevicesByNUMANode || !p.mirroring() || p.pinOf(d).address != "" {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (p *placement) numaNodeFor(d *abi.Device) *uint {
 }
 
 // guestNodeOf returns the NUMA node of the guest that mirrors the host device's NUMA node; nil if there is none.
-func (p *placement) guestNodeOf(d *abi.Device) *uint {
+func (p *addressPlanner) guestNodeOf(d *abi.Device) *uint {
 	host, reported := p.Facts.HostDeviceNUMANodes[d.Name]
 	if node, mirrored := p.nodes[host]; d.Kind == "hostdev" && reported && mirrored {
 		return &node
@@ -70,7 +70,7 @@ func (p *placement) guestNodeOf(d *abi.Device) *uint {
 // nodesByHost maps each of the host's NUMA nodes that the guest mirrors to the guest's. At the first boot they are those that were chosen. At a
 // later boot, which may be on another host, the guest's recorded devices decide; a device on a further node gets the first remaining node of
 // the guest that fits its CPUs. backend.mirror in stage 3 finds the same assignment, or refuses the start.
-func (p *placement) nodesByHost(t address.PCIe) map[int]uint {
+func (p *addressPlanner) nodesByHost(t address.PCIe) map[int]uint {
 	out := map[int]uint{}
 	if !p.mirrorsRecord() {
 		sockets, _, cores, threads := p.topology()
@@ -104,7 +104,7 @@ func (p *placement) nodesByHost(t address.PCIe) map[int]uint {
 
 // recordedNUMANode returns the NUMA node of the expander bus that the device has by the record: device, root port, expander. It is nil for a
 // device elsewhere, and for one that is new.
-func (p *placement) recordedNUMANode(d abi.Device, t address.PCIe) *uint {
+func (p *addressPlanner) recordedNUMANode(d abi.Device, t address.PCIe) *uint {
 	at, err := address.ParsePCI(p.recorded(d.Key()).PCI)
 	if err != nil {
 		return nil

@@ -18,10 +18,10 @@ import (
 // KubeVirt defines a domain up to three times and reads libvirt's addresses back (virtwrap/manager.go); it records none.
 // libvirt: "Device Addresses" and "Controllers".
 
-// place completes a domain that has all devices except controllers.
-func (g *guest) place(dom *libvirtxml.Domain) {
+// assignAddresses completes a domain that has all devices except controllers.
+func (g *guest) assignAddresses(dom *libvirtxml.Domain) {
 	s := scratches.Get().(*scratch)
-	p := &placement{guest: g, dom: dom, devices: abi.AppendDevices(s.devices, dom)}
+	p := &addressPlanner{guest: g, dom: dom, devices: abi.AppendDevices(s.devices, dom)}
 	defer func() { s.release(p.devices) }()
 	p.qualifyAliases(s.owners)
 	p.targetNames()
@@ -37,7 +37,7 @@ func (g *guest) place(dom *libvirtxml.Domain) {
 	}
 }
 
-// scratch is memory of a placement that the domain does not refer to. The next placement uses it again: it is a tenth of what the rendering of a small
+// scratch is memory of an addressPlanner that the domain does not refer to. The next rendering uses it again: it is a tenth of what the rendering of a small
 // guest allocates.
 type scratch struct {
 	devices []abi.Device
@@ -60,8 +60,8 @@ func (s *scratch) release(devices []abi.Device) {
 	}
 }
 
-// placement is the state of this step.
-type placement struct {
+// addressPlanner is the state of the second step of rendering, which writes controllers and addresses.
+type addressPlanner struct {
 	*guest
 	dom *libvirtxml.Domain
 	// devices has no controllers until all other devices were counted.
@@ -86,7 +86,7 @@ func (g *guest) checkName(name string, path *field.Path) {
 // qualifyAliases adds the kind to the alias of a device whose name another kind of device has too: a disk and an interface may both be
 // called 'default', and libvirt requires unique aliases. The record is by kind and name, so no address depends on the alias. owners is empty; it gets the
 // device of each alias and of each key, of which none can be the other: an alias begins with 'ua-' and a key with a kind and a dot.
-func (p *placement) qualifyAliases(owners map[string]*abi.Device) {
+func (p *addressPlanner) qualifyAliases(owners map[string]*abi.Device) {
 	for i := range p.devices {
 		d := &p.devices[i]
 		if d.Alias == nil || *d.Alias == nil {
@@ -108,12 +108,12 @@ func (p *placement) qualifyAliases(owners map[string]*abi.Device) {
 }
 
 // pathOf returns the path of a device in the spec, or spec.domain.devices for a device without a field.
-func (p *placement) pathOf(d *abi.Device) *field.Path {
+func (p *addressPlanner) pathOf(d *abi.Device) *field.Path {
 	return p.pinOf(d).path
 }
 
 // pinOf returns what the spec has about a device; path is spec.domain.devices for a device without a field.
-func (p *placement) pinOf(d *abi.Device) pin {
+func (p *addressPlanner) pinOf(d *abi.Device) pin {
 	if d.Controller != nil {
 		return pin{path: p.devPath}
 	}
@@ -125,7 +125,7 @@ func (p *placement) pinOf(d *abi.Device) pin {
 }
 
 // recorded returns the address of the record, and the zero address at the first boot and for a new device.
-func (p *placement) recorded(key string) record.Address {
+func (p *addressPlanner) recorded(key string) record.Address {
 	if p.Frozen == nil {
 		return record.Address{}
 	}
@@ -134,7 +134,7 @@ func (p *placement) recorded(key string) record.Address {
 
 // numbered returns the devices that match, and a number for each: the recorded one, else the lowest free one. number reads that of a recorded
 // address.
-func (p *placement) numbered(match func(*abi.Device) bool, number func(record.Address) (uint, bool)) (matching []*abi.Device, numbers []uint) {
+func (p *addressPlanner) numbered(match func(*abi.Device) bool, number func(record.Address) (uint, bool)) (matching []*abi.Device, numbers []uint) {
 	var recorded []uint
 	for i := range p.devices {
 		d := &p.devices[i]
@@ -157,7 +157,7 @@ func (p *placement) numbered(match func(*abi.Device) bool, number func(record.Ad
 }
 
 // targetNames gives disks their target names. A disk that is added takes a free name and moves no other disk.
-func (p *placement) targetNames() {
+func (p *addressPlanner) targetNames() {
 	for _, prefix := range hardware.DiskPrefixes {
 		match := func(d *abi.Device) bool { return d.Disk != nil && hardware.Bus(d.Bus).Prefix == prefix }
 		number := func(a record.Address) (uint, bool) {
@@ -172,7 +172,7 @@ func (p *placement) targetNames() {
 }
 
 // driveAddresses numbers the disks of each bus apart. In KubeVirt SATA and SCSI share one numbering, so that a new SATA disk moves a SCSI disk.
-func (p *placement) driveAddresses() {
+func (p *addressPlanner) driveAddresses() {
 	p.drives = make([]uint, len(hardware.DiskBuses))
 	for i, bus := range hardware.DiskBuses {
 		if bus.Controller != nil {
@@ -182,7 +182,7 @@ func (p *placement) driveAddresses() {
 }
 
 // units assigns the disks of one bus to its controllers, size disks to each, and returns the number of controllers.
-func (p *placement) units(bus string, size uint) uint {
+func (p *addressPlanner) units(bus string, size uint) uint {
 	match := func(d *abi.Device) bool { return d.Disk != nil && d.Bus == bus }
 	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseDrive(a.Drive)
@@ -204,7 +204,7 @@ func onUSB(d *abi.Device) bool {
 }
 
 // usbAddresses assigns a port of an xHCI controller to each USB device.
-func (p *placement) usbAddresses() {
+func (p *addressPlanner) usbAddresses() {
 	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseUSB(a.USB)
 		return at.Number(), err == nil
@@ -221,7 +221,7 @@ func (p *placement) usbAddresses() {
 }
 
 // channelPorts assigns a port of a virtio-serial controller to each channel.
-func (p *placement) channelPorts() {
+func (p *addressPlanner) channelPorts() {
 	match := func(d *abi.Device) bool { return d.Kind == "channel" }
 	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseSerial(a.Serial)

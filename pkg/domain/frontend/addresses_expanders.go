@@ -11,7 +11,7 @@ import (
 // QEMU: docs/pcie.txt and docs/pci_expander_bridge.txt.
 
 // recordedTopology returns the PCI topology of earlier boots, from which the allocator starts.
-func (p *placement) recordedTopology() address.PCIe {
+func (p *addressPlanner) recordedTopology() address.PCIe {
 	topology := address.PCIe{Flat: p.flat(), Reserved: address.Reserved[p.spec.Architecture], Free: p.Defaults.FreePorts}
 	if f := p.Frozen; f != nil {
 		// The number of free root ports is that of the first boot. After an upgrade with another default, recorded VMIs must not get new ports.
@@ -36,7 +36,7 @@ func (p *placement) recordedTopology() address.PCIe {
 
 // expanders returns the recorded expander buses by the index of their controller. An entry that does not parse is left out: pkg/record has judged
 // the record before.
-func (p *placement) expanders() map[uint]address.Expander {
+func (p *addressPlanner) expanders() map[uint]address.Expander {
 	var out map[uint]address.Expander
 	for key, a := range p.Frozen.Devices {
 		if a.Expander == "" {
@@ -55,7 +55,7 @@ func (p *placement) expanders() map[uint]address.Expander {
 
 // reassignExpanders assigns the recorded expanders to new NUMA nodes after the owner changed the guest's nodes. Each takes the node of its first
 // device whose node is known. No expander moves, because the addresses of all devices behind it would.
-func (p *placement) reassignExpanders(t address.PCIe) {
+func (p *addressPlanner) reassignExpanders(t address.PCIe) {
 	if len(t.Expanders) == 0 || p.mirrorsRecord() {
 		return
 	}
@@ -78,7 +78,7 @@ func (p *placement) reassignExpanders(t address.PCIe) {
 }
 
 // expander adds the bus. libvirt: "Controllers", target busNr and node of model pcie-expander-bus.
-func (p *placement) expander(index uint, at address.PCI, e address.Expander) {
+func (p *addressPlanner) expander(index uint, at address.PCI, e address.Expander) {
 	c := p.controller("pci", index, "pcie-expander-bus")
 	c.PCI = &libvirtxml.DomainControllerPCI{
 		Model:  &libvirtxml.DomainControllerPCIModel{Name: "pxb-pcie"},

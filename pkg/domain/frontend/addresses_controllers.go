@@ -9,11 +9,11 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns disableHotplug, and with placement.go the controllers and PCI and channel addresses.
+// Owns disableHotplug, and with addresses.go the controllers and PCI and channel addresses.
 // KubeVirt: converter/compute/controllers.go. QEMU: docs/pcie.txt.
 
 // controllers adds those that the machine has or the devices need. They depend on the number of devices only, never on which ones exist.
-func (p *placement) controllers() {
+func (p *addressPlanner) controllers() {
 	p.dom.Devices.Controllers = make([]libvirtxml.DomainController, 0, p.usbBuses+p.serials+5)
 	if p.arch.usb == usbNever || p.usbBuses == 0 {
 		p.controller("usb", 0, "none")
@@ -40,7 +40,7 @@ func (p *placement) controllers() {
 
 // driveControllers adds the controllers of disks that are on the root bus, or the others. A bus that takes disks while the guest runs has a controller from the
 // first boot unless disableHotplug is set. A controller of the chipset is always there: libvirt lists it in every domain.
-func (p *placement) driveControllers(onRootBus bool) {
+func (p *addressPlanner) driveControllers(onRootBus bool) {
 	for i, bus := range hardware.DiskBuses {
 		c := bus.Controller
 		if c == nil || c.OnRootBus != onRootBus {
@@ -56,7 +56,7 @@ func (p *placement) driveControllers(onRootBus bool) {
 	}
 }
 
-func (p *placement) driveController(bus *hardware.DiskBus, index uint) {
+func (p *addressPlanner) driveController(bus *hardware.DiskBus, index uint) {
 	model := bus.Controller.Model
 	if model == "" {
 		p.controller(string(bus.Name), index, "")
@@ -69,18 +69,18 @@ func (p *placement) driveController(bus *hardware.DiskBus, index uint) {
 }
 
 // controller appends a controller and returns it. The pointer is valid until the next one is appended.
-func (p *placement) controller(kind string, index uint, model string) *libvirtxml.DomainController {
+func (p *addressPlanner) controller(kind string, index uint, model string) *libvirtxml.DomainController {
 	return p.addController(libvirtxml.DomainController{Type: kind, Index: &index, Model: model})
 }
 
-func (p *placement) addController(c libvirtxml.DomainController) *libvirtxml.DomainController {
+func (p *addressPlanner) addController(c libvirtxml.DomainController) *libvirtxml.DomainController {
 	list := &p.dom.Devices.Controllers
 	*list = append(*list, c)
 	return &(*list)[len(*list)-1]
 }
 
 // useIOMMU makes a virtio controller use the IOMMU where memory is encrypted.
-func (p *placement) useIOMMU(c *libvirtxml.DomainController) {
+func (p *addressPlanner) useIOMMU(c *libvirtxml.DomainController) {
 	if iommu := p.iommu(); iommu != "" {
 		c.Driver = &libvirtxml.DomainControllerDriver{IOMMU: iommu}
 	}
@@ -93,7 +93,7 @@ var (
 )
 
 // pciRequest returns what a device needs of the PCI topology. It reports false for a device that is not on PCI.
-func (p *placement) pciRequest(d *abi.Device) (address.Device, bool) {
+func (p *addressPlanner) pciRequest(d *abi.Device) (address.Device, bool) {
 	pin := p.pinOf(d)
 	out := address.Device{Key: d.Key(), Path: pin.path, Pin: pin.address}
 	switch {
@@ -132,7 +132,7 @@ func (p *placement) pciRequest(d *abi.Device) (address.Device, bool) {
 	return out, false
 }
 
-func (p *placement) controllerPlace(out address.Device, d *abi.Device) (address.Device, bool) {
+func (p *addressPlanner) controllerPlace(out address.Device, d *abi.Device) (address.Device, bool) {
 	switch d.Controller.Type {
 	case "usb":
 		return out, d.Model != "none"
@@ -154,7 +154,7 @@ func (p *placement) controllerPlace(out address.Device, d *abi.Device) (address.
 
 // pciAddresses assigns the addresses of all PCI devices. The order of the requests decides which free place a new device gets; a recorded or
 // pinned device never moves.
-func (p *placement) pciAddresses() {
+func (p *addressPlanner) pciAddresses() {
 	topology := p.recordedTopology()
 	var few [24]address.Device // on the stack, enough for most guests
 	requests, requesters := few[:0], make([]*abi.Device, 0, len(p.devices))

@@ -10,17 +10,19 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Owns annotation kubevirt.io/placePCIDevicesOnRootComplex, with placement_controllers.go.
+// Owns annotation kubevirt.io/placePCIDevicesOnRootComplex, with addresses_controllers.go.
 
 // flat reports whether every device goes on the root bus. Nothing can be hot-plugged then. KubeVirt: PlacePCIDevicesOnRootComplex in
 // converter/pci-placement.go.
-func (p *placement) flat() bool { return p.VMI.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" }
+func (p *addressPlanner) flat() bool {
+	return p.VMI.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true"
+}
 
 // autoPlacedLast keeps KubeVirt's order: it assigns the slots of the other devices first, and libvirt places these in the slots that are left.
 func autoPlacedLast(a, b abi.Device) int { return cmp.Compare(autoPlaced(a), autoPlaced(b)) }
 
 // reserveUSBSlot reserves the slot of a USB controller for a guest without USB: a USB device that is added later must not move others.
-func (p *placement) reserveUSBSlot(requests []address.Device, requesters []*abi.Device) ([]address.Device, []*abi.Device) {
+func (p *addressPlanner) reserveUSBSlot(requests []address.Device, requesters []*abi.Device) ([]address.Device, []*abi.Device) {
 	at := slices.IndexFunc(requesters, func(d *abi.Device) bool { return d.Controller != nil })
 	if at < 0 {
 		return requests, requesters

@@ -11,7 +11,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
-// Places on buses other than PCI: drives, USB ports, ports of channels, channel devices of s390x. And the controllers that these buses are.
+// Addresses on buses other than PCI (drives, USB ports, ports of channels, channel devices of s390x), and the controllers of these buses.
 
 // attr is an attribute of an address.
 type attr struct{ name, value string }

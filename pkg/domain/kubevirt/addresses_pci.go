@@ -12,7 +12,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
-// Places on PCI: root ports, bridges and expander buses by their index, which is the number of their bus, and the devices behind them.
+// Addresses on PCI: root ports, bridges and expander buses by their index, which is the number of their bus, and the devices behind them.
 
 // Models of PCI controllers.
 const (
@@ -62,7 +62,7 @@ func (g *guest) onPCI() {
 		setPCI(d.Element, at)
 	}
 	b.writePorts()
-	b.makeRoom(added)
+	b.freeRecordedAddresses(added)
 	b.shareSlots()
 }
 
@@ -213,4 +213,63 @@ func (b *board) expand(e *etree.Element, index uint) {
 	if of.NUMANode != nil {
 		target.CreateElement("node").SetText(decimal(*of.NUMANode))
 	}
+}
+
+// freeRecordedAddresses takes recorded addresses away from ports and devices that the record does not have. libvirt assigns others, except for guests without
+// root ports: libvirt would put their devices behind a port, so that they get a slot of the root bus here.
+func (b *board) freeRecordedAddresses(added []*device) {
+	for _, e := range b.list.ChildElements() {
+		if _, recorded := b.models[index(e)]; isPort(e) && index(e) > 0 && !recorded && b.occupied(e) {
+			dropAddress(e)
+		}
+	}
+	used := map[uint]bool{0: true, 1: true, 0x1b: true, 0x1f: true} // the machine's own, and where the chipset has video and sound
+	for at := range b.owner {
+		used[at.Slot] = used[at.Slot] || at.Bus == 0
+	}
+	for _, e := range b.list.ChildElements() {
+		if at, ok := pciOf(e); ok && at.Bus == 0 && !b.occupied(e) {
+			used[at.Slot] = true
+		}
+	}
+	for _, d := range added {
+		switch {
+		case !d.takesPCI() || !b.occupied(d.Element):
+		case b.flat():
+			slot := uint(0)
+			for used[slot] {
+				slot++
+			}
+			if slot > 0x1f {
+				b.fail(d.String(), "no slot of the root bus is free")
+				continue
+			}
+			used[slot] = true
+			setPCI(d.Element, address.PCI{Slot: slot})
+		default:
+			dropAddress(d.Element)
+		}
+	}
+}
+
+// occupied reports whether an element has an address that the record gives to another device or port.
+func (b *board) occupied(e *etree.Element) bool {
+	at, ok := pciOf(e)
+	if !ok {
+		return false
+	}
+	_, taken := b.owner[at]
+	return taken
+}
+
+// pciOf returns the PCI address of an element.
+func pciOf(e *etree.Element) (address.PCI, bool) {
+	of := e.SelectElement("address")
+	if of == nil || of.SelectAttrValue("type", "") != "pci" {
+		return address.PCI{}, false
+	}
+	bus, first := number(of, "bus")
+	slot, second := number(of, "slot")
+	function, third := number(of, "function")
+	return address.PCI{Bus: bus, Slot: slot, Function: function}, first && second && third
 }

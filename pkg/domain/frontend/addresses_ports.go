@@ -15,7 +15,7 @@ import (
 
 // writePorts writes the root bus and its ports. Chassis numbers are the indices; port numbers encode slot and function, as in libvirt.
 // A port whose device must not be unplugged has hotplug 'off', as in KubeVirt (virtwrap/pci/hotplug.go): else the guest could eject its disks.
-func (p *placement) writePorts(plan address.Plan, behind []*abi.Device) {
+func (p *addressPlanner) writePorts(plan address.Plan, behind []*abi.Device) {
 	p.dom.Devices.Controllers = slices.Grow(p.dom.Devices.Controllers, 1+len(plan.Ports))
 	root := p.controller("pci", 0, "pcie-root")
 	// Some old guests do not boot where the firmware maps large devices above 4 GiB. The annotation is KubeVirt's, for amd64.
@@ -66,7 +66,7 @@ func (r *rootPort) set(c *libvirtxml.DomainController, index uint, at address.PC
 }
 
 // unpluggable reports whether a device may be unplugged: interfaces, host devices, and disks whose volume has hotpluggable. nil is a bridge.
-func (p *placement) unpluggable(d *abi.Device) bool {
+func (p *addressPlanner) unpluggable(d *abi.Device) bool {
 	if d == nil || d.Disk == nil {
 		return d != nil && (d.Kind == "interface" || d.Kind == "hostdev")
 	}

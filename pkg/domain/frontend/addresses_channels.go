@@ -10,7 +10,7 @@ import (
 
 // ccwAddresses numbers the virtio devices of an s390x guest on channel subsystem fe, which QEMU reserves for virtual devices. Devices that are
 // not channel devices, and those with pciAddress, are zPCI functions.
-func (p *placement) ccwAddresses() {
+func (p *addressPlanner) ccwAddresses() {
 	const virtual = 0xfe
 	var recorded []uint
 	var devices, functions []*abi.Device
@@ -39,7 +39,7 @@ func (p *placement) ccwAddresses() {
 }
 
 // onPCI reports whether a device is a zPCI function: one with pciAddress, a PCI host device, or an interface whose model is not virtio.
-func (p *placement) onPCI(d *abi.Device) bool {
+func (p *addressPlanner) onPCI(d *abi.Device) bool {
 	switch {
 	case p.pinOf(d).address != "":
 		return true
@@ -51,7 +51,7 @@ func (p *placement) onPCI(d *abi.Device) bool {
 
 // zpciAddresses puts the functions on the only PCI bus. Slot, UID and FID of a function are one number, so that they are unique and do not
 // change when another device is added or removed; libvirt would number UID and FID in the order of the devices.
-func (p *placement) zpciAddresses(functions []*abi.Device) {
+func (p *addressPlanner) zpciAddresses(functions []*abi.Device) {
 	topology := address.PCIe{Reserved: address.Reserved[p.spec.Architecture], Frozen: map[string]string{}}
 	requests := make([]address.Device, len(functions))
 	for i, d := range functions {

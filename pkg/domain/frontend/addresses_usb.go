@@ -6,7 +6,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
-// Owns the model of the USB controllers, which no field of the API governs. placement_controllers.go has their number.
+// Owns the model of the USB controllers, which no field of the API governs. addresses_controllers.go has their number.
 // KubeVirt: converter/compute/controllers.go, which has qemu-xhci alone. libvirt: "Controllers".
 
 // usbModels are the xHCI controllers that QEMU has on PCI Express. Those of USB 2 come in groups, each with fewer ports, which the recorded ports of
@@ -17,7 +17,7 @@ var usbModels = []string{defaultUSBModel, "nec-xhci"}
 const defaultUSBModel = "qemu-xhci"
 
 // usbModel is the recorded model if the guest had a USB controller, else that of the defaults.
-func (p *placement) usbModel() string {
+func (p *addressPlanner) usbModel() string {
 	path, model := p.devPath, p.Defaults.USBModel
 	if p.recorded(record.ControllerKey("usb", 0)).PCI != "" {
 		path, model = p.recordPath().Child("usb"), p.Frozen.USB
