@@ -14,32 +14,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// act does a step. Each is repeatable: this process may die after any of its writes.
-func (c *Controller) act(ctx context.Context, s seen, next step) (o outcome, err error) {
+// act does an action. Each is repeatable: this process may die after any of its writes.
+func (c *Controller) act(ctx context.Context, s seen, next action) (o outcome, err error) {
 	switch next {
-	case finalize:
+	case actionAddVMIFinalizer:
 		return o, c.finalize(ctx, s.vmi)
-	case place:
+	case actionCreatePod:
 		return c.unlessRefused(s, func() (*condition.Cause, error) { return c.place(ctx, s) })
-	case refuse:
+	case actionReportNameTaken:
 		return outcome{refusal: taken("Pod", s.pod.Name), after: retryInterval}, nil
-	case wait:
+	case actionWait:
 		return o, c.adapt(ctx, s)
-	case remove:
+	case actionDeletePod:
 		return o, c.stop(ctx, s)
-	case discard:
+	case actionDeleteUnrecordedPod:
 		return o, c.discard(ctx, s)
-	case withdraw:
+	case actionDeleteGuestPod:
 		return o, c.delete(ctx, s.guest)
-	case introduce:
+	case actionCreateGuestPod:
 		return c.unlessRefused(s, func() (*condition.Cause, error) { return c.introduce(ctx, s) })
-	case equip:
+	case actionRecordHardware:
 		return c.unlessRefused(s, func() (*condition.Cause, error) { return c.equip(ctx, s) })
-	case finish:
+	case actionSetFinalPhase:
 		return c.finish(ctx, s)
-	case release:
+	case actionRemovePodFinalizer:
 		return o, c.release(ctx, s)
-	case part:
+	case actionRemoveVMIFinalizer:
 		return c.part(ctx, s)
 	}
 	return o, nil
@@ -86,7 +86,7 @@ func (c *Controller) unrecordedNow(ctx context.Context, s seen) (bool, error) {
 
 // release removes the finalizer of a pod in which no guest runs.
 func (c *Controller) release(ctx context.Context, s seen) error {
-	if !s.situation().over() {
+	if !s.facts().podStopped() {
 		if current, err := c.unrecordedNow(ctx, s); err != nil || !current {
 			return err
 		}

@@ -14,14 +14,14 @@ import (
 
 // adapt brings the GuestPod and the end of the pod up to date.
 func (c *Controller) adapt(ctx context.Context, s seen) error {
-	if s.vmi.DeletionTimestamp != nil && s.pod != nil && s.pod.DeletionTimestamp != nil && s.situation().mine() {
+	if s.vmi.DeletionTimestamp != nil && s.pod != nil && s.pod.DeletionTimestamp != nil && s.facts().podBelongsToVMI() {
 		if given := s.pod.DeletionGracePeriodSeconds; given != nil && *given > pod.Grace(s.vmi.Spec.TerminationGracePeriodSeconds) {
 			return c.stop(ctx, s) // the VMI's owner has shortened it
 		}
 		return nil
 	}
 	wanted := c.Clients.Now()
-	if !s.situation().told || equality.Semantic.DeepEqual(s.guest.Spec.Clients, wanted) {
+	if !s.facts().guestPodNamesPod || equality.Semantic.DeepEqual(s.guest.Spec.Clients, wanted) {
 		return nil
 	}
 	told := s.guest.DeepCopy()

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	loops "k8s.io/apimachinery/pkg/util/wait" // wait is a step of this package
+	"k8s.io/apimachinery/pkg/util/wait"
 	v1 "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -210,7 +210,7 @@ const lookupsPerSecond = 20
 
 // lookForAwaited looks each second for objects that are not watched, and has the VMIs reconciled whose objects have come. It returns when the context ends.
 func (c *Controller) lookForAwaited(ctx context.Context, come chan<- event.GenericEvent) error {
-	loops.UntilWithContext(ctx, func(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, object := range c.awaited.nextUnwatched(lookupsPerSecond) {
 			if exists, err := c.objectExists(ctx, object); err != nil || !exists {
 				continue // the VMI's own tries report errors

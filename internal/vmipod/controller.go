@@ -113,9 +113,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (o
 	} else if c.vmis.Ahead(s.vmi, c.Now()) || s.guest != nil && c.guests.Ahead(s.guest, c.Now()) {
 		return outcome{after: conflictRetry}, nil
 	}
-	at := s.situation()
+	at := s.facts()
 	next := decide(at)
-	if o, err = c.act(ctx, s, next); err != nil || !next.reports() || at.final { // a final phase and its cause stay
+	if o, err = c.act(ctx, s, next); err != nil || !next.followedByStatus() || at.vmiFinal { // a final phase and its cause stay
 		return o, err
 	}
 	if err := c.adjust(ctx, s, &o); err != nil {

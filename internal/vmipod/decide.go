@@ -8,185 +8,189 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// whose is how the pod of the name relates to the VMI.
-type whose int
+// podOwner says to whom the pod belongs that has the name of the VMI's pod.
+type podOwner int
 
 const (
-	nobodys whose = iota // there is no pod
-	// recordedPod is the pod of status.activePods.
-	recordedPod
-	// unrecorded names the VMI as its controller, and is not in its status: from a crash between two writes, or forged. No guest runs in it, because no
-	// GuestPod names it.
-	unrecorded
-	// predecessors names a VMI of this name that is gone, or of which another one has taken the place.
-	predecessors
-	// foreign is somebody else's.
-	foreign
+	ownerNone podOwner = iota // there is no pod
+	// ownerVMIRecorded is the VMI, and status.activePods has the pod.
+	ownerVMIRecorded
+	// ownerVMIUnrecorded is the VMI, and status.activePods does not have the pod: the controller died between two writes, or somebody forged the owner. No guest
+	// runs in the pod, because no GuestPod names it.
+	ownerVMIUnrecorded
+	// ownerPreviousVMI is a VMI of this name that does not exist any more.
+	ownerPreviousVMI
+	// ownerOther is something else.
+	ownerOther
 )
 
-// situation is all that the next step depends on. It is comparable, and has finitely many values: TestDecide tries each.
-type situation struct {
-	// exists, and what the VMI says of itself. kilns is false for one that a launcher of a bare machine has claimed.
-	exists, kilns, deleting, final, pending, finalized, hadPod bool
-	pod                                                        whose
-	// bound, held (by Kiln's finalizer), going and ended are of the pod, out of its node.
-	bound, held, going, ended, out bool
-	// told: a GuestPod names the pod. toldOther: one of the VMI's name names another pod. facts and hardware are of the GuestPod that names the pod.
-	told, toldOther, facts, hardware bool
+// facts are all that the next action depends on. They are comparable and have finitely many values: TestDecide tries each.
+type facts struct {
+	vmiExists bool
+	// runsInPod is false if the launcher of a bare machine has claimed the VMI.
+	runsInPod                                          bool
+	vmiDeleting, vmiFinal, vmiPending, vmiHasFinalizer bool
+	// vmiHadPod is true once status.activePods of the VMI has a pod.
+	vmiHadPod bool
+
+	owner                                                                podOwner
+	podHasNode, podHasFinalizer, podDeleting, podEnded, nodeOutOfService bool
+
+	// guestPodNamesPod and guestPodNamesOther say which pod the GuestPod of the VMI's name names.
+	guestPodNamesPod, guestPodNamesOther bool
+	// factsReported and hardwareRecorded are true only if the GuestPod names the pod.
+	factsReported, hardwareRecorded bool
 }
 
-func (s seen) situation() situation {
-	var at situation
+// podStopped reports whether no process of the pod runs, and none will: the pod has ended, or it is being deleted and no kubelet has it, or its node is off.
+// Until then no other pod may start the guest, even if the pod was deleted with force.
+func (s facts) podStopped() bool {
+	return s.podEnded || s.podDeleting && (!s.podHasNode || s.nodeOutOfService)
+}
+
+// podBelongsToVMI reports whether the pod is the VMI's, recorded or not.
+func (s facts) podBelongsToVMI() bool {
+	return s.owner == ownerVMIRecorded || s.owner == ownerVMIUnrecorded
+}
+
+// facts returns what the next action depends on.
+func (s seen) facts() facts {
+	var at facts
 	if vmi := s.vmi; vmi != nil {
-		at.exists, at.kilns, at.deleting, at.final = true, placedByKiln(vmi), vmi.DeletionTimestamp != nil, vmi.IsFinal()
-		at.pending, at.hadPod = vmi.Status.Phase == v1.Pending, len(vmi.Status.ActivePods) > 0
-		at.finalized = slices.Contains(vmi.Finalizers, v1.VirtualMachineInstanceFinalizer)
+		at.vmiExists, at.runsInPod, at.vmiDeleting, at.vmiFinal = true, placedByKiln(vmi), vmi.DeletionTimestamp != nil, vmi.IsFinal()
+		at.vmiPending, at.vmiHadPod = vmi.Status.Phase == v1.Pending, len(vmi.Status.ActivePods) > 0
+		at.vmiHasFinalizer = slices.Contains(vmi.Finalizers, v1.VirtualMachineInstanceFinalizer)
 	}
 	if s.pod == nil {
 		return at
 	}
-	at.pod = s.whose(s.pod)
-	at.bound, at.going, at.out = s.pod.Spec.NodeName != "", s.pod.DeletionTimestamp != nil, s.nodeOut
-	at.held = slices.Contains(s.pod.Finalizers, v1alpha1.FinalizerGuestPod)
-	at.ended = s.pod.Status.Phase == corev1.PodSucceeded || s.pod.Status.Phase == corev1.PodFailed
+	at.owner = s.podOwner()
+	at.podHasNode, at.podDeleting, at.nodeOutOfService = s.pod.Spec.NodeName != "", s.pod.DeletionTimestamp != nil, s.nodeOut
+	at.podHasFinalizer = slices.Contains(s.pod.Finalizers, v1alpha1.FinalizerGuestPod)
+	at.podEnded = s.pod.Status.Phase == corev1.PodSucceeded || s.pod.Status.Phase == corev1.PodFailed
 	if s.guest != nil {
-		at.told = s.guest.Spec.PodUID == s.pod.UID
-		at.toldOther = !at.told
-		at.facts, at.hardware = at.told && s.guest.Status.Facts != nil, at.told && s.guest.Spec.Hardware != nil
+		at.guestPodNamesPod = s.guest.Spec.PodUID == s.pod.UID
+		at.guestPodNamesOther = !at.guestPodNamesPod
+		at.factsReported = at.guestPodNamesPod && s.guest.Status.Facts != nil
+		at.hardwareRecorded = at.guestPodNamesPod && s.guest.Spec.Hardware != nil
 	}
 	return at
 }
 
-func (s seen) whose(of *corev1.Pod) whose {
+func (s seen) podOwner() podOwner {
 	switch {
-	case s.vmi == nil && ofName(of, s.key.Name):
-		return predecessors
-	case s.vmi == nil:
-		return foreign
-	case recorded(s.vmi, of.UID):
-		return recordedPod
-	case ofVMI(of, s.vmi):
-		return unrecorded
-	case ofName(of, s.vmi.Name):
-		return predecessors
+	case s.vmi != nil && recorded(s.vmi, s.pod.UID):
+		return ownerVMIRecorded
+	case s.vmi != nil && ofVMI(s.pod, s.vmi):
+		return ownerVMIUnrecorded
+	case ofName(s.pod, s.key.Name):
+		return ownerPreviousVMI
 	}
-	return foreign
+	return ownerOther
 }
 
-// over reports whether nothing of the pod runs any more, nor ever will: it has ended, or it is being deleted and no kubelet has it, or its node is off.
-// Until then no other pod may start the guest, even if it was deleted with force.
-func (s situation) over() bool { return s.ended || s.going && (!s.bound || s.out) }
-
-// step is the one thing that is next.
-type step int
+// action is what the controller does next. It does one action at a time, because it may die after each.
+type action int
 
 const (
-	// leave is for what this controller has no business with. It writes nothing.
-	leave step = iota
-	// wait writes the status alone.
-	wait
-	// finalize adds the finalizer of the VMI: without it the VMI could be gone while its guest runs.
-	finalize
-	// place makes the pod and what it needs, and records it.
-	place
-	// refuse reports that the name of the pod is taken.
-	refuse
-	// remove deletes the pod.
-	remove
-	// discard deletes a pod that is not recorded.
-	discard
-	// withdraw deletes the GuestPod of another pod.
-	withdraw
-	// introduce makes the GuestPod.
-	introduce
-	// equip runs stage 2 and records the hardware.
-	equip
-	// finish gives the VMI its final phase.
-	finish
-	// release removes the finalizer of the pod.
-	release
-	// part removes the finalizer of the VMI.
-	part
+	// actionIgnore writes nothing: the VMI needs nothing from this controller.
+	actionIgnore action = iota
+	// actionWait writes only the status.
+	actionWait
+	// actionAddVMIFinalizer adds the finalizer of the VMI, without which the VMI could be gone while its guest runs.
+	actionAddVMIFinalizer
+	// actionCreatePod creates the pod and what the pod needs, and records the pod in the status.
+	actionCreatePod
+	// actionReportNameTaken reports that somebody else's pod has the name.
+	actionReportNameTaken
+	actionDeletePod
+	actionDeleteUnrecordedPod
+	// actionDeleteGuestPod deletes the GuestPod of another pod.
+	actionDeleteGuestPod
+	actionCreateGuestPod
+	// actionRecordHardware runs stage 2 and records the hardware.
+	actionRecordHardware
+	actionSetFinalPhase
+	actionRemovePodFinalizer
+	actionRemoveVMIFinalizer
 )
 
-// reports reports whether the status of the VMI follows the step. Steps that write or need no status do not.
-func (s step) reports() bool {
-	return !slices.Contains([]step{leave, finalize, finish, release, part}, s)
+// followedByStatus reports whether the status of the VMI is written after the action. The other actions write it themselves, or need none.
+func (a action) followedByStatus() bool {
+	return !slices.Contains([]action{actionIgnore, actionAddVMIFinalizer, actionSetFinalPhase, actionRemovePodFinalizer, actionRemoveVMIFinalizer}, a)
 }
 
-// rule is a step, and when it is next.
+// rule is an action and its condition.
 type rule struct {
-	when func(situation) bool
-	step step
+	when   func(facts) bool
+	action action
 }
 
-// decide returns the step of the first rule that applies.
-func decide(s situation) step {
-	rules := whenPlaced
+// decide returns the action of the first rule that applies.
+func decide(s facts) action {
+	rules := rulesWithPod
 	switch {
-	case !s.exists:
-		rules = whenGone
-	case !s.kilns:
-		return leave
-	case s.deleting:
-		rules = whenDeleted
-	case s.final:
-		rules = whenEnded
-	case !s.hadPod:
-		rules = whenUnplaced
+	case !s.vmiExists:
+		rules = rulesWithoutVMI
+	case !s.runsInPod:
+		return actionIgnore
+	case s.vmiDeleting:
+		rules = rulesOfDeletedVMI
+	case s.vmiFinal:
+		rules = rulesOfFinalVMI
+	case !s.vmiHadPod:
+		rules = rulesWithoutPod
 	}
-	return rules[slices.IndexFunc(rules, func(r rule) bool { return r.when(s) })].step
+	return rules[slices.IndexFunc(rules, func(r rule) bool { return r.when(s) })].action
 }
 
-func otherwise(situation) bool { return true }
+func otherwise(facts) bool { return true }
 
-// whenGone are the rules of a VMI that does not exist: the garbage collector deletes its pod.
-var whenGone = []rule{
-	{func(s situation) bool { return s.pod == predecessors && s.held && s.over() }, release},
-	{otherwise, leave},
+// rulesWithoutVMI are the rules if the VMI does not exist: the garbage collector deletes its pod.
+var rulesWithoutVMI = []rule{
+	{func(s facts) bool { return s.owner == ownerPreviousVMI && s.podHasFinalizer && s.podStopped() }, actionRemovePodFinalizer},
+	{otherwise, actionIgnore},
 }
 
-// whenDeleted are the rules of a VMI that is being deleted. It gets its final phase before it loses the finalizer: others wait for that phase.
-var whenDeleted = []rule{
-	{func(s situation) bool { return s.mine() && !s.going }, remove},
-	{func(s situation) bool { return s.pod == unrecorded && s.held }, release},
-	{func(s situation) bool { return s.pod == recordedPod && !s.over() }, wait},
-	{func(s situation) bool { return !s.final }, finish},
-	{func(s situation) bool { return s.pod == recordedPod && s.held }, release},
-	{func(s situation) bool { return s.finalized }, part},
-	{otherwise, leave},
+// rulesOfDeletedVMI are the rules of a VMI that is being deleted. It gets its final phase before it loses the finalizer, because others wait for that phase.
+var rulesOfDeletedVMI = []rule{
+	{func(s facts) bool { return s.podBelongsToVMI() && !s.podDeleting }, actionDeletePod},
+	{func(s facts) bool { return s.owner == ownerVMIUnrecorded && s.podHasFinalizer }, actionRemovePodFinalizer},
+	{func(s facts) bool { return s.owner == ownerVMIRecorded && !s.podStopped() }, actionWait},
+	{func(s facts) bool { return !s.vmiFinal }, actionSetFinalPhase},
+	{func(s facts) bool { return s.owner == ownerVMIRecorded && s.podHasFinalizer }, actionRemovePodFinalizer},
+	{func(s facts) bool { return s.vmiHasFinalizer }, actionRemoveVMIFinalizer},
+	{otherwise, actionIgnore},
 }
 
-// whenEnded are the rules of a VMI in a final phase. Its pod stays, with the log, until the VMI is deleted.
-var whenEnded = []rule{
-	{func(s situation) bool { return s.pod == unrecorded && !s.going }, discard},
-	{func(s situation) bool { return s.pod == unrecorded && s.held }, release},
-	{func(s situation) bool { return s.pod == recordedPod && s.held && s.over() }, release},
-	{func(s situation) bool { return s.pod == recordedPod && !s.over() && !s.going }, remove}, // somebody has written the phase by hand
-	{otherwise, leave},
+// rulesOfFinalVMI are the rules of a VMI in a final phase. Its pod stays, with the log, until the VMI is deleted.
+var rulesOfFinalVMI = []rule{
+	{func(s facts) bool { return s.owner == ownerVMIUnrecorded && !s.podDeleting }, actionDeleteUnrecordedPod},
+	{func(s facts) bool { return s.owner == ownerVMIUnrecorded && s.podHasFinalizer }, actionRemovePodFinalizer},
+	{func(s facts) bool { return s.owner == ownerVMIRecorded && s.podHasFinalizer && s.podStopped() }, actionRemovePodFinalizer},
+	// Somebody has written the phase by hand.
+	{func(s facts) bool { return s.owner == ownerVMIRecorded && !s.podStopped() && !s.podDeleting }, actionDeletePod},
+	{otherwise, actionIgnore},
 }
 
-// whenUnplaced are the rules of a VMI that has had no pod.
-var whenUnplaced = []rule{
-	{func(s situation) bool { return !s.pending }, leave}, // it gets its first phase from internal/lifecycle
-	{func(s situation) bool { return !s.finalized }, finalize},
-	{func(s situation) bool { return s.pod == nobodys }, place},
-	{func(s situation) bool { return s.pod == unrecorded && !s.going }, discard},
-	{func(s situation) bool { return s.pod == unrecorded && s.held }, release},
-	{func(s situation) bool { return s.pod == predecessors && s.held && s.over() }, release},
-	{func(s situation) bool { return s.pod == foreign }, refuse},
-	{otherwise, wait}, // the pod of a predecessor has not ended yet, or is about to go
+// rulesWithoutPod are the rules of a VMI that has had no pod.
+var rulesWithoutPod = []rule{
+	{func(s facts) bool { return !s.vmiPending }, actionIgnore}, // internal/lifecycle writes the first phase
+	{func(s facts) bool { return !s.vmiHasFinalizer }, actionAddVMIFinalizer},
+	{func(s facts) bool { return s.owner == ownerNone }, actionCreatePod},
+	{func(s facts) bool { return s.owner == ownerVMIUnrecorded && !s.podDeleting }, actionDeleteUnrecordedPod},
+	{func(s facts) bool { return s.owner == ownerVMIUnrecorded && s.podHasFinalizer }, actionRemovePodFinalizer},
+	{func(s facts) bool { return s.owner == ownerPreviousVMI && s.podHasFinalizer && s.podStopped() }, actionRemovePodFinalizer},
+	{func(s facts) bool { return s.owner == ownerOther }, actionReportNameTaken},
+	{otherwise, actionWait}, // the pod of a previous VMI has not ended yet, or the pod is about to be gone
 }
 
-// whenPlaced are the rules of a VMI that has a pod.
-var whenPlaced = []rule{
-	{func(s situation) bool { return s.pod != recordedPod || s.over() }, finish},
-	{func(s situation) bool { return s.going || !s.bound }, wait},
-	{func(s situation) bool { return s.toldOther }, withdraw},
-	{func(s situation) bool { return !s.told }, introduce},
-	{func(s situation) bool { return s.facts && !s.hardware }, equip},
-	{otherwise, wait},
+// rulesWithPod are the rules of a VMI that has a pod.
+var rulesWithPod = []rule{
+	{func(s facts) bool { return s.owner != ownerVMIRecorded || s.podStopped() }, actionSetFinalPhase},
+	{func(s facts) bool { return s.podDeleting || !s.podHasNode }, actionWait},
+	{func(s facts) bool { return s.guestPodNamesOther }, actionDeleteGuestPod},
+	{func(s facts) bool { return !s.guestPodNamesPod }, actionCreateGuestPod},
+	{func(s facts) bool { return s.factsReported && !s.hardwareRecorded }, actionRecordHardware},
+	{otherwise, actionWait},
 }
-
-// mine reports whether the pod is the VMI's, recorded or not.
-func (s situation) mine() bool { return s.pod == recordedPod || s.pod == unrecorded }

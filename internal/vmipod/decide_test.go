@@ -5,16 +5,17 @@ import (
 	"testing"
 )
 
-// situations yields every combination of what a step depends on.
-func situations(yield func(situation) bool) {
-	fields := func(s *situation) []*bool {
-		return []*bool{&s.exists, &s.kilns, &s.deleting, &s.final, &s.pending, &s.finalized, &s.hadPod, &s.bound, &s.held, &s.going, &s.ended, &s.out,
-			&s.told, &s.toldOther, &s.facts, &s.hardware}
+// allFacts yields every combination of what an action depends on.
+func allFacts(yield func(facts) bool) {
+	fields := func(s *facts) []*bool {
+		return []*bool{&s.vmiExists, &s.runsInPod, &s.vmiDeleting, &s.vmiFinal, &s.vmiPending, &s.vmiHasFinalizer, &s.vmiHadPod,
+			&s.podHasNode, &s.podHasFinalizer, &s.podDeleting, &s.podEnded, &s.nodeOutOfService,
+			&s.guestPodNamesPod, &s.guestPodNamesOther, &s.factsReported, &s.hardwareRecorded}
 	}
-	n := len(fields(&situation{}))
-	for pod := nobodys; pod <= foreign; pod++ {
+	n := len(fields(&facts{}))
+	for owner := ownerNone; owner <= ownerOther; owner++ {
 		for bits := range 1 << n {
-			s := situation{pod: pod}
+			s := facts{owner: owner}
 			for i, field := range fields(&s) {
 				*field = bits>>i&1 == 1
 			}
@@ -25,95 +26,110 @@ func situations(yield func(situation) bool) {
 	}
 }
 
-// laws are what holds for a step in every situation, possible or not.
+// laws are conditions under which actions are allowed. They hold for all facts, also for those that cannot occur.
 var laws = []struct {
-	why   string
-	steps []step
-	holds func(situation) bool
+	why     string
+	actions []action
+	holds   func(facts) bool
 }{
-	{"a VMI gets one pod in its life, and none after its end", []step{place},
-		func(s situation) bool {
-			return s.exists && s.kilns && !s.hadPod && !s.final && !s.deleting && s.finalized && s.pod == nobodys
+	{"a VMI gets one pod in its life, and none after its end", []action{actionCreatePod},
+		func(s facts) bool {
+			return s.vmiExists && s.runsInPod && !s.vmiHadPod && !s.vmiFinal && !s.vmiDeleting && s.vmiHasFinalizer && s.owner == ownerNone
 		}},
-	{"a GuestPod is made for the recorded pod of a living VMI alone, on its node", []step{introduce, equip},
-		func(s situation) bool {
-			return s.pod == recordedPod && s.hadPod && s.bound && !s.going && !s.ended && !s.deleting && !s.final
+	{"a GuestPod is made for the recorded pod of a VMI that lives, and on its node", []action{actionCreateGuestPod, actionRecordHardware},
+		func(s facts) bool {
+			return s.owner == ownerVMIRecorded && s.vmiHadPod && s.podHasNode && !s.podDeleting && !s.podEnded && !s.vmiDeleting && !s.vmiFinal
 		}},
-	{"hardware is recorded once, after the launcher has reported", []step{equip}, func(s situation) bool { return s.facts && !s.hardware && s.told }},
-	{"the finalizer of a pod in which a guest may run stays", []step{release}, func(s situation) bool { return s.over() || s.pod == unrecorded }},
-	{"pods of others are left alone", []step{remove, discard}, func(s situation) bool { return s.mine() }},
-	{"the pod of a running guest is deleted only for its VMI's owner", []step{remove},
-		func(s situation) bool { return s.deleting || s.final }},
-	{"a recorded pod is not discarded", []step{discard}, func(s situation) bool { return s.pod == unrecorded }},
-	{"no VMI ends while its guest may run", []step{finish}, func(s situation) bool { return s.pod != recordedPod || s.over() }},
-	{"a VMI goes after its end, and after its guest", []step{part},
-		func(s situation) bool { return s.deleting && s.final && (s.pod != recordedPod || s.over() && !s.held) }},
-	{"VMIs of launchers of bare machines are left alone", []step{finalize, place, refuse, remove, discard, withdraw, introduce, equip, finish, part},
-		func(s situation) bool { return s.exists && s.kilns }},
+	{"hardware is recorded once, after the launcher has reported", []action{actionRecordHardware},
+		func(s facts) bool { return s.factsReported && !s.hardwareRecorded && s.guestPodNamesPod }},
+	{"the finalizer of a pod in which a guest may run stays", []action{actionRemovePodFinalizer},
+		func(s facts) bool { return s.podStopped() || s.owner == ownerVMIUnrecorded }},
+	{"pods of others are not deleted", []action{actionDeletePod, actionDeleteUnrecordedPod}, func(s facts) bool { return s.podBelongsToVMI() }},
+	{"the pod of a running guest is deleted only for the owner of its VMI", []action{actionDeletePod},
+		func(s facts) bool { return s.vmiDeleting || s.vmiFinal }},
+	{"a recorded pod is deleted only with its VMI", []action{actionDeleteUnrecordedPod}, func(s facts) bool { return s.owner == ownerVMIUnrecorded }},
+	{"no VMI ends while its guest may run", []action{actionSetFinalPhase}, func(s facts) bool { return s.owner != ownerVMIRecorded || s.podStopped() }},
+	{"a VMI goes after its end, and after its guest", []action{actionRemoveVMIFinalizer},
+		func(s facts) bool {
+			return s.vmiDeleting && s.vmiFinal && (s.owner != ownerVMIRecorded || s.podStopped() && !s.podHasFinalizer)
+		}},
+	{"VMIs of bare machines are not touched", []action{actionAddVMIFinalizer, actionCreatePod, actionReportNameTaken, actionDeletePod, actionDeleteUnrecordedPod,
+		actionDeleteGuestPod, actionCreateGuestPod, actionRecordHardware, actionSetFinalPhase, actionRemoveVMIFinalizer},
+		func(s facts) bool { return s.vmiExists && s.runsInPod }},
 }
 
-// TestDecide: whatever the controller sees, its next step breaks no law.
+// TestDecide: whatever the controller sees, its next action breaks no law.
 func TestDecide(t *testing.T) {
-	seen := map[step]int{}
-	for s := range situations {
+	seen := map[action]int{}
+	for s := range allFacts {
 		next := decide(s)
 		seen[next]++
 		for _, law := range laws {
-			if slices.Contains(law.steps, next) && !law.holds(s) {
-				t.Fatalf("%s: step %d in %+v", law.why, next, s)
+			if slices.Contains(law.actions, next) && !law.holds(s) {
+				t.Fatalf("%s: action %d in %+v", law.why, next, s)
 			}
 		}
 	}
-	for next := leave; next <= part; next++ {
+	for next := actionIgnore; next <= actionRemoveVMIFinalizer; next++ {
 		if seen[next] == 0 {
-			t.Errorf("no situation leads to step %d", next)
+			t.Errorf("no facts lead to action %d", next)
 		}
 	}
 }
 
-// TestDecideNext: the step of each situation of a life.
+// TestDecideNext: the actions in the life of a VMI.
 func TestDecideNext(t *testing.T) {
-	vmi := situation{exists: true, kilns: true, pending: true, finalized: true}
-	change := func(from situation, do func(*situation)) situation { do(&from); return from }
-	placed := change(vmi, func(s *situation) { s.pending, s.hadPod, s.pod, s.held = false, true, recordedPod, true })
-	running := change(placed, func(s *situation) { s.bound, s.told, s.facts, s.hardware = true, true, true, true })
+	vmi := facts{vmiExists: true, runsInPod: true, vmiPending: true, vmiHasFinalizer: true}
+	change := func(from facts, do func(*facts)) facts { do(&from); return from }
+	placed := change(vmi, func(s *facts) {
+		s.vmiPending, s.vmiHadPod, s.owner, s.podHasFinalizer = false, true, ownerVMIRecorded, true
+	})
+	running := change(placed, func(s *facts) {
+		s.podHasNode, s.guestPodNamesPod, s.factsReported, s.hardwareRecorded = true, true, true, true
+	})
 	for _, c := range []struct {
 		why  string
-		s    situation
-		want step
+		s    facts
+		want action
 	}{
-		{"nothing is there", situation{}, leave},
-		{"a VMI without a phase", change(vmi, func(s *situation) { s.pending = false }), leave},
-		{"a VMI without a finalizer", change(vmi, func(s *situation) { s.finalized = false }), finalize},
-		{"a new VMI", vmi, place},
-		{"a pod from a crash before the status was written", change(vmi, func(s *situation) { s.pod, s.held = unrecorded, true }), discard},
-		{"it is deleted", change(vmi, func(s *situation) { s.pod, s.held, s.going = unrecorded, true, true }), release},
-		{"it goes", change(vmi, func(s *situation) { s.pod, s.going = unrecorded, true }), wait},
-		{"the pod of a predecessor runs", change(vmi, func(s *situation) { s.pod, s.held, s.going, s.bound = predecessors, true, true, true }), wait},
-		{"it has ended", change(vmi, func(s *situation) { s.pod, s.held, s.going, s.bound, s.ended = predecessors, true, true, true, true }), release},
-		{"somebody else's pod", change(vmi, func(s *situation) { s.pod = foreign }), refuse},
-		{"no node yet", placed, wait},
-		{"a node", change(placed, func(s *situation) { s.bound = true }), introduce},
-		{"the GuestPod of a predecessor", change(placed, func(s *situation) { s.bound, s.toldOther = true, true }), withdraw},
-		{"no facts yet", change(placed, func(s *situation) { s.bound, s.told = true, true }), wait},
-		{"facts", change(placed, func(s *situation) { s.bound, s.told, s.facts = true, true, true }), equip},
-		{"the guest runs", running, wait},
-		{"its pod is deleted with force", change(running, func(s *situation) { s.going = true }), wait},
-		{"and its node is off", change(running, func(s *situation) { s.going, s.out = true, true }), finish},
-		{"the node is off, and the pod is not deleted", change(running, func(s *situation) { s.out = true }), wait},
-		{"the pod has ended", change(running, func(s *situation) { s.ended = true }), finish},
-		{"and its VMI has its phase", change(running, func(s *situation) { s.ended, s.final = true, true }), release},
-		{"and the finalizer is off", change(running, func(s *situation) { s.ended, s.final, s.held = true, true, false }), leave},
-		{"the pod is gone", change(running, func(s *situation) { s.pod = nobodys }), finish},
-		{"the VMI is deleted", change(running, func(s *situation) { s.deleting = true }), remove},
-		{"the guest powers off", change(running, func(s *situation) { s.deleting, s.going = true, true }), wait},
-		{"its pod has ended", change(running, func(s *situation) { s.deleting, s.going, s.ended = true, true, true }), finish},
-		{"a VMI that is gone: its pod runs", situation{pod: predecessors, held: true, bound: true, going: true}, leave},
-		{"and has ended", situation{pod: predecessors, held: true, bound: true, going: true, ended: true}, release},
-		{"a VMI of a bare machine", change(vmi, func(s *situation) { s.kilns, s.deleting = false, true }), leave},
+		{"nothing is there", facts{}, actionIgnore},
+		{"a VMI without a phase", change(vmi, func(s *facts) { s.vmiPending = false }), actionIgnore},
+		{"a VMI without a finalizer", change(vmi, func(s *facts) { s.vmiHasFinalizer = false }), actionAddVMIFinalizer},
+		{"a new VMI", vmi, actionCreatePod},
+		{"a pod from a crash before the status was written", change(vmi, func(s *facts) { s.owner, s.podHasFinalizer = ownerVMIUnrecorded, true }),
+			actionDeleteUnrecordedPod},
+		{"it is deleted", change(vmi, func(s *facts) { s.owner, s.podHasFinalizer, s.podDeleting = ownerVMIUnrecorded, true, true }), actionRemovePodFinalizer},
+		{"it goes", change(vmi, func(s *facts) { s.owner, s.podDeleting = ownerVMIUnrecorded, true }), actionWait},
+		{"the pod of a predecessor runs", change(vmi, func(s *facts) {
+			s.owner, s.podHasFinalizer, s.podDeleting, s.podHasNode = ownerPreviousVMI, true, true, true
+		}),
+			actionWait},
+		{"it has ended", change(vmi, func(s *facts) {
+			s.owner, s.podHasFinalizer, s.podDeleting, s.podHasNode, s.podEnded = ownerPreviousVMI, true, true, true, true
+		}), actionRemovePodFinalizer},
+		{"somebody else's pod", change(vmi, func(s *facts) { s.owner = ownerOther }), actionReportNameTaken},
+		{"no node yet", placed, actionWait},
+		{"a node", change(placed, func(s *facts) { s.podHasNode = true }), actionCreateGuestPod},
+		{"the GuestPod of a predecessor", change(placed, func(s *facts) { s.podHasNode, s.guestPodNamesOther = true, true }), actionDeleteGuestPod},
+		{"no facts yet", change(placed, func(s *facts) { s.podHasNode, s.guestPodNamesPod = true, true }), actionWait},
+		{"facts", change(placed, func(s *facts) { s.podHasNode, s.guestPodNamesPod, s.factsReported = true, true, true }), actionRecordHardware},
+		{"the guest runs", running, actionWait},
+		{"its pod is deleted with force", change(running, func(s *facts) { s.podDeleting = true }), actionWait},
+		{"and its node is off", change(running, func(s *facts) { s.podDeleting, s.nodeOutOfService = true, true }), actionSetFinalPhase},
+		{"the node is off, and the pod is not deleted", change(running, func(s *facts) { s.nodeOutOfService = true }), actionWait},
+		{"the pod has ended", change(running, func(s *facts) { s.podEnded = true }), actionSetFinalPhase},
+		{"and its VMI has its phase", change(running, func(s *facts) { s.podEnded, s.vmiFinal = true, true }), actionRemovePodFinalizer},
+		{"and the finalizer is off", change(running, func(s *facts) { s.podEnded, s.vmiFinal, s.podHasFinalizer = true, true, false }), actionIgnore},
+		{"the pod is gone", change(running, func(s *facts) { s.owner = ownerNone }), actionSetFinalPhase},
+		{"the VMI is deleted", change(running, func(s *facts) { s.vmiDeleting = true }), actionDeletePod},
+		{"the guest powers off", change(running, func(s *facts) { s.vmiDeleting, s.podDeleting = true, true }), actionWait},
+		{"its pod has ended", change(running, func(s *facts) { s.vmiDeleting, s.podDeleting, s.podEnded = true, true, true }), actionSetFinalPhase},
+		{"a VMI that is gone: its pod runs", facts{owner: ownerPreviousVMI, podHasFinalizer: true, podHasNode: true, podDeleting: true}, actionIgnore},
+		{"and has ended", facts{owner: ownerPreviousVMI, podHasFinalizer: true, podHasNode: true, podDeleting: true, podEnded: true}, actionRemovePodFinalizer},
+		{"a VMI of a bare machine", change(vmi, func(s *facts) { s.runsInPod, s.vmiDeleting = false, true }), actionIgnore},
 	} {
 		if got := decide(c.s); got != c.want {
-			t.Errorf("%s: step %d, want %d", c.why, got, c.want)
+			t.Errorf("%s: action %d, want %d", c.why, got, c.want)
 		}
 	}
 }

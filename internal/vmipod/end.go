@@ -67,7 +67,7 @@ func (s seen) fromOutside() *condition.Cause {
 	rejected := strings.HasPrefix(status.Reason, "OutOf") || status.Reason == "TopologyAffinityError"
 	disrupted := podCondition(s.pod, corev1.DisruptionTarget)
 	switch {
-	case s.nodeOut && !s.situation().ended:
+	case s.nodeOut && !s.facts().podEnded:
 		return &condition.Cause{Reason: v1alpha1.ReasonNodeLost, Message: fmt.Sprintf("node '%s' is out of service", s.pod.Spec.NodeName)}
 	case outsideReasons[status.Reason] != "":
 		return &condition.Cause{Reason: outsideReasons[status.Reason], Message: message}

@@ -79,7 +79,7 @@ func (s seen) followDomain(vmi *v1.VirtualMachineInstance, domain *v1alpha1.Gues
 func (s seen) explain(vmi *v1.VirtualMachineInstance, why *condition.Cause) {
 	was := condition.Of(vmi, v1.VirtualMachineInstanceSynchronized)
 	switch {
-	case was != nil && ofHardware(was.Reason) && !s.situation().hardware && s.pod.Spec.NodeName != "":
+	case was != nil && ofHardware(was.Reason) && !s.facts().hardwareRecorded && s.pod.Spec.NodeName != "":
 		// The reconciler of GuestHardware has written it, and writes it again as long as it holds.
 	case why != nil:
 		condition.SetRefused(vmi, *why)

@@ -31,7 +31,7 @@ func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error
 	if err != nil || vmi == nil || vmi.UID != s.vmi.UID {
 		return nil, err
 	}
-	if again := (seen{key: s.key, vmi: vmi}); decide(again.situation()) != place {
+	if again := (seen{key: s.key, vmi: vmi}); decide(again.facts()) != actionCreatePod {
 		return nil, nil // the event of the newer one is on its way
 	}
 	in, err := c.input(ctx, vmi)
