@@ -84,7 +84,7 @@ func (g *guests) register(engine *command.Engine, namespace string, settings pod
 	if g.authorities != "" {
 		clients = vmipod.NewClients(g.authorities, certs.APIServerHost(namespace))
 	}
-	return (&vmipod.Controller{
+	return vmipod.New(vmipod.Options{
 		Client: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now, Configured: engine.Configuration.Synced,
 		Settings: settings, Clients: clients, Events: engine.GetEventRecorder("kiln"), Now: time.Now,
 	}).Register(engine)

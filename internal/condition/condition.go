@@ -5,6 +5,7 @@ package condition
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,4 +61,14 @@ func cut(text string, most int) string {
 // Oversized reports whether an object was refused because it is too large for the API server or for etcd, whose error has no reason of its own.
 func Oversized(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
+}
+
+// OneLine returns a text that a tenant may have written on one line and without control characters.
+func OneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+			return ' '
+		}
+		return r
+	}, text)
 }

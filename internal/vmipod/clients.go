@@ -7,25 +7,27 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/vmipod/observed"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// Clients are whom launchers serve: the API server of subresources, by the file of the authorities of its certificate. The file is that of a Secret which
-// may be signed later, and anew. Clients is a manager.Runnable.
+// Clients identifies the API server of subresources, whose connections launchers accept: by the certificate authorities in a file, and by a DNS name. The
+// file comes from a Secret, which may be written later and change. Clients is a manager.Runnable.
 type Clients struct {
 	file, name string
 	now        atomic.Pointer[v1alpha1.GuestPodClients]
 	changed    chan event.GenericEvent
 }
 
-// NewClients returns the clients with certificates of the authorities in a file, PEM, and with a DNS name.
+// NewClients returns the clients with certificates of the PEM authorities in a file and with a DNS name.
 func NewClients(file, name string) *Clients {
 	c := &Clients{file: file, name: name, changed: make(chan event.GenericEvent, 1)}
-	c.read()
+	c.update()
 	return c
 }
 
-// Now returns the clients; nil for none.
+// Now returns the current clients, nil for none.
 func (c *Clients) Now() *v1alpha1.GuestPodClients {
 	if c == nil {
 		return nil
@@ -33,19 +35,19 @@ func (c *Clients) Now() *v1alpha1.GuestPodClients {
 	return c.now.Load()
 }
 
-// rereads is the interval at which the file is read. Kubelet takes up to two minutes to write it.
-const rereads = 5 * time.Second
+// readInterval is the time between two reads of the file. Kubelet takes up to two minutes to write it.
+const readInterval = 5 * time.Second
 
-// Start reads the file again and again until the context ends.
+// Start reads the file at an interval until the context ends.
 func (c *Clients) Start(ctx context.Context) error {
-	for tick := time.NewTicker(rereads); ; {
+	for tick := time.NewTicker(readInterval); ; {
 		select {
 		case <-ctx.Done():
 			tick.Stop()
 			return nil
 		case <-tick.C:
 		}
-		if c.read() {
+		if c.update() {
 			select {
 			case c.changed <- event.GenericEvent{Object: &v1alpha1.GuestPod{}}:
 			case <-ctx.Done():
@@ -54,11 +56,11 @@ func (c *Clients) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection returns false: a replica that becomes the leader has read the file.
+// NeedLeaderElection returns false, so that a replica that becomes the leader has read the file.
 func (c *Clients) NeedLeaderElection() bool { return false }
 
-// read reports whether the clients have changed. A file that is missing or empty changes nothing: kubelet replaces it.
-func (c *Clients) read() bool {
+// update reads the file, and reports whether the clients have changed. A missing or empty file changes nothing, because kubelet is about to replace it.
+func (c *Clients) update() bool {
 	text, err := os.ReadFile(c.file)
 	if err != nil || len(text) == 0 {
 		return false
@@ -69,4 +71,18 @@ func (c *Clients) read() bool {
 	}
 	c.now.Store(next)
 	return true
+}
+
+// guestPodClients writes the clients into the GuestPods of running launchers.
+type guestPodClients struct{ *environment }
+
+// update writes the current clients into the GuestPod of the pod if they have changed.
+func (g guestPodClients) update(ctx context.Context, o observed.Objects) error {
+	current, guest := g.Clients.Now(), o.GuestPodOfPod()
+	if guest == nil || equality.Semantic.DeepEqual(guest.Spec.Clients, current) {
+		return nil
+	}
+	changed := guest.DeepCopy()
+	changed.Spec.Clients = current
+	return g.patchGuestPod(ctx, changed, guest)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/test/slimmed"
@@ -78,11 +79,11 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 func (c *cluster) restart() {
 	c.fails = 0
 	live := interceptor.NewClient(c.WithWatch, interceptor.Funcs{Create: c.create, Patch: c.patch, Delete: c.delete, SubResourcePatch: c.patchStatus})
-	c.controller = &Controller{
+	c.controller = New(Options{
 		Client: slimmed.Client(live), Live: live, Configuration: config.Default, Configured: func() bool { return true },
 		Settings: pod.Settings{Image: "launcher:1", Network: pod.Passt},
 		Events:   events.NewFakeRecorder(100), Now: func() time.Time { return c.now },
-	}
+	})
 }
 
 // wrote notes a write that was done, and returns the error of a process that dies after it.
@@ -200,7 +201,7 @@ func read[O interface {
 	client.Object
 }, E any](c *cluster, key types.NamespacedName, into O) O {
 	c.Helper()
-	found, err := get(c.Context(), c.WithWatch, key, into)
+	found, err := objects.Find(c.Context(), c.WithWatch, key, into)
 	c.must(err)
 	return found
 }

@@ -1,61 +1,63 @@
-// Package vmipod makes one pod of each VMI, and tells the VMI's status what became of it. It gives the launcher in the pod a GuestPod, runs stage 2 with
-// the facts that the launcher reports there, and records the hardware before the launcher starts the guest.
+// Package vmipod creates one pod for each VMI, and writes into the VMI's status what became of the pod. It gives the launcher in the pod a GuestPod, runs
+// stage 2 with the facts that the launcher reports there, and records the hardware before the launcher starts the guest.
 //
-// A guest runs only in the pod that its GuestPod names, a GuestPod names only a pod that status.activePods of the VMI has, and that holds one pod for good.
-// So a VMI has one guest, whichever process dies after whichever write. A guest that starts again is that of another VMI.
+// A guest runs only in the pod that its GuestPod names. A GuestPod names only a pod of status.activePods of the VMI, which has one pod for good. So a VMI has
+// one guest, whichever process dies after whichever write. A guest that starts again has another VMI.
+//
+// decide.go has the next action for each situation as a table. The other files have one step each, as a type with the environment that all steps share.
 package vmipod
 
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/outage"
-	"github.com/kilnvm/kiln/internal/ownwrite"
-	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/kilnvm/kiln/internal/vmipod/observed"
+	"github.com/kilnvm/kiln/internal/vmipod/vmistatus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Controller makes the pods of VMIs.
+// Controller creates the pods of VMIs and follows them.
 type Controller struct {
-	// Client reads from informers, which lack what command.Slim removes, and writes to the API server.
-	Client client.Client
-	// Live reads and writes past the cache.
-	Live client.Client
-	// Configuration returns the configuration in force, and Configured whether it was read: the first boot records its defaults for good.
-	Configuration func() config.Cluster
-	Configured    func() bool
-	// Settings are those of pods that the flags give. The configuration gives the others.
-	Settings pod.Settings
-	// Clients are whom launchers serve consoles; nil for nobody.
-	Clients *Clients
-	Events  events.EventRecorder
-	Now     func() time.Time
-
+	*environment
 	refused refusals
-	awaited awaited
-	// outages are the VMIs that a webhook keeps from a step.
-	outages        outage.Waiting
-	vmis, guests   ownwrite.Memo
-	statusesLimits limits
-	// mountLimits bound how often the events of pods are read.
-	mountLimits limits
-	// bindingLimits bound how often the claims of pods are read.
-	bindingLimits limits
-	// adjustLimits bound how often what a running guest is to have is looked at.
-	adjustLimits limits
-	// runningLimits bound how often what libvirt runs is copied.
-	runningLimits limits
-	// copied is the last report of each guest that was judged, by types.NamespacedName, as reportOf gives it. It is lost with the process, which then reads the
-	// GuestHardware of each guest once.
-	copied sync.Map
+	awaited *awaitedObjects
+	lookup  objectLookup
+	// outages are the VMIs whose action a webhook prevents.
+	outages outage.Waiting
+
+	vmiFinalizer     vmiFinalizer
+	podCreation      podCreation
+	podDeletion      podDeletion
+	guestPodCreation guestPodCreation
+	guestPodClients  guestPodClients
+	hardwareRecord   hardwareRecord
+	finalPhase       finalPhase
+	hotplug          *hotplug
+	statusReport     *statusReport
+	runningHardware  *runningHardware
+}
+
+// New returns a controller that Register adds to a manager.
+func New(options Options) *Controller {
+	e := &environment{Options: options}
+	awaited, lookup, running := &awaitedObjects{}, objectLookup{e}, &runningHardware{environment: e}
+	return &Controller{
+		environment: e, awaited: awaited, lookup: lookup,
+		vmiFinalizer: vmiFinalizer{e},
+		podCreation: podCreation{environment: e, awaited: awaited, lookup: lookup, account: launcherAccount{e},
+			state: guestState{environment: e, awaited: awaited, lookup: lookup}},
+		podDeletion: podDeletion{e}, guestPodCreation: guestPodCreation{e}, guestPodClients: guestPodClients{e}, hardwareRecord: hardwareRecord{e},
+		finalPhase: finalPhase{environment: e, running: running},
+		hotplug:    &hotplug{environment: e, resize: podResize{e}},
+		statusReport: &statusReport{environment: e, mountFailures: &mountFailures{environment: e},
+			unboundClaims: &unboundClaims{environment: e}},
+		runningHardware: running,
+	}
 }
 
 const (
@@ -63,68 +65,104 @@ const (
 	workers = 8
 	// conflictRetry is the time after which a write that lost a race is repeated. The other write arrives as an event, but may have arrived already.
 	conflictRetry = 50 * time.Millisecond
-	// soon is the time after which a step is repeated that waits for what another process is about to do.
+	// soon is the time after which an action is repeated that waits for what another process is about to do.
 	soon = time.Second
 )
 
-// later is the error of a step that is to be repeated in a moment.
+// later is the error of an action that is to be repeated soon.
 type later string
 
 func (l later) Error() string { return string(l) }
 
-// outcome is what a step has led to, besides its writes.
+// outcome is the result of an action, besides its writes.
 type outcome struct {
-	// refusal is why the guest does not start, for the VMI's owner; nil if nothing keeps it from that.
+	// refusal is why the guest does not start, for the VMI's owner; nil if the action succeeded.
 	refusal *condition.Cause
 	// after is the time after which the VMI is reconciled again without an event, 0 if never.
 	after time.Duration
-	// growth is what the running guest waits for that its pod has not got; nil if it waits for nothing. growthUnknown reports that nobody has looked.
-	growth        *growth
-	growthUnknown bool
+	// pendingHotplug is nil if the pod has the resources that the VMI asks for. hotplugUnknown reports that this was not computed.
+	pendingHotplug *vmistatus.PendingHotplug
+	hotplugUnknown bool
 }
 
-// again asks for another reconcile after a time, unless one is due sooner.
-func (o *outcome) again(after time.Duration) {
+// requeueAfter asks for another reconcile after a time, unless one is due sooner.
+func (o *outcome) requeueAfter(after time.Duration) {
 	if after > 0 && (o.after == 0 || after < o.after) {
 		o.after = after
 	}
 }
 
-// Reconcile brings the pod of a VMI one step closer to the VMI, and the VMI's status to the pod. A conflict is a request to try again, not an error:
-// errors are logged and counted, and a lost race is nobody's fault.
+// Reconcile does the next action for a VMI and writes the VMI's status. A conflict is a request to try again and not an error: errors are logged and counted.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	o, err := c.reconcile(ctx, request.NamespacedName)
+	done, err := c.reconcile(ctx, request.NamespacedName)
 	if errors.As(err, new(later)) {
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
-	return ctrl.Result{RequeueAfter: o.after}, err
+	return ctrl.Result{RequeueAfter: done.after}, err
 }
 
-func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (o outcome, err error) {
-	s, err := c.observe(ctx, key)
+func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (done outcome, err error) {
+	o, err := observed.Read(ctx, c.Client, key)
 	if err != nil {
-		return o, err
+		return done, err
 	}
-	if s.vmi == nil {
+	if o.VMI == nil {
 		c.forget(key)
-	} else if c.vmis.Ahead(s.vmi, c.Now()) || s.guest != nil && c.guests.Ahead(s.guest, c.Now()) {
+	} else if c.writtenVMIs.Ahead(o.VMI, c.Now()) || o.GuestPod != nil && c.writtenGuestPods.Ahead(o.GuestPod, c.Now()) {
 		return outcome{after: conflictRetry}, nil
 	}
-	at := s.facts()
+	at := factsOf(o)
 	next := decide(at)
-	if o, err = c.act(ctx, s, next); err != nil || !next.followedByStatus() || at.vmiFinal { // a final phase and its cause stay
-		return o, err
+	if done, err = c.do(ctx, o, next); err != nil || !next.followedByStatus() || at.vmiFinal { // a final phase and its cause stay
+		return done, err
 	}
-	if err := c.adjust(ctx, s, &o); err != nil {
-		return o, err
+	if err := c.hotplug.reconcile(ctx, o, &done); err != nil {
+		return done, err
 	}
-	if err := c.report(ctx, s, &o); err != nil {
-		return o, err
+	if err := c.statusReport.reconcile(ctx, o, &done); err != nil {
+		return done, err
 	}
-	return o, c.recordRunning(ctx, s, &o)
+	return done, c.runningHardware.reconcile(ctx, o, &done)
+}
+
+// do does an action. Each action can be repeated: this process may die after any of its writes.
+func (c *Controller) do(ctx context.Context, o observed.Objects, next action) (done outcome, err error) {
+	switch next {
+	case actionAddVMIFinalizer:
+		return done, c.vmiFinalizer.add(ctx, o.VMI)
+	case actionCreatePod:
+		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.podCreation.reconcile(ctx, o) })
+	case actionReportNameTaken:
+		return outcome{refusal: taken("Pod", o.Pod.Name), after: retryInterval}, nil
+	case actionWait:
+		if o.VMI.DeletionTimestamp != nil && o.Pod != nil && o.Pod.DeletionTimestamp != nil && factsOf(o).podBelongsToVMI() {
+			return done, c.podDeletion.shortenGracePeriod(ctx, o)
+		}
+		return done, c.guestPodClients.update(ctx, o)
+	case actionDeletePod:
+		return done, c.podDeletion.deletePod(ctx, o)
+	case actionDeleteUnrecordedPod:
+		return done, c.podDeletion.deleteUnrecorded(ctx, o)
+	case actionDeleteGuestPod:
+		return done, c.delete(ctx, o.GuestPod)
+	case actionCreateGuestPod:
+		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.guestPodCreation.reconcile(ctx, o) })
+	case actionRecordHardware:
+		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.hardwareRecord.reconcile(ctx, o) })
+	case actionSetFinalPhase:
+		if done, err = c.finalPhase.reconcile(ctx, o); err == nil {
+			c.refused.forget(o.Key)
+		}
+		return done, err
+	case actionRemovePodFinalizer:
+		return done, c.podDeletion.removeFinalizer(ctx, o)
+	case actionRemoveVMIFinalizer:
+		return c.vmiFinalizer.remove(ctx, o)
+	}
+	return done, nil
 }
 
 // forget drops what is remembered of a VMI that does not exist.
@@ -132,12 +170,9 @@ func (c *Controller) forget(key types.NamespacedName) {
 	c.refused.forget(key)
 	c.awaited.setObjects(key, nil)
 	c.outages.Forget(key)
-	c.vmis.Forget(key)
-	c.guests.Forget(key)
-	c.statusesLimits.forget(key)
-	c.mountLimits.forget(key)
-	c.bindingLimits.forget(key)
-	c.adjustLimits.forget(key)
-	c.runningLimits.forget(key)
-	c.copied.Delete(key)
+	c.writtenVMIs.Forget(key)
+	c.writtenGuestPods.Forget(key)
+	c.hotplug.forget(key)
+	c.statusReport.forget(key)
+	c.runningHardware.forget(key)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/vmipod/observed"
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,7 +32,7 @@ func (c *cluster) watched(pods map[string]bool) {
 	if len(pods) > 1 {
 		c.Fatalf("the VMI has had the pods %v", pods)
 	}
-	if guest != nil && !recorded(vmi, guest.Spec.PodUID) {
+	if guest != nil && !observed.IsRecorded(vmi, guest.Spec.PodUID) {
 		c.Fatalf("GuestPod names pod %s, and the VMI has %v", guest.Spec.PodUID, vmi.Status.ActivePods)
 	}
 }

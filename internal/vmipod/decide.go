@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/kilnvm/kiln/internal/vmipod/observed"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -53,37 +53,36 @@ func (s facts) podBelongsToVMI() bool {
 	return s.owner == ownerVMIRecorded || s.owner == ownerVMIUnrecorded
 }
 
-// facts returns what the next action depends on.
-func (s seen) facts() facts {
+// factsOf returns what the next action depends on.
+func factsOf(o observed.Objects) facts {
 	var at facts
-	if vmi := s.vmi; vmi != nil {
-		at.vmiExists, at.runsInPod, at.vmiDeleting, at.vmiFinal = true, placedByKiln(vmi), vmi.DeletionTimestamp != nil, vmi.IsFinal()
+	if vmi := o.VMI; vmi != nil {
+		at.vmiExists, at.runsInPod, at.vmiDeleting, at.vmiFinal = true, observed.RunsInPod(vmi), vmi.DeletionTimestamp != nil, vmi.IsFinal()
 		at.vmiPending, at.vmiHadPod = vmi.Status.Phase == v1.Pending, len(vmi.Status.ActivePods) > 0
 		at.vmiHasFinalizer = slices.Contains(vmi.Finalizers, v1.VirtualMachineInstanceFinalizer)
 	}
-	if s.pod == nil {
+	if o.Pod == nil {
 		return at
 	}
-	at.owner = s.podOwner()
-	at.podHasNode, at.podDeleting, at.nodeOutOfService = s.pod.Spec.NodeName != "", s.pod.DeletionTimestamp != nil, s.nodeOut
-	at.podHasFinalizer = slices.Contains(s.pod.Finalizers, v1alpha1.FinalizerGuestPod)
-	at.podEnded = s.pod.Status.Phase == corev1.PodSucceeded || s.pod.Status.Phase == corev1.PodFailed
-	if s.guest != nil {
-		at.guestPodNamesPod = s.guest.Spec.PodUID == s.pod.UID
-		at.guestPodNamesOther = !at.guestPodNamesPod
-		at.factsReported = at.guestPodNamesPod && s.guest.Status.Facts != nil
-		at.hardwareRecorded = at.guestPodNamesPod && s.guest.Spec.Hardware != nil
+	at.owner = ownerOf(o)
+	at.podHasNode, at.podDeleting, at.nodeOutOfService = o.Pod.Spec.NodeName != "", o.Pod.DeletionTimestamp != nil, o.NodeOutOfService
+	at.podHasFinalizer = slices.Contains(o.Pod.Finalizers, v1alpha1.FinalizerGuestPod)
+	at.podEnded = observed.PodEnded(o.Pod)
+	if guest := o.GuestPodOfPod(); guest != nil {
+		at.guestPodNamesPod, at.factsReported, at.hardwareRecorded = true, guest.Status.Facts != nil, guest.Spec.Hardware != nil
+	} else {
+		at.guestPodNamesOther = o.GuestPod != nil
 	}
 	return at
 }
 
-func (s seen) podOwner() podOwner {
+func ownerOf(o observed.Objects) podOwner {
 	switch {
-	case s.vmi != nil && recorded(s.vmi, s.pod.UID):
+	case o.VMI != nil && observed.IsRecorded(o.VMI, o.Pod.UID):
 		return ownerVMIRecorded
-	case s.vmi != nil && ofVMI(s.pod, s.vmi):
+	case o.VMI != nil && observed.IsOwnedBy(o.Pod, o.VMI):
 		return ownerVMIUnrecorded
-	case ofName(s.pod, s.key.Name):
+	case observed.IsOwnedByName(o.Pod, o.Key.Name):
 		return ownerPreviousVMI
 	}
 	return ownerOther

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/vmipod/observed"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -220,7 +221,7 @@ func TestPodsOfOthers(t *testing.T) {
 		on := newCluster(t, guestless(), forged)
 		on.step()
 		on.step()
-		if recorded(on.vmi(), "forged") || on.guest() != nil {
+		if observed.IsRecorded(on.vmi(), "forged") || on.guest() != nil {
 			t.Fatalf("%s: the pod counts: %+v", c.why, on.vmi().Status)
 		}
 		if stays := on.pod() != nil && on.pod().UID == "forged"; stays != c.stays {

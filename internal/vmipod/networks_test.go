@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/vmipod/podinput"
 	"github.com/kilnvm/kiln/pkg/pod"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -16,7 +17,7 @@ import (
 func definition(namespace, name, resource string) client.Object {
 	made := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
 		Annotations: map[string]string{pod.AnnotationResource: resource}}}
-	made.SetGroupVersionKind(networkAttachmentDefinition)
+	made.SetGroupVersionKind(podinput.NetworkAttachmentDefinition)
 	return made
 }
 
@@ -39,11 +40,11 @@ func TestNetworkResources(t *testing.T) {
 		NetworkSource: v1.NetworkSource{Multus: &v1.MultusNetwork{NetworkName: "lan", Default: true}}})
 	on := newCluster(t, vmi, definition("team", "blue", " x.y/vf "), definition("infra", "lan", "x.y/lan"), definition("team", "plain", ""),
 		definition("team", "lan", "x.y/wrong"))
-	found, err := on.controller.networkResources(t.Context(), vmi)
+	found, err := on.controller.inputs().Read(t.Context(), vmi)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"blue": "x.y/vf", "infra/lan": "x.y/lan", "plain": ""}, found); diff != "" {
+	if diff := cmp.Diff(map[string]string{"blue": "x.y/vf", "infra/lan": "x.y/lan", "plain": ""}, found.NetworkResources); diff != "" {
 		t.Errorf("resources (-want +found):\n%s", diff)
 	}
 }

@@ -9,17 +9,16 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/outage"
+	"github.com/kilnvm/kiln/internal/vmipod/observed"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // A step that is refused is tried again at an interval. In between, events of the VMI do not cause it: a tenant could have this process call the API server as
 // often as it writes its GuestPod. Only what the VMI waits for brings the next try near: an object that has come, or room in a quota.
 
-// retryInterval is the interval at first. A refusal that lasts is tried again after as long as it has lasted, longestInterval at most. The condition in the
-// status has the time since which it lasts: flowcontrol.Backoff would begin anew when the controller does, for all refused VMIs at the same time.
+// retryInterval is the interval at first. A refusal that lasts is tried again after as long as it has lasted, longestInterval at most.
 const (
 	retryInterval   = 10 * time.Second
 	longestInterval = time.Minute
@@ -88,30 +87,33 @@ func (r *refusals) forget(key types.NamespacedName) {
 }
 
 // unlessRefused does a step, unless it was refused a short time ago.
-func (c *Controller) unlessRefused(s seen, do func() (*condition.Cause, error)) (o outcome, err error) {
+func (c *Controller) unlessRefused(s observed.Objects, do func() (*condition.Cause, error)) (o outcome, err error) {
 	now := c.Now()
-	if last := c.refused.of(s.key, s.vmi.UID, now); last != nil {
+	if last := c.refused.of(s.Key, s.VMI.UID, now); last != nil {
 		return outcome{refusal: &last.cause, after: last.until.Sub(now)}, nil
 	}
 	cause, err := do()
-	if err == nil && (cause == nil || cause.Reason != v1alpha1.ReasonFailedCreate) {
-		c.outages.Note(s.key, "")
+	if err == nil {
+		c.noteOutage(s.Key, cause)
 	}
 	if err != nil || cause == nil {
 		if err == nil {
-			c.refused.forget(s.key)
+			c.refused.forget(s.Key)
 		}
 		return o, err
 	}
-	after := interval(s.vmi, *cause, now)
-	c.refused.add(s.key, refusal{s.vmi.UID, *cause, now, now.Add(after)})
+	after := interval(s.VMI, *cause, now)
+	c.refused.add(s.Key, refusal{s.VMI.UID, *cause, now, now.Add(after)})
 	return outcome{refusal: cause, after: after}, nil
 }
 
-// failedCreate returns the cause of a create that the API server refused, and notes the webhook that has not answered, if that is why.
-func (c *Controller) failedCreate(vmi *v1.VirtualMachineInstance, err error) *condition.Cause {
-	c.outages.Note(client.ObjectKeyFromObject(vmi), outage.WebhookOf(err))
-	return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}
+// noteOutage notes the webhook that keeps a VMI from a step, or that none does.
+func (c *Controller) noteOutage(vmi types.NamespacedName, cause *condition.Cause) {
+	webhook := ""
+	if cause != nil && cause.Reason == v1alpha1.ReasonFailedCreate {
+		webhook = outage.WebhookIn(cause.Message)
+	}
+	c.outages.Note(vmi, webhook)
 }
 
 // interval returns the time to the next try of a step that is refused for this cause.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/vmipod/observed"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,7 +116,7 @@ func TestAwaited(t *testing.T) {
 func (c *cluster) lookedFor(object awaitedObject, want bool) {
 	c.Helper()
 	next := c.controller.awaited.nextUnwatched(1)
-	exists, err := c.controller.objectExists(c.Context(), object)
+	exists, err := c.controller.lookup.exists(c.Context(), object)
 	if len(next) != 1 || next[0] != object || err != nil || exists != want {
 		c.Errorf("looked for %v; %v is found: %t, %v, want %t", next, object, exists, err, want)
 	}
@@ -123,7 +124,7 @@ func (c *cluster) lookedFor(object awaitedObject, want bool) {
 
 // TestLookupsTakeTurns: where more objects are awaited than are looked for at a time, each has its turn. One for which several VMIs wait is looked for once.
 func TestLookupsTakeTurns(t *testing.T) {
-	var waiting awaited
+	var waiting awaitedObjects
 	waiting.markWatched(kindClaim)
 	secret := func(i int) awaitedObject {
 		return awaitedObject{pod.KindSecret, types.NamespacedName{Namespace: "team", Name: fmt.Sprintf("%03d", i)}}
@@ -151,7 +152,7 @@ func TestLookupsTakeTurns(t *testing.T) {
 
 // TestLookupsOfNamespacesTakeTurns: a namespace in which thousands of objects are awaited delays those of another by little.
 func TestLookupsOfNamespacesTakeTurns(t *testing.T) {
-	var waiting awaited
+	var waiting awaitedObjects
 	secret := func(namespace string, i int) awaitedObject {
 		return awaitedObject{pod.KindSecret, types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("%04d", i)}}
 	}
@@ -203,12 +204,12 @@ func TestFewObjectsAreRemembered(t *testing.T) {
 		vmi.Spec.Volumes = append(vmi.Spec.Volumes, v1.Volume{VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: fmt.Sprint("d", i)}}},
 			v1.Volume{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: fmt.Sprint("s", i)}}})
 	}
-	var waiting awaited
+	var waiting awaitedObjects
 	waiting.setObjects(key, missingClaims(vmi, nil))
 	if kept := waiting.byVMI[key]; len(kept) != mostAwaited || kept[0].Name != "d0" {
 		t.Errorf("%d objects are remembered", len(kept))
 	}
-	missing, errs, err := newCluster(t, vmi).controller.missingReferences(t.Context(), vmi)
+	missing, errs, err := newCluster(t, vmi).controller.lookup.missingReferences(t.Context(), vmi)
 	if len(missing) != mostAwaited || len(errs) != mostAwaited || err != nil {
 		t.Errorf("%d Secrets are looked for, %d errors, %v", len(missing), len(errs), err)
 	}
@@ -280,7 +281,7 @@ func TestConflictAfterCreation(t *testing.T) {
 		return nil
 	}
 	on.step()
-	if found := on.pod(); found == nil || !recorded(on.vmi(), found.UID) || on.created != 4 {
+	if found := on.pod(); found == nil || !observed.IsRecorded(on.vmi(), found.UID) || on.created != 4 {
 		t.Errorf("%d objects were created, the status has %v", on.created, on.vmi().Status.ActivePods)
 	}
 }

@@ -83,7 +83,7 @@ func TestRightsOfTheController(t *testing.T) {
 	granted, used := grantedRights(t), map[string]bool{}
 	earlier := guestless()
 	earlier.UID = "0000-earlier"
-	objects := rights(earlier)
+	objects := accountObjects(earlier)
 	for _, object := range objects {
 		object.SetUID("1111")
 	}

@@ -127,18 +127,20 @@ func TestReportThatTheCacheLacks(t *testing.T) {
 
 // TestWatches: whose VMI an event is about.
 func TestWatches(t *testing.T) {
-	s := placed(v1.Running)
-	c := newCluster(t, s.pod)
-	if got := ownerOf(t.Context(), s.pod); len(got) != 1 || got[0].NamespacedName != key {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: podKey.Namespace, Name: podKey.Name, UID: "pod",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(guestless(), v1.VirtualMachineInstanceGroupVersionKind)}}}
+	pod.Spec.NodeName = "n1"
+	c := newCluster(t, pod)
+	if got := ownerVMI(t.Context(), pod); len(got) != 1 || got[0].NamespacedName != key {
 		t.Errorf("an event of the pod leads to %v", got)
 	}
-	if got := ownerOf(t.Context(), &corev1.Pod{}); got != nil {
+	if got := ownerVMI(t.Context(), &corev1.Pod{}); got != nil {
 		t.Errorf("an event of a pod without an owner leads to %v", got)
 	}
-	if got := c.controller.onNode(t.Context(), node("n1")); len(got) != 1 || got[0].NamespacedName != key {
+	if got := c.controller.vmisOnNode(t.Context(), node("n1")); len(got) != 1 || got[0].NamespacedName != key {
 		t.Errorf("an event of the node leads to %v", got)
 	}
-	if got := c.controller.onNode(t.Context(), node("n2")); got != nil {
+	if got := c.controller.vmisOnNode(t.Context(), node("n2")); got != nil {
 		t.Errorf("an event of another node leads to %v", got)
 	}
 }

@@ -1,0 +1,103 @@
+package vmipod
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/outage"
+	"github.com/kilnvm/kiln/internal/ownwrite"
+	"github.com/kilnvm/kiln/internal/vmipod/podinput"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/pod"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Options are the surroundings of a Controller.
+type Options struct {
+	// Client reads from informers, which lack what command.Slim removes, and writes to the API server.
+	Client client.Client
+	// Live reads and writes past the cache.
+	Live client.Client
+	// Configuration returns the current configuration, and Configured whether it was read: the first boot records its defaults for good.
+	Configuration func() config.Cluster
+	Configured    func() bool
+	// Settings are the settings of pods from flags. The configuration has the others.
+	Settings pod.Settings
+	// Clients may open consoles of guests; nil for nobody.
+	Clients *Clients
+	Events  events.EventRecorder
+	Now     func() time.Time
+}
+
+// environment is what all steps of a controller share.
+type environment struct {
+	Options
+	// writtenVMIs and writtenGuestPods are the writes of this process whose events have not arrived.
+	writtenVMIs, writtenGuestPods ownwrite.Memo
+}
+
+// inputs returns the reader of what pods depend on, with the current configuration.
+func (e *environment) inputs() podinput.Reader {
+	return podinput.Reader{Cache: e.Client, Live: e.Live, Configuration: e.Configuration(), Settings: e.Settings}
+}
+
+// patchVMI writes the metadata of a VMI. A VMI that is gone is no error.
+func (e *environment) patchVMI(ctx context.Context, changed, before *v1.VirtualMachineInstance) error {
+	err := objects.Patch(ctx, e.Client, changed, before)
+	if err == nil {
+		e.writtenVMIs.Note(changed, e.Now())
+	}
+	return client.IgnoreNotFound(err)
+}
+
+func (e *environment) patchVMIStatus(ctx context.Context, changed, before *v1.VirtualMachineInstance) error {
+	err := objects.PatchStatus(ctx, e.Client, changed, before)
+	if err == nil {
+		e.writtenVMIs.Note(changed, e.Now())
+	}
+	return err
+}
+
+// patchGuestPod writes the spec of a GuestPod. A GuestPod that is gone is no error.
+func (e *environment) patchGuestPod(ctx context.Context, changed, before *v1alpha1.GuestPod) error {
+	err := objects.Patch(ctx, e.Live, changed, before)
+	if err == nil {
+		e.writtenGuestPods.Note(changed, e.Now())
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// delete deletes an object if it is still the one that was read: with the UID a cache that lags behind does not delete a successor with the same name.
+func (e *environment) delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+	uid := object.GetUID()
+	if err := client.IgnoreNotFound(e.Live.Delete(ctx, object, append(options, client.Preconditions{UID: &uid})...)); err != nil {
+		return fmt.Errorf("deleting %T '%s': %w", object, object.GetName(), err)
+	}
+	return nil
+}
+
+// event writes an event about a VMI. Call it after the write that it tells of: a write that is repeated after a conflict must not repeat the event.
+func (e *environment) event(vmi *v1.VirtualMachineInstance, kind string, cause condition.Cause) {
+	e.Events.Eventf(vmi, nil, kind, cause.Reason, "Reconcile", "%s", condition.Note(cause.Message))
+}
+
+// isRefused reports whether only a user or an administrator can make a request succeed: quotas, LimitRanges and Pod Security answer with Forbidden, and a
+// webhook may not answer.
+func isRefused(err error) bool {
+	return outage.WebhookOf(err) != "" || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || condition.Oversized(err)
+}
+
+// refusedCreate returns the cause if a create was refused, and the error if it failed otherwise.
+func refusedCreate(err error) (*condition.Cause, error) {
+	if isRefused(err) {
+		return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}, nil
+	}
+	return nil, err
+}

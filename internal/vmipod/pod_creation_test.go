@@ -1,0 +1,226 @@
+package vmipod
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/vmipod/observed"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/pod"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestRightsOfALauncher: what a launcher may do, and who is its account.
+func TestRightsOfALauncher(t *testing.T) {
+	for why, c := range map[string]struct {
+		account string
+		own     bool
+	}{"an account of its own": {podKey.Name, true}, "the account of a volume": {"shop", false}} {
+		vmi := guestless()
+		if !c.own {
+			vmi.Spec.Volumes = []v1.Volume{{Name: "token", VolumeSource: v1.VolumeSource{ServiceAccount: &v1.ServiceAccountVolumeSource{ServiceAccountName: "shop"}}}}
+			vmi.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "token", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}}}
+		}
+		on := newCluster(t, vmi, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop"}})
+		on.step()
+		role, binding := read(on, podKey, &rbacv1.Role{}), read(on, podKey, &rbacv1.RoleBinding{})
+		if role == nil || binding == nil || on.pod() == nil || on.pod().Spec.ServiceAccountName != c.account {
+			t.Fatalf("%s: Role %v, RoleBinding %v, pod %v", why, role, binding, on.pod())
+		}
+		want := []rbacv1.PolicyRule{
+			{APIGroups: []string{"kubevirt.io"}, Resources: []string{"virtualmachineinstances"}, ResourceNames: []string{"a"}, Verbs: []string{"get"}},
+			{APIGroups: []string{"kilnvm.io"}, Resources: []string{"guestpods"}, ResourceNames: []string{"a"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{"kilnvm.io"}, Resources: []string{"guestpods/status"}, ResourceNames: []string{"a"}, Verbs: []string{"patch"}},
+		}
+		if diff := cmp.Diff(want, role.Rules); diff != "" {
+			t.Errorf("%s: -want +got\n%s", why, diff)
+		}
+		if diff := cmp.Diff([]rbacv1.Subject{{Kind: "ServiceAccount", Name: c.account, Namespace: "team"}}, binding.Subjects); diff != "" {
+			t.Errorf("%s: -want +got\n%s", why, diff)
+		}
+		if made := read(on, podKey, &corev1.ServiceAccount{}) != nil; made != c.own {
+			t.Errorf("%s: an account is made: %t", why, made)
+		}
+		for _, object := range []client.Object{role, binding, on.pod()} {
+			if !observed.IsOwnedBy(object, on.vmi()) {
+				t.Errorf("%s: %T belongs to %v", why, object, object.GetOwnerReferences())
+			}
+		}
+	}
+}
+
+// TestNeedsOfPredecessors: objects of an earlier VMI of the name are replaced.
+func TestNeedsOfPredecessors(t *testing.T) {
+	earlier := guestless()
+	earlier.UID = "0000-earlier"
+	objects := accountObjects(earlier)
+	for _, object := range objects {
+		object.SetUID("1111-" + earlier.UID)
+	}
+	on := newCluster(t, append(objects, guestless())...)
+	on.step()
+	for _, object := range []client.Object{read(on, podKey, &rbacv1.Role{}), read(on, podKey, &rbacv1.RoleBinding{}), read(on, podKey, &corev1.ServiceAccount{})} {
+		if !observed.IsOwnedBy(object, on.vmi()) {
+			t.Errorf("%T belongs to %v", object, object.GetOwnerReferences())
+		}
+	}
+	if on.pod() == nil {
+		t.Error("there is no pod")
+	}
+}
+
+// TestInputOfAPod: what the controller reads for a pod: its claims, the quotas of its namespace, the record of an earlier boot, the configuration.
+func TestInputOfAPod(t *testing.T) {
+	block := corev1.PersistentVolumeBlock
+	claim := func(name string, spec corev1.PersistentVolumeClaimSpec) client.Object {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, Spec: spec}
+	}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "q"}, Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("1Gi"), corev1.ResourceRequestsCPU: resource.MustParse("1")}}}
+	elsewhere := quota.DeepCopy()
+	elsewhere.Namespace, elsewhere.Spec.Hard = "other", corev1.ResourceList{corev1.ResourceLimitsCPU: resource.MustParse("1")}
+	hardware := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"},
+		Spec:   v1alpha1.GuestHardwareSpec{Identity: "seed", Hardware: &v1alpha1.HardwareRecord{Machine: "pc-q35-9.2"}},
+		Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: "vm"}}
+	vmi := guestless()
+	vmi.Spec.Volumes = []v1.Volume{
+		{Name: "block", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+			PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "block"}}}},
+		{Name: "file", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "file"}}},
+		{Name: "read", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "read"}}}},
+		{Name: "later", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "later"}}},
+	}
+	shared := map[string]string{"tier": "shared"}
+	on := newCluster(t, vmi, quota, elsewhere, hardware, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: shared}},
+		claim("block", corev1.PersistentVolumeClaimSpec{VolumeMode: &block, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}),
+		claim("file", corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}),
+		claim("read", corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}}))
+	on.controller.Configuration = func() config.Cluster {
+		now := config.Default()
+		now.Pods = config.Pods{Emulate: true, CPUAllocationRatio: 4, MemoryOvercommit: 150, OverheadRatio: 1.5, StateClass: "fast", PullPolicy: "Always",
+			LimitedCPUs: &metav1.LabelSelector{MatchLabels: shared}}
+		return now
+	}
+	in, err := on.controller.inputs().Read(t.Context(), on.vmi())
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := cmpopts.IgnoreFields(pod.Claim{}, "Info")
+	if diff := cmp.Diff(map[string]pod.Claim{"block": {Block: true}, "file": {}, "read": {ReadOnly: true}}, in.Claims, without); diff != "" {
+		t.Errorf("claims -want +got\n%s", diff)
+	}
+	if !slices.Equal(in.LimitsDemanded, []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU}) {
+		t.Errorf("limits of %v are demanded", in.LimitsDemanded)
+	}
+	if in.Record == nil || in.Record.Machine != "pc-q35-9.2" {
+		t.Errorf("the record is %+v", in.Record)
+	}
+	want := pod.Settings{Image: "launcher:1", Network: pod.Passt, Emulate: true, CPUAllocationRatio: 4, MemoryOvercommit: 150, OverheadRatio: 1.5,
+		StateClass: "fast", PullPolicy: "Always"}
+	if diff := cmp.Diff(want, in.Settings); diff != "" {
+		t.Errorf("settings -want +got\n%s", diff)
+	}
+	on.step()
+	on.refusedFor("a claim does not exist yet", v1alpha1.ReasonFailedPvcNotFound, "later")
+}
+
+// TestVolumeStatus: with the pod, the status gets what the launcher must know of claims. Their sizes are those of new disks.
+func TestVolumeStatus(t *testing.T) {
+	vmi := guestless()
+	vmi.Spec.Volumes = []v1.Volume{
+		{Name: "root", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "file"}}},
+		{Name: "none", VolumeSource: v1.VolumeSource{ContainerDisk: &v1.ContainerDiskSource{Image: "disk:1"}}},
+	}
+	asked := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("8Mi")}
+	has := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	on := newCluster(t, vmi, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "file"},
+		Spec:   corev1.PersistentVolumeClaimSpec{AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: asked}},
+		Status: corev1.PersistentVolumeClaimStatus{Capacity: has}})
+	on.step()
+	want := []v1.VolumeStatus{{Name: "root", PersistentVolumeClaimInfo: &v1.PersistentVolumeClaimInfo{ClaimName: "file", AccessModes: modes, Capacity: has,
+		Requests: asked}}}
+	if got := on.vmi().Status.VolumeStatus; on.pod() == nil || !equality.Semantic.DeepEqual(want, got) {
+		t.Errorf("the status has %+v", got)
+	}
+}
+
+// TestBareVMI: a VMI without a VM gets the finalizer, and a MAC address by its UID, which is also that of the record.
+func TestBareVMI(t *testing.T) {
+	vmi := guestless()
+	vmi.OwnerReferences, vmi.Finalizers, vmi.Annotations = nil, nil, nil
+	on := newCluster(t, vmi)
+	on.run()
+	if !slices.Contains(on.vmi().Finalizers, v1.VirtualMachineInstanceFinalizer) || on.vmi().Status.Phase != v1.Running {
+		t.Fatalf("finalizers %v, phase %s", on.vmi().Finalizers, on.vmi().Status.Phase)
+	}
+	recorded := read(on, key, &v1alpha1.GuestHardware{}).Spec.Hardware.MACs["default"]
+	if got := on.vmi().Status.Interfaces[0].MAC; got == "" || got != recorded {
+		t.Errorf("MAC '%s', recorded '%s'", got, recorded)
+	}
+}
+
+// TestSlirp: a guest behind slirp has not the addresses of its pod.
+func TestSlirp(t *testing.T) {
+	on := newCluster(t, guestless())
+	on.controller.Settings.Network = pod.Slirp
+	on.run()
+	if nic := on.vmi().Status.Interfaces[0]; nic.IP != "" || nic.MAC == "" {
+		t.Errorf("the interface is %+v", nic)
+	}
+}
+
+// TestVMIsOfBareMachines: a VMI that a launcher has claimed, before the runtime was changed, is left to it.
+func TestVMIsOfBareMachines(t *testing.T) {
+	vmi := guestless()
+	vmi.Status = v1.VirtualMachineInstanceStatus{Phase: v1.Running, NodeName: "bare"}
+	on := newCluster(t, vmi)
+	on.step()
+	on.must(on.WithWatch.Delete(t.Context(), on.vmi()))
+	on.step()
+	if len(on.writes) > 0 || on.vmi() == nil {
+		t.Errorf("the controller has written %q", on.writes)
+	}
+}
+
+// TestHostPolicy: the launcher gets the HostProfiles of its VMI and node, merged; a contradiction is a refusal.
+func TestHostPolicy(t *testing.T) {
+	profile := func(name, zone string, priority int32, vnc string) client.Object {
+		p := &v1alpha1.HostProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		p.Spec.Priority, p.Spec.NodeSelector = priority, &metav1.LabelSelector{MatchLabels: map[string]string{"zone": zone}}
+		p.Spec.PathTemplates = &v1alpha1.PathTemplates{VNC: vnc}
+		return p
+	}
+	on := newCluster(t, guestless(), profile("here", "n1", 0, "/a"), profile("there", "n2", 0, "/b"))
+	on.run()
+	if policy := on.guest().Spec.HostPolicy; policy == nil || policy.PathTemplates.VNC != "/a" {
+		t.Errorf("the policy is %+v", policy)
+	}
+	on = newCluster(t, guestless(), profile("one", "n1", 0, "/a"), profile("two", "n1", 0, "/b"))
+	on.step()
+	on.bind("n1")
+	on.step()
+	on.refusedFor("two profiles differ", v1alpha1.ReasonNotRenderable, "HostProfiles 'one' and 'two'")
+	if on.guest() != nil {
+		t.Error("there is a GuestPod without a policy")
+	}
+	on = newCluster(t, guestless())
+	on.step()
+	on.bind("n3")
+	result := on.step()
+	on.refusedFor("a node that was deleted", v1alpha1.ReasonNodeLost, "there is no node 'n3'")
+	if on.guest() != nil || result.RequeueAfter < time.Second {
+		t.Errorf("GuestPod %v, again after %s", on.guest(), result.RequeueAfter)
+	}
+}

@@ -1,0 +1,46 @@
+package vmipod
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A tenant may be the launcher, and change the GuestPod as often as he likes. Without a limit each change would cost writes of the VMI's and the VM's status,
+// and events. A start needs some statuses in quick succession.
+const (
+	statusesPerSecond = 0.5
+	statusBurst       = 12
+)
+
+// rateLimits bound how often something is done for each VMI. They are lost with the process. The zero value is ready to use.
+type rateLimits struct {
+	mu    sync.Mutex
+	byKey map[types.NamespacedName]*rate.Limiter
+}
+
+// wait returns 0 if it may be done now, and counts that. Otherwise it returns the time until then.
+func (l *rateLimits) wait(key types.NamespacedName, now time.Time, perSecond rate.Limit, burst int) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byKey == nil {
+		l.byKey = map[types.NamespacedName]*rate.Limiter{}
+	}
+	if l.byKey[key] == nil {
+		l.byKey[key] = rate.NewLimiter(perSecond, burst)
+	}
+	reservation := l.byKey[key].ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait
+}
+
+func (l *rateLimits) forget(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byKey, key)
+}
