@@ -99,7 +99,7 @@ func (g guestState) checkKey(ctx context.Context, vmi *v1.VirtualMachineInstance
 	name := claim.Annotations[v1alpha1.AnnotationTPMKey]
 	if !pod.IsKeySecret(name) {
 		return &condition.Cause{Reason: v1alpha1.ReasonNotPlaceable, Message: fmt.Sprintf("annotation '%s' of PersistentVolumeClaim '%s' is '%s', "+
-			"which is no name of a Secret with the key of a TPM: write the name that it had", v1alpha1.AnnotationTPMKey, claim.Name, name)}, nil
+			"which is not the name of a Secret with the key of a TPM: restore its previous value", v1alpha1.AnnotationTPMKey, claim.Name, name)}, nil
 	}
 	key := awaitedObject{pod.KindSecret, types.NamespacedName{Namespace: claim.Namespace, Name: name}}
 	exists, err := g.lookup.exists(ctx, key)
@@ -108,6 +108,6 @@ func (g guestState) checkKey(ctx context.Context, vmi *v1.VirtualMachineInstance
 	}
 	g.awaited.addObject(client.ObjectKeyFromObject(vmi), key)
 	return &condition.Cause{Reason: v1alpha1.ReasonNotPlaceable, Message: fmt.Sprintf("Secret '%s' does not exist, and the state of the TPM in "+
-		"PersistentVolumeClaim '%s' is encrypted with its key: restore the Secret from a backup; or delete the claim, and with it EFI variables, the "+
-		"state, and what the guest has sealed", name, claim.Name)}, nil
+		"PersistentVolumeClaim '%s' is encrypted with its key: restore the Secret from a backup, or delete the claim with its EFI variables and "+
+		"the state of the TPM, without which the guest cannot open what it has sealed", name, claim.Name)}, nil
 }

@@ -135,8 +135,8 @@ func TestStateOfAnEarlierBoot(t *testing.T) {
 		{"a claim and its key", keeping(true, true), existing(kept.Name), kept.Name, ""},
 		{"a backup without the Secret", keeping(true, true), existing(lost), "", "Secret '" + lost + "' does not exist"},
 		{"a TPM that is no more, without the Secret", keeping(false, true), existing(lost), "", ""},
-		{"another Secret of the tenant's", keeping(true, false), existing("bank-password"), "", "is no name of a Secret with the key of a TPM"},
-		{"a name that is none", keeping(true, false), existing("guest-state-../-aaaaaaaaaaaaaaaa"), "", "is no name of a Secret with the key of a TPM"},
+		{"another Secret of the tenant's", keeping(true, false), existing("bank-password"), "", "is not the name of a Secret with the key of a TPM"},
+		{"a name that is none", keeping(true, false), existing("guest-state-../-aaaaaaaaaaaaaaaa"), "", "is not the name of a Secret with the key of a TPM"},
 	} {
 		on := withStorage(t, c.vmi, c.claim, kept.DeepCopy())
 		on.step()

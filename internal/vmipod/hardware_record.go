@@ -49,7 +49,7 @@ func (h hardwareRecord) reconcile(ctx context.Context, o observed.Objects) (*con
 	}
 	if len(frontend) > longestFrontend {
 		return &condition.Cause{Reason: v1alpha1.ReasonNotRecordable,
-			Message: fmt.Sprintf("the domain has %d bytes of XML, of which a GuestPod holds %d at most: use fewer devices", len(frontend), longestFrontend)}, nil
+			Message: fmt.Sprintf("the domain has %d bytes of XML, and a GuestPod holds at most %d: use fewer devices", len(frontend), longestFrontend)}, nil
 	}
 	guest := o.GuestPod.DeepCopy()
 	guest.Spec.Hardware = &v1alpha1.GuestPodHardware{Frontend: frontend, Digest: made.Record.Digest, VMIGeneration: vmi.Generation}

@@ -53,7 +53,7 @@ func (u *unboundClaims) describe(ctx context.Context, o observed.Objects, done *
 	if len(unbound) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the pod waits until its volumes are bound, of PersistentVolumeClaim %s: kubectl describe pvc -n %s",
+	return fmt.Sprintf("the pod waits for PersistentVolumeClaim %s to be bound: kubectl describe pvc -n %s",
 		strings.Join(unbound, ", "), o.Key.Namespace)
 }
 

@@ -129,7 +129,7 @@ func (l *loss) cutOff() {
 	l.force("cut")
 	l.eventually("VMI cut says that its node is lost", func() (string, bool) {
 		out := l.kubectl("get", "vmi", "cut", "-o", `jsonpath={.status.phase} {.status.conditions[?(@.type=="Ready")]}`)
-		return out, strings.HasPrefix(out, "Running ") && strings.Contains(out, `"reason":"NodeLost"`) && strings.Contains(out, "may run there still")
+		return out, strings.HasPrefix(out, "Running ") && strings.Contains(out, `"reason":"NodeLost"`) && strings.Contains(out, "may still run there")
 	})
 	l.kept("cut", cut)
 	l.mend()

@@ -124,7 +124,7 @@ func podEndCause(pod *corev1.Pod) condition.Cause {
 	case pod.Spec.NodeName == "":
 		return condition.Cause{Reason: v1alpha1.ReasonPodGone, Message: "the pod was deleted before a node was found for it"}
 	}
-	message := "the pod ended, and its launcher has not reported how the guest did" + describeExit(pod)
+	message := "the pod ended, and its launcher has not reported how the guest ended" + describeExit(pod)
 	if ended := terminated(pod); ended != nil {
 		if last := strings.TrimSpace(condition.OneLine(ended.Message)); last != "" && ended.ExitCode != exitCodeKilled {
 			message += ": " + last

@@ -92,6 +92,6 @@ func nodeLostCause(pod *corev1.Pod, now time.Time) (*condition.Cause, time.Durat
 		}
 		what = fmt.Sprintf("node '%s' has not ended the pod within its grace period", pod.Spec.NodeName)
 	}
-	return &condition.Cause{Reason: v1alpha1.ReasonNodeLost, Message: what + ": the guest may run there still. When the machine is off for certain, " +
-		"taint the node with " + corev1.TaintNodeOutOfService + ", and the VM starts elsewhere"}, 0
+	return &condition.Cause{Reason: v1alpha1.ReasonNodeLost, Message: what + ": the guest may still run there. If the machine is certainly off, " +
+		"taint the node with " + corev1.TaintNodeOutOfService + ": the VM then starts elsewhere"}, 0
 }
