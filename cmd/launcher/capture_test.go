@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -81,7 +81,7 @@ func startPlain(t *testing.T, d *libvirt.Daemon, vmi *v1.VirtualMachineInstance)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
-	bound, errs := (&bind.BareMachine{State: state}).Bind(t.Context(), vmi, facts.QEMU)
+	bound, errs := (&hostresources.BareMachine{State: state}).Bind(t.Context(), vmi, facts.QEMU)
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

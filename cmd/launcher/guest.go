@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/daemon"
 	"github.com/kilnvm/kiln/internal/guest"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/spf13/cobra"
@@ -104,7 +104,7 @@ func (o *guestOptions) run(ctx context.Context) error {
 	defer libvirt.Close()
 	g := &guest.Guest{
 		NodeName: o.node, Emulate: o.emulate, Daemon: own, Hypervisor: libvirt, Agent: libvirt, Actions: libvirt, Live: libvirt, Serial: os.Stdout,
-		Machine: &bind.Pod{Root: o.root, Network: pod.Network(o.network), CPUs: cpus, OpenFiles: files.Max, Getenv: os.Getenv},
+		Machine: &hostresources.Pod{Root: o.root, Network: pod.Network(o.network), CPUs: cpus, OpenFiles: files.Max, Getenv: os.Getenv},
 		Channel: guest.NewChannel(client, types.NamespacedName{Namespace: o.namespace, Name: o.vmi}, types.UID(o.podUID)),
 	}
 	return g.Run(ctx)

@@ -1,5 +1,5 @@
 // Command launcher runs the guest of a pod, or the VMIs of a machine, and renders their libvirt documents. It is built from internal/guest (the life of one
-// guest), internal/node (claims and phases of a machine), internal/hypervisor (libvirt) and internal/bind (what pod or machine gives to a start); this
+// guest), internal/node (claims and phases of a machine), internal/hypervisor (libvirt) and internal/hostresources (what pod or machine gives to a start); this
 // package has flags and output alone.
 package main
 

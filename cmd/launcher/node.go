@@ -7,9 +7,9 @@ import (
 	"os"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/internal/node"
 	"github.com/spf13/cobra"
@@ -39,8 +39,8 @@ func nodeCommand(o *options) *cobra.Command {
 		"folder of the keys that TPM states are encrypted with, each created at the first start of its VMI; empty encrypts none")
 	cmd.Flags().StringVar(&o.leases, "lease-namespace", os.Getenv("POD_NAMESPACE"),
 		"namespace of the Lease that only one launcher of a --node can hold; POD_NAMESPACE if that is set")
-	cmd.Flags().StringVar(&o.tpmStates, "tpm-states", bind.DefaultTPMStates,
-		"folder of libvirt's TPM states; those of VMIs are in its folder '"+bind.OwnTPMStates+"'")
+	cmd.Flags().StringVar(&o.tpmStates, "tpm-states", hostresources.DefaultTPMStates,
+		"folder of libvirt's TPM states; those of VMIs are in its folder '"+hostresources.OwnTPMStates+"'")
 	cmd.Flags().BoolVar(&o.guard, "guard", false, "allow guests on bridges to send under their own MAC addresses only; requires ebtables on this machine")
 	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: bridge of this machine for interfaces of NETWORK with the bridge binding")
 	o.AddLog(cmd.Flags())
@@ -120,18 +120,19 @@ func (o *options) node(libvirt *hypervisor.Libvirt) (*node.Node, error) {
 		return nil, misuse{errors.New("--lease-namespace must name the namespace of the Leases of launchers, which manifests/rbac makes")}
 	}
 	// Folders are checked before any is opened: an overlap would give a tenant the keys of others.
-	folders := bind.Folders{VolumeRoot: o.volumeRoot, Claims: o.claims, State: o.state, TPMKeys: o.tpmKeys, TPMStates: o.tpmStates}
+	folders := hostresources.Folders{VolumeRoot: o.volumeRoot, Claims: o.claims, State: o.state, TPMKeys: o.tpmKeys, TPMStates: o.tpmStates}
 	if err := folders.Prepare(); err != nil {
 		return nil, err
 	}
-	volumes, err := bind.OpenRoot(o.volumeRoot)
+	volumes, err := hostresources.OpenRoot(o.volumeRoot)
 	if err != nil {
 		return nil, err
 	}
-	claims, err := bind.OpenClaims(o.claims)
+	claims, err := hostresources.OpenClaims(o.claims)
 	if err != nil {
 		return nil, err
 	}
-	machine := &bind.BareMachine{Volumes: volumes, Claims: claims, State: o.state, TPMKeys: o.tpmKeys, TPMStates: o.tpmStates, Bridges: o.bridges, Guard: o.guard}
+	machine := &hostresources.BareMachine{Volumes: volumes, Claims: claims, State: o.state, TPMKeys: o.tpmKeys, TPMStates: o.tpmStates,
+		Bridges: o.bridges, Guard: o.guard}
 	return &node.Node{Name: o.name, Labels: o.allLabels(), KVM: hypervisor.KVM(o.kvm), Hypervisor: libvirt, Assumed: o.assumed(), Machine: machine}, nil
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/guest"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/types"
@@ -128,10 +128,10 @@ type fakeMachine struct {
 	wrong   field.ErrorList
 }
 
-func (m *fakeMachine) Bind(_ context.Context, vmi *v1.VirtualMachineInstance) (bind.Bound, field.ErrorList) {
+func (m *fakeMachine) Bind(_ context.Context, vmi *v1.VirtualMachineInstance) (hostresources.Bound, field.ErrorList) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	return bind.Bound{Bindings: backend.AssumedBindings(vmi)}, m.wrong
+	return hostresources.Bound{Bindings: backend.AssumedBindings(vmi)}, m.wrong
 }
 
 func (m *fakeMachine) Console() string { return m.console }

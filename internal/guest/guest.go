@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/internal/launcherserver"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -67,9 +67,9 @@ type Agent interface {
 	AgentFacts(ctx context.Context, owner hypervisor.Owner) (hypervisor.AgentFacts, error)
 }
 
-// Machine binds a VMI to its pod. bind.Pod implements it; tests of lives use a fake.
+// Machine binds a VMI to its pod. hostresources.Pod implements it; tests of lives use a fake.
 type Machine interface {
-	Bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (bind.Bound, field.ErrorList)
+	Bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (hostresources.Bound, field.ErrorList)
 	// Console is the path of the guest's serial log.
 	Console() string
 }

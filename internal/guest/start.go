@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
@@ -169,7 +169,7 @@ func (g *Guest) host(ctx context.Context) (backend.Capabilities, error) {
 type stageThree struct {
 	machine render.Machine
 	front   render.Front
-	bound   bind.Bound
+	bound   hostresources.Bound
 }
 
 // document runs stage 3 over the hardware of the GuestPod.

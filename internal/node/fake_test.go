@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	corev1 "k8s.io/api/core/v1"
@@ -112,7 +112,7 @@ func faked(t *testing.T, api client.Client) (*Node, *fakeHypervisor) {
 	t.Helper()
 	libvirt := &fakeHypervisor{domains: map[string]hypervisor.Status{}, events: make(chan hypervisor.Event)}
 	n := &Node{Client: api, Live: api, Events: events.NewFakeRecorder(100), Name: "here", Hypervisor: libvirt, Configuration: &clusterconfig.Watcher{},
-		Machine: &bind.BareMachine{State: t.TempDir()}, Labels: map[string]string{corev1.LabelHostname: "here"}}
+		Machine: &hostresources.BareMachine{State: t.TempDir()}, Labels: map[string]string{corev1.LabelHostname: "here"}}
 	if err := n.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/identity"
@@ -45,7 +45,7 @@ type Node struct {
 	Hypervisor Hypervisor
 	// Assumed are the capabilities of this machine until libvirt reports them.
 	Assumed backend.Capabilities
-	Machine *bind.BareMachine
+	Machine *hostresources.BareMachine
 	// Configuration is the cluster's. It sets what new domains have that no field of the API governs.
 	Configuration *clusterconfig.Watcher
 	// Lease is the Lease of the node's name; nil if nothing else can have that name.

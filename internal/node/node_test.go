@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/test/explicit"
@@ -103,7 +103,7 @@ func node(t *testing.T, daemon *hypervisor.Libvirt, cached, live client.Client) 
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
 	n := &Node{Client: cached, Live: live, Events: events.NewFakeRecorder(100), Name: "here", Hypervisor: daemon, Configuration: &clusterconfig.Watcher{},
-		Machine: &bind.BareMachine{State: state}}
+		Machine: &hostresources.BareMachine{State: state}}
 	n.learned.Store(&facts)
 	return n
 }

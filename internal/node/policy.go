@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/hostprofile"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -25,7 +25,7 @@ const policyChanged v1.VirtualMachineInstanceConditionType = v1alpha1.ConditionH
 const policyFile = "host-policy.json"
 
 // savePolicy writes the policy that a VMI is started with into its folder.
-func savePolicy(bound bind.Bound, policy v1alpha1.HostPolicy) error {
+func savePolicy(bound hostresources.Bound, policy v1alpha1.HostPolicy) error {
 	raw, err := json.Marshal(policy)
 	if err != nil {
 		return err

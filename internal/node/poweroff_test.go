@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/libvirt"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -33,7 +33,7 @@ func TestGuestPowersOff(t *testing.T) {
 	api := holding(t, vmi)
 	n := node(t, l, api, api)
 	var err error
-	if n.Machine.Volumes, err = bind.OpenRoot(volumes); err != nil {
+	if n.Machine.Volumes, err = hostresources.OpenRoot(volumes); err != nil {
 		t.Fatal(err)
 	}
 	listening(t, l)

@@ -6,8 +6,8 @@ import (
 	"io/fs"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,7 +24,7 @@ import (
 const frontendFile = "frontend.xml"
 
 // saveFrontend writes the frontend that a VMI is started with into its folder.
-func saveFrontend(bound bind.Bound, front render.Front) error {
+func saveFrontend(bound hostresources.Bound, front render.Front) error {
 	text, err := front.Marshal()
 	if err != nil {
 		return err

@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hostprofile"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/render"
 	corev1 "k8s.io/api/core/v1"
@@ -82,7 +82,7 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 
 // warn names the fields of a VMI that have no effect on a bare machine, in one event of its start.
 func (n *Node) warn(ctx context.Context, vmi *v1.VirtualMachineInstance) {
-	warnings, err := bind.Warnings(vmi)
+	warnings, err := hostresources.Warnings(vmi)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("the fields without effect cannot be named", "reason", err.Error())
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	pods "github.com/kilnvm/kiln/pkg/pod"
@@ -36,7 +36,7 @@ type runtime struct {
 	// judge looks at a VMI before it reaches a machine: the pod, warnings, refusals.
 	judge func(*v1.VirtualMachineInstance) (string, []string, field.ErrorList)
 	// bind finds what the VMI needs, in an empty folder that has all that the VMI names.
-	bind func(vmi *v1.VirtualMachineInstance, dir string) (bind.Bound, field.ErrorList)
+	bind func(vmi *v1.VirtualMachineInstance, dir string) (hostresources.Bound, field.ErrorList)
 }
 
 // folders counts those that were made.
@@ -104,7 +104,7 @@ func inPods(settings pods.Settings) runtime {
 		raw, err := json.Marshal(made.Pod)
 		must(err)
 		return string(raw), made.Warnings, errs
-	}, func(vmi *v1.VirtualMachineInstance, dir string) (bind.Bound, field.ErrorList) {
+	}, func(vmi *v1.VirtualMachineInstance, dir string) (hostresources.Bound, field.ErrorList) {
 		made, _ := of(vmi)
 		for _, mount := range made.Pod.Spec.Containers[0].VolumeMounts {
 			if mount.MountPath != pods.Private {
@@ -112,7 +112,7 @@ func inPods(settings pods.Settings) runtime {
 			}
 		}
 		allocate(dir)
-		launcher := &bind.Pod{Root: dir, Network: pods.Passt, Getenv: func(name string) string {
+		launcher := &hostresources.Pod{Root: dir, Network: pods.Passt, Getenv: func(name string) string {
 			for _, variable := range made.Pod.Spec.Containers[0].Env {
 				if variable.Name == name {
 					return variable.Value
@@ -171,10 +171,10 @@ const described = "apiVersion: kilnvm.io/v1alpha1\nkind: HostClaim\nspec: {netwo
 // onMachine is the runtime of bare machines, with a launcher that has all flags. It has every image and claim that the samples name.
 func onMachine(images []string) runtime {
 	return runtime{"node", func(vmi *v1.VirtualMachineInstance) (string, []string, field.ErrorList) {
-		warnings, err := bind.Warnings(vmi)
+		warnings, err := hostresources.Warnings(vmi)
 		must(err)
 		return "", warnings, nil
-	}, func(vmi *v1.VirtualMachineInstance, dir string) (bind.Bound, field.ErrorList) {
+	}, func(vmi *v1.VirtualMachineInstance, dir string) (hostresources.Bound, field.ErrorList) {
 		root, claims := filepath.Join(dir, "root"), filepath.Join(dir, "claims")
 		for _, image := range images {
 			fill(filepath.Join(root, "containers", image))
@@ -187,13 +187,13 @@ func onMachine(images []string) runtime {
 				must(os.WriteFile(filepath.Join(claims, vmi.Namespace, name+".yaml"), fmt.Appendf(nil, described, name), 0o600))
 			}
 		}
-		volumes, err := bind.OpenRoot(root)
+		volumes, err := hostresources.OpenRoot(root)
 		must(err)
 		defer volumes.Close()
-		folder, err := bind.OpenClaims(claims)
+		folder, err := hostresources.OpenClaims(claims)
 		must(err)
 		defer folder.Close()
-		launcher := &bind.BareMachine{Volumes: volumes, Claims: folder, State: filepath.Join(dir, "state"), Bridges: map[string]string{}}
+		launcher := &hostresources.BareMachine{Volumes: volumes, Claims: folder, State: filepath.Join(dir, "state"), Bridges: map[string]string{}}
 		for _, network := range vmi.Spec.Networks {
 			launcher.Bridges[network.Name] = "br0"
 		}

@@ -13,7 +13,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/manifests/images/archive"
 	launcherimage "github.com/kilnvm/kiln/manifests/images/launcher"
@@ -166,7 +166,7 @@ func (n *tenant) onBareMachine(vmi *v1.VirtualMachineInstance, hardware v1alpha1
 	daemon, folder := libvirt.Start(n), n.TempDir()
 	volumes := filepath.Join(folder, "volumes")
 	n.layImages(filepath.Join(volumes, "containers"))
-	root, err := bind.OpenRoot(volumes)
+	root, err := hostresources.OpenRoot(volumes)
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (n *tenant) onBareMachine(vmi *v1.VirtualMachineInstance, hardware v1alpha1
 	if err != nil {
 		n.Fatal(err)
 	}
-	launcher := &bind.BareMachine{Volumes: root, State: filepath.Join(folder, "state"), TPMStates: daemon.TPMStates()}
+	launcher := &hostresources.BareMachine{Volumes: root, State: filepath.Join(folder, "state"), TPMStates: daemon.TPMStates()}
 	bound, errs := launcher.Bind(n.Context(), vmi, host.QEMU)
 	if len(errs) > 0 {
 		n.Fatal(errs.ToAggregate())

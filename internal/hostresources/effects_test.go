@@ -1,0 +1,67 @@
+package hostresources
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// TestWarnings: a field is named where it stands, and a value that asks for nothing is not.
+func TestWarnings(t *testing.T) {
+	const nic = "domain.devices.interfaces[0]"
+	for spec, want := range map[string]string{
+		"{}": "",
+		"{evictionStrategy: None, domain: {devices: {disks: [{name: a, changedBlockTracking: false}]}}}": "",
+		"{evictionStrategy: LiveMigrate}": "evictionStrategy",
+		"{volumes: [{containerDisk: {imagePullPolicy: IfNotPresent}}, {containerDisk: {imagePullPolicy: Always}}]}": "volumes[1].containerDisk.imagePullPolicy",
+		"{domain: {devices: {interfaces: [{ports: [{port: 80}], tag: x}]}}}":                                        nic + ".tag " + nic + ".ports",
+		"{domain: {launchSecurity: {sev: {attestation: {}}}}}":                                                      "domain.launchSecurity.sev.attestation",
+	} {
+		vmi := &v1.VirtualMachineInstance{}
+		if err := yaml.UnmarshalStrict([]byte(spec), &vmi.Spec); err != nil {
+			t.Fatal(err)
+		}
+		warnings, err := Warnings(vmi)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, warning := range warnings {
+			at, reason, _ := strings.Cut(strings.TrimPrefix(warning, "spec."), " ")
+			if !strings.HasPrefix(reason, "has no effect: ") {
+				t.Errorf("no reason: %s", warning)
+			}
+			got = append(got, at)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %s", spec, got, want)
+		}
+	}
+}
+
+// TestSerialLog: logSerialConsole false keeps no log.
+func TestSerialLog(t *testing.T) {
+	for _, logs := range []*bool{nil, new(true), new(false)} {
+		vmi := &v1.VirtualMachineInstance{}
+		vmi.UID, vmi.Spec.Domain.Devices.LogSerialConsole = "1d9c2f0e-0000-4000-8000-000000000001", logs
+		bound, errs := (&BareMachine{State: t.TempDir()}).Bind(t.Context(), vmi, nil)
+		if len(errs) > 0 || (bound.SerialLog == "") != (logs != nil && !*logs) {
+			t.Errorf("%v: the log is '%s' (%v)", logs, bound.SerialLog, errs)
+		}
+	}
+}
+
+// TestEffectsAreShort: an event has room for several warnings.
+func TestEffectsAreShort(t *testing.T) {
+	if !slices.ContainsFunc(Effects(), func(e Effect) bool { return e.Field == "affinity" }) {
+		t.Error("the table lacks affinity")
+	}
+	for _, e := range Effects() {
+		if text := "spec." + strings.ReplaceAll(e.Field, "[]", "[255]") + " " + e.Reason; len(text) > 150 {
+			t.Errorf("%d characters: %s", len(text), text)
+		}
+	}
+}

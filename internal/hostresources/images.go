@@ -1,0 +1,93 @@
+package hostresources
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/distribution/reference"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// A bare machine has no container runtime. The tree of image 'registry.example/demo:1' is the folder
+// containers/registry.example/demo:1 below --volume-root, unpacked there by its administrator.
+
+const imagesDir = "containers"
+
+// image opens the tree of an image. Its author is not trusted: no link in it leads out of it.
+func (r *Root) image(name string) (*Root, error) {
+	if r == nil {
+		return nil, errNoRoot
+	}
+	if _, err := reference.Parse(name); err != nil {
+		return nil, fmt.Errorf("'%s' is not a valid image name: %w", name, err)
+	}
+	rel := path.Join(imagesDir, name)
+	real, err := r.resolve(rel)
+	if err != nil {
+		return nil, err
+	}
+	if real != rel { // 'registry:1/tag' may be in the tree of image 'registry:1', whose author made the link
+		return nil, fmt.Errorf("the path of image '%s' contains a symbolic link, which is not allowed", name)
+	}
+	dir := filepath.Join(r.dir, real)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, r.explain(real, err)
+	}
+	return &Root{root: root, dir: dir, name: fmt.Sprintf("image '%s'", name)}, nil
+}
+
+// content returns the path of a regular file in an image's tree. An empty file means the only disk in /disk.
+func (r *Root) content(file string) (string, error) {
+	rel := strings.TrimPrefix(path.Join("/", file), "/")
+	if file == "" {
+		disks, err := r.Glob("disk", ".img", ".qcow2", ".raw")
+		if err != nil {
+			return "", err
+		}
+		if len(disks) == 0 { // KubeVirt takes a file of any name
+			disks, err = r.Glob("disk", "")
+		}
+		if err != nil {
+			return "", err
+		}
+		if len(disks) != 1 {
+			return "", fmt.Errorf("%s has %d disks in /disk; choose one with 'path'", r.name, len(disks))
+		}
+		rel = disks[0]
+	}
+	real, info, err := r.File(cmp.Or(rel, "."))
+	if err == nil && !info.Mode().IsRegular() { // a device of the host
+		err = fmt.Errorf("'%s' of %s is not a regular file", file, r.name)
+	}
+	return real, err
+}
+
+// containerDisk describes an overlay over the disk in an image's tree, which stays read-only.
+func (h *BareMachine) containerDisk(ctx context.Context, disk *v1.ContainerDiskSource, path string) (source, error) {
+	tree, err := h.Volumes.image(disk.Image)
+	if err != nil {
+		return source{}, err
+	}
+	defer tree.Close()
+	return tree.overlayOf(ctx, disk.Path, path)
+}
+
+// overlayOf describes an overlay at path over a disk in an image's tree.
+func (r *Root) overlayOf(ctx context.Context, file, path string) (source, error) {
+	base, err := r.content(file)
+	if err != nil {
+		return source{}, err
+	}
+	format, err := probe(ctx, base)
+	if err != nil {
+		return source{}, err
+	}
+	return overlay(path, backend.Volume{Path: base, Format: format}), nil
+}
