@@ -63,7 +63,7 @@ func TestWholeBlocks(t *testing.T) {
 // TestWholeBlocksOfDisks: disks that are made for a capacity have at least that many bytes.
 func TestWholeBlocksOfDisks(t *testing.T) {
 	for size, want := range map[int64]int64{0: 0, 1: 4096, 4095: 4096, 4096: 4096, 4097: 8192, 1 << 62: 1 << 62, 1<<63 - 1: 1<<63 - 1, -1: -1} {
-		if got := aligned(size); got != want {
+		if got := roundUpToBlock(size); got != want {
 			t.Errorf("%d bytes become %d, want %d", size, got, want)
 		}
 	}

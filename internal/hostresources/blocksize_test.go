@@ -19,14 +19,14 @@ func TestBlockSizeOfFile(t *testing.T) {
 	if err := unix.Statfs(file, &system); err != nil {
 		t.Fatal(err)
 	}
-	volume, err := measured(backend.Volume{Path: file})
+	volume, err := withBlockSizes(backend.Volume{Path: file})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if size := uint(system.Bsize); volume.LogicalBlock != size || volume.PhysicalBlock != size || volume.DiscardGranularity != size {
 		t.Errorf("blocks are %d/%d/%d bytes, those of the file system %d", volume.LogicalBlock, volume.PhysicalBlock, volume.DiscardGranularity, size)
 	}
-	if _, err := measured(backend.Volume{Path: file + ".not"}); err == nil {
+	if _, err := withBlockSizes(backend.Volume{Path: file + ".not"}); err == nil {
 		t.Error("a file that is not there has blocks")
 	}
 }
@@ -51,14 +51,14 @@ func TestQueueOfDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, device := range []uint64{unix.Mkdev(8, 0), unix.Mkdev(8, 1)} {
-		if got, err := queueOf(sys, device); err != nil || got != want {
+		if got, err := queueFolder(sys, device); err != nil || got != want {
 			t.Errorf("limits of %d:%d are in '%s' (%v), want '%s'", unix.Major(device), unix.Minor(device), got, err, want)
 		}
 	}
-	if _, err := queueOf(sys, unix.Mkdev(9, 9)); err == nil {
+	if _, err := queueFolder(sys, unix.Mkdev(9, 9)); err == nil {
 		t.Error("a device that sysfs does not know has limits")
 	}
-	if n, err := number(filepath.Join(disk, "queue", "discard_granularity")); n != 0 || err != nil {
+	if n, err := readNumber(filepath.Join(disk, "queue", "discard_granularity")); n != 0 || err != nil {
 		t.Errorf("a driver that cannot discard: %d, %v", n, err)
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A bare machine has no storage classes. Its administrator describes claim 'data' of namespace 'shop' by a HostClaim in shop/data.yaml below
-// --claims: a network disk, or a LUN behind a Fibre Channel adapter of the VMI's own. The key of the disk is in data.key beside it, the passphrase of
-// a LUKS volume in data.luks. Neither is ever part of a document, a log or an event.
+// A bare machine has no storage classes. Its administrator describes claim 'data' of namespace 'shop' by a HostClaim in shop/data.yaml below --claims: a
+// network disk, or a LUN behind a Fibre Channel adapter of the VMI's own. The file data.key beside it has the key of the disk, and data.luks the passphrase
+// of a LUKS volume. Neither is ever part of a document, a log or an event.
 
 // errNoClaims is the error for each claim if the launcher runs without --claims.
 var errNoClaims = errors.New("this launcher serves no claims: it was started without --claims")
 
-// worldWide is the form of a WWNN or WWPN.
+// worldWide matches a WWNN or WWPN.
 var worldWide = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 
 func lunVolume(l v1alpha1.HostLUN) (backend.Volume, error) {
@@ -34,24 +34,24 @@ func lunVolume(l v1alpha1.HostLUN) (backend.Volume, error) {
 }
 
 // claim returns the disk that the administrator described for a claim of a namespace.
-func (h *BareMachine) claim(namespace, claim string) (source, error) {
+func (h *BareMachine) claim(namespace, claim string) (volumeSource, error) {
 	// Admission does not check names of claims. Here '../shop/data' would lead to another namespace.
 	if wrong := validation.IsDNS1123Subdomain(claim); len(wrong) > 0 {
-		return source{}, fmt.Errorf("claim name '%s' is invalid: %s", claim, wrong[0])
+		return volumeSource{}, fmt.Errorf("claim name '%s' is invalid: %s", claim, wrong[0])
 	}
 	if h.Claims == nil {
-		return source{}, errNoClaims
+		return volumeSource{}, errNoClaims
 	}
 	file := path.Join(namespace, claim)
 	raw, err := h.Claims.Read(file + ".yaml")
 	if err != nil {
-		return source{}, err
+		return volumeSource{}, err
 	}
 	volume, err := describedVolume(raw)
 	if err != nil {
-		return source{}, fmt.Errorf("claim '%s': %w", claim, err)
+		return volumeSource{}, fmt.Errorf("claim '%s': %w", claim, err)
 	}
-	return source{Volume: volume, values: values{
+	return volumeSource{Volume: volume, values: secretValues{
 		"luks": func() ([]byte, error) { return h.Claims.Read(file + ".luks") },
 		"auth": func() ([]byte, error) { return h.Claims.Read(file + ".key") },
 	}}, nil

@@ -11,11 +11,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// zones is the folder of the time zones that QEMU's C library reads. libvirt starts QEMU with TZ set to the guest's zone, and the library takes a zone without
-// a file for UTC, in silence: the clock of the guest would be wrong by hours.
-const zones = "/usr/share/zoneinfo"
+// zoneinfo is the folder of the time zones that QEMU's C library reads. libvirt starts QEMU with TZ set to the guest's zone. For a zone without a file the
+// library uses UTC without an error, and the clock of the guest would be wrong by hours.
+const zoneinfo = "/usr/share/zoneinfo"
 
-// checkZone refuses the zone of clock.timezone where a folder of time zones has no file of it. A clock with utc has no zone.
+// checkZone returns an error if a folder of time zones has no file for clock.timezone. A clock with utc has no zone.
 func checkZone(dir string, clock *v1.Clock) field.ErrorList {
 	if clock == nil || clock.UTC != nil || clock.Timezone == nil || *clock.Timezone == "" {
 		return nil
@@ -29,7 +29,7 @@ func checkZone(dir string, clock *v1.Clock) field.ErrorList {
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "domain", "clock", "timezone"), zone, why)}
 }
 
-// readZone reads the head of a zone's file. The name is a tenant's: it leads to nothing outside of the folder.
+// readZone reads the head of a zone's file. A tenant writes the name, so it must not lead out of the folder.
 func readZone(dir, zone string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -41,13 +41,13 @@ func readZone(dir, zone string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("'%s' has no file of that name", dir)
 	case err != nil:
-		return fmt.Errorf("it cannot be read from '%s': %w", dir, cause(err))
+		return fmt.Errorf("it cannot be read from '%s': %w", dir, withoutPath(err))
 	case !info.Mode().IsRegular():
 		return errors.New("it is a folder")
 	}
 	file, err := root.Open(zone)
 	if err != nil {
-		return cause(err)
+		return withoutPath(err)
 	}
 	defer file.Close()
 	head := make([]byte, len(zoneMagic))
@@ -57,5 +57,5 @@ func readZone(dir, zone string) error {
 	return nil
 }
 
-// zoneMagic begins each file of a time zone (RFC 8536).
+// zoneMagic is the beginning of each file of a time zone (RFC 8536).
 const zoneMagic = "TZif"

@@ -58,7 +58,7 @@ func TestDirectIO(t *testing.T) {
 			if err != nil {
 				return backend.Volume{}, err
 			}
-			return source.Volume, source.file.write(t.Context())
+			return source.Volume, source.file.ensure(t.Context())
 		}
 	}
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestDirectIO(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := direct(volume).NoDirectIO; got != c.want {
+			if got := withDirectIO(volume).NoDirectIO; got != c.want {
 				t.Errorf("NoDirectIO is %v, want %v", got, c.want)
 			}
 			if said := opened(t, volume, ""); strings.Contains(said, "O_DIRECT") != c.want {

@@ -9,14 +9,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Effect is a field that has no effect on a bare machine. Fields without which the guest would be another machine are refused where they are bound or
-// rendered, and stand in no table.
+// Effect is a field that has no effect on a bare machine. Unsupported fields that define the guest's machine are not in this table: Bind or the renderer
+// refuses them.
 type Effect struct {
 	// Field is the path below spec of a VMI, with [] for any position.
 	Field string
 	// Reason completes the sentence that begins with the path.
 	Reason string
-	// unless is a value of the field that asks for nothing, as JSON.
+	// unless is the value of the field, as JSON, that is equal to leaving it out.
 	unless string
 }
 
@@ -29,7 +29,7 @@ const (
 	dnsReason       = "has no effect: QEMU's NAT passes on the DNS servers of the machine"
 	tagReason       = "has no effect: cloud-init data lists no devices"
 	pluggedReason   = "has no effect: the volume is attached from start to end"
-	// attestationReason is pkg/pod's, too.
+	// attestationReason has the words of pkg/pod.
 	attestationReason = "has no effect: nobody asks for the measurement; the guest stays paused"
 	pullReason        = "has no effect: the machine's administrator puts images below --volume-root"
 )
@@ -69,7 +69,7 @@ func Effects() []Effect {
 	}
 }
 
-// Warnings names the fields of a VMI that have no effect on a bare machine, in the order of the table and of positions.
+// Warnings returns a warning for each field of a VMI that has no effect on a bare machine, in the order of the table and of positions.
 func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string, err error) {
 	raw, err := json.Marshal(vmi.Spec)
 	if err != nil {
@@ -80,13 +80,13 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string, err error) {
 		return nil, err
 	}
 	for _, e := range Effects() {
-		e.walk(spec, strings.Split(e.Field, "."), field.NewPath("spec"), func(at *field.Path) { warnings = append(warnings, at.String()+" "+e.Reason) })
+		e.eachUse(spec, strings.Split(e.Field, "."), field.NewPath("spec"), func(at *field.Path) { warnings = append(warnings, at.String()+" "+e.Reason) })
 	}
 	return warnings, nil
 }
 
-// walk calls found with each place of the field that asks for something.
-func (e Effect) walk(node any, path []string, at *field.Path, found func(*field.Path)) {
+// eachUse calls found with the path of each use of the field below a node.
+func (e Effect) eachUse(node any, path []string, at *field.Path, found func(*field.Path)) {
 	if len(path) == 0 {
 		value, err := json.Marshal(node)
 		if asks := string(value) != cmp.Or(e.unless, "null"); err == nil && asks {
@@ -101,11 +101,11 @@ func (e Effect) walk(node any, path []string, at *field.Path, found func(*field.
 		return
 	}
 	if !list {
-		e.walk(value, path[1:], at.Child(name), found)
+		e.eachUse(value, path[1:], at.Child(name), found)
 		return
 	}
 	items, _ := value.([]any)
 	for i, item := range items {
-		e.walk(item, path[1:], at.Child(name).Index(i), found)
+		e.eachUse(item, path[1:], at.Child(name).Index(i), found)
 	}
 }

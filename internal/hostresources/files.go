@@ -11,49 +11,48 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Files that a start writes exist completely or not at all, whenever the launcher dies, and only their owner may read them. None is written
-// in place: QEMU may have it open.
+// Files that a start writes exist completely or not at all, even if the launcher dies, and only their owner may read them. No file is written in place,
+// because QEMU may have it open.
 
-// file is a file of a VMI's own, described by what finds it necessary and written by write.
+// file describes a file of a VMI's own, which ensure writes.
 type file struct {
 	path string
-	// content of a file that each start writes.
+	// content is the content of a file that each start writes.
 	content []byte
-	// create writes the draft of a file that the guest changes later. It is called once in the life of the VMI.
+	// create writes the draft of a file that the guest changes later. It is called only if the file does not exist.
 	create func(ctx context.Context, draft string) error
 }
 
-// write writes the file. Of an empty description it writes nothing.
-func (f file) write(ctx context.Context) error {
+// ensure writes the file. It does nothing for the zero value.
+func (f file) ensure(ctx context.Context) error {
 	switch {
 	case f.path == "":
 		return nil
 	case f.create != nil:
-		return once(f.path, func(draft string) error { return f.create(ctx, draft) })
+		return createOnce(f.path, func(draft string) error { return f.create(ctx, draft) })
 	}
-	return write(f.path, f.content)
+	return writeIfChanged(f.path, f.content)
 }
 
-// replace writes a file by renaming a draft that fill writes. A process that has the old file open keeps the old file.
-func replace(file string, fill func(draft string) error) error {
-	return settle(file, fill, os.Rename)
+// replaceFile renames a draft that fill writes to a file. A process that has the old file open keeps the old file.
+func replaceFile(file string, fill func(draft string) error) error {
+	return nameDraft(file, fill, os.Rename)
 }
 
-// once creates a file unless it exists.
-func once(file string, fill func(draft string) error) error {
+// createOnce creates a file unless it exists.
+func createOnce(file string, fill func(draft string) error) error {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err := settle(file, fill, os.Link) // fails if the file exists
+	err := nameDraft(file, fill, os.Link) // fails if the file exists
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	return err
 }
 
-// settle fills a draft beside the file, syncs it, and gives it the file's name. A crash leaves the draft, which
-// nothing reads.
-func settle(file string, fill func(draft string) error, name func(from, to string) error) error {
+// nameDraft fills a draft beside the file, syncs it, and gives it the file's name. A crash leaves the draft, which is never read.
+func nameDraft(file string, fill func(draft string) error, name func(from, to string) error) error {
 	draft, err := os.CreateTemp(filepath.Dir(file), ".draft-") // of mode 0600
 	if err != nil {
 		return err
@@ -71,23 +70,23 @@ func (h *BareMachine) ReadFile(vmi *v1.VirtualMachineInstance, name string) ([]b
 	return os.ReadFile(filepath.Join(h.Folder(vmi), name))
 }
 
-// WriteFile writes a file into the VMI's own folder, which Forget removes.
+// WriteFile writes a file into the VMI's own folder. Forget removes the folder.
 func (b Bound) WriteFile(name string, content []byte) error {
-	return write(filepath.Join(b.folder, name), content)
+	return writeIfChanged(filepath.Join(b.folder, name), content)
 }
 
-// WriteFile writes a file into the own folder of a VMI that is not bound, which Forget removes.
+// WriteFile writes a file into the own folder of a VMI before Bind. Forget removes the folder.
 func (h *BareMachine) WriteFile(vmi *v1.VirtualMachineInstance, name string, content []byte) error {
 	if err := os.MkdirAll(h.Folder(vmi), 0o700); err != nil { // Bind gives QEMU access
 		return err
 	}
-	return write(filepath.Join(h.Folder(vmi), name), content)
+	return writeIfChanged(filepath.Join(h.Folder(vmi), name), content)
 }
 
-// write replaces a file, unless it has that content already.
-func write(file string, content []byte) error {
+// writeIfChanged replaces a file, unless it has that content already.
+func writeIfChanged(file string, content []byte) error {
 	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, content) {
 		return nil
 	}
-	return replace(file, func(draft string) error { return os.WriteFile(draft, content, 0o600) })
+	return replaceFile(file, func(draft string) error { return os.WriteFile(draft, content, 0o600) })
 }

@@ -24,12 +24,12 @@ func TestWholeFiles(t *testing.T) {
 		fail bool
 		want string
 	}{
-		{"the first writer dies", func() error { return once(file, dies) }, true, ""},
-		{"the second does not", func() error { return once(file, fills("first")) }, false, "first"},
-		{"once is once", func() error { return once(file, fills("second")) }, false, "first"},
-		{"nobody even begins", func() error { return once(file, dies) }, false, "first"},
-		{"another content", func() error { return write(file, []byte("third")) }, false, "third"},
-		{"a failed replacement", func() error { return replace(file, dies) }, true, "third"},
+		{"the first writer dies", func() error { return createOnce(file, dies) }, true, ""},
+		{"the second does not", func() error { return createOnce(file, fills("first")) }, false, "first"},
+		{"once is once", func() error { return createOnce(file, fills("second")) }, false, "first"},
+		{"nobody even begins", func() error { return createOnce(file, dies) }, false, "first"},
+		{"another content", func() error { return writeIfChanged(file, []byte("third")) }, false, "third"},
+		{"a failed replacement", func() error { return replaceFile(file, dies) }, true, "third"},
 	} {
 		if err := step.make(); (err != nil) != step.fail {
 			t.Errorf("%s: %v", step.why, err)

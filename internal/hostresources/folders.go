@@ -12,22 +12,22 @@ import (
 // Folders are the folders of a bare machine, each set by the flag of its name. An empty one is not used.
 type Folders struct{ VolumeRoot, Claims, State, TPMKeys, TPMStates string }
 
-// Prepare refuses folders that would give a tenant access to files of others, and creates the folders that the launcher writes to.
+// Prepare creates the folders that the launcher writes to. It returns an error if a folder would give a tenant access to files of others.
 func (f Folders) Prepare() error {
 	keys, claims := folder{"--tpm-keys", f.TPMKeys}, folder{"--claims", f.Claims}
-	if err := apart([]folder{{"--volume-root", f.VolumeRoot}, claims, {"--state", f.State}, keys, {"--tpm-states", f.TPMStates}}); err != nil {
+	if err := checkDisjoint([]folder{{"--volume-root", f.VolumeRoot}, claims, {"--state", f.State}, keys, {"--tpm-states", f.TPMStates}}); err != nil {
 		return err
 	}
-	// QEMU passes through, whatever user it runs as. The folders of VMIs in it are closed.
+	// QEMU, as whatever user, passes through this folder. The folders of VMIs in it are closed.
 	if err := os.MkdirAll(f.State, 0o711); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	var errs []error
 	if keys.dir != "" {
-		errs = append(errs, os.MkdirAll(keys.dir, 0o700), private(keys))
+		errs = append(errs, os.MkdirAll(keys.dir, 0o700), checkPrivate(keys))
 	}
 	if claims.dir != "" {
-		errs = append(errs, private(claims))
+		errs = append(errs, checkPrivate(claims))
 	}
 	return errors.Join(errs...)
 }
@@ -35,24 +35,24 @@ func (f Folders) Prepare() error {
 // folder is a folder and its flag.
 type folder struct{ name, dir string }
 
-// apart refuses a folder that is, or is in, another: it would give every tenant access to disks or keys. Links are resolved before the comparison: two
-// paths may be one folder.
-func apart(folders []folder) error {
+// checkDisjoint returns an error if two folders are the same, or one is inside another: every tenant would get access to disks or keys. Links are resolved
+// before the comparison, because two paths may lead to one folder.
+func checkDisjoint(folders []folder) error {
 	var errs []error
 	for i, a := range folders {
 		for _, b := range folders[:i] {
 			if a.dir == "" || b.dir == "" {
 				continue
 			}
-			x, err := resolved(a.dir)
+			x, err := resolvePath(a.dir)
 			if err != nil {
 				return fmt.Errorf("%s: %w", a.name, err)
 			}
-			y, err := resolved(b.dir)
+			y, err := resolvePath(b.dir)
 			if err != nil {
 				return fmt.Errorf("%s: %w", b.name, err)
 			}
-			if x == y || below(x, y) || below(y, x) {
+			if x == y || isInside(x, y) || isInside(y, x) {
 				errs = append(errs, fmt.Errorf("%s '%s' and %s '%s' overlap; neither may be inside the other", b.name, b.dir, a.name, a.dir))
 			}
 		}
@@ -60,13 +60,13 @@ func apart(folders []folder) error {
 	return errors.Join(errs...)
 }
 
-// below reports whether a clean path is inside a folder.
-func below(file, dir string) bool {
+// isInside reports whether a clean path is inside a folder.
+func isInside(file, dir string) bool {
 	return strings.HasPrefix(file, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// resolved returns the absolute path with all links resolved, also of a folder that does not exist yet.
-func resolved(dir string) (string, error) {
+// resolvePath returns the absolute path with all links resolved, also of a folder that does not exist yet.
+func resolvePath(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
@@ -75,12 +75,12 @@ func resolved(dir string) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return real, err
 	}
-	parent, err := resolved(filepath.Dir(dir))
+	parent, err := resolvePath(filepath.Dir(dir))
 	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
-// private refuses a folder of keys that users other than its owner may open.
-func private(f folder) error {
+// checkPrivate returns an error if users other than its owner may open a folder of keys.
+func checkPrivate(f folder) error {
 	info, err := os.Stat(f.dir)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)

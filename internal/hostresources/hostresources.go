@@ -1,5 +1,5 @@
-// Package hostresources finds or creates what a VMI needs of its machine: kernel, firmware, volumes, images, network interfaces, configuration data and
-// keys. Only this package produces backend.Bindings for a start. BareMachine serves machines outside of any pod, Pod serves the pod of one guest.
+// Package hostresources finds or creates what a guest needs from its host: volumes, images, network interfaces, kernel, firmware, devices, configuration data
+// and keys. Only this package produces backend.Bindings for a start. BareMachine serves the VMIs of a machine, Pod serves the VMI of its pod.
 package hostresources
 
 import (
@@ -14,15 +14,15 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// BareMachine binds VMIs that run on a machine outside of any pod. Its fields come from the administrator's flags.
+// BareMachine finds resources for VMIs that run on a machine outside of pods. Its fields come from the administrator's flags.
 type BareMachine struct {
 	// Volumes serves disks and images; nil serves none.
 	Volumes *Root
-	// Claims is the folder of claim descriptions; nil if there is none. Its files are read, never served.
+	// Claims is the folder of claim descriptions; nil if there is none. Guests never get its files.
 	Claims *Root
-	// State is the folder for what lives as long as a VMI: overlays, empty disks, ISOs, NVRAM, sockets, logs.
+	// State is the folder for files that live as long as a VMI: overlays, empty disks, ISOs, NVRAM, sockets, logs.
 	State string
-	// TPMKeys is the folder of the keys that TPM states are encrypted with; empty encrypts none.
+	// TPMKeys is the folder of the keys of encrypted TPM states. If it is empty, TPM states are not encrypted.
 	TPMKeys string
 	// TPMStates is libvirt's folder of TPM states, empty for DefaultTPMStates. Kiln's folder is below it.
 	TPMStates string
@@ -31,7 +31,7 @@ type BareMachine struct {
 	// Bridges maps network names to bridges of this machine, for interfaces with the bridge binding.
 	Bridges map[string]string
 
-	running running
+	running bindingsInProgress
 }
 
 // Folder returns the VMI's own folder. Its name is the UID, which is short (socket paths have at most 107 bytes) and never reused.
@@ -44,8 +44,8 @@ func (h *BareMachine) sockets(vmi *v1.VirtualMachineInstance) string {
 	return filepath.Join(h.Folder(vmi), "qemu")
 }
 
-// makeFolders creates the VMI's own folder and, in it, that of its sockets. The launcher owns the first, because libvirt follows the paths in it as
-// root: QEMU, which a guest may have taken over, may pass through but not create files in it, except in the folder for its sockets.
+// makeFolders creates the VMI's own folder and the folder of its sockets in it. The launcher owns the first, because libvirt follows the paths in it as root:
+// a guest may have taken over QEMU, so QEMU may create files only in the folder of the sockets.
 func makeFolders(own, sockets string, qemu *backend.Account) error {
 	if err := os.MkdirAll(sockets, 0o711); err != nil {
 		return err
@@ -60,13 +60,13 @@ func makeFolders(own, sockets string, qemu *backend.Account) error {
 type Bound struct {
 	backend.Bindings
 	folder string
-	values values
+	values secretValues
 }
 
-// values are functions that return the values of secrets, by reference. A value is read, or created, when its function is called.
-type values map[string]func() ([]byte, error)
+// secretValues are functions that return the values of secrets, by reference. Only the call of a function reads or creates the value.
+type secretValues map[string]func() ([]byte, error)
 
-// Secrets returns the values of the secrets that a start needs, by reference. It leaves out secrets that Bind has not found.
+// Secrets returns the values of secrets by reference. Secrets that Bind has not found are missing in the result.
 func (b Bound) Secrets(wanted []backend.Secret) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for _, secret := range wanted {
@@ -83,7 +83,7 @@ func (b Bound) Secrets(wanted []backend.Secret) (map[string][]byte, error) {
 	return all, nil
 }
 
-// bind finds or creates every host resource that the VMI needs, one kind after the other.
+// bind finds or creates all resources of a VMI, one kind after the other.
 func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (Bound, field.ErrorList) {
 	if vmi.UID == "" {
 		return Bound{}, field.ErrorList{field.Required(field.NewPath("metadata", "uid"), "a VMI without UID cannot be bound to this machine")}
@@ -92,9 +92,9 @@ func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	if err := makeFolders(folder, sockets, qemu); err != nil {
 		return Bound{}, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
-	volumes, values, wrongVolumes := bindVolumes(ctx, vmi.Spec.Volumes, func(volume v1.Volume) (source, error) { return h.source(ctx, vmi, volume) })
-	nics, wrongNICs := bindNICs(vmi.Spec.Domain.Devices.Interfaces, h.nic)
-	boot, wrongBoot := bootFiles(vmi.Spec.Domain.Firmware, h.Volumes.image)
+	volumes, values, wrongVolumes := bindVolumes(ctx, vmi.Spec.Volumes, func(volume v1.Volume) (volumeSource, error) { return h.volumeSource(ctx, vmi, volume) })
+	nics, wrongNICs := bindNICs(vmi.Spec.Domain.Devices.Interfaces, h.hostInterface)
+	boot, wrongBoot := kernelFiles(vmi.Spec.Domain.Firmware, h.Volumes.openImage)
 	firmware, wrongFirmware := firmwareFiles(ctx, vmi, folder)
 	tpm, wrongTPM := h.tpm(vmi)
 	if tpm.key != nil {
@@ -109,7 +109,7 @@ func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	if logs := vmi.Spec.Domain.Devices.LogSerialConsole; logs == nil || *logs {
 		bound.SerialLog = filepath.Join(folder, "serial.log")
 	}
-	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTPM, checkZone(zones, vmi.Spec.Domain.Clock))
+	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTPM, checkZone(zoneinfo, vmi.Spec.Domain.Clock))
 }
 
 // Forget removes the files that live as long as the VMI.

@@ -14,13 +14,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A bare machine has no container runtime. The tree of image 'registry.example/demo:1' is the folder
-// containers/registry.example/demo:1 below --volume-root, unpacked there by its administrator.
+// A bare machine has no container runtime. Its administrator unpacks the tree of image 'registry.example/demo:1' into the folder
+// containers/registry.example/demo:1 below
+// --volume-root.
 
 const imagesDir = "containers"
 
-// image opens the tree of an image. Its author is not trusted: no link in it leads out of it.
-func (r *Root) image(name string) (*Root, error) {
+// openImage opens the tree of an image. Links in the tree cannot lead out of it, because the author of the image is not trusted.
+func (r *Root) openImage(name string) (*Root, error) {
 	if r == nil {
 		return nil, errNoRoot
 	}
@@ -38,20 +39,20 @@ func (r *Root) image(name string) (*Root, error) {
 	dir := filepath.Join(r.dir, real)
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, r.explain(real, err)
+		return nil, r.userError(real, err)
 	}
 	return &Root{root: root, dir: dir, name: fmt.Sprintf("image '%s'", name)}, nil
 }
 
-// content returns the path of a regular file in an image's tree. An empty file means the only disk in /disk.
-func (r *Root) content(file string) (string, error) {
+// regularFile returns the path of a regular file in a tree. For an empty file it returns the only disk in /disk, as KubeVirt does for images.
+func (r *Root) regularFile(file string) (string, error) {
 	rel := strings.TrimPrefix(path.Join("/", file), "/")
 	if file == "" {
 		disks, err := r.Glob("disk", ".img", ".qcow2", ".raw")
 		if err != nil {
 			return "", err
 		}
-		if len(disks) == 0 { // KubeVirt takes a file of any name
+		if len(disks) == 0 { // KubeVirt accepts a file of any name
 			disks, err = r.Glob("disk", "")
 		}
 		if err != nil {
@@ -69,25 +70,25 @@ func (r *Root) content(file string) (string, error) {
 	return real, err
 }
 
-// containerDisk describes an overlay over the disk in an image's tree, which stays read-only.
-func (h *BareMachine) containerDisk(ctx context.Context, disk *v1.ContainerDiskSource, path string) (source, error) {
-	tree, err := h.Volumes.image(disk.Image)
+// containerDisk describes an overlay over the disk in an image's tree. The tree stays read-only.
+func (h *BareMachine) containerDisk(ctx context.Context, disk *v1.ContainerDiskSource, path string) (volumeSource, error) {
+	tree, err := h.Volumes.openImage(disk.Image)
 	if err != nil {
-		return source{}, err
+		return volumeSource{}, err
 	}
 	defer tree.Close()
 	return tree.overlayOf(ctx, disk.Path, path)
 }
 
 // overlayOf describes an overlay at path over a disk in an image's tree.
-func (r *Root) overlayOf(ctx context.Context, file, path string) (source, error) {
-	base, err := r.content(file)
+func (r *Root) overlayOf(ctx context.Context, file, path string) (volumeSource, error) {
+	base, err := r.regularFile(file)
 	if err != nil {
-		return source{}, err
+		return volumeSource{}, err
 	}
-	format, err := probe(ctx, base)
+	format, err := imageFormat(ctx, base)
 	if err != nil {
-		return source{}, err
+		return volumeSource{}, err
 	}
-	return overlay(path, backend.Volume{Path: base, Format: format}), nil
+	return overlayFile(path, backend.Volume{Path: base, Format: format}), nil
 }

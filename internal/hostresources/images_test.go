@@ -51,7 +51,7 @@ func TestImagesMayNotReferToOtherFiles(t *testing.T) {
 	if err := qemuImg(t.Context(), "create", "-q", "-f", "qcow2", "-F", "raw", "-b", base, evil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := probe(t.Context(), evil); err == nil || !strings.Contains(err.Error(), "refers to another file") {
+	if _, err := imageFormat(t.Context(), evil); err == nil || !strings.Contains(err.Error(), "refers to another file") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestImageLeadsNowhereElse(t *testing.T) {
 			t.Errorf("%s: the overlay is of '%s', want '%s'", c.why, volume.Backing, want)
 		}
 		kernel := &v1.KernelBoot{Container: &v1.KernelBootContainer{Image: c.image, InitrdPath: c.path}}
-		_, errs := bootFiles(&v1.Firmware{KernelBoot: kernel}, host.Volumes.image)
+		_, errs := kernelFiles(&v1.Firmware{KernelBoot: kernel}, host.Volumes.openImage)
 		refused(t, c.why+", as initrd", c.want, errs.ToAggregate())
 	}
 }
@@ -129,10 +129,10 @@ func TestOverlayIsMadeOnce(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return disk.file.write(t.Context())
+			return disk.file.ensure(t.Context())
 		},
 		"empty": func(file string) error {
-			return emptyDisk(file, 1<<20).file.write(t.Context())
+			return emptyDisk(file, 1<<20).file.ensure(t.Context())
 		},
 	} {
 		file := filepath.Join(dir, name)
@@ -152,7 +152,7 @@ func TestOverlayIsMadeOnce(t *testing.T) {
 			t.Errorf("%s: made again over what the guest has written: %d bytes, %v", name, len(got), err)
 		}
 	}
-	if err := emptyDisk(filepath.Join(dir, "huge"), -1).file.write(t.Context()); err == nil {
+	if err := emptyDisk(filepath.Join(dir, "huge"), -1).file.ensure(t.Context()); err == nil {
 		t.Error("a disk of less than nothing was made")
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
@@ -177,7 +177,7 @@ func TestQemuImgIsGivenUp(t *testing.T) {
 	gone := errors.New("the start is given up")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, gone)
 	defer cancel()
-	if _, err := probe(ctx, pipe); !errors.Is(err, gone) {
+	if _, err := imageFormat(ctx, pipe); !errors.Is(err, gone) {
 		t.Errorf("error '%v', want '%v'", err, gone)
 	}
 }

@@ -8,9 +8,9 @@ import (
 // kernelBoot are the paths of kernel and initrd in an image's tree.
 type kernelBoot struct{ kernel, initrd string }
 
-// bootFiles finds the files of spec.domain.firmware.kernelBoot in the tree of their image, which open opens. They are empty for VMIs without it. Unlike
-// a disk, neither gets an overlay: QEMU only reads them.
-func bootFiles(firmware *v1.Firmware, open func(image string) (*Root, error)) (boot kernelBoot, errs field.ErrorList) {
+// kernelFiles finds the files of spec.domain.firmware.kernelBoot in the tree of their image, which open opens. The paths are empty for VMIs without
+// kernelBoot. The files get no overlay, because QEMU only reads them.
+func kernelFiles(firmware *v1.Firmware, open func(image string) (*Root, error)) (boot kernelBoot, errs field.ErrorList) {
 	if firmware == nil || firmware.KernelBoot == nil || firmware.KernelBoot.Container == nil {
 		return boot, nil
 	}
@@ -27,7 +27,7 @@ func bootFiles(firmware *v1.Firmware, open func(image string) (*Root, error)) (b
 		if part.file == "" {
 			continue
 		}
-		if *part.to, err = tree.content(part.file); err != nil {
+		if *part.to, err = tree.regularFile(part.file); err != nil {
 			return boot, field.ErrorList{field.Invalid(path, container.Image, err.Error())}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// bindNICs returns the host sides of interfaces, by name. An interface for which choose has none is an error at its index; the others are returned.
+// bindNICs returns the host sides of interfaces by name, as choose returns them. An error of choose is an error at the index of the interface.
 func bindNICs(interfaces []v1.Interface, choose func(v1.Interface) (backend.NIC, error)) (map[string]backend.NIC, field.ErrorList) {
 	nics, path, errs := map[string]backend.NIC{}, field.NewPath("spec", "domain", "devices", "interfaces"), field.ErrorList(nil)
 	for i, nic := range interfaces {
@@ -24,16 +24,15 @@ func bindNICs(interfaces []v1.Interface, choose func(v1.Interface) (backend.NIC,
 	return nics, errs
 }
 
-// nic chooses the host side of an interface: user-mode NAT for masquerade on the pod network, a bridge that the
-// administrator named for the bridge binding.
-func (h *BareMachine) nic(nic v1.Interface) (backend.NIC, error) {
+// hostInterface returns the host side of an interface: user-mode NAT for masquerade, and for the bridge binding the bridge that the administrator configured.
+func (h *BareMachine) hostInterface(nic v1.Interface) (backend.NIC, error) {
 	switch {
 	case nic.Masquerade != nil:
 		// QEMU's own NAT needs no rights on the host.
 		return backend.NIC{Kind: "user"}, nil
 	case nic.Bridge != nil:
 		if bridge := h.Bridges[nic.Name]; bridge != "" {
-			return backend.NIC{Kind: "bridge", Device: bridge, MTU: mtu(bridge), Guarded: h.Guard}, nil
+			return backend.NIC{Kind: "bridge", Device: bridge, MTU: linkMTU(bridge), Guarded: h.Guard}, nil
 		}
 		return backend.NIC{}, fmt.Errorf("no bridge is configured for network '%s'; use masquerade, or start the launcher with --bridge %s=BRIDGE",
 			nic.Name, nic.Name)
@@ -41,8 +40,8 @@ func (h *BareMachine) nic(nic v1.Interface) (backend.NIC, error) {
 	return backend.NIC{}, errors.New("this binding is not supported on a bare machine; use masquerade or bridge")
 }
 
-// mtu returns the MTU of a link of this network namespace, 0 for one that is not there: libvirt reports that.
-func mtu(link string) uint {
+// linkMTU returns the MTU of a link of this network namespace. It is 0 for a missing link, which libvirt reports.
+func linkMTU(link string) uint {
 	found, err := net.InterfaceByName(link)
 	if err != nil {
 		return 0

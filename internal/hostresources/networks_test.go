@@ -35,13 +35,13 @@ func TestMTU(t *testing.T) {
 		all := map[string]backend.NIC{}
 		for name, link := range map[string]string{"bridge": "br0", "gone": "br1"} {
 			host := &BareMachine{Bridges: map[string]string{"lan": link}}
-			nic, err := host.nic(vmi.Spec.Domain.Devices.Interfaces[0])
+			nic, err := host.hostInterface(vmi.Spec.Domain.Devices.Interfaces[0])
 			if err != nil {
 				t.Error(err)
 			}
 			all[name] = nic
 		}
-		nic, err := (&Pod{Network: pod.Passt}).nic(vmi, vmi.Spec.Domain.Devices.Interfaces[0])
+		nic, err := (&Pod{Network: pod.Passt}).hostInterface(vmi, vmi.Spec.Domain.Devices.Interfaces[0])
 		if err != nil {
 			t.Error(err)
 		}

@@ -13,13 +13,13 @@ import (
 
 // Volumes of ConfigMaps, Secrets, service accounts, the downward API and Sysprep become ISO images of their files, as in KubeVirt.
 
-// Labels of the images, KubeVirt's.
+// Labels of the images, as in KubeVirt.
 const (
 	filesLabel   = "cfgdata"
 	sysprepLabel = "unattend"
 )
 
-// fileLabel returns the label of the image of a volume of files; false for other volumes.
+// fileLabel returns the label of the image for a volume of files, and false for other volumes.
 func fileLabel(volume v1.Volume) (label string, known bool) {
 	switch {
 	case volume.ConfigMap != nil:
@@ -36,33 +36,33 @@ func fileLabel(volume v1.Volume) (label string, known bool) {
 	return "", false
 }
 
-// fileImage describes an ISO of the files of a volume.
-func (p *Pod) fileImage(volume, path, label string) (source, error) {
-	tree, err := p.mount(volume)
+// fileImage describes an ISO with the files of a volume.
+func (p *Pod) fileImage(volume, path, label string) (volumeSource, error) {
+	tree, err := p.openVolume(volume)
 	if err != nil {
-		return source{}, err
+		return volumeSource{}, err
 	}
 	defer tree.Close()
 	files := map[string]string{}
-	if err := tree.collect(".", files); err != nil {
-		return source{}, err
+	if err := tree.collectFiles(".", files); err != nil {
+		return volumeSource{}, err
 	}
-	content, err := namedISO(label, files)
-	return image(path, content), err
+	content, err := buildNamedISO(label, files)
+	return isoVolume(path, content), err
 }
 
-// Bounds of a volume of files: a ConfigMap or Secret has at most 1 MiB, in keys and values together.
+// Limits of a volume of files. A ConfigMap or Secret has at most 1 MiB, in keys and values together.
 const (
-	mostBytes = 2 << 20
-	mostFiles = 4096
+	maxFileBytes = 2 << 20
+	maxFiles     = 4096
 )
 
-// collect reads the files of a folder and its subfolders. kubelet keeps the data in folders whose names begin with '..', and links to it: names of
-// keys cannot begin so.
-func (r *Root) collect(dir string, files map[string]string) error {
+// collectFiles reads the files of a folder and its subfolders. It skips names that begin with '..', which keys cannot have: kubelet keeps the data in such
+// folders, and the other names are links to it.
+func (r *Root) collectFiles(dir string, files map[string]string) error {
 	entries, err := fs.ReadDir(r.root.FS(), dir)
 	if err != nil {
-		return r.explain(dir, err)
+		return r.userError(dir, err)
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), "..") {
@@ -72,9 +72,9 @@ func (r *Root) collect(dir string, files map[string]string) error {
 		info, err := r.root.Stat(rel)
 		switch {
 		case err != nil:
-			return r.explain(rel, err)
+			return r.userError(rel, err)
 		case info.IsDir():
-			err = r.collect(rel, files)
+			err = r.collectFiles(rel, files)
 		default:
 			err = r.addFile(rel, files)
 		}
@@ -85,9 +85,9 @@ func (r *Root) collect(dir string, files map[string]string) error {
 	return nil
 }
 
-// addFile reads one file. It refuses what does not fit.
+// addFile reads one file. It returns an error if the files exceed the limits.
 func (r *Root) addFile(rel string, files map[string]string) error {
-	left := int64(mostBytes)
+	left := int64(maxFileBytes)
 	for _, content := range files {
 		left -= int64(len(content))
 	}
@@ -95,15 +95,15 @@ func (r *Root) addFile(rel string, files map[string]string) error {
 	if err != nil {
 		return err
 	}
-	if int64(len(content)) > left || len(files) == mostFiles {
-		return fmt.Errorf("%s has more than %d bytes or %d files", r.name, mostBytes, mostFiles)
+	if int64(len(content)) > left || len(files) == maxFiles {
+		return fmt.Errorf("%s has more than %d bytes or %d files", r.name, maxFileBytes, maxFiles)
 	}
 	files[rel] = string(content)
 	return nil
 }
 
-// firstOf returns the content of the first file of these names in a folder; empty if it has none of them.
-func (r *Root) firstOf(names ...string) (string, error) {
+// readFirst returns the content of the first file of these names that exists; empty if none does.
+func (r *Root) readFirst(names ...string) (string, error) {
 	for _, name := range names {
 		if _, err := r.root.Stat(name); errors.Is(err, fs.ErrNotExist) {
 			continue

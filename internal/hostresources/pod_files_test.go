@@ -37,7 +37,7 @@ func TestPodFiles(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", label, diff)
 		}
 	}
-	large := mounted(t, map[string]string{"/volumes/data/a": strings.Repeat("a", mostBytes), "/volumes/data/b": "b"})
+	large := mounted(t, map[string]string{"/volumes/data/a": strings.Repeat("a", maxFileBytes), "/volumes/data/b": "b"})
 	_, errs := large.Bind(t.Context(), having(v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}))
 	refused(t, "too much", "has more than", errs.ToAggregate())
 	out := mounted(t, map[string]string{"/volumes/data/a->": "/etc/passwd"})

@@ -17,19 +17,19 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// variables are those in which device plugins write the addresses of a resource's devices, and the type of those devices.
-type variables []struct{ prefix, kind string }
+// deviceVariables are the prefixes of variables in which device plugins write the addresses of a resource's devices, and the types of the devices.
+type deviceVariables []struct{ prefix, kind string }
 
 var (
-	// plugged are KubeVirt's, so that plugins written for it work.
-	plugged = variables{{v1.PCIResourcePrefix, "pci"}, {v1.MDevResourcePrefix, "mdev"}, {v1.USBResourcePrefix, "usb"}}
-	// virtualFunctions are those of the network plumbing working group's plugin for SR-IOV. They are for interfaces alone: CNI plugins have given these
-	// devices their VLAN and MAC address. As a host device, such a one would be without.
-	virtualFunctions = variables{{"PCIDEVICE", "pci"}}
+	// pluginVariables are KubeVirt's prefixes, so that plugins for KubeVirt work.
+	pluginVariables = deviceVariables{{v1.PCIResourcePrefix, "pci"}, {v1.MDevResourcePrefix, "mdev"}, {v1.USBResourcePrefix, "usb"}}
+	// sriovVariables are those of the SR-IOV plugin of the network plumbing working group. They are used only for interfaces, because CNI plugins set VLAN and
+	// MAC address of these devices. A host device would have neither.
+	sriovVariables = deviceVariables{{"PCIDEVICE", "pci"}}
 )
 
-// variable returns the name of the variable of a resource: PCI_RESOURCE_VENDOR_COM_CARD for vendor.com/card.
-func variable(prefix, resource string) string {
+// variableName returns the variable of a resource, such as PCI_RESOURCE_VENDOR_COM_CARD for vendor.com/card.
+func variableName(prefix, resource string) string {
 	return prefix + "_" + strings.ToUpper(strings.NewReplacer("/", "_", ".", "_").Replace(resource))
 }
 
@@ -40,12 +40,12 @@ func (p *Pod) getenv(name string) string {
 	return p.Getenv(name)
 }
 
-// hostDevices finds the devices of hostDevices, gpus and interfaces with sriov that kubelet gave to the pod, by name. One that was not given is an error at
-// its index.
+// hostDevices returns the devices of hostDevices, gpus and interfaces with sriov by name. A device that kubelet has not given to the pod is an error at its
+// index.
 func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]backend.HostDev, errs field.ErrorList) {
 	taken, unserved := map[string]bool{}, map[string]int{}
-	find := func(at *field.Path, name string, from request) {
-		device, err := p.allocated(vmi, from, taken)
+	find := func(at *field.Path, name string, from deviceRequest) {
+		device, err := p.allocatedDevice(vmi, from, taken)
 		if err != nil {
 			errs = append(errs, field.Invalid(at, name, err.Error()))
 			return
@@ -67,22 +67,22 @@ func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]back
 	}
 	for i, nic := range devices.Interfaces {
 		if nic.SRIOV != nil && nic.State != v1.InterfaceStateAbsent {
-			find(path.Child("interfaces").Index(i), nic.Name, request{
-				variables: virtualFunctions, resource: p.getenv(pod.EnvNetworkResource + nic.Name), claim: networkClaim(vmi, nic.Name)})
+			find(path.Child("interfaces").Index(i), nic.Name, deviceRequest{
+				deviceVariables: sriovVariables, resource: p.getenv(pod.EnvNetworkResource + nic.Name), claim: networkClaim(vmi, nic.Name)})
 		}
 	}
 	for i, d := range devices.HostDevices {
-		find(path.Child("hostDevices").Index(i), d.Name, request{plugged, d.DeviceName, d.ClaimRequest, unserved[d.DeviceName]})
+		find(path.Child("hostDevices").Index(i), d.Name, deviceRequest{pluginVariables, d.DeviceName, d.ClaimRequest, unserved[d.DeviceName]})
 		unserved[d.DeviceName]--
 	}
 	for i, d := range devices.GPUs {
-		find(path.Child("gpus").Index(i), d.Name, request{plugged, d.DeviceName, d.ClaimRequest, unserved[d.DeviceName]})
+		find(path.Child("gpus").Index(i), d.Name, deviceRequest{pluginVariables, d.DeviceName, d.ClaimRequest, unserved[d.DeviceName]})
 		unserved[d.DeviceName]--
 	}
 	return found, errs
 }
 
-// networkClaim returns the claim of a network; nil if it has none.
+// networkClaim returns the ResourceClaim of a network, nil if it has none.
 func networkClaim(vmi *v1.VirtualMachineInstance, name string) *v1.ClaimRequest {
 	for _, network := range vmi.Spec.Networks {
 		if network.Name == name {
@@ -92,27 +92,27 @@ func networkClaim(vmi *v1.VirtualMachineInstance, name string) *v1.ClaimRequest 
 	return nil
 }
 
-// request is what a device is asked for by: a resource, and the variables that plugins name its devices in, or a claim.
-type request struct {
-	variables
+// deviceRequest is a request for a device: by a resource, with the variables of its plugins, or by a ResourceClaim.
+type deviceRequest struct {
+	deviceVariables
 	resource string
 	claim    *v1.ClaimRequest
-	// unserved is how many hostDevices and gpus of the resource have no device yet, this one included.
+	// unserved is the number of hostDevices and gpus of the resource that have no device yet, with this one.
 	unserved int
 }
 
-// allocated returns a device that was given for a request and is not taken yet.
-func (p *Pod) allocated(vmi *v1.VirtualMachineInstance, from request, taken map[string]bool) (backend.HostDev, error) {
+// allocatedDevice returns a device of a request that no other device of the VMI has.
+func (p *Pod) allocatedDevice(vmi *v1.VirtualMachineInstance, from deviceRequest, taken map[string]bool) (backend.HostDev, error) {
 	if from.resource == "" {
-		device, err := p.claimed(vmi, from.claim)
+		device, err := p.claimedDevice(vmi, from.claim)
 		if err == nil && taken[device.Address] {
 			err = errors.New("another device of this virtual machine instance has the same request of the same claim")
 		}
 		return device, err
 	}
 	given := 0
-	for _, source := range from.variables {
-		free, all, err := p.listed(source.kind, p.getenv(variable(source.prefix, from.resource)), taken)
+	for _, source := range from.deviceVariables {
+		free, all, err := p.listedDevices(source.kind, p.getenv(variableName(source.prefix, from.resource)), taken)
 		if err != nil {
 			return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod %w", from.resource, err)
 		}
@@ -120,8 +120,8 @@ func (p *Pod) allocated(vmi *v1.VirtualMachineInstance, from request, taken map[
 		switch {
 		case len(free) == 0:
 		case source.kind == "usb":
-			return from.bundle(free)
-		default: // a plugin also lists functions that are of no use to the guest, such as others of a card's IOMMU group
+			return from.bundleUSB(free)
+		default: // a plugin also lists functions that the guest does not need, such as others of a card's IOMMU group
 			return free[0], nil
 		}
 	}
@@ -132,8 +132,8 @@ func (p *Pod) allocated(vmi *v1.VirtualMachineInstance, from request, taken map[
 		from.resource, given)
 }
 
-// listed reads the value of a variable. It returns the devices that are not taken, each once and in their order, and how many there are in all.
-func (p *Pod) listed(kind, value string, taken map[string]bool) (free []backend.HostDev, all int, err error) {
+// listedDevices reads the value of a variable. It returns the devices that are not taken, each once and in their order, and the number of all devices.
+func (p *Pod) listedDevices(kind, value string, taken map[string]bool) (free []backend.HostDev, all int, err error) {
 	seen := map[string]bool{}
 	for text := range strings.SplitSeq(value, ",") {
 		if text == "" {
@@ -154,9 +154,9 @@ func (p *Pod) listed(kind, value string, taken map[string]bool) (free []backend.
 	return free, all, nil
 }
 
-// bundle returns the USB devices of a request. A resource of KubeVirt's plugin is all USB devices that its selectors name, together: the plugin lists those of
-// one unit after those of another, and each unit is for one host device.
-func (r request) bundle(free []backend.HostDev) (device backend.HostDev, err error) {
+// bundleUSB returns the USB devices of a request. One unit of a resource of KubeVirt's plugin has all USB devices that its selectors name. Each unit is for
+// one host device, and the plugin lists the devices of one unit after those of another.
+func (r deviceRequest) bundleUSB(free []backend.HostDev) (device backend.HostDev, err error) {
 	each := len(free) / r.unserved
 	switch {
 	case each*r.unserved != len(free):
@@ -173,7 +173,7 @@ func (r request) bundle(free []backend.HostDev) (device backend.HostDev, err err
 	return device, nil
 }
 
-// hostDevice is the device of an address as device plugins and drivers write it. The error completes a sentence about who gave it.
+// hostDevice returns the device of an address that a device plugin or driver has written. The error completes the sentence 'plugin X gave this pod'.
 func (p *Pod) hostDevice(kind, text string) (backend.HostDev, error) {
 	switch kind {
 	case "pci":
@@ -181,30 +181,31 @@ func (p *Pod) hostDevice(kind, text string) (backend.HostDev, error) {
 		if err != nil {
 			return backend.HostDev{}, fmt.Errorf("'%.63s', which %w", text, err)
 		}
-		return backend.HostDev{Type: kind, Address: at.String(), NUMANode: numaNode(p.at("/sys/bus/pci/devices/" + at.String()))}, nil
+		return backend.HostDev{Type: kind, Address: at.String(), NUMANode: numaNode(p.path("/sys/bus/pci/devices/" + at.String()))}, nil
 	case "mdev":
-		return p.mediated(text)
+		return p.mediatedDevice(text)
 	}
 	var bus, device uint8
-	if _, err := fmt.Sscanf(text, "%d:%d", &bus, &device); err != nil || text != fmt.Sprintf("%d:%d", bus, device) || bus == 0 || device == 0 || device > mostUSB {
+	_, err := fmt.Sscanf(text, "%d:%d", &bus, &device)
+	if err != nil || text != fmt.Sprintf("%d:%d", bus, device) || bus == 0 || device == 0 || device > maxUSBDevice {
 		return backend.HostDev{}, fmt.Errorf("'%.63s', which must be a USB bus and device such as '1:4'", text)
 	}
 	return backend.HostDev{Type: kind, Address: fmt.Sprintf("%d.%d", bus, device)}, nil
 }
 
-// mostUSB is the highest number of a device on a USB bus.
-const mostUSB = 127
+// maxUSBDevice is the highest number of a device on a USB bus.
+const maxUSBDevice = 127
 
-// mediated is a mediated device by its UUID. The kernel says what it is: vfio-ap and vfio-ccw are those of s390x.
-func (p *Pod) mediated(text string) (backend.HostDev, error) {
+// mediatedDevice returns a mediated device by its UUID. The kernel reports its type: s390x has vfio-ap and vfio-ccw.
+func (p *Pod) mediatedDevice(text string) (backend.HostDev, error) {
 	id, err := uuid.Parse(text)
 	if err != nil {
 		return backend.HostDev{}, fmt.Errorf("'%.63s', which must be the UUID of a mediated device: %w", text, err)
 	}
 	device := backend.HostDev{Type: "mdev", Address: id.String()}
-	folder, err := filepath.EvalSymlinks(p.at("/sys/bus/mdev/devices/" + id.String())) // it is below that of its card
+	folder, err := filepath.EvalSymlinks(p.path("/sys/bus/mdev/devices/" + id.String())) // below the folder of its card
 	if err != nil {
-		return device, nil //nolint:nilerr // libvirt reports a device that is not there
+		return device, nil //nolint:nilerr // libvirt reports a missing device
 	}
 	device.NUMANode = numaNode(filepath.Dir(folder))
 	if api, err := os.ReadFile(filepath.Join(folder, "mdev_type", "device_api")); err == nil {
@@ -215,10 +216,10 @@ func (p *Pod) mediated(text string) (backend.HostDev, error) {
 	return device, nil
 }
 
-// mediatedKinds are the types of mediated devices of s390x by what the kernel calls them. All others are mdev.
+// mediatedKinds maps the kernel's types of mediated devices of s390x to libvirt's. All others are mdev.
 var mediatedKinds = map[string]string{"vfio-ap": "ap", "vfio-ccw": "ccw"}
 
-// numaNode reads the NUMA node of the device with a folder in sysfs; nil if the kernel knows none.
+// numaNode reads the NUMA node of a device from its folder in sysfs; nil if the kernel knows none.
 func numaNode(folder string) *int {
 	text, err := os.ReadFile(filepath.Join(folder, "numa_node"))
 	if err != nil {

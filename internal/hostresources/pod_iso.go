@@ -12,11 +12,11 @@ import (
 	"github.com/diskfs/go-diskfs/filesystem/iso9660"
 )
 
-// The names of keys have capital letters, several dots and up to 253 characters, and programs of the guest look for exactly these. ISO 9660 alone has none
-// of that: Linux reads them from the extension of Rock Ridge, Windows from that of Joliet, which an image with a name beyond its limit lacks.
+// The names of keys have capital letters, several dots and up to 253 characters, and programs of the guest look for exactly these names. ISO 9660 cannot have
+// them without extensions: Linux reads them from Rock Ridge, Windows from Joliet. An image with a name that is too long for Joliet is written without Joliet.
 
-// namedISO returns an image of files by their paths. Unlike iso, equal files do not give equal bytes: they have times.
-func namedISO(label string, files map[string]string) (content []byte, err error) {
+// buildNamedISO returns an image of files by their paths. Unlike buildISO, equal files do not give equal bytes, because the files have times.
+func buildNamedISO(label string, files map[string]string) (content []byte, err error) {
 	work, err := os.MkdirTemp("", "iso-")
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func namedISO(label string, files map[string]string) (content []byte, err error)
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(tree) // no key leads out of it
+	root, err := os.OpenRoot(tree) // keys must not lead out of it
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func namedISO(label string, files map[string]string) (content []byte, err error)
 	return os.ReadFile(image)
 }
 
-// longestJoliet is the most characters of a name in Joliet's specification. The writer makes a wrong folder of much longer ones.
+// longestJoliet is the maximum length of a name in Joliet's specification. The writer makes a wrong folder for much longer names.
 const longestJoliet = 64
 
 func fitsJoliet(files map[string]string) bool {

@@ -10,12 +10,12 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// nicKinds has the kind of an interface on the pod network by how guests reach it.
+// nicKinds maps the way in which guests reach the pod network to the kind of their interfaces.
 var nicKinds = map[pod.Network]string{pod.Passt: "passt", pod.Slirp: "user"}
 
-// nic connects an interface. Masquerade, bridge and passt on the pod network differ in how the address of the pod becomes that of the guest; here the network
-// of the cluster decides that. On another network of Multus, CNI plugins have made a tap for a bridge.
-func (p *Pod) nic(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backend.NIC, error) {
+// hostInterface returns the host side of an interface. On the pod network, masquerade, bridge and passt differ only in how the guest gets the address of the
+// pod, which Network decides here. On another network of Multus, CNI plugins have created a tap for a bridge.
+func (p *Pod) hostInterface(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backend.NIC, error) {
 	i := slices.IndexFunc(vmi.Spec.Networks, func(n v1.Network) bool { return n.Name == nic.Name })
 	if nic.State == v1.InterfaceStateAbsent || i < 0 {
 		return backend.NIC{}, nil // the guest does not have it
@@ -26,7 +26,7 @@ func (p *Pod) nic(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backend.NIC
 		return backend.NIC{}, nil // a host device
 	case network.Multus != nil && !network.Multus.Default && nic.Bridge != nil:
 		tap := pod.PodInterface(network.Name)
-		return backend.NIC{Kind: "tap", Device: tap, MTU: mtu(tap)}, nil
+		return backend.NIC{Kind: "tap", Device: tap, MTU: linkMTU(tap)}, nil
 	case network.Pod == nil && (network.Multus == nil || !network.Multus.Default):
 		return backend.NIC{}, errors.New("this network is not supported in a pod with this binding; use bridge on a network of Multus, or the pod network")
 	case nic.Masquerade == nil && nic.Bridge == nil && nic.PasstBinding == nil && nic.DeprecatedPasst == nil:

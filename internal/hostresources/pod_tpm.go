@@ -5,16 +5,18 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/pod"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // maxKey bounds the key of a TPM's state, in bytes.
 const maxKey = 1 << 10
 
-// tpmKey returns the key of the state of a persistent TPM, nil if Kiln's controller has given the pod none: then the state is not encrypted. A key that the
-// Secret was not made with is refused. swtpm would encrypt a new state with it, and fail on another state without saying why.
+// tpmKey returns the key of the state of a persistent TPM. It is nil if Kiln's controller has not given the pod a key: then the state is not encrypted. A key
+// that differs from the original key of the Secret is refused, because swtpm would encrypt a new state with it, and fail on an existing state without a
+// reason.
 func (p *Pod) tpmKey(tpm *v1.TPMDevice) ([]byte, field.ErrorList) {
-	if tpm == nil || !set(tpm.Persistent) || p.Getenv == nil {
+	if tpm == nil || !ptr.Deref(tpm.Persistent, false) || p.Getenv == nil {
 		return nil, nil
 	}
 	secret := p.Getenv(pod.EnvKeySecret)
@@ -32,7 +34,7 @@ func (p *Pod) tpmKey(tpm *v1.TPMDevice) ([]byte, field.ErrorList) {
 }
 
 func (p *Pod) mountedKey(name string) ([]byte, error) {
-	tree, err := openMount(p.at(pod.Key), name)
+	tree, err := openMount(p.path(pod.Key), name)
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 )
 
-// probe returns the format of an image that is not trusted, by qemu-img. It refuses an image that refers to other files: the guest would
+// imageFormat returns the format of an image that is not trusted, as qemu-img detects it. An image that refers to other files is an error: the guest would
 // read them with QEMU's rights.
-func probe(ctx context.Context, file string) (string, error) {
+func imageFormat(ctx context.Context, file string) (string, error) {
 	out, err := runQemuImg(ctx, "info", "--output=json", "--", file)
 	if err != nil {
 		return "", fmt.Errorf("qemu-img cannot read '%s': %w", filepath.Base(file), err)
@@ -40,23 +40,23 @@ func probe(ctx context.Context, file string) (string, error) {
 	return info.Format, nil
 }
 
-// overlay describes a qcow2 file over a read-only image. The guest's writes last as long as its VMI.
-func overlay(path string, base backend.Volume) source {
-	return source{Volume: backend.Volume{Path: path, Format: "qcow2", Backing: base.Path, BackingFormat: base.Format, BackingBlock: base.Block},
+// overlayFile describes a qcow2 file over a read-only image. The guest's writes last as long as its VMI.
+func overlayFile(path string, base backend.Volume) volumeSource {
+	return volumeSource{Volume: backend.Volume{Path: path, Format: "qcow2", Backing: base.Path, BackingFormat: base.Format, BackingBlock: base.Block},
 		file: file{path: path, create: func(ctx context.Context, draft string) error {
 			return qemuImg(ctx, "create", "-q", "-f", "qcow2", "-F", base.Format, "-b", base.Path, "--", draft)
 		}}}
 }
 
 // emptyDisk describes a sparse qcow2 file of at least size bytes.
-func emptyDisk(path string, size int64) source {
-	return source{Volume: backend.Volume{Path: path, Format: "qcow2"},
+func emptyDisk(path string, size int64) volumeSource {
+	return volumeSource{Volume: backend.Volume{Path: path, Format: "qcow2"},
 		file: file{path: path, create: func(ctx context.Context, draft string) error {
-			return qemuImg(ctx, "create", "-q", "-f", "qcow2", "--", draft, fmt.Sprint(aligned(size)))
+			return qemuImg(ctx, "create", "-q", "-f", "qcow2", "--", draft, fmt.Sprint(roundUpToBlock(size)))
 		}}}
 }
 
-// qemuImg runs qemu-img for its effect. The error begins with the subcommand and has what qemu-img printed.
+// qemuImg runs qemu-img. The error begins with the subcommand and has the output of qemu-img.
 func qemuImg(ctx context.Context, args ...string) error {
 	if _, err := runQemuImg(ctx, args...); err != nil {
 		return fmt.Errorf("qemu-img %s: %w", args[0], err)
@@ -64,7 +64,7 @@ func qemuImg(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// qemuImgDeadline bounds a call of qemu-img, which hangs when the server of an image does. Here it normally takes less than a second.
+// qemuImgDeadline bounds a call of qemu-img, which hangs if the server of an image does. Normally it takes less than a second.
 const qemuImgDeadline = time.Minute
 
 // runQemuImg runs qemu-img and returns its standard output. If ctx ends, the error is the cause of ctx.

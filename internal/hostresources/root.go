@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Root is a folder whose files a machine serves. Every access goes through os.Root: absolute paths, '..' and symbolic links of a manifest or an
-// image cannot leave it.
+// Root is a folder whose files guests may get. Every access goes through os.Root: absolute paths, '..' and symbolic links of a manifest or an image cannot
+// leave it.
 type Root struct {
 	root *os.Root
 	dir  string
@@ -26,7 +26,7 @@ func OpenRoot(dir string) (*Root, error) { return openRoot(dir, "--volume-root")
 // OpenClaims opens the folder of --claims. For an empty dir it returns nil.
 func OpenClaims(dir string) (*Root, error) { return openRoot(dir, "--claims") }
 
-// openRoot resolves links in the folder's own path once: it is the administrator's, and links below it are compared with the resolved path.
+// openRoot resolves links in the folder's own path, which the administrator wrote. Links below the folder are compared with the resolved path.
 func openRoot(dir, flag string) (*Root, error) {
 	if dir == "" {
 		return nil, nil
@@ -45,11 +45,11 @@ func openRoot(dir, flag string) (*Root, error) {
 	return &Root{root: root, dir: dir, name: "the launcher's " + flag}, nil
 }
 
-// openMount opens a folder that Kubernetes mounted into the pod of a guest. name stands for it in messages.
+// openMount opens a folder that Kubernetes mounted into the pod of a guest. Messages call it by the name.
 func openMount(dir, name string) (*Root, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not mounted: %w", name, cause(err))
+		return nil, fmt.Errorf("%s is not mounted: %w", name, withoutPath(err))
 	}
 	return &Root{root: root, dir: dir, name: name}, nil
 }
@@ -72,15 +72,15 @@ func (r *Root) Below(absolute string) (string, error) {
 	return rel, nil
 }
 
-// File returns the path, with all links resolved, of an existing regular file or block device below the root. QEMU gets that path, so
-// replacing a link later has no effect. The file is not opened, because opening a pipe blocks.
+// File returns the path of an existing regular file or block device below the root, with all links resolved. QEMU gets that path, so that replacing a link
+// later has no effect. The file is not opened, because opening a pipe blocks.
 func (r *Root) File(rel string) (string, fs.FileInfo, error) {
 	if r == nil {
 		return "", nil, errNoRoot
 	}
 	info, err := r.root.Stat(rel)
 	if err != nil {
-		return "", nil, r.explain(rel, err)
+		return "", nil, r.userError(rel, err)
 	}
 	if kind := info.Mode().Type(); kind != 0 && kind != fs.ModeDevice {
 		return "", nil, fmt.Errorf("'%s' is not a regular file or block device", rel)
@@ -93,7 +93,7 @@ func (r *Root) File(rel string) (string, fs.FileInfo, error) {
 func (r *Root) resolve(rel string) (string, error) {
 	real, err := filepath.EvalSymlinks(filepath.Join(r.dir, rel))
 	if err != nil {
-		return "", r.explain(rel, err)
+		return "", r.userError(rel, err)
 	}
 	below, err := filepath.Rel(r.dir, real)
 	if err != nil || !filepath.IsLocal(below) {
@@ -113,7 +113,7 @@ func (r *Root) Create(rel string, size int64) error {
 	draft := path.Join(path.Dir(rel), ".draft-"+rand.Text())
 	file, err := r.root.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return r.explain(path.Dir(rel), err)
+		return r.userError(path.Dir(rel), err)
 	}
 	defer r.root.Remove(draft)
 	err = file.Truncate(size)
@@ -121,10 +121,10 @@ func (r *Root) Create(rel string, size int64) error {
 		err = closing
 	}
 	if err != nil {
-		return fmt.Errorf("'%s' cannot have %d bytes: %w", rel, size, cause(err))
+		return fmt.Errorf("'%s' cannot have %d bytes: %w", rel, size, withoutPath(err))
 	}
 	if err := r.root.Link(draft, rel); err != nil && !errors.Is(err, fs.ErrExist) {
-		return r.explain(rel, err)
+		return r.userError(rel, err)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (r *Root) Create(rel string, size int64) error {
 func (r *Root) Glob(dir string, suffixes ...string) ([]string, error) {
 	entries, err := fs.ReadDir(r.root.FS(), dir)
 	if err != nil {
-		return nil, r.explain(dir, err)
+		return nil, r.userError(dir, err)
 	}
 	var found []string
 	for _, entry := range entries {
@@ -146,7 +146,7 @@ func (r *Root) Glob(dir string, suffixes ...string) ([]string, error) {
 	return found, nil
 }
 
-// maxRead bounds files that are read as a whole, in bytes: descriptions and keys.
+// maxRead bounds the descriptions and keys that are read, in bytes.
 const maxRead = 64 << 10
 
 // Read returns a file below the root, at most maxRead bytes of it.
@@ -159,25 +159,25 @@ func (r *Root) read(rel string, limit int64) ([]byte, error) {
 	}
 	file, err := r.root.Open(rel)
 	if err != nil {
-		return nil, r.explain(rel, err)
+		return nil, r.userError(rel, err)
 	}
 	defer file.Close()
 	return io.ReadAll(io.LimitReader(file, limit))
 }
 
-// explain returns an error for the user. It never reveals what is outside of the root.
-func (r *Root) explain(rel string, err error) error {
+// userError returns an error for the user. It never reveals what is outside of the root.
+func (r *Root) userError(rel string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("'%s' does not exist below %s", rel, r.name)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the launcher may not read '%s'", rel)
 	}
-	return fmt.Errorf("'%s' cannot be served from %s: %w", rel, r.name, cause(err))
+	return fmt.Errorf("'%s' cannot be served from %s: %w", rel, r.name, withoutPath(err))
 }
 
-// cause returns an error of package os without the path that it begins with.
-func cause(err error) error {
+// withoutPath returns an error of package os without the path that it begins with.
+func withoutPath(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner
 	}

@@ -13,29 +13,30 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// The state of a TPM contains keys that disks were encrypted with. It is kept on this machine. With --tpm-keys it is encrypted with a key of its
-// own, created at the first start.
+// The state of a TPM contains keys of encrypted disks. It stays on this machine. With --tpm-keys it is encrypted with a key of its own, which the first start
+// creates.
 //
-// The names of state and key contain namespace and identity if the TPM is persistent, else the UID of the VMI, with which they are removed. They
-// never depend on the UUID of the firmware: a tenant sets that, and could set the UUID of another tenant's VM. libvirt before 10.10 finds states by
-// that UUID only. There a link leads from libvirt's path to Kiln's while the domain is defined. libvirt has at most one domain of a UUID, so the
-// link has one owner.
+// The names of state and key contain namespace and identity if the TPM is persistent. Otherwise they contain the UID of the VMI, and are removed with the
+// VMI. They never depend on the UUID of the firmware, because a tenant could set the UUID of another tenant's VM. libvirt before 10.10 finds states only by
+// that UUID. For it a link leads from libvirt's path to Kiln's while the domain is defined. libvirt has at most one domain of a UUID, so the link has one
+// owner.
 
 // DefaultTPMStates is libvirt's folder of TPM states.
 const DefaultTPMStates = "/var/lib/libvirt/swtpm"
 
-// canonicalUID is the form of the UIDs that an API server generates.
+// canonicalUID matches the UIDs that an API server generates.
 var canonicalUID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// OwnTPMStates is Kiln's folder in libvirt's, below which security drivers allow swtpm to work.
+// OwnTPMStates is the name of Kiln's folder in libvirt's folder, below which security drivers allow swtpm to work.
 const OwnTPMStates = "kiln"
 
 // tpmName returns the name of state and key of a VMI's TPM. The first form contains a dot, which UIDs and namespaces cannot.
 func tpmName(vmi *v1.VirtualMachineInstance) (string, error) {
-	if tpm := vmi.Spec.Domain.Devices.TPM; tpm != nil && set(tpm.Persistent) {
+	if tpm := vmi.Spec.Domain.Devices.TPM; tpm != nil && ptr.Deref(tpm.Persistent, false) {
 		identity := cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID))
 		return fmt.Sprintf("%s.%x", vmi.Namespace, sha256.Sum256([]byte(identity))), nil // an identity is any text
 	}
@@ -45,14 +46,12 @@ func tpmName(vmi *v1.VirtualMachineInstance) (string, error) {
 	return string(vmi.UID), nil
 }
 
-func set(flag *bool) bool { return flag != nil && *flag }
-
-// tpm is the TPM of a VMI; empty if it has none.
+// tpm is the TPM of a VMI. It is empty if the VMI has none.
 type tpm struct {
-	// state is the folder of its state.
+	// state is the folder of the state.
 	state     string
 	encrypted bool
-	// key returns the key of its state, and creates it if there is none.
+	// key returns the key of the state, and creates it if it does not exist.
 	key func() ([]byte, error)
 }
 
@@ -81,8 +80,8 @@ func (h *BareMachine) tpmState(name string) string {
 
 func (h *BareMachine) tpmKey(name string) string { return filepath.Join(h.TPMKeys, name+".key") }
 
-// encryptsTPM reports whether a TPM has a key or gets one at this start. A state that was created without a key stays unencrypted: swtpm does not
-// start on it with a key, and a new state would lose the old one's content.
+// encryptsTPM reports whether a TPM has a key or gets one at this start. A state that was created without a key stays unencrypted: swtpm does not start on it
+// with a key, and a new state would lose the content.
 func (h *BareMachine) encryptsTPM(name string) (bool, error) {
 	if h.TPMKeys == "" {
 		return false, nil
@@ -94,8 +93,7 @@ func (h *BareMachine) encryptsTPM(name string) (bool, error) {
 	return !there && err == nil, err
 }
 
-// exists reports whether there is a file. Any other error than its absence is returned: a key that cannot be read must not count
-// as none.
+// exists reports whether a file exists. It returns any error other than the file's absence, because a key that cannot be read must not count as missing.
 func exists(file string) (bool, error) {
 	_, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,9 +102,9 @@ func exists(file string) (bool, error) {
 	return err == nil, err
 }
 
-// readKey returns the key in a file, and creates it if there is none. Only libvirt gets it.
+// readKey returns the key in a file, and creates it if it does not exist. Only libvirt gets it.
 func readKey(file string) ([]byte, error) {
-	err := once(file, func(draft string) error {
+	err := createOnce(file, func(draft string) error {
 		return os.WriteFile(draft, []byte(rand.Text()), 0o600) // 128 bits
 	})
 	if err != nil {

@@ -10,38 +10,38 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// source is a volume as its kind describes it. Each kind returns one; only volumes writes the files of the VMI's own.
-type source struct {
+// volumeSource describes a volume. The functions for the kinds of volumes return it, and bindVolumes writes its file.
+type volumeSource struct {
 	backend.Volume
-	// file is empty for volumes that exist without the VMI.
+	// file is a file of the VMI's own; empty for volumes that exist without the VMI.
 	file file
-	// values are by the kind of the secret, luks or auth.
-	values values
+	// values are the secrets of the volume, by their kind: luks or auth.
+	values secretValues
 }
 
-// errNoDisk is the error of a volume that no disk of the guest has: it needs no binding.
-var errNoDisk = errors.New("no disk has this volume")
+// errUnusedVolume is the error for a volume that no disk of the guest has. It needs no resource.
+var errUnusedVolume = errors.New("no disk has this volume")
 
-// bindVolumes binds the VMI's volumes, each as find describes it, and returns them by name, with what their storage is like, and the values of their
-// secrets by reference. A volume that cannot be bound is an error at its index; the others are bound, so that the owner sees all errors at once.
-func bindVolumes(ctx context.Context, all []v1.Volume, find func(v1.Volume) (source, error)) (map[string]backend.Volume, values, field.ErrorList) {
-	volumes, values, path, errs := map[string]backend.Volume{}, values{}, field.NewPath("spec", "volumes"), field.ErrorList(nil)
+// bindVolumes returns the volumes of a VMI by name, as find describes them, with the properties of their storage, and the values of their secrets by
+// reference. A volume that cannot be served is an error at its index. The others are served all the same, so that the owner sees all errors at once.
+func bindVolumes(ctx context.Context, all []v1.Volume, find func(v1.Volume) (volumeSource, error)) (map[string]backend.Volume, secretValues, field.ErrorList) {
+	volumes, values, path, errs := map[string]backend.Volume{}, secretValues{}, field.NewPath("spec", "volumes"), field.ErrorList(nil)
 	for i, volume := range all {
 		bound, err := find(volume)
-		if errors.Is(err, errNoDisk) {
+		if errors.Is(err, errUnusedVolume) {
 			continue
 		}
 		if err == nil {
-			err = bound.file.write(ctx)
+			err = bound.file.ensure(ctx)
 		}
 		if err == nil {
-			bound.Volume, err = measured(bound.Volume)
+			bound.Volume, err = withBlockSizes(bound.Volume)
 		}
 		if err != nil {
 			errs = append(errs, field.Invalid(path.Index(i), volume.Name, err.Error()))
 			continue
 		}
-		volumes[volume.Name] = direct(bound.Volume)
+		volumes[volume.Name] = withDirectIO(bound.Volume)
 		for kind, value := range bound.values {
 			values[kind+"/"+volume.Name] = value
 		}
@@ -49,8 +49,8 @@ func bindVolumes(ctx context.Context, all []v1.Volume, find func(v1.Volume) (sou
 	return volumes, values, errs
 }
 
-// source finds a volume of the VMI on this machine. The file of a volume that lives as long as the VMI is in the VMI's own folder.
-func (h *BareMachine) source(ctx context.Context, vmi *v1.VirtualMachineInstance, volume v1.Volume) (source, error) {
+// volumeSource finds a volume on this machine. A volume that lives as long as the VMI has its file in the VMI's own folder.
+func (h *BareMachine) volumeSource(ctx context.Context, vmi *v1.VirtualMachineInstance, volume v1.Volume) (volumeSource, error) {
 	own, claim := filepath.Join(h.Folder(vmi), volume.Name), claimName(volume)
 	switch {
 	case volume.HostDisk != nil:
@@ -64,7 +64,7 @@ func (h *BareMachine) source(ctx context.Context, vmi *v1.VirtualMachineInstance
 	case volume.CloudInitNoCloud != nil:
 		return inlineNoCloud(own+".iso", vmi, volume.CloudInitNoCloud)
 	}
-	return source{}, errors.New("this kind of volume is not supported on a bare machine; " +
+	return volumeSource{}, errors.New("this kind of volume is not supported on a bare machine; " +
 		"use containerDisk, hostDisk, emptyDisk, cloudInitNoCloud, or a claim that the machine's administrator describes below --claims")
 }
 

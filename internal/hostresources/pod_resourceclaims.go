@@ -18,19 +18,20 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A driver of dynamic resource allocation writes what it allocated into files of the container (KEP-5304): one folder for each claim and request.
+// A driver of dynamic resource allocation describes the allocated devices in files of the container (KEP-5304), in one folder for each claim and request.
 
-// mdevUUID is the attribute of mediated devices by which KubeVirt's drivers give the UUID. No standard names one.
+// mdevUUID is the attribute in which drivers for KubeVirt write the UUID of a mediated device. There is no standard attribute.
 const mdevUUID resourcev1.QualifiedName = "mdevUUID"
 
 var errNoMetadata = errors.New("its driver wrote no metadata of devices into this pod; use a driver that does (KEP-5304)")
 
-// claimed returns the one device of a request of a claim. One with the UUID of a mediated device is that device, though it also gives the address of its card.
-func (p *Pod) claimed(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest) (backend.HostDev, error) {
+// claimedDevice returns the only device of a request of a claim. A device with the UUID of a mediated device is that device, even if it also has the address
+// of its card.
+func (p *Pod) claimedDevice(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest) (backend.HostDev, error) {
 	if request == nil || request.ClaimName == "" || request.RequestName == "" {
 		return backend.HostDev{}, errors.New("names neither a resource nor a request of a claim")
 	}
-	device, err := p.metadata(vmi, request)
+	device, err := p.deviceMetadata(vmi, request)
 	if err != nil {
 		return backend.HostDev{}, fmt.Errorf("request '%s' of claim '%s': %w", request.RequestName, request.ClaimName, err)
 	}
@@ -50,8 +51,8 @@ func (p *Pod) claimed(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest) 
 		request.RequestName, request.ClaimName, device.Driver, deviceattribute.StandardDeviceAttributePCIBusID, mdevUUID, device.Name)
 }
 
-// metadata reads what the drivers wrote about a request.
-func (p *Pod) metadata(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest) (device metadata.Device, err error) {
+// deviceMetadata reads the description of the only device of a request.
+func (p *Pod) deviceMetadata(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest) (device metadata.Device, err error) {
 	i := slices.IndexFunc(vmi.Spec.ResourceClaims, func(c v1.VirtualMachineInstanceResourceClaim) bool { return c.Name == request.ClaimName })
 	if i < 0 {
 		return device, errors.New("the virtual machine instance has no such claim in resourceClaims")
@@ -60,8 +61,8 @@ func (p *Pod) metadata(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest)
 	if name := vmi.Spec.ResourceClaims[i].ResourceClaimName; name != nil && *name != "" {
 		folder = path.Join(metadata.ResourceClaimsSubDir, *name)
 	}
-	// Within the folder of the drivers: the names are a tenant's.
-	written, err := os.OpenRoot(p.at(metadata.ContainerDir))
+	// Tenants write the names, which must not lead out of the folder of the drivers.
+	written, err := os.OpenRoot(p.path(metadata.ContainerDir))
 	if err != nil {
 		return device, errNoMetadata
 	}
@@ -77,7 +78,7 @@ func (p *Pod) metadata(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest)
 		if !strings.HasSuffix(file.Name(), metadata.MetadataFileSuffix) {
 			continue
 		}
-		if err := decode(written, path.Join(folder, file.Name()), &found); err != nil {
+		if err := decodeMetadata(written, path.Join(folder, file.Name()), &found); err != nil {
 			return device, fmt.Errorf("its metadata cannot be read: %w", err)
 		}
 		for _, r := range found.Requests {
@@ -92,7 +93,7 @@ func (p *Pod) metadata(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest)
 	return devices[0], nil
 }
 
-func decode(written *os.Root, file string, into *metadata.DeviceMetadata) error {
+func decodeMetadata(written *os.Root, file string, into *metadata.DeviceMetadata) error {
 	stream, err := written.Open(file)
 	if err != nil {
 		return err
