@@ -13,8 +13,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/nearest"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	v1 "kubevirt.io/api/core/v1"
 )
 
 // Offer is an instancetype or a preference that a VM may name.
@@ -135,17 +133,7 @@ func (c Catalog) named(family instancetype.KindNames, flag string) (*catalog.Obj
 	return nil, fmt.Errorf("%s", text)
 }
 
-// misses returns what an instancetype lacks that a preference requires, in the engine's words.
+// misses says why an instancetype and a preference may not be named together.
 func misses(a, b *catalog.Object) string {
-	set := catalog.Pair(a, b)
-	vmi := &v1.VirtualMachineInstance{}
-	if required := set.Preference.Spec.Requirements; required != nil && required.Architecture != nil {
-		vmi.Spec.Architecture = *required.Architecture // the VM's to choose
-	}
-	instancetype.Apply(set, vmi)
-	for _, err := range instancetype.Requirements(set, vmi, &v1.VirtualMachineInstanceSpec{}, field.NewPath("spec")) {
-		text, _, _ := strings.Cut(err.Detail, ": ") // without the remedy, which is to choose
-		return strings.TrimPrefix(text, set.Instancetype.Source.String()+" ")
-	}
-	return "is of another namespace"
+	return cmp.Or(instancetype.Shortfall(catalog.Pair(a, b)), "is of another namespace")
 }

@@ -49,6 +49,23 @@ func Fits(set Set) bool {
 	return need.Memory == nil || have.Memory.Guest.Cmp(need.Memory.Guest) >= 0
 }
 
+// Shortfall says why an instancetype does not have the vCPUs or the memory that a preference requires, in the words of Requirements without the remedy and
+// the name of the instancetype; empty if Fits is true.
+func Shortfall(set Set) string {
+	if Fits(set) {
+		return ""
+	}
+	have := &set.Instancetype.Spec
+	if unit := spreadUnit(have.CPU.Guest, set.Preference); unit != "" {
+		return unevenSpread(set, unit)
+	}
+	need := set.Preference.Spec.Requirements
+	if need.CPU != nil && have.CPU.Guest < need.CPU.Guest {
+		return shortfall(set, counted(have.CPU.Guest, "vCPUs"), counted(need.CPU.Guest, "vCPUs"))
+	}
+	return shortfall(set, have.Memory.Guest.String()+" of memory", need.Memory.Guest.String()+" of memory")
+}
+
 // requirement is what a VMI is compared with.
 type requirement struct {
 	Set
@@ -56,12 +73,17 @@ type requirement struct {
 	path    *field.Path
 }
 
+// shortfall says in what an instancetype is less than its preference requires, without the remedy.
+func shortfall(set Set, has, required string) string {
+	return fmt.Sprintf("has %s, and %s requires %s", has, set.Preference.Source, required)
+}
+
 // missed is the error of a requirement: at the instancetype that has too little, or without one at the given field of the template. value is the field's,
 // and has says how much of what is required that is.
 func (r requirement) missed(at *field.Path, value any, has, required string) *field.Error {
 	if used := r.Instancetype; used != nil {
 		return field.Invalid(r.path.Child("instancetype"), used.Name,
-			fmt.Sprintf("%s has %s, and %s requires %s: choose a larger instancetype, or another preference", used.Source, has, r.Preference.Source, required))
+			fmt.Sprintf("%s %s: choose a larger instancetype, or another preference", used.Source, shortfall(r.Set, has, required)))
 	}
 	return field.Invalid(at, value, fmt.Sprintf("%s requires %s: raise it, or choose another preference", r.Preference.Source, required))
 }
@@ -128,14 +150,17 @@ func CheckSpread(set Set, path *field.Path) field.ErrorList {
 	if set.Preference == nil || set.Instancetype == nil {
 		return nil
 	}
-	count := set.Instancetype.Spec.CPU.Guest
-	unit := spreadUnit(count, set.Preference)
+	unit := spreadUnit(set.Instancetype.Spec.CPU.Guest, set.Preference)
 	if unit == "" {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, set.Preference.Name,
-		fmt.Sprintf("%s spreads vCPUs in units of %s, and %s has %s: choose an instancetype with a multiple of that",
-			set.Preference.Source, unit, set.Instancetype.Source, counted(count, "vCPUs")))}
+	return field.ErrorList{field.Invalid(path, set.Preference.Name, unevenSpread(set, unit)+": choose an instancetype with a multiple of that")}
+}
+
+// unevenSpread says that the vCPUs of an instancetype are no multiple of the unit in which its preference spreads them.
+func unevenSpread(set Set, unit string) string {
+	return fmt.Sprintf("%s spreads vCPUs in units of %s, and %s has %s",
+		set.Preference.Source, unit, set.Instancetype.Source, counted(set.Instancetype.Spec.CPU.Guest, "vCPUs"))
 }
 
 // spreadUnit returns the unit that a number of vCPUs must be a multiple of and is not, or the empty string. One vCPU needs no spreading;

@@ -1,6 +1,7 @@
 package instancetype
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,6 +65,37 @@ func TestRequirements(t *testing.T) {
 			got := fields(Requirements(test.set, explicit, &written, field.NewPath("spec")))
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", test.why, diff)
+			}
+		})
+	}
+}
+
+// TestShortfall: a list of instancetypes says what is missing in the words of the error that a VM would get.
+func TestShortfall(t *testing.T) {
+	memory := v1beta1.PreferenceRequirements{Memory: &v1beta1.MemoryPreferenceRequirement{Guest: *gibibytes(64)}}
+	both := vcpus(8)
+	both.Memory = memory.Memory
+	for name, test := range map[string]struct {
+		set  Set
+		want string
+	}{
+		"enough": {Set{Instancetype: medium(), Preference: wanting("", vcpus(1))}, ""},
+		"vCPUs":  {Set{Instancetype: medium(), Preference: wanting("", vcpus(8))}, " requires 8 vCPUs"},
+		"memory": {Set{Instancetype: medium(), Preference: wanting("", memory)}, " requires 64Gi of memory"},
+		"both":   {Set{Instancetype: medium(), Preference: wanting("", both)}, " requires 8 vCPUs"},
+		"spread": {Set{Instancetype: medium(func(s *v1beta1.VirtualMachineInstancetypeSpec) { s.CPU.Guest = 7 }),
+			Preference: arranged(v1beta1.Spread, nil)}, " has 7 vCPUs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			explicit := &v1.VirtualMachineInstance{}
+			Apply(test.set, explicit)
+			errs := Requirements(test.set, explicit, &explicit.Spec, field.NewPath("spec"))
+			got := Shortfall(test.set)
+			if (got == "") != (len(errs) == 0) || !strings.HasSuffix(got, test.want) || (test.want == "") != (got == "") {
+				t.Fatalf("got %q, with the errors %v", got, errs)
+			}
+			if len(errs) > 0 && !strings.Contains(errs[0].Detail, got+": ") {
+				t.Errorf("%q is not in %q", got, errs[0].Detail)
 			}
 		})
 	}
