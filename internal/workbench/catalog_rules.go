@@ -41,8 +41,7 @@ func CatalogRules() []catalog.Rule {
 // ruleOf returns the rule of what a schema refuses.
 func ruleOf(err *field.Error) string {
 	switch {
-	// The error of unknownField. Other forbidden fields are what the schema or the rules on metadata refuse.
-	case err.Type == field.ErrorTypeForbidden && strings.HasPrefix(err.Detail, "unknown field"):
+	case err.Origin == originUnknownField:
 		return ruleUnknownField
 	case err.Field == "metadata.name" || err.Field == "metadata.generateName":
 		return ruleName

@@ -22,6 +22,11 @@ func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 	if slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Type == field.ErrorTypeTypeInvalid }) {
 		return errs // a wrong type ends the decoding
 	}
+	for _, err := range errs {
+		if err.Type == field.ErrorTypeForbidden { // validate.Metadata forbids only unknown fields
+			err.Origin = originUnknownField
+		}
+	}
 	if meta.Name == "" && meta.GenerateName != "" {
 		meta.Name = generated(meta.GenerateName)
 	}

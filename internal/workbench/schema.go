@@ -145,7 +145,7 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 	meant := map[string]bool{} // fields that were probably meant, and therefore are missing
 	for _, path := range pruning.PruneWithOptions(content, judge.fields, true, options) {
 		likely := likelyField(judge.fields, path)
-		errs = append(errs, engine.UnknownField(path, likely))
+		errs = append(errs, engine.UnknownField(path, likely).WithOrigin(originUnknownField))
 		if parent, _, nested := cutLast(path); nested && likely != "" {
 			meant[parent+"."+likely] = true
 		}
@@ -166,6 +166,9 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 	})
 	return engine.Most(append(errs, wrong...)), nil
 }
+
+// originUnknownField is the Origin of the error for a field that the API does not have.
+const originUnknownField = "schema/unknown-field"
 
 // isOfCounts reports whether a mistake is the one for which nothing else of an object was judged.
 func isOfCounts(err *field.Error) bool { return strings.HasPrefix(err.Origin, "request/") }
