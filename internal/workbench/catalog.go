@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"kubevirt.io/api/instancetype/v1beta1"
-	"sigs.k8s.io/yaml"
 )
 
 // Catalog is the instancetypes and preferences of one source.
@@ -85,9 +82,7 @@ func (c *Catalog) add(object Object) {
 	if object.GetName() == "" {
 		c.refuse(object, ruleName, field.Required(field.NewPath("metadata", "name"), "a generated name cannot be referred to"))
 	}
-	if object.file != "" {
-		c.refuseKeys(object)
-	}
+	c.refuseKeys(object)
 	raw, err := object.MarshalJSON()
 	if err != nil {
 		c.refuse(object, ruleSchema, field.Invalid(nil, "", err.Error()))
@@ -121,32 +116,12 @@ func typedObject(object Object, raw []byte) (*catalog.Object, error) {
 	return typed, err
 }
 
-// repeated matches what the YAML library says of a key that stands twice.
-var repeated = regexp.MustCompile(`line (\d+): (key .* already set in map)`)
-
-// refuseKeys finds keys that stand twice in the object's document: an API server sees the last one alone.
+// refuseKeys finds keys that stand twice in the object's document: an API server sees only the last one.
 func (c *Catalog) refuseKeys(object Object) {
-	if object.item != "" && object.item != "0" { // once for the document of a list
-		return
-	}
-	refuse := func(line int, what string) {
-		f := c.finding(object, ruleDuplicateKey, field.Invalid(nil, "", what))
-		f.Line = object.line + line - 1
+	for _, key := range object.RepeatedKeys() {
+		f := c.finding(object, ruleDuplicateKey, field.Invalid(nil, "", fmt.Sprintf("key %s already set in map", key.Text)))
+		f.Line = key.Line
 		c.Refused = append(c.Refused, f)
-	}
-	if object.json {
-		if content := object.parse(); content != nil {
-			repeatedKeys(content, func(line int, key string) { refuse(line, fmt.Sprintf("key %q already set in map", key)) })
-		}
-		return
-	}
-	_, err := yaml.YAMLToJSONStrict(object.text)
-	if err == nil {
-		return
-	}
-	for _, found := range repeated.FindAllStringSubmatch(err.Error(), -1) {
-		line, _ := strconv.Atoi(found[1]) // digits, by the expression
-		refuse(line, found[2])
 	}
 }
 

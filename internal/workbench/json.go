@@ -64,21 +64,6 @@ func (r *nodeReader) token() (*yaml.Node, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Line: r.line, Value: token.String()}, nil
 }
 
-// repeatedKeys calls report with the line and the text of each key that stands a second time in its object.
-func repeatedKeys(node *yaml.Node, report func(line int, key string)) {
-	seen := map[string]bool{}
-	for i, below := range node.Content {
-		if node.Kind == yaml.MappingNode && i%2 == 0 {
-			if seen[below.Value] {
-				report(below.Line, below.Value)
-			}
-			seen[below.Value] = true
-			continue
-		}
-		repeatedKeys(below, report)
-	}
-}
-
 // notJSON returns why the text is no JSON, with the line of the file.
 func (s source) notJSON() error {
 	var text json.RawMessage
