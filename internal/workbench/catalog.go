@@ -48,11 +48,7 @@ type CatalogFinding struct {
 // cannot be read or is refused becomes a finding; an error is ours.
 func NewCatalog(source, namespace string, files []CatalogFile) (Catalog, error) {
 	c := Catalog{Source: source}
-	known, err := Scheme()
-	if err != nil {
-		return c, err
-	}
-	checked, at := schemas{}, &places{}
+	at := &places{}
 	for _, file := range files {
 		for _, object := range (Files{Namespace: namespace}).placed(file.objects(at)) {
 			kind := object.GroupVersionKind()
@@ -64,7 +60,7 @@ func NewCatalog(source, namespace string, files []CatalogFile) (Catalog, error) 
 				c.refuse(object, ruleForeign, field.Invalid(nil, "", object.Name()+" is no instancetype and no preference"))
 				continue
 			}
-			if err := checked.judge(known, &object); err != nil {
+			if err := object.judge(); err != nil {
 				return c, err
 			}
 			c.add(object)

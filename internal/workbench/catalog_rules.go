@@ -41,7 +41,7 @@ func CatalogRules() []catalog.Rule {
 // ruleOf returns the rule of what a schema refuses.
 func ruleOf(err *field.Error) string {
 	switch {
-	case err.Origin == originUnknownField:
+	case err.Origin == OriginUnknownField:
 		return ruleUnknownField
 	case err.Field == "metadata.name" || err.Field == "metadata.generateName":
 		return ruleName

@@ -2,17 +2,9 @@ package workbench
 
 import (
 	"errors"
-	"sync"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	clone "kubevirt.io/api/clone/v1beta1"
-	v1 "kubevirt.io/api/core/v1"
-	"kubevirt.io/api/instancetype/v1beta1"
-	snapshot "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -31,26 +23,9 @@ func (in Inputs) Over(before Reviewed) Inputs {
 	return in
 }
 
-// Scheme returns the Go types of all kinds that are read: Kubernetes', KubeVirt's and Kiln's. It is made once, because a command asks for it several times.
-// Callers only read it.
-var Scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme,
-		snapshot.AddToScheme, clone.AddToScheme} {
-		if err := add(s); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-})
-
 // Load reads files, and judges each named object by the schema of its kind. A file or document that cannot be read becomes an object with a
 // Fault. Objects of the catalog are not judged. It fails when a name does not exist.
 func Load(files Files) (Inputs, error) {
-	known, err := Scheme()
-	if err != nil {
-		return Inputs{}, err
-	}
 	named, err := files.read(files.Names)
 	if err != nil {
 		return Inputs{}, err
@@ -62,11 +37,10 @@ func Load(files Files) (Inputs, error) {
 	}
 	var in Inputs
 	var all []*unstructured.Unstructured
-	checked := schemas{}
 	for _, one := range catalog {
 		switch {
 		case one.Fault == nil:
-			if err := checked.convert(known, &one); err != nil {
+			if err := one.convert(); err != nil {
 				return Inputs{}, err
 			}
 			all = append(all, one.Unstructured)
@@ -76,13 +50,39 @@ func Load(files Files) (Inputs, error) {
 	}
 	for _, one := range named {
 		if one.Fault == nil {
-			if err := checked.judge(known, &one); err != nil {
+			if err := one.judge(); err != nil {
 				return Inputs{}, err
 			}
 			all = append(all, one.Unstructured)
 		}
 		in.Named = append(in.Named, one)
 	}
+	known, err := Scheme()
+	if err != nil {
+		return Inputs{}, err
+	}
 	in.Reader = objects.New(known, withNameLabels(all)...)
 	return in, nil
+}
+
+// judge judges an object of a file by the schema of its kind, and converts it to the version that the webhook would see.
+func (o *Object) judge() error {
+	found, err := Check(o.Unstructured)
+	if err != nil {
+		return err
+	}
+	o.mistakes = found.Mistakes
+	for _, path := range found.EmptyKeys {
+		o.warnings = append(o.warnings, path+" has no value: a create drops the key, and 'kubectl apply --server-side' refuses it; remove it")
+	}
+	return o.convert()
+}
+
+// convert gives an object the version that the webhook would see.
+func (o *Object) convert() error {
+	deprecation, err := Convert(o.Unstructured)
+	if deprecation != "" {
+		o.warnings = append(o.warnings, deprecation)
+	}
+	return err
 }

@@ -54,7 +54,7 @@ func (c Catalog) Inputs(object *unstructured.Unstructured) (Inputs, error) {
 		all = append(all, origin.Unstructured)
 	}
 	one := Object{Unstructured: object}
-	if err := (schemas{}).judge(known, &one); err != nil {
+	if err := one.judge(); err != nil {
 		return Inputs{}, err
 	}
 	return Inputs{Named: []Object{one}, Reader: objects.New(known, all...)}, nil

@@ -75,11 +75,7 @@ const allAuthenticated = "system:authenticated"
 // policyFiles returns the GuestPolicies of the files Policies. Objects of other kinds, such as the tests of policies, are left out. The
 // error has a line for each mistake for which an API server with Kiln would refuse a policy. Each begins with the flag --policy.
 func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
-	known, err := Scheme()
-	if err != nil {
-		return nil, err
-	}
-	checked, seen := schemas{}, map[string]bool{}
+	seen := map[string]bool{}
 	var wrong []error
 	for _, name := range b.Policies {
 		found, err := Files{Stdin: b.Stdin}.read([]string{name})
@@ -95,7 +91,7 @@ func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 				continue
 			}
 			some = true
-			compiled, mistakes, err := checked.policy(known, one)
+			compiled, mistakes, err := compilePolicy(one)
 			switch {
 			case err != nil:
 				return nil, err
@@ -118,11 +114,11 @@ func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 	return all, nil
 }
 
-// policy judges a policy by the schema of the kind, and compiles it. The policy is nil if it has mistakes.
-func (s schemas) policy(known *runtime.Scheme, one Object) (*policy.Policy, field.ErrorList, error) {
-	mistakes, err := s.check(known, one.Unstructured)
-	if err != nil || len(mistakes) > 0 {
-		return nil, mistakes, err
+// compilePolicy judges a policy by the schema of the kind, and compiles it. The policy is nil if it has mistakes.
+func compilePolicy(one Object) (*policy.Policy, field.ErrorList, error) {
+	found, err := Check(one.Unstructured)
+	if err != nil || len(found.Mistakes) > 0 {
+		return nil, found.Mistakes, err
 	}
 	var typed v1alpha1.GuestPolicy
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(one.Object, &typed); err != nil {

@@ -135,12 +135,12 @@ func (f *policyFolder) clusterOf(t policyTest) (all []*unstructured.Unstructured
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
 		for _, one := range (Files{}).placed(found) {
-			mistakes, err := f.schemas.check(f.known, one.Unstructured)
-			if err == nil && len(mistakes) > 0 {
-				err = mistakes.ToAggregate()
+			checked, err := Check(one.Unstructured)
+			if err == nil && len(checked.Mistakes) > 0 {
+				err = checked.Mistakes.ToAggregate()
 			}
 			if err == nil {
-				err = f.schemas.convert(f.known, &one)
+				err = one.convert()
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", one.file, one.Name(), err)
@@ -182,5 +182,5 @@ func (f *policyFolder) object(t policyTest, raw json.RawMessage, namespace strin
 	}
 	one.Unstructured = one.DeepCopy() // another case may have another namespace
 	one = Files{Namespace: namespace}.placed([]Object{one})[0]
-	return one, f.schemas.judge(f.known, &one)
+	return one, one.judge()
 }

@@ -18,9 +18,8 @@ import (
 // policyFolder is a folder of policies and their tests.
 type policyFolder struct {
 	PolicyReport
-	known   *runtime.Scheme
-	schemas schemas
-	places  *places
+	known  *runtime.Scheme
+	places *places
 	// files are the objects of each file, by its name without '.' and '..'.
 	files map[string][]Object
 	// policies are those of the folder, in the order of the files.
@@ -52,7 +51,7 @@ func (b *Bench) TestPolicies(ctx context.Context, source string, files []Catalog
 	if err != nil {
 		return PolicyReport{}, err
 	}
-	f := &policyFolder{PolicyReport: PolicyReport{Source: source, Cases: []PolicyCase{}, Findings: []PolicyFinding{}}, known: known, schemas: schemas{},
+	f := &policyFolder{PolicyReport: PolicyReport{Source: source, Cases: []PolicyCase{}, Findings: []PolicyFinding{}}, known: known,
 		places: &places{}, files: map[string][]Object{}}
 	for _, file := range files {
 		if err := f.read(file); err != nil {
@@ -92,10 +91,11 @@ func (f *policyFolder) read(file CatalogFile) error {
 // addPolicy adds a policy. One that an API server or Kiln would refuse is a finding, and none of its cases can be judged.
 func (f *policyFolder) addPolicy(one Object) error {
 	p := &testedPolicy{Object: one}
-	mistakes, err := f.schemas.check(f.known, one.Unstructured)
+	found, err := Check(one.Unstructured)
 	if err != nil {
 		return err
 	}
+	mistakes := found.Mistakes
 	if f.policy(one.GetName()) != nil {
 		f.find(one, "metadata.name", PolicyFinding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: "another policy of the folder has this name"})
 		return nil

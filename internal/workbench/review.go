@@ -80,7 +80,7 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 		kind := r.GroupVersionKind()
 		switch {
 		case r.Fault != nil || len(r.mistakes) > 0 && !reachWebhooks(r.mistakes):
-		case isFileKind(kind):
+		case IsFileKind(kind):
 			all.Skipped = append(all.Skipped, Skipped{object, "it is read by another command, and is no object of a cluster"})
 			continue
 		case unserved(kind):

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
@@ -50,26 +49,6 @@ type kindSchema struct {
 	validator *validate.SchemaValidator
 }
 
-// schemas are read when the first object of a kind comes: that of a VM has 0.7 MB.
-type schemas map[schema.GroupVersionKind]kindSchema
-
-// of returns the schema of an object. Kinds of other groups than KubeVirt's and Kiln's are not defined.
-func (s schemas) of(object *unstructured.Unstructured) (kindSchema, error) {
-	kind := object.GroupVersionKind()
-	if !slices.Contains(served, kind.Group) {
-		return kindSchema{}, nil
-	}
-	found, seen := s[kind]
-	if !seen {
-		var err error
-		if found, err = readSchema(kind); err != nil {
-			return kindSchema{}, fmt.Errorf("reading the schema of %s: %w", kind, err)
-		}
-		s[kind] = found
-	}
-	return found, nil
-}
-
 // served are the groups of which Kiln serves kinds.
 var served = []string{
 	v1.GroupVersion.Group, v1beta1.SchemeGroupVersion.Group, v1alpha1.GroupVersion.Group, snapshot.SchemeGroupVersion.Group, clone.SchemeGroupVersion.Group,
@@ -78,84 +57,86 @@ var served = []string{
 // fileKinds are kinds of Kiln's group that are no objects of a cluster, and which commands read from files.
 var fileKinds = []string{v1alpha1.KindHostCapabilities, v1alpha1.KindGuestPolicyTest}
 
-func isFileKind(kind schema.GroupVersionKind) bool {
+// IsFileKind reports whether a kind is none of a cluster: commands read its objects from files.
+func IsFileKind(kind schema.GroupVersionKind) bool {
 	return kind.Group == v1alpha1.GroupVersion.Group && slices.Contains(fileKinds, kind.Kind)
 }
 
-// judge judges an object of a file by the schema of its kind, and converts it to the version that the webhook would see.
-func (s schemas) judge(known *runtime.Scheme, object *Object) (err error) {
-	if object.mistakes, err = s.check(known, object.Unstructured); err != nil {
-		return err
-	}
-	found, err := s.of(object.Unstructured)
+// Findings are what an API server finds in an object by the schema of its kind.
+type Findings struct {
+	// Mistakes are refused.
+	Mistakes field.ErrorList
+	// EmptyKeys are the paths of keys without a value. A create drops them, and a server-side apply refuses them.
+	EmptyKeys []string
+}
+
+// Check judges an object by the schema of its kind. Objects of other groups than KubeVirt's and Kiln's, and kinds of KubeVirt that Kiln does not serve, have no
+// findings. The object is not changed.
+func Check(object *unstructured.Unstructured) (Findings, error) {
+	known, err := Scheme()
 	if err != nil {
-		return err
+		return Findings{}, err
 	}
-	if found.served && !slices.ContainsFunc(object.mistakes, isOfCounts) {
-		for _, path := range emptyKeys(object.Object, found.fields, nil) {
-			object.warnings = append(object.warnings, path+" has no value: a create drops the key, and 'kubectl apply --server-side' refuses it; remove it")
-		}
-	}
-	return s.convert(known, object)
-}
-
-// convert gives an object the version of Kiln's types, as the API server does for the webhook. The CRDs convert nothing, so that
-// versions differ in their name alone.
-func (s schemas) convert(known *runtime.Scheme, object *Object) error {
 	kind := object.GroupVersionKind()
-	found, err := s.of(object.Unstructured)
-	if err != nil || !found.served || known.Recognizes(kind) {
-		return err
-	}
-	if found.warning != "" {
-		object.warnings = append(object.warnings, found.warning)
-	}
-	object.SetAPIVersion(known.VersionsForGroupKind(kind.GroupKind())[0].String())
-	return nil
-}
-
-// check judges an object by the schema of its kind. Objects of other groups than KubeVirt's and Kiln's, and kinds of KubeVirt
-// that Kiln does not serve, are not judged. The object is not changed.
-func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured) (field.ErrorList, error) {
-	kind := object.GroupVersionKind()
-	judge, err := s.of(object)
+	by, err := schemaOf(kind)
 	switch {
 	case err != nil:
-		return nil, err
-	case isFileKind(kind):
-		return nil, nil
-	case !judge.defined && (!slices.Contains(served, kind.Group) || len(known.VersionsForGroupKind(kind.GroupKind())) > 0):
-		return nil, nil
-	case !judge.served:
-		return field.ErrorList{field.Invalid(field.NewPath("kind"), kind.Kind,
-			fmt.Sprintf("%s has no such kind: correct kind or apiVersion", kind.GroupVersion()))}, nil
+		return Findings{}, err
+	case IsFileKind(kind):
+		return Findings{}, nil
+	case !by.defined && (!slices.Contains(served, kind.Group) || len(known.VersionsForGroupKind(kind.GroupKind())) > 0):
+		return Findings{}, nil
+	case !by.served:
+		return Findings{Mistakes: field.ErrorList{field.Invalid(field.NewPath("kind"), kind.Kind,
+			fmt.Sprintf("%s has no such kind: correct kind or apiVersion", kind.GroupVersion()))}}, nil
 	}
 	raw, err := object.MarshalJSON()
 	if err != nil {
-		return nil, err
+		return Findings{}, err
 	}
 	// As in the webhook, nothing else is judged then: a list of 100,000 elements has as many mistakes.
 	if over := engine.Counts(raw); over != nil {
-		return field.ErrorList{over}, nil
+		return Findings{Mistakes: field.ErrorList{over}}, nil
 	}
+	return Findings{by.mistakes(object), emptyKeys(object.Object, by.fields, nil)}, nil
+}
+
+// Convert gives an object the version of Kiln's types, as the API server does for the webhook, and returns the deprecation warning of the version that it had.
+// The CRDs convert nothing, so that versions differ only in their name.
+func Convert(object *unstructured.Unstructured) (deprecation string, err error) {
+	known, err := Scheme()
+	if err != nil {
+		return "", err
+	}
+	kind := object.GroupVersionKind()
+	found, err := schemaOf(kind)
+	if err != nil || !found.served || known.Recognizes(kind) {
+		return "", err
+	}
+	object.SetAPIVersion(known.VersionsForGroupKind(kind.GroupKind())[0].String())
+	return found.warning, nil
+}
+
+// mistakes returns what the schema and the rules on metadata refuse.
+func (k kindSchema) mistakes(object *unstructured.Unstructured) field.ErrorList {
 	// A copy, because pruning removes the unknown fields that it reports.
 	content := object.DeepCopy().Object
-	errs := metadata(content, judge.namespaced)
+	errs := metadata(content, k.namespaced)
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	meant := map[string]bool{} // fields that were probably meant, and therefore are missing
-	for _, path := range pruning.PruneWithOptions(content, judge.fields, true, options) {
-		likely := likelyField(judge.fields, path)
-		errs = append(errs, engine.UnknownField(path, likely).WithOrigin(originUnknownField))
+	for _, path := range pruning.PruneWithOptions(content, k.fields, true, options) {
+		likely := likelyField(k.fields, path)
+		errs = append(errs, engine.UnknownField(path, likely).WithOrigin(OriginUnknownField))
 		if parent, _, nested := cutLast(path); nested && likely != "" {
 			meant[parent+"."+likely] = true
 		}
 	}
-	defaulting.PruneNonNullableNullsWithoutDefaults(content, judge.fields) // as an API server does with an object that is created
-	wrong := judgeTypes(content, judge.fields)
+	defaulting.PruneNonNullableNullsWithoutDefaults(content, k.fields) // as an API server does with an object that is created
+	wrong := judgeTypes(content, k.fields)
 	seen := placesWithMistakes{}
 	seen.add(errs...)
 	seen.add(wrong...)
-	for _, err := range judge.validator.Validate(content).Errors {
+	for _, err := range k.validator.Validate(content).Errors {
 		if found := mistake(err); !seen.covers(found) && !(found.Type == field.ErrorTypeRequired && meant[found.Field]) {
 			wrong = append(wrong, found)
 			seen.add(found)
@@ -164,22 +145,27 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 	slices.SortStableFunc(wrong, func(a, b *field.Error) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Error(), b.Error()))
 	})
-	return engine.Most(append(errs, wrong...)), nil
+	return engine.Most(append(errs, wrong...))
 }
 
-// originUnknownField is the Origin of the error for a field that the API does not have.
-const originUnknownField = "schema/unknown-field"
+// OriginUnknownField is the Origin of the error for a field that the API does not have.
+const OriginUnknownField = "schema/unknown-field"
 
-// isOfCounts reports whether a mistake is the one for which nothing else of an object was judged.
-func isOfCounts(err *field.Error) bool { return strings.HasPrefix(err.Origin, "request/") }
+// parsedSchemas has a function for each kind that this process has read, which returns its schema. A schema is parsed when the first object of its kind comes:
+// that of a VM has 0.7 MB.
+var parsedSchemas sync.Map
 
-// read has a function for each kind that this process has read, which returns its schema.
-var read sync.Map
-
-// readSchema returns the schema of a kind; empty if Kiln does not serve it.
-func readSchema(kind schema.GroupVersionKind) (kindSchema, error) {
-	once, _ := read.LoadOrStore(kind, sync.OnceValues(func() (kindSchema, error) { return parseSchema(kind) }))
-	return once.(func() (kindSchema, error))()
+// schemaOf returns the schema of a kind; empty if Kiln does not serve it. Kinds of other groups than KubeVirt's and Kiln's are not defined.
+func schemaOf(kind schema.GroupVersionKind) (kindSchema, error) {
+	if !slices.Contains(served, kind.Group) {
+		return kindSchema{}, nil
+	}
+	once, _ := parsedSchemas.LoadOrStore(kind, sync.OnceValues(func() (kindSchema, error) { return parseSchema(kind) }))
+	found, err := once.(func() (kindSchema, error))()
+	if err != nil {
+		return kindSchema{}, fmt.Errorf("reading the schema of %s: %w", kind, err)
+	}
+	return found, nil
 }
 
 // parseSchema reads the schema of a kind from its CRD.

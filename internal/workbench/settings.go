@@ -160,16 +160,11 @@ func (b *Bench) hostProfiles(ctx context.Context, in Inputs) ([]v1alpha1.HostPro
 // readProfiles reads the files Profiles, and judges them by the schema of the kind as an API server would.
 // An error begins with the flag --profile, and names the HostProfile where one was read.
 func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
-	known, err := Scheme()
-	if err != nil {
-		return nil, err
-	}
 	objects, err := Files{Stdin: b.Stdin}.read(b.Profiles)
 	if err != nil {
 		return nil, err
 	}
 	profiles := make([]v1alpha1.HostProfile, len(objects))
-	checked := schemas{}
 	for i, object := range objects {
 		if object.Fault != nil {
 			return nil, fmt.Errorf("--profile: %w", object.Fault)
@@ -177,9 +172,9 @@ func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
 		if kind := object.GroupVersionKind(); kind != v1alpha1.GroupVersion.WithKind("HostProfile") {
 			return nil, fmt.Errorf("--profile: %s has a %s, must have HostProfiles of %s", object.file, kind.Kind, v1alpha1.GroupVersion)
 		}
-		mistakes, err := checked.check(known, object.Unstructured)
-		if err == nil && len(mistakes) > 0 {
-			err = mistakes.ToAggregate()
+		checked, err := Check(object.Unstructured)
+		if err == nil && len(checked.Mistakes) > 0 {
+			err = checked.Mistakes.ToAggregate()
 		}
 		err = errors.Join(err, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &profiles[i]))
 		if err != nil {
