@@ -30,7 +30,7 @@ func (o *options) oneGuest(ctx context.Context, name string, before *workbench.R
 	}
 	var old *v1.VirtualMachine
 	if before != nil {
-		in = in.Over(*before)
+		in = before.AddReferences(in)
 		if before.File() == "" {
 			old = before.Guest.VM
 		}

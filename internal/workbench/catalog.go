@@ -129,7 +129,7 @@ func (c *Catalog) refuse(object Object, rule string, err *field.Error) {
 // finding returns a finding with the severity and the remedy of its rule, at the line of the field.
 func (c *Catalog) finding(object Object, rule string, err *field.Error) CatalogFinding {
 	at := slices.IndexFunc(readingRules, func(r catalog.Rule) bool { return r.Name == rule })
-	f := CatalogFinding{Rule: rule, Severity: readingRules[at].Severity, Object: object.Name(), Field: err.Field, File: object.file,
+	f := CatalogFinding{Rule: rule, Severity: readingRules[at].Severity, Object: object.Name(), Field: err.Field, File: object.File(),
 		Message: err.Detail, Remedy: readingRules[at].Remedy}
 	if err.Field != "" {
 		f.Message = err.ErrorBody()
@@ -138,14 +138,6 @@ func (c *Catalog) finding(object Object, rule string, err *field.Error) CatalogF
 		f.Line = object.lineInFile(err.Field)
 	}
 	return f
-}
-
-// lineInFile returns the line of a field in its file, or of its nearest parent; 0 for an object of a cluster.
-func (o Object) lineInFile(path string) int {
-	if at, found := o.Find(path); found {
-		return at.Number
-	}
-	return o.line
 }
 
 // LintCatalog judges a catalog. Without a configuration every feature gate is on: a catalog is meant for many clusters. The warnings are on the
@@ -158,7 +150,7 @@ func (b *Bench) LintCatalog(ctx context.Context, c Catalog, now time.Time) ([]Ca
 	all := slices.Clone(c.Refused)
 	for _, f := range catalog.Lint(c.Objects, settings) {
 		origin := c.origins[f.Object]
-		all = append(all, CatalogFinding{Rule: f.Rule, Severity: f.Severity, Object: origin.Name(), Field: f.Field, File: origin.file,
+		all = append(all, CatalogFinding{Rule: f.Rule, Severity: f.Severity, Object: origin.Name(), Field: f.Field, File: origin.File(),
 			Line: origin.lineInFile(f.Field), Message: f.Message, Remedy: f.Remedy})
 	}
 	slices.SortStableFunc(all, func(a, b CatalogFinding) int {

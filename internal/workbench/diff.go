@@ -167,8 +167,8 @@ func unified(before string, old []byte, after string, new []byte) string {
 // label names a side in diffs: the object, the file that it was read from, and the file of its host.
 func (s Side) label() string {
 	text := s.Name()
-	if s.file != "" {
-		text += " of " + s.file
+	if s.File() != "" {
+		text += " of " + s.File()
 	}
 	if s.Host != "" {
 		text += " on " + filepath.Base(s.Host)

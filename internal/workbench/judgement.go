@@ -56,7 +56,7 @@ func (r Reviewed) Judgement() Judgement {
 
 // Remedy returns what the user can do about the objects that a VM refers to and that do not exist.
 func (r Reviewed) Remedy() string {
-	if r.file != "" {
+	if r.File() != "" {
 		return "add the missing object's file with --catalog"
 	}
 	return "create what it refers to"

@@ -16,13 +16,6 @@ type Inputs struct {
 	OfCluster bool
 }
 
-// Over returns inputs whose objects may also refer to the objects that before was reviewed with. Where both have an object of one name, that of
-// the inputs is used.
-func (in Inputs) Over(before Reviewed) Inputs {
-	in.Reader = objects.Layers{in.Reader, before.inputs.Reader}
-	return in
-}
-
 // Load reads files, and judges each named object by the schema of its kind. A file or document that cannot be read becomes an object with a
 // Fault. Objects of the catalog are not judged. It fails when a name does not exist.
 func Load(files Files) (Inputs, error) {

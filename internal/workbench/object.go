@@ -29,6 +29,11 @@ func Stored(object *unstructured.Unstructured) Object {
 	return Object{Unstructured: object, stored: true}
 }
 
+// Inline returns the object that another one holds as JSON. Lines are counted from its beginning.
+func (o Object) Inline(raw []byte) Object {
+	return source{file: o.file, text: raw, line: 1, json: true, places: o.places}.objects()[0]
+}
+
 // Name returns kind, namespace and name, as messages call the object. The name of one to be generated ends with '*'.
 func (o Object) Name() string {
 	name := o.GetName()

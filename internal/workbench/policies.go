@@ -96,7 +96,7 @@ func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 			case err != nil:
 				return nil, err
 			case seen[one.GetName()]:
-				wrong = append(wrong, fmt.Errorf("--policy: %s: two policies are named '%s'", one.file, one.GetName()))
+				wrong = append(wrong, fmt.Errorf("--policy: %s: two policies are named '%s'", one.File(), one.GetName()))
 			}
 			for _, mistake := range mistakes {
 				wrong = append(wrong, fmt.Errorf("--policy: %s", located(one, mistake)))

@@ -93,7 +93,7 @@ func (b *Bench) AuditFiles(ctx context.Context, in Inputs) (PolicyAudit, error) 
 	}
 	for _, one := range in.Named {
 		if one.Fault != nil {
-			audit.Unjudged = append(audit.Unjudged, UnjudgedObject{Name: one.file, Reason: one.Fault.Error()})
+			audit.Unjudged = append(audit.Unjudged, UnjudgedObject{Name: one.File(), Reason: one.Fault.Error()})
 		}
 	}
 	in.Named = slices.DeleteFunc(slices.Clone(in.Named), func(o Object) bool { return o.Fault != nil || !slices.Contains(judgedKinds, o.GetKind()) })

@@ -39,7 +39,7 @@ func (f *policyFolder) run(ctx context.Context, b *Bench, t policyTest) error {
 	names := map[string]bool{}
 	for i, c := range t.typed.Cases {
 		p.cases++
-		answered := PolicyCase{Policy: p.GetName(), Name: c.Name, File: t.file, Expected: expected(c)}
+		answered := PolicyCase{Policy: p.GetName(), Name: c.Name, File: t.File(), Expected: expected(c)}
 		if at, found := t.Find(fmt.Sprintf("cases[%d]", i)); found {
 			answered.Line = at.Number
 		}
@@ -143,7 +143,7 @@ func (f *policyFolder) clusterOf(t policyTest) (all []*unstructured.Unstructured
 				err = one.convert()
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", one.file, one.Name(), err)
+				return nil, fmt.Errorf("%s: %s: %w", one.File(), one.Name(), err)
 			}
 			all = append(all, one.Unstructured)
 		}
@@ -153,7 +153,7 @@ func (f *policyFolder) clusterOf(t policyTest) (all []*unstructured.Unstructured
 
 // named returns the objects of a file of the folder that a test names, relative to its own.
 func (f *policyFolder) named(t policyTest, name string) ([]Object, error) {
-	at := filepath.Join(filepath.Dir(t.file), filepath.FromSlash(name))
+	at := filepath.Join(filepath.Dir(t.File()), filepath.FromSlash(name))
 	found, ok := f.files[at]
 	if !ok {
 		return nil, fmt.Errorf("the file '%s' is not in the tested folder, or is no .yaml, .yml or .json", name)
@@ -175,7 +175,7 @@ func (f *policyFolder) object(t policyTest, raw json.RawMessage, namespace strin
 		}
 		one = found[0]
 	} else {
-		one = source{file: t.file, text: raw, line: 1, json: true, places: t.places}.objects()[0]
+		one = t.Inline(raw)
 	}
 	if one.Fault != nil {
 		return one, one.Fault

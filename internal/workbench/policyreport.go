@@ -111,7 +111,7 @@ func (r *PolicyReport) add(c PolicyCase) {
 
 // find adds a finding on an object, at a path of it.
 func (r *PolicyReport) find(o Object, path string, f PolicyFinding) {
-	f.File = o.file
+	f.File = o.File()
 	if at, found := o.Find(path); found {
 		f.Line = at.Number
 	}

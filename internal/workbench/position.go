@@ -52,6 +52,14 @@ func (o Object) Find(path string) (Line, bool) {
 	return Line{o.file, o.line + number - 1, strings.TrimSpace(string(in.lines[number-1]))}, true
 }
 
+// lineInFile returns the line of a field in its file, or of its nearest parent; 0 for an object of a cluster.
+func (o Object) lineInFile(path string) int {
+	if at, found := o.Find(path); found {
+		return at.Number
+	}
+	return o.line
+}
+
 // places keeps the document in which a field was found last. Causes come in the order of objects, and an object or a list of them is one document: it is
 // parsed once for all its causes. Two documents are not kept, because thousands may have causes, and a parsed one takes many times its bytes.
 type places struct {

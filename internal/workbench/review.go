@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
@@ -41,6 +42,13 @@ type Reviewed struct {
 	// sources are all objects that were read to find what volumes recommend.
 	sources []resolve.Source
 	inputs  Inputs
+}
+
+// AddReferences returns inputs whose objects may also refer to the objects that r was reviewed with. If both have an object of one name, that of the inputs is
+// used.
+func (r Reviewed) AddReferences(in Inputs) Inputs {
+	in.Reader = objects.Layers{in.Reader, r.inputs.Reader}
+	return in
 }
 
 // Skipped is an object that is neither accepted nor rejected, since Kiln does not serve its kind.

@@ -170,7 +170,7 @@ func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
 			return nil, fmt.Errorf("--profile: %w", object.Fault)
 		}
 		if kind := object.GroupVersionKind(); kind != v1alpha1.GroupVersion.WithKind("HostProfile") {
-			return nil, fmt.Errorf("--profile: %s has a %s, must have HostProfiles of %s", object.file, kind.Kind, v1alpha1.GroupVersion)
+			return nil, fmt.Errorf("--profile: %s has a %s, must have HostProfiles of %s", object.File(), kind.Kind, v1alpha1.GroupVersion)
 		}
 		checked, err := Check(object.Unstructured)
 		if err == nil && len(checked.Mistakes) > 0 {
