@@ -42,7 +42,7 @@ func catalogDiffCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, warnings, err := o.bench.CompareCatalogs(cmd.Context(), sides, time.Now())
+		d, warnings, err := workbench.CompareCatalogs(cmd.Context(), &o.bench, sides, time.Now())
 		o.warn(warnings...)
 		if err != nil {
 			return err

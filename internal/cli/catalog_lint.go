@@ -53,7 +53,7 @@ func (o *options) lint(cmd *cobra.Command, source string) error {
 	if err != nil {
 		return err
 	}
-	findings, warnings, err := o.bench.LintCatalog(cmd.Context(), read, time.Now())
+	findings, warnings, err := workbench.LintCatalog(cmd.Context(), &o.bench, read, time.Now())
 	o.warn(warnings...)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func catalogUsageCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		usages, warnings, err := o.bench.CatalogUsages(cmd.Context(), cluster, namespace, time.Now())
+		usages, warnings, err := workbench.CatalogUsages(cmd.Context(), &o.bench, cluster, namespace, time.Now())
 		o.warn(warnings...)
 		if err != nil {
 			return err

@@ -84,7 +84,7 @@ func (o *options) difference(ctx context.Context, args, hosts []string, latest b
 			return none, err
 		}
 	}
-	return o.reportDifference(o.bench.Compare(ctx, workbench.Side{Reviewed: before, Host: hosts[0]}, workbench.Side{Reviewed: after, Host: hosts[1]}))
+	return o.reportDifference(workbench.Compare(ctx, &o.bench, workbench.Side{Reviewed: before, Host: hosts[0]}, workbench.Side{Reviewed: after, Host: hosts[1]}))
 }
 
 // sinceBoot compares a VM or VMI with what it has booted: what runs of a VM, else its record.
@@ -96,11 +96,11 @@ func (o *options) sinceBoot(ctx context.Context, name, host string, latest bool)
 	side := workbench.Side{Reviewed: of.VM, Host: host}
 	switch {
 	case latest:
-		return o.reportDifference(o.bench.CompareLatest(ctx, side))
+		return o.reportDifference(workbench.CompareLatest(ctx, &o.bench, side))
 	case of.VMI != nil && !of.VMI.Guest.Explicit.IsFinal():
-		return o.reportDifference(o.bench.CompareRunning(ctx, of, host))
+		return o.reportDifference(workbench.CompareRunning(ctx, &o.bench, of, host))
 	}
-	return o.reportDifference(o.bench.CompareRecord(ctx, side))
+	return o.reportDifference(workbench.CompareRecord(ctx, &o.bench, side))
 }
 
 // reportDifference prints the settings that a comparison could not read, and why a side is refused.

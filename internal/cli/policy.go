@@ -44,7 +44,7 @@ func policyTestCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		report, err := o.bench.TestPolicies(cmd.Context(), args[0], files)
+		report, err := workbench.TestPolicies(cmd.Context(), &o.bench, args[0], files)
 		if err != nil {
 			return err
 		}

@@ -65,7 +65,7 @@ func (o *options) audit(ctx context.Context, everywhere bool) (workbench.PolicyA
 		if err != nil {
 			return workbench.PolicyAudit{}, err
 		}
-		return o.bench.AuditFiles(ctx, in)
+		return workbench.AuditFiles(ctx, &o.bench, in)
 	}
 	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -78,7 +78,7 @@ func (o *options) audit(ctx context.Context, everywhere bool) (workbench.PolicyA
 	if err != nil {
 		return workbench.PolicyAudit{}, err
 	}
-	return o.bench.AuditCluster(ctx, cluster, namespace)
+	return workbench.AuditCluster(ctx, &o.bench, cluster, namespace)
 }
 
 // printAudit prints one line for each violation, and on standard error what was judged. It returns errUnanswered if an object has no answer, else

@@ -126,7 +126,7 @@ func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOpti
 	if err != nil {
 		return err
 	}
-	if err := before.Asks(r.keys); err != nil {
+	if err := workbench.Asks(before, r.keys); err != nil {
 		return err
 	}
 	named := in.Named[0].Unstructured
@@ -139,7 +139,7 @@ func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOpti
 	if err != nil {
 		return err
 	}
-	difference, err := o.reportDifference(o.bench.Compare(ctx, workbench.Side{Reviewed: before}, workbench.Side{Reviewed: after}))
+	difference, err := o.reportDifference(workbench.Compare(ctx, &o.bench, workbench.Side{Reviewed: before}, workbench.Side{Reviewed: after}))
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOpti
 			return err
 		}
 	}
-	answer, warnings, err := o.bench.Repinned(ctx, before, result)
+	answer, warnings, err := workbench.ReadPins(ctx, &o.bench, before, result)
 	o.warn(warnings...)
 	if err != nil {
 		return err

@@ -86,7 +86,7 @@ func (o *options) states(ctx context.Context, name string) ([]workbench.State, e
 	if err != nil {
 		return nil, err
 	}
-	states, notes, err := o.bench.States(ctx, reader, of)
+	states, notes, err := workbench.States(ctx, &o.bench, reader, of)
 	o.note(notes)
 	if err != nil {
 		return nil, o.refused(err)

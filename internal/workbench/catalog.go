@@ -142,8 +142,8 @@ func (c *Catalog) finding(object Object, rule string, err *field.Error) CatalogF
 
 // LintCatalog judges a catalog. Without a configuration every feature gate is on: a catalog is meant for many clusters. The warnings are on the
 // configuration.
-func (b *Bench) LintCatalog(ctx context.Context, c Catalog, now time.Time) ([]CatalogFinding, []string, error) {
-	settings, warnings, err := b.catalogSettings(ctx, now)
+func LintCatalog(ctx context.Context, b *Bench, c Catalog, now time.Time) ([]CatalogFinding, []string, error) {
+	settings, warnings, err := catalogSettings(ctx, b, now)
 	if err != nil {
 		return nil, warnings, err
 	}
@@ -163,8 +163,8 @@ func (b *Bench) LintCatalog(ctx context.Context, c Catalog, now time.Time) ([]Ca
 }
 
 // CompareCatalogs compares two versions of a catalog, with the configuration and the warnings of LintCatalog.
-func (b *Bench) CompareCatalogs(ctx context.Context, sides [2]Catalog, now time.Time) (catalog.Difference, []string, error) {
-	settings, warnings, err := b.catalogSettings(ctx, now)
+func CompareCatalogs(ctx context.Context, b *Bench, sides [2]Catalog, now time.Time) (catalog.Difference, []string, error) {
+	settings, warnings, err := catalogSettings(ctx, b, now)
 	if err != nil {
 		return catalog.Difference{}, warnings, err
 	}
@@ -172,7 +172,7 @@ func (b *Bench) CompareCatalogs(ctx context.Context, sides [2]Catalog, now time.
 }
 
 // catalogSettings returns the configuration by which catalogs are judged, as of a time: lifecycles depend on it.
-func (b *Bench) catalogSettings(ctx context.Context, now time.Time) (catalog.Settings, []string, error) {
+func catalogSettings(ctx context.Context, b *Bench, now time.Time) (catalog.Settings, []string, error) {
 	settings := catalog.Settings{Cluster: config.Default(), Now: now}
 	settings.Cluster.Limits.Gates = config.AllGates()
 	if b.Config == "" {

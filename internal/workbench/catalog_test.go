@@ -39,7 +39,7 @@ func findings(t *testing.T, dir string) (all []string, texts string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, warnings, err := new(Bench).LintCatalog(t.Context(), c, time.Now())
+	found, warnings, err := LintCatalog(t.Context(), new(Bench), c, time.Now())
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}

@@ -39,7 +39,7 @@ const StateGone = string(revision.Gone)
 
 // CatalogUsages lists the instancetypes and preferences of a cluster with the VMs of a namespace that use them; of all namespaces if it is empty. They
 // are in the order of their keys. The warnings name objects that could not be read, and VMs of which it is not known yet what they use.
-func (b *Bench) CatalogUsages(ctx context.Context, cluster client.Reader, namespace string, now time.Time) ([]CatalogUsage, []string, error) {
+func CatalogUsages(ctx context.Context, b *Bench, cluster client.Reader, namespace string, now time.Time) ([]CatalogUsage, []string, error) {
 	read, err := ClusterCatalog(ctx, cluster, namespace)
 	if err != nil {
 		return nil, nil, err

@@ -80,7 +80,7 @@ func TestCatalogUsages(t *testing.T) {
 			i + "unused: active, 0 VMs, 0 current, 0 outdated, without []; no VM uses it",
 		},
 	} {
-		usages, warnings, err := new(Bench).CatalogUsages(t.Context(), cluster, namespace, time.Now())
+		usages, warnings, err := CatalogUsages(t.Context(), new(Bench), cluster, namespace, time.Now())
 		if err != nil || len(warnings) > 0 {
 			t.Fatal(err, warnings)
 		}
@@ -115,7 +115,7 @@ func TestCatalogUsagesOfInferredObjects(t *testing.T) {
 	preferring.Spec = v1.VirtualMachineSpec{Preference: &v1.PreferenceMatcher{InferFromVolume: "root"}}
 	cluster := fake.NewClientBuilder().WithScheme(known).WithObjects(sized("small", "2Gi"), revision.Object(), preferring,
 		vm("pinned", `{"instancetype":"`+revision.Name+`"}`, nil), vm("recorded", "{}", ofKubeVirt), vm("waits", `{"configuration":"x"}`, nil)).Build()
-	usages, warnings, err := new(Bench).CatalogUsages(t.Context(), cluster, "", time.Now())
+	usages, warnings, err := CatalogUsages(t.Context(), new(Bench), cluster, "", time.Now())
 	if err != nil || len(usages) != 1 || usages[0].VMs != 2 {
 		t.Errorf("want two VMs of 'small': %+v %v", usages, err)
 	}
@@ -139,7 +139,7 @@ func TestCatalogOfACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, _, err := new(Bench).LintCatalog(t.Context(), read, time.Now())
+	found, _, err := LintCatalog(t.Context(), new(Bench), read, time.Now())
 	if err != nil || len(read.Objects) != 1 {
 		t.Fatal(read.Objects, err)
 	}
@@ -157,7 +157,7 @@ func TestCatalogOfACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, _, err := new(Bench).CompareCatalogs(t.Context(), [2]Catalog{read, next}, time.Now())
+	d, _, err := CompareCatalogs(t.Context(), new(Bench), [2]Catalog{read, next}, time.Now())
 	if err != nil || len(d.Changes) != 1 || d.Verdict != "needs restart" {
 		t.Errorf("%v: %+v", err, d)
 	}

@@ -58,8 +58,8 @@ type Difference struct {
 // Compare renders both sides, and compares the hardware that their guests see. after is the next version of before: it gets the identity of
 // before, and boots with its record unless it asks for kilnvm.io/hardware: latest. Where stage 2 or 3 refuses a side, the error is a Refusal.
 // Notes are returned with an error too.
-func (b *Bench) Compare(ctx context.Context, before, after Side) (Difference, error) {
-	d, err := b.compare(ctx, &before, &after)
+func Compare(ctx context.Context, b *Bench, before, after Side) (Difference, error) {
+	d, err := compare(ctx, b, &before, &after)
 	if err != nil {
 		return d, err
 	}
@@ -68,8 +68,8 @@ func (b *Bench) Compare(ctx context.Context, before, after Side) (Difference, er
 }
 
 // compare is Compare without the texts.
-func (b *Bench) compare(ctx context.Context, before, after *Side) (d Difference, err error) {
-	if d.Notes, err = b.boot(ctx, before, before.Guest.Recorded); err != nil {
+func compare(ctx context.Context, b *Bench, before, after *Side) (d Difference, err error) {
+	if d.Notes, err = boot(ctx, b, before, before.Guest.Recorded); err != nil {
 		return d, err
 	}
 	recorded := &before.rendered.Record
@@ -84,7 +84,7 @@ func (b *Bench) compare(ctx context.Context, before, after *Side) (d Difference,
 		forgotten := *recorded // without Kiln's hook, KubeVirt has the firmware boot the first disk
 		forgotten.BootDisk, recorded = "", &forgotten
 	}
-	notes, err := b.boot(ctx, after, recorded)
+	notes, err := boot(ctx, b, after, recorded)
 	if d.Notes = d.with(notes); err != nil {
 		return d, err
 	}
@@ -105,13 +105,13 @@ func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstan
 }
 
 // boot renders a side with the record of an earlier boot, or nil.
-func (b *Bench) boot(ctx context.Context, s *Side, recorded *record.Record) (Notes, error) {
+func boot(ctx context.Context, b *Bench, s *Side, recorded *record.Record) (Notes, error) {
 	machine, notes, err := b.machine(ctx, s.Reviewed, Placing{Host: s.Host}, recorded)
 	if err != nil {
 		return notes, err
 	}
 	if s.Host == "" {
-		machine.resolveAlias(s.machine)
+		resolveAlias(&machine, s.machine)
 	}
 	s.identified = machine.VMI
 	rendered, errs := render.UnderProfiles(machine.Machine, machine.profiles)
@@ -121,7 +121,7 @@ func (b *Bench) boot(ctx context.Context, s *Side, recorded *record.Record) (Not
 
 // resolveAlias has an alias of machine types, such as 'q35', stand for the machine of an earlier boot: an assumed host has no table of aliases, and the guest
 // would seem to get another machine.
-func (m *machine) resolveAlias(earlier string) {
+func resolveAlias(m *machine, earlier string) {
 	if m.VMI.Spec.Domain.Machine == nil || earlier == "" {
 		return
 	}

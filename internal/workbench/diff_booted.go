@@ -13,12 +13,12 @@ import (
 // Comparisons of one VM or VMI with what it has booted: what an edit waits for, and what 'kilnvm.io/hardware: latest' would change.
 
 // lastBoot names the record of a guest.
-func (r Reviewed) lastBoot() string {
+func lastBoot(r Reviewed) string {
 	return fmt.Sprintf("GuestHardware %s/%s", r.Guest.Explicit.Namespace, r.Guest.Explicit.Name)
 }
 
 // template names what a VM or VMI boots next.
-func (r Reviewed) template() string {
+func template(r Reviewed) string {
 	if r.Guest.VM != nil {
 		return "the template of " + r.Name()
 	}
@@ -26,15 +26,15 @@ func (r Reviewed) template() string {
 }
 
 // CompareLatest says what annotation kilnvm.io/hardware: latest would change of the recorded hardware. Without a record it fails.
-func (b *Bench) CompareLatest(ctx context.Context, of Side) (Difference, error) {
+func CompareLatest(ctx context.Context, b *Bench, of Side) (Difference, error) {
 	if err := of.booted(); err != nil {
 		return Difference{}, err
 	}
 	before, guest := of, *of.Guest
 	guest.Recorded, before.Guest = guest.Booted, &guest
 	of.Afresh = true
-	d, err := b.Compare(ctx, before, of)
-	d.Compared = fmt.Sprintf("%s, the record of the last boot, with what '%s: %s' would boot", of.lastBoot(), v1alpha1.AnnotationHardware, v1alpha1.HardwareLatest)
+	d, err := Compare(ctx, b, before, of)
+	d.Compared = fmt.Sprintf("%s, the record of the last boot, with what '%s: %s' would boot", lastBoot(of.Reviewed), v1alpha1.AnnotationHardware, v1alpha1.HardwareLatest)
 	return d, err
 }
 
@@ -50,7 +50,7 @@ func (s Side) booted() error {
 }
 
 // CompareRunning says what a restart would change of a VM's VMI that runs. host is a file with the capabilities of a host, or empty.
-func (b *Bench) CompareRunning(ctx context.Context, of Guests, host string) (Difference, error) {
+func CompareRunning(ctx context.Context, b *Bench, of Guests, host string) (Difference, error) {
 	runs, next := *of.VMI.Guest, *of.VM.Guest
 	runs.Recorded = next.Booted
 	next.Explicit = next.Explicit.DeepCopy()
@@ -59,8 +59,8 @@ func (b *Bench) CompareRunning(ctx context.Context, of Guests, host string) (Dif
 	}
 	before, after := Side{Reviewed: *of.VMI, Host: host}, Side{Reviewed: of.VM, Host: host}
 	before.Guest, after.Guest = &runs, &next
-	d, err := b.compare(ctx, &before, &after)
-	d.Compared = fmt.Sprintf("%s, which runs, with %s", of.VMI.Name(), of.VM.template())
+	d, err := compare(ctx, b, &before, &after)
+	d.Compared = fmt.Sprintf("%s, which runs, with %s", of.VMI.Name(), template(of.VM))
 	if err != nil {
 		return d, err
 	}
@@ -80,22 +80,22 @@ const (
 )
 
 // CompareRecord says what the next boot of a guest that does not run changes of its record. Without a record it fails.
-func (b *Bench) CompareRecord(ctx context.Context, of Side) (Difference, error) {
+func CompareRecord(ctx context.Context, b *Bench, of Side) (Difference, error) {
 	if err := of.booted(); err != nil {
 		return Difference{}, err
 	}
 	booted := of.Guest.Booted
 	of.machine = booted.Machine
-	d := Difference{Before: of.lastBoot(), BeforeDigest: booted.Digest, After: of.label()}
-	d.Compared = fmt.Sprintf("%s, the record of the last boot, with %s", of.lastBoot(), of.template())
+	d := Difference{Before: lastBoot(of.Reviewed), BeforeDigest: booted.Digest, After: of.label()}
+	d.Compared = fmt.Sprintf("%s, the record of the last boot, with %s", lastBoot(of.Reviewed), template(of.Reviewed))
 	var err error
-	if d.Notes, err = b.boot(ctx, &of, of.Guest.Recorded); err != nil {
+	if d.Notes, err = boot(ctx, b, &of, of.Guest.Recorded); err != nil {
 		return d, err
 	}
 	next := of.rendered.Record
 	d.AfterDigest, d.Changes = next.Digest, append([]record.Change{}, record.Compare(*booted, next)...)
 	d.Verdict = record.Judge(d.Changes)
-	if next.Digest == booted.Digest || b.bootedPaused(ctx, of) {
+	if next.Digest == booted.Digest || bootedPaused(ctx, b, of) {
 		return d, nil
 	}
 	d.Unknown = unsure
@@ -106,10 +106,10 @@ func (b *Bench) CompareRecord(ctx context.Context, of Side) (Difference, error) 
 }
 
 // bootedPaused reports whether a guest differs from its record by having been started paused alone, which a request to start may have asked for.
-func (b *Bench) bootedPaused(ctx context.Context, of Side) bool {
+func bootedPaused(ctx context.Context, b *Bench, of Side) bool {
 	guest, paused := *of.Guest, v1.StartStrategyPaused
 	guest.Explicit = guest.Explicit.DeepCopy()
 	guest.Explicit.Spec.StartStrategy, of.Guest = &paused, &guest
-	_, err := b.boot(ctx, &of, guest.Recorded)
+	_, err := boot(ctx, b, &of, guest.Recorded)
 	return err == nil && of.rendered.Record.Digest == of.Guest.Booted.Digest
 }

@@ -1,9 +1,6 @@
 package workbench
 
 import (
-	"cmp"
-
-	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -17,7 +14,7 @@ func (d *Difference) rollOut(before, after Reviewed) {
 	if !limits.KubeVirtGuests || before.Guest.VM == nil || after.Guest.VM == nil {
 		return
 	}
-	was, now := before.applied(), after.applied()
+	was, now := withInstancetype(before), withInstancetype(after)
 	keepFills(now, was)
 	rollout := validate.ByKubeVirt(&now.Spec, &was.Spec, after.Guest.VM.Spec.UpdateVolumesStrategy, limits)
 	d.Rollout = &rollout
@@ -26,34 +23,10 @@ func (d *Difference) rollOut(before, after Reviewed) {
 	}
 }
 
-// applied is the VMI of a VM with its instancetype and preference applied, and the architecture that it gets.
-func (r Reviewed) applied() *v1.VirtualMachineInstance {
+// withInstancetype returns the VMI of a VM with its instancetype and preference applied, and the architecture that it gets.
+func withInstancetype(r Reviewed) *v1.VirtualMachineInstance {
 	vmi := r.Guest.sparse.DeepCopy()
 	instancetype.Apply(r.Guest.input.Set, vmi)
 	vmi.Spec.Architecture = r.Guest.Explicit.Spec.Architecture
 	return vmi
-}
-
-// keepFills gives a VMI what KubeVirt has written into the stored VM, and an older manifest lacks: the update does not change it.
-func keepFills(now, was *v1.VirtualMachineInstance) {
-	if is := was.Spec.Domain.Machine; is != nil && now.Spec.Domain.Machine == nil {
-		now.Spec.Domain.Machine = is.DeepCopy()
-	}
-	now.Spec.Architecture = cmp.Or(now.Spec.Architecture, was.Spec.Architecture)
-	if was.Spec.Domain.Firmware != nil && now.Spec.Domain.Firmware == nil {
-		now.Spec.Domain.Firmware = &v1.Firmware{}
-	}
-	now.Spec.Domain.Firmware = review.KeptFirmware(now.Spec.Domain.Firmware, was.Spec.Domain.Firmware)
-	now.Annotations = review.KeptAnnotations(now.Annotations, was.Annotations)
-}
-
-// keepTemplate is keepFills for the templates of VMs.
-func keepTemplate(now, was *v1.VirtualMachine) {
-	if now.Spec.Template == nil || was.Spec.Template == nil {
-		return
-	}
-	is, had := now.Spec.Template, was.Spec.Template
-	vmi := &v1.VirtualMachineInstance{ObjectMeta: is.ObjectMeta, Spec: is.Spec}
-	keepFills(vmi, &v1.VirtualMachineInstance{ObjectMeta: had.ObjectMeta, Spec: had.Spec})
-	is.ObjectMeta, is.Spec = vmi.ObjectMeta, vmi.Spec
 }

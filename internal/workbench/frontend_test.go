@@ -38,11 +38,11 @@ func TestFrontendProfilesOfFiles(t *testing.T) {
 	if diff := cmp.Diff(&Frontend{"v10", "configuration"}, with.Frontend()); diff != "" || without.Frontend() != nil {
 		t.Errorf("(-want +got):\n%s, without profiles %v", diff, without.Frontend())
 	}
-	compared, err := bench.Compare(t.Context(), Side{Reviewed: without}, Side{Reviewed: with, Afresh: true})
+	compared, err := Compare(t.Context(), &bench, Side{Reviewed: without}, Side{Reviewed: with, Afresh: true})
 	if err != nil || !strings.Contains(compared.Domain, "Tenth") || len(compared.Changes) == 0 {
 		t.Errorf("%v, %+v", err, compared.Changes)
 	}
-	kept, err := bench.Compare(t.Context(), Side{Reviewed: without}, Side{Reviewed: with})
+	kept, err := Compare(t.Context(), &bench, Side{Reviewed: without}, Side{Reviewed: with})
 	if err != nil || len(kept.Changes) > 0 {
 		t.Errorf("%v: a guest that has booted keeps its hardware: %+v", err, kept.Changes)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/patch"
@@ -41,6 +42,9 @@ type Guest struct {
 	vm  *review.VM
 	vmi *review.VMI
 }
+
+// Stored returns the VM as a cluster stores it, and the revisions that it is pinned to. The guest must be that of a VM.
+func (g *Guest) Stored() (*v1.VirtualMachine, []revision.Draft) { return g.vm.Stored() }
 
 // Frontend is where the hardware of a guest that no field of its VMI governs comes from.
 type Frontend struct {

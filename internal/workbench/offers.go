@@ -74,7 +74,7 @@ func (c Catalog) Choose(w Wish, now time.Time) (offers []Offer, err error) {
 			offers = append(offers, offer)
 		}
 	}
-	slices.SortFunc(offers, func(a, b Offer) int { return compare(a, b) })
+	slices.SortFunc(offers, func(a, b Offer) int { return compareOffers(a, b) })
 	return offers, nil
 }
 
@@ -89,8 +89,8 @@ const classLabel = "instancetype.kubevirt.io/class"
 // Class returns the series of an instancetype; empty if it has none.
 func (o Offer) Class() string { return o.Labels[classLabel] }
 
-// compare orders preferences by name. Instancetypes that need a special node come last; otherwise class and size decide before the name.
-func compare(a, b Offer) int {
+// compareOffers orders preferences by name. Instancetypes that need a special node come last; otherwise class and size decide before the name.
+func compareOffers(a, b Offer) int {
 	if !slices.Contains(instancetype.Kinds.Both(), a.Kind) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Flag(), b.Flag()))
 	}

@@ -24,7 +24,7 @@ func (c Catalog) Nearest(w Wish, now time.Time) (Offer, error) {
 	return slices.MinFunc(offers, func(a, b Offer) int {
 		return cmp.Or(
 			cmp.Compare(a.GPUs+a.HostDevices, b.GPUs+b.HostDevices), cmp.Compare(rank(a), rank(b)), cmp.Compare(len(a.Features), len(b.Features)),
-			cmp.Compare(w.excess(a), w.excess(b)), compare(a, b))
+			cmp.Compare(w.excess(a), w.excess(b)), compareOffers(a, b))
 	}), nil
 }
 

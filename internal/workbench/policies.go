@@ -10,10 +10,12 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/policy"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
 )
 
 // GuestPolicies are an administrator's, as the configuration is. A policy that is tried out lies in a file, so that those of files are added to those of
@@ -57,6 +59,23 @@ func (b *Bench) guestPolicies(ctx context.Context, in Inputs) ([]*policy.Policy,
 		b.policies = &all
 	}
 	return all, warnings, nil
+}
+
+// judgedKinds are the kinds that policies judge.
+var judgedKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMachineInstanceGroupVersionKind.Kind}
+
+// WithPolicies returns a bench with the configuration of b, which judges the requests of a user only by these policies.
+func (b *Bench) WithPolicies(user authenticationv1.UserInfo, policies ...*policy.Policy) *Bench {
+	return &Bench{Config: b.Config, User: user, policies: &policies}
+}
+
+// ReviewForAudit reviews objects for what policies say of them: leniently, and without the hardware of earlier boots.
+func (b *Bench) ReviewForAudit(ctx context.Context, in Inputs) (Review, error) {
+	bench := *b
+	bench.Strict, bench.unrecorded = false, true
+	reviewed, err := bench.Review(ctx, in, nil)
+	b.configuration = bench.configuration // read once for all calls
+	return reviewed, err
 }
 
 // asker returns the account that policies see: the given one as an API server knows it, in the group of all that have authenticated. An account

@@ -57,9 +57,9 @@ const auditPage = 500
 
 // AuditCluster judges the VMs of a namespace of a cluster, and its VMIs without a VM, by the policies of the cluster and of the files Policies; of all
 // namespaces if it is empty. VMs are read in pages, and what they refer to once: 8,000 VMs of one instancetype are about 20 calls.
-func (b *Bench) AuditCluster(ctx context.Context, cluster client.Reader, namespace string) (PolicyAudit, error) {
+func AuditCluster(ctx context.Context, b *Bench, cluster client.Reader, namespace string) (PolicyAudit, error) {
 	in := Inputs{Reader: objects.Remember(cluster), OfCluster: true}
-	audit, err := b.newAudit(ctx, in)
+	audit, err := newAudit(ctx, b, in)
 	if err != nil {
 		return audit, err
 	}
@@ -86,8 +86,8 @@ func (b *Bench) AuditCluster(ctx context.Context, cluster client.Reader, namespa
 }
 
 // AuditFiles judges the VMs of files, and their VMIs without a VM, as AuditCluster does.
-func (b *Bench) AuditFiles(ctx context.Context, in Inputs) (PolicyAudit, error) {
-	audit, err := b.newAudit(ctx, in)
+func AuditFiles(ctx context.Context, b *Bench, in Inputs) (PolicyAudit, error) {
+	audit, err := newAudit(ctx, b, in)
 	if err != nil {
 		return audit, err
 	}
@@ -101,11 +101,8 @@ func (b *Bench) AuditFiles(ctx context.Context, in Inputs) (PolicyAudit, error) 
 	return audit.sorted(), err
 }
 
-// judgedKinds are the kinds that policies judge.
-var judgedKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMachineInstanceGroupVersionKind.Kind}
-
 // newAudit returns an audit by the policies that judge the inputs. It is an error if there are none: silence would look like an answer.
-func (b *Bench) newAudit(ctx context.Context, in Inputs) (PolicyAudit, error) {
+func newAudit(ctx context.Context, b *Bench, in Inputs) (PolicyAudit, error) {
 	audit := PolicyAudit{Policies: []string{}, Violations: []AuditedViolation{}, Unjudged: []UnjudgedObject{}, Warnings: []string{}}
 	policies, warnings, err := b.guestPolicies(ctx, in)
 	audit.Warnings, audit.Forbidden = append(audit.Warnings, warnings...), b.policiesForbidden
@@ -118,10 +115,7 @@ func (b *Bench) newAudit(ctx context.Context, in Inputs) (PolicyAudit, error) {
 // judge adds the violations of objects.
 func (a *PolicyAudit) judge(ctx context.Context, b *Bench, in Inputs) error {
 	in.Named = slices.DeleteFunc(in.Named, func(o Object) bool { return ofVM(o.Unstructured) })
-	bench := *b
-	bench.Strict, bench.unrecorded = false, true
-	reviewed, err := bench.Review(ctx, in, nil)
-	b.configuration = bench.configuration
+	reviewed, err := b.ReviewForAudit(ctx, in)
 	a.Warnings = append(a.Warnings, reviewed.Warnings...)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func (j caseJudge) answer(ctx context.Context, c v1alpha1.GuestPolicyCase) (Poli
 	if err != nil {
 		return none, fmt.Errorf("oldObject: %w", err)
 	}
-	bench := Bench{Config: j.bench.Config, User: account(c.User), policies: &[]*policy.Policy{j.policy.compiled}}
+	bench := j.bench.WithPolicies(account(c.User), j.policy.compiled)
 	reviewed, err := bench.Review(ctx, j.inputs(object, revisions...), old)
 	switch {
 	case err != nil:
@@ -67,7 +67,7 @@ func (j caseJudge) old(ctx context.Context, c v1alpha1.GuestPolicyCase) (*v1.Vir
 	if err != nil {
 		return nil, nil, err
 	}
-	bench := Bench{Config: j.bench.Config, policies: &[]*policy.Policy{}}
+	bench := j.bench.WithPolicies(authenticationv1.UserInfo{})
 	reviewed, err := bench.Review(ctx, j.inputs(object), nil)
 	switch {
 	case err != nil:
@@ -82,7 +82,7 @@ func (j caseJudge) old(ctx context.Context, c v1alpha1.GuestPolicyCase) (*v1.Vir
 	if !r.Verdict.Allowed() {
 		return nil, nil, r.Verdict.Errors.ToAggregate()
 	}
-	stored, drafts := r.Guest.vm.Stored()
+	stored, drafts := r.Guest.Stored()
 	var revisions []*unstructured.Unstructured
 	for _, draft := range drafts {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(draft.Object())

@@ -46,7 +46,7 @@ type policyTest struct {
 
 // TestPolicies runs the tests of a folder of policies. source is how messages call it. Mistakes of policies and tests are findings; an error is a
 // failure of Kiln.
-func (b *Bench) TestPolicies(ctx context.Context, source string, files []CatalogFile) (PolicyReport, error) {
+func TestPolicies(ctx context.Context, b *Bench, source string, files []CatalogFile) (PolicyReport, error) {
 	known, err := Scheme()
 	if err != nil {
 		return PolicyReport{}, err

@@ -37,7 +37,7 @@ type PinChange struct {
 }
 
 // Asks returns an error when a VM has no reference for a pin that is asked for. keys are those of annotation kilnvm.io/pins.
-func (r Reviewed) Asks(keys []string) error {
+func Asks(r Reviewed, keys []string) error {
 	for _, key := range keys {
 		if key == "instancetype" && r.Guest.VM.Spec.Instancetype == nil || key == "preference" && r.Guest.VM.Spec.Preference == nil {
 			return fmt.Errorf("it has no %s to pin", key)
@@ -64,9 +64,9 @@ func Repin(ctx context.Context, cluster client.Client, before *unstructured.Unst
 	return after, nil
 }
 
-// Repinned returns the pins of the VM before and in the object that the cluster answered. It warns when the webhook pinned a configuration that the
+// ReadPins returns the pins of the VM before and in the object that the cluster answered. It warns when the webhook pinned a configuration that the
 // bench did not read: the difference does not show what that changes.
-func (b *Bench) Repinned(ctx context.Context, r Reviewed, answered *unstructured.Unstructured) (Repinned, []string, error) {
+func ReadPins(ctx context.Context, b *Bench, r Reviewed, answered *unstructured.Unstructured) (Repinned, []string, error) {
 	was, is := pin.Read(r), pin.Read(answered)
 	changed := Repinned{Object: r.Name()}
 	if r.Guest.VM.Spec.Instancetype != nil {
@@ -84,7 +84,7 @@ func (b *Bench) Repinned(ctx context.Context, r Reviewed, answered *unstructured
 	if is.Configuration != "" {
 		changed.Configuration = &PinChange{was.Configuration, is.Configuration}
 	}
-	warnings, err := b.warnIfConfigurationDiffers(ctx, r.inputs, was, is)
+	warnings, err := warnIfConfigurationDiffers(ctx, b, r.inputs, was, is)
 	return changed, warnings, err
 }
 
@@ -94,7 +94,7 @@ func profileNames(pins v1alpha1.Pins) string {
 }
 
 // warnIfConfigurationDiffers warns when the webhook pinned a configuration other than the one that the bench reads.
-func (b *Bench) warnIfConfigurationDiffers(ctx context.Context, in Inputs, was, is v1alpha1.Pins) ([]string, error) {
+func warnIfConfigurationDiffers(ctx context.Context, b *Bench, in Inputs, was, is v1alpha1.Pins) ([]string, error) {
 	now, warnings, err := b.Configuration(ctx, in)
 	if err != nil || is.Configuration == was.Configuration {
 		return warnings, err

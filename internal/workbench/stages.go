@@ -72,7 +72,7 @@ func (r Reviewed) admitted() ([]byte, error) {
 		return raw, err
 	}
 
-	stored, _ := r.Guest.vm.Stored()
+	stored, _ := r.Guest.Stored()
 	diff, err := patch.Write(raw, r.Guest.VM, stored)
 	if err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ type Guests struct {
 }
 
 // States returns the states of a VM of a cluster. Where stage 2 or 3 refuses the VM or its VMI, the error is a Refusal.
-func (b *Bench) States(ctx context.Context, cluster client.Reader, of Guests) ([]State, Notes, error) {
+func States(ctx context.Context, b *Bench, cluster client.Reader, of Guests) ([]State, Notes, error) {
 	key := client.ObjectKeyFromObject(of.VM.Guest.VM)
 	hardware, err := lifecycle.Hardware(ctx, cluster, key)
 	if err != nil {
@@ -75,7 +75,7 @@ func (b *Bench) States(ctx context.Context, cluster client.Reader, of Guests) ([
 	if err != nil {
 		return nil, Notes{}, err
 	}
-	template, notes, err := b.templateState(ctx, of.VM)
+	template, notes, err := templateState(ctx, b, of.VM)
 	if err != nil {
 		return nil, notes, err
 	}
@@ -83,7 +83,7 @@ func (b *Bench) States(ctx context.Context, cluster client.Reader, of Guests) ([
 	if err != nil {
 		return nil, notes, err
 	}
-	instance, more, err := b.vmiState(ctx, of, hardware)
+	instance, more, err := vmiState(ctx, b, of, hardware)
 	if notes = notes.with(more); err != nil {
 		return nil, notes, err
 	}
@@ -95,12 +95,12 @@ func (b *Bench) States(ctx context.Context, cluster client.Reader, of Guests) ([
 }
 
 // configured fills digest, record and documents of a state whose hardware stages 2 and 3 make. recorded is the record of the guest.
-func (b *Bench) configured(ctx context.Context, s *State, r Reviewed, recorded *record.Record) (Notes, error) {
+func configured(ctx context.Context, b *Bench, s *State, r Reviewed, recorded *record.Record) (Notes, error) {
 	side := Side{Reviewed: r}
 	if booted := r.Guest.Booted; booted != nil {
 		side.machine = booted.Machine
 	}
-	notes, err := b.boot(ctx, &side, recorded)
+	notes, err := boot(ctx, b, &side, recorded)
 	if err != nil {
 		return notes, err
 	}
@@ -114,13 +114,13 @@ func (b *Bench) configured(ctx context.Context, s *State, r Reviewed, recorded *
 }
 
 // templateState is what the VM would boot now.
-func (b *Bench) templateState(ctx context.Context, r Reviewed) (State, Notes, error) {
+func templateState(ctx context.Context, b *Bench, r Reviewed) (State, Notes, error) {
 	vm := r.Guest.VM
 	s := State{State: StateTemplate, Name: "template", Cause: fmt.Sprintf("generation %d of the VM", vm.Generation), Time: written(vm)}
 	if r.Guest.Unreadable != nil {
 		return s, Notes{}, r.Guest.Unreadable
 	}
-	notes, err := b.configured(ctx, &s, r, r.Guest.Recorded)
+	notes, err := configured(ctx, b, &s, r, r.Guest.Recorded)
 	return s, notes, err
 }
 
@@ -174,7 +174,7 @@ func (s *State) seen(hardware *v1alpha1.GuestHardware, pod *v1alpha1.GuestPod, o
 }
 
 // vmiState is what the VMI says. A VMI that has booted has the record of that boot, whatever the next one asks for.
-func (b *Bench) vmiState(ctx context.Context, of Guests, hardware *v1alpha1.GuestHardware) (State, Notes, error) {
+func vmiState(ctx context.Context, b *Bench, of Guests, hardware *v1alpha1.GuestHardware) (State, Notes, error) {
 	s := State{State: StateVMI, Name: "vmi", Cause: "the VM has no VMI"}
 	if of.VMI == nil {
 		return s, Notes{}, nil
@@ -188,7 +188,7 @@ func (b *Bench) vmiState(ctx context.Context, of Guests, hardware *v1alpha1.Gues
 	if hardware != nil && hardware.Status.LastBoot != nil && hardware.Status.LastBoot.UID == vmi.UID {
 		recorded = of.VM.Guest.Booted
 	}
-	notes, err := b.configured(ctx, &s, *of.VMI, recorded)
+	notes, err := configured(ctx, b, &s, *of.VMI, recorded)
 	return s, notes, err
 }
 

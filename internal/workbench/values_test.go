@@ -181,7 +181,7 @@ func TestRefusals(t *testing.T) {
 	r := reviewed(t, bench, loaded(t, plain))
 	host := write(t, "host.yaml", hostKind+"{architecture: arm64, virtTypes: [kvm], emulators: {arm64: /usr/bin/qemu-system-aarch64}}")
 	_, rendered := bench.Render(t.Context(), r, Rendering{Placing: Placing{Host: host}})
-	_, compared := bench.Compare(t.Context(), Side{Reviewed: r}, Side{Reviewed: r, Host: host})
+	_, compared := Compare(t.Context(), bench, Side{Reviewed: r}, Side{Reviewed: r, Host: host})
 	running, err := ReadRunning("-", strings.NewReader("<domain type='kvm'><name>other</name><memory unit='GiB'>2</memory></domain>"))
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestCompareLeavesItsSides(t *testing.T) {
 	bench := &Bench{}
 	before, after := reviewed(t, bench, loaded(t, plain)), reviewed(t, bench, loaded(t, strings.Replace(plain, "bus: virtio", "bus: sata", 1)))
 	kept := after.Guest.Explicit.DeepCopy()
-	d, err := bench.Compare(t.Context(), Side{Reviewed: before}, Side{Reviewed: after})
+	d, err := Compare(t.Context(), bench, Side{Reviewed: before}, Side{Reviewed: after})
 	if err != nil || d.Verdict != record.Breaks || len(d.Changes) == 0 || d.BeforeDigest == d.AfterDigest || !strings.Contains(d.Spec, "bus: sata") {
 		t.Errorf("another bus: %v %+v", err, d)
 	}

@@ -1,0 +1,32 @@
+package workbench
+
+import (
+	"cmp"
+
+	"github.com/kilnvm/kiln/internal/review"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// keepFills gives a VMI what KubeVirt has written into the stored VM, and an older manifest lacks: the update does not change it.
+func keepFills(now, was *v1.VirtualMachineInstance) {
+	if is := was.Spec.Domain.Machine; is != nil && now.Spec.Domain.Machine == nil {
+		now.Spec.Domain.Machine = is.DeepCopy()
+	}
+	now.Spec.Architecture = cmp.Or(now.Spec.Architecture, was.Spec.Architecture)
+	if was.Spec.Domain.Firmware != nil && now.Spec.Domain.Firmware == nil {
+		now.Spec.Domain.Firmware = &v1.Firmware{}
+	}
+	now.Spec.Domain.Firmware = review.KeptFirmware(now.Spec.Domain.Firmware, was.Spec.Domain.Firmware)
+	now.Annotations = review.KeptAnnotations(now.Annotations, was.Annotations)
+}
+
+// keepTemplate is keepFills for the templates of VMs.
+func keepTemplate(now, was *v1.VirtualMachine) {
+	if now.Spec.Template == nil || was.Spec.Template == nil {
+		return
+	}
+	is, had := now.Spec.Template, was.Spec.Template
+	vmi := &v1.VirtualMachineInstance{ObjectMeta: is.ObjectMeta, Spec: is.Spec}
+	keepFills(vmi, &v1.VirtualMachineInstance{ObjectMeta: had.ObjectMeta, Spec: had.Spec})
+	is.ObjectMeta, is.Spec = vmi.ObjectMeta, vmi.Spec
+}
