@@ -167,7 +167,7 @@ func TestNeverLinked(t *testing.T) {
 
 // TestWorkbenchPrintsNothing: what it has to say, warnings included, is in the values that it returns.
 func TestWorkbenchPrintsNothing(t *testing.T) {
-	eachFile(t, "./internal/workbench", func(name string, file *ast.File) {
+	eachFile(t, "./internal/workbench/...", func(name string, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			sel, ok := n.(*ast.SelectorExpr)
 			if !ok {

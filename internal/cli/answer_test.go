@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -109,7 +110,7 @@ func TestHostThatRefuses(t *testing.T) {
 // TestWhatTheClusterRefuses: 'repin' hands on the causes of an API server.
 func TestWhatTheClusterRefuses(t *testing.T) {
 	t.Parallel()
-	named := workbench.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{
+	named := manifest.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{
 		"kind": "VirtualMachine", "metadata": map[string]any{"name": "web", "namespace": "shop"}}}}
 	invalid := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "web", field.ErrorList{field.Required(field.NewPath("spec", "template"), "")})
 	for _, documents := range []bool{true, false} {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,7 +41,7 @@ func (s *apiServer) serve(t *testing.T, documents ...string) (flags []string) {
 		}
 		s.objects = append(s.objects, object)
 	}
-	known, err := workbench.Scheme()
+	known, err := crdschema.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

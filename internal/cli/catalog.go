@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/oci"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/spf13/cobra"
 )
 
@@ -42,28 +43,28 @@ const clusterSource = "cluster"
 // catalog reads the catalog that a source names. Objects of files without a namespace get that of the kubeconfig, if there is one. A catalog without
 // any object is an error.
 // What cannot be read or is refused is in Refused of the result and no error: each command decides whether a part of a catalog has an answer.
-func (o *options) catalog(ctx context.Context, source string) (workbench.Catalog, error) {
+func (o *options) catalog(ctx context.Context, source string) (catalogs.Catalog, error) {
 	// An error matters for the cluster alone: a pipeline that judges files has no kubeconfig.
 	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 	if source == clusterSource {
 		if err != nil {
-			return workbench.Catalog{}, err
+			return catalogs.Catalog{}, err
 		}
 		cluster, err := o.client()
 		if err != nil {
-			return workbench.Catalog{}, err
+			return catalogs.Catalog{}, err
 		}
-		return workbench.ClusterCatalog(ctx, cluster, namespace)
+		return catalogs.ClusterCatalog(ctx, cluster, namespace)
 	}
 	files, err := o.catalogFiles(ctx, source)
 	if err != nil {
-		return workbench.Catalog{}, err
+		return catalogs.Catalog{}, err
 	}
 	// From here on the source is only named, in findings and reports.
 	if source == "-" {
-		source = workbench.StandardInput
+		source = manifest.StandardInput
 	}
-	read, err := workbench.NewCatalog(source, namespace, files)
+	read, err := catalogs.NewCatalog(source, namespace, files)
 	if err == nil && len(read.Objects) == 0 && len(read.Refused) == 0 {
 		err = fmt.Errorf("no instancetype and no preference in %s", source)
 	}
@@ -72,14 +73,14 @@ func (o *options) catalog(ctx context.Context, source string) (workbench.Catalog
 
 // catalogFiles reads the files of a catalog that is published, or of this machine. Both have the same path from here on, so that a catalog gets the
 // same findings before and after it is published.
-func (o *options) catalogFiles(ctx context.Context, source string) ([]workbench.CatalogFile, error) {
+func (o *options) catalogFiles(ctx context.Context, source string) ([]manifest.File, error) {
 	if !strings.HasPrefix(source, oci.Scheme) {
-		return workbench.ReadCatalogFiles(source, o.In)
+		return manifest.ReadFolder(source, o.In)
 	}
 	client, err := o.registryClient()
 	if err != nil {
 		return nil, err
 	}
 	pulled, err := client.Pull(ctx, source)
-	return workbench.CatalogFilesOf(pulled.Artifact), err
+	return catalogs.CatalogFilesOf(pulled.Artifact), err
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/spf13/cobra"
@@ -42,7 +42,7 @@ func catalogDiffCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, warnings, err := workbench.CompareCatalogs(cmd.Context(), &o.bench, sides, time.Now())
+		d, warnings, err := catalogs.CompareCatalogs(cmd.Context(), &o.bench, sides, time.Now())
 		o.warn(warnings...)
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func catalogDiffCommand(o *options) *cobra.Command {
 // catalogs reads both sides of a comparison. What is wrong with them is printed: there is no verdict on half of a catalog.
 // It returns errUnanswered if a file cannot be read, else ErrRejected if an object is refused. --selector does not leave out a refused object, whose
 // labels may be what is wrong.
-func (o *options) catalogs(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]workbench.Catalog, outcome error) {
+func (o *options) catalogs(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]catalogs.Catalog, outcome error) {
 	for i, source := range sources {
 		read, err := o.catalog(ctx, source)
 		if err != nil {
@@ -67,7 +67,7 @@ func (o *options) catalogs(ctx context.Context, sources []string, wanted labels.
 			switch {
 			case f.Severity != catalog.Error:
 				continue
-			case f.Rule == workbench.RuleUnreadable:
+			case f.Rule == catalogs.RuleUnreadable:
 				outcome = worse(outcome, errUnanswered)
 			default:
 				outcome = worse(outcome, ErrRejected)

@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/oci"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/cataloginstall"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ import (
 // install is a run of 'catalog install' or 'catalog uninstall'.
 type install struct {
 	*options
-	workbench.Installation
+	cataloginstall.Installation
 	// key is the file of a public key; empty for a catalog that need not be signed.
 	key    string
 	dryRun bool
@@ -32,7 +33,7 @@ func catalogInstallCommand(o *options) *cobra.Command {
 	i := install{options: o}
 	cmd := &cobra.Command{
 		Use: "install DIR|FILE|-|oci://HOST/REPOSITORY:VERSION", Short: "Install a version of a catalog in the cluster",
-		Long: "Install a version of a catalog in the cluster, by server-side apply with the field manager '" + workbench.CatalogManager + "'. Objects that the\n" +
+		Long: "Install a version of a catalog in the cluster, by server-side apply with the field manager '" + cataloginstall.CatalogManager + "'. Objects that the\n" +
 			"version no longer has are deleted, or marked 'kilnvm.io/lifecycle: obsolete' if VMs or VMIs use them. VMs that exist keep\n" +
 			"their revisions.\n\n" +
 			"All changes are tried in a dry run of the API server first: if it refuses one, or if an object belongs to others,\n" +
@@ -84,7 +85,7 @@ func (i *install) install(ctx context.Context, source string) error {
 	if err := checkCatalogName(i.Name); err != nil {
 		return err
 	}
-	return i.run(ctx, func(s workbench.CatalogState) (workbench.CatalogPlan, error) { return i.Plan(read, s), nil })
+	return i.run(ctx, func(s cataloginstall.CatalogState) (cataloginstall.CatalogPlan, error) { return i.Plan(read, s), nil })
 }
 
 // uninstall plans the removal of all that has the name of the catalog.
@@ -92,7 +93,9 @@ func (i *install) uninstall(ctx context.Context) error {
 	if err := checkCatalogName(i.Name); err != nil {
 		return err
 	}
-	return i.run(ctx, func(s workbench.CatalogState) (workbench.CatalogPlan, error) { return i.PlanRemoval(s), i.Known(s) })
+	return i.run(ctx, func(s cataloginstall.CatalogState) (cataloginstall.CatalogPlan, error) {
+		return i.PlanRemoval(s), i.Known(s)
+	})
 }
 
 // checkCatalogName refuses a name that cannot be the value of a label.
@@ -109,7 +112,7 @@ func checkCatalogName(name string) error {
 
 // read returns the catalog, and fills in what it is installed as.
 // A registry gives version, source and, without --name, the name. Files have neither version nor source; their digest is that of their contents.
-func (i *install) read(ctx context.Context, source string) (read workbench.Catalog, err error) {
+func (i *install) read(ctx context.Context, source string) (read catalogs.Catalog, err error) {
 	switch {
 	case source == clusterSource:
 		return read, errors.New("the catalog of the cluster is installed already: name a folder, a file, '-' or an OCI reference")
@@ -147,11 +150,11 @@ func (i *install) published(ctx context.Context, source string) (pinned string, 
 	}
 	repository, _, _ := strings.Cut(pinned, "@")
 	i.Digest, i.Source, i.Name = found.String(), repository, cmp.Or(i.Name, path.Base(repository))
-	if v, err := workbench.ParseVersion(manifest.Annotations[ocispec.AnnotationVersion]); err == nil {
+	if v, err := catalogs.ParseVersion(manifest.Annotations[ocispec.AnnotationVersion]); err == nil {
 		i.Version = v.Tag
 	}
 	_, tag, _ := cutTag(source)
-	if _, err := workbench.ParseVersion(tag); err == nil && tag != i.Version {
+	if _, err := catalogs.ParseVersion(tag); err == nil && tag != i.Version {
 		return "", fmt.Errorf("the tag '%s' names version '%s' of the catalog: the tag was moved, name the version or its digest", tag, i.Version)
 	}
 	return pinned, nil
@@ -170,7 +173,7 @@ func (i *install) digest(ctx context.Context, client *oci.Client, source string)
 // The plan is computed anew at each run, because an installation has no record of its own that could disagree with the objects after a kill.
 // A dry run of the API server tries all changes before the first is written. A fault after that leaves some written: the report lists these,
 // and the next run finishes.
-func (i *install) run(ctx context.Context, plan func(workbench.CatalogState) (workbench.CatalogPlan, error)) error {
+func (i *install) run(ctx context.Context, plan func(cataloginstall.CatalogState) (cataloginstall.CatalogPlan, error)) error {
 	namespace, _, err := i.cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return err
@@ -179,7 +182,7 @@ func (i *install) run(ctx context.Context, plan func(workbench.CatalogState) (wo
 	if err != nil {
 		return err
 	}
-	state, err := workbench.ReadCatalogState(ctx, cluster, namespace)
+	state, err := cataloginstall.ReadCatalogState(ctx, cluster, namespace)
 	if err != nil {
 		return err
 	}
@@ -197,7 +200,7 @@ func (i *install) run(ctx context.Context, plan func(workbench.CatalogState) (wo
 		return i.printConflicts(report)
 	}
 	report.Actions = nil
-	done := func(a workbench.CatalogAction) {
+	done := func(a cataloginstall.CatalogAction) {
 		report.Actions = append(report.Actions, a)
 		i.printAction(a)
 	}

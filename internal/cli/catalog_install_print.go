@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/cataloginstall"
 )
 
 // installReport is the answer of 'catalog install' and 'catalog uninstall' as a document.
 // actions are those that are done, or with --dry-run those that would be. With conflicts there are none, since nothing is written.
 type installReport struct {
-	workbench.CatalogPlan
+	cataloginstall.CatalogPlan
 	DryRun bool `json:"dryRun"`
 }
 
@@ -19,7 +19,7 @@ type installReport struct {
 // A conflict without a name is one of the whole catalog, such as a name that was installed from another repository.
 func (i *install) printConflicts(r installReport) error {
 	if i.documents {
-		r.Actions = []workbench.CatalogAction{}
+		r.Actions = []cataloginstall.CatalogAction{}
 		if err := i.print(r); err != nil {
 			return err
 		}
@@ -37,18 +37,18 @@ func (i *install) printConflicts(r installReport) error {
 }
 
 // past are the words of a change that is done.
-var past = map[workbench.Change]string{
-	workbench.Create: "created", workbench.Update: "updated", workbench.Unchanged: "unchanged", workbench.Obsolete: "obsolete", workbench.Delete: "deleted",
-	workbench.Release: "released",
+var past = map[cataloginstall.Change]string{
+	cataloginstall.Create: "created", cataloginstall.Update: "updated", cataloginstall.Unchanged: "unchanged", cataloginstall.Obsolete: "obsolete", cataloginstall.Delete: "deleted",
+	cataloginstall.Release: "released",
 }
 
 // printAction prints a change when it is done. An object that stays as it is has no line, unless it waits for its removal.
-func (i *install) printAction(a workbench.CatalogAction) {
-	if i.documents || a.Change == workbench.Unchanged && a.Reason == "" {
+func (i *install) printAction(a cataloginstall.CatalogAction) {
+	if i.documents || a.Change == cataloginstall.Unchanged && a.Reason == "" {
 		return
 	}
 	text := a.String() + ": " + past[a.Change]
-	if a.Change == workbench.Unchanged {
+	if a.Change == cataloginstall.Unchanged {
 		text = a.String() + ": " + a.Reason
 	} else if a.Reason != "" {
 		text += " (" + a.Reason + ")"
@@ -56,7 +56,7 @@ func (i *install) printAction(a workbench.CatalogAction) {
 	if i.dryRun {
 		text += " (dry run)"
 	}
-	if names := referrers(a); names != "" && a.Change == workbench.Update {
+	if names := referrers(a); names != "" && a.Change == cataloginstall.Update {
 		text += "; keep their revisions: " + names
 	} else if names != "" {
 		text += "; used by " + names
@@ -65,7 +65,7 @@ func (i *install) printAction(a workbench.CatalogAction) {
 }
 
 // referrers returns the names of a few VMs and VMIs that refer to an object. The VMI of a VM has its name, and is not repeated.
-func referrers(a workbench.CatalogAction) string {
+func referrers(a cataloginstall.CatalogAction) string {
 	var names []string
 	seen := map[string]bool{}
 	for _, vm := range a.VMs {
@@ -87,15 +87,15 @@ func referrers(a workbench.CatalogAction) string {
 // It is called after a fault too: the document then has what was done. An empty list is printed as [], since jq's iteration fails on null.
 func (i *install) printInstalled(r installReport) error {
 	if i.documents {
-		r.Actions = append([]workbench.CatalogAction{}, r.Actions...)
+		r.Actions = append([]cataloginstall.CatalogAction{}, r.Actions...)
 		return i.print(r)
 	}
-	count := map[workbench.Change]int{}
+	count := map[cataloginstall.Change]int{}
 	for _, a := range r.Actions {
 		count[a.Change]++
 	}
 	var parts []string
-	for _, change := range []workbench.Change{workbench.Create, workbench.Update, workbench.Unchanged, workbench.Obsolete, workbench.Release, workbench.Delete} {
+	for _, change := range []cataloginstall.Change{cataloginstall.Create, cataloginstall.Update, cataloginstall.Unchanged, cataloginstall.Obsolete, cataloginstall.Release, cataloginstall.Delete} {
 		if count[change] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[change], past[change]))
 		}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/spf13/cobra"
 )
@@ -37,13 +37,13 @@ func catalogLintCommand(o *options) *cobra.Command {
 
 // lintReport is the answer of 'catalog lint' as a document. The counts of objects show that a catalog without findings was not an empty one.
 type lintReport struct {
-	Source        string                     `json:"source"`
-	Instancetypes int                        `json:"instancetypes"`
-	Preferences   int                        `json:"preferences"`
-	Findings      []workbench.CatalogFinding `json:"findings"`
-	Errors        int                        `json:"errors"`
-	Warnings      int                        `json:"warnings"`
-	Notes         int                        `json:"notes"`
+	Source        string                    `json:"source"`
+	Instancetypes int                       `json:"instancetypes"`
+	Preferences   int                       `json:"preferences"`
+	Findings      []catalogs.CatalogFinding `json:"findings"`
+	Errors        int                       `json:"errors"`
+	Warnings      int                       `json:"warnings"`
+	Notes         int                       `json:"notes"`
 }
 
 // lint prints the findings in the wanted format and returns their outcome. The report is complete whatever the outcome, so that a pipeline can upload
@@ -53,12 +53,12 @@ func (o *options) lint(cmd *cobra.Command, source string) error {
 	if err != nil {
 		return err
 	}
-	findings, warnings, err := workbench.LintCatalog(cmd.Context(), &o.bench, read, time.Now())
+	findings, warnings, err := catalogs.LintCatalog(cmd.Context(), &o.bench, read, time.Now())
 	o.warn(warnings...)
 	if err != nil {
 		return err
 	}
-	report := lintReport{Source: read.Source, Findings: append([]workbench.CatalogFinding{}, findings...)}
+	report := lintReport{Source: read.Source, Findings: append([]catalogs.CatalogFinding{}, findings...)}
 	report.Instancetypes, report.Preferences = read.Count()
 	report.count()
 	switch o.output {
@@ -93,7 +93,7 @@ func (r *lintReport) count() {
 // Notes never count. A file that cannot be read goes first: errors that it holds were not found.
 func (r *lintReport) outcome(strict bool) error {
 	for _, f := range r.Findings {
-		if f.Rule == workbench.RuleUnreadable {
+		if f.Rule == catalogs.RuleUnreadable {
 			return errUnanswered
 		}
 	}
@@ -115,7 +115,7 @@ func (o *options) printFindings(r lintReport) {
 
 // printFinding prints a finding with its remedy. FILE:LINE stands first, as in the output of compilers, so that editors and code hosts can jump there.
 // An object of a cluster has neither.
-func printFinding(out io.Writer, f workbench.CatalogFinding) {
+func printFinding(out io.Writer, f catalogs.CatalogFinding) {
 	at, object := f.Object, ""
 	if f.File != "" {
 		at = fmt.Sprintf("%s:%d", f.File, f.Line)

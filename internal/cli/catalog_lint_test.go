@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/test/samples"
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
@@ -112,7 +112,7 @@ func TestDocumentsOfCatalogLint(t *testing.T) {
 		t.Errorf("the schema of SARIF refuses it: %v", err)
 	}
 	run := read.Runs[0]
-	if len(run.Results) != len(report.Findings) || len(run.Tool.Driver.Rules) != len(workbench.CatalogRules()) {
+	if len(run.Results) != len(report.Findings) || len(run.Tool.Driver.Rules) != len(catalogs.CatalogRules()) {
 		t.Fatalf("%d results of %d rules", len(run.Results), len(run.Tool.Driver.Rules))
 	}
 	result := run.Results[1]

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/oci"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
@@ -49,7 +49,7 @@ type push struct {
 // first: a tag that is no semantic version has no predecessor to compare with. What Kiln refuses is refused before the first write to the registry.
 func (p *push) run(ctx context.Context, source, reference string) error {
 	_, tag, _ := cutTag(reference)
-	v, err := workbench.ParseVersion(tag)
+	v, err := catalogs.ParseVersion(tag)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 	if err != nil {
 		return err
 	}
-	commit, err := workbench.CommitOf(ctx, source)
+	commit, err := catalogs.CommitOf(ctx, source)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 
 // publishable reads a catalog that has no object which an API server would refuse. Whoever applies a published catalog could not mend it.
 // It prints each such object and returns ErrRejected. The rules of 'catalog lint' beyond that do not count.
-func (o *options) publishable(ctx context.Context, source string) (workbench.Catalog, error) {
+func (o *options) publishable(ctx context.Context, source string) (catalogs.Catalog, error) {
 	read, err := o.catalog(ctx, source)
 	if err != nil {
 		return read, err
@@ -106,7 +106,7 @@ func (o *options) publishable(ctx context.Context, source string) (workbench.Cat
 
 // annotations returns those of the OCI image specification. The time is that of the commit and not of the push, so that the same commit has the same
 // digest; without Git there is none.
-func (p *push) annotations(v workbench.Version, c workbench.Commit) map[string]string {
+func (p *push) annotations(v catalogs.Version, c catalogs.Commit) map[string]string {
 	all := map[string]string{ocispec.AnnotationVersion: v.Tag}
 	if c.Revision != "" {
 		all[ocispec.AnnotationRevision] = c.Revision
@@ -125,8 +125,8 @@ func (p *push) annotations(v workbench.Version, c workbench.Commit) map[string]s
 // predecessorOf is what a version is compared with its predecessor by.
 type predecessorOf struct {
 	reference string
-	version   workbench.Version
-	read      workbench.Catalog
+	version   catalogs.Version
+	read      catalogs.Catalog
 	now       time.Time
 }
 
@@ -148,11 +148,11 @@ func (p *push) compare(ctx context.Context, client *oci.Client, of predecessorOf
 	if err != nil {
 		return err
 	}
-	index, err := workbench.ReadIndex(pulled.Index)
+	index, err := catalogs.ReadIndex(pulled.Index)
 	if err != nil {
 		return err
 	}
-	changed := workbench.ChangedInstancetypes(index, catalog.IndexOf(of.read.Objects, of.now))
+	changed := catalogs.ChangedInstancetypes(index, catalog.IndexOf(of.read.Objects, of.now))
 	if len(changed) == 0 || p.allowChange {
 		return nil
 	}

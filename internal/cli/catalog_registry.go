@@ -11,7 +11,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/version"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
@@ -168,7 +168,7 @@ func (o *options) inspect(ctx context.Context, reference string) error {
 	if err != nil {
 		return err
 	}
-	index, err := workbench.ReadIndex(pulled.Index)
+	index, err := catalogs.ReadIndex(pulled.Index)
 	if err != nil {
 		return err
 	}

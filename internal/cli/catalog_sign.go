@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/kilnvm/kiln/internal/oci"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -28,7 +28,7 @@ func catalogSignCommand(o *options) *cobra.Command {
 			"log is written.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			raw, err := workbench.ReadFile(key)
+			raw, err := manifest.ReadFile(key)
 			if err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ type signedBy struct{ reference, key string }
 
 // verified returns the digest of an artifact that has a signature of a key. It prints why none holds, and returns ErrRejected then.
 func (o *options) verified(ctx context.Context, client *oci.Client, s signedBy) (digest.Digest, error) {
-	raw, err := workbench.ReadFile(s.key)
+	raw, err := manifest.ReadFile(s.key)
 	if err != nil {
 		return "", err
 	}

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/spf13/cobra"
 )
@@ -39,7 +39,7 @@ func catalogUsageCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		usages, warnings, err := workbench.CatalogUsages(cmd.Context(), &o.bench, cluster, namespace, time.Now())
+		usages, warnings, err := catalogs.CatalogUsages(cmd.Context(), &o.bench, cluster, namespace, time.Now())
 		o.warn(warnings...)
 		if err != nil {
 			return err
@@ -47,7 +47,7 @@ func catalogUsageCommand(o *options) *cobra.Command {
 		if len(args) == 0 {
 			listed := len(usages)
 			if !*all {
-				usages = slices.DeleteFunc(usages, func(u workbench.CatalogUsage) bool { return !u.InUse() })
+				usages = slices.DeleteFunc(usages, func(u catalogs.CatalogUsage) bool { return !u.InUse() })
 			}
 			err := o.printCatalogUsages(usages)
 			if unused := listed - len(usages); unused > 0 && !o.documents {
@@ -59,7 +59,7 @@ func catalogUsageCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		usages = slices.DeleteFunc(usages, func(u workbench.CatalogUsage) bool { return u.Name != name || kind != "" && u.Kind != kind })
+		usages = slices.DeleteFunc(usages, func(u catalogs.CatalogUsage) bool { return u.Name != name || kind != "" && u.Kind != kind })
 		if len(usages) == 0 {
 			return fmt.Errorf("no instancetype or preference '%s', and no VM that uses one of this name", args[0])
 		}
@@ -87,9 +87,9 @@ func objectNamed(arg string) (kind, name string, err error) {
 
 // printCatalogUsages prints one line for each object. The name of one that is gone is what a tenant wrote into a VM. An empty list is printed as []
 // in JSON, and not as null.
-func (o *options) printCatalogUsages(usages []workbench.CatalogUsage) error {
+func (o *options) printCatalogUsages(usages []catalogs.CatalogUsage) error {
 	if o.documents {
-		return o.print(append([]workbench.CatalogUsage{}, usages...))
+		return o.print(append([]catalogs.CatalogUsage{}, usages...))
 	}
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "OBJECT\tSTATE\tVMS\tCURRENT\tOUTDATED\tUNPINNED")
@@ -100,7 +100,7 @@ func (o *options) printCatalogUsages(usages []workbench.CatalogUsage) error {
 }
 
 // printCatalogUsage prints the objects of one name, each with its revisions, who uses them, and what a removal or an edit would do.
-func (o *options) printCatalogUsage(usages []workbench.CatalogUsage) error {
+func (o *options) printCatalogUsage(usages []catalogs.CatalogUsage) error {
 	if o.documents {
 		return o.print(usages)
 	}
@@ -129,7 +129,7 @@ func few(names []string) string {
 }
 
 // objectOf returns KIND/NAME, or KIND/NAMESPACE/NAME. The kind is in lower case, as in the output of kubectl.
-func objectOf(u workbench.CatalogUsage) string {
+func objectOf(u catalogs.CatalogUsage) string {
 	name := u.Name
 	if u.Namespace != "" {
 		name = u.Namespace + "/" + name

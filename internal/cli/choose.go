@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"github.com/spf13/cobra"
@@ -66,14 +66,14 @@ func preferencesCommand(o *options) *cobra.Command {
 
 // wish has the flags of 'instancetypes' and 'preferences'. selector is the value of -l before it is parsed, source that of -f.
 type wish struct {
-	workbench.Wish
+	catalogs.Wish
 	selector, source string
 }
 
 // addWish adds the flags that both lists have. The values are read when the command runs.
 // -l is a selector as in kubectl get. -f has one value here, since a catalog has one source, and its default is the cluster.
 func (o *options) addWish(cmd *cobra.Command, kinds instancetype.KindNames, about string) *wish {
-	w := &wish{Wish: workbench.Wish{Kinds: kinds}}
+	w := &wish{Wish: catalogs.Wish{Kinds: kinds}}
 	flags := cmd.Flags()
 	flags.StringVar(&w.For, "for", "", about)
 	flags.StringVarP(&w.selector, "selector", "l", "", "list what has these labels, as in kubectl")
@@ -105,7 +105,7 @@ func (o *options) choose(ctx context.Context, w *wish, columns []column) (err er
 		return fmt.Errorf("--for: %w", err)
 	}
 	if o.output == "json" || o.output == "yaml" {
-		return o.print(append([]workbench.Offer{}, offers...))
+		return o.print(append([]catalogs.Offer{}, offers...))
 	}
 	if len(offers) == 0 {
 		fmt.Fprintln(o.ErrOut, "nothing in the catalog meets this; --all lists what does not fit, with the reason")
@@ -119,7 +119,7 @@ type column struct {
 	// head is the title, in capitals as in kubectl get.
 	head string
 	// cell returns the text of an offer; empty for what it does not have.
-	cell func(workbench.Offer) string
+	cell func(catalogs.Offer) string
 	// wide columns are those of -o wide.
 	wide bool
 }
@@ -127,31 +127,31 @@ type column struct {
 var (
 	// NAME is what --instancetype or --preference of 'create vm' takes, with the kind for an object of namespace scope.
 	sizeColumns = append([]column{
-		{head: "NAME", cell: workbench.Offer.Flag},
-		{head: "CPU", cell: func(o workbench.Offer) string { return fmt.Sprint(o.CPUs) }},
-		{head: "MEMORY", cell: func(o workbench.Offer) string { return o.Memory }},
-		{head: "GPUS", cell: func(o workbench.Offer) string { return fmt.Sprint(o.GPUs) }},
+		{head: "NAME", cell: catalogs.Offer.Flag},
+		{head: "CPU", cell: func(o catalogs.Offer) string { return fmt.Sprint(o.CPUs) }},
+		{head: "MEMORY", cell: func(o catalogs.Offer) string { return o.Memory }},
+		{head: "GPUS", cell: func(o catalogs.Offer) string { return fmt.Sprint(o.GPUs) }},
 		{head: "FEATURES", cell: sizeFeatures},
-		{head: "CLASS", cell: workbench.Offer.Class},
+		{head: "CLASS", cell: catalogs.Offer.Class},
 	}, sharedColumns...)
 	preferenceColumns = slices.Concat([]column{
-		{head: "NAME", cell: workbench.Offer.Flag},
+		{head: "NAME", cell: catalogs.Offer.Flag},
 		{head: "MIN-CPU", cell: required},
-		{head: "MIN-MEMORY", cell: func(o workbench.Offer) string { return o.Memory }},
-		{head: "OS", cell: func(o workbench.Offer) string { return o.Labels["instancetype.kubevirt.io/os-type"] }},
+		{head: "MIN-MEMORY", cell: func(o catalogs.Offer) string { return o.Memory }},
+		{head: "OS", cell: func(o catalogs.Offer) string { return o.Labels["instancetype.kubevirt.io/os-type"] }},
 	}, sharedColumns, []column{
-		{head: "FEATURES", cell: func(o workbench.Offer) string { return strings.Join(o.Features, ", ") }, wide: true},
+		{head: "FEATURES", cell: func(o catalogs.Offer) string { return strings.Join(o.Features, ", ") }, wide: true},
 	})
 	sharedColumns = []column{
-		{head: "LIFECYCLE", cell: func(o workbench.Offer) string { return o.Lifecycle }},
-		{head: "USE-INSTEAD", cell: func(o workbench.Offer) string { return o.ReplacedBy }},
-		{head: "OBSOLETE-AFTER", cell: func(o workbench.Offer) string { return o.ObsoleteAfter }, wide: true},
-		{head: "ARCHITECTURES", cell: func(o workbench.Offer) string { return strings.Join(o.Architectures, ",") }, wide: true},
+		{head: "LIFECYCLE", cell: func(o catalogs.Offer) string { return o.Lifecycle }},
+		{head: "USE-INSTEAD", cell: func(o catalogs.Offer) string { return o.ReplacedBy }},
+		{head: "OBSOLETE-AFTER", cell: func(o catalogs.Offer) string { return o.ObsoleteAfter }, wide: true},
+		{head: "ARCHITECTURES", cell: func(o catalogs.Offer) string { return strings.Join(o.Architectures, ",") }, wide: true},
 	}
 )
 
 // sizeFeatures returns the features of an instancetype, most of which only some nodes have, and its host devices, which have no column.
-func sizeFeatures(o workbench.Offer) string {
+func sizeFeatures(o catalogs.Offer) string {
 	features := o.Features
 	if o.HostDevices > 0 {
 		features = append(features[:len(features):len(features)], counted(o.HostDevices, "host device"))
@@ -160,7 +160,7 @@ func sizeFeatures(o workbench.Offer) string {
 }
 
 // required are the vCPUs that a preference asks for; nothing if it asks for none.
-func required(o workbench.Offer) string {
+func required(o catalogs.Offer) string {
 	if o.CPUs == 0 {
 		return ""
 	}
@@ -168,7 +168,7 @@ func required(o workbench.Offer) string {
 }
 
 // fits is the column of the engine's verdict. It is printed only with --for, since without the other object there is no verdict.
-var fits = column{head: "FITS", cell: func(o workbench.Offer) string {
+var fits = column{head: "FITS", cell: func(o catalogs.Offer) string {
 	if *o.Fits {
 		return "yes"
 	}
@@ -177,7 +177,7 @@ var fits = column{head: "FITS", cell: func(o workbench.Offer) string {
 
 // table prints offers. A cell that is empty in all of them has no column.
 // A cell that is empty where another offer's is not has '-'. Texts are a catalog author's, so that each goes through printable.
-func (o *options) table(columns []column, offers []workbench.Offer) error {
+func (o *options) table(columns []column, offers []catalogs.Offer) error {
 	if offers[0].Fits != nil {
 		// The capacity is cut, because columns is a variable of the package: append must not write into its array.
 		columns = append(columns[:len(columns):len(columns)], fits)

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/version"
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	v1 "kubevirt.io/api/core/v1"
@@ -56,7 +57,7 @@ type options struct {
 	// cluster has kubectl's flags of the connection, such as --namespace and --context.
 	cluster *genericclioptions.ConfigFlags
 	// files has the values of -f, -k and --catalog.
-	files workbench.Files
+	files manifest.Files
 	// bench has the values of --config, --profile and --strict, and the settings once they are read.
 	bench workbench.Bench
 	// registry has the values of --plain-http and --registry-ca.
@@ -162,7 +163,7 @@ func (o *options) reviewed(ctx context.Context, args []string) ([]workbench.Revi
 
 // review reviews objects, and prints the warnings of the run and the objects of kinds that Kiln does not serve. old is the stored VM that
 // one of the objects updates, or nil: rules about changes need it.
-func (o *options) review(ctx context.Context, in workbench.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
+func (o *options) review(ctx context.Context, in manifest.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
 	o.bench.User = o.user()
 	all, err := o.bench.Review(ctx, in, old)
 	o.warn(all.Warnings...)

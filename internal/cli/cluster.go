@@ -11,7 +11,8 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/oci"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,47 +23,47 @@ import (
 
 // load reads files if any are named, else the objects of the cluster that are named as vm/NAME. Objects of files without a namespace get
 // that of the kubeconfig, as in kubectl; no cluster is asked for that.
-func (o *options) load(files workbench.Files, args []string) (workbench.Inputs, error) {
+func (o *options) load(files manifest.Files, args []string) (manifest.Inputs, error) {
 	switch {
 	case files.Named() && len(args) > 0:
-		return workbench.Inputs{}, fmt.Errorf("give either files with -f and -k, or names, not both")
+		return manifest.Inputs{}, fmt.Errorf("give either files with -f and -k, or names, not both")
 	case files.Named():
 		if namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace(); err == nil {
 			files.Namespace = namespace
 		}
-		return workbench.Load(files)
+		return manifest.Load(files)
 	case len(args) > 0:
 		return o.fromCluster(args)
 	}
-	return workbench.Inputs{}, fmt.Errorf("name a file with -f, or a VM of the cluster as vm/NAME")
+	return manifest.Inputs{}, fmt.Errorf("name a file with -f, or a VM of the cluster as vm/NAME")
 }
 
 // fromCluster reads the objects that are named as vm/NAME. kubectl's own builder finds them, so that names, short names and errors are
 // those of kubectl. What they refer to is read when it is needed.
 // The first object that does not exist ends the run with a fault, since the builder has no ContinueOnError.
-func (o *options) fromCluster(args []string) (workbench.Inputs, error) {
+func (o *options) fromCluster(args []string) (manifest.Inputs, error) {
 	for _, arg := range args {
 		if err := namesObject(arg); err != nil {
-			return workbench.Inputs{}, err
+			return manifest.Inputs{}, err
 		}
 	}
 	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return workbench.Inputs{}, err
+		return manifest.Inputs{}, err
 	}
 	infos, err := resource.NewBuilder(o.cluster).Unstructured().NamespaceParam(namespace).DefaultNamespace().
 		ResourceTypeOrNameArgs(true, args...).Flatten().Do().Infos()
 	if err != nil {
-		return workbench.Inputs{}, err
+		return manifest.Inputs{}, err
 	}
 	reader, err := o.client()
 	if err != nil {
-		return workbench.Inputs{}, err
+		return manifest.Inputs{}, err
 	}
-	found := workbench.Inputs{Reader: reader, OfCluster: true}
+	found := manifest.Inputs{Reader: reader, OfCluster: true}
 	for _, info := range infos {
 		if untyped, ok := info.Object.(*unstructured.Unstructured); ok {
-			found.Named = append(found.Named, workbench.Stored(untyped))
+			found.Named = append(found.Named, manifest.Stored(untyped))
 		}
 	}
 	return found, nil
@@ -105,7 +106,7 @@ func (o *options) warningClient() (client.Client, error) {
 
 // clientOf returns a client that knows the Go types of Kubernetes, KubeVirt and Kiln.
 func clientOf(access *rest.Config) (client.Client, error) {
-	known, err := workbench.Scheme()
+	known, err := crdschema.Scheme()
 	if err != nil {
 		return nil, err
 	}

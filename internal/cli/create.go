@@ -71,7 +71,7 @@ const fieldManager = "kubectl-kiln"
 // The answers are status codes 422, 403 and 409: a schema or a webhook, a right or a policy, and a field of another manager. The line of success
 // ends as that of 'kubectl apply --server-side'. The API server's message quotes what a manifest holds, so that it goes through printable.
 func (o *options) finish(ctx context.Context, m *made, typed client.Object) error {
-	object, err := manifest(typed)
+	object, err := manifestOf(typed)
 	if err != nil || !m.apply {
 		if err == nil {
 			err = o.print(object.Object)
@@ -126,9 +126,9 @@ func (o *options) printRefusal(object client.Object, err error) {
 	}
 }
 
-// manifest returns an object without what only a cluster writes, and without empty objects that say nothing.
+// manifestOf returns an object without what only a cluster writes, and without empty objects that say nothing.
 // KubeVirt's Go types encode structs that are empty, such as status and resources of a VM.
-func manifest(typed client.Object) (*unstructured.Unstructured, error) {
+func manifestOf(typed client.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
 		return nil, err

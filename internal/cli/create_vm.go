@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/create"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"github.com/spf13/cobra"
@@ -114,13 +115,13 @@ func (o *options) createVM(cmd *cobra.Command, f *vmFlags) error {
 		f.Preference.Infer = &f.inferPreference
 	}
 	if f.passwordFile != "" {
-		password, err := workbench.ReadFile(f.passwordFile)
+		password, err := manifest.ReadFile(f.passwordFile)
 		if err != nil {
 			return fmt.Errorf("--password-file: %w", err)
 		}
 		f.Password = strings.TrimSpace(string(password)) // editors end a file with a newline
 	}
-	var catalog *workbench.Catalog
+	var catalog *catalogs.Catalog
 	if f.fit != "" || flags.Changed("filename") {
 		read, err := o.catalog(cmd.Context(), f.source)
 		if err != nil {
@@ -146,11 +147,11 @@ func (o *options) createVM(cmd *cobra.Command, f *vmFlags) error {
 
 // judge reviews a VM by a catalog; nil where none is named. What the catalog does not have is rejected, as with --strict.
 // The object that is judged is a copy with a namespace. The manifest that is printed keeps none, so that it goes wherever it is applied.
-func (o *options) judge(ctx context.Context, catalog *workbench.Catalog, vm *v1.VirtualMachine) error {
+func (o *options) judge(ctx context.Context, catalog *catalogs.Catalog, vm *v1.VirtualMachine) error {
 	if catalog == nil {
 		return nil
 	}
-	object, err := manifest(vm)
+	object, err := manifestOf(vm)
 	if err != nil {
 		return err
 	}
@@ -184,8 +185,8 @@ func (o *options) judge(ctx context.Context, catalog *workbench.Catalog, vm *v1.
 // choose sets the instancetype that fits --fit and the preference best, by the rules of workbench.Catalog.Nearest.
 // By CPUs and memory alone an instancetype with dedicated CPUs and huge pages could win, which most clusters cannot start. An error is a part that
 // cannot be read, a preference that does not exist, or that nothing fits.
-func (f *vmFlags) choose(catalog workbench.Catalog) error {
-	w := workbench.Wish{Kinds: instancetype.Kinds, For: f.Preference.Name}
+func (f *vmFlags) choose(catalog catalogs.Catalog) error {
+	w := catalogs.Wish{Kinds: instancetype.Kinds, For: f.Preference.Name}
 	for part := range strings.SplitSeq(f.fit, ",") {
 		name, value, _ := strings.Cut(part, "=")
 		var err error

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/spf13/cobra"
 )
@@ -52,8 +52,8 @@ func diffCommand(o *options) *cobra.Command {
 
 // difference compares A with B. Without B it compares A on two hosts, or with what it has booted.
 // It returns ErrRejected if a side is rejected, which is printed. More than two hosts, and a VM without B, a second host and a record, are faults.
-func (o *options) difference(ctx context.Context, args, hosts []string, latest bool) (workbench.Difference, error) {
-	var none workbench.Difference
+func (o *options) difference(ctx context.Context, args, hosts []string, latest bool) (guestdiff.Difference, error) {
+	var none guestdiff.Difference
 	// One --host is that of both sides. None means the same assumed host for both.
 	switch len(hosts) {
 	case 0:
@@ -84,27 +84,27 @@ func (o *options) difference(ctx context.Context, args, hosts []string, latest b
 			return none, err
 		}
 	}
-	return o.reportDifference(workbench.Compare(ctx, &o.bench, workbench.Side{Reviewed: before, Host: hosts[0]}, workbench.Side{Reviewed: after, Host: hosts[1]}))
+	return o.reportDifference(guestdiff.Compare(ctx, &o.bench, guestdiff.Side{Reviewed: before, Host: hosts[0]}, guestdiff.Side{Reviewed: after, Host: hosts[1]}))
 }
 
 // sinceBoot compares a VM or VMI with what it has booted: what runs of a VM, else its record.
-func (o *options) sinceBoot(ctx context.Context, name, host string, latest bool) (workbench.Difference, error) {
+func (o *options) sinceBoot(ctx context.Context, name, host string, latest bool) (guestdiff.Difference, error) {
 	of, err := o.readGuests(ctx, name)
 	if err != nil {
-		return workbench.Difference{}, err
+		return guestdiff.Difference{}, err
 	}
-	side := workbench.Side{Reviewed: of.VM, Host: host}
+	side := guestdiff.Side{Reviewed: of.VM, Host: host}
 	switch {
 	case latest:
-		return o.reportDifference(workbench.CompareLatest(ctx, &o.bench, side))
+		return o.reportDifference(guestdiff.CompareLatest(ctx, &o.bench, side))
 	case of.VMI != nil && !of.VMI.Guest.Explicit.IsFinal():
-		return o.reportDifference(workbench.CompareRunning(ctx, &o.bench, of, host))
+		return o.reportDifference(guestdiff.CompareRunning(ctx, &o.bench, of, host))
 	}
-	return o.reportDifference(workbench.CompareRecord(ctx, &o.bench, side))
+	return o.reportDifference(guestdiff.CompareRecord(ctx, &o.bench, side))
 }
 
 // reportDifference prints the settings that a comparison could not read, and why a side is refused.
-func (o *options) reportDifference(d workbench.Difference, err error) (workbench.Difference, error) {
+func (o *options) reportDifference(d guestdiff.Difference, err error) (guestdiff.Difference, error) {
 	o.note(d.Notes)
 	if err != nil {
 		err = o.refused(err)
@@ -113,7 +113,7 @@ func (o *options) reportDifference(d workbench.Difference, err error) (workbench
 }
 
 // printDifference prints a difference, and returns its verdict as an answer.
-func (o *options) printDifference(d workbench.Difference, domain bool) error {
+func (o *options) printDifference(d guestdiff.Difference, domain bool) error {
 	if o.output != "text" {
 		if err := o.print(d); err != nil {
 			return err
@@ -136,7 +136,7 @@ func (o *options) printDifference(d workbench.Difference, domain bool) error {
 // writeDifference writes a difference as text: what was compared where the user named one object, the verdict, each change of the hardware without those
 // that only follow from another one, and the diff of the explicit spec.
 // 'repin' prints its difference by it too. Serial numbers and other texts of the VM are a tenant's.
-func writeDifference(out io.Writer, d workbench.Difference) {
+func writeDifference(out io.Writer, d guestdiff.Difference) {
 	verdict := string(d.Verdict)
 	if d.Compared != "" {
 		fmt.Fprintf(out, "compared: %s\n", printable(d.Compared))

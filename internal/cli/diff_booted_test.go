@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/identity"
@@ -140,7 +140,7 @@ func TestLatestMovesDevices(t *testing.T) {
 	edited := strings.NewReplacer("disks: [", "disks: [{name: extra, disk: {bus: virtio}}, ",
 		"volumes: [", "volumes: [{name: extra, emptyDisk: {capacity: 1Gi}}, ").Replace(of.vm)
 	flags := new(apiServer).serve(t, edited, of.hardware)
-	var d workbench.Difference
+	var d guestdiff.Difference
 	got := call(t, "", append([]string{"diff", "vm/web", "--latest", "-o", "json"}, flags...)...)
 	if err := json.Unmarshal([]byte(got.out), &d); err != nil {
 		t.Fatal(err, got.errOut)

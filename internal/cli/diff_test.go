@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
@@ -27,10 +27,10 @@ spec:
       volumes: [{name: root, containerDisk: {image: "os:1"}}]
 `
 
-func compare(t *testing.T, args ...string) (workbench.Difference, answer) {
+func compare(t *testing.T, args ...string) (guestdiff.Difference, answer) {
 	t.Helper()
 	got := call(t, "", append([]string{"diff", "-o", "json"}, args...)...)
-	var d workbench.Difference
+	var d guestdiff.Difference
 	if got.out != "" {
 		if err := json.Unmarshal([]byte(got.out), &d); err != nil {
 			t.Fatalf("%v\n%s", err, got.out)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/nearest"
 	"github.com/spf13/cobra"
 )
@@ -83,7 +83,7 @@ func (o *options) nothing(wanted string, args []string) error {
 	where := slices.Concat(o.files.Names, o.files.Kustomizations, args)
 	for i := range where {
 		if where[i] == "-" {
-			where[i] = workbench.StandardInput
+			where[i] = manifest.StandardInput
 		}
 	}
 	return fmt.Errorf("no %s in %s", wanted, strings.Join(where, ", "))

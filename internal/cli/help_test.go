@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
@@ -68,7 +68,7 @@ func TestUsageErrors(t *testing.T) {
 		{"an output that the command does not have", []string{"validate", "-f", file, "-o", "xml"}, "--output 'xml' is not supported, use text, json or yaml"},
 		{"no VM among the objects", []string{"expand", "-f", sizes}, "no VirtualMachine or VirtualMachineInstance in " + sizes},
 		{"a folder without VMs", []string{"render", "-f", folder}, "no VirtualMachine or VirtualMachineInstance in " + folder},
-		{"standard input by its name", []string{"render", "-f", "-"}, workbench.StandardInput},
+		{"standard input by its name", []string{"render", "-f", "-"}, manifest.StandardInput},
 		{"a flag that is not there", []string{"expand", "--fil", file}, "unknown flag: --fil, see 'kubectl kiln expand --help'"},
 		{"a command with a typing error", []string{"exand"}, "unknown command 'exand' of 'kubectl kiln': did you mean 'kubectl kiln expand'?"},
 		{"a command that is like none", []string{"fooo"}, "unknown command 'fooo' of 'kubectl kiln', see 'kubectl kiln --help'"},

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/internal/workbench/policytest"
 	"github.com/spf13/cobra"
 )
 
@@ -40,11 +41,11 @@ func policyTestCommand(o *options) *cobra.Command {
 	o.addConfig(cmd)
 	o.addOutput(cmd, "text", "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		files, err := workbench.ReadCatalogFiles(args[0], o.In)
+		files, err := manifest.ReadFolder(args[0], o.In)
 		if err != nil {
 			return err
 		}
-		report, err := workbench.TestPolicies(cmd.Context(), &o.bench, args[0], files)
+		report, err := policytest.TestPolicies(cmd.Context(), &o.bench, args[0], files)
 		if err != nil {
 			return err
 		}
@@ -65,12 +66,12 @@ func policyTestCommand(o *options) *cobra.Command {
 }
 
 // policyOutcome returns errUnanswered if a file could not be read, else ErrRejected if anything has not passed.
-func policyOutcome(r workbench.PolicyReport) (outcome error) {
+func policyOutcome(r policytest.PolicyReport) (outcome error) {
 	if r.Failed > 0 {
 		outcome = ErrRejected
 	}
 	for _, f := range r.Findings {
-		if f.Rule == workbench.RulePolicyUnreadable {
+		if f.Rule == policytest.RulePolicyUnreadable {
 			return errUnanswered
 		}
 		outcome = ErrRejected
@@ -80,7 +81,7 @@ func policyOutcome(r workbench.PolicyReport) (outcome error) {
 
 // printPolicyReport prints one line for each case and finding, with FILE:LINE where there is something to correct, then all counts. Names, messages and
 // files are a stranger's, so that each line goes through printable.
-func (o *options) printPolicyReport(r workbench.PolicyReport) {
+func (o *options) printPolicyReport(r policytest.PolicyReport) {
 	say := func(format string, args ...any) { fmt.Fprintln(o.Out, printable(fmt.Sprintf(format, args...))) }
 	for _, c := range r.Cases {
 		if c.Passed {

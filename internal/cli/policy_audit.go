@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/policyaudit"
 	"github.com/spf13/cobra"
 )
 
@@ -59,31 +59,31 @@ func (o *options) addPolicies(cmd *cobra.Command) {
 }
 
 // audit judges the objects of files if any are named, else those of the cluster.
-func (o *options) audit(ctx context.Context, everywhere bool) (workbench.PolicyAudit, error) {
+func (o *options) audit(ctx context.Context, everywhere bool) (policyaudit.PolicyAudit, error) {
 	if o.files.Named() {
 		in, err := o.load(o.files, nil)
 		if err != nil {
-			return workbench.PolicyAudit{}, err
+			return policyaudit.PolicyAudit{}, err
 		}
-		return workbench.AuditFiles(ctx, &o.bench, in)
+		return policyaudit.AuditFiles(ctx, &o.bench, in)
 	}
 	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return workbench.PolicyAudit{}, err
+		return policyaudit.PolicyAudit{}, err
 	}
 	if everywhere {
 		namespace = ""
 	}
 	cluster, err := o.client()
 	if err != nil {
-		return workbench.PolicyAudit{}, err
+		return policyaudit.PolicyAudit{}, err
 	}
-	return workbench.AuditCluster(ctx, &o.bench, cluster, namespace)
+	return policyaudit.AuditCluster(ctx, &o.bench, cluster, namespace)
 }
 
 // printAudit prints one line for each violation, and on standard error what was judged. It returns errUnanswered if an object has no answer, else
 // ErrRejected if there is a violation. Messages come from policies and from VMs, so that each cell goes through printable.
-func (o *options) printAudit(a workbench.PolicyAudit) (outcome error) {
+func (o *options) printAudit(a policyaudit.PolicyAudit) (outcome error) {
 	if len(a.Violations) > 0 {
 		outcome = ErrRejected
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/policyaudit"
 )
 
 // TestValidateWithPolicies: policies of --policy and among the files judge, with the exit statuses and documents of all other causes.
@@ -123,7 +124,7 @@ func TestPolicyAuditOfFiles(t *testing.T) {
 	}
 	_, file := write(t, many)
 	got := call(t, "", "policy", "audit", "-f", file, "--policy", policy, "-o", "json")
-	var audit workbench.PolicyAudit
+	var audit policyaudit.PolicyAudit
 	if err := json.Unmarshal([]byte(got.out), &audit); err != nil || ExitStatus(got.err) != 1 || len(audit.Violations) != 1 {
 		t.Fatalf("%v %v: %s", err, got.err, got.out)
 	}

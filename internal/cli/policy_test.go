@@ -10,17 +10,17 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/policytest"
 	"sigs.k8s.io/yaml"
 )
 
 const examplePolicies = "../../examples/policies"
 
 // tested runs 'policy test' on a folder.
-func tested(t *testing.T, folder string) (workbench.PolicyReport, answer) {
+func tested(t *testing.T, folder string) (policytest.PolicyReport, answer) {
 	t.Helper()
 	got := call(t, "", "policy", "test", folder, "-o", "json")
-	var r workbench.PolicyReport
+	var r policytest.PolicyReport
 	if got.out != "" {
 		if err := json.Unmarshal([]byte(got.out), &r); err != nil {
 			t.Fatalf("%v\n%s", err, got.out)
@@ -235,7 +235,7 @@ func TestPolicyTestNeedsAPolicy(t *testing.T) {
 		}
 	}
 	r, _ := tested(t, policyFiles(t, map[string]string{"many.yaml": cores}))
-	if !slices.ContainsFunc(r.Cases, func(c workbench.PolicyCase) bool { return !c.Passed && c.Reason != "" && c.Line == 6 }) {
+	if !slices.ContainsFunc(r.Cases, func(c policytest.PolicyCase) bool { return !c.Passed && c.Reason != "" && c.Line == 6 }) {
 		t.Errorf("no failed case with its line: %+v", r.Cases)
 	}
 }

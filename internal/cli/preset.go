@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
@@ -97,30 +98,30 @@ func (m *migrate) run(ctx context.Context) error {
 }
 
 // inputs are those of the files, or of the cluster.
-func (m *migrate) inputs(ctx context.Context) (workbench.Inputs, error) {
+func (m *migrate) inputs(ctx context.Context) (manifest.Inputs, error) {
 	if m.files.Named() {
 		if m.allNamespaces {
-			return workbench.Inputs{}, errors.New("-A is for the cluster: give either files with -f and -k, or -A")
+			return manifest.Inputs{}, errors.New("-A is for the cluster: give either files with -f and -k, or -A")
 		}
 		return m.load(m.files, nil)
 	}
 	namespace, _, err := m.cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return workbench.Inputs{}, err
+		return manifest.Inputs{}, err
 	}
 	if m.allNamespaces {
 		namespace = ""
 	}
 	cluster, err := m.client()
 	if err != nil {
-		return workbench.Inputs{}, err
+		return manifest.Inputs{}, err
 	}
 	return workbench.ReadPresetsAndGuests(ctx, cluster, namespace)
 }
 
 // unreadable prints the files that hold no object. It returns errUnanswered if there are any: a VM in such a file was not compared. VMs and VMIs print
 // their own faults.
-func (m *migrate) unreadable(in workbench.Inputs) (outcome error) {
+func (m *migrate) unreadable(in manifest.Inputs) (outcome error) {
 	for _, object := range in.Named {
 		if object.Fault != nil && object.GetKind() == "" {
 			outcome = m.unanswered(object.Fault)

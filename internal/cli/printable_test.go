@@ -8,6 +8,10 @@ import (
 
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/internal/workbench/repin"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -24,13 +28,13 @@ const hostile = "a\x1b[2J\r\nfake\tb\u202e\u009bc"
 // TestNothingOfAStrangerReachesTheTerminal: every text of a cluster is printed on its line and in its column, without control and format characters.
 func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
 	t.Parallel()
-	named := workbench.Object{Unstructured: &unstructured.Unstructured{}}
+	named := manifest.Object{Unstructured: &unstructured.Unstructured{}}
 	named.SetKind("VirtualMachine")
 	named.SetName(hostile)
 	mistakes := field.ErrorList{field.Invalid(field.NewPath("spec"), hostile, hostile)}
 	refused := workbench.Reviewed{Object: named, Verdict: admit.Verdict{Errors: mistakes, Warnings: []string{hostile}}}
 	used := revision.Usage{Namespace: hostile, Revision: hostile, Kind: hostile, Name: hostile, State: revision.Missing, VMs: []string{hostile}}
-	usage := workbench.CatalogUsage{Key: catalog.Key{Kind: hostile, Name: hostile}, Revisions: []revision.Usage{used},
+	usage := catalogs.CatalogUsage{Key: catalog.Key{Kind: hostile, Name: hostile}, Revisions: []revision.Usage{used},
 		Unpinned: []string{hostile}, Removal: hostile, Edit: hostile}
 	for name, test := range map[string]struct {
 		print func(*options)
@@ -45,8 +49,8 @@ func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
 		}, 1},
 		"repin":                    {func(o *options) { _ = o.printRepinned(repinned()) }, 4},
 		"revisions":                {func(o *options) { _ = o.printUsages([]revision.Usage{used}, true) }, 2},
-		"usage of all objects":     {func(o *options) { _ = o.printCatalogUsages([]workbench.CatalogUsage{usage}) }, 2},
-		"usage of objects by name": {func(o *options) { _ = o.printCatalogUsage([]workbench.CatalogUsage{usage}) }, 5},
+		"usage of all objects":     {func(o *options) { _ = o.printCatalogUsages([]catalogs.CatalogUsage{usage}) }, 2},
+		"usage of objects by name": {func(o *options) { _ = o.printCatalogUsage([]catalogs.CatalogUsage{usage}) }, 5},
 	} {
 		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
 		o := &options{IOStreams: streams, output: "text"}
@@ -59,9 +63,9 @@ func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
 }
 
 // repinned is a VM with a pin and a change that are a tenant's text.
-func repinned() workbench.Repinned {
-	return workbench.Repinned{Object: hostile, Presets: &workbench.PinChange{Before: hostile, After: "b"},
-		Difference: workbench.Difference{Verdict: record.Compatible, Changes: []record.Change{{Text: hostile}}}}
+func repinned() repin.Repinned {
+	return repin.Repinned{Object: hostile, Presets: &repin.PinChange{Before: hostile, After: "b"},
+		Difference: guestdiff.Difference{Verdict: record.Compatible, Changes: []record.Change{{Text: hostile}}}}
 }
 
 // TestPrintFault: errors that are joined stay lines of their own.

@@ -7,6 +7,9 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/internal/workbench/repin"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,7 +85,7 @@ func (o *options) repin(ctx context.Context, args []string, r repinOptions) erro
 			return fmt.Errorf("%s '%s' has no pins of its own: name a VirtualMachine", named.GetKind(), named.GetName())
 		}
 		one := in
-		one.Named = []workbench.Object{named}
+		one.Named = []manifest.Object{named}
 		err := o.repinOne(ctx, one, r)
 		for tries := 1; apierrors.IsConflict(err) && tries < maxConflicts; tries++ {
 			// Nothing is printed yet. The difference is computed again from the VM as it is now, which the controller mostly changed the status of.
@@ -104,7 +107,7 @@ func (o *options) repin(ctx context.Context, args []string, r repinOptions) erro
 
 // refusedByCluster prints the causes with which the webhook refuses the new pins. It returns ErrRejected.
 // As a document the causes of the Status are a Judgement, so that a program reads the refusal of a cluster as that of a file. They have no line.
-func (o *options) refusedByCluster(named workbench.Object, err error) error {
+func (o *options) refusedByCluster(named manifest.Object, err error) error {
 	var status apierrors.APIStatus
 	if !o.documents || !errors.As(err, &status) {
 		fmt.Fprintln(o.ErrOut, printable(err.Error()))
@@ -121,36 +124,36 @@ func (o *options) refusedByCluster(named workbench.Object, err error) error {
 
 // repinOne asks for the new pins in a dry run first, and compares the VMI that would boot with the one that boots now. A VM whose
 // instancetype does not exist, or that could not start with the new pins, is not changed.
-func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOptions) error {
+func (o *options) repinOne(ctx context.Context, in manifest.Inputs, r repinOptions) error {
 	before, err := o.alone(ctx, in)
 	if err != nil {
 		return err
 	}
-	if err := workbench.Asks(before, r.keys); err != nil {
+	if err := repin.Asks(before, r.keys); err != nil {
 		return err
 	}
 	named := in.Named[0].Unstructured
-	planned, err := workbench.Repin(ctx, r.cluster, named, r.keys, client.DryRunAll)
+	planned, err := repin.Repin(ctx, r.cluster, named, r.keys, client.DryRunAll)
 	if err != nil {
 		return err
 	}
-	in.Named = []workbench.Object{{Unstructured: planned}}
+	in.Named = []manifest.Object{{Unstructured: planned}}
 	after, err := o.alone(ctx, in)
 	if err != nil {
 		return err
 	}
-	difference, err := o.reportDifference(workbench.Compare(ctx, &o.bench, workbench.Side{Reviewed: before}, workbench.Side{Reviewed: after}))
+	difference, err := o.reportDifference(guestdiff.Compare(ctx, &o.bench, guestdiff.Side{Reviewed: before}, guestdiff.Side{Reviewed: after}))
 	if err != nil {
 		return err
 	}
 	// The dry run was compared, and the VM may have been edited since: what is printed is what the second request stored.
 	result := planned
 	if !r.dryRun {
-		if result, err = workbench.Repin(ctx, r.cluster, named, r.keys); err != nil {
+		if result, err = repin.Repin(ctx, r.cluster, named, r.keys); err != nil {
 			return err
 		}
 	}
-	answer, warnings, err := workbench.ReadPins(ctx, &o.bench, before, result)
+	answer, warnings, err := repin.ReadPins(ctx, &o.bench, before, result)
 	o.warn(warnings...)
 	if err != nil {
 		return err
@@ -160,7 +163,7 @@ func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOpti
 }
 
 // alone reviews inputs of one VM, which must have a template: without one there is no VMI to compare.
-func (o *options) alone(ctx context.Context, in workbench.Inputs) (workbench.Reviewed, error) {
+func (o *options) alone(ctx context.Context, in manifest.Inputs) (workbench.Reviewed, error) {
 	all, err := o.review(ctx, in, nil)
 	if err != nil {
 		return workbench.Reviewed{}, err
@@ -176,7 +179,7 @@ func (o *options) alone(ctx context.Context, in workbench.Inputs) (workbench.Rev
 }
 
 // printRepinned prints the pins before and after, and what they change at the next start.
-func (o *options) printRepinned(r workbench.Repinned) error {
+func (o *options) printRepinned(r repin.Repinned) error {
 	if o.output != "text" {
 		return o.print(r)
 	}
@@ -196,7 +199,7 @@ func (o *options) printRepinned(r workbench.Repinned) error {
 }
 
 // printPin prints one pin; nil is a pin that was not asked for.
-func (o *options) printPin(what string, r *workbench.PinChange) {
+func (o *options) printPin(what string, r *repin.PinChange) {
 	if r == nil {
 		return
 	}

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/kilnvm/kiln/internal/version"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 )
 
@@ -16,12 +17,12 @@ const rulesURI = "https://github.com/kilnvm/kiln/blob/main/docs/catalog.md"
 // printSARIF prints findings in the Static Analysis Results Interchange Format, version 2.1.0 (OASIS), which code hosts show at the line of a change.
 // The names of Kiln's severities (error, warning, note) are levels of SARIF. An object of a cluster and the standard input have no file, only a logical
 // location.
-func (o *options) printSARIF(findings []workbench.CatalogFinding) error {
+func (o *options) printSARIF(findings []catalogs.CatalogFinding) error {
 	run := sarif.NewRunWithInformationURI("kubectl-kiln", rulesURI)
 	run.Tool.Driver.WithVersion(version.Read().Version)
 	// All rules are listed, those without findings too: a code host shows which checks a run made. A result refers to its rule by its index.
 	index := map[string]int{}
-	for i, rule := range workbench.CatalogRules() {
+	for i, rule := range catalogs.CatalogRules() {
 		index[rule.Name] = i
 		described := run.AddRule(rule.Name).WithDescription(rule.Says).WithHelpURI(rulesURI)
 		described.WithDefaultConfiguration(sarif.NewReportingConfiguration().WithLevel(string(rule.Severity)))
@@ -31,7 +32,7 @@ func (o *options) printSARIF(findings []workbench.CatalogFinding) error {
 		result := run.CreateResultForRule(f.Rule).WithRuleIndex(index[f.Rule]).WithLevel(string(f.Severity))
 		result.WithMessage(sarif.NewTextMessage(f.Message + ". Remedy: " + f.Remedy))
 		location := sarif.NewLocation()
-		if f.File != "" && f.File != workbench.StandardInput {
+		if f.File != "" && f.File != manifest.StandardInput {
 			location.WithPhysicalLocation(sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(uri(f.File))).
 				WithRegion(sarif.NewSimpleRegion(max(f.Line, 1), max(f.Line, 1)))) // a code host shows nothing without a line
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -51,7 +53,7 @@ func (o *options) oneGuest(ctx context.Context, name string, before *workbench.R
 
 // readGuests returns the VM of a name with the VMI that it has made. A VMI of the cluster is found by its VM, which its ownerReference names. A VMI without a
 // VM is returned in the place of the VM. Of a file there is no VMI.
-func (o *options) readGuests(ctx context.Context, name string) (of workbench.Guests, err error) {
+func (o *options) readGuests(ctx context.Context, name string) (of guestdiff.Guests, err error) {
 	if of.VM, err = o.oneGuest(ctx, name, nil); err != nil || isFile(name) {
 		return of, err
 	}
@@ -94,7 +96,7 @@ func (o *options) readClusterSettings(ctx context.Context, names []string) error
 	if err != nil {
 		return err
 	}
-	warnings, err := o.bench.ReadSettings(ctx, workbench.Inputs{Reader: cluster, OfCluster: true})
+	warnings, err := o.bench.ReadSettings(ctx, manifest.Inputs{Reader: cluster, OfCluster: true})
 	o.warn(warnings...)
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/spf13/cobra"
 )
@@ -35,14 +35,14 @@ func statesCommand(o *options) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		format, chosen := o.output, cmd.Flags().Changed("state")
 		switch {
-		case chosen && (*number < workbench.StateTemplate || *number > workbench.StateRunning):
+		case chosen && (*number < guestdiff.StateTemplate || *number > guestdiff.StateRunning):
 			return fmt.Errorf("--state %d is not supported, use 1 to 4", *number)
 		case !chosen && format == "xml":
 			return errors.New("-o xml prints one state: give --state")
 		case chosen && format == "json":
 			return errors.New("--state prints YAML or XML: leave out -o json")
 		case chosen && !cmd.Flags().Changed("output"):
-			if format = "yaml"; *number == workbench.StateRunning {
+			if format = "yaml"; *number == guestdiff.StateRunning {
 				format = "xml"
 			}
 		case chosen && format == "text":
@@ -67,7 +67,7 @@ func statesCommand(o *options) *cobra.Command {
 }
 
 // states reads a VM and its VMI.
-func (o *options) states(ctx context.Context, name string) ([]workbench.State, error) {
+func (o *options) states(ctx context.Context, name string) ([]guestdiff.State, error) {
 	if isFile(name) {
 		return nil, fmt.Errorf("%s: a file has one state: name a VM of the cluster, such as vm/web", name)
 	}
@@ -86,7 +86,7 @@ func (o *options) states(ctx context.Context, name string) ([]workbench.State, e
 	if err != nil {
 		return nil, err
 	}
-	states, notes, err := workbench.States(ctx, &o.bench, reader, of)
+	states, notes, err := guestdiff.States(ctx, &o.bench, reader, of)
 	o.note(notes)
 	if err != nil {
 		return nil, o.refused(err)
@@ -98,7 +98,7 @@ func (o *options) states(ctx context.Context, name string) ([]workbench.State, e
 const shownDigest = len("sha256:") + 12
 
 // printStates prints a row a state. Below stands what differs.
-func (o *options) printStates(states []workbench.State) error {
+func (o *options) printStates(states []guestdiff.State) error {
 	if o.output != "text" {
 		return o.print(states)
 	}
@@ -120,7 +120,7 @@ func (o *options) printStates(states []workbench.State) error {
 	}
 	for _, s := range states {
 		differ := numbered[s.Newer] + " differs from " + numbered[s.Older]
-		if s.State == workbench.StateSnapshots {
+		if s.State == guestdiff.StateSnapshots {
 			differ = numbered[s.Name] + " differs from the record"
 		}
 		switch {

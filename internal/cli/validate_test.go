@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 )
 
 // TestWhatAnAPIServerRefusesFirst: the schema of the kind speaks before any rule, with the words of 'kubectl create'.
@@ -113,7 +114,7 @@ func TestLinesOfTheStandardInput(t *testing.T) {
 		t.Fatalf("want the instancetype accepted and the VM in a list not: %+v %v %s", judged, got.err, got.errOut)
 	}
 	want := []workbench.Cause{{Type: "FieldValueInvalid", Field: "spec.template.spec.domain.memory.guest",
-		Message: judged[1].Causes[0].Message, File: workbench.StandardInput, Line: 17}}
+		Message: judged[1].Causes[0].Message, File: manifest.StandardInput, Line: 17}}
 	if diff := cmp.Diff(want, judged[1].Causes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
 	}

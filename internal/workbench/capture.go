@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"github.com/kilnvm/kiln/pkg/render"
@@ -26,9 +27,9 @@ func ReadRunning(file string, stdin io.Reader) (Running, error) {
 	case "":
 		return Running{}, errors.New("name the file with the XML of the domain: --domain FILE")
 	case "-":
-		raw, err = readAll("the standard input", stdin)
+		raw, err = manifest.ReadAll("the standard input", stdin)
 	default:
-		raw, err = ReadFile(file)
+		raw, err = manifest.ReadFile(file)
 	}
 	if err != nil {
 		return Running{}, err
@@ -51,9 +52,9 @@ func Capture(r Reviewed, running Running, host string) (*v1alpha1.GuestHardware,
 	if host == "" {
 		capabilities.Machines = nil // the machine types of the real host are unknown, and the domain's is one of them
 	}
-	taken, errs := render.Capture(render.Machine{VMI: r.Guest.Explicit, Defaults: r.Guest.input.Cluster.Frontend,
+	taken, errs := render.Capture(render.Machine{VMI: r.Guest.Explicit, Defaults: r.Guest.Input.Cluster.Frontend,
 		Host: capabilities, Bindings: backend.AssumedBindings(r.Guest.Explicit)}, running.domain)
-	if err := refusal(r, host, errs); err != nil {
+	if err := RefusalOf(r, host, errs); err != nil {
 		return nil, err
 	}
 	return render.GuestHardware(r.Guest.Explicit, taken), nil

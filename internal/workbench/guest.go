@@ -35,9 +35,9 @@ type Guest struct {
 	// Unreadable is why the hardware of the last boot is not known, though there may have been one. Then the guest cannot be rendered.
 	Unreadable error
 
-	// sparse is the VMI before stage 1, and input what stage 1 made it explicit by.
-	sparse *v1.VirtualMachineInstance
-	input  admit.Input
+	// Sparse is the VMI before stage 1, and input what stage 1 made it explicit by.
+	Sparse *v1.VirtualMachineInstance
+	Input  admit.Input
 	// vm or vmi is the review that made the guest; the other one is nil.
 	vm  *review.VM
 	vmi *review.VMI
@@ -56,10 +56,10 @@ type Frontend struct {
 
 // Frontend returns the FrontendProfile of a guest; nil if Kiln's own values apply, or KubeVirt runs the guest.
 func (r Reviewed) Frontend() *Frontend {
-	if r.Guest.input.Cluster.Limits.KubeVirtGuests {
+	if r.Guest.Input.Cluster.Limits.KubeVirtGuests {
 		return nil
 	}
-	found := &Frontend{r.Guest.input.Cluster.FrontendDefaults().Version, "configuration"}
+	found := &Frontend{r.Guest.Input.Cluster.FrontendDefaults().Version, "configuration"}
 	if recorded := r.Guest.Recorded; recorded != nil {
 		found = &Frontend{recorded.Defaults, "hardware record"}
 	}
@@ -74,7 +74,7 @@ func (r Reviewed) Explain(ctx context.Context) (admit.Explanation, error) {
 	if r.Guest.vm != nil {
 		return r.Guest.vm.Explain(), nil
 	}
-	owner, err := ownerOf(ctx, r.inputs.Reader, r.Guest.sparse)
+	owner, err := ownerOf(ctx, r.Inputs.Reader, r.Guest.Sparse)
 	if err != nil {
 		return admit.Explanation{}, err
 	}
@@ -106,7 +106,7 @@ func (r *Reviewed) readRecord(ctx context.Context) error {
 	if guest.VM != nil {
 		requester = ownership.GuestOf(guest.VM)
 	}
-	hardware, err := lifecycle.Hardware(ctx, r.inputs.Reader, client.ObjectKeyFromObject(guest.Explicit))
+	hardware, err := lifecycle.Hardware(ctx, r.Inputs.Reader, client.ObjectKeyFromObject(guest.Explicit))
 	relation := requester.Ownership(hardware)
 	if by := metav1.GetControllerOf(guest.Explicit); by != nil && by.Kind == v1.VirtualMachineGroupVersionKind.Kind && relation != ownership.Own {
 		requester.VM = by.UID // the identity of the VM may have been edited since

@@ -67,7 +67,7 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 	if old != nil && reviewer.Configuration().Limits.KubeVirtGuests {
 		keepTemplate(vm, old)
 	}
-	reviewer.Stored = r.stored
+	reviewer.Stored = r.Stored
 	reviewed, err := reviewer.VM(ctx, vm, old, s.bench.asker())
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 	if vm.Spec.Template == nil {
 		return nil
 	}
-	r.Guest = &Guest{VM: vm, Explicit: reviewed.Explicit, sparse: admit.Instance(reviewed.Meant), input: reviewed.Input, vm: &reviewed}
+	r.Guest = &Guest{VM: vm, Explicit: reviewed.Explicit, Sparse: admit.Instance(reviewed.Meant), Input: reviewed.Input, vm: &reviewed}
 	return r.readRecord(ctx)
 }
 
@@ -92,7 +92,7 @@ func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
 		return err
 	}
 	asker, reviewer := s.bench.asker(), s.reviewer
-	if reviewer.Stored = r.stored; r.stored {
+	if reviewer.Stored = r.Stored; r.Stored {
 		// A stored VMI was admitted before. Only controllers may write some of its fields, such as the owner, so it is judged as theirs.
 		asker.Name = s.reviewer.Configuration().Limits.Controllers[0]
 	}
@@ -104,7 +104,7 @@ func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
 	if r.Verdict.Allowed() {
 		r.Verdict.Warnings = append(r.Verdict.Warnings, validate.CountWarnings(raw)...)
 	}
-	r.Guest = &Guest{Explicit: reviewed.Explicit, sparse: vmi, input: reviewed.Input, vmi: &reviewed}
+	r.Guest = &Guest{Explicit: reviewed.Explicit, Sparse: vmi, Input: reviewed.Input, vmi: &reviewed}
 	return r.readRecord(ctx)
 }
 
@@ -183,7 +183,7 @@ func (s stageOne) bySchema(context.Context, *Reviewed, []byte) error { return ni
 // of is the reviewer of an object.
 func (s stageOne) of(r *Reviewed) review.Reviewer {
 	reviewer := s.reviewer
-	reviewer.Stored = r.stored
+	reviewer.Stored = r.Stored
 	return reviewer
 }
 

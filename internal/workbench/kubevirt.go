@@ -7,8 +7,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// keepFills gives a VMI what KubeVirt has written into the stored VM, and an older manifest lacks: the update does not change it.
-func keepFills(now, was *v1.VirtualMachineInstance) {
+// KeepFills gives a VMI what KubeVirt has written into the stored VM, and an older manifest lacks: the update does not change it.
+func KeepFills(now, was *v1.VirtualMachineInstance) {
 	if is := was.Spec.Domain.Machine; is != nil && now.Spec.Domain.Machine == nil {
 		now.Spec.Domain.Machine = is.DeepCopy()
 	}
@@ -27,6 +27,6 @@ func keepTemplate(now, was *v1.VirtualMachine) {
 	}
 	is, had := now.Spec.Template, was.Spec.Template
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: is.ObjectMeta, Spec: is.Spec}
-	keepFills(vmi, &v1.VirtualMachineInstance{ObjectMeta: had.ObjectMeta, Spec: had.Spec})
+	KeepFills(vmi, &v1.VirtualMachineInstance{ObjectMeta: had.ObjectMeta, Spec: had.Spec})
 	is.ObjectMeta, is.Spec = vmi.ObjectMeta, vmi.Spec
 }

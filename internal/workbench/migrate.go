@@ -9,6 +9,8 @@ import (
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/preset"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,7 +85,7 @@ type MigratedGuest struct {
 }
 
 // newMigratedGuest returns a guest with empty lists, which are no null in JSON.
-func newMigratedGuest(object Object) MigratedGuest {
+func newMigratedGuest(object manifest.Object) MigratedGuest {
 	return MigratedGuest{Object: object.Name(), Presets: []string{}, Fields: []MigratedField{}, Causes: []string{}}
 }
 
@@ -100,9 +102,9 @@ type MigratedField struct {
 
 // MigratePresets makes a GuestProfile of each preset among the named objects, and compares the VMIs that the VMs and VMIs among them would boot with
 // the presets and with the profiles in their place. What is stored is not changed. Presets that are only referred to stay presets on both sides.
-func (b *Bench) MigratePresets(ctx context.Context, in Inputs, wanted PresetMigration) (Migrated, []string, error) {
+func (b *Bench) MigratePresets(ctx context.Context, in manifest.Inputs, wanted PresetMigration) (Migrated, []string, error) {
 	b.IgnoreProfiles() // HostProfiles are the same on both sides
-	var presets, guests []Object
+	var presets, guests []manifest.Object
 	for _, object := range in.Named {
 		switch object.GroupVersionKind().GroupKind() {
 		case v1.VirtualMachineInstancePresetGroupVersionKind.GroupKind():
@@ -112,7 +114,7 @@ func (b *Bench) MigratePresets(ctx context.Context, in Inputs, wanted PresetMigr
 		}
 	}
 	// Both in the order of their names: the answer does not depend on the order of files.
-	byName := func(a, b Object) int { return cmp.Compare(a.Name(), b.Name()) }
+	byName := func(a, b manifest.Object) int { return cmp.Compare(a.Name(), b.Name()) }
 	slices.SortStableFunc(presets, byName)
 	slices.SortStableFunc(guests, byName)
 	done := Migrated{Presets: []MigratedPreset{}, Guests: []MigratedGuest{}}
@@ -155,7 +157,7 @@ func (b *Bench) MigratePresets(ctx context.Context, in Inputs, wanted PresetMigr
 type migration struct {
 	*Bench
 	PresetMigration
-	sides [2]Inputs
+	sides [2]manifest.Inputs
 	// presets are those that are migrated, also where they fill nothing. marks are the names of those of a namespace, by the annotation that each leaves.
 	presets map[client.ObjectKey]bool
 	marks   map[string]map[string]string
@@ -163,8 +165,8 @@ type migration struct {
 
 // newMigration takes the presets that are migrated out of the second side, and puts their profiles there. A profile that the inputs have already under the
 // same name is the new one on the second side.
-func newMigration(b *Bench, in Inputs, presets []MigratedPreset) (*migration, error) {
-	known, err := Scheme()
+func newMigration(b *Bench, in manifest.Inputs, presets []MigratedPreset) (*migration, error) {
+	known, err := crdschema.Scheme()
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +187,7 @@ func newMigration(b *Bench, in Inputs, presets []MigratedPreset) (*migration, er
 	}
 	after := in
 	after.Reader = objects.Layers{objects.New(known, profiles...), without{in.Reader, m.presets}}
-	m.sides = [2]Inputs{in, after}
+	m.sides = [2]manifest.Inputs{in, after}
 	return m, nil
 }
 
@@ -212,7 +214,7 @@ func (w without) List(ctx context.Context, list client.ObjectList, options ...cl
 
 // unpinned returns a VM or VMI without pins of presets and profiles, so that both sides fill what there is now. pinned reports that it had pins of presets.
 // Its other pins stay.
-func unpinned(object Object) (same Object, pinned bool) {
+func unpinned(object manifest.Object) (same manifest.Object, pinned bool) {
 	pins := pin.Read(object)
 	pinned = len(pins.Presets) > 0
 	pins.Presets, pins.Profiles, pins.Bases = nil, nil, nil
@@ -224,8 +226,8 @@ func unpinned(object Object) (same Object, pinned bool) {
 }
 
 // ReadPresetsAndGuests lists the presets, the VMs and the VMIs without a VM of a namespace of a cluster; of all namespaces if it is empty.
-func ReadPresetsAndGuests(ctx context.Context, cluster client.Reader, namespace string) (Inputs, error) {
-	in := Inputs{Reader: cluster, OfCluster: true}
+func ReadPresetsAndGuests(ctx context.Context, cluster client.Reader, namespace string) (manifest.Inputs, error) {
+	in := manifest.Inputs{Reader: cluster, OfCluster: true}
 	for _, kind := range []schema.GroupVersionKind{
 		v1.VirtualMachineInstancePresetGroupVersionKind, v1.VirtualMachineGroupVersionKind, v1.VirtualMachineInstanceGroupVersionKind,
 	} {
@@ -237,7 +239,7 @@ func ReadPresetsAndGuests(ctx context.Context, cluster client.Reader, namespace 
 			}
 			for i := range list.Items {
 				if by := metav1.GetControllerOf(&list.Items[i]); by == nil || by.Kind != v1.VirtualMachineGroupVersionKind.Kind {
-					in.Named = append(in.Named, Stored(&list.Items[i]))
+					in.Named = append(in.Named, manifest.Stored(&list.Items[i]))
 				}
 			}
 			if next = list.GetContinue(); next == "" {

@@ -11,12 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/test/samples"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // migrated migrates the presets of inputs.
-func migrated(t *testing.T, in Inputs, wanted PresetMigration) Migrated {
+func migrated(t *testing.T, in manifest.Inputs, wanted PresetMigration) Migrated {
 	t.Helper()
 	done, _, err := new(Bench).MigratePresets(t.Context(), in, wanted)
 	if err != nil {
@@ -67,7 +69,7 @@ func TestMigrationOfTheCorpus(t *testing.T) {
 		if raw, err := os.ReadFile(cluster); err != nil || !strings.Contains(string(raw), "VirtualMachineInstancePreset") {
 			continue
 		}
-		in, err := Load(Files{Names: []string{file, cluster}})
+		in, err := manifest.Load(manifest.Files{Names: []string{file, cluster}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,18 +133,18 @@ func TestMigrationOfRecordedPresets(t *testing.T) {
 }
 
 // inputsOf are objects as a cluster would answer them.
-func inputsOf(t *testing.T, all ...map[string]any) Inputs {
+func inputsOf(t *testing.T, all ...map[string]any) manifest.Inputs {
 	t.Helper()
-	known, err := Scheme()
+	known, err := crdschema.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in Inputs
+	var in manifest.Inputs
 	var untyped []*unstructured.Unstructured
 	for _, content := range all {
 		object := &unstructured.Unstructured{Object: content}
 		untyped = append(untyped, object)
-		in.Named = append(in.Named, Object{Unstructured: object})
+		in.Named = append(in.Named, manifest.Object{Unstructured: object})
 	}
 	in.Reader = objects.New(known, untyped...)
 	return in

@@ -46,7 +46,7 @@ func (m *migration) unset(path string, after Reviewed) string {
 	switch area := preset.AreaOf(path); {
 	case area == "spec.domain.firmware" && !m.Firmware:
 		return "the profile leaves the firmware out; --firmware keeps it, for VMs too"
-	case after.Guest.input.Set.Instancetype != nil && area != "":
+	case after.Guest.Input.Set.Instancetype != nil && area != "":
 		return "a profile does not fill what would conflict with the instancetype"
 	}
 	return ""

@@ -9,17 +9,18 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // compare makes a VM or VMI explicit with the presets and with the profiles.
-func (m *migration) compare(ctx context.Context, object Object) (MigratedGuest, error) {
+func (m *migration) compare(ctx context.Context, object manifest.Object) (MigratedGuest, error) {
 	done := newMigratedGuest(object)
 	if object.Fault != nil {
 		return done, object.Fault
 	}
-	if object.stored && object.GetKind() == v1.VirtualMachineInstanceGroupVersionKind.Kind {
+	if object.Stored && object.GetKind() == v1.VirtualMachineInstanceGroupVersionKind.Kind {
 		done.State = GuestStored
 		return done, nil
 	}
@@ -57,9 +58,9 @@ func (m *migration) compare(ctx context.Context, object Object) (MigratedGuest, 
 }
 
 // review runs stage 1 on one object of a side.
-func (m *migration) review(ctx context.Context, side int, object Object) (Reviewed, error) {
+func (m *migration) review(ctx context.Context, side int, object manifest.Object) (Reviewed, error) {
 	in := m.sides[side]
-	in.Named = []Object{object}
+	in.Named = []manifest.Object{object}
 	reviewed, err := m.Review(ctx, in, nil)
 	switch {
 	case err != nil:

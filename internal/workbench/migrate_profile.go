@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/preset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -54,7 +55,7 @@ func (b *Bench) profileOf(ctx context.Context, r Reviewed, wanted PresetMigratio
 	if err != nil {
 		return done, err
 	}
-	if err := replaces(ctx, r.inputs.Reader, &done); err != nil {
+	if err := replaces(ctx, r.Inputs.Reader, &done); err != nil {
 		return done, err
 	}
 	err = b.judgeProfile(ctx, r, &done)
@@ -63,8 +64,8 @@ func (b *Bench) profileOf(ctx context.Context, r Reviewed, wanted PresetMigratio
 
 // judgeProfile judges the profile of a migrated preset as if it were written. One that would be refused has causes, and is dropped.
 func (b *Bench) judgeProfile(ctx context.Context, r Reviewed, done *MigratedPreset) error {
-	judged, err := b.Review(ctx, Inputs{Named: []Object{{Unstructured: &unstructured.Unstructured{Object: done.Profile}}}, Reader: r.inputs.Reader,
-		OfCluster: r.inputs.OfCluster}, nil)
+	profile := manifest.Object{Unstructured: &unstructured.Unstructured{Object: done.Profile}}
+	judged, err := b.Review(ctx, manifest.Inputs{Named: []manifest.Object{profile}, Reader: r.Inputs.Reader, OfCluster: r.Inputs.OfCluster}, nil)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/test/samples"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
@@ -188,7 +191,7 @@ func TestMigrationOfTheSeedsExample(t *testing.T) {
 	if _, err := os.Stat(file); samples.Shared(t) == "" || err != nil {
 		t.Skip("the published examples are not here: KILN_SHARED names no folder with them, and there is no '../shared' beside the repository")
 	}
-	in, err := Load(Files{Names: []string{file}, Namespace: "shop"})
+	in, err := manifest.Load(manifest.Files{Names: []string{file}, Namespace: "shop"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,4 +249,19 @@ func TestProfileThatWouldBeReplaced(t *testing.T) {
 			t.Errorf("%d warnings, want %d: %q", len(done.Presets[0].Warnings), want, done.Presets[0].Warnings)
 		}
 	}
+}
+
+// taken is the revision of an object, as a namespace holds it.
+func taken(t *testing.T, namespace string, object client.Object) revision.Draft {
+	t.Helper()
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(raw, "status")
+	draft, err := revision.NewDraft(namespace, &unstructured.Unstructured{Object: raw})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return draft
 }

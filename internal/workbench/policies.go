@@ -9,6 +9,8 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/policy"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,9 +23,9 @@ import (
 // GuestPolicies are an administrator's, as the configuration is. A policy that is tried out lies in a file, so that those of files are added to those of
 // the cluster.
 
-// guestPolicies returns the policies that judge the inputs, by name: those among the inputs or in the cluster, and those of the files Policies, of which one
+// GuestPolicies returns the policies that judge the inputs, by name: those among the inputs or in the cluster, and those of the files Policies, of which one
 // replaces another of its name. Where the user may not list those of the cluster, a warning says so.
-func (b *Bench) guestPolicies(ctx context.Context, in Inputs) ([]*policy.Policy, []string, error) {
+func (b *Bench) GuestPolicies(ctx context.Context, in manifest.Inputs) ([]*policy.Policy, []string, error) {
 	if known := b.policies; known != nil {
 		return *known, nil, nil
 	}
@@ -32,7 +34,7 @@ func (b *Bench) guestPolicies(ctx context.Context, in Inputs) ([]*policy.Policy,
 	err := in.Reader.List(ctx, &list)
 	switch {
 	case apierrors.IsForbidden(err):
-		b.policiesForbidden = true
+		b.PoliciesForbidden = true
 		warnings = b.unread("the cluster's GuestPolicies cannot be read, so only those of --policy judge: %v", err)
 	case meta.IsNoMatchError(err): // the cluster has none
 	case err != nil:
@@ -61,8 +63,8 @@ func (b *Bench) guestPolicies(ctx context.Context, in Inputs) ([]*policy.Policy,
 	return all, warnings, nil
 }
 
-// judgedKinds are the kinds that policies judge.
-var judgedKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMachineInstanceGroupVersionKind.Kind}
+// JudgedKinds are the kinds that policies judge.
+var JudgedKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMachineInstanceGroupVersionKind.Kind}
 
 // WithPolicies returns a bench with the configuration of b, which judges the requests of a user only by these policies.
 func (b *Bench) WithPolicies(user authenticationv1.UserInfo, policies ...*policy.Policy) *Bench {
@@ -70,7 +72,7 @@ func (b *Bench) WithPolicies(user authenticationv1.UserInfo, policies ...*policy
 }
 
 // ReviewForAudit reviews objects for what policies say of them: leniently, and without the hardware of earlier boots.
-func (b *Bench) ReviewForAudit(ctx context.Context, in Inputs) (Review, error) {
+func (b *Bench) ReviewForAudit(ctx context.Context, in manifest.Inputs) (Review, error) {
 	bench := *b
 	bench.Strict, bench.unrecorded = false, true
 	reviewed, err := bench.Review(ctx, in, nil)
@@ -97,13 +99,13 @@ func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 	seen := map[string]bool{}
 	var wrong []error
 	for _, name := range b.Policies {
-		found, err := Files{Stdin: b.Stdin}.read([]string{name})
+		found, err := manifest.Files{Stdin: b.Stdin}.Read([]string{name})
 		if err != nil {
 			return nil, fmt.Errorf("--policy: %w", err)
 		}
 		some := false
 		for _, one := range found {
-			if one.Fault != nil && !errors.Is(one.Fault, errKustomization) {
+			if one.Fault != nil && !errors.Is(one.Fault, manifest.ErrKustomization) {
 				return nil, fmt.Errorf("--policy: %w", one.Fault)
 			}
 			if one.Fault != nil || one.GroupVersionKind() != v1alpha1.GroupVersion.WithKind(v1alpha1.KindGuestPolicy) {
@@ -134,8 +136,8 @@ func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 }
 
 // compilePolicy judges a policy by the schema of the kind, and compiles it. The policy is nil if it has mistakes.
-func compilePolicy(one Object) (*policy.Policy, field.ErrorList, error) {
-	found, err := Check(one.Unstructured)
+func compilePolicy(one manifest.Object) (*policy.Policy, field.ErrorList, error) {
+	found, err := crdschema.Check(one.Unstructured)
 	if err != nil || len(found.Mistakes) > 0 {
 		return nil, found.Mistakes, err
 	}
@@ -151,7 +153,7 @@ func compilePolicy(one Object) (*policy.Policy, field.ErrorList, error) {
 }
 
 // located returns a mistake with the line of the file that has it.
-func located(o Object, mistake *field.Error) string {
+func located(o manifest.Object, mistake *field.Error) string {
 	text := fmt.Sprintf("%s: %s", o.Name(), mistake)
 	if at, found := o.Find(mistake.Field); found && at.Number > 0 {
 		return fmt.Sprintf("%s:%d: %s", at.File, at.Number, text)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/policy"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -46,11 +47,11 @@ func TestExamplePoliciesOnTheCorpus(t *testing.T) {
 	policies := examplePolicies(t)
 	violated, judged := map[string]int{}, 0
 	for _, file := range corpusFiles(t) {
-		files := Files{Names: []string{file}, Catalog: []string{namespace}}
+		files := manifest.Files{Names: []string{file}, Catalog: []string{namespace}}
 		if cluster := filepath.Join(filepath.Dir(file), "cluster.yaml"); exists(cluster) {
 			files.Catalog = append(files.Catalog, cluster)
 		}
-		in, err := Load(files)
+		in, err := manifest.Load(files)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +60,7 @@ func TestExamplePoliciesOnTheCorpus(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range all.Objects {
-			if len(r.mistakes) > 0 || r.Guest == nil {
+			if len(r.Mistakes) > 0 || r.Guest == nil {
 				continue
 			}
 			judged++

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/validate"
 )
 
@@ -18,13 +19,13 @@ func vmWithDevices(devices string) string {
 }
 
 // loadText loads a file with this content.
-func loadText(t testing.TB, name, text string) Inputs {
+func loadText(t testing.TB, name, text string) manifest.Inputs {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	in, err := Load(Files{Names: []string{file}})
+	in, err := manifest.Load(manifest.Files{Names: []string{file}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func loadText(t testing.TB, name, text string) Inputs {
 }
 
 // reviewAll reviews what was loaded by the defaults.
-func reviewAll(t testing.TB, in Inputs) []Reviewed {
+func reviewAll(t testing.TB, in manifest.Inputs) []Reviewed {
 	t.Helper()
 	all, err := new(Bench).Review(t.Context(), in, nil)
 	if err != nil {
@@ -111,7 +112,7 @@ func TestLinesOfManyCauses(t *testing.T) {
 				break
 			}
 		}
-		if parses := in.Named[0].places.parses; parses != c.parses {
+		if parses := in.Named[0].Places.Parses; parses != c.parses {
 			t.Errorf("%s: %d documents were parsed for lines, want %d", c.why, parses, c.parses)
 		}
 	}
@@ -148,7 +149,7 @@ func TestTooManyElementsComeFirst(t *testing.T) {
 func TestTooLargeObjects(t *testing.T) {
 	t.Parallel()
 	const vm = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "a", "annotations": {"a": "%s"}}, "spec": {}}`
-	half, whole := strings.Repeat("x", mostOfObject/2), strings.Repeat("x", mostOfObject)
+	half, whole := strings.Repeat("x", manifest.MostOfObject/2), strings.Repeat("x", manifest.MostOfObject)
 	inLines := strings.NewReplacer(`{"apiVersion": "`, "apiVersion: ", `", "kind": "`, "\nkind: ", `", "metadata": `, "\nmetadata: ", `}}, "spec"`, "}}\nspec").
 		Replace(strings.TrimSuffix(vm, "}"))
 	for _, c := range []struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/identity"
@@ -46,8 +47,8 @@ type Notes struct {
 	ByNode []string
 }
 
-// with returns the notes of two answers. The profiles are those of the first that has any.
-func (n Notes) with(more Notes) Notes {
+// With returns the notes of two answers. The profiles are those of the first that has any.
+func (n Notes) With(more Notes) Notes {
 	n.Warnings = append(n.Warnings, more.Warnings...)
 	if len(n.ByNode) == 0 {
 		n.ByNode = more.ByNode
@@ -72,8 +73,8 @@ type Refusal struct {
 // Error returns the causes.
 func (r *Refusal) Error() string { return r.Guest.Verdict.Errors.ToAggregate().Error() }
 
-// refusal returns the error of a guest that has such causes; nil for none. The paths are those of a VMI, and become those of the object that the user wrote.
-func refusal(r Reviewed, host string, errs field.ErrorList) error {
+// RefusalOf returns the error of a guest that has such causes; nil for none. The paths are those of a VMI, and become those of the object that the user wrote.
+func RefusalOf(r Reviewed, host string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
@@ -87,7 +88,7 @@ func refusal(r Reviewed, host string, errs field.ErrorList) error {
 // Render renders a guest, with the hardware of its last boot if there was one. Where stage 2 or 3 refuses it, the error is a Refusal. Notes are
 // returned with an error too.
 func (b *Bench) Render(ctx context.Context, r Reviewed, wanted Rendering) (Rendered, error) {
-	machine, notes, err := b.machine(ctx, r, wanted.Placing, r.Guest.Recorded)
+	machine, notes, err := b.Machine(ctx, r, wanted.Placing, r.Guest.Recorded)
 	done := Rendered{Notes: notes}
 	if err != nil {
 		return done, err
@@ -97,9 +98,9 @@ func (b *Bench) Render(ctx context.Context, r Reviewed, wanted Rendering) (Rende
 	if wanted.Stage == StageFrontend {
 		result.Documents.Domain, errs = render.Frontend(machine.Machine)
 	} else {
-		result, errs = render.UnderProfiles(machine.Machine, machine.profiles)
+		result, errs = render.UnderProfiles(machine.Machine, machine.Profiles)
 	}
-	if err := refusal(r, wanted.Host, errs); err != nil {
+	if err := RefusalOf(r, wanted.Host, errs); err != nil {
 		return done, err
 	}
 	if wanted.Side {
@@ -116,15 +117,15 @@ func (b *Bench) Render(ctx context.Context, r Reviewed, wanted Rendering) (Rende
 	return done, err
 }
 
-// machine is a guest on a host, and the HostProfiles that may select both.
-type machine struct {
+// Machine is a guest on a host, and the HostProfiles that may select both.
+type Machine struct {
 	render.Machine
-	profiles []v1alpha1.HostProfile
+	Profiles []v1alpha1.HostProfile
 }
 
-// machine returns a guest on a host, with the identity of its last boot if there is a record. It fails if the record exists and cannot be read:
+// Machine returns a guest on a host, with the identity of its last boot if there is a record. It fails if the record exists and cannot be read:
 // hardware that is derived anew may be other than what the guest had. The notes are complete only without an error.
-func (b *Bench) machine(ctx context.Context, r Reviewed, at Placing, recorded *record.Record) (m machine, notes Notes, err error) {
+func (b *Bench) Machine(ctx context.Context, r Reviewed, at Placing, recorded *record.Record) (m Machine, notes Notes, err error) {
 	guest := r.Guest
 	if guest.Unreadable != nil {
 		return m, notes, fmt.Errorf("which hardware the guest had before is not known: %w", guest.Unreadable)
@@ -132,11 +133,11 @@ func (b *Bench) machine(ctx context.Context, r Reviewed, at Placing, recorded *r
 	if m.Host, err = readHost(at.Host, guest.Explicit.Spec.Architecture); err != nil {
 		return m, notes, err
 	}
-	if m.profiles, notes.Warnings, err = b.hostProfiles(ctx, r.inputs); err != nil {
+	if m.Profiles, notes.Warnings, err = b.hostProfiles(ctx, r.Inputs); err != nil {
 		return m, notes, err
 	}
 	if at.Host == "" {
-		notes.ByNode = byNode(m.profiles, guest.Explicit.Labels)
+		notes.ByNode = byNode(m.Profiles, guest.Explicit.Labels)
 	}
 	vmi := guest.Explicit.DeepCopy()
 	if recorded != nil {
@@ -144,7 +145,7 @@ func (b *Bench) machine(ctx context.Context, r Reviewed, at Placing, recorded *r
 	}
 	// A VMI of a file has no UID, and its VM no kilnvm.io/identity. Namespace and name make the output the same in every run.
 	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
-	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, guest.input.Cluster.FrontendDefaults(), recorded, backend.AssumedBindings(vmi)
+	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, guest.Input.Cluster.FrontendDefaults(), recorded, backend.AssumedBindings(vmi)
 	return m, notes, readYAML(at.Bindings, &m.Bindings)
 }
 
@@ -169,7 +170,7 @@ func readYAML(file string, into any) error {
 	if file == "" {
 		return nil
 	}
-	raw, err := ReadFile(file)
+	raw, err := manifest.ReadFile(file)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/policy"
@@ -21,7 +23,7 @@ import (
 
 // Reviewed is an object after stage 1.
 type Reviewed struct {
-	Object
+	manifest.Object
 	// Verdict is on the object. It says nothing if the object has a Fault.
 	Verdict admit.Verdict
 	// Guest is what the object boots; nil for objects of the catalog and for VMs without a template. It must be used only if the verdict allows.
@@ -41,19 +43,19 @@ type Reviewed struct {
 	missing []resolve.Missing
 	// sources are all objects that were read to find what volumes recommend.
 	sources []resolve.Source
-	inputs  Inputs
+	Inputs  manifest.Inputs
 }
 
 // AddReferences returns inputs whose objects may also refer to the objects that r was reviewed with. If both have an object of one name, that of the inputs is
 // used.
-func (r Reviewed) AddReferences(in Inputs) Inputs {
-	in.Reader = objects.Layers{in.Reader, r.inputs.Reader}
+func (r Reviewed) AddReferences(in manifest.Inputs) manifest.Inputs {
+	in.Reader = objects.Layers{in.Reader, r.Inputs.Reader}
 	return in
 }
 
 // Skipped is an object that is neither accepted nor rejected, since Kiln does not serve its kind.
 type Skipped struct {
-	Object
+	manifest.Object
 	Reason string
 }
 
@@ -69,13 +71,13 @@ type Review struct {
 
 // Review runs stage 1 on each object that the user named. old is the stored VM that the object of its name updates, or nil. An error of one object
 // is its Fault; Review fails only when no object can be reviewed.
-func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (Review, error) {
+func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualMachine) (Review, error) {
 	now, warnings, err := b.Configuration(ctx, in)
 	all := Review{Warnings: warnings}
 	if err != nil {
 		return all, err
 	}
-	policies, warnings, err := b.guestPolicies(ctx, in)
+	policies, warnings, err := b.GuestPolicies(ctx, in)
 	if all.Warnings = append(all.Warnings, warnings...); err != nil {
 		return all, err
 	}
@@ -84,11 +86,11 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 		Policies: func() ([]*policy.Policy, error) { return policies, nil },
 	}}
 	for _, object := range in.Named {
-		r := Reviewed{Object: object, inputs: in, unrecorded: b.unrecorded, Verdict: admit.Verdict{Errors: object.mistakes, Warnings: object.warnings}}
+		r := Reviewed{Object: object, Inputs: in, unrecorded: b.unrecorded, Verdict: admit.Verdict{Errors: object.Mistakes, Warnings: object.Warnings}}
 		kind := r.GroupVersionKind()
 		switch {
-		case r.Fault != nil || len(r.mistakes) > 0 && !reachWebhooks(r.mistakes):
-		case IsFileKind(kind):
+		case r.Fault != nil || len(r.Mistakes) > 0 && !reachWebhooks(r.Mistakes):
+		case crdschema.IsFileKind(kind):
 			all.Skipped = append(all.Skipped, Skipped{object, "it is read by another command, and is no object of a cluster"})
 			continue
 		case unserved(kind):
@@ -123,7 +125,7 @@ func reachWebhooks(mistakes field.ErrorList) bool {
 // addMistakes adds the mistakes of the schema to the causes of the webhook. Where both have a cause at a field the webhook's has the remedy, unless it takes
 // the missing value for an empty one.
 func (r *Reviewed) addMistakes() {
-	for _, mistake := range r.mistakes {
+	for _, mistake := range r.Mistakes {
 		switch at := slices.IndexFunc(r.Verdict.Errors, func(err *field.Error) bool { return err.Field == mistake.Field }); {
 		case at < 0:
 			r.Verdict.Errors = append(r.Verdict.Errors, mistake)
@@ -134,7 +136,7 @@ func (r *Reviewed) addMistakes() {
 }
 
 // reads reports whether the volume of a VM recommends something by an object.
-func (r Review) reads(object Object) bool {
+func (r Review) reads(object manifest.Object) bool {
 	kind := object.GroupVersionKind().GroupKind()
 	return slices.ContainsFunc(r.Objects, func(of Reviewed) bool {
 		return slices.ContainsFunc(of.sources, func(s resolve.Source) bool {
@@ -164,9 +166,9 @@ func (s stageOne) run(ctx context.Context, r *Reviewed) error {
 		}
 		err = nil
 	}
-	r.Verdict.Warnings = append(r.warnings, r.Verdict.Warnings...)
+	r.Verdict.Warnings = append(r.Warnings, r.Verdict.Warnings...)
 	if err == nil && r.Verdict.Allowed() && r.Guest != nil {
-		r.Guest.Document, err = patched(r.Guest.sparse, r.Guest.Explicit)
+		r.Guest.Document, err = patched(r.Guest.Sparse, r.Guest.Explicit)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -14,7 +15,7 @@ import (
 // object, so that its revisions are compared with the configuration that this bench reads. The warnings name
 // objects that could not be read.
 func (b *Bench) Usages(ctx context.Context, cluster client.Reader, namespace string) ([]revision.Usage, []string, error) {
-	now, warnings, err := b.Configuration(ctx, Inputs{Reader: cluster, OfCluster: true})
+	now, warnings, err := b.Configuration(ctx, manifest.Inputs{Reader: cluster, OfCluster: true})
 	if err != nil {
 		return nil, warnings, err
 	}
@@ -28,12 +29,12 @@ func (b *Bench) Usages(ctx context.Context, cluster client.Reader, namespace str
 		unserved = append(unserved, defaults)
 	}
 	usages, err := revision.Usages(ctx, cluster, namespace, unserved...)
-	return usages, append(warnings, outdatedWarnings(usages)...), err
+	return usages, append(warnings, OutdatedWarnings(usages)...), err
 }
 
-// outdatedWarnings names the objects that could not be read, once for each kind and reason. Nothing is said of what only administrators may read, nor of a
+// OutdatedWarnings names the objects that could not be read, once for each kind and reason. Nothing is said of what only administrators may read, nor of a
 // configuration that no object of the cluster holds: the state 'unknown' and its reason say it.
-func outdatedWarnings(usages []revision.Usage) (warnings []string) {
+func OutdatedWarnings(usages []revision.Usage) (warnings []string) {
 	seen := map[string]bool{}
 	for _, u := range usages {
 		if u.Reason == "" || u.Forbidden || u.Kind == v1alpha1.KindClusterConfiguration || seen[u.Kind+u.Reason] {

@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/test/samples"
@@ -77,7 +78,7 @@ func exampleFiles(t *testing.T) (files []string) {
 // sameVerdict compares each object of a file and counts them. The cluster of more files is that of the object, too.
 func sameVerdict(t *testing.T, bench *Bench, file string, more ...string) (compared, refused int) {
 	t.Helper()
-	files := Files{Names: []string{file}}
+	files := manifest.Files{Names: []string{file}}
 	cluster := filepath.Join(filepath.Dir(file), "cluster.yaml")
 	if _, err := os.Stat(cluster); err == nil {
 		files.Catalog = []string{cluster}
@@ -85,7 +86,7 @@ func sameVerdict(t *testing.T, bench *Bench, file string, more ...string) (compa
 		files.Catalog = []string{filepath.Dir(file)} // instancetypes and preferences have files of their own
 	}
 	files.Catalog = append(files.Catalog, more...)
-	in, err := Load(files)
+	in, err := manifest.Load(files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func sameVerdict(t *testing.T, bench *Bench, file string, more ...string) (compa
 			t.Error(r.Fault)
 			continue
 		}
-		if len(r.mistakes) > 0 {
+		if len(r.Mistakes) > 0 {
 			continue // an API server refuses it by its schema and asks no webhook
 		}
 		offline := r.Judgement()
@@ -122,16 +123,16 @@ func sameVerdict(t *testing.T, bench *Bench, file string, more ...string) (compa
 // online is what an API server tells its client after it has called the webhooks, one after the other.
 func online(t *testing.T, bench *Bench, r Reviewed) Judgement {
 	t.Helper()
-	now, _, err := bench.Configuration(t.Context(), r.inputs)
+	now, _, err := bench.Configuration(t.Context(), r.Inputs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	policies, _, err := bench.guestPolicies(t.Context(), r.inputs)
+	policies, _, err := bench.GuestPolicies(t.Context(), r.Inputs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := &admission.Server{
-		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: r.inputs.Reader, OfFiles: true}, Configuration: func() config.Cluster { return now.Cluster },
+		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: r.Inputs.Reader, OfFiles: true}, Configuration: func() config.Cluster { return now.Cluster },
 			Policies: func() ([]*policy.Policy, error) { return policies, nil }},
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 		// Files are read with the rights of whoever has them.

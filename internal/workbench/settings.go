@@ -10,6 +10,8 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,7 +38,7 @@ func (b *Bench) unread(format string, err error) []string {
 // Configuration returns the configuration of the cluster: that of the file Config, else of the KubeVirt object among the inputs or in the cluster,
 // else KubeVirt's defaults. The FrontendProfile in force, of the inputs or of the cluster, is a part of it. The warnings are returned by the first
 // call alone if the configuration is the same for all objects.
-func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Reading, []string, error) {
+func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterconfig.Reading, []string, error) {
 	read, warnings, err := b.kubeVirtConfiguration(ctx, in)
 	if err != nil {
 		return read, warnings, err
@@ -62,7 +64,7 @@ func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Rea
 
 // kubeVirtGuests reports whether KubeVirt runs guests: as Guests says, else where the inputs or the cluster have KubeVirt's virt-controller. Where the user may
 // not read that, Kiln is taken to run them, and a warning says so.
-func (b *Bench) kubeVirtGuests(ctx context.Context, in Inputs) (bool, []string, error) {
+func (b *Bench) kubeVirtGuests(ctx context.Context, in manifest.Inputs) (bool, []string, error) {
 	if known := b.kubevirt; known != nil {
 		return *known, nil, nil
 	}
@@ -83,7 +85,7 @@ func (b *Bench) kubeVirtGuests(ctx context.Context, in Inputs) (bool, []string, 
 }
 
 // kubeVirtConfiguration returns the configuration without FrontendProfile.
-func (b *Bench) kubeVirtConfiguration(ctx context.Context, in Inputs) (clusterconfig.Reading, []string, error) {
+func (b *Bench) kubeVirtConfiguration(ctx context.Context, in manifest.Inputs) (clusterconfig.Reading, []string, error) {
 	if known := b.configuration; known != nil {
 		return *known, nil, nil
 	}
@@ -114,7 +116,7 @@ func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (cl
 
 // frontendProfiles returns the FrontendProfiles among the inputs or in the cluster. Where the user may not list them, none is in force, and a
 // warning says so.
-func (b *Bench) frontendProfiles(ctx context.Context, in Inputs) ([]v1alpha1.FrontendProfile, []string, error) {
+func (b *Bench) frontendProfiles(ctx context.Context, in manifest.Inputs) ([]v1alpha1.FrontendProfile, []string, error) {
 	if known := b.frontends; known != nil {
 		return *known, nil, nil
 	}
@@ -131,7 +133,7 @@ func (b *Bench) frontendProfiles(ctx context.Context, in Inputs) ([]v1alpha1.Fro
 
 // hostProfiles returns the profiles of the files Profiles, else those among the inputs or in the cluster.
 // A cluster without the CRD has no profiles. Where the user may not list them, none is applied, and a warning says so.
-func (b *Bench) hostProfiles(ctx context.Context, in Inputs) ([]v1alpha1.HostProfile, []string, error) {
+func (b *Bench) hostProfiles(ctx context.Context, in manifest.Inputs) ([]v1alpha1.HostProfile, []string, error) {
 	if known := b.profiles; known != nil {
 		return *known, nil, nil
 	}
@@ -160,7 +162,7 @@ func (b *Bench) hostProfiles(ctx context.Context, in Inputs) ([]v1alpha1.HostPro
 // readProfiles reads the files Profiles, and judges them by the schema of the kind as an API server would.
 // An error begins with the flag --profile, and names the HostProfile where one was read.
 func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
-	objects, err := Files{Stdin: b.Stdin}.read(b.Profiles)
+	objects, err := manifest.Files{Stdin: b.Stdin}.Read(b.Profiles)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +174,7 @@ func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
 		if kind := object.GroupVersionKind(); kind != v1alpha1.GroupVersion.WithKind("HostProfile") {
 			return nil, fmt.Errorf("--profile: %s has a %s, must have HostProfiles of %s", object.File(), kind.Kind, v1alpha1.GroupVersion)
 		}
-		checked, err := Check(object.Unstructured)
+		checked, err := crdschema.Check(object.Unstructured)
 		if err == nil && len(checked.Mistakes) > 0 {
 			err = checked.Mistakes.ToAggregate()
 		}

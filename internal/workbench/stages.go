@@ -50,10 +50,10 @@ func (r Reviewed) Stages() ([]Stage, error) {
 		}
 	}
 	// Presets and profiles come one by one: the document of the last one is that of the stage. A VMI that no profile selects has no such stage.
-	vmi := r.Guest.sparse.DeepCopy()
-	admit.Steps(vmi, r.Guest.input, func(origin admit.Origin) {
+	vmi := r.Guest.Sparse.DeepCopy()
+	admit.Steps(vmi, r.Guest.Input, func(origin admit.Origin) {
 		if err == nil && origin.Kind != admit.FromDefault {
-			documents[cmp.Or(stageOf[origin.Kind], origin.Kind)], err = patched(r.Guest.sparse, vmi)
+			documents[cmp.Or(stageOf[origin.Kind], origin.Kind)], err = patched(r.Guest.Sparse, vmi)
 		}
 	})
 	var passed []Stage

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	v1 "kubevirt.io/api/core/v1"
@@ -53,9 +53,9 @@ func write(t *testing.T, name, text string) string {
 }
 
 // loaded are the inputs of one file with these documents.
-func loaded(t *testing.T, documents ...string) Inputs {
+func loaded(t *testing.T, documents ...string) manifest.Inputs {
 	t.Helper()
-	in, err := Load(Files{Names: []string{write(t, "all.yaml", strings.Join(documents, "---\n"))}})
+	in, err := manifest.Load(manifest.Files{Names: []string{write(t, "all.yaml", strings.Join(documents, "---\n"))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func loaded(t *testing.T, documents ...string) Inputs {
 }
 
 // reviewed is the only guest of inputs.
-func reviewed(t *testing.T, bench *Bench, in Inputs) Reviewed {
+func reviewed(t *testing.T, bench *Bench, in manifest.Inputs) Reviewed {
 	t.Helper()
 	all, err := bench.Review(t.Context(), in, nil)
 	if err != nil {
@@ -171,46 +171,6 @@ func TestProfilesThatSelectNodes(t *testing.T) {
 	if rendered, err = bench.Render(t.Context(), r, Rendering{}); err != nil || len(rendered.ByNode) > 0 ||
 		strings.Contains(rendered.Documents[0].XML, "<shares>") {
 		t.Errorf("without profiles: %v %q\n%+v", err, rendered.ByNode, rendered.Documents)
-	}
-}
-
-// TestRefusals: what a host cannot run is an error with the causes, the guest and the host; the object that was reviewed keeps its own verdict.
-func TestRefusals(t *testing.T) {
-	t.Parallel()
-	bench := &Bench{}
-	r := reviewed(t, bench, loaded(t, plain))
-	host := write(t, "host.yaml", hostKind+"{architecture: arm64, virtTypes: [kvm], emulators: {arm64: /usr/bin/qemu-system-aarch64}}")
-	_, rendered := bench.Render(t.Context(), r, Rendering{Placing: Placing{Host: host}})
-	_, compared := Compare(t.Context(), bench, Side{Reviewed: r}, Side{Reviewed: r, Host: host})
-	running, err := ReadRunning("-", strings.NewReader("<domain type='kvm'><name>other</name><memory unit='GiB'>2</memory></domain>"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, captured := Capture(r, running, "")
-	for of, err := range map[string]error{"render": rendered, "compare": compared, "capture": captured} {
-		var refusal *Refusal
-		if !errors.As(err, &refusal) || refusal.Guest.Verdict.Allowed() || refusal.Guest.Name() != "VirtualMachine shop/web" ||
-			(refusal.Host == host) != (of != "capture") {
-			t.Errorf("%s: want a refusal with causes, got %v", of, err)
-		}
-	}
-	if !r.Verdict.Allowed() {
-		t.Error("a refusal changes the verdict of the object that was given")
-	}
-}
-
-// TestCompareLeavesItsSides: the second side is taken for the next version of the first, and the caller's object stays as it was.
-func TestCompareLeavesItsSides(t *testing.T) {
-	t.Parallel()
-	bench := &Bench{}
-	before, after := reviewed(t, bench, loaded(t, plain)), reviewed(t, bench, loaded(t, strings.Replace(plain, "bus: virtio", "bus: sata", 1)))
-	kept := after.Guest.Explicit.DeepCopy()
-	d, err := Compare(t.Context(), bench, Side{Reviewed: before}, Side{Reviewed: after})
-	if err != nil || d.Verdict != record.Breaks || len(d.Changes) == 0 || d.BeforeDigest == d.AfterDigest || !strings.Contains(d.Spec, "bus: sata") {
-		t.Errorf("another bus: %v %+v", err, d)
-	}
-	if diff := cmp.Diff(kept, after.Guest.Explicit); diff != "" {
-		t.Errorf("the second side changes (-before +after):\n%s", diff)
 	}
 }
 

@@ -1,7 +1,5 @@
-// Package workbench runs Kiln's pipeline for a user: it loads objects from files or takes those of a cluster, reviews them as the webhook does,
-// renders them as a launcher does, and compares and explains them. All answers are values, with their warnings. Nothing is printed, because
-// package cli and a web page are both to be written over it. Files are as hostile as what a tenant sends: a file may come from anybody's
-// repository, and a name in it may become a path (see package cli).
+// Package workbench runs Kiln's pipeline for a user: it reviews objects as the webhook does, renders them as a launcher does, and explains them. All answers
+// are values, with their warnings: nothing is printed. The packages below read the objects, and compare, audit and publish what this one has reviewed.
 package workbench
 
 import (
@@ -10,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/policy"
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
@@ -38,15 +37,15 @@ type Bench struct {
 	frontends     *[]v1alpha1.FrontendProfile
 	profiles      *[]v1alpha1.HostProfile
 	policies      *[]*policy.Policy
-	// policiesForbidden reports that the user may not list the GuestPolicies of the cluster.
-	policiesForbidden bool
+	// PoliciesForbidden reports that the user may not list the GuestPolicies of the cluster.
+	PoliciesForbidden bool
 	// unrecorded means that the hardware of earlier boots is not read.
 	unrecorded bool
 }
 
 // ReadSettings reads the configuration and the HostProfiles of a cluster, and uses them for all later answers, also for objects of files. The
 // warnings name what the user may not read.
-func (b *Bench) ReadSettings(ctx context.Context, cluster Inputs) ([]string, error) {
+func (b *Bench) ReadSettings(ctx context.Context, cluster manifest.Inputs) ([]string, error) {
 	_, warnings, err := b.Configuration(ctx, cluster)
 	if err != nil {
 		return warnings, err

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // states returns what 'kubectl kiln states' says of a VM.
-func (s space) states(name string) (list []workbench.State) {
+func (s space) states(name string) (list []guestdiff.State) {
 	s.Helper()
 	if err := json.Unmarshal([]byte(s.must(s.kiln("states", "vm/"+name, "-o", "json")).stdout), &list); err != nil {
 		s.Fatal(err)

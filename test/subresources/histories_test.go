@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/nightly"
 	"k8s.io/apimachinery/pkg/types"
@@ -233,12 +233,12 @@ func (h *history) pinned(object string, annotations map[string]string) {
 func (h *history) states(name string) {
 	h.Helper()
 	out, errOut, err := shared.Kiln(h.Context(), "", "states", "vm/"+name, "-n", h.name, "-o", "json")
-	var states []workbench.State
+	var states []guestdiff.State
 	if err != nil || json.Unmarshal([]byte(out), &states) != nil {
 		h.Fatalf("states of %s: %v: %s", name, err, errOut)
 	}
 	for _, state := range states {
-		if state.Cause == "" || state.Digest != "" && state.Time == nil || state.Digest == "" && state.State == workbench.StateTemplate {
+		if state.Cause == "" || state.Digest != "" && state.Time == nil || state.Digest == "" && state.State == guestdiff.StateTemplate {
 			h.Errorf("%s: state %d has digest '%s', cause '%s', time %v", name, state.State, state.Digest, state.Cause, state.Time)
 		}
 	}

@@ -1,0 +1,72 @@
+package cataloginstall
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	instancetypeapi "kubevirt.io/api/instancetype"
+)
+
+// difference says what applying an object changes; empty if nothing.
+// The parts are 'spec', 'labels', 'annotations' and 'version', in this order. AnnotationCatalogVersion counts as 'version' and not as a
+// change of annotations.
+func difference(live, wanted *unstructured.Unstructured) string {
+	var parts []string
+	if specDiffers(live, wanted) {
+		parts = append(parts, "spec")
+	}
+	owned := ownedFields(live)
+	if changed(live.GetLabels(), wanted.GetLabels(), owned.labels) {
+		parts = append(parts, "labels")
+	}
+	was, is := live.GetAnnotations(), wanted.GetAnnotations()
+	before, after := was[v1alpha1.AnnotationCatalogVersion], is[v1alpha1.AnnotationCatalogVersion]
+	if before != after {
+		is = with(maps.Clone(is), v1alpha1.AnnotationCatalogVersion, before)
+	}
+	if changed(was, is, owned.annotations) {
+		parts = append(parts, "annotations")
+	}
+	if before != after {
+		parts = append(parts, "version")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// specDiffers reports whether VMs would be pinned to another revision. Trap: an untyped spec is compared, as revisions are taken of it.
+func specDiffers(live, wanted *unstructured.Unstructured) bool {
+	before, err := instancetype.Take(live.Object)
+	after, failed := instancetype.Take(wanted.Object)
+	if cmp.Or(err, failed) != nil { // neither has a digest: compare what is there
+		return !reflect.DeepEqual(live.Object["spec"], wanted.Object["spec"])
+	}
+	return before.Name != after.Name
+}
+
+// changed reports whether applying wanted changes labels or annotations: a value differs, or one that was applied before is no longer wanted.
+// owned are the keys that CatalogManager applied before. Server-side apply removes such a key when it is no longer in what is applied.
+func changed(live, wanted map[string]string, owned []string) bool {
+	for key, value := range wanted {
+		if had, found := live[key]; !found || had != value || !slices.Contains(owned, key) {
+			return true
+		}
+	}
+	for key := range live {
+		if _, found := wanted[key]; !found && isRead(key) {
+			return true
+		}
+	}
+	// Every wanted key is owned here, so that a longer list has a key that the catalog no longer has.
+	return len(owned) > len(wanted)
+}
+
+// isRead reports whether Kiln, KubeVirt or a dashboard reads a label or annotation of instancetypes and preferences. Another one of another hand does no harm.
+func isRead(key string) bool {
+	return strings.HasPrefix(key, v1alpha1.Prefix) || strings.HasPrefix(key, instancetypeapi.GroupName+"/")
+}

@@ -1,0 +1,133 @@
+package cataloginstall
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// drop adds the actions for the objects of the catalog that are not among those it has.
+func (p *CatalogPlan) drop(s CatalogState, had map[catalog.Key]bool) {
+	var dropped []CatalogAction
+	for key, live := range s.Objects {
+		if p.owns(live) && !had[key] && live.GetDeletionTimestamp() == nil {
+			dropped = append(dropped, s.drop(live))
+		}
+	}
+	slices.SortFunc(dropped, func(a, b CatalogAction) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	p.Actions = append(p.Actions, dropped...)
+}
+
+// drop returns the action for an object that its catalog no longer has. VMs that refer to it would start without it too, as they are pinned; yet
+// its owner is to see what they are made of, and the VMs are to find it where they are pinned anew.
+func (s CatalogState) drop(live *unstructured.Unstructured) CatalogAction {
+	users := s.users(objectKey(live))
+	action := CatalogAction{Change: Delete, Key: objectKey(live), VMs: users.VMs, VMIs: users.VMIs, object: live, live: live, dropped: true}
+	switch {
+	case wasTakenOver(live):
+		action.Change, action.Reason, action.object = Release, "existed before the catalog", released(live)
+	case users.None():
+	case live.GetLabels()[v1alpha1.LabelLifecycle] == v1alpha1.LifecycleObsolete:
+		action.Change, action.Reason = Unchanged, "is obsolete already"
+	default:
+		action.Change, action.object = Obsolete, obsolete(live)
+	}
+	return action
+}
+
+// obsolete returns what is applied to mark an object: all that this manager applied before, because server-side apply removes what is missing, and
+// the label. The label is applied, not patched, so that a version which has the object again removes it.
+func obsolete(live *unstructured.Unstructured) *unstructured.Unstructured {
+	object := appliedObject(live)
+	object.SetLabels(with(object.GetLabels(), v1alpha1.LabelLifecycle, v1alpha1.LifecycleObsolete))
+	return object
+}
+
+// released returns what is applied to an object that belongs to the catalog no more: what this manager applied before, without what names the catalog.
+func released(live *unstructured.Unstructured) *unstructured.Unstructured {
+	object := appliedObject(live)
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
+	delete(labels, v1alpha1.LabelCatalog)
+	for _, key := range []string{v1alpha1.AnnotationCatalogVersion, v1alpha1.AnnotationCatalogSource, v1alpha1.AnnotationCatalogTakenOver} {
+		delete(annotations, key)
+	}
+	object.SetLabels(labels)
+	object.SetAnnotations(annotations)
+	return object
+}
+
+// appliedObject returns what this manager applied before.
+func appliedObject(live *unstructured.Unstructured) *unstructured.Unstructured {
+	owned := ownedFields(live)
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(live.GroupVersionKind())
+	object.SetNamespace(live.GetNamespace())
+	object.SetName(live.GetName())
+	object.SetResourceVersion(live.GetResourceVersion())
+	object.SetLabels(only(live.GetLabels(), owned.labels))
+	object.SetAnnotations(only(live.GetAnnotations(), owned.annotations))
+	if spec, found := live.DeepCopy().Object["spec"]; found {
+		object.Object["spec"] = spec
+	}
+	return object
+}
+
+func only(all map[string]string, keys []string) map[string]string {
+	kept := map[string]string{}
+	for _, key := range keys {
+		if value, found := all[key]; found {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// owned are the keys of labels and annotations that this manager applied.
+type owned struct{ labels, annotations []string }
+
+// ownedFields reads metadata.managedFields in the form FieldsV1 of Kubernetes, where the key of a field is 'f:' and its name.
+func ownedFields(live *unstructured.Unstructured) (found owned) {
+	for _, entry := range live.GetManagedFields() {
+		if !ours(entry) || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields struct {
+			Metadata struct {
+				Labels      map[string]any `json:"f:labels"`
+				Annotations map[string]any `json:"f:annotations"`
+			} `json:"f:metadata"`
+		}
+		// Only the API server writes it. What cannot be read owns nothing, so that the object is applied once more.
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil {
+			found = owned{keys(fields.Metadata.Labels), keys(fields.Metadata.Annotations)}
+		}
+	}
+	return found
+}
+
+// keys returns the names of fields. '.' stands for the map itself.
+func keys(fields map[string]any) (names []string) {
+	for key := range fields {
+		if name, found := strings.CutPrefix(key, "f:"); found {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// applied reports whether an installation has applied an object.
+func applied(live *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), ours)
+}
+
+func ours(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Manager == CatalogManager && entry.Operation == metav1.ManagedFieldsOperationApply
+}

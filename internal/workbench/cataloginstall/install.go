@@ -1,0 +1,256 @@
+// Package cataloginstall installs a catalog in a cluster, updates it and removes it.
+package cataloginstall
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// An installation is computed from the catalog and the state of the cluster alone. It keeps no record of its own: the objects say by
+// v1alpha1.LabelCatalog what they belong to. So a run that was killed is finished by the next one, of this version or of any other.
+
+// CatalogManager is the field manager that applies catalogs.
+const CatalogManager = "kiln-catalog"
+
+// Installation is one version of a catalog in a cluster.
+type Installation struct {
+	// Name is the value of v1alpha1.LabelCatalog.
+	Name string `json:"catalog"`
+	// Version is a semantic version; empty for a catalog of files.
+	Version string `json:"version,omitempty"`
+	// Digest is that of the artifact's manifest, or that of the files.
+	Digest string `json:"digest,omitempty"`
+	// Source is the repository; empty for a catalog of files.
+	Source string `json:"source,omitempty"`
+	// Force takes over objects of others.
+	Force bool `json:"force,omitempty"`
+}
+
+// release is the value of v1alpha1.AnnotationCatalogVersion.
+func (i Installation) release() string {
+	return strings.TrimPrefix(i.Version+"@"+i.Digest, "@")
+}
+
+// Change is what happens to an object.
+type Change string
+
+// The changes of a plan.
+const (
+	Create    Change = "create"
+	Update    Change = "update"
+	Unchanged Change = "unchanged"
+	// Obsolete marks an object that the catalog no longer has and that VMs or VMIs use. It gets v1alpha1.LifecycleObsolete.
+	Obsolete Change = "obsolete"
+	Delete   Change = "delete"
+	// Release takes the catalog's name from an object that the catalog no longer has and that existed before it. The object stays as it is.
+	Release Change = "release"
+)
+
+// CatalogAction is the change of one object.
+type CatalogAction struct {
+	Change Change `json:"change"`
+	catalog.Key
+	// Reason is what an update changes, or why an object stays.
+	Reason string `json:"reason,omitempty"`
+	// VMs and VMIs refer to an object that is removed, or whose spec changes, as 'NAMESPACE/NAME'.
+	VMs  []string `json:"virtualMachines,omitempty"`
+	VMIs []string `json:"virtualMachineInstances,omitempty"`
+
+	// object is what is applied or deleted, and live what it was read as; nil for one that is created.
+	object, live *unstructured.Unstructured
+	// dropped reports that the catalog does not have the object.
+	dropped bool
+	// takesOver reports that fields of the live object belong to others.
+	takesOver bool
+}
+
+// CatalogConflict is why nothing may be written.
+type CatalogConflict struct {
+	// Key is empty for a conflict of the whole catalog.
+	catalog.Key
+	Reason string `json:"reason"`
+}
+
+// CatalogPlan is what an installation or removal does. With conflicts it does nothing.
+type CatalogPlan struct {
+	Installation
+	Actions   []CatalogAction   `json:"actions"`
+	Conflicts []CatalogConflict `json:"conflicts,omitempty"`
+}
+
+// CatalogState is what a plan is computed from besides the catalog.
+type CatalogState struct {
+	// Namespace is the one whose namespaced objects are read and written.
+	Namespace string
+	Objects   map[catalog.Key]*unstructured.Unstructured
+	Users     map[revision.Object]revision.Users
+}
+
+// users returns who refers to an object.
+func (s CatalogState) users(key catalog.Key) revision.Users {
+	return s.Users[revision.Object{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}]
+}
+
+// Installed returns the names of the catalogs that the state has objects of; sorted.
+func (s CatalogState) Installed() []string {
+	names := map[string]bool{}
+	for _, object := range s.Objects {
+		if name := object.GetLabels()[v1alpha1.LabelCatalog]; applied(object) && name != "" {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Plan returns what the installation of a catalog does: first what the catalog has, then what it no longer has.
+func (i Installation) Plan(c catalogs.Catalog, s CatalogState) CatalogPlan {
+	p := CatalogPlan{Installation: i}
+	had := map[catalog.Key]bool{}
+	p.sources(s)
+	for n, object := range c.Objects {
+		key := object.Key()
+		switch {
+		case had[key]:
+			p.conflict(key, "stands twice in the catalog")
+		case key.Namespace != "" && key.Namespace != s.Namespace:
+			p.conflict(key, "is for namespace '"+key.Namespace+"', and the installation for '"+s.Namespace+"': use -n "+key.Namespace)
+		default:
+			p.apply(i.wanted(c.Authored(n)), s)
+		}
+		had[key] = true
+	}
+	p.drop(s, had)
+	return p
+}
+
+// PlanRemoval returns what the removal of a whole catalog does.
+func (i Installation) PlanRemoval(s CatalogState) CatalogPlan {
+	p := CatalogPlan{Installation: i}
+	p.drop(s, nil)
+	return p
+}
+
+func (p *CatalogPlan) conflict(key catalog.Key, reason string) {
+	p.Conflicts = append(p.Conflicts, CatalogConflict{key, reason})
+}
+
+// sources refuses a catalog of another repository that has this name: it would remove the objects of the first one.
+func (p *CatalogPlan) sources(s CatalogState) {
+	others := map[string]bool{}
+	for _, object := range s.Objects {
+		if source := object.GetAnnotations()[v1alpha1.AnnotationCatalogSource]; p.owns(object) && source != "" {
+			others[source] = true
+		}
+	}
+	delete(others, p.Source)
+	if p.Source == "" || p.Force {
+		return
+	}
+	for _, other := range slices.Sorted(maps.Keys(others)) {
+		p.conflict(catalog.Key{}, "catalog '"+p.Name+"' was installed from '"+other+"', not from '"+p.Source+"': choose another --name")
+	}
+}
+
+// owns reports whether an object belongs to the catalog. A label alone does not tell: 'kubectl get -o yaml' copies it.
+func (i Installation) owns(object *unstructured.Unstructured) bool {
+	return object.GetLabels()[v1alpha1.LabelCatalog] == i.Name && applied(object)
+}
+
+// wanted returns an object as it is applied.
+func (i Installation) wanted(content map[string]any) *unstructured.Unstructured {
+	object := (&unstructured.Unstructured{Object: content}).DeepCopy()
+	if content["spec"] == nil {
+		delete(object.Object, "spec")
+	}
+	object.SetLabels(with(object.GetLabels(), v1alpha1.LabelCatalog, i.Name))
+	annotations := with(object.GetAnnotations(), v1alpha1.AnnotationCatalogVersion, i.release())
+	delete(annotations, v1alpha1.AnnotationCatalogSource) // the author's copy of another installation
+	delete(annotations, v1alpha1.AnnotationCatalogTakenOver)
+	if i.Source != "" {
+		annotations[v1alpha1.AnnotationCatalogSource] = i.Source
+	}
+	object.SetAnnotations(annotations)
+	return object
+}
+
+func with(all map[string]string, key, value string) map[string]string {
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[key] = value
+	return all
+}
+
+// objectKey returns the key of a live or wanted object.
+func objectKey(object *unstructured.Unstructured) catalog.Key {
+	return catalog.Key{Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// apply adds the action that makes a live object what is wanted, or the conflict that it would be.
+func (p *CatalogPlan) apply(wanted *unstructured.Unstructured, s CatalogState) {
+	key := objectKey(wanted)
+	live := s.Objects[key]
+	action := CatalogAction{Change: Update, Key: key, object: wanted, live: live}
+	if live == nil {
+		action.Change = Create
+		p.Actions = append(p.Actions, action)
+		return
+	}
+	// The API server refuses the write if the object has changed since it was judged.
+	wanted.SetResourceVersion(live.GetResourceVersion())
+	switch {
+	case live.GetDeletionTimestamp() != nil:
+		p.conflict(key, "is being deleted: run again when it is gone")
+		return
+	case !p.owns(live) && !p.Force:
+		p.conflict(key, stranger(live))
+		return
+	case !p.owns(live):
+		wanted.SetAnnotations(with(wanted.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
+		action.Reason, action.takesOver = "taken over", true
+	default:
+		if wasTakenOver(live) {
+			wanted.SetAnnotations(with(wanted.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
+		}
+		action.Reason = difference(live, wanted)
+		if others := otherManagers(live); p.Force && len(others) > 0 {
+			action.Reason = strings.TrimPrefix(action.Reason+", fields of "+strings.Join(others, ", "), ", ")
+			action.takesOver = true
+		}
+	}
+	if action.Reason == "" {
+		action.Change = Unchanged
+	}
+	if specDiffers(live, wanted) {
+		users := s.users(key)
+		action.VMs, action.VMIs = users.VMs, users.VMIs
+	}
+	p.Actions = append(p.Actions, action)
+}
+
+// stranger says whom an object belongs to that this catalog does not own.
+func stranger(live *unstructured.Unstructured) string {
+	if name := live.GetLabels()[v1alpha1.LabelCatalog]; name != "" && applied(live) {
+		return "belongs to catalog '" + name + "'"
+	}
+	managers := map[string]bool{}
+	for _, entry := range live.GetManagedFields() {
+		managers["'"+entry.Manager+"'"] = true
+	}
+	if len(managers) == 0 {
+		return "exists and belongs to no catalog"
+	}
+	return "exists and belongs to no catalog; its fields are managed by " + strings.Join(slices.Sorted(maps.Keys(managers)), ", ")
+}
+
+// wasTakenOver reports whether an object existed before a catalog took it over. Only the catalog's manager says so.
+func wasTakenOver(live *unstructured.Unstructured) bool {
+	return slices.Contains(ownedFields(live).annotations, v1alpha1.AnnotationCatalogTakenOver)
+}

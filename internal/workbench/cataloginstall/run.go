@@ -1,0 +1,176 @@
+package cataloginstall
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"kubevirt.io/api/instancetype/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// pageOfCatalog bounds one answer of the API server: 10,000 instancetypes are 40 MB.
+const pageOfCatalog = client.Limit(500)
+
+// ReadCatalogState reads all instancetypes and preferences of cluster scope and of one namespace, and who refers to which. It fails if the
+// caller may not list one of the kinds: what is not seen as used would be removed.
+func ReadCatalogState(ctx context.Context, cluster client.Reader, namespace string) (CatalogState, error) {
+	s := CatalogState{Namespace: namespace, Objects: map[catalog.Key]*unstructured.Unstructured{}}
+	for _, kind := range instancetype.CatalogKinds() {
+		options := []client.ListOption{pageOfCatalog}
+		if !manifest.ClusterKinds[kind] {
+			options = append(options, client.InNamespace(namespace))
+		}
+		// An API server returns a token for the next page, and an empty one with the last.
+		for next := ""; ; {
+			var list unstructured.UnstructuredList
+			list.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind + "List"))
+			if err := cluster.List(ctx, &list, append(options, client.Continue(next))...); err != nil {
+				return s, fmt.Errorf("reading the kind %s: %w", kind, err)
+			}
+			for i := range list.Items {
+				s.Objects[objectKey(&list.Items[i])] = &list.Items[i]
+			}
+			if next = list.GetContinue(); next == "" {
+				break
+			}
+		}
+	}
+	users, err := revision.UsersOf(ctx, cluster)
+	s.Users = users
+	return s, err
+}
+
+// Check asks the API server for each change in a dry run. It returns a conflict for each one that the API server refuses: for a field that another
+// field manager owns, by a webhook or policy, or for want of a right, and for each field of another manager that the object would keep. An error is a fault
+// of the run.
+func (p CatalogPlan) Check(ctx context.Context, cluster client.Client) (refused []CatalogConflict, err error) {
+	for _, action := range p.Actions {
+		answer, err := p.write(ctx, cluster, action, client.DryRunAll)
+		switch {
+		case err == nil && !p.Force && action.Change == Update:
+			refused = append(refused, leftByOthers(action, answer)...)
+		case err == nil:
+		case refusedByServer(err):
+			refused = append(refused, CatalogConflict{action.Key, err.Error()})
+		default:
+			return nil, fmt.Errorf("%s: %w", action.Key, err)
+		}
+	}
+	return refused, nil
+}
+
+// refusedByServer reports whether an API server refuses a request however often it is sent. A namespace that does not exist is 'not found'.
+func refusedByServer(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// Run does what is planned, and calls done after each change. What the catalog has is written before anything is removed, so that a VM which moves
+// from a dropped object to a new one finds it. Who refers to a dropped object is read anew before it is removed.
+func (p CatalogPlan) Run(ctx context.Context, cluster client.Client, done func(CatalogAction)) error {
+	at := slices.IndexFunc(p.Actions, func(a CatalogAction) bool { return a.dropped })
+	if at < 0 {
+		at = len(p.Actions)
+	}
+	if err := p.writeAll(ctx, cluster, p.Actions[:at], done); err != nil || at == len(p.Actions) {
+		return err
+	}
+	users, err := revision.UsersOf(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	now := CatalogState{Users: users}
+	var dropped []CatalogAction
+	for _, action := range p.Actions[at:] {
+		dropped = append(dropped, now.drop(action.live))
+	}
+	return p.writeAll(ctx, cluster, dropped, done)
+}
+
+// writeAll writes actions in their order and calls done after each. It stops at the first error, which names the object.
+func (p CatalogPlan) writeAll(ctx context.Context, cluster client.Client, actions []CatalogAction, done func(CatalogAction)) error {
+	for _, action := range actions {
+		if _, err := p.write(ctx, cluster, action); err != nil {
+			return fmt.Errorf("%s: %w", action.Key, err)
+		}
+		done(action)
+	}
+	return nil
+}
+
+// writeOption is an option of all writes.
+type writeOption interface {
+	client.ApplyOption
+	client.DeleteOption
+	client.PatchOption
+}
+
+// write does one change, and returns what was applied as the API server answers it. It is refused if the object has changed since it was read: it may have
+// another owner now.
+func (p CatalogPlan) write(
+	ctx context.Context, cluster client.Client, action CatalogAction, options ...writeOption,
+) (answer *unstructured.Unstructured, err error) {
+	switch action.Change {
+	case Unchanged:
+		return nil, nil
+	case Delete:
+		precondition := client.Preconditions{UID: new(action.object.GetUID()), ResourceVersion: new(action.object.GetResourceVersion())}
+		deletion := []client.DeleteOption{precondition}
+		for _, option := range options {
+			deletion = append(deletion, option)
+		}
+		// Not found: somebody else has removed it, which is what was planned.
+		return nil, client.IgnoreNotFound(cluster.Delete(ctx, action.object.DeepCopy(), deletion...))
+	}
+	if action.takesOver {
+		if action, err = takeFields(ctx, cluster, action, options...); err != nil {
+			return nil, err
+		}
+	}
+	answer, err = p.applyObject(ctx, cluster, action.object, options...)
+	if err != nil || !action.takesOver || len(options) > 0 || len(otherManagers(answer)) == 0 {
+		return answer, err
+	}
+	// The API server makes a manager of fields that had none, 'before-first-apply', when an object is first applied.
+	action.live = answer
+	if action, err = takeFields(ctx, cluster, action); err != nil {
+		return nil, err
+	}
+	return p.applyObject(ctx, cluster, action.object)
+}
+
+// applyObject applies an object, and returns the answer.
+func (p CatalogPlan) applyObject(
+	ctx context.Context, cluster client.Client, wanted *unstructured.Unstructured, options ...writeOption,
+) (*unstructured.Unstructured, error) {
+	application := []client.ApplyOption{client.FieldOwner(CatalogManager)}
+	if p.Force {
+		application = append(application, client.ForceOwnership)
+	}
+	for _, option := range options {
+		application = append(application, option)
+	}
+	answer := wanted.DeepCopy() // the client writes the answer into what it is given, and a plan is used twice: by Check and by Run
+	return answer, cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), application...)
+}
+
+// Known returns an error that names the catalogs that are installed, if this one is not.
+func (i Installation) Known(s CatalogState) error {
+	names := s.Installed()
+	if slices.Contains(names, i.Name) {
+		return nil
+	}
+	installed := ""
+	for _, name := range names {
+		installed = cmp.Or(installed, ": installed are") + " '" + name + "'"
+	}
+	return fmt.Errorf("no catalog '%s' is installed in the cluster or in namespace '%s'%s", i.Name, s.Namespace, installed)
+}

@@ -1,0 +1,33 @@
+package catalogs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"kubevirt.io/api/instancetype/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ClusterCatalog reads the instancetypes and preferences of a cluster: those of cluster scope, and those of one namespace.
+// It fails at the first kind that the caller may not list. The objects come from no file.
+func ClusterCatalog(ctx context.Context, cluster client.Reader, namespace string) (Catalog, error) {
+	c := Catalog{Source: "the cluster"}
+	for _, kind := range instancetype.CatalogKinds() {
+		var list unstructured.UnstructuredList
+		list.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind + "List"))
+		var options []client.ListOption
+		if !manifest.ClusterKinds[kind] {
+			options = append(options, client.InNamespace(namespace))
+		}
+		if err := cluster.List(ctx, &list, options...); err != nil {
+			return c, fmt.Errorf("reading the kind %s: %w", kind, err)
+		}
+		for i := range list.Items {
+			c.add(manifest.Stored(&list.Items[i]))
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,63 @@
+package catalogs
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Nearest returns the instancetype that has what is asked and the least beyond it: no host devices that nobody asked for, then an active one before a
+// deprecated one, then the fewest features, such as dedicated CPUs and huge pages, without which a VM starts on more nodes, then the least CPUs and memory.
+func (c Catalog) Nearest(w Wish, now time.Time) (Offer, error) {
+	offers, err := c.Choose(w, now)
+	switch {
+	case err != nil:
+		return Offer{}, err
+	case len(offers) == 0:
+		return Offer{}, errors.New("no instancetype of the catalog has as much; 'kubectl kiln instancetypes' lists them")
+	}
+	return slices.MinFunc(offers, func(a, b Offer) int {
+		return cmp.Or(
+			cmp.Compare(a.GPUs+a.HostDevices, b.GPUs+b.HostDevices), cmp.Compare(rank(a), rank(b)), cmp.Compare(len(a.Features), len(b.Features)),
+			cmp.Compare(w.excess(a), w.excess(b)), compareOffers(a, b))
+	}), nil
+}
+
+// rank orders lifecycles.
+func rank(o Offer) int {
+	if o.Lifecycle == v1alpha1.LifecycleActive {
+		return 0
+	}
+	return 1
+}
+
+// excess is how much more an instancetype has than is asked for: CPUs and memory in parts of what is asked, or of one CPU and 1Gi.
+func (w Wish) excess(o Offer) float64 {
+	const gibi = 1 << 30
+	cpus, memory := max(float64(w.CPUs), 1), max(w.Memory.AsApproximateFloat64(), gibi)
+	return float64(o.CPUs)/cpus + float64(o.Bytes)/memory
+}
+
+// Inputs returns an object to review by the catalog, as one that is new.
+func (c Catalog) Inputs(object *unstructured.Unstructured) (manifest.Inputs, error) {
+	known, err := crdschema.Scheme()
+	if err != nil {
+		return manifest.Inputs{}, err
+	}
+	all := []*unstructured.Unstructured{}
+	for _, origin := range c.Origins {
+		all = append(all, origin.Unstructured)
+	}
+	one := manifest.Object{Unstructured: object}
+	if err := one.Judge(); err != nil {
+		return manifest.Inputs{}, err
+	}
+	return manifest.Inputs{Named: []manifest.Object{one}, Reader: objects.New(known, all...)}, nil
+}

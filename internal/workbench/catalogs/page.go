@@ -1,0 +1,66 @@
+package catalogs
+
+import (
+	"strings"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/site"
+	"github.com/kilnvm/kiln/pkg/catalog"
+)
+
+// mostPairs bounds the pairs of instancetypes and preferences that a page compares: 1,000 of each.
+const mostPairs = 1_000_000
+
+// Page returns what a static page shows of the catalog at a time. Which preference an instancetype fits is left out of a catalog with more
+// than mostPairs pairs.
+func (c Catalog) Page(now time.Time) (page site.Catalog, err error) {
+	index := catalog.IndexOf(c.Objects, now)
+	objects, manifests := map[catalog.Key]*catalog.Object{}, map[catalog.Key]string{}
+	for i, o := range c.Objects {
+		raw, err := c.Manifest(i)
+		if err != nil {
+			return page, err
+		}
+		objects[o.Key()], manifests[o.Key()] = o, string(raw)
+	}
+	show := func(kind string, entries []catalog.Entry) (all []site.Object) {
+		for _, e := range entries {
+			shown := shownEntry(kind, e)
+			shown.Manifest = manifests[e.Key]
+			for _, f := range objects[e.Key].Fields() {
+				shown.Fields = append(shown.Fields, site.Field(f))
+			}
+			all = append(all, shown)
+		}
+		return all
+	}
+	page.Instancetypes, page.Preferences = show("instancetype", index.Instancetypes), show("preference", index.Preferences)
+	if len(page.Instancetypes)*len(page.Preferences) > mostPairs {
+		return page, nil
+	}
+	for i, one := range index.Instancetypes {
+		for j, other := range index.Preferences {
+			if catalog.Meets(objects[one.Key], objects[other.Key]) {
+				page.Instancetypes[i].Fits = append(page.Instancetypes[i].Fits, j)
+			}
+		}
+	}
+	return page, nil
+}
+
+// labelSystem is the type of a preference's operating system, by which a page filters. It is part of the published catalog's contract.
+const labelSystem = "instancetype.kubevirt.io/os-type"
+
+// shownEntry returns what the page shows of an entry of the index. A preference has the type of its operating system where an instancetype has its
+// class. ID is unique in the page, and a permalink.
+func shownEntry(kind string, e catalog.Entry) site.Object {
+	shown := site.Object{
+		ID: kind + "/" + strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), Name: e.Name, Namespace: e.Namespace, Display: e.DisplayName,
+		Description: e.Description, Lifecycle: e.Lifecycle, ReplacedBy: e.ReplacedBy, Class: e.Labels[classLabel], Architectures: e.Architectures,
+		CPUs: e.CPUs, Memory: e.Memory, Bytes: e.Bytes, GPUs: e.GPUs, Features: e.Features,
+	}
+	if kind == "preference" {
+		shown.Class = e.Labels[labelSystem]
+	}
+	return shown
+}

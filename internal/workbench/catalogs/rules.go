@@ -1,0 +1,53 @@
+package catalogs
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Rules of reading a catalog.
+const (
+	// RuleUnreadable is the rule of what could not be read at all.
+	RuleUnreadable   = "file/unreadable"
+	ruleForeign      = "file/foreign"
+	ruleDuplicateKey = "file/duplicate-key"
+	ruleUnknownField = "api/unknown-field"
+	ruleSchema       = "api/schema"
+	ruleMetadata     = "api/metadata"
+	ruleName         = "api/name"
+)
+
+var readingRules = []catalog.Rule{
+	{Name: RuleUnreadable, Severity: catalog.Error, Says: "each file is a regular file of the folder that holds objects",
+		Remedy: "correct the file, or move it out of the folder"},
+	{Name: ruleForeign, Severity: catalog.Note, Says: "a catalog holds instancetypes and preferences alone",
+		Remedy: "move the object out of the folder: it is not published"},
+	{Name: ruleDuplicateKey, Severity: catalog.Error, Says: "a key stands once in a mapping", Remedy: "remove one of them: only the last one counts"},
+	{Name: ruleUnknownField, Severity: catalog.Error, Says: "the API has each field", Remedy: "correct the name of the field, or remove it"},
+	{Name: ruleSchema, Severity: catalog.Error, Says: "the API server accepts each object",
+		Remedy: "correct the value: 'kubectl explain' shows the type of the field"},
+	{Name: ruleMetadata, Severity: catalog.Error, Says: "labels and annotations have the form that the API server asks for", Remedy: "correct the key or value"},
+	{Name: ruleName, Severity: catalog.Error, Says: "the API server accepts each name", Remedy: "choose a name of lower-case letters, digits, '-' and '.'"},
+}
+
+// CatalogRules returns all rules by which a catalog is judged, in the order of their names.
+func CatalogRules() []catalog.Rule {
+	return slices.SortedFunc(slices.Values(slices.Concat(readingRules, catalog.Rules())), func(a, b catalog.Rule) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// ruleOf returns the rule of what a schema refuses.
+func ruleOf(err *field.Error) string {
+	switch {
+	case err.Origin == crdschema.OriginUnknownField:
+		return ruleUnknownField
+	case err.Field == "metadata.name" || err.Field == "metadata.generateName":
+		return ruleName
+	case strings.HasPrefix(err.Field, "metadata"):
+		return ruleMetadata
+	}
+	return ruleSchema
+}

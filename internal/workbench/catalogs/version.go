@@ -1,0 +1,64 @@
+package catalogs
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/oci"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// Version is the semantic version of a catalog.
+type Version struct {
+	// Tag is as it is published.
+	Tag    string
+	parsed *version.Version
+}
+
+// ParseVersion reads a tag such as '1.2.0'. A leading 'v' is allowed, as registries and Flux's semver ranges allow it.
+func ParseVersion(tag string) (Version, error) {
+	parsed, err := version.ParseSemantic(tag)
+	if err != nil {
+		return Version{}, fmt.Errorf("the tag '%s' must be a semantic version such as '1.2.0'", tag)
+	}
+	return Version{tag, parsed}, nil
+}
+
+// Predecessor returns the highest version among tags that is lower than v; false if there is none. Tags that are no versions, such as those
+// of signatures, are left out.
+func (v Version) Predecessor(tags []string) (best Version, found bool) {
+	for _, tag := range tags {
+		other, err := ParseVersion(tag)
+		if err != nil || !other.parsed.LessThan(v.parsed) {
+			continue
+		}
+		if !found || best.parsed.LessThan(other.parsed) {
+			best, found = other, true
+		}
+	}
+	return best, found
+}
+
+// ChangedInstancetypes returns the names of the instancetypes that both catalogs have, with specs that mean different VMs.
+func ChangedInstancetypes(before, after catalog.Index) (names []string) {
+	specs := map[catalog.Key]string{}
+	for _, e := range before.Instancetypes {
+		specs[e.Key] = e.Spec
+	}
+	for _, e := range after.Instancetypes {
+		if old, had := specs[e.Key]; had && old != e.Spec {
+			names = append(names, strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"))
+		}
+	}
+	return names
+}
+
+// CatalogFilesOf returns the files of a published catalog.
+func CatalogFilesOf(a oci.Artifact) (files []manifest.File) {
+	for _, f := range a.Files {
+		files = append(files, manifest.File{Name: f.Name, Content: f.Content})
+	}
+	return files
+}

@@ -1,0 +1,268 @@
+// Package crdschema judges an untyped object by the CRD of its kind, as an API server does before it asks a webhook.
+package crdschema
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/manifests/crds"
+	"github.com/kilnvm/kiln/pkg/nearest"
+	engine "github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	"k8s.io/kube-openapi/pkg/validation/validate"
+	clone "kubevirt.io/api/clone/v1beta1"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+	snapshot "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/yaml"
+)
+
+// An API server reads a manifest by the schema of its kind, before any webhook sees it. Wrong types and missing fields are refused, and unknown
+// fields too, because 'kubectl create' asks for that. Go types cannot replace the schema: some of KubeVirt's decode themselves and drop unknown
+// fields.
+
+// kindSchema is the schema of one version of a kind, from its CRD.
+type kindSchema struct {
+	// defined reports that there is a CRD of the kind, and served that it has this version.
+	defined, served bool
+	namespaced      bool
+	// warning is the deprecation warning of this version.
+	warning string
+	// The schema, in the two forms that the API server's own code wants.
+	fields    *structural.Structural
+	validator *validate.SchemaValidator
+}
+
+// served are the groups of which Kiln serves kinds.
+var served = []string{
+	v1.GroupVersion.Group, v1beta1.SchemeGroupVersion.Group, v1alpha1.GroupVersion.Group, snapshot.SchemeGroupVersion.Group, clone.SchemeGroupVersion.Group,
+}
+
+// fileKinds are kinds of Kiln's group that are no objects of a cluster, and which commands read from files.
+var fileKinds = []string{v1alpha1.KindHostCapabilities, v1alpha1.KindGuestPolicyTest}
+
+// IsFileKind reports whether a kind is none of a cluster: commands read its objects from files.
+func IsFileKind(kind schema.GroupVersionKind) bool {
+	return kind.Group == v1alpha1.GroupVersion.Group && slices.Contains(fileKinds, kind.Kind)
+}
+
+// Findings are what an API server finds in an object by the schema of its kind.
+type Findings struct {
+	// Mistakes are refused.
+	Mistakes field.ErrorList
+	// EmptyKeys are the paths of keys without a value. A create drops them, and a server-side apply refuses them.
+	EmptyKeys []string
+}
+
+// Check judges an object by the schema of its kind. Objects of other groups than KubeVirt's and Kiln's, and kinds of KubeVirt that Kiln does not serve, have no
+// findings. The object is not changed.
+func Check(object *unstructured.Unstructured) (Findings, error) {
+	known, err := Scheme()
+	if err != nil {
+		return Findings{}, err
+	}
+	kind := object.GroupVersionKind()
+	by, err := schemaOf(kind)
+	switch {
+	case err != nil:
+		return Findings{}, err
+	case IsFileKind(kind):
+		return Findings{}, nil
+	case !by.defined && (!slices.Contains(served, kind.Group) || len(known.VersionsForGroupKind(kind.GroupKind())) > 0):
+		return Findings{}, nil
+	case !by.served:
+		return Findings{Mistakes: field.ErrorList{field.Invalid(field.NewPath("kind"), kind.Kind,
+			fmt.Sprintf("%s has no such kind: correct kind or apiVersion", kind.GroupVersion()))}}, nil
+	}
+	raw, err := object.MarshalJSON()
+	if err != nil {
+		return Findings{}, err
+	}
+	// As in the webhook, nothing else is judged then: a list of 100,000 elements has as many mistakes.
+	if over := engine.Counts(raw); over != nil {
+		return Findings{Mistakes: field.ErrorList{over}}, nil
+	}
+	return Findings{by.mistakes(object), emptyKeys(object.Object, by.fields, nil)}, nil
+}
+
+// Convert gives an object the version of Kiln's types, as the API server does for the webhook, and returns the deprecation warning of the version that it had.
+// The CRDs convert nothing, so that versions differ only in their name.
+func Convert(object *unstructured.Unstructured) (deprecation string, err error) {
+	known, err := Scheme()
+	if err != nil {
+		return "", err
+	}
+	kind := object.GroupVersionKind()
+	found, err := schemaOf(kind)
+	if err != nil || !found.served || known.Recognizes(kind) {
+		return "", err
+	}
+	object.SetAPIVersion(known.VersionsForGroupKind(kind.GroupKind())[0].String())
+	return found.warning, nil
+}
+
+// mistakes returns what the schema and the rules on metadata refuse.
+func (k kindSchema) mistakes(object *unstructured.Unstructured) field.ErrorList {
+	// A copy, because pruning removes the unknown fields that it reports.
+	content := object.DeepCopy().Object
+	errs := metadata(content, k.namespaced)
+	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+	meant := map[string]bool{} // fields that were probably meant, and therefore are missing
+	for _, path := range pruning.PruneWithOptions(content, k.fields, true, options) {
+		likely := likelyField(k.fields, path)
+		errs = append(errs, engine.UnknownField(path, likely).WithOrigin(OriginUnknownField))
+		if parent, _, nested := cutLast(path); nested && likely != "" {
+			meant[parent+"."+likely] = true
+		}
+	}
+	defaulting.PruneNonNullableNullsWithoutDefaults(content, k.fields) // as an API server does with an object that is created
+	wrong := judgeTypes(content, k.fields)
+	seen := placesWithMistakes{}
+	seen.add(errs...)
+	seen.add(wrong...)
+	for _, err := range k.validator.Validate(content).Errors {
+		if found := mistake(err); !seen.covers(found) && !(found.Type == field.ErrorTypeRequired && meant[found.Field]) {
+			wrong = append(wrong, found)
+			seen.add(found)
+		}
+	}
+	slices.SortStableFunc(wrong, func(a, b *field.Error) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Error(), b.Error()))
+	})
+	return engine.Most(append(errs, wrong...))
+}
+
+// OriginUnknownField is the Origin of the error for a field that the API does not have.
+const OriginUnknownField = "schema/unknown-field"
+
+// parsedSchemas has a function for each kind that this process has read, which returns its schema. A schema is parsed when the first object of its kind comes:
+// that of a VM has 0.7 MB.
+var parsedSchemas sync.Map
+
+// schemaOf returns the schema of a kind; empty if Kiln does not serve it. Kinds of other groups than KubeVirt's and Kiln's are not defined.
+func schemaOf(kind schema.GroupVersionKind) (kindSchema, error) {
+	if !slices.Contains(served, kind.Group) {
+		return kindSchema{}, nil
+	}
+	once, _ := parsedSchemas.LoadOrStore(kind, sync.OnceValues(func() (kindSchema, error) { return parseSchema(kind) }))
+	found, err := once.(func() (kindSchema, error))()
+	if err != nil {
+		return kindSchema{}, fmt.Errorf("reading the schema of %s: %w", kind, err)
+	}
+	return found, nil
+}
+
+// parseSchema reads the schema of a kind from its CRD.
+func parseSchema(kind schema.GroupVersionKind) (kindSchema, error) {
+	plural := strings.ToLower(kind.Kind) + "s"
+	if stem, found := strings.CutSuffix(plural, "ys"); found { // GuestPolicy
+		plural = stem + "ies"
+	}
+	file := plural + ".yaml"
+	if kind.Group == v1alpha1.GroupVersion.Group {
+		file = plural + "/" + file
+	}
+	raw, err := crds.Files.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return kindSchema{}, nil
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.Unmarshal(raw, &crd); err != nil {
+		return kindSchema{}, err
+	}
+	if crd.Spec.Group != kind.Group || crd.Spec.Names.Kind != kind.Kind {
+		return kindSchema{}, nil
+	}
+	found := kindSchema{defined: true, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped}
+	for _, version := range crd.Spec.Versions {
+		if version.Name == kind.Version && version.Served {
+			return found.with(version)
+		}
+	}
+	return found, nil
+}
+
+// with returns the schema of one version.
+func (k kindSchema) with(version apiextensionsv1.CustomResourceDefinitionVersion) (kindSchema, error) {
+	k.served = true
+	if version.DeprecationWarning != nil {
+		k.warning = *version.DeprecationWarning
+	}
+	given := version.Schema.OpenAPIV3Schema
+	var internal apiextensions.JSONSchemaProps
+	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(given, &internal, nil)
+	if err != nil {
+		return kindSchema{}, err
+	}
+	if k.fields, err = structural.NewStructural(&internal); err != nil {
+		return kindSchema{}, err
+	}
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return kindSchema{}, err
+	}
+	var openAPI spec.Schema
+	if err := json.Unmarshal(raw, &openAPI); err != nil {
+		return kindSchema{}, err
+	}
+	k.validator = validate.NewSchemaValidator(&openAPI, nil, "", strfmt.Default)
+	return k, nil
+}
+
+// mistake returns an error of the schema as a field error.
+func mistake(err error) *field.Error {
+	var invalid *openapierrors.Validation
+	if !errors.As(err, &invalid) {
+		return field.Invalid(nil, "", err.Error())
+	}
+	path := strings.TrimPrefix(invalid.Name, ".")
+	detail := strings.TrimPrefix(strings.TrimPrefix(err.Error(), invalid.Name+" "), "in body ")
+	switch invalid.Code() {
+	case openapierrors.RequiredFailCode:
+		return &field.Error{Type: field.ErrorTypeRequired, Field: path}
+	case openapierrors.EnumFailCode:
+		return unsupported(path, invalid)
+	case openapierrors.PatternFailCode:
+		if text, isText := invalid.Value.(string); isText && strings.Contains(detail, quantityPattern) {
+			detail = engine.NoQuantity(text)
+		}
+	case openapierrors.InvalidTypeCode:
+		return &field.Error{Type: field.ErrorTypeTypeInvalid, Field: path, BadValue: invalid.Value, Detail: detail}
+	}
+	return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: invalid.Value, Detail: detail}
+}
+
+// quantityPattern is in the pattern of a quantity alone, and in no other one of a schema. It is controller-gen's.
+const quantityPattern = "(([KMGTPE]i)|[numkMGTPE]|"
+
+// unsupported is the error of a word that is none of an enum, in the words of an API server, with the one that was probably meant.
+func unsupported(path string, invalid *openapierrors.Validation) *field.Error {
+	var supported []string
+	for _, value := range invalid.Values {
+		supported = append(supported, fmt.Sprint(value))
+	}
+	word, isText := invalid.Value.(string)
+	if !isText {
+		word = fmt.Sprint(invalid.Value)
+	}
+	err := nearest.Unsupported(nil, word, supported)
+	err.Field, err.BadValue = path, invalid.Value
+	return err
+}

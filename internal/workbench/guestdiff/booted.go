@@ -1,0 +1,117 @@
+package guestdiff
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/record"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Comparisons of one VM or VMI with what it has booted: what an edit waits for, and what 'kilnvm.io/hardware: latest' would change.
+
+// lastBoot names the record of a guest.
+func lastBoot(r workbench.Reviewed) string {
+	return fmt.Sprintf("GuestHardware %s/%s", r.Guest.Explicit.Namespace, r.Guest.Explicit.Name)
+}
+
+// template names what a VM or VMI boots next.
+func template(r workbench.Reviewed) string {
+	if r.Guest.VM != nil {
+		return "the template of " + r.Name()
+	}
+	return r.Name()
+}
+
+// CompareLatest says what annotation kilnvm.io/hardware: latest would change of the recorded hardware. Without a record it fails.
+func CompareLatest(ctx context.Context, b *workbench.Bench, of Side) (Difference, error) {
+	if err := of.booted(); err != nil {
+		return Difference{}, err
+	}
+	before, guest := of, *of.Guest
+	guest.Recorded, before.Guest = guest.Booted, &guest
+	of.Afresh = true
+	d, err := Compare(ctx, b, before, of)
+	d.Compared = fmt.Sprintf("%s, the record of the last boot, with what '%s: %s' would boot",
+		lastBoot(of.Reviewed), v1alpha1.AnnotationHardware, v1alpha1.HardwareLatest)
+	return d, err
+}
+
+// booted returns the error of a guest without a record.
+func (s Side) booted() error {
+	switch {
+	case s.Guest.Unreadable != nil:
+		return fmt.Errorf("which hardware the guest had before is not known: %w", s.Guest.Unreadable)
+	case s.Guest.Booted == nil:
+		return fmt.Errorf("%s has no recorded hardware: give what to compare it with, or --host for two hosts", s.Name())
+	}
+	return nil
+}
+
+// CompareRunning says what a restart would change of a VM's VMI that runs. host is a file with the capabilities of a host, or empty.
+func CompareRunning(ctx context.Context, b *workbench.Bench, of Guests, host string) (Difference, error) {
+	runs, next := *of.VMI.Guest, *of.VM.Guest
+	runs.Recorded = next.Booted
+	next.Explicit = next.Explicit.DeepCopy()
+	if next.Explicit.Spec.StartStrategy == nil { // a request to start may have set it
+		next.Explicit.Spec.StartStrategy = runs.Explicit.Spec.StartStrategy
+	}
+	before, after := Side{Reviewed: *of.VMI, Host: host}, Side{Reviewed: of.VM, Host: host}
+	before.Guest, after.Guest = &runs, &next
+	d, err := compare(ctx, b, &before, &after)
+	d.Compared = fmt.Sprintf("%s, which runs, with %s", of.VMI.Name(), template(of.VM))
+	if err != nil {
+		return d, err
+	}
+	// The VMI has UUID, serial number and MACs, which its controller gave it, and the template has not.
+	for _, side := range []*Side{&before, &after} {
+		if side.Guest.Document, err = json.Marshal(side.identified); err != nil {
+			return d, err
+		}
+	}
+	return d, d.texts(before, after)
+}
+
+// Whatever a record does not hold is known by the digest alone.
+const (
+	unrecorded = "the guest will see other hardware in something that a record does not hold: memory, vCPUs, the CPU model or settings of devices"
+	unsure     = "whether memory, vCPUs, the CPU model and settings of devices change too is not known: a record does not hold them"
+)
+
+// CompareRecord says what the next boot of a guest that does not run changes of its record. Without a record it fails.
+func CompareRecord(ctx context.Context, b *workbench.Bench, of Side) (Difference, error) {
+	if err := of.booted(); err != nil {
+		return Difference{}, err
+	}
+	booted := of.Guest.Booted
+	of.machine = booted.Machine
+	d := Difference{Before: lastBoot(of.Reviewed), BeforeDigest: booted.Digest, After: of.label()}
+	d.Compared = fmt.Sprintf("%s, the record of the last boot, with %s", lastBoot(of.Reviewed), template(of.Reviewed))
+	var err error
+	if d.Notes, err = boot(ctx, b, &of, of.Guest.Recorded); err != nil {
+		return d, err
+	}
+	next := of.rendered.Record
+	d.AfterDigest, d.Changes = next.Digest, append([]record.Change{}, record.Compare(*booted, next)...)
+	d.Verdict = record.Judge(d.Changes)
+	if next.Digest == booted.Digest || bootedPaused(ctx, b, of) {
+		return d, nil
+	}
+	d.Unknown = unsure
+	if len(d.Changes) == 0 {
+		d.Unknown, d.Verdict = unrecorded, record.NeedsRestart
+	}
+	return d, nil
+}
+
+// bootedPaused reports whether a guest differs from its record by having been started paused alone, which a request to start may have asked for.
+func bootedPaused(ctx context.Context, b *workbench.Bench, of Side) bool {
+	guest, paused := *of.Guest, v1.StartStrategyPaused
+	guest.Explicit = guest.Explicit.DeepCopy()
+	guest.Explicit.Spec.StartStrategy, of.Guest = &paused, &guest
+	_, err := boot(ctx, b, &of, guest.Recorded)
+	return err == nil && of.rendered.Record.Digest == of.Guest.Booted.Digest
+}

@@ -1,0 +1,180 @@
+// Package guestdiff says what changes of the hardware that a guest sees: between two VMs, since the last boot of one, and between the states of its
+// configuration.
+package guestdiff
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"github.com/rogpeppe/go-internal/diff"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Side is one side of a comparison: a guest on a host.
+type Side struct {
+	workbench.Reviewed
+	// Host is a YAML file of a host's capabilities; assumed where empty.
+	Host string
+	// Afresh derives the hardware anew, but for the guest's identity.
+	Afresh bool
+
+	// machine is the machine type of an earlier boot, for which an alias stands on an assumed host.
+	machine  string
+	rendered render.Result
+	// identified is the VMI that was rendered, with its UUID, serial number and MACs.
+	identified *v1.VirtualMachineInstance
+}
+
+// Difference is what a change means for the hardware that a guest sees.
+type Difference struct {
+	workbench.Notes `json:"-"`
+	// Compared says what was compared where the user named one object.
+	Compared string `json:"compared,omitempty"`
+	Before   string `json:"before"`
+	After    string `json:"after"`
+	// Verdict is what the change means for a guest that has run as Before.
+	Verdict record.Verdict  `json:"verdict"`
+	Changes []record.Change `json:"changes"`
+	// Unknown is what else may differ, and is on no record.
+	Unknown string `json:"unknown,omitempty"`
+	// Rollout says when a guest that runs gets the change, where KubeVirt runs it; nil elsewhere. A change that it makes while the guest runs is compatible.
+	Rollout *validate.Rollout `json:"rollout,omitempty"`
+	// Digests of the guest's hardware.
+	BeforeDigest string `json:"beforeDigest"`
+	AfterDigest  string `json:"afterDigest"`
+	// Spec and Domain are unified diffs of the explicit spec and of the complete libvirt domain.
+	Spec   string `json:"spec"`
+	Domain string `json:"domain"`
+}
+
+// Compare renders both sides, and compares the hardware that their guests see. after is the next version of before: it gets the identity of
+// before, and boots with its record unless it asks for kilnvm.io/hardware: latest. Where stage 2 or 3 refuses a side, the error is a Refusal.
+// Notes are returned with an error too.
+func Compare(ctx context.Context, b *workbench.Bench, before, after Side) (Difference, error) {
+	d, err := compare(ctx, b, &before, &after)
+	if err != nil {
+		return d, err
+	}
+	d.rollOut(before.Reviewed, after.Reviewed)
+	return d, d.texts(before, after)
+}
+
+// compare is Compare without the texts.
+func compare(ctx context.Context, b *workbench.Bench, before, after *Side) (d Difference, err error) {
+	if d.Notes, err = boot(ctx, b, before, before.Guest.Recorded); err != nil {
+		return d, err
+	}
+	recorded := &before.rendered.Record
+	guest := *after.Guest
+	guest.Explicit = successor(guest.Explicit, before.Guest.Explicit)
+	after.Guest = &guest
+	identity.Recall(guest.Explicit, recorded)
+	if after.Afresh || guest.Explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
+		recorded, after.machine = nil, before.rendered.Record.Machine
+	}
+	if recorded != nil && after.Guest.Input.Cluster.Limits.KubeVirtGuests && before.Guest.Recorded == nil {
+		forgotten := *recorded // without Kiln's hook, KubeVirt has the firmware boot the first disk
+		forgotten.BootDisk, recorded = "", &forgotten
+	}
+	notes, err := boot(ctx, b, after, recorded)
+	if d.Notes = d.With(notes); err != nil {
+		return d, err
+	}
+	d.Before, d.BeforeDigest = before.label(), before.rendered.Record.Digest
+	d.After, d.AfterDigest = after.label(), after.rendered.Record.Digest
+	d.Changes = append([]record.Change{}, abi.Compare(before.rendered.Frontend, after.rendered.Frontend)...)
+	d.Verdict = record.Judge(d.Changes)
+	return d, nil
+}
+
+// successor returns a VMI as the next version of another one. The UID and the annotation of the VM Generation ID are those of before: its
+// disks are the same, so the guest must not take itself for a restored copy.
+func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+	vmi := next.DeepCopy()
+	vmi.UID = before.UID
+	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1alpha1.AnnotationGeneration, before.Annotations[v1alpha1.AnnotationGeneration])
+	return vmi
+}
+
+// boot renders a side with the record of an earlier boot, or nil.
+func boot(ctx context.Context, b *workbench.Bench, s *Side, recorded *record.Record) (workbench.Notes, error) {
+	machine, notes, err := b.Machine(ctx, s.Reviewed, workbench.Placing{Host: s.Host}, recorded)
+	if err != nil {
+		return notes, err
+	}
+	if s.Host == "" {
+		resolveAlias(&machine, s.machine)
+	}
+	s.identified = machine.VMI
+	rendered, errs := render.UnderProfiles(machine.Machine, machine.Profiles)
+	s.rendered = rendered
+	return notes, workbench.RefusalOf(s.Reviewed, s.Host, errs)
+}
+
+// resolveAlias has an alias of machine types, such as 'q35', stand for the machine of an earlier boot: an assumed host has no table of aliases, and the guest
+// would seem to get another machine.
+func resolveAlias(m *workbench.Machine, earlier string) {
+	if m.VMI.Spec.Domain.Machine == nil || earlier == "" {
+		return
+	}
+	alias := m.VMI.Spec.Domain.Machine.Type
+	if strings.HasPrefix(earlier, alias+"-") || strings.HasPrefix(earlier, "pc-"+alias+"-") {
+		m.Host.Machines = map[string]map[string]string{m.VMI.Spec.Architecture: {alias: earlier, earlier: earlier}}
+	}
+}
+
+// texts compares specs and domains of both sides line by line.
+func (d *Difference) texts(before, after Side) error {
+	var specs, domains [2][]byte
+	for i, s := range []Side{before, after} {
+		// Through JSON, as the object would be stored: Go types would print empty structs that the user did not write.
+		var object struct {
+			Spec map[string]any `json:"spec"`
+		}
+		if err := json.Unmarshal(s.Guest.Document, &object); err != nil {
+			return err
+		}
+		var err error
+		if specs[i], err = yaml.Marshal(object); err != nil {
+			return err
+		}
+		xml, err := s.rendered.Documents.Domain.Marshal()
+		if err != nil {
+			return err
+		}
+		domains[i] = []byte(xml + "\n")
+	}
+	d.Spec = unified(d.Before, specs[0], d.After, specs[1])
+	d.Domain = unified(d.Before, domains[0], d.After, domains[1])
+	return nil
+}
+
+// unified returns the unified diff of two texts; empty if they are equal.
+func unified(before string, old []byte, after string, new []byte) string {
+	text := string(diff.Diff(before, old, after, new))
+	_, text, _ = strings.Cut(text, "\n") // the command line that the library puts first
+	return text
+}
+
+// label names a side in diffs: the object, the file that it was read from, and the file of its host.
+func (s Side) label() string {
+	text := s.Name()
+	if s.File() != "" {
+		text += " of " + s.File()
+	}
+	if s.Host != "" {
+		text += " on " + filepath.Base(s.Host)
+	}
+	return text
+}

@@ -1,0 +1,57 @@
+package manifest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// mostBytes bounds what is read of one file, of the standard input or of a URL. A list of 10,000 VMs has about 30 MB.
+const mostBytes = 64 << 20
+
+// downloadLimit bounds the time of a download. It is a variable for tests.
+var downloadLimit = time.Minute
+
+// ReadAll reads to the end. name is what the error calls it.
+func ReadAll(name string, from io.Reader) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(from, mostBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > mostBytes {
+		return nil, fmt.Errorf("%s has more than %d MiB", name, mostBytes>>20)
+	}
+	return raw, nil
+}
+
+// ReadFile is os.ReadFile for files of at most 64 MiB: a path may name a device without an end.
+func ReadFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return ReadAll(path, file)
+}
+
+// download reads a URL that the user named, as kubectl does, within downloadLimit.
+func download(url string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), downloadLimit, fmt.Errorf("the download takes longer than %s", downloadLimit))
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return ReadAll(url, response.Body)
+}

@@ -1,0 +1,117 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/cli-runtime/pkg/resource"
+	"sigs.k8s.io/kustomize/api/konfig"
+)
+
+// A catalog is checked before anyone trusts it, often in a pipeline that runs on a stranger's change. So its folder is read as hostile: no link leads
+// out of it, nothing but regular files is opened, and its size is bounded.
+
+// File is a file of a catalog: of a folder, an archive or the standard input.
+type File struct {
+	// Name is what messages call the file.
+	Name    string
+	Content []byte
+	// Fault is why there is no content.
+	Fault error
+}
+
+// Bounds of a catalog. 10,000 instancetypes of 4 kB are 40 MB.
+const (
+	mostCatalogBytes = 128 << 20
+	mostCatalogFiles = 20000
+)
+
+// errTooLarge: reading on would let a folder take all memory.
+var errTooLarge = fmt.Errorf("a catalog has at most %d MiB: split it", mostCatalogBytes>>20)
+
+// Objects decodes the objects of the file. at is the same for all files that are read together.
+func (f File) Objects(at *Positions) []Object { return parsed(f.Name, f.Content, f.Fault, at) }
+
+// ReadFolder reads a catalog's files: those of a folder and of its folders with the extensions that kubectl reads, one file, or the standard
+// input for '-'. Kustomizations are left out, as they make objects and are none. An error is a name that leads nowhere.
+func ReadFolder(name string, stdin io.Reader) ([]File, error) {
+	rest := int64(mostCatalogBytes)
+	if name == "-" {
+		return []File{readBounded(StandardInput, stdin, &rest)}, nil
+	}
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("the path '%s' does not exist", name)
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return readFolder(name, &rest)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("'%s' is neither a regular file nor a folder", name)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return []File{readBounded(name, file, &rest)}, nil
+}
+
+func readFolder(folder string, rest *int64) (files []File, err error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		name := filepath.Join(folder, path)
+		switch {
+		case err != nil:
+			files = append(files, File{Name: name, Fault: err})
+			return nil
+		case entry.IsDir() || !slices.Contains(resource.FileExtensions, filepath.Ext(path)) ||
+			slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)):
+			return nil
+		case len(files) == mostCatalogFiles:
+			return fmt.Errorf("'%s' holds more than %d files: split it", folder, mostCatalogFiles)
+		}
+		files = append(files, readOf(root, path, name, rest))
+		return nil
+	})
+	return files, err
+}
+
+// readOf reads one file of a folder. A link is followed if it stays in the folder. A pipe is not opened: that would wait for whoever writes it.
+func readOf(root *os.Root, path, name string, rest *int64) File {
+	info, err := root.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
+		return File{Name: name, Fault: err}
+	}
+	file, err := root.Open(path)
+	if err != nil {
+		return File{Name: name, Fault: err}
+	}
+	defer file.Close()
+	return readBounded(name, file, rest)
+}
+
+// readBounded reads a file within what is left of the bound.
+func readBounded(name string, from io.Reader, rest *int64) File {
+	content, err := io.ReadAll(io.LimitReader(from, *rest+1))
+	if *rest -= int64(len(content)); err == nil && *rest < 0 {
+		*rest, err = 0, errTooLarge
+	}
+	if err != nil {
+		return File{Name: name, Fault: err}
+	}
+	return File{Name: name, Content: content}
+}

@@ -1,0 +1,77 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.yaml.in/yaml/v3"
+)
+
+// JSON is nearly a part of YAML, and is read as JSON all the same: YAML bounds a key to 1,024 characters, and its errors are about YAML.
+
+// parseJSON returns a JSON value as the nodes that YAML has for it, with the line of each.
+func parseJSON(text []byte) (*yaml.Node, error) {
+	r := nodeReader{text: text, line: 1, decoder: jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	return r.value()
+}
+
+// nodeReader reads nodes from a text.
+type nodeReader struct {
+	text    []byte
+	decoder *jsontext.Decoder
+	// line is that of the byte at counted.
+	line, counted int
+}
+
+// value reads a value with all in it.
+func (r *nodeReader) value() (*yaml.Node, error) {
+	node, err := r.token()
+	if err != nil {
+		return nil, err
+	}
+	for node.Kind != yaml.ScalarNode {
+		if next := r.decoder.PeekKind(); next == ']' || next == '}' {
+			_, err := r.decoder.ReadToken()
+			return node, err
+		}
+		inside, err := r.value()
+		if err != nil {
+			return nil, err
+		}
+		node.Content = append(node.Content, inside)
+	}
+	return node, nil
+}
+
+// token reads a name, a scalar, or what begins a list or an object.
+func (r *nodeReader) token() (*yaml.Node, error) {
+	token, err := r.decoder.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	end := int(r.decoder.InputOffset()) // no token has a line break in it
+	r.line += bytes.Count(r.text[r.counted:end], []byte("\n"))
+	r.counted = end
+	switch token.Kind() {
+	case '{':
+		return &yaml.Node{Kind: yaml.MappingNode, Line: r.line}, nil
+	case '[':
+		return &yaml.Node{Kind: yaml.SequenceNode, Line: r.line}, nil
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Line: r.line, Value: token.String()}, nil
+}
+
+// notJSON returns why the text is no JSON, with the line of the file.
+func (s source) notJSON() error {
+	var text json.RawMessage
+	err := json.Unmarshal(s.text, &text)
+	line := s.line
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		line += bytes.Count(s.text[:syntax.Offset], []byte("\n"))
+	}
+	return fmt.Errorf("%s:%d: this is no JSON: %w", s.file, line, err)
+}

@@ -1,0 +1,82 @@
+package manifest
+
+import (
+	"errors"
+
+	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Inputs are the objects that the user named, and where to find what they refer to.
+type Inputs struct {
+	Named  []Object
+	Reader client.Reader
+	// OfCluster reports that Reader reads a cluster, whose settings are the same for all objects. Files may hold several.
+	OfCluster bool
+}
+
+// Load reads files, and judges each named object by the schema of its kind. A file or document that cannot be read becomes an object with a
+// Fault. Objects of the catalog are not judged. It fails when a name does not exist.
+func Load(files Files) (Inputs, error) {
+	named, err := files.Read(files.Names)
+	if err != nil {
+		return Inputs{}, err
+	}
+	named = append(named, files.build()...)
+	catalog, err := files.Read(files.Catalog)
+	if err != nil {
+		return Inputs{}, err
+	}
+	var in Inputs
+	var all []*unstructured.Unstructured
+	for _, one := range catalog {
+		switch {
+		case one.Fault == nil:
+			if err := one.Convert(); err != nil {
+				return Inputs{}, err
+			}
+			all = append(all, one.Unstructured)
+		case !errors.Is(one.Fault, ErrKustomization): // published catalogs have them in each directory
+			in.Named = append(in.Named, one)
+		}
+	}
+	for _, one := range named {
+		if one.Fault == nil {
+			if err := one.Judge(); err != nil {
+				return Inputs{}, err
+			}
+			all = append(all, one.Unstructured)
+		}
+		in.Named = append(in.Named, one)
+	}
+	known, err := crdschema.Scheme()
+	if err != nil {
+		return Inputs{}, err
+	}
+	in.Reader = objects.New(known, WithNameLabels(all)...)
+	return in, nil
+}
+
+// Judge judges an object of a file by the schema of its kind, and converts it to the version that the webhook would see.
+func (o *Object) Judge() error {
+	found, err := crdschema.Check(o.Unstructured)
+	if err != nil {
+		return err
+	}
+	o.Mistakes = found.Mistakes
+	for _, path := range found.EmptyKeys {
+		o.Warnings = append(o.Warnings, path+" has no value: a create drops the key, and 'kubectl apply --server-side' refuses it; remove it")
+	}
+	return o.Convert()
+}
+
+// Convert gives an object the version that the webhook would see.
+func (o *Object) Convert() error {
+	deprecation, err := crdschema.Convert(o.Unstructured)
+	if deprecation != "" {
+		o.Warnings = append(o.Warnings, deprecation)
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+package manifest
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/kilnvm/kiln/pkg/fieldpath"
+	"go.yaml.in/yaml/v3"
+)
+
+// Line is one line of a file.
+type Line struct {
+	File string
+	// Number counts from 1. It is 0 for what a kustomization made: none of its files holds the object as it is judged.
+	Number int
+	Text   string
+}
+
+// mostOfLine bounds what String quotes of a line, in characters. A manifest in JSON is one line of any length, which each cause would repeat.
+const mostOfLine = 200
+
+// String returns the line for people, cut after mostOfLine characters.
+func (l Line) String() string {
+	if l.Number == 0 {
+		return "built from the kustomization " + l.File
+	}
+	text := l.Text
+	if runes := []rune(text[:min(len(text), utf8.UTFMax*mostOfLine)]); len(runes) > mostOfLine {
+		text = string(runes[:mostOfLine]) + "…"
+	}
+	return fmt.Sprintf("%s:%d: %s", l.File, l.Number, text)
+}
+
+// Find returns the line of a field in the file that the object came from. A field that is missing there has no line: the line of its nearest
+// parent is returned. Objects of a cluster have no file, and no lines.
+func (o Object) Find(path string) (Line, bool) {
+	if o.built {
+		return Line{File: o.file}, true
+	}
+	if o.file == "" {
+		return Line{}, false
+	}
+	in := o.Places.of(o.source)
+	number := o.lineOf(in.content, path)
+	if number == 0 {
+		return Line{}, false
+	}
+	return Line{o.file, o.line + number - 1, strings.TrimSpace(string(in.lines[number-1]))}, true
+}
+
+// LineInFile returns the line of a field in its file, or of its nearest parent; 0 for an object of a cluster.
+func (o Object) LineInFile(path string) int {
+	if at, found := o.Find(path); found {
+		return at.Number
+	}
+	return o.line
+}
+
+// Positions keeps the document in which a field was found last. Causes come in the order of objects, and an object or a list of them is one document: it is
+// parsed once for all its causes. Two documents are not kept, because thousands may have causes, and a parsed one takes many times its bytes.
+type Positions struct {
+	mutex sync.Mutex
+	last  document
+	// Parses counts the documents that were parsed.
+	Parses int
+}
+
+// document is a parsed source.
+type document struct {
+	text []byte
+	// content is nil if the text is no YAML or empty.
+	content *yaml.Node
+	lines   [][]byte
+}
+
+// of returns the parsed source.
+func (p *Positions) of(s source) document {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if len(s.text) == 0 || len(s.text) == len(p.last.text) && &s.text[0] == &p.last.text[0] {
+		return p.last
+	}
+	p.Parses++
+	p.last = document{text: s.text, content: s.parse(), lines: bytes.Split(s.text, []byte("\n"))}
+	return p.last
+}
+
+// parse returns the document's content; nil if it is no YAML or empty.
+func (s source) parse() *yaml.Node {
+	if s.json {
+		content, _ := parseJSON(s.text) // it was decoded before
+		return content
+	}
+	var root yaml.Node
+	if yaml.Unmarshal(s.text, &root) != nil || len(root.Content) == 0 {
+		return nil
+	}
+	return root.Content[0]
+}
+
+// lineOf returns the line of a field in the object's document, from 1; 0 if the document does not have the object.
+func (o Object) lineOf(document *yaml.Node, path string) int {
+	node := document
+	if o.item != "" {
+		_, items := child(node, "items")
+		_, node = child(items, o.item)
+	}
+	if node == nil {
+		return 0
+	}
+	return descend(node, path)
+}
+
+// descend follows a path as far as the file has it, and returns the line where it ends, from 1.
+func descend(node *yaml.Node, path string) int {
+	number := node.Line
+	for _, step := range fieldpath.Parse(path) {
+		key, value := child(node, step.Text)
+		if value == nil {
+			break
+		}
+		number, node = key.Line, value
+	}
+	return number
+}
+
+// child returns the value of an entry of a mapping or sequence, and the node at which the entry starts; nil if there is none.
+func child(node *yaml.Node, name string) (key, value *yaml.Node) {
+	if node == nil {
+		return nil, nil
+	}
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := len(node.Content) - 2; i >= 0; i -= 2 { // of a key that stands twice, the last one counts
+			if node.Content[i].Value == name {
+				return node.Content[i], node.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(node.Content) {
+			return node.Content[i], node.Content[i]
+		}
+	}
+	return nil, nil
+}

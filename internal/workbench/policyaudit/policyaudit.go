@@ -1,0 +1,172 @@
+// Package policyaudit finds the VMs and VMIs that exist and violate GuestPolicies.
+package policyaudit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// PolicyAudit is which VMs and VMIs that exist violate policies.
+type PolicyAudit struct {
+	// Policies are the names of those that judged, and Judged is how many VMs, and VMIs without a VM, they have judged.
+	Policies []string `json:"policies"`
+	Judged   int      `json:"judged"`
+	// Violations are sorted by namespace, kind, name and policy.
+	Violations []AuditedViolation `json:"violations"`
+	// Unjudged are the objects that have no answer.
+	Unjudged []UnjudgedObject `json:"unjudged"`
+	Warnings []string         `json:"warnings"`
+	// Forbidden reports that the user may not list the GuestPolicies of the cluster.
+	Forbidden bool `json:"-"`
+}
+
+// AuditedViolation is a validation that an object violates, or a policy that fails on it.
+type AuditedViolation struct {
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Policy    string `json:"policy"`
+	Message   string `json:"message"`
+	// Field is the path of the cause.
+	Field string `json:"field,omitempty"`
+	// Actions are those of the policy; none if it fails.
+	Actions []v1alpha1.GuestPolicyAction `json:"validationActions"`
+	// Failed means that the policy could not be evaluated, and that its failurePolicy decides about the object.
+	Failed bool `json:"failed,omitempty"`
+}
+
+// UnjudgedObject is an object without an answer, and why it has none.
+type UnjudgedObject struct {
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Reason    string `json:"reason"`
+}
+
+// auditPage is how many VMs are held at once. A page of 500 VMs has a few MiB.
+const auditPage = 500
+
+// AuditCluster judges the VMs of a namespace of a cluster, and its VMIs without a VM, by the policies of the cluster and of the files Policies; of all
+// namespaces if it is empty. VMs are read in pages, and what they refer to once: 8,000 VMs of one instancetype are about 20 calls.
+func AuditCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string) (PolicyAudit, error) {
+	in := manifest.Inputs{Reader: objects.Remember(cluster), OfCluster: true}
+	audit, err := newAudit(ctx, b, in)
+	if err != nil {
+		return audit, err
+	}
+	for _, kind := range workbench.JudgedKinds {
+		page := unstructured.UnstructuredList{}
+		page.SetGroupVersionKind(v1.GroupVersion.WithKind(kind + "List"))
+		for {
+			if err := cluster.List(ctx, &page, client.InNamespace(namespace), client.Limit(auditPage), client.Continue(page.GetContinue())); err != nil {
+				return audit, fmt.Errorf("reading the kind %s: %w", kind, err)
+			}
+			in.Named = in.Named[:0]
+			for i := range page.Items {
+				in.Named = append(in.Named, manifest.Stored(&page.Items[i]))
+			}
+			if err := audit.judge(ctx, b, in); err != nil {
+				return audit, err
+			}
+			if page.GetContinue() == "" {
+				break
+			}
+		}
+	}
+	return audit.sorted(), nil
+}
+
+// AuditFiles judges the VMs of files, and their VMIs without a VM, as AuditCluster does.
+func AuditFiles(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (PolicyAudit, error) {
+	audit, err := newAudit(ctx, b, in)
+	if err != nil {
+		return audit, err
+	}
+	for _, one := range in.Named {
+		if one.Fault != nil {
+			audit.Unjudged = append(audit.Unjudged, UnjudgedObject{Name: one.File(), Reason: one.Fault.Error()})
+		}
+	}
+	in.Named = slices.DeleteFunc(slices.Clone(in.Named), func(o manifest.Object) bool {
+		return o.Fault != nil || !slices.Contains(workbench.JudgedKinds, o.GetKind())
+	})
+	err = audit.judge(ctx, b, in)
+	return audit.sorted(), err
+}
+
+// newAudit returns an audit by the policies that judge the inputs. It is an error if there are none: silence would look like an answer.
+func newAudit(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (PolicyAudit, error) {
+	audit := PolicyAudit{Policies: []string{}, Violations: []AuditedViolation{}, Unjudged: []UnjudgedObject{}, Warnings: []string{}}
+	policies, warnings, err := b.GuestPolicies(ctx, in)
+	audit.Warnings, audit.Forbidden = append(audit.Warnings, warnings...), b.PoliciesForbidden
+	for _, p := range policies {
+		audit.Policies = append(audit.Policies, p.Name)
+	}
+	return audit, err
+}
+
+// judge adds the violations of objects.
+func (a *PolicyAudit) judge(ctx context.Context, b *workbench.Bench, in manifest.Inputs) error {
+	in.Named = slices.DeleteFunc(in.Named, func(o manifest.Object) bool { return ofVM(o.Unstructured) })
+	reviewed, err := b.ReviewForAudit(ctx, in)
+	a.Warnings = append(a.Warnings, reviewed.Warnings...)
+	if err != nil {
+		return err
+	}
+	for _, r := range reviewed.Objects {
+		a.add(r)
+	}
+	return ctx.Err()
+}
+
+// ofVM reports whether a VM made a VMI: the policies have judged the VM.
+func ofVM(object *unstructured.Unstructured) bool {
+	by := metav1.GetControllerOf(object)
+	return object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind && by != nil && by.Kind == v1.VirtualMachineGroupVersionKind.Kind
+}
+
+// add adds the violations of an object.
+func (a *PolicyAudit) add(r workbench.Reviewed) {
+	violation := AuditedViolation{Namespace: r.GetNamespace(), Kind: r.GetKind(), Name: r.GetName()}
+	fault := r.Fault
+	if fault == nil && r.Guest == nil {
+		fault = r.Verdict.Errors.ToAggregate()
+	}
+	if fault != nil {
+		a.Unjudged = append(a.Unjudged, UnjudgedObject{r.GetNamespace(), r.GetKind(), r.GetName(), fault.Error()})
+		return
+	}
+	a.Judged++
+	for _, v := range r.Policies.Violations {
+		violation.Policy, violation.Message, violation.Field, violation.Actions = v.Policy, v.Message, v.Err.Field, v.Actions
+		a.Violations = append(a.Violations, violation)
+	}
+	violation.Failed, violation.Field, violation.Actions = true, "", []v1alpha1.GuestPolicyAction{}
+	for _, f := range r.Policies.Failures {
+		violation.Policy, violation.Message = f.Policy, "failed: "+f.Message
+		a.Violations = append(a.Violations, violation)
+	}
+}
+
+// sorted returns the audit with its violations in order.
+func (a PolicyAudit) sorted() PolicyAudit {
+	slices.SortStableFunc(a.Violations, func(x, y AuditedViolation) int {
+		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Kind, y.Kind), strings.Compare(x.Name, y.Name),
+			strings.Compare(x.Policy, y.Policy))
+	})
+	slices.Sort(a.Warnings)
+	a.Warnings = slices.Compact(a.Warnings)
+	return a
+}

@@ -1,0 +1,189 @@
+package policytest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/nearest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// run runs the cases of a test.
+func (f *policyFolder) run(ctx context.Context, b *workbench.Bench, t policyTest) error {
+	p := f.policy(t.typed.Policy)
+	invalid := PolicyFinding{Policy: t.typed.Policy, Rule: RuleTestInvalid}
+	switch {
+	case p == nil:
+		invalid.Message = fmt.Sprintf("no GuestPolicy of this folder is named '%s'", t.typed.Policy)
+		if likely := nearest.Name(t.typed.Policy, f.names()); likely != "" {
+			invalid.Message += "; did you mean '" + likely + "'?"
+		}
+	case len(t.typed.Cases) == 0:
+		invalid.Message = "the test has no case"
+	}
+	cluster, err := f.clusterOf(t)
+	if err != nil {
+		invalid.Message = err.Error()
+	}
+	if invalid.Message != "" {
+		f.find(t.Object, "policy", invalid)
+		return nil
+	}
+	names := map[string]bool{}
+	for i, c := range t.typed.Cases {
+		p.cases++
+		answered := PolicyCase{Policy: p.GetName(), Name: c.Name, File: t.File(), Expected: expected(c)}
+		if at, found := t.Find(fmt.Sprintf("cases[%d]", i)); found {
+			answered.Line = at.Number
+		}
+		judge := caseJudge{policyFolder: f, bench: b, policy: p, test: t, cluster: cluster}
+		err := mistakeOf(c, names)
+		if names[c.Name] = true; err == nil && p.compiled == nil {
+			err = errors.New("the policy does not compile")
+		}
+		if err == nil {
+			answered.Seen, err = judge.answer(ctx, c)
+		}
+		if answered.Reason = reason(answered, err); answered.Reason == "" {
+			answered.Passed = true
+			p.show(answered)
+		}
+		f.add(answered)
+	}
+	return ctx.Err()
+}
+
+// expected returns what a case expects.
+func expected(c v1alpha1.GuestPolicyCase) PolicyAnswer {
+	answer := PolicyAnswer{Answer: c.Expect, Violations: []PolicyViolation{}}
+	if wanted := (PolicyViolation{Message: c.Message, Matches: c.Matches, Field: c.Field}); wanted != (PolicyViolation{}) {
+		answer.Violations = append(answer.Violations, wanted)
+	}
+	return answer
+}
+
+// answers are those that a case may expect.
+var answers = []v1alpha1.GuestPolicyAnswer{
+	v1alpha1.PolicyAllows, v1alpha1.PolicyDenies, v1alpha1.PolicyWarns, v1alpha1.PolicyAudits, v1alpha1.PolicyBreaks,
+}
+
+// mistakeOf returns what is wrong with a case itself. others are the names of those before it.
+func mistakeOf(c v1alpha1.GuestPolicyCase, others map[string]bool) error {
+	_, malformed := regexp.Compile(c.Matches)
+	switch {
+	case c.Name == "":
+		return errors.New("the case needs a name")
+	case others[c.Name]:
+		return errors.New("another case of this test has this name")
+	case !slices.Contains(answers, c.Expect):
+		return fmt.Errorf("expect must be one of %q", answers)
+	case c.Expect == v1alpha1.PolicyAllows && c.Message+c.Matches+c.Field != "":
+		return errors.New("message, matches and field must not be set where 'allowed' is expected: there is no violation")
+	case malformed != nil:
+		return fmt.Errorf("matches is no regular expression: %w", malformed)
+	case c.Operation != "" && c.Operation != v1alpha1.PolicyCreate && c.Operation != v1alpha1.PolicyUpdate:
+		return fmt.Errorf("operation must be %s or %s", v1alpha1.PolicyCreate, v1alpha1.PolicyUpdate)
+	case c.OldObject != nil && c.Operation == v1alpha1.PolicyCreate, c.OldObject == nil && c.Operation == v1alpha1.PolicyUpdate:
+		return errors.New("an UPDATE has an oldObject, and a CREATE has none")
+	}
+	return nil
+}
+
+// reason says why a case has failed; empty if it has passed.
+func reason(c PolicyCase, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case c.Seen.Answer != c.Expected.Answer || len(c.Expected.Violations) > 0 && !slices.ContainsFunc(c.Seen.Violations, c.Expected.met):
+		return fmt.Sprintf("expected %s, got %s", c.Expected, c.Seen)
+	}
+	return ""
+}
+
+// met reports whether a violation is what an answer expects; each is if it expects none in particular.
+func (a PolicyAnswer) met(seen PolicyViolation) bool {
+	for _, want := range a.Violations {
+		matches, err := regexp.MatchString(want.Matches, seen.Message)
+		if err != nil || !matches || !strings.Contains(seen.Message, want.Message) || want.Field != "" && want.Field != seen.Field {
+			return false
+		}
+	}
+	return true
+}
+
+// show notes which validations a case has shown to be violated.
+func (p *testedPolicy) show(c PolicyCase) {
+	for _, seen := range c.Seen.Violations {
+		if c.Expected.met(seen) && seen.validation < len(p.violated) {
+			p.violated[seen.validation] = true
+		}
+	}
+}
+
+// clusterOf returns what the cluster of a test has.
+func (f *policyFolder) clusterOf(t policyTest) (all []*unstructured.Unstructured, err error) {
+	for _, name := range t.typed.Cluster {
+		found, err := f.named(t, name)
+		if err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+		for _, one := range (manifest.Files{}).Placed(found) {
+			checked, err := crdschema.Check(one.Unstructured)
+			if err == nil && len(checked.Mistakes) > 0 {
+				err = checked.Mistakes.ToAggregate()
+			}
+			if err == nil {
+				err = one.Convert()
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", one.File(), one.Name(), err)
+			}
+			all = append(all, one.Unstructured)
+		}
+	}
+	return all, nil
+}
+
+// named returns the objects of a file of the folder that a test names, relative to its own.
+func (f *policyFolder) named(t policyTest, name string) ([]manifest.Object, error) {
+	at := filepath.Join(filepath.Dir(t.File()), filepath.FromSlash(name))
+	found, ok := f.files[at]
+	if !ok {
+		return nil, fmt.Errorf("the file '%s' is not in the tested folder, or is no .yaml, .yml or .json", name)
+	}
+	return slices.Clone(found), nil
+}
+
+// object returns an object of a case: of a file if the text is a name, else the text itself. It gets the namespace if it has none.
+func (f *policyFolder) object(t policyTest, raw json.RawMessage, namespace string) (manifest.Object, error) {
+	one := manifest.Object{}
+	var name string
+	if json.Unmarshal(raw, &name) == nil {
+		found, err := f.named(t, name)
+		if err != nil {
+			return one, err
+		}
+		if len(found) != 1 {
+			return one, fmt.Errorf("the file '%s' has %d objects, must have one", name, len(found))
+		}
+		one = found[0]
+	} else {
+		one = t.Inline(raw)
+	}
+	if one.Fault != nil {
+		return one, one.Fault
+	}
+	one.Unstructured = one.DeepCopy() // another case may have another namespace
+	one = manifest.Files{Namespace: namespace}.Placed([]manifest.Object{one})[0]
+	return one, one.Judge()
+}

@@ -1,0 +1,150 @@
+package policytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/policy"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// caseJudge judges the cases of one test.
+type caseJudge struct {
+	*policyFolder
+	bench   *workbench.Bench
+	policy  *testedPolicy
+	test    policyTest
+	cluster []*unstructured.Unstructured
+}
+
+// answer reviews the object of a case as the webhook does, by its policy alone. An error says why the case has no answer: Kiln refuses the object for
+// another reason, so that the policy shows nothing.
+func (j caseJudge) answer(ctx context.Context, c v1alpha1.GuestPolicyCase) (PolicyAnswer, error) {
+	var none PolicyAnswer
+	object, err := j.object(j.test, c.Object, c.Namespace)
+	if err != nil {
+		return none, fmt.Errorf("object: %w", err)
+	}
+	old, revisions, err := j.old(ctx, c)
+	if err != nil {
+		return none, fmt.Errorf("oldObject: %w", err)
+	}
+	bench := j.bench.WithPolicies(account(c.User), j.policy.compiled)
+	reviewed, err := bench.Review(ctx, j.inputs(object, revisions...), old)
+	switch {
+	case err != nil:
+		return none, err
+	case len(reviewed.Objects) != 1 || !slices.Contains(workbench.JudgedKinds, object.GetKind()):
+		return none, fmt.Errorf("%s is neither a VirtualMachine nor a VirtualMachineInstance", object.Name())
+	case reviewed.Objects[0].Fault != nil:
+		return none, reviewed.Objects[0].Fault
+	}
+	return answerOf(reviewed.Objects[0])
+}
+
+// inputs returns an object with what the cluster of the test has.
+func (j caseJudge) inputs(object manifest.Object, more ...*unstructured.Unstructured) manifest.Inputs {
+	return manifest.Inputs{Named: []manifest.Object{object}, Reader: objects.New(j.known, manifest.WithNameLabels(slices.Concat(j.cluster, more))...)}
+}
+
+// old returns the VM before an update as a cluster has stored it, pinned, and the revisions that it is pinned to; nil if the case has none. VMIs are not
+// judged when they are updated: a user may not change what they boot.
+func (j caseJudge) old(ctx context.Context, c v1alpha1.GuestPolicyCase) (*v1.VirtualMachine, []*unstructured.Unstructured, error) {
+	if c.OldObject == nil {
+		return nil, nil, nil
+	}
+	object, err := j.object(j.test, c.OldObject, c.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	bench := j.bench.WithPolicies(authenticationv1.UserInfo{})
+	reviewed, err := bench.Review(ctx, j.inputs(object), nil)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(reviewed.Objects) != 1 || object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind:
+		return nil, nil, errors.New("policies judge only VirtualMachines when they are updated")
+	}
+	r := reviewed.Objects[0]
+	if r.Fault != nil {
+		return nil, nil, r.Fault
+	}
+	if !r.Verdict.Allowed() {
+		return nil, nil, r.Verdict.Errors.ToAggregate()
+	}
+	stored, drafts := r.Guest.Stored()
+	var revisions []*unstructured.Unstructured
+	for _, draft := range drafts {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(draft.Object())
+		if err != nil {
+			return nil, nil, err
+		}
+		made := &unstructured.Unstructured{Object: content}
+		made.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
+		revisions = append(revisions, made)
+	}
+	return stored, revisions, nil
+}
+
+// account returns the user of a case as an API server does.
+func account(u v1alpha1.GuestPolicyUser) authenticationv1.UserInfo {
+	info := authenticationv1.UserInfo{Username: u.Username, UID: u.UID, Groups: u.Groups}
+	for key, values := range u.Extra {
+		if info.Extra == nil {
+			info.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		info.Extra[key] = values
+	}
+	return info
+}
+
+// noValidation is the index of what is no validation: an expression that fails.
+const noValidation = math.MaxInt
+
+// answerOf returns the answer of the policies that an object was reviewed by.
+func answerOf(r workbench.Reviewed) (PolicyAnswer, error) {
+	answer := PolicyAnswer{Answer: v1alpha1.PolicyAllows, Violations: []PolicyViolation{}}
+	var others field.ErrorList
+	denied := false
+	for _, e := range r.Verdict.Errors {
+		switch e.Origin {
+		case policy.RuleDenied:
+			denied = true
+		case policy.RuleFailed:
+		default:
+			others = append(others, e)
+		}
+	}
+	if len(others) > 0 {
+		return answer, fmt.Errorf("the object is refused whatever the policy says: %w", others.ToAggregate())
+	}
+	for _, v := range r.Policies.Violations {
+		answer.Violations = append(answer.Violations, PolicyViolation{Message: v.Message, Field: v.Err.Field, validation: v.Validation})
+	}
+	for _, failure := range r.Policies.Failures {
+		answer.Violations = append(answer.Violations, PolicyViolation{Message: failure.Message, validation: noValidation})
+	}
+	switch {
+	case len(r.Policies.Failures) > 0:
+		answer.Answer = v1alpha1.PolicyBreaks
+	case denied:
+		answer.Answer = v1alpha1.PolicyDenies
+	case len(r.Policies.Warnings) > 0:
+		answer.Answer = v1alpha1.PolicyWarns
+	case len(answer.Violations) > 0:
+		answer.Answer = v1alpha1.PolicyAudits
+	}
+	return answer, nil
+}

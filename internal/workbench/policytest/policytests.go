@@ -1,0 +1,177 @@
+// Package policytest runs the GuestPolicyTests of a folder of GuestPolicies.
+package policytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/policy"
+	"k8s.io/apimachinery/pkg/runtime"
+	strictjson "sigs.k8s.io/json"
+)
+
+// A folder of policies is tested before anyone trusts it. It is read as a catalog is: no file of a test is outside of the folder.
+
+// policyFolder is a folder of policies and their tests.
+type policyFolder struct {
+	PolicyReport
+	known  *runtime.Scheme
+	places *manifest.Positions
+	// files are the objects of each file, by its name without '.' and '..'.
+	files map[string][]manifest.Object
+	// policies are those of the folder, in the order of the files.
+	policies []*testedPolicy
+	tests    []policyTest
+}
+
+// testedPolicy is a policy of the folder, and what its cases have shown.
+type testedPolicy struct {
+	manifest.Object
+	typed v1alpha1.GuestPolicy
+	// compiled is nil for a policy that is refused.
+	compiled *policy.Policy
+	cases    int
+	// violated are the validations that a case has violated as it expected.
+	violated []bool
+}
+
+// policyTest is a GuestPolicyTest of the folder.
+type policyTest struct {
+	manifest.Object
+	typed v1alpha1.GuestPolicyTest
+}
+
+// TestPolicies runs the tests of a folder of policies. source is how messages call it. Mistakes of policies and tests are findings; an error is a
+// failure of Kiln.
+func TestPolicies(ctx context.Context, b *workbench.Bench, source string, files []manifest.File) (PolicyReport, error) {
+	known, err := crdschema.Scheme()
+	if err != nil {
+		return PolicyReport{}, err
+	}
+	f := &policyFolder{PolicyReport: PolicyReport{Source: source, Cases: []PolicyCase{}, Findings: []PolicyFinding{}}, known: known,
+		places: &manifest.Positions{}, files: map[string][]manifest.Object{}}
+	for _, file := range files {
+		if err := f.read(file); err != nil {
+			return f.PolicyReport, err
+		}
+	}
+	f.Policies = len(f.policies)
+	for _, t := range f.tests {
+		if err := f.run(ctx, b, t); err != nil {
+			return f.PolicyReport, err
+		}
+	}
+	f.findUntested()
+	return f.PolicyReport, nil
+}
+
+// read reads the objects of a file. Those of a test are read once more for each case: what a file has in its cluster may be refused there.
+func (f *policyFolder) read(file manifest.File) error {
+	all := file.Objects(f.places)
+	f.files[filepath.Clean(file.Name)] = all
+	for _, one := range all {
+		switch {
+		case one.Fault != nil:
+			f.Findings = append(f.Findings, PolicyFinding{File: file.Name, Rule: RulePolicyUnreadable, Message: one.Fault.Error()})
+		case one.GroupVersionKind().Group != v1alpha1.GroupVersion.Group:
+		case one.GetKind() == v1alpha1.KindGuestPolicy:
+			if err := f.addPolicy(one); err != nil {
+				return err
+			}
+		case one.GetKind() == v1alpha1.KindGuestPolicyTest:
+			f.addTest(one)
+		}
+	}
+	return nil
+}
+
+// addPolicy adds a policy. One that an API server or Kiln would refuse is a finding, and none of its cases can be judged.
+func (f *policyFolder) addPolicy(one manifest.Object) error {
+	p := &testedPolicy{Object: one}
+	found, err := crdschema.Check(one.Unstructured)
+	if err != nil {
+		return err
+	}
+	mistakes := found.Mistakes
+	if f.policy(one.GetName()) != nil {
+		f.find(one, "metadata.name", PolicyFinding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: "another policy of the folder has this name"})
+		return nil
+	}
+	if len(mistakes) == 0 {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(one.Object, &p.typed); err != nil {
+			return err
+		}
+		// An expression that fails is an answer of its own here, also of a policy that ignores it in a cluster.
+		strict := p.typed.DeepCopy()
+		strict.Spec.FailurePolicy = v1alpha1.PolicyFail
+		p.compiled, mistakes = policy.Compile(strict)
+	}
+	for _, e := range mistakes {
+		f.find(one, e.Field, PolicyFinding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: e.Error()})
+	}
+	if len(mistakes) > 0 {
+		p.compiled = nil
+	}
+	p.violated = make([]bool, len(p.typed.Spec.Validations))
+	f.policies = append(f.policies, p)
+	return nil
+}
+
+// policy returns the policy of a name; nil if the folder has none.
+func (f *policyFolder) policy(name string) *testedPolicy {
+	if i := slices.IndexFunc(f.policies, func(p *testedPolicy) bool { return p.GetName() == name }); i >= 0 {
+		return f.policies[i]
+	}
+	return nil
+}
+
+// names returns the names of the folder's policies.
+func (f *policyFolder) names() (names []string) {
+	for _, p := range f.policies {
+		names = append(names, p.GetName())
+	}
+	return names
+}
+
+// addTest adds a test. A field that does not exist is a mistake: the case would expect less than its author wrote.
+func (f *policyFolder) addTest(one manifest.Object) {
+	t := policyTest{Object: one}
+	raw, err := one.MarshalJSON()
+	var unknown []error
+	if err == nil {
+		unknown, err = strictjson.UnmarshalStrict(raw, &t.typed)
+	}
+	if err = errors.Join(append(unknown, err)...); err != nil {
+		f.find(one, "", PolicyFinding{Policy: t.typed.Policy, Rule: RuleTestInvalid, Message: err.Error()})
+		return
+	}
+	f.tests = append(f.tests, t)
+}
+
+// findUntested finds the policies without a case, and the validations that no case violates: a test that cannot fail shows nothing.
+func (f *policyFolder) findUntested() {
+	for _, p := range f.policies {
+		finding := PolicyFinding{Policy: p.GetName(), Rule: RuleUntested}
+		switch {
+		case p.compiled == nil:
+			continue
+		case p.cases == 0:
+			finding.Message = "the policy has no case"
+			f.find(p.Object, "", finding)
+			continue
+		}
+		for i, violated := range p.violated {
+			if !violated {
+				finding.Message = fmt.Sprintf("no case violates spec.validations[%d], '%s'", i, p.typed.Spec.Validations[i].Expression)
+				f.find(p.Object, fmt.Sprintf("spec.validations[%d]", i), finding)
+			}
+		}
+	}
+}
