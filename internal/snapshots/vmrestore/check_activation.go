@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/authorization"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/snapshots/hardware"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
@@ -17,7 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // checkActivation checks whether the snapshot may be activated, and sets what the target becomes. It runs in each reconcile until the target is written,
@@ -104,7 +104,7 @@ func (c checkActivation) missingRights(ctx context.Context, s *state, user authe
 		}
 	}
 	for _, access := range needed {
-		allowed, err := isAllowed(ctx, c.Live, user, access)
+		allowed, err := authorization.IsAllowed(ctx, c.Live, user, access)
 		if err != nil {
 			return nil, err
 		}
@@ -114,23 +114,6 @@ func (c checkActivation) missingRights(ctx context.Context, s *state, user authe
 		}
 	}
 	return errs, nil
-}
-
-// isAllowed reports whether an account may do something.
-func isAllowed(
-	ctx context.Context, c client.Client, user authenticationv1.UserInfo, access authorizationv1.ResourceAttributes,
-) (bool, error) {
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		ResourceAttributes: &access, User: user.Username, Groups: user.Groups, UID: user.UID,
-	}}
-	for key, values := range user.Extra {
-		if review.Spec.Extra == nil {
-			review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
-		}
-		review.Spec.Extra[key] = authorizationv1.ExtraValue(values)
-	}
-	err := c.Create(ctx, review)
-	return review.Status.Allowed, err
 }
 
 // missingObjects returns which objects the VM needs and does not find. With the annotation kilnvm.io/leave-out-unavailable the VM loses the devices instead.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kilnvm/kiln/internal/authorization"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -84,7 +85,7 @@ func (f *restoreFacts) readObject(ctx context.Context, object snapshot.Object) (
 	}
 	kind := metadataKinds[object.Kind]
 	if object.Namespace != f.namespace && object.Namespace != "" { // the creator of the restore may not have the rights of the VM's owner
-		allowed, err := isAllowed(ctx, f.live, f.user, authorizationv1.ResourceAttributes{Verb: "get", Group: kind.Group, Version: kind.Version,
+		allowed, err := authorization.IsAllowed(ctx, f.live, f.user, authorizationv1.ResourceAttributes{Verb: "get", Group: kind.Group, Version: kind.Version,
 			Resource: "network-attachment-definitions", Namespace: object.Namespace, Name: object.Name})
 		if err != nil || !allowed {
 			return snapshot.Denied, err
