@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/internal/oci"
-	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/internal/workbench/presetmigration"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
@@ -29,7 +29,7 @@ func presetCommand(o *options) *cobra.Command {
 // migrate is a run of 'preset migrate'.
 type migrate struct {
 	*options
-	workbench.PresetMigration
+	presetmigration.PresetMigration
 	// folder is that of --output-dir; empty to print the manifests.
 	folder        string
 	allNamespaces bool
@@ -68,7 +68,7 @@ func (m *migrate) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, warnings, err := m.bench.MigratePresets(ctx, in, m.PresetMigration)
+	done, warnings, err := presetmigration.MigratePresets(ctx, &m.bench, in, m.PresetMigration)
 	m.warn(warnings...)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (m *migrate) inputs(ctx context.Context) (manifest.Inputs, error) {
 	if err != nil {
 		return manifest.Inputs{}, err
 	}
-	return workbench.ReadPresetsAndGuests(ctx, cluster, namespace)
+	return presetmigration.ReadPresetsAndGuests(ctx, cluster, namespace)
 }
 
 // unreadable prints the files that hold no object. It returns errUnanswered if there are any: a VM in such a file was not compared. VMs and VMIs print
@@ -131,7 +131,7 @@ func (m *migrate) unreadable(in manifest.Inputs) (outcome error) {
 }
 
 // outcomeOf returns the answer of a run; nil if every VM and VMI is the same.
-func outcomeOf(done workbench.Migrated) (answer error) {
+func outcomeOf(done presetmigration.Migrated) (answer error) {
 	for _, p := range done.Presets {
 		if len(p.Causes) > 0 {
 			answer = ErrRejected
@@ -139,9 +139,9 @@ func outcomeOf(done workbench.Migrated) (answer error) {
 	}
 	for _, guest := range done.Guests {
 		switch {
-		case guest.State == workbench.GuestDiffers:
+		case guest.State == presetmigration.GuestDiffers:
 			return ErrGuestsDiffer
-		case guest.State == workbench.GuestUnknown:
+		case guest.State == presetmigration.GuestUnknown:
 			answer = ErrRejected
 		}
 	}
@@ -149,7 +149,7 @@ func outcomeOf(done workbench.Migrated) (answer error) {
 }
 
 // write writes the profiles below the folder. Without any it writes nothing: the report says why each preset has none.
-func (m *migrate) write(done workbench.Migrated) error {
+func (m *migrate) write(done presetmigration.Migrated) error {
 	var files []oci.File
 	for _, p := range done.Presets {
 		if p.Profile == nil {

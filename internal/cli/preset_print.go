@@ -5,12 +5,12 @@ import (
 	"io"
 	"strings"
 
-	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/presetmigration"
 )
 
 // printMigrated prints the manifests, then the presets that have none or not all of their fields, and the VMs and VMIs that differ. All names and values
 // are those of a tenant.
-func (m *migrate) printMigrated(done workbench.Migrated) error {
+func (m *migrate) printMigrated(done presetmigration.Migrated) error {
 	if m.documents {
 		return m.print(done)
 	}
@@ -38,7 +38,7 @@ func (m *migrate) printMigrated(done workbench.Migrated) error {
 }
 
 // printPreset prints what becomes of a preset. One that becomes a profile with all that it sets has one line.
-func printPreset(out io.Writer, p workbench.MigratedPreset) {
+func printPreset(out io.Writer, p presetmigration.MigratedPreset) {
 	line := func(format string, values ...any) { fmt.Fprintln(out, printable(fmt.Sprintf(format, values...))) }
 	switch {
 	case len(p.Causes) > 0:
@@ -60,12 +60,12 @@ func printPreset(out io.Writer, p workbench.MigratedPreset) {
 }
 
 // printMigratedGuest prints a VM or VMI that differs or has no VMI to compare. Those that are equal are counted only.
-func printMigratedGuest(out io.Writer, g workbench.MigratedGuest) {
+func printMigratedGuest(out io.Writer, g presetmigration.MigratedGuest) {
 	line := func(format string, values ...any) { fmt.Fprintln(out, printable(fmt.Sprintf(format, values...))) }
 	switch g.State {
-	case workbench.GuestUnknown:
+	case presetmigration.GuestUnknown:
 		line("%s is not compared: what it refers to does not exist", g.Object)
-	case workbench.GuestDiffers:
+	case presetmigration.GuestDiffers:
 		line("%s differs:", g.Object)
 	}
 	for _, text := range g.Causes {
@@ -79,13 +79,13 @@ func printMigratedGuest(out io.Writer, g workbench.MigratedGuest) {
 		}
 		line("    %s: %s -> %s (%s)", f.Field, orUnset(f.Before), orUnset(f.After), f.Origin)
 	}
-	if g.State == workbench.GuestDiffers {
+	if g.State == presetmigration.GuestDiffers {
 		printRemedy(line, g)
 	}
 }
 
 // printRemedy prints how a VM or VMI keeps what it has.
-func printRemedy(line func(string, ...any), g workbench.MigratedGuest) {
+func printRemedy(line func(string, ...any), g presetmigration.MigratedGuest) {
 	if g.Remedy == nil {
 		if len(g.Fields) > 0 {
 			line("  no change of it keeps its VMI: keep the preset, or accept the change")
@@ -113,7 +113,7 @@ func orUnset(value string) string {
 }
 
 // printCompared prints how many VMs and VMIs were compared, and what becomes of those that are pinned.
-func printCompared(out io.Writer, done workbench.Migrated) {
+func printCompared(out io.Writer, done presetmigration.Migrated) {
 	count, filled, rendered, pinned := map[string]int{}, 0, 0, 0
 	for _, g := range done.Guests {
 		count[g.State]++
@@ -132,7 +132,7 @@ func printCompared(out io.Writer, done workbench.Migrated) {
 		return
 	}
 	var parts []string
-	for _, state := range []string{workbench.GuestEqual, workbench.GuestDiffers, workbench.GuestRejected, workbench.GuestUnknown, workbench.GuestStored} {
+	for _, state := range []string{presetmigration.GuestEqual, presetmigration.GuestDiffers, presetmigration.GuestRejected, presetmigration.GuestUnknown, presetmigration.GuestStored} {
 		if count[state] > 0 {
 			parts = append(parts, fmt.Sprintf(compared[state], count[state]))
 		}
@@ -147,9 +147,9 @@ func printCompared(out io.Writer, done workbench.Migrated) {
 
 // compared are the words of the states.
 var compared = map[string]string{
-	workbench.GuestEqual:    "%d equal",
-	workbench.GuestDiffers:  "%d different",
-	workbench.GuestRejected: "%d rejected with presets and with profiles alike",
-	workbench.GuestUnknown:  "%d not compared",
-	workbench.GuestStored:   "%d VMIs that exist and are never filled again",
+	presetmigration.GuestEqual:    "%d equal",
+	presetmigration.GuestDiffers:  "%d different",
+	presetmigration.GuestRejected: "%d rejected with presets and with profiles alike",
+	presetmigration.GuestUnknown:  "%d not compared",
+	presetmigration.GuestStored:   "%d VMIs that exist and are never filled again",
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/presetmigration"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
@@ -128,11 +129,11 @@ func TestPresetMigrateIntoAFolder(t *testing.T) {
 func TestPresetMigrateAsADocument(t *testing.T) {
 	t.Parallel()
 	got := call(t, watched+"---\n"+webVM(", cpu: {cores: 2}"), "preset", "migrate", "-f", "-", "-o", "json")
-	var done workbench.Migrated
+	var done presetmigration.Migrated
 	if err := json.Unmarshal([]byte(got.out), &done); err != nil || ExitStatus(got.err) != 3 || got.errOut != "" {
 		t.Fatalf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
 	}
-	if done.Guests[0].State != workbench.GuestDiffers || done.Guests[0].Remedy == nil || done.Presets[0].Profile["kind"] != "GuestProfile" {
+	if done.Guests[0].State != presetmigration.GuestDiffers || done.Guests[0].Remedy == nil || done.Presets[0].Profile["kind"] != "GuestProfile" {
 		t.Errorf("%+v", done)
 	}
 	if got := call(t, watched, "preset", "migrate", "-f", "-", "-o", "json"); strings.Contains(got.out, "null") {
@@ -181,12 +182,12 @@ func TestMigratedTextsAreAStrangers(t *testing.T) {
 	t.Parallel()
 	streams, _, out, errOut := genericclioptions.NewTestIOStreams()
 	m := migrate{options: &options{IOStreams: streams, output: "text"}}
-	field := workbench.MigratedField{Field: hostile, Before: hostile, Origin: hostile, Reason: hostile}
-	err := m.printMigrated(workbench.Migrated{
-		Presets: []workbench.MigratedPreset{{Preset: hostile, LeftOut: []string{hostile}, Warnings: []string{hostile},
+	field := presetmigration.MigratedField{Field: hostile, Before: hostile, Origin: hostile, Reason: hostile}
+	err := m.printMigrated(presetmigration.Migrated{
+		Presets: []presetmigration.MigratedPreset{{Preset: hostile, LeftOut: []string{hostile}, Warnings: []string{hostile},
 			Causes: []workbench.Cause{{Message: hostile}}}},
-		Guests: []workbench.MigratedGuest{{Object: hostile, State: workbench.GuestDiffers, Causes: []string{hostile}, Fields: []workbench.MigratedField{field},
-			Remedy: &workbench.Remedy{Fields: []workbench.RemedyField{{Field: hostile, Value: hostile}}}}},
+		Guests: []presetmigration.MigratedGuest{{Object: hostile, State: presetmigration.GuestDiffers, Causes: []string{hostile}, Fields: []presetmigration.MigratedField{field},
+			Remedy: &presetmigration.Remedy{Fields: []presetmigration.RemedyField{{Field: hostile, Value: hostile}}}}},
 	})
 	text := out.String() + errOut.String()
 	if err != nil || strings.ContainsAny(text, "\x1b\r\t\u202e\u009b") || strings.Count(text, "\n") != 12 {

@@ -1,4 +1,4 @@
-package workbench
+package presetmigration
 
 import (
 	"context"
@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/preset"
 )
 
 // differingFields returns the fields of two VMIs that differ, in the order of the API's types, each with what set it and why the profile sets it
 // otherwise than the preset.
-func (m *migration) differingFields(ctx context.Context, before, after Reviewed) ([]MigratedField, error) {
+func (m *migration) differingFields(ctx context.Context, before, after workbench.Reviewed) ([]MigratedField, error) {
 	was, err := before.Explain(ctx)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func (m *migration) differingFields(ctx context.Context, before, after Reviewed)
 }
 
 // unset says why no profile fills a field that a preset fills.
-func (m *migration) unset(path string, after Reviewed) string {
+func (m *migration) unset(path string, after workbench.Reviewed) string {
 	switch area := preset.AreaOf(path); {
 	case area == "spec.domain.firmware" && !m.Firmware:
 		return "the profile leaves the firmware out; --firmware keeps it, for VMs too"

@@ -1,4 +1,4 @@
-package workbench
+package presetmigration
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -58,21 +60,21 @@ func (m *migration) compare(ctx context.Context, object manifest.Object) (Migrat
 }
 
 // review runs stage 1 on one object of a side.
-func (m *migration) review(ctx context.Context, side int, object manifest.Object) (Reviewed, error) {
+func (m *migration) review(ctx context.Context, side int, object manifest.Object) (workbench.Reviewed, error) {
 	in := m.sides[side]
 	in.Named = []manifest.Object{object}
 	reviewed, err := m.Review(ctx, in, nil)
 	switch {
 	case err != nil:
-		return Reviewed{}, err
+		return workbench.Reviewed{}, err
 	case len(reviewed.Objects) != 1:
-		return Reviewed{}, errors.New("it is no VirtualMachine or VirtualMachineInstance of a version that Kiln serves")
+		return workbench.Reviewed{}, errors.New("it is no VirtualMachine or VirtualMachineInstance of a version that Kiln serves")
 	}
 	return reviewed.Objects[0], reviewed.Objects[0].Fault
 }
 
 // verdicts sets the state of an object that has no VMI to compare on one side. It reports whether that is so.
-func (m *migration) verdicts(done *MigratedGuest, before, after Reviewed) bool {
+func (m *migration) verdicts(done *MigratedGuest, before, after workbench.Reviewed) bool {
 	allowed := [2]bool{before.Verdict.Allowed(), after.Verdict.Allowed()}
 	switch {
 	case !allowed[0] && !allowed[1]:
@@ -95,7 +97,7 @@ func (m *migration) verdicts(done *MigratedGuest, before, after Reviewed) bool {
 }
 
 // fillers returns the presets that were migrated and fill something in a VMI, in the order of their names.
-func (m *migration) fillers(r Reviewed) []string {
+func (m *migration) fillers(r workbench.Reviewed) []string {
 	names := []string{}
 	for key := range r.Guest.Explicit.Annotations {
 		if name := m.marks[r.GetNamespace()][key]; name != "" {
@@ -108,9 +110,9 @@ func (m *migration) fillers(r Reviewed) []string {
 
 // same reports whether two VMIs have the same bytes in spec, labels and annotations, but for the marks of the presets that were migrated and for one
 // more annotation.
-func (m *migration) same(before, after Reviewed, annotation string) (bool, error) {
+func (m *migration) same(before, after workbench.Reviewed, annotation string) (bool, error) {
 	var texts [2][]byte
-	for i, r := range []Reviewed{before, after} {
+	for i, r := range []workbench.Reviewed{before, after} {
 		vmi := r.Guest.Explicit
 		annotations := maps.Clone(vmi.Annotations)
 		maps.DeleteFunc(annotations, func(key, _ string) bool { return key == annotation || m.marks[vmi.Namespace][key] != "" })
@@ -128,12 +130,12 @@ func (m *migration) same(before, after Reviewed, annotation string) (bool, error
 
 // compareDomains compares the libvirt domains as 'diff' does: the VMI with the profiles is the next version of the VMI with the presets. rendered is false if
 // a domain cannot be rendered. The reason is then in the VMI, so that equal VMIs have no different domains.
-func (m *migration) compareDomains(ctx context.Context, before, after Reviewed) (equal, rendered bool, err error) {
+func (m *migration) compareDomains(ctx context.Context, before, after workbench.Reviewed) (equal, rendered bool, err error) {
 	if before.Guest.Unreadable != nil { // the record of the last boot, which both sides read
 		return true, false, nil
 	}
-	difference, err := m.Compare(ctx, Side{Reviewed: before}, Side{Reviewed: after})
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+	difference, err := guestdiff.Compare(ctx, m.Bench, guestdiff.Side{Reviewed: before}, guestdiff.Side{Reviewed: after})
+	if refusal := (*workbench.Refusal)(nil); errors.As(err, &refusal) {
 		return true, false, nil
 	}
 	return difference.Domain == "", err == nil, err

@@ -1,9 +1,10 @@
-package workbench
+package presetmigration
 
 import (
 	"context"
 	"encoding/json"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/fieldpath"
@@ -27,7 +28,7 @@ type RemedyField struct {
 
 // remedy returns the first change with which stage 1 makes the same VMI: what the VMI has today in the fields that would change, written down. Where it has
 // none in one of them, no value stands for 'unset'. Then the VMI must be excluded, and what presets fill be written down. nil where neither helps.
-func (m *migration) remedy(ctx context.Context, object manifest.Object, before Reviewed, fields []MigratedField) (*Remedy, error) {
+func (m *migration) remedy(ctx context.Context, object manifest.Object, before workbench.Reviewed, fields []MigratedField) (*Remedy, error) {
 	was, err := before.Explain(ctx)
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func (m *migration) remedy(ctx context.Context, object manifest.Object, before R
 }
 
 // helps reports whether the changed object has the same VMI with the profiles.
-func (m *migration) helps(ctx context.Context, r Remedy, object manifest.Object, before Reviewed) (bool, error) {
+func (m *migration) helps(ctx context.Context, r Remedy, object manifest.Object, before workbench.Reviewed) (bool, error) {
 	changed := object
 	changed.Unstructured = object.DeepCopy()
 	var at []string // of the VMI

@@ -1,4 +1,5 @@
-package workbench
+// Package presetmigration makes GuestProfiles of presets, and compares the guests of VMs and VMIs with the presets and with the profiles.
+package presetmigration
 
 import (
 	"cmp"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/preset"
@@ -46,7 +48,7 @@ type MigratedPreset struct {
 	// Warnings are what the profile does besides, such as to replace another one.
 	Warnings []string `json:"warnings"`
 	// Causes are why neither an API server nor Kiln would accept the preset or its profile. Such a preset is not migrated.
-	Causes []Cause `json:"causes"`
+	Causes []workbench.Cause `json:"causes"`
 
 	key client.ObjectKey
 }
@@ -102,7 +104,7 @@ type MigratedField struct {
 
 // MigratePresets makes a GuestProfile of each preset among the named objects, and compares the VMIs that the VMs and VMIs among them would boot with
 // the presets and with the profiles in their place. What is stored is not changed. Presets that are only referred to stay presets on both sides.
-func (b *Bench) MigratePresets(ctx context.Context, in manifest.Inputs, wanted PresetMigration) (Migrated, []string, error) {
+func MigratePresets(ctx context.Context, b *workbench.Bench, in manifest.Inputs, wanted PresetMigration) (Migrated, []string, error) {
 	b.IgnoreProfiles() // HostProfiles are the same on both sides
 	var presets, guests []manifest.Object
 	for _, object := range in.Named {
@@ -128,7 +130,7 @@ func (b *Bench) MigratePresets(ctx context.Context, in manifest.Inputs, wanted P
 		if r.Fault != nil {
 			return done, reviewed.Warnings, r.Fault
 		}
-		one, err := b.profileOf(ctx, r, wanted)
+		one, err := profileOf(ctx, b, r, wanted)
 		if err != nil {
 			return done, reviewed.Warnings, err
 		}
@@ -155,7 +157,7 @@ func (b *Bench) MigratePresets(ctx context.Context, in manifest.Inputs, wanted P
 
 // migration compares guests of one run. The sides are the objects with the presets and with the profiles.
 type migration struct {
-	*Bench
+	*workbench.Bench
 	PresetMigration
 	sides [2]manifest.Inputs
 	// presets are those that are migrated, also where they fill nothing. marks are the names of those of a namespace, by the annotation that each leaves.
@@ -165,7 +167,7 @@ type migration struct {
 
 // newMigration takes the presets that are migrated out of the second side, and puts their profiles there. A profile that the inputs have already under the
 // same name is the new one on the second side.
-func newMigration(b *Bench, in manifest.Inputs, presets []MigratedPreset) (*migration, error) {
+func newMigration(b *workbench.Bench, in manifest.Inputs, presets []MigratedPreset) (*migration, error) {
 	known, err := crdschema.Scheme()
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package workbench
+package presetmigration
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/test/samples"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -110,8 +111,8 @@ func TestRemediesHelp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := reviewed(t, new(Bench), loaded(t, string(changed))).Guest.Explicit
-	without := reviewed(t, new(Bench), loaded(t, timers, given)).Guest.Explicit
+	with := reviewed(t, new(workbench.Bench), loaded(t, string(changed))).Guest.Explicit
+	without := reviewed(t, new(workbench.Bench), loaded(t, timers, given)).Guest.Explicit
 	if diff := cmp.Diff(without.Spec, with.Spec); diff != "" {
 		t.Errorf("(-with presets +excluded):\n%s", diff)
 	}
@@ -264,4 +265,32 @@ func taken(t *testing.T, namespace string, object client.Object) revision.Draft 
 		t.Fatal(err)
 	}
 	return draft
+}
+
+// loaded returns the objects of YAML documents.
+func loaded(t *testing.T, documents ...string) manifest.Inputs {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "all.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(documents, "---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in, err := manifest.Load(manifest.Files{Names: []string{file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// reviewed returns the only guest of inputs.
+func reviewed(t *testing.T, bench *workbench.Bench, in manifest.Inputs) workbench.Reviewed {
+	t.Helper()
+	all, err := bench.Review(t.Context(), in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Objects = slices.DeleteFunc(all.Objects, func(r workbench.Reviewed) bool { return r.Guest == nil })
+	if len(all.Objects) != 1 || all.Objects[0].Fault != nil || !all.Objects[0].Verdict.Allowed() {
+		t.Fatalf("want one guest, got %+v", all.Objects)
+	}
+	return all.Objects[0]
 }

@@ -1,4 +1,4 @@
-package workbench
+package presetmigration
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/preset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,11 +23,13 @@ import (
 
 // profileOf makes the profile of a preset. A preset that an API server or Kiln would refuse has causes and no profile, and so has one whose profile
 // would be refused.
-func (b *Bench) profileOf(ctx context.Context, r Reviewed, wanted PresetMigration) (MigratedPreset, error) {
+func profileOf(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, wanted PresetMigration) (MigratedPreset, error) {
 	done := MigratedPreset{key: client.ObjectKeyFromObject(r), LeftOut: []string{}, Warnings: []string{}, Causes: r.Judgement().Causes}
 	done.Preset = done.key.String()
 	// KubeVirt stores presets without a domain, which a rule of Kiln refuses when they are written. They fill nothing.
-	done.Causes = slices.DeleteFunc(done.Causes, func(c Cause) bool { return c.Field == "spec.domain" && c.Type == string(field.ErrorTypeRequired) })
+	done.Causes = slices.DeleteFunc(done.Causes, func(c workbench.Cause) bool {
+		return c.Field == "spec.domain" && c.Type == string(field.ErrorTypeRequired)
+	})
 	if len(done.Causes) > 0 {
 		return done, nil
 	}
@@ -36,7 +39,7 @@ func (b *Bench) profileOf(ctx context.Context, r Reviewed, wanted PresetMigratio
 	}
 	// The schema has the operators of a selector as text, and one that cannot be read refuses every VMI of the namespace.
 	if _, err := metav1.LabelSelectorAsSelector(&p.Spec.Selector); err != nil {
-		done.Causes = append(done.Causes, Cause{Type: string(field.ErrorTypeInvalid), Field: "spec.selector", Message: err.Error()})
+		done.Causes = append(done.Causes, workbench.Cause{Type: string(field.ErrorTypeInvalid), Field: "spec.selector", Message: err.Error()})
 		return done, nil
 	}
 	domain, uncovered := preset.Covered(&p)
@@ -58,12 +61,12 @@ func (b *Bench) profileOf(ctx context.Context, r Reviewed, wanted PresetMigratio
 	if err := replaces(ctx, r.Inputs.Reader, &done); err != nil {
 		return done, err
 	}
-	err = b.judgeProfile(ctx, r, &done)
+	err = judgeProfile(ctx, b, r, &done)
 	return done, err
 }
 
 // judgeProfile judges the profile of a migrated preset as if it were written. One that would be refused has causes, and is dropped.
-func (b *Bench) judgeProfile(ctx context.Context, r Reviewed, done *MigratedPreset) error {
+func judgeProfile(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, done *MigratedPreset) error {
 	profile := manifest.Object{Unstructured: &unstructured.Unstructured{Object: done.Profile}}
 	judged, err := b.Review(ctx, manifest.Inputs{Named: []manifest.Object{profile}, Reader: r.Inputs.Reader, OfCluster: r.Inputs.OfCluster}, nil)
 	if err != nil {
