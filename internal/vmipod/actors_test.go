@@ -12,8 +12,8 @@ func node(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": name}}}
 }
 
-// guestless returns an explicit VMI of a VM that no controller has seen but for its first phase.
-func guestless() *v1.VirtualMachineInstance {
+// explicitVMI returns an explicit VMI of a VM, which only has its first phase.
+func explicitVMI() *v1.VirtualMachineInstance {
 	owner := metav1.OwnerReference{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "a", UID: "vm", Controller: new(true)}
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "team", Name: "a", UID: "0000-vmi", OwnerReferences: []metav1.OwnerReference{owner}, Finalizers: []string{v1.VirtualMachineInstanceFinalizer},
@@ -36,55 +36,55 @@ func guestless() *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// bind is the scheduler.
-func (c *cluster) bind(name string) {
+// bindPod does what the scheduler does.
+func (c *cluster) bindPod(name string) {
 	c.Helper()
 	found := c.pod()
 	found.Spec.NodeName = name
 	c.must(c.Update(c.Context(), found))
 }
 
-// kubelet writes the status of the pod.
-func (c *cluster) kubelet(write func(*corev1.PodStatus)) {
+// writePodStatus writes the status of the pod.
+func (c *cluster) writePodStatus(write func(*corev1.PodStatus)) {
 	c.Helper()
 	found := c.pod()
 	write(&found.Status)
 	c.must(c.Status().Update(c.Context(), found))
 }
 
-// launcher writes the status of the GuestPod.
-func (c *cluster) launcher(write func(*v1alpha1.GuestPodStatus)) {
+// writeGuestPodStatus writes the status of the GuestPod.
+func (c *cluster) writeGuestPodStatus(write func(*v1alpha1.GuestPodStatus)) {
 	c.Helper()
-	found := c.guest()
+	found := c.guestPod()
 	write(&found.Status)
 	c.must(c.Status().Update(c.Context(), found))
 }
 
-func (c *cluster) facts(machine string) {
+func (c *cluster) reportFacts(machine string) {
 	c.Helper()
-	c.launcher(func(s *v1alpha1.GuestPodStatus) { s.Facts = &v1alpha1.GuestFacts{Machine: machine} })
+	c.writeGuestPodStatus(func(s *v1alpha1.GuestPodStatus) { s.Facts = &v1alpha1.GuestFacts{Machine: machine} })
 }
 
-func (c *cluster) domain(state v1alpha1.GuestDomainState, reason string) {
+func (c *cluster) reportDomain(state v1alpha1.GuestDomainState, reason string) {
 	c.Helper()
-	c.launcher(func(s *v1alpha1.GuestPodStatus) {
+	c.writeGuestPodStatus(func(s *v1alpha1.GuestPodStatus) {
 		s.Domain = &v1alpha1.GuestDomain{State: state, Reason: reason, Message: "libvirt's words", Machine: "pc-q35-10.0"}
 	})
 }
 
-// run brings the guest to phase Running.
-func (c *cluster) run() {
+// runGuest brings the guest to phase Running.
+func (c *cluster) runGuest() {
 	c.Helper()
-	c.step()
-	c.bind("n1")
-	c.kubelet(func(s *corev1.PodStatus) {
+	c.reconcileAll()
+	c.bindPod("n1")
+	c.writePodStatus(func(s *corev1.PodStatus) {
 		s.Phase, s.QOSClass, s.PodIPs = corev1.PodRunning, corev1.PodQOSBurstable, []corev1.PodIP{{IP: "10.1.0.7"}, {IP: "fd00::7"}}
 		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "compute", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	})
-	c.step()
-	c.facts("pc-q35-10.0")
-	c.step()
-	c.domain(v1alpha1.GuestRunning, "")
-	c.step()
+	c.reconcileAll()
+	c.reportFacts("pc-q35-10.0")
+	c.reconcileAll()
+	c.reportDomain(v1alpha1.GuestRunning, "")
+	c.reconcileAll()
 }

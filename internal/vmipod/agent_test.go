@@ -11,11 +11,11 @@ import (
 
 // TestAgentConnected: the condition and status.guestOSInfo come with the agent, go with it, and never outlive the guest.
 func TestAgentConnected(t *testing.T) {
-	c := newCluster(t, guestless())
-	c.run()
+	c := newCluster(t, explicitVMI())
+	c.runGuest()
 	connected := func(want bool) {
 		t.Helper()
-		c.step()
+		c.reconcileAll()
 		is := condition.Of(c.vmi(), v1.VirtualMachineInstanceAgentConnected)
 		if (is != nil && is.Status == corev1.ConditionTrue) != want || (c.vmi().Status.GuestOSInfo.ID != "") != want {
 			t.Errorf("want the agent connected: %t; %+v, %+v", want, is, c.vmi().Status.GuestOSInfo)
@@ -25,12 +25,14 @@ func TestAgentConnected(t *testing.T) {
 			t.Errorf("want the agent connected: %t; the card is %+v", want, nic)
 		}
 		writes := len(c.writes)
-		c.step()
+		c.reconcileAll()
 		if len(c.writes) != writes {
 			t.Errorf("without a change %q was written", c.writes[writes:])
 		}
 	}
-	says := func(agent *v1alpha1.GuestAgent) { c.launcher(func(s *v1alpha1.GuestPodStatus) { s.Agent = agent }) }
+	says := func(agent *v1alpha1.GuestAgent) {
+		c.writeGuestPodStatus(func(s *v1alpha1.GuestPodStatus) { s.Agent = agent })
+	}
 	agent := &v1alpha1.GuestAgent{OS: &v1alpha1.GuestOS{Name: "Debian\n", ID: "debian\x1b"}, Hostname: "shop",
 		Interfaces: []v1alpha1.GuestInterface{{Name: "eth0", MAC: c.vmi().Status.Interfaces[0].MAC, IPs: []string{"10.96.0.1"}}}}
 	connected(false)
@@ -39,19 +41,19 @@ func TestAgentConnected(t *testing.T) {
 	if is := c.vmi().Status.GuestOSInfo; is != (v1.VirtualMachineInstanceGuestOSInfo{Name: "Debian", ID: "debian"}) {
 		t.Errorf("the system is %+v", is)
 	}
-	c.domain(v1alpha1.GuestPaused, "PausedByUser")
+	c.reportDomain(v1alpha1.GuestPaused, "PausedByUser")
 	connected(true)
 	says(nil)
 	connected(false)
 	says(agent)
 	connected(true)
-	c.launcher(func(s *v1alpha1.GuestPodStatus) { s.Domain = nil })
+	c.writeGuestPodStatus(func(s *v1alpha1.GuestPodStatus) { s.Domain = nil })
 	connected(false)
-	c.domain(v1alpha1.GuestRunning, "")
+	c.reportDomain(v1alpha1.GuestRunning, "")
 	connected(true)
-	c.domain(v1alpha1.GuestPoweredOff, "")
-	c.kubeletEnds()
-	c.step()
+	c.reportDomain(v1alpha1.GuestPoweredOff, "")
+	c.endPod()
+	c.reconcileAll()
 	if vmi := c.vmi(); vmi.Status.Phase != v1.Succeeded || condition.Of(vmi, v1.VirtualMachineInstanceAgentConnected) != nil {
 		t.Errorf("phase %s, conditions %+v", vmi.Status.Phase, vmi.Status.Conditions)
 	}

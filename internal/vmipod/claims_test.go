@@ -28,7 +28,7 @@ func TestClaimsThatAreFilled(t *testing.T) {
 		{why: "it is filled", phase: "Succeeded"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			vmi := guestless()
+			vmi := explicitVMI()
 			vmi.Spec.Volumes = []v1.Volume{{Name: "d", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
 				PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "d"}}}}}
 			owner := metav1.OwnerReference{APIVersion: "cdi.kubevirt.io/v1beta1", Kind: "DataVolume", Name: "d", UID: "dv", Controller: new(true)}
@@ -41,15 +41,15 @@ func TestClaimsThatAreFilled(t *testing.T) {
 				}})
 			}
 			on := newCluster(t, objects...)
-			on.step()
+			on.reconcileAll()
 			if c.says == "" {
 				if on.pod() == nil {
-					_, why := on.says(v1.VirtualMachineInstanceSynchronized)
+					_, why := on.readCondition(v1.VirtualMachineInstanceSynchronized)
 					t.Errorf("no pod: %+v", why)
 				}
 				return
 			}
-			on.refusedFor(c.why, c.reason, c.says)
+			on.expectRefusal(c.why, c.reason, c.says)
 			if on.pod() != nil {
 				t.Error("the pod is made")
 			}

@@ -22,25 +22,25 @@ func TestClientsOfLaunchers(t *testing.T) {
 	if clients.Now() != nil {
 		t.Fatalf("without a file the clients are %v", clients.Now())
 	}
-	on := newCluster(t, guestless())
+	on := newCluster(t, explicitVMI())
 	on.controller.Clients = clients
-	on.run()
-	if on.guest().Spec.Clients != nil {
-		t.Errorf("the GuestPod has clients that are not known: %v", on.guest().Spec.Clients)
+	on.runGuest()
+	if on.guestPod().Spec.Clients != nil {
+		t.Errorf("the GuestPod has clients that are not known: %v", on.guestPod().Spec.Clients)
 	}
 	for _, authority := range []string{"one", "two"} {
 		on.must(os.WriteFile(file, []byte(authority), 0o600))
 		if !clients.update() || clients.update() {
 			t.Errorf("a new authority is a change, and the same one is none")
 		}
-		on.step()
+		on.reconcileAll()
 		want := &v1alpha1.GuestPodClients{Authorities: authority, Name: "kiln-apiserver.kiln-system.svc"}
-		if diff := cmp.Diff(want, on.guest().Spec.Clients); diff != "" {
+		if diff := cmp.Diff(want, on.guestPod().Spec.Clients); diff != "" {
 			t.Errorf("clients: -want +got\n%s", diff)
 		}
 	}
 	written := len(on.writes)
-	on.step()
+	on.reconcileAll()
 	if extra := on.writes[written:]; len(extra) > 0 {
 		t.Errorf("without a change there were writes: %v", extra)
 	}
@@ -72,10 +72,10 @@ func TestClientsAreReadAgain(t *testing.T) {
 
 // TestGracePeriod: the pod of a VMI that is deleted has the grace period that the VMI has then, and a shorter one that it gets while the guest powers off.
 func TestGracePeriod(t *testing.T) {
-	vmi := guestless()
+	vmi := explicitVMI()
 	vmi.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600)
 	on := newCluster(t, vmi)
-	on.run()
+	on.runGuest()
 	var given []int64
 	on.onDelete = func(options client.DeleteOptions) {
 		given = append(given, ptr.Deref(options.GracePeriodSeconds, -1))
@@ -84,12 +84,12 @@ func TestGracePeriod(t *testing.T) {
 		on.must(on.Update(t.Context(), dying))
 	}
 	on.must(on.WithWatch.Delete(t.Context(), on.vmi()))
-	on.step()
-	on.step()
+	on.reconcileAll()
+	on.reconcileAll()
 	shorter := on.vmi()
 	shorter.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5)
 	on.must(on.Update(t.Context(), shorter))
-	on.step()
+	on.reconcileAll()
 	if want := []int64{pod.Grace(ptr.To[int64](600)), pod.Grace(ptr.To[int64](5))}; !slices.Equal(given, want) {
 		t.Errorf("the pod was deleted with grace periods %v, want %v", given, want)
 	}

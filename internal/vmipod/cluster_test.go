@@ -86,8 +86,8 @@ func (c *cluster) restart() {
 	})
 }
 
-// wrote notes a write that was done, and returns the error of a process that dies after it.
-func (c *cluster) wrote(verb string, object client.Object, err error) error {
+// noteWrite records a write that was done. It returns an error if the process is to die after this write.
+func (c *cluster) noteWrite(verb string, object client.Object, err error) error {
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *cluster) wrote(verb string, object client.Object, err error) error {
 	return nil
 }
 
-// create gives what the API server gives: a UID, and the time.
+// create sets what the API server sets: the UID and the time.
 func (c *cluster) create(ctx context.Context, to client.WithWatch, object client.Object, options ...client.CreateOption) error {
 	if c.refuse != nil {
 		if err := c.refuse(object); err != nil {
@@ -111,10 +111,10 @@ func (c *cluster) create(ctx context.Context, to client.WithWatch, object client
 	c.created++
 	object.SetUID(types.UID(fmt.Sprintf("%08d-bbbb", c.created)))
 	object.SetCreationTimestamp(metav1.NewTime(c.now))
-	return c.wrote("create", object, to.Create(ctx, object, options...))
+	return c.noteWrite("create", object, to.Create(ctx, object, options...))
 }
 
-// dryRun is what the API server does, and the tracker does not: it knows the name.
+// dryRun answers like the API server, because the tracker has no dry run: it fails if an object has the name.
 func (c *cluster) dryRun(ctx context.Context, object client.Object) error {
 	found := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type
 	err := c.Get(ctx, client.ObjectKeyFromObject(object), found)
@@ -125,14 +125,14 @@ func (c *cluster) dryRun(ctx context.Context, object client.Object) error {
 }
 
 func (c *cluster) patch(ctx context.Context, to client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-	return c.wrote("patch", object, to.Patch(ctx, object, patch, options...))
+	return c.noteWrite("patch", object, to.Patch(ctx, object, patch, options...))
 }
 
 func (c *cluster) delete(ctx context.Context, to client.WithWatch, object client.Object, options ...client.DeleteOption) error {
 	if c.onDelete != nil {
 		c.onDelete(*(&client.DeleteOptions{}).ApplyOptions(options))
 	}
-	return c.wrote("delete", object, to.Delete(ctx, object, options...))
+	return c.noteWrite("delete", object, to.Delete(ctx, object, options...))
 }
 
 func (c *cluster) patchStatus(
@@ -147,11 +147,11 @@ func (c *cluster) patchStatus(
 	if err == nil && c.onStatus != nil {
 		c.onStatus(object)
 	}
-	return c.wrote("patch "+of+" of", object, err)
+	return c.noteWrite("patch "+of+" of", object, err)
 }
 
-// step reconciles as often as the events of its own writes would, and internal/lifecycle assigns the hardware meanwhile.
-func (c *cluster) step() (result ctrl.Result) {
+// reconcileAll reconciles until nothing is written any more. Meanwhile it assigns the hardware, as internal/lifecycle does.
+func (c *cluster) reconcileAll() (result ctrl.Result) {
 	c.Helper()
 	for range 12 {
 		before := len(c.writes)
@@ -162,7 +162,7 @@ func (c *cluster) step() (result ctrl.Result) {
 		} else if err != nil {
 			c.Fatal(err)
 		}
-		c.assign()
+		c.assignHardware()
 		if len(c.writes) == before && result.RequeueAfter != conflictRetry {
 			break
 		}
@@ -170,8 +170,8 @@ func (c *cluster) step() (result ctrl.Result) {
 	return result
 }
 
-// assign is what internal/lifecycle does for a VMI that has a node.
-func (c *cluster) assign() {
+// assignHardware does what internal/lifecycle does for a VMI that has a node.
+func (c *cluster) assignHardware() {
 	c.Helper()
 	vmi := c.vmi()
 	if vmi == nil || vmi.Status.NodeName == "" || vmi.IsFinal() || vmi.DeletionTimestamp != nil {
@@ -201,7 +201,7 @@ func read[O interface {
 	client.Object
 }, E any](c *cluster, key types.NamespacedName, into O) O {
 	c.Helper()
-	found, err := objects.Find(c.Context(), c.WithWatch, key, into)
+	found, err := objects.GetOrNil(c.Context(), c.WithWatch, key, into)
 	c.must(err)
 	return found
 }
@@ -210,4 +210,4 @@ func (c *cluster) vmi() *v1.VirtualMachineInstance { return read(c, key, &v1.Vir
 
 func (c *cluster) pod() *corev1.Pod { return read(c, podKey, &corev1.Pod{}) }
 
-func (c *cluster) guest() *v1alpha1.GuestPod { return read(c, key, &v1alpha1.GuestPod{}) }
+func (c *cluster) guestPod() *v1alpha1.GuestPod { return read(c, key, &v1alpha1.GuestPod{}) }

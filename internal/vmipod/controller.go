@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/vmipod/observed"
 	"github.com/kilnvm/kiln/internal/vmipod/vmistatus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,8 +26,6 @@ type Controller struct {
 	refused refusals
 	awaited *awaitedObjects
 	lookup  objectLookup
-	// outages are the VMIs whose action a webhook prevents.
-	outages outage.Waiting
 
 	vmiFinalizer     vmiFinalizer
 	podCreation      podCreation
@@ -69,10 +66,10 @@ const (
 	soon = time.Second
 )
 
-// later is the error of an action that is to be repeated soon.
-type later string
+// retryError is the error of an action that is to be repeated soon.
+type retryError string
 
-func (l later) Error() string { return string(l) }
+func (e retryError) Error() string { return string(e) }
 
 // outcome is the result of an action, besides its writes.
 type outcome struct {
@@ -95,7 +92,7 @@ func (o *outcome) requeueAfter(after time.Duration) {
 // Reconcile does the next action for a VMI and writes the VMI's status. A conflict is a request to try again and not an error: errors are logged and counted.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	done, err := c.reconcile(ctx, request.NamespacedName)
-	if errors.As(err, new(later)) {
+	if errors.As(err, new(retryError)) {
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
@@ -116,7 +113,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (d
 	}
 	at := factsOf(o)
 	next := decide(at)
-	if done, err = c.do(ctx, o, next); err != nil || !next.followedByStatus() || at.vmiFinal { // a final phase and its cause stay
+	if done, err = c.perform(ctx, o, next); err != nil || !next.followedByStatus() || at.vmiFinal { // a final phase and its cause stay
 		return done, err
 	}
 	if err := c.hotplug.reconcile(ctx, o, &done); err != nil {
@@ -128,15 +125,15 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (d
 	return done, c.runningHardware.reconcile(ctx, o, &done)
 }
 
-// do does an action. Each action can be repeated: this process may die after any of its writes.
-func (c *Controller) do(ctx context.Context, o observed.Objects, next action) (done outcome, err error) {
+// perform does an action. Each action can be repeated: this process may die after any of its writes.
+func (c *Controller) perform(ctx context.Context, o observed.Objects, next action) (done outcome, err error) {
 	switch next {
 	case actionAddVMIFinalizer:
 		return done, c.vmiFinalizer.add(ctx, o.VMI)
 	case actionCreatePod:
 		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.podCreation.reconcile(ctx, o) })
 	case actionReportNameTaken:
-		return outcome{refusal: taken("Pod", o.Pod.Name), after: retryInterval}, nil
+		return outcome{refusal: nameTakenCause("Pod", o.Pod.Name), after: retryInterval}, nil
 	case actionWait:
 		if o.VMI.DeletionTimestamp != nil && o.Pod != nil && o.Pod.DeletionTimestamp != nil && factsOf(o).podBelongsToVMI() {
 			return done, c.podDeletion.shortenGracePeriod(ctx, o)

@@ -11,18 +11,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kubeletEnds is what kubelet does to a pod that is deleted or whose container has ended, and what the API server does then.
-func (c *cluster) kubeletEnds() {
+// endPod does what kubelet does to a pod that is deleted or whose container has ended.
+func (c *cluster) endPod() {
 	c.Helper()
 	if found := c.pod(); found != nil && found.Status.Phase != corev1.PodSucceeded {
-		c.kubelet(func(s *corev1.PodStatus) { s.Phase = corev1.PodSucceeded })
+		c.writePodStatus(func(s *corev1.PodStatus) { s.Phase = corev1.PodSucceeded })
 	}
 }
 
-// watched checks after each step that no two pods of the VMI count, and that a GuestPod names only the one that does.
-func (c *cluster) watched(pods map[string]bool) {
+// checkPods checks that the VMI never had two recorded pods, and that a GuestPod names only the recorded one.
+func (c *cluster) checkPods(pods map[string]bool) {
 	c.Helper()
-	vmi, guest := c.vmi(), c.guest()
+	vmi, guest := c.vmi(), c.guestPod()
 	if vmi == nil {
 		return
 	}
@@ -40,21 +40,21 @@ func (c *cluster) watched(pods map[string]bool) {
 // TestCrashes: a controller that dies after any of its writes of a whole life leaves what the next one brings to the same end.
 func TestCrashes(t *testing.T) {
 	life := func(t *testing.T, dies int) int {
-		c := newCluster(t, guestless())
+		c := newCluster(t, explicitVMI())
 		pods := map[string]bool{}
 		c.fails = dies
 		step := func() {
 			for range 3 { // a discarded pod goes, and another one comes
-				c.step()
-				c.watched(pods)
+				c.reconcileAll()
+				c.checkPods(pods)
 			}
 		}
 		step()
-		c.bind("n1")
+		c.bindPod("n1")
 		step()
-		c.facts("pc-q35-10.0")
+		c.reportFacts("pc-q35-10.0")
 		step()
-		c.domain(v1alpha1.GuestRunning, "")
+		c.reportDomain(v1alpha1.GuestRunning, "")
 		step()
 		if at := c.vmi().Status; at.Phase != v1.Running || len(at.ActivePods) != 1 || at.NodeName != "n1" {
 			t.Fatalf("dies after write %d: %+v", dies, at)
@@ -64,9 +64,9 @@ func TestCrashes(t *testing.T) {
 		if found := c.pod(); found == nil || found.DeletionTimestamp == nil || c.vmi() == nil {
 			t.Fatalf("dies after write %d: the pod is not deleted: %+v", dies, found)
 		}
-		c.domain(v1alpha1.GuestPoweredOff, "PoweredOff")
-		c.kubeletEnds()
-		phase := c.last(step)
+		c.reportDomain(v1alpha1.GuestPoweredOff, "PoweredOff")
+		c.endPod()
+		phase := c.lastPhase(step)
 		if c.pod() != nil || c.vmi() != nil || phase != v1.Succeeded {
 			t.Fatalf("dies after write %d: phase %s, left are pod %v, VMI %v", dies, phase, c.pod() != nil, c.vmi() != nil)
 		}
@@ -81,8 +81,8 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// last does a step, and returns the last phase that was written in it.
-func (c *cluster) last(step func()) (phase v1.VirtualMachineInstancePhase) {
+// lastPhase calls step and returns the last phase that was written meanwhile.
+func (c *cluster) lastPhase(step func()) (phase v1.VirtualMachineInstancePhase) {
 	c.onStatus = func(object client.Object) {
 		if vmi, is := object.(*v1.VirtualMachineInstance); is {
 			phase = vmi.Status.Phase

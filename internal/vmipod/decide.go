@@ -44,13 +44,13 @@ type facts struct {
 
 // podStopped reports whether no process of the pod runs, and none will: the pod has ended, or it is being deleted and no kubelet has it, or its node is off.
 // Until then no other pod may start the guest, even if the pod was deleted with force.
-func (s facts) podStopped() bool {
-	return s.podEnded || s.podDeleting && (!s.podHasNode || s.nodeOutOfService)
+func (f facts) podStopped() bool {
+	return f.podEnded || f.podDeleting && (!f.podHasNode || f.nodeOutOfService)
 }
 
 // podBelongsToVMI reports whether the pod is the VMI's, recorded or not.
-func (s facts) podBelongsToVMI() bool {
-	return s.owner == ownerVMIRecorded || s.owner == ownerVMIUnrecorded
+func (f facts) podBelongsToVMI() bool {
+	return f.owner == ownerVMIRecorded || f.owner == ownerVMIUnrecorded
 }
 
 // factsOf returns what the next action depends on.
@@ -126,70 +126,70 @@ type rule struct {
 }
 
 // decide returns the action of the first rule that applies.
-func decide(s facts) action {
+func decide(f facts) action {
 	rules := rulesWithPod
 	switch {
-	case !s.vmiExists:
+	case !f.vmiExists:
 		rules = rulesWithoutVMI
-	case !s.runsInPod:
+	case !f.runsInPod:
 		return actionIgnore
-	case s.vmiDeleting:
+	case f.vmiDeleting:
 		rules = rulesOfDeletedVMI
-	case s.vmiFinal:
+	case f.vmiFinal:
 		rules = rulesOfFinalVMI
-	case !s.vmiHadPod:
+	case !f.vmiHadPod:
 		rules = rulesWithoutPod
 	}
-	return rules[slices.IndexFunc(rules, func(r rule) bool { return r.when(s) })].action
+	return rules[slices.IndexFunc(rules, func(r rule) bool { return r.when(f) })].action
 }
 
 func otherwise(facts) bool { return true }
 
 // rulesWithoutVMI are the rules if the VMI does not exist: the garbage collector deletes its pod.
 var rulesWithoutVMI = []rule{
-	{func(s facts) bool { return s.owner == ownerPreviousVMI && s.podHasFinalizer && s.podStopped() }, actionRemovePodFinalizer},
+	{func(f facts) bool { return f.owner == ownerPreviousVMI && f.podHasFinalizer && f.podStopped() }, actionRemovePodFinalizer},
 	{otherwise, actionIgnore},
 }
 
 // rulesOfDeletedVMI are the rules of a VMI that is being deleted. It gets its final phase before it loses the finalizer, because others wait for that phase.
 var rulesOfDeletedVMI = []rule{
-	{func(s facts) bool { return s.podBelongsToVMI() && !s.podDeleting }, actionDeletePod},
-	{func(s facts) bool { return s.owner == ownerVMIUnrecorded && s.podHasFinalizer }, actionRemovePodFinalizer},
-	{func(s facts) bool { return s.owner == ownerVMIRecorded && !s.podStopped() }, actionWait},
-	{func(s facts) bool { return !s.vmiFinal }, actionSetFinalPhase},
-	{func(s facts) bool { return s.owner == ownerVMIRecorded && s.podHasFinalizer }, actionRemovePodFinalizer},
-	{func(s facts) bool { return s.vmiHasFinalizer }, actionRemoveVMIFinalizer},
+	{func(f facts) bool { return f.podBelongsToVMI() && !f.podDeleting }, actionDeletePod},
+	{func(f facts) bool { return f.owner == ownerVMIUnrecorded && f.podHasFinalizer }, actionRemovePodFinalizer},
+	{func(f facts) bool { return f.owner == ownerVMIRecorded && !f.podStopped() }, actionWait},
+	{func(f facts) bool { return !f.vmiFinal }, actionSetFinalPhase},
+	{func(f facts) bool { return f.owner == ownerVMIRecorded && f.podHasFinalizer }, actionRemovePodFinalizer},
+	{func(f facts) bool { return f.vmiHasFinalizer }, actionRemoveVMIFinalizer},
 	{otherwise, actionIgnore},
 }
 
 // rulesOfFinalVMI are the rules of a VMI in a final phase. Its pod stays, with the log, until the VMI is deleted.
 var rulesOfFinalVMI = []rule{
-	{func(s facts) bool { return s.owner == ownerVMIUnrecorded && !s.podDeleting }, actionDeleteUnrecordedPod},
-	{func(s facts) bool { return s.owner == ownerVMIUnrecorded && s.podHasFinalizer }, actionRemovePodFinalizer},
-	{func(s facts) bool { return s.owner == ownerVMIRecorded && s.podHasFinalizer && s.podStopped() }, actionRemovePodFinalizer},
+	{func(f facts) bool { return f.owner == ownerVMIUnrecorded && !f.podDeleting }, actionDeleteUnrecordedPod},
+	{func(f facts) bool { return f.owner == ownerVMIUnrecorded && f.podHasFinalizer }, actionRemovePodFinalizer},
+	{func(f facts) bool { return f.owner == ownerVMIRecorded && f.podHasFinalizer && f.podStopped() }, actionRemovePodFinalizer},
 	// Somebody has written the phase by hand.
-	{func(s facts) bool { return s.owner == ownerVMIRecorded && !s.podStopped() && !s.podDeleting }, actionDeletePod},
+	{func(f facts) bool { return f.owner == ownerVMIRecorded && !f.podStopped() && !f.podDeleting }, actionDeletePod},
 	{otherwise, actionIgnore},
 }
 
 // rulesWithoutPod are the rules of a VMI that has had no pod.
 var rulesWithoutPod = []rule{
-	{func(s facts) bool { return !s.vmiPending }, actionIgnore}, // internal/lifecycle writes the first phase
-	{func(s facts) bool { return !s.vmiHasFinalizer }, actionAddVMIFinalizer},
-	{func(s facts) bool { return s.owner == ownerNone }, actionCreatePod},
-	{func(s facts) bool { return s.owner == ownerVMIUnrecorded && !s.podDeleting }, actionDeleteUnrecordedPod},
-	{func(s facts) bool { return s.owner == ownerVMIUnrecorded && s.podHasFinalizer }, actionRemovePodFinalizer},
-	{func(s facts) bool { return s.owner == ownerPreviousVMI && s.podHasFinalizer && s.podStopped() }, actionRemovePodFinalizer},
-	{func(s facts) bool { return s.owner == ownerOther }, actionReportNameTaken},
+	{func(f facts) bool { return !f.vmiPending }, actionIgnore}, // internal/lifecycle writes the first phase
+	{func(f facts) bool { return !f.vmiHasFinalizer }, actionAddVMIFinalizer},
+	{func(f facts) bool { return f.owner == ownerNone }, actionCreatePod},
+	{func(f facts) bool { return f.owner == ownerVMIUnrecorded && !f.podDeleting }, actionDeleteUnrecordedPod},
+	{func(f facts) bool { return f.owner == ownerVMIUnrecorded && f.podHasFinalizer }, actionRemovePodFinalizer},
+	{func(f facts) bool { return f.owner == ownerPreviousVMI && f.podHasFinalizer && f.podStopped() }, actionRemovePodFinalizer},
+	{func(f facts) bool { return f.owner == ownerOther }, actionReportNameTaken},
 	{otherwise, actionWait}, // the pod of a previous VMI has not ended yet, or the pod is about to be gone
 }
 
 // rulesWithPod are the rules of a VMI that has a pod.
 var rulesWithPod = []rule{
-	{func(s facts) bool { return s.owner != ownerVMIRecorded || s.podStopped() }, actionSetFinalPhase},
-	{func(s facts) bool { return s.podDeleting || !s.podHasNode }, actionWait},
-	{func(s facts) bool { return s.guestPodNamesOther }, actionDeleteGuestPod},
-	{func(s facts) bool { return !s.guestPodNamesPod }, actionCreateGuestPod},
-	{func(s facts) bool { return s.factsReported && !s.hardwareRecorded }, actionRecordHardware},
+	{func(f facts) bool { return f.owner != ownerVMIRecorded || f.podStopped() }, actionSetFinalPhase},
+	{func(f facts) bool { return f.podDeleting || !f.podHasNode }, actionWait},
+	{func(f facts) bool { return f.guestPodNamesOther }, actionDeleteGuestPod},
+	{func(f facts) bool { return !f.guestPodNamesPod }, actionCreateGuestPod},
+	{func(f facts) bool { return f.factsReported && !f.hardwareRecorded }, actionRecordHardware},
 	{otherwise, actionWait},
 }

@@ -7,10 +7,10 @@ import (
 
 // allFacts yields every combination of what an action depends on.
 func allFacts(yield func(facts) bool) {
-	fields := func(s *facts) []*bool {
-		return []*bool{&s.vmiExists, &s.runsInPod, &s.vmiDeleting, &s.vmiFinal, &s.vmiPending, &s.vmiHasFinalizer, &s.vmiHadPod,
-			&s.podHasNode, &s.podHasFinalizer, &s.podDeleting, &s.podEnded, &s.nodeOutOfService,
-			&s.guestPodNamesPod, &s.guestPodNamesOther, &s.factsReported, &s.hardwareRecorded}
+	fields := func(f *facts) []*bool {
+		return []*bool{&f.vmiExists, &f.runsInPod, &f.vmiDeleting, &f.vmiFinal, &f.vmiPending, &f.vmiHasFinalizer, &f.vmiHadPod,
+			&f.podHasNode, &f.podHasFinalizer, &f.podDeleting, &f.podEnded, &f.nodeOutOfService,
+			&f.guestPodNamesPod, &f.guestPodNamesOther, &f.factsReported, &f.hardwareRecorded}
 	}
 	n := len(fields(&facts{}))
 	for owner := ownerNone; owner <= ownerOther; owner++ {
@@ -33,29 +33,29 @@ var laws = []struct {
 	holds   func(facts) bool
 }{
 	{"a VMI gets one pod in its life, and none after its end", []action{actionCreatePod},
-		func(s facts) bool {
-			return s.vmiExists && s.runsInPod && !s.vmiHadPod && !s.vmiFinal && !s.vmiDeleting && s.vmiHasFinalizer && s.owner == ownerNone
+		func(f facts) bool {
+			return f.vmiExists && f.runsInPod && !f.vmiHadPod && !f.vmiFinal && !f.vmiDeleting && f.vmiHasFinalizer && f.owner == ownerNone
 		}},
 	{"a GuestPod is made for the recorded pod of a VMI that lives, and on its node", []action{actionCreateGuestPod, actionRecordHardware},
-		func(s facts) bool {
-			return s.owner == ownerVMIRecorded && s.vmiHadPod && s.podHasNode && !s.podDeleting && !s.podEnded && !s.vmiDeleting && !s.vmiFinal
+		func(f facts) bool {
+			return f.owner == ownerVMIRecorded && f.vmiHadPod && f.podHasNode && !f.podDeleting && !f.podEnded && !f.vmiDeleting && !f.vmiFinal
 		}},
 	{"hardware is recorded once, after the launcher has reported", []action{actionRecordHardware},
-		func(s facts) bool { return s.factsReported && !s.hardwareRecorded && s.guestPodNamesPod }},
+		func(f facts) bool { return f.factsReported && !f.hardwareRecorded && f.guestPodNamesPod }},
 	{"the finalizer of a pod in which a guest may run stays", []action{actionRemovePodFinalizer},
-		func(s facts) bool { return s.podStopped() || s.owner == ownerVMIUnrecorded }},
-	{"pods of others are not deleted", []action{actionDeletePod, actionDeleteUnrecordedPod}, func(s facts) bool { return s.podBelongsToVMI() }},
+		func(f facts) bool { return f.podStopped() || f.owner == ownerVMIUnrecorded }},
+	{"pods of others are not deleted", []action{actionDeletePod, actionDeleteUnrecordedPod}, func(f facts) bool { return f.podBelongsToVMI() }},
 	{"the pod of a running guest is deleted only for the owner of its VMI", []action{actionDeletePod},
-		func(s facts) bool { return s.vmiDeleting || s.vmiFinal }},
-	{"a recorded pod is deleted only with its VMI", []action{actionDeleteUnrecordedPod}, func(s facts) bool { return s.owner == ownerVMIUnrecorded }},
-	{"no VMI ends while its guest may run", []action{actionSetFinalPhase}, func(s facts) bool { return s.owner != ownerVMIRecorded || s.podStopped() }},
+		func(f facts) bool { return f.vmiDeleting || f.vmiFinal }},
+	{"a recorded pod is deleted only with its VMI", []action{actionDeleteUnrecordedPod}, func(f facts) bool { return f.owner == ownerVMIUnrecorded }},
+	{"no VMI ends while its guest may run", []action{actionSetFinalPhase}, func(f facts) bool { return f.owner != ownerVMIRecorded || f.podStopped() }},
 	{"a VMI goes after its end, and after its guest", []action{actionRemoveVMIFinalizer},
-		func(s facts) bool {
-			return s.vmiDeleting && s.vmiFinal && (s.owner != ownerVMIRecorded || s.podStopped() && !s.podHasFinalizer)
+		func(f facts) bool {
+			return f.vmiDeleting && f.vmiFinal && (f.owner != ownerVMIRecorded || f.podStopped() && !f.podHasFinalizer)
 		}},
 	{"VMIs of bare machines are not touched", []action{actionAddVMIFinalizer, actionCreatePod, actionReportNameTaken, actionDeletePod, actionDeleteUnrecordedPod,
 		actionDeleteGuestPod, actionCreateGuestPod, actionRecordHardware, actionSetFinalPhase, actionRemoveVMIFinalizer},
-		func(s facts) bool { return s.vmiExists && s.runsInPod }},
+		func(f facts) bool { return f.vmiExists && f.runsInPod }},
 }
 
 // TestDecide: whatever the controller sees, its next action breaks no law.
@@ -81,11 +81,11 @@ func TestDecide(t *testing.T) {
 func TestDecideNext(t *testing.T) {
 	vmi := facts{vmiExists: true, runsInPod: true, vmiPending: true, vmiHasFinalizer: true}
 	change := func(from facts, do func(*facts)) facts { do(&from); return from }
-	placed := change(vmi, func(s *facts) {
-		s.vmiPending, s.vmiHadPod, s.owner, s.podHasFinalizer = false, true, ownerVMIRecorded, true
+	placed := change(vmi, func(f *facts) {
+		f.vmiPending, f.vmiHadPod, f.owner, f.podHasFinalizer = false, true, ownerVMIRecorded, true
 	})
-	running := change(placed, func(s *facts) {
-		s.podHasNode, s.guestPodNamesPod, s.factsReported, s.hardwareRecorded = true, true, true, true
+	running := change(placed, func(f *facts) {
+		f.podHasNode, f.guestPodNamesPod, f.factsReported, f.hardwareRecorded = true, true, true, true
 	})
 	for _, c := range []struct {
 		why  string
@@ -93,40 +93,40 @@ func TestDecideNext(t *testing.T) {
 		want action
 	}{
 		{"nothing is there", facts{}, actionIgnore},
-		{"a VMI without a phase", change(vmi, func(s *facts) { s.vmiPending = false }), actionIgnore},
-		{"a VMI without a finalizer", change(vmi, func(s *facts) { s.vmiHasFinalizer = false }), actionAddVMIFinalizer},
+		{"a VMI without a phase", change(vmi, func(f *facts) { f.vmiPending = false }), actionIgnore},
+		{"a VMI without a finalizer", change(vmi, func(f *facts) { f.vmiHasFinalizer = false }), actionAddVMIFinalizer},
 		{"a new VMI", vmi, actionCreatePod},
-		{"a pod from a crash before the status was written", change(vmi, func(s *facts) { s.owner, s.podHasFinalizer = ownerVMIUnrecorded, true }),
+		{"a pod from a crash before the status was written", change(vmi, func(f *facts) { f.owner, f.podHasFinalizer = ownerVMIUnrecorded, true }),
 			actionDeleteUnrecordedPod},
-		{"it is deleted", change(vmi, func(s *facts) { s.owner, s.podHasFinalizer, s.podDeleting = ownerVMIUnrecorded, true, true }), actionRemovePodFinalizer},
-		{"it goes", change(vmi, func(s *facts) { s.owner, s.podDeleting = ownerVMIUnrecorded, true }), actionWait},
-		{"the pod of a predecessor runs", change(vmi, func(s *facts) {
-			s.owner, s.podHasFinalizer, s.podDeleting, s.podHasNode = ownerPreviousVMI, true, true, true
+		{"it is deleted", change(vmi, func(f *facts) { f.owner, f.podHasFinalizer, f.podDeleting = ownerVMIUnrecorded, true, true }), actionRemovePodFinalizer},
+		{"it goes", change(vmi, func(f *facts) { f.owner, f.podDeleting = ownerVMIUnrecorded, true }), actionWait},
+		{"the pod of a predecessor runs", change(vmi, func(f *facts) {
+			f.owner, f.podHasFinalizer, f.podDeleting, f.podHasNode = ownerPreviousVMI, true, true, true
 		}),
 			actionWait},
-		{"it has ended", change(vmi, func(s *facts) {
-			s.owner, s.podHasFinalizer, s.podDeleting, s.podHasNode, s.podEnded = ownerPreviousVMI, true, true, true, true
+		{"it has ended", change(vmi, func(f *facts) {
+			f.owner, f.podHasFinalizer, f.podDeleting, f.podHasNode, f.podEnded = ownerPreviousVMI, true, true, true, true
 		}), actionRemovePodFinalizer},
-		{"somebody else's pod", change(vmi, func(s *facts) { s.owner = ownerOther }), actionReportNameTaken},
+		{"somebody else's pod", change(vmi, func(f *facts) { f.owner = ownerOther }), actionReportNameTaken},
 		{"no node yet", placed, actionWait},
-		{"a node", change(placed, func(s *facts) { s.podHasNode = true }), actionCreateGuestPod},
-		{"the GuestPod of a predecessor", change(placed, func(s *facts) { s.podHasNode, s.guestPodNamesOther = true, true }), actionDeleteGuestPod},
-		{"no facts yet", change(placed, func(s *facts) { s.podHasNode, s.guestPodNamesPod = true, true }), actionWait},
-		{"facts", change(placed, func(s *facts) { s.podHasNode, s.guestPodNamesPod, s.factsReported = true, true, true }), actionRecordHardware},
+		{"a node", change(placed, func(f *facts) { f.podHasNode = true }), actionCreateGuestPod},
+		{"the GuestPod of a predecessor", change(placed, func(f *facts) { f.podHasNode, f.guestPodNamesOther = true, true }), actionDeleteGuestPod},
+		{"no facts yet", change(placed, func(f *facts) { f.podHasNode, f.guestPodNamesPod = true, true }), actionWait},
+		{"facts", change(placed, func(f *facts) { f.podHasNode, f.guestPodNamesPod, f.factsReported = true, true, true }), actionRecordHardware},
 		{"the guest runs", running, actionWait},
-		{"its pod is deleted with force", change(running, func(s *facts) { s.podDeleting = true }), actionWait},
-		{"and its node is off", change(running, func(s *facts) { s.podDeleting, s.nodeOutOfService = true, true }), actionSetFinalPhase},
-		{"the node is off, and the pod is not deleted", change(running, func(s *facts) { s.nodeOutOfService = true }), actionWait},
-		{"the pod has ended", change(running, func(s *facts) { s.podEnded = true }), actionSetFinalPhase},
-		{"and its VMI has its phase", change(running, func(s *facts) { s.podEnded, s.vmiFinal = true, true }), actionRemovePodFinalizer},
-		{"and the finalizer is off", change(running, func(s *facts) { s.podEnded, s.vmiFinal, s.podHasFinalizer = true, true, false }), actionIgnore},
-		{"the pod is gone", change(running, func(s *facts) { s.owner = ownerNone }), actionSetFinalPhase},
-		{"the VMI is deleted", change(running, func(s *facts) { s.vmiDeleting = true }), actionDeletePod},
-		{"the guest powers off", change(running, func(s *facts) { s.vmiDeleting, s.podDeleting = true, true }), actionWait},
-		{"its pod has ended", change(running, func(s *facts) { s.vmiDeleting, s.podDeleting, s.podEnded = true, true, true }), actionSetFinalPhase},
+		{"its pod is deleted with force", change(running, func(f *facts) { f.podDeleting = true }), actionWait},
+		{"and its node is off", change(running, func(f *facts) { f.podDeleting, f.nodeOutOfService = true, true }), actionSetFinalPhase},
+		{"the node is off, and the pod is not deleted", change(running, func(f *facts) { f.nodeOutOfService = true }), actionWait},
+		{"the pod has ended", change(running, func(f *facts) { f.podEnded = true }), actionSetFinalPhase},
+		{"and its VMI has its phase", change(running, func(f *facts) { f.podEnded, f.vmiFinal = true, true }), actionRemovePodFinalizer},
+		{"and the finalizer is off", change(running, func(f *facts) { f.podEnded, f.vmiFinal, f.podHasFinalizer = true, true, false }), actionIgnore},
+		{"the pod is gone", change(running, func(f *facts) { f.owner = ownerNone }), actionSetFinalPhase},
+		{"the VMI is deleted", change(running, func(f *facts) { f.vmiDeleting = true }), actionDeletePod},
+		{"the guest powers off", change(running, func(f *facts) { f.vmiDeleting, f.podDeleting = true, true }), actionWait},
+		{"its pod has ended", change(running, func(f *facts) { f.vmiDeleting, f.podDeleting, f.podEnded = true, true, true }), actionSetFinalPhase},
 		{"a VMI that is gone: its pod runs", facts{owner: ownerPreviousVMI, podHasFinalizer: true, podHasNode: true, podDeleting: true}, actionIgnore},
 		{"and has ended", facts{owner: ownerPreviousVMI, podHasFinalizer: true, podHasNode: true, podDeleting: true, podEnded: true}, actionRemovePodFinalizer},
-		{"a VMI of a bare machine", change(vmi, func(s *facts) { s.runsInPod, s.vmiDeleting = false, true }), actionIgnore},
+		{"a VMI of a bare machine", change(vmi, func(f *facts) { f.runsInPod, f.vmiDeleting = false, true }), actionIgnore},
 	} {
 		if got := decide(c.s); got != c.want {
 			t.Errorf("%s: action %d, want %d", c.why, got, c.want)

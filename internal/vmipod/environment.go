@@ -41,6 +41,8 @@ type environment struct {
 	Options
 	// writtenVMIs and writtenGuestPods are the writes of this process whose events have not arrived.
 	writtenVMIs, writtenGuestPods ownwrite.Memo
+	// outages are the VMIs whose action a webhook prevents.
+	outages outage.Waiting
 }
 
 // inputs returns the reader of what pods depend on, with the current configuration.
@@ -94,9 +96,10 @@ func isRefused(err error) bool {
 	return outage.WebhookOf(err) != "" || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || condition.Oversized(err)
 }
 
-// refusedCreate returns the cause if a create was refused, and the error if it failed otherwise.
-func refusedCreate(err error) (*condition.Cause, error) {
+// refusedCreate returns the cause if a create for a VMI was refused, and the error if it failed otherwise. It notes the webhook that did not answer, if any.
+func (e *environment) refusedCreate(vmi *v1.VirtualMachineInstance, err error) (*condition.Cause, error) {
 	if isRefused(err) {
+		e.outages.Note(client.ObjectKeyFromObject(vmi), outage.WebhookOf(err))
 		return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}, nil
 	}
 	return nil, err

@@ -25,7 +25,7 @@ func (f finalPhase) reconcile(ctx context.Context, o observed.Objects) (done out
 		o.Pod = nil // somebody else's pod says nothing about this guest
 	}
 	if o.Pod == nil && len(o.VMI.Status.ActivePods) > 0 {
-		pod, err := objects.Find(ctx, f.Live, observed.PodKey(o.Key), &corev1.Pod{})
+		pod, err := objects.GetOrNil(ctx, f.Live, observed.PodKey(o.Key), &corev1.Pod{})
 		if err != nil {
 			return done, err
 		}
@@ -34,7 +34,7 @@ func (f finalPhase) reconcile(ctx context.Context, o observed.Objects) (done out
 		}
 	}
 	// The launcher reports the end and then ends: the cache may have the end of its pod and lack the report.
-	if o.GuestPod, err = objects.Find(ctx, f.Live, o.Key, &v1alpha1.GuestPod{}); err != nil {
+	if o.GuestPod, err = objects.GetOrNil(ctx, f.Live, o.Key, &v1alpha1.GuestPod{}); err != nil {
 		return done, err
 	}
 	if err := f.running.remove(ctx, o); err != nil {

@@ -36,7 +36,7 @@ func (g guestState) ensure(ctx context.Context, in pod.Input) (secret string, ca
 		return "", nil, nil
 	}
 	// The cache may lack a claim that this process has created.
-	found, err := objects.Find(ctx, g.Live, client.ObjectKeyFromObject(claim), &corev1.PersistentVolumeClaim{})
+	found, err := objects.GetOrNil(ctx, g.Live, client.ObjectKeyFromObject(claim), &corev1.PersistentVolumeClaim{})
 	switch {
 	case err != nil:
 		return "", nil, fmt.Errorf("reading the claim for the state of the guest: %w", err)
@@ -44,7 +44,7 @@ func (g guestState) ensure(ctx context.Context, in pod.Input) (secret string, ca
 		return g.create(ctx, in)
 	case found.DeletionTimestamp != nil || hasPreviousOwner(found, claim):
 		// The garbage collector may be late, and pvc-protection keeps the claim until the previous pod is gone. A pod would wait for the claim for ever, or lose it.
-		return "", nil, later(fmt.Sprintf("PersistentVolumeClaim '%s' of another guest is being deleted", claim.Name))
+		return "", nil, retryError(fmt.Sprintf("PersistentVolumeClaim '%s' of another guest is being deleted", claim.Name))
 	case !pod.NeedsKey(in) || found.Annotations[v1alpha1.AnnotationTPMKey] == "":
 		return "", nil, nil // a claim without the annotation was created by an earlier release, or only for EFI variables
 	}
@@ -57,22 +57,22 @@ func (g guestState) ensure(ctx context.Context, in pod.Input) (secret string, ca
 func (g guestState) create(ctx context.Context, in pod.Input) (secret string, cause *condition.Cause, err error) {
 	if pod.NeedsKey(in) {
 		// A claim that is refused, perhaps for days, must not leave a Secret at each try.
-		if cause, err := stateCreated(g.Live.Create(ctx, pod.StateClaim(in), client.DryRunAll)); err != nil || cause != nil {
+		if cause, err := g.stateCreated(in.VMI, g.Live.Create(ctx, pod.StateClaim(in), client.DryRunAll)); err != nil || cause != nil {
 			return "", cause, err
 		}
 		secret := pod.KeySecret(in, newKey())
-		if cause, err := stateCreated(g.Live.Create(ctx, secret)); err != nil || cause != nil {
+		if cause, err := g.stateCreated(in.VMI, g.Live.Create(ctx, secret)); err != nil || cause != nil {
 			return "", cause, err
 		}
 		in.KeySecret = secret.Name
 	}
-	cause, err = stateCreated(g.Live.Create(ctx, pod.StateClaim(in)))
+	cause, err = g.stateCreated(in.VMI, g.Live.Create(ctx, pod.StateClaim(in)))
 	return in.KeySecret, cause, err
 }
 
 // stateCreated is refusedCreate for objects of the state.
-func stateCreated(err error) (*condition.Cause, error) {
-	cause, err := refusedCreate(err)
+func (g guestState) stateCreated(vmi *v1.VirtualMachineInstance, err error) (*condition.Cause, error) {
+	cause, err := g.refusedCreate(vmi, err)
 	if err != nil {
 		err = fmt.Errorf("creating the state of the guest: %w", err)
 	}

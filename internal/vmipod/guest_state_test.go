@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// keeping is a VMI whose TPM, EFI variables or both outlive the pod.
-func keeping(tpm, variables bool) *v1.VirtualMachineInstance {
-	vmi := guestless()
+// vmiWithState returns a VMI whose TPM, EFI variables or both outlive the pod.
+func vmiWithState(tpm, variables bool) *v1.VirtualMachineInstance {
+	vmi := explicitVMI()
 	if tpm {
 		vmi.Spec.Domain.Devices.TPM = &v1.TPMDevice{Persistent: new(true)}
 	}
@@ -34,11 +34,11 @@ func keeping(tpm, variables bool) *v1.VirtualMachineInstance {
 func withStorage(t *testing.T, objects ...client.Object) *cluster {
 	t.Helper()
 	on := newCluster(t, objects...)
-	on.store()
+	on.setStateClass()
 	return on
 }
 
-func (c *cluster) store() {
+func (c *cluster) setStateClass() {
 	c.controller.Configuration = func() config.Cluster {
 		now := config.Default()
 		now.Pods.StateClass = "fast"
@@ -57,8 +57,8 @@ func (c *cluster) secrets() []corev1.Secret {
 	return list.Items
 }
 
-// keyOf returns the Secret that the pod mounts, empty for none.
-func keyOf(made *corev1.Pod) string {
+// mountedSecret returns the Secret that the pod mounts, empty for none.
+func mountedSecret(made *corev1.Pod) string {
 	for _, v := range made.Spec.Volumes {
 		if v.Secret != nil {
 			return v.Secret.SecretName
@@ -67,8 +67,8 @@ func keyOf(made *corev1.Pod) string {
 	return ""
 }
 
-// existing is a claim for state. The annotation is left out if it is empty.
-func existing(secret string) client.Object {
+// existingStateClaim is a claim for state. The annotation is left out if it is empty.
+func existingStateClaim(secret string) client.Object {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: pod.StateName("a"), UID: "claim"}}
 	if secret != "" {
 		claim.Annotations = map[string]string{v1alpha1.AnnotationTPMKey: secret}
@@ -78,21 +78,21 @@ func existing(secret string) client.Object {
 
 // TestStateThatOutlivesAPod: claim and Secret are made before the pod, and are the VM's. Only a persistent TPM gets a key.
 func TestStateThatOutlivesAPod(t *testing.T) {
-	on := newCluster(t, keeping(true, false))
-	on.step()
-	on.refusedFor("no storage class", v1alpha1.ReasonNotPlaceable, "vmStateStorageClass")
+	on := newCluster(t, vmiWithState(true, false))
+	on.reconcileAll()
+	on.expectRefusal("no storage class", v1alpha1.ReasonNotPlaceable, "vmStateStorageClass")
 	if len(on.secrets()) > 0 {
 		t.Error("a refused guest has a key")
 	}
 	for why, c := range map[string]struct{ tpm, variables bool }{"a TPM": {true, false}, "both": {true, true}, "variables": {false, true}} {
-		on := withStorage(t, keeping(c.tpm, c.variables))
-		on.step()
+		on := withStorage(t, vmiWithState(c.tpm, c.variables))
+		on.reconcileAll()
 		claim, secrets := on.stateClaim(), on.secrets()
 		if claim == nil || *claim.Spec.StorageClassName != "fast" || claim.OwnerReferences[0].UID != "vm" || on.pod() == nil {
 			t.Fatalf("%s: the claim is %+v, pod %v", why, claim, on.pod() != nil)
 		}
 		if !c.tpm {
-			if len(secrets) > 0 || keyOf(on.pod()) != "" || len(claim.Annotations) > 0 {
+			if len(secrets) > 0 || mountedSecret(on.pod()) != "" || len(claim.Annotations) > 0 {
 				t.Errorf("%s: Secrets %v, annotations of the claim %v", why, secrets, claim.Annotations)
 			}
 			continue
@@ -107,8 +107,8 @@ func TestStateThatOutlivesAPod(t *testing.T) {
 		if key := string(secret.Data[pod.KeyFile]); len(key) != 52 || !pod.HoldsKey(secret.Name, key) || !pod.IsKeySecret(secret.Name) || !*secret.Immutable {
 			t.Errorf("%s: the Secret is %+v", why, secret)
 		}
-		if claim.Annotations[v1alpha1.AnnotationTPMKey] != secret.Name || keyOf(on.pod()) != secret.Name {
-			t.Errorf("%s: Secret '%s', the claim names %v, the pod mounts '%s'", why, secret.Name, claim.Annotations, keyOf(on.pod()))
+		if claim.Annotations[v1alpha1.AnnotationTPMKey] != secret.Name || mountedSecret(on.pod()) != secret.Name {
+			t.Errorf("%s: Secret '%s', the claim names %v, the pod mounts '%s'", why, secret.Name, claim.Annotations, mountedSecret(on.pod()))
 		}
 	}
 }
@@ -122,8 +122,8 @@ func TestKeysDiffer(t *testing.T) {
 
 // TestStateOfAnEarlierBoot: a claim that exists says whether its state is encrypted. Its key is never replaced.
 func TestStateOfAnEarlierBoot(t *testing.T) {
-	lost := pod.KeySecret(pod.Input{VMI: guestless()}, "LOST").Name
-	kept := pod.KeySecret(pod.Input{VMI: guestless()}, "KEPT")
+	lost := pod.KeySecret(pod.Input{VMI: explicitVMI()}, "LOST").Name
+	kept := pod.KeySecret(pod.Input{VMI: explicitVMI()}, "KEPT")
 	for _, c := range []struct {
 		why     string
 		vmi     *v1.VirtualMachineInstance
@@ -131,18 +131,19 @@ func TestStateOfAnEarlierBoot(t *testing.T) {
 		mounts  string
 		refused string
 	}{
-		{"a claim of an earlier release", keeping(true, true), existing(""), "", ""},
-		{"a claim and its key", keeping(true, true), existing(kept.Name), kept.Name, ""},
-		{"a backup without the Secret", keeping(true, true), existing(lost), "", "Secret '" + lost + "' does not exist"},
-		{"a TPM that is no more, without the Secret", keeping(false, true), existing(lost), "", ""},
-		{"another Secret of the tenant's", keeping(true, false), existing("bank-password"), "", "is not the name of a Secret with the key of a TPM"},
-		{"a name that is none", keeping(true, false), existing("guest-state-../-aaaaaaaaaaaaaaaa"), "", "is not the name of a Secret with the key of a TPM"},
+		{"a claim of an earlier release", vmiWithState(true, true), existingStateClaim(""), "", ""},
+		{"a claim and its key", vmiWithState(true, true), existingStateClaim(kept.Name), kept.Name, ""},
+		{"a backup without the Secret", vmiWithState(true, true), existingStateClaim(lost), "", "Secret '" + lost + "' does not exist"},
+		{"a TPM that is no more, without the Secret", vmiWithState(false, true), existingStateClaim(lost), "", ""},
+		{"another Secret of the tenant's", vmiWithState(true, false), existingStateClaim("bank-password"), "", "is not the name of a Secret with the key of a TPM"},
+		{"a name that is none", vmiWithState(true, false), existingStateClaim("guest-state-../-aaaaaaaaaaaaaaaa"), "",
+			"is not the name of a Secret with the key of a TPM"},
 	} {
 		on := withStorage(t, c.vmi, c.claim, kept.DeepCopy())
-		on.step()
+		on.reconcileAll()
 		if c.refused != "" {
-			on.refusedFor(c.why, v1alpha1.ReasonNotPlaceable, c.refused)
-		} else if on.pod() == nil || keyOf(on.pod()) != c.mounts {
+			on.expectRefusal(c.why, v1alpha1.ReasonNotPlaceable, c.refused)
+		} else if on.pod() == nil || mountedSecret(on.pod()) != c.mounts {
 			t.Errorf("%s: the pod is %v", c.why, on.pod())
 		}
 		if secrets := on.secrets(); len(secrets) != 1 || string(secrets[0].Data[pod.KeyFile]) != "KEPT" {
@@ -162,19 +163,19 @@ func TestRefusedState(t *testing.T) {
 		}
 	}
 	for _, kind := range []string{"PersistentVolumeClaim", "Secret"} {
-		on := withStorage(t, keeping(true, false))
+		on := withStorage(t, vmiWithState(true, false))
 		on.refuse = refuse(kind)
-		on.step()
-		on.refusedFor(kind, v1alpha1.ReasonFailedCreate, errQuota.Error())
+		on.reconcileAll()
+		on.expectRefusal(kind, v1alpha1.ReasonFailedCreate, errQuota.Error())
 		if len(on.secrets()) > 0 || on.stateClaim() != nil || on.pod() != nil {
 			t.Errorf("%s is refused: %d Secrets, claim %v, pod %v", kind, len(on.secrets()), on.stateClaim() != nil, on.pod() != nil)
 		}
 	}
-	kept := pod.KeySecret(pod.Input{VMI: guestless()}, "KEPT")
-	on := withStorage(t, keeping(true, false), existing(kept.Name), kept)
+	kept := pod.KeySecret(pod.Input{VMI: explicitVMI()}, "KEPT")
+	on := withStorage(t, vmiWithState(true, false), existingStateClaim(kept.Name), kept)
 	on.refuse = refuse("Secret")
-	on.step()
-	if on.pod() == nil || keyOf(on.pod()) != kept.Name {
+	on.reconcileAll()
+	if on.pod() == nil || mountedSecret(on.pod()) != kept.Name {
 		t.Error("a quota of Secrets keeps a guest from its key")
 	}
 }
@@ -182,17 +183,17 @@ func TestRefusedState(t *testing.T) {
 // TestCrashesAtTheState: whichever write of the state is the last one of a process, the next one makes a claim whose Secret exists, and no other claim.
 func TestCrashesAtTheState(t *testing.T) {
 	for dies := range 8 {
-		on := withStorage(t, keeping(true, false))
+		on := withStorage(t, vmiWithState(true, false))
 		on.fails = dies
 		for range 3 {
-			on.step()
-			on.store() // restart has the configuration of other tests
+			on.reconcileAll()
+			on.setStateClass() // restart has the configuration of other tests
 			on.now = on.now.Add(longestInterval)
 		}
 		if on.pod() == nil {
 			t.Fatalf("dies after write %d: there is no pod", dies)
 		}
-		name, found := keyOf(on.pod()), 0
+		name, found := mountedSecret(on.pod()), 0
 		for _, secret := range on.secrets() {
 			if secret.Name == name && pod.HoldsKey(name, string(secret.Data[pod.KeyFile])) {
 				found++
@@ -207,8 +208,8 @@ func TestCrashesAtTheState(t *testing.T) {
 // TestClaimOfAnEarlierGuest: a claim that goes with a VM of the same name before is waited for: a pod would wait for it for ever, or lose its state with it.
 func TestClaimOfAnEarlierGuest(t *testing.T) {
 	owned := func(uid types.UID) *corev1.PersistentVolumeClaim {
-		claim := existing("").(*corev1.PersistentVolumeClaim)
-		owner := *metav1.GetControllerOf(guestless())
+		claim := existingStateClaim("").(*corev1.PersistentVolumeClaim)
+		owner := *metav1.GetControllerOf(explicitVMI())
 		owner.UID = uid
 		claim.OwnerReferences = []metav1.OwnerReference{owner}
 		return claim
@@ -220,11 +221,11 @@ func TestClaimOfAnEarlierGuest(t *testing.T) {
 		going bool
 		pod   bool
 	}{"of a VM before": {owned("earlier"), false, false}, "being deleted": {going, true, false}, "its own": {owned("vm"), false, true}} {
-		on := withStorage(t, keeping(true, true), c.claim)
+		on := withStorage(t, vmiWithState(true, true), c.claim)
 		if c.going {
 			on.must(on.WithWatch.Delete(t.Context(), c.claim))
 		}
-		on.step()
+		on.reconcileAll()
 		if got := on.pod() != nil; got != c.pod {
 			t.Errorf("%s: pod %v, want %v", why, got, c.pod)
 		}
@@ -235,7 +236,7 @@ func TestClaimOfAnEarlierGuest(t *testing.T) {
 		gone.Finalizers = nil
 		on.must(on.Update(t.Context(), gone))
 		on.must(client.IgnoreNotFound(on.WithWatch.Delete(t.Context(), gone)))
-		on.step()
+		on.reconcileAll()
 		if claim := on.stateClaim(); on.pod() == nil || claim == nil || claim.OwnerReferences[0].UID != "vm" {
 			t.Errorf("%s: when it is gone, there is pod %v, claim %+v", why, on.pod() != nil, claim)
 		}

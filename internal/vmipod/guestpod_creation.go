@@ -24,7 +24,7 @@ func (g guestPodCreation) reconcile(ctx context.Context, o observed.Objects) (*c
 	if err != nil || cause != nil {
 		return cause, err
 	}
-	cluster, err := objects.Find(ctx, g.Client, types.NamespacedName{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
+	cluster, err := objects.GetOrNil(ctx, g.Client, types.NamespacedName{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (g guestPodCreation) reconcile(ctx context.Context, o observed.Objects) (*c
 
 // hostPolicy returns the merged HostProfiles that select the VMI and the node of the pod, nil for none. It returns a cause if they contradict each other.
 func (g guestPodCreation) hostPolicy(ctx context.Context, o observed.Objects) (*v1alpha1.HostPolicy, *condition.Cause, error) {
-	node, err := objects.Find(ctx, g.Client, types.NamespacedName{Name: o.Pod.Spec.NodeName}, &corev1.Node{})
+	node, err := objects.GetOrNil(ctx, g.Client, types.NamespacedName{Name: o.Pod.Spec.NodeName}, &corev1.Node{})
 	if err != nil {
 		return nil, nil, err
 	}

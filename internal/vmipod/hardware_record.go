@@ -28,14 +28,14 @@ const longestFrontend = 1 << 20
 // status of the GuestHardware, whose event leads here again.
 func (h hardwareRecord) reconcile(ctx context.Context, o observed.Objects) (*condition.Cause, error) {
 	if !h.Configured() {
-		return nil, later("the configuration has not been read yet")
+		return nil, retryError("the configuration has not been read yet")
 	}
 	hardware, err := lifecycle.Hardware(ctx, h.Live, o.Key)
 	if err != nil || hardware == nil || hardware.Status.Guest == nil || hardware.Status.Guest.UID != o.VMI.UID ||
 		hardware.Status.Guest.NodeName != o.Pod.Spec.NodeName {
 		return nil, err
 	}
-	vmi, err := objects.Find(ctx, h.Live, o.Key, &v1.VirtualMachineInstance{})
+	vmi, err := objects.GetOrNil(ctx, h.Live, o.Key, &v1.VirtualMachineInstance{})
 	if err != nil || vmi == nil || vmi.UID != o.VMI.UID || vmi.DeletionTimestamp != nil || !observed.IsRecorded(vmi, o.Pod.UID) {
 		return nil, err
 	}

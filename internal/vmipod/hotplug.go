@@ -39,11 +39,11 @@ func (h *hotplug) reconcile(ctx context.Context, o observed.Objects, done *outco
 		done.hotplugUnknown = true
 		return nil
 	}
-	vmi, err := objects.Find(ctx, h.Live, o.Key, &v1.VirtualMachineInstance{}) // the cache has no spec
+	vmi, err := objects.GetOrNil(ctx, h.Live, o.Key, &v1.VirtualMachineInstance{}) // the cache has no spec
 	if err != nil || vmi == nil || vmi.UID != o.VMI.UID {
 		return err
 	}
-	guest, err := objects.Find(ctx, h.Live, o.Key, &v1alpha1.GuestPod{}) // the cache has no frontend
+	guest, err := objects.GetOrNil(ctx, h.Live, o.Key, &v1alpha1.GuestPod{}) // the cache has no frontend
 	if err != nil || guest == nil || guest.UID != o.GuestPod.UID || guest.Spec.Hardware == nil {
 		return err
 	}

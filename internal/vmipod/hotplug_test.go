@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// resize is the subresource of pods.
+// resize answers like the subresource resize of pods.
 func (c *cluster) resize(ctx context.Context, object client.Object, patch client.Patch) error {
 	if c.refuse != nil {
 		if err := c.refuse(object); err != nil {
@@ -29,15 +29,15 @@ func (c *cluster) resize(ctx context.Context, object client.Object, patch client
 
 // growing is a VMI of one CPU and 1 GiB that may have 4 and 4 GiB.
 func growing() *v1.VirtualMachineInstance {
-	vmi := guestless()
+	vmi := explicitVMI()
 	one, four := resource.MustParse("1Gi"), resource.MustParse("4Gi")
 	vmi.Spec.Domain.CPU.MaxSockets = 4
 	vmi.Spec.Domain.Memory = &v1.Memory{Guest: &one, MaxGuest: &four}
 	return vmi
 }
 
-// edit is what internal/lifecycle does to a VMI whose guest runs.
-func (c *cluster) edit(change func(*v1.VirtualMachineInstanceSpec)) {
+// editSpec changes the spec of a VMI whose guest runs, as internal/lifecycle does.
+func (c *cluster) editSpec(change func(*v1.VirtualMachineInstanceSpec)) {
 	c.Helper()
 	vmi := c.vmi()
 	change(&vmi.Spec)
@@ -50,75 +50,75 @@ func grow(spec *v1.VirtualMachineInstanceSpec) {
 	spec.Domain.CPU.Sockets, spec.Domain.Memory.Guest = 2, &two
 }
 
-// kubeletResizes is what kubelet does to a pod that was resized.
-func (c *cluster) kubeletResizes() {
+// resizePod does what kubelet does to a pod that was resized.
+func (c *cluster) resizePod() {
 	c.Helper()
-	c.kubelet(func(s *corev1.PodStatus) {
+	c.writePodStatus(func(s *corev1.PodStatus) {
 		s.Conditions = slices.DeleteFunc(s.Conditions, func(p corev1.PodCondition) bool { return p.Type == corev1.PodResizePending })
 		s.ContainerStatuses[0].Resources = c.pod().Spec.Containers[0].Resources.DeepCopy()
 	})
 }
 
-func (c *cluster) live() *v1alpha1.GuestPodLive {
+func (c *cluster) liveSpec() *v1alpha1.GuestPodLive {
 	c.Helper()
-	return c.guest().Spec.Live
+	return c.guestPod().Spec.Live
 }
 
-// pending returns a condition of the VMI.
-func (c *cluster) pending(kind v1.VirtualMachineInstanceConditionType) string {
+// pendingChange returns status, reason and message of a condition of the VMI.
+func (c *cluster) pendingChange(kind v1.VirtualMachineInstanceConditionType) string {
 	c.Helper()
-	status, why := c.says(kind)
+	status, why := c.readCondition(kind)
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", status, why.Reason, why.Message))
 }
 
 // TestGrowsInPlace: a guest gets CPUs and memory when its pod has them. Until then the VMI says why it waits, in kubelet's words.
 func TestGrowsInPlace(t *testing.T) {
 	c := newCluster(t, growing())
-	c.run()
-	c.reportsRunning(func(*v1alpha1.LiveHardware) {})
-	c.step()
+	c.runGuest()
+	c.reportRunning(func(*v1alpha1.LiveHardware) {})
+	c.reconcileAll()
 	recorded, before := c.hardware().Spec.Hardware.Digest, c.pod().Spec.Containers[0].Resources
-	if c.live() != nil {
-		t.Fatalf("before an edit the launcher is told %+v", c.live())
+	if c.liveSpec() != nil {
+		t.Fatalf("before an edit the launcher is told %+v", c.liveSpec())
 	}
-	c.edit(grow)
-	c.step()
+	c.editSpec(grow)
+	c.reconcileAll()
 	after := c.pod().Spec.Containers[0].Resources
 	more := after.Requests.Memory().DeepCopy()
 	more.Sub(*before.Requests.Memory())
 	if cpus := after.Requests.Cpu().MilliValue(); cpus != 200 || more.Value() < 1<<30 || len(after.Limits) != len(before.Limits) {
 		t.Errorf("the pod has %+v, had %+v", after, before)
 	}
-	if got := c.live(); got == nil || got.VCPUs != 1 || got.MemoryKiB != 1<<20 || got.VMIGeneration != 0 {
+	if got := c.liveSpec(); got == nil || got.VCPUs != 1 || got.MemoryKiB != 1<<20 || got.VMIGeneration != 0 {
 		t.Errorf("before kubelet has resized the pod, the launcher is told %+v", got)
 	}
-	c.kubelet(func(s *corev1.PodStatus) {
+	c.writePodStatus(func(s *corev1.PodStatus) {
 		s.Conditions = append(s.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred,
 			Message: "Node didn't have enough resource: memory"})
 	})
 	c.now = c.now.Add(time.Minute)
-	c.step()
+	c.reconcileAll()
 	for _, kind := range []v1.VirtualMachineInstanceConditionType{v1.VirtualMachineInstanceVCPUChange, v1.VirtualMachineInstanceMemoryChange} {
-		if got := c.pending(kind); got != "True PodResizePending Deferred Node didn't have enough resource: memory" {
+		if got := c.pendingChange(kind); got != "True PodResizePending Deferred Node didn't have enough resource: memory" {
 			t.Errorf("%s is '%s'", kind, got)
 		}
 	}
-	c.kubeletResizes()
+	c.resizePod()
 	c.now = c.now.Add(time.Minute)
-	c.step()
+	c.reconcileAll()
 	want := v1alpha1.GuestPodLive{LiveHardware: v1alpha1.LiveHardware{VCPUs: 2, MemoryKiB: 2 << 20}, VMIGeneration: c.vmi().Generation}
-	if diff := cmp.Diff(&want, c.live()); diff != "" {
+	if diff := cmp.Diff(&want, c.liveSpec()); diff != "" {
 		t.Errorf("the launcher is told (-want +got)\n%s", diff)
 	}
-	c.launcher(func(s *v1alpha1.GuestPodStatus) { s.Running.Hindrance = "2 vCPUs: no\n" })
+	c.writeGuestPodStatus(func(s *v1alpha1.GuestPodStatus) { s.Running.Hindrance = "2 vCPUs: no\n" })
 	c.now = c.now.Add(time.Minute)
-	if c.step(); c.pending(v1.VirtualMachineInstanceVCPUChange) != "True GuestAsked 2 vCPUs: no" {
-		t.Errorf("HotVCPUChange is '%s'", c.pending(v1.VirtualMachineInstanceVCPUChange))
+	if c.reconcileAll(); c.pendingChange(v1.VirtualMachineInstanceVCPUChange) != "True GuestAsked 2 vCPUs: no" {
+		t.Errorf("HotVCPUChange is '%s'", c.pendingChange(v1.VirtualMachineInstanceVCPUChange))
 	}
-	c.reportsRunning(func(*v1alpha1.LiveHardware) {})
+	c.reportRunning(func(*v1alpha1.LiveHardware) {})
 	c.now = c.now.Add(time.Minute)
-	c.step()
-	if cpu, memory := c.pending(v1.VirtualMachineInstanceVCPUChange), c.pending(v1.VirtualMachineInstanceMemoryChange); cpu+memory != "" {
+	c.reconcileAll()
+	if cpu, memory := c.pendingChange(v1.VirtualMachineInstanceVCPUChange), c.pendingChange(v1.VirtualMachineInstanceMemoryChange); cpu+memory != "" {
 		t.Errorf("when it is done, HotVCPUChange is '%s', HotMemoryChange '%s'", cpu, memory)
 	}
 	if running := c.hardware().Status.Running; running.VCPUs != 2 || running.Cause != "vCPUs from 1 to 2; memory from 1024 to 2048 MiB" {
@@ -127,10 +127,10 @@ func TestGrowsInPlace(t *testing.T) {
 	if got := c.hardware().Spec.Hardware.Digest; got != recorded {
 		t.Errorf("the record has moved from %s to %s", recorded, got)
 	}
-	c.must(c.WithWatch.Delete(t.Context(), c.guest()))
-	c.step()
-	c.facts("pc-q35-10.0")
-	if c.step(); c.guest().Spec.Hardware == nil || c.hardware().Spec.Hardware.Digest != recorded {
+	c.must(c.WithWatch.Delete(t.Context(), c.guestPod()))
+	c.reconcileAll()
+	c.reportFacts("pc-q35-10.0")
+	if c.reconcileAll(); c.guestPod().Spec.Hardware == nil || c.hardware().Spec.Hardware.Digest != recorded {
 		t.Errorf("a GuestPod that is made anew moves the record")
 	}
 }
@@ -140,24 +140,24 @@ func TestGrowsInPlace(t *testing.T) {
 func TestTakenBack(t *testing.T) {
 	for _, granted := range []bool{false, true} {
 		c := newCluster(t, growing())
-		c.run()
-		c.reportsRunning(func(*v1alpha1.LiveHardware) {})
-		c.step()
+		c.runGuest()
+		c.reportRunning(func(*v1alpha1.LiveHardware) {})
+		c.reconcileAll()
 		before := c.pod().Spec.Containers[0].Resources
-		c.kubeletResizes() // its status says what the container has
+		c.resizePod() // its status says what the container has
 		steps := func(change func(*v1.VirtualMachineInstanceSpec)) corev1.ResourceRequirements {
 			t.Helper()
-			c.edit(change)
+			c.editSpec(change)
 			c.now = c.now.Add(time.Minute)
-			c.step()
-			c.step()
+			c.reconcileAll()
+			c.reconcileAll()
 			return c.pod().Spec.Containers[0].Resources
 		}
 		grown := steps(grow)
 		if granted {
-			c.kubeletResizes()
+			c.resizePod()
 		} else {
-			c.kubelet(func(s *corev1.PodStatus) {
+			c.writePodStatus(func(s *corev1.PodStatus) {
 				s.Conditions = append(s.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred})
 			})
 		}
@@ -166,7 +166,7 @@ func TestTakenBack(t *testing.T) {
 			some.Requests.Memory().Cmp(*before.Requests.Memory()) <= 0 || some.Requests.Memory().Cmp(*grown.Requests.Memory()) >= 0) {
 			t.Errorf("with the CPUs taken back the pod has %+v", some)
 		}
-		if waits := c.pending(v1.VirtualMachineInstanceVCPUChange); waits != "" || !granted && c.pending(v1.VirtualMachineInstanceMemoryChange) == "" {
+		if waits := c.pendingChange(v1.VirtualMachineInstanceVCPUChange); waits != "" || !granted && c.pendingChange(v1.VirtualMachineInstanceMemoryChange) == "" {
 			t.Errorf("granted %t: with the CPUs taken back, they wait for '%s'", granted, waits)
 		}
 		after := steps(func(s *v1.VirtualMachineInstanceSpec) { s.Domain.Memory.Guest = growing().Spec.Domain.Memory.Guest })
@@ -178,10 +178,10 @@ func TestTakenBack(t *testing.T) {
 			t.Errorf("granted %t: the pod has (-want +got)\n%s", granted, diff)
 		}
 		wanted := &v1alpha1.GuestPodLive{LiveHardware: v1alpha1.LiveHardware{VCPUs: 1, MemoryKiB: 1 << 20}, VMIGeneration: c.vmi().Generation}
-		if diff := cmp.Diff(wanted, c.live()); diff != "" {
+		if diff := cmp.Diff(wanted, c.liveSpec()); diff != "" {
 			t.Errorf("granted %t: spec.live of the GuestPod (-want +got)\n%s", granted, diff)
 		}
-		if memory := c.pending(v1.VirtualMachineInstanceMemoryChange); !granted && memory != "" {
+		if memory := c.pendingChange(v1.VirtualMachineInstanceMemoryChange); !granted && memory != "" {
 			t.Errorf("HotMemoryChange is '%s'", memory)
 		}
 	}
@@ -190,28 +190,28 @@ func TestTakenBack(t *testing.T) {
 // TestResizeRefused: what the API server refuses is said, and the rest of an edit is done all the same.
 func TestResizeRefused(t *testing.T) {
 	c := newCluster(t, growing())
-	c.run()
-	c.reportsRunning(func(*v1alpha1.LiveHardware) {})
-	c.step()
+	c.runGuest()
+	c.reportRunning(func(*v1alpha1.LiveHardware) {})
+	c.reconcileAll()
 	c.refuse = func(object client.Object) error {
 		if _, is := object.(*corev1.Pod); is {
 			return apierrors.NewForbidden(corev1.Resource("pods"), podKey.Name, errQuota)
 		}
 		return nil
 	}
-	c.edit(func(s *v1.VirtualMachineInstanceSpec) {
+	c.editSpec(func(s *v1.VirtualMachineInstanceSpec) {
 		grow(s)
 		s.Domain.Devices.Interfaces[0].State = v1.InterfaceStateLinkDown
 	})
 	c.now = c.now.Add(time.Minute)
-	c.step()
-	if got := c.pending(v1.VirtualMachineInstanceVCPUChange); !strings.HasPrefix(got, "True FailedResize") || !strings.Contains(got, errQuota.Error()) {
+	c.reconcileAll()
+	if got := c.pendingChange(v1.VirtualMachineInstanceVCPUChange); !strings.HasPrefix(got, "True FailedResize") || !strings.Contains(got, errQuota.Error()) {
 		t.Errorf("HotVCPUChange is '%s'", got)
 	}
-	if got := c.live(); got == nil || got.VCPUs != 1 || !slices.Equal(got.LinksDown, []string{"default"}) {
+	if got := c.liveSpec(); got == nil || got.VCPUs != 1 || !slices.Equal(got.LinksDown, []string{"default"}) {
 		t.Errorf("the launcher is told %+v", got)
 	}
-	if got := c.pending(v1alpha1.ConditionHardwareChange); !strings.Contains(got, "the link of interface 'default' is down") {
+	if got := c.pendingChange(v1alpha1.ConditionHardwareChange); !strings.Contains(got, "the link of interface 'default' is down") {
 		t.Errorf("%s is '%s'", v1alpha1.ConditionHardwareChange, got)
 	}
 }
@@ -220,23 +220,24 @@ func TestResizeRefused(t *testing.T) {
 func TestGrowthCrashes(t *testing.T) {
 	life := func(t *testing.T, dies int) int {
 		c := newCluster(t, growing())
-		c.run()
-		c.reportsRunning(func(*v1alpha1.LiveHardware) {})
-		c.step()
+		c.runGuest()
+		c.reportRunning(func(*v1alpha1.LiveHardware) {})
+		c.reconcileAll()
 		c.writes, c.fails = nil, dies
 		step := func() {
 			c.now = c.now.Add(time.Minute)
-			c.step()
-			c.step()
+			c.reconcileAll()
+			c.reconcileAll()
 		}
-		c.edit(grow)
+		c.editSpec(grow)
 		step()
-		c.kubeletResizes()
+		c.resizePod()
 		step()
-		c.reportsRunning(func(*v1alpha1.LiveHardware) {})
+		c.reportRunning(func(*v1alpha1.LiveHardware) {})
 		step()
 		running := c.hardware().Status.Running
-		if got := c.live(); got == nil || got.VCPUs != 2 || got.MemoryKiB != 2<<20 || running.VCPUs != 2 || c.pending(v1.VirtualMachineInstanceVCPUChange) != "" {
+		got, pending := c.liveSpec(), c.pendingChange(v1.VirtualMachineInstanceVCPUChange)
+		if got == nil || got.VCPUs != 2 || got.MemoryKiB != 2<<20 || running.VCPUs != 2 || pending != "" {
 			t.Fatalf("dies after write %d: the launcher is told %+v, %+v runs", dies, got, running)
 		}
 		return len(c.writes)

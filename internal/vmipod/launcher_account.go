@@ -59,7 +59,7 @@ func accountObjects(vmi *v1.VirtualMachineInstance) (all []client.Object) {
 func (l launcherAccount) ensureObject(ctx context.Context, wanted client.Object, vmi *v1.VirtualMachineInstance) (*condition.Cause, error) {
 	err := l.Live.Create(ctx, wanted.DeepCopyObject().(client.Object))
 	if !apierrors.IsAlreadyExists(err) {
-		return refusedCreate(err)
+		return l.refusedCreate(vmi, err)
 	}
 	found := wanted.DeepCopyObject().(client.Object)
 	if err := l.Live.Get(ctx, client.ObjectKeyFromObject(wanted), found); err != nil {
@@ -75,9 +75,9 @@ func (l launcherAccount) ensureObject(ctx context.Context, wanted client.Object,
 		if err := l.Live.Create(ctx, wanted); !apierrors.IsAlreadyExists(err) {
 			return nil, err
 		}
-		return nil, later("the object of another guest is being deleted")
+		return nil, retryError("the object of another guest is being deleted")
 	}
-	return taken(accountKind(wanted), wanted.GetName()), nil
+	return nameTakenCause(accountKind(wanted), wanted.GetName()), nil
 }
 
 // accountKind returns the kind of an object of accountObjects: typed objects do not have it.

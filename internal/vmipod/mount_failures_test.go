@@ -17,10 +17,10 @@ import (
 // TestMountFailure: what keeps kubelet from starting a container stands in the VMI's condition in kubelet's words, the newest of this pod, once it has taken
 // longer than usual.
 func TestMountFailure(t *testing.T) {
-	on := newCluster(t, guestless())
-	on.step()
-	on.bind("n1")
-	on.kubelet(func(s *corev1.PodStatus) {
+	on := newCluster(t, explicitVMI())
+	on.reconcileAll()
+	on.bindPod("n1")
+	on.writePodStatus(func(s *corev1.PodStatus) {
 		s.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}}
 		s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(on.now)}}
 	})
@@ -40,24 +40,24 @@ func TestMountFailure(t *testing.T) {
 			Reason: event.reason, Message: event.message, LastTimestamp: seen,
 		}))
 	}
-	on.step()
-	if status, why := on.says(v1.VirtualMachineInstanceSynchronized); status == corev1.ConditionFalse {
+	on.reconcileAll()
+	if status, why := on.readCondition(v1.VirtualMachineInstanceSynchronized); status == corev1.ConditionFalse {
 		t.Errorf("at once: %+v", why)
 	}
 	on.now = on.now.Add(vmistatus.QuietStart)
-	on.step()
+	on.reconcileAll()
 	const want = `FailedMount: secret "keys" not found`
-	if _, why := on.says(v1.VirtualMachineInstanceSynchronized); why.Reason != v1alpha1.ReasonPodStarting || why.Message != want {
+	if _, why := on.readCondition(v1.VirtualMachineInstanceSynchronized); why.Reason != v1alpha1.ReasonPodStarting || why.Message != want {
 		t.Errorf("later: %+v, want '%s'", why, want)
 	}
 	on.must(on.WithWatch.DeleteAllOf(t.Context(), &corev1.Event{}, client.InNamespace("team")))
-	on.step() // an event of the tenant's objects
-	if _, why := on.says(v1.VirtualMachineInstanceSynchronized); why.Message != want {
+	on.reconcileAll() // an event of the tenant's objects
+	if _, why := on.readCondition(v1.VirtualMachineInstanceSynchronized); why.Message != want {
 		t.Errorf("the events are read again at once: %+v", why)
 	}
 	on.now = on.now.Add(mountInterval)
-	on.step()
-	_, why := on.says(v1.VirtualMachineInstanceSynchronized)
+	on.reconcileAll()
+	_, why := on.readCondition(v1.VirtualMachineInstanceSynchronized)
 	if why.Reason != v1alpha1.ReasonPodStarting || !strings.Contains(why.Message, "kubectl describe pod") {
 		t.Errorf("without events: %+v", why)
 	}

@@ -21,9 +21,9 @@ func definition(namespace, name, resource string) client.Object {
 	return made
 }
 
-// onNetworks is a VMI with a bridge on each network.
-func onNetworks(names ...string) *v1.VirtualMachineInstance {
-	vmi := guestless()
+// vmiOnNetworks is a VMI with a bridge on each network.
+func vmiOnNetworks(names ...string) *v1.VirtualMachineInstance {
+	vmi := explicitVMI()
 	for _, name := range names {
 		network := v1.Network{Name: name, NetworkSource: v1.NetworkSource{Multus: &v1.MultusNetwork{NetworkName: name}}}
 		nic := v1.Interface{Name: name, InterfaceBindingMethod: v1.InterfaceBindingMethod{Bridge: &v1.InterfaceBridge{}}}
@@ -35,7 +35,7 @@ func onNetworks(names ...string) *v1.VirtualMachineInstance {
 
 // TestNetworkResources: the resource is that of the definition that the VMI names, in its own namespace or another one.
 func TestNetworkResources(t *testing.T) {
-	vmi := onNetworks("blue", "infra/lan", "plain", "later", "", "/", "a/b/c", "..", "x/%2e")
+	vmi := vmiOnNetworks("blue", "infra/lan", "plain", "later", "", "/", "a/b/c", "..", "x/%2e")
 	vmi.Spec.Networks = append(vmi.Spec.Networks, v1.Network{Name: "instead",
 		NetworkSource: v1.NetworkSource{Multus: &v1.MultusNetwork{NetworkName: "lan", Default: true}}})
 	on := newCluster(t, vmi, definition("team", "blue", " x.y/vf "), definition("infra", "lan", "x.y/lan"), definition("team", "plain", ""),
@@ -51,16 +51,16 @@ func TestNetworkResources(t *testing.T) {
 
 // TestMissingNetwork: the pod is made when the definition of its network exists, and requests its resource.
 func TestMissingNetwork(t *testing.T) {
-	on := newCluster(t, onNetworks("blue"))
+	on := newCluster(t, vmiOnNetworks("blue"))
 	on.controller.Settings.Taps = true
-	on.step()
-	on.refusedFor("a network that does not exist", v1alpha1.ReasonNotPlaceable, `spec.networks[1].multus.networkName: Not found: "blue"`)
+	on.reconcileAll()
+	on.expectRefusal("a network that does not exist", v1alpha1.ReasonNotPlaceable, `spec.networks[1].multus.networkName: Not found: "blue"`)
 	if on.pod() != nil {
 		t.Fatal("the pod is made")
 	}
 	on.must(on.WithWatch.Create(t.Context(), definition("team", "blue", "x.y/br1")))
 	on.now = on.now.Add(time.Hour)
-	on.step()
+	on.reconcileAll()
 	made := on.pod()
 	if made == nil {
 		t.Fatal("no pod is made")

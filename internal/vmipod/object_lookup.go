@@ -45,7 +45,7 @@ func (l objectLookup) exists(ctx context.Context, object awaitedObject) (exists 
 	meta := metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}
 	switch object.kind {
 	case pod.KindServiceAccount:
-		found, err := objects.Find(ctx, l.Live, object.NamespacedName, &corev1.ServiceAccount{})
+		found, err := objects.GetOrNil(ctx, l.Live, object.NamespacedName, &corev1.ServiceAccount{})
 		return found != nil, err
 	case kindNetwork:
 		definition, err := l.inputs().NetworkDefinition(ctx, object.NamespacedName)

@@ -32,7 +32,7 @@ type podCreation struct {
 // deletes the pod and creates another.
 func (p podCreation) reconcile(ctx context.Context, o observed.Objects) (*condition.Cause, error) {
 	// The cache has no specs, and with an older status a VMI could get a second pod.
-	vmi, err := objects.Find(ctx, p.Live, o.Key, &v1.VirtualMachineInstance{})
+	vmi, err := objects.GetOrNil(ctx, p.Live, o.Key, &v1.VirtualMachineInstance{})
 	if err != nil || vmi == nil || vmi.UID != o.VMI.UID {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (p podCreation) create(ctx context.Context, vmi *v1.VirtualMachineInstance,
 	if apierrors.IsAlreadyExists(err) {
 		return p.nameTaken(ctx, made.Pod, vmi)
 	}
-	if cause, err := refusedCreate(err); err != nil {
+	if cause, err := p.refusedCreate(vmi, err); err != nil {
 		return nil, fmt.Errorf("creating pod '%s': %w", made.Pod.Name, err)
 	} else if cause != nil {
 		return cause, nil
@@ -108,14 +108,14 @@ func inputReason(errs field.ErrorList) string {
 
 // nameTaken returns why a pod could not be created although the cache has none of its name.
 func (p podCreation) nameTaken(ctx context.Context, wanted *corev1.Pod, vmi *v1.VirtualMachineInstance) (*condition.Cause, error) {
-	found, err := objects.Find(ctx, p.Live, client.ObjectKeyFromObject(wanted), &corev1.Pod{})
+	found, err := objects.GetOrNil(ctx, p.Live, client.ObjectKeyFromObject(wanted), &corev1.Pod{})
 	switch {
 	case err != nil:
 		return nil, err
 	case found == nil || observed.IsOwnedByName(found, vmi.Name):
-		return nil, later("the pod has just been created, or is about to be gone")
+		return nil, retryError("the pod has just been created, or is about to be gone")
 	}
-	return taken("Pod", wanted.Name), nil
+	return nameTakenCause("Pod", wanted.Name), nil
 }
 
 // record writes the pod that was created into the status of its VMI, and reports whether it did. Others write that status too: after a conflict the VMI is read
@@ -134,7 +134,7 @@ func (p podCreation) record(ctx context.Context, vmi *v1.VirtualMachineInstance,
 		if !apierrors.IsConflict(err) {
 			return false, err
 		}
-		current, err := objects.Find(ctx, p.Live, client.ObjectKeyFromObject(vmi), &v1.VirtualMachineInstance{})
+		current, err := objects.GetOrNil(ctx, p.Live, client.ObjectKeyFromObject(vmi), &v1.VirtualMachineInstance{})
 		if err != nil || current == nil || current.UID != vmi.UID {
 			return false, err
 		}

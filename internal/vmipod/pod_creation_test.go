@@ -26,13 +26,13 @@ func TestRightsOfALauncher(t *testing.T) {
 		account string
 		own     bool
 	}{"an account of its own": {podKey.Name, true}, "the account of a volume": {"shop", false}} {
-		vmi := guestless()
+		vmi := explicitVMI()
 		if !c.own {
 			vmi.Spec.Volumes = []v1.Volume{{Name: "token", VolumeSource: v1.VolumeSource{ServiceAccount: &v1.ServiceAccountVolumeSource{ServiceAccountName: "shop"}}}}
 			vmi.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "token", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}}}
 		}
 		on := newCluster(t, vmi, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop"}})
-		on.step()
+		on.reconcileAll()
 		role, binding := read(on, podKey, &rbacv1.Role{}), read(on, podKey, &rbacv1.RoleBinding{})
 		if role == nil || binding == nil || on.pod() == nil || on.pod().Spec.ServiceAccountName != c.account {
 			t.Fatalf("%s: Role %v, RoleBinding %v, pod %v", why, role, binding, on.pod())
@@ -61,14 +61,14 @@ func TestRightsOfALauncher(t *testing.T) {
 
 // TestNeedsOfPredecessors: objects of an earlier VMI of the name are replaced.
 func TestNeedsOfPredecessors(t *testing.T) {
-	earlier := guestless()
+	earlier := explicitVMI()
 	earlier.UID = "0000-earlier"
 	objects := accountObjects(earlier)
 	for _, object := range objects {
 		object.SetUID("1111-" + earlier.UID)
 	}
-	on := newCluster(t, append(objects, guestless())...)
-	on.step()
+	on := newCluster(t, append(objects, explicitVMI())...)
+	on.reconcileAll()
 	for _, object := range []client.Object{read(on, podKey, &rbacv1.Role{}), read(on, podKey, &rbacv1.RoleBinding{}), read(on, podKey, &corev1.ServiceAccount{})} {
 		if !observed.IsOwnedBy(object, on.vmi()) {
 			t.Errorf("%T belongs to %v", object, object.GetOwnerReferences())
@@ -92,7 +92,7 @@ func TestInputOfAPod(t *testing.T) {
 	hardware := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"},
 		Spec:   v1alpha1.GuestHardwareSpec{Identity: "seed", Hardware: &v1alpha1.HardwareRecord{Machine: "pc-q35-9.2"}},
 		Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: "vm"}}
-	vmi := guestless()
+	vmi := explicitVMI()
 	vmi.Spec.Volumes = []v1.Volume{
 		{Name: "block", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
 			PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "block"}}}},
@@ -131,13 +131,13 @@ func TestInputOfAPod(t *testing.T) {
 	if diff := cmp.Diff(want, in.Settings); diff != "" {
 		t.Errorf("settings -want +got\n%s", diff)
 	}
-	on.step()
-	on.refusedFor("a claim does not exist yet", v1alpha1.ReasonFailedPvcNotFound, "later")
+	on.reconcileAll()
+	on.expectRefusal("a claim does not exist yet", v1alpha1.ReasonFailedPvcNotFound, "later")
 }
 
 // TestVolumeStatus: with the pod, the status gets what the launcher must know of claims. Their sizes are those of new disks.
 func TestVolumeStatus(t *testing.T) {
-	vmi := guestless()
+	vmi := explicitVMI()
 	vmi.Spec.Volumes = []v1.Volume{
 		{Name: "root", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "file"}}},
 		{Name: "none", VolumeSource: v1.VolumeSource{ContainerDisk: &v1.ContainerDiskSource{Image: "disk:1"}}},
@@ -148,7 +148,7 @@ func TestVolumeStatus(t *testing.T) {
 	on := newCluster(t, vmi, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "file"},
 		Spec:   corev1.PersistentVolumeClaimSpec{AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: asked}},
 		Status: corev1.PersistentVolumeClaimStatus{Capacity: has}})
-	on.step()
+	on.reconcileAll()
 	want := []v1.VolumeStatus{{Name: "root", PersistentVolumeClaimInfo: &v1.PersistentVolumeClaimInfo{ClaimName: "file", AccessModes: modes, Capacity: has,
 		Requests: asked}}}
 	if got := on.vmi().Status.VolumeStatus; on.pod() == nil || !equality.Semantic.DeepEqual(want, got) {
@@ -158,10 +158,10 @@ func TestVolumeStatus(t *testing.T) {
 
 // TestBareVMI: a VMI without a VM gets the finalizer, and a MAC address by its UID, which is also that of the record.
 func TestBareVMI(t *testing.T) {
-	vmi := guestless()
+	vmi := explicitVMI()
 	vmi.OwnerReferences, vmi.Finalizers, vmi.Annotations = nil, nil, nil
 	on := newCluster(t, vmi)
-	on.run()
+	on.runGuest()
 	if !slices.Contains(on.vmi().Finalizers, v1.VirtualMachineInstanceFinalizer) || on.vmi().Status.Phase != v1.Running {
 		t.Fatalf("finalizers %v, phase %s", on.vmi().Finalizers, on.vmi().Status.Phase)
 	}
@@ -173,9 +173,9 @@ func TestBareVMI(t *testing.T) {
 
 // TestSlirp: a guest behind slirp has not the addresses of its pod.
 func TestSlirp(t *testing.T) {
-	on := newCluster(t, guestless())
+	on := newCluster(t, explicitVMI())
 	on.controller.Settings.Network = pod.Slirp
-	on.run()
+	on.runGuest()
 	if nic := on.vmi().Status.Interfaces[0]; nic.IP != "" || nic.MAC == "" {
 		t.Errorf("the interface is %+v", nic)
 	}
@@ -183,12 +183,12 @@ func TestSlirp(t *testing.T) {
 
 // TestVMIsOfBareMachines: a VMI that a launcher has claimed, before the runtime was changed, is left to it.
 func TestVMIsOfBareMachines(t *testing.T) {
-	vmi := guestless()
+	vmi := explicitVMI()
 	vmi.Status = v1.VirtualMachineInstanceStatus{Phase: v1.Running, NodeName: "bare"}
 	on := newCluster(t, vmi)
-	on.step()
+	on.reconcileAll()
 	on.must(on.WithWatch.Delete(t.Context(), on.vmi()))
-	on.step()
+	on.reconcileAll()
 	if len(on.writes) > 0 || on.vmi() == nil {
 		t.Errorf("the controller has written %q", on.writes)
 	}
@@ -202,25 +202,25 @@ func TestHostPolicy(t *testing.T) {
 		p.Spec.PathTemplates = &v1alpha1.PathTemplates{VNC: vnc}
 		return p
 	}
-	on := newCluster(t, guestless(), profile("here", "n1", 0, "/a"), profile("there", "n2", 0, "/b"))
-	on.run()
-	if policy := on.guest().Spec.HostPolicy; policy == nil || policy.PathTemplates.VNC != "/a" {
+	on := newCluster(t, explicitVMI(), profile("here", "n1", 0, "/a"), profile("there", "n2", 0, "/b"))
+	on.runGuest()
+	if policy := on.guestPod().Spec.HostPolicy; policy == nil || policy.PathTemplates.VNC != "/a" {
 		t.Errorf("the policy is %+v", policy)
 	}
-	on = newCluster(t, guestless(), profile("one", "n1", 0, "/a"), profile("two", "n1", 0, "/b"))
-	on.step()
-	on.bind("n1")
-	on.step()
-	on.refusedFor("two profiles differ", v1alpha1.ReasonNotRenderable, "HostProfiles 'one' and 'two'")
-	if on.guest() != nil {
+	on = newCluster(t, explicitVMI(), profile("one", "n1", 0, "/a"), profile("two", "n1", 0, "/b"))
+	on.reconcileAll()
+	on.bindPod("n1")
+	on.reconcileAll()
+	on.expectRefusal("two profiles differ", v1alpha1.ReasonNotRenderable, "HostProfiles 'one' and 'two'")
+	if on.guestPod() != nil {
 		t.Error("there is a GuestPod without a policy")
 	}
-	on = newCluster(t, guestless())
-	on.step()
-	on.bind("n3")
-	result := on.step()
-	on.refusedFor("a node that was deleted", v1alpha1.ReasonNodeLost, "there is no node 'n3'")
-	if on.guest() != nil || result.RequeueAfter < time.Second {
-		t.Errorf("GuestPod %v, again after %s", on.guest(), result.RequeueAfter)
+	on = newCluster(t, explicitVMI())
+	on.reconcileAll()
+	on.bindPod("n3")
+	result := on.reconcileAll()
+	on.expectRefusal("a node that was deleted", v1alpha1.ReasonNodeLost, "there is no node 'n3'")
+	if on.guestPod() != nil || result.RequeueAfter < time.Second {
+		t.Errorf("GuestPod %v, again after %s", on.guestPod(), result.RequeueAfter)
 	}
 }

@@ -51,6 +51,6 @@ func (d podDeletion) removeFinalizer(ctx context.Context, o observed.Objects) er
 
 // isUnrecorded asks the API server whether the status of the VMI lacks the pod: the cache may lag behind the status.
 func (d podDeletion) isUnrecorded(ctx context.Context, o observed.Objects) (bool, error) {
-	current, err := objects.Find(ctx, d.Live, o.Key, &v1.VirtualMachineInstance{})
+	current, err := objects.GetOrNil(ctx, d.Live, o.Key, &v1.VirtualMachineInstance{})
 	return err == nil && (current == nil || current.UID != o.VMI.UID || !observed.IsRecorded(current, o.Pod.UID)), err
 }

@@ -10,21 +10,21 @@ import (
 
 // TestStatusesAreBounded: a launcher that reports another state each moment costs a bounded number of statuses, and the last one is written.
 func TestStatusesAreBounded(t *testing.T) {
-	c := newCluster(t, guestless())
-	c.run()
+	c := newCluster(t, explicitVMI())
+	c.runGuest()
 	c.writes = nil
 	for i := range 100 {
-		c.domain([]v1alpha1.GuestDomainState{v1alpha1.GuestPaused, v1alpha1.GuestRunning}[i%2], "PausedByUser")
-		c.step()
+		c.reportDomain([]v1alpha1.GuestDomainState{v1alpha1.GuestPaused, v1alpha1.GuestRunning}[i%2], "PausedByUser")
+		c.reconcileAll()
 	}
-	c.domain(v1alpha1.GuestPaused, "PausedByUser")
-	result := c.step()
+	c.reportDomain(v1alpha1.GuestPaused, "PausedByUser")
+	result := c.reconcileAll()
 	if len(c.writes) > statusBurst || result.RequeueAfter <= 0 {
 		t.Errorf("%d statuses within a second, again after %s", len(c.writes), result.RequeueAfter)
 	}
 	c.now = c.now.Add(result.RequeueAfter)
-	c.step()
-	if status, _ := c.says(v1.VirtualMachineInstancePaused); status != corev1.ConditionTrue {
+	c.reconcileAll()
+	if status, _ := c.readCondition(v1.VirtualMachineInstancePaused); status != corev1.ConditionTrue {
 		t.Error("the last state is not in the status")
 	}
 }

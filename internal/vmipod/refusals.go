@@ -8,7 +8,6 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/vmipod/observed"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -93,8 +92,8 @@ func (c *Controller) unlessRefused(s observed.Objects, do func() (*condition.Cau
 		return outcome{refusal: &last.cause, after: last.until.Sub(now)}, nil
 	}
 	cause, err := do()
-	if err == nil {
-		c.noteOutage(s.Key, cause)
+	if err == nil && (cause == nil || cause.Reason != v1alpha1.ReasonFailedCreate) {
+		c.outages.Note(s.Key, "") // no webhook prevents the step
 	}
 	if err != nil || cause == nil {
 		if err == nil {
@@ -107,15 +106,6 @@ func (c *Controller) unlessRefused(s observed.Objects, do func() (*condition.Cau
 	return outcome{refusal: cause, after: after}, nil
 }
 
-// noteOutage notes the webhook that keeps a VMI from a step, or that none does.
-func (c *Controller) noteOutage(vmi types.NamespacedName, cause *condition.Cause) {
-	webhook := ""
-	if cause != nil && cause.Reason == v1alpha1.ReasonFailedCreate {
-		webhook = outage.WebhookIn(cause.Message)
-	}
-	c.outages.Note(vmi, webhook)
-}
-
 // interval returns the time to the next try of a step that is refused for this cause.
 func interval(vmi *v1.VirtualMachineInstance, cause condition.Cause, now time.Time) time.Duration {
 	lasted := time.Duration(0)
@@ -125,8 +115,8 @@ func interval(vmi *v1.VirtualMachineInstance, cause condition.Cause, now time.Ti
 	return min(max(lasted, retryInterval), longestInterval)
 }
 
-// taken is the refusal of a guest because an object of somebody else has the name of one of its own.
-func taken(kind, name string) *condition.Cause {
+// nameTakenCause is the refusal of a guest because an object of somebody else has the name of one of its own.
+func nameTakenCause(kind, name string) *condition.Cause {
 	return &condition.Cause{Reason: v1alpha1.ReasonNameTaken,
 		Message: fmt.Sprintf("a %s '%s' exists that does not belong to this virtual machine instance: delete it", kind, name)}
 }

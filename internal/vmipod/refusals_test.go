@@ -20,7 +20,7 @@ import (
 
 // TestRefusedPods: what the API server says about a pod that it refuses is in the VMI's status, and is tried again at an interval.
 func TestRefusedPods(t *testing.T) {
-	on := newCluster(t, guestless())
+	on := newCluster(t, explicitVMI())
 	tries := 0
 	on.refuse = func(object client.Object) error {
 		if _, is := object.(*corev1.Pod); !is {
@@ -29,19 +29,19 @@ func TestRefusedPods(t *testing.T) {
 		tries++
 		return apierrors.NewForbidden(corev1.Resource("pods"), podKey.Name, errQuota)
 	}
-	result := on.step()
-	on.refusedFor("a quota", v1alpha1.ReasonFailedCreate, "exceeded quota: compute")
+	result := on.reconcileAll()
+	on.expectRefusal("a quota", v1alpha1.ReasonFailedCreate, "exceeded quota: compute")
 	if result.RequeueAfter != retryInterval || tries != 1 {
 		t.Errorf("tried %d times, again after %s", tries, result.RequeueAfter)
 	}
 	on.writes = nil
-	if on.step(); tries != 1 || len(on.writes) > 0 {
+	if on.reconcileAll(); tries != 1 || len(on.writes) > 0 {
 		t.Errorf("an event has it tried again, %d times in all, writes %q", tries, on.writes)
 	}
 	on.refuse = nil
 	on.now = on.now.Add(retryInterval)
-	on.step()
-	if status, _ := on.says(v1.VirtualMachineInstanceSynchronized); status != "" || len(on.vmi().Status.ActivePods) != 1 {
+	on.reconcileAll()
+	if status, _ := on.readCondition(v1.VirtualMachineInstanceSynchronized); status != "" || len(on.vmi().Status.ActivePods) != 1 {
 		t.Errorf("room has come: Synchronized is '%s', pods %v", status, on.vmi().Status.ActivePods)
 	}
 }
@@ -70,16 +70,16 @@ func TestAwaited(t *testing.T) {
 			&corev1.ConfigMap{ObjectMeta: meta}, v1alpha1.ReasonNotPlaceable, "no ConfigMap 'd' in this namespace"},
 		{pod.KindServiceAccount, volume(v1.VolumeSource{ServiceAccount: &v1.ServiceAccountVolumeSource{ServiceAccountName: "d"}}),
 			&corev1.ServiceAccount{ObjectMeta: meta}, v1alpha1.ReasonNotPlaceable, "no ServiceAccount 'd' in this namespace"},
-		{kindNetwork, func(vmi *v1.VirtualMachineInstance) { vmi.Spec = onNetworks("d").Spec },
+		{kindNetwork, func(vmi *v1.VirtualMachineInstance) { vmi.Spec = vmiOnNetworks("d").Spec },
 			definition("team", "d", ""), v1alpha1.ReasonNotPlaceable, "d"},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
-			vmi := guestless()
+			vmi := explicitVMI()
 			c.asks(vmi)
 			on := newCluster(t, vmi)
 			on.controller.Settings.Taps = true
-			on.step()
-			on.refusedFor("it is missing", c.reason, c.message)
+			on.reconcileAll()
+			on.expectRefusal("it is missing", c.reason, c.message)
 			awaited := awaitedObject{c.kind, client.ObjectKeyFromObject(c.object)}
 			for _, other := range []awaitedObject{{"Node", awaited.NamespacedName}, {c.kind, types.NamespacedName{Namespace: "team", Name: "e"}},
 				{c.kind, types.NamespacedName{Namespace: "others", Name: "d"}}} {
@@ -88,21 +88,21 @@ func TestAwaited(t *testing.T) {
 				}
 			}
 			if c.kind != kindClaim {
-				on.lookedFor(awaited, false)
+				on.expectLookup(awaited, false)
 			}
 			on.must(on.Create(t.Context(), c.object))
 			if c.kind != kindClaim {
-				on.lookedFor(awaited, true)
+				on.expectLookup(awaited, true)
 			}
 			if woken := on.controller.retryWaiting(awaited); len(woken) != 1 || woken[0].NamespacedName != key {
 				t.Errorf("the object wakes %v", woken)
 			}
-			if result := on.step(); on.pod() != nil || result.RequeueAfter != soon {
+			if result := on.reconcileAll(); on.pod() != nil || result.RequeueAfter != soon {
 				t.Errorf("within a second of the last try there is pod %v, and it is tried again after %s", on.pod(), result.RequeueAfter)
 			}
 			on.now = on.now.Add(soon)
-			if on.step(); on.pod() == nil {
-				_, why := on.says(v1.VirtualMachineInstanceSynchronized)
+			if on.reconcileAll(); on.pod() == nil {
+				_, why := on.readCondition(v1.VirtualMachineInstanceSynchronized)
 				t.Errorf("no pod, though the object is there: %+v", why)
 			}
 			if woken := on.controller.retryWaiting(awaited); len(woken) > 0 {
@@ -112,8 +112,8 @@ func TestAwaited(t *testing.T) {
 	}
 }
 
-// lookedFor checks that an awaited object is the next to be looked for, and whether it is found.
-func (c *cluster) lookedFor(object awaitedObject, want bool) {
+// expectLookup checks that an awaited object is looked up next, and whether it is found.
+func (c *cluster) expectLookup(object awaitedObject, want bool) {
 	c.Helper()
 	next := c.controller.awaited.nextUnwatched(1)
 	exists, err := c.controller.lookup.exists(c.Context(), object)
@@ -199,7 +199,7 @@ func TestLookupsOfNamespacesTakeTurns(t *testing.T) {
 
 // TestFewObjectsAreRemembered: a VMI with hundreds of claims that do not exist costs little memory, and few requests for its Secrets.
 func TestFewObjectsAreRemembered(t *testing.T) {
-	vmi := guestless()
+	vmi := explicitVMI()
 	for i := range 512 {
 		vmi.Spec.Volumes = append(vmi.Spec.Volumes, v1.Volume{VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: fmt.Sprint("d", i)}}},
 			v1.Volume{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: fmt.Sprint("s", i)}}})
@@ -217,7 +217,7 @@ func TestFewObjectsAreRemembered(t *testing.T) {
 
 // TestRoomIsNoticed: where a quota gets room, the pods that it has refused are tried again, those first that waited longest, and few at a time.
 func TestRoomIsNoticed(t *testing.T) {
-	vmis := []client.Object{guestless()}
+	vmis := []client.Object{explicitVMI()}
 	on := newCluster(t, vmis...)
 	on.refuse = func(object client.Object) error {
 		if _, is := object.(*corev1.Pod); is {
@@ -225,19 +225,19 @@ func TestRoomIsNoticed(t *testing.T) {
 		}
 		return nil
 	}
-	on.step()
+	on.reconcileAll()
 	if woken := on.controller.retryRefused("others"); len(woken) > 0 {
 		t.Errorf("another namespace wakes %v", woken)
 	}
 	if woken := on.controller.retryRefused("team"); len(woken) != 1 || woken[0].NamespacedName != key {
 		t.Errorf("the namespace wakes %v", woken)
 	}
-	if result := on.step(); result.RequeueAfter != soon {
+	if result := on.reconcileAll(); result.RequeueAfter != soon {
 		t.Errorf("it is tried again after %s", result.RequeueAfter)
 	}
 	on.refuse = nil
 	on.now = on.now.Add(soon)
-	if on.step(); on.pod() == nil {
+	if on.reconcileAll(); on.pod() == nil {
 		t.Error("no pod, though there is room")
 	}
 	var many refusals
@@ -252,26 +252,26 @@ func TestRoomIsNoticed(t *testing.T) {
 
 // TestOutage: a pod that a webhook keeps from being made is tried again when the webhook answers, and its VMI says meanwhile which one does not.
 func TestOutage(t *testing.T) {
-	on := newCluster(t, guestless())
+	on := newCluster(t, explicitVMI())
 	on.refuse = func(object client.Object) error {
 		if _, is := object.(*corev1.Pod); is {
 			return apierrors.NewInternalError(errors.New(`failed calling webhook "pods.example.com": failed to call webhook: connection refused`))
 		}
 		return nil
 	}
-	on.step()
-	on.refusedFor("an outage", v1alpha1.ReasonFailedCreate, `failed calling webhook "pods.example.com"`)
+	on.reconcileAll()
+	on.expectRefusal("an outage", v1alpha1.ReasonFailedCreate, `failed calling webhook "pods.example.com"`)
 	on.refuse = nil
 	on.controller.refused.retrySoon(key)
 	on.now = on.now.Add(soon)
-	if on.step(); on.pod() == nil {
+	if on.reconcileAll(); on.pod() == nil {
 		t.Error("no pod, though the webhook answers")
 	}
 }
 
 // TestConflictAfterCreation: another writer of the status does not make the new pod a stranger.
 func TestConflictAfterCreation(t *testing.T) {
-	on := newCluster(t, guestless())
+	on := newCluster(t, explicitVMI())
 	on.refuse = func(object client.Object) error {
 		if _, is := object.(*corev1.Pod); is {
 			vmi := on.vmi()
@@ -280,7 +280,7 @@ func TestConflictAfterCreation(t *testing.T) {
 		}
 		return nil
 	}
-	on.step()
+	on.reconcileAll()
 	if found := on.pod(); found == nil || !observed.IsRecorded(on.vmi(), found.UID) || on.created != 4 {
 		t.Errorf("%d objects were created, the status has %v", on.created, on.vmi().Status.ActivePods)
 	}

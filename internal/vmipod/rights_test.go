@@ -29,8 +29,8 @@ var resources = map[string]string{
 	"*v1.VirtualMachineInstance": "kubevirt.io virtualmachineinstances",
 }
 
-// needless are rights that no request of the controller shows, each with the reason.
-var needless = map[string]string{
+// unusedRights are rights that no request in this test needs, each with the reason.
+var unusedRights = map[string]string{
 	"list  pods": "its informer's", "watch  pods": "its informer's", "list  nodes": "its informer's", "watch  nodes": "its informer's",
 	"list  resourcequotas": "its informer's, and of limits", "watch  resourcequotas": "its informer's",
 	"list  limitranges": "its informer's", "watch  limitranges": "its informer's",
@@ -39,8 +39,8 @@ var needless = map[string]string{
 	"patch kilnvm.io guestpods/status": "granted to launchers",
 }
 
-// asking makes the controller note the rights that its requests need.
-func (c *cluster) asking(used map[string]bool) {
+// recordRights records the rights that the requests of the controller need.
+func (c *cluster) recordRights(used map[string]bool) {
 	note := func(verb string, object any, sub string) {
 		resource, known := resources[fmt.Sprintf("%T", object)]
 		if !known {
@@ -81,13 +81,13 @@ func (c *cluster) asking(used map[string]bool) {
 // TestRightsOfTheController: manifests/rbac grants what the controller asks for, and of pods and what belongs to them no more.
 func TestRightsOfTheController(t *testing.T) {
 	granted, used := grantedRights(t), map[string]bool{}
-	earlier := guestless()
+	earlier := explicitVMI()
 	earlier.UID = "0000-earlier"
 	objects := accountObjects(earlier)
 	for _, object := range objects {
 		object.SetUID("1111")
 	}
-	claimed := onNetworks("blue")
+	claimed := vmiOnNetworks("blue")
 	claimed.Spec.Domain.CPU.MaxSockets = 2
 	claimed.Spec.Domain.Devices.TPM = &v1.TPMDevice{Persistent: new(true)}
 	claimed.Spec.Volumes = []v1.Volume{{Name: "d", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "d"}}},
@@ -102,17 +102,17 @@ func TestRightsOfTheController(t *testing.T) {
 		now.Pods.StateClass = "fast"
 		return now
 	}
-	c.asking(used)
-	c.run()
-	c.reportsRunning(func(*v1alpha1.LiveHardware) {})
-	c.step()
-	c.edit(func(spec *v1.VirtualMachineInstanceSpec) { spec.Domain.CPU.Sockets++ })
-	c.step()
+	c.recordRights(used)
+	c.runGuest()
+	c.reportRunning(func(*v1alpha1.LiveHardware) {})
+	c.reconcileAll()
+	c.editSpec(func(spec *v1.VirtualMachineInstanceSpec) { spec.Domain.CPU.Sockets++ })
+	c.reconcileAll()
 	c.must(c.WithWatch.Delete(t.Context(), c.vmi()))
-	c.step()
-	c.domain(v1alpha1.GuestPoweredOff, "")
-	c.kubeletEnds()
-	if c.step(); c.vmi() != nil {
+	c.reconcileAll()
+	c.reportDomain(v1alpha1.GuestPoweredOff, "")
+	c.endPod()
+	if c.reconcileAll(); c.vmi() != nil {
 		t.Fatalf("the VMI has not gone: %+v", c.vmi().Status)
 	}
 	for right := range used {
@@ -123,7 +123,7 @@ func TestRightsOfTheController(t *testing.T) {
 	kinds := []string{"pods", "pods/resize", "nodes", "guestpods", "guestpods/status", "serviceaccounts", "roles", "rolebindings", "resourcequotas", "secrets",
 		"network-attachment-definitions", "limitranges"}
 	for right := range granted {
-		if resource := right[strings.LastIndex(right, " ")+1:]; slices.Contains(kinds, resource) && !used[right] && needless[right] == "" {
+		if resource := right[strings.LastIndex(right, " ")+1:]; slices.Contains(kinds, resource) && !used[right] && unusedRights[right] == "" {
 			t.Errorf("nothing needs the right to '%s'", right)
 		}
 	}

@@ -50,7 +50,7 @@ func (r *runningHardware) reconcile(ctx context.Context, o observed.Objects, don
 	if err != nil || hardware == nil || hardware.Status.Guest == nil || hardware.Status.Guest.UID != o.VMI.UID {
 		return err // internal/lifecycle is about to name the guest, whose event leads here again
 	}
-	guest, err := objects.Find(ctx, r.Live, o.Key, &v1alpha1.GuestPod{}) // the cache has no frontend
+	guest, err := objects.GetOrNil(ctx, r.Live, o.Key, &v1alpha1.GuestPod{}) // the cache has no frontend
 	if err != nil || guest == nil || guest.UID != o.GuestPod.UID || guest.Spec.Hardware == nil || guest.Status.Running == nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// caching makes the controller's cache answer from a function, where that returns true.
-func (c *cluster) caching(answer func(client.Object) (bool, error)) {
+// answerFromCache replaces the answers of the controller's cache for which the function returns true.
+func (c *cluster) answerFromCache(answer func(client.Object) (bool, error)) {
 	c.controller.Client = interceptor.NewClient(c.controller.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, from client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			if answered, err := answer(object); answered {
@@ -26,8 +26,8 @@ func (c *cluster) caching(answer func(client.Object) (bool, error)) {
 	})
 }
 
-// reconcile reconciles once.
-func (c *cluster) reconcile() ctrl.Result {
+// reconcileOnce reconciles once.
+func (c *cluster) reconcileOnce() ctrl.Result {
 	c.Helper()
 	result, err := c.controller.Reconcile(c.Context(), ctrl.Request{NamespacedName: key})
 	c.must(err)
@@ -37,15 +37,15 @@ func (c *cluster) reconcile() ctrl.Result {
 // TestStaleVMI: another process, whose cache has the VMI as it was before its guest ran, does no harm to it.
 func TestStaleVMI(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
-		c := newCluster(t, guestless())
+		c := newCluster(t, explicitVMI())
 		stale := c.vmi()
-		c.run()
+		c.runGuest()
 		if deleted {
 			stale.DeletionTimestamp = &metav1.Time{Time: c.now}
 			c.must(c.WithWatch.Delete(t.Context(), c.pod()))
 		}
 		c.restart()
-		c.caching(func(object client.Object) (bool, error) {
+		c.answerFromCache(func(object client.Object) (bool, error) {
 			vmi, is := object.(*v1.VirtualMachineInstance)
 			if is {
 				stale.DeepCopyInto(vmi)
@@ -54,7 +54,7 @@ func TestStaleVMI(t *testing.T) {
 		})
 		c.writes = nil
 		for range 3 {
-			c.reconcile()
+			c.reconcileOnce()
 		}
 		if found := c.pod(); len(c.writes) > 0 || found == nil || len(found.Finalizers) != 1 || (found.DeletionTimestamp != nil) != deleted {
 			t.Errorf("deleted %t: the controller has written %q, the pod is %+v", deleted, c.writes, found)
@@ -65,18 +65,18 @@ func TestStaleVMI(t *testing.T) {
 // TestPodThatTheCacheLacks: it neither ends its VMI nor lets it go.
 func TestPodThatTheCacheLacks(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
-		c := newCluster(t, guestless())
-		c.run()
+		c := newCluster(t, explicitVMI())
+		c.runGuest()
 		if deleted {
 			c.must(c.WithWatch.Delete(t.Context(), c.vmi()))
 		}
 		c.restart()
-		c.caching(func(object client.Object) (bool, error) {
+		c.answerFromCache(func(object client.Object) (bool, error) {
 			_, is := object.(*corev1.Pod)
 			return is, apierrors.NewNotFound(corev1.Resource("pods"), podKey.Name)
 		})
 		c.writes = nil
-		if result := c.reconcile(); result.RequeueAfter != conflictRetry || len(c.writes) > 0 {
+		if result := c.reconcileOnce(); result.RequeueAfter != conflictRetry || len(c.writes) > 0 {
 			t.Errorf("deleted %t: again after %s, writes %q", deleted, result.RequeueAfter, c.writes)
 		}
 		// Somebody has removed the pod and its finalizer.
@@ -86,7 +86,7 @@ func TestPodThatTheCacheLacks(t *testing.T) {
 		if found.DeletionTimestamp == nil {
 			c.must(c.WithWatch.Delete(t.Context(), found))
 		}
-		phase := c.last(func() { c.reconcile() })
+		phase := c.lastPhase(func() { c.reconcileOnce() })
 		if phase != v1.Failed {
 			t.Errorf("deleted %t: the pod is gone, phase %s", deleted, phase)
 		}
@@ -95,32 +95,32 @@ func TestPodThatTheCacheLacks(t *testing.T) {
 
 // TestPodWithoutLabels: the cache has pods of guests alone. One of the name that is none is found when the pod is created.
 func TestPodWithoutLabels(t *testing.T) {
-	c := newCluster(t, guestless(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: podKey.Namespace, Name: podKey.Name}})
-	c.caching(func(object client.Object) (bool, error) {
+	c := newCluster(t, explicitVMI(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: podKey.Namespace, Name: podKey.Name}})
+	c.answerFromCache(func(object client.Object) (bool, error) {
 		_, is := object.(*corev1.Pod)
 		return is, apierrors.NewNotFound(corev1.Resource("pods"), podKey.Name)
 	})
-	if result := c.reconcile(); result.RequeueAfter != retryInterval {
+	if result := c.reconcileOnce(); result.RequeueAfter != retryInterval {
 		t.Errorf("again after %s", result.RequeueAfter)
 	}
-	c.refusedFor("a pod of somebody", v1alpha1.ReasonNameTaken, "a Pod '"+podKey.Name+"' exists")
+	c.expectRefusal("a pod of somebody", v1alpha1.ReasonNameTaken, "a Pod '"+podKey.Name+"' exists")
 }
 
 // TestReportThatTheCacheLacks: the pod has ended, and the cache has not what the launcher said last.
 func TestReportThatTheCacheLacks(t *testing.T) {
-	c := newCluster(t, guestless())
-	c.run()
-	stale := c.guest()
-	c.domain(v1alpha1.GuestPoweredOff, "PoweredOff")
-	c.kubeletEnds()
-	c.caching(func(object client.Object) (bool, error) {
+	c := newCluster(t, explicitVMI())
+	c.runGuest()
+	stale := c.guestPod()
+	c.reportDomain(v1alpha1.GuestPoweredOff, "PoweredOff")
+	c.endPod()
+	c.answerFromCache(func(object client.Object) (bool, error) {
 		guest, is := object.(*v1alpha1.GuestPod)
 		if is {
 			stale.DeepCopyInto(guest)
 		}
 		return is, nil
 	})
-	if phase := c.last(func() { c.reconcile() }); phase != v1.Succeeded {
+	if phase := c.lastPhase(func() { c.reconcileOnce() }); phase != v1.Succeeded {
 		t.Errorf("phase %s", phase)
 	}
 }
@@ -128,7 +128,7 @@ func TestReportThatTheCacheLacks(t *testing.T) {
 // TestWatches: whose VMI an event is about.
 func TestWatches(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: podKey.Namespace, Name: podKey.Name, UID: "pod",
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(guestless(), v1.VirtualMachineInstanceGroupVersionKind)}}}
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(explicitVMI(), v1.VirtualMachineInstanceGroupVersionKind)}}}
 	pod.Spec.NodeName = "n1"
 	c := newCluster(t, pod)
 	if got := ownerVMI(t.Context(), pod); len(got) != 1 || got[0].NamespacedName != key {

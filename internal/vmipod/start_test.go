@@ -13,7 +13,7 @@ import (
 
 // TestStart: each step of a start, the writes that it costs, and what the VMI says.
 func TestStart(t *testing.T) {
-	c := newCluster(t, guestless())
+	c := newCluster(t, explicitVMI())
 	for _, step := range []struct {
 		why    string
 		do     func()
@@ -22,20 +22,20 @@ func TestStart(t *testing.T) {
 	}{
 		{"the pod is made", func() {}, v1.Scheduling, []string{"create *v1.ServiceAccount", "create *v1.Role", "create *v1.RoleBinding", "create *v1.Pod",
 			"patch status of *v1.VirtualMachineInstance"}},
-		{"it has a node", func() { c.bind("n1") }, v1.Scheduled, []string{"create *v1alpha1.GuestPod", "patch status of *v1.VirtualMachineInstance"}},
-		{"the launcher reports", func() { c.facts("pc-q35-10.0") }, v1.Scheduled, []string{"patch *v1alpha1.GuestHardware", "patch *v1alpha1.GuestPod"}},
-		{"the guest runs", func() { c.domain(v1alpha1.GuestRunning, "") }, v1.Running, []string{"patch status of *v1.VirtualMachineInstance"}},
-		{"the launcher reports other facts", func() { c.facts("pc-q35-9.0") }, v1.Running, nil},
+		{"it has a node", func() { c.bindPod("n1") }, v1.Scheduled, []string{"create *v1alpha1.GuestPod", "patch status of *v1.VirtualMachineInstance"}},
+		{"the launcher reports", func() { c.reportFacts("pc-q35-10.0") }, v1.Scheduled, []string{"patch *v1alpha1.GuestHardware", "patch *v1alpha1.GuestPod"}},
+		{"the guest runs", func() { c.reportDomain(v1alpha1.GuestRunning, "") }, v1.Running, []string{"patch status of *v1.VirtualMachineInstance"}},
+		{"the launcher reports other facts", func() { c.reportFacts("pc-q35-9.0") }, v1.Running, nil},
 		{"nothing is new", func() {}, v1.Running, nil},
 	} {
 		c.writes = nil
 		step.do()
-		c.step()
+		c.reconcileAll()
 		if diff := cmp.Diff(step.writes, c.writes); diff != "" || c.vmi().Status.Phase != step.phase {
 			t.Errorf("%s: phase %s, want %s; writes -want +got\n%s", step.why, c.vmi().Status.Phase, step.phase, diff)
 		}
 	}
-	guest, hardware := c.guest(), read(c, key, &v1alpha1.GuestHardware{})
+	guest, hardware := c.guestPod(), read(c, key, &v1alpha1.GuestHardware{})
 	if guest.Spec.NodeName != "n1" || guest.Spec.PodUID != c.pod().UID || guest.Spec.VMIUID != c.vmi().UID || guest.Spec.ClusterUID != "the-cluster" {
 		t.Errorf("the GuestPod says %+v", guest.Spec)
 	}
@@ -46,8 +46,8 @@ func TestStart(t *testing.T) {
 
 // TestStatusOfAGuestThatRuns: all that the controller writes into a VMI.
 func TestStatusOfAGuestThatRuns(t *testing.T) {
-	c := newCluster(t, guestless())
-	c.run()
+	c := newCluster(t, explicitVMI())
+	c.runGuest()
 	is := c.vmi().Status
 	burstable := corev1.PodQOSBurstable
 	want := v1.VirtualMachineInstanceStatus{

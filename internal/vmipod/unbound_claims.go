@@ -59,12 +59,12 @@ func (u *unboundClaims) describe(ctx context.Context, o observed.Objects, done *
 
 // find returns the claims of a pod that are not bound, in quotes. The cache has no volumes of pods.
 func (u *unboundClaims) find(ctx context.Context, o observed.Objects) (unbound []string, err error) {
-	pod, err := objects.Find(ctx, u.Live, observed.PodKey(o.Key), &corev1.Pod{})
+	pod, err := objects.GetOrNil(ctx, u.Live, observed.PodKey(o.Key), &corev1.Pod{})
 	if err != nil || pod == nil || pod.UID != o.Pod.UID {
 		return nil, err
 	}
 	for _, name := range claimNames(pod) {
-		claim, err := objects.Find(ctx, u.Live, types.NamespacedName{Namespace: o.Key.Namespace, Name: name}, &corev1.PersistentVolumeClaim{})
+		claim, err := objects.GetOrNil(ctx, u.Live, types.NamespacedName{Namespace: o.Key.Namespace, Name: name}, &corev1.PersistentVolumeClaim{})
 		if err != nil {
 			return nil, err
 		}

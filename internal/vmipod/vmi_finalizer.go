@@ -24,7 +24,7 @@ func (f vmiFinalizer) add(ctx context.Context, vmi *v1.VirtualMachineInstance) e
 // getting an answer.
 func (f vmiFinalizer) remove(ctx context.Context, o observed.Objects) (done outcome, err error) {
 	if o.Pod == nil {
-		pod, err := objects.Find(ctx, f.Live, observed.PodKey(o.Key), &corev1.Pod{})
+		pod, err := objects.GetOrNil(ctx, f.Live, observed.PodKey(o.Key), &corev1.Pod{})
 		if err != nil {
 			return done, err
 		}

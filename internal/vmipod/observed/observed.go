@@ -31,19 +31,19 @@ type Objects struct {
 // Read reads the objects of a VMI.
 func Read(ctx context.Context, cache client.Reader, key types.NamespacedName) (o Objects, err error) {
 	o.Key = key
-	if o.VMI, err = objects.Find(ctx, cache, key, &v1.VirtualMachineInstance{}); err != nil {
+	if o.VMI, err = objects.GetOrNil(ctx, cache, key, &v1.VirtualMachineInstance{}); err != nil {
 		return o, err
 	}
-	if o.Pod, err = objects.Find(ctx, cache, PodKey(key), &corev1.Pod{}); err != nil {
+	if o.Pod, err = objects.GetOrNil(ctx, cache, PodKey(key), &corev1.Pod{}); err != nil {
 		return o, err
 	}
-	if o.GuestPod, err = objects.Find(ctx, cache, key, &v1alpha1.GuestPod{}); err != nil {
+	if o.GuestPod, err = objects.GetOrNil(ctx, cache, key, &v1alpha1.GuestPod{}); err != nil {
 		return o, err
 	}
 	if o.Pod == nil || o.Pod.DeletionTimestamp == nil || o.Pod.Spec.NodeName == "" {
 		return o, nil
 	}
-	node, err := objects.Find(ctx, cache, types.NamespacedName{Name: o.Pod.Spec.NodeName}, &corev1.Node{})
+	node, err := objects.GetOrNil(ctx, cache, types.NamespacedName{Name: o.Pod.Spec.NodeName}, &corev1.Node{})
 	o.NodeOutOfService = node != nil && OutOfService(node)
 	return o, err
 }

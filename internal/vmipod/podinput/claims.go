@@ -42,7 +42,7 @@ func (r Reader) claims(ctx context.Context, vmi *v1.VirtualMachineInstance) (map
 		if _, known := claims[name]; known || name == "" {
 			continue
 		}
-		found, err := objects.Find(ctx, r.Live, types.NamespacedName{Namespace: vmi.Namespace, Name: name}, &corev1.PersistentVolumeClaim{})
+		found, err := objects.GetOrNil(ctx, r.Live, types.NamespacedName{Namespace: vmi.Namespace, Name: name}, &corev1.PersistentVolumeClaim{})
 		if err != nil {
 			return nil, fmt.Errorf("reading PersistentVolumeClaim '%s': %w", name, err)
 		}

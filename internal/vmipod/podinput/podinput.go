@@ -107,6 +107,6 @@ func (r Reader) limitsCPUs(ctx context.Context, namespace string) (bool, error) 
 	if err != nil {
 		return false, err // the configuration is validated when it is read
 	}
-	found, err := objects.Find(ctx, r.Cache, types.NamespacedName{Name: namespace}, &corev1.Namespace{})
+	found, err := objects.GetOrNil(ctx, r.Cache, types.NamespacedName{Name: namespace}, &corev1.Namespace{})
 	return found != nil && selector.Matches(labels.Set(found.Labels)), err
 }
