@@ -75,8 +75,8 @@ func (c *Cluster) startIn(env []string, name string, args ...string) (*process, 
 	return p, out, nil
 }
 
-// Garbage returns the variables GOGC and GOMEMLIMIT that the Deployment of a program sets. Programs without a Deployment get Go's defaults: 'make test' sets
-// GOGC for its own processes.
+// Garbage returns the variables GOGC and GOMEMLIMIT as the Deployment of a program sets them. What it does not set has Go's default: 'make test' sets GOGC for
+// its own processes.
 func (c *Cluster) Garbage(program string) ([]string, error) {
 	for _, object := range c.of([]string{"Deployment"}) {
 		var deployment appsv1.Deployment
@@ -84,12 +84,15 @@ func (c *Cluster) Garbage(program string) ([]string, error) {
 			return nil, err
 		}
 		for _, container := range deployment.Spec.Template.Spec.Containers {
-			at := slices.IndexFunc(container.Env, func(variable corev1.EnvVar) bool { return variable.Name == "GOGC" })
-			if container.Name == program && at >= 0 {
-				// As kubelet fills LIMIT_MIB in.
-				mebibytes := container.Resources.Limits.Memory().Value() >> 20
-				return []string{"GOGC=" + container.Env[at].Value, fmt.Sprintf("GOMEMLIMIT=%d000000B", mebibytes)}, nil
+			if container.Name != program {
+				continue
 			}
+			percent := ""
+			if at := slices.IndexFunc(container.Env, func(variable corev1.EnvVar) bool { return variable.Name == "GOGC" }); at >= 0 {
+				percent = container.Env[at].Value
+			}
+			mebibytes := container.Resources.Limits.Memory().Value() >> 20 // as kubelet fills LIMIT_MIB in
+			return []string{"GOGC=" + percent, fmt.Sprintf("GOMEMLIMIT=%d000000B", mebibytes)}, nil
 		}
 	}
 	return []string{"GOGC="}, nil

@@ -34,7 +34,7 @@ func (w *statusWriter) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	return ctrl.Result{}, client.IgnoreNotFound(w.Status().Patch(ctx, reported, client.MergeFrom(&vm)))
 }
 
-// serveController is the process of the peer's controller. It prints a line when it has started, and ends with its standard input.
+// serveController runs the process of the peer's controller. It prints a line when it has started, and ends with its standard input.
 func serveController(args []string) error {
 	flags := flag.NewFlagSet("controller", flag.ExitOnError)
 	kubeconfig := flags.String("kubeconfig", "", "access to the cluster")
@@ -45,7 +45,7 @@ func serveController(args []string) error {
 	if err != nil {
 		return err
 	}
-	config.QPS, config.Burst = 200, 400 // as Kiln's, whose statuses would otherwise come sooner
+	config.QPS, config.Burst = 200, 400 // as Kiln's: by default, most statuses would be written after the creates
 	ctrl.SetLogger(quiet())
 	scheme := runtime.NewScheme()
 	if err := v1.AddToScheme(scheme); err != nil {
@@ -75,9 +75,9 @@ func serveController(args []string) error {
 	return manager.Start(ctx)
 }
 
-// account is the service account of the peer's controller with its rights. It has the name of Kiln's: the match conditions of Kiln's webhooks, which are
-// registered for the peer, exempt the statuses of that account.
-const account = `
+// controllerManifest is the service account of the peer's controller with its rights. It has the name of Kiln's: the match conditions of Kiln's webhooks, which
+// are registered for the peer, exempt the statuses of that account.
+const controllerManifest = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: %[1]s}
@@ -104,7 +104,7 @@ const controllerAccount = "kiln-controller"
 
 // startController starts the peer's controller, and waits until its cache has synced.
 func (b *bench) startController(ctx context.Context) error {
-	_, stderr, err := b.Kubectl(ctx, fmt.Sprintf(account, b.Namespace, controllerAccount), "apply", "-f", "-")
+	_, stderr, err := b.Kubectl(ctx, fmt.Sprintf(controllerManifest, b.Namespace, controllerAccount), "apply", "-f", "-")
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, stderr)
 	}

@@ -33,14 +33,14 @@ func program(ctx context.Context, root, dir string) (string, error) {
 	return path, nil
 }
 
-// own is this command as a process with another task. It runs until it is stopped.
-type own struct {
+// selfProcess is this command as a process with another task: the webhooks or the controller of the peer. It runs until it is stopped.
+type selfProcess struct {
 	pid  int
 	stop func() error
 }
 
 // startSelf starts this command with these arguments, and returns the first line that it prints.
-func (b *bench) startSelf(ctx context.Context, args ...string) (process *own, line string, err error) {
+func (b *bench) startSelf(ctx context.Context, args ...string) (process *selfProcess, line string, err error) {
 	self, err := program(ctx, b.Root, b.Dir)
 	if err != nil {
 		return nil, "", err
@@ -54,7 +54,7 @@ func (b *bench) startSelf(ctx context.Context, args ...string) (process *own, li
 	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
 		return nil, "", err
 	}
-	process = &own{cmd.Process.Pid, sync.OnceValue(func() error { return errors.Join(stdin.Close(), cmd.Wait()) })}
+	process = &selfProcess{cmd.Process.Pid, sync.OnceValue(func() error { return errors.Join(stdin.Close(), cmd.Wait()) })}
 	if line, err = bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		return nil, "", fmt.Errorf("%s: %w: %s", args[0], errors.Join(err, process.stop()), stderr.String())
 	}
@@ -164,10 +164,10 @@ func answered(url string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-func (w *watched) status(name string) int64 { return status(w.cmd.Process.Pid, name) }
+func (w *watched) status(name string) int64 { return processStatus(w.cmd.Process.Pid, name) }
 
-// status is a field of /proc/PID/status in bytes: VmHWM is the largest resident set so far, VmRSS the one now.
-func status(pid int, name string) int64 {
+// processStatus returns a field of /proc/PID/status in bytes, and 0 if the process has ended: VmHWM is the largest resident set so far, VmRSS the current one.
+func processStatus(pid int, name string) int64 {
 	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(raw)) {
 		if text, found := strings.CutPrefix(line, name+":"); found {
@@ -183,16 +183,16 @@ func (b *bench) peaks() (webhook, controller int64) {
 	for name, pid := range b.Running() {
 		switch program, _, _ := strings.Cut(name, "-"); program {
 		case "webhook":
-			webhook = max(webhook, status(pid, "VmHWM"))
+			webhook = max(webhook, processStatus(pid, "VmHWM"))
 		case "controller":
-			controller = max(controller, status(pid, "VmHWM"))
+			controller = max(controller, processStatus(pid, "VmHWM"))
 		}
 	}
 	if b.webhooks != nil {
-		webhook = status(b.webhooks.pid, "VmHWM")
+		webhook = processStatus(b.webhooks.pid, "VmHWM")
 	}
 	if b.controller != nil {
-		controller = status(b.controller.pid, "VmHWM")
+		controller = processStatus(b.controller.pid, "VmHWM")
 	}
 	return webhook, controller
 }

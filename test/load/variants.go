@@ -71,7 +71,7 @@ type bench struct {
 	// controlled reports whether a controller runs.
 	controlled bool
 	// webhooks and controller are the processes of the peer; nil if the variant has none.
-	webhooks, controller *own
+	webhooks, controller *selfProcess
 }
 
 // start brings up a variant in a control plane of its own with an empty etcd: what earlier runs left would make later ones slower. The control plane
@@ -97,7 +97,7 @@ func (v variant) start(ctx context.Context, root string) (*bench, error) {
 	b := &bench{Cluster: c, variant: v, controlled: v.overlay != ""}
 	b.close = func() error {
 		var errs []error
-		for _, process := range []*own{b.controller, b.webhooks} { // before the control plane, which the controller reads from
+		for _, process := range []*selfProcess{b.controller, b.webhooks} { // before the control plane, which the controller reads from
 			if process != nil {
 				errs = append(errs, process.stop())
 			}
