@@ -78,7 +78,8 @@ func TestRunawayExpressionsEnd(t *testing.T) {
 	for _, test := range []struct{ why, expression, variables, want string }{
 		{"a million numbers", "lists.range(1000000).size() == 0", "", first + "operation cancelled: actual cost limit exceeded"},
 		{"loops in loops", loop(900), "", first + "operation cancelled: actual cost limit exceeded"},
-		{"a loop in a variable", "variables.v", "{name: v, expression: '" + loop(900) + "'}", first + "variable 'v': operation cancelled: actual cost limit exceeded"},
+		{"a loop in a variable", "variables.v", "{name: v, expression: '" + loop(900) + "'}",
+			first + "variable 'v': operation cancelled: actual cost limit exceeded"},
 		{"an exponent of a billion", `quantity("1e1000000000").isInteger()`, "", first + "a quantity may have at most 100 digits"},
 		{"an exponent of a billion, asked", `isQuantity("1e1000000000")`, "", first + "a quantity may have at most 100 digits"},
 		{"an exponent of a billion, by a tenant", "quantity(object.metadata.annotations.size).isInteger()", "", first + "a quantity may have at most 100 digits"},

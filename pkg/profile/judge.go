@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/mutate"
@@ -13,11 +14,12 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Whether a profile could fill an illegal value is found by the engine itself: VMIs that have just what the profile and its bases fill get what a VM may
-// bring (companions, donors) and the defaults of the cluster, and are judged by the rules of package validate. No rule is repeated here.
+// Whether a profile could fill an illegal value is found by the engine itself: a VMI that has just what the profile and its bases fill gets what a VM may bring
+// (accompany) and the defaults of the cluster, and is judged by the rules of package validate. No rule is repeated here. Some rules ask for more than every VM
+// has, such as dedicated CPUs or SMM: if a family of rules refuses the VMI, the family judges a second one, beside a VM that brings what its rules ask for
+// (families). A profile is not refused for what a VM might set beside it, since the VM is judged then.
 //
-// An error that every trial on an architecture has cannot be mended by a VM there. A profile that has one on each architecture is refused: every
-// VMI that takes all of it is illegal. A profile is not refused for what a VM might set beside it, since the VM is judged then.
+// An error that is left is one that no VM mends on the architecture. A profile without an architecture is refused if it has one on each.
 
 // architectures on which a VMI may be.
 var architectures = []string{"amd64", "arm64", "s390x"}
@@ -43,59 +45,58 @@ func Judge(p *Profile, all []*Profile, cluster config.Cluster) Verdict {
 		return verdict
 	}
 	j := judgement{cluster: cluster, lineage: found}
-	verdict.Errors = j.illegal()
-	if len(verdict.Errors) == 0 {
-		verdict.Warnings = append(verdict.Warnings, j.elsewhere()...)
+	errs, elsewhere := j.illegal()
+	if elsewhere {
+		verdict.Warnings = append(verdict.Warnings, fmt.Sprintf("VMIs of architecture '%s', which is the default of this cluster, are refused with this profile: %s",
+			cluster.Defaults.Architecture, errs[0].Error()))
+	} else {
+		verdict.Errors = errs
 	}
 	return verdict
 }
 
-// judgement is the trials of one profile.
+// judgement judges what one profile and its bases fill.
 type judgement struct {
 	cluster config.Cluster
 	*lineage
 }
 
-// illegal returns the errors of the architecture that has the fewest; none if there is an architecture without.
-func (j *judgement) illegal() (fewest field.ErrorList) {
+// illegal returns the errors of the profile on its architecture, or on the default of the cluster if it has none. elsewhere reports that the profile is legal
+// on another architecture. If it is legal on none, the errors are those of the architecture that has the fewest.
+func (j *judgement) illegal() (errs field.ErrorList, elsewhere bool) {
 	content := j.content(len(j.bases))
-	on := architectures
-	if own := content.Spec.Architecture; own != "" {
-		on = []string{own}
+	own := content.Spec.Architecture
+	first := cmp.Or(own, j.cluster.Defaults.Architecture)
+	errs = j.unmendable(content, first)
+	if len(errs) == 0 || own != "" {
+		return j.placed(errs), false
 	}
-	least := 0
-	for _, architecture := range on {
-		errs := j.unmendable(content, architecture)
-		if len(errs) == 0 {
-			return nil
+	fewest := errs
+	for _, architecture := range architectures {
+		if architecture == first {
+			continue
 		}
-		weight := len(errs)
-		if own := content.Spec.Architecture; own == "" && slices.ContainsFunc(errs, besides) {
-			weight += validate.MostErrors // the profile has no field that this error is at
+		found := j.unmendable(content, architecture)
+		if len(found) == 0 {
+			return j.placed(errs), true
 		}
-		if least == 0 || weight < least {
-			fewest, least = errs, weight
+		if weight(found) < weight(fewest) {
+			fewest = found
 		}
 	}
-	return j.placed(fewest)
+	return j.placed(fewest), false
 }
 
-// elsewhere warns of a profile that is legal, and that no VMI of the cluster's architecture can take as a whole.
-func (j *judgement) elsewhere() []string {
-	content, architecture := j.content(len(j.bases)), j.cluster.Defaults.Architecture
-	if content.Spec.Architecture != "" {
-		return nil
+// weight is the number of errors. Those on an architecture that the cluster does not serve count most: the profile has no field that such an error is at.
+func weight(errs field.ErrorList) int {
+	if slices.ContainsFunc(errs, ofArchitecture) {
+		return len(errs) + validate.MostErrors
 	}
-	errs := j.placed(j.unmendable(content, architecture))
-	if len(errs) == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("VMIs of architecture '%s', which is the default of this cluster, are refused with this profile: %s",
-		architecture, errs[0].Error())}
+	return len(errs)
 }
 
-// besides reports whether an error is at the architecture, which each trial sets: what the profile sets is not for it.
-func besides(err *field.Error) bool { return err.Field == "spec.architecture" }
+// ofArchitecture reports whether an error is at the architecture, which each trial sets.
+func ofArchitecture(err *field.Error) bool { return err.Field == "spec.architecture" }
 
 // content returns a VMI that has what the profile and the first of its bases fill. Where the profile sets two members of a choice, it has both.
 func (j *judgement) content(bases int) *v1.VirtualMachineInstance {
@@ -116,36 +117,33 @@ func (j *judgement) own() *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// ways is how many VMIs are tried on each architecture: each element of the lists comes at least twice, in other company.
-const ways way = 12
-
-// finding identifies an error in several trials. Its text may differ, as the words that another architecture supports do.
-type finding struct{ at, rule string }
-
-// unmendable returns the errors at what the profile and its bases set that every trial on an architecture has, in the words of the first.
-func (j *judgement) unmendable(content *v1.VirtualMachineInstance, architecture string) (left field.ErrorList) {
-	for way := range ways {
-		found := map[finding]bool{}
-		for _, err := range j.try(content, architecture, way) {
-			found[finding{err.Field, err.Origin}] = true
-			if way == 0 && (besides(err) || stands(content, err)) {
-				left = append(left, err)
-			}
+// unmendable returns the errors at what the profile and its bases set that no VM mends on an architecture.
+func (j *judgement) unmendable(content *v1.VirtualMachineInstance, architecture string) field.ErrorList {
+	again := map[string]field.ErrorList{} // by the family
+	return slices.DeleteFunc(j.try(content, architecture, ""), func(err *field.Error) bool {
+		if !ofArchitecture(err) && !stands(content, err) {
+			return true
 		}
-		left = slices.DeleteFunc(left, func(err *field.Error) bool { return !found[finding{err.Field, err.Origin}] })
-		if len(left) == 0 {
-			return nil
+		family, _, _ := strings.Cut(err.Origin, "/")
+		if families()[family] == nil {
+			return false
 		}
-	}
-	return left
+		if _, tried := again[family]; !tried {
+			again[family] = j.try(content, architecture, family)
+		}
+		return !slices.ContainsFunc(again[family], func(e *field.Error) bool { return e.Field == err.Field && e.Origin == err.Origin })
+	})
 }
 
-// try judges one VMI.
-func (j *judgement) try(content *v1.VirtualMachineInstance, architecture string, way way) field.ErrorList {
+// try judges a VMI beside the VM of a family of rules, or beside a plain VM without a family.
+func (j *judgement) try(content *v1.VirtualMachineInstance, architecture, family string) field.ErrorList {
 	vmi := content.DeepCopy()
 	vmi.Spec.Architecture = architecture
-	accompany(vmi, way)
-	of(donors(), way).into(vmi)
+	accompany(vmi, family)
+	if beside := families()[family]; beside != nil {
+		beside.into(vmi)
+	}
+	plain().into(vmi)
 	mutate.Attach(vmi, j.cluster.Defaults)
 	mutate.Apply(vmi, j.cluster.Defaults)
 	return slices.Concat(validate.Guest(vmi, j.cluster.Limits, nil), validate.VMI(vmi), validate.QuoteSocket(vmi, j.cluster.Defaults, nil))

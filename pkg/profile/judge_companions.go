@@ -13,27 +13,22 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// What a profile leaves open, a VM may bring: the volume of a disk, the network of an interface, the bus of a disk. There is more than one way to
-// bring most of it, and a rule may need another one than its neighbour: each trial goes another way.
-
-// way is the number of a trial on one architecture. Each of its parts comes round often enough to meet each other one.
-type way int
-
-// of returns the element of a list that a way takes.
-func of[T any](all []T, way way) T { return all[int(way)%len(all)] }
-
-// accompany adds to the content of a profile what a VM would bring with it.
-func accompany(vmi *v1.VirtualMachineInstance, way way) {
+// accompany adds to the content of a profile what a VM would bring with it: the volume of a disk, the network of an interface, the bus of a disk. If there is a
+// choice, the trial of a family of rules makes another one than the plain trial, whose family is empty.
+func accompany(vmi *v1.VirtualMachineInstance, family string) {
 	spec := &vmi.Spec
-	seeds(spec, way)
-	filesystems(spec, way)
-	disks(spec, way)
-	networks(spec, way)
+	seeds(spec)
+	filesystems(spec)
+	disks(spec, family == "disks")
+	networks(spec, family == "networks")
 	claims(spec)
 	bootDisplays(spec)
-	requests(&spec.Domain, way)
-	encryption(spec, way)
+	requests(&spec.Domain)
+	encryption(spec)
 	nodes(vmi)
+	if family == "cpu" {
+		numa(&spec.Domain)
+	}
 }
 
 // bootDisplays leaves the guest one boot display: where a GPU of the profile does not say whether its display is one, that of the VM says no.
@@ -52,17 +47,12 @@ func bootDisplays(spec *v1.VirtualMachineInstanceSpec) {
 	}
 }
 
-// filesystems gives each file system a volume, and in some ways each volume a file system.
-func filesystems(spec *v1.VirtualMachineInstanceSpec, way way) {
+// filesystems gives each file system a volume, and each volume a file system, which shows a directory to the guest.
+func filesystems(spec *v1.VirtualMachineInstanceSpec) {
 	for _, shared := range spec.Domain.Devices.Filesystems {
-		source := of([]v1.VolumeSource{claimed(shared.Name), {ConfigMap: &v1.ConfigMapVolumeSource{}}}, way)
-		if source.ConfigMap != nil {
-			source.ConfigMap.Name = shared.Name
-		}
+		source := v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}
+		source.ConfigMap.Name = shared.Name
 		addVolume(spec, shared.Name, source)
-	}
-	if way%3 != 1 {
-		return // a volume without a disk gets one from the defaults
 	}
 	for _, volume := range spec.Volumes {
 		if !presented(spec, volume.Name) {
@@ -79,41 +69,33 @@ func presented(spec *v1.VirtualMachineInstanceSpec, name string) bool {
 		slices.ContainsFunc(devices.Filesystems, func(f v1.Filesystem) bool { return f.Name == name })
 }
 
-// buses are those that disks are tried on; empty for that of the defaults.
-var buses = []v1.DiskBus{"", v1.DiskBusVirtio, v1.DiskBusSCSI, v1.DiskBusSATA}
-
-// disks gives each disk a volume and a target, and each volume of a profile that is not presented a disk.
-func disks(spec *v1.VirtualMachineInstanceSpec, way way) {
-	bus := of(buses, way)
+// disks gives each disk a volume, a target, a bus and a cache. again asks for the second choice.
+func disks(spec *v1.VirtualMachineInstanceSpec, again bool) {
+	bus := v1.DiskBusVirtio
+	if again {
+		bus = v1.DiskBusSCSI
+	}
 	for i := range spec.Domain.Devices.Disks {
 		disk := &spec.Domain.Devices.Disks[i]
 		addVolume(spec, disk.Name, claimed(disk.Name))
-		if way > 0 && disk.Disk == nil && disk.CDRom == nil && disk.LUN == nil {
-			*disk = aimed(*disk, way)
+		if disk.DiskDevice == (v1.DiskDevice{}) {
+			disk.Disk = &v1.DiskTarget{}
 		}
-		if target := disk.Disk; target != nil {
-			target.Bus = cmp.Or(target.Bus, bus)
+		if disk.Disk != nil {
+			disk.Disk.Bus = cmp.Or(disk.Disk.Bus, bus)
 		}
-		if target := disk.LUN; target != nil {
-			target.Bus = cmp.Or(target.Bus, bus)
+		if disk.LUN != nil {
+			disk.LUN.Bus = cmp.Or(disk.LUN.Bus, v1.DiskBusSCSI)
 		}
-		if target := disk.CDRom; target != nil && bus != v1.DiskBusVirtio {
-			target.Bus = cmp.Or(target.Bus, bus)
-		}
-		if way%2 == 1 {
-			disk.Cache = cmp.Or(disk.Cache, v1.CacheNone)
-		}
+		disk.Cache = cmp.Or(disk.Cache, v1.CacheNone)
 		if size := disk.BlockSize; size != nil && size.Custom != nil {
 			size.Custom.Physical = cmp.Or(size.Custom.Physical, size.Custom.Logical)
-			size.Custom.Logical = cmp.Or(size.Custom.Logical, of([]uint{512, size.Custom.Physical}, way))
+			if again {
+				size.Custom.Logical = cmp.Or(size.Custom.Logical, 512)
+			}
+			size.Custom.Logical = cmp.Or(size.Custom.Logical, size.Custom.Physical)
 		}
 	}
-}
-
-// aimed gives a disk a target.
-func aimed(disk v1.Disk, way way) v1.Disk {
-	disk.DiskDevice = of([]v1.DiskDevice{{Disk: &v1.DiskTarget{}}, {Disk: &v1.DiskTarget{}}, {LUN: &v1.LunTarget{}}, {CDRom: &v1.CDRomTarget{}}}, way)
-	return disk
 }
 
 func claimed(name string) v1.VolumeSource {
@@ -160,13 +142,13 @@ func claims(spec *v1.VirtualMachineInstanceSpec) {
 }
 
 // seeds adds the volumes that access credentials and ACPI tables are in.
-func seeds(spec *v1.VirtualMachineInstanceSpec, way way) {
-	if len(spec.AccessCredentials) > 0 {
-		source := v1.VolumeSource{CloudInitNoCloud: &v1.CloudInitNoCloudSource{UserData: "#cloud-config"}}
-		if way%2 == 1 {
-			source = v1.VolumeSource{CloudInitConfigDrive: &v1.CloudInitConfigDriveSource{UserData: "#cloud-config"}}
+func seeds(spec *v1.VirtualMachineInstanceSpec) {
+	for _, credential := range spec.AccessCredentials {
+		if key := credential.SSHPublicKey; key != nil && key.PropagationMethod.ConfigDrive != nil {
+			addVolume(spec, "trial-config", v1.VolumeSource{CloudInitConfigDrive: &v1.CloudInitConfigDriveSource{UserData: "#cloud-config"}})
+		} else {
+			addVolume(spec, "trial-seed", v1.VolumeSource{CloudInitNoCloud: &v1.CloudInitNoCloudSource{UserData: "#cloud-config"}})
 		}
-		addVolume(spec, "trial-seed", source)
 	}
 	if firmware := spec.Domain.Firmware; firmware != nil && firmware.ACPI != nil {
 		for _, name := range []string{firmware.ACPI.SlicNameRef, firmware.ACPI.MsdmNameRef} {
@@ -175,16 +157,17 @@ func seeds(spec *v1.VirtualMachineInstanceSpec, way way) {
 	}
 }
 
-// requests gives dedicated CPUs the number that is requested, and a guest whose memory is no whole number of pages a request that is one.
-func requests(domain *v1.DomainSpec, way way) {
-	if way%2 == 0 {
-		return
-	}
-	if cpu := domain.CPU; cpu != nil {
-		wanted := cmp.Or(domain.Resources.Requests.Cpu().Value(), domain.Resources.Limits.Cpu().Value())
+// requests gives a guest the CPUs that are requested, and a guest whose memory is no whole number of pages a request that is one.
+func requests(domain *v1.DomainSpec) {
+	if wanted := cmp.Or(domain.Resources.Requests.Cpu().Value(), domain.Resources.Limits.Cpu().Value()); wanted > 0 {
+		if domain.CPU == nil {
+			domain.CPU = &v1.CPU{}
+		}
+		cpu := domain.CPU
 		for _, open := range []*uint32{&cpu.Cores, &cpu.Sockets, &cpu.Threads} {
-			if has := int64(max(cpu.Cores, 1)) * int64(max(cpu.Sockets, 1)) * int64(max(cpu.Threads, 1)); *open == 0 && wanted > has {
-				*open = uint32(min(wanted/has, math.MaxInt32))
+			has := int64(max(cpu.Cores, 1)) * int64(max(cpu.Sockets, 1)) * int64(max(cpu.Threads, 1))
+			if *open == 0 {
+				*open = uint32(min(max(wanted/has, 1), math.MaxInt32))
 			}
 		}
 	}
@@ -204,9 +187,16 @@ func requests(domain *v1.DomainSpec, way way) {
 }
 
 // encryption picks the kind of memory encryption for a VMI that has some.
-func encryption(spec *v1.VirtualMachineInstanceSpec, way way) {
+func encryption(spec *v1.VirtualMachineInstanceSpec) {
 	if security := spec.Domain.LaunchSecurity; security != nil && *security == (v1.LaunchSecurity{}) {
-		*security = of([]v1.LaunchSecurity{{TDX: &v1.TDX{}}, {SEV: &v1.SEV{}}, {SNP: &v1.SEVSNP{}}}, way)
+		security.TDX = &v1.TDX{}
+	}
+}
+
+// numa mirrors the NUMA nodes of the host for a real-time guest.
+func numa(domain *v1.DomainSpec) {
+	if cpu := domain.CPU; cpu != nil && cpu.Realtime != nil && cpu.NUMA == nil {
+		cpu.NUMA = &v1.NUMA{GuestMappingPassthrough: &v1.NUMAGuestMappingPassthrough{}}
 	}
 }
 
@@ -229,4 +219,60 @@ func nodes(vmi *v1.VirtualMachineInstance) {
 	if _, requested := domain.Resources.Requests[corev1.ResourceMemory]; domain.Memory.Guest == nil && !requested {
 		domain.Memory.Guest = resource.NewQuantity(int64(n)<<30, resource.BinarySI)
 	}
+}
+
+// networks gives each interface a binding and a network, and each network an interface. One of several networks is the pod's, which probes need. again asks for
+// the second choice.
+func networks(spec *v1.VirtualMachineInstanceSpec, again bool) {
+	binding := v1.InterfaceBindingMethod{Masquerade: &v1.InterfaceMasquerade{}}
+	if again {
+		binding = v1.InterfaceBindingMethod{Bridge: &v1.InterfaceBridge{}}
+	}
+	devices := &spec.Domain.Devices
+	if len(spec.Networks)+len(devices.Interfaces) == 0 {
+		return // the defaults attach the network of the pod
+	}
+	for _, n := range spec.Networks {
+		if n.Name != "" && !slices.ContainsFunc(devices.Interfaces, func(iface v1.Interface) bool { return iface.Name == n.Name }) {
+			devices.Interfaces = append(devices.Interfaces, v1.Interface{Name: n.Name})
+		}
+	}
+	pod := slices.ContainsFunc(spec.Networks, func(n v1.Network) bool { return n.Pod != nil || n.Multus != nil && n.Multus.Default })
+	for i := range devices.Interfaces {
+		if devices.Interfaces[i].Name != "" {
+			pod = connect(spec, &devices.Interfaces[i], binding, pod)
+		}
+	}
+	if !pod {
+		spec.Networks = append(spec.Networks, v1.Network{Name: "trial-pod", NetworkSource: v1.NetworkSource{Pod: &v1.PodNetwork{}}})
+		devices.Interfaces = append(devices.Interfaces,
+			v1.Interface{Name: "trial-pod", InterfaceBindingMethod: v1.InterfaceBindingMethod{Masquerade: &v1.InterfaceMasquerade{}}})
+	}
+}
+
+// connect gives an interface a binding and its network a source. pod reports whether a network is the pod's, before and after.
+func connect(spec *v1.VirtualMachineInstanceSpec, iface *v1.Interface, binding v1.InterfaceBindingMethod, pod bool) bool {
+	at := slices.IndexFunc(spec.Networks, func(n v1.Network) bool { return n.Name == iface.Name })
+	if at < 0 {
+		at = len(spec.Networks)
+		spec.Networks = append(spec.Networks, v1.Network{Name: iface.Name})
+	}
+	n := &spec.Networks[at]
+	if iface.InterfaceBindingMethod == (v1.InterfaceBindingMethod{}) && iface.Binding == nil {
+		switch {
+		case n.ResourceClaim != nil:
+			binding = v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}
+		case n.Pod == nil && (n.Multus != nil || pod):
+			binding = v1.InterfaceBindingMethod{Bridge: &v1.InterfaceBridge{}}
+		}
+		iface.InterfaceBindingMethod = binding
+	}
+	switch {
+	case n.NetworkSource != (v1.NetworkSource{}):
+	case !pod && (iface.Masquerade != nil || iface.PasstBinding != nil):
+		n.Pod, pod = &v1.PodNetwork{}, true
+	default:
+		n.Multus = &v1.MultusNetwork{NetworkName: "trial"}
+	}
+	return pod
 }

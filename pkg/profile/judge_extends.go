@@ -54,11 +54,12 @@ func lineageOf(p *Profile, all []*Profile) *lineage {
 		case errors.Is(err, ErrMissingBase):
 			l.addMissing(at, e)
 		case errors.Is(err, ErrCycle):
-			l.fail(at, e, "profile/circular", "leads in a circle: "+chain(slices.Concat(e.Path[slices.Index(e.Path, e.Base):], []*Profile{e.Base})))
+			circle := slices.Concat(e.Path[slices.Index(e.Path, e.Base):], []*Profile{e.Base})
+			l.fail(field.Invalid(at, e.Name, "leads in a circle: "+chain(circle)).WithOrigin("profile/circular"))
 		case errors.Is(err, ErrTooDeep):
-			l.fail(at, e, "profile/extends-depth", fmt.Sprintf("leads to more than %d profiles in a row", MaxDepth))
+			l.fail(field.Invalid(at, e.Name, fmt.Sprintf("leads to more than %d profiles in a row", MaxDepth)).WithOrigin("profile/extends-depth"))
 		case errors.Is(err, ErrTooManyBases):
-			l.fail(at, e, "profile/extends-count", fmt.Sprintf("is one of more than %d profiles in all", MaxProfiles))
+			l.fail(field.Invalid(at, e.Name, fmt.Sprintf("is one of more than %d profiles in all", MaxProfiles)).WithOrigin("profile/extends-count"))
 		}
 	}
 	return l
@@ -77,9 +78,10 @@ func (l *lineage) addMissing(at *field.Path, e Extension) {
 	}
 }
 
-func (l *lineage) fail(at *field.Path, e Extension, rule, why string) {
-	if n := len(l.errs); n == 0 || l.errs[n-1].Field != at.String() {
-		l.errs = append(l.errs, field.Invalid(at, e.Name, why).WithOrigin(rule))
+// fail adds an error, unless the same reference of the profile has one.
+func (l *lineage) fail(err *field.Error) {
+	if n := len(l.errs); n == 0 || l.errs[n-1].Field != err.Field {
+		l.errs = append(l.errs, err)
 	}
 }
 

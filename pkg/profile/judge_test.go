@@ -1,6 +1,8 @@
 package profile
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/config"
@@ -8,12 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDonorsAreLegal: what the trials bring is legal on amd64 by itself, so that an error is due to the profile.
-func TestDonorsAreLegal(t *testing.T) {
+// TestFamiliesAreLegal: what a VM brings is legal on amd64 by itself, so that an error is due to the profile.
+func TestFamiliesAreLegal(t *testing.T) {
+	t.Parallel()
 	j := judgement{cluster: config.Default(), lineage: &lineage{of: reading(t, "{}")}}
-	for way := range ways {
-		if errs := j.try(&v1.VirtualMachineInstance{}, "amd64", way); len(errs) > 0 {
-			t.Errorf("way %d: %v", way, errs)
+	for _, family := range append(slices.Collect(maps.Keys(families())), "") {
+		if errs := j.try(&v1.VirtualMachineInstance{}, "amd64", family); len(errs) > 0 {
+			t.Errorf("family '%s': %v", family, errs)
 		}
 	}
 }
