@@ -71,7 +71,7 @@ func needs(front render.Front, now, wanted v1alpha1.LiveHardware) (open []need) 
 	return open
 }
 
-// requests are the requests to libvirt and the guest by the names of their needs. The guest may ignore a request, so that it is repeated after a back-off.
+// requests are the requests to libvirt and the guest by the names of their needs. The guest may ignore a request: it is repeated after a back-off.
 type requests struct {
 	byNeed  map[string]request
 	backoff *flowcontrol.Backoff
@@ -82,8 +82,8 @@ type request struct {
 	next time.Time
 }
 
-// The time between two requests for one need doubles from firstPause to longestPause. It starts low, because the guest's system ignores an unplug while it boots
-// and obeys a later one.
+// The time between two requests for one need doubles from firstPause to longestPause. It starts low: the guest's system ignores an unplug while it boots and
+// obeys a later one.
 const (
 	firstPause   = 5 * time.Second
 	longestPause = 5 * time.Minute

@@ -22,6 +22,8 @@ import (
 
 // Set with -ldflags by the Makefile and by manifests/images: a build without -buildvcs, or from an archive, has no revision. The linker can set variables
 // only.
+// Trap: the variables of k8s.io/component-base/version are not for other projects. Its package metrics, which CEL's environment links, takes gitVersion for
+// the version of Kubernetes when a process starts: it panics at the output of 'git describe' without a tag, and deprecates metrics by any other version.
 var (
 	stamp     string // the output of 'git describe'
 	revision  string // the commit
@@ -59,18 +61,17 @@ func apis() []string {
 	return names
 }
 
-// Read returns the Info of the running binary. A binary without build information, such as one that was linked by other tools than Go's, has the
-// stamp alone.
+// Read returns the Info of the running binary. A binary without build information, such as one that another tool than Go's linked, has only the stamps.
 func Read() Info {
 	build, found := debug.ReadBuildInfo()
 	if !found {
 		build = &debug.BuildInfo{}
 	}
-	return of(build, stamp)
+	return infoOf(build, stamp)
 }
 
-// of reads the settings that 'go build' embeds. They are absent with -buildvcs=false.
-func of(build *debug.BuildInfo, stamped string) Info {
+// infoOf returns the Info of a build. 'go build' embeds no settings of vcs with -buildvcs=false.
+func infoOf(build *debug.BuildInfo, stamped string) Info {
 	info := Info{
 		Version: cmp.Or(stamped, build.Main.Version, "(devel)"), Revision: revision, Time: committed, Go: build.GoVersion,
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, APIs: apis(),
@@ -138,12 +139,12 @@ func Add(root *cobra.Command) {
 	}
 	output := cmd.Flags().StringP("output", "o", "text", "output format: text, json or yaml")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return write(cmd.OutOrStdout(), name, *output) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return printInfo(cmd.OutOrStdout(), name, *output) }
 	root.AddCommand(cmd)
 }
 
-// write prints the Info in a format. The first line of the text is what --version prints too.
-func write(out io.Writer, name, format string) error {
+// printInfo prints the Info of the running binary as text, JSON or YAML. The first line of the text is that of --version.
+func printInfo(out io.Writer, name, format string) error {
 	info := Read()
 	var text []byte
 	var err error

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOf(t *testing.T) {
+func TestInfoOf(t *testing.T) {
 	t.Parallel()
 	vcs := []debug.BuildSetting{
 		{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "4f1c"}, {Key: "vcs.time", Value: "2026-11-22T01:00:00Z"},
@@ -32,7 +32,7 @@ func TestOf(t *testing.T) {
 			Info{Version: "v1.0.0", Go: "go1.26.8"}, "v1.0.0, go1.26.8"},
 		{"a build that knows nothing", debug.BuildInfo{GoVersion: "go1.26.8"}, "", Info{Version: "(devel)", Go: "go1.26.8"}, "(devel), go1.26.8"},
 	} {
-		got := of(&test.build, test.stamped)
+		got := infoOf(&test.build, test.stamped)
 		test.want.Platform, test.want.APIs = runtime.GOOS+"/"+runtime.GOARCH, spoken
 		if diff := cmp.Diff(test.want, got); diff != "" || got.String() != test.text {
 			t.Errorf("%s: '%s' (-want +got):\n%s", test.why, got, diff)
@@ -46,7 +46,7 @@ var spoken = []string{"kubevirt.io/v1", "kubevirt.io/v1alpha3", "instancetype.ku
 // TestLibraries: of all modules, those whose versions decide what can be read are named.
 func TestLibraries(t *testing.T) {
 	t.Parallel()
-	got := of(&debug.BuildInfo{Deps: []*debug.Module{{Path: "k8s.io/api", Version: "v0.37.0"}, {Path: "kubevirt.io/api", Version: "v1.9.0"},
+	got := infoOf(&debug.BuildInfo{Deps: []*debug.Module{{Path: "k8s.io/api", Version: "v0.37.0"}, {Path: "kubevirt.io/api", Version: "v1.9.0"},
 		{Path: "golang.org/x/net", Version: "v0.59.0"}}}, "v1")
 	if diff := cmp.Diff(map[string]string{"k8s.io/api": "v0.37.0", "kubevirt.io/api": "v1.9.0"}, got.Libraries); diff != "" {
 		t.Error(diff)

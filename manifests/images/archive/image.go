@@ -137,11 +137,12 @@ func (c Config) created() time.Time {
 // open returns the layer as it is written. The library reads it several times.
 func (r *Root) open() (io.ReadCloser, error) {
 	out, in := io.Pipe()
-	go func() { in.CloseWithError(r.write(in)) }()
+	go func() { in.CloseWithError(r.WriteTar(in)) }()
 	return out, nil
 }
 
-// pack writes a folder into a tar archive, with modes that do not depend on the umask of this process.
+// pack writes a folder into a tar archive, with modes that do not depend on the umask of this process. go-containerregistry writes layouts only into folders,
+// and tar archives only in docker's format; oras reads archives of layouts and writes none.
 func pack(folder, file string) (err error) {
 	var root Root
 	err = filepath.WalkDir(folder, func(name string, found fs.DirEntry, err error) error {
@@ -162,7 +163,7 @@ func pack(folder, file string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	return root.write(out)
+	return root.WriteTar(out)
 }
 
 // Paths returns the paths of all files, folders and links that were added, in order.

@@ -87,8 +87,8 @@ func printable(name string) error {
 	return nil
 }
 
-// write writes the layer. Folders that nobody added belong to root and may be entered by all.
-func (r *Root) write(out io.Writer) error {
+// WriteTar writes the root file system as an uncompressed tar archive. Folders that nobody added belong to root and may be entered by all.
+func (r *Root) WriteTar(out io.Writer) error {
 	entries, err := r.sorted()
 	if err != nil {
 		return err
@@ -156,12 +156,9 @@ func (e entry) write(archive *tar.Writer) (err error) {
 	return err
 }
 
-// WriteTar writes the root file system as an uncompressed tar archive.
-func (r *Root) WriteTar(out io.Writer) error { return r.write(out) }
-
 // Bytes returns the root file system as an uncompressed tar archive, in memory: for small ones, such as those of a chart.
 func (r *Root) Bytes() ([]byte, error) {
 	var out bytes.Buffer
-	err := r.write(&out)
+	err := r.WriteTar(&out)
 	return out.Bytes(), err
 }
