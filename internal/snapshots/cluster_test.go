@@ -7,30 +7,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
-	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/snapshot"
+	"github.com/kilnvm/kiln/test/fakecluster"
 	"github.com/kilnvm/kiln/test/slimmed"
-	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
@@ -63,43 +53,12 @@ type cluster struct {
 
 var errDied = errors.New("this process is no more")
 
-var networkKind = schema.GroupVersionKind{Group: "k8s.cni.cncf.io", Version: "v1", Kind: string(snapshot.Network)}
-
-// kindsOf registers the kinds that are read untyped or by their metadata.
-func kindsOf(scheme *runtime.Scheme) {
-	resources := schema.GroupVersion{Group: "resource.k8s.io", Version: "v1"}
-	for _, kind := range []schema.GroupVersionKind{networkKind, resources.WithKind(string(snapshot.ResourceClaim)),
-		resources.WithKind(string(snapshot.ResourceClaimTemplate)), resources.WithKind(string(snapshot.DeviceClass))} {
-		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
-		scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
-	}
-}
-
 // withVolumeSnapshots has the cluster serve VolumeSnapshots.
-func withVolumeSnapshots(scheme *runtime.Scheme) {
-	for _, kind := range []string{"VolumeSnapshot", "VolumeSnapshotClass"} {
-		scheme.AddKnownTypeWithName(volumesnapshot.GroupVersion.WithKind(kind), &unstructured.Unstructured{})
-		scheme.AddKnownTypeWithName(volumesnapshot.GroupVersion.WithKind(kind+"List"), &unstructured.UnstructuredList{})
-	}
-}
+var withVolumeSnapshots = fakecluster.VolumeSnapshotKinds
 
-func newCluster(t *testing.T, serves func(*runtime.Scheme), objects ...client.Object) *cluster {
+func newCluster(t *testing.T, served []schema.GroupVersionKind, objects ...client.Object) *cluster {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), storagev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme),
-		v1.AddToScheme(scheme), api.AddToScheme(scheme), clone.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	kindsOf(scheme)
-	if serves != nil {
-		serves(scheme)
-	}
-	c := &cluster{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), denied: map[string]bool{}}
-	// The default tracker keeps managed fields, whose library does not know the uint64 of some fields of a guest.
-	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
-	c.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
-		WithStatusSubresource(&v1.VirtualMachine{}, &v1.VirtualMachineInstance{}, &v1alpha1.GuestHardware{}, &api.VirtualMachineSnapshot{},
-			&api.VirtualMachineSnapshotContent{}, &api.VirtualMachineRestore{}, &clone.VirtualMachineClone{}).Build()
+	c := &cluster{T: t, WithWatch: fakecluster.NewClient(t, served, objects...), now: fakecluster.Start, denied: map[string]bool{}}
 	c.restart()
 	return c
 }

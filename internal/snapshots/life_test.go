@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/snapshot"
+	"github.com/kilnvm/kiln/test/fakecluster"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +67,7 @@ func claim(name string) *corev1.PersistentVolumeClaim {
 
 func lan() *unstructured.Unstructured {
 	definition := &unstructured.Unstructured{}
-	definition.SetGroupVersionKind(networkKind)
+	definition.SetGroupVersionKind(fakecluster.NetworkKind)
 	definition.SetNamespace("other")
 	definition.SetName("lan")
 	return definition

@@ -1,8 +1,6 @@
 package snapshots
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -13,8 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // TestStartInBetween: a guest that was started in the moment before the hold goes, and what its boot wrote into the record too.
@@ -84,75 +80,6 @@ func TestOrphans(t *testing.T) {
 	}
 	if vm := c.vm("web"); vm.Status.SnapshotInProgress != nil || vm.Status.RestoreInProgress != nil || len(vm.Finalizers) > 0 {
 		t.Errorf("%+v %v", vm.Status, vm.Finalizers)
-	}
-}
-
-// TestAnOrphanIsThawedFirst: a VM whose guest could not be asked to thaw stays locked, and the next look asks again. An unlocked VM is not looked at any
-// more, so that its guest would stay frozen.
-func TestAnOrphanIsThawedFirst(t *testing.T) {
-	vm := machine()
-	vm.Finalizers = []string{vmlock.Finalizer}
-	vm.Status.SnapshotInProgress = ptr.To("s")
-	c := newCluster(t, nil, vm)
-	unreachable := errors.New("the API server is away for a moment")
-	c.reconcilers.cluster.Live = interceptor.NewClient(c.WithWatch, interceptor.Funcs{
-		Get: func(ctx context.Context, below client.WithWatch, at client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			if _, guest := object.(*v1.VirtualMachineInstance); guest {
-				return unreachable
-			}
-			return below.Get(ctx, at, object, options...)
-		},
-	})
-	if _, err := c.reconcilers.orphans.Reconcile(t.Context(), key); !errors.Is(err, unreachable) {
-		t.Errorf("got %v, want the error about the guest", err)
-	}
-	if vm := c.vm("web"); vm.Status.SnapshotInProgress == nil || len(vm.Finalizers) == 0 {
-		t.Fatalf("the VM is unlocked, and its guest was not asked to thaw: %+v %v", vm.Status, vm.Finalizers)
-	}
-	c.reconcilers.cluster.Live = c.WithWatch
-	if _, err := c.reconcilers.orphans.Reconcile(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
-	if vm := c.vm("web"); vm.Status.SnapshotInProgress != nil || len(vm.Finalizers) > 0 {
-		t.Errorf("the next look leaves the VM locked: %+v %v", vm.Status, vm.Finalizers)
-	}
-}
-
-// TestOrphansOfBefore: what was locked by something that went while no controller ran is freed at its start. What still works keeps its lock.
-func TestOrphansOfBefore(t *testing.T) {
-	for why, test := range map[string]struct {
-		lock, hold *string
-		exist      []client.Object
-		source     string
-		freed      bool
-	}{
-		"both are gone":                       {ptr.To("s"), ptr.To("r"), nil, "web", true},
-		"the finalizer of an earlier release": {nil, nil, nil, "web", true},
-		"a snapshot of another VM":            {ptr.To("s"), nil, []client.Object{snapshotOf("s")}, "other", true},
-		"a restore of another VM":             {nil, ptr.To("r"), []client.Object{restoreOf("r", "other")}, "web", true},
-		"the snapshot works":                  {ptr.To("s"), nil, []client.Object{snapshotOf("s")}, "web", false},
-		"the restore works":                   {ptr.To("s"), ptr.To("r"), []client.Object{restoreOf("r", "web"), snapshotOf("s")}, "web", false},
-	} {
-		vm := machine()
-		vm.Finalizers = []string{vmlock.Finalizer}
-		vm.Status.SnapshotInProgress, vm.Status.RestoreInProgress = test.lock, test.hold
-		c := newCluster(t, nil, append(test.exist, vm)...)
-		if of := read(c, "s", &api.VirtualMachineSnapshot{}); of != nil {
-			of.Spec.Source.Name = test.source
-			c.must(c.Update(t.Context(), of))
-		}
-		if !vmlock.IsLocked(c.vm("web")) {
-			t.Errorf("%s: the VM is not looked at", why)
-		}
-		for range 2 {
-			if _, err := c.reconcilers.orphans.Reconcile(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
-		}
-		now := c.vm("web")
-		if freed := now.Status.SnapshotInProgress == nil && now.Status.RestoreInProgress == nil && len(now.Finalizers) == 0; freed != test.freed {
-			t.Errorf("%s: %+v %v", why, now.Status, now.Finalizers)
-		}
 	}
 }
 

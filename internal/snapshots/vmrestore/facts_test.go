@@ -2,14 +2,13 @@ package vmrestore
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/snapshot"
-	appsv1 "k8s.io/api/apps/v1"
+	"github.com/kilnvm/kiln/test/fakecluster"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,12 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
@@ -39,18 +36,7 @@ func template() *unstructured.Unstructured {
 // newFactsClient returns a client whose API server allows alice everything, answers dry runs of creates, and refuses all writes.
 func newFactsClient(t *testing.T, stored ...client.Object) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	for _, kind := range metadataKinds {
-		if !scheme.Recognizes(kind) {
-			scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
-			scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
-		}
-	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored...).Build()
-	return interceptor.NewClient(c, interceptor.Funcs{
+	return interceptor.NewClient(fakecluster.NewClient(t, nil, stored...), interceptor.Funcs{
 		Create: func(ctx context.Context, to client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			if review, is := object.(*authorizationv1.SubjectAccessReview); is {
 				review.Status.Allowed = review.Spec.User == "alice"
