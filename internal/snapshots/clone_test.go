@@ -13,15 +13,15 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestClone: the same layout, another identity, and a disk of its own.
+// TestClone: a clone has the device addresses of its source, another identity, and disks of its own.
 func TestClone(t *testing.T) {
-	c := newCluster(t, withVolumeSnapshots, storage()...)
+	c := newCluster(t, withVolumeSnapshots, storageObjects()...)
 	of := cloneOf("copy", "web")
 	of.Spec.NewMacAddresses = map[string]string{"lan": "02:00:00:00:00:07"}
 	of.Spec.NewSMBiosSerial = ptr.To("two")
 	c.must(c.Create(t.Context(), of))
-	c.step(c.driver)
-	done := read(c, "copy", &clone.VirtualMachineClone{}).Status
+	c.reconcileAll(c.runDriver)
+	done := readObject(c, "copy", &clone.VirtualMachineClone{}).Status
 	if done.Phase != clone.Succeeded || *done.TargetName != "two" || done.CreationTime == nil {
 		t.Fatalf("%+v", done)
 	}
@@ -35,7 +35,7 @@ func TestClone(t *testing.T) {
 		!strings.HasPrefix(spec.Volumes[0].PersistentVolumeClaim.ClaimName, "restore-") {
 		t.Errorf("%+v", spec)
 	}
-	was, is := recorded().Spec.Hardware, hardware.Spec.Hardware
+	was, is := testHardware().Spec.Hardware, hardware.Spec.Hardware
 	if hardware.Spec.Identity != two.Annotations[v1alpha1.AnnotationIdentity] || is.UUID == was.UUID || is.Serial != "two" ||
 		is.MACs["lan"] != "02:00:00:00:00:07" || !cmp.Equal(is.Devices, was.Devices) || is.Machine != was.Machine {
 		t.Errorf("%+v", hardware.Spec)
@@ -45,8 +45,8 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// TestClonesOfNothing: what cannot be cloned is refused with the reason, and leaves neither VM nor hardware.
-func TestClonesOfNothing(t *testing.T) {
+// TestImpossibleClones: a VM that cannot be cloned is refused with the reason, and neither a VM nor a GuestHardware is created.
+func TestImpossibleClones(t *testing.T) {
 	for why, test := range map[string]struct {
 		change func(*cluster, *clone.VirtualMachineClone)
 		want   string
@@ -61,12 +61,12 @@ func TestClonesOfNothing(t *testing.T) {
 		"nobody asked": {func(_ *cluster, of *clone.VirtualMachineClone) { of.Annotations = nil }, "kilnvm.io/asker"},
 		"itself":       {func(_ *cluster, of *clone.VirtualMachineClone) { of.Spec.Target.Name = "web" }, "spec.target.name"},
 	} {
-		c := newCluster(t, nil, everything()...)
+		c := newCluster(t, nil, testObjects()...)
 		of := cloneOf("copy", "web")
 		test.change(c, of)
 		c.must(c.Create(t.Context(), of))
-		c.step()
-		status := read(c, "copy", &clone.VirtualMachineClone{}).Status
+		c.reconcileAll()
+		status := readObject(c, "copy", &clone.VirtualMachineClone{}).Status
 		if status.Phase != clone.Failed || !strings.Contains(status.Conditions[0].Message, test.want) {
 			t.Errorf("%s: %+v", why, status)
 		}
@@ -76,17 +76,17 @@ func TestClonesOfNothing(t *testing.T) {
 	}
 }
 
-// TestHardwareOfTheTarget: a restore into a new name replaces the hardware of a VM that is gone, and leaves none where its VM is refused at last.
+// TestHardwareOfTheTarget: a restore into a new name replaces the GuestHardware of a VM that is gone, and does not use one that a backup brought.
 func TestHardwareOfTheTarget(t *testing.T) {
-	vm := machine()
+	vm := testVM()
 	vm.Spec.Template.Spec.Volumes = nil
 	stale := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "two"}, Spec: v1alpha1.GuestHardwareSpec{Identity: "gone",
 		Hardware: &v1alpha1.HardwareRecord{Defaults: "v1", Machine: "pc-q35-7.2"}}, Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: "gone"}}
-	c := newCluster(t, nil, vm, recorded(), size(), lan(), stale)
+	c := newCluster(t, nil, vm, testHardware(), instancetypeRevision(), testNetwork(), stale)
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step()
+	c.reconcileAll()
 	c.must(c.Create(t.Context(), restoreOf("r", "two")))
-	c.step()
+	c.reconcileAll()
 	if of := c.hardware("two"); c.vm("two") == nil || of.Spec.Hardware.Machine != "pc-q35-9.2" || of.Status.VirtualMachineUID != "" ||
 		of.Spec.Identity != c.vm("two").Annotations[v1alpha1.AnnotationIdentity] || c.vm("two").Annotations[snapshot.Mark] == "" {
 		t.Errorf("%+v", of)
@@ -98,7 +98,7 @@ func TestHardwareOfTheTarget(t *testing.T) {
 	other := restoreOf("other", "three")
 	other.UID = "r-2"
 	c.must(c.Create(t.Context(), other))
-	c.step()
+	c.reconcileAll()
 	if c.vm("three") != nil || c.hardware("three").Spec.Identity != "gone" {
 		t.Error("hardware that a backup brought for another guest is used or deleted")
 	}

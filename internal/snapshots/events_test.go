@@ -40,7 +40,7 @@ func TestEventsFollowTheirWrites(t *testing.T) {
 		"a clone completes":                {completed, 0, false, func(r *reconcilers) operation.ReconcileFunc { return r.clone.Reconcile }},
 		"a restore is refused for a while": {restoreOf("r", "web"), 2, true, func(r *reconcilers) operation.ReconcileFunc { return r.restore.Reconcile }},
 	} {
-		in := newCluster(t, nil, machine(), restore.DeepCopy(), test.object)
+		in := newCluster(t, nil, testVM(), restore.DeepCopy(), test.object)
 		recorder, lost := events.NewFakeRecorder(10), apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("it has changed"))
 		raced := false
 		in.reconcilers.cluster.Events = recorder

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
@@ -24,21 +25,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// size is the revision of an instancetype.
-func size() *appsv1.ControllerRevision {
+// instancetypeRevision returns the revision of an instancetype.
+func instancetypeRevision() *appsv1.ControllerRevision {
 	draft, err := revision.NewDraft("team", &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": instancetype.Kinds.Cluster, "metadata": map[string]any{"name": "small"},
 		"spec": map[string]any{"cpu": map[string]any{"guest": int64(1)}}}})
 	if err != nil {
-		panic(err) // a constant
+		panic(err) // the object is constant
 	}
 	return draft.Object()
 }
 
-// machine is a VM with a disk on a claim and a card on another network.
-func machine() *v1.VirtualMachine {
+// testVM returns a VM with a disk on a claim and a NIC on a secondary network.
+func testVM() *v1.VirtualMachine {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "vm-1", Labels: map[string]string{"app": "web"},
-		Annotations: map[string]string{v1alpha1.AnnotationIdentity: "seed", v1alpha1.AnnotationPins: `{"instancetype":"` + size().Name + `"}`}}}
+		Annotations: map[string]string{v1alpha1.AnnotationIdentity: "seed", v1alpha1.AnnotationPins: `{"instancetype":"` + instancetypeRevision().Name + `"}`}}}
 	vm.Spec.RunStrategy = ptr.To(v1.RunStrategyHalted)
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
 	spec := v1.VirtualMachineInstanceSpec{
@@ -52,7 +53,7 @@ func machine() *v1.VirtualMachine {
 	return vm
 }
 
-func recorded() *v1alpha1.GuestHardware {
+func testHardware() *v1alpha1.GuestHardware {
 	return &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "hw-1"},
 		Spec: v1alpha1.GuestHardwareSpec{Identity: "seed", Hardware: &v1alpha1.HardwareRecord{Defaults: "v1", Digest: "sha256:" + strings.Repeat("0", 64),
 			UUID: "5d307ca9-b3ef-428c-8861-06e72d69f223", Machine: "pc-q35-9.2", MACs: map[string]string{"lan": "02:00:00:00:00:01"},
@@ -60,12 +61,12 @@ func recorded() *v1alpha1.GuestHardware {
 		Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: "vm-1"}}
 }
 
-func claim(name string) *corev1.PersistentVolumeClaim {
+func testClaim(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: "pvc-" + "1"},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
 }
 
-func lan() *unstructured.Unstructured {
+func testNetwork() *unstructured.Unstructured {
 	definition := &unstructured.Unstructured{}
 	definition.SetGroupVersionKind(fakecluster.NetworkKind)
 	definition.SetNamespace("other")
@@ -73,9 +74,9 @@ func lan() *unstructured.Unstructured {
 	return definition
 }
 
-// everything is a VM with all that it needs.
-func everything() []client.Object {
-	return []client.Object{machine(), recorded(), size(), claim("root"), lan()}
+// testObjects returns a VM and all objects that it needs.
+func testObjects() []client.Object {
+	return []client.Object{testVM(), testHardware(), instancetypeRevision(), testClaim("root"), testNetwork()}
 }
 
 func snapshotOf(name string) *api.VirtualMachineSnapshot {
@@ -91,8 +92,8 @@ func restoreOf(name, target string) *api.VirtualMachineRestore {
 		Target: corev1.TypedLocalObjectReference{APIGroup: ptr.To("kubevirt.io"), Kind: "VirtualMachine", Name: target}}}
 }
 
-// edit is what the owner and a boot do to the VM after the snapshot: another network, claim and size, and other hardware.
-func (c *cluster) edit() {
+// editVM does what owner and boot may do after the snapshot: it changes networks, claim, instancetype and hardware.
+func (c *cluster) editVM() {
 	c.Helper()
 	vm := c.vm("web")
 	vm.Spec.Template.Spec.Networks, vm.Spec.Template.Spec.Domain.Devices.Interfaces = nil, nil
@@ -104,8 +105,8 @@ func (c *cluster) edit() {
 	c.must(c.Update(c.Context(), hardware))
 }
 
-// said is a condition of a snapshot or restore as text.
-func conditions(all []api.Condition) string {
+// conditionTexts returns types, statuses and reasons of conditions as text.
+func conditionTexts(all []api.Condition) string {
 	var texts []string
 	for _, c := range all {
 		texts = append(texts, fmt.Sprintf("%s=%s(%s)", c.Type, c.Status, c.Reason))
@@ -113,15 +114,15 @@ func conditions(all []api.Condition) string {
 	return strings.Join(texts, " ")
 }
 
-// TestSnapshotAndRestore: VM, pins and hardware are what they were, the generation is another; nothing of the snapshot's lock is left.
+// TestSnapshotAndRestore: a restored VM has the spec, pins and hardware of the snapshot, and is not locked.
 func TestSnapshotAndRestore(t *testing.T) {
-	c := newCluster(t, nil, everything()...)
+	c := newCluster(t, nil, testObjects()...)
 	before := c.vm("web")
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step()
-	of := read(c, "s", &api.VirtualMachineSnapshot{})
+	c.reconcileAll()
+	of := readObject(c, "s", &api.VirtualMachineSnapshot{})
 	if of.Status.Phase != api.Succeeded || !*of.Status.ReadyToUse || of.Status.CreationTime == nil || *of.Status.SourceUID != "vm-1" ||
-		conditions(of.Status.Conditions) != "Progressing=False(Completed) Ready=True(Completed)" {
+		conditionTexts(of.Status.Conditions) != "Progressing=False(Completed) Ready=True(Completed)" {
 		t.Fatalf("%+v", of.Status)
 	}
 	volumes := &api.SnapshotVolumesLists{ExcludedVolumes: []string{"root"}}
@@ -129,26 +130,27 @@ func TestSnapshotAndRestore(t *testing.T) {
 		of.Status.SourceIndications[0].Indication != api.VMSnapshotPartialSnapshotIndication {
 		t.Errorf("without VolumeSnapshots the configuration alone is kept: %v\n%s", of.Status.SourceIndications, diff)
 	}
-	content := read(c, *of.Status.VirtualMachineSnapshotContentName, &api.VirtualMachineSnapshotContent{})
-	if content.Annotations[v1alpha1.AnnotationSnapshotState] != "inactive" || !strings.Contains(content.Annotations[v1alpha1.AnnotationPins], size().Name) {
+	content := readObject(c, *of.Status.VirtualMachineSnapshotContentName, &api.VirtualMachineSnapshotContent{})
+	if content.Annotations[v1alpha1.AnnotationSnapshotState] != "inactive" ||
+		!strings.Contains(content.Annotations[v1alpha1.AnnotationPins], instancetypeRevision().Name) {
 		t.Errorf("%v", content.Annotations)
 	}
 	if diff := cmp.Diff(before.Spec, c.vm("web").Spec); diff != "" || len(c.vm("web").Finalizers) > 0 || c.vm("web").Status.SnapshotInProgress != nil {
 		t.Errorf("the VM is as it was: %v\n%s", c.vm("web").ObjectMeta, diff)
 	}
-	c.edit()
+	c.editVM()
 	c.must(c.Create(t.Context(), restoreOf("r", "web")))
-	c.step()
-	r := read(c, "r", &api.VirtualMachineRestore{})
-	if !*r.Status.Complete || r.Status.RestoreTime == nil || conditions(r.Status.Conditions) != "Progressing=False(Completed) Ready=True(Completed)" ||
-		!c.event(v1alpha1.ReasonRestoreComplete) {
+	c.reconcileAll()
+	r := readObject(c, "r", &api.VirtualMachineRestore{})
+	if !*r.Status.Complete || r.Status.RestoreTime == nil || conditionTexts(r.Status.Conditions) != "Progressing=False(Completed) Ready=True(Completed)" ||
+		!c.hasEvent(v1alpha1.ReasonRestoreComplete) {
 		t.Fatalf("%+v", r.Status)
 	}
-	c.restored(before)
+	c.checkRestored(before)
 }
 
-// restored compares the VM and its hardware with those of the snapshot.
-func (c *cluster) restored(before *v1.VirtualMachine) {
+// checkRestored fails the test unless the VM and its hardware are as they were at the snapshot.
+func (c *cluster) checkRestored(before *v1.VirtualMachine) {
 	c.Helper()
 	after := c.vm("web")
 	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" || after.Status.RestoreInProgress != nil {
@@ -157,49 +159,52 @@ func (c *cluster) restored(before *v1.VirtualMachine) {
 	if after.Annotations[v1alpha1.AnnotationPins] != before.Annotations[v1alpha1.AnnotationPins] || after.Annotations[snapshot.Mark] != "r-r-1" {
 		c.Errorf("annotations %v", after.Annotations)
 	}
-	if diff := cmp.Diff(recorded().Spec, c.hardware("web").Spec); diff != "" {
+	if diff := cmp.Diff(testHardware().Spec, c.hardware("web").Spec); diff != "" {
 		c.Errorf("the hardware is another one:\n%s", diff)
 	}
 }
 
-// TestCrashes: a controller that dies after any of its writes leaves what the next one brings to the same end.
+// TestCrashes: if a process dies after any of its writes, the next process reaches the same end.
 func TestCrashes(t *testing.T) {
 	for why, test := range map[string]struct {
 		make func(*cluster)
 		end  func(*cluster) bool
 	}{
 		"in place": {func(c *cluster) { c.must(c.Create(c.Context(), restoreOf("r", "web"))) }, func(c *cluster) bool {
-			r := read(c, "r", &api.VirtualMachineRestore{})
+			r := readObject(c, "r", &api.VirtualMachineRestore{})
 			return r.Status != nil && *r.Status.Complete && c.vm("web").Annotations[snapshot.Mark] == "r-r-1" &&
-				cmp.Equal(recorded().Spec, c.hardware("web").Spec) && c.vm("web").Status.RestoreInProgress == nil
+				cmp.Equal(testHardware().Spec, c.hardware("web").Spec) && c.vm("web").Status.RestoreInProgress == nil
 		}},
 		"clone": {func(c *cluster) { c.must(c.Create(c.Context(), cloneOf("copy", "web"))) }, func(c *cluster) bool {
-			of := read(c, "copy", &clone.VirtualMachineClone{})
+			of := readObject(c, "copy", &clone.VirtualMachineClone{})
 			return of.Status.Phase == clone.Succeeded && c.vm("two") != nil && c.hardware("two") != nil && of.Status.SnapshotName == nil &&
-				len(c.names(&api.VirtualMachineRestoreList{})) == 0 && len(c.names(&api.VirtualMachineSnapshotList{})) == 1
+				len(c.objectNames(&api.VirtualMachineRestoreList{})) == 0 && len(c.objectNames(&api.VirtualMachineSnapshotList{})) == 1
 		}},
-		"deletion": {func(c *cluster) { c.must(c.WithWatch.Delete(c.Context(), read(c, "s", &api.VirtualMachineSnapshot{}))) }, func(c *cluster) bool {
-			return len(c.names(&api.VirtualMachineSnapshotList{}))+len(c.names(&api.VirtualMachineSnapshotContentList{})) == 0 && len(c.vm("web").Finalizers) == 0
+		"deletion": {func(c *cluster) {
+			c.must(c.WithWatch.Delete(c.Context(), readObject(c, "s", &api.VirtualMachineSnapshot{})))
+		}, func(c *cluster) bool {
+			return len(c.objectNames(&api.VirtualMachineSnapshotList{}))+len(c.objectNames(&api.VirtualMachineSnapshotContentList{})) == 0 &&
+				len(c.vm("web").Finalizers) == 0
 		}},
 	} {
 		life := func(t *testing.T, dies int) int {
-			c := newCluster(t, nil, everything()...)
-			c.fails = dies
+			c := newCluster(t, nil, testObjects()...)
+			c.dieAfter = dies
 			c.must(c.Create(t.Context(), snapshotOf("s")))
-			c.step()
-			if of := read(c, "s", &api.VirtualMachineSnapshot{}); of.Status.Phase != api.Succeeded || c.vm("web").Status.SnapshotInProgress != nil ||
+			c.reconcileAll()
+			if of := readObject(c, "s", &api.VirtualMachineSnapshot{}); of.Status.Phase != api.Succeeded || c.vm("web").Status.SnapshotInProgress != nil ||
 				len(c.vm("web").Finalizers) > 0 {
 				t.Fatalf("dies after write %d: %+v", dies, of.Status)
 			}
-			if why == "clone" { // a clone has no other claim
+			if why == "clone" { // this clone needs no claim
 				vm := c.vm("web")
 				vm.Spec.Template.Spec.Volumes, vm.Spec.Template.Spec.Domain.Devices.Disks = nil, nil
 				c.must(c.Update(t.Context(), vm))
 			} else {
-				c.edit()
+				c.editVM()
 			}
 			test.make(c)
-			c.step()
+			c.reconcileAll()
 			if !test.end(c) {
 				t.Fatalf("dies after write %d: %v", dies, c.writes)
 			}
@@ -224,19 +229,49 @@ func cloneOf(name, source string) *clone.VirtualMachineClone {
 		Spec: clone.VirtualMachineCloneSpec{Source: reference(source), Target: reference("two"), LabelFilters: []string{"none"}}}
 }
 
-// TestDeadline: a snapshot whose VM never comes fails, by the clock of the controller.
+// TestDeadline: a snapshot whose VM does not exist fails after its deadline, by the clock of the controller.
 func TestDeadline(t *testing.T) {
 	c := newCluster(t, nil)
-	c.now = c.now.Add(-24 * time.Hour) // a wrong clock
+	c.now = c.now.Add(-24 * time.Hour) // the clock of the controller is wrong
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step()
-	if of := read(c, "s", &api.VirtualMachineSnapshot{}); conditions(of.Status.Conditions) != "Progressing=False(SourceMissing) Ready=False(InProgress)" {
+	c.reconcileAll()
+	of := readObject(c, "s", &api.VirtualMachineSnapshot{})
+	if conditionTexts(of.Status.Conditions) != "Progressing=False(SourceMissing) Ready=False(InProgress)" {
 		t.Errorf("%+v", of.Status)
 	}
 	c.now = c.now.Add(6 * time.Minute)
-	c.step()
-	if of := read(c, "s", &api.VirtualMachineSnapshot{}); of.Status.Phase != api.Failed || !operation.HasFailed(of.Status.Conditions) ||
+	c.reconcileAll()
+	if of := readObject(c, "s", &api.VirtualMachineSnapshot{}); of.Status.Phase != api.Failed || !operation.HasFailed(of.Status.Conditions) ||
 		!strings.Contains(*of.Status.Error.Message, "failureDeadline") {
 		t.Errorf("%+v", of.Status)
+	}
+}
+
+// TestRunningHardware: a snapshot of a guest with hotplugged resources contains the running hardware beside the record. A restore brings back the record, byte
+// for byte. Hardware that an earlier VMI reported is not part of the snapshot.
+func TestRunningHardware(t *testing.T) {
+	for uid, want := range map[types.UID]bool{"vmi-1": true, "vmi-0": false} {
+		c := newCluster(t, nil, append(testObjects(), runningGuest())...)
+		hardware := c.hardware("web")
+		live := v1alpha1.LiveHardware{VCPUs: 4, MemoryKiB: 2 << 20, Absent: []string{"interface.lan"}}
+		hardware.Status.Running = &v1alpha1.HardwareRunning{LiveHardware: live, UID: uid, Digest: "sha256:" + strings.Repeat("4", 64), Cause: "it grew"}
+		c.must(c.Status().Update(t.Context(), hardware))
+		before := c.vm("web")
+		c.must(c.Create(t.Context(), snapshotOf("s")))
+		c.reconcileAll()
+		content := readObject(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		kept, err := snapshot.Read(content)
+		c.must(err)
+		kept, err = kept.WithRecord(readObject(c, kept.Revision, &appsv1.ControllerRevision{}).Data.Raw)
+		c.must(err)
+		if (kept.Live != nil) != want || want && (!cmp.Equal(kept.Live.LiveHardware, live) || kept.Live.Digest != hardware.Status.Running.Digest) ||
+			!cmp.Equal(testHardware().Spec, *kept.Hardware) {
+			t.Errorf("%s: %+v", uid, kept.Live)
+		}
+		c.must(c.WithWatch.Delete(t.Context(), runningGuest()))
+		c.editVM()
+		c.must(c.Create(t.Context(), restoreOf("r", "web")))
+		c.reconcileAll()
+		c.checkRestored(before)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fakeAgent is a guest agent that notes what it is asked.
+// fakeAgent is a guest agent that records its requests.
 type fakeAgent struct {
 	refuses, keeps error
 	all            []string
@@ -40,9 +40,9 @@ func (a *fakeAgent) Thaw(_ context.Context, guest types.NamespacedName) error {
 	return a.keeps
 }
 
-// talking is a guest whose agent has answered.
-func talking(more ...v1.VirtualMachineInstanceConditionType) *v1.VirtualMachineInstance {
-	vmi := guest()
+// guestWithAgent returns a running guest whose agent is connected.
+func guestWithAgent(more ...v1.VirtualMachineInstanceConditionType) *v1.VirtualMachineInstance {
+	vmi := runningGuest()
 	for _, kind := range append(more, v1.VirtualMachineInstanceAgentConnected) {
 		vmi.Status.Conditions = append(vmi.Status.Conditions, v1.VirtualMachineInstanceCondition{Type: kind, Status: corev1.ConditionTrue})
 	}
@@ -50,23 +50,23 @@ func talking(more ...v1.VirtualMachineInstanceConditionType) *v1.VirtualMachineI
 }
 
 func (c *cluster) indications() (all []api.Indication) {
-	for _, of := range read(c, "s", &api.VirtualMachineSnapshot{}).Status.SourceIndications {
+	for _, of := range readObject(c, "s", &api.VirtualMachineSnapshot{}).Status.SourceIndications {
 		all = append(all, of.Indication)
 	}
 	return all
 }
 
-// quiet is condition Quiesced of the snapshot as text.
-func (c *cluster) quiet() string {
-	of := operation.FindCondition(read(c, "s", &api.VirtualMachineSnapshot{}).Status.Conditions, v1alpha1.ConditionQuiesced)
+// quiescedText returns the condition Quiesced of the snapshot as text.
+func (c *cluster) quiescedText() string {
+	of := operation.FindCondition(readObject(c, "s", &api.VirtualMachineSnapshot{}).Status.Conditions, v1alpha1.ConditionQuiesced)
 	if of == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s %s: %s", of.Status, of.Reason, of.Message)
 }
 
-// TestRunningGuest: a guest is frozen before its volumes are snapshotted and thawed after it; condition and indications say how it was, and no agent prevents
-// a snapshot.
+// TestRunningGuest: a guest is frozen before its volumes are snapshotted, and thawed afterwards. Condition and indications say how. A snapshot succeeds
+// whatever the agent does.
 func TestRunningGuest(t *testing.T) {
 	both := []string{"freeze web", "thaw web"}
 	for why, test := range map[string]struct {
@@ -78,20 +78,20 @@ func TestRunningGuest(t *testing.T) {
 		event   string
 		calls   []string
 	}{
-		"with an agent": {&fakeAgent{}, talking(), storage(), []api.Indication{"Online", "GuestAgent"},
+		"with an agent": {&fakeAgent{}, guestWithAgent(), storageObjects(), []api.Indication{"Online", "GuestAgent"},
 			"True Thawed: the guest was frozen while its volumes were snapshotted", "", both},
-		"without an agent": {&fakeAgent{}, guest(), storage(), []api.Indication{"Online", "NoGuestAgent"}, "False NoGuestAgent: VirtualMachineInstance 'web' has " +
-			"no condition AgentConnected", "", nil},
-		"the agent refuses": {&fakeAgent{refuses: errors.New("fsfreeze is disabled")}, talking(), storage(), []api.Indication{"Online", "NoGuestAgent"},
+		"without an agent": {&fakeAgent{}, runningGuest(), storageObjects(), []api.Indication{"Online", "NoGuestAgent"},
+			"False NoGuestAgent: VirtualMachineInstance 'web' has no condition AgentConnected", "", nil},
+		"the agent refuses": {&fakeAgent{refuses: errors.New("fsfreeze is disabled")}, guestWithAgent(), storageObjects(), []api.Indication{"Online", "NoGuestAgent"},
 			"False FreezeFailed: fsfreeze is disabled", v1alpha1.ReasonFreezeFailed, both},
-		"it does not thaw": {&fakeAgent{keeps: errors.New("gone")}, talking(), storage(), []api.Indication{"Online", "GuestAgent"},
+		"it does not thaw": {&fakeAgent{keeps: errors.New("gone")}, guestWithAgent(), storageObjects(), []api.Indication{"Online", "GuestAgent"},
 			"True ThawFailed: the guest was frozen while its volumes were snapshotted, and did not thaw: gone; its launcher thaws it 5m0s after",
 			v1alpha1.ReasonThawFailed, both},
-		"paused": {&fakeAgent{}, talking(v1.VirtualMachineInstancePaused), storage(), []api.Indication{"Online", "Paused"}, "", "", nil},
-		"nobody to be asked": {nil, talking(), storage(), []api.Indication{"Online", "NoGuestAgent"},
+		"paused": {&fakeAgent{}, guestWithAgent(v1.VirtualMachineInstancePaused), storageObjects(), []api.Indication{"Online", "Paused"}, "", "", nil},
+		"nobody to be asked": {nil, guestWithAgent(), storageObjects(), []api.Indication{"Online", "NoGuestAgent"},
 			"False NoGuestAgent: Kiln's API server of subresources is not installed", "", nil},
-		"no volume to cut": {&fakeAgent{}, talking(), everything(), []api.Indication{"Online", "PartialSnapshot"}, "", "", nil},
-		"it does not run":  {&fakeAgent{}, nil, storage(), nil, "", "", nil},
+		"no volume to cut": {&fakeAgent{}, guestWithAgent(), testObjects(), []api.Indication{"Online", "PartialSnapshot"}, "", "", nil},
+		"it does not run":  {&fakeAgent{}, nil, storageObjects(), nil, "", "", nil},
 	} {
 		if test.vmi != nil {
 			test.objects = append(test.objects, test.vmi)
@@ -102,7 +102,7 @@ func TestRunningGuest(t *testing.T) {
 		}
 		c.must(c.Create(t.Context(), snapshotOf("s")))
 		cut := false
-		c.step(func() {
+		c.reconcileAll(func() {
 			vs := volumesnapshot.New(volumesnapshot.Kind)
 			vs.SetNamespace("team")
 			vs.SetName("vmsnapshot-snap-1-volume-root")
@@ -112,25 +112,25 @@ func TestRunningGuest(t *testing.T) {
 					t.Errorf("%s: while volumes are cut the agent was asked to %v", why, test.agent.all)
 				}
 			}
-			c.driver()
+			c.runDriver()
 		})
-		if diff := cmp.Diff(test.want, c.indications()); diff != "" || read(c, "s", &api.VirtualMachineSnapshot{}).Status.Phase != api.Succeeded {
-			t.Errorf("%s: %+v\n%s", why, read(c, "s", &api.VirtualMachineSnapshot{}).Status, diff)
+		if diff := cmp.Diff(test.want, c.indications()); diff != "" || readObject(c, "s", &api.VirtualMachineSnapshot{}).Status.Phase != api.Succeeded {
+			t.Errorf("%s: %+v\n%s", why, readObject(c, "s", &api.VirtualMachineSnapshot{}).Status, diff)
 		}
-		if got := c.quiet(); !strings.HasPrefix(got, test.quiet) || got != "" && test.quiet == "" || test.event != "" && !c.event(test.event) {
+		if got := c.quiescedText(); !strings.HasPrefix(got, test.quiet) || got != "" && test.quiet == "" || test.event != "" && !c.hasEvent(test.event) {
 			t.Errorf("%s: '%s'", why, got)
 		}
 		if test.agent != nil && !slices.Equal(test.agent.all[:min(len(test.agent.all), 2)], test.calls) {
 			t.Errorf("%s: the agent was asked to %v", why, test.agent.all)
 		}
-		content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		content := readObject(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 		if content.Annotations[v1alpha1.AnnotationSnapshotState] == v1alpha1.SnapshotRunning != (test.vmi != nil) {
 			t.Errorf("%s: %v", why, content.Annotations)
 		}
 		if test.agent != nil && test.agent.keeps != nil { // it is asked again
 			test.agent.keeps = nil
-			if c.step(); c.quiet() != "True Thawed: the guest was frozen while its volumes were snapshotted" {
-				t.Errorf("%s: later '%s'", why, c.quiet())
+			if c.reconcileAll(); c.quiescedText() != "True Thawed: the guest was frozen while its volumes were snapshotted" {
+				t.Errorf("%s: later '%s'", why, c.quiescedText())
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func TestRunningGuest(t *testing.T) {
 func TestEveryFreezeEnds(t *testing.T) {
 	quota := func(of client.Object) error {
 		if of.GetObjectKind().GroupVersionKind().Kind == "VolumeSnapshot" {
-			return forbidden(of, "exceeded quota")
+			return newForbidden(of, "exceeded quota")
 		}
 		return nil
 	}
@@ -152,25 +152,25 @@ func TestEveryFreezeEnds(t *testing.T) {
 		"taken":   {true, nil, func(*cluster) {}},
 		"late":    {false, nil, func(c *cluster) { c.now = c.now.Add(6 * time.Minute) }},
 		"deleted": {false, nil, func(c *cluster) { c.must(client.IgnoreNotFound(c.WithWatch.Delete(c.Context(), snapshotOf("s")))) }},
-		"forced":  {false, nil, func(c *cluster) { c.force(snapshotOf("s")) }},
+		"forced":  {false, nil, func(c *cluster) { c.forceDelete(snapshotOf("s")) }},
 		"refused": {false, quota, func(*cluster) {}},
 	} {
 		asked := 0
 		life := func(dies int) int {
 			agent := &fakeAgent{}
-			c := newCluster(t, withVolumeSnapshots, append(storage(), talking())...)
+			c := newCluster(t, withVolumeSnapshots, append(storageObjects(), guestWithAgent())...)
 			c.agent, c.refuseWrite = agent, test.refuses
 			c.restart()
-			c.fails = dies
-			c.died = func() { test.then(c) }
+			c.dieAfter = dies
+			c.whileDead = func() { test.then(c) }
 			c.must(c.Create(t.Context(), snapshotOf("s")))
 			meanwhile := func() {}
 			if test.driver {
-				meanwhile = c.driver
+				meanwhile = c.runDriver
 			}
-			c.step(meanwhile)
+			c.reconcileAll(meanwhile)
 			test.then(c)
-			c.step(meanwhile)
+			c.reconcileAll(meanwhile)
 			if len(agent.all) == 0 {
 				return len(c.writes)
 			}
@@ -190,22 +190,22 @@ func TestEveryFreezeEnds(t *testing.T) {
 	}
 }
 
-// TestExpiredFreeze: volumes that are cut after a freeze may have ended are not said to be consistent, also where a clock went backwards.
+// TestExpiredFreeze: volumes that are snapshotted after a freeze may have ended do not count as consistent, even if a clock went backwards.
 func TestExpiredFreeze(t *testing.T) {
 	for _, passes := range []time.Duration{2 * time.Minute, -time.Hour} {
-		c := newCluster(t, withVolumeSnapshots, append(storage(), talking())...)
+		c := newCluster(t, withVolumeSnapshots, append(storageObjects(), guestWithAgent())...)
 		c.reconcilers.quiescer.Agent = &fakeAgent{}
 		of := snapshotOf("s")
 		of.Spec.FailureDeadline = ptr.To(metav1.Duration{Duration: time.Hour})
 		c.must(c.Create(t.Context(), of))
-		c.step()
+		c.reconcileAll()
 		if passes > 0 {
 			passes += 4 * time.Minute
 		}
 		c.now = c.now.Add(passes)
-		c.driver()
-		c.step()
-		if got := c.quiet(); !strings.HasPrefix(got, "False QuiesceTimeout: not all volumes were snapshotted within 5m0s") ||
+		c.runDriver()
+		c.reconcileAll()
+		if got := c.quiescedText(); !strings.HasPrefix(got, "False QuiesceTimeout: not all volumes were snapshotted within 5m0s") ||
 			!slices.Contains(c.indications(), api.VMSnapshotQuiesceTimeoutIndication) {
 			t.Errorf("%s: %s, %v", passes, got, c.indications())
 		}
@@ -214,21 +214,21 @@ func TestExpiredFreeze(t *testing.T) {
 
 // TestHangingAgents: an agent that does not answer does not block a worker.
 func TestHangingAgents(t *testing.T) {
-	c := newCluster(t, withVolumeSnapshots, append(storage(), talking())...)
+	c := newCluster(t, withVolumeSnapshots, append(storageObjects(), guestWithAgent())...)
 	agent := &fakeAgent{refuses: context.DeadlineExceeded}
 	c.reconcilers.quiescer.Agent = agent
 	var open []func()
 	c.reconcilers.quiescer.Requests.Go = func(work func()) { open = append(open, work) }
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step(c.driver)
+	c.reconcileAll(c.runDriver)
 	if after, err := c.reconcilers.snapshot.Reconcile(t.Context(), at("s")); after != quiesce.RequestPoll || err != nil || len(open) != 1 ||
-		!strings.HasPrefix(c.quiet(), "Unknown Freezing") {
-		t.Fatalf("%s %v, %d questions, %s", after, err, len(open), c.quiet())
+		!strings.HasPrefix(c.quiescedText(), "Unknown Freezing") {
+		t.Fatalf("%s %v, %d questions, %s", after, err, len(open), c.quiescedText())
 	}
 	open[0]()
-	c.step(c.driver)
-	if len(open) != 2 || !strings.HasPrefix(c.quiet(), "False FreezeFailed: context deadline exceeded") ||
-		read(c, "s", &api.VirtualMachineSnapshot{}).Status.Phase != api.Succeeded {
-		t.Errorf("%d questions, %s", len(open), c.quiet())
+	c.reconcileAll(c.runDriver)
+	if len(open) != 2 || !strings.HasPrefix(c.quiescedText(), "False FreezeFailed: context deadline exceeded") ||
+		readObject(c, "s", &api.VirtualMachineSnapshot{}).Status.Phase != api.Succeeded {
+		t.Errorf("%d questions, %s", len(open), c.quiescedText())
 	}
 }

@@ -13,52 +13,51 @@ import (
 	api "kubevirt.io/api/snapshot/v1beta1"
 )
 
-// TestStartInBetween: a guest that was started in the moment before the hold goes, and what its boot wrote into the record too.
-func TestStartInBetween(t *testing.T) {
-	c := newCluster(t, nil, everything()...)
+// TestStartBeforeTheLock: a guest that was started a moment before the lock is deleted, and what its boot wrote into the record is replaced.
+func TestStartBeforeTheLock(t *testing.T) {
+	c := newCluster(t, nil, testObjects()...)
 	before := c.vm("web")
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step()
-	c.edit()
+	c.reconcileAll()
+	c.editVM()
 	c.must(c.Create(t.Context(), restoreOf("r", "web")))
 	started := false
-	c.step(func() {
+	c.reconcileAll(func() {
 		if !started && c.vm("web").Annotations[snapshot.Mark] != "" && c.vm("web").Status.RestoreInProgress != nil {
 			started = true
-			c.must(c.Create(t.Context(), guest()))
+			c.must(c.Create(t.Context(), runningGuest()))
 			hardware := c.hardware("web")
 			hardware.Spec.Hardware.Machine = "pc-q35-7.2"
 			c.must(c.Update(t.Context(), hardware))
 		}
 	})
-	if !started || read(c, "web", &v1.VirtualMachineInstance{}) != nil || !*read(c, "r", &api.VirtualMachineRestore{}).Status.Complete {
-		t.Fatalf("started %t, left %v", started, read(c, "web", &v1.VirtualMachineInstance{}))
+	if !started || readObject(c, "web", &v1.VirtualMachineInstance{}) != nil || !*readObject(c, "r", &api.VirtualMachineRestore{}).Status.Complete {
+		t.Fatalf("started %t, left %v", started, readObject(c, "web", &v1.VirtualMachineInstance{}))
 	}
-	c.restored(before)
+	c.checkRestored(before)
 }
 
-// TestStartAfterwards: a guest that is started when the restore has let its VM go stays, although the controller has died before it wrote that the restore is
-// complete.
-func TestStartAfterwards(t *testing.T) {
+// TestStartAfterTheUnlock: a guest that is started after the unlock stays, even if the process died before it wrote that the restore is complete.
+func TestStartAfterTheUnlock(t *testing.T) {
 	found := false
 	for dies := range 40 {
-		c := newCluster(t, nil, everything()...)
+		c := newCluster(t, nil, testObjects()...)
 		c.must(c.Create(t.Context(), snapshotOf("s")))
-		c.step()
+		c.reconcileAll()
 		c.must(c.Create(t.Context(), restoreOf("r", "web")))
-		c.fails = dies + 1
+		c.dieAfter = dies + 1
 		started := false
-		c.step(func() {
-			vm, of := c.vm("web"), read(c, "r", &api.VirtualMachineRestore{})
+		c.reconcileAll(func() {
+			vm, of := c.vm("web"), readObject(c, "r", &api.VirtualMachineRestore{})
 			if !started && vm.Annotations[snapshot.Mark] != "" && vm.Status.RestoreInProgress == nil && !*of.Status.Complete {
 				started = true
-				c.must(c.Create(t.Context(), guest()))
+				c.must(c.Create(t.Context(), runningGuest()))
 			}
 		})
-		if found = found || started; started && read(c, "web", &v1.VirtualMachineInstance{}) == nil {
+		if found = found || started; started && readObject(c, "web", &v1.VirtualMachineInstance{}) == nil {
 			t.Errorf("dies after write %d: the guest is gone", dies+1)
 		}
-		if !*read(c, "r", &api.VirtualMachineRestore{}).Status.Complete {
+		if !*readObject(c, "r", &api.VirtualMachineRestore{}).Status.Complete {
 			t.Errorf("dies after write %d: the restore is not complete", dies+1)
 		}
 	}
@@ -67,9 +66,9 @@ func TestStartAfterwards(t *testing.T) {
 	}
 }
 
-// TestOrphans: a lock whose snapshot or restore is gone by force ends.
+// TestOrphans: reconciling a snapshot and a restore that were deleted without running their finalizers unlocks their VM.
 func TestOrphans(t *testing.T) {
-	vm := machine()
+	vm := testVM()
 	vm.Finalizers = []string{vmlock.Finalizer}
 	vm.Status.SnapshotInProgress, vm.Status.RestoreInProgress = ptr.To("s"), ptr.To("r")
 	c := newCluster(t, nil, vm)
@@ -83,11 +82,11 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestTwoRestores: the second one waits for the first, and for a snapshot.
+// TestTwoRestores: the second restore of a VM waits for the first.
 func TestTwoRestores(t *testing.T) {
-	c := newCluster(t, nil, everything()...)
+	c := newCluster(t, nil, testObjects()...)
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step()
+	c.reconcileAll()
 	vm := c.vm("web")
 	vm.Status.RestoreInProgress = ptr.To("other")
 	c.must(c.Status().Update(t.Context(), vm))
@@ -100,28 +99,28 @@ func TestTwoRestores(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if of := operation.FindCondition(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionReady); of.Reason != v1alpha1.ReasonSourceBusy ||
-		!strings.Contains(of.Message, "restore 'other'") {
-		t.Errorf("%+v", of)
+	ready := operation.FindCondition(readObject(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionReady)
+	if ready.Reason != v1alpha1.ReasonSourceBusy || !strings.Contains(ready.Message, "restore 'other'") {
+		t.Errorf("%+v", ready)
 	}
-	c.step()
-	if !*read(c, "r", &api.VirtualMachineRestore{}).Status.Complete || !*read(c, "other", &api.VirtualMachineRestore{}).Status.Complete {
+	c.reconcileAll()
+	if !*readObject(c, "r", &api.VirtualMachineRestore{}).Status.Complete || !*readObject(c, "other", &api.VirtualMachineRestore{}).Status.Complete {
 		t.Error("one of them is not complete")
 	}
 }
 
-// TestContentWithoutVM: what an administrator has written into a content takes nothing down.
+// TestContentWithoutVM: a content that an administrator has broken is reported, and does not crash the process.
 func TestContentWithoutVM(t *testing.T) {
-	c := newCluster(t, withVolumeSnapshots, everything()...)
+	c := newCluster(t, withVolumeSnapshots, testObjects()...)
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step()
-	content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+	c.reconcileAll()
+	content := readObject(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 	content.Spec.Source.VirtualMachine = nil
 	content.Spec.VolumeBackups = []api.VolumeBackup{{VolumeName: "a", VolumeSnapshotName: ptr.To("a")}}
 	c.must(c.Update(t.Context(), content))
 	c.must(c.Create(t.Context(), restoreOf("r", "web")))
-	c.step()
-	if of := read(c, "s", &api.VirtualMachineSnapshot{}).Status; *of.ReadyToUse || *of.Error.Message != "spec.source.virtualMachine is not a VM" {
+	c.reconcileAll()
+	if of := readObject(c, "s", &api.VirtualMachineSnapshot{}).Status; *of.ReadyToUse || *of.Error.Message != "spec.source.virtualMachine is not a VM" {
 		t.Errorf("%+v", of)
 	}
 }

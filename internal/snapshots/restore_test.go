@@ -17,7 +17,7 @@ import (
 	api "kubevirt.io/api/snapshot/v1beta1"
 )
 
-// TestRefusals: every cause is in the condition with its path and remedy, and nothing has been changed. With the annotation a device is left out, and reported.
+// TestRefusals: a restore that may not be activated reports every cause with its path and remedy, and changes nothing.
 func TestRefusals(t *testing.T) {
 	for why, test := range map[string]struct {
 		change func(*cluster, *api.VirtualMachineRestore)
@@ -25,8 +25,8 @@ func TestRefusals(t *testing.T) {
 		want   []string
 	}{
 		"claim and network are gone": {func(c *cluster, _ *api.VirtualMachineRestore) {
-			c.must(c.Delete(c.Context(), claim("root")))
-			c.must(c.Delete(c.Context(), lan()))
+			c.must(c.Delete(c.Context(), testClaim("root")))
+			c.must(c.Delete(c.Context(), testNetwork()))
 		}, v1alpha1.ReasonNotActivatable, []string{
 			`spec.template.spec.networks[0].multus.networkName: Not found: "other/lan": create this NetworkAttachmentDefinition again, or restore without network 'lan'`,
 			`spec.template.spec.volumes[0].persistentVolumeClaim.claimName: Not found: "root": create this PersistentVolumeClaim again`}},
@@ -34,18 +34,18 @@ func TestRefusals(t *testing.T) {
 			v1alpha1.ReasonNotActivatable, []string{"networks[0].multus.networkName: Forbidden: NetworkAttachmentDefinition 'other/lan' may not be used"}},
 		"no right to the VM": {func(c *cluster, _ *api.VirtualMachineRestore) { c.denied["update virtualmachines"] = true },
 			v1alpha1.ReasonNotActivatable, []string{"spec.target: Forbidden: 'alice', who created the restore, may not update virtualmachines"}},
-		"the revision is gone": {func(c *cluster, _ *api.VirtualMachineRestore) { c.must(c.Delete(c.Context(), size())) }, v1alpha1.ReasonNotActivatable,
-			[]string{"metadata.annotations[kilnvm.io/pins].instancetype: Not found", "restore this ControllerRevision from a backup"}},
+		"the revision is gone": {func(c *cluster, _ *api.VirtualMachineRestore) { c.must(c.Delete(c.Context(), instancetypeRevision())) },
+			v1alpha1.ReasonNotActivatable, []string{"metadata.annotations[kilnvm.io/pins].instancetype: Not found", "restore this ControllerRevision from a backup"}},
 		"the record is gone": {func(c *cluster, _ *api.VirtualMachineRestore) {
-			content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
-			revision := size()
+			content := readObject(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+			revision := instancetypeRevision()
 			revision.Name = content.Annotations[v1alpha1.AnnotationRecord]
 			c.must(c.Delete(c.Context(), revision))
 		}, v1alpha1.ReasonNotActivatable, []string{"metadata.annotations[kilnvm.io/record]: Invalid value", "does not exist"}},
 		"nobody asked": {func(_ *cluster, r *api.VirtualMachineRestore) { r.Annotations = nil }, v1alpha1.ReasonMalformed, []string{"kilnvm.io/asker"}},
 		"malformed":    {func(_ *cluster, r *api.VirtualMachineRestore) { r.Spec.Target.Kind = "Pod" }, v1alpha1.ReasonMalformed, []string{"spec.target.kind"}},
 		"admission refuses": {func(c *cluster, _ *api.VirtualMachineRestore) {
-			c.refuse = func(vm *v1.VirtualMachine) error {
+			c.refuseVM = func(vm *v1.VirtualMachine) error {
 				if vm.Annotations[snapshot.Mark] == "" {
 					return nil
 				}
@@ -53,35 +53,35 @@ func TestRefusals(t *testing.T) {
 			}
 		}, v1alpha1.ReasonNotAdmitted, []string{"forbidden"}},
 		"another VM of the name": {func(c *cluster, _ *api.VirtualMachineRestore) {
-			of := read(c, "s", &api.VirtualMachineSnapshot{})
+			of := readObject(c, "s", &api.VirtualMachineSnapshot{})
 			of.Status.SourceUID = ptr.To(c.vm("web").UID + "-before")
 			c.must(c.Status().Update(c.Context(), of))
 		}, v1alpha1.ReasonTargetExists, []string{"is not the VM of the snapshot"}},
 		"the content is gone": {func(c *cluster, _ *api.VirtualMachineRestore) {
-			content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+			content := readObject(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
 			content.Finalizers = nil
 			c.must(c.Update(c.Context(), content))
 			c.must(c.Delete(c.Context(), content))
 		}, v1alpha1.ReasonSnapshotNotReady, []string{"no"}},
 	} {
-		c := newCluster(t, nil, everything()...)
+		c := newCluster(t, nil, testObjects()...)
 		c.must(c.Create(t.Context(), snapshotOf("s")))
-		c.step()
-		c.edit()
+		c.reconcileAll()
+		c.editVM()
 		before, hardware := c.vm("web"), c.hardware("web")
 		restore := restoreOf("r", "web")
 		test.change(c, restore)
 		c.must(c.Create(t.Context(), restore))
-		c.step()
-		of := read(c, "r", &api.VirtualMachineRestore{}).Status
-		if why == "the content is gone" { // the snapshot says so first, and the restore waits for another one
+		c.reconcileAll()
+		of := readObject(c, "r", &api.VirtualMachineRestore{}).Status
+		if why == "the content is gone" { // the snapshot is no longer ready, and the restore waits
 			if of.Conditions[0].Reason != v1alpha1.ReasonSnapshotNotReady || operation.HasFailed(of.Conditions) {
 				t.Errorf("%s: %+v", why, of)
 			}
 			continue
 		}
 		failure := operation.FindCondition(of.Conditions, api.ConditionFailure)
-		if failure == nil || failure.Reason != test.reason || *of.Complete || !c.event(test.reason) {
+		if failure == nil || failure.Reason != test.reason || *of.Complete || !c.hasEvent(test.reason) {
 			t.Errorf("%s: %+v", why, of)
 			continue
 		}
@@ -97,43 +97,43 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLeftOut: what can no longer be attached is left out where that is asked for.
+// TestLeftOut: with the annotation a device that can no longer be attached is left out, and reported.
 func TestLeftOut(t *testing.T) {
-	c := newCluster(t, nil, everything()...)
+	c := newCluster(t, nil, testObjects()...)
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step()
-	c.edit()
-	c.must(c.Delete(t.Context(), lan()))
+	c.reconcileAll()
+	c.editVM()
+	c.must(c.Delete(t.Context(), testNetwork()))
 	restore := restoreOf("r", "web")
 	restore.Annotations[v1alpha1.AnnotationLeaveOut] = "true"
 	c.must(c.Create(t.Context(), restore))
-	c.step()
-	of := read(c, "r", &api.VirtualMachineRestore{}).Status
+	c.reconcileAll()
+	of := readObject(c, "r", &api.VirtualMachineRestore{}).Status
 	changed := operation.FindCondition(of.Conditions, v1alpha1.ConditionHardwareChanged)
-	if !*of.Complete || changed == nil || !strings.Contains(changed.Message, "restored without network 'lan'") || !c.event(v1alpha1.ReasonHardwareChanged) {
+	if !*of.Complete || changed == nil || !strings.Contains(changed.Message, "restored without network 'lan'") || !c.hasEvent(v1alpha1.ReasonHardwareChanged) {
 		t.Fatalf("%+v", of)
 	}
 	spec := c.vm("web").Spec.Template.Spec
 	if len(spec.Networks)+len(spec.Domain.Devices.Interfaces) > 0 || *spec.Domain.Devices.AutoattachPodInterface || len(spec.Volumes) != 1 {
 		t.Errorf("%+v", spec)
 	}
-	if diff := cmp.Diff(recorded().Spec, c.hardware("web").Spec); diff != "" {
+	if diff := cmp.Diff(testHardware().Spec, c.hardware("web").Spec); diff != "" {
 		t.Errorf("the record is that of the snapshot, whatever is left out: %s", diff)
 	}
 }
 
-func guest() *v1.VirtualMachineInstance {
+func runningGuest() *v1.VirtualMachineInstance {
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "vmi-1"}}
 	vmi.Status.Phase = v1.Running
 	return vmi
 }
 
-// TestReadiness: what a restore does with a VM that runs, by KubeVirt's policies.
+// TestReadiness: a restore treats a running target as its targetReadinessPolicy says.
 func TestReadiness(t *testing.T) {
 	for _, test := range []struct {
 		policy   api.TargetReadinessPolicy
 		strategy v1.VirtualMachineRunStrategy
-		// now and later are the conditions at once and after six minutes.
+		// now and later are the conditions at once and six minutes later.
 		now, later string
 		asks       string
 	}{
@@ -144,18 +144,18 @@ func TestReadiness(t *testing.T) {
 		{api.VirtualMachineRestoreStopTarget, v1.RunStrategyManual, v1alpha1.ReasonTargetNotReady, v1alpha1.ReasonTargetNotReady, "Stop"},
 		{api.VirtualMachineRestoreStopTarget, v1.RunStrategyRerunOnFailure, v1alpha1.ReasonTargetNotReady, v1alpha1.ReasonTargetNotReady, "Stop"},
 	} {
-		c := newCluster(t, nil, append(everything(), guest())...)
+		c := newCluster(t, nil, append(testObjects(), runningGuest())...)
 		vm := c.vm("web")
 		vm.Spec.RunStrategy = ptr.To(test.strategy)
 		c.must(c.Update(t.Context(), vm))
 		c.must(c.Create(t.Context(), snapshotOf("s")))
-		c.step()
+		c.reconcileAll()
 		restore := restoreOf("r", "web")
 		restore.Spec.TargetReadinessPolicy = ptr.To(test.policy)
 		c.must(c.Create(t.Context(), restore))
 		state := func() string {
-			c.step()
-			of := read(c, "r", &api.VirtualMachineRestore{}).Status
+			c.reconcileAll()
+			of := readObject(c, "r", &api.VirtualMachineRestore{}).Status
 			if operation.HasFailed(of.Conditions) {
 				return "Failure"
 			}
@@ -178,9 +178,9 @@ func TestReadiness(t *testing.T) {
 		if test.later == "Failure" {
 			continue
 		}
-		c.must(c.WithWatch.Delete(t.Context(), guest()))
-		c.step()
-		if of := read(c, "r", &api.VirtualMachineRestore{}).Status; !*of.Complete || *c.vm("web").Spec.RunStrategy != map[bool]v1.VirtualMachineRunStrategy{
+		c.must(c.WithWatch.Delete(t.Context(), runningGuest()))
+		c.reconcileAll()
+		if of := readObject(c, "r", &api.VirtualMachineRestore{}).Status; !*of.Complete || *c.vm("web").Spec.RunStrategy != map[bool]v1.VirtualMachineRunStrategy{
 			true: v1.RunStrategyHalted, false: test.strategy}[test.asks == "Halted"] {
 			t.Errorf("%s, %s: %+v, run strategy %s", test.policy, test.strategy, of, *c.vm("web").Spec.RunStrategy)
 		}

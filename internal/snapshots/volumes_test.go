@@ -23,22 +23,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// storage is a driver whose claims can be snapshotted, and the claims of the VM on it: one for a disk, which the VM owns, and one for its state.
-func storage() []client.Object {
+// storageObjects returns the test objects with a driver that takes VolumeSnapshots, and two claims of the VM: for a disk, which the VM owns, and for its state.
+func storageObjects() []client.Object {
 	class := volumesnapshot.New(volumesnapshot.ClassKind)
 	class.SetName("snaps")
 	class.Object["driver"] = "csi.example.com"
-	root, state := claim("root"), claim(pod.StateName("web"))
+	root, state := testClaim("root"), testClaim(pod.StateName("web"))
 	root.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "web", UID: "vm-1"}}
 	for _, of := range []*corev1.PersistentVolumeClaim{root, state} {
 		of.Spec.StorageClassName = ptr.To("fast")
 	}
-	return []client.Object{machine(), recorded(), size(), lan(), class, root, state,
+	return []client.Object{testVM(), testHardware(), instancetypeRevision(), testNetwork(), class, root, state,
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "csi.example.com"}}
 }
 
-// driver does what snapshot controller and provisioner do.
-func (c *cluster) driver() {
+// runDriver does what the snapshot controller and the provisioner do.
+func (c *cluster) runDriver() {
 	c.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(volumesnapshot.GroupVersion.WithKind("VolumeSnapshotList"))
@@ -60,22 +60,22 @@ func (c *cluster) driver() {
 	}
 }
 
-// TestVolumes: the claims of a VM and of its state are snapshotted, and restored under KubeVirt's names, whichever write the controller dies after.
+// TestVolumes: the claims of a VM and of its state are snapshotted, and restored under KubeVirt's names, whichever write the process dies after.
 func TestVolumes(t *testing.T) {
 	life := func(t *testing.T, dies int) int {
-		c := newCluster(t, withVolumeSnapshots, storage()...)
-		c.fails = dies
+		c := newCluster(t, withVolumeSnapshots, storageObjects()...)
+		c.dieAfter = dies
 		c.must(c.Create(t.Context(), snapshotOf("s")))
-		c.step(c.driver)
-		of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
+		c.reconcileAll(c.runDriver)
+		of := readObject(c, "s", &api.VirtualMachineSnapshot{}).Status
 		if of.Phase != api.Succeeded || !*of.ReadyToUse || !slices.Equal(of.SnapshotVolumes.IncludedVolumes, []string{"root", snapshot.State}) ||
 			len(of.SourceIndications) > 0 {
 			t.Fatalf("dies after write %d: %+v", dies, of)
 		}
-		c.edit()
+		c.editVM()
 		c.must(c.Create(t.Context(), restoreOf("r", "web")))
-		c.step(c.driver)
-		r := read(c, "r", &api.VirtualMachineRestore{}).Status
+		c.reconcileAll(c.runDriver)
+		r := readObject(c, "r", &api.VirtualMachineRestore{}).Status
 		want := []api.VolumeRestore{
 			{VolumeName: "root", PersistentVolumeClaimName: "restore-r-1-root", VolumeSnapshotName: "vmsnapshot-snap-1-volume-root"},
 			{VolumeName: snapshot.State, PersistentVolumeClaimName: pod.StateName("web"), VolumeSnapshotName: "vmsnapshot-snap-1-state"},
@@ -86,12 +86,12 @@ func TestVolumes(t *testing.T) {
 		if got := c.vm("web").Spec.Template.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; got != "restore-r-1-root" {
 			t.Errorf("dies after write %d: the VM uses claim '%s'", dies, got)
 		}
-		restored, state := read(c, "restore-r-1-root", &corev1.PersistentVolumeClaim{}), read(c, pod.StateName("web"), &corev1.PersistentVolumeClaim{})
+		restored, state := readObject(c, "restore-r-1-root", &corev1.PersistentVolumeClaim{}), readObject(c, pod.StateName("web"), &corev1.PersistentVolumeClaim{})
 		if restored.Spec.DataSource.Name != "vmsnapshot-snap-1-volume-root" || !metav1.IsControlledBy(restored, c.vm("web")) ||
 			restored.Spec.Resources.Requests.Storage().String() != "2Gi" || state.Spec.DataSource == nil || len(state.OwnerReferences) > 0 {
 			t.Errorf("dies after write %d: %+v %+v", dies, restored, state)
 		}
-		if read(c, "root", &corev1.PersistentVolumeClaim{}) == nil {
+		if readObject(c, "root", &corev1.PersistentVolumeClaim{}) == nil {
 			t.Errorf("dies after write %d: the claim of before is gone", dies)
 		}
 		return len(c.writes)
@@ -102,73 +102,73 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// TestLostVolumeSnapshot: a snapshot whose VolumeSnapshot is gone says so, and is not restored.
+// TestLostVolumeSnapshot: a snapshot whose VolumeSnapshot is gone reports it, and is not restored.
 func TestLostVolumeSnapshot(t *testing.T) {
-	c := newCluster(t, withVolumeSnapshots, storage()...)
+	c := newCluster(t, withVolumeSnapshots, storageObjects()...)
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step(c.driver)
+	c.reconcileAll(c.runDriver)
 	lost := volumesnapshot.New(volumesnapshot.Kind)
 	lost.SetNamespace("team")
 	lost.SetName("vmsnapshot-snap-1-volume-root")
 	c.must(c.WithWatch.Delete(t.Context(), lost))
 	c.must(c.Create(t.Context(), restoreOf("r", "web")))
-	c.step(c.driver)
-	of, r := read(c, "s", &api.VirtualMachineSnapshot{}).Status, read(c, "r", &api.VirtualMachineRestore{}).Status
+	c.reconcileAll(c.runDriver)
+	of, r := readObject(c, "s", &api.VirtualMachineSnapshot{}).Status, readObject(c, "r", &api.VirtualMachineRestore{}).Status
 	if *of.ReadyToUse || *of.Error.Message != "VolumeSnapshots 'vmsnapshot-snap-1-volume-root' no longer exist" ||
 		operation.FindCondition(r.Conditions, api.ConditionReady).Reason != v1alpha1.ReasonSnapshotNotReady {
 		t.Errorf("%+v\n%+v", of, r)
 	}
 }
 
-// TestForeignVolumeSnapshot: one that somebody has made under the name is not taken for the volume.
+// TestForeignVolumeSnapshot: a VolumeSnapshot that somebody else created under the name is not used.
 func TestForeignVolumeSnapshot(t *testing.T) {
-	c := newCluster(t, withVolumeSnapshots, storage()...)
+	c := newCluster(t, withVolumeSnapshots, storageObjects()...)
 	foreign := volumesnapshot.New(volumesnapshot.Kind)
 	foreign.SetNamespace("team")
 	foreign.SetName("vmsnapshot-snap-1-volume-root")
 	c.must(c.WithWatch.Create(t.Context(), foreign))
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step(c.driver)
-	of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
+	c.reconcileAll(c.runDriver)
+	of := readObject(c, "s", &api.VirtualMachineSnapshot{}).Status
 	if progressing := operation.FindCondition(of.Conditions, api.ConditionProgressing); progressing.Reason != v1alpha1.ReasonNotAdmitted ||
 		!strings.Contains(progressing.Message, "it exists, and does not belong to VirtualMachineSnapshotContent") {
 		t.Errorf("%+v", of)
 	}
 	c.must(c.WithWatch.Delete(t.Context(), foreign))
-	c.step(c.driver)
-	if of := read(c, "s", &api.VirtualMachineSnapshot{}).Status; !ptr.Deref(of.ReadyToUse, false) {
+	c.reconcileAll(c.runDriver)
+	if of := readObject(c, "s", &api.VirtualMachineSnapshot{}).Status; !ptr.Deref(of.ReadyToUse, false) {
 		t.Errorf("%+v", of)
 	}
 }
 
-// TestSharedClaimName: two volumes do not become one claim.
+// TestSharedClaimName: two volumes are not restored into one claim.
 func TestSharedClaimName(t *testing.T) {
-	objects := append(storage(), claim("more"))
-	vm := objects[0].(*v1.VirtualMachine) //nolint:forcetypeassert // storage begins with it
+	objects := append(storageObjects(), testClaim("more"))
+	vm := objects[0].(*v1.VirtualMachine) //nolint:forcetypeassert // the VM is the first object
 	vm.Spec.Template.Spec.Volumes = append(vm.Spec.Template.Spec.Volumes, v1.Volume{Name: "more", VolumeSource: v1.VolumeSource{
 		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
 			PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "more"}}}})
-	objects[len(objects)-1].(*corev1.PersistentVolumeClaim).Spec.StorageClassName = ptr.To("fast") //nolint:forcetypeassert // the claim of above
+	objects[len(objects)-1].(*corev1.PersistentVolumeClaim).Spec.StorageClassName = ptr.To("fast") //nolint:forcetypeassert // the claim was appended
 	c := newCluster(t, withVolumeSnapshots, objects...)
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step(c.driver)
+	c.reconcileAll(c.runDriver)
 	restore := restoreOf("r", "web")
 	restore.Spec.VolumeRestoreOverrides = []api.VolumeRestoreOverride{{VolumeName: "root", RestoreName: "one"}, {VolumeName: "more", RestoreName: "one"}}
 	c.must(c.Create(t.Context(), restore))
-	c.step(c.driver)
-	failure := operation.FindCondition(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionFailure)
+	c.reconcileAll(c.runDriver)
+	failure := operation.FindCondition(readObject(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionFailure)
 	if failure == nil || !strings.Contains(failure.Message, "volumes 'root' and 'more' would both have PersistentVolumeClaim 'one'") {
 		t.Errorf("%+v", failure)
 	}
 }
 
-// TestWaitingSnapshots are read again soon after their deadline at the latest.
+// TestWaitingSnapshots: a waiting snapshot is reconciled a second after its deadline at the latest.
 func TestWaitingSnapshots(t *testing.T) {
 	c := newCluster(t, nil)
 	of := snapshotOf("s")
 	of.Spec.FailureDeadline = &metav1.Duration{Duration: 24 * time.Hour}
 	c.must(c.Create(t.Context(), of))
-	c.step()
+	c.reconcileAll()
 	for passed, want := range map[time.Duration]time.Duration{10 * time.Minute: time.Minute, 23*time.Hour + 59*time.Minute: time.Minute + time.Second} {
 		at0 := c.now
 		c.now = c.now.Add(passed)
@@ -179,57 +179,57 @@ func TestWaitingSnapshots(t *testing.T) {
 	}
 }
 
-// TestClaimIsTaken: a claim of the name that a restore gives is not overwritten, unless it asks for that.
+// TestClaimIsTaken: a restore does not overwrite an existing claim, except with the policy InPlace.
 func TestClaimIsTaken(t *testing.T) {
 	for policy, want := range map[api.VolumeRestorePolicy]bool{api.VolumeRestorePolicyPrefixTargetName: false, api.VolumeRestorePolicyInPlace: true} {
-		c := newCluster(t, withVolumeSnapshots, append(storage(), claim("web-root"))...)
+		c := newCluster(t, withVolumeSnapshots, append(storageObjects(), testClaim("web-root"))...)
 		c.must(c.Create(t.Context(), snapshotOf("s")))
-		c.step(c.driver)
+		c.reconcileAll(c.runDriver)
 		restore := restoreOf("r", "web")
 		restore.Spec.VolumeRestorePolicy = ptr.To(policy)
 		c.must(c.Create(t.Context(), restore))
-		c.step(c.driver)
-		r := read(c, "r", &api.VirtualMachineRestore{}).Status
+		c.reconcileAll(c.runDriver)
+		r := readObject(c, "r", &api.VirtualMachineRestore{}).Status
 		if *r.Complete != want || operation.HasFailed(r.Conditions) == want {
 			t.Errorf("%s: %+v", policy, r)
 		}
-		if taken := read(c, "web-root", &corev1.PersistentVolumeClaim{}); taken.Spec.DataSource != nil {
+		if taken := readObject(c, "web-root", &corev1.PersistentVolumeClaim{}); taken.Spec.DataSource != nil {
 			t.Errorf("%s: overwritten", policy)
 		}
-		if root := read(c, "root", &corev1.PersistentVolumeClaim{}); (root.Spec.DataSource != nil) != want {
+		if root := readObject(c, "root", &corev1.PersistentVolumeClaim{}); (root.Spec.DataSource != nil) != want {
 			t.Errorf("%s: %+v", policy, root)
 		}
 	}
 }
 
-// TestMemory: the memory of a guest is refused with the reason.
+// TestMemory: a snapshot of a VM with a memory dump fails with the reason.
 func TestMemory(t *testing.T) {
-	vm := machine()
+	vm := testVM()
 	vm.Spec.Template.Spec.Volumes = append(vm.Spec.Template.Spec.Volumes, v1.Volume{Name: "dump", VolumeSource: v1.VolumeSource{
 		MemoryDump: &v1.MemoryDumpVolumeSource{}}})
 	c := newCluster(t, nil, vm)
 	c.must(c.Create(t.Context(), snapshotOf("s")))
-	c.step()
-	of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
+	c.reconcileAll()
+	of := readObject(c, "s", &api.VirtualMachineSnapshot{}).Status
 	if failure := operation.FindCondition(of.Conditions, api.ConditionFailure); of.Phase != api.Failed || failure.Reason != v1alpha1.ReasonNotSnapshottable ||
 		c.vm("web").Status.SnapshotInProgress != nil {
 		t.Errorf("%+v", of)
 	}
 }
 
-// TestDeletion: a content goes with its snapshot, or stays where that says so, and can then be deleted by its owner.
+// TestDeletion: a content is deleted with its snapshot, or stays with the policy Retain and can then be deleted by anybody with the right.
 func TestDeletion(t *testing.T) {
 	for policy, kept := range map[api.DeletionPolicy]bool{api.VirtualMachineSnapshotContentDelete: false, api.VirtualMachineSnapshotContentRetain: true} {
-		c := newCluster(t, nil, everything()...)
+		c := newCluster(t, nil, testObjects()...)
 		of := snapshotOf("s")
 		of.Spec.DeletionPolicy = ptr.To(policy)
 		c.must(c.Create(t.Context(), of))
-		c.step()
-		protected := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
-		c.must(c.WithWatch.Delete(t.Context(), read(c, "s", &api.VirtualMachineSnapshot{})))
-		c.step()
-		content := read(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
-		if len(protected.Finalizers) != 1 || read(c, "s", &api.VirtualMachineSnapshot{}) != nil || (content != nil) != kept ||
+		c.reconcileAll()
+		protected := readObject(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		c.must(c.WithWatch.Delete(t.Context(), readObject(c, "s", &api.VirtualMachineSnapshot{})))
+		c.reconcileAll()
+		content := readObject(c, operation.ContentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		if len(protected.Finalizers) != 1 || readObject(c, "s", &api.VirtualMachineSnapshot{}) != nil || (content != nil) != kept ||
 			content != nil && len(content.Finalizers) > 0 {
 			t.Errorf("%s: %v", policy, content)
 		}
