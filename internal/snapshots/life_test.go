@@ -128,7 +128,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 	volumes := &api.SnapshotVolumesLists{ExcludedVolumes: []string{"root"}}
 	if diff := cmp.Diff(volumes, of.Status.SnapshotVolumes); diff != "" || len(of.Status.SourceIndications) != 1 ||
 		of.Status.SourceIndications[0].Indication != api.VMSnapshotPartialSnapshotIndication {
-		t.Errorf("without VolumeSnapshots the configuration alone is kept: %v\n%s", of.Status.SourceIndications, diff)
+		t.Errorf("without VolumeSnapshots the content includes volumes: %v\n%s", of.Status.SourceIndications, diff)
 	}
 	content := readObject(c, *of.Status.VirtualMachineSnapshotContentName, &api.VirtualMachineSnapshotContent{})
 	if content.Annotations[v1alpha1.AnnotationSnapshotState] != "inactive" ||
@@ -160,7 +160,7 @@ func (c *cluster) checkRestored(before *v1.VirtualMachine) {
 		c.Errorf("annotations %v", after.Annotations)
 	}
 	if diff := cmp.Diff(testHardware().Spec, c.hardware("web").Spec); diff != "" {
-		c.Errorf("the hardware is another one:\n%s", diff)
+		c.Errorf("the hardware is not the hardware of the snapshot:\n%s", diff)
 	}
 }
 

@@ -123,7 +123,7 @@ func TestRefusedLate(t *testing.T) {
 		c.refuseWrite = nil
 		c.reconcileAll()
 		if c.checkPair(why, func(vm *v1.VirtualMachine) bool { return cmp.Equal(before.Spec, vm.Spec) }) == test.fails {
-			t.Errorf("%s: the end is another one: %+v", why, readObject(c, "r", &api.VirtualMachineRestore{}).Status)
+			t.Errorf("%s: the restore ends with the wrong pair: %+v", why, readObject(c, "r", &api.VirtualMachineRestore{}).Status)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func TestLeftOut(t *testing.T) {
 		t.Errorf("%+v", spec)
 	}
 	if diff := cmp.Diff(testHardware().Spec, c.hardware("web").Spec); diff != "" {
-		t.Errorf("the record is that of the snapshot, whatever is left out: %s", diff)
+		t.Errorf("a restore that leaves out devices changes the record: %s", diff)
 	}
 }
 

@@ -65,7 +65,7 @@ func NewClient(t *testing.T, served []schema.GroupVersionKind, objects ...client
 // Start is the time of clocks in a cluster.
 var Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// New returns a cluster that contains objects and serves VolumeSnapshots. Its clock stands at Start, and its recorder has room for ten events.
+// New returns a cluster that contains objects and serves VolumeSnapshots. Its clock stands at Start, and its recorder holds ten events.
 func New(t *testing.T, objects ...client.Object) (*operation.Cluster, *events.FakeRecorder) {
 	t.Helper()
 	recorder := events.NewFakeRecorder(10)

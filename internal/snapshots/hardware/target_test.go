@@ -89,7 +89,7 @@ func TestDeleteUnused(t *testing.T) {
 	}{
 		"its own":                   {snapshot.MarkOf(restore), false, true},
 		"its own, which a VM has":   {snapshot.MarkOf(restore), true, false},
-		"that of another restore":   {"other-r-2", false, false},
+		"another restore's":         {"other-r-2", false, false},
 		"not written by a restore":  {"", false, false},
 		"an earlier VM's, assigned": {"", true, false},
 	} {

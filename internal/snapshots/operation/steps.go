@@ -20,7 +20,7 @@ type Result struct {
 // Done has the next step run.
 func Done() Result { return Result{done: true} }
 
-// Wait ends a reconcile until an event.
+// Wait ends a reconcile until an event. A step that returns an error returns the zero Result.
 func Wait() Result { return Result{} }
 
 // RetryAfter ends a reconcile for the given time, or until an event.

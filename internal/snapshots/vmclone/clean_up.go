@@ -22,7 +22,7 @@ func (c cleanUp) Run(ctx context.Context, cloned *clone.VirtualMachineClone) (op
 	}
 	bound, err := c.claimsAreBound(ctx, cloned)
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	if !bound {
 		return c.wait(cloned)
@@ -32,7 +32,7 @@ func (c cleanUp) Run(ctx context.Context, cloned *clone.VirtualMachineClone) (op
 		&api.VirtualMachineRestore{ObjectMeta: meta(restoreName(cloned))}, &api.VirtualMachineSnapshot{ObjectMeta: meta(snapshotName(cloned))},
 	} {
 		if err := client.IgnoreNotFound(c.Live.Delete(ctx, object)); err != nil {
-			return operation.Wait(), err
+			return operation.Result{}, err
 		}
 	}
 	return operation.Wait(), c.PatchStatus(ctx, cloned, func() { cloned.Status.RestoreName, cloned.Status.SnapshotName = nil, nil })

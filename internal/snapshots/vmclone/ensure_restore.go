@@ -25,7 +25,7 @@ func (e ensureRestore) Run(ctx context.Context, cloned *clone.VirtualMachineClon
 	found, err := objects.GetOrNil(ctx, e.Live, types.NamespacedName{Namespace: cloned.Namespace, Name: name}, &api.VirtualMachineRestore{})
 	switch {
 	case err != nil:
-		return operation.Wait(), err
+		return operation.Result{}, err
 	case found == nil:
 		return e.create(ctx, cloned, name)
 	case !metav1.IsControlledBy(found, cloned):
@@ -44,7 +44,7 @@ func (e ensureRestore) complete(ctx context.Context, cloned *clone.VirtualMachin
 		now := metav1.NewTime(e.Now().Truncate(time.Second))
 		cloned.Status.TargetName, cloned.Status.CreationTime = &cloned.Spec.Target.Name, &now
 	}); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	completed := operation.True(v1alpha1.ReasonCompleted, "the clone is complete")
 	write := operation.CountSuccess(operation.Clone, e.reportPhase(ctx, cloned, clone.Succeeded, completed))
@@ -59,7 +59,7 @@ func (e ensureRestore) create(ctx context.Context, cloned *clone.VirtualMachineC
 	key := types.NamespacedName{Namespace: cloned.Namespace, Name: ptr.Deref(cloned.Status.SnapshotName, "")}
 	from, err := objects.GetOrNil(ctx, e.Live, key, &api.VirtualMachineSnapshot{})
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	if from == nil {
 		return e.fail(ctx, cloned, v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachineSnapshot '%s' is gone", key.Name))
@@ -67,7 +67,7 @@ func (e ensureRestore) create(ctx context.Context, cloned *clone.VirtualMachineC
 	key.Name = operation.ContentName(from.UID)
 	content, err := objects.GetOrNil(ctx, e.Live, key, &api.VirtualMachineSnapshotContent{})
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	if content == nil {
 		return e.fail(ctx, cloned, v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachineSnapshotContent '%s' is gone", key.Name))
@@ -95,7 +95,7 @@ func (e ensureRestore) create(ctx context.Context, cloned *clone.VirtualMachineC
 		made.Spec.VolumeRestorePolicy = ptr.To(policy.ToVolumeRestorePolicy())
 	}
 	if err := e.Live.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
-		return operation.Wait(), fmt.Errorf("creating VirtualMachineRestore '%s': %w", name, err)
+		return operation.Result{}, fmt.Errorf("creating VirtualMachineRestore '%s': %w", name, err)
 	}
 	return operation.RetryAfter(e.backoff(cloned)), e.PatchStatus(ctx, cloned, func() { cloned.Status.RestoreName = &name })
 }

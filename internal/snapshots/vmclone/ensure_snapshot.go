@@ -27,7 +27,7 @@ func (e ensureSnapshot) Run(ctx context.Context, cloned *clone.VirtualMachineClo
 	found, err := objects.GetOrNil(ctx, e.Live, types.NamespacedName{Namespace: cloned.Namespace, Name: name}, &api.VirtualMachineSnapshot{})
 	switch {
 	case err != nil:
-		return operation.Wait(), err
+		return operation.Result{}, err
 	case found == nil && !sourceIsVM:
 		return e.waitForSource(ctx, cloned)
 	case found == nil:
@@ -41,7 +41,7 @@ func (e ensureSnapshot) Run(ctx context.Context, cloned *clone.VirtualMachineClo
 		return e.wait(cloned)
 	}
 	if err := e.PatchStatus(ctx, cloned, func() { cloned.Status.SnapshotName = &name }); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	ready := operation.True(v1alpha1.ReasonInProgress, "waits for the restore")
 	return operation.RetryAfter(operation.NextStep), e.reportPhase(ctx, cloned, clone.RestoreInProgress, ready)
@@ -52,7 +52,7 @@ func (e ensureSnapshot) create(ctx context.Context, cloned *clone.VirtualMachine
 	key := types.NamespacedName{Namespace: cloned.Namespace, Name: cloned.Spec.Source.Name}
 	source, err := objects.GetOrNil(ctx, e.Live, key, &v1.VirtualMachine{})
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	if source == nil {
 		return e.waitForSource(ctx, cloned)
@@ -61,7 +61,7 @@ func (e ensureSnapshot) create(ctx context.Context, cloned *clone.VirtualMachine
 		ObjectMeta: metav1.ObjectMeta{Namespace: cloned.Namespace, Name: name, OwnerReferences: ownerReferences(cloned)},
 		Spec:       api.VirtualMachineSnapshotSpec{Source: *cloned.Spec.Source.DeepCopy()}}
 	if err := e.Live.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
-		return operation.Wait(), fmt.Errorf("creating VirtualMachineSnapshot '%s': %w", name, err)
+		return operation.Result{}, fmt.Errorf("creating VirtualMachineSnapshot '%s': %w", name, err)
 	}
 	return e.wait(cloned)
 }

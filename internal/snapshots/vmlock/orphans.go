@@ -23,7 +23,7 @@ type OrphanReconciler struct {
 	Quiescer *quiesce.Quiescer
 }
 
-// UnlockAll unlocks the VMs that a snapshot or restore of a name has locked which no longer exists.
+// UnlockAll unlocks the VMs that a deleted snapshot or restore of this name has locked.
 func (r *OrphanReconciler) UnlockAll(ctx context.Context, deleted types.NamespacedName) error {
 	var list v1.VirtualMachineList
 	if err := r.Cache.List(ctx, &list, client.InNamespace(deleted.Namespace), client.UnsafeDisableDeepCopy); err != nil {

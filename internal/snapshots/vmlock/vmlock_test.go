@@ -10,7 +10,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestOneLockAtATime: a VM is locked for one snapshot or restore, and the others are told which.
+// TestOneLockAtATime: one snapshot or restore locks a VM at a time, and the others report which one.
 func TestOneLockAtATime(t *testing.T) {
 	for why, test := range map[string]struct {
 		snapshot, restore       *string

@@ -30,27 +30,27 @@ type checkActivation struct {
 func (c checkActivation) Run(ctx context.Context, s *state) (operation.Result, error) {
 	user, err := operation.CreatorOf(s.restore)
 	if err != nil {
-		return operation.Wait(), failBecause(v1alpha1.ReasonMalformed, err.Error())
+		return operation.Result{}, failBecause(v1alpha1.ReasonMalformed, err.Error())
 	}
 	recordMistakes, err := hardware.LoadRecord(ctx, c.Live, &s.kept)
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	claimMistakes, err := s.claimMistakes(ctx, c.Live)
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	wanted, targetMistakes := s.makeTarget()
 	missingRights, err := c.missingRights(ctx, s, user)
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	missingObjects, err := c.missingObjects(ctx, s, user, wanted)
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	if errs := slices.Concat(recordMistakes, targetMistakes, claimMistakes, cloneMistakes(s, wanted), missingRights, missingObjects); len(errs) > 0 {
-		return operation.Wait(), failBecause(v1alpha1.ReasonNotActivatable, condition.Mistakes(errs))
+		return operation.Result{}, failBecause(v1alpha1.ReasonNotActivatable, condition.Mistakes(errs))
 	}
 	s.wanted = wanted
 	return operation.Done(), nil

@@ -48,26 +48,26 @@ func (c createClaims) Run(ctx context.Context, s *state) (operation.Result, erro
 	for _, restored := range s.restore.Status.Restores {
 		claim, err := getClaim(ctx, c.Live, s.restore.Namespace, restored.PersistentVolumeClaimName)
 		if err != nil {
-			return operation.Wait(), err
+			return operation.Result{}, err
 		}
 		switch {
 		case claim == nil:
 			if err := c.create(ctx, s, restored); err != nil {
-				return operation.Wait(), err
+				return operation.Result{}, err
 			}
 			pending = true
 		case s.isOwnClaim(claim):
 			binding, err := c.bindsWithoutPod(ctx, claim)
 			if err != nil {
-				return operation.Wait(), err
+				return operation.Result{}, err
 			}
 			pending = pending || binding
 		case !s.mayUse(restored, claim):
-			return operation.Wait(), failBecause(v1alpha1.ReasonTargetExists, claimExistsMessage(claim.Name))
+			return operation.Result{}, failBecause(v1alpha1.ReasonTargetExists, claimExistsMessage(claim.Name))
 		default:
 			pending = true
 			if err := client.IgnoreNotFound(c.Live.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})); err != nil {
-				return operation.Wait(), err
+				return operation.Result{}, err
 			}
 		}
 	}
@@ -134,8 +134,8 @@ func (s *state) mayUse(restored api.VolumeRestore, claim *corev1.PersistentVolum
 	return s.isOwnClaim(claim) || s.replacesClaim(restored) && s.isReplaceable(restored, claim)
 }
 
-// isReplaceable reports whether a restore in place may delete a claim: it is the claim that the snapshot was taken of, and not another one with the name
-// of an override, or the target's own claim for EFI variables and TPM state.
+// isReplaceable reports whether a restore in place may delete a claim: the claim that the snapshot was taken of, but no other claim with the name of an
+// override; and the claim of the target for EFI variables and TPM state.
 func (s *state) isReplaceable(restored api.VolumeRestore, claim *corev1.PersistentVolumeClaim) bool {
 	backup := s.kept.Backup(restored.VolumeName)
 	return restored.VolumeName == snapshot.State || backup != nil && claim.Name == backup.PersistentVolumeClaim.Name

@@ -116,7 +116,7 @@ func (f *restoreFacts) probe(ctx context.Context, object client.Object) (snapsho
 	return snapshot.Gone, err
 }
 
-// readRevision reads a revision. One whose content does not match its name counts as gone.
+// readRevision reads a revision. A revision whose content does not match its name counts as gone.
 func (f *restoreFacts) readRevision(ctx context.Context, key types.NamespacedName) (snapshot.Fact, error) {
 	found, err := objects.GetOrNil(ctx, f.live, key, &appsv1.ControllerRevision{})
 	if err != nil || found == nil || revision.Verify(found) != nil {

@@ -38,10 +38,10 @@ func (f finish) Run(ctx context.Context, s *state) (operation.Result, error) {
 		}
 	}
 	if err := f.ownClaims(ctx, s); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	if err := f.locker.UnlockFromRestore(ctx, s.vm, s.restore.Name); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	write := operation.CountSuccess(operation.Restore, f.PatchStatus(ctx, s.restore, func() {
 		status, now := s.restore.Status, metav1.NewTime(f.Now().Truncate(time.Second))
@@ -51,7 +51,7 @@ func (f finish) Run(ctx context.Context, s *state) (operation.Result, error) {
 		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.True(v1alpha1.ReasonCompleted, text), f.Now())
 	}))
 	if write != nil {
-		return operation.Wait(), write
+		return operation.Result{}, write
 	}
 	if changed := operation.FindCondition(s.restore.Status.Conditions, v1alpha1.ConditionHardwareChanged); changed != nil {
 		f.RecordWarning(s.restore, v1alpha1.ReasonHardwareChanged, changed.Message)

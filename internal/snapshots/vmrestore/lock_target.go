@@ -13,7 +13,7 @@ type waitForOtherOperation struct{}
 
 func (waitForOtherOperation) Run(_ context.Context, s *state) (operation.Result, error) {
 	if busy := vmlock.BlockedForRestore(s.vm, s.restore.Name); busy != "" {
-		return operation.Wait(), waitBecause(v1alpha1.ReasonSourceBusy, busy)
+		return operation.Result{}, waitBecause(v1alpha1.ReasonSourceBusy, busy)
 	}
 	return operation.Done(), nil
 }
@@ -23,9 +23,9 @@ type lockTarget struct{ locker *vmlock.Locker }
 
 func (l lockTarget) Run(ctx context.Context, s *state) (operation.Result, error) {
 	if busy, err := l.locker.LockForRestore(ctx, s.vm, s.restore.Name); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	} else if busy != "" {
-		return operation.Wait(), waitBecause(v1alpha1.ReasonSourceBusy, busy)
+		return operation.Result{}, waitBecause(v1alpha1.ReasonSourceBusy, busy)
 	}
 	return operation.Done(), nil
 }

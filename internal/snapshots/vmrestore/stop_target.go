@@ -26,7 +26,7 @@ func (t stopTarget) Run(ctx context.Context, s *state) (operation.Result, error)
 		return operation.Done(), nil
 	}
 	if s.vm.DeletionTimestamp != nil {
-		return operation.Wait(), waitBecause(v1alpha1.ReasonTargetNotReady, fmt.Sprintf("VirtualMachine '%s' is being deleted", s.vm.Name))
+		return operation.Result{}, waitBecause(v1alpha1.ReasonTargetNotReady, fmt.Sprintf("VirtualMachine '%s' is being deleted", s.vm.Name))
 	}
 	vmi, err := objects.GetOrNil(ctx, t.Live, client.ObjectKeyFromObject(s.vm), &v1.VirtualMachineInstance{})
 	switch {
@@ -40,27 +40,27 @@ func (t stopTarget) Run(ctx context.Context, s *state) (operation.Result, error)
 	text := fmt.Sprintf("VirtualMachineInstance '%s' exists: stop the VM", vmi.Name)
 	switch ptr.Deref(s.restore.Spec.TargetReadinessPolicy, api.VirtualMachineRestoreWaitGracePeriodAndFail) {
 	case api.VirtualMachineRestoreFailImmediate:
-		return operation.Wait(), failBecause(v1alpha1.ReasonTargetNotReady, text)
+		return operation.Result{}, failBecause(v1alpha1.ReasonTargetNotReady, text)
 	case api.VirtualMachineRestoreStopTarget:
 		return t.checkAndStop(ctx, s, vmi)
 	case api.VirtualMachineRestoreWaitEventually:
-		return operation.Wait(), waitBecause(v1alpha1.ReasonTargetNotReady, text)
+		return operation.Result{}, waitBecause(v1alpha1.ReasonTargetNotReady, text)
 	}
 	const grace = api.DefaultGracePeriod
 	if operation.TimeSince(s.restore.Status.Conditions, api.ConditionReady, t.Now()) > grace {
-		return operation.Wait(), failBecause(v1alpha1.ReasonTargetNotReady, fmt.Sprintf("%s; it was not stopped within %s", text, grace))
+		return operation.Result{}, failBecause(v1alpha1.ReasonTargetNotReady, fmt.Sprintf("%s; it was not stopped within %s", text, grace))
 	}
-	return operation.Wait(), waitBecause(v1alpha1.ReasonTargetNotReady, fmt.Sprintf("%s within %s", text, grace))
+	return operation.Result{}, waitBecause(v1alpha1.ReasonTargetNotReady, fmt.Sprintf("%s within %s", text, grace))
 }
 
 func (t stopTarget) checkAndStop(ctx context.Context, s *state, vmi *v1.VirtualMachineInstance) (operation.Result, error) {
 	if _, err := t.beforeStop.Run(ctx, s); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	if err := t.stop(ctx, s, vmi); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
-	return operation.Wait(), waitBecause(v1alpha1.ReasonTargetNotReady, fmt.Sprintf("VirtualMachineInstance '%s' is being stopped", vmi.Name))
+	return operation.Result{}, waitBecause(v1alpha1.ReasonTargetNotReady, fmt.Sprintf("VirtualMachineInstance '%s' is being stopped", vmi.Name))
 }
 
 // stop stops a VM as 'virtctl stop' does.

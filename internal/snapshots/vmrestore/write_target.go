@@ -20,10 +20,10 @@ type dryRunTarget struct{ *operation.Cluster }
 func (d dryRunTarget) Run(ctx context.Context, s *state) (operation.Result, error) {
 	hardware, err := lifecycle.Hardware(ctx, d.Live, client.ObjectKeyFromObject(s.wanted))
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	if ownership.GuestOf(s.wanted).Ownership(hardware) == ownership.Foreign {
-		return operation.Wait(), failBecause(v1alpha1.ReasonHardwareForeign, ownership.ForeignMessage(hardware))
+		return operation.Result{}, failBecause(v1alpha1.ReasonHardwareForeign, ownership.ForeignMessage(hardware))
 	}
 	return operation.Done(), applyTarget(ctx, client.NewDryRunClient(d.Live), s, s.wanted.DeepCopy())
 }
@@ -42,12 +42,12 @@ func (w writeTarget) Run(ctx context.Context, s *state) (operation.Result, error
 			status, changed := s.restore.Status, operation.True(v1alpha1.ReasonHardwareChanged, text)
 			status.Conditions = operation.SetCondition(status.Conditions, v1alpha1.ConditionHardwareChanged, changed, w.Now())
 		}); err != nil {
-			return operation.Wait(), err
+			return operation.Result{}, err
 		}
 	}
 	if s.vm == nil {
 		if err := w.hardware.WriteForNewVM(ctx, s.wanted, s.kept, s.restore); err != nil {
-			return operation.Wait(), err
+			return operation.Result{}, err
 		}
 	}
 	return operation.RetryAfter(operation.NextStep), applyTarget(ctx, w.Live, s, s.wanted)

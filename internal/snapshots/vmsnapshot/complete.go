@@ -18,7 +18,7 @@ type complete struct{ statusWriter }
 func (c complete) Run(ctx context.Context, s *state) (operation.Result, error) {
 	volumes, partial, err := c.listVolumes(ctx, s.content)
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	return operation.RetryAfter(operation.NextStep), operation.CountSuccess(operation.Snapshot, c.PatchStatus(ctx, s.snapshot, func() {
 		status, content, now := s.snapshot.Status, s.content.Status, c.Now()

@@ -34,10 +34,10 @@ func (c createContent) Run(ctx context.Context, s *state) (operation.Result, err
 	}
 	moment, vmi, err := hardware.ReadMoment(ctx, c.Live, s.vm)
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	if err := c.reportSource(ctx, s, vmi); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	record, err := moment.Record()
 	if err != nil {
@@ -45,7 +45,7 @@ func (c createContent) Run(ctx context.Context, s *state) (operation.Result, err
 	}
 	revision, err := hardware.StoreRecord(ctx, c.Live, s.vm.Namespace, record)
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	source, err := moment.Source()
 	if err != nil {
@@ -53,7 +53,7 @@ func (c createContent) Run(ctx context.Context, s *state) (operation.Result, err
 	}
 	backups, err := c.volumeBackups(ctx, s)
 	if err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	content := &api.VirtualMachineSnapshotContent{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.snapshot.Namespace, Name: operation.ContentName(s.snapshot.UID),
@@ -67,7 +67,7 @@ func (c createContent) Run(ctx context.Context, s *state) (operation.Result, err
 	case err == nil:
 		c.RecordNormal(s.snapshot, v1alpha1.ReasonContentCreated, "created VirtualMachineSnapshotContent "+content.Name)
 	case !apierrors.IsAlreadyExists(err):
-		return operation.Wait(), fmt.Errorf("creating VirtualMachineSnapshotContent '%s': %w", content.Name, err)
+		return operation.Result{}, fmt.Errorf("creating VirtualMachineSnapshotContent '%s': %w", content.Name, err)
 	}
 	return operation.RetryAfter(operation.NextStep), nil
 }
@@ -85,7 +85,7 @@ func memoryDumpVolume(vm *v1.VirtualMachine) string {
 	return ""
 }
 
-// reportSource writes into the status whose snapshot it is, and whether the guest runs. The VMI is nil if it does not exist.
+// reportSource writes into the status which VM is snapshotted, and whether its guest runs. The VMI is nil if it does not exist.
 func (c createContent) reportSource(ctx context.Context, s *state, vmi *v1.VirtualMachineInstance) error {
 	var indications []api.Indication
 	if vmi != nil && vmi.Status.Phase == v1.Running {

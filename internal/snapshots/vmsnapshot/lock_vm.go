@@ -24,7 +24,7 @@ func (l lockVM) Run(ctx context.Context, s *state) (operation.Result, error) {
 		return operation.RetryAfter(l.backoff(s)), l.reportProgress(ctx, s, operation.False(v1alpha1.ReasonSourceMissing, text))
 	}
 	if busy, err := l.locker.LockForSnapshot(ctx, s.vm, s.snapshot.Name); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	} else if busy != "" {
 		return operation.RetryAfter(l.backoff(s)), l.reportProgress(ctx, s, operation.False(v1alpha1.ReasonSourceBusy, busy))
 	}

@@ -20,14 +20,14 @@ type takeVolumeSnapshots struct {
 
 func (t takeVolumeSnapshots) Run(ctx context.Context, s *state) (operation.Result, error) {
 	if err := t.volumes.Update(ctx, s.content); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	if s.content.Status.CreationTime != nil {
 		return operation.Done(), nil
 	}
 	waiting := operation.True(v1alpha1.ReasonVolumeSnapshots, operation.ErrorMessage(s.content.Status.Error, "waits for VolumeSnapshots"))
 	if err := t.reportProgress(ctx, s, waiting); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	quiesced := operation.FindCondition(s.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced)
 	if quiesced != nil && quiesced.Reason == v1alpha1.ReasonFrozen {

@@ -31,7 +31,7 @@ func (u updateReadiness) Run(ctx context.Context, s *state) (operation.Result, e
 		})
 	}
 	if err := u.volumes.Update(ctx, s.content); err != nil {
-		return operation.Wait(), err
+		return operation.Result{}, err
 	}
 	return operation.Done(), u.PatchStatus(ctx, s.snapshot, func() { copyReadiness(s.snapshot.Status, s.content.Status, u.Now()) })
 }
