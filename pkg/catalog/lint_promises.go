@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 )
 
 // promise is a label whose value the spec determines.
@@ -78,7 +79,7 @@ func flag(on bool) string {
 }
 
 // switched returns 'true' for a switch that is on. One that is off means the same as an absent one, so neither needs a label.
-func switched(value *bool) string { return flag(value != nil && *value) }
+func switched(value *bool) string { return flag(ptr.Deref(value, false)) }
 
 func text(value *string) string {
 	if value == nil {

@@ -2,6 +2,7 @@ package instancetype
 
 import (
 	"github.com/kilnvm/kiln/pkg/internal/filled"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 )
@@ -29,7 +30,7 @@ func preferFirmware(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.L
 // preferredEfi, then the deprecated ones.
 func preferBootloader(want *v1beta1.FirmwarePreferences, boot *v1.Bootloader, log *filled.Log) {
 	unset := func() bool { return boot.BIOS == nil && boot.EFI == nil }
-	if isTrue(want.PreferredUseBios) && unset() {
+	if ptr.Deref(want.PreferredUseBios, false) && unset() {
 		boot.BIOS = &v1.BIOS{}
 		log.Note(&boot.BIOS, &v1.BIOS{})
 	}
@@ -41,7 +42,7 @@ func preferBootloader(want *v1beta1.FirmwarePreferences, boot *v1.Bootloader, lo
 		log.Note(&boot.EFI, want.PreferredEfi)
 		return // it replaces both deprecated fields
 	}
-	if isTrue(want.DeprecatedPreferredUseEfi) && unset() {
+	if ptr.Deref(want.DeprecatedPreferredUseEfi, false) && unset() {
 		boot.EFI = &v1.EFI{}
 		log.Note(&boot.EFI, &v1.EFI{})
 	}
@@ -49,5 +50,3 @@ func preferBootloader(want *v1beta1.FirmwarePreferences, boot *v1.Bootloader, lo
 		fill(log, &boot.EFI.SecureBoot, want.DeprecatedPreferredUseSecureBoot)
 	}
 }
-
-func isTrue(flag *bool) bool { return flag != nil && *flag }

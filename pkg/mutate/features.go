@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -77,8 +78,8 @@ func hypervDependencies(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}{
 		{func() bool { return isEnabled(h.EVMCS) }, &h.VAPIC},
 		{func() bool { return isEnabled(h.IPI) }, &h.VPIndex},
-		{func() bool { return h.TLBFlush != nil && isTrue(h.TLBFlush.Enabled) }, &h.VPIndex},
-		{func() bool { return h.SyNICTimer != nil && isTrue(h.SyNICTimer.Enabled) }, &h.SyNIC},
+		{func() bool { return h.TLBFlush != nil && ptr.Deref(h.TLBFlush.Enabled, false) }, &h.VPIndex},
+		{func() bool { return h.SyNICTimer != nil && ptr.Deref(h.SyNICTimer.Enabled, false) }, &h.SyNIC},
 		{func() bool { return isEnabled(h.SyNIC) }, &h.VPIndex},
 	} {
 		if !dependency.enabled() {
@@ -99,6 +100,4 @@ func enableMissing(state **v1.FeatureState) {
 }
 
 // isEnabled reports whether a feature is on, once the pass "features" has filled its switch.
-func isEnabled(state *v1.FeatureState) bool { return state != nil && isTrue(state.Enabled) }
-
-func isTrue(set *bool) bool { return set != nil && *set }
+func isEnabled(state *v1.FeatureState) bool { return state != nil && ptr.Deref(state.Enabled, false) }

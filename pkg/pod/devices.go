@@ -3,6 +3,7 @@ package pod
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 // Fields: domain.devices but disks, interfaces and host devices.
@@ -37,7 +38,7 @@ func (g guest) deviceNames() (names []corev1.ResourceName) {
 			names = append(names, ResourceVhost)
 		}
 	}
-	if isTrue(g.spec.Domain.Devices.AutoattachVSOCK) {
+	if ptr.Deref(g.spec.Domain.Devices.AutoattachVSOCK, false) {
 		names = append(names, ResourceVsock)
 	}
 	if g.sev() {

@@ -85,9 +85,3 @@ func each[T any](list []T, at *field.Path, holds func(*T) bool, names ...string)
 	}
 	return found
 }
-
-// isTrue reads a field whose absence means false.
-func isTrue(b *bool) bool { return b != nil && *b }
-
-// isFalse reads a field whose absence means true.
-func isFalse(b *bool) bool { return b != nil && !*b }

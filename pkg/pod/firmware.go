@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -28,15 +29,17 @@ const stateReason = "needs storage that outlives the pod: the administrator must
 // keepsVariables reports whether the variables of EFI outlive the pod.
 func (g guest) keepsVariables() bool {
 	firmware := g.spec.Domain.Firmware
-	return firmware != nil && firmware.Bootloader != nil && firmware.Bootloader.EFI != nil && isTrue(firmware.Bootloader.EFI.Persistent)
+	return firmware != nil && firmware.Bootloader != nil && firmware.Bootloader.EFI != nil && ptr.Deref(firmware.Bootloader.EFI.Persistent, false)
 }
 
 func (g guest) tpm() bool {
 	tpm := g.spec.Domain.Devices.TPM
-	return tpm != nil && !isFalse(tpm.Enabled)
+	return tpm != nil && ptr.Deref(tpm.Enabled, true)
 }
 
-func (g guest) keepsTPM() bool { return g.tpm() && isTrue(g.spec.Domain.Devices.TPM.Persistent) }
+func (g guest) keepsTPM() bool {
+	return g.tpm() && ptr.Deref(g.spec.Domain.Devices.TPM.Persistent, false)
+}
 
 // StateClaim returns the claim for what outlives the pods of a VMI, nil if it needs none. It belongs to the VM, if the VMI has one: it stays when the VM
 // is stopped, and goes with it. Its name is that of the VM.

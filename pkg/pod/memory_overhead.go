@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -70,7 +71,9 @@ func (g guest) tabled() int64 {
 	return max(memory.Value(), request.Value())
 }
 
-func (g guest) graphics() bool { return !isFalse(g.spec.Domain.Devices.AutoattachGraphicsDevice) }
+func (g guest) graphics() bool {
+	return ptr.Deref(g.spec.Domain.Devices.AutoattachGraphicsDevice, true)
+}
 
 func (g guest) passesThrough() bool {
 	return len(g.spec.Domain.Devices.GPUs)+len(g.spec.Domain.Devices.HostDevices) > 0 || g.virtualFunctions()
@@ -83,7 +86,7 @@ func (g guest) sev() bool {
 
 // ioThreads returns how many IO threads QEMU has; one where nothing is said, as in KubeVirt.
 func (g guest) ioThreads() int64 {
-	own := slices.DeleteFunc(slices.Clone(g.spec.Domain.Devices.Disks), func(d v1.Disk) bool { return !isTrue(d.DedicatedIOThread) })
+	own := slices.DeleteFunc(slices.Clone(g.spec.Domain.Devices.Disks), func(d v1.Disk) bool { return !ptr.Deref(d.DedicatedIOThread, false) })
 	return max(g.poolThreads(), int64(len(own)), 1)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/hardware"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -40,7 +41,7 @@ var networkEffects = []Effect{
 		}},
 	{"domain.devices.networkInterfaceMultiqueue", Refused, "needs a tap device: an interface on the pod network has one queue", func(g guest) []*field.Path {
 		nic := g.podNIC()
-		queues := isTrue(g.spec.Domain.Devices.NetworkInterfaceMultiQueue) && g.vcpus() > 1
+		queues := ptr.Deref(g.spec.Domain.Devices.NetworkInterfaceMultiQueue, false) && g.vcpus() > 1
 		return one(g.domain.Child("devices", "networkInterfaceMultiqueue"), queues && nic != nil && virtio(nic))
 	}},
 	{"domain.devices.interfaces[].ports", Refused, launcherPortReason, func(g guest) []*field.Path {

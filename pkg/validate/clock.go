@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/nearest"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -83,7 +84,7 @@ func tick[T ~string](spec *field.Path, names [2]string, value T, allowed ...T) f
 // timersOfPCs refuses x86 timers on other architectures. A timer with present: false is legal everywhere.
 func timersOfPCs(architecture string, t *v1.Timer, path *field.Path) (errs field.ErrorList) {
 	forbid := func(name string, present *bool) {
-		if !isFalse(present) {
+		if ptr.Deref(present, true) {
 			errs = append(errs, field.Forbidden(path.Child(name), "architecture '"+architecture+"' has no such timer: remove it").WithOrigin("clock/timer"))
 		}
 	}

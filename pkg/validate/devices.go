@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -97,7 +98,7 @@ func video(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 		return nil
 	}
 	path = path.Child("domain", "devices", "video")
-	if isFalse(spec.Domain.Devices.AutoattachGraphicsDevice) {
+	if !ptr.Deref(spec.Domain.Devices.AutoattachGraphicsDevice, true) {
 		errs = append(errs, field.Forbidden(path, "autoattachGraphicsDevice is false: enable it, or remove video").WithOrigin("devices/video-graphics"))
 	}
 	models, known := videoModels[spec.Architecture]
@@ -188,7 +189,7 @@ func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 // optionalDevices connect guest and host, so each needs a feature gate that the administrator enables.
 // They are validateVSOCK and validateDownwardMetrics.
 func optionalDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
-	if isTrue(spec.Domain.Devices.AutoattachVSOCK) {
+	if ptr.Deref(spec.Domain.Devices.AutoattachVSOCK, false) {
 		errs = append(errs, gated(limits, "VSOCK", path.Child("domain", "devices", "autoattachVSOCK")).WithOrigin("devices/vsock-gate")...)
 	}
 	if spec.Domain.Devices.DownwardMetrics != nil {

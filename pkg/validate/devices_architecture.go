@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -39,7 +40,7 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	if vm.MirrorsNUMA(spec.Domain.CPU) {
 		lacks(numa, "NUMA nodes")
 	}
-	if devices.TPM != nil && !isFalse(devices.TPM.Enabled) {
+	if devices.TPM != nil && ptr.Deref(devices.TPM.Enabled, true) {
 		lacks(path.Child("tpm"), "TPM")
 	}
 	if devices.Sound != nil {

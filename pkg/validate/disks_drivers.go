@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -55,7 +56,7 @@ func diskDriverForms(list []v1.Disk, places places) (errs field.ErrorList) {
 		if policy := disk.ErrorPolicy; policy != nil && !slices.Contains(errorPolicies, *policy) {
 			errs = append(errs, field.NotSupported(at("errorPolicy"), *policy, errorPolicies).WithOrigin("disks/error-policy"))
 		}
-		if bus, target := bus(disk); isTrue(disk.DedicatedIOThread) && target != "" && bus != "" && !hardware.Bus(bus).IOThreads {
+		if bus, target := bus(disk); ptr.Deref(disk.DedicatedIOThread, false) && target != "" && bus != "" && !hardware.Bus(bus).IOThreads {
 			errs = append(errs, field.Forbidden(at("dedicatedIOThread"),
 				fmt.Sprintf("bus '%s' has no IO threads: use 'virtio'", bus)).WithOrigin("disks/dedicated-iothread"))
 		}

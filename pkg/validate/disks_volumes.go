@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -92,7 +93,7 @@ func sharedDisks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	for i := range spec.Domain.Devices.Disks {
 		disk := &spec.Domain.Devices.Disks[i]
 		volume := index[disk.Name]
-		if isTrue(disk.Shareable) && volume != nil && (volume.ContainerDisk != nil || volume.Ephemeral != nil || volume.EmptyDisk != nil) {
+		if ptr.Deref(disk.Shareable, false) && volume != nil && (volume.ContainerDisk != nil || volume.Ephemeral != nil || volume.EmptyDisk != nil) {
 			errs = append(errs, field.Invalid(path.Child("domain", "devices", "disks").Index(i).Child("shareable"), true,
 				"volume '"+disk.Name+"' is private to this VMI and cannot be shared: use a persistentVolumeClaim, dataVolume or hostDisk").
 				WithOrigin("disks/shared-volume"))

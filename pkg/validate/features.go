@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -57,7 +58,7 @@ func featuresOfPCs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 	if f.Hyperv != nil && *f.Hyperv != (v1.FeatureHyperv{}) {
 		forbid(path.Child("hyperv"))
 	}
-	if f.HypervPassthrough != nil && isTrue(f.HypervPassthrough.Enabled) {
+	if f.HypervPassthrough != nil && ptr.Deref(f.HypervPassthrough.Enabled, false) {
 		forbid(path.Child("hypervPassthrough"))
 	}
 	return errs
@@ -99,7 +100,7 @@ func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 }
 
 // on reports whether a feature is on explicitly, as in every explicit guest.
-func on(state *v1.FeatureState) bool { return state != nil && isTrue(state.Enabled) }
+func on(state *v1.FeatureState) bool { return state != nil && ptr.Deref(state.Enabled, false) }
 
 // KubeVirt accepts hypervPassthrough without enabled, and panics when it renders the VMI.
 func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -132,11 +133,11 @@ func hypervValues(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	}
 	h := spec.Domain.Features.Hyperv
 	path = path.Child("domain", "features", "hyperv")
-	if s := h.Spinlocks; s != nil && !isFalse(s.Enabled) && s.Retries != nil && *s.Retries < minSpinlocks {
+	if s := h.Spinlocks; s != nil && ptr.Deref(s.Enabled, true) && s.Retries != nil && *s.Retries < minSpinlocks {
 		errs = append(errs, field.Invalid(path.Child("spinlocks", "spinlocks"), *s.Retries,
 			fmt.Sprintf("must be at least %d", minSpinlocks)).WithOrigin("features/hyperv-spinlocks"))
 	}
-	if v := h.VendorID; v != nil && !isFalse(v.Enabled) {
+	if v := h.VendorID; v != nil && ptr.Deref(v.Enabled, true) {
 		at := path.Child("vendorid", "vendorid")
 		switch {
 		case v.VendorID == "":

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -90,12 +91,12 @@ func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
 // In KubeVirt it is validateDomainSpec. KubeVirt admits Secure Boot with SMM on arm64, where QEMU has no SMM: the guest could write its own keys.
 func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	loader, features := efi(spec), spec.Domain.Features
-	if loader != nil && isTrue(loader.SecureBoot) && spec.Architecture == arm64 && features != nil && enabled(features.SMM) {
+	if loader != nil && ptr.Deref(loader.SecureBoot, false) && spec.Architecture == arm64 && features != nil && enabled(features.SMM) {
 		at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
 		return field.ErrorList{field.Forbidden(at,
 			"architecture 'arm64' has no SMM, which protects the Secure Boot keys from the guest: set secureBoot to false").WithOrigin("firmware/secure-boot-arm64")}
 	}
-	if loader == nil || isFalse(loader.SecureBoot) || features != nil && enabled(features.SMM) || tdx(spec) || spec.Architecture == s390x {
+	if loader == nil || !ptr.Deref(loader.SecureBoot, true) || features != nil && enabled(features.SMM) || tdx(spec) || spec.Architecture == s390x {
 		return nil
 	}
 	at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
@@ -103,7 +104,7 @@ func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 }
 
 // enabled reports whether a feature is on: a feature that is set is on unless enabled is false.
-func enabled(state *v1.FeatureState) bool { return state != nil && !isFalse(state.Enabled) }
+func enabled(state *v1.FeatureState) bool { return state != nil && ptr.Deref(state.Enabled, true) }
 
 func kernelBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	if firmware := spec.Domain.Firmware; firmware != nil && firmware.KernelBoot != nil {
@@ -165,12 +166,12 @@ func filePath(at *field.Path, given string) field.ErrorList {
 // serialFirmware requires a PC, whose BIOS alone can use a serial port, and the port.
 func serialFirmware(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	f := spec.Domain.Firmware
-	if f == nil || f.Bootloader == nil || f.Bootloader.BIOS == nil || !isTrue(f.Bootloader.BIOS.UseSerial) {
+	if f == nil || f.Bootloader == nil || f.Bootloader.BIOS == nil || !ptr.Deref(f.Bootloader.BIOS.UseSerial, false) {
 		return nil
 	}
 	at := path.Child("domain", "firmware", "bootloader", "bios", "useSerial")
 	switch {
-	case isFalse(spec.Domain.Devices.AutoattachSerialConsole):
+	case !ptr.Deref(spec.Domain.Devices.AutoattachSerialConsole, true):
 		return field.ErrorList{field.Invalid(at, true,
 			"needs a serial port: set devices.autoattachSerialConsole to true, or remove useSerial").WithOrigin("firmware/serial-port")}
 	case spec.Architecture == s390x:
@@ -182,7 +183,7 @@ func serialFirmware(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 // firmwareTables requires ACPI with EFI: QEMU does not start EFI without ACPI tables.
 func firmwareTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	features := spec.Domain.Features
-	if efi(spec) == nil || features == nil || !isFalse(features.ACPI.Enabled) || spec.Architecture == s390x {
+	if efi(spec) == nil || features == nil || ptr.Deref(features.ACPI.Enabled, true) || spec.Architecture == s390x {
 		return nil
 	}
 	at := path.Child("domain", "features", "acpi", "enabled")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -93,10 +94,10 @@ func encryptedFirmware(spec *v1.VirtualMachineInstanceSpec, kind string, at *fie
 	if loader == nil {
 		return append(errs, field.Invalid(at, "", "needs firmware.bootloader.efi").WithOrigin("security/encryption-efi"))
 	}
-	if kind != "tdx" && !isFalse(loader.SecureBoot) {
+	if kind != "tdx" && ptr.Deref(loader.SecureBoot, true) {
 		errs = append(errs, field.Invalid(at, "", "needs firmware.bootloader.efi.secureBoot to be false").WithOrigin("security/encryption-secure-boot"))
 	}
-	if kind != "sev" && isTrue(loader.Persistent) {
+	if kind != "sev" && ptr.Deref(loader.Persistent, false) {
 		errs = append(errs, field.Invalid(at, "",
 			"cannot be combined with firmware.bootloader.efi.persistent: set it to false").WithOrigin("security/encryption-persistent"))
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -200,7 +201,8 @@ func isVM(owner metav1.OwnerReference) bool {
 
 // sameOwner ignores blockOwnerDeletion, which the garbage collector resets.
 func sameOwner(a, b metav1.OwnerReference) bool {
-	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID && isTrue(a.Controller) == isTrue(b.Controller)
+	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID &&
+		ptr.Deref(a.Controller, false) == ptr.Deref(b.Controller, false)
 }
 
 // otherNode refuses writes of a launcher to VMIs of other nodes, so that a node that was taken over reaches its own VMIs only. In KubeVirt it

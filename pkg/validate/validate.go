@@ -83,12 +83,6 @@ func named(path *field.Path, value string, check func(string) []string) field.Er
 	return nil
 }
 
-// isTrue reports whether an optional switch is set and on.
-func isTrue(set *bool) bool { return set != nil && *set }
-
-// isFalse reports whether an optional switch is set and off.
-func isFalse(set *bool) bool { return set != nil && !*set }
-
 // Written judges a VMI as it is written while its instancetype or preference is not known. It returns the errors that neither of them
 // can mend. path is as for Guest.
 func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {

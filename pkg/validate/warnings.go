@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 )
@@ -254,7 +255,7 @@ func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warning
 			}
 		}
 	}
-	if isTrue(spec.CPU.DedicatedCPUPlacement) && spec.Memory.OvercommitPercent > 0 && spec.Memory.Hugepages == nil {
+	if ptr.Deref(spec.CPU.DedicatedCPUPlacement, false) && spec.Memory.OvercommitPercent > 0 && spec.Memory.Hugepages == nil {
 		warnings = append(warnings, "spec.memory.overcommitPercent with dedicated CPUs: the pod's limit is less than the guest, which may be killed")
 	}
 	return warnings

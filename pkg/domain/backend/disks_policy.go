@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -46,7 +47,7 @@ func (h *host) tune(out *libvirtxml.DomainDisk, i int, volume Volume) {
 // disk, and memory is not used twice. A shareable disk has cache none always, because two hosts have two page caches.
 func (h *host) cache(i int, volume Volume) string {
 	disk := &h.spec.Domain.Devices.Disks[i]
-	shared, policy := isTrue(disk.Shareable), h.policy.Disk.CachePolicy
+	shared, policy := ptr.Deref(disk.Shareable, false), h.policy.Disk.CachePolicy
 	asked := cmp.Or(string(disk.Cache), policy)
 	switch {
 	case volume.NoDirectIO && (shared || bypassesPageCache(asked)):
@@ -69,7 +70,7 @@ func (h *host) failDirectIO(i int, asked string) {
 	disk, at := &h.spec.Domain.Devices.Disks[i], h.domain.Child("devices", "disks").Index(i)
 	lacks := "the storage of volume '" + disk.Name + "' does not support O_DIRECT, which "
 	switch {
-	case isTrue(disk.Shareable):
+	case ptr.Deref(disk.Shareable, false):
 		h.fail(field.Invalid(at.Child("shareable"), true, lacks+"a shareable disk needs; use a volume of other storage"))
 	case disk.Cache != "":
 		h.fail(field.Invalid(at.Child("cache"), disk.Cache, lacks+"cache '"+asked+"' needs; use 'writethrough', or leave 'cache' out"))
@@ -86,7 +87,7 @@ func (h *host) failNativeIO(i int) {
 	if disk.IO != "" {
 		at, remedy = h.domain.Child("devices", "disks").Index(i).Child("io"), "use 'threads', or leave 'io' out"
 	}
-	if !isTrue(disk.Shareable) {
+	if !ptr.Deref(disk.Shareable, false) {
 		h.fail(field.Invalid(at, "native", "the storage of volume '"+disk.Name+"' does not support O_DIRECT, which it needs; "+remedy))
 	}
 }

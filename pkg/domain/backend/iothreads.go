@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -89,7 +90,7 @@ func hasIOThreads(disk *v1.Disk) bool {
 func (h *host) planThreads() (plan threadPlan) {
 	disks, dedicated := h.spec.Domain.Devices.Disks, uint(0)
 	for i := range disks {
-		if isTrue(disks[i].DedicatedIOThread) {
+		if ptr.Deref(disks[i].DedicatedIOThread, false) {
 			dedicated++
 		}
 	}
@@ -109,7 +110,7 @@ func (h *host) planThreads() (plan threadPlan) {
 	next, own := uint(0), auto
 	for i := range disks {
 		switch {
-		case isTrue(disks[i].DedicatedIOThread):
+		case ptr.Deref(disks[i].DedicatedIOThread, false):
 			own++
 			plan.byDisk[i] = own
 		case auto > 0 && hasIOThreads(&disks[i]):

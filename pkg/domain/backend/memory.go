@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -24,10 +25,10 @@ func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 		out.MemoryHugePages = &libvirtxml.DomainMemoryHugepages{Hugepages: h.hugePages(uint(size))}
 	}
 	// The kernel copies a merged page at the next write (KSM). The delay is not acceptable with cpu.realtime; KubeVirt does the same.
-	if c := h.spec.Domain.CPU; c != nil && c.Realtime != nil || isTrue(p.DisablePageMerging) {
+	if c := h.spec.Domain.CPU; c != nil && c.Realtime != nil || ptr.Deref(p.DisablePageMerging, false) {
 		out.MemoryNosharepages = &libvirtxml.DomainMemoryNosharepages{}
 	}
-	if isTrue(p.Locked) {
+	if ptr.Deref(p.Locked, false) {
 		out.MemoryLocked = &libvirtxml.DomainMemoryLocked{}
 	}
 	if source := h.memorySource(); source != "" {
@@ -37,13 +38,11 @@ func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 		out.MemoryAccess = &libvirtxml.DomainMemoryAccess{Mode: "shared"}
 	}
 	out.MemoryAllocation = h.allocation()
-	if isTrue(p.Discard) {
+	if ptr.Deref(p.Discard, false) {
 		out.MemoryDiscard = &libvirtxml.DomainMemoryDiscard{}
 	}
 	return unlessEmpty(out)
 }
-
-func isTrue(flag *bool) bool { return flag != nil && *flag }
 
 // shared reports whether another process maps the guest's memory: virtiofsd, or the switch of a vhost-user interface.
 func (h *host) shared() bool {

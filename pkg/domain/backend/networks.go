@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -129,7 +130,7 @@ func (h *host) vhost(out *libvirtxml.DomainInterface) {
 	switch on := h.policy.Net.VHost; {
 	case !virtio(out) || !tapped(out):
 		return
-	case out.Driver != nil && out.Driver.Queues > 1, isTrue(on):
+	case out.Driver != nil && out.Driver.Queues > 1, ptr.Deref(on, false):
 		name = "vhost"
 	case on != nil:
 		name = "qemu"
@@ -171,7 +172,7 @@ func (h *host) limit(out *libvirtxml.DomainInterface) {
 		frames := &libvirtxml.DomainInterfaceCoalesceRXFrames{Max: unsigned(p.CoalesceFrames)}
 		out.Coalesce = &libvirtxml.DomainInterfaceCoalesce{RX: &libvirtxml.DomainInterfaceCoalesceRX{Frames: frames}}
 	}
-	if isTrue(p.Isolated) {
+	if ptr.Deref(p.Isolated, false) {
 		out.PortOptions = &libvirtxml.DomainInterfacePortOptions{Isolated: "yes"}
 	}
 }

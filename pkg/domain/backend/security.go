@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -80,7 +81,7 @@ var couplings = []struct {
 	}, "this host binds the interface to vhost-user, which supports model 'virtio' only"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic *libvirtxml.DomainInterface, kind string) bool {
-			return isTrue(h.policy.Net.VHost) && virtio(nic) && !hasKernelDevice(kind)
+			return ptr.Deref(h.policy.Net.VHost, false) && virtio(nic) && !hasKernelDevice(kind)
 		})
 	}, "hostProfile.net.vhost 'true' needs a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
@@ -100,12 +101,12 @@ var couplings = []struct {
 	}, "hostProfile.security.nwFilter 'AntiSpoofing' needs a tap or bridge, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic *libvirtxml.DomainInterface, kind string) bool {
-			return isTrue(h.policy.Net.TrustRx) && (kind != "direct" || !virtio(nic))
+			return ptr.Deref(h.policy.Net.TrustRx, false) && (kind != "direct" || !virtio(nic))
 		})
 	}, "hostProfile.net.trustRx 'true' needs an interface of model 'virtio' that is bound to a macvtap"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(_ *libvirtxml.DomainInterface, kind string) bool {
-			return kind != "bridge" && (isTrue(h.policy.Net.Isolated) || h.policy.Net.CoalesceFrames != nil && !hasKernelDevice(kind))
+			return kind != "bridge" && (ptr.Deref(h.policy.Net.Isolated, false) || h.policy.Net.CoalesceFrames != nil && !hasKernelDevice(kind))
 		})
 	}, "hostProfile.net.isolated needs a bridge, and hostProfile.net.coalesceFrames a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
@@ -175,7 +176,7 @@ func (h *host) nativeIOConflicts() (paths []*field.Path) {
 			continue
 		}
 		cache := cmp.Or(string(disk.Cache), h.policy.Disk.CachePolicy, "none")
-		if isTrue(disk.Shareable) {
+		if ptr.Deref(disk.Shareable, false) {
 			cache = "none"
 		}
 		if cache != "none" && cache != "directsync" {

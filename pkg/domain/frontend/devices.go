@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -77,7 +78,7 @@ func (g *guest) rngs() []libvirtxml.DomainRNG {
 // balloon writes model 'none' with autoattachMemBalloon 'false', because libvirt adds a balloon where the element is missing. Free page
 // reporting is a feature of the virtio device, so the guest sees it.
 func (g *guest) balloon() *libvirtxml.DomainMemBalloon {
-	if !attached(g.dev.AutoattachMemBalloon) {
+	if !ptr.Deref(g.dev.AutoattachMemBalloon, true) {
 		return &libvirtxml.DomainMemBalloon{Model: "none"}
 	}
 	out := &libvirtxml.DomainMemBalloon{Model: g.virtio(), FreePageReporting: onOff(g.reportsFreePages()), Alias: abi.Alias("balloon")}
@@ -112,7 +113,7 @@ func (g *guest) reportsFreePages() bool {
 // vsock takes the context identifier of status.VSOCKCID, else the recorded one, else 31 bits of the digest of the UUID: two guests of a
 // host collide with a chance of one in two thousand million.
 func (g *guest) vsock() *libvirtxml.DomainVSock {
-	if !set(g.dev.AutoattachVSOCK) {
+	if !ptr.Deref(g.dev.AutoattachVSOCK, false) {
 		return nil
 	}
 	model := "virtio-non-transitional" // virtio 0.9 has no vsock, so useVirtioTransitional does not apply

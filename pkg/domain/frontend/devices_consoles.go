@@ -3,6 +3,7 @@ package frontend
 import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -24,7 +25,7 @@ var unbound = &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSour
 
 // serials has the serial port of the architecture, which 'virtctl console' opens.
 func (g *guest) serials() []libvirtxml.DomainSerial {
-	if !attached(g.dev.AutoattachSerialConsole) {
+	if !ptr.Deref(g.dev.AutoattachSerialConsole, true) {
 		return nil
 	}
 	target, zero := g.arch.serial, uint(0)
@@ -34,7 +35,7 @@ func (g *guest) serials() []libvirtxml.DomainSerial {
 
 // consoles repeats the first serial port, because libvirt lists it a second time as the console.
 func (g *guest) consoles() []libvirtxml.DomainConsole {
-	if !attached(g.dev.AutoattachSerialConsole) {
+	if !ptr.Deref(g.dev.AutoattachSerialConsole, true) {
 		return nil
 	}
 	zero := uint(0)
@@ -58,7 +59,7 @@ func channel(port, alias string) libvirtxml.DomainChannel {
 	}
 }
 
-func (g *guest) hasGraphics() bool { return attached(g.dev.AutoattachGraphicsDevice) }
+func (g *guest) hasGraphics() bool { return ptr.Deref(g.dev.AutoattachGraphicsDevice, true) }
 
 // graphics renders VNC only, as KubeVirt does. The backend adds the socket.
 func (g *guest) graphics() []libvirtxml.DomainGraphic {

@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -50,7 +51,7 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	if d.LUN == nil {
 		out.Serial = d.Serial
 	}
-	if set(d.Shareable) {
+	if ptr.Deref(d.Shareable, false) {
 		out.Shareable = &libvirtxml.DomainDiskShareable{}
 	}
 	if bus.Virtio {
@@ -84,7 +85,7 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 		if d.CDRom.ReadOnly == nil {
 			g.fail(field.Required(path.Child("cdrom", "readonly"), ""))
 		}
-		readonly = set(d.CDRom.ReadOnly)
+		readonly = ptr.Deref(d.CDRom.ReadOnly, false)
 		if d.CDRom.Tray == v1.TrayStateOpen { // 'closed' is the default, which libvirt does not store
 			out.Target.Tray = string(d.CDRom.Tray)
 		}
@@ -126,7 +127,7 @@ func (g *guest) source(d *v1.Disk, path *field.Path) {
 func (g *guest) diskDriver(name string) *libvirtxml.DomainDiskDriver {
 	out := libvirtxml.DomainDiskDriver{IOMMU: g.iommu()}
 	metrics := g.volumes[name] != nil && g.volumes[name].DownwardMetrics != nil // one page of text needs no queues
-	if set(g.dev.BlockMultiQueue) && !metrics {
+	if ptr.Deref(g.dev.BlockMultiQueue, false) && !metrics {
 		queues := g.cpus()
 		out.Queues = &queues
 	}

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -102,7 +103,7 @@ func (g *guest) kvm(f *v1.Features) *libvirtxml.DomainFeatureKVM {
 func (g *guest) hyperv(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatureHyperV {
 	// Stage 1 writes enabled for all features except this one, which has no default in the API. KubeVirt dereferences a missing enabled; here it
 	// means true.
-	if p := f.HypervPassthrough; p != nil && attached(p.Enabled) {
+	if p := f.HypervPassthrough; p != nil && ptr.Deref(p.Enabled, true) {
 		return &libvirtxml.DomainFeatureHyperV{Mode: "passthrough"}
 	}
 	h := f.Hyperv

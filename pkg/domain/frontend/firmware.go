@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -99,7 +100,7 @@ func (g *guest) loader(out *libvirtxml.DomainOS) {
 		}
 	case g.spec.Architecture == "arm64":
 		g.fail(field.Required(g.path.Child("firmware", "bootloader", "efi"), "architecture 'arm64' boots through EFI only"))
-	case boot.BIOS != nil && set(boot.BIOS.UseSerial):
+	case boot.BIOS != nil && ptr.Deref(boot.BIOS.UseSerial, false):
 		out.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
 	}
 }

@@ -172,11 +172,6 @@ func (g *guest) fail(err *field.Error) { g.errs = append(g.errs, err) }
 
 func (g *guest) pin(kind, name string, pin pin) { g.pins[deviceName{kind, name}] = pin }
 
-// attached is the API's rule for the autoattach fields: absent means true.
-func attached(flag *bool) bool { return flag == nil || *flag }
-
-func set(flag *bool) bool { return flag != nil && *flag }
-
 func onOff(on bool) string {
 	if on {
 		return "on"

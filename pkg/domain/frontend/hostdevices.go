@@ -3,6 +3,7 @@ package frontend
 import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -110,8 +111,8 @@ func (g *guest) display(i int) (display, ramfb bool) {
 		return false, false
 	}
 	d := options.Display
-	if !attached(d.Enabled) {
+	if !ptr.Deref(d.Enabled, true) {
 		return false, false
 	}
-	return true, d.RamFB == nil || attached(d.RamFB.Enabled)
+	return true, d.RamFB == nil || ptr.Deref(d.RamFB.Enabled, true)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/identity"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -152,7 +153,7 @@ func (g *guest) virtio() string {
 	switch {
 	case g.arch.ccw:
 		return "virtio"
-	case set(g.dev.UseVirtioTransitional):
+	case ptr.Deref(g.dev.UseVirtioTransitional, false):
 		return "virtio-transitional"
 	}
 	return "virtio-non-transitional"

@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -117,7 +118,7 @@ func (g *guest) acpiIndex(n *v1.Interface, path *field.Path) *libvirtxml.DomainD
 // nicDriver has what the guest sees of <driver>: the number of queues, at most one for each vCPU at boot, and the IOMMU. It is nil without them.
 func (g *guest) nicDriver() *libvirtxml.DomainInterfaceDriver {
 	out := libvirtxml.DomainInterfaceDriver{IOMMU: g.iommu()}
-	if queues := min(g.cpus(), maxQueues); queues > 1 && set(g.dev.NetworkInterfaceMultiQueue) {
+	if queues := min(g.cpus(), maxQueues); queues > 1 && ptr.Deref(g.dev.NetworkInterfaceMultiQueue, false) {
 		out.Queues = queues // libvirt does not store 1, the default
 	}
 	return unlessEmpty(out)

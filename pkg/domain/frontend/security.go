@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -36,7 +37,7 @@ func (g *guest) launchSecurity() *libvirtxml.DomainLaunchSecurity {
 		return &libvirtxml.DomainLaunchSecurity{TDX: &libvirtxml.DomainLaunchSecurityTDX{}}
 	case s.SEV != nil:
 		policy := uint(sevNoDebug)
-		if p := s.SEV.Policy; p != nil && set(p.EncryptedState) {
+		if p := s.SEV.Policy; p != nil && ptr.Deref(p.EncryptedState, false) {
 			policy |= sevES
 		}
 		return &libvirtxml.DomainLaunchSecurity{SEV: &libvirtxml.DomainLaunchSecuritySEV{Policy: &policy, DHCert: s.SEV.DHCert, Session: s.SEV.Session}}

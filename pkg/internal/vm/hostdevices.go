@@ -1,6 +1,9 @@
 package vm
 
-import v1 "kubevirt.io/api/core/v1"
+import (
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+)
 
 // Fields: domain.devices.gpus[].virtualGPUOptions.
 
@@ -11,7 +14,5 @@ func BootDisplay(options *v1.VGPUOptions) bool {
 		return false
 	}
 	display := options.Display
-	return on(display.Enabled) && (display.RamFB == nil || on(display.RamFB.Enabled))
+	return ptr.Deref(display.Enabled, true) && (display.RamFB == nil || ptr.Deref(display.RamFB.Enabled, true))
 }
-
-func on(unlessSet *bool) bool { return unlessSet == nil || *unlessSet }
