@@ -3,6 +3,7 @@ package abi
 import (
 	"strconv"
 
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -84,7 +85,7 @@ func writeOS(out []byte, o *libvirtxml.DomainOS) []byte {
 	case class.stateless:
 		out = append(writeText(append(writeText(out, "Firmware:", "efi"), "Loader:{"...), "Stateless:", "yes"), "} "...)
 	case class.efi:
-		out = writeText(append(writeText(out, "Firmware:", "efi"), "FirmwareInfo:{Features:[{"...), "Enabled:", yesNo(class.secure))
+		out = writeText(append(writeText(out, "Firmware:", "efi"), "FirmwareInfo:{Features:[{"...), "Enabled:", attr.YesNo(class.secure))
 		out = append(writeText(out, "Name:", secureBoot), "},] } "...)
 	}
 	out = writeText(out, "Cmdline:", o.Cmdline)

@@ -3,6 +3,7 @@ package abi
 import (
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -107,7 +108,7 @@ func osOf(o *libvirtxml.DomainOS) *libvirtxml.DomainOS {
 	case class.stateless:
 		out.Firmware, out.Loader = "efi", &libvirtxml.DomainLoader{Stateless: "yes"}
 	case class.efi:
-		secure := libvirtxml.DomainOSFirmwareFeature{Enabled: yesNo(class.secure), Name: secureBoot}
+		secure := libvirtxml.DomainOSFirmwareFeature{Enabled: attr.YesNo(class.secure), Name: secureBoot}
 		out.Firmware, out.FirmwareInfo = "efi", &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{secure}}
 	}
 	out.ACPI = tables(o.ACPI)
@@ -163,13 +164,6 @@ func firmwareOf(o *libvirtxml.DomainOS) firmwareClass {
 		}
 	}
 	return firmwareClass{efi: true, secure: secure}
-}
-
-func yesNo(on bool) string {
-	if on {
-		return "yes"
-	}
-	return "no"
 }
 
 // cpu drops check, match, fallback and migratable, which libvirt fills in at the start.

@@ -124,12 +124,3 @@ func (h *host) node() string {
 	}
 	return "host '" + h.Host.NodeName + "'"
 }
-
-// unlessEmpty returns nil for an empty part. It copies the part, because a variable whose address is returned costs an allocation in any case.
-func unlessEmpty[T comparable](part T) *T {
-	if part == *new(T) {
-		return nil
-	}
-	out := part
-	return &out
-}

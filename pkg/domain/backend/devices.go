@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"github.com/kilnvm/kiln/pkg/identity"
 	"libvirt.org/go/libvirtxml"
 )
@@ -32,21 +33,7 @@ func (h *host) serialLog() *libvirtxml.DomainChardevLog {
 	if file == "" {
 		return nil
 	}
-	return &libvirtxml.DomainChardevLog{File: file, Append: onOff(p.Append == nil || *p.Append)}
-}
-
-func onOff(on bool) string {
-	if on {
-		return "on"
-	}
-	return "off"
-}
-
-func yesNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
+	return &libvirtxml.DomainChardevLog{File: file, Append: attr.OnOff(p.Append == nil || *p.Append)}
 }
 
 // serialSource is the bound socket, else a pty, which libvirt makes.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -41,7 +42,7 @@ func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 	if ptr.Deref(p.Discard, false) {
 		out.MemoryDiscard = &libvirtxml.DomainMemoryDiscard{}
 	}
-	return unlessEmpty(out)
+	return attr.UnlessEmpty(out)
 }
 
 // shared reports whether another process maps the guest's memory: virtiofsd, or the switch of a vhost-user interface.
@@ -77,7 +78,7 @@ func (h *host) allocation() *libvirtxml.DomainMemoryAllocation {
 	if p.AllocationThreads != nil {
 		out.Threads = uint(*p.AllocationThreads)
 	}
-	return unlessEmpty(out)
+	return attr.UnlessEmpty(out)
 }
 
 // memory adds dumpCore where hostProfile.lifecycle.coreDump is set: whether a core dump of QEMU contains the guest's memory.
@@ -87,7 +88,7 @@ func (h *host) memory() *libvirtxml.DomainMemory {
 		return h.Frontend.Memory
 	}
 	out := *h.Frontend.Memory
-	out.DumpCore = onOff(*dump)
+	out.DumpCore = attr.OnOff(*dump)
 	return &out
 }
 
@@ -102,7 +103,7 @@ func (h *host) memoryTune() *libvirtxml.DomainMemoryTune {
 		return &libvirtxml.DomainMemoryTuneLimit{Value: kibibytes(*q), Unit: "KiB"}
 	}
 	out := libvirtxml.DomainMemoryTune{HardLimit: limit(p.HardLimit), SoftLimit: limit(p.SoftLimit), SwapHardLimit: limit(p.SwapHardLimit)}
-	return unlessEmpty(out)
+	return attr.UnlessEmpty(out)
 }
 
 // preferredPageKiB returns the first of hostProfile.memory.hugePageSizes, in KiB, that divides the guest's memory and of which the host has enough

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -166,7 +167,7 @@ func (h *host) limit(out *libvirtxml.DomainInterface) {
 		out.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: p.FilterRef}
 	}
 	if p.TrustRx != nil {
-		out.TrustGuestRXFilters = yesNo(*p.TrustRx)
+		out.TrustGuestRXFilters = attr.YesNo(*p.TrustRx)
 	}
 	if p.CoalesceFrames != nil {
 		frames := &libvirtxml.DomainInterfaceCoalesceRXFrames{Max: unsigned(p.CoalesceFrames)}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -23,7 +24,7 @@ func (h *host) secLabels() []libvirtxml.DomainSecLabel {
 	}
 	label := libvirtxml.DomainSecLabel{Type: p.Type, Model: p.Model, Label: p.Label}
 	if p.Relabel != nil {
-		label.Relabel = yesNo(*p.Relabel)
+		label.Relabel = attr.YesNo(*p.Relabel)
 	}
 	return []libvirtxml.DomainSecLabel{label}
 }

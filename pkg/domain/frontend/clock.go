@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -48,7 +49,7 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 			g.fail(field.Required(path.Child(name, "present"), ""))
 			return
 		}
-		timer.Present = yesNo(*present)
+		timer.Present = attr.YesNo(*present)
 		out = append(out, timer)
 	}
 	g.checkTickPolicies(t, path)

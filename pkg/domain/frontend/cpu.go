@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -63,7 +64,7 @@ func (g *guest) vcpus() *libvirtxml.DomainVCPUs {
 	list, ids := &libvirtxml.DomainVCPUs{VCPU: make([]libvirtxml.DomainVCPUsVCPU, maximum)}, make([]uint, maximum)
 	for i := range maximum {
 		ids[i] = i
-		list.VCPU[i] = libvirtxml.DomainVCPUsVCPU{Id: &ids[i], Enabled: yesNo(i < current), Hotpluggable: yesNo(i >= cores*threads)}
+		list.VCPU[i] = libvirtxml.DomainVCPUsVCPU{Id: &ids[i], Enabled: attr.YesNo(i < current), Hotpluggable: attr.YesNo(i >= cores*threads)}
 	}
 	return list
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -81,7 +82,7 @@ func (g *guest) balloon() *libvirtxml.DomainMemBalloon {
 	if !ptr.Deref(g.dev.AutoattachMemBalloon, true) {
 		return &libvirtxml.DomainMemBalloon{Model: "none"}
 	}
-	out := &libvirtxml.DomainMemBalloon{Model: g.virtio(), FreePageReporting: onOff(g.reportsFreePages()), Alias: abi.Alias("balloon")}
+	out := &libvirtxml.DomainMemBalloon{Model: g.virtio(), FreePageReporting: attr.OnOff(g.reportsFreePages()), Alias: abi.Alias("balloon")}
 	if g.deflatesOnOOM() {
 		out.AutoDeflate = "on" // libvirt does not store 'off', the default
 	}

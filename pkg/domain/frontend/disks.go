@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -131,7 +132,7 @@ func (g *guest) diskDriver(name string) *libvirtxml.DomainDiskDriver {
 		queues := g.cpus()
 		out.Queues = &queues
 	}
-	return unlessEmpty(out)
+	return attr.UnlessEmpty(out)
 }
 
 // blockSize returns nil where neither blockSize.custom nor blockSize.matchVolume is on: QEMU's default is 512 bytes.

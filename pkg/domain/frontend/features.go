@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
@@ -63,7 +64,7 @@ func (g *guest) state(f *v1.FeatureState, path *field.Path, names ...string) *li
 	if f == nil {
 		return nil
 	}
-	return &libvirtxml.DomainFeatureState{State: onOff(g.enabled(f, path, names...))}
+	return &libvirtxml.DomainFeatureState{State: attr.OnOff(g.enabled(f, path, names...))}
 }
 
 // apic renders endOfInterrupt too, which KubeVirt accepts and ignores.
@@ -91,13 +92,13 @@ func (g *guest) pmu() *libvirtxml.DomainFeatureState {
 func (g *guest) kvm(f *v1.Features) *libvirtxml.DomainFeatureKVM {
 	var out libvirtxml.DomainFeatureKVM
 	if f.KVM != nil {
-		out.Hidden = &libvirtxml.DomainFeatureState{State: onOff(f.KVM.Hidden)}
+		out.Hidden = &libvirtxml.DomainFeatureState{State: attr.OnOff(f.KVM.Hidden)}
 	}
 	// The hint keeps the guest from yielding in spinlocks, because no other guest runs on its CPUs. KubeVirt gives it on amd64 only.
 	if c := g.spec.Domain.CPU; c != nil && c.DedicatedCPUPlacement && g.spec.Architecture == "amd64" {
 		out.HintDedicated = &libvirtxml.DomainFeatureState{State: "on"}
 	}
-	return unlessEmpty(out)
+	return attr.UnlessEmpty(out)
 }
 
 func (g *guest) hyperv(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatureHyperV {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
@@ -89,7 +90,7 @@ func (g *guest) loader(out *libvirtxml.DomainOS) {
 	case boot.EFI != nil && !g.arch.efi:
 		g.fail(field.Forbidden(g.path.Child("firmware", "bootloader", "efi"), "architecture 's390x' has no EFI"))
 	case boot.EFI != nil:
-		secure := yesNo(boot.EFI.SecureBoot == nil || *boot.EFI.SecureBoot)
+		secure := attr.YesNo(boot.EFI.SecureBoot == nil || *boot.EFI.SecureBoot)
 		out.Firmware = "efi"
 		out.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{
 			{Enabled: secure, Name: "secure-boot"}, {Enabled: secure, Name: "enrolled-keys"},

@@ -171,26 +171,3 @@ func newGuest(in Input) (*guest, *field.Error) {
 func (g *guest) fail(err *field.Error) { g.errs = append(g.errs, err) }
 
 func (g *guest) pin(kind, name string, pin pin) { g.pins[deviceName{kind, name}] = pin }
-
-func onOff(on bool) string {
-	if on {
-		return "on"
-	}
-	return "off"
-}
-
-func yesNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
-}
-
-// unlessEmpty returns nil for an empty part. It copies the part, because a variable whose address is returned costs an allocation in any case.
-func unlessEmpty[T comparable](part T) *T {
-	if part == *new(T) {
-		return nil
-	}
-	out := part
-	return &out
-}

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
@@ -88,9 +89,9 @@ func (g *guest) gpu(i int) libvirtxml.DomainHostdev {
 	switch {
 	case !display:
 	case out.SubsysMDev != nil:
-		out.SubsysMDev.Display, out.SubsysMDev.RamFB = "on", onOff(ramfb)
+		out.SubsysMDev.Display, out.SubsysMDev.RamFB = "on", attr.OnOff(ramfb)
 	case out.SubsysPCI != nil:
-		out.SubsysPCI.Display, out.SubsysPCI.RamFB = "on", onOff(ramfb)
+		out.SubsysPCI.Display, out.SubsysPCI.RamFB = "on", attr.OnOff(ramfb)
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"github.com/kilnvm/kiln/pkg/hardware"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -121,5 +122,5 @@ func (g *guest) nicDriver() *libvirtxml.DomainInterfaceDriver {
 	if queues := min(g.cpus(), maxQueues); queues > 1 && ptr.Deref(g.dev.NetworkInterfaceMultiQueue, false) {
 		out.Queues = queues // libvirt does not store 1, the default
 	}
-	return unlessEmpty(out)
+	return attr.UnlessEmpty(out)
 }
