@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,7 +79,7 @@ func (n *Node) endStrays(ctx context.Context) {
 }
 
 // strayGrace is the time that a stray has to power off. Its VMI's own grace period is not known.
-const strayGrace = guest.DefaultGracePeriod
+const strayGrace = time.Duration(v1.DefaultGracePeriodSeconds) * time.Second
 
 // endStray ends a stray, unless its VMI exists at the second lookup.
 func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, verdict strayAction) {

@@ -185,14 +185,14 @@ func Write(object metav1.Object, pins v1alpha1.Pins) {
 	if err != nil {
 		panic(err) // strings always marshal
 	}
-	annotate(object, string(text))
+	replacePins(object, string(text))
 }
 
 // RequestRepin changes the annotation of a VM so that admission pins the given keys to the current objects when the VM is written; all keys if
 // none is given. It returns an error for an unknown key, and for a malformed annotation unless all keys are repinned.
 func RequestRepin(vm metav1.Object, wanted ...string) error {
 	if len(wanted) == 0 {
-		annotate(vm, "")
+		replacePins(vm, "")
 		return nil
 	}
 	values := map[string]any{}
@@ -212,7 +212,7 @@ func RequestRepin(vm metav1.Object, wanted ...string) error {
 	}
 	text, err := json.Marshal(values)
 	if err == nil {
-		annotate(vm, string(text))
+		replacePins(vm, string(text))
 	}
 	return err
 }
@@ -225,8 +225,8 @@ func RepinPending(vm metav1.Object) bool {
 		w.Profiles.RepinRequested() || w.Configuration.RepinRequested()
 }
 
-// annotate replaces the map of annotations instead of writing to it: the map may belong to a cache.
-func annotate(object metav1.Object, text string) {
+// replacePins sets the annotation with the pins. It replaces the map of annotations, which may belong to a cache.
+func replacePins(object metav1.Object, text string) {
 	annotations := maps.Clone(object.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}

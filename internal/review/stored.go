@@ -51,8 +51,8 @@ func (v VM) Stored() (*v1.VirtualMachine, []revision.Draft) {
 		kept := slices.Concat(pins.Presets, pins.Profiles, pins.Bases, []string{pins.Configuration})
 		drafts = slices.DeleteFunc(slices.Clone(drafts), func(d revision.Draft) bool { return !slices.Contains(kept, d.Name) })
 	}
-	annotate(&stored, v1alpha1.AnnotationInference, v.authorised)
-	annotate(&stored, v1alpha1.AnnotationArchitecture, architecture)
+	replaceAnnotation(&stored, v1alpha1.AnnotationInference, v.authorised)
+	replaceAnnotation(&stored, v1alpha1.AnnotationArchitecture, architecture)
 	pin.Write(&stored, pins)
 	return &stored, drafts
 }
@@ -71,7 +71,7 @@ func (v VM) Expanded() (*v1.VirtualMachine, field.ErrorList) {
 		pins := pin.Read(expanded)
 		pins.Instancetype, pins.Preference = "", ""
 		pin.Write(expanded, pins)
-		annotate(expanded, v1alpha1.AnnotationArchitecture, "")
+		replaceAnnotation(expanded, v1alpha1.AnnotationArchitecture, "")
 	}
 	return expanded, nil
 }
@@ -149,7 +149,7 @@ func (v VM) identify(vm *v1.VirtualMachine) {
 		seed = v.old.Annotations[v1alpha1.AnnotationIdentity]
 	}
 	if seed != "" && vm.Annotations[v1alpha1.AnnotationIdentity] == "" {
-		annotate(vm, v1alpha1.AnnotationIdentity, seed)
+		replaceAnnotation(vm, v1alpha1.AnnotationIdentity, seed)
 	}
 }
 
@@ -161,8 +161,8 @@ func authorised(vm, old *v1.VirtualMachine, rights *resolve.Rights) string {
 	return cmp.Or(rights, &resolve.Rights{}).Record()
 }
 
-// annotate sets an annotation of a VM whose map may belong to another, or removes it when the value is empty.
-func annotate(vm *v1.VirtualMachine, key, value string) {
+// replaceAnnotation sets an annotation of a VM, or removes it if the value is empty. It replaces the map, which may belong to another object.
+func replaceAnnotation(vm *v1.VirtualMachine, key, value string) {
 	if vm.Annotations[key] == value {
 		return
 	}

@@ -25,20 +25,14 @@ func Instance(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 // Inherit writes into the annotations of a VMI, which must belong to it alone, those that it takes from its VM. KubeVirt's controller makes VMIs without them.
 func Inherit(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine) {
 	for _, key := range inherited {
-		annotate(vmi, key, vm.Annotations[key])
+		annotateNonEmpty(vmi, key, vm.Annotations[key])
 	}
-	annotate(vmi, v1alpha1.AnnotationGeneration, identity.Generation(vm))
+	annotateNonEmpty(vmi, v1alpha1.AnnotationGeneration, identity.Generation(vm))
 }
 
-// annotate writes into the annotations of an object. The map must belong to the object alone.
-func annotate(object metav1.Object, key, value string) {
-	if key == "" || value == "" {
-		return
+// annotateNonEmpty sets an annotation unless its key or value is empty. It writes into the map, which must belong to the VMI alone.
+func annotateNonEmpty(vmi *v1.VirtualMachineInstance, key, value string) {
+	if key != "" && value != "" {
+		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, key, value)
 	}
-	annotations := object.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-		object.SetAnnotations(annotations)
-	}
-	annotations[key] = value
 }

@@ -158,7 +158,7 @@ var sourceAnnotations = map[string]string{
 
 // name writes the annotation that names a source.
 func name(vmi *v1.VirtualMachineInstance, source instancetype.Source) {
-	annotate(vmi, sourceAnnotations[source.Kind], source.Name)
+	annotateNonEmpty(vmi, sourceAnnotations[source.Kind], source.Name)
 }
 
 func (r *run) preferredDevices() {

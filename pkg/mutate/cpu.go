@@ -95,6 +95,6 @@ func enlightenedVMCS(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 // a VMI with isolateEmulatorThread (ApplyNewVMIMutations).
 func emulatorParity(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if d.EvenEmulatorThreads && vmi.Spec.Domain.CPU.IsolateEmulatorThread {
-		annotate(vmi, v1.EmulatorThreadCompleteToEvenParity, "")
+		annotateUnset(vmi, v1.EmulatorThreadCompleteToEvenParity, "")
 	}
 }

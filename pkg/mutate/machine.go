@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -33,17 +34,13 @@ func pciTopology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	kind := vmi.Spec.Domain.Machine.Type
 	pcie := strings.Contains(kind, "q35") || strings.HasPrefix(kind, "virt")
 	if pcie && (vmi.Spec.Architecture == "amd64" || vmi.Spec.Architecture == "arm64") {
-		annotate(vmi, v1.PciTopologyVersionAnnotation, v1.PciTopologyVersionV3)
+		annotateUnset(vmi, v1.PciTopologyVersionAnnotation, v1.PciTopologyVersionV3)
 	}
 }
 
-// annotate sets an annotation that is absent.
-func annotate(vmi *v1.VirtualMachineInstance, key, value string) {
-	if _, set := vmi.Annotations[key]; set {
-		return
+// annotateUnset sets an annotation that is absent.
+func annotateUnset(vmi *v1.VirtualMachineInstance, key, value string) {
+	if _, set := vmi.Annotations[key]; !set {
+		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, key, value)
 	}
-	if vmi.Annotations == nil {
-		vmi.Annotations = map[string]string{}
-	}
-	vmi.Annotations[key] = value
 }

@@ -14,5 +14,5 @@ func quoteSocket(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if security := vmi.Spec.Domain.LaunchSecurity; security == nil || security.TDX == nil {
 		return
 	}
-	annotate(vmi, v1.QGSSocketPathAnnotation, d.QuoteSocket)
+	annotateUnset(vmi, v1.QGSSocketPathAnnotation, d.QuoteSocket)
 }

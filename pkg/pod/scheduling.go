@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -83,9 +84,6 @@ func (g guest) grace() int64 { return Grace(g.spec.TerminationGracePeriodSeconds
 
 // Grace returns the grace period of a pod in seconds by that of its VMI.
 func Grace(vmi *int64) int64 {
-	seconds := v1.DefaultGracePeriodSeconds
-	if vmi != nil {
-		seconds = *vmi
-	}
+	seconds := ptr.Deref(vmi, v1.DefaultGracePeriodSeconds)
 	return min(max(seconds, 0), math.MaxInt32-graceMargin) + graceMargin
 }
