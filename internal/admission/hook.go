@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/shorten"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"github.com/tidwall/gjson"
 	"golang.org/x/sync/semaphore"
@@ -170,9 +171,7 @@ const mostOfWarning = 256
 // short cuts warnings to the length that API servers pass on whole. Runes are counted: a cut within one is no UTF-8.
 func short(warnings []string) []string {
 	for i, warning := range warnings {
-		if runes := []rune(warning); len(runes) > mostOfWarning {
-			warnings[i] = string(runes[:mostOfWarning-1]) + "…"
-		}
+		warnings[i] = shorten.Runes(warning, mostOfWarning)
 	}
 	return warnings
 }

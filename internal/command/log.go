@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
+	"github.com/kilnvm/kiln/pkg/shorten"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -103,9 +103,6 @@ func shortened(text string) string {
 	if len(text) <= longestValue {
 		return text
 	}
-	end := longestValue
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s… and %d bytes more", text[:end], len(text)-end)
+	kept := shorten.Prefix(text, longestValue)
+	return fmt.Sprintf("%s… and %d bytes more", kept, len(text)-len(kept))
 }

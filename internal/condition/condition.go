@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
+	"github.com/kilnvm/kiln/pkg/shorten"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -51,11 +51,8 @@ func cut(text string, most int) string {
 		return text
 	}
 	const rest = "… and %d bytes more"
-	end := most - len(fmt.Sprintf(rest, len(text)))
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + fmt.Sprintf(rest, len(text)-end)
+	kept := shorten.Prefix(text, most-len(fmt.Sprintf(rest, len(text))))
+	return kept + fmt.Sprintf(rest, len(text)-len(kept))
 }
 
 // Oversized reports whether an object was refused because it is too large for the API server or for etcd, whose error has no reason of its own.

@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/policy"
+	"github.com/kilnvm/kiln/pkg/shorten"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -172,10 +173,7 @@ const forgiven = "; admitted: violated before"
 // forgivenText returns the warning of a violation that does not refuse an update. An API server may cut it after 256 characters: of a longer text the end
 // is left out, and not why the update is admitted.
 func forgivenText(violation string) string {
-	if runes := []rune(violation); len(runes) > 256-len(forgiven) {
-		violation = string(runes[:256-len(forgiven)-1]) + "…"
-	}
-	return violation + forgiven
+	return shorten.Runes(violation, 256-len(forgiven)) + forgiven
 }
 
 // forgiveUpdate forgives what the stored VM violates too, if the update does not change what boots: who labels, stops or starts a VM does not answer for a

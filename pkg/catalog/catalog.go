@@ -11,6 +11,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/internal/leaves"
+	"github.com/kilnvm/kiln/pkg/shorten"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -156,9 +157,4 @@ func (o *Object) described() (all []leaf) {
 }
 
 // short returns the beginning of a long value.
-func short(value string) string {
-	if len(value) <= longestValue {
-		return value
-	}
-	return strings.ToValidUTF8(value[:longestValue], "") + "…"
-}
+func short(value string) string { return shorten.Bytes(value, longestValue) }

@@ -3,10 +3,10 @@ package instancetype
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/shorten"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -123,10 +123,7 @@ func (l *Lifecycle) mistake(m *field.Error) { l.Mistakes = append(l.Mistakes, m)
 
 // illegible returns the mistake of a value; of says whether it is one of the labels or of the annotations.
 func illegible(of, key, value, detail string) *field.Error {
-	if len(value) > mostShown {
-		value = strings.ToValidUTF8(value[:mostShown], "") + "…"
-	}
-	return field.Invalid(field.NewPath("metadata", of).Key(key), value, detail)
+	return field.Invalid(field.NewPath("metadata", of).Key(key), shorten.Bytes(value, mostShown), detail)
 }
 
 // LifecycleMistakes are the values in the metadata of an instancetype or preference that ReadLifecycle cannot read at any time.

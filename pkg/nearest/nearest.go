@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+	"github.com/kilnvm/kiln/pkg/shorten"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -47,12 +48,7 @@ const NoObject = "no object can have this name"
 
 // Short returns a name as a warning has it. An API server may cut warnings after 256 characters, and a name may have 253: it is cut here, so that what is
 // said of it is not.
-func Short(name string) string {
-	if len(name) > Longest {
-		return strings.ToValidUTF8(name[:Longest], "") + "…"
-	}
-	return name
-}
+func Short(name string) string { return shorten.Bytes(name, Longest) }
 
 // likelier reports whether of two names at the same distance the first was rather meant than the second.
 func likelier(meant, name, than string) bool {

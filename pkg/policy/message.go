@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/kilnvm/kiln/pkg/shorten"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
@@ -35,9 +36,7 @@ func (e *evaluation) message(i int) string {
 // may contain what a tenant wrote.
 func printable(text string, most int) string {
 	if len(text) > most {
-		for most -= len("..."); most > 0 && !utf8.RuneStart(text[most]); most-- {
-		}
-		text = text[:most] + "..."
+		text = shorten.Prefix(text, most-len("...")) + "..."
 	}
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"github.com/kilnvm/kiln/pkg/shorten"
 )
 
 // A record comes from a launcher or a backup tool. It decides how many controllers are built and what QEMU is started with, so that each
@@ -86,10 +87,7 @@ func shortened(text string, most int) string {
 		}
 		return r
 	}, text)
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
+	return shorten.Runes(text, most)
 }
 
 func judge(r *Record, f *findings) {

@@ -4,19 +4,15 @@ package message
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
+
+	"github.com/kilnvm/kiln/pkg/shorten"
 )
 
 // MaxText is how many bytes of a value, or of a list of names, a message holds.
 const MaxText = 1024
 
 // Short returns the beginning of a text.
-func Short(text string) string {
-	if len(text) > MaxText {
-		return strings.ToValidUTF8(text[:MaxText], "") + "…"
-	}
-	return text
-}
+func Short(text string) string { return shorten.Bytes(text, MaxText) }
 
 // Value returns a value as JSON, shortened.
 func Value(value any) string {
