@@ -20,8 +20,8 @@ import (
 // before the mark is then stored, or never will be.
 const MinGrace = 10 * time.Minute
 
-// Interval is the time between two collections.
-const Interval = 5 * time.Minute
+// collectInterval is the time between two collections.
+const collectInterval = 5 * time.Minute
 
 // Collector deletes revisions that no VM or VMI refers to, in two phases: it marks them, and deletes them after the grace period if still
 // nothing refers to them. One phase would race with admission, which may be about to store a VM with the revision. Two clocks decide that the grace period
@@ -51,7 +51,7 @@ func (c *Collector) Start(ctx context.Context) error {
 	if c.Grace < MinGrace {
 		return fmt.Errorf("the grace period of unused revisions must be at least %s, not %s", MinGrace, c.Grace)
 	}
-	tick := time.NewTicker(Interval)
+	tick := time.NewTicker(collectInterval)
 	defer tick.Stop()
 	for {
 		if err := c.Collect(ctx); err != nil && ctx.Err() == nil {

@@ -16,8 +16,8 @@ import (
 const (
 	// USBPorts of a controller; QEMU's default of four is soon full, and libvirt would add hubs.
 	USBPorts = 15
-	// SerialPorts of a virtio-serial controller; port 0 is for a virtio console, and QEMU has 31.
-	SerialPorts = 30
+	// serialPorts of a virtio-serial controller; port 0 is for a virtio console, and QEMU has 31.
+	serialPorts = 30
 )
 
 const (
@@ -95,7 +95,7 @@ type Serial struct{ Controller, Bus, Port uint }
 
 // ParseSerial reads controller:bus:port, decimal.
 func ParseSerial(text string) (Serial, error) {
-	n, err := numbers(text, []span{{"controller", 0, controllers - 1}, {"bus", 0, 0}, {"port", 1, SerialPorts}})
+	n, err := numbers(text, []span{{"controller", 0, controllers - 1}, {"bus", 0, 0}, {"port", 1, serialPorts}})
 	if err != nil {
 		return Serial{}, err
 	}
@@ -107,11 +107,11 @@ func (s Serial) String() string { return joined(s.Controller, s.Bus, s.Port) }
 
 // SerialAt is the place of a number, counted over all controllers.
 func SerialAt(number uint) Serial {
-	return Serial{Controller: number / SerialPorts, Port: number%SerialPorts + 1}
+	return Serial{Controller: number / serialPorts, Port: number%serialPorts + 1}
 }
 
 // Number counts over all controllers.
-func (s Serial) Number() uint { return s.Controller*SerialPorts + s.Port - 1 }
+func (s Serial) Number() uint { return s.Controller*serialPorts + s.Port - 1 }
 
 // CCW is the place of a channel device of s390x. The first two numbers are the same for all devices of a domain of Kiln.
 type CCW struct{ CSSID, SSID, Device uint }

@@ -13,8 +13,8 @@ import (
 // provenance of a VMI of a VM can be found again: the VM is as it was written, and the pins of the VMI name all else that went into it. Stage 1
 // runs once more, and the result is compared.
 
-// FromElsewhere is the origin of what is in a stored VMI and does not follow from its VM.
-const FromElsewhere = "elsewhere"
+// fromElsewhere is the origin of what is in a stored VMI and does not follow from its VM.
+const fromElsewhere = "elsewhere"
 
 // Notes of explanations.
 const (
@@ -43,7 +43,7 @@ func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen 
 	for _, l := range guestLeaves(vmi) {
 		origin := h[l.Key].origin
 		if h[l.Key].value != l.Text() {
-			origin, explained.Notes = Origin{Kind: FromElsewhere}, []string{noteElse}
+			origin, explained.Notes = Origin{Kind: fromElsewhere}, []string{noteElse}
 		}
 		explained.Fields = append(explained.Fields, Fact{l.Path, l.Value, origin})
 	}

@@ -27,8 +27,8 @@ type Index struct {
 	Preferences   []Entry `json:"preferences"`
 }
 
-// IndexKind is the kind of an Index document. A reader refuses a kind or an apiVersion that it does not know.
-const IndexKind = "CatalogIndex"
+// indexKind is the kind of an Index document. A reader refuses a kind or an apiVersion that it does not know.
+const indexKind = "CatalogIndex"
 
 // Entry is an instancetype or a preference of an Index.
 type Entry struct {
@@ -61,7 +61,7 @@ type Entry struct {
 
 // IndexOf returns the index of a catalog as of a time. Entries are in the order of their kinds, namespaces and names.
 func IndexOf(objects []*Object, now time.Time) Index {
-	index := Index{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: IndexKind}, Instancetypes: []Entry{}, Preferences: []Entry{}}
+	index := Index{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: indexKind}, Instancetypes: []Entry{}, Preferences: []Entry{}}
 	instancetypes, preferences := split(objects)
 	for _, o := range instancetypes {
 		index.Instancetypes = append(index.Instancetypes, o.Entry(now))

@@ -26,7 +26,7 @@ spec: {requirements: {cpu: {guest: 2}, memory: {guest: 4Gi}}, firmware: {preferr
 	}
 	var got map[string][]map[string]any
 	var head struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(raw, &head); err != nil || head.APIVersion != "kilnvm.io/v1alpha1" || head.Kind != IndexKind {
+	if err := json.Unmarshal(raw, &head); err != nil || head.APIVersion != "kilnvm.io/v1alpha1" || head.Kind != indexKind {
 		t.Errorf("%+v, %v", head, err)
 	}
 	_ = json.Unmarshal(raw, &got) // the head is no list: the rest is read all the same

@@ -97,7 +97,7 @@ var DiskBuses = []*DiskBus{
 	},
 	{
 		Name:          v1.DiskBusSATA,
-		Architectures: []string{AMD64},       // the machines of the others have no AHCI controller
+		Architectures: []string{amd64},       // the machines of the others have no AHCI controller
 		Targets:       []string{Disk, CDROM}, // libvirt has no LUN on it
 		Prefix:        "sd",
 		Address:       OnController,
@@ -109,7 +109,7 @@ var DiskBuses = []*DiskBus{
 	},
 	{
 		Name:          v1.DiskBusUSB,
-		Architectures: []string{AMD64},       // the firmware of arm64 does not boot from it; s390x has none
+		Architectures: []string{amd64},       // the firmware of arm64 does not boot from it; s390x has none
 		Targets:       []string{Disk, CDROM}, // libvirt has no LUN on it
 		Prefix:        "sd",
 		Address:       OnUSB,

@@ -4,10 +4,10 @@ package hardware
 
 // Architectures of guests, by their names in spec.architecture.
 const (
-	AMD64 = "amd64"
-	ARM64 = "arm64"
-	S390X = "s390x"
+	amd64 = "amd64"
+	arm64 = "arm64"
+	s390x = "s390x"
 )
 
 // Architectures are all of them.
-var Architectures = []string{AMD64, ARM64, S390X}
+var Architectures = []string{amd64, arm64, s390x}

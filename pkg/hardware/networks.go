@@ -18,7 +18,7 @@ type InterfaceModel struct {
 	Libvirt, QEMU string
 }
 
-var withPCICards = []string{AMD64, ARM64}
+var withPCICards = []string{amd64, arm64}
 
 // InterfaceModels are all models, in alphabetical order.
 var InterfaceModels = []*InterfaceModel{

@@ -23,7 +23,7 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	if cpu == nil {
 		cpu = &v1.CPU{}
 	}
-	topology := Arrange(wanted.Guest, set.Preference)
+	topology := arrangeVCPUs(wanted.Guest, set.Preference)
 	var vcpus any = guestCPUs(wanted.Guest)
 	claims := []claim{
 		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, "spec.domain.resources.requests.cpu", vcpus),
@@ -95,7 +95,7 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 		vmi.Spec.Domain.CPU = &v1.CPU{}
 	}
 	cpu := vmi.Spec.Domain.CPU
-	topology := Arrange(wanted.Guest, set.Preference)
+	topology := arrangeVCPUs(wanted.Guest, set.Preference)
 	put(log, &cpu.Sockets, topology.Sockets)
 	put(log, &cpu.Cores, topology.Cores)
 	put(log, &cpu.Threads, topology.Threads)
@@ -124,7 +124,7 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 
 // cappedSockets is maxSockets, less where its vCPUs would be more than vm.MaxVCPUs, and never less than the sockets at the start. An
 // instancetype is written for sockets of one core: with a preference for many cores libvirt would refuse every domain of it.
-func cappedSockets(most uint32, arranged Arrangement, architecture string) uint32 {
+func cappedSockets(most uint32, arranged arrangement, architecture string) uint32 {
 	perSocket := uint64(max(arranged.Cores, 1)) * uint64(max(arranged.Threads, 1))
 	limit, known := vm.MaxVCPUs(architecture)
 	if !known || uint64(most)*perSocket <= limit {
@@ -133,28 +133,28 @@ func cappedSockets(most uint32, arranged Arrangement, architecture string) uint3
 	return max(uint32(limit/perSocket), arranged.Sockets)
 }
 
-// Arrangement is a CPU topology: cores are per socket, threads per core. Its product is the number of vCPUs.
-type Arrangement struct{ Sockets, Cores, Threads uint32 }
+// arrangement is a CPU topology: cores are per socket, threads per core. Its product is the number of vCPUs.
+type arrangement struct{ Sockets, Cores, Threads uint32 }
 
-// Arrange returns the topology of a number of vCPUs by preferredCPUTopology (applyGuestCPUTopology). The default is one vCPU a socket, with
+// arrangeVCPUs returns the topology of a number of vCPUs by preferredCPUTopology (applyGuestCPUTopology). The default is one vCPU a socket, with
 // or without a preference. A number that cannot be spread evenly becomes sockets, so that no vCPU is lost as in KubeVirt; CheckSpread
 // refuses it. Of 0 vCPUs, which validation refuses, one count is 0.
-func Arrange(vcpus uint32, p *Preference) Arrangement {
+func arrangeVCPUs(vcpus uint32, p *Preference) arrangement {
 	if vcpus == 1 {
-		return Arrangement{Sockets: 1, Cores: 1, Threads: 1}
+		return arrangement{Sockets: 1, Cores: 1, Threads: 1}
 	}
 	switch topologyOf(p) {
 	case v1beta1.Cores:
-		return Arrangement{Sockets: 1, Cores: vcpus, Threads: 1}
+		return arrangement{Sockets: 1, Cores: vcpus, Threads: 1}
 	case v1beta1.Threads:
-		return Arrangement{Sockets: 1, Cores: 1, Threads: vcpus}
+		return arrangement{Sockets: 1, Cores: 1, Threads: vcpus}
 	case v1beta1.Spread:
 		s := spreadOf(p)
 		if divisor := s.divisor(); uint64(vcpus)%divisor == 0 {
 			return s.arrange(uint32(uint64(vcpus) / divisor))
 		}
 	}
-	return Arrangement{Sockets: vcpus, Cores: 1, Threads: 1}
+	return arrangement{Sockets: vcpus, Cores: 1, Threads: 1}
 }
 
 // topologyOf is preferredCPUTopology in its current spelling, sockets where it is unset (GetPreferredTopology).
@@ -217,14 +217,14 @@ func (s spread) divisor() uint64 {
 }
 
 // arrange puts units of divisor vCPUs together.
-func (s spread) arrange(units uint32) Arrangement {
+func (s spread) arrange(units uint32) arrangement {
 	switch s.across {
 	case v1beta1.SpreadAcrossCoresThreads:
-		return Arrangement{Sockets: 1, Cores: units, Threads: s.ratio}
+		return arrangement{Sockets: 1, Cores: units, Threads: s.ratio}
 	case v1beta1.SpreadAcrossSocketsCoresThreads:
-		return Arrangement{Sockets: units, Cores: s.ratio, Threads: threadsPerCore}
+		return arrangement{Sockets: units, Cores: s.ratio, Threads: threadsPerCore}
 	}
-	return Arrangement{Sockets: units, Cores: s.ratio, Threads: 1}
+	return arrangement{Sockets: units, Cores: s.ratio, Threads: 1}
 }
 
 // preferCPUFeatures is applyCPUPreferences: it adds the features whose names the VMI does not list. One that the preference lists twice is

@@ -44,31 +44,31 @@ func TestArrange(t *testing.T) {
 		name, why  string
 		vcpus      uint32
 		preference *Preference
-		want       Arrangement
+		want       arrangement
 	}{
-		{"no preference", "one vCPU a socket, so that sockets can be added", 4, nil, Arrangement{4, 1, 1}},
-		{"cores", "licences count sockets", 4, arranged(v1beta1.Cores, nil), Arrangement{1, 4, 1}},
-		{"old spelling", "preferCores is cores", 4, arranged(v1beta1.DeprecatedPreferCores, nil), Arrangement{1, 4, 1}},
-		{"threads", "", 4, arranged(v1beta1.Threads, nil), Arrangement{1, 1, 4}},
-		{"one vCPU", "there is nothing to spread", 1, arranged(v1beta1.Spread, nil), Arrangement{1, 1, 1}},
-		{"spread", "two cores a socket by default", 8, arranged(v1beta1.Spread, nil), Arrangement{4, 2, 1}},
-		{"ratio", "", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCores, 4)), Arrangement{2, 4, 1}},
-		{"ratio 0", "nothing divides by zero; it means the default", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCores, 0)), Arrangement{4, 2, 1}},
-		{"threads too", "two threads a core", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCoresThreads, 2)), Arrangement{2, 2, 2}},
-		{"cores and threads", "", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossCoresThreads, 2)), Arrangement{1, 4, 2}},
+		{"no preference", "one vCPU a socket, so that sockets can be added", 4, nil, arrangement{4, 1, 1}},
+		{"cores", "licences count sockets", 4, arranged(v1beta1.Cores, nil), arrangement{1, 4, 1}},
+		{"old spelling", "preferCores is cores", 4, arranged(v1beta1.DeprecatedPreferCores, nil), arrangement{1, 4, 1}},
+		{"threads", "", 4, arranged(v1beta1.Threads, nil), arrangement{1, 1, 4}},
+		{"one vCPU", "there is nothing to spread", 1, arranged(v1beta1.Spread, nil), arrangement{1, 1, 1}},
+		{"spread", "two cores a socket by default", 8, arranged(v1beta1.Spread, nil), arrangement{4, 2, 1}},
+		{"ratio", "", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCores, 4)), arrangement{2, 4, 1}},
+		{"ratio 0", "nothing divides by zero; it means the default", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCores, 0)), arrangement{4, 2, 1}},
+		{"threads too", "two threads a core", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCoresThreads, 2)), arrangement{2, 2, 2}},
+		{"cores and threads", "", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossCoresThreads, 2)), arrangement{1, 4, 2}},
 		{"threads of a core by the old field", "the author of the preference has said how many", 8, preference(func(p *v1beta1.VirtualMachinePreferenceSpec) {
 			p.PreferSpreadSocketToCoreRatio = 4
 			p.CPU = &v1beta1.CPUPreferences{PreferredCPUTopology: new(v1beta1.DeprecatedPreferSpread),
 				SpreadOptions: &v1beta1.SpreadOptions{Across: new(v1beta1.SpreadAcrossCoresThreads)}}
-		}), Arrangement{1, 2, 4}},
+		}), arrangement{1, 2, 4}},
 		{"ratio of 32 bits", "twice the ratio is 0 in 32 bits", 8,
-			arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCoresThreads, 1<<31)), Arrangement{8, 1, 1}},
+			arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCoresThreads, 1<<31)), arrangement{8, 1, 1}},
 		{"ratio above 32 bits", "twice the ratio is 2 in 32 bits", 8,
-			arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCoresThreads, 1<<31+1)), Arrangement{8, 1, 1}},
-		{"indivisible", "no vCPU is lost", 7, arranged(v1beta1.Spread, nil), Arrangement{7, 1, 1}},
+			arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCoresThreads, 1<<31+1)), arrangement{8, 1, 1}},
+		{"indivisible", "no vCPU is lost", 7, arranged(v1beta1.Spread, nil), arrangement{7, 1, 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := Arrange(test.vcpus, test.preference); got != test.want {
+			if got := arrangeVCPUs(test.vcpus, test.preference); got != test.want {
 				t.Errorf("%s: got %v, want %v", test.why, got, test.want)
 			}
 		})

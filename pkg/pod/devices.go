@@ -11,11 +11,11 @@ import (
 
 // Resources of the device plugin.
 const (
-	ResourceKVM   corev1.ResourceName = "devices.kubevirt.io/kvm"
-	ResourceTun   corev1.ResourceName = "devices.kubevirt.io/tun"
-	ResourceVhost corev1.ResourceName = "devices.kubevirt.io/vhost-net"
-	ResourceVsock corev1.ResourceName = "devices.kubevirt.io/vhost-vsock"
-	ResourceSEV   corev1.ResourceName = "devices.kubevirt.io/sev"
+	resourceKVM   corev1.ResourceName = "devices.kubevirt.io/kvm"
+	resourceTun   corev1.ResourceName = "devices.kubevirt.io/tun"
+	resourceVhost corev1.ResourceName = "devices.kubevirt.io/vhost-net"
+	resourceVsock corev1.ResourceName = "devices.kubevirt.io/vhost-vsock"
+	resourceSEV   corev1.ResourceName = "devices.kubevirt.io/sev"
 )
 
 var deviceEffects = []Effect{
@@ -30,19 +30,19 @@ var deviceEffects = []Effect{
 // deviceNames are the resources that the container needs one of.
 func (g guest) deviceNames() (names []corev1.ResourceName) {
 	if !g.Emulate {
-		names = append(names, ResourceKVM)
+		names = append(names, resourceKVM)
 	}
 	if g.tapped() {
-		names = append(names, ResourceTun)
+		names = append(names, resourceTun)
 		if !g.Emulate && g.vhost() {
-			names = append(names, ResourceVhost)
+			names = append(names, resourceVhost)
 		}
 	}
 	if ptr.Deref(g.spec.Domain.Devices.AutoattachVSOCK, false) {
-		names = append(names, ResourceVsock)
+		names = append(names, resourceVsock)
 	}
 	if g.sev() {
-		names = append(names, ResourceSEV)
+		names = append(names, resourceSEV)
 	}
 	return names
 }

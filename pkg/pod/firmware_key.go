@@ -13,8 +13,8 @@ import (
 // The state of a persistent TPM is encrypted with a key in a Secret, which an annotation of the claim names. The name of the Secret ends in a digest of the
 // key. So nobody can take the name before, and a Secret that was replaced is found out, though Kiln's controller may read no Secret.
 
-// KeySecretType is the type of Secrets with a key of a TPM's state.
-const KeySecretType corev1.SecretType = v1alpha1.Prefix + "tpm-key"
+// keySecretType is the type of Secrets with a key of a TPM's state.
+const keySecretType corev1.SecretType = v1alpha1.Prefix + "tpm-key"
 
 // NeedsKey reports whether a VMI has a TPM whose state outlives the pod.
 func NeedsKey(in Input) bool { return guest{Input: in, spec: &in.VMI.Spec}.keepsTPM() }
@@ -27,7 +27,7 @@ func KeySecret(in Input, key string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: stateMeta(in.VMI, StateName(in.VMI.Name)+"-"+digestOf(key)),
-		Type:       KeySecretType, Immutable: new(true), Data: map[string][]byte{KeyFile: []byte(key)},
+		Type:       keySecretType, Immutable: new(true), Data: map[string][]byte{KeyFile: []byte(key)},
 	}
 }
 

@@ -100,6 +100,6 @@ func beyond(amount, pages resource.Quantity) resource.Quantity {
 // hugePages mounts the guest's huge pages. kubelet counts them against the container.
 func (g guest) hugePages(m *mounted) {
 	if g.huge() {
-		m.empty("hugepages", HugePages, corev1.StorageMediumHugePages)
+		m.empty("hugepages", hugePages, corev1.StorageMediumHugePages)
 	}
 }

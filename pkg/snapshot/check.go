@@ -75,7 +75,7 @@ func CheckRestore(spec *api.VirtualMachineRestoreSpec) (errs field.ErrorList) {
 			errs = append(errs, name(of.Child("restoreName"), override.RestoreName)...)
 		}
 	}
-	errs = append(errs, CheckPatches(spec.Patches, at.Child("patches"))...)
+	errs = append(errs, checkPatches(spec.Patches, at.Child("patches"))...)
 	for _, err := range errs {
 		_ = err.WithOrigin("restore/form")
 	}
@@ -97,10 +97,10 @@ func CheckClone(spec *clone.VirtualMachineCloneSpec) (errs field.ErrorList) {
 	if spec.Source != nil && spec.Target != nil && spec.Source.Kind == spec.Target.Kind && spec.Source.Name == spec.Target.Name {
 		errs = append(errs, field.Invalid(at.Child("target", "name"), spec.Target.Name, "must be another VM than the source"))
 	}
-	errs = append(errs, CheckFilters(spec.LabelFilters, at.Child("labelFilters"))...)
-	errs = append(errs, CheckFilters(spec.AnnotationFilters, at.Child("annotationFilters"))...)
-	errs = append(errs, CheckFilters(spec.Template.LabelFilters, at.Child("template", "labelFilters"))...)
-	errs = append(errs, CheckFilters(spec.Template.AnnotationFilters, at.Child("template", "annotationFilters"))...)
+	errs = append(errs, checkFilters(spec.LabelFilters, at.Child("labelFilters"))...)
+	errs = append(errs, checkFilters(spec.AnnotationFilters, at.Child("annotationFilters"))...)
+	errs = append(errs, checkFilters(spec.Template.LabelFilters, at.Child("template", "labelFilters"))...)
+	errs = append(errs, checkFilters(spec.Template.AnnotationFilters, at.Child("template", "annotationFilters"))...)
 	for _, nic := range slices.Sorted(maps.Keys(spec.NewMacAddresses)) {
 		if mac := spec.NewMacAddresses[nic]; mac != "" && !macForm.MatchString(mac) {
 			errs = append(errs, field.Invalid(at.Child("newMacAddresses").Key(nic), mac, "must be a unicast MAC address such as '02:00:00:00:00:01'"))
@@ -109,7 +109,7 @@ func CheckClone(spec *clone.VirtualMachineCloneSpec) (errs field.ErrorList) {
 	if policy := spec.VolumeNamePolicy; policy != nil {
 		errs = append(errs, oneOf(at.Child("volumeNamePolicy"), *policy, clone.VolumeNamePolicyRandomizeNames, clone.VolumeNamePolicyPrefixTargetName)...)
 	}
-	errs = append(errs, CheckPatches(spec.Patches, at.Child("patches"))...)
+	errs = append(errs, checkPatches(spec.Patches, at.Child("patches"))...)
 	for _, err := range errs {
 		_ = err.WithOrigin("clone/form")
 	}

@@ -92,8 +92,8 @@ func ofOthers(all map[string]string) map[string]string {
 	return rest
 }
 
-// CheckFilters returns what is wrong with filters, by KubeVirt's rules.
-func CheckFilters(filters []string, at *field.Path) (errs field.ErrorList) {
+// checkFilters returns what is wrong with filters, by KubeVirt's rules.
+func checkFilters(filters []string, at *field.Path) (errs field.ErrorList) {
 	for i, filter := range filters {
 		of := at.Index(i)
 		switch {

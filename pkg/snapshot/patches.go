@@ -21,8 +21,8 @@ const (
 	longestPatches = 256 << 10
 )
 
-// CheckPatches returns what is wrong with the patches of a restore or a clone. Each is an operation of RFC 6902 as JSON.
-func CheckPatches(patches []string, at *field.Path) (errs field.ErrorList) {
+// checkPatches returns what is wrong with the patches of a restore or a clone. Each is an operation of RFC 6902 as JSON.
+func checkPatches(patches []string, at *field.Path) (errs field.ErrorList) {
 	_, errs = readPatches(patches, at)
 	return errs
 }
@@ -81,8 +81,8 @@ func allowed(path string) error {
 	return fmt.Errorf("changes '%.256s': only labels, annotations and fields below /spec may be patched", path)
 }
 
-// Patched returns a VM after patches.
-func Patched(vm *v1.VirtualMachine, patches []string, at *field.Path) (*v1.VirtualMachine, field.ErrorList) {
+// applyPatches returns a copy of a VM with patches applied, or the VM itself with errors.
+func applyPatches(vm *v1.VirtualMachine, patches []string, at *field.Path) (*v1.VirtualMachine, field.ErrorList) {
 	all, errs := readPatches(patches, at)
 	if len(errs) > 0 || len(all) == 0 {
 		return vm, errs

@@ -65,7 +65,7 @@ func (k Kept) Anew(restore *api.VirtualMachineRestore) (*v1.VirtualMachine, fiel
 		withoutIdentity(&vm.Spec.Template.Spec)
 	}
 	useVolumes(vm, restore)
-	vm, errs := Patched(vm, restore.Spec.Patches, field.NewPath("spec", "patches"))
+	vm, errs := applyPatches(vm, restore.Spec.Patches, field.NewPath("spec", "patches"))
 	if vm.Annotations == nil {
 		vm.Annotations = map[string]string{}
 	}

@@ -110,16 +110,16 @@ func TestPatches(t *testing.T) {
 		`[]`:                                                                        "is no operation",
 		`{`:                                                                         "is no operation",
 	} {
-		errs := CheckPatches([]string{text}, at)
+		errs := checkPatches([]string{text}, at)
 		says := "spec.patches[0]: Invalid value: " + strconv.Quote(text) + ": " + want
 		if got := errs.ToAggregate(); (want == "") != (got == nil) || got != nil && !strings.Contains(got.Error(), says) {
 			t.Errorf("%s: %v, want '%s'", text, got, want)
 		}
 	}
-	if errs := CheckPatches(make([]string, mostPatches+1), at); len(errs) != 1 || errs[0].Type != field.ErrorTypeTooMany {
+	if errs := checkPatches(make([]string, mostPatches+1), at); len(errs) != 1 || errs[0].Type != field.ErrorTypeTooMany {
 		t.Errorf("many: %.200v", errs)
 	}
-	if errs := CheckPatches([]string{strings.Repeat("a", longestPatches+1)}, at); len(errs) != 1 || errs[0].Type != field.ErrorTypeTooLong {
+	if errs := checkPatches([]string{strings.Repeat("a", longestPatches+1)}, at); len(errs) != 1 || errs[0].Type != field.ErrorTypeTooLong {
 		t.Errorf("long: %.200v", errs)
 	}
 	vm := vmOf(t, demo)
@@ -133,7 +133,7 @@ func TestPatches(t *testing.T) {
 		"of other types": {`{"op":"add","path":"/spec/template/spec/domain","value":7}`},
 		"grows":          grow,
 	} {
-		if after, errs := Patched(vm, patches, at); len(errs) == 0 || after != vm {
+		if after, errs := applyPatches(vm, patches, at); len(errs) == 0 || after != vm {
 			t.Errorf("%s: no error", why)
 		}
 	}
@@ -228,7 +228,7 @@ func TestClonePatches(t *testing.T) {
 	if len(errs) > 0 || all.Labels["tier"] != "" || all.Annotations["note"] != "" || all.Spec.Template.Spec.Domain.Firmware.Serial != "s-2" {
 		t.Errorf("%v %+v", errs, all)
 	}
-	bad := CheckFilters([]string{"a", "*", "!a*", "", "!", "a!", "a*b", "("}, field.NewPath("spec", "labelFilters"))
+	bad := checkFilters([]string{"a", "*", "!a*", "", "!", "a!", "a*b", "("}, field.NewPath("spec", "labelFilters"))
 	if len(bad) != 5 || bad[0].Field != "spec.labelFilters[3]" || bad[4].Field != "spec.labelFilters[7]" {
 		t.Errorf("%v", bad)
 	}

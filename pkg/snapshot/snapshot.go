@@ -38,8 +38,8 @@ type Live struct {
 // longestVM bounds the JSON of a VM that a content holds, in bytes. etcd stores objects of 1.5 MiB; the claims of the volumes come on top.
 const longestVM = 1 << 20
 
-// RecordKind is the kind of the object that a ControllerRevision holds for a content.
-const RecordKind = "GuestHardware"
+// recordKind is the kind of the object that a ControllerRevision holds for a content.
+const recordKind = "GuestHardware"
 
 // State is the name, in the volumeBackups of a content, of the claim with the EFI variables and the TPM state of a VM. No volume of a VM can have it.
 const State = v1alpha1.Prefix + "state"
@@ -73,7 +73,7 @@ func (m Moment) Record() (map[string]any, error) {
 		return nil, err
 	}
 	object := map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": RecordKind, "metadata": map[string]any{"name": m.VM.Name}, "spec": spec,
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": recordKind, "metadata": map[string]any{"name": m.VM.Name}, "spec": spec,
 	}
 	if m.Live == nil || m.Live.Digest == m.Hardware.Hardware.Digest {
 		return object, nil
@@ -164,7 +164,7 @@ func (k Kept) WithRecord(data []byte) (Kept, error) {
 	if err := json.Unmarshal(data, &object); err != nil {
 		return k, fmt.Errorf("revision '%s': %w", k.Revision, err)
 	}
-	if object.APIVersion != v1alpha1.GroupVersion.String() || object.Kind != RecordKind || object.Metadata.Name != k.VM.Name || object.Spec.Hardware == nil {
+	if object.APIVersion != v1alpha1.GroupVersion.String() || object.Kind != recordKind || object.Metadata.Name != k.VM.Name || object.Spec.Hardware == nil {
 		return k, fmt.Errorf("revision '%s' holds no hardware of VM '%s'", k.Revision, k.VM.Name)
 	}
 	if err := record.Check(object.Spec.Hardware); err != nil {

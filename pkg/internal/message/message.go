@@ -8,11 +8,11 @@ import (
 	"github.com/kilnvm/kiln/pkg/shorten"
 )
 
-// MaxText is how many bytes of a value, or of a list of names, a message holds.
-const MaxText = 1024
+// maxText is how many bytes of a value, or of a list of names, a message holds.
+const maxText = 1024
 
 // Short returns the beginning of a text.
-func Short(text string) string { return shorten.Bytes(text, MaxText) }
+func Short(text string) string { return shorten.Bytes(text, maxText) }
 
 // Value returns a value as JSON, shortened.
 func Value(value any) string {
@@ -27,7 +27,7 @@ func Value(value any) string {
 func Names[T any](list []T, name func(T) string) string {
 	text := "'" + name(list[0]) + "'"
 	for i, item := range list[1:] {
-		if len(text) > MaxText {
+		if len(text) > maxText {
 			return fmt.Sprintf("%s and %d more", text, len(list)-1-i)
 		}
 		text += ", '" + name(item) + "'"
