@@ -36,12 +36,12 @@ type Collector struct {
 	// Now must read a monotonic clock, as time.Now does.
 	Now func() time.Time
 
-	// sighted has when this process first saw each mark. The time of a mark is that of another process' clock, which may be wrong.
-	sighted map[sighting]time.Time
+	// firstSeen has when this process first saw each mark. The time of a mark is that of another process' clock, which may be wrong.
+	firstSeen map[markKey]time.Time
 }
 
-// sighting is a mark of a revision.
-type sighting struct {
+// markKey is a mark of a revision.
+type markKey struct {
 	revision types.UID
 	since    string
 }
@@ -67,7 +67,7 @@ func (c *Collector) Start(ctx context.Context) error {
 
 // Collect marks and deletes revisions once. It returns the errors of single revisions together: one does not stop the others.
 func (c *Collector) Collect(ctx context.Context) error {
-	revisions, err := collectable(ctx, c.Cached)
+	revisions, err := listCollectable(ctx, c.Cached)
 	if err != nil {
 		return err
 	}
@@ -75,38 +75,38 @@ func (c *Collector) Collect(ctx context.Context) error {
 	for i := range revisions {
 		byNamespace[revisions[i].Namespace] = append(byNamespace[revisions[i].Namespace], revisions[i])
 	}
-	c.sight(revisions)
+	c.rememberMarks(revisions)
 	var errs []error
 	for namespace, of := range byNamespace {
-		errs = append(errs, c.collect(ctx, namespace, of))
+		errs = append(errs, c.collectNamespace(ctx, namespace, of))
 	}
 	return errors.Join(errs...)
 }
 
-// sight notes the marks that are new to this process, and drops those that are gone.
-func (c *Collector) sight(revisions []appsv1.ControllerRevision) {
-	now, before := c.Now(), c.sighted
-	c.sighted = map[sighting]time.Time{}
+// rememberMarks notes the marks that are new to this process, and drops those that are gone.
+func (c *Collector) rememberMarks(revisions []appsv1.ControllerRevision) {
+	now, before := c.Now(), c.firstSeen
+	c.firstSeen = map[markKey]time.Time{}
 	for i := range revisions {
 		if !Marked(&revisions[i]) {
 			continue
 		}
-		mark := sightingOf(&revisions[i])
+		mark := markKeyOf(&revisions[i])
 		if at, known := before[mark]; known {
-			c.sighted[mark] = at
+			c.firstSeen[mark] = at
 		} else {
-			c.sighted[mark] = now
+			c.firstSeen[mark] = now
 		}
 	}
 }
 
-func sightingOf(r *appsv1.ControllerRevision) sighting {
-	return sighting{r.UID, r.Annotations[v1alpha1.AnnotationUnusedSince]}
+func markKeyOf(r *appsv1.ControllerRevision) markKey {
+	return markKey{r.UID, r.Annotations[v1alpha1.AnnotationUnusedSince]}
 }
 
-// collect marks and deletes the revisions of one namespace. A cache copies what it lists: all VMs of a cluster would be copied at once.
-func (c *Collector) collect(ctx context.Context, namespace string, revisions []appsv1.ControllerRevision) error {
-	used, err := references(ctx, c.Cached, client.InNamespace(namespace))
+// collectNamespace marks and deletes the revisions of one namespace. A cache copies what it lists: all VMs of a cluster would be copied at once.
+func (c *Collector) collectNamespace(ctx context.Context, namespace string, revisions []appsv1.ControllerRevision) error {
+	used, err := listReferences(ctx, c.Cached, client.InNamespace(namespace))
 	if err != nil {
 		return err
 	}
@@ -114,41 +114,41 @@ func (c *Collector) collect(ctx context.Context, namespace string, revisions []a
 	var expired []appsv1.ControllerRevision
 	for i := range revisions {
 		r := &revisions[i]
-		switch since, marked := markOf(r); {
+		switch since, marked := readMark(r); {
 		case len(r.OwnerReferences) > 0:
-			errs = append(errs, ignoreRaces(disown(ctx, c.Live, r)))
-		case used.has(r):
-			errs = append(errs, ignoreRaces(unmark(ctx, c.Live, r)))
+			errs = append(errs, ignoreRaces(removeOwners(ctx, c.Live, r)))
+		case used.contains(r):
+			errs = append(errs, ignoreRaces(removeMark(ctx, c.Live, r)))
 		case !marked:
-			errs = append(errs, ignoreRaces(c.mark(ctx, r)))
-		case c.Now().Sub(since) >= c.Grace && c.Now().Sub(c.sighted[sightingOf(r)]) >= MinGrace:
+			errs = append(errs, ignoreRaces(c.markUnused(ctx, r)))
+		case c.Now().Sub(since) >= c.Grace && c.Now().Sub(c.firstSeen[markKeyOf(r)]) >= MinGrace:
 			expired = append(expired, *r)
 		}
 	}
 	if len(expired) > 0 {
-		errs = append(errs, c.remove(ctx, expired))
+		errs = append(errs, c.deleteUnused(ctx, expired))
 	}
 	return errors.Join(errs...)
 }
 
-// remove deletes the expired revisions that a consistent list of the VMs and VMIs of their namespace does not refer to. The list is read after the
+// deleteUnused deletes the expired revisions that a consistent list of the VMs and VMIs of their namespace does not refer to. The list is read after the
 // revisions: a VM that was stored before is on it. A VM that is admitted later removes the mark, which changes the resourceVersion, and the deletion fails.
-func (c *Collector) remove(ctx context.Context, expired []appsv1.ControllerRevision) error {
-	used, err := references(ctx, c.Live, client.InNamespace(expired[0].Namespace), pageSize)
+func (c *Collector) deleteUnused(ctx context.Context, expired []appsv1.ControllerRevision) error {
+	used, err := listReferences(ctx, c.Live, client.InNamespace(expired[0].Namespace), pageSize)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for i := range expired {
 		r := &expired[i]
-		if used.has(r) {
-			errs = append(errs, ignoreRaces(unmark(ctx, c.Live, r)))
+		if used.contains(r) {
+			errs = append(errs, ignoreRaces(removeMark(ctx, c.Live, r)))
 			continue
 		}
 		seen := client.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion}
 		err := c.Live.Delete(ctx, r, seen)
 		if err == nil {
-			removals.Inc()
+			removalsTotal.Inc()
 		} else if ignoreRaces(err) != nil {
 			errs = append(errs, fmt.Errorf("removing the unused revision '%s' in namespace '%s': %w", r.Name, r.Namespace, err))
 		}
@@ -156,15 +156,15 @@ func (c *Collector) remove(ctx context.Context, expired []appsv1.ControllerRevis
 	return errors.Join(errs...)
 }
 
-// mark writes the time of the collection into annotation kilnvm.io/unused-since, in UTC and seconds. A conflict means that somebody has written
+// markUnused writes the time of the collection into annotation kilnvm.io/unused-since, in UTC and seconds. A conflict means that somebody has written
 // the revision since it was read.
-func (c *Collector) mark(ctx context.Context, r *appsv1.ControllerRevision) error {
+func (c *Collector) markUnused(ctx context.Context, r *appsv1.ControllerRevision) error {
 	marked := r.DeepCopy()
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, v1alpha1.AnnotationUnusedSince, c.Now().UTC().Format(time.RFC3339))
 	if err := c.Live.Patch(ctx, marked, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	c.sighted[sightingOf(marked)] = c.Now()
+	c.firstSeen[markKeyOf(marked)] = c.Now()
 	return nil
 }
 
@@ -174,15 +174,15 @@ func Marked(r metav1.Object) bool {
 	return marked
 }
 
-// markOf returns the time of the mark. A mark does not count if it cannot be read or is older than the revision: then a backup tool has restored
+// readMark returns the time of the mark. A mark does not count if it cannot be read or is older than the revision: then a backup tool has restored
 // the revision with its mark, and the VM that needs it may follow.
-func markOf(r *appsv1.ControllerRevision) (time.Time, bool) {
+func readMark(r *appsv1.ControllerRevision) (time.Time, bool) {
 	since, err := time.Parse(time.RFC3339, r.Annotations[v1alpha1.AnnotationUnusedSince])
 	return since, err == nil && !since.Before(r.CreationTimestamp.Time)
 }
 
-// unmark removes the mark, if there is one. It fails with a conflict if the revision was changed or deleted since it was read.
-func unmark(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) error {
+// removeMark removes the mark, if there is one. It fails with a conflict if the revision was changed or deleted since it was read.
+func removeMark(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) error {
 	if !Marked(r) {
 		return nil
 	}
@@ -191,10 +191,10 @@ func unmark(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) 
 	return c.Patch(ctx, kept, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
 }
 
-// disown removes the owners of a revision: it belongs to all VMs of its namespace. KubeVirt's restore makes the VM the owner of the revision that
+// removeOwners removes the owners of a revision: it belongs to all VMs of its namespace. KubeVirt's restore makes the VM the owner of the revision that
 // spec.instancetype.revisionName names, and the garbage collector would delete it with that VM. Policy kiln-revision-writers keeps it from that meanwhile.
 // KubeVirt: claimInstancetypeControllerRevisionOwnership of pkg/storage/snapshot, v1.9.
-func disown(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) error {
+func removeOwners(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) error {
 	free := r.DeepCopy()
 	free.OwnerReferences = nil
 	return c.Patch(ctx, free, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
@@ -208,10 +208,10 @@ func ignoreRaces(err error) error {
 	return err
 }
 
-// collectable returns the revisions that Kiln may delete. KubeVirt's are deleted with the VM that owns them.
-func collectable(ctx context.Context, reader client.Reader) ([]appsv1.ControllerRevision, error) {
+// listCollectable returns the revisions that Kiln may delete. KubeVirt's are deleted with the VM that owns them.
+func listCollectable(ctx context.Context, reader client.Reader) ([]appsv1.ControllerRevision, error) {
 	var ours []appsv1.ControllerRevision
-	err := eachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {
+	err := forEachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {
 		for _, r := range page.Items {
 			if instancetype.Addressed(r.Name) && r.DeletionTimestamp == nil {
 				ours = append(ours, r)

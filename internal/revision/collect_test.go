@@ -119,7 +119,7 @@ func TestUseTakesTheMarkAway(t *testing.T) {
 	if err := collector.Collect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	revisions, err := collectable(t.Context(), c)
+	revisions, err := listCollectable(t.Context(), c)
 	if err != nil || len(revisions) != 1 || !Marked(&revisions[0]) {
 		t.Fatalf("revisions %v, %v; want one that is marked", revisions, err)
 	}
@@ -127,7 +127,7 @@ func TestUseTakesTheMarkAway(t *testing.T) {
 	if err := Write(t.Context(), c, d); err != nil {
 		t.Fatal(err)
 	}
-	if err := collector.remove(t.Context(), revisions); err != nil { // as it was seen before
+	if err := collector.deleteUnused(t.Context(), revisions); err != nil { // as it was seen before
 		t.Fatal(err)
 	}
 	if exists, marked := there(t, c, d); !exists || marked {

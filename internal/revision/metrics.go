@@ -4,18 +4,18 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Results of a write.
 const (
-	created = "created"
-	// shared is a revision that another VM or replica has written before.
-	shared = "shared"
-	failed = "failed"
+	resultCreated = "created"
+	// resultShared is a revision that another VM or replica has written before.
+	resultShared = "shared"
+	resultFailed = "failed"
 )
 
 var (
-	writes = prometheus.NewCounterVec(prometheus.CounterOpts{
+	writesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kiln_controllerrevision_writes_total",
 		Help: "Writes of ControllerRevisions by result: created, shared (it exists with this content) or failed. What a cache has is not written at all.",
 	}, []string{"result"})
-	removals = prometheus.NewCounter(prometheus.CounterOpts{
+	removalsTotal = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kiln_controllerrevision_removals_total",
 		Help: "ControllerRevisions that the collector has removed because no VM and no VMI refers to them.",
 	})
@@ -23,8 +23,8 @@ var (
 
 // Metrics are the metrics of this package.
 func Metrics() []prometheus.Collector {
-	for _, result := range []string{created, shared, failed} {
-		writes.WithLabelValues(result)
+	for _, result := range []string{resultCreated, resultShared, resultFailed} {
+		writesTotal.WithLabelValues(result)
 	}
-	return []prometheus.Collector{writes, removals}
+	return []prometheus.Collector{writesTotal, removalsTotal}
 }

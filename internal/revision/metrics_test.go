@@ -22,12 +22,12 @@ func TestWritesAreCounted(t *testing.T) {
 	for _, step := range []struct {
 		result string
 		to     client.Client
-	}{{created, c}, {shared, c}, {failed, full{c}}} {
-		before := testutil.ToFloat64(writes.WithLabelValues(step.result))
-		if err := Write(t.Context(), step.to, d); (err != nil) != (step.result == failed) {
+	}{{resultCreated, c}, {resultShared, c}, {resultFailed, full{c}}} {
+		before := testutil.ToFloat64(writesTotal.WithLabelValues(step.result))
+		if err := Write(t.Context(), step.to, d); (err != nil) != (step.result == resultFailed) {
 			t.Fatalf("%s: %v", step.result, err)
 		}
-		if after := testutil.ToFloat64(writes.WithLabelValues(step.result)); after != before+1 {
+		if after := testutil.ToFloat64(writesTotal.WithLabelValues(step.result)); after != before+1 {
 			t.Errorf("%s: %v, want %v", step.result, after, before+1)
 		}
 	}

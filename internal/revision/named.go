@@ -22,15 +22,15 @@ type Named struct {
 // NamedBy lists what the VMs of a namespace name; of all namespaces if it is empty. What was inferred from a
 // volume is known by its revision, and is left out.
 func NamedBy(ctx context.Context, reader client.Reader, namespace string) (all []Named, err error) {
-	err = eachPage(ctx, reader, func(page *v1.VirtualMachineList) {
+	err = forEachPage(ctx, reader, func(page *v1.VirtualMachineList) {
 		for i := range page.Items {
-			all = append(all, namedBy(&page.Items[i])...)
+			all = append(all, objectsNamedBy(&page.Items[i])...)
 		}
 	}, client.InNamespace(namespace), pageSize)
 	return all, err
 }
 
-func namedBy(vm *v1.VirtualMachine) (all []Named) {
+func objectsNamedBy(vm *v1.VirtualMachine) (all []Named) {
 	add := func(kinds instancetype.KindNames, kind, name string) {
 		if kind = kinds.Canonical(kind); kind != "" && name != "" {
 			all = append(all, Named{vm.Namespace, vm.Name, kind, name})
@@ -39,11 +39,11 @@ func namedBy(vm *v1.VirtualMachine) (all []Named) {
 	pins, inferred := pin.Read(vm), false
 	if m := vm.Spec.Instancetype; m != nil {
 		add(instancetype.Kinds, m.Kind, m.Name)
-		inferred = m.InferFromVolume != "" && m.Name == "" && unrecorded(vm.Status.InstancetypeRef, pins.Instancetype, m.RevisionName)
+		inferred = m.InferFromVolume != "" && m.Name == "" && hasNoRevision(vm.Status.InstancetypeRef, pins.Instancetype, m.RevisionName)
 	}
 	if m := vm.Spec.Preference; m != nil {
 		add(instancetype.PreferenceKinds, m.Kind, m.Name)
-		inferred = inferred || m.InferFromVolume != "" && m.Name == "" && unrecorded(vm.Status.PreferenceRef, pins.Preference, m.RevisionName)
+		inferred = inferred || m.InferFromVolume != "" && m.Name == "" && hasNoRevision(vm.Status.PreferenceRef, pins.Preference, m.RevisionName)
 	}
 	if inferred {
 		all = append(all, Named{Namespace: vm.Namespace, VM: vm.Name})
@@ -51,7 +51,7 @@ func namedBy(vm *v1.VirtualMachine) (all []Named) {
 	return all
 }
 
-// unrecorded reports whether no revision is named: neither by one of the names nor by the status, which KubeVirt writes.
-func unrecorded(status *v1.InstancetypeStatusRef, names ...string) bool {
+// hasNoRevision reports whether no revision is named: neither by one of the names nor by the status, which KubeVirt writes.
+func hasNoRevision(status *v1.InstancetypeStatusRef, names ...string) bool {
 	return strings.Join(names, "") == "" && (status == nil || status.ControllerRevisionRef == nil)
 }

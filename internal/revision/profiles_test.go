@@ -46,8 +46,8 @@ func TestUsagesOfProfiles(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	found, err := references(t.Context(), c)
-	if err != nil || !found.has(outdated.Object()) || !found.has(base.Object()) || found.has(current.Object()) {
+	found, err := listReferences(t.Context(), c)
+	if err != nil || !found.contains(outdated.Object()) || !found.contains(base.Object()) || found.contains(current.Object()) {
 		t.Errorf("the collector keeps %v, %v; want what the VM is pinned to", found, err)
 	}
 }

@@ -14,30 +14,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// used are the revisions that VMs and VMIs refer to.
-type used struct {
-	names map[client.ObjectKey]*users
+// usedRevisions are the revisions that VMs and VMIs refer to.
+type usedRevisions struct {
+	names map[client.ObjectKey]*revisionUsers
 	// unreadable are namespaces with a pins annotation that cannot be read. No revision in them is deleted.
 	unreadable map[string]bool
 }
 
-// users are the names of the VMs, VMIs and VirtualMachineSnapshotContents that refer to a revision.
-type users struct{ vms, vmis, contents []string }
+// revisionUsers are the names of the VMs, VMIs and VirtualMachineSnapshotContents that refer to a revision.
+type revisionUsers struct{ vms, vmis, contents []string }
 
-// has reports whether a revision must stay.
-func (u *used) has(r *appsv1.ControllerRevision) bool {
+// contains reports whether a revision must stay.
+func (u *usedRevisions) contains(r *appsv1.ControllerRevision) bool {
 	return u.unreadable[r.Namespace] || u.names[client.ObjectKeyFromObject(r)] != nil
 }
 
-// add records that a VM or VMI refers to a revision of its namespace. A VM refers to one by its pin and by its status: it is listed once.
-func (u *used) add(user metav1.Object, name string) {
+// addReference records that a VM or VMI refers to a revision of its namespace. A VM refers to one by its pin and by its status: it is listed once.
+func (u *usedRevisions) addReference(user metav1.Object, name string) {
 	if name == "" || name == v1alpha1.PinNone {
 		return
 	}
 	key := client.ObjectKey{Namespace: user.GetNamespace(), Name: name}
 	found := u.names[key]
 	if found == nil {
-		found = &users{}
+		found = &revisionUsers{}
 		u.names[key] = found
 	}
 	list := &found.vms
@@ -52,32 +52,32 @@ func (u *used) add(user metav1.Object, name string) {
 	}
 }
 
-// pins adds all names of the annotation.
-func (u *used) pins(object metav1.Object) {
+// addPins adds all names of the annotation.
+func (u *usedRevisions) addPins(object metav1.Object) {
 	names, legible := pin.Names(object)
 	if !legible {
 		u.unreadable[object.GetNamespace()] = true
 	}
 	for _, name := range names {
-		u.add(object, name)
+		u.addReference(object, name)
 	}
 }
 
-// references lists the revisions that VMs and VMIs refer to: by pins, by revisionName, and by the status, from which KubeVirt resolves. VMIs
+// listReferences lists the revisions that VMs and VMIs refer to: by pins, by revisionName, and by the status, from which KubeVirt resolves. VMIs
 // count because a VMI may outlive its VM and may be created again from its own YAML. What a snapshot holds is needed when it is restored: annotation
 // kilnvm.io/pins of its content names all of it.
-func references(ctx context.Context, reader client.Reader, options ...client.ListOption) (*used, error) {
-	found := &used{names: map[client.ObjectKey]*users{}, unreadable: map[string]bool{}}
-	err := eachUser(ctx, reader, found.vm, func(vmi *v1.VirtualMachineInstance) { found.pins(vmi) }, options...)
+func listReferences(ctx context.Context, reader client.Reader, options ...client.ListOption) (*usedRevisions, error) {
+	found := &usedRevisions{names: map[client.ObjectKey]*revisionUsers{}, unreadable: map[string]bool{}}
+	err := forEachUser(ctx, reader, found.addVM, func(vmi *v1.VirtualMachineInstance) { found.addPins(vmi) }, options...)
 	if err != nil {
 		return nil, err
 	}
 	if (&client.ListOptions{}).ApplyOptions(options).Limit > 0 {
 		options = append(options, contentPage)
 	}
-	err = eachPage(ctx, reader, func(page *snapshot.VirtualMachineSnapshotContentList) {
+	err = forEachPage(ctx, reader, func(page *snapshot.VirtualMachineSnapshotContentList) {
 		for i := range page.Items {
-			found.content(&page.Items[i])
+			found.addContent(&page.Items[i])
 		}
 	}, options...)
 	if err != nil && !meta.IsNoMatchError(err) { // a cluster that does not serve the kind has no contents
@@ -86,10 +86,10 @@ func references(ctx context.Context, reader client.Reader, options ...client.Lis
 	return found, nil
 }
 
-// eachUser calls back with every VM, then with every VMI.
-func eachUser(ctx context.Context, reader client.Reader, vm func(*v1.VirtualMachine), vmi func(*v1.VirtualMachineInstance),
+// forEachUser calls back with every VM, then with every VMI.
+func forEachUser(ctx context.Context, reader client.Reader, vm func(*v1.VirtualMachine), vmi func(*v1.VirtualMachineInstance),
 	options ...client.ListOption) error {
-	err := eachPage(ctx, reader, func(page *v1.VirtualMachineList) {
+	err := forEachPage(ctx, reader, func(page *v1.VirtualMachineList) {
 		for i := range page.Items {
 			vm(&page.Items[i])
 		}
@@ -97,36 +97,36 @@ func eachUser(ctx context.Context, reader client.Reader, vm func(*v1.VirtualMach
 	if err != nil {
 		return err
 	}
-	return eachPage(ctx, reader, func(page *v1.VirtualMachineInstanceList) {
+	return forEachPage(ctx, reader, func(page *v1.VirtualMachineInstanceList) {
 		for i := range page.Items {
 			vmi(&page.Items[i])
 		}
 	}, options...)
 }
 
-func (u *used) vm(vm *v1.VirtualMachine) {
-	u.pins(vm)
-	u.references(vm, &vm.Spec, &vm.Status)
+func (u *usedRevisions) addVM(vm *v1.VirtualMachine) {
+	u.addPins(vm)
+	u.addRevisionNames(vm, &vm.Spec, &vm.Status)
 }
 
-// references adds what a VM refers to by revisionName and by its status.
-func (u *used) references(user metav1.Object, spec *v1.VirtualMachineSpec, status *v1.VirtualMachineStatus) {
+// addRevisionNames adds what a VM refers to by revisionName and by its status.
+func (u *usedRevisions) addRevisionNames(user metav1.Object, spec *v1.VirtualMachineSpec, status *v1.VirtualMachineStatus) {
 	if m := spec.Instancetype; m != nil {
-		u.add(user, m.RevisionName)
+		u.addReference(user, m.RevisionName)
 	}
 	if m := spec.Preference; m != nil {
-		u.add(user, m.RevisionName)
+		u.addReference(user, m.RevisionName)
 	}
 	for _, of := range []*v1.InstancetypeStatusRef{status.InstancetypeRef, status.PreferenceRef} {
 		if of != nil && of.ControllerRevisionRef != nil {
-			u.add(user, of.ControllerRevisionRef.Name)
+			u.addReference(user, of.ControllerRevisionRef.Name)
 		}
 	}
 }
 
-// content adds what the content of a snapshot names, and what the VM in it refers to: KubeVirt's contents have no annotation.
-func (u *used) content(content *snapshot.VirtualMachineSnapshotContent) {
-	u.pins(content)
+// addContent adds what the addContent of a snapshot names, and what the VM in it refers to: KubeVirt's contents have no annotation.
+func (u *usedRevisions) addContent(content *snapshot.VirtualMachineSnapshotContent) {
+	u.addPins(content)
 	vm := content.Spec.Source.VirtualMachine
 	if vm == nil {
 		return
@@ -136,9 +136,9 @@ func (u *used) content(content *snapshot.VirtualMachineSnapshotContent) {
 		u.unreadable[content.Namespace] = true
 	}
 	for _, name := range names {
-		u.add(content, name)
+		u.addReference(content, name)
 	}
-	u.references(content, &vm.Spec, &vm.Status)
+	u.addRevisionNames(content, &vm.Spec, &vm.Status)
 }
 
 // pageSize bounds one answer of the API server; the pages of one list are consistent with each other.
@@ -147,9 +147,9 @@ const pageSize = client.Limit(500)
 // contentPage is that of contents, of up to a megabyte each.
 const contentPage = client.Limit(50)
 
-// eachPage calls back with every page of a list. Objects belong to the reader. Do not pass a limit when reading a cache: it
+// forEachPage calls back with every page of a list. Objects belong to the reader. Do not pass a limit when reading a cache: it
 // returns everything at once but may still set a continue token.
-func eachPage[T any, List interface {
+func forEachPage[T any, List interface {
 	*T
 	client.ObjectList
 }](ctx context.Context, reader client.Reader, page func(List), options ...client.ListOption) error {

@@ -34,7 +34,7 @@ type Draft struct {
 
 // NewDraft takes the snapshot of a live object for a namespace, with KubeVirt's labels.
 func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error) {
-	err := refuseOversized(object)
+	err := checkSize(object)
 	var snapshot instancetype.Snapshot
 	if err == nil {
 		snapshot, err = instancetype.Take(object.Object)
@@ -73,7 +73,7 @@ func (d Draft) Object() *appsv1.ControllerRevision {
 func Write(ctx context.Context, c client.Client, drafts ...Draft) error {
 	for _, draft := range drafts {
 		result, err := write(ctx, c, draft)
-		writes.WithLabelValues(result).Inc()
+		writesTotal.WithLabelValues(result).Inc()
 		if err != nil {
 			return fmt.Errorf("writing revision '%s': %w", draft.Name, err)
 		}
@@ -89,23 +89,23 @@ func write(ctx context.Context, c client.Client, draft Draft) (string, error) {
 	var err error
 	for range attempts {
 		if err = c.Create(ctx, draft.Object()); err == nil {
-			return created, nil
+			return resultCreated, nil
 		} else if !apierrors.IsAlreadyExists(err) {
-			return failed, err
+			return resultFailed, err
 		}
 		existing := &appsv1.ControllerRevision{}
 		err = c.Get(ctx, client.ObjectKey{Namespace: draft.Namespace, Name: draft.Name}, existing)
 		if err == nil {
 			if err = Verify(existing); err != nil {
-				return failed, err
+				return resultFailed, err
 			}
-			err = unmark(ctx, c, existing)
+			err = removeMark(ctx, c, existing)
 		}
 		if err == nil {
-			return shared, nil
+			return resultShared, nil
 		} else if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return failed, err
+			return resultFailed, err
 		}
 	}
-	return failed, err
+	return resultFailed, err
 }

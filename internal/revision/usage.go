@@ -64,13 +64,13 @@ type Usage struct {
 // name, state and revision. The unserved are the current objects of kinds that no API serves: the cluster's configuration
 // (config.Defaults.Object).
 func Usages(ctx context.Context, reader client.Reader, namespace string, unserved ...map[string]any) ([]Usage, error) {
-	used, err := references(ctx, reader, client.InNamespace(namespace))
+	used, err := listReferences(ctx, reader, client.InNamespace(namespace))
 	if err != nil {
 		return nil, err
 	}
 	var all []Usage
 	var faults []error
-	list := lookup{reader: reader, live: map[client.ObjectKey]current{}, unserved: map[string]string{}, now: time.Now()}
+	list := currentObjects{reader: reader, live: map[client.ObjectKey]currentObject{}, unserved: map[string]string{}, now: time.Now()}
 	for _, object := range unserved {
 		snapshot, err := instancetype.Take(object)
 		if err != nil {
@@ -78,9 +78,9 @@ func Usages(ctx context.Context, reader client.Reader, namespace string, unserve
 		}
 		list.unserved[(&unstructured.Unstructured{Object: object}).GetKind()] = snapshot.Name
 	}
-	err = eachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {
+	err = forEachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {
 		for i := range page.Items {
-			usage, err := list.usage(ctx, &page.Items[i])
+			usage, err := list.usageOf(ctx, &page.Items[i])
 			faults = append(faults, err)
 			key := client.ObjectKey{Namespace: usage.Namespace, Name: usage.Revision}
 			all = append(all, used.names[key].withUsers(usage))
@@ -101,7 +101,7 @@ func Usages(ctx context.Context, reader client.Reader, namespace string, unserve
 }
 
 // withUsers returns the usage with the names of its users.
-func (u *users) withUsers(usage Usage) Usage {
+func (u *revisionUsers) withUsers(usage Usage) Usage {
 	if u != nil {
 		usage.VMs, usage.VMIs = slices.Sorted(slices.Values(u.vms)), slices.Sorted(slices.Values(u.vmis))
 		usage.Contents = slices.Sorted(slices.Values(u.contents))
@@ -109,22 +109,22 @@ func (u *users) withUsers(usage Usage) Usage {
 	return usage
 }
 
-// lookup finds the current content of the objects that revisions were taken from. It reads each object once: many revisions are of one.
-type lookup struct {
+// currentObjects finds the current content of the objects that revisions were taken from. It reads each object once: many revisions are of one.
+type currentObjects struct {
 	reader client.Reader
 	// live are the objects as they are now.
-	live map[client.ObjectKey]current
+	live map[client.ObjectKey]currentObject
 	// unserved are the names of revisions of kinds that no API serves, by kind.
 	unserved map[string]string
 	// now is the time by which objects become obsolete.
 	now time.Time
 }
 
-// current is an object as it is now: the name of the revision that would be taken of it, and its lifecycle if that is not active. It is zero if
+// currentObject is an object as it is now: the name of the revision that would be taken of it, and its lifecycle if that is not active. It is zero if
 // there is no object.
-type current struct{ name, lifecycle string }
+type currentObject struct{ name, lifecycle string }
 
-func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage, error) {
+func (l currentObjects) usageOf(ctx context.Context, r *appsv1.ControllerRevision) (Usage, error) {
 	usage := Usage{Namespace: r.Namespace, Revision: r.Name, State: Missing}
 	if Marked(r) {
 		usage.UnusedSince = r.Annotations[v1alpha1.AnnotationUnusedSince]
@@ -138,7 +138,7 @@ func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage,
 	if err != nil {
 		return usage, nil
 	}
-	now, err := l.current(ctx, r.Namespace, &object)
+	now, err := l.read(ctx, r.Namespace, &object)
 	if unread := unreadableReason(err); unread != "" {
 		usage.State, usage.Reason, usage.Forbidden = Unknown, unread, apierrors.IsForbidden(err)
 		return usage, nil
@@ -171,10 +171,10 @@ func clusterScoped(kind string) bool {
 	return kind == instancetype.Kinds.Cluster || kind == instancetype.PreferenceKinds.Cluster || kind == v1alpha1.KindClusterGuestProfile
 }
 
-// current returns an object as it is now; zero if it does not exist.
-func (l lookup) current(ctx context.Context, namespace string, object *unstructured.Unstructured) (current, error) {
+// read returns an object as it is now; zero if it does not exist.
+func (l currentObjects) read(ctx context.Context, namespace string, object *unstructured.Unstructured) (currentObject, error) {
 	if name, found := l.unserved[object.GetKind()]; found {
-		return current{name: name}, nil
+		return currentObject{name: name}, nil
 	}
 	if clusterScoped(object.GetKind()) {
 		namespace = ""
@@ -187,17 +187,17 @@ func (l lookup) current(ctx context.Context, namespace string, object *unstructu
 	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(object.GetAPIVersion(), object.GetKind()))
 	err := l.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object.GetName()}, live)
 	if meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err) {
-		return current{}, err
+		return currentObject{}, err
 	}
 	if apierrors.IsNotFound(err) {
-		l.live[key] = current{}
-		return current{}, nil
+		l.live[key] = currentObject{}
+		return currentObject{}, nil
 	}
 	if err != nil {
-		return current{}, fmt.Errorf("reading %s '%s': %w", object.GetKind(), object.GetName(), err)
+		return currentObject{}, fmt.Errorf("reading %s '%s': %w", object.GetKind(), object.GetName(), err)
 	}
 	snapshot, err := instancetype.Take(live.Object)
-	known := current{name: snapshot.Name}
+	known := currentObject{name: snapshot.Name}
 	if slices.Contains(instancetype.CatalogKinds(), live.GetKind()) {
 		if read := instancetype.ReadLifecycle(live, l.now); read.State != v1alpha1.LifecycleActive {
 			known.lifecycle = read.State

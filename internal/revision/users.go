@@ -26,30 +26,30 @@ func (u Users) None() bool { return len(u.VMs)+len(u.VMIs) == 0 }
 // annotations or by a revision. A VM with inferFromVolume names none in its spec, so that its pin alone says which one it is. A forged annotation
 // can only make an object count as used.
 func UsersOf(ctx context.Context, reader client.Reader) (map[Object]Users, error) {
-	found := &used{names: map[client.ObjectKey]*users{}, unreadable: map[string]bool{}}
-	direct := named{vms: map[Object]map[string]bool{}, vmis: map[Object]map[string]bool{}}
-	err := eachUser(ctx, reader, func(vm *v1.VirtualMachine) {
-		found.vm(vm)
-		direct.vm(vm)
+	found := &usedRevisions{names: map[client.ObjectKey]*revisionUsers{}, unreadable: map[string]bool{}}
+	direct := objectUsers{vms: map[Object]map[string]bool{}, vmis: map[Object]map[string]bool{}}
+	err := forEachUser(ctx, reader, func(vm *v1.VirtualMachine) {
+		found.addVM(vm)
+		direct.addVM(vm)
 	}, func(vmi *v1.VirtualMachineInstance) {
-		found.pins(vmi)
-		direct.vmi(vmi)
+		found.addPins(vmi)
+		direct.addVMI(vmi)
 	}, pageSize)
 	if err != nil {
 		return nil, err
 	}
-	err = eachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {
+	err = forEachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {
 		for i := range page.Items {
-			direct.revision(&page.Items[i], found.names[client.ObjectKeyFromObject(&page.Items[i])])
+			direct.addRevision(&page.Items[i], found.names[client.ObjectKeyFromObject(&page.Items[i])])
 		}
 	}, client.HasLabels{Selector}, pageSize)
-	return direct.users(), err
+	return direct.sorted(), err
 }
 
-// named are the users of each object, as sets: a VM refers to one by its name and by its pin.
-type named struct{ vms, vmis map[Object]map[string]bool }
+// objectUsers are the users of each object, as sets: a VM refers to one by its name and by its pin.
+type objectUsers struct{ vms, vmis map[Object]map[string]bool }
 
-func add(to map[Object]map[string]bool, object Object, namespace, user string) {
+func addUser(to map[Object]map[string]bool, object Object, namespace, user string) {
 	if object.Kind == "" || object.Name == "" {
 		return
 	}
@@ -62,40 +62,40 @@ func add(to map[Object]map[string]bool, object Object, namespace, user string) {
 	to[object][namespace+"/"+user] = true
 }
 
-func (n named) vm(vm *v1.VirtualMachine) {
-	for _, object := range namedBy(vm) {
-		add(n.vms, Object{object.Kind, object.Namespace, object.Name}, object.Namespace, object.VM)
+func (n objectUsers) addVM(vm *v1.VirtualMachine) {
+	for _, object := range objectsNamedBy(vm) {
+		addUser(n.vms, Object{object.Kind, object.Namespace, object.Name}, object.Namespace, object.VM)
 	}
 }
 
-// vmi reads the annotations by which KubeVirt's controller and stage 1 name the sources of a VMI.
-func (n named) vmi(vmi *v1.VirtualMachineInstance) {
+// addVMI reads the annotations by which KubeVirt's controller and stage 1 name the sources of a VMI.
+func (n objectUsers) addVMI(vmi *v1.VirtualMachineInstance) {
 	for key, kind := range map[string]string{
 		v1.InstancetypeAnnotation:        instancetype.Kinds.Namespaced,
 		v1.ClusterInstancetypeAnnotation: instancetype.Kinds.Cluster,
 		v1.PreferenceAnnotation:          instancetype.PreferenceKinds.Namespaced,
 		v1.ClusterPreferenceAnnotation:   instancetype.PreferenceKinds.Cluster,
 	} {
-		add(n.vmis, Object{kind, vmi.Namespace, vmi.Annotations[key]}, vmi.Namespace, vmi.Name)
+		addUser(n.vmis, Object{kind, vmi.Namespace, vmi.Annotations[key]}, vmi.Namespace, vmi.Name)
 	}
 }
 
-// revision adds the users of a revision to the object that it was taken from. What cannot be trusted names none.
-func (n named) revision(r *appsv1.ControllerRevision, by *users) {
+// addRevision adds the users of a addRevision to the object that it was taken from. What cannot be trusted names none.
+func (n objectUsers) addRevision(r *appsv1.ControllerRevision, by *revisionUsers) {
 	var object unstructured.Unstructured
 	if by == nil || Verify(r) != nil || json.Unmarshal(r.Data.Raw, &object.Object) != nil {
 		return
 	}
 	key := Object{object.GetKind(), r.Namespace, object.GetName()}
 	for _, vm := range by.vms {
-		add(n.vms, key, r.Namespace, vm)
+		addUser(n.vms, key, r.Namespace, vm)
 	}
 	for _, vmi := range by.vmis {
-		add(n.vmis, key, r.Namespace, vmi)
+		addUser(n.vmis, key, r.Namespace, vmi)
 	}
 }
 
-func (n named) users() map[Object]Users {
+func (n objectUsers) sorted() map[Object]Users {
 	all := map[Object]Users{}
 	for object, vms := range n.vms {
 		all[object] = Users{VMs: slices.Sorted(maps.Keys(vms))}
