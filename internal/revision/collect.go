@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// MinGrace is the shortest grace period. It must exceed the life of a request and the lag of a cache: a VM that was admitted with a revision
-// before the mark is then stored, or never will be.
+// MinGrace is the shortest grace period. It must exceed the duration of a request and the lag of a cache: a VM that was admitted with a revision before the
+// mark is stored by then, or never will be.
 const MinGrace = 10 * time.Minute
 
 // collectInterval is the time between two collections.
@@ -25,7 +26,7 @@ const collectInterval = 5 * time.Minute
 
 // Collector deletes revisions that no VM or VMI refers to, in two phases: it marks them, and deletes them after the grace period if still
 // nothing refers to them. One phase would race with admission, which may be about to store a VM with the revision. Two clocks decide that the grace period
-// is over: that of the mark, and for MinGrace of it the monotonic clock of this process.
+// is over: the clock of the mark, and for MinGrace the monotonic clock of this process.
 type Collector struct {
 	// Cached decides which revisions are marked. It may lag behind: a wrong mark is removed at the next collection and deletes nothing.
 	Cached client.Reader
@@ -36,11 +37,11 @@ type Collector struct {
 	// Now must read a monotonic clock, as time.Now does.
 	Now func() time.Time
 
-	// firstSeen has when this process first saw each mark. The time of a mark is that of another process' clock, which may be wrong.
+	// firstSeen contains when this process first saw each mark. The time of the mark itself is from the clock of another process, which may be wrong.
 	firstSeen map[markKey]time.Time
 }
 
-// markKey is a mark of a revision.
+// markKey identifies a mark of a revision.
 type markKey struct {
 	revision types.UID
 	since    string
@@ -65,7 +66,7 @@ func (c *Collector) Start(ctx context.Context) error {
 	}
 }
 
-// Collect marks and deletes revisions once. It returns the errors of single revisions together: one does not stop the others.
+// Collect marks and deletes revisions once. The error of one revision does not stop the others: Collect returns all errors.
 func (c *Collector) Collect(ctx context.Context) error {
 	revisions, err := listCollectable(ctx, c.Cached)
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// rememberMarks notes the marks that are new to this process, and drops those that are gone.
+// rememberMarks records when this process first saw each mark, and forgets the marks that are gone.
 func (c *Collector) rememberMarks(revisions []appsv1.ControllerRevision) {
 	now, before := c.Now(), c.firstSeen
 	c.firstSeen = map[markKey]time.Time{}
@@ -104,7 +105,7 @@ func markKeyOf(r *appsv1.ControllerRevision) markKey {
 	return markKey{r.UID, r.Annotations[v1alpha1.AnnotationUnusedSince]}
 }
 
-// collectNamespace marks and deletes the revisions of one namespace. A cache copies what it lists: all VMs of a cluster would be copied at once.
+// collectNamespace marks and deletes the revisions of one namespace. It does not list all VMs of the cluster at once, because a cache copies what it lists.
 func (c *Collector) collectNamespace(ctx context.Context, namespace string, revisions []appsv1.ControllerRevision) error {
 	used, err := listReferences(ctx, c.Cached, client.InNamespace(namespace))
 	if err != nil {
@@ -131,8 +132,8 @@ func (c *Collector) collectNamespace(ctx context.Context, namespace string, revi
 	return errors.Join(errs...)
 }
 
-// deleteUnused deletes the expired revisions that a consistent list of the VMs and VMIs of their namespace does not refer to. The list is read after the
-// revisions: a VM that was stored before is on it. A VM that is admitted later removes the mark, which changes the resourceVersion, and the deletion fails.
+// deleteUnused deletes the expired revisions that no VM or VMI of their namespace refers to. It lists them consistently and after the revisions, so the list
+// contains each VM that was stored before. A VM that is admitted later removes the mark, which changes the resourceVersion, and the deletion fails.
 func (c *Collector) deleteUnused(ctx context.Context, expired []appsv1.ControllerRevision) error {
 	used, err := listReferences(ctx, c.Live, client.InNamespace(expired[0].Namespace), pageSize)
 	if err != nil {
@@ -156,12 +157,12 @@ func (c *Collector) deleteUnused(ctx context.Context, expired []appsv1.Controlle
 	return errors.Join(errs...)
 }
 
-// markUnused writes the time of the collection into annotation kilnvm.io/unused-since, in UTC and seconds. A conflict means that somebody has written
-// the revision since it was read.
+// markUnused writes the time of the collection into the annotation kilnvm.io/unused-since, in UTC and seconds. It fails with a conflict if somebody has
+// written the revision since it was read.
 func (c *Collector) markUnused(ctx context.Context, r *appsv1.ControllerRevision) error {
 	marked := r.DeepCopy()
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, v1alpha1.AnnotationUnusedSince, c.Now().UTC().Format(time.RFC3339))
-	if err := c.Live.Patch(ctx, marked, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := objects.Patch(ctx, c.Live, marked, r); err != nil {
 		return err
 	}
 	c.firstSeen[markKeyOf(marked)] = c.Now()
@@ -174,8 +175,8 @@ func Marked(r metav1.Object) bool {
 	return marked
 }
 
-// readMark returns the time of the mark. A mark does not count if it cannot be read or is older than the revision: then a backup tool has restored
-// the revision with its mark, and the VM that needs it may follow.
+// readMark returns the time of the mark. A mark does not count if it cannot be parsed, or if it is older than the revision: then a backup tool has restored the
+// revision with its mark, and may restore the VM that needs it next.
 func readMark(r *appsv1.ControllerRevision) (time.Time, bool) {
 	since, err := time.Parse(time.RFC3339, r.Annotations[v1alpha1.AnnotationUnusedSince])
 	return since, err == nil && !since.Before(r.CreationTimestamp.Time)
@@ -188,16 +189,16 @@ func removeMark(ctx context.Context, c client.Client, r *appsv1.ControllerRevisi
 	}
 	kept := r.DeepCopy()
 	delete(kept.Annotations, v1alpha1.AnnotationUnusedSince)
-	return c.Patch(ctx, kept, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
+	return objects.Patch(ctx, c, kept, r)
 }
 
 // removeOwners removes the owners of a revision: it belongs to all VMs of its namespace. KubeVirt's restore makes the VM the owner of the revision that
-// spec.instancetype.revisionName names, and the garbage collector would delete it with that VM. Policy kiln-revision-writers keeps it from that meanwhile.
+// spec.instancetype.revisionName names, and the garbage collector would delete it with that VM. Meanwhile the policy kiln-revision-writers prevents that.
 // KubeVirt: claimInstancetypeControllerRevisionOwnership of pkg/storage/snapshot, v1.9.
 func removeOwners(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) error {
 	free := r.DeepCopy()
 	free.OwnerReferences = nil
-	return c.Patch(ctx, free, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
+	return objects.Patch(ctx, c, free, r)
 }
 
 // ignoreRaces drops the error of a lost race. The next collection decides again.
@@ -208,7 +209,7 @@ func ignoreRaces(err error) error {
 	return err
 }
 
-// listCollectable returns the revisions that Kiln may delete. KubeVirt's are deleted with the VM that owns them.
+// listCollectable returns the revisions that Kiln may delete. KubeVirt's revisions are deleted with the VM that owns them.
 func listCollectable(ctx context.Context, reader client.Reader) ([]appsv1.ControllerRevision, error) {
 	var ours []appsv1.ControllerRevision
 	err := forEachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {

@@ -152,7 +152,7 @@ func TestRacesForAMark(t *testing.T) {
 	d := draft(t, "s", "1Gi")
 	marked := d.Object()
 	marked.Annotations = map[string]string{v1alpha1.AnnotationUnusedSince: "2026-01-01T00:00:00Z"}
-	if err := Write(t.Context(), &fickle{server(t, marked), attempts - 1}, d); err != nil {
+	if err := Write(t.Context(), &fickle{server(t, marked), writeAttempts - 1}, d); err != nil {
 		t.Errorf("a race that is lost a few times: %v", err)
 	}
 	if err := Write(t.Context(), &fickle{server(t, marked.DeepCopy()), 100}, d); !apierrors.IsConflict(err) {

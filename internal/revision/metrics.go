@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // Results of a write.
 const (
 	resultCreated = "created"
-	// resultShared is a revision that another VM or replica has written before.
+	// resultShared: another VM or replica has written the revision before.
 	resultShared = "shared"
 	resultFailed = "failed"
 )
@@ -21,7 +21,7 @@ var (
 	})
 )
 
-// Metrics are the metrics of this package.
+// Metrics returns the metrics of this package.
 func Metrics() []prometheus.Collector {
 	for _, result := range []string{resultCreated, resultShared, resultFailed} {
 		writesTotal.WithLabelValues(result)

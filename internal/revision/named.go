@@ -10,17 +10,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Named is an instancetype or preference that a VM names in its spec, whether or not it is pinned to a revision of it.
+// Named is an instancetype or preference that a VM names in its spec. The VM may be pinned to a revision of it.
 type Named struct {
-	// Namespace and VM are those of the VM.
+	// Namespace and VM are namespace and name of the VM.
 	Namespace, VM string
-	// Kind and Name are those of the object. Kind is one of instancetype.CatalogKinds. Both are empty for what is inferred from a volume and not
-	// pinned: which object that will be is not known before the volume can be read.
+	// Kind and Name identify the object. Kind is one of instancetype.CatalogKinds. Both are empty for an object that is inferred from a volume and not pinned,
+	// because it is not known before the volume can be read.
 	Kind, Name string
 }
 
-// NamedBy lists what the VMs of a namespace name; of all namespaces if it is empty. What was inferred from a
-// volume is known by its revision, and is left out.
+// NamedBy returns the objects that the VMs of a namespace name, and of all namespaces if it is empty. It omits objects that were inferred from a volume and
+// pinned: their revision identifies them.
 func NamedBy(ctx context.Context, reader client.Reader, namespace string) (all []Named, err error) {
 	err = forEachPage(ctx, reader, func(page *v1.VirtualMachineList) {
 		for i := range page.Items {
@@ -51,7 +51,7 @@ func objectsNamedBy(vm *v1.VirtualMachine) (all []Named) {
 	return all
 }
 
-// hasNoRevision reports whether no revision is named: neither by one of the names nor by the status, which KubeVirt writes.
+// hasNoRevision reports whether neither one of the names nor the status, which KubeVirt writes, refers to a revision.
 func hasNoRevision(status *v1.InstancetypeStatusRef, names ...string) bool {
 	return strings.Join(names, "") == "" && (status == nil || status.ControllerRevisionRef == nil)
 }

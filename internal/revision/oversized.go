@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Objects that are too large for a cache. Admission bounds instancetypes, preferences and profiles, but a cluster may have older ones, and others whose webhook
-// was away. A cache keeps their names alone, and nobody takes what is left for the object.
+// Admission bounds the size of instancetypes, preferences and profiles, but a cluster may contain objects that are older than the webhook, or that were written
+// while it was not reachable. A cache keeps only the names of such objects, and marks them, so that nobody uses the rest as the object.
 
-// maxCachedBytes bounds what a cache keeps of one object, in bytes. The largest that admission allows has less.
+// maxCachedBytes bounds what a cache keeps of one object. The largest object that admission allows is smaller.
 const maxCachedBytes = 512 << 10
 
-// oversizedAnnotation is an annotation that no API server stores: its name is no legal key.
+// oversizedAnnotation marks an object that Bound has reduced. An API server does not store it, because its name is not a legal key.
 const oversizedAnnotation = "kilnvm.io/oversized/bytes"
 
-// ErrOversized is the error of an object of which a cache keeps its name alone.
+// ErrOversized is the error of an object of which a cache keeps only the name.
 var ErrOversized = errors.New("the object is too large")
 
-// Bound takes the spec, labels and annotations out of an object that is too large for a cache, and marks it.
+// Bound removes spec, status, labels and annotations from an object that is too large for a cache, and marks it.
 func Bound(object *unstructured.Unstructured) {
 	size := CachedBytes(object.Object)
 	if size <= maxCachedBytes {
@@ -32,7 +32,7 @@ func Bound(object *unstructured.Unstructured) {
 	delete(object.Object, "status")
 }
 
-// checkSize returns ErrOversized for an object that Bound has marked.
+// checkSize returns ErrOversized for an object that Bound has reduced.
 func checkSize(object *unstructured.Unstructured) error {
 	if size, marked := object.GetAnnotations()[oversizedAnnotation]; marked {
 		return fmt.Errorf("%w: it has %s bytes, at most %d are read; make it smaller, or delete it", ErrOversized, size, maxCachedBytes)
@@ -40,7 +40,7 @@ func checkSize(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// CachedBytes is about the length of the JSON of an object's spec, labels and annotations.
+// CachedBytes returns about the length in bytes of the JSON of spec, labels and annotations of an object.
 func CachedBytes(object map[string]any) int {
 	metadata, _ := object["metadata"].(map[string]any)
 	return jsonSize(object["spec"]) + jsonSize(metadata["labels"]) + jsonSize(metadata["annotations"])

@@ -14,22 +14,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// usedRevisions are the revisions that VMs and VMIs refer to.
+// usedRevisions are the revisions that VMs, VMIs and contents of snapshots refer to.
 type usedRevisions struct {
 	names map[client.ObjectKey]*revisionUsers
-	// unreadable are namespaces with a pins annotation that cannot be read. No revision in them is deleted.
+	// unreadable are the namespaces with a pins annotation that cannot be parsed. No revision in them is deleted.
 	unreadable map[string]bool
 }
 
-// revisionUsers are the names of the VMs, VMIs and VirtualMachineSnapshotContents that refer to a revision.
+// revisionUsers are the names of the objects that refer to a revision.
 type revisionUsers struct{ vms, vmis, contents []string }
 
-// contains reports whether a revision must stay.
+// contains reports whether a revision is used, or may be.
 func (u *usedRevisions) contains(r *appsv1.ControllerRevision) bool {
 	return u.unreadable[r.Namespace] || u.names[client.ObjectKeyFromObject(r)] != nil
 }
 
-// addReference records that a VM or VMI refers to a revision of its namespace. A VM refers to one by its pin and by its status: it is listed once.
+// addReference records that an object refers to a revision of its namespace. A VM that refers to a revision by its pin and by its status is listed once.
 func (u *usedRevisions) addReference(user metav1.Object, name string) {
 	if name == "" || name == v1alpha1.PinNone {
 		return
@@ -52,7 +52,7 @@ func (u *usedRevisions) addReference(user metav1.Object, name string) {
 	}
 }
 
-// addPins adds all names of the annotation.
+// addPins adds the revisions that the pins annotation of an object names.
 func (u *usedRevisions) addPins(object metav1.Object) {
 	names, legible := pin.Names(object)
 	if !legible {
@@ -63,9 +63,9 @@ func (u *usedRevisions) addPins(object metav1.Object) {
 	}
 }
 
-// listReferences lists the revisions that VMs and VMIs refer to: by pins, by revisionName, and by the status, from which KubeVirt resolves. VMIs
-// count because a VMI may outlive its VM and may be created again from its own YAML. What a snapshot holds is needed when it is restored: annotation
-// kilnvm.io/pins of its content names all of it.
+// listReferences returns the revisions that VMs and VMIs refer to: by pins, by revisionName, and by the status, from which KubeVirt resolves. VMIs count
+// because a VMI may outlive its VM, and may be created again from its own YAML. Contents count because a restore needs their revisions, which their annotation
+// kilnvm.io/pins names.
 func listReferences(ctx context.Context, reader client.Reader, options ...client.ListOption) (*usedRevisions, error) {
 	found := &usedRevisions{names: map[client.ObjectKey]*revisionUsers{}, unreadable: map[string]bool{}}
 	err := forEachUser(ctx, reader, found.addVM, func(vmi *v1.VirtualMachineInstance) { found.addPins(vmi) }, options...)
@@ -86,7 +86,7 @@ func listReferences(ctx context.Context, reader client.Reader, options ...client
 	return found, nil
 }
 
-// forEachUser calls back with every VM, then with every VMI.
+// forEachUser calls vm for each VM, and then vmi for each VMI.
 func forEachUser(ctx context.Context, reader client.Reader, vm func(*v1.VirtualMachine), vmi func(*v1.VirtualMachineInstance),
 	options ...client.ListOption) error {
 	err := forEachPage(ctx, reader, func(page *v1.VirtualMachineList) {
@@ -109,7 +109,7 @@ func (u *usedRevisions) addVM(vm *v1.VirtualMachine) {
 	u.addRevisionNames(vm, &vm.Spec, &vm.Status)
 }
 
-// addRevisionNames adds what a VM refers to by revisionName and by its status.
+// addRevisionNames adds the revisions that a VM refers to by revisionName and by its status.
 func (u *usedRevisions) addRevisionNames(user metav1.Object, spec *v1.VirtualMachineSpec, status *v1.VirtualMachineStatus) {
 	if m := spec.Instancetype; m != nil {
 		u.addReference(user, m.RevisionName)
@@ -124,7 +124,7 @@ func (u *usedRevisions) addRevisionNames(user metav1.Object, spec *v1.VirtualMac
 	}
 }
 
-// addContent adds what the addContent of a snapshot names, and what the VM in it refers to: KubeVirt's contents have no annotation.
+// addContent adds the revisions that the content of a snapshot names, and those of the VM in it, because KubeVirt's contents have no annotation.
 func (u *usedRevisions) addContent(content *snapshot.VirtualMachineSnapshotContent) {
 	u.addPins(content)
 	vm := content.Spec.Source.VirtualMachine
@@ -144,11 +144,11 @@ func (u *usedRevisions) addContent(content *snapshot.VirtualMachineSnapshotConte
 // pageSize bounds one answer of the API server; the pages of one list are consistent with each other.
 const pageSize = client.Limit(500)
 
-// contentPage is that of contents, of up to a megabyte each.
+// contentPage is the page size of contents, which have up to a megabyte each.
 const contentPage = client.Limit(50)
 
-// forEachPage calls back with every page of a list. Objects belong to the reader. Do not pass a limit when reading a cache: it
-// returns everything at once but may still set a continue token.
+// forEachPage calls page for each page of a list. The objects belong to the reader, and must not be changed. Do not pass a limit when reading a cache: it
+// returns everything at once, but may still set a continue token.
 func forEachPage[T any, List interface {
 	*T
 	client.ObjectList

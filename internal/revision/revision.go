@@ -24,15 +24,15 @@ import (
 // Selector is the label that every revision has, Kiln's and KubeVirt's alike.
 const Selector = api.ControllerRevisionObjectKindLabel
 
-// Draft is a snapshot that is to be stored in a namespace. It may exist there: a cache can lag behind.
+// Draft is a revision to be written into a namespace. The revision may exist already, because a cache may lag behind.
 type Draft struct {
 	Namespace string
 	instancetype.Snapshot
-	// Labels name the object that had this content first. They are for people and tools, and not part of the revision's identity.
+	// Labels name the object that had this content first. People and tools read them; they are not part of the identity of the revision.
 	Labels map[string]string
 }
 
-// NewDraft takes the snapshot of a live object for a namespace, with KubeVirt's labels.
+// NewDraft returns the revision of a live object for a namespace, with KubeVirt's labels.
 func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error) {
 	err := checkSize(object)
 	var snapshot instancetype.Snapshot
@@ -58,8 +58,8 @@ func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error
 	return Draft{Namespace: namespace, Snapshot: snapshot, Labels: labels}, nil
 }
 
-// Object returns the ControllerRevision of a draft. It has no owner, because all VMs of an instancetype share it: Collector deletes it. It shares no
-// memory with the draft, which many requests use: a client decodes the answer of the API server into the object that it sends.
+// Object returns the ControllerRevision of a draft. It has no owner, because all VMs of an instancetype share it; the Collector deletes it. It does not share
+// memory with the draft, which many requests use, because a client decodes the answer of the API server into the object that it sends.
 func (d Draft) Object() *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace, Labels: maps.Clone(d.Labels)},
@@ -67,12 +67,12 @@ func (d Draft) Object() *appsv1.ControllerRevision {
 	}
 }
 
-// Write creates the revisions of drafts. A revision that exists, because another replica or another VM was faster, is accepted if its content is
-// what its name says; a mark of the collector is removed, so that the revision stays. The client must read from the API server: a cache may
-// not have the revision yet.
+// Write creates the revisions of drafts. A revision that exists, because another replica or VM was faster, is accepted if its content matches its name. If the
+// collector has marked it, the mark is removed, so that the revision stays. The client must read from the API server, because a cache may not contain the
+// revision yet.
 func Write(ctx context.Context, c client.Client, drafts ...Draft) error {
 	for _, draft := range drafts {
-		result, err := write(ctx, c, draft)
+		result, err := writeDraft(ctx, c, draft)
 		writesTotal.WithLabelValues(result).Inc()
 		if err != nil {
 			return fmt.Errorf("writing revision '%s': %w", draft.Name, err)
@@ -81,13 +81,13 @@ func Write(ctx context.Context, c client.Client, drafts ...Draft) error {
 	return nil
 }
 
-// attempts bounds the races with the collector and with others that remove its mark. Losing one is likely under load, losing five is not.
-const attempts = 5
+// writeAttempts bounds the races with the collector and with others that remove its mark. Losing one race is likely under load, losing five is not.
+const writeAttempts = 5
 
-// write returns what came of it: created, shared or failed.
-func write(ctx context.Context, c client.Client, draft Draft) (string, error) {
+// writeDraft creates one revision, and returns the result for metrics.
+func writeDraft(ctx context.Context, c client.Client, draft Draft) (string, error) {
 	var err error
-	for range attempts {
+	for range writeAttempts {
 		if err = c.Create(ctx, draft.Object()); err == nil {
 			return resultCreated, nil
 		} else if !apierrors.IsAlreadyExists(err) {

@@ -20,20 +20,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// State is how a revision relates to the object that it was taken from.
+// State is the relation of a revision to the object that it was taken from.
 type State string
 
 // The states of revisions.
 const (
 	// Current revisions have the content of the object.
 	Current State = "current"
-	// Outdated revisions have the content of the object before an edit: a repin would take another revision.
+	// Outdated revisions have the content of the object before an edit. A repin would take a newer revision.
 	Outdated State = "outdated"
-	// Gone revisions have an object that was deleted. VMs still start: they need only the revision.
+	// Gone revisions were taken from an object that was deleted. VMs still start, because they need only the revision.
 	Gone State = "gone"
-	// Unknown revisions have an object that cannot be read: no API serves its kind, or the caller lacks the right.
+	// Unknown revisions were taken from an object that cannot be read: no API serves its kind, or the caller lacks the right.
 	Unknown State = "unknown"
-	// Missing revisions are referred to and do not exist, or their content is not what their name says: their VMs cannot start.
+	// Missing revisions do not exist although a VM refers to them, or their content does not match their name. Their VMs cannot start.
 	Missing State = "missing"
 )
 
@@ -41,28 +41,27 @@ const (
 type Usage struct {
 	Namespace string `json:"namespace"`
 	Revision  string `json:"revision"`
-	// Kind and Name are those of the object that it was taken from; empty if it is missing.
+	// Kind and Name identify the object that the revision was taken from. They are empty if the revision is missing.
 	Kind  string `json:"kind,omitempty"`
 	Name  string `json:"name,omitempty"`
 	State State  `json:"state"`
-	// Lifecycle is that of the object by its labels and annotations now; empty for 'active', and where there is no object.
+	// Lifecycle is the current lifecycle of the object by its labels and annotations. It is empty for 'active', and if the object does not exist.
 	Lifecycle string `json:"lifecycle,omitempty"`
-	// Reason says why the state is Unknown.
+	// Reason is why the state is Unknown.
 	Reason string `json:"reason,omitempty"`
 	// Forbidden reports that the user may not read the object.
 	Forbidden bool `json:"-"`
-	// VMs and VMIs are the names of those that refer to it by pin, revisionName or status; sorted.
+	// VMs and VMIs are the sorted names of the objects that refer to the revision by pin, revisionName or status.
 	VMs  []string `json:"virtualMachines,omitempty"`
 	VMIs []string `json:"virtualMachineInstances,omitempty"`
-	// Contents are the names of the VirtualMachineSnapshotContents whose restore needs it; sorted.
+	// Contents are the sorted names of the VirtualMachineSnapshotContents whose restore needs the revision.
 	Contents []string `json:"virtualMachineSnapshotContents,omitempty"`
-	// UnusedSince is the time of the collector's mark, RFC 3339; empty without a mark.
+	// UnusedSince is the time of the collector's mark in RFC 3339. It is empty without a mark.
 	UnusedSince string `json:"unusedSince,omitempty"`
 }
 
-// Usages lists the revisions of a namespace, unused and missing ones too; of all namespaces if it is empty. They are sorted by namespace, kind,
-// name, state and revision. The unserved are the current objects of kinds that no API serves: the cluster's configuration
-// (config.Defaults.Object).
+// Usages returns the revisions of a namespace, and of all namespaces if it is empty, including unused and missing revisions. They are sorted by namespace,
+// kind, name, state and revision. unserved are the current objects of kinds that no API serves, such as the configuration (config.Defaults.Object).
 func Usages(ctx context.Context, reader client.Reader, namespace string, unserved ...map[string]any) ([]Usage, error) {
 	used, err := listReferences(ctx, reader, client.InNamespace(namespace))
 	if err != nil {
@@ -109,19 +108,19 @@ func (u *revisionUsers) withUsers(usage Usage) Usage {
 	return usage
 }
 
-// currentObjects finds the current content of the objects that revisions were taken from. It reads each object once: many revisions are of one.
+// currentObjects reads the objects that revisions were taken from. It reads each object once, because many revisions may be taken from one object.
 type currentObjects struct {
 	reader client.Reader
-	// live are the objects as they are now.
+	// live are the objects that were read.
 	live map[client.ObjectKey]currentObject
-	// unserved are the names of revisions of kinds that no API serves, by kind.
+	// unserved are the names of the current revisions of kinds that no API serves, by kind.
 	unserved map[string]string
-	// now is the time by which objects become obsolete.
+	// now decides which objects are obsolete.
 	now time.Time
 }
 
-// currentObject is an object as it is now: the name of the revision that would be taken of it, and its lifecycle if that is not active. It is zero if
-// there is no object.
+// currentObject has the name of the revision that would be taken from an object now, and the lifecycle of the object unless it is active. It is zero if the
+// object does not exist.
 type currentObject struct{ name, lifecycle string }
 
 func (l currentObjects) usageOf(ctx context.Context, r *appsv1.ControllerRevision) (Usage, error) {
@@ -134,7 +133,7 @@ func (l currentObjects) usageOf(ctx context.Context, r *appsv1.ControllerRevisio
 		return usage, nil
 	}
 	usage.Kind, usage.Name = object.GetKind(), object.GetName()
-	held, err := instancetype.Take(object.Object) // KubeVirt's names hold no digest
+	held, err := instancetype.Take(object.Object) // the names of KubeVirt's revisions contain no digest
 	if err != nil {
 		return usage, nil
 	}
@@ -155,7 +154,7 @@ func (l currentObjects) usageOf(ctx context.Context, r *appsv1.ControllerRevisio
 	return usage, err
 }
 
-// unreadable returns why an object cannot be read where the usage may be listed without it; empty for other errors.
+// unreadableReason returns why an object cannot be read, if its usage may be listed without it. It is empty for other errors.
 func unreadableReason(err error) string {
 	switch {
 	case meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err):
@@ -166,12 +165,12 @@ func unreadableReason(err error) string {
 	return ""
 }
 
-// clusterScoped reports whether the objects of a kind have no namespace, unlike their revisions.
+// clusterScoped reports whether objects of a kind have no namespace. Their revisions have one.
 func clusterScoped(kind string) bool {
 	return kind == instancetype.Kinds.Cluster || kind == instancetype.PreferenceKinds.Cluster || kind == v1alpha1.KindClusterGuestProfile
 }
 
-// read returns an object as it is now; zero if it does not exist.
+// read returns the current state of the object that a revision contains, and zero if the object does not exist.
 func (l currentObjects) read(ctx context.Context, namespace string, object *unstructured.Unstructured) (currentObject, error) {
 	if name, found := l.unserved[object.GetKind()]; found {
 		return currentObject{name: name}, nil

@@ -13,18 +13,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Object names an instancetype or preference. Namespace is empty for the cluster kinds.
+// Object identifies an instancetype or preference. The namespace of cluster-scoped kinds is empty.
 type Object struct{ Kind, Namespace, Name string }
 
-// Users are the VMs and VMIs that refer to an object, as 'NAMESPACE/NAME'; sorted.
+// Users are the VMs and VMIs that refer to an object, as sorted 'NAMESPACE/NAME'.
 type Users struct{ VMs, VMIs []string }
 
-// None reports whether nothing refers to the object.
+// None reports whether no VM and no VMI refers to the object.
 func (u Users) None() bool { return len(u.VMs)+len(u.VMIs) == 0 }
 
-// UsersOf returns who refers to which instancetype and preference, in all namespaces: VMs by name or by a revision of the object, VMIs by KubeVirt's
-// annotations or by a revision. A VM with inferFromVolume names none in its spec, so that its pin alone says which one it is. A forged annotation
-// can only make an object count as used.
+// UsersOf returns the users of each instancetype and preference, in all namespaces. VMs refer to them by name or by a revision, VMIs by KubeVirt's annotations
+// or by a revision. A VM with inferFromVolume refers to them only by its pin. A forged annotation can only make an object count as used.
 func UsersOf(ctx context.Context, reader client.Reader) (map[Object]Users, error) {
 	found := &usedRevisions{names: map[client.ObjectKey]*revisionUsers{}, unreadable: map[string]bool{}}
 	direct := objectUsers{vms: map[Object]map[string]bool{}, vmis: map[Object]map[string]bool{}}
@@ -46,7 +45,7 @@ func UsersOf(ctx context.Context, reader client.Reader) (map[Object]Users, error
 	return direct.sorted(), err
 }
 
-// objectUsers are the users of each object, as sets: a VM refers to one by its name and by its pin.
+// objectUsers are the users of each object. They are sets, because a VM may refer to an object by its name and by its pin.
 type objectUsers struct{ vms, vmis map[Object]map[string]bool }
 
 func addUser(to map[Object]map[string]bool, object Object, namespace, user string) {
@@ -68,7 +67,7 @@ func (n objectUsers) addVM(vm *v1.VirtualMachine) {
 	}
 }
 
-// addVMI reads the annotations by which KubeVirt's controller and stage 1 name the sources of a VMI.
+// addVMI adds the objects that annotations of a VMI name. KubeVirt's controller and stage 1 write these annotations.
 func (n objectUsers) addVMI(vmi *v1.VirtualMachineInstance) {
 	for key, kind := range map[string]string{
 		v1.InstancetypeAnnotation:        instancetype.Kinds.Namespaced,
@@ -80,7 +79,7 @@ func (n objectUsers) addVMI(vmi *v1.VirtualMachineInstance) {
 	}
 }
 
-// addRevision adds the users of a addRevision to the object that it was taken from. What cannot be trusted names none.
+// addRevision adds the users of a revision to the object that it was taken from. A revision that cannot be trusted is ignored.
 func (n objectUsers) addRevision(r *appsv1.ControllerRevision, by *revisionUsers) {
 	var object unstructured.Unstructured
 	if by == nil || Verify(r) != nil || json.Unmarshal(r.Data.Raw, &object.Object) != nil {

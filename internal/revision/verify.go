@@ -15,7 +15,7 @@ import (
 	api "kubevirt.io/api/instancetype"
 )
 
-// Untrusted is the error of a revision that does not hold what its name says.
+// Untrusted is the error of a revision whose content does not match its name.
 type Untrusted struct {
 	Namespace, Name string
 	reason          error
@@ -25,8 +25,8 @@ func (u *Untrusted) Error() string {
 	return fmt.Sprintf("revision '%s' in namespace '%s' cannot be trusted: %v", u.Name, u.Namespace, u.reason)
 }
 
-// Verify returns an *Untrusted error unless a revision can be trusted: its content hashes to its name, or it is one of KubeVirt's, whose names
-// hold no hash. One that is named like Kiln's must hash, whoever owns it.
+// Verify returns an *Untrusted error unless a revision can be trusted: its name contains the hash of its content, or KubeVirt made it, whose names contain no
+// hash. A revision with a name like Kiln's must match its hash, whoever owns it.
 func Verify(r *appsv1.ControllerRevision) error {
 	err := instancetype.Verify(r.Name, r.Data.Raw)
 	if err != nil && !instancetype.Addressed(r.Name) {
@@ -38,8 +38,8 @@ func Verify(r *appsv1.ControllerRevision) error {
 	return nil
 }
 
-// verifyKubeVirts accepts a revision that KubeVirt's controller made for a VirtualMachine: it is owned by the VM, or, where a backup tool has
-// dropped the owner, its labels agree with its content. The labels prove something because policy kiln-revision-writers guards them.
+// verifyKubeVirts accepts a revision that KubeVirt's controller made for a VirtualMachine: the VM owns it, or, if a backup tool has dropped the owner, its
+// labels match its content. The labels can be trusted because the policy kiln-revision-writers guards them.
 func verifyKubeVirts(r *appsv1.ControllerRevision) error {
 	if owner := metav1.GetControllerOf(r); owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind &&
 		strings.HasPrefix(owner.APIVersion, v1.VirtualMachineGroupVersionKind.Group+"/") {
