@@ -19,6 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// vmAccess calls the subresources of VMs and VMIs.
+type vmAccess struct{ printer }
+
 // 'start', 'stop', 'restart', 'pause' and 'unpause' call the same subresources as virtctl. The API server answers when the request is taken, and not when the
 // guest is there: 'kubectl wait' waits for that.
 
@@ -103,7 +106,8 @@ func dryRunFlag(cmd *cobra.Command) func() []string {
 }
 
 // actionCommands are the commands of all actions. The exit status is 2 for a refusal, as for any error of the API server.
-func actionCommands(o *options) (list []*cobra.Command) {
+func actionCommands(s *session) (list []*cobra.Command) {
+	o := &vmAccess{newPrinter(s)}
 	for _, a := range actions {
 		cmd := &cobra.Command{
 			Use: a.name + " NAME ...", Short: a.short, Args: cobra.MinimumNArgs(1),
@@ -119,7 +123,7 @@ func actionCommands(o *options) (list []*cobra.Command) {
 }
 
 // putAll calls the subresource of a command for each VM. The first error that is no answer of the cluster ends it; the errors of several VMs are printed.
-func (o *options) putAll(ctx context.Context, a action, args []string, body any) error {
+func (o *vmAccess) putAll(ctx context.Context, a action, args []string, body any) error {
 	if len(args) > 1 && isMachineKind(args[0]) { // 'stop vm web', as kubectl takes it
 		args = args[1:]
 	}
@@ -140,7 +144,7 @@ func (o *options) putAll(ctx context.Context, a action, args []string, body any)
 }
 
 // put calls the subresource of a command, and returns the name of the VM.
-func (o *options) put(ctx context.Context, a action, arg string, body any) (name string, err error) {
+func (o *vmAccess) put(ctx context.Context, a action, arg string, body any) (name string, err error) {
 	name, namespace, err := o.machine(arg)
 	if err != nil {
 		return "", err
@@ -166,7 +170,7 @@ func pathOf(namespace, resource, name, subresource string) string {
 }
 
 // subresources is a client of the group, with the access that it uses.
-func (o *options) subresources() (*rest.RESTClient, *rest.Config, error) {
+func (o *vmAccess) subresources() (*rest.RESTClient, *rest.Config, error) {
 	access, err := o.cluster.ToRESTConfig()
 	if err != nil {
 		return nil, nil, err
@@ -187,7 +191,7 @@ var machineKinds = []string{
 func isMachineKind(word string) bool { return slices.Contains(machineKinds, strings.ToLower(word)) }
 
 // machine is the name and the namespace of NAME, vm/NAME or vmi/NAME, which share a name.
-func (o *options) machine(arg string) (name, namespace string, err error) {
+func (o *vmAccess) machine(arg string) (name, namespace string, err error) {
 	kind, name, slash := strings.Cut(arg, "/")
 	switch {
 	case !slash:
@@ -203,7 +207,7 @@ func (o *options) machine(arg string) (name, namespace string, err error) {
 }
 
 // explainStopped explains that a VMI does not exist by its VM, which then does not run. If the VM does not exist either, or may not be read, the error stays.
-func (o *options) explainStopped(ctx context.Context, namespace, name string, err error) error {
+func (o *vmAccess) explainStopped(ctx context.Context, namespace, name string, err error) error {
 	var answer apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) || answer.Status().Details == nil || !isMachineKind(answer.Status().Details.Kind) {
 		return err

@@ -7,6 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// captureRun is a run of 'capture'.
+type captureRun struct{ inputs }
+
 // 'capture' is for a domain that another program made and whose VM moves to Kiln: without a record the first boot would derive other addresses,
 // and the guest would find other hardware. The record is an object, so that it can be read before it is created.
 
@@ -19,7 +22,8 @@ type captureOptions struct {
 // captureCommand is 'capture'.
 // The exit status is 1 if the VM is rejected or does not match the domain, and 2 if the domain cannot be read, or if none or several VMs are named.
 // The output is a manifest in every format, because it is piped to 'kubectl create -f -'.
-func captureCommand(o *options) *cobra.Command {
+func captureCommand(s *session) *cobra.Command {
+	o := &captureRun{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "capture (-f FILE|- | vm/NAME) --domain XML",
 		Short: "Record the hardware of a libvirt domain that runs already",
@@ -58,7 +62,7 @@ func captureCommand(o *options) *cobra.Command {
 
 // capture prints the GuestHardware. manifests/policies/hardware.yaml says who may create it in a cluster.
 // A difference between domain and spec is a Refusal, which is printed with the field. A partial record would move the hardware that it leaves out.
-func (o *options) capture(r workbench.Reviewed, running workbench.Running, c captureOptions) error {
+func (o *captureRun) capture(r workbench.Reviewed, running workbench.Running, c captureOptions) error {
 	if c.kubevirt {
 		taken, err := workbench.CapturePlaces(r, running)
 		if err != nil {

@@ -11,9 +11,26 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// catalogOptions has the flags that several commands about catalogs have.
+type catalogOptions struct {
+	inputs
+	catalogSource
+}
+
+func newCatalogOptions(s *session) catalogOptions {
+	return catalogOptions{inputs: newInputs(s), catalogSource: catalogSource{session: s}}
+}
+
+// catalogSource reads catalogs of folders, registries and the cluster.
+type catalogSource struct {
+	session *session
+	// registry has the values of --plain-http and --registry-ca.
+	registry oci.Options
+}
+
 // catalogCommand returns 'catalog', the commands for maintainers of a catalog. Users of a catalog have commands of their own, such as
 // 'instancetypes'.
-func catalogCommand(o *options) *cobra.Command {
+func catalogCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog",
 		Short: "Check, compare, publish, sign and install catalogs of instancetypes and preferences",
@@ -23,9 +40,9 @@ func catalogCommand(o *options) *cobra.Command {
 			"manifests, one file, '-' for the standard input, 'cluster' for the objects of the current cluster, or an OCI reference such as\n" +
 			"'oci://registry.example.org/catalogs/general:1.0.0'. Registries are reached with docker's credentials.",
 	}
-	cmd.AddCommand(catalogCopyCommand(o), catalogDiffCommand(o), catalogInspectCommand(o), catalogInstallCommand(o), catalogLintCommand(o),
-		catalogPullCommand(o), catalogPushCommand(o), catalogSignCommand(o), catalogSiteCommand(o), catalogUninstallCommand(o), catalogUsageCommand(o),
-		catalogVerifyCommand(o))
+	cmd.AddCommand(catalogCopyCommand(s), catalogDiffCommand(s), catalogInspectCommand(s), catalogInstallCommand(s), catalogLintCommand(s),
+		catalogPullCommand(s), catalogPushCommand(s), catalogSignCommand(s), catalogSiteCommand(s), catalogUninstallCommand(s), catalogUsageCommand(s),
+		catalogVerifyCommand(s))
 	refuseUnknown(cmd)
 	return cmd
 }
@@ -43,14 +60,14 @@ const clusterSource = "cluster"
 // catalog reads the catalog that a source names. Objects of files without a namespace get that of the kubeconfig, if there is one. A catalog without
 // any object is an error.
 // What cannot be read or is refused is in Refused of the result and no error: each command decides whether a part of a catalog has an answer.
-func (o *options) catalog(ctx context.Context, source string) (catalogs.Catalog, error) {
+func (o *catalogSource) catalog(ctx context.Context, source string) (catalogs.Catalog, error) {
 	// An error matters for the cluster alone: a pipeline that judges files has no kubeconfig.
-	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := o.session.cluster.ToRawKubeConfigLoader().Namespace()
 	if source == clusterSource {
 		if err != nil {
 			return catalogs.Catalog{}, err
 		}
-		cluster, err := o.client()
+		cluster, err := o.session.client()
 		if err != nil {
 			return catalogs.Catalog{}, err
 		}
@@ -73,9 +90,9 @@ func (o *options) catalog(ctx context.Context, source string) (catalogs.Catalog,
 
 // catalogFiles reads the files of a catalog that is published, or of this machine. Both have the same path from here on, so that a catalog gets the
 // same findings before and after it is published.
-func (o *options) catalogFiles(ctx context.Context, source string) ([]manifest.File, error) {
+func (o *catalogSource) catalogFiles(ctx context.Context, source string) ([]manifest.File, error) {
 	if !strings.HasPrefix(source, oci.Scheme) {
-		return manifest.ReadFolder(source, o.In)
+		return manifest.ReadFolder(source, o.session.In)
 	}
 	client, err := o.registryClient()
 	if err != nil {

@@ -15,9 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
+// catalogDiff is a run of 'catalog diff'.
+type catalogDiff struct{ catalogOptions }
+
 // catalogDiffCommand is 'catalog diff'. Its exit statuses are those of 'diff', so that one pipeline can judge VMs and catalogs.
 // Added and removed objects have no verdict and no status: their step, minor or major, is in the output (docs/catalog.md, Diff).
-func catalogDiffCommand(o *options) *cobra.Command {
+func catalogDiffCommand(s *session) *cobra.Command {
+	o := &catalogDiff{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Judge what the next version of a catalog means for VMs",
@@ -57,7 +61,7 @@ func catalogDiffCommand(o *options) *cobra.Command {
 // catalogs reads both sides of a comparison. What is wrong with them is printed: there is no verdict on half of a catalog.
 // It returns errUnanswered if a file cannot be read, else ErrRejected if an object is refused. --selector does not leave out a refused object, whose
 // labels may be what is wrong.
-func (o *options) catalogs(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]catalogs.Catalog, outcome error) {
+func (o *catalogDiff) catalogs(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]catalogs.Catalog, outcome error) {
 	for i, source := range sources {
 		read, err := o.catalog(ctx, source)
 		if err != nil {
@@ -82,7 +86,7 @@ func (o *options) catalogs(ctx context.Context, sources []string, wanted labels.
 // printCatalogDifference prints a difference, and returns its exit status as an error.
 // The order decides: what breaks or is refused is certain (4), however much was not tried. A change that was not judged may be as bad, so that it goes
 // before 'needs restart' (3) and has no verdict (2).
-func (o *options) printCatalogDifference(d catalog.Difference) error {
+func (o *catalogDiff) printCatalogDifference(d catalog.Difference) error {
 	if o.documents {
 		if err := o.print(d); err != nil {
 			return err

@@ -19,7 +19,7 @@ import (
 
 // install is a run of 'catalog install' or 'catalog uninstall'.
 type install struct {
-	*options
+	catalogOptions
 	cataloginstall.Installation
 	// key is the file of a public key; empty for a catalog that need not be signed.
 	key    string
@@ -29,8 +29,8 @@ type install struct {
 // catalogInstallCommand is 'catalog install'. It prints each object that changes, then one line with the counts. The exit status is 1 if nothing is
 // written because of a conflict, a missing signature or an object that an API server would refuse, and 2 for a fault: a registry or cluster that does
 // not answer, a missing right to list, or an installation that stopped half-way.
-func catalogInstallCommand(o *options) *cobra.Command {
-	i := install{options: o}
+func catalogInstallCommand(s *session) *cobra.Command {
+	i := install{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "install DIR|FILE|-|oci://HOST/REPOSITORY:VERSION", Short: "Install a version of a catalog in the cluster",
 		Long: "Install a version of a catalog in the cluster, by server-side apply with the field manager '" + cataloginstall.CatalogManager + "'. Objects that the\n" +
@@ -47,15 +47,15 @@ func catalogInstallCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVar(&i.key, "key", "", "file of a public key, in PEM: install only what it has signed")
 	cmd.Flags().BoolVar(&i.Force, "force", false, "take over objects and fields that belong to others")
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would change, by a dry run of the API server, and write nothing")
-	o.addRegistry(cmd)
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	i.addRegistry(cmd)
+	i.addOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
 // catalogUninstallCommand is 'catalog uninstall'. Its exit statuses are those of 'catalog install'. A name that no object has is a fault: a mistyped
 // name must not look like a removal. It reads no catalog, so that it works when the registry is gone.
-func catalogUninstallCommand(o *options) *cobra.Command {
-	i := install{options: o}
+func catalogUninstallCommand(s *session) *cobra.Command {
+	i := install{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "uninstall NAME", Short: "Remove a catalog from the cluster",
 		Long: "Remove a catalog from the cluster. What VMs or VMIs use is marked 'kilnvm.io/lifecycle: obsolete' and stays: run the command\n" +
@@ -69,7 +69,7 @@ func catalogUninstallCommand(o *options) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&i.Force, "force", false, "mark objects also where others own the label")
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would change, by a dry run of the API server, and write nothing")
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	i.addOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 

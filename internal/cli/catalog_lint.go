@@ -10,10 +10,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// catalogLint is a run of 'catalog lint'.
+type catalogLint struct{ catalogOptions }
+
 // catalogLintCommand is 'catalog lint'. Findings are the answer and go to standard output; only what kept a verdict from being made is on standard
 // error. --strict is for a pipeline in which warnings stop a release too.
 // The default configuration has every feature gate on, because a catalog is meant for many clusters; --config judges for one.
-func catalogLintCommand(o *options) *cobra.Command {
+func catalogLintCommand(s *session) *cobra.Command {
+	o := &catalogLint{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "lint DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION",
 		Short: "Check a catalog before it is published",
@@ -48,7 +52,7 @@ type lintReport struct {
 
 // lint prints the findings in the wanted format and returns their outcome. The report is complete whatever the outcome, so that a pipeline can upload
 // SARIF and fail.
-func (o *options) lint(cmd *cobra.Command, source string) error {
+func (o *catalogLint) lint(cmd *cobra.Command, source string) error {
 	read, err := o.catalog(cmd.Context(), source)
 	if err != nil {
 		return err
@@ -104,7 +108,7 @@ func (r *lintReport) outcome(strict bool) error {
 }
 
 // printFindings prints the findings, then one line with all counts.
-func (o *options) printFindings(r lintReport) {
+func (o *catalogLint) printFindings(r lintReport) {
 	for _, f := range r.Findings {
 		printFinding(o.Out, f)
 	}

@@ -19,8 +19,8 @@ const mostTags = 10_000
 // mirrors are of its digest.
 // The exit status is 1 if an object is refused or an instancetype differs from the preceding version, and 2 if the tag names another artifact already.
 // Pushing the same artifact again is no error: an interrupted push is repeated.
-func catalogPushCommand(o *options) *cobra.Command {
-	p := push{options: o}
+func catalogPushCommand(s *session) *cobra.Command {
+	p := push{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "push DIR|FILE|-|cluster oci://HOST/REPOSITORY:VERSION", Short: "Publish a catalog as an OCI artifact",
 		Long: "Publish a catalog as an OCI artifact. Flux's OCIRepository and 'oras pull' read it too. The same catalog of the same commit has\n" +
@@ -33,14 +33,14 @@ func catalogPushCommand(o *options) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&p.allowChange, "allow-change", false, "publish instancetypes that differ from the preceding version under their old names")
 	cmd.Flags().StringVar(&p.source, "source", "", "URL of the catalog's source; default: the remote 'origin' of the folder's Git repository")
-	o.addRegistry(cmd)
+	p.addRegistry(cmd)
 	return cmd
 }
 
 // push is a run of 'catalog push'.
 // allowChange publishes instancetypes whose spec differs under their old names. source is the value of --source, empty for that of Git.
 type push struct {
-	*options
+	catalogOptions
 	allowChange bool
 	source      string
 }
@@ -86,7 +86,7 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 
 // publishable reads a catalog that has no object which an API server would refuse. Whoever applies a published catalog could not mend it.
 // It prints each such object and returns ErrRejected. The rules of 'catalog lint' beyond that do not count.
-func (o *options) publishable(ctx context.Context, source string) (catalogs.Catalog, error) {
+func (o *catalogOptions) publishable(ctx context.Context, source string) (catalogs.Catalog, error) {
 	read, err := o.catalog(ctx, source)
 	if err != nil {
 		return read, err

@@ -18,15 +18,14 @@ import (
 )
 
 // addRegistry adds the flags that say how a registry is reached. Credentials have no flag: they would be in the process list and the shell's history.
-// All commands share o.registry. Its flags have the same defaults everywhere, so that the trap of addOutput does not concern them.
-func (o *options) addRegistry(cmd *cobra.Command) {
+func (o *catalogSource) addRegistry(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.registry.PlainHTTP, "plain-http", false, "reach the registry by HTTP instead of HTTPS")
 	cmd.Flags().StringVar(&o.registry.CAFile, "registry-ca", "", "file with further certificate authorities of registries, in PEM")
 }
 
 // registryClient returns a client with docker's credentials. Its User-Agent names Kiln's version for the log of the registry.
 // It must be called when a command runs and not when it is built: the flags are not read before.
-func (o *options) registryClient() (*oci.Client, error) {
+func (o *catalogSource) registryClient() (*oci.Client, error) {
 	o.registry.UserAgent = "kubectl-kiln/" + version.Read().Version
 	return oci.New(o.registry)
 }
@@ -46,7 +45,8 @@ func cutTag(reference string) (repository, tag string, found bool) {
 
 // catalogPullCommand is 'catalog pull'. Its -o is a folder and not a format: the files are written byte by byte as they were published.
 // So it does not call addOutput, and o.output stays empty. The exit status is 0 or 2: what is published is not judged here.
-func catalogPullCommand(o *options) *cobra.Command {
+func catalogPullCommand(s *session) *cobra.Command {
+	o := newCatalogOptions(s)
 	var folder string
 	cmd := &cobra.Command{
 		Use: "pull oci://HOST/REPOSITORY:VERSION -o DIR", Short: "Write the manifests of a published catalog to a folder",
@@ -115,7 +115,8 @@ func writeFolder(folder string, files []oci.File) (err error) {
 
 // catalogCopyCommand is 'catalog copy'. The copy has the digest of the original, so that its signatures hold.
 // The exit status is 2 if the target has another artifact under the tag: as with push, no tag is moved.
-func catalogCopyCommand(o *options) *cobra.Command {
+func catalogCopyCommand(s *session) *cobra.Command {
+	o := newCatalogOptions(s)
 	cmd := &cobra.Command{
 		Use: "copy oci://FROM:VERSION oci://TO:VERSION", Short: "Copy a published catalog and its signatures to another repository",
 		Args: cobra.ExactArgs(2),
@@ -137,7 +138,8 @@ func catalogCopyCommand(o *options) *cobra.Command {
 }
 
 // catalogInspectCommand is 'catalog inspect'. It reads the index of the catalog, which is a document of its own in the artifact.
-func catalogInspectCommand(o *options) *cobra.Command {
+func catalogInspectCommand(s *session) *cobra.Command {
+	o := newCatalogOptions(s)
 	cmd := &cobra.Command{
 		Use: "inspect oci://HOST/REPOSITORY:VERSION", Short: "Show what a published catalog has, without its files",
 		Args: cobra.ExactArgs(1),
@@ -159,7 +161,7 @@ type inspection struct {
 
 // inspect prints the digest, four annotations and a table for each family. Whoever may push to the repository wrote all of it, so that texts go
 // through printable. -o json has every annotation.
-func (o *options) inspect(ctx context.Context, reference string) error {
+func (o *catalogOptions) inspect(ctx context.Context, reference string) error {
 	client, err := o.registryClient()
 	if err != nil {
 		return err

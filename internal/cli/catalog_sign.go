@@ -19,7 +19,8 @@ const passwordVariable = "COSIGN_PASSWORD"
 
 // catalogSignCommand is 'catalog sign'. It signs the digest that the tag names now, and prints it. Signatures of other keys stay. The exit status is
 // 2 if key, password or registry fail; there is no answer other than yes.
-func catalogSignCommand(o *options) *cobra.Command {
+func catalogSignCommand(s *session) *cobra.Command {
+	o := newCatalogOptions(s)
 	var key string
 	cmd := &cobra.Command{
 		Use: "sign oci://HOST/REPOSITORY:VERSION --key FILE", Short: "Sign a published catalog with a key, in cosign's format",
@@ -59,7 +60,8 @@ func catalogSignCommand(o *options) *cobra.Command {
 
 // catalogVerifyCommand is 'catalog verify'. A missing signature is an answer (exit status 1), and a registry that does not answer a fault (2): a
 // pipeline must not take an outage for an unsigned catalog.
-func catalogVerifyCommand(o *options) *cobra.Command {
+func catalogVerifyCommand(s *session) *cobra.Command {
+	o := newCatalogOptions(s)
 	var key string
 	cmd := &cobra.Command{
 		Use: "verify oci://HOST/REPOSITORY:VERSION --key FILE", Short: "Verify that a published catalog has a signature of a key",
@@ -89,7 +91,7 @@ func catalogVerifyCommand(o *options) *cobra.Command {
 type signedBy struct{ reference, key string }
 
 // verified returns the digest of an artifact that has a signature of a key. It prints why none holds, and returns ErrRejected then.
-func (o *options) verified(ctx context.Context, client *oci.Client, s signedBy) (digest.Digest, error) {
+func (o *catalogOptions) verified(ctx context.Context, client *oci.Client, s signedBy) (digest.Digest, error) {
 	raw, err := manifest.ReadFile(s.key)
 	if err != nil {
 		return "", err
@@ -116,7 +118,7 @@ func addKey(cmd *cobra.Command, key *string, usage string) {
 // password returns the password of a private key: that of the environment, or what is typed.
 // A variable that is set and empty counts, for a key without encryption. Where nobody can type, as in a pipeline, it fails instead of waiting. The prompt
 // is on standard error, so that standard output is the answer alone.
-func (o *options) password() ([]byte, error) {
+func (o *catalogOptions) password() ([]byte, error) {
 	if given, found := os.LookupEnv(passwordVariable); found {
 		return []byte(given), nil
 	}

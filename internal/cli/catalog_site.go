@@ -13,7 +13,8 @@ import (
 
 // catalogSiteCommand is 'catalog site'. It writes index.html into a new folder and prints its size; the exit status is 0 or 2. A reference and a version
 // are on the page only for a published catalog. Its -o is a folder, as that of 'catalog pull'.
-func catalogSiteCommand(o *options) *cobra.Command {
+func catalogSiteCommand(s *session) *cobra.Command {
+	o := newCatalogOptions(s)
 	var folder, title string
 	cmd := &cobra.Command{
 		Use: "site DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION -o DIR", Short: "Write a catalog as a static page to choose from",

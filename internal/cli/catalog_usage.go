@@ -12,9 +12,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// catalogUsage is a run of 'catalog usage'.
+type catalogUsage struct{ catalogOptions }
+
 // catalogUsageCommand is 'catalog usage'. The exit status is 0, also where nobody uses an object, and 2 for a name that neither the cluster nor a VM has.
 // -n and -A bound whose VMs are counted, as in kubectl get.
-func catalogUsageCommand(o *options) *cobra.Command {
+func catalogUsageCommand(s *session) *cobra.Command {
+	o := &catalogUsage{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "usage [NAME | KIND/NAME]",
 		Short: "Show which VMs use an instancetype or preference, and what its removal or edit would do",
@@ -87,7 +91,7 @@ func objectNamed(arg string) (kind, name string, err error) {
 
 // printCatalogUsages prints one line for each object. The name of one that is gone is what a tenant wrote into a VM. An empty list is printed as []
 // in JSON, and not as null.
-func (o *options) printCatalogUsages(usages []catalogs.CatalogUsage) error {
+func (o *catalogUsage) printCatalogUsages(usages []catalogs.CatalogUsage) error {
 	if o.documents {
 		return o.print(append([]catalogs.CatalogUsage{}, usages...))
 	}
@@ -100,7 +104,7 @@ func (o *options) printCatalogUsages(usages []catalogs.CatalogUsage) error {
 }
 
 // printCatalogUsage prints the objects of one name, each with its revisions, who uses them, and what a removal or an edit would do.
-func (o *options) printCatalogUsage(usages []catalogs.CatalogUsage) error {
+func (o *catalogUsage) printCatalogUsage(usages []catalogs.CatalogUsage) error {
 	if o.documents {
 		return o.print(usages)
 	}

@@ -17,10 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
+// chooser is a run of 'instancetypes' or 'preferences'.
+type chooser struct{ catalogOptions }
+
 // instancetypesCommand is 'instancetypes'. Unlike 'kubectl get', it lists both scopes at once, leaves out what is obsolete, and tells what meets a
 // preference's requirements.
 // The exit status is 0 for an empty list too, and 2 if the catalog cannot be read or --for names nothing.
-func instancetypesCommand(o *options) *cobra.Command {
+func instancetypesCommand(s *session) *cobra.Command {
+	o := &chooser{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:     "instancetypes",
 		Aliases: []string{"instancetype"},
@@ -48,7 +52,8 @@ func instancetypesCommand(o *options) *cobra.Command {
 }
 
 // preferencesCommand is 'preferences', the same question from the other side: which of them an instancetype satisfies.
-func preferencesCommand(o *options) *cobra.Command {
+func preferencesCommand(s *session) *cobra.Command {
+	o := &chooser{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:     "preferences",
 		Aliases: []string{"preference"},
@@ -72,7 +77,7 @@ type wish struct {
 
 // addWish adds the flags that both lists have. The values are read when the command runs.
 // -l is a selector as in kubectl get. -f has one value here, since a catalog has one source, and its default is the cluster.
-func (o *options) addWish(cmd *cobra.Command, kinds instancetype.KindNames, about string) *wish {
+func (o *chooser) addWish(cmd *cobra.Command, kinds instancetype.KindNames, about string) *wish {
 	w := &wish{Wish: catalogs.Wish{Kinds: kinds}}
 	flags := cmd.Flags()
 	flags.StringVar(&w.For, "for", "", about)
@@ -89,7 +94,7 @@ const sourceUsage = "catalog to choose from: a folder, a file, '-', an OCI refer
 
 // choose prints the offers that meet a wish. An object of the catalog that cannot be read is left out with a warning: one broken manifest must not
 // hide all others. An empty list is an answer and no error.
-func (o *options) choose(ctx context.Context, w *wish, columns []column) (err error) {
+func (o *chooser) choose(ctx context.Context, w *wish, columns []column) (err error) {
 	if w.Labels, err = labels.Parse(w.selector); err != nil {
 		return fmt.Errorf("--selector '%s': %w", w.selector, err)
 	}
@@ -177,7 +182,7 @@ var fits = column{head: "FITS", cell: func(o catalogs.Offer) string {
 
 // table prints offers. A cell that is empty in all of them has no column.
 // A cell that is empty where another offer's is not has '-'. Texts are a catalog author's, so that each goes through printable.
-func (o *options) table(columns []column, offers []catalogs.Offer) error {
+func (o *chooser) table(columns []column, offers []catalogs.Offer) error {
 	if offers[0].Fits != nil {
 		// The capacity is cut, because columns is a variable of the package: append must not write into its array.
 		columns = append(columns[:len(columns):len(columns)], fits)

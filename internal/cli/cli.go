@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/beside"
-	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/version"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -23,8 +22,7 @@ import (
 // ExitStatus; it prints none itself.
 func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	// true: the kubeconfig is read once for all uses of a run.
-	o := &options{IOStreams: streams, cluster: genericclioptions.NewConfigFlags(true)}
-	o.files.Stdin, o.bench.Stdin = streams.In, streams.In
+	s := &session{IOStreams: streams, cluster: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
 		Use: "kubectl-kiln", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kiln"},
 		Short: "Expand, validate and render virtual machines",
@@ -36,13 +34,13 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		// main prints faults, and answers are printed already: cobra would print both again, with the usage.
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	o.cluster.AddFlags(root.PersistentFlags())
-	root.AddCommand(captureCommand(o), catalogCommand(o), createCommand(o), diffCommand(o), expandCommand(o), explainCommand(o), instancetypesCommand(o),
-		policyCommand(o), preferencesCommand(o), presetCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), statesCommand(o), validateCommand(o),
-		consoleCommand(o), vncCommand(o))
-	root.AddCommand(actionCommands(o)...)
+	s.cluster.AddFlags(root.PersistentFlags())
+	root.AddCommand(captureCommand(s), catalogCommand(s), createCommand(s), diffCommand(s), expandCommand(s), explainCommand(s), instancetypesCommand(s),
+		policyCommand(s), preferencesCommand(s), presetCommand(s), renderCommand(s), repinCommand(s), revisionsCommand(s), statesCommand(s), validateCommand(s),
+		consoleCommand(s), vncCommand(s))
+	root.AddCommand(actionCommands(s)...)
 	refuseUnknown(root)
-	o.answering(root.Commands())
+	s.answering(root.Commands())
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
@@ -51,18 +49,16 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	return root
 }
 
-// options are the streams and the flags of a run. Cobra binds flags when commands are built, so all commands share one value.
-type options struct {
+// session is one run of the plugin: its streams and kubectl's flags of the connection, such as --namespace and --context. All commands share it.
+type session struct {
 	genericclioptions.IOStreams
-	// cluster has kubectl's flags of the connection, such as --namespace and --context.
 	cluster *genericclioptions.ConfigFlags
-	// files has the values of -f, -k and --catalog.
-	files manifest.Files
-	// bench has the values of --config, --profile and --strict, and the settings once they are read.
-	bench workbench.Bench
-	// registry has the values of --plain-http and --registry-ca.
-	registry oci.Options
-	// output is the value of -o of the command that runs.
+}
+
+// printer prints the answers of a command in the format of its -o.
+type printer struct {
+	*session
+	// output is the value of -o.
 	output string
 	// documents reports that the user asked for JSON or YAML with -o. Rejections are documents then. A command whose default is YAML
 	// prints them as text without -o.
@@ -71,10 +67,25 @@ type options struct {
 	warnedOfNodes bool
 }
 
+func newPrinter(s *session) printer { return printer{session: s} }
+
+// inputs has the flags that name what a command reads and what it is judged by.
+type inputs struct {
+	printer
+	// files has the values of -f, -k and --catalog.
+	files manifest.Files
+	// bench has the values of --config, --profile and --strict, and the settings once they are read.
+	bench workbench.Bench
+}
+
+func newInputs(s *session) inputs {
+	return inputs{printer: newPrinter(s), files: manifest.Files{Stdin: s.In}, bench: workbench.Bench{Stdin: s.In}}
+}
+
 // addInputs adds the flags that name what a command reads.
 // -f is a list with commas, as kubectl's. -k may be repeated, which kubectl's may not, and be given with -f: several sources are one set of objects.
 // --strict is for pipelines, where all files are at hand; on a cluster others may still create what is missing.
-func (o *options) addInputs(cmd *cobra.Command) {
+func (o *inputs) addInputs(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file, directory or - with the objects, and with those that they refer to")
 	flags.StringSliceVarP(&o.files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that builds the objects")
@@ -84,7 +95,7 @@ func (o *options) addInputs(cmd *cobra.Command) {
 
 // addContext adds the flags that name what else a cluster has.
 // Objects of --catalog are only referred to: they are not judged, and none of them has a verdict.
-func (o *options) addContext(cmd *cobra.Command) {
+func (o *inputs) addContext(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.files.Catalog, "catalog", nil, "file or directory with further instancetypes, preferences, presets and profiles")
 	o.addConfig(cmd)
@@ -92,7 +103,7 @@ func (o *options) addContext(cmd *cobra.Command) {
 
 // addConfig adds the flag that names the cluster's configuration.
 // Where the webhook was started with --config, the user must name the same file: commands find a KubeVirt object alone.
-func (o *options) addConfig(cmd *cobra.Command) {
+func (o *inputs) addConfig(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: the KubeVirt object among the files or in the cluster")
 	cmd.Flags().StringVar(&o.bench.Guests, "guests", beside.Auto, beside.Usage)
@@ -100,22 +111,19 @@ func (o *options) addConfig(cmd *cobra.Command) {
 }
 
 // addProfiles adds the flag that names HostProfiles.
-func (o *options) addProfiles(cmd *cobra.Command) {
+func (o *inputs) addProfiles(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&o.bench.Profiles, "profile", nil,
 		"file or directory with HostProfiles, instead of those among the files or in the cluster")
 }
 
-// addOutput adds the -o flag with a default and the allowed formats. Trap: all commands share one options value. Each has a flag of its own,
-// which is copied to options.output when its command runs; bound directly, the default of the last command would hold for all.
-// The copy is made in PreRunE, of which a cobra command has one: a command that sets its own loses the flag. An unknown format is a fault, found before
-// the command reads anything.
-func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...string) {
+// addOutput adds the -o flag with a default and the allowed formats. An unknown format is a fault, found in PreRunE before the command reads anything.
+// Trap: a cobra command has one PreRunE, so that a command that sets its own loses the check.
+func (o *printer) addOutput(cmd *cobra.Command, fallback string, formats ...string) {
 	last := len(formats) - 1
 	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
-	format := cmd.Flags().StringP("output", "o", fallback, "output format: "+choice)
+	cmd.Flags().StringVarP(&o.output, "output", "o", fallback, "output format: "+choice)
 	complete(cmd, "output", formats...)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		o.output = *format
 		o.documents = cmd.Flags().Changed("output") && (o.output == "json" || o.output == "yaml")
 		if !slices.Contains(formats, o.output) {
 			return fmt.Errorf("--output '%s' is not supported, use %s", o.output, choice)
@@ -132,7 +140,7 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 
 // eachGuest reviews each VM and VMI that the user named, and calls visit for each one that is accepted and complete. It prints the
 // rejected ones. An error of one object does not keep the others from being visited; the worst one is returned.
-func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(workbench.Reviewed) error) error {
+func (o *inputs) eachGuest(cmd *cobra.Command, args []string, visit func(workbench.Reviewed) error) error {
 	all, err := o.reviewed(cmd.Context(), args)
 	if err != nil {
 		return err
@@ -153,7 +161,7 @@ func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(workbe
 
 // reviewed loads and reviews the objects that the user named. Rejected objects are among them; an error is a fault of the whole run.
 // An object that cannot be judged is among them too, with its Fault.
-func (o *options) reviewed(ctx context.Context, args []string) ([]workbench.Reviewed, error) {
+func (o *inputs) reviewed(ctx context.Context, args []string) ([]workbench.Reviewed, error) {
 	in, err := o.load(o.files, args)
 	if err != nil {
 		return nil, err
@@ -163,7 +171,7 @@ func (o *options) reviewed(ctx context.Context, args []string) ([]workbench.Revi
 
 // review reviews objects, and prints the warnings of the run and the objects of kinds that Kiln does not serve. old is the stored VM that
 // one of the objects updates, or nil: rules about changes need it.
-func (o *options) review(ctx context.Context, in manifest.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
+func (o *inputs) review(ctx context.Context, in manifest.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
 	o.bench.User = o.user()
 	all, err := o.bench.Review(ctx, in, old)
 	o.warn(all.Warnings...)
@@ -175,7 +183,7 @@ func (o *options) review(ctx context.Context, in manifest.Inputs, old *v1.Virtua
 
 // bootable returns the accepted VMs and VMIs. It prints all objects that are rejected or could not be judged, and returns ErrRejected or
 // errUnanswered if there were any. Objects that boot no guest, such as instancetypes, have only their warnings printed.
-func (o *options) bootable(all []workbench.Reviewed) (found []workbench.Reviewed, outcome error) {
+func (o *inputs) bootable(all []workbench.Reviewed) (found []workbench.Reviewed, outcome error) {
 	for _, r := range all {
 		if r.Fault != nil {
 			outcome = worse(outcome, o.unanswered(r.Fault))

@@ -23,7 +23,8 @@ import (
 const escape = 0x1d
 
 // consoleCommand is 'console'.
-func consoleCommand(o *options) *cobra.Command {
+func consoleCommand(s *session) *cobra.Command {
+	o := &vmAccess{newPrinter(s)}
 	return &cobra.Command{
 		Use: "console NAME", Short: "Connect with the serial console of a guest", Args: cobra.ExactArgs(1),
 		Long: "Connect with the serial console of a guest, until Ctrl-] or the end of standard input. A guest has one console:\n" +
@@ -41,7 +42,7 @@ func consoleCommand(o *options) *cobra.Command {
 }
 
 // dial opens a stream of a VMI.
-func (o *options) dial(ctx context.Context, arg, subresource string, query url.Values) (net.Conn, error) {
+func (o *vmAccess) dial(ctx context.Context, arg, subresource string, query url.Values) (net.Conn, error) {
 	name, namespace, err := o.machine(arg)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (o *options) dial(ctx context.Context, arg, subresource string, query url.V
 }
 
 // requireRunning returns the error of a VM that does not run. What the user may not read is found out by connecting.
-func (o *options) requireRunning(ctx context.Context, arg string) error {
+func (o *vmAccess) requireRunning(ctx context.Context, arg string) error {
 	name, namespace, err := o.machine(arg)
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func (o *options) requireRunning(ctx context.Context, arg string) error {
 }
 
 // attach copies between the terminal and the console. A terminal is put into raw mode: the guest echoes, and gets Ctrl-C.
-func (o *options) attach(guest net.Conn) error {
+func (o *vmAccess) attach(guest net.Conn) error {
 	if in, is := o.In.(*os.File); is && term.IsTerminal(int(in.Fd())) {
 		before, err := term.MakeRaw(int(in.Fd()))
 		if err != nil {
@@ -119,7 +120,8 @@ func untilEscape(text []byte) ([]byte, bool) {
 }
 
 // vncCommand is 'vnc'.
-func vncCommand(o *options) *cobra.Command {
+func vncCommand(s *session) *cobra.Command {
+	o := &vmAccess{newPrinter(s)}
 	cmd := &cobra.Command{
 		Use: "vnc NAME", Short: "Serve the display of a guest to a viewer on this machine", Args: cobra.ExactArgs(1),
 		Long: "Serve the display of a guest at a port of this machine, until Ctrl-C: connect a VNC viewer with it. Each viewer is a\n" +
@@ -147,7 +149,7 @@ func vncCommand(o *options) *cobra.Command {
 }
 
 // serve connects each viewer with a stream of its own, until the context ends. The first stream that cannot be opened ends it: later ones would fail alike.
-func (o *options) serve(ctx context.Context, listener net.Listener, open func() (net.Conn, error)) error {
+func (o *vmAccess) serve(ctx context.Context, listener net.Listener, open func() (net.Conn, error)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	context.AfterFunc(ctx, func() { listener.Close() })

@@ -13,9 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// createOptions is a run of one of the commands below 'create'.
+type createOptions struct {
+	inputs
+	catalogSource
+}
+
+func newCreateOptions(s *session) *createOptions {
+	return &createOptions{inputs: newInputs(s), catalogSource: catalogSource{session: s}}
+}
+
 // createCommand is 'create'. Its commands print a manifest, or apply it with --apply. The exit status is 1 if the catalog's rules, the API server or a
 // webhook refuse the object, and 2 for a wrong flag or a cluster that does not answer. The flags are compared with virtctl v1.9 in docs/catalog.md.
-func createCommand(o *options) *cobra.Command {
+func createCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create manifests of VMs, instancetypes and preferences",
@@ -24,7 +34,7 @@ func createCommand(o *options) *cobra.Command {
 		Example: "  kubectl kiln create vm --name web --fit cpu=2,memory=4Gi --preference fedora --volume-import type:ds,src:images/fedora --apply\n" +
 			"  kubectl kiln create instancetype --name small --cpu 1 --memory 2Gi | kubectl apply -f -",
 	}
-	cmd.AddCommand(createVMCommand(o), createInstancetypeCommand(o), createPreferenceCommand(o))
+	cmd.AddCommand(createVMCommand(s), createInstancetypeCommand(s), createPreferenceCommand(s))
 	refuseUnknown(cmd)
 	return cmd
 }
@@ -37,7 +47,7 @@ type made struct {
 }
 
 // addMade adds the flags of a manifest.
-func (o *options) addMade(cmd *cobra.Command) *made {
+func (o *createOptions) addMade(cmd *cobra.Command) *made {
 	m := &made{}
 	cmd.Flags().StringVar(&m.name, "name", "", "name of the object; default: one with five random characters")
 	cmd.Flags().BoolVar(&m.apply, "apply", false, "apply the manifest to the cluster (server-side apply) instead of printing it")
@@ -56,7 +66,7 @@ func (m *made) named(prefix string) string {
 
 // namespace returns the one of the flag; empty if there is none, so that a manifest goes wherever it is applied.
 // That of the kubeconfig does not count here; --apply and the verdict of a catalog fall back to it.
-func (o *options) namespace() string {
+func (o *createOptions) namespace() string {
 	if o.cluster.Namespace == nil {
 		return ""
 	}
@@ -70,7 +80,7 @@ const fieldManager = "kubectl-kiln"
 // fault (2).
 // The answers are status codes 422, 403 and 409: a schema or a webhook, a right or a policy, and a field of another manager. The line of success
 // ends as that of 'kubectl apply --server-side'. The API server's message quotes what a manifest holds, so that it goes through printable.
-func (o *options) finish(ctx context.Context, m *made, typed client.Object) error {
+func (o *createOptions) finish(ctx context.Context, m *made, typed client.Object) error {
 	object, err := manifestOf(typed)
 	if err != nil || !m.apply {
 		if err == nil {
@@ -106,7 +116,7 @@ func (o *options) finish(ctx context.Context, m *made, typed client.Object) erro
 }
 
 // printRefusal prints the causes of a refusal a line each, as those of files are printed, and any other refusal in the words of the API server.
-func (o *options) printRefusal(object client.Object, err error) {
+func (o *createOptions) printRefusal(object client.Object, err error) {
 	var answer apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil || len(answer.Status().Details.Causes) == 0 {
 		fmt.Fprintln(o.ErrOut, printable(withoutPreamble(err.Error())))

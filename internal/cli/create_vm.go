@@ -31,7 +31,8 @@ type vmFlags struct {
 // createVMCommand is 'create vm'. Flags of virtctl's names have virtctl's meaning; --fit, --filename and --apply are Kiln's.
 // Both groups of flags that exclude each other are virtctl's, with --fit beside --instancetype, since it chooses the instancetype too.
 // Cobra checks them by whether a flag was given: the default of --infer-instancetype excludes nothing.
-func createVMCommand(o *options) *cobra.Command {
+func createVMCommand(s *session) *cobra.Command {
+	o := newCreateOptions(s)
 	f := &vmFlags{}
 	cmd := &cobra.Command{
 		Use:   "vm",
@@ -103,7 +104,7 @@ func (f *vmFlags) addGuest(flags *pflag.FlagSet) {
 // manifest can be made without a cluster.
 // Warnings are on deprecated flags, flags without effect, and a password that stands in the VM. A VM that the catalog refuses is
 // neither printed nor applied (exit status 1).
-func (o *options) createVM(cmd *cobra.Command, f *vmFlags) error {
+func (o *createOptions) createVM(cmd *cobra.Command, f *vmFlags) error {
 	flags := cmd.Flags()
 	f.Name, f.Namespace = f.named("vm"), o.namespace()
 	f.GAManageSSHGiven, f.CloudInitChanged = flags.Changed("ga-manage-ssh"), flags.Changed("cloud-init")
@@ -147,7 +148,7 @@ func (o *options) createVM(cmd *cobra.Command, f *vmFlags) error {
 
 // judge reviews a VM by a catalog; nil where none is named. What the catalog does not have is rejected, as with --strict.
 // The object that is judged is a copy with a namespace. The manifest that is printed keeps none, so that it goes wherever it is applied.
-func (o *options) judge(ctx context.Context, catalog *catalogs.Catalog, vm *v1.VirtualMachine) error {
+func (o *createOptions) judge(ctx context.Context, catalog *catalogs.Catalog, vm *v1.VirtualMachine) error {
 	if catalog == nil {
 		return nil
 	}

@@ -11,12 +11,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// diffOptions is a run of 'diff'.
+type diffOptions struct{ comparison }
+
 // 'diff' compares what the guests see (abi.Compare over both frontends), and not the texts of two domains: those differ from host to host where
 // a guest sees no difference. The diffs of specs and domains as texts are for people.
 
 // diffCommand is 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
 // Statuses 3 and 4 stand above 1 and 2, which are taken as in 'kubectl diff'.
-func diffCommand(o *options) *cobra.Command {
+func diffCommand(s *session) *cobra.Command {
+	o := &diffOptions{newComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A [B]",
 		Short: "Judge what a change means for the hardware that a guest sees",
@@ -52,7 +56,7 @@ func diffCommand(o *options) *cobra.Command {
 
 // difference compares A with B. Without B it compares A on two hosts, or with what it has booted.
 // It returns ErrRejected if a side is rejected, which is printed. More than two hosts, and a VM without B, a second host and a record, are faults.
-func (o *options) difference(ctx context.Context, args, hosts []string, latest bool) (guestdiff.Difference, error) {
+func (o *diffOptions) difference(ctx context.Context, args, hosts []string, latest bool) (guestdiff.Difference, error) {
 	var none guestdiff.Difference
 	// One --host is that of both sides. None means the same assumed host for both.
 	switch len(hosts) {
@@ -88,7 +92,7 @@ func (o *options) difference(ctx context.Context, args, hosts []string, latest b
 }
 
 // sinceBoot compares a VM or VMI with what it has booted: what runs of a VM, else its record.
-func (o *options) sinceBoot(ctx context.Context, name, host string, latest bool) (guestdiff.Difference, error) {
+func (o *diffOptions) sinceBoot(ctx context.Context, name, host string, latest bool) (guestdiff.Difference, error) {
 	of, err := o.readGuests(ctx, name)
 	if err != nil {
 		return guestdiff.Difference{}, err
@@ -104,7 +108,7 @@ func (o *options) sinceBoot(ctx context.Context, name, host string, latest bool)
 }
 
 // reportDifference prints the settings that a comparison could not read, and why a side is refused.
-func (o *options) reportDifference(d guestdiff.Difference, err error) (guestdiff.Difference, error) {
+func (o *printer) reportDifference(d guestdiff.Difference, err error) (guestdiff.Difference, error) {
 	o.note(d.Notes)
 	if err != nil {
 		err = o.refused(err)
@@ -113,7 +117,7 @@ func (o *options) reportDifference(d guestdiff.Difference, err error) (guestdiff
 }
 
 // printDifference prints a difference, and returns its verdict as an answer.
-func (o *options) printDifference(d guestdiff.Difference, domain bool) error {
+func (o *diffOptions) printDifference(d guestdiff.Difference, domain bool) error {
 	if o.output != "text" {
 		if err := o.print(d); err != nil {
 			return err

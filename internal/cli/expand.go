@@ -11,6 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// expandOptions is a run of 'expand'.
+type expandOptions struct{ inputs }
+
 // A stage of 'expand' is a beginning of stage 1. 'admitted' is the only one of the VM itself; the webhook's patch is applied
 // to it, so that it is what a cluster would store.
 
@@ -23,7 +26,8 @@ var stages = append(slices.Clone(workbench.StageNames), stageAll)
 // expandCommand is 'expand'.
 // The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if nothing bootable is named or an object has no such stage.
 // It has no text format: the answer is a manifest, which kubectl and the other commands read.
-func expandCommand(o *options) *cobra.Command {
+func expandCommand(s *session) *cobra.Command {
+	o := &expandOptions{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
@@ -49,7 +53,7 @@ func expandCommand(o *options) *cobra.Command {
 
 // printStages prints one stage of an object, or all. A bare VMI has no stage 'admitted': no VM is stored for it.
 // A stage that the object does not have is a fault, which eachGuest prints with the name of the object.
-func (o *options) printStages(r workbench.Reviewed, wanted string) error {
+func (o *expandOptions) printStages(r workbench.Reviewed, wanted string) error {
 	if wanted == workbench.StageDefaults {
 		return o.printGuest(r.Guest.Document, "")
 	}
@@ -72,7 +76,7 @@ func (o *options) printStages(r workbench.Reviewed, wanted string) error {
 }
 
 // printGuest prints a VM or VMI from its JSON. title is printed as a comment in YAML; JSON has none.
-func (o *options) printGuest(document []byte, title string) error {
+func (o *expandOptions) printGuest(document []byte, title string) error {
 	object := map[string]any{}
 	if err := json.Unmarshal(document, &object); err != nil {
 		return err
@@ -85,11 +89,11 @@ func (o *options) printGuest(document []byte, title string) error {
 }
 
 // print writes one object. Every YAML document begins with '---', so that several can be read back.
-func (o *options) print(object any) error { return o.printTitled(object, "") }
+func (o *printer) print(object any) error { return o.printTitled(object, "") }
 
 // printTitled is print with a comment before a YAML document. Several JSON objects follow each other, as jq reads them.
 // sigs.k8s.io/yaml goes through JSON: fields have their JSON names, and keys are sorted, so that two runs are equal.
-func (o *options) printTitled(object any, title string) error {
+func (o *printer) printTitled(object any, title string) error {
 	if o.output == "json" {
 		encoder := json.NewEncoder(o.Out)
 		encoder.SetIndent("", "  ")

@@ -12,9 +12,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// explainOptions is a run of 'explain'.
+type explainOptions struct{ inputs }
+
 // explainCommand is 'explain'. What was not applied costs a run of stage 1 for each field of the preference; only this command pays it.
 // The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if nothing bootable is named.
-func explainCommand(o *options) *cobra.Command {
+func explainCommand(s *session) *cobra.Command {
+	o := &explainOptions{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Show where each field of the explicit VMI comes from",
@@ -34,7 +38,7 @@ func explainCommand(o *options) *cobra.Command {
 
 // printExplanation prints the tree of fields with their origins, then what was not applied, then notes. Documents have an empty list where everything
 // was applied, since jq fails on null.
-func (o *options) printExplanation(ctx context.Context, r workbench.Reviewed) error {
+func (o *explainOptions) printExplanation(ctx context.Context, r workbench.Reviewed) error {
 	explained, err := r.Explain(ctx)
 	if err != nil {
 		return err

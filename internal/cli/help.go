@@ -79,7 +79,7 @@ func completion(root *cobra.Command) {
 
 // nothing returns the fault of a run whose files or names hold no object of the wanted kind. Silence would look like acceptance in a pipeline.
 // So the exit status is 2, and not 0.
-func (o *options) nothing(wanted string, args []string) error {
+func (o *inputs) nothing(wanted string, args []string) error {
 	where := slices.Concat(o.files.Names, o.files.Kustomizations, args)
 	for i := range where {
 		if where[i] == "-" {

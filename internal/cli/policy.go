@@ -9,8 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// policyTest is a run of 'policy test'.
+type policyTest struct{ inputs }
+
 // policyCommand returns 'policy', the commands for authors of GuestPolicies. 'validate --policy' is for authors of VMs.
-func policyCommand(o *options) *cobra.Command {
+func policyCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Test GuestPolicies, and list the VMs that violate them",
@@ -19,14 +22,15 @@ func policyCommand(o *options) *cobra.Command {
 		Example: "  kubectl kiln policy test policies/\n" +
 			"  kubectl kiln policy audit -A --policy policies/",
 	}
-	cmd.AddCommand(policyAuditCommand(o), policyTestCommand(o))
+	cmd.AddCommand(policyAuditCommand(s), policyTestCommand(s))
 	refuseUnknown(cmd)
 	return cmd
 }
 
 // policyTestCommand is 'policy test'. The report goes to standard output whatever it says, since it is the answer.
 // The exit status is 1 also for a validation that no case violates: a test that cannot fail shows nothing.
-func policyTestCommand(o *options) *cobra.Command {
+func policyTestCommand(s *session) *cobra.Command {
+	o := &policyTest{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "test DIR|FILE",
 		Short: "Run the cases beside policies",
@@ -81,7 +85,7 @@ func policyOutcome(r policytest.PolicyReport) (outcome error) {
 
 // printPolicyReport prints one line for each case and finding, with FILE:LINE where there is something to correct, then all counts. Names, messages and
 // files are a stranger's, so that each line goes through printable.
-func (o *options) printPolicyReport(r policytest.PolicyReport) {
+func (o *policyTest) printPolicyReport(r policytest.PolicyReport) {
 	say := func(format string, args ...any) { fmt.Fprintln(o.Out, printable(fmt.Sprintf(format, args...))) }
 	for _, c := range r.Cases {
 		if c.Passed {

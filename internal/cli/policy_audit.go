@@ -11,9 +11,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// policyAudit is a run of 'policy audit'.
+type policyAudit struct{ inputs }
+
 // policyAuditCommand is 'policy audit'. Violations are the answer and go to standard output.
 // The exit status 1 lets a pipeline stop before an administrator turns Warn into Deny.
-func policyAuditCommand(o *options) *cobra.Command {
+func policyAuditCommand(s *session) *cobra.Command {
+	o := &policyAudit{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "audit [-A | -f FILE|DIR|- | -k DIR]",
 		Short: "List the VMs that exist and violate a policy",
@@ -53,13 +57,13 @@ func policyAuditCommand(o *options) *cobra.Command {
 }
 
 // addPolicies adds the flag that names GuestPolicies.
-func (o *options) addPolicies(cmd *cobra.Command) {
+func (o *inputs) addPolicies(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&o.bench.Policies, "policy", nil,
 		"file or directory with GuestPolicies, besides those among the files or in the cluster")
 }
 
 // audit judges the objects of files if any are named, else those of the cluster.
-func (o *options) audit(ctx context.Context, everywhere bool) (policyaudit.PolicyAudit, error) {
+func (o *policyAudit) audit(ctx context.Context, everywhere bool) (policyaudit.PolicyAudit, error) {
 	if o.files.Named() {
 		in, err := o.load(o.files, nil)
 		if err != nil {
@@ -83,7 +87,7 @@ func (o *options) audit(ctx context.Context, everywhere bool) (policyaudit.Polic
 
 // printAudit prints one line for each violation, and on standard error what was judged. It returns errUnanswered if an object has no answer, else
 // ErrRejected if there is a violation. Messages come from policies and from VMs, so that each cell goes through printable.
-func (o *options) printAudit(a policyaudit.PolicyAudit) (outcome error) {
+func (o *policyAudit) printAudit(a policyaudit.PolicyAudit) (outcome error) {
 	if len(a.Violations) > 0 {
 		outcome = ErrRejected
 	}

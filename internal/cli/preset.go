@@ -13,7 +13,7 @@ import (
 )
 
 // presetCommand is 'preset', the commands for VirtualMachineInstancePresets.
-func presetCommand(o *options) *cobra.Command {
+func presetCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "preset",
 		Short:   "Migrate VirtualMachineInstancePresets to GuestProfiles",
@@ -21,14 +21,14 @@ func presetCommand(o *options) *cobra.Command {
 		Long: "Migrate VirtualMachineInstancePresets to GuestProfiles. KubeVirt deprecated presets; Kiln applies them. A profile may set any\n" +
 			"field of a VMI, has a priority, and extends other profiles.",
 	}
-	cmd.AddCommand(presetMigrateCommand(o))
+	cmd.AddCommand(presetMigrateCommand(s))
 	refuseUnknown(cmd)
 	return cmd
 }
 
 // migrate is a run of 'preset migrate'.
 type migrate struct {
-	*options
+	inputs
 	presetmigration.PresetMigration
 	// folder is that of --output-dir; empty to print the manifests.
 	folder        string
@@ -37,8 +37,8 @@ type migrate struct {
 
 // presetMigrateCommand is 'preset migrate'. It writes nothing to a cluster. The exit status is 3 if a VM or VMI would differ, 1 if a preset is rejected or a
 // VM cannot be compared because what it refers to does not exist, and 2 for a fault. The highest of those that apply counts, but a fault counts first.
-func presetMigrateCommand(o *options) *cobra.Command {
-	m := migrate{options: o}
+func presetMigrateCommand(s *session) *cobra.Command {
+	m := migrate{inputs: newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "migrate [-f FILE|DIR|- | -k DIR]",
 		Short: "Write a GuestProfile for each preset, and prove that no VMI changes",
@@ -53,18 +53,18 @@ func presetMigrateCommand(o *options) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return m.run(cmd.Context()) },
 	}
-	o.addInputs(cmd)
+	m.addInputs(cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&m.allNamespaces, "all-namespaces", "A", false, "migrate the presets of all namespaces of the cluster")
 	flags.StringVar(&m.folder, "output-dir", "", "folder to write the profiles to, as NAMESPACE/NAME.yaml; it must not exist or be empty")
 	flags.BoolVar(&m.Firmware, "firmware", false, "keep spec.domain.firmware, which presets fill in VMIs without a VM alone, and profiles in VMs too")
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	m.addOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
 // run reads, migrates and prints. As text the manifests go to standard output and what was compared to standard error, so that the output is a manifest.
 func (m *migrate) run(ctx context.Context) error {
-	in, err := m.inputs(ctx)
+	in, err := m.readInputs(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (m *migrate) run(ctx context.Context) error {
 }
 
 // inputs are those of the files, or of the cluster.
-func (m *migrate) inputs(ctx context.Context) (manifest.Inputs, error) {
+func (m *migrate) readInputs(ctx context.Context) (manifest.Inputs, error) {
 	if m.files.Named() {
 		if m.allNamespaces {
 			return manifest.Inputs{}, errors.New("-A is for the cluster: give either files with -f and -k, or -A")

@@ -181,7 +181,8 @@ func TestPresetMigrateUsage(t *testing.T) {
 func TestMigratedTextsAreAStrangers(t *testing.T) {
 	t.Parallel()
 	streams, _, out, errOut := genericclioptions.NewTestIOStreams()
-	m := migrate{options: &options{IOStreams: streams, output: "text"}}
+	m := migrate{inputs: newInputs(&session{IOStreams: streams})}
+	m.output = "text"
 	field := presetmigration.MigratedField{Field: hostile, Before: hostile, Origin: hostile, Reason: hostile}
 	err := m.printMigrated(presetmigration.Migrated{
 		Presets: []presetmigration.MigratedPreset{{Preset: hostile, LeftOut: []string{hostile}, Warnings: []string{hostile},

@@ -37,23 +37,28 @@ func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
 	usage := catalogs.CatalogUsage{Key: catalog.Key{Kind: hostile, Name: hostile}, Revisions: []revision.Usage{used},
 		Unpinned: []string{hostile}, Removal: hostile, Edit: hostile}
 	for name, test := range map[string]struct {
-		print func(*options)
+		print func(inputs)
 		lines int
 	}{
-		"a rejection":             {func(o *options) { _ = o.refuse(refused, hostile) }, 3},
-		"a VM that is incomplete": {func(o *options) { _ = o.incomplete(refused) }, 2},
-		"a warning of the run":    {func(o *options) { o.warn(hostile) }, 1},
-		"a fault of an object":    {func(o *options) { _ = o.unanswered(errors.New(printable(hostile))) }, 1},
-		"repin, refused": {func(o *options) {
-			_ = o.refusedByCluster(named, apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "a", mistakes))
+		"a rejection":             {func(o inputs) { _ = o.refuse(refused, hostile) }, 3},
+		"a VM that is incomplete": {func(o inputs) { _ = o.incomplete(refused) }, 2},
+		"a warning of the run":    {func(o inputs) { o.warn(hostile) }, 1},
+		"a fault of an object":    {func(o inputs) { _ = o.unanswered(errors.New(printable(hostile))) }, 1},
+		"repin, refused": {func(o inputs) {
+			_ = (&repinRun{o}).refusedByCluster(named, apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "a", mistakes))
 		}, 1},
-		"repin":                    {func(o *options) { _ = o.printRepinned(repinned()) }, 4},
-		"revisions":                {func(o *options) { _ = o.printUsages([]revision.Usage{used}, true) }, 2},
-		"usage of all objects":     {func(o *options) { _ = o.printCatalogUsages([]catalogs.CatalogUsage{usage}) }, 2},
-		"usage of objects by name": {func(o *options) { _ = o.printCatalogUsage([]catalogs.CatalogUsage{usage}) }, 5},
+		"repin":     {func(o inputs) { _ = (&repinRun{o}).printRepinned(repinned()) }, 4},
+		"revisions": {func(o inputs) { _ = (&revisionsOptions{o}).printUsages([]revision.Usage{used}, true) }, 2},
+		"usage of all objects": {func(o inputs) {
+			_ = (&catalogUsage{catalogOptions{inputs: o}}).printCatalogUsages([]catalogs.CatalogUsage{usage})
+		}, 2},
+		"usage of objects by name": {func(o inputs) {
+			_ = (&catalogUsage{catalogOptions{inputs: o}}).printCatalogUsage([]catalogs.CatalogUsage{usage})
+		}, 5},
 	} {
 		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
-		o := &options{IOStreams: streams, output: "text"}
+		o := newInputs(&session{IOStreams: streams})
+		o.output = "text"
 		test.print(o)
 		text := out.String() + errOut.String()
 		if strings.ContainsAny(text, "\x1b\r\t\u202e\u009b") || strings.Count(text, "\n") != test.lines || !strings.Contains(text, "fake") {

@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// renderRun is a run of 'render'.
+type renderRun struct{ inputs }
+
 // renderOptions are the flags of one call.
 type renderOptions struct {
 	workbench.Rendering
@@ -19,7 +22,8 @@ type renderOptions struct {
 // renderCommand is 'render'. Without --host and --bindings it assumes a host, so that it answers on any machine.
 // The exit status is 1 if a VM is rejected by stage 1, 2 or 3, also because the host cannot run it, and 2 if nothing bootable is named, or host or
 // bindings cannot be read. -o xml is the default, because virsh and virt-xml-validate read XML.
-func renderCommand(o *options) *cobra.Command {
+func renderCommand(s *session) *cobra.Command {
+	o := &renderRun{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "render (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the libvirt domain that each VM would boot",
@@ -47,7 +51,7 @@ func renderCommand(o *options) *cobra.Command {
 // render prints the documents of all objects at once. XML has one root and libvirt no list, so several documents are one document
 // <documents>. A single domain stays as it is, because it can be piped to 'virsh define' and virt-xml-validate.
 // JSON and YAML are printed object by object, since a stream may hold several documents of them.
-func (o *options) render(cmd *cobra.Command, args []string, r renderOptions) error {
+func (o *renderRun) render(cmd *cobra.Command, args []string, r renderOptions) error {
 	o.bench.Quiet = true
 	switch {
 	case r.Stage != workbench.StageFrontend && r.Stage != workbench.StageBackend:

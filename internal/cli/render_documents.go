@@ -11,7 +11,7 @@ import (
 )
 
 // printDocuments prints the documents of one object as JSON or YAML. The domain is last among them, because libvirt needs the others before.
-func (o *options) printDocuments(r workbench.Reviewed, stage string, documents []render.Document) error {
+func (o *renderRun) printDocuments(r workbench.Reviewed, stage string, documents []render.Document) error {
 	for i := range documents {
 		documents[i].Object = "" // the answer names the object already
 	}

@@ -15,6 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// repinRun is a run of 'repin'.
+type repinRun struct{ inputs }
+
 // 'repin' asks by an empty value in annotation kilnvm.io/pins. The webhook fills in the current revisions in the same request, so that a dry run
 // of the API server already shows them, and no controller has to be waited for.
 
@@ -30,7 +33,8 @@ type repinOptions struct {
 // repinCommand is 'repin'. It reads VMs of a cluster only: a file has no pins.
 // The exit status is 1 if a VM is rejected, now or with the new pins, and 2 for a fault: a VM that was edited meanwhile, a pin that the VM has no
 // reference for, or no webhook that processes the request. Unlike 'diff', it does not return the verdict of the difference.
-func repinCommand(o *options) *cobra.Command {
+func repinCommand(s *session) *cobra.Command {
+	o := &repinRun{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "repin vm/NAME ...",
 		Short: "Pin VMs to the current revisions of instancetype, preference, presets, profiles and configuration",
@@ -70,7 +74,7 @@ const maxConflicts = 5
 
 // repin renews the pins of each VM in turn. A VM that is refused does not keep the others from being repinned; a fault does.
 // A VM that was repinned before a fault stays so: each VM is a request of its own.
-func (o *options) repin(ctx context.Context, args []string, r repinOptions) error {
+func (o *repinRun) repin(ctx context.Context, args []string, r repinOptions) error {
 	in, err := o.load(o.files, args)
 	if err != nil {
 		return err
@@ -107,7 +111,7 @@ func (o *options) repin(ctx context.Context, args []string, r repinOptions) erro
 
 // refusedByCluster prints the causes with which the webhook refuses the new pins. It returns ErrRejected.
 // As a document the causes of the Status are a Judgement, so that a program reads the refusal of a cluster as that of a file. They have no line.
-func (o *options) refusedByCluster(named manifest.Object, err error) error {
+func (o *repinRun) refusedByCluster(named manifest.Object, err error) error {
 	var status apierrors.APIStatus
 	if !o.documents || !errors.As(err, &status) {
 		fmt.Fprintln(o.ErrOut, printable(err.Error()))
@@ -124,7 +128,7 @@ func (o *options) refusedByCluster(named manifest.Object, err error) error {
 
 // repinOne asks for the new pins in a dry run first, and compares the VMI that would boot with the one that boots now. A VM whose
 // instancetype does not exist, or that could not start with the new pins, is not changed.
-func (o *options) repinOne(ctx context.Context, in manifest.Inputs, r repinOptions) error {
+func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOptions) error {
 	before, err := o.alone(ctx, in)
 	if err != nil {
 		return err
@@ -163,7 +167,7 @@ func (o *options) repinOne(ctx context.Context, in manifest.Inputs, r repinOptio
 }
 
 // alone reviews inputs of one VM, which must have a template: without one there is no VMI to compare.
-func (o *options) alone(ctx context.Context, in manifest.Inputs) (workbench.Reviewed, error) {
+func (o *repinRun) alone(ctx context.Context, in manifest.Inputs) (workbench.Reviewed, error) {
 	all, err := o.review(ctx, in, nil)
 	if err != nil {
 		return workbench.Reviewed{}, err
@@ -179,7 +183,7 @@ func (o *options) alone(ctx context.Context, in manifest.Inputs) (workbench.Revi
 }
 
 // printRepinned prints the pins before and after, and what they change at the next start.
-func (o *options) printRepinned(r repin.Repinned) error {
+func (o *repinRun) printRepinned(r repin.Repinned) error {
 	if o.output != "text" {
 		return o.print(r)
 	}
@@ -199,7 +203,7 @@ func (o *options) printRepinned(r repin.Repinned) error {
 }
 
 // printPin prints one pin; nil is a pin that was not asked for.
-func (o *options) printPin(what string, r *repin.PinChange) {
+func (o *repinRun) printPin(what string, r *repin.PinChange) {
 	if r == nil {
 		return
 	}

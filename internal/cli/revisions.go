@@ -10,13 +10,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// revisionsOptions is a run of 'revisions'.
+type revisionsOptions struct{ inputs }
+
 // A revision is 'current' while its content is that of the object of its name, and 'outdated' when the object has changed: VMs keep
 // revisions until their owner repins them, so that outdated ones are no fault. Package revision has the states.
 
 // revisionsCommand is 'revisions'. It needs a cluster: files have no revisions.
 // The exit status is 0 or 2: no state is a rejection, and a list without revisions is an answer. Objects that may not be read have the
 // state 'unknown'. -n and -A are kubectl's.
-func revisionsCommand(o *options) *cobra.Command {
+func revisionsCommand(s *session) *cobra.Command {
+	o := &revisionsOptions{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "revisions",
 		Short: "List the revisions of instancetypes and preferences, and who uses them",
@@ -63,7 +67,7 @@ const shown = 3
 // printUsages prints a table, with a column for the namespace when all are listed.
 // kubectl get -A has the column NAMESPACE first too. A revision that is missing has the name that a tenant wrote into the pins of a VM. '?' stands
 // for the object of a revision that is missing.
-func (o *options) printUsages(usages []revision.Usage, namespaces bool) error {
+func (o *revisionsOptions) printUsages(usages []revision.Usage, namespaces bool) error {
 	if o.output != "text" {
 		return o.print(append([]revision.Usage{}, usages...))
 	}

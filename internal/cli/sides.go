@@ -16,12 +16,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// comparison reads the VMs that 'diff' and 'states' compare.
+type comparison struct{ inputs }
+
+func newComparison(s *session) comparison { return comparison{newInputs(s)} }
+
 // 'diff' has no -f: each argument is one object, in a file or as KIND/NAME in the cluster.
 
 // oneGuest returns the one VM or VMI of a file, or of the cluster. before is the object whose next version it is, or nil. What the next version
 // refers to may be among the objects of before. If before is stored in the cluster, the review is that of an update, so that pins stay.
 // It returns ErrRejected or errUnanswered, with the causes printed, for an object without a verdict to compare, and a fault for none or several.
-func (o *options) oneGuest(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {
+func (o *comparison) oneGuest(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {
 	files, args := o.files, []string{name}
 	if isFile(name) {
 		files.Names, args = args, nil
@@ -53,7 +58,7 @@ func (o *options) oneGuest(ctx context.Context, name string, before *workbench.R
 
 // readGuests returns the VM of a name with the VMI that it has made. A VMI of the cluster is found by its VM, which its ownerReference names. A VMI without a
 // VM is returned in the place of the VM. Of a file there is no VMI.
-func (o *options) readGuests(ctx context.Context, name string) (of guestdiff.Guests, err error) {
+func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.Guests, err error) {
 	if of.VM, err = o.oneGuest(ctx, name, nil); err != nil || isFile(name) {
 		return of, err
 	}
@@ -88,7 +93,7 @@ func (o *options) readGuests(ctx context.Context, name string) (of guestdiff.Gue
 // readClusterSettings makes configuration and HostProfiles those of the cluster if one of the names is an object there: a file that it is
 // compared with is the next version of that object, and will boot there.
 // It is called before either side is reviewed: the bench reads settings once, so that the first review would fix those of the file.
-func (o *options) readClusterSettings(ctx context.Context, names []string) error {
+func (o *comparison) readClusterSettings(ctx context.Context, names []string) error {
 	if !slices.ContainsFunc(names, func(name string) bool { return !isFile(name) }) {
 		return nil
 	}

@@ -14,11 +14,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// statesOptions is a run of 'states'.
+type statesOptions struct{ comparison }
+
 // 'states' shows where a VM, its hardware record, its VMI and its guest differ. It needs a cluster: a file has one state.
 
 // statesCommand is 'states'.
 // The exit status is 1 if the VM or its VMI is rejected, and 2 if one cannot be read. Differences are no rejection.
-func statesCommand(o *options) *cobra.Command {
+func statesCommand(s *session) *cobra.Command {
+	o := &statesOptions{newComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "states (vm/NAME | vmi/NAME)",
 		Short: "Show the states of a VM's configuration, from its template to what runs",
@@ -67,7 +71,7 @@ func statesCommand(o *options) *cobra.Command {
 }
 
 // states reads a VM and its VMI.
-func (o *options) states(ctx context.Context, name string) ([]guestdiff.State, error) {
+func (o *statesOptions) states(ctx context.Context, name string) ([]guestdiff.State, error) {
 	if isFile(name) {
 		return nil, fmt.Errorf("%s: a file has one state: name a VM of the cluster, such as vm/web", name)
 	}
@@ -98,7 +102,7 @@ func (o *options) states(ctx context.Context, name string) ([]guestdiff.State, e
 const shownDigest = len("sha256:") + 12
 
 // printStates prints a row a state. Below stands what differs.
-func (o *options) printStates(states []guestdiff.State) error {
+func (o *statesOptions) printStates(states []guestdiff.State) error {
 	if o.output != "text" {
 		return o.print(states)
 	}

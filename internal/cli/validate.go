@@ -8,13 +8,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// validateOptions is a run of 'validate'.
+type validateOptions struct{ inputs }
+
 // 'validate' is the only command that accepts a VM whose instancetype or preference does not exist, as the webhook does. The other commands
 // need the explicit VMI, and reject such a VM.
 
 // validateCommand is 'validate'. A test compares its verdicts, causes and warnings with the webhook's.
 // The exit status is 0 if all objects are accepted, 1 if one is rejected, and 2 if one has no verdict: a file that cannot be read, or nothing to judge.
 // All objects are judged, whatever the result of the others.
-func validateCommand(o *options) *cobra.Command {
+func validateCommand(s *session) *cobra.Command {
+	o := &validateOptions{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Validate VMs and objects of the catalog as API server and webhook do",
@@ -54,7 +58,7 @@ func validateCommand(o *options) *cobra.Command {
 
 // printVerdict prints the verdict on one object. As text only the warnings and one line say that it is accepted.
 // It returns ErrRejected for a rejection, or the error of the output. An accepted object has a document too, with its warnings.
-func (o *options) printVerdict(r workbench.Reviewed) error {
+func (o *validateOptions) printVerdict(r workbench.Reviewed) error {
 	if !o.documents {
 		for _, inferred := range r.Inferred {
 			fmt.Fprintln(o.ErrOut, printable(fmt.Sprintf("inferred: %s: %s: %s", r.Name(), inferred.Path, inferred)))
