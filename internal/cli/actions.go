@@ -20,7 +20,7 @@ import (
 )
 
 // vmAccess calls the subresources of VMs and VMIs.
-type vmAccess struct{ printer }
+type vmAccess struct{ Printer }
 
 // 'start', 'stop', 'restart', 'pause' and 'unpause' call the same subresources as virtctl. The API server answers when the request is taken, and not when the
 // guest is there: 'kubectl wait' waits for that.
@@ -106,7 +106,7 @@ func dryRunFlag(cmd *cobra.Command) func() []string {
 }
 
 // actionCommands are the commands of all actions. The exit status is 2 for a refusal, as for any error of the API server.
-func actionCommands(s *session) (list []*cobra.Command) {
+func actionCommands(s *Session) (list []*cobra.Command) {
 	o := &vmAccess{newPrinter(s)}
 	for _, a := range actions {
 		cmd := &cobra.Command{

@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
@@ -65,7 +66,7 @@ func worse(a, b error) error {
 
 // unanswered prints why an object or a file has no verdict.
 // It returns errUnanswered and not the fault: main prints a fault, and this one is printed already.
-func (o *printer) unanswered(fault error) error {
+func (o *Printer) unanswered(fault error) error {
 	PrintFault(o.ErrOut, fault)
 	return errUnanswered
 }
@@ -84,7 +85,7 @@ func withoutPreamble(text string) string { return preamble.ReplaceAllLiteralStri
 
 // warn prints warnings that concern no single object.
 // The prefix is that of client-go's WarningWriter, by which kubectl prints the warnings of an API server: a filter for one finds the other.
-func (o *printer) warn(warnings ...string) {
+func (o *Printer) warn(warnings ...string) {
 	for _, warning := range warnings {
 		fmt.Fprintf(o.ErrOut, "Warning: %s\n", printable(warning))
 	}
@@ -92,7 +93,7 @@ func (o *printer) warn(warnings ...string) {
 
 // warnOf prints the warnings on an object.
 // The webhook returns the same texts, for one object, as warnings of its response. Here the name says which object of a run is meant.
-func (o *printer) warnOf(r workbench.Reviewed) {
+func (o *Printer) warnOf(r workbench.Reviewed) {
 	for _, warning := range r.Verdict.Warnings {
 		fmt.Fprintf(o.ErrOut, "Warning: %s\n", printable(r.Name()+": "+warning))
 	}
@@ -100,7 +101,7 @@ func (o *printer) warnOf(r workbench.Reviewed) {
 
 // note prints the settings that an answer was found without. The warning about profiles that select nodes is printed once a run, because it
 // is the same for all objects.
-func (o *printer) note(n workbench.Notes) {
+func (o *Printer) note(n workbench.Notes) {
 	o.warn(n.Warnings...)
 	if len(n.ByNode) > 0 && !o.warnedOfNodes {
 		o.warnedOfNodes = true
@@ -109,7 +110,7 @@ func (o *printer) note(n workbench.Notes) {
 }
 
 // refused prints why stage 2 or 3 refuses a VMI, and returns ErrRejected. It returns any other error as it is.
-func (o *printer) refused(err error) error {
+func (o *Printer) refused(err error) error {
 	var refusal *workbench.Refusal
 	if errors.As(err, &refusal) {
 		return o.refuse(refusal.Guest, refusal.Host)
@@ -120,7 +121,7 @@ func (o *printer) refused(err error) error {
 // refuse prints why an object is rejected: as a document on standard output with -o json or yaml, where it stands in the place of the
 // answer, else as text on standard error. host is the file of the host that cannot run the object, empty for any other reason. It returns
 // ErrRejected.
-func (o *printer) refuse(r workbench.Reviewed, host string) error {
+func (o *Printer) refuse(r workbench.Reviewed, host string) error {
 	if o.documents {
 		j := r.Judgement()
 		j.Host = host
@@ -142,7 +143,7 @@ func (o *printer) refuse(r workbench.Reviewed, host string) error {
 
 // printRejection prints the document of a rejection. It returns ErrRejected.
 // An error of the output goes before the rejection: a program that did not get the document has no answer.
-func (o *printer) printRejection(j workbench.Judgement) error {
+func (o *Printer) printRejection(j workbench.Judgement) error {
 	if err := o.print(j); err != nil {
 		return err
 	}
@@ -151,11 +152,20 @@ func (o *printer) printRejection(j workbench.Judgement) error {
 
 // incomplete prints why a VM cannot be made explicit: what it refers to does not exist. The webhook admits such a VM, so 'validate' accepts
 // it; the other commands have nothing to print. It returns ErrRejected.
-func (o *printer) incomplete(r workbench.Reviewed) error {
+func (o *Printer) incomplete(r workbench.Reviewed) error {
 	if o.documents {
 		return o.refuse(r.Incomplete(), "")
 	}
 	o.warnOf(r)
 	fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", printable(r.Name()), r.Remedy())
 	return ErrRejected
+}
+
+// reportDifference prints the settings that a comparison could not read, and why a side is refused.
+func (o *Printer) reportDifference(d guestdiff.Difference, err error) (guestdiff.Difference, error) {
+	o.note(d.Notes)
+	if err != nil {
+		err = o.refused(err)
+	}
+	return d, err
 }

@@ -115,7 +115,7 @@ func TestWhatTheClusterRefuses(t *testing.T) {
 	invalid := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "web", field.ErrorList{field.Required(field.NewPath("spec", "template"), "")})
 	for _, documents := range []bool{true, false} {
 		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
-		o := &repinRun{newInputs(&session{IOStreams: streams})}
+		o := &repinRun{newInputs(&Session{IOStreams: streams})}
 		o.output, o.documents = "json", documents
 		if err := o.refusedByCluster(named, invalid); ExitStatus(err) != 1 {
 			t.Errorf("exit status of %v, want 1", err)

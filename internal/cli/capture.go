@@ -8,7 +8,7 @@ import (
 )
 
 // captureRun is a run of 'capture'.
-type captureRun struct{ inputs }
+type captureRun struct{ Inputs }
 
 // 'capture' is for a domain that another program made and whose VM moves to Kiln: without a record the first boot would derive other addresses,
 // and the guest would find other hardware. The record is an object, so that it can be read before it is created.
@@ -22,7 +22,7 @@ type captureOptions struct {
 // captureCommand is 'capture'.
 // The exit status is 1 if the VM is rejected or does not match the domain, and 2 if the domain cannot be read, or if none or several VMs are named.
 // The output is a manifest in every format, because it is piped to 'kubectl create -f -'.
-func captureCommand(s *session) *cobra.Command {
+func captureCommand(s *Session) *cobra.Command {
 	o := &captureRun{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "capture (-f FILE|- | vm/NAME) --domain XML",

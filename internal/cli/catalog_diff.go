@@ -20,7 +20,7 @@ type catalogDiff struct{ catalogOptions }
 
 // catalogDiffCommand is 'catalog diff'. Its exit statuses are those of 'diff', so that one pipeline can judge VMs and catalogs.
 // Added and removed objects have no verdict and no status: their step, minor or major, is in the output (docs/catalog.md, Diff).
-func catalogDiffCommand(s *session) *cobra.Command {
+func catalogDiffCommand(s *Session) *cobra.Command {
 	o := &catalogDiff{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A B",

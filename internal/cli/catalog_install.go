@@ -29,7 +29,7 @@ type install struct {
 // catalogInstallCommand is 'catalog install'. It prints each object that changes, then one line with the counts. The exit status is 1 if nothing is
 // written because of a conflict, a missing signature or an object that an API server would refuse, and 2 for a fault: a registry or cluster that does
 // not answer, a missing right to list, or an installation that stopped half-way.
-func catalogInstallCommand(s *session) *cobra.Command {
+func catalogInstallCommand(s *Session) *cobra.Command {
 	i := install{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "install DIR|FILE|-|oci://HOST/REPOSITORY:VERSION", Short: "Install a version of a catalog in the cluster",
@@ -54,7 +54,7 @@ func catalogInstallCommand(s *session) *cobra.Command {
 
 // catalogUninstallCommand is 'catalog uninstall'. Its exit statuses are those of 'catalog install'. A name that no object has is a fault: a mistyped
 // name must not look like a removal. It reads no catalog, so that it works when the registry is gone.
-func catalogUninstallCommand(s *session) *cobra.Command {
+func catalogUninstallCommand(s *Session) *cobra.Command {
 	i := install{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "uninstall NAME", Short: "Remove a catalog from the cluster",

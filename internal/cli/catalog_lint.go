@@ -16,7 +16,7 @@ type catalogLint struct{ catalogOptions }
 // catalogLintCommand is 'catalog lint'. Findings are the answer and go to standard output; only what kept a verdict from being made is on standard
 // error. --strict is for a pipeline in which warnings stop a release too.
 // The default configuration has every feature gate on, because a catalog is meant for many clusters; --config judges for one.
-func catalogLintCommand(s *session) *cobra.Command {
+func catalogLintCommand(s *Session) *cobra.Command {
 	o := &catalogLint{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "lint DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION",
@@ -132,12 +132,4 @@ func printFinding(out io.Writer, f catalogs.CatalogFinding) {
 	}
 	fmt.Fprintln(out, printable(fmt.Sprintf("%s: %s: %s%s [%s]", at, f.Severity, object, f.Message, f.Rule)))
 	fmt.Fprintln(out, printable("    "+f.Remedy))
-}
-
-// counted returns a number with its noun, in the plural unless it is 1.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -19,7 +19,7 @@ const mostTags = 10_000
 // mirrors are of its digest.
 // The exit status is 1 if an object is refused or an instancetype differs from the preceding version, and 2 if the tag names another artifact already.
 // Pushing the same artifact again is no error: an interrupted push is repeated.
-func catalogPushCommand(s *session) *cobra.Command {
+func catalogPushCommand(s *Session) *cobra.Command {
 	p := push{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "push DIR|FILE|-|cluster oci://HOST/REPOSITORY:VERSION", Short: "Publish a catalog as an OCI artifact",

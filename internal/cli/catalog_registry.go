@@ -2,33 +2,15 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/kilnvm/kiln/internal/oci"
-	"github.com/kilnvm/kiln/internal/version"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 )
-
-// addRegistry adds the flags that say how a registry is reached. Credentials have no flag: they would be in the process list and the shell's history.
-func (o *catalogSource) addRegistry(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.registry.PlainHTTP, "plain-http", false, "reach the registry by HTTP instead of HTTPS")
-	cmd.Flags().StringVar(&o.registry.CAFile, "registry-ca", "", "file with further certificate authorities of registries, in PEM")
-}
-
-// registryClient returns a client with docker's credentials. Its User-Agent names Kiln's version for the log of the registry.
-// It must be called when a command runs and not when it is built: the flags are not read before.
-func (o *catalogSource) registryClient() (*oci.Client, error) {
-	o.registry.UserAgent = "kubectl-kiln/" + version.Read().Version
-	return oci.New(o.registry)
-}
 
 // cutTag cuts the tag off a reference. A reference by digest has none. A colon before the last slash belongs to the port of the host.
 // It returns what is before the tag or digest, and false if there is no tag.
@@ -45,7 +27,7 @@ func cutTag(reference string) (repository, tag string, found bool) {
 
 // catalogPullCommand is 'catalog pull'. Its -o is a folder and not a format: the files are written byte by byte as they were published.
 // So it does not call addOutput, and o.output stays empty. The exit status is 0 or 2: what is published is not judged here.
-func catalogPullCommand(s *session) *cobra.Command {
+func catalogPullCommand(s *Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var folder string
 	cmd := &cobra.Command{
@@ -74,48 +56,9 @@ func catalogPullCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// writeFolder writes files into a new folder. They are written beside it first: a folder that exists is whole. The names of the files come from a
-// registry, so they are hostile: os.Root keeps all of them below the folder.
-// The parts stand in the same parent, because a rename does not cross file systems. An empty folder of the name is removed for the rename; os.Remove
-// fails if somebody has put a file into it meanwhile. MkdirTemp makes folders of mode 0700: hence the Chmod.
-func writeFolder(folder string, files []oci.File) (err error) {
-	folder = filepath.Clean(folder)
-	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {
-		return fmt.Errorf("the folder '%s' is not empty", folder)
-	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	part, err := os.MkdirTemp(filepath.Dir(folder), "."+filepath.Base(folder)+".part-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(part)
-	root, err := os.OpenRoot(part)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for _, f := range files {
-		name := filepath.FromSlash(f.Name)
-		if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return err
-		}
-		if err := root.WriteFile(name, f.Content, 0o644); err != nil {
-			return err
-		}
-	}
-	if err := os.Remove(folder); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := os.Chmod(part, 0o755); err != nil {
-		return err
-	}
-	return os.Rename(part, folder)
-}
-
 // catalogCopyCommand is 'catalog copy'. The copy has the digest of the original, so that its signatures hold.
 // The exit status is 2 if the target has another artifact under the tag: as with push, no tag is moved.
-func catalogCopyCommand(s *session) *cobra.Command {
+func catalogCopyCommand(s *Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	cmd := &cobra.Command{
 		Use: "copy oci://FROM:VERSION oci://TO:VERSION", Short: "Copy a published catalog and its signatures to another repository",
@@ -138,7 +81,7 @@ func catalogCopyCommand(s *session) *cobra.Command {
 }
 
 // catalogInspectCommand is 'catalog inspect'. It reads the index of the catalog, which is a document of its own in the artifact.
-func catalogInspectCommand(s *session) *cobra.Command {
+func catalogInspectCommand(s *Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	cmd := &cobra.Command{
 		Use: "inspect oci://HOST/REPOSITORY:VERSION", Short: "Show what a published catalog has, without its files",

@@ -19,7 +19,7 @@ const passwordVariable = "COSIGN_PASSWORD"
 
 // catalogSignCommand is 'catalog sign'. It signs the digest that the tag names now, and prints it. Signatures of other keys stay. The exit status is
 // 2 if key, password or registry fail; there is no answer other than yes.
-func catalogSignCommand(s *session) *cobra.Command {
+func catalogSignCommand(s *Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var key string
 	cmd := &cobra.Command{
@@ -60,7 +60,7 @@ func catalogSignCommand(s *session) *cobra.Command {
 
 // catalogVerifyCommand is 'catalog verify'. A missing signature is an answer (exit status 1), and a registry that does not answer a fault (2): a
 // pipeline must not take an outage for an unsigned catalog.
-func catalogVerifyCommand(s *session) *cobra.Command {
+func catalogVerifyCommand(s *Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var key string
 	cmd := &cobra.Command{

@@ -13,7 +13,7 @@ import (
 
 // catalogSiteCommand is 'catalog site'. It writes index.html into a new folder and prints its size; the exit status is 0 or 2. A reference and a version
 // are on the page only for a published catalog. Its -o is a folder, as that of 'catalog pull'.
-func catalogSiteCommand(s *session) *cobra.Command {
+func catalogSiteCommand(s *Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var folder, title string
 	cmd := &cobra.Command{

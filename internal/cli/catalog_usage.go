@@ -17,7 +17,7 @@ type catalogUsage struct{ catalogOptions }
 
 // catalogUsageCommand is 'catalog usage'. The exit status is 0, also where nobody uses an object, and 2 for a name that neither the cluster nor a VM has.
 // -n and -A bound whose VMs are counted, as in kubectl get.
-func catalogUsageCommand(s *session) *cobra.Command {
+func catalogUsageCommand(s *Session) *cobra.Command {
 	o := &catalogUsage{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "usage [NAME | KIND/NAME]",

@@ -23,7 +23,7 @@ type chooser struct{ catalogOptions }
 // instancetypesCommand is 'instancetypes'. Unlike 'kubectl get', it lists both scopes at once, leaves out what is obsolete, and tells what meets a
 // preference's requirements.
 // The exit status is 0 for an empty list too, and 2 if the catalog cannot be read or --for names nothing.
-func instancetypesCommand(s *session) *cobra.Command {
+func instancetypesCommand(s *Session) *cobra.Command {
 	o := &chooser{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:     "instancetypes",
@@ -52,7 +52,7 @@ func instancetypesCommand(s *session) *cobra.Command {
 }
 
 // preferencesCommand is 'preferences', the same question from the other side: which of them an instancetype satisfies.
-func preferencesCommand(s *session) *cobra.Command {
+func preferencesCommand(s *Session) *cobra.Command {
 	o := &chooser{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:     "preferences",
@@ -88,9 +88,6 @@ func (o *chooser) addWish(cmd *cobra.Command, kinds instancetype.KindNames, abou
 	o.addOutput(cmd, "text", "text", "wide", "json", "yaml")
 	return w
 }
-
-// sourceUsage is the help of a flag that names a catalog.
-const sourceUsage = "catalog to choose from: a folder, a file, '-', an OCI reference, or 'cluster' for that of the current cluster and namespace"
 
 // choose prints the offers that meet a wish. An object of the catalog that cannot be read is left out with a warning: one broken manifest must not
 // hide all others. An empty list is an answer and no error.

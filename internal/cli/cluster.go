@@ -23,7 +23,7 @@ import (
 
 // load reads files if any are named, else the objects of the cluster that are named as vm/NAME. Objects of files without a namespace get
 // that of the kubeconfig, as in kubectl; no cluster is asked for that.
-func (o *session) load(files manifest.Files, args []string) (manifest.Inputs, error) {
+func (o *Session) load(files manifest.Files, args []string) (manifest.Inputs, error) {
 	switch {
 	case files.Named() && len(args) > 0:
 		return manifest.Inputs{}, fmt.Errorf("give either files with -f and -k, or names, not both")
@@ -41,7 +41,7 @@ func (o *session) load(files manifest.Files, args []string) (manifest.Inputs, er
 // fromCluster reads the objects that are named as vm/NAME. kubectl's own builder finds them, so that names, short names and errors are
 // those of kubectl. What they refer to is read when it is needed.
 // The first object that does not exist ends the run with a fault, since the builder has no ContinueOnError.
-func (o *session) fromCluster(args []string) (manifest.Inputs, error) {
+func (o *Session) fromCluster(args []string) (manifest.Inputs, error) {
 	for _, arg := range args {
 		if err := namesObject(arg); err != nil {
 			return manifest.Inputs{}, err
@@ -71,7 +71,7 @@ func (o *session) fromCluster(args []string) (manifest.Inputs, error) {
 
 // user returns the account of --as, --as-group and --as-uid, for policies that look at request.userInfo. Without them it has no name: whose request a
 // file will be is not known.
-func (o *session) user() (by authenticationv1.UserInfo) {
+func (o *Session) user() (by authenticationv1.UserInfo) {
 	if flags := o.cluster; flags.Impersonate != nil {
 		by.Username = *flags.Impersonate
 	}
@@ -85,7 +85,7 @@ func (o *session) user() (by authenticationv1.UserInfo) {
 }
 
 // client returns a client of the current cluster, without a cache: a command reads few objects once.
-func (o *session) client() (client.Client, error) {
+func (o *Session) client() (client.Client, error) {
 	access, err := o.cluster.ToRESTConfig()
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (o *session) client() (client.Client, error) {
 
 // warningClient is a client that prints the warnings of the API server and of admission, as kubectl does. Without a handler of its own
 // controller-runtime's client logs them, and a command has no log.
-func (o *session) warningClient() (client.Client, error) {
+func (o *Session) warningClient() (client.Client, error) {
 	access, err := o.cluster.ToRESTConfig()
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func namesObject(arg string) error {
 // answering wraps all commands, and those below them, so that they return one line with the remedy when no cluster answers, in the place of
 // client-go's error.
 // It is called before version, options and completion are added, none of which asks a cluster. Only RunE is wrapped: no command has a Run that does.
-func (o *session) answering(commands []*cobra.Command) {
+func (o *Session) answering(commands []*cobra.Command) {
 	for _, command := range commands {
 		o.answering(command.Commands())
 		run := command.RunE
@@ -147,7 +147,7 @@ func (o *session) answering(commands []*cobra.Command) {
 
 // reached returns the error of a command; an error of the connection gets the remedy. 'parse' is an error of a URL that the user wrote.
 // client-go's message holds the whole URL of the request; of it only scheme and host help a user. The result stays a fault (exit status 2).
-func (o *session) reached(cmd *cobra.Command, err error) error {
+func (o *Session) reached(cmd *cobra.Command, err error) error {
 	var failed *url.Error
 	var registry *oci.Error // no flag of a cluster helps with a registry
 	if !errors.As(err, &failed) || failed.Op == "parse" || errors.As(err, &registry) {

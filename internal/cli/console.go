@@ -23,7 +23,7 @@ import (
 const escape = 0x1d
 
 // consoleCommand is 'console'.
-func consoleCommand(s *session) *cobra.Command {
+func consoleCommand(s *Session) *cobra.Command {
 	o := &vmAccess{newPrinter(s)}
 	return &cobra.Command{
 		Use: "console NAME", Short: "Connect with the serial console of a guest", Args: cobra.ExactArgs(1),
@@ -120,7 +120,7 @@ func untilEscape(text []byte) ([]byte, bool) {
 }
 
 // vncCommand is 'vnc'.
-func vncCommand(s *session) *cobra.Command {
+func vncCommand(s *Session) *cobra.Command {
 	o := &vmAccess{newPrinter(s)}
 	cmd := &cobra.Command{
 		Use: "vnc NAME", Short: "Serve the display of a guest to a viewer on this machine", Args: cobra.ExactArgs(1),

@@ -15,17 +15,17 @@ import (
 
 // createOptions is a run of one of the commands below 'create'.
 type createOptions struct {
-	inputs
-	catalogSource
+	Inputs
+	CatalogSource
 }
 
-func newCreateOptions(s *session) *createOptions {
-	return &createOptions{inputs: newInputs(s), catalogSource: catalogSource{session: s}}
+func newCreateOptions(s *Session) *createOptions {
+	return &createOptions{Inputs: newInputs(s), CatalogSource: newCatalogSource(s)}
 }
 
 // createCommand is 'create'. Its commands print a manifest, or apply it with --apply. The exit status is 1 if the catalog's rules, the API server or a
 // webhook refuse the object, and 2 for a wrong flag or a cluster that does not answer. The flags are compared with virtctl v1.9 in docs/catalog.md.
-func createCommand(s *session) *cobra.Command {
+func createCommand(s *Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create manifests of VMs, instancetypes and preferences",

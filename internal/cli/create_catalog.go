@@ -8,7 +8,7 @@ import (
 // createInstancetypeCommand is 'create instancetype', with the flags of virtctl. A namespace makes it the namespaced kind, because it would have no
 // effect on the cluster-wide one.
 // --cpu and --memory are required, as in virtctl. Cobra checks that a flag was given, and not its value: a quantity that cannot be read is Build's error.
-func createInstancetypeCommand(s *session) *cobra.Command {
+func createInstancetypeCommand(s *Session) *cobra.Command {
 	o := newCreateOptions(s)
 	var f create.Instancetype
 	cmd := &cobra.Command{
@@ -43,7 +43,7 @@ func createInstancetypeCommand(s *session) *cobra.Command {
 }
 
 // createPreferenceCommand is 'create preference'. virtctl has no flags for the other fields of a preference: they are added to the manifest.
-func createPreferenceCommand(s *session) *cobra.Command {
+func createPreferenceCommand(s *Session) *cobra.Command {
 	o := newCreateOptions(s)
 	var f create.Preference
 	cmd := &cobra.Command{

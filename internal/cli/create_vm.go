@@ -31,7 +31,7 @@ type vmFlags struct {
 // createVMCommand is 'create vm'. Flags of virtctl's names have virtctl's meaning; --fit, --filename and --apply are Kiln's.
 // Both groups of flags that exclude each other are virtctl's, with --fit beside --instancetype, since it chooses the instancetype too.
 // Cobra checks them by whether a flag was given: the default of --infer-instancetype excludes nothing.
-func createVMCommand(s *session) *cobra.Command {
+func createVMCommand(s *Session) *cobra.Command {
 	o := newCreateOptions(s)
 	f := &vmFlags{}
 	cmd := &cobra.Command{

@@ -19,7 +19,7 @@ type diffOptions struct{ comparison }
 
 // diffCommand is 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
 // Statuses 3 and 4 stand above 1 and 2, which are taken as in 'kubectl diff'.
-func diffCommand(s *session) *cobra.Command {
+func diffCommand(s *Session) *cobra.Command {
 	o := &diffOptions{newComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A [B]",
@@ -105,15 +105,6 @@ func (o *diffOptions) sinceBoot(ctx context.Context, name, host string, latest b
 		return o.reportDifference(guestdiff.CompareRunning(ctx, &o.bench, of, host))
 	}
 	return o.reportDifference(guestdiff.CompareRecord(ctx, &o.bench, side))
-}
-
-// reportDifference prints the settings that a comparison could not read, and why a side is refused.
-func (o *printer) reportDifference(d guestdiff.Difference, err error) (guestdiff.Difference, error) {
-	o.note(d.Notes)
-	if err != nil {
-		err = o.refused(err)
-	}
-	return d, err
 }
 
 // printDifference prints a difference, and returns its verdict as an answer.

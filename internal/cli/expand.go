@@ -8,11 +8,10 @@ import (
 
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 )
 
 // expandOptions is a run of 'expand'.
-type expandOptions struct{ inputs }
+type expandOptions struct{ Inputs }
 
 // A stage of 'expand' is a beginning of stage 1. 'admitted' is the only one of the VM itself; the webhook's patch is applied
 // to it, so that it is what a cluster would store.
@@ -26,7 +25,7 @@ var stages = append(slices.Clone(workbench.StageNames), stageAll)
 // expandCommand is 'expand'.
 // The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if nothing bootable is named or an object has no such stage.
 // It has no text format: the answer is a manifest, which kubectl and the other commands read.
-func expandCommand(s *session) *cobra.Command {
+func expandCommand(s *Session) *cobra.Command {
 	o := &expandOptions{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
@@ -86,24 +85,4 @@ func (o *expandOptions) printGuest(document []byte, title string) error {
 		title = "# " + title + "\n"
 	}
 	return o.printTitled(object, title)
-}
-
-// print writes one object. Every YAML document begins with '---', so that several can be read back.
-func (o *printer) print(object any) error { return o.printTitled(object, "") }
-
-// printTitled is print with a comment before a YAML document. Several JSON objects follow each other, as jq reads them.
-// sigs.k8s.io/yaml goes through JSON: fields have their JSON names, and keys are sorted, so that two runs are equal.
-func (o *printer) printTitled(object any, title string) error {
-	if o.output == "json" {
-		encoder := json.NewEncoder(o.Out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false) // documents hold XML, in which \u003c cannot be read
-		return encoder.Encode(object)
-	}
-	raw, err := yaml.Marshal(object)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(o.Out, "---\n%s%s", title, raw)
-	return err
 }

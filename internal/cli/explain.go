@@ -13,11 +13,11 @@ import (
 )
 
 // explainOptions is a run of 'explain'.
-type explainOptions struct{ inputs }
+type explainOptions struct{ Inputs }
 
 // explainCommand is 'explain'. What was not applied costs a run of stage 1 for each field of the preference; only this command pays it.
 // The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if nothing bootable is named.
-func explainCommand(s *session) *cobra.Command {
+func explainCommand(s *Session) *cobra.Command {
 	o := &explainOptions{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",

@@ -2,11 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/kilnvm/kiln/internal/workbench/manifest"
-	"github.com/kilnvm/kiln/pkg/nearest"
 	"github.com/spf13/cobra"
 )
 
@@ -45,24 +41,6 @@ func help(root *cobra.Command) {
 	})
 }
 
-// unknownCommand refuses the name of a command that does not exist, with the nearest one. Cobra suggests commands of the root alone.
-func unknownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, known := range cmd.Commands() {
-		if known.IsAvailableCommand() {
-			names = append(names, known.Name())
-		}
-	}
-	text := fmt.Sprintf("unknown command '%s' of '%s'", args[0], cmd.CommandPath())
-	if likely := nearest.Name(args[0], names); likely != "" {
-		return fmt.Errorf("%s: did you mean '%s %s'?", text, cmd.CommandPath(), likely)
-	}
-	return fmt.Errorf("%s, see '%s --help'", text, cmd.CommandPath())
-}
-
 // completion is cobra's command with another text: the script of a shell completes the program kubectl-kiln, while kubectl completes a plugin
 // by running kubectl_complete-kiln.
 // Cobra adds its command only when the root runs, and only if there are others: so it is asked for here, after the commands are added.
@@ -75,16 +53,4 @@ func completion(root *cobra.Command) {
 				"executable kubectl_complete-kiln in the PATH, which runs: kubectl kiln __complete \"$@\""
 		}
 	}
-}
-
-// nothing returns the fault of a run whose files or names hold no object of the wanted kind. Silence would look like acceptance in a pipeline.
-// So the exit status is 2, and not 0.
-func (o *inputs) nothing(wanted string, args []string) error {
-	where := slices.Concat(o.files.Names, o.files.Kustomizations, args)
-	for i := range where {
-		if where[i] == "-" {
-			where[i] = manifest.StandardInput
-		}
-	}
-	return fmt.Errorf("no %s in %s", wanted, strings.Join(where, ", "))
 }

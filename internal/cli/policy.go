@@ -10,10 +10,10 @@ import (
 )
 
 // policyTest is a run of 'policy test'.
-type policyTest struct{ inputs }
+type policyTest struct{ Inputs }
 
 // policyCommand returns 'policy', the commands for authors of GuestPolicies. 'validate --policy' is for authors of VMs.
-func policyCommand(s *session) *cobra.Command {
+func policyCommand(s *Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Test GuestPolicies, and list the VMs that violate them",
@@ -29,7 +29,7 @@ func policyCommand(s *session) *cobra.Command {
 
 // policyTestCommand is 'policy test'. The report goes to standard output whatever it says, since it is the answer.
 // The exit status is 1 also for a validation that no case violates: a test that cannot fail shows nothing.
-func policyTestCommand(s *session) *cobra.Command {
+func policyTestCommand(s *Session) *cobra.Command {
 	o := &policyTest{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "test DIR|FILE",

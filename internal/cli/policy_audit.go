@@ -12,11 +12,11 @@ import (
 )
 
 // policyAudit is a run of 'policy audit'.
-type policyAudit struct{ inputs }
+type policyAudit struct{ Inputs }
 
 // policyAuditCommand is 'policy audit'. Violations are the answer and go to standard output.
 // The exit status 1 lets a pipeline stop before an administrator turns Warn into Deny.
-func policyAuditCommand(s *session) *cobra.Command {
+func policyAuditCommand(s *Session) *cobra.Command {
 	o := &policyAudit{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "audit [-A | -f FILE|DIR|- | -k DIR]",
@@ -54,12 +54,6 @@ func policyAuditCommand(s *session) *cobra.Command {
 	o.addPolicies(cmd)
 	o.addOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
-}
-
-// addPolicies adds the flag that names GuestPolicies.
-func (o *inputs) addPolicies(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&o.bench.Policies, "policy", nil,
-		"file or directory with GuestPolicies, besides those among the files or in the cluster")
 }
 
 // audit judges the objects of files if any are named, else those of the cluster.

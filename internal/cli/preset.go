@@ -13,7 +13,7 @@ import (
 )
 
 // presetCommand is 'preset', the commands for VirtualMachineInstancePresets.
-func presetCommand(s *session) *cobra.Command {
+func presetCommand(s *Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "preset",
 		Short:   "Migrate VirtualMachineInstancePresets to GuestProfiles",
@@ -28,7 +28,7 @@ func presetCommand(s *session) *cobra.Command {
 
 // migrate is a run of 'preset migrate'.
 type migrate struct {
-	inputs
+	Inputs
 	presetmigration.PresetMigration
 	// folder is that of --output-dir; empty to print the manifests.
 	folder        string
@@ -37,8 +37,8 @@ type migrate struct {
 
 // presetMigrateCommand is 'preset migrate'. It writes nothing to a cluster. The exit status is 3 if a VM or VMI would differ, 1 if a preset is rejected or a
 // VM cannot be compared because what it refers to does not exist, and 2 for a fault. The highest of those that apply counts, but a fault counts first.
-func presetMigrateCommand(s *session) *cobra.Command {
-	m := migrate{inputs: newInputs(s)}
+func presetMigrateCommand(s *Session) *cobra.Command {
+	m := migrate{Inputs: newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "migrate [-f FILE|DIR|- | -k DIR]",
 		Short: "Write a GuestProfile for each preset, and prove that no VMI changes",

@@ -181,7 +181,7 @@ func TestPresetMigrateUsage(t *testing.T) {
 func TestMigratedTextsAreAStrangers(t *testing.T) {
 	t.Parallel()
 	streams, _, out, errOut := genericclioptions.NewTestIOStreams()
-	m := migrate{inputs: newInputs(&session{IOStreams: streams})}
+	m := migrate{Inputs: newInputs(&Session{IOStreams: streams})}
 	m.output = "text"
 	field := presetmigration.MigratedField{Field: hostile, Before: hostile, Origin: hostile, Reason: hostile}
 	err := m.printMigrated(presetmigration.Migrated{

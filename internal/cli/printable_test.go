@@ -37,27 +37,27 @@ func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
 	usage := catalogs.CatalogUsage{Key: catalog.Key{Kind: hostile, Name: hostile}, Revisions: []revision.Usage{used},
 		Unpinned: []string{hostile}, Removal: hostile, Edit: hostile}
 	for name, test := range map[string]struct {
-		print func(inputs)
+		print func(Inputs)
 		lines int
 	}{
-		"a rejection":             {func(o inputs) { _ = o.refuse(refused, hostile) }, 3},
-		"a VM that is incomplete": {func(o inputs) { _ = o.incomplete(refused) }, 2},
-		"a warning of the run":    {func(o inputs) { o.warn(hostile) }, 1},
-		"a fault of an object":    {func(o inputs) { _ = o.unanswered(errors.New(printable(hostile))) }, 1},
-		"repin, refused": {func(o inputs) {
+		"a rejection":             {func(o Inputs) { _ = o.refuse(refused, hostile) }, 3},
+		"a VM that is incomplete": {func(o Inputs) { _ = o.incomplete(refused) }, 2},
+		"a warning of the run":    {func(o Inputs) { o.warn(hostile) }, 1},
+		"a fault of an object":    {func(o Inputs) { _ = o.unanswered(errors.New(printable(hostile))) }, 1},
+		"repin, refused": {func(o Inputs) {
 			_ = (&repinRun{o}).refusedByCluster(named, apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "a", mistakes))
 		}, 1},
-		"repin":     {func(o inputs) { _ = (&repinRun{o}).printRepinned(repinned()) }, 4},
-		"revisions": {func(o inputs) { _ = (&revisionsOptions{o}).printUsages([]revision.Usage{used}, true) }, 2},
-		"usage of all objects": {func(o inputs) {
-			_ = (&catalogUsage{catalogOptions{inputs: o}}).printCatalogUsages([]catalogs.CatalogUsage{usage})
+		"repin":     {func(o Inputs) { _ = (&repinRun{o}).printRepinned(repinned()) }, 4},
+		"revisions": {func(o Inputs) { _ = (&revisionsOptions{o}).printUsages([]revision.Usage{used}, true) }, 2},
+		"usage of all objects": {func(o Inputs) {
+			_ = (&catalogUsage{catalogOptions{Inputs: o}}).printCatalogUsages([]catalogs.CatalogUsage{usage})
 		}, 2},
-		"usage of objects by name": {func(o inputs) {
-			_ = (&catalogUsage{catalogOptions{inputs: o}}).printCatalogUsage([]catalogs.CatalogUsage{usage})
+		"usage of objects by name": {func(o Inputs) {
+			_ = (&catalogUsage{catalogOptions{Inputs: o}}).printCatalogUsage([]catalogs.CatalogUsage{usage})
 		}, 5},
 	} {
 		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
-		o := newInputs(&session{IOStreams: streams})
+		o := newInputs(&Session{IOStreams: streams})
 		o.output = "text"
 		test.print(o)
 		text := out.String() + errOut.String()

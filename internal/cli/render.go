@@ -10,7 +10,7 @@ import (
 )
 
 // renderRun is a run of 'render'.
-type renderRun struct{ inputs }
+type renderRun struct{ Inputs }
 
 // renderOptions are the flags of one call.
 type renderOptions struct {
@@ -22,7 +22,7 @@ type renderOptions struct {
 // renderCommand is 'render'. Without --host and --bindings it assumes a host, so that it answers on any machine.
 // The exit status is 1 if a VM is rejected by stage 1, 2 or 3, also because the host cannot run it, and 2 if nothing bootable is named, or host or
 // bindings cannot be read. -o xml is the default, because virsh and virt-xml-validate read XML.
-func renderCommand(s *session) *cobra.Command {
+func renderCommand(s *Session) *cobra.Command {
 	o := &renderRun{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "render (-f FILE|DIR|- | -k DIR | vm/NAME ...)",

@@ -16,7 +16,7 @@ import (
 )
 
 // repinRun is a run of 'repin'.
-type repinRun struct{ inputs }
+type repinRun struct{ Inputs }
 
 // 'repin' asks by an empty value in annotation kilnvm.io/pins. The webhook fills in the current revisions in the same request, so that a dry run
 // of the API server already shows them, and no controller has to be waited for.
@@ -33,7 +33,7 @@ type repinOptions struct {
 // repinCommand is 'repin'. It reads VMs of a cluster only: a file has no pins.
 // The exit status is 1 if a VM is rejected, now or with the new pins, and 2 for a fault: a VM that was edited meanwhile, a pin that the VM has no
 // reference for, or no webhook that processes the request. Unlike 'diff', it does not return the verdict of the difference.
-func repinCommand(s *session) *cobra.Command {
+func repinCommand(s *Session) *cobra.Command {
 	o := &repinRun{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "repin vm/NAME ...",

@@ -11,7 +11,7 @@ import (
 )
 
 // revisionsOptions is a run of 'revisions'.
-type revisionsOptions struct{ inputs }
+type revisionsOptions struct{ Inputs }
 
 // A revision is 'current' while its content is that of the object of its name, and 'outdated' when the object has changed: VMs keep
 // revisions until their owner repins them, so that outdated ones are no fault. Package revision has the states.
@@ -19,7 +19,7 @@ type revisionsOptions struct{ inputs }
 // revisionsCommand is 'revisions'. It needs a cluster: files have no revisions.
 // The exit status is 0 or 2: no state is a rejection, and a list without revisions is an answer. Objects that may not be read have the
 // state 'unknown'. -n and -A are kubectl's.
-func revisionsCommand(s *session) *cobra.Command {
+func revisionsCommand(s *Session) *cobra.Command {
 	o := &revisionsOptions{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "revisions",
@@ -61,9 +61,6 @@ func revisionsCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// shown is how many users of a revision a line names. JSON and YAML name all. Thousands of VMs may share one revision.
-const shown = 3
-
 // printUsages prints a table, with a column for the namespace when all are listed.
 // kubectl get -A has the column NAMESPACE first too. A revision that is missing has the name that a tenant wrote into the pins of a VM. '?' stands
 // for the object of a revision that is missing.
@@ -91,30 +88,4 @@ func (o *revisionsOptions) printUsages(usages []revision.Usage, namespaces bool)
 		row(u.Namespace, u.Revision, of, state, users(u))
 	}
 	return table.Flush()
-}
-
-// users returns the names of a few users of a revision.
-// It returns 'none' without any, and since when if the collector has marked the revision.
-func users(u revision.Usage) string {
-	var names []string
-	for _, name := range u.VMs {
-		names = append(names, "vm/"+name)
-	}
-	for _, name := range u.VMIs {
-		if !slices.Contains(u.VMs, name) { // the VMI of a VM has the pins of the VM
-			names = append(names, "vmi/"+name)
-		}
-	}
-	for _, name := range u.Contents {
-		names = append(names, "vmsnapshotcontent/"+name)
-	}
-	switch {
-	case len(names) == 0 && u.UnusedSince != "":
-		return "none since " + u.UnusedSince
-	case len(names) == 0:
-		return "none"
-	case len(names) > shown:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-	}
-	return strings.Join(names, ", ")
 }

@@ -17,9 +17,9 @@ import (
 )
 
 // comparison reads the VMs that 'diff' and 'states' compare.
-type comparison struct{ inputs }
+type comparison struct{ Inputs }
 
-func newComparison(s *session) comparison { return comparison{newInputs(s)} }
+func newComparison(s *Session) comparison { return comparison{newInputs(s)} }
 
 // 'diff' has no -f: each argument is one object, in a file or as KIND/NAME in the cluster.
 

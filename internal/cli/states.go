@@ -21,7 +21,7 @@ type statesOptions struct{ comparison }
 
 // statesCommand is 'states'.
 // The exit status is 1 if the VM or its VMI is rejected, and 2 if one cannot be read. Differences are no rejection.
-func statesCommand(s *session) *cobra.Command {
+func statesCommand(s *Session) *cobra.Command {
 	o := &statesOptions{newComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "states (vm/NAME | vmi/NAME)",

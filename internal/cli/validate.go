@@ -9,7 +9,7 @@ import (
 )
 
 // validateOptions is a run of 'validate'.
-type validateOptions struct{ inputs }
+type validateOptions struct{ Inputs }
 
 // 'validate' is the only command that accepts a VM whose instancetype or preference does not exist, as the webhook does. The other commands
 // need the explicit VMI, and reject such a VM.
@@ -17,7 +17,7 @@ type validateOptions struct{ inputs }
 // validateCommand is 'validate'. A test compares its verdicts, causes and warnings with the webhook's.
 // The exit status is 0 if all objects are accepted, 1 if one is rejected, and 2 if one has no verdict: a file that cannot be read, or nothing to judge.
 // All objects are judged, whatever the result of the others.
-func validateCommand(s *session) *cobra.Command {
+func validateCommand(s *Session) *cobra.Command {
 	o := &validateOptions{newInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/oci"
+	"github.com/kilnvm/kiln/internal/version"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/spf13/cobra"
+)
+
+// CatalogSource reads catalogs of folders, registries and the cluster.
+type CatalogSource struct {
+	session *Session
+	// registry has the values of --plain-http and --registry-ca.
+	registry oci.Options
+}
+
+func newCatalogSource(s *Session) CatalogSource { return CatalogSource{session: s} }
+
+// sourceUsage is the help of a flag that names a catalog.
+const sourceUsage = "catalog to choose from: a folder, a file, '-', an OCI reference, or 'cluster' for that of the current cluster and namespace"
+
+// clusterSource is the source that means the current cluster. A folder of this name is './cluster'.
+const clusterSource = "cluster"
+
+// catalog reads the catalog that a source names. Objects of files without a namespace get that of the kubeconfig, if there is one. A catalog without
+// any object is an error.
+// What cannot be read or is refused is in Refused of the result and no error: each command decides whether a part of a catalog has an answer.
+func (o *CatalogSource) catalog(ctx context.Context, source string) (catalogs.Catalog, error) {
+	// An error matters for the cluster alone: a pipeline that judges files has no kubeconfig.
+	namespace, _, err := o.session.cluster.ToRawKubeConfigLoader().Namespace()
+	if source == clusterSource {
+		if err != nil {
+			return catalogs.Catalog{}, err
+		}
+		cluster, err := o.session.client()
+		if err != nil {
+			return catalogs.Catalog{}, err
+		}
+		return catalogs.ClusterCatalog(ctx, cluster, namespace)
+	}
+	files, err := o.catalogFiles(ctx, source)
+	if err != nil {
+		return catalogs.Catalog{}, err
+	}
+	// From here on the source is only named, in findings and reports.
+	if source == "-" {
+		source = manifest.StandardInput
+	}
+	read, err := catalogs.NewCatalog(source, namespace, files)
+	if err == nil && len(read.Objects) == 0 && len(read.Refused) == 0 {
+		err = fmt.Errorf("no instancetype and no preference in %s", source)
+	}
+	return read, err
+}
+
+// catalogFiles reads the files of a catalog that is published, or of this machine. Both have the same path from here on, so that a catalog gets the
+// same findings before and after it is published.
+func (o *CatalogSource) catalogFiles(ctx context.Context, source string) ([]manifest.File, error) {
+	if !strings.HasPrefix(source, oci.Scheme) {
+		return manifest.ReadFolder(source, o.session.In)
+	}
+	client, err := o.registryClient()
+	if err != nil {
+		return nil, err
+	}
+	pulled, err := client.Pull(ctx, source)
+	return catalogs.CatalogFilesOf(pulled.Artifact), err
+}
+
+// addRegistry adds the flags that say how a registry is reached. Credentials have no flag: they would be in the process list and the shell's history.
+func (o *CatalogSource) addRegistry(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.registry.PlainHTTP, "plain-http", false, "reach the registry by HTTP instead of HTTPS")
+	cmd.Flags().StringVar(&o.registry.CAFile, "registry-ca", "", "file with further certificate authorities of registries, in PEM")
+}
+
+// registryClient returns a client with docker's credentials. Its User-Agent names Kiln's version for the log of the registry.
+// It must be called when a command runs and not when it is built: the flags are not read before.
+func (o *CatalogSource) registryClient() (*oci.Client, error) {
+	o.registry.UserAgent = "kubectl-kiln/" + version.Read().Version
+	return oci.New(o.registry)
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/revision"
+)
+
+// counted returns a number with its noun, in the plural unless it is 1.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// shown is how many users of a revision a line names. JSON and YAML name all. Thousands of VMs may share one revision.
+const shown = 3
+
+// users returns the names of a few users of a revision.
+// It returns 'none' without any, and since when if the collector has marked the revision.
+func users(u revision.Usage) string {
+	var names []string
+	for _, name := range u.VMs {
+		names = append(names, "vm/"+name)
+	}
+	for _, name := range u.VMIs {
+		if !slices.Contains(u.VMs, name) { // the VMI of a VM has the pins of the VM
+			names = append(names, "vmi/"+name)
+		}
+	}
+	for _, name := range u.Contents {
+		names = append(names, "vmsnapshotcontent/"+name)
+	}
+	switch {
+	case len(names) == 0 && u.UnusedSince != "":
+		return "none since " + u.UnusedSince
+	case len(names) == 0:
+		return "none"
+	case len(names) > shown:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kilnvm/kiln/internal/oci"
+)
+
+// writeFolder writes files into a new folder. They are written beside it first: a folder that exists is whole. The names of the files come from a
+// registry, so they are hostile: os.Root keeps all of them below the folder.
+// The parts stand in the same parent, because a rename does not cross file systems. An empty folder of the name is removed for the rename; os.Remove
+// fails if somebody has put a file into it meanwhile. MkdirTemp makes folders of mode 0700: hence the Chmod.
+func writeFolder(folder string, files []oci.File) (err error) {
+	folder = filepath.Clean(folder)
+	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {
+		return fmt.Errorf("the folder '%s' is not empty", folder)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	part, err := os.MkdirTemp(filepath.Dir(folder), "."+filepath.Base(folder)+".part-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(part)
+	root, err := os.OpenRoot(part)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, f := range files {
+		name := filepath.FromSlash(f.Name)
+		if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := root.WriteFile(name, f.Content, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(folder); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Chmod(part, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(part, folder)
+}
