@@ -18,7 +18,7 @@ func TestInstallBeforeAClusterIsAsked(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		writeKeys(t, dir, name)
 	}
-	t.Setenv(passwordVariable, "secret")
+	t.Setenv("COSIGN_PASSWORD", "secret")
 	good, one := folderOf(t, smallInstancetype, linuxPreference), filepath.Join(dir, "one.pub")
 	for _, arguments := range [][]string{
 		{"push", good, repository + ":1.0.0"},

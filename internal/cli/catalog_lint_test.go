@@ -94,7 +94,12 @@ func TestDocumentsOfCatalogLint(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"a b.yaml": lying, "broken.yaml": "- a\n"})
 	got := call(t, "", "catalog", "lint", dir, "-o", "json")
-	var report lintReport
+	var report struct {
+		Instancetypes, Preferences, Errors, Warnings, Notes int
+
+		Source   string
+		Findings []catalogs.CatalogFinding
+	}
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
 		t.Fatalf("%v\n%s", err, got.out)
 	}

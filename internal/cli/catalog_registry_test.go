@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/test/registry"
 )
 
@@ -113,20 +114,6 @@ func TestUnknownCommands(t *testing.T) {
 	}
 }
 
-// TestCutTag has references with ports, tags and digests.
-func TestCutTag(t *testing.T) {
-	for reference, want := range map[string][2]string{
-		"oci://a.example:5000/b:1.0.0":              {"oci://a.example:5000/b", "1.0.0"},
-		"oci://a.example:5000/b":                    {"oci://a.example:5000/b", ""},
-		"oci://a.example/b@sha256:abc":              {"oci://a.example/b", ""},
-		"oci://a.example:5000/b:1.0.0@sha256:abcde": {"oci://a.example:5000/b:1.0.0", ""},
-	} {
-		if repository, tag, _ := cutTag(reference); repository != want[0] || tag != want[1] {
-			t.Errorf("%s: %q, %q", reference, repository, tag)
-		}
-	}
-}
-
 // TestPushRefuses has catalogs that an API server would refuse.
 func TestPushRefuses(t *testing.T) {
 	repository, flag := newRegistry(t)
@@ -177,7 +164,11 @@ func TestCommitOfCatalog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found inspection
+	var found struct {
+		Reference, Digest string
+		Annotations       map[string]string
+		Index             catalog.Index
+	}
 	if err := json.Unmarshal([]byte(out), &found); err != nil {
 		t.Fatal(err)
 	}
@@ -211,10 +202,10 @@ func TestSignedCatalog(t *testing.T) {
 	verify := func(by string) (out, errOut string, err error) {
 		return called(t, "catalog", "verify", reference, "--key", filepath.Join(dir, by+".pub"), flag)
 	}
-	if _, _, err := sign(); err == nil || !strings.Contains(err.Error(), passwordVariable) {
+	if _, _, err := sign(); err == nil || !strings.Contains(err.Error(), "COSIGN_PASSWORD") {
 		t.Errorf("signed without a password: %v", err)
 	}
-	t.Setenv(passwordVariable, "secret")
+	t.Setenv("COSIGN_PASSWORD", "secret")
 	if _, errOut, err := verify("one"); ExitStatus(err) != 1 || !strings.Contains(errOut, "has no signature") {
 		t.Errorf("verified before it was signed: %v: %s", err, errOut)
 	}

@@ -8,12 +8,10 @@ import (
 
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/workbench"
-	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/internal/workbench/repin"
 	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/record"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,8 +32,6 @@ func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
 	mistakes := field.ErrorList{field.Invalid(field.NewPath("spec"), hostile, hostile)}
 	refused := workbench.Reviewed{Object: named, Verdict: admit.Verdict{Errors: mistakes, Warnings: []string{hostile}}}
 	used := revision.Usage{Namespace: hostile, Revision: hostile, Kind: hostile, Name: hostile, State: revision.Missing, VMs: []string{hostile}}
-	usage := catalogs.CatalogUsage{Key: catalog.Key{Kind: hostile, Name: hostile}, Revisions: []revision.Usage{used},
-		Unpinned: []string{hostile}, Removal: hostile, Edit: hostile}
 	for name, test := range map[string]struct {
 		print func(Inputs)
 		lines int
@@ -49,12 +45,6 @@ func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
 		}, 1},
 		"repin":     {func(o Inputs) { _ = (&repinRun{o}).printRepinned(repinned()) }, 4},
 		"revisions": {func(o Inputs) { _ = (&revisionsOptions{o}).printUsages([]revision.Usage{used}, true) }, 2},
-		"usage of all objects": {func(o Inputs) {
-			_ = (&catalogUsage{catalogOptions{Inputs: o}}).printCatalogUsages([]catalogs.CatalogUsage{usage})
-		}, 2},
-		"usage of objects by name": {func(o Inputs) {
-			_ = (&catalogUsage{catalogOptions{Inputs: o}}).printCatalogUsage([]catalogs.CatalogUsage{usage})
-		}, 5},
 	} {
 		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
 		o := newInputs(&Session{IOStreams: streams})
