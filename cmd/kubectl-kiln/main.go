@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/kilnvm/kiln/internal/cli"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's certificate authorities, where the system has none: the image 'kiln' has no such file
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the logins that kubeconfig files name
@@ -19,8 +20,8 @@ func main() {
 	rest.SetDefaultWarningHandler(rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}))
 	streams := genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := cli.Command(streams).Execute()
-	if err != nil && !cli.Answered(err) {
-		cli.PrintFault(os.Stderr, err)
+	if err != nil && !cmdutil.Answered(err) {
+		cmdutil.PrintFault(os.Stderr, err)
 	}
-	os.Exit(cli.ExitStatus(err))
+	os.Exit(cmdutil.ExitStatus(err))
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -71,8 +72,8 @@ func TestActions(t *testing.T) {
 	} {
 		server, calls := subresourcesOf("virtualmachines/web", "virtualmachines/db", "virtualmachineinstances/web", "virtualmachineinstances/db")
 		got := call(t, "", append(c.args, server.serve(t, stoppedVM)...)...)
-		if ExitStatus(got.err) != c.status || !slices.Equal(calls(), c.calls) {
-			t.Errorf("%q: exit status %d, %v %s; calls %q, want %d and %q", c.args, ExitStatus(got.err), got.err, got.errOut, calls(), c.status, c.calls)
+		if cmdutil.ExitStatus(got.err) != c.status || !slices.Equal(calls(), c.calls) {
+			t.Errorf("%q: exit status %d, %v %s; calls %q, want %d and %q", c.args, cmdutil.ExitStatus(got.err), got.err, got.errOut, calls(), c.status, c.calls)
 		}
 	}
 }
@@ -84,11 +85,11 @@ func TestGuestsThatDoNotRun(t *testing.T) {
 		server, _ := subresourcesOf()
 		flags := server.serve(t, stoppedVM)
 		const want = "VirtualMachine 'web' does not run (its status is 'Stopped'): 'kubectl kiln start web' starts it"
-		if got := call(t, "", append([]string{command, "vm/web"}, flags...)...); ExitStatus(got.err) != 2 || got.err.Error() != want || got.out != "" {
+		if got := call(t, "", append([]string{command, "vm/web"}, flags...)...); cmdutil.ExitStatus(got.err) != 2 || got.err.Error() != want || got.out != "" {
 			t.Errorf("%s: %v %s", command, got.err, got.out)
 		}
 		got := call(t, "", append([]string{command, "absent"}, flags...)...)
-		if ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), `"absent" not found`) {
+		if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), `"absent" not found`) {
 			t.Errorf("%s of a VM that does not exist: %v", command, got.err)
 		}
 	}
@@ -115,12 +116,12 @@ func TestRefusedByAWebhook(t *testing.T) {
 		"VirtualMachine.kubevirt.io \"c3\" is invalid: memory\n":                         refused(metav1.StatusReasonForbidden, 403),
 	} {
 		got := call(t, "", append([]string{"create", "vm", "--name", "c3", "--memory", "1Gi", "--apply"}, server.serve(t, stoppedVM)...)...)
-		if ExitStatus(got.err) != 1 || !strings.HasSuffix(got.errOut, want) || strings.Contains(got.errOut, "admission webhook") {
+		if cmdutil.ExitStatus(got.err) != 1 || !strings.HasSuffix(got.errOut, want) || strings.Contains(got.errOut, "admission webhook") {
 			t.Errorf("%v\n%s, want\n%s", got.err, got.errOut, want)
 		}
 	}
 	var out strings.Builder
-	PrintFault(&out, &apierrors.StatusError{ErrStatus: metav1.Status{Message: `admission webhook "x.y" denied the request: it is wrong`}})
+	cmdutil.PrintFault(&out, &apierrors.StatusError{ErrStatus: metav1.Status{Message: `admission webhook "x.y" denied the request: it is wrong`}})
 	if out.String() != "error: it is wrong\n" {
 		t.Error(out.String())
 	}

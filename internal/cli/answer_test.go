@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,12 +51,12 @@ func TestRejectionsAreDocuments(t *testing.T) {
 	} {
 		args = append(args, "--catalog", sizes)
 		got := call(t, "", append(args, "-o", "json")...)
-		if diff := cmp.Diff(want, judged(t, got)); diff != "" || ExitStatus(got.err) != 1 || got.errOut != "" {
+		if diff := cmp.Diff(want, judged(t, got)); diff != "" || cmdutil.ExitStatus(got.err) != 1 || got.errOut != "" {
 			t.Errorf("%q: %v, stderr '%s' (-want +got):\n%s", args, got.err, got.errOut, diff)
 		}
 		var one workbench.Judgement
 		got = call(t, "", append(args, "-o", "yaml")...)
-		if err := yaml.UnmarshalStrict([]byte(strings.TrimPrefix(got.out, "---\n")), &one); err != nil || ExitStatus(got.err) != 1 || got.errOut != "" {
+		if err := yaml.UnmarshalStrict([]byte(strings.TrimPrefix(got.out, "---\n")), &one); err != nil || cmdutil.ExitStatus(got.err) != 1 || got.errOut != "" {
 			t.Errorf("%q -o yaml: %v %v, stderr '%s'\n%s", args, err, got.err, got.errOut, got.out)
 		} else if diff := cmp.Diff(want[0], one); diff != "" {
 			t.Errorf("%q -o yaml (-want +got):\n%s", args, diff)
@@ -68,7 +69,7 @@ func TestRejectionsBesideAnswers(t *testing.T) {
 	t.Parallel()
 	_, file := write(t, size, conflicting, strings.Replace(plain, "name: web", "name: other", 1))
 	got := call(t, "", "expand", "-f", file, "-o", "json")
-	if refused := judged(t, got); len(refused) != 1 || !strings.Contains(got.out, `"kind": "VirtualMachineInstance"`) || ExitStatus(got.err) != 1 {
+	if refused := judged(t, got); len(refused) != 1 || !strings.Contains(got.out, `"kind": "VirtualMachineInstance"`) || cmdutil.ExitStatus(got.err) != 1 {
 		t.Errorf("want a rejection and a guest: %+v %v\n%s", refused, got.err, got.out)
 	}
 }
@@ -80,7 +81,7 @@ func TestWhatIsNotThereInJSON(t *testing.T) {
 	for _, command := range []string{"expand", "explain", "render"} {
 		got := call(t, "", command, "-f", file, "-o", "json")
 		all := judged(t, got)
-		if len(all) != 1 || len(all[0].Causes) != 2 || len(all[0].Warnings) == 0 || ExitStatus(got.err) != 1 || got.errOut != "" {
+		if len(all) != 1 || len(all[0].Causes) != 2 || len(all[0].Warnings) == 0 || cmdutil.ExitStatus(got.err) != 1 || got.errOut != "" {
 			t.Fatalf("%s: want one document with two causes: %v %s\n%s", command, got.err, got.errOut, got.out)
 		}
 		size, preference := all[0].Causes[0], all[0].Causes[1]
@@ -115,9 +116,9 @@ func TestWhatTheClusterRefuses(t *testing.T) {
 	invalid := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "web", field.ErrorList{field.Required(field.NewPath("spec", "template"), "")})
 	for _, documents := range []bool{true, false} {
 		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
-		o := &repinRun{newInputs(&Session{IOStreams: streams})}
-		o.output, o.documents = "json", documents
-		if err := o.refusedByCluster(named, invalid); ExitStatus(err) != 1 {
+		o := &repinRun{cmdutil.NewInputs(&cmdutil.Session{IOStreams: streams})}
+		o.Output, o.Documents = "json", documents
+		if err := o.refusedByCluster(named, invalid); cmdutil.ExitStatus(err) != 1 {
 			t.Errorf("exit status of %v, want 1", err)
 		}
 		if documents {

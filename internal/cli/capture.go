@@ -3,12 +3,13 @@ package cli
 import (
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
 )
 
 // captureRun is a run of 'capture'.
-type captureRun struct{ Inputs }
+type captureRun struct{ cmdutil.Inputs }
 
 // 'capture' is for a domain that another program made and whose VM moves to Kiln: without a record the first boot would derive other addresses,
 // and the guest would find other hardware. The record is an object, so that it can be read before it is created.
@@ -22,8 +23,8 @@ type captureOptions struct {
 // captureCommand is 'capture'.
 // The exit status is 1 if the VM is rejected or does not match the domain, and 2 if the domain cannot be read, or if none or several VMs are named.
 // The output is a manifest in every format, because it is piped to 'kubectl create -f -'.
-func captureCommand(s *Session) *cobra.Command {
-	o := &captureRun{newInputs(s)}
+func captureCommand(s *cmdutil.Session) *cobra.Command {
+	o := &captureRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "capture (-f FILE|- | vm/NAME) --domain XML",
 		Short: "Record the hardware of a libvirt domain that runs already",
@@ -42,11 +43,11 @@ func captureCommand(s *Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all, err := o.reviewed(cmd.Context(), args)
+		all, err := o.Reviewed(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
-		found, err := o.bootable(all)
+		found, err := o.Bootable(all)
 		switch {
 		case err != nil:
 			return err
@@ -55,8 +56,8 @@ func captureCommand(s *Session) *cobra.Command {
 		}
 		return o.capture(found[0], running, c)
 	}
-	o.addInputs(cmd)
-	o.addOutput(cmd, "yaml", "yaml", "json")
+	o.AddInputs(cmd)
+	o.AddOutput(cmd, "yaml", "yaml", "json")
 	return cmd
 }
 
@@ -68,11 +69,11 @@ func (o *captureRun) capture(r workbench.Reviewed, running workbench.Running, c 
 		if err != nil {
 			return err
 		}
-		return o.print(taken)
+		return o.Print(taken)
 	}
 	taken, err := workbench.Capture(r, running, c.host)
 	if err != nil {
-		return o.refused(err)
+		return o.Refused(err)
 	}
-	return o.print(taken)
+	return o.Print(taken)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"sigs.k8s.io/yaml"
 )
 
@@ -47,7 +48,7 @@ func TestCaptureRefuses(t *testing.T) {
 	}
 	_, other := write(t, strings.Replace(plain, "guest: 1Gi", "guest: 2Gi", 1))
 	got := call(t, "", "capture", "-f", other, "--domain", domain)
-	if ExitStatus(got.err) != 1 || got.out != "" || !strings.Contains(got.errOut, "spec.domain.memory") {
+	if cmdutil.ExitStatus(got.err) != 1 || got.out != "" || !strings.Contains(got.errOut, "spec.domain.memory") {
 		t.Errorf("another memory than runs: %v\n%s%s", got.err, got.out, got.errOut)
 	}
 	for why, args := range map[string][]string{
@@ -55,7 +56,7 @@ func TestCaptureRefuses(t *testing.T) {
 		"no such file":    {"capture", "-f", file, "--domain", domain + ".none"},
 		"no domain's XML": {"capture", "-f", file, "--domain", file},
 	} {
-		if got := call(t, "", args...); ExitStatus(got.err) != 2 || got.out != "" {
+		if got := call(t, "", args...); cmdutil.ExitStatus(got.err) != 2 || got.out != "" {
 			t.Errorf("%s: want exit status 2, got %v\n%s", why, got.err, got.out)
 		}
 	}

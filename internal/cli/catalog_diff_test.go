@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/test/samples"
@@ -58,8 +59,9 @@ func TestCatalogDiff(t *testing.T) {
 	} {
 		args := append([]string{"catalog", "diff", filepath.Join(dir, test.a), filepath.Join(dir, test.b)}, test.flags...)
 		got := call(t, "", args...)
-		if diff := cmp.Diff(test.out, got.out); diff != "" || ExitStatus(got.err) != test.status {
-			t.Errorf("%s, %s %v: status %d, want %d, %v\n%s\n-want +got\n%s", test.a, test.b, test.flags, ExitStatus(got.err), test.status, got.err, got.errOut, diff)
+		if diff := cmp.Diff(test.out, got.out); diff != "" || cmdutil.ExitStatus(got.err) != test.status {
+			t.Errorf("%s, %s %v: status %d, want %d, %v\n%s\n-want +got\n%s", test.a, test.b, test.flags, cmdutil.ExitStatus(got.err), test.status, got.err,
+				got.errOut, diff)
 		}
 	}
 	for _, test := range []struct{ b, words string }{
@@ -67,8 +69,8 @@ func TestCatalogDiff(t *testing.T) {
 		{"refused", "~ VirtualMachineClusterPreference linux: refused (major)\n"}, {"refused", "    refused: spec.preference: preference 'linux' sets "},
 	} {
 		got := call(t, "", "catalog", "diff", filepath.Join(dir, "one"), filepath.Join(dir, test.b))
-		if ExitStatus(got.err) != 4 || !strings.Contains(got.out, test.words) {
-			t.Errorf("%s: status %d, want '%s' in\n%s", test.b, ExitStatus(got.err), test.words, got.out)
+		if cmdutil.ExitStatus(got.err) != 4 || !strings.Contains(got.out, test.words) {
+			t.Errorf("%s: status %d, want '%s' in\n%s", test.b, cmdutil.ExitStatus(got.err), test.words, got.out)
 		}
 	}
 }
@@ -82,7 +84,8 @@ func TestDocumentOfCatalogDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := catalog.FieldChange{Path: "spec.memory.guest", Before: `"4Gi"`, After: `"8Gi"`}
-	if ExitStatus(got.err) != 3 || d.Verdict != record.NeedsRestart || d.Step != catalog.Minor || d.Changes[0].Name != "small" || d.Changes[0].Fields[0] != want ||
+	if cmdutil.ExitStatus(got.err) != 3 || d.Verdict != record.NeedsRestart || d.Step != catalog.Minor || d.Changes[0].Name != "small" ||
+		d.Changes[0].Fields[0] != want ||
 		d.Changes[0].Seen[0].Part != record.PartMemory || len(d.Changes[0].Seen[0].Architectures) != 3 {
 		t.Errorf("%v\n%s", got.err, got.out)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/test/registry"
 )
 
@@ -59,8 +60,8 @@ func TestInstallBeforeAClusterIsAsked(t *testing.T) {
 		if err != nil {
 			said += err.Error()
 		}
-		if ExitStatus(err) != test.status || !strings.Contains(said, test.want) {
-			t.Errorf("%s: status %d, %q, want %d and %q", test.why, ExitStatus(err), said, test.status, test.want)
+		if cmdutil.ExitStatus(err) != test.status || !strings.Contains(said, test.want) {
+			t.Errorf("%s: status %d, %q, want %d and %q", test.why, cmdutil.ExitStatus(err), said, test.status, test.want)
 		}
 	}
 	for name, want := range map[string]string{"general": noCluster, "a/b": "the name 'a/b' of the catalog must have"} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/test/samples"
@@ -42,8 +43,8 @@ func TestCatalogLint(t *testing.T) {
 		file + ":6: error: VirtualMachineClusterInstancetype small: label 'instancetype.kubevirt.io/cpu' is '4', and the spec has '2' [label/value]\n" +
 		"    write instancetype.kubevirt.io/cpu: \"2\"\n"
 	rest, found := strings.CutPrefix(got.out, want)
-	if !found || ExitStatus(got.err) != 1 {
-		t.Fatalf("status %d, -want +got\n%s", ExitStatus(got.err), cmp.Diff(want, got.out))
+	if !found || cmdutil.ExitStatus(got.err) != 1 {
+		t.Fatalf("status %d, -want +got\n%s", cmdutil.ExitStatus(got.err), cmp.Diff(want, got.out))
 	}
 	for _, words := range []string{"spaced name.yaml:4: error: VirtualMachineClusterInstancetype sma?ll: Invalid value", " [api/name]\n",
 		"\n" + dir + ": 1 instancetype and 0 preferences: 2 errors, 0 warnings, 1 note\n"} {
@@ -66,11 +67,11 @@ func TestExitStatusOfCatalogLint(t *testing.T) {
 		{[]string{"empty"}, 2}, {[]string{"nowhere"}, 2}, {[]string{"good", "-o", "yaml"}, 2}, {[]string{"good", "--config", filepath.Join(dir, "nowhere")}, 2},
 	} {
 		args := append([]string{"catalog", "lint", filepath.Join(dir, test.args[0])}, test.args[1:]...)
-		if got := call(t, "", args...); ExitStatus(got.err) != test.status {
-			t.Errorf("%v: status %d, want %d\n%s%s%v", test.args, ExitStatus(got.err), test.status, got.out, got.errOut, got.err)
+		if got := call(t, "", args...); cmdutil.ExitStatus(got.err) != test.status {
+			t.Errorf("%v: status %d, want %d\n%s%s%v", test.args, cmdutil.ExitStatus(got.err), test.status, got.out, got.errOut, got.err)
 		}
 	}
-	if got := call(t, lying, "catalog", "lint", "-"); ExitStatus(got.err) != 1 || !strings.HasPrefix(got.out, "standard input:3: note") ||
+	if got := call(t, lying, "catalog", "lint", "-"); cmdutil.ExitStatus(got.err) != 1 || !strings.HasPrefix(got.out, "standard input:3: note") ||
 		!strings.HasSuffix(got.out, "\nstandard input: 1 instancetype and 0 preferences: 1 error, 0 warnings, 1 note\n") {
 		t.Errorf("standard input: %v\n%s", got.err, got.out)
 	}
@@ -85,7 +86,7 @@ func TestConfigurationOfCatalogLint(t *testing.T) {
 		t.Errorf("with every gate: %v\n%s", got.err, got.out)
 	}
 	got := call(t, "", "catalog", "lint", filepath.Join(dir, "catalog"), "--config", filepath.Join(dir, "config.yaml"))
-	if ExitStatus(got.err) != 1 || !strings.Contains(got.out, "feature gate 'HostDevices'") {
+	if cmdutil.ExitStatus(got.err) != 1 || !strings.Contains(got.out, "feature gate 'HostDevices'") {
 		t.Errorf("without the gate: %v\n%s", got.err, got.out)
 	}
 }

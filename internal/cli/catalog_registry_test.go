@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/test/registry"
 )
@@ -105,7 +106,7 @@ func TestCatalogVersions(t *testing.T) {
 // TestUnknownCommands mistypes commands below others.
 func TestUnknownCommands(t *testing.T) {
 	for _, parent := range []string{"catalog", "create"} {
-		if _, _, err := called(t, parent, "lnit"); ExitStatus(err) != 2 || !strings.Contains(err.Error(), "unknown command") {
+		if _, _, err := called(t, parent, "lnit"); cmdutil.ExitStatus(err) != 2 || !strings.Contains(err.Error(), "unknown command") {
 			t.Errorf("%s: %v", parent, err)
 		}
 		if out, _, err := called(t, parent); err != nil || !strings.Contains(out, "Usage:") {
@@ -206,7 +207,7 @@ func TestSignedCatalog(t *testing.T) {
 		t.Errorf("signed without a password: %v", err)
 	}
 	t.Setenv("COSIGN_PASSWORD", "secret")
-	if _, errOut, err := verify("one"); ExitStatus(err) != 1 || !strings.Contains(errOut, "has no signature") {
+	if _, errOut, err := verify("one"); cmdutil.ExitStatus(err) != 1 || !strings.Contains(errOut, "has no signature") {
 		t.Errorf("verified before it was signed: %v: %s", err, errOut)
 	}
 	if out, errOut, err := sign(); err != nil || !strings.Contains(out, ": signed") {
@@ -215,7 +216,7 @@ func TestSignedCatalog(t *testing.T) {
 	if out, errOut, err := verify("one"); err != nil || !strings.Contains(out, ": verified") {
 		t.Errorf("%v: %s", err, errOut)
 	}
-	if _, errOut, err := verify("two"); ExitStatus(err) != 1 || !strings.Contains(errOut, "has no signature of this key") {
+	if _, errOut, err := verify("two"); cmdutil.ExitStatus(err) != 1 || !strings.Contains(errOut, "has no signature of this key") {
 		t.Errorf("verified by another key: %v: %s", err, errOut)
 	}
 }
@@ -241,7 +242,7 @@ func TestARegistryThatSpeaksPlainHTTP(t *testing.T) {
 	reference := "oci://" + strings.TrimPrefix(server.URL, "http://") + "/catalogs/general:1.0.0"
 	for _, args := range [][]string{{"push", folderOf(t, smallInstancetype), reference}, {"pull", reference, "-o", t.TempDir()}, {"inspect", reference}} {
 		got := call(t, "", append([]string{"catalog"}, args...)...)
-		if ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "speaks plain HTTP: use --plain-http") {
+		if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "speaks plain HTTP: use --plain-http") {
 			t.Errorf("%q: %v", args, got.err)
 		}
 	}

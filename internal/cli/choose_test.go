@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
 )
@@ -104,8 +105,8 @@ func TestChoosing(t *testing.T) {
 		if got.err != nil {
 			said += "error: " + got.err.Error() + "\n"
 		}
-		if got.out != test.out || !strings.HasPrefix(said, test.errOut) || (said == "") != (test.errOut == "") || ExitStatus(got.err) != test.status {
-			t.Errorf("%s: status %d\n%s%s\nwant %d\n%s%s", test.why, ExitStatus(got.err), got.out, said, test.status, test.out, test.errOut)
+		if got.out != test.out || !strings.HasPrefix(said, test.errOut) || (said == "") != (test.errOut == "") || cmdutil.ExitStatus(got.err) != test.status {
+			t.Errorf("%s: status %d\n%s%s\nwant %d\n%s%s", test.why, cmdutil.ExitStatus(got.err), got.out, said, test.status, test.out, test.errOut)
 		}
 	}
 }

@@ -1,9 +1,12 @@
-// Package cli is 'kubectl kiln': the code of the webhook and the launcher on the user's machine, over files or over the objects of a
-// cluster. A command parses flags and prints; all that is judged, rendered and compared are values of package workbench. docs/kubectl-kiln.md
-// is the page for users; docs/reference/ has the commands and flags, generated from here.
+// Package cli is 'kubectl kiln': the code of the webhook and the launcher on the user's machine, over files or over the objects of a cluster. A command parses
+// its flags and prints; all that is judged, rendered and compared are values of package workbench and the packages below it. docs/kubectl-kiln.md is the page
+// for users; docs/reference/ has the commands and flags, generated from here.
 package cli
 
 import (
+	"github.com/kilnvm/kiln/internal/cli/catalogcmd"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/vmcmd"
 	"github.com/kilnvm/kiln/internal/version"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -13,7 +16,7 @@ import (
 // ExitStatus; it prints none itself.
 func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	// true: the kubeconfig is read once for all uses of a run.
-	s := &Session{IOStreams: streams, cluster: genericclioptions.NewConfigFlags(true)}
+	s := &cmdutil.Session{IOStreams: streams, Cluster: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
 		Use: "kubectl-kiln", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kiln"},
 		Short: "Expand, validate and render virtual machines",
@@ -25,13 +28,13 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		// main prints faults, and answers are printed already: cobra would print both again, with the usage.
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	s.cluster.AddFlags(root.PersistentFlags())
-	root.AddCommand(captureCommand(s), catalogCommand(s), createCommand(s), diffCommand(s), expandCommand(s), explainCommand(s), instancetypesCommand(s),
-		policyCommand(s), preferencesCommand(s), presetCommand(s), renderCommand(s), repinCommand(s), revisionsCommand(s), statesCommand(s), validateCommand(s),
-		consoleCommand(s), vncCommand(s))
-	root.AddCommand(actionCommands(s)...)
-	refuseUnknown(root)
-	s.answering(root.Commands())
+	s.Cluster.AddFlags(root.PersistentFlags())
+	root.AddCommand(captureCommand(s), catalogcmd.Command(s), vmcmd.CreateCommand(s), diffCommand(s), expandCommand(s), explainCommand(s),
+		catalogcmd.InstancetypesCommand(s), policyCommand(s), catalogcmd.PreferencesCommand(s), presetCommand(s), renderCommand(s), repinCommand(s),
+		revisionsCommand(s), statesCommand(s), validateCommand(s), vmcmd.ConsoleCommand(s), vmcmd.VncCommand(s))
+	root.AddCommand(vmcmd.ActionCommands(s)...)
+	cmdutil.RefuseUnknown(root)
+	s.Answering(root.Commands())
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	v1 "kubevirt.io/api/core/v1"
@@ -139,7 +140,7 @@ func TestRejectionIsTheExitStatusAndNamesTheCause(t *testing.T) {
 		_, file := write(t, test.vm)
 		for _, command := range []string{"expand", "render", "validate"} {
 			got := call(t, "", command, "-f", file, "--catalog", sizes)
-			if !errors.Is(got.err, ErrRejected) || !strings.Contains(got.errOut, test.path) || got.out != "" {
+			if !errors.Is(got.err, cmdutil.ErrRejected) || !strings.Contains(got.errOut, test.path) || got.out != "" {
 				t.Errorf("%s: %s: want %s on stderr alone, got %v\n%s%s", command, test.why, test.path, got.err, got.errOut, got.out)
 			}
 		}
@@ -154,7 +155,8 @@ func TestValidateAnswersInJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &judged); err != nil {
 		t.Fatalf("%v\n%s", err, got.out)
 	}
-	if !errors.Is(got.err, ErrRejected) || judged.Allowed || len(judged.Causes) != 1 || judged.Causes[0].Field != "spec.template.spec.domain.memory.guest" {
+	if !errors.Is(got.err, cmdutil.ErrRejected) || judged.Allowed || len(judged.Causes) != 1 ||
+		judged.Causes[0].Field != "spec.template.spec.domain.memory.guest" {
 		t.Errorf("one cause, for scripts, and the exit status of a rejection: %v %+v", got.err, judged)
 	}
 	_, file = write(t, size, vm)

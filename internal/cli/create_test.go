@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -114,7 +115,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"preference --cpu-topology towers", "spec.cpu.preferredCPUTopology: Unsupported value: \"towers\""},
 	} {
 		got := call(t, "", append([]string{"create"}, strings.Fields(test.line)...)...)
-		if ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), test.want) || got.out != "" {
+		if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), test.want) || got.out != "" {
 			t.Errorf("%s: %v, want '%s'\n%s", test.line, got.err, test.want, got.out)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ type diffOptions struct{ comparison }
 
 // diffCommand is 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
 // Statuses 3 and 4 stand above 1 and 2, which are taken as in 'kubectl diff'.
-func diffCommand(s *Session) *cobra.Command {
+func diffCommand(s *cmdutil.Session) *cobra.Command {
 	o := &diffOptions{newComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A [B]",
@@ -39,7 +40,7 @@ func diffCommand(s *Session) *cobra.Command {
 	}
 	var hosts []string
 	cmd.Flags().StringSliceVar(&hosts, "host", nil, "file with the HostCapabilities of a host; given twice, those of A and of B")
-	o.addProfiles(cmd)
+	o.AddProfiles(cmd)
 	domain := cmd.Flags().Bool("domain", false, "show how the complete libvirt domain changes, backends included")
 	latest := cmd.Flags().Bool("latest", false, "show what 'kilnvm.io/hardware: latest' would change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -49,8 +50,8 @@ func diffCommand(s *Session) *cobra.Command {
 		}
 		return o.printDifference(d, *domain)
 	}
-	o.addContext(cmd)
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	o.AddContext(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
@@ -88,7 +89,7 @@ func (o *diffOptions) difference(ctx context.Context, args, hosts []string, late
 			return none, err
 		}
 	}
-	return o.reportDifference(guestdiff.Compare(ctx, &o.bench, guestdiff.Side{Reviewed: before, Host: hosts[0]}, guestdiff.Side{Reviewed: after, Host: hosts[1]}))
+	return o.ReportDifference(guestdiff.Compare(ctx, &o.Bench, guestdiff.Side{Reviewed: before, Host: hosts[0]}, guestdiff.Side{Reviewed: after, Host: hosts[1]}))
 }
 
 // sinceBoot compares a VM or VMI with what it has booted: what runs of a VM, else its record.
@@ -100,30 +101,30 @@ func (o *diffOptions) sinceBoot(ctx context.Context, name, host string, latest b
 	side := guestdiff.Side{Reviewed: of.VM, Host: host}
 	switch {
 	case latest:
-		return o.reportDifference(guestdiff.CompareLatest(ctx, &o.bench, side))
+		return o.ReportDifference(guestdiff.CompareLatest(ctx, &o.Bench, side))
 	case of.VMI != nil && !of.VMI.Guest.Explicit.IsFinal():
-		return o.reportDifference(guestdiff.CompareRunning(ctx, &o.bench, of, host))
+		return o.ReportDifference(guestdiff.CompareRunning(ctx, &o.Bench, of, host))
 	}
-	return o.reportDifference(guestdiff.CompareRecord(ctx, &o.bench, side))
+	return o.ReportDifference(guestdiff.CompareRecord(ctx, &o.Bench, side))
 }
 
 // printDifference prints a difference, and returns its verdict as an answer.
 func (o *diffOptions) printDifference(d guestdiff.Difference, domain bool) error {
-	if o.output != "text" {
-		if err := o.print(d); err != nil {
+	if o.Output != "text" {
+		if err := o.Print(d); err != nil {
 			return err
 		}
 	} else {
 		writeDifference(o.Out, d)
 		if domain {
-			fmt.Fprint(o.Out, printableLines(d.Domain))
+			fmt.Fprint(o.Out, cmdutil.PrintableLines(d.Domain))
 		}
 	}
 	switch d.Verdict {
 	case record.NeedsRestart:
-		return ErrNeedsRestart
+		return cmdutil.ErrNeedsRestart
 	case record.Breaks:
-		return ErrBreaks
+		return cmdutil.ErrBreaks
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (o *diffOptions) printDifference(d guestdiff.Difference, domain bool) error
 func writeDifference(out io.Writer, d guestdiff.Difference) {
 	verdict := string(d.Verdict)
 	if d.Compared != "" {
-		fmt.Fprintf(out, "compared: %s\n", printable(d.Compared))
+		fmt.Fprintf(out, "compared: %s\n", cmdutil.Printable(d.Compared))
 		if d.Verdict == record.Compatible && len(d.Changes) == 0 {
 			verdict = "the same"
 		}
@@ -145,7 +146,7 @@ func writeDifference(out io.Writer, d guestdiff.Difference) {
 		if change.Verdict == record.Breaks {
 			mark = "   <- breaks"
 		}
-		fmt.Fprintf(out, "  %s%s\n", printable(change.Text), mark)
+		fmt.Fprintf(out, "  %s%s\n", cmdutil.Printable(change.Text), mark)
 	}
 	if d.Unknown != "" {
 		fmt.Fprintf(out, "  %s\n", d.Unknown)
@@ -155,5 +156,5 @@ func writeDifference(out io.Writer, d guestdiff.Difference) {
 			fmt.Fprintf(out, "  %s\n", text)
 		}
 	}
-	fmt.Fprint(out, printableLines(d.Spec))
+	fmt.Fprint(out, cmdutil.PrintableLines(d.Spec))
 }

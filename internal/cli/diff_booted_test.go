@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -116,8 +117,8 @@ func TestDiffOfAVMWithWhatItBooted(t *testing.T) {
 			args = append(args, "vm/web")
 		}
 		got := call(t, "", append(args, new(apiServer).serve(t, c.objects...)...)...)
-		if ExitStatus(got.err) != c.status || !strings.HasPrefix(got.out, c.want) || strings.HasSuffix(c.want, "the same\n") && got.out != c.want {
-			t.Errorf("%s: exit status %d, %v, want %d and\n%s\ngot\n%s%s", c.why, ExitStatus(got.err), got.err, c.status, c.want, got.out, got.errOut)
+		if cmdutil.ExitStatus(got.err) != c.status || !strings.HasPrefix(got.out, c.want) || strings.HasSuffix(c.want, "the same\n") && got.out != c.want {
+			t.Errorf("%s: exit status %d, %v, want %d and\n%s\ngot\n%s%s", c.why, cmdutil.ExitStatus(got.err), got.err, c.status, c.want, got.out, got.errOut)
 		}
 	}
 }
@@ -150,8 +151,8 @@ func TestLatestMovesDevices(t *testing.T) {
 		texts = append(texts, change.Text)
 	}
 	moves := func(text string) bool { return strings.HasPrefix(text, "disk 'root' moves from") }
-	if ExitStatus(got.err) != 4 || !slices.ContainsFunc(texts, moves) || strings.Contains(got.out, "q35") {
-		t.Errorf("exit status %d: %q", ExitStatus(got.err), texts)
+	if cmdutil.ExitStatus(got.err) != 4 || !slices.ContainsFunc(texts, moves) || strings.Contains(got.out, "q35") {
+		t.Errorf("exit status %d: %q", cmdutil.ExitStatus(got.err), texts)
 	}
 }
 
@@ -197,7 +198,7 @@ func TestStatesNameDifferences(t *testing.T) {
 	}
 	alone := strings.Replace(of.vmi, "kind: VirtualMachine\n    name", "kind: Other\n    name", 1)
 	got := call(t, "", append([]string{"states", "vmi/web"}, new(apiServer).serve(t, alone)...)...)
-	if ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "is made by no VirtualMachine") {
+	if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "is made by no VirtualMachine") {
 		t.Errorf("of a bare VMI: %v", got.err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/pkg/record"
 )
@@ -63,8 +64,9 @@ func TestVerdictOnAChange(t *testing.T) {
 		_, after := write(t, text)
 		d, got := compare(t, before, after)
 		status := map[record.Verdict]int{record.Compatible: 0, record.NeedsRestart: 3, record.Breaks: 4}[test.want]
-		if d.Verdict != test.want || ExitStatus(got.err) != status {
-			t.Errorf("%s: '%s' with exit status %d, want '%s' with %d: %+v %s", test.why, d.Verdict, ExitStatus(got.err), test.want, status, d.Changes, got.errOut)
+		if d.Verdict != test.want || cmdutil.ExitStatus(got.err) != status {
+			t.Errorf("%s: '%s' with exit status %d, want '%s' with %d: %+v %s", test.why, d.Verdict, cmdutil.ExitStatus(got.err), test.want, status, d.Changes,
+				got.errOut)
 		}
 		if (d.BeforeDigest == d.AfterDigest) != (test.want == record.Compatible) {
 			t.Errorf("%s: digests '%s' and '%s'", test.why, d.BeforeDigest, d.AfterDigest)
@@ -155,11 +157,11 @@ func TestTwoHosts(t *testing.T) {
 	if d, got := compare(t, file, "--host", old, "--host", next); got.err != nil || d.Verdict != record.Compatible {
 		t.Errorf("a newer host keeps the machine that is on record: %v %+v\n%s", got.err, d.Changes, got.errOut)
 	}
-	if _, got := compare(t, file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || got.errOut != "" ||
+	if _, got := compare(t, file, "--host", old, "--host", other); cmdutil.ExitStatus(got.err) != 1 || got.errOut != "" ||
 		!strings.Contains(got.out, "pc-q35-9.0") || !strings.Contains(got.out, `"host": "`+other) {
 		t.Errorf("a host without that machine cannot take the guest: %v\n%s%s", got.err, got.errOut, got.out)
 	}
-	if got := call(t, "", "diff", file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || got.out != "" ||
+	if got := call(t, "", "diff", file, "--host", old, "--host", other); cmdutil.ExitStatus(got.err) != 1 || got.out != "" ||
 		!strings.HasPrefix(got.errOut, "on "+other+": VirtualMachine shop/web is rejected:") {
 		t.Errorf("and says so in words: %v\n%s%s", got.err, got.errOut, got.out)
 	}
@@ -175,7 +177,7 @@ func TestDiffNeedsTwoSides(t *testing.T) {
 		"three hosts":             {one, "--host", "a", "--host", "b", "--host", "c"},
 		"no side":                 {},
 	} {
-		if _, got := compare(t, args...); ExitStatus(got.err) != 2 || got.out != "" {
+		if _, got := compare(t, args...); cmdutil.ExitStatus(got.err) != 2 || got.out != "" {
 			t.Errorf("%s: want exit status 2, got %v\n%s", why, got.err, got.out)
 		}
 	}

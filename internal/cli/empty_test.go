@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	v1 "kubevirt.io/api/core/v1"
@@ -63,16 +64,16 @@ func TestEmptyListsAndMapsChangeNothing(t *testing.T) {
 				if diff := cmp.Diff(seen(want), seen(got)); diff != "" {
 					t.Errorf("%s of %s (-without +with empty lists and maps):\n%s", command, file, diff)
 				}
-				answered[command] += 1 - ExitStatus(got.err)
+				answered[command] += 1 - cmdutil.ExitStatus(got.err)
 				if want.err != nil {
 					break // a rejection is one for each command
 				}
 			}
 			_, before := write(t, plain)
 			_, after := write(t, hollow)
-			if got := call(t, "", append([]string{"diff", before, after}, args...)...); ExitStatus(got.err) == 0 {
+			if got := call(t, "", append([]string{"diff", before, after}, args...)...); cmdutil.ExitStatus(got.err) == 0 {
 				answered["diff"]++
-			} else if same := call(t, "", append([]string{"diff", before, before}, args...)...); ExitStatus(same.err) != ExitStatus(got.err) {
+			} else if same := call(t, "", append([]string{"diff", before, before}, args...)...); cmdutil.ExitStatus(same.err) != cmdutil.ExitStatus(got.err) {
 				t.Errorf("diff of %s: %v\n%s%s", file, got.err, got.out, got.errOut)
 			}
 		}
@@ -219,5 +220,5 @@ var place = regexp.MustCompile(`(?m)^    standard input:.*\n`)
 
 // seen is an answer without the text of the manifest.
 func seen(a answer) []any {
-	return []any{ExitStatus(a.err), a.out, place.ReplaceAllString(a.errOut, "")}
+	return []any{cmdutil.ExitStatus(a.err), a.out, place.ReplaceAllString(a.errOut, "")}
 }

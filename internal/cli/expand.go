@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
 )
 
 // expandOptions is a run of 'expand'.
-type expandOptions struct{ Inputs }
+type expandOptions struct{ cmdutil.Inputs }
 
 // A stage of 'expand' is a beginning of stage 1. 'admitted' is the only one of the VM itself; the webhook's patch is applied
 // to it, so that it is what a cluster would store.
@@ -25,8 +26,8 @@ var stages = append(slices.Clone(workbench.StageNames), stageAll)
 // expandCommand is 'expand'.
 // The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if nothing bootable is named or an object has no such stage.
 // It has no text format: the answer is a manifest, which kubectl and the other commands read.
-func expandCommand(s *Session) *cobra.Command {
-	o := &expandOptions{newInputs(s)}
+func expandCommand(s *cmdutil.Session) *cobra.Command {
+	o := &expandOptions{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
@@ -38,15 +39,15 @@ func expandCommand(s *Session) *cobra.Command {
 			"  kubectl kiln expand vm/web -n shop --stage all",
 	}
 	stage := cmd.Flags().String("stage", workbench.StageDefaults, "stage to print: "+strings.Join(stages, ", "))
-	complete(cmd, "stage", stages...)
+	cmdutil.Complete(cmd, "stage", stages...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(stages, *stage) {
 			return fmt.Errorf("--stage '%s' is not supported, use one of %s", *stage, strings.Join(stages, ", "))
 		}
-		return o.eachGuest(cmd, args, func(r workbench.Reviewed) error { return o.printStages(r, *stage) })
+		return o.EachGuest(cmd, args, func(r workbench.Reviewed) error { return o.printStages(r, *stage) })
 	}
-	o.addInputs(cmd)
-	o.addOutput(cmd, "yaml", "yaml", "json")
+	o.AddInputs(cmd)
+	o.AddOutput(cmd, "yaml", "yaml", "json")
 	return cmd
 }
 
@@ -84,5 +85,5 @@ func (o *expandOptions) printGuest(document []byte, title string) error {
 	if title != "" {
 		title = "# " + title + "\n"
 	}
-	return o.printTitled(object, title)
+	return o.PrintTitled(object, title)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -51,7 +52,7 @@ func TestStages(t *testing.T) {
 			t.Errorf("--stage %s alone: %v\n%s", stage, one.err, one.out)
 		}
 	}
-	if got := call(t, "", "expand", "-f", file, "--stage", "both"); ExitStatus(got.err) != 2 {
+	if got := call(t, "", "expand", "-f", file, "--stage", "both"); cmdutil.ExitStatus(got.err) != 2 {
 		t.Errorf("a stage that is not there: %v", got.err)
 	}
 }
@@ -65,7 +66,7 @@ func TestMissingStages(t *testing.T) {
 		{vm, "profiles", "VirtualMachine default/a: no stage 'profiles': no profile selects it"},
 		{vmi, "admitted", "VirtualMachineInstance default/a: no stage 'admitted': it is no VirtualMachine"},
 	} {
-		if got := call(t, c.file, "expand", "-f", "-", "--stage", c.stage); ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, c.want) {
+		if got := call(t, c.file, "expand", "-f", "-", "--stage", c.stage); cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, c.want) {
 			t.Errorf("--stage %s: %v\n%s", c.stage, got.err, got.errOut)
 		}
 	}

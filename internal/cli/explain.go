@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/fieldpath"
@@ -13,12 +14,12 @@ import (
 )
 
 // explainOptions is a run of 'explain'.
-type explainOptions struct{ Inputs }
+type explainOptions struct{ cmdutil.Inputs }
 
 // explainCommand is 'explain'. What was not applied costs a run of stage 1 for each field of the preference; only this command pays it.
 // The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if nothing bootable is named.
-func explainCommand(s *Session) *cobra.Command {
-	o := &explainOptions{newInputs(s)}
+func explainCommand(s *cmdutil.Session) *cobra.Command {
+	o := &explainOptions{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Show where each field of the explicit VMI comes from",
@@ -28,11 +29,11 @@ func explainCommand(s *Session) *cobra.Command {
 		Example: "  kubectl kiln explain -f vm.yaml --catalog catalog/\n" +
 			"  kubectl kiln explain vm/web -o json | jq '.fields[] | select(.origin.kind == \"user\")'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.eachGuest(cmd, args, func(r workbench.Reviewed) error { return o.printExplanation(cmd.Context(), r) })
+			return o.EachGuest(cmd, args, func(r workbench.Reviewed) error { return o.printExplanation(cmd.Context(), r) })
 		},
 	}
-	o.addInputs(cmd)
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	o.AddInputs(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
@@ -46,8 +47,8 @@ func (o *explainOptions) printExplanation(ctx context.Context, r workbench.Revie
 	if explained.NotApplied == nil {
 		explained.NotApplied = []admit.Skipped{}
 	}
-	if o.output != "text" {
-		return o.print(struct {
+	if o.Output != "text" {
+		return o.Print(struct {
 			Object string `json:"object"`
 			admit.Explanation
 			Frontend *workbench.Frontend `json:"frontend,omitempty"`

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
 )
@@ -67,7 +68,7 @@ func TestExplainAnswersInJSON(t *testing.T) {
 		}
 	}
 	_, file = write(t, size, conflicting)
-	if got := call(t, "", "explain", "-f", file); ExitStatus(got.err) != 1 || got.out != "" {
+	if got := call(t, "", "explain", "-f", file); cmdutil.ExitStatus(got.err) != 1 || got.out != "" {
 		t.Errorf("a VM that is rejected has no explicit guest to explain: %v\n%s", got.err, got.out)
 	}
 }

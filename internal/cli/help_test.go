@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
@@ -75,7 +76,7 @@ func TestUsageErrors(t *testing.T) {
 		{"a command below another with a typing error", []string{"catalog", "usge"}, "did you mean 'kubectl kiln catalog usage'?"},
 	} {
 		got := call(t, size, test.args...)
-		if ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), test.want) || got.out != "" {
+		if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), test.want) || got.out != "" {
 			t.Errorf("%s: want exit status 2 and '%s', got %v\n%s", test.why, test.want, got.err, got.out)
 		}
 	}
@@ -86,10 +87,10 @@ func TestExitStatus(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want int
-	}{{nil, 0}, {ErrRejected, 1}, {errors.Join(errors.New("vm"), ErrRejected), 1}, {os.ErrNotExist, 2},
-		{ErrNeedsRestart, 3}, {fmt.Errorf("vm: %w", ErrBreaks), 4}} {
-		if got := ExitStatus(test.err); got != test.want || Answered(test.err) != (got != 0 && got != 2) {
-			t.Errorf("%v: exit status %d, want %d; answered %v", test.err, got, test.want, Answered(test.err))
+	}{{nil, 0}, {cmdutil.ErrRejected, 1}, {errors.Join(errors.New("vm"), cmdutil.ErrRejected), 1}, {os.ErrNotExist, 2},
+		{cmdutil.ErrNeedsRestart, 3}, {fmt.Errorf("vm: %w", cmdutil.ErrBreaks), 4}} {
+		if got := cmdutil.ExitStatus(test.err); got != test.want || cmdutil.Answered(test.err) != (got != 0 && got != 2) {
+			t.Errorf("%v: exit status %d, want %d; answered %v", test.err, got, test.want, cmdutil.Answered(test.err))
 		}
 	}
 }

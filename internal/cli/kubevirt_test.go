@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
@@ -48,7 +49,8 @@ func TestWhoRunsGuests(t *testing.T) {
 		}
 	}
 	_, file := write(t, plain)
-	if got := call(t, "", "explain", "-f", file, "--guests", "both"); ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "--guests is 'both'") {
+	if got := call(t, "", "explain", "-f", file, "--guests", "both"); cmdutil.ExitStatus(got.err) != 2 ||
+		!strings.Contains(got.err.Error(), "--guests is 'both'") {
 		t.Errorf("a word that is no value: %v", got.err)
 	}
 }
@@ -61,7 +63,7 @@ func TestRejectedBesideKubeVirt(t *testing.T) {
 	if got := call(t, "", "validate", "-f", file); got.err != nil {
 		t.Errorf("Kiln: %v %s", got.err, got.errOut)
 	}
-	if got := call(t, "", "validate", "-f", file, "--guests", "kubevirt"); ExitStatus(got.err) != 1 ||
+	if got := call(t, "", "validate", "-f", file, "--guests", "kubevirt"); cmdutil.ExitStatus(got.err) != 1 ||
 		!strings.Contains(got.errOut, "spec.template.metadata.annotations[kilnvm.io/numa-cells]: Forbidden: KubeVirt runs the guest") {
 		t.Errorf("KubeVirt: %v %s", got.err, got.errOut)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -37,7 +38,7 @@ func TestKustomizations(t *testing.T) {
 		t.Errorf("want the overlay's name and patch, and the instancetype, got\n%s", got.out)
 	}
 	got = call(t, "", "validate", "-k", wrong, "-f", filepath.Join(dir, "base/size.yaml"), "-o", "json")
-	if ExitStatus(got.err) != 1 {
+	if cmdutil.ExitStatus(got.err) != 1 {
 		t.Errorf("a patch that conflicts with the instancetype: %v\n%s%s", got.err, got.errOut, got.out)
 	}
 	var last workbench.Judgement
@@ -58,7 +59,7 @@ func TestKustomizations(t *testing.T) {
 	}
 	for _, refused := range []string{"outside", "plugin", "none"} {
 		got := call(t, "", "validate", "-k", filepath.Join(dir, refused), "-f", filepath.Join(dir, "base/size.yaml"))
-		if ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, filepath.Join(dir, refused)) ||
+		if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, filepath.Join(dir, refused)) ||
 			got.out != "VirtualMachineClusterInstancetype medium is accepted\n" {
 			t.Errorf("%s: %v\n%s%s", refused, got.err, got.errOut, got.out)
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
 )
@@ -34,7 +35,7 @@ func TestMetadataIsJudged(t *testing.T) {
 				t.Errorf("%s: want %s at line %d, got\n%s", test.why, path, number, got.errOut)
 			}
 		}
-		if ExitStatus(got.err) != 1 {
+		if cmdutil.ExitStatus(got.err) != 1 {
 			t.Errorf("%s: %v", test.why, got.err)
 		}
 	}

@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/internal/workbench/policytest"
 	"github.com/spf13/cobra"
 )
 
 // policyTest is a run of 'policy test'.
-type policyTest struct{ Inputs }
+type policyTest struct{ cmdutil.Inputs }
 
 // policyCommand returns 'policy', the commands for authors of GuestPolicies. 'validate --policy' is for authors of VMs.
-func policyCommand(s *Session) *cobra.Command {
+func policyCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Test GuestPolicies, and list the VMs that violate them",
@@ -23,14 +24,14 @@ func policyCommand(s *Session) *cobra.Command {
 			"  kubectl kiln policy audit -A --policy policies/",
 	}
 	cmd.AddCommand(policyAuditCommand(s), policyTestCommand(s))
-	refuseUnknown(cmd)
+	cmdutil.RefuseUnknown(cmd)
 	return cmd
 }
 
 // policyTestCommand is 'policy test'. The report goes to standard output whatever it says, since it is the answer.
 // The exit status is 1 also for a validation that no case violates: a test that cannot fail shows nothing.
-func policyTestCommand(s *Session) *cobra.Command {
-	o := &policyTest{newInputs(s)}
+func policyTestCommand(s *cmdutil.Session) *cobra.Command {
+	o := &policyTest{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "test DIR|FILE",
 		Short: "Run the cases beside policies",
@@ -42,22 +43,22 @@ func policyTestCommand(s *Session) *cobra.Command {
 			"  kubectl kiln policy test policies/ -o json | jq '.cases[] | select(.passed | not)'",
 		Args: cobra.ExactArgs(1),
 	}
-	o.addConfig(cmd)
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	o.AddConfig(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		files, err := manifest.ReadFolder(args[0], o.In)
 		if err != nil {
 			return err
 		}
-		report, err := policytest.TestPolicies(cmd.Context(), &o.bench, args[0], files)
+		report, err := policytest.TestPolicies(cmd.Context(), &o.Bench, args[0], files)
 		if err != nil {
 			return err
 		}
 		if report.Policies == 0 && len(report.Findings) == 0 {
 			return fmt.Errorf("no GuestPolicy in %s", args[0])
 		}
-		if o.documents {
-			err = o.print(report)
+		if o.Documents {
+			err = o.Print(report)
 		} else {
 			o.printPolicyReport(report)
 		}
@@ -72,13 +73,13 @@ func policyTestCommand(s *Session) *cobra.Command {
 // policyOutcome returns errUnanswered if a file could not be read, else ErrRejected if anything has not passed.
 func policyOutcome(r policytest.PolicyReport) (outcome error) {
 	if r.Failed > 0 {
-		outcome = ErrRejected
+		outcome = cmdutil.ErrRejected
 	}
 	for _, f := range r.Findings {
 		if f.Rule == policytest.RulePolicyUnreadable {
-			return errUnanswered
+			return cmdutil.ErrUnanswered
 		}
-		outcome = ErrRejected
+		outcome = cmdutil.ErrRejected
 	}
 	return outcome
 }
@@ -86,7 +87,7 @@ func policyOutcome(r policytest.PolicyReport) (outcome error) {
 // printPolicyReport prints one line for each case and finding, with FILE:LINE where there is something to correct, then all counts. Names, messages and
 // files are a stranger's, so that each line goes through printable.
 func (o *policyTest) printPolicyReport(r policytest.PolicyReport) {
-	say := func(format string, args ...any) { fmt.Fprintln(o.Out, printable(fmt.Sprintf(format, args...))) }
+	say := func(format string, args ...any) { fmt.Fprintln(o.Out, cmdutil.Printable(fmt.Sprintf(format, args...))) }
 	for _, c := range r.Cases {
 		if c.Passed {
 			say("ok    %s: %s", c.Policy, c.Name)
@@ -111,5 +112,5 @@ func (o *policyTest) printPolicyReport(r policytest.PolicyReport) {
 	if r.Policies != 1 {
 		policies = fmt.Sprintf("%d policies", r.Policies)
 	}
-	say("%s: %s: %s passed, %d failed, %s", r.Source, policies, counted(r.Passed, "case"), r.Failed, counted(len(r.Findings), "finding"))
+	say("%s: %s: %s passed, %d failed, %s", r.Source, policies, cmdutil.Counted(r.Passed, "case"), r.Failed, cmdutil.Counted(len(r.Findings), "finding"))
 }

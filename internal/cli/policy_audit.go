@@ -7,17 +7,18 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/policyaudit"
 	"github.com/spf13/cobra"
 )
 
 // policyAudit is a run of 'policy audit'.
-type policyAudit struct{ Inputs }
+type policyAudit struct{ cmdutil.Inputs }
 
 // policyAuditCommand is 'policy audit'. Violations are the answer and go to standard output.
 // The exit status 1 lets a pipeline stop before an administrator turns Warn into Deny.
-func policyAuditCommand(s *Session) *cobra.Command {
-	o := &policyAudit{newInputs(s)}
+func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
+	o := &policyAudit{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "audit [-A | -f FILE|DIR|- | -k DIR]",
 		Short: "List the VMs that exist and violate a policy",
@@ -33,7 +34,7 @@ func policyAuditCommand(s *Session) *cobra.Command {
 	all := cmd.Flags().BoolP("all-namespaces", "A", false, "list the VMs of all namespaces")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		audit, err := o.audit(cmd.Context(), *all)
-		o.warn(audit.Warnings...)
+		o.Warn(audit.Warnings...)
 		if err != nil {
 			return err
 		}
@@ -41,55 +42,55 @@ func policyAuditCommand(s *Session) *cobra.Command {
 		case len(audit.Policies) > 0:
 		case audit.Forbidden:
 			return errors.New("you may not list GuestPolicies: name files with --policy")
-		case !o.documents && len(audit.Unjudged) == 0:
+		case !o.Documents && len(audit.Unjudged) == 0:
 			fmt.Fprintln(o.ErrOut, "there is no GuestPolicy, so that nothing violates one; --policy names files with some")
 			return nil
 		}
 		return o.printAudit(audit)
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file, directory or - with the objects, instead of those of the cluster")
-	flags.StringSliceVarP(&o.files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that builds the objects")
-	o.addContext(cmd)
-	o.addPolicies(cmd)
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil, "file, directory or - with the objects, instead of those of the cluster")
+	flags.StringSliceVarP(&o.Files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that builds the objects")
+	o.AddContext(cmd)
+	o.AddPolicies(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
 // audit judges the objects of files if any are named, else those of the cluster.
 func (o *policyAudit) audit(ctx context.Context, everywhere bool) (policyaudit.PolicyAudit, error) {
-	if o.files.Named() {
-		in, err := o.load(o.files, nil)
+	if o.Files.Named() {
+		in, err := o.Load(o.Files, nil)
 		if err != nil {
 			return policyaudit.PolicyAudit{}, err
 		}
-		return policyaudit.AuditFiles(ctx, &o.bench, in)
+		return policyaudit.AuditFiles(ctx, &o.Bench, in)
 	}
-	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return policyaudit.PolicyAudit{}, err
 	}
 	if everywhere {
 		namespace = ""
 	}
-	cluster, err := o.client()
+	cluster, err := o.Client()
 	if err != nil {
 		return policyaudit.PolicyAudit{}, err
 	}
-	return policyaudit.AuditCluster(ctx, &o.bench, cluster, namespace)
+	return policyaudit.AuditCluster(ctx, &o.Bench, cluster, namespace)
 }
 
 // printAudit prints one line for each violation, and on standard error what was judged. It returns errUnanswered if an object has no answer, else
 // ErrRejected if there is a violation. Messages come from policies and from VMs, so that each cell goes through printable.
 func (o *policyAudit) printAudit(a policyaudit.PolicyAudit) (outcome error) {
 	if len(a.Violations) > 0 {
-		outcome = ErrRejected
+		outcome = cmdutil.ErrRejected
 	}
 	if len(a.Unjudged) > 0 {
-		outcome = errUnanswered
+		outcome = cmdutil.ErrUnanswered
 	}
-	if o.documents {
-		return errors.Join(o.print(a), outcome)
+	if o.Documents {
+		return errors.Join(o.Print(a), outcome)
 	}
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
 	if len(a.Violations) > 0 {
@@ -98,7 +99,7 @@ func (o *policyAudit) printAudit(a policyaudit.PolicyAudit) (outcome error) {
 	for _, v := range a.Violations {
 		cells := []string{v.Namespace, shortKind(v.Kind) + "/" + v.Name, v.Policy, v.Message, v.Field}
 		for i := range cells {
-			cells[i] = printable(cells[i])
+			cells[i] = cmdutil.Printable(cells[i])
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
@@ -106,13 +107,13 @@ func (o *policyAudit) printAudit(a policyaudit.PolicyAudit) (outcome error) {
 		return err
 	}
 	for _, u := range a.Unjudged {
-		fmt.Fprintln(o.ErrOut, printable(fmt.Sprintf("error: %s %s/%s: %s", u.Kind, u.Namespace, u.Name, u.Reason)))
+		fmt.Fprintln(o.ErrOut, cmdutil.Printable(fmt.Sprintf("error: %s %s/%s: %s", u.Kind, u.Namespace, u.Name, u.Reason)))
 	}
 	policies := "1 policy"
 	if len(a.Policies) != 1 {
 		policies = fmt.Sprintf("%d policies", len(a.Policies))
 	}
-	fmt.Fprintf(o.ErrOut, "%s by %s: %s\n", counted(a.Judged, "object"), policies, counted(len(a.Violations), "violation"))
+	fmt.Fprintf(o.ErrOut, "%s by %s: %s\n", cmdutil.Counted(a.Judged, "object"), policies, cmdutil.Counted(len(a.Violations), "violation"))
 	return outcome
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/policyaudit"
 )
@@ -55,8 +56,8 @@ func TestValidateWithPolicies(t *testing.T) {
 		if got.err != nil {
 			said += got.err.Error()
 		}
-		if ExitStatus(got.err) != test.status || !strings.Contains(said, test.says) {
-			t.Errorf("%s: exit status %d, want %d and '%s':\n%s", test.why, ExitStatus(got.err), test.status, test.says, said)
+		if cmdutil.ExitStatus(got.err) != test.status || !strings.Contains(said, test.says) {
+			t.Errorf("%s: exit status %d, want %d and '%s':\n%s", test.why, cmdutil.ExitStatus(got.err), test.status, test.says, said)
 		}
 	}
 }
@@ -68,7 +69,7 @@ func TestEachMistakeOfPolicies(t *testing.T) {
 	_, file := write(t, cores)
 	got := call(t, "", "validate", "-f", file, "--policy", policies)
 	lines := strings.Split(got.err.Error(), "\n")
-	if ExitStatus(got.err) != 2 || len(lines) != 3 || !strings.Contains(lines[0], ":6: GuestPolicy cores: spec.validations[0].expression: ") ||
+	if cmdutil.ExitStatus(got.err) != 2 || len(lines) != 3 || !strings.Contains(lines[0], ":6: GuestPolicy cores: spec.validations[0].expression: ") ||
 		!strings.Contains(lines[1], "messageExpression: ") || !strings.HasSuffix(lines[2], "two policies are named 'cores'") {
 		t.Errorf("%q", lines)
 	}
@@ -81,7 +82,7 @@ func TestValidateAnswersPoliciesInJSON(t *testing.T) {
 	_, file := write(t, strings.Replace(cores, "cores: 2", "cores: 4", 1))
 	got := call(t, "", "validate", "-f", file, "--policy", policy, "-o", "json")
 	var said workbench.Judgement
-	if err := json.Unmarshal([]byte(got.out), &said); err != nil || ExitStatus(got.err) != 1 || said.Allowed || len(said.Causes) != 1 {
+	if err := json.Unmarshal([]byte(got.out), &said); err != nil || cmdutil.ExitStatus(got.err) != 1 || said.Allowed || len(said.Causes) != 1 {
 		t.Fatalf("%v %v: %s", err, got.err, got.out)
 	}
 	want := workbench.Cause{
@@ -118,14 +119,14 @@ func TestPolicyAuditOfFiles(t *testing.T) {
 		if got.err != nil {
 			said += got.err.Error()
 		}
-		if ExitStatus(got.err) != test.status || !strings.Contains(strings.Join(strings.Fields(said), " "), strings.Join(strings.Fields(test.says), " ")) {
-			t.Errorf("%s: exit status %d, want %d and '%s':\n%s", test.why, ExitStatus(got.err), test.status, test.says, said)
+		if cmdutil.ExitStatus(got.err) != test.status || !strings.Contains(strings.Join(strings.Fields(said), " "), strings.Join(strings.Fields(test.says), " ")) {
+			t.Errorf("%s: exit status %d, want %d and '%s':\n%s", test.why, cmdutil.ExitStatus(got.err), test.status, test.says, said)
 		}
 	}
 	_, file := write(t, many)
 	got := call(t, "", "policy", "audit", "-f", file, "--policy", policy, "-o", "json")
 	var audit policyaudit.PolicyAudit
-	if err := json.Unmarshal([]byte(got.out), &audit); err != nil || ExitStatus(got.err) != 1 || len(audit.Violations) != 1 {
+	if err := json.Unmarshal([]byte(got.out), &audit); err != nil || cmdutil.ExitStatus(got.err) != 1 || len(audit.Violations) != 1 {
 		t.Fatalf("%v %v: %s", err, got.err, got.out)
 	}
 	if v := audit.Violations[0]; v.Name != "big" || v.Policy != "cores" || v.Field != "spec.template.spec.domain.cpu.cores" || len(v.Actions) != 1 {
@@ -146,8 +147,8 @@ func TestPolicyAuditOfACluster(t *testing.T) {
 		if got.err != nil {
 			said += got.err.Error()
 		}
-		if ExitStatus(got.err) != c.status || !strings.Contains(said, c.says) || got.out != "" {
-			t.Errorf("%q: exit status %d, want %d: %s%s", c.forbidden, ExitStatus(got.err), c.status, said, got.out)
+		if cmdutil.ExitStatus(got.err) != c.status || !strings.Contains(said, c.says) || got.out != "" {
+			t.Errorf("%q: exit status %d, want %d: %s%s", c.forbidden, cmdutil.ExitStatus(got.err), c.status, said, got.out)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/policytest"
 	"sigs.k8s.io/yaml"
 )
@@ -81,7 +82,7 @@ func TestExamplePoliciesCanFail(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(folder, "policy.yaml"), raw, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if r, got := tested(t, folder); !errors.Is(got.err, ErrRejected) || r.Failed == 0 {
+				if r, got := tested(t, folder); !errors.Is(got.err, cmdutil.ErrRejected) || r.Failed == 0 {
 					t.Errorf("%s: nothing fails when validations[%d] is '%s': %v", policy.Name, i, expression, got.err)
 				}
 			}
@@ -220,8 +221,8 @@ func TestPolicyTestAnswers(t *testing.T) {
 		{"a control character of a name", test("name: few", `name: "a\e[2Jb"`), 0, "cores: a?[2Jb\n"},
 	} {
 		got := call(t, "", "policy", "test", policyFiles(t, tried.files))
-		if ExitStatus(got.err) != tried.status || !strings.Contains(got.out, tried.says) {
-			t.Errorf("%s: exit status %d, want %d and '%s':\n%s%v", tried.why, ExitStatus(got.err), tried.status, tried.says, got.out, got.err)
+		if cmdutil.ExitStatus(got.err) != tried.status || !strings.Contains(got.out, tried.says) {
+			t.Errorf("%s: exit status %d, want %d and '%s':\n%s%v", tried.why, cmdutil.ExitStatus(got.err), tried.status, tried.says, got.out, got.err)
 		}
 	}
 }
@@ -230,8 +231,8 @@ func TestPolicyTestAnswers(t *testing.T) {
 func TestPolicyTestNeedsAPolicy(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
-		if got := call(t, "", "policy", "test", folder); ExitStatus(got.err) != 2 || got.out != "" {
-			t.Errorf("exit status %d: %v %s", ExitStatus(got.err), got.err, got.out)
+		if got := call(t, "", "policy", "test", folder); cmdutil.ExitStatus(got.err) != 2 || got.out != "" {
+			t.Errorf("exit status %d: %v %s", cmdutil.ExitStatus(got.err), got.err, got.out)
 		}
 	}
 	r, _ := tested(t, policyFiles(t, map[string]string{"many.yaml": cores}))

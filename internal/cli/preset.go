@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/internal/workbench/presetmigration"
@@ -13,7 +14,7 @@ import (
 )
 
 // presetCommand is 'preset', the commands for VirtualMachineInstancePresets.
-func presetCommand(s *Session) *cobra.Command {
+func presetCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "preset",
 		Short:   "Migrate VirtualMachineInstancePresets to GuestProfiles",
@@ -22,13 +23,13 @@ func presetCommand(s *Session) *cobra.Command {
 			"field of a VMI, has a priority, and extends other profiles.",
 	}
 	cmd.AddCommand(presetMigrateCommand(s))
-	refuseUnknown(cmd)
+	cmdutil.RefuseUnknown(cmd)
 	return cmd
 }
 
 // migrate is a run of 'preset migrate'.
 type migrate struct {
-	Inputs
+	cmdutil.Inputs
 	presetmigration.PresetMigration
 	// folder is that of --output-dir; empty to print the manifests.
 	folder        string
@@ -37,8 +38,8 @@ type migrate struct {
 
 // presetMigrateCommand is 'preset migrate'. It writes nothing to a cluster. The exit status is 3 if a VM or VMI would differ, 1 if a preset is rejected or a
 // VM cannot be compared because what it refers to does not exist, and 2 for a fault. The highest of those that apply counts, but a fault counts first.
-func presetMigrateCommand(s *Session) *cobra.Command {
-	m := migrate{Inputs: newInputs(s)}
+func presetMigrateCommand(s *cmdutil.Session) *cobra.Command {
+	m := migrate{Inputs: cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "migrate [-f FILE|DIR|- | -k DIR]",
 		Short: "Write a GuestProfile for each preset, and prove that no VMI changes",
@@ -53,12 +54,12 @@ func presetMigrateCommand(s *Session) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return m.run(cmd.Context()) },
 	}
-	m.addInputs(cmd)
+	m.AddInputs(cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&m.allNamespaces, "all-namespaces", "A", false, "migrate the presets of all namespaces of the cluster")
 	flags.StringVar(&m.folder, "output-dir", "", "folder to write the profiles to, as NAMESPACE/NAME.yaml; it must not exist or be empty")
 	flags.BoolVar(&m.Firmware, "firmware", false, "keep spec.domain.firmware, which presets fill in VMIs without a VM alone, and profiles in VMs too")
-	m.addOutput(cmd, "text", "text", "json", "yaml")
+	m.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
@@ -68,15 +69,15 @@ func (m *migrate) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, warnings, err := presetmigration.MigratePresets(ctx, &m.bench, in, m.PresetMigration)
-	m.warn(warnings...)
+	done, warnings, err := presetmigration.MigratePresets(ctx, &m.Bench, in, m.PresetMigration)
+	m.Warn(warnings...)
 	if err != nil {
 		return err
 	}
 	outcome := m.unreadable(in)
 	if len(done.Presets) == 0 && outcome == nil {
-		if m.files.Named() {
-			return m.nothing("VirtualMachineInstancePreset", nil)
+		if m.Files.Named() {
+			return m.Nothing("VirtualMachineInstancePreset", nil)
 		}
 		return errors.New("no VirtualMachineInstancePreset in the cluster's namespace: name another with -n, or all with -A")
 	}
@@ -91,28 +92,28 @@ func (m *migrate) run(ctx context.Context) error {
 	}
 	for _, guest := range done.Guests {
 		if guest.Fault != nil {
-			outcome = worse(outcome, m.unanswered(guest.Fault))
+			outcome = cmdutil.Worse(outcome, m.Unanswered(guest.Fault))
 		}
 	}
-	return worse(outcome, outcomeOf(done))
+	return cmdutil.Worse(outcome, outcomeOf(done))
 }
 
 // inputs are those of the files, or of the cluster.
 func (m *migrate) readInputs(ctx context.Context) (manifest.Inputs, error) {
-	if m.files.Named() {
+	if m.Files.Named() {
 		if m.allNamespaces {
 			return manifest.Inputs{}, errors.New("-A is for the cluster: give either files with -f and -k, or -A")
 		}
-		return m.load(m.files, nil)
+		return m.Load(m.Files, nil)
 	}
-	namespace, _, err := m.cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := m.Cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return manifest.Inputs{}, err
 	}
 	if m.allNamespaces {
 		namespace = ""
 	}
-	cluster, err := m.client()
+	cluster, err := m.Client()
 	if err != nil {
 		return manifest.Inputs{}, err
 	}
@@ -124,7 +125,7 @@ func (m *migrate) readInputs(ctx context.Context) (manifest.Inputs, error) {
 func (m *migrate) unreadable(in manifest.Inputs) (outcome error) {
 	for _, object := range in.Named {
 		if object.Fault != nil && object.GetKind() == "" {
-			outcome = m.unanswered(object.Fault)
+			outcome = m.Unanswered(object.Fault)
 		}
 	}
 	return outcome
@@ -134,15 +135,15 @@ func (m *migrate) unreadable(in manifest.Inputs) (outcome error) {
 func outcomeOf(done presetmigration.Migrated) (answer error) {
 	for _, p := range done.Presets {
 		if len(p.Causes) > 0 {
-			answer = ErrRejected
+			answer = cmdutil.ErrRejected
 		}
 	}
 	for _, guest := range done.Guests {
 		switch {
 		case guest.State == presetmigration.GuestDiffers:
-			return ErrGuestsDiffer
+			return cmdutil.ErrGuestsDiffer
 		case guest.State == presetmigration.GuestUnknown:
-			answer = ErrRejected
+			answer = cmdutil.ErrRejected
 		}
 	}
 	return answer
@@ -162,8 +163,8 @@ func (m *migrate) write(done presetmigration.Migrated) error {
 		files = append(files, oci.File{Name: p.Preset + ".yaml", Content: raw})
 	}
 	if len(files) == 0 {
-		m.warn(fmt.Sprintf("no preset has a profile: '%s' is not written", m.folder))
+		m.Warn(fmt.Sprintf("no preset has a profile: '%s' is not written", m.folder))
 		return nil
 	}
-	return writeFolder(m.folder, files)
+	return cmdutil.WriteFolder(m.folder, files)
 }

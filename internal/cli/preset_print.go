@@ -5,14 +5,15 @@ import (
 	"io"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/presetmigration"
 )
 
 // printMigrated prints the manifests, then the presets that have none or not all of their fields, and the VMs and VMIs that differ. All names and values
 // are those of a tenant.
 func (m *migrate) printMigrated(done presetmigration.Migrated) error {
-	if m.documents {
-		return m.print(done)
+	if m.Documents {
+		return m.Print(done)
 	}
 	report := m.ErrOut
 	if m.folder != "" {
@@ -20,7 +21,7 @@ func (m *migrate) printMigrated(done presetmigration.Migrated) error {
 	}
 	for _, p := range done.Presets {
 		if p.Profile != nil && m.folder == "" {
-			if err := m.print(p.Profile); err != nil {
+			if err := m.Print(p.Profile); err != nil {
 				return err
 			}
 		}
@@ -39,7 +40,9 @@ func (m *migrate) printMigrated(done presetmigration.Migrated) error {
 
 // printPreset prints what becomes of a preset. One that becomes a profile with all that it sets has one line.
 func printPreset(out io.Writer, p presetmigration.MigratedPreset) {
-	line := func(format string, values ...any) { fmt.Fprintln(out, printable(fmt.Sprintf(format, values...))) }
+	line := func(format string, values ...any) {
+		fmt.Fprintln(out, cmdutil.Printable(fmt.Sprintf(format, values...)))
+	}
 	switch {
 	case len(p.Causes) > 0:
 		line("preset %s is rejected and not migrated:", p.Preset)
@@ -61,7 +64,9 @@ func printPreset(out io.Writer, p presetmigration.MigratedPreset) {
 
 // printMigratedGuest prints a VM or VMI that differs or has no VMI to compare. Those that are equal are counted only.
 func printMigratedGuest(out io.Writer, g presetmigration.MigratedGuest) {
-	line := func(format string, values ...any) { fmt.Fprintln(out, printable(fmt.Sprintf(format, values...))) }
+	line := func(format string, values ...any) {
+		fmt.Fprintln(out, cmdutil.Printable(fmt.Sprintf(format, values...)))
+	}
 	switch g.State {
 	case presetmigration.GuestUnknown:
 		line("%s is not compared: what it refers to does not exist", g.Object)
@@ -141,7 +146,7 @@ func printCompared(out io.Writer, done presetmigration.Migrated) {
 	fmt.Fprintf(out, "  %d of them have fields of presets; %d were rendered and their libvirt domains compared\n", filled, rendered)
 	if pinned > 0 {
 		fmt.Fprintf(out, "%s pinned to presets: a VM keeps the revisions of its pins when the presets are deleted, until\n"+
-			"'kubectl kiln repin vm/NAME --presets --profiles' moves it to the profiles\n", counted(pinned, "VM"))
+			"'kubectl kiln repin vm/NAME --presets --profiles' moves it to the profiles\n", cmdutil.Counted(pinned, "VM"))
 	}
 }
 

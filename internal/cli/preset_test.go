@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/presetmigration"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -89,8 +90,8 @@ func TestPresetMigrate(t *testing.T) {
 		{"a file that is no object", watched + "---\na: b\n", 2, watchedProfile, []string{"error: "}},
 	} {
 		got := call(t, test.files, "preset", "migrate", "-f", "-")
-		if ExitStatus(got.err) != test.status {
-			t.Errorf("%s: status %d, want %d: %v", test.why, ExitStatus(got.err), test.status, got.err)
+		if cmdutil.ExitStatus(got.err) != test.status {
+			t.Errorf("%s: status %d, want %d: %v", test.why, cmdutil.ExitStatus(got.err), test.status, got.err)
 		}
 		if diff := cmp.Diff(test.out, got.out); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.why, diff)
@@ -114,7 +115,7 @@ func TestPresetMigrateIntoAFolder(t *testing.T) {
 		t.Fatalf("%v %v\n%s%s%s", err, got.err, raw, got.out, got.errOut)
 	}
 	again := call(t, watched, "preset", "migrate", "-f", "-", "--output-dir", folder)
-	if ExitStatus(again.err) != 2 || !strings.Contains(again.err.Error(), "is not empty") {
+	if cmdutil.ExitStatus(again.err) != 2 || !strings.Contains(again.err.Error(), "is not empty") {
 		t.Errorf("a folder with files must be refused: %v", again.err)
 	}
 	with := call(t, watched+"---\n"+webVM(""), "expand", "-f", "-", "-o", "json")
@@ -130,7 +131,7 @@ func TestPresetMigrateAsADocument(t *testing.T) {
 	t.Parallel()
 	got := call(t, watched+"---\n"+webVM(", cpu: {cores: 2}"), "preset", "migrate", "-f", "-", "-o", "json")
 	var done presetmigration.Migrated
-	if err := json.Unmarshal([]byte(got.out), &done); err != nil || ExitStatus(got.err) != 3 || got.errOut != "" {
+	if err := json.Unmarshal([]byte(got.out), &done); err != nil || cmdutil.ExitStatus(got.err) != 3 || got.errOut != "" {
 		t.Fatalf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
 	}
 	if done.Guests[0].State != presetmigration.GuestDiffers || done.Guests[0].Remedy == nil || done.Presets[0].Profile["kind"] != "GuestProfile" {
@@ -148,13 +149,13 @@ func TestPresetMigrateWithoutAnAnswer(t *testing.T) {
 	lost = strings.NewReplacer("VirtualMachine\n", "VirtualMachineInstance\n", "devices: {}}}\n", "devices: {}}\n",
 		"  runStrategy: Always\n  template:\n    metadata: {labels: {tier: web}}\n    spec: {domain", "  domain").Replace(lost)
 	got := call(t, watched+"---\n"+lost, "preset", "migrate", "-f", "-")
-	if ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, "error: VirtualMachineInstance shop/web: revision 'gone'") ||
+	if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, "error: VirtualMachineInstance shop/web: revision 'gone'") ||
 		!strings.Contains(got.errOut, "VMs and VMIs: 1 not compared") {
 		t.Errorf("%v\n%s", got.err, got.errOut)
 	}
 	folder := filepath.Join(t.TempDir(), "profiles")
 	got = call(t, strings.Replace(watched, "namespace: shop", "namespace: ../..", 1), "preset", "migrate", "-f", "-", "--output-dir", folder)
-	if _, err := os.Stat(folder); err == nil || ExitStatus(got.err) != 1 || !strings.Contains(got.out, "is rejected and not migrated") {
+	if _, err := os.Stat(folder); err == nil || cmdutil.ExitStatus(got.err) != 1 || !strings.Contains(got.out, "is rejected and not migrated") {
 		t.Errorf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
 	}
 }
@@ -171,7 +172,7 @@ func TestPresetMigrateUsage(t *testing.T) {
 		{nil, noCluster},
 	} {
 		got := call(t, watched, append([]string{"preset", "migrate"}, test.args...)...)
-		if ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), test.want) {
+		if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), test.want) {
 			t.Errorf("%q: %v, want '%s'", test.args, got.err, test.want)
 		}
 	}
@@ -181,8 +182,8 @@ func TestPresetMigrateUsage(t *testing.T) {
 func TestMigratedTextsAreAStrangers(t *testing.T) {
 	t.Parallel()
 	streams, _, out, errOut := genericclioptions.NewTestIOStreams()
-	m := migrate{Inputs: newInputs(&Session{IOStreams: streams})}
-	m.output = "text"
+	m := migrate{Inputs: cmdutil.NewInputs(&cmdutil.Session{IOStreams: streams})}
+	m.Output = "text"
 	field := presetmigration.MigratedField{Field: hostile, Before: hostile, Origin: hostile, Reason: hostile}
 	err := m.printMigrated(presetmigration.Migrated{
 		Presets: []presetmigration.MigratedPreset{{Preset: hostile, LeftOut: []string{hostile}, Warnings: []string{hostile},

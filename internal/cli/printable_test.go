@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
@@ -33,22 +34,22 @@ func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
 	refused := workbench.Reviewed{Object: named, Verdict: admit.Verdict{Errors: mistakes, Warnings: []string{hostile}}}
 	used := revision.Usage{Namespace: hostile, Revision: hostile, Kind: hostile, Name: hostile, State: revision.Missing, VMs: []string{hostile}}
 	for name, test := range map[string]struct {
-		print func(Inputs)
+		print func(cmdutil.Inputs)
 		lines int
 	}{
-		"a rejection":             {func(o Inputs) { _ = o.refuse(refused, hostile) }, 3},
-		"a VM that is incomplete": {func(o Inputs) { _ = o.incomplete(refused) }, 2},
-		"a warning of the run":    {func(o Inputs) { o.warn(hostile) }, 1},
-		"a fault of an object":    {func(o Inputs) { _ = o.unanswered(errors.New(printable(hostile))) }, 1},
-		"repin, refused": {func(o Inputs) {
+		"a rejection":             {func(o cmdutil.Inputs) { _ = o.Refuse(refused, hostile) }, 3},
+		"a VM that is incomplete": {func(o cmdutil.Inputs) { _ = o.Incomplete(refused) }, 2},
+		"a warning of the run":    {func(o cmdutil.Inputs) { o.Warn(hostile) }, 1},
+		"a fault of an object":    {func(o cmdutil.Inputs) { _ = o.Unanswered(errors.New(cmdutil.Printable(hostile))) }, 1},
+		"repin, refused": {func(o cmdutil.Inputs) {
 			_ = (&repinRun{o}).refusedByCluster(named, apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "a", mistakes))
 		}, 1},
-		"repin":     {func(o Inputs) { _ = (&repinRun{o}).printRepinned(repinned()) }, 4},
-		"revisions": {func(o Inputs) { _ = (&revisionsOptions{o}).printUsages([]revision.Usage{used}, true) }, 2},
+		"repin":     {func(o cmdutil.Inputs) { _ = (&repinRun{o}).printRepinned(repinned()) }, 4},
+		"revisions": {func(o cmdutil.Inputs) { _ = (&revisionsOptions{o}).printUsages([]revision.Usage{used}, true) }, 2},
 	} {
 		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
-		o := newInputs(&Session{IOStreams: streams})
-		o.output = "text"
+		o := cmdutil.NewInputs(&cmdutil.Session{IOStreams: streams})
+		o.Output = "text"
 		test.print(o)
 		text := out.String() + errOut.String()
 		if strings.ContainsAny(text, "\x1b\r\t\u202e\u009b") || strings.Count(text, "\n") != test.lines || !strings.Contains(text, "fake") {
@@ -67,7 +68,7 @@ func repinned() repin.Repinned {
 func TestPrintFault(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	PrintFault(&out, errors.Join(errors.New("a\x1b[2J"), errors.New("\tb\u202e")))
+	cmdutil.PrintFault(&out, errors.Join(errors.New("a\x1b[2J"), errors.New("\tb\u202e")))
 	if got, want := out.String(), "error: a?[2J\n\tb?\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

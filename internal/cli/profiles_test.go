@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
 )
@@ -49,7 +50,7 @@ func TestProfilesOfFiles(t *testing.T) {
 		t.Errorf("a namespace without the label: %v %s\n%s", other.err, other.errOut, other.out)
 	}
 	_, lost := write(t, strings.Replace(graceful, "selector: {}", "selector: {}, extends: [{name: nothing}]", 1), preferred)
-	if refused := call(t, "", "validate", "-f", lost, "--catalog", catalog); ExitStatus(refused.err) != 1 ||
+	if refused := call(t, "", "validate", "-f", lost, "--catalog", catalog); cmdutil.ExitStatus(refused.err) != 1 ||
 		!strings.Contains(refused.errOut, "spec.template.metadata.labels") || !strings.Contains(refused.errOut, "'nothing'") {
 		t.Errorf("a profile that extends nothing: %v\n%s%s", refused.err, refused.out, refused.errOut)
 	}

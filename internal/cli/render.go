@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/spf13/cobra"
 )
 
 // renderRun is a run of 'render'.
-type renderRun struct{ Inputs }
+type renderRun struct{ cmdutil.Inputs }
 
 // renderOptions are the flags of one call.
 type renderOptions struct {
@@ -22,8 +23,8 @@ type renderOptions struct {
 // renderCommand is 'render'. Without --host and --bindings it assumes a host, so that it answers on any machine.
 // The exit status is 1 if a VM is rejected by stage 1, 2 or 3, also because the host cannot run it, and 2 if nothing bootable is named, or host or
 // bindings cannot be read. -o xml is the default, because virsh and virt-xml-validate read XML.
-func renderCommand(s *Session) *cobra.Command {
-	o := &renderRun{newInputs(s)}
+func renderCommand(s *cmdutil.Session) *cobra.Command {
+	o := &renderRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "render (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the libvirt domain that each VM would boot",
@@ -38,13 +39,13 @@ func renderCommand(s *Session) *cobra.Command {
 	flags.StringVar(&r.Host, "host", "", "file with the HostCapabilities of the host")
 	flags.StringVar(&r.Bindings, "bindings", "", "YAML file with what the host gives to this start; assumed where it says nothing")
 	flags.StringVar(&r.Stage, "stage", workbench.StageBackend, "'frontend' for all that the guest sees (stage 2), 'backend' for the complete domain")
-	complete(cmd, "stage", workbench.StageFrontend, workbench.StageBackend)
+	cmdutil.Complete(cmd, "stage", workbench.StageFrontend, workbench.StageBackend)
 	flags.BoolVar(&r.Side, "documents", false, "also print the secrets (without values), network filters and node devices of the domain")
 	flags.StringVar(&r.folder, "output-dir", "", "write each document to DIR/NAMESPACE/NAME/KIND[-NAME].xml")
-	o.addProfiles(cmd)
+	o.AddProfiles(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.render(cmd, args, r) }
-	o.addInputs(cmd)
-	o.addOutput(cmd, "xml", "xml", "yaml", "json")
+	o.AddInputs(cmd)
+	o.AddOutput(cmd, "xml", "xml", "yaml", "json")
 	return cmd
 }
 
@@ -52,7 +53,7 @@ func renderCommand(s *Session) *cobra.Command {
 // <documents>. A single domain stays as it is, because it can be piped to 'virsh define' and virt-xml-validate.
 // JSON and YAML are printed object by object, since a stream may hold several documents of them.
 func (o *renderRun) render(cmd *cobra.Command, args []string, r renderOptions) error {
-	o.bench.Quiet = true
+	o.Bench.Quiet = true
 	switch {
 	case r.Stage != workbench.StageFrontend && r.Stage != workbench.StageBackend:
 		return fmt.Errorf("--stage '%s' is not supported, use %s or %s", r.Stage, workbench.StageFrontend, workbench.StageBackend)
@@ -62,13 +63,13 @@ func (o *renderRun) render(cmd *cobra.Command, args []string, r renderOptions) e
 		return errors.New("--output-dir takes XML alone: leave out -o")
 	}
 	var all []render.Document
-	err := o.eachGuest(cmd, args, func(guest workbench.Reviewed) error {
-		rendered, err := o.bench.Render(cmd.Context(), guest, r.Rendering)
-		o.note(rendered.Notes)
+	err := o.EachGuest(cmd, args, func(guest workbench.Reviewed) error {
+		rendered, err := o.Bench.Render(cmd.Context(), guest, r.Rendering)
+		o.Note(rendered.Notes)
 		if err != nil {
-			return o.refused(err)
+			return o.Refused(err)
 		}
-		if o.output != "xml" {
+		if o.Output != "xml" {
 			return o.printDocuments(guest, r.Stage, rendered.Documents)
 		}
 		if r.folder != "" {

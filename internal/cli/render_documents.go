@@ -16,7 +16,7 @@ func (o *renderRun) printDocuments(r workbench.Reviewed, stage string, documents
 		documents[i].Object = "" // the answer names the object already
 	}
 	last := len(documents) - 1
-	return o.print(struct {
+	return o.Print(struct {
 		Object string `json:"object"`
 		// Stage is 'frontend' or 'backend'.
 		Stage string `json:"stage"`

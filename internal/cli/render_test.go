@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -227,14 +228,14 @@ func TestFrontend(t *testing.T) {
 		t.Errorf("the guest sees what the domain has (-domain +frontend):\n%s", diff)
 	}
 	host := file(t, "host.yaml", hostKind+"{architecture: amd64, virtTypes: [kvm], machines: {amd64: {q35: pc-q35-9.2, pc-q35-9.2: pc-q35-9.2}}}")
-	if got := call(t, "", "render", "-f", vm, "--host", host); ExitStatus(got.err) != 1 {
+	if got := call(t, "", "render", "-f", vm, "--host", host); cmdutil.ExitStatus(got.err) != 1 {
 		t.Errorf("a host without QEMU starts nothing: %v", got.err)
 	}
 	if got := call(t, "", "render", "-f", vm, "--host", host, "--stage", "frontend"); got.err != nil || !strings.Contains(got.out, "pc-q35-9.2") {
 		t.Errorf("but is no reason to see less of what the guest would see: %v\n%s", got.err, got.errOut)
 	}
 	for _, args := range [][]string{{"--stage", "fronted"}, {"--stage", "frontend", "--documents"}, {"--output-dir", "x", "-o", "json"}} {
-		if got := call(t, "", append([]string{"render", "-f", vm}, args...)...); ExitStatus(got.err) != 2 || got.out != "" {
+		if got := call(t, "", append([]string{"render", "-f", vm}, args...)...); cmdutil.ExitStatus(got.err) != 2 || got.out != "" {
 			t.Errorf("%q: want exit status 2, got %v", args, got.err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -16,7 +17,7 @@ import (
 )
 
 // repinRun is a run of 'repin'.
-type repinRun struct{ Inputs }
+type repinRun struct{ cmdutil.Inputs }
 
 // 'repin' asks by an empty value in annotation kilnvm.io/pins. The webhook fills in the current revisions in the same request, so that a dry run
 // of the API server already shows them, and no controller has to be waited for.
@@ -33,8 +34,8 @@ type repinOptions struct {
 // repinCommand is 'repin'. It reads VMs of a cluster only: a file has no pins.
 // The exit status is 1 if a VM is rejected, now or with the new pins, and 2 for a fault: a VM that was edited meanwhile, a pin that the VM has no
 // reference for, or no webhook that processes the request. Unlike 'diff', it does not return the verdict of the difference.
-func repinCommand(s *Session) *cobra.Command {
-	o := &repinRun{newInputs(s)}
+func repinCommand(s *cmdutil.Session) *cobra.Command {
+	o := &repinRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "repin vm/NAME ...",
 		Short: "Pin VMs to the current revisions of instancetype, preference, presets, profiles and configuration",
@@ -64,8 +65,8 @@ func repinCommand(s *Session) *cobra.Command {
 		}
 		return o.repin(cmd.Context(), args, r)
 	}
-	o.addContext(cmd)
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	o.AddContext(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
@@ -75,14 +76,14 @@ const maxConflicts = 5
 // repin renews the pins of each VM in turn. A VM that is refused does not keep the others from being repinned; a fault does.
 // A VM that was repinned before a fault stays so: each VM is a request of its own.
 func (o *repinRun) repin(ctx context.Context, args []string, r repinOptions) error {
-	in, err := o.load(o.files, args)
+	in, err := o.Load(o.Files, args)
 	if err != nil {
 		return err
 	}
-	if r.cluster, err = o.warningClient(); err != nil {
+	if r.cluster, err = o.WarningClient(); err != nil {
 		return err
 	}
-	o.bench.IgnoreProfiles() // HostProfiles are no pins, and set nothing that a guest sees
+	o.Bench.IgnoreProfiles() // HostProfiles are no pins, and set nothing that a guest sees
 	var rejected error
 	for _, named := range in.Named {
 		if named.GetKind() != "VirtualMachine" {
@@ -100,7 +101,7 @@ func (o *repinRun) repin(ctx context.Context, args []string, r repinOptions) err
 		switch {
 		case apierrors.IsInvalid(err):
 			rejected = o.refusedByCluster(named, err)
-		case errors.Is(err, ErrRejected):
+		case errors.Is(err, cmdutil.ErrRejected):
 			rejected = err
 		case err != nil:
 			return fmt.Errorf("%s: %w", named.GetName(), err)
@@ -113,9 +114,9 @@ func (o *repinRun) repin(ctx context.Context, args []string, r repinOptions) err
 // As a document the causes of the Status are a Judgement, so that a program reads the refusal of a cluster as that of a file. They have no line.
 func (o *repinRun) refusedByCluster(named manifest.Object, err error) error {
 	var status apierrors.APIStatus
-	if !o.documents || !errors.As(err, &status) {
-		fmt.Fprintln(o.ErrOut, printable(err.Error()))
-		return ErrRejected
+	if !o.Documents || !errors.As(err, &status) {
+		fmt.Fprintln(o.ErrOut, cmdutil.Printable(err.Error()))
+		return cmdutil.ErrRejected
 	}
 	j := workbench.Judgement{Object: named.Name(), Causes: []workbench.Cause{}, Warnings: []string{}}
 	if details := status.Status().Details; details != nil {
@@ -123,7 +124,7 @@ func (o *repinRun) refusedByCluster(named manifest.Object, err error) error {
 			j.Causes = append(j.Causes, workbench.Cause{Type: string(c.Type), Field: c.Field, Message: c.Message})
 		}
 	}
-	return o.printRejection(j)
+	return o.PrintRejection(j)
 }
 
 // repinOne asks for the new pins in a dry run first, and compares the VMI that would boot with the one that boots now. A VM whose
@@ -146,7 +147,7 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 	if err != nil {
 		return err
 	}
-	difference, err := o.reportDifference(guestdiff.Compare(ctx, &o.bench, guestdiff.Side{Reviewed: before}, guestdiff.Side{Reviewed: after}))
+	difference, err := o.ReportDifference(guestdiff.Compare(ctx, &o.Bench, guestdiff.Side{Reviewed: before}, guestdiff.Side{Reviewed: after}))
 	if err != nil {
 		return err
 	}
@@ -157,8 +158,8 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 			return err
 		}
 	}
-	answer, warnings, err := repin.ReadPins(ctx, &o.bench, before, result)
-	o.warn(warnings...)
+	answer, warnings, err := repin.ReadPins(ctx, &o.Bench, before, result)
+	o.Warn(warnings...)
 	if err != nil {
 		return err
 	}
@@ -168,11 +169,11 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 
 // alone reviews inputs of one VM, which must have a template: without one there is no VMI to compare.
 func (o *repinRun) alone(ctx context.Context, in manifest.Inputs) (workbench.Reviewed, error) {
-	all, err := o.review(ctx, in, nil)
+	all, err := o.Review(ctx, in, nil)
 	if err != nil {
 		return workbench.Reviewed{}, err
 	}
-	found, err := o.bootable(all)
+	found, err := o.Bootable(all)
 	if err == nil && len(found) == 0 {
 		err = errors.New("it has no template")
 	}
@@ -184,14 +185,14 @@ func (o *repinRun) alone(ctx context.Context, in manifest.Inputs) (workbench.Rev
 
 // printRepinned prints the pins before and after, and what they change at the next start.
 func (o *repinRun) printRepinned(r repin.Repinned) error {
-	if o.output != "text" {
-		return o.print(r)
+	if o.Output != "text" {
+		return o.Print(r)
 	}
 	title := r.Object
 	if r.DryRun {
 		title += " (dry run)"
 	}
-	fmt.Fprintln(o.Out, printable(title))
+	fmt.Fprintln(o.Out, cmdutil.Printable(title))
 	o.printPin("instancetype", r.Instancetype)
 	o.printPin("preference", r.Preference)
 	o.printPin("presets", r.Presets)
@@ -208,7 +209,7 @@ func (o *repinRun) printPin(what string, r *repin.PinChange) {
 		return
 	}
 	// The annotation of pins is a tenant's to write.
-	before, after := printable(cmp.Or(r.Before, "none")), printable(cmp.Or(r.After, "none"))
+	before, after := cmdutil.Printable(cmp.Or(r.Before, "none")), cmdutil.Printable(cmp.Or(r.After, "none"))
 	if before == after {
 		fmt.Fprintf(o.Out, "  %s: %s, unchanged\n", what, after)
 	} else {

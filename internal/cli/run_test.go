@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 )
 
 // folder writes files below a new directory.
@@ -164,18 +165,18 @@ func TestFilesThatAreNoObjects(t *testing.T) {
 			t.Errorf("want 'error: %s', got '%s'", want[i], lines[i])
 		}
 	}
-	if ExitStatus(got.err) != 2 || got.out != "VirtualMachineClusterInstancetype medium is accepted\nVirtualMachine shop/web is accepted\n" {
+	if cmdutil.ExitStatus(got.err) != 2 || got.out != "VirtualMachineClusterInstancetype medium is accepted\nVirtualMachine shop/web is accepted\n" {
 		t.Errorf("the others are judged, and the status is 2: %v\n%s", got.err, got.out)
 	}
 	if strings.Contains(got.errOut, "secret") {
 		t.Errorf("the content of a file that is no manifest is printed:\n%s", got.errOut)
 	}
 	for _, command := range []string{"expand", "explain", "render"} {
-		if got := call(t, "", command, "-f", dir); ExitStatus(got.err) != 2 || got.out == "" || !strings.Contains(got.errOut, want[0]) {
+		if got := call(t, "", command, "-f", dir); cmdutil.ExitStatus(got.err) != 2 || got.out == "" || !strings.Contains(got.errOut, want[0]) {
 			t.Errorf("%s: %v\n%s%s", command, got.err, got.errOut, got.out)
 		}
 	}
-	if got := call(t, "", "validate", "-f", filepath.Join(dir, "vm.yaml"), "--catalog", dir); ExitStatus(got.err) != 2 ||
+	if got := call(t, "", "validate", "-f", filepath.Join(dir, "vm.yaml"), "--catalog", dir); cmdutil.ExitStatus(got.err) != 2 ||
 		!strings.Contains(got.errOut, "values.yaml") || strings.Contains(got.errOut, "base/kustomization.yaml") ||
 		!strings.HasSuffix(got.out, "shop/web is accepted\n") {
 		t.Errorf("in a catalog they are named too, but for kustomizations: %v\n%s%s", got.err, got.errOut, got.out)
@@ -199,8 +200,8 @@ func TestExitStatuses(t *testing.T) {
 		{"nothing to judge", map[string]string{"all.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"}, 2, nil},
 	} {
 		got := call(t, "", "validate", "-f", folder(t, test.files))
-		if ExitStatus(got.err) != test.status {
-			t.Errorf("%s: exit status %d (%v), want %d\n%s", test.why, ExitStatus(got.err), got.err, test.status, got.errOut)
+		if cmdutil.ExitStatus(got.err) != test.status {
+			t.Errorf("%s: exit status %d (%v), want %d\n%s", test.why, cmdutil.ExitStatus(got.err), got.err, test.status, got.errOut)
 		}
 		for _, text := range test.printed {
 			if !strings.Contains(got.errOut, text) {
@@ -218,7 +219,8 @@ func TestOneObjectWithoutAnAnswer(t *testing.T) {
 	_, file := write(t, lost, size, vm)
 	for _, command := range []string{"validate", "expand", "explain", "render"} {
 		got := call(t, "", command, "-f", file)
-		if ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, "VirtualMachineInstance default/lost: revision 'gone'") || !strings.Contains(got.out, "web") {
+		if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, "VirtualMachineInstance default/lost: revision 'gone'") ||
+			!strings.Contains(got.out, "web") {
 			t.Errorf("%s: %v\n%s%s", command, got.err, got.errOut, got.out)
 		}
 	}

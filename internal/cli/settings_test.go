@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,7 +46,8 @@ func TestProfilesAreJudged(t *testing.T) {
 	} {
 		_, file := write(t, "apiVersion: kilnvm.io/v1alpha1\nkind: HostProfile\nmetadata: {name: a}\nspec: "+c.spec+"\n")
 		got := call(t, "", "validate", "-f", file)
-		if errors.Is(got.err, ErrRejected) != (c.field != "") || !strings.Contains(got.errOut, c.field) || c.field == "" && got.out != "HostProfile a is accepted\n" {
+		if errors.Is(got.err, cmdutil.ErrRejected) != (c.field != "") || !strings.Contains(got.errOut, c.field) ||
+			c.field == "" && got.out != "HostProfile a is accepted\n" {
 			t.Errorf("%s: %v\n%s%s", c.why, got.err, got.out, got.errOut)
 		}
 	}
@@ -87,7 +89,7 @@ func TestRenderWithProfiles(t *testing.T) {
 		if got.err != nil {
 			text += got.err.Error()
 		}
-		if !strings.Contains(text, test.want) || errors.Is(got.err, ErrRejected) != test.rejected {
+		if !strings.Contains(text, test.want) || errors.Is(got.err, cmdutil.ErrRejected) != test.rejected {
 			t.Errorf("%s: no '%s' in\n%s", test.why, test.want, text)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -17,9 +18,9 @@ import (
 )
 
 // comparison reads the VMs that 'diff' and 'states' compare.
-type comparison struct{ Inputs }
+type comparison struct{ cmdutil.Inputs }
 
-func newComparison(s *Session) comparison { return comparison{newInputs(s)} }
+func newComparison(s *cmdutil.Session) comparison { return comparison{cmdutil.NewInputs(s)} }
 
 // 'diff' has no -f: each argument is one object, in a file or as KIND/NAME in the cluster.
 
@@ -27,11 +28,11 @@ func newComparison(s *Session) comparison { return comparison{newInputs(s)} }
 // refers to may be among the objects of before. If before is stored in the cluster, the review is that of an update, so that pins stay.
 // It returns ErrRejected or errUnanswered, with the causes printed, for an object without a verdict to compare, and a fault for none or several.
 func (o *comparison) oneGuest(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {
-	files, args := o.files, []string{name}
+	files, args := o.Files, []string{name}
 	if isFile(name) {
 		files.Names, args = args, nil
 	}
-	in, err := o.load(files, args)
+	in, err := o.Load(files, args)
 	if err != nil {
 		return workbench.Reviewed{}, err
 	}
@@ -42,11 +43,11 @@ func (o *comparison) oneGuest(ctx context.Context, name string, before *workbenc
 			old = before.Guest.VM
 		}
 	}
-	all, err := o.review(ctx, in, old)
+	all, err := o.Review(ctx, in, old)
 	if err != nil {
 		return workbench.Reviewed{}, err
 	}
-	found, err := o.bootable(all)
+	found, err := o.Bootable(all)
 	switch {
 	case err != nil:
 		return workbench.Reviewed{}, err
@@ -71,7 +72,7 @@ func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.
 			return of, err
 		}
 	}
-	reader, err := o.client()
+	reader, err := o.Client()
 	if err != nil {
 		return of, err
 	}
@@ -82,7 +83,7 @@ func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.
 	case err != nil:
 		return of, err
 	case !metav1.IsControlledBy(found, vm):
-		o.warn(fmt.Sprintf("VirtualMachineInstance '%s' exists and is not of this VM", found.Name))
+		o.Warn(fmt.Sprintf("VirtualMachineInstance '%s' exists and is not of this VM", found.Name))
 		return of, nil
 	}
 	vmi, err := o.oneGuest(ctx, "vmi/"+vm.Name, nil)
@@ -97,12 +98,12 @@ func (o *comparison) readClusterSettings(ctx context.Context, names []string) er
 	if !slices.ContainsFunc(names, func(name string) bool { return !isFile(name) }) {
 		return nil
 	}
-	cluster, err := o.client()
+	cluster, err := o.Client()
 	if err != nil {
 		return err
 	}
-	warnings, err := o.bench.ReadSettings(ctx, manifest.Inputs{Reader: cluster, OfCluster: true})
-	o.warn(warnings...)
+	warnings, err := o.Bench.ReadSettings(ctx, manifest.Inputs{Reader: cluster, OfCluster: true})
+	o.Warn(warnings...)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ type statesOptions struct{ comparison }
 
 // statesCommand is 'states'.
 // The exit status is 1 if the VM or its VMI is rejected, and 2 if one cannot be read. Differences are no rejection.
-func statesCommand(s *Session) *cobra.Command {
+func statesCommand(s *cmdutil.Session) *cobra.Command {
 	o := &statesOptions{newComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "states (vm/NAME | vmi/NAME)",
@@ -35,9 +36,9 @@ func statesCommand(s *Session) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	number := cmd.Flags().Int("state", 0, "print the configuration of this state, from 1 to 4, instead of the table")
-	complete(cmd, "state", "1", "2", "3", "4")
+	cmdutil.Complete(cmd, "state", "1", "2", "3", "4")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		format, chosen := o.output, cmd.Flags().Changed("state")
+		format, chosen := o.Output, cmd.Flags().Changed("state")
 		switch {
 		case chosen && (*number < guestdiff.StateTemplate || *number > guestdiff.StateRunning):
 			return fmt.Errorf("--state %d is not supported, use 1 to 4", *number)
@@ -65,8 +66,8 @@ func statesCommand(s *Session) *cobra.Command {
 		}
 		return err
 	}
-	o.addContext(cmd)
-	o.addOutput(cmd, "text", "text", "json", "yaml", "xml")
+	o.AddContext(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "yaml", "xml")
 	return cmd
 }
 
@@ -75,7 +76,7 @@ func (o *statesOptions) states(ctx context.Context, name string) ([]guestdiff.St
 	if isFile(name) {
 		return nil, fmt.Errorf("%s: a file has one state: name a VM of the cluster, such as vm/web", name)
 	}
-	o.bench.Quiet = true
+	o.Bench.Quiet = true
 	if err := o.readClusterSettings(ctx, []string{name}); err != nil {
 		return nil, err
 	}
@@ -86,14 +87,14 @@ func (o *statesOptions) states(ctx context.Context, name string) ([]guestdiff.St
 	if of.VM.Guest.VM == nil {
 		return nil, fmt.Errorf("%s is made by no VirtualMachine: name a VM, such as vm/web", of.VM.Name())
 	}
-	reader, err := o.client()
+	reader, err := o.Client()
 	if err != nil {
 		return nil, err
 	}
-	states, notes, err := guestdiff.States(ctx, &o.bench, reader, of)
-	o.note(notes)
+	states, notes, err := guestdiff.States(ctx, &o.Bench, reader, of)
+	o.Note(notes)
 	if err != nil {
-		return nil, o.refused(err)
+		return nil, o.Refused(err)
 	}
 	return states, nil
 }
@@ -103,24 +104,24 @@ const shownDigest = len("sha256:") + 12
 
 // printStates prints a row a state. Below stands what differs.
 func (o *statesOptions) printStates(states []guestdiff.State) error {
-	if o.output != "text" {
-		return o.print(states)
+	if o.Output != "text" {
+		return o.Print(states)
 	}
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, printableCells("STATE", "DIGEST", "TIME", "CAUSE"))
+	fmt.Fprintln(table, cmdutil.PrintableCells("STATE", "DIGEST", "TIME", "CAUSE"))
 	for _, s := range states {
 		at := ""
 		if !s.Time.IsZero() {
 			at = s.Time.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintln(table, printableCells(fmt.Sprintf("%d %s", s.State, s.Name), orDash(s.Digest[:min(len(s.Digest), shownDigest)]), orDash(at), s.Cause))
+		fmt.Fprintln(table, cmdutil.PrintableCells(fmt.Sprintf("%d %s", s.State, s.Name), orDash(s.Digest[:min(len(s.Digest), shownDigest)]), orDash(at), s.Cause))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	numbered := map[string]string{}
 	for _, s := range states {
-		numbered[s.Name] = printable(fmt.Sprintf("%d %s", s.State, s.Name))
+		numbered[s.Name] = cmdutil.Printable(fmt.Sprintf("%d %s", s.State, s.Name))
 	}
 	for _, s := range states {
 		differ := numbered[s.Newer] + " differs from " + numbered[s.Older]
@@ -129,14 +130,14 @@ func (o *statesOptions) printStates(states []guestdiff.State) error {
 		}
 		switch {
 		case s.Open != "":
-			fmt.Fprintf(o.Out, "\n%s has not got all that the state above asks for:\n  %s\n", numbered[s.Name], printable(s.Open))
+			fmt.Fprintf(o.Out, "\n%s has not got all that the state above asks for:\n  %s\n", numbered[s.Name], cmdutil.Printable(s.Open))
 		case s.Hidden: // a verdict would be about what is equal
 			fmt.Fprintf(o.Out, "\n%s in something that a record does not hold: memory, vCPUs, the CPU model or settings of devices\n", differ)
 		case len(s.Changes) > 0:
 			fmt.Fprintf(o.Out, "\n%s: %s\n", differ, record.Judge(s.Changes))
 		}
 		for _, change := range record.WithoutConsequences(s.Changes) {
-			fmt.Fprintf(o.Out, "  %s\n", printable(change.Text))
+			fmt.Fprintf(o.Out, "  %s\n", cmdutil.Printable(change.Text))
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
 )
@@ -36,7 +37,8 @@ func TestNamesThatAreNotThere(t *testing.T) {
 			!strings.HasSuffix(warning, test.message) || !strings.Contains(warning, absent) || strings.Contains(warning, "\n") {
 			t.Errorf("%s: want one warning with '%s', got %v\n%s", test.why, test.message, lax.err, lax.errOut)
 		}
-		if ExitStatus(strict.err) != 1 || !strings.Contains(strict.errOut, "  "+test.field+": Not found: ") || !strings.Contains(strict.errOut, test.message) ||
+		if cmdutil.ExitStatus(strict.err) != 1 || !strings.Contains(strict.errOut, "  "+test.field+": Not found: ") ||
+			!strings.Contains(strict.errOut, test.message) ||
 			!strings.Contains(strict.errOut, file+":") || strings.Contains(strict.errOut, "Warning") {
 			t.Errorf("%s: --strict: want %s with its line, got %v\n%s", test.why, test.field, strict.err, strict.errOut)
 		}
@@ -57,7 +59,7 @@ func TestAVolumeThatCannotTell(t *testing.T) {
 		t.Errorf("%v\n%s", got.err, got.errOut)
 	}
 	got := call(t, "", "validate", "-f", file, "--strict")
-	if ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, `  spec.instancetype.inferFromVolume: Not found: "root"`) {
+	if cmdutil.ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, `  spec.instancetype.inferFromVolume: Not found: "root"`) {
 		t.Errorf("%v\n%s", got.err, got.errOut)
 	}
 }
@@ -69,7 +71,7 @@ func TestARevisionThatIsNotThere(t *testing.T) {
 	for _, args := range [][]string{{}, {"--strict"}} {
 		got := call(t, "", append([]string{"validate", "-f", file, "-o", "json"}, args...)...)
 		all := judged(t, got)
-		if len(all) != 1 || len(all[0].Causes) != 1 || all[0].Causes[0].Field != "spec.instancetype.revisionName" || ExitStatus(got.err) != 1 {
+		if len(all) != 1 || len(all[0].Causes) != 1 || all[0].Causes[0].Field != "spec.instancetype.revisionName" || cmdutil.ExitStatus(got.err) != 1 {
 			t.Errorf("%q: want one cause: %v\n%s", args, got.err, got.out)
 		}
 	}
@@ -91,7 +93,7 @@ func TestKindsThatAreNotServed(t *testing.T) {
 			t.Errorf("%s: %v\n%s%s", command, got.err, got.errOut, got.out)
 		}
 		got := call(t, "", command, "-f", file, "--strict")
-		if ExitStatus(got.err) != 1 ||
+		if cmdutil.ExitStatus(got.err) != 1 ||
 			!strings.Contains(got.errOut, "  kind: Forbidden: Kiln does not serve this kind of pool.kubevirt.io/v1beta1\n    "+file+":2: kind: VirtualMachinePool\n") ||
 			!strings.Contains(got.errOut, "skipped: DataVolume") || !strings.Contains(got.errOut, "ReplicaSet shop/ten is rejected") ||
 			!strings.Contains(got.out, "web") {
@@ -112,7 +114,8 @@ func TestServedVersions(t *testing.T) {
 			t.Errorf("%v\n%s%s", got.err, got.errOut, got.out)
 		}
 		_, wrong := write(t, strings.Replace(old, "domain: {", "domain: {devises: {}, ", 1))
-		if got := call(t, "", "validate", "-f", wrong); ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, "domain.devises: Forbidden: unknown field") {
+		if got := call(t, "", "validate", "-f", wrong); cmdutil.ExitStatus(got.err) != 1 ||
+			!strings.Contains(got.errOut, "domain.devises: Forbidden: unknown field") {
 			t.Errorf("an unknown field: %v\n%s%s", got.err, got.errOut, got.out)
 		}
 		if kind == preset {
@@ -131,7 +134,7 @@ func TestServedVersions(t *testing.T) {
 	}
 	for _, version := range []string{"v1alpha1", "v1alpha2"} { // the CRDs do not serve them
 		_, file := write(t, strings.Replace(size, "v1beta1", version, 1))
-		if got := call(t, "", "validate", "-f", file); ExitStatus(got.err) != 1 ||
+		if got := call(t, "", "validate", "-f", file); cmdutil.ExitStatus(got.err) != 1 ||
 			!strings.Contains(got.errOut, "instancetype.kubevirt.io/"+version+" has no such kind") {
 			t.Errorf("%s: %v\n%s%s", version, got.err, got.errOut, got.out)
 		}

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
 )
 
 // validateOptions is a run of 'validate'.
-type validateOptions struct{ Inputs }
+type validateOptions struct{ cmdutil.Inputs }
 
 // 'validate' is the only command that accepts a VM whose instancetype or preference does not exist, as the webhook does. The other commands
 // need the explicit VMI, and reject such a VM.
@@ -17,8 +18,8 @@ type validateOptions struct{ Inputs }
 // validateCommand is 'validate'. A test compares its verdicts, causes and warnings with the webhook's.
 // The exit status is 0 if all objects are accepted, 1 if one is rejected, and 2 if one has no verdict: a file that cannot be read, or nothing to judge.
 // All objects are judged, whatever the result of the others.
-func validateCommand(s *Session) *cobra.Command {
-	o := &validateOptions{newInputs(s)}
+func validateCommand(s *cmdutil.Session) *cobra.Command {
+	o := &validateOptions{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Validate VMs and objects of the catalog as API server and webhook do",
@@ -27,50 +28,50 @@ func validateCommand(s *Session) *cobra.Command {
 		Example: "  kubectl kiln validate -f vm.yaml --catalog catalog/ --policy policies/\n" +
 			"  kustomize build | kubectl kiln validate -f - -o json | jq 'select(.allowed | not)'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := o.reviewed(cmd.Context(), args)
+			all, err := o.Reviewed(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
 			if len(all) == 0 {
-				return o.nothing("object of a kind that Kiln serves", args)
+				return o.Nothing("object of a kind that Kiln serves", args)
 			}
 			var outcome error
 			for _, r := range all {
 				if r.Fault != nil {
-					outcome = worse(outcome, o.unanswered(r.Fault))
+					outcome = cmdutil.Worse(outcome, o.Unanswered(r.Fault))
 					continue
 				}
 				// A rejection goes on to the next object; output that cannot be written ends the run.
 				rejected := o.printVerdict(r)
-				if rejected != nil && !errors.Is(rejected, ErrRejected) {
+				if rejected != nil && !errors.Is(rejected, cmdutil.ErrRejected) {
 					return rejected
 				}
-				outcome = worse(outcome, rejected)
+				outcome = cmdutil.Worse(outcome, rejected)
 			}
 			return outcome
 		},
 	}
-	o.addInputs(cmd)
-	o.addPolicies(cmd)
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	o.AddInputs(cmd)
+	o.AddPolicies(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
 // printVerdict prints the verdict on one object. As text only the warnings and one line say that it is accepted.
 // It returns ErrRejected for a rejection, or the error of the output. An accepted object has a document too, with its warnings.
 func (o *validateOptions) printVerdict(r workbench.Reviewed) error {
-	if !o.documents {
+	if !o.Documents {
 		for _, inferred := range r.Inferred {
-			fmt.Fprintln(o.ErrOut, printable(fmt.Sprintf("inferred: %s: %s: %s", r.Name(), inferred.Path, inferred)))
+			fmt.Fprintln(o.ErrOut, cmdutil.Printable(fmt.Sprintf("inferred: %s: %s: %s", r.Name(), inferred.Path, inferred)))
 		}
 	}
 	switch {
 	case !r.Verdict.Allowed():
-		return o.refuse(r, "")
-	case o.documents:
-		return o.print(r.Judgement())
+		return o.Refuse(r, "")
+	case o.Documents:
+		return o.Print(r.Judgement())
 	}
-	o.warnOf(r)
-	_, err := fmt.Fprintf(o.Out, "%s is accepted\n", printable(r.Name()))
+	o.WarnOf(r)
+	_, err := fmt.Fprintf(o.Out, "%s is accepted\n", cmdutil.Printable(r.Name()))
 	return err
 }

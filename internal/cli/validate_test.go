@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 )
@@ -45,7 +46,7 @@ func TestWhatAnAPIServerRefusesFirst(t *testing.T) {
 	} {
 		_, file := write(t, test.text)
 		got := call(t, "", "validate", "-f", file)
-		if !errors.Is(got.err, ErrRejected) || !strings.Contains(got.errOut, test.want) || got.out != "" {
+		if !errors.Is(got.err, cmdutil.ErrRejected) || !strings.Contains(got.errOut, test.want) || got.out != "" {
 			t.Errorf("%s: want '%s' on stderr alone, got %v\n%s%s", test.why, test.want, got.err, got.errOut, got.out)
 		}
 	}
@@ -92,7 +93,7 @@ spec:
 			t.Errorf("no '%s' in\n%s", text, got.errOut)
 		}
 	}
-	if !errors.Is(got.err, ErrRejected) {
+	if !errors.Is(got.err, cmdutil.ErrRejected) {
 		t.Errorf("exit status: %v", got.err)
 	}
 }
@@ -126,7 +127,7 @@ func TestBrokenYAML(t *testing.T) {
 	dir, file := write(t, size, vm+"  extra: [\n", preference)
 	for _, from := range []string{file, dir} {
 		got := call(t, "", "validate", "-f", from)
-		if ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, file+": yaml: line 1") ||
+		if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, file+": yaml: line 1") ||
 			got.out != "VirtualMachineClusterInstancetype medium is accepted\nVirtualMachineClusterPreference linux is accepted\n" {
 			t.Errorf("want file and line counted from its start, got %v\n%s%s", got.err, got.errOut, got.out)
 		}
@@ -143,7 +144,7 @@ func TestASizeThatIsNotThere(t *testing.T) {
 	}
 	for _, command := range []string{"expand", "render"} {
 		got := call(t, "", command, "-f", file)
-		if !errors.Is(got.err, ErrRejected) || !strings.Contains(got.errOut, warning) || !strings.Contains(got.errOut, "--catalog") || got.out != "" {
+		if !errors.Is(got.err, cmdutil.ErrRejected) || !strings.Contains(got.errOut, warning) || !strings.Contains(got.errOut, "--catalog") || got.out != "" {
 			t.Errorf("%s: %v\n%s%s", command, got.err, got.errOut, got.out)
 		}
 	}
@@ -210,7 +211,7 @@ func TestCausesOfFieldsThatAreMissing(t *testing.T) {
 		"spec: {template: {spec: {domain: {devices: [], memory: {}}}}}\n":         {"spec.template.spec.domain.devices: Invalid value"},
 	} {
 		got := call(t, head+text, "validate", "-f", "-")
-		if ExitStatus(got.err) != 1 {
+		if cmdutil.ExitStatus(got.err) != 1 {
 			t.Errorf("%s: %v", text, got.err)
 		}
 		for _, cause := range want {

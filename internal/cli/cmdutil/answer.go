@@ -1,4 +1,4 @@
-package cli
+package cmdutil
 
 import (
 	"errors"
@@ -25,8 +25,8 @@ var (
 	ErrGuestsDiffer = errors.New("guests differ")
 )
 
-// errUnanswered is the fault of a run in which some objects or files have no verdict. The reasons are printed already.
-var errUnanswered = errors.New("the objects and files named above have no verdict")
+// ErrUnanswered is the fault of a run in which some objects or files have no verdict. The reasons are printed already.
+var ErrUnanswered = errors.New("the objects and files named above have no verdict")
 
 // statuses are the exit statuses of answers. Status 1 is 'no' and 2 a fault, as in 'kubectl diff', so that the verdicts of 'diff' start at
 // 3. No run has two answers: a comparison has a verdict only if neither side is rejected.
@@ -54,118 +54,118 @@ func ExitStatus(err error) int {
 // Answered reports whether an error is an answer, which is printed already. nil is none.
 func Answered(err error) bool { return err != nil && ExitStatus(err) != noAnswer }
 
-// worse returns the error that decides on the exit status: a fault before a rejection, because a run that has not judged everything has no
+// Worse returns the error that decides on the exit status: a fault before a rejection, because a run that has not judged everything has no
 // complete answer.
 // nil is better than both. Of two faults the first one stays.
-func worse(a, b error) error {
+func Worse(a, b error) error {
 	if a == nil || b != nil && Answered(a) {
 		return b
 	}
 	return a
 }
 
-// unanswered prints why an object or a file has no verdict.
+// Unanswered prints why an object or a file has no verdict.
 // It returns errUnanswered and not the fault: main prints a fault, and this one is printed already.
-func (o *Printer) unanswered(fault error) error {
+func (o *Printer) Unanswered(fault error) error {
 	PrintFault(o.ErrOut, fault)
-	return errUnanswered
+	return ErrUnanswered
 }
 
 // PrintFault prints an error that is no answer. The prefix is that of kubectl's own errors. The text may quote a file or the answer of a cluster, so
 // that its control characters are replaced.
 func PrintFault(out io.Writer, fault error) {
-	fmt.Fprintln(out, "error:", printableLines(withoutPreamble(fault.Error())))
+	fmt.Fprintln(out, "error:", PrintableLines(WithoutPreamble(fault.Error())))
 }
 
 // preamble is what an API server puts before the words of a webhook.
 var preamble = regexp.MustCompile(`admission webhook "[^"]*" denied the request: `)
 
-// withoutPreamble returns a text without the name of the webhook that refused something: the user wants to know what is wrong, and not who found it.
-func withoutPreamble(text string) string { return preamble.ReplaceAllLiteralString(text, "") }
+// WithoutPreamble returns a text without the name of the webhook that refused something: the user wants to know what is wrong, and not who found it.
+func WithoutPreamble(text string) string { return preamble.ReplaceAllLiteralString(text, "") }
 
-// warn prints warnings that concern no single object.
+// Warn prints warnings that concern no single object.
 // The prefix is that of client-go's WarningWriter, by which kubectl prints the warnings of an API server: a filter for one finds the other.
-func (o *Printer) warn(warnings ...string) {
+func (o *Printer) Warn(warnings ...string) {
 	for _, warning := range warnings {
-		fmt.Fprintf(o.ErrOut, "Warning: %s\n", printable(warning))
+		fmt.Fprintf(o.ErrOut, "Warning: %s\n", Printable(warning))
 	}
 }
 
-// warnOf prints the warnings on an object.
+// WarnOf prints the warnings on an object.
 // The webhook returns the same texts, for one object, as warnings of its response. Here the name says which object of a run is meant.
-func (o *Printer) warnOf(r workbench.Reviewed) {
+func (o *Printer) WarnOf(r workbench.Reviewed) {
 	for _, warning := range r.Verdict.Warnings {
-		fmt.Fprintf(o.ErrOut, "Warning: %s\n", printable(r.Name()+": "+warning))
+		fmt.Fprintf(o.ErrOut, "Warning: %s\n", Printable(r.Name()+": "+warning))
 	}
 }
 
-// note prints the settings that an answer was found without. The warning about profiles that select nodes is printed once a run, because it
+// Note prints the settings that an answer was found without. The warning about profiles that select nodes is printed once a run, because it
 // is the same for all objects.
-func (o *Printer) note(n workbench.Notes) {
-	o.warn(n.Warnings...)
+func (o *Printer) Note(n workbench.Notes) {
+	o.Warn(n.Warnings...)
 	if len(n.ByNode) > 0 && !o.warnedOfNodes {
 		o.warnedOfNodes = true
-		o.warn(fmt.Sprintf("HostProfiles with a nodeSelector apply only to a host that --host describes, and are ignored: %q", n.ByNode))
+		o.Warn(fmt.Sprintf("HostProfiles with a nodeSelector apply only to a host that --host describes, and are ignored: %q", n.ByNode))
 	}
 }
 
-// refused prints why stage 2 or 3 refuses a VMI, and returns ErrRejected. It returns any other error as it is.
-func (o *Printer) refused(err error) error {
+// Refused prints why stage 2 or 3 refuses a VMI, and returns ErrRejected. It returns any other error as it is.
+func (o *Printer) Refused(err error) error {
 	var refusal *workbench.Refusal
 	if errors.As(err, &refusal) {
-		return o.refuse(refusal.Guest, refusal.Host)
+		return o.Refuse(refusal.Guest, refusal.Host)
 	}
 	return err
 }
 
-// refuse prints why an object is rejected: as a document on standard output with -o json or yaml, where it stands in the place of the
+// Refuse prints why an object is rejected: as a document on standard output with -o json or yaml, where it stands in the place of the
 // answer, else as text on standard error. host is the file of the host that cannot run the object, empty for any other reason. It returns
 // ErrRejected.
-func (o *Printer) refuse(r workbench.Reviewed, host string) error {
-	if o.documents {
+func (o *Printer) Refuse(r workbench.Reviewed, host string) error {
+	if o.Documents {
 		j := r.Judgement()
 		j.Host = host
-		return o.printRejection(j)
+		return o.PrintRejection(j)
 	}
-	o.warnOf(r)
+	o.WarnOf(r)
 	if host != "" {
-		fmt.Fprintf(o.ErrOut, "on %s: ", printable(host))
+		fmt.Fprintf(o.ErrOut, "on %s: ", Printable(host))
 	}
-	fmt.Fprintf(o.ErrOut, "%s is rejected:\n", printable(r.Name()))
+	fmt.Fprintf(o.ErrOut, "%s is rejected:\n", Printable(r.Name()))
 	for _, err := range r.Verdict.Errors {
-		fmt.Fprintf(o.ErrOut, "  %s\n", printable(err.Error()))
+		fmt.Fprintf(o.ErrOut, "  %s\n", Printable(err.Error()))
 		if at, found := r.Find(err.Field); found {
-			fmt.Fprintf(o.ErrOut, "    %s\n", printable(at.String()))
+			fmt.Fprintf(o.ErrOut, "    %s\n", Printable(at.String()))
 		}
 	}
 	return ErrRejected
 }
 
-// printRejection prints the document of a rejection. It returns ErrRejected.
+// PrintRejection prints the document of a rejection. It returns ErrRejected.
 // An error of the output goes before the rejection: a program that did not get the document has no answer.
-func (o *Printer) printRejection(j workbench.Judgement) error {
-	if err := o.print(j); err != nil {
+func (o *Printer) PrintRejection(j workbench.Judgement) error {
+	if err := o.Print(j); err != nil {
 		return err
 	}
 	return ErrRejected
 }
 
-// incomplete prints why a VM cannot be made explicit: what it refers to does not exist. The webhook admits such a VM, so 'validate' accepts
+// Incomplete prints why a VM cannot be made explicit: what it refers to does not exist. The webhook admits such a VM, so 'validate' accepts
 // it; the other commands have nothing to print. It returns ErrRejected.
-func (o *Printer) incomplete(r workbench.Reviewed) error {
-	if o.documents {
-		return o.refuse(r.Incomplete(), "")
+func (o *Printer) Incomplete(r workbench.Reviewed) error {
+	if o.Documents {
+		return o.Refuse(r.Incomplete(), "")
 	}
-	o.warnOf(r)
-	fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", printable(r.Name()), r.Remedy())
+	o.WarnOf(r)
+	fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", Printable(r.Name()), r.Remedy())
 	return ErrRejected
 }
 
-// reportDifference prints the settings that a comparison could not read, and why a side is refused.
-func (o *Printer) reportDifference(d guestdiff.Difference, err error) (guestdiff.Difference, error) {
-	o.note(d.Notes)
+// ReportDifference prints the settings that a comparison could not read, and why a side is refused.
+func (o *Printer) ReportDifference(d guestdiff.Difference, err error) (guestdiff.Difference, error) {
+	o.Note(d.Notes)
 	if err != nil {
-		err = o.refused(err)
+		err = o.Refused(err)
 	}
 	return d, err
 }

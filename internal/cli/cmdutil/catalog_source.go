@@ -1,4 +1,4 @@
-package cli
+package cmdutil
 
 import (
 	"context"
@@ -19,25 +19,26 @@ type CatalogSource struct {
 	registry oci.Options
 }
 
-func newCatalogSource(s *Session) CatalogSource { return CatalogSource{session: s} }
+// NewCatalogSource returns a source with the streams and the cluster of the run.
+func NewCatalogSource(s *Session) CatalogSource { return CatalogSource{session: s} }
 
-// sourceUsage is the help of a flag that names a catalog.
-const sourceUsage = "catalog to choose from: a folder, a file, '-', an OCI reference, or 'cluster' for that of the current cluster and namespace"
+// SourceUsage is the help of a flag that names a catalog.
+const SourceUsage = "catalog to choose from: a folder, a file, '-', an OCI reference, or 'cluster' for that of the current cluster and namespace"
 
-// clusterSource is the source that means the current cluster. A folder of this name is './cluster'.
-const clusterSource = "cluster"
+// ClusterSource is the source that means the current cluster. A folder of this name is './cluster'.
+const ClusterSource = "cluster"
 
-// catalog reads the catalog that a source names. Objects of files without a namespace get that of the kubeconfig, if there is one. A catalog without
+// Catalog reads the catalog that a source names. Objects of files without a namespace get that of the kubeconfig, if there is one. A catalog without
 // any object is an error.
 // What cannot be read or is refused is in Refused of the result and no error: each command decides whether a part of a catalog has an answer.
-func (o *CatalogSource) catalog(ctx context.Context, source string) (catalogs.Catalog, error) {
+func (o *CatalogSource) Catalog(ctx context.Context, source string) (catalogs.Catalog, error) {
 	// An error matters for the cluster alone: a pipeline that judges files has no kubeconfig.
-	namespace, _, err := o.session.cluster.ToRawKubeConfigLoader().Namespace()
-	if source == clusterSource {
+	namespace, _, err := o.session.Cluster.ToRawKubeConfigLoader().Namespace()
+	if source == ClusterSource {
 		if err != nil {
 			return catalogs.Catalog{}, err
 		}
-		cluster, err := o.session.client()
+		cluster, err := o.session.Client()
 		if err != nil {
 			return catalogs.Catalog{}, err
 		}
@@ -64,7 +65,7 @@ func (o *CatalogSource) catalogFiles(ctx context.Context, source string) ([]mani
 	if !strings.HasPrefix(source, oci.Scheme) {
 		return manifest.ReadFolder(source, o.session.In)
 	}
-	client, err := o.registryClient()
+	client, err := o.RegistryClient()
 	if err != nil {
 		return nil, err
 	}
@@ -72,15 +73,15 @@ func (o *CatalogSource) catalogFiles(ctx context.Context, source string) ([]mani
 	return catalogs.CatalogFilesOf(pulled.Artifact), err
 }
 
-// addRegistry adds the flags that say how a registry is reached. Credentials have no flag: they would be in the process list and the shell's history.
-func (o *CatalogSource) addRegistry(cmd *cobra.Command) {
+// AddRegistry adds the flags that say how a registry is reached. Credentials have no flag: they would be in the process list and the shell's history.
+func (o *CatalogSource) AddRegistry(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.registry.PlainHTTP, "plain-http", false, "reach the registry by HTTP instead of HTTPS")
 	cmd.Flags().StringVar(&o.registry.CAFile, "registry-ca", "", "file with further certificate authorities of registries, in PEM")
 }
 
-// registryClient returns a client with docker's credentials. Its User-Agent names Kiln's version for the log of the registry.
+// RegistryClient returns a client with docker's credentials. Its User-Agent names Kiln's version for the log of the registry.
 // It must be called when a command runs and not when it is built: the flags are not read before.
-func (o *CatalogSource) registryClient() (*oci.Client, error) {
+func (o *CatalogSource) RegistryClient() (*oci.Client, error) {
 	o.registry.UserAgent = "kubectl-kiln/" + version.Read().Version
 	return oci.New(o.registry)
 }

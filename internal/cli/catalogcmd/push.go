@@ -1,10 +1,11 @@
-package cli
+package catalogcmd
 
 import (
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
@@ -19,7 +20,7 @@ const mostTags = 10_000
 // mirrors are of its digest.
 // The exit status is 1 if an object is refused or an instancetype differs from the preceding version, and 2 if the tag names another artifact already.
 // Pushing the same artifact again is no error: an interrupted push is repeated.
-func catalogPushCommand(s *Session) *cobra.Command {
+func catalogPushCommand(s *cmdutil.Session) *cobra.Command {
 	p := push{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "push DIR|FILE|-|cluster oci://HOST/REPOSITORY:VERSION", Short: "Publish a catalog as an OCI artifact",
@@ -33,7 +34,7 @@ func catalogPushCommand(s *Session) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&p.allowChange, "allow-change", false, "publish instancetypes that differ from the preceding version under their old names")
 	cmd.Flags().StringVar(&p.source, "source", "", "URL of the catalog's source; default: the remote 'origin' of the folder's Git repository")
-	p.addRegistry(cmd)
+	p.AddRegistry(cmd)
 	return cmd
 }
 
@@ -62,13 +63,13 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 		return err
 	}
 	if commit.Changed {
-		p.warn(fmt.Sprintf("'%s' has changes that are not committed: the artifact names no commit", source))
+		p.Warn(fmt.Sprintf("'%s' has changes that are not committed: the artifact names no commit", source))
 	}
 	artifact, err := read.Artifact(p.annotations(v, commit), commit.Time)
 	if err != nil {
 		return err
 	}
-	client, err := p.registryClient()
+	client, err := p.RegistryClient()
 	if err != nil {
 		return err
 	}
@@ -80,14 +81,14 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 		return err
 	}
 	instancetypes, preferences := read.Count()
-	fmt.Fprintf(p.Out, "%s@%s: %s and %s\n", reference, digest, counted(instancetypes, "instancetype"), counted(preferences, "preference"))
+	fmt.Fprintf(p.Out, "%s@%s: %s and %s\n", reference, digest, cmdutil.Counted(instancetypes, "instancetype"), cmdutil.Counted(preferences, "preference"))
 	return nil
 }
 
 // publishable reads a catalog that has no object which an API server would refuse. Whoever applies a published catalog could not mend it.
 // It prints each such object and returns ErrRejected. The rules of 'catalog lint' beyond that do not count.
 func (o *catalogOptions) publishable(ctx context.Context, source string) (catalogs.Catalog, error) {
-	read, err := o.catalog(ctx, source)
+	read, err := o.Catalog(ctx, source)
 	if err != nil {
 		return read, err
 	}
@@ -95,11 +96,11 @@ func (o *catalogOptions) publishable(ctx context.Context, source string) (catalo
 	for _, f := range read.Refused {
 		if f.Severity == catalog.Error {
 			refused++
-			fmt.Fprintln(o.ErrOut, printable(fmt.Sprintf("%s:%d: %s: %s [%s]", f.File, f.Line, f.Object, f.Message, f.Rule)))
+			fmt.Fprintln(o.ErrOut, cmdutil.Printable(fmt.Sprintf("%s:%d: %s: %s [%s]", f.File, f.Line, f.Object, f.Message, f.Rule)))
 		}
 	}
 	if refused > 0 {
-		return read, ErrRejected
+		return read, cmdutil.ErrRejected
 	}
 	return read, nil
 }
@@ -158,7 +159,7 @@ func (p *push) compare(ctx context.Context, client *oci.Client, of predecessorOf
 	}
 	for _, name := range changed {
 		text := fmt.Sprintf("instancetype '%s' differs from version %s: publish it under a new name, or use --allow-change", name, before.Tag)
-		fmt.Fprintln(p.ErrOut, printable(text))
+		fmt.Fprintln(p.ErrOut, cmdutil.Printable(text))
 	}
-	return ErrRejected
+	return cmdutil.ErrRejected
 }

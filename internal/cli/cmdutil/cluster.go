@@ -1,4 +1,4 @@
-package cli
+package cmdutil
 
 import (
 	"cmp"
@@ -21,14 +21,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// load reads files if any are named, else the objects of the cluster that are named as vm/NAME. Objects of files without a namespace get
+// Load reads files if any are named, else the objects of the cluster that are named as vm/NAME. Objects of files without a namespace get
 // that of the kubeconfig, as in kubectl; no cluster is asked for that.
-func (o *Session) load(files manifest.Files, args []string) (manifest.Inputs, error) {
+func (o *Session) Load(files manifest.Files, args []string) (manifest.Inputs, error) {
 	switch {
 	case files.Named() && len(args) > 0:
 		return manifest.Inputs{}, fmt.Errorf("give either files with -f and -k, or names, not both")
 	case files.Named():
-		if namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace(); err == nil {
+		if namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace(); err == nil {
 			files.Namespace = namespace
 		}
 		return manifest.Load(files)
@@ -47,16 +47,16 @@ func (o *Session) fromCluster(args []string) (manifest.Inputs, error) {
 			return manifest.Inputs{}, err
 		}
 	}
-	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return manifest.Inputs{}, err
 	}
-	infos, err := resource.NewBuilder(o.cluster).Unstructured().NamespaceParam(namespace).DefaultNamespace().
+	infos, err := resource.NewBuilder(o.Cluster).Unstructured().NamespaceParam(namespace).DefaultNamespace().
 		ResourceTypeOrNameArgs(true, args...).Flatten().Do().Infos()
 	if err != nil {
 		return manifest.Inputs{}, err
 	}
-	reader, err := o.client()
+	reader, err := o.Client()
 	if err != nil {
 		return manifest.Inputs{}, err
 	}
@@ -72,31 +72,31 @@ func (o *Session) fromCluster(args []string) (manifest.Inputs, error) {
 // user returns the account of --as, --as-group and --as-uid, for policies that look at request.userInfo. Without them it has no name: whose request a
 // file will be is not known.
 func (o *Session) user() (by authenticationv1.UserInfo) {
-	if flags := o.cluster; flags.Impersonate != nil {
+	if flags := o.Cluster; flags.Impersonate != nil {
 		by.Username = *flags.Impersonate
 	}
-	if flags := o.cluster; flags.ImpersonateUID != nil {
+	if flags := o.Cluster; flags.ImpersonateUID != nil {
 		by.UID = *flags.ImpersonateUID
 	}
-	if flags := o.cluster; flags.ImpersonateGroup != nil {
+	if flags := o.Cluster; flags.ImpersonateGroup != nil {
 		by.Groups = *flags.ImpersonateGroup
 	}
 	return by
 }
 
-// client returns a client of the current cluster, without a cache: a command reads few objects once.
-func (o *Session) client() (client.Client, error) {
-	access, err := o.cluster.ToRESTConfig()
+// Client returns a client of the current cluster, without a cache: a command reads few objects once.
+func (o *Session) Client() (client.Client, error) {
+	access, err := o.Cluster.ToRESTConfig()
 	if err != nil {
 		return nil, err
 	}
 	return clientOf(access)
 }
 
-// warningClient is a client that prints the warnings of the API server and of admission, as kubectl does. Without a handler of its own
+// WarningClient is a client that prints the warnings of the API server and of admission, as kubectl does. Without a handler of its own
 // controller-runtime's client logs them, and a command has no log.
-func (o *Session) warningClient() (client.Client, error) {
-	access, err := o.cluster.ToRESTConfig()
+func (o *Session) WarningClient() (client.Client, error) {
+	access, err := o.Cluster.ToRESTConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -131,12 +131,12 @@ func namesObject(arg string) error {
 	return nil
 }
 
-// answering wraps all commands, and those below them, so that they return one line with the remedy when no cluster answers, in the place of
+// Answering wraps all commands, and those below them, so that they return one line with the remedy when no cluster answers, in the place of
 // client-go's error.
 // It is called before version, options and completion are added, none of which asks a cluster. Only RunE is wrapped: no command has a Run that does.
-func (o *Session) answering(commands []*cobra.Command) {
+func (o *Session) Answering(commands []*cobra.Command) {
 	for _, command := range commands {
-		o.answering(command.Commands())
+		o.Answering(command.Commands())
 		run := command.RunE
 		if run == nil {
 			continue
@@ -158,8 +158,8 @@ func (o *Session) reached(cmd *cobra.Command, err error) error {
 		remedy += ", or files with -f"
 	}
 	// An API server of the flags needs no kubeconfig.
-	config, unread := o.cluster.ToRawKubeConfigLoader().RawConfig()
-	if unread == nil && len(config.Clusters) == 0 && (o.cluster.APIServer == nil || *o.cluster.APIServer == "") {
+	config, unread := o.Cluster.ToRawKubeConfigLoader().RawConfig()
+	if unread == nil && len(config.Clusters) == 0 && (o.Cluster.APIServer == nil || *o.Cluster.APIServer == "") {
 		return fmt.Errorf("no cluster is known, since there is no kubeconfig: %s", remedy)
 	}
 	server := failed.URL

@@ -1,4 +1,4 @@
-package cli
+package catalogcmd
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -27,7 +28,7 @@ func cutTag(reference string) (repository, tag string, found bool) {
 
 // catalogPullCommand is 'catalog pull'. Its -o is a folder and not a format: the files are written byte by byte as they were published.
 // So it does not call addOutput, and o.output stays empty. The exit status is 0 or 2: what is published is not judged here.
-func catalogPullCommand(s *Session) *cobra.Command {
+func catalogPullCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var folder string
 	cmd := &cobra.Command{
@@ -35,7 +36,7 @@ func catalogPullCommand(s *Session) *cobra.Command {
 		Example: "  kubectl kiln catalog pull oci://registry.example.org/catalogs/general:1.0.0 -o general/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := o.registryClient()
+			client, err := o.RegistryClient()
 			if err != nil {
 				return err
 			}
@@ -43,7 +44,7 @@ func catalogPullCommand(s *Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := writeFolder(folder, pulled.Files); err != nil {
+			if err := cmdutil.WriteFolder(folder, pulled.Files); err != nil {
 				return err
 			}
 			fmt.Fprintf(o.Out, "%s@%s: %d files in %s\n", args[0], pulled.Digest, len(pulled.Files), folder)
@@ -52,19 +53,19 @@ func catalogPullCommand(s *Session) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&folder, "output", "o", "", "folder to write, which must not exist or be empty")
 	_ = cmd.MarkFlagRequired("output") // fails for a flag that is not there
-	o.addRegistry(cmd)
+	o.AddRegistry(cmd)
 	return cmd
 }
 
 // catalogCopyCommand is 'catalog copy'. The copy has the digest of the original, so that its signatures hold.
 // The exit status is 2 if the target has another artifact under the tag: as with push, no tag is moved.
-func catalogCopyCommand(s *Session) *cobra.Command {
+func catalogCopyCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	cmd := &cobra.Command{
 		Use: "copy oci://FROM:VERSION oci://TO:VERSION", Short: "Copy a published catalog and its signatures to another repository",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := o.registryClient()
+			client, err := o.RegistryClient()
 			if err != nil {
 				return err
 			}
@@ -76,20 +77,20 @@ func catalogCopyCommand(s *Session) *cobra.Command {
 			return nil
 		},
 	}
-	o.addRegistry(cmd)
+	o.AddRegistry(cmd)
 	return cmd
 }
 
 // catalogInspectCommand is 'catalog inspect'. It reads the index of the catalog, which is a document of its own in the artifact.
-func catalogInspectCommand(s *Session) *cobra.Command {
+func catalogInspectCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	cmd := &cobra.Command{
 		Use: "inspect oci://HOST/REPOSITORY:VERSION", Short: "Show what a published catalog has, without its files",
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.inspect(cmd.Context(), args[0]) }
-	o.addRegistry(cmd)
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	o.AddRegistry(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
@@ -105,7 +106,7 @@ type inspection struct {
 // inspect prints the digest, four annotations and a table for each family. Whoever may push to the repository wrote all of it, so that texts go
 // through printable. -o json has every annotation.
 func (o *catalogOptions) inspect(ctx context.Context, reference string) error {
-	client, err := o.registryClient()
+	client, err := o.RegistryClient()
 	if err != nil {
 		return err
 	}
@@ -118,13 +119,13 @@ func (o *catalogOptions) inspect(ctx context.Context, reference string) error {
 		return err
 	}
 	found := inspection{reference, pulled.Digest.String(), pulled.Annotations, index}
-	if o.documents {
-		return o.print(found)
+	if o.Documents {
+		return o.Print(found)
 	}
 	fmt.Fprintf(o.Out, "%s@%s\n", reference, pulled.Digest)
 	for _, key := range []string{ocispec.AnnotationVersion, ocispec.AnnotationCreated, ocispec.AnnotationRevision, ocispec.AnnotationSource} {
 		if value := pulled.Annotations[key]; value != "" {
-			fmt.Fprintln(o.Out, printable(strings.TrimPrefix(key, "org.opencontainers.image.")+": "+value))
+			fmt.Fprintln(o.Out, cmdutil.Printable(strings.TrimPrefix(key, "org.opencontainers.image.")+": "+value))
 		}
 	}
 	table := tabwriter.NewWriter(o.Out, 0, 8, 2, ' ', 0)
@@ -134,7 +135,7 @@ func (o *catalogOptions) inspect(ctx context.Context, reference string) error {
 	}{{"INSTANCETYPE", index.Instancetypes}, {"PREFERENCE", index.Preferences}} {
 		fmt.Fprintf(table, "\n%s\tVCPUS\tMEMORY\tGPUS\tLIFECYCLE\n", part.head)
 		for _, e := range part.entries {
-			fmt.Fprintln(table, printableCells(strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), number(e.CPUs), e.Memory, number(uint32(e.GPUs)), e.Lifecycle))
+			fmt.Fprintln(table, cmdutil.PrintableCells(strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), number(e.CPUs), e.Memory, number(uint32(e.GPUs)), e.Lifecycle))
 		}
 	}
 	return table.Flush()

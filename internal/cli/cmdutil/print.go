@@ -1,4 +1,4 @@
-package cli
+package cmdutil
 
 import (
 	"encoding/json"
@@ -7,13 +7,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// print writes one object. Every YAML document begins with '---', so that several can be read back.
-func (o *Printer) print(object any) error { return o.printTitled(object, "") }
+// Print writes one object. Every YAML document begins with '---', so that several can be read back.
+func (o *Printer) Print(object any) error { return o.PrintTitled(object, "") }
 
-// printTitled is print with a comment before a YAML document. Several JSON objects follow each other, as jq reads them.
+// PrintTitled is print with a comment before a YAML document. Several JSON objects follow each other, as jq reads them.
 // sigs.k8s.io/yaml goes through JSON: fields have their JSON names, and keys are sorted, so that two runs are equal.
-func (o *Printer) printTitled(object any, title string) error {
-	if o.output == "json" {
+func (o *Printer) PrintTitled(object any, title string) error {
+	if o.Output == "json" {
 		encoder := json.NewEncoder(o.Out)
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false) // documents hold XML, in which \u003c cannot be read

@@ -1,4 +1,5 @@
-package cli
+// Package vmcmd has the commands that act on VMs of a cluster, such as 'start' and 'console', and those below 'create'.
+package vmcmd
 
 import (
 	"context"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -20,7 +22,7 @@ import (
 )
 
 // vmAccess calls the subresources of VMs and VMIs.
-type vmAccess struct{ Printer }
+type vmAccess struct{ cmdutil.Printer }
 
 // 'start', 'stop', 'restart', 'pause' and 'unpause' call the same subresources as virtctl. The API server answers when the request is taken, and not when the
 // guest is there: 'kubectl wait' waits for that.
@@ -105,9 +107,9 @@ func dryRunFlag(cmd *cobra.Command) func() []string {
 	}
 }
 
-// actionCommands are the commands of all actions. The exit status is 2 for a refusal, as for any error of the API server.
-func actionCommands(s *Session) (list []*cobra.Command) {
-	o := &vmAccess{newPrinter(s)}
+// ActionCommands are the commands of all actions. The exit status is 2 for a refusal, as for any error of the API server.
+func ActionCommands(s *cmdutil.Session) (list []*cobra.Command) {
+	o := &vmAccess{cmdutil.NewPrinter(s)}
 	for _, a := range actions {
 		cmd := &cobra.Command{
 			Use: a.name + " NAME ...", Short: a.short, Args: cobra.MinimumNArgs(1),
@@ -137,7 +139,7 @@ func (o *vmAccess) putAll(ctx context.Context, a action, args []string, body any
 		case len(args) == 1 || !errors.As(err, &answered):
 			return err
 		default:
-			outcome = worse(outcome, o.unanswered(err))
+			outcome = cmdutil.Worse(outcome, o.Unanswered(err))
 		}
 	}
 	return outcome
@@ -171,7 +173,7 @@ func pathOf(namespace, resource, name, subresource string) string {
 
 // subresources is a client of the group, with the access that it uses.
 func (o *vmAccess) subresources() (*rest.RESTClient, *rest.Config, error) {
-	access, err := o.cluster.ToRESTConfig()
+	access, err := o.Cluster.ToRESTConfig()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,7 +204,7 @@ func (o *vmAccess) machine(arg string) (name, namespace string, err error) {
 	if mistakes := content.IsPathSegmentName(name); name == "" || len(mistakes) > 0 {
 		return "", "", fmt.Errorf("'%s' is no name of a VM", arg)
 	}
-	namespace, _, err = o.cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err = o.Cluster.ToRawKubeConfigLoader().Namespace()
 	return name, namespace, err
 }
 
@@ -212,7 +214,7 @@ func (o *vmAccess) explainStopped(ctx context.Context, namespace, name string, e
 	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) || answer.Status().Details == nil || !isMachineKind(answer.Status().Details.Kind) {
 		return err
 	}
-	reader, failed := o.client()
+	reader, failed := o.Client()
 	if failed != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package cli
+package catalogcmd
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/opencontainers/go-digest"
@@ -19,7 +20,7 @@ const passwordVariable = "COSIGN_PASSWORD"
 
 // catalogSignCommand is 'catalog sign'. It signs the digest that the tag names now, and prints it. Signatures of other keys stay. The exit status is
 // 2 if key, password or registry fail; there is no answer other than yes.
-func catalogSignCommand(s *Session) *cobra.Command {
+func catalogSignCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var key string
 	cmd := &cobra.Command{
@@ -41,7 +42,7 @@ func catalogSignCommand(s *Session) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("'%s': %w", key, err)
 			}
-			client, err := o.registryClient()
+			client, err := o.RegistryClient()
 			if err != nil {
 				return err
 			}
@@ -54,13 +55,13 @@ func catalogSignCommand(s *Session) *cobra.Command {
 		},
 	}
 	addKey(cmd, &key, "file of the private key")
-	o.addRegistry(cmd)
+	o.AddRegistry(cmd)
 	return cmd
 }
 
 // catalogVerifyCommand is 'catalog verify'. A missing signature is an answer (exit status 1), and a registry that does not answer a fault (2): a
 // pipeline must not take an outage for an unsigned catalog.
-func catalogVerifyCommand(s *Session) *cobra.Command {
+func catalogVerifyCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var key string
 	cmd := &cobra.Command{
@@ -70,7 +71,7 @@ func catalogVerifyCommand(s *Session) *cobra.Command {
 			"The exit status is 1 if no signature of the key holds.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := o.registryClient()
+			client, err := o.RegistryClient()
 			if err != nil {
 				return err
 			}
@@ -83,7 +84,7 @@ func catalogVerifyCommand(s *Session) *cobra.Command {
 		},
 	}
 	addKey(cmd, &key, "file of the public key")
-	o.addRegistry(cmd)
+	o.AddRegistry(cmd)
 	return cmd
 }
 
@@ -103,8 +104,8 @@ func (o *catalogOptions) verified(ctx context.Context, client *oci.Client, s sig
 	found, err := client.Verify(ctx, s.reference, key)
 	var unsigned *oci.UnsignedError
 	if errors.As(err, &unsigned) {
-		fmt.Fprintln(o.ErrOut, printable(err.Error()))
-		return "", ErrRejected
+		fmt.Fprintln(o.ErrOut, cmdutil.Printable(err.Error()))
+		return "", cmdutil.ErrRejected
 	}
 	return found, err
 }

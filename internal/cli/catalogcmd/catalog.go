@@ -1,22 +1,24 @@
-package cli
+// Package catalogcmd has the commands about catalogs: those below 'catalog', and 'instancetypes' and 'preferences'.
+package catalogcmd
 
 import (
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/spf13/cobra"
 )
 
 // catalogOptions has the flags that several commands about catalogs have.
 type catalogOptions struct {
-	Inputs
-	CatalogSource
+	cmdutil.Inputs
+	cmdutil.CatalogSource
 }
 
-func newCatalogOptions(s *Session) catalogOptions {
-	return catalogOptions{Inputs: newInputs(s), CatalogSource: newCatalogSource(s)}
+func newCatalogOptions(s *cmdutil.Session) catalogOptions {
+	return catalogOptions{Inputs: cmdutil.NewInputs(s), CatalogSource: cmdutil.NewCatalogSource(s)}
 }
 
-// catalogCommand returns 'catalog', the commands for maintainers of a catalog. Users of a catalog have commands of their own, such as
+// Command returns 'catalog', the commands for maintainers of a catalog. Users of a catalog have commands of their own, such as
 // 'instancetypes'.
-func catalogCommand(s *Session) *cobra.Command {
+func Command(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog",
 		Short: "Check, compare, publish, sign and install catalogs of instancetypes and preferences",
@@ -29,6 +31,6 @@ func catalogCommand(s *Session) *cobra.Command {
 	cmd.AddCommand(catalogCopyCommand(s), catalogDiffCommand(s), catalogInspectCommand(s), catalogInstallCommand(s), catalogLintCommand(s),
 		catalogPullCommand(s), catalogPushCommand(s), catalogSignCommand(s), catalogSiteCommand(s), catalogUninstallCommand(s), catalogUsageCommand(s),
 		catalogVerifyCommand(s))
-	refuseUnknown(cmd)
+	cmdutil.RefuseUnknown(cmd)
 	return cmd
 }

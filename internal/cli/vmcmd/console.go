@@ -1,4 +1,4 @@
-package cli
+package vmcmd
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/stream"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -22,9 +23,9 @@ import (
 // escape is the key that ends a console: Ctrl-], as in telnet and virtctl.
 const escape = 0x1d
 
-// consoleCommand is 'console'.
-func consoleCommand(s *Session) *cobra.Command {
-	o := &vmAccess{newPrinter(s)}
+// ConsoleCommand is 'console'.
+func ConsoleCommand(s *cmdutil.Session) *cobra.Command {
+	o := &vmAccess{cmdutil.NewPrinter(s)}
 	return &cobra.Command{
 		Use: "console NAME", Short: "Connect with the serial console of a guest", Args: cobra.ExactArgs(1),
 		Long: "Connect with the serial console of a guest, until Ctrl-] or the end of standard input. A guest has one console:\n" +
@@ -61,7 +62,7 @@ func (o *vmAccess) requireRunning(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	reader, err := o.client()
+	reader, err := o.Client()
 	if err != nil {
 		return err
 	}
@@ -119,9 +120,9 @@ func untilEscape(text []byte) ([]byte, bool) {
 	return text, false
 }
 
-// vncCommand is 'vnc'.
-func vncCommand(s *Session) *cobra.Command {
-	o := &vmAccess{newPrinter(s)}
+// VncCommand is 'vnc'.
+func VncCommand(s *cmdutil.Session) *cobra.Command {
+	o := &vmAccess{cmdutil.NewPrinter(s)}
 	cmd := &cobra.Command{
 		Use: "vnc NAME", Short: "Serve the display of a guest to a viewer on this machine", Args: cobra.ExactArgs(1),
 		Long: "Serve the display of a guest at a port of this machine, until Ctrl-C: connect a VNC viewer with it. Each viewer is a\n" +

@@ -1,4 +1,4 @@
-package cli
+package catalogcmd
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/site"
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ import (
 
 // catalogSiteCommand is 'catalog site'. It writes index.html into a new folder and prints its size; the exit status is 0 or 2. A reference and a version
 // are on the page only for a published catalog. Its -o is a folder, as that of 'catalog pull'.
-func catalogSiteCommand(s *Session) *cobra.Command {
+func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var folder, title string
 	cmd := &cobra.Command{
@@ -23,7 +24,7 @@ func catalogSiteCommand(s *Session) *cobra.Command {
 		Example: "  kubectl kiln catalog site catalog/ -o public/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			read, err := o.catalog(cmd.Context(), args[0])
+			read, err := o.Catalog(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -41,17 +42,17 @@ func catalogSiteCommand(s *Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := writeFolder(folder, []oci.File{{Name: "index.html", Content: raw}}); err != nil {
+			if err := cmdutil.WriteFolder(folder, []oci.File{{Name: "index.html", Content: raw}}); err != nil {
 				return err
 			}
 			fmt.Fprintf(o.Out, "%s: %s and %s, %d bytes\n", filepath.Join(folder, "index.html"),
-				counted(len(page.Instancetypes), "instancetype"), counted(len(page.Preferences), "preference"), len(raw))
+				cmdutil.Counted(len(page.Instancetypes), "instancetype"), cmdutil.Counted(len(page.Preferences), "preference"), len(raw))
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&title, "title", "Catalog", "title of the page")
 	cmd.Flags().StringVarP(&folder, "output", "o", "", "folder to write, which must not exist or be empty")
 	_ = cmd.MarkFlagRequired("output") // fails for a flag that is not there
-	o.addRegistry(cmd)
+	o.AddRegistry(cmd)
 	return cmd
 }

@@ -1,4 +1,4 @@
-package cli
+package vmcmd
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/create"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -31,7 +32,7 @@ type vmFlags struct {
 // createVMCommand is 'create vm'. Flags of virtctl's names have virtctl's meaning; --fit, --filename and --apply are Kiln's.
 // Both groups of flags that exclude each other are virtctl's, with --fit beside --instancetype, since it chooses the instancetype too.
 // Cobra checks them by whether a flag was given: the default of --infer-instancetype excludes nothing.
-func createVMCommand(s *Session) *cobra.Command {
+func createVMCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCreateOptions(s)
 	f := &vmFlags{}
 	cmd := &cobra.Command{
@@ -51,7 +52,7 @@ func createVMCommand(s *Session) *cobra.Command {
 	f.addMachine(flags)
 	f.addVolumes(flags)
 	f.addGuest(flags)
-	o.addRegistry(cmd)
+	o.AddRegistry(cmd)
 	cmd.MarkFlagsMutuallyExclusive("fit", "memory", "instancetype", "infer-instancetype", "infer-instancetype-from")
 	cmd.MarkFlagsMutuallyExclusive("preference", "infer-preference", "infer-preference-from")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.createVM(cmd, f) }
@@ -66,7 +67,7 @@ func (f *vmFlags) addMachine(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Memory, "memory", "", "memory of a VM without instancetype; default 512Mi")
 	flags.StringVar(&f.Instancetype.Name, "instancetype", "", "instancetype as NAME or KIND/NAME")
 	flags.StringVar(&f.fit, "fit", "", "choose the smallest instancetype that fits cpu=N,memory=QUANTITY,gpus=N and the preference")
-	flags.StringVarP(&f.source, "filename", "f", clusterSource, sourceUsage)
+	flags.StringVarP(&f.source, "filename", "f", cmdutil.ClusterSource, cmdutil.SourceUsage)
 	flags.BoolVar(&f.inferInstancetype, "infer-instancetype", true, "infer the instancetype from the first volume that boots, and fail if that is not possible")
 	flags.StringVar(&f.Instancetype.From, "infer-instancetype-from", "", "volume to infer the instancetype from")
 	flags.StringVar(&f.Preference.Name, "preference", "", "preference as NAME or KIND/NAME")
@@ -124,7 +125,7 @@ func (o *createOptions) createVM(cmd *cobra.Command, f *vmFlags) error {
 	}
 	var catalog *catalogs.Catalog
 	if f.fit != "" || flags.Changed("filename") {
-		read, err := o.catalog(cmd.Context(), f.source)
+		read, err := o.Catalog(cmd.Context(), f.source)
 		if err != nil {
 			return err
 		}
@@ -139,7 +140,7 @@ func (o *createOptions) createVM(cmd *cobra.Command, f *vmFlags) error {
 	if err != nil {
 		return err
 	}
-	o.warn(warnings...)
+	o.Warn(warnings...)
 	if err := o.judge(cmd.Context(), catalog, vm); err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (o *createOptions) judge(ctx context.Context, catalog *catalogs.Catalog, vm
 	}
 	if object.GetNamespace() == "" {
 		object.SetNamespace("default")
-		if namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace(); err == nil { // a catalog of files needs no kubeconfig
+		if namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace(); err == nil { // a catalog of files needs no kubeconfig
 			object.SetNamespace(namespace)
 		}
 	}
@@ -166,8 +167,8 @@ func (o *createOptions) judge(ctx context.Context, catalog *catalogs.Catalog, vm
 	if err != nil {
 		return err
 	}
-	o.bench.Strict = vm.Spec.Instancetype == nil || vm.Spec.Instancetype.InferFromVolume == "" // what an image recommends is in no catalog
-	all, err := o.review(ctx, in, nil)
+	o.Bench.Strict = vm.Spec.Instancetype == nil || vm.Spec.Instancetype.InferFromVolume == "" // what an image recommends is in no catalog
+	all, err := o.Review(ctx, in, nil)
 	if err != nil {
 		return err
 	}
@@ -176,9 +177,9 @@ func (o *createOptions) judge(ctx context.Context, catalog *catalogs.Catalog, vm
 		case r.Fault != nil:
 			return r.Fault
 		case !r.Verdict.Allowed():
-			return o.refuse(r, "")
+			return o.Refuse(r, "")
 		}
-		o.warnOf(r)
+		o.WarnOf(r)
 	}
 	return nil
 }

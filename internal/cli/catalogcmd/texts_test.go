@@ -1,9 +1,10 @@
-package cli
+package catalogcmd
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
@@ -36,7 +37,7 @@ func TestUsagesAreAStrangers(t *testing.T) {
 		5: func(o *catalogUsage) error { return o.printCatalogUsage([]catalogs.CatalogUsage{usage}) },
 	} {
 		streams, _, out, _ := genericclioptions.NewTestIOStreams()
-		o := &catalogUsage{newCatalogOptions(&Session{IOStreams: streams})}
+		o := &catalogUsage{newCatalogOptions(&cmdutil.Session{IOStreams: streams})}
 		err := print(o)
 		text := out.String()
 		if err != nil || strings.ContainsAny(text, "\x1b\r\t\u202e\u009b") || strings.Count(text, "\n") != lines || !strings.Contains(text, "fake") {

@@ -1,4 +1,4 @@
-package cli
+package catalogcmd
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -20,7 +21,7 @@ type catalogDiff struct{ catalogOptions }
 
 // catalogDiffCommand is 'catalog diff'. Its exit statuses are those of 'diff', so that one pipeline can judge VMs and catalogs.
 // Added and removed objects have no verdict and no status: their step, minor or major, is in the output (docs/catalog.md, Diff).
-func catalogDiffCommand(s *Session) *cobra.Command {
+func catalogDiffCommand(s *cmdutil.Session) *cobra.Command {
 	o := &catalogDiff{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A B",
@@ -35,7 +36,7 @@ func catalogDiffCommand(s *Session) *cobra.Command {
 		Args: cobra.ExactArgs(2),
 	}
 	selector := cmd.Flags().StringP("selector", "l", "", "compare only objects with these labels, such as instancetype.kubevirt.io/vendor=example.com")
-	cmd.Flags().StringVar(&o.bench.Config, "config", "",
+	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: KubeVirt's defaults with every feature gate on")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		wanted, err := labels.Parse(*selector)
@@ -46,15 +47,15 @@ func catalogDiffCommand(s *Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, warnings, err := catalogs.CompareCatalogs(cmd.Context(), &o.bench, sides, time.Now())
-		o.warn(warnings...)
+		d, warnings, err := catalogs.CompareCatalogs(cmd.Context(), &o.Bench, sides, time.Now())
+		o.Warn(warnings...)
 		if err != nil {
 			return err
 		}
 		return o.printCatalogDifference(d)
 	}
-	o.addRegistry(cmd)
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	o.AddRegistry(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
@@ -63,7 +64,7 @@ func catalogDiffCommand(s *Session) *cobra.Command {
 // labels may be what is wrong.
 func (o *catalogDiff) catalogs(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]catalogs.Catalog, outcome error) {
 	for i, source := range sources {
-		read, err := o.catalog(ctx, source)
+		read, err := o.Catalog(ctx, source)
 		if err != nil {
 			return sides, err
 		}
@@ -72,9 +73,9 @@ func (o *catalogDiff) catalogs(ctx context.Context, sources []string, wanted lab
 			case f.Severity != catalog.Error:
 				continue
 			case f.Rule == catalogs.RuleUnreadable:
-				outcome = worse(outcome, errUnanswered)
+				outcome = cmdutil.Worse(outcome, cmdutil.ErrUnanswered)
 			default:
-				outcome = worse(outcome, ErrRejected)
+				outcome = cmdutil.Worse(outcome, cmdutil.ErrRejected)
 			}
 			printFinding(o.ErrOut, f)
 		}
@@ -87,8 +88,8 @@ func (o *catalogDiff) catalogs(ctx context.Context, sources []string, wanted lab
 // The order decides: what breaks or is refused is certain (4), however much was not tried. A change that was not judged may be as bad, so that it goes
 // before 'needs restart' (3) and has no verdict (2).
 func (o *catalogDiff) printCatalogDifference(d catalog.Difference) error {
-	if o.documents {
-		if err := o.print(d); err != nil {
+	if o.Documents {
+		if err := o.Print(d); err != nil {
 			return err
 		}
 	} else {
@@ -96,13 +97,13 @@ func (o *catalogDiff) printCatalogDifference(d catalog.Difference) error {
 	}
 	switch d.Verdict {
 	case record.Breaks, catalog.Refused:
-		return ErrBreaks
+		return cmdutil.ErrBreaks
 	}
 	if slices.ContainsFunc(d.Changes, func(c catalog.Change) bool { return c.Verdict == "" && c.Untried > 0 }) {
-		return o.unanswered(fmt.Errorf("some changes were not judged: there are too many; compare parts of the catalog with --selector"))
+		return o.Unanswered(fmt.Errorf("some changes were not judged: there are too many; compare parts of the catalog with --selector"))
 	}
 	if d.Verdict == record.NeedsRestart {
-		return ErrNeedsRestart
+		return cmdutil.ErrNeedsRestart
 	}
 	return nil
 }
@@ -138,7 +139,7 @@ func writeChange(out io.Writer, c catalog.Change) {
 	case c.Untried > 0:
 		verdict = ": not judged"
 	}
-	fmt.Fprintln(out, printable(fmt.Sprintf("%s %s%s (%s)", marks[c.Action], c.Key, verdict, c.Step)))
+	fmt.Fprintln(out, cmdutil.Printable(fmt.Sprintf("%s %s%s (%s)", marks[c.Action], c.Key, verdict, c.Step)))
 	for _, f := range c.Fields {
 		line := fmt.Sprintf("    %s: %s -> %s", f.Path, f.Before, f.After)
 		switch {
@@ -147,19 +148,19 @@ func writeChange(out io.Writer, c catalog.Change) {
 		case f.After == "":
 			line = fmt.Sprintf("    %s: removed %s", f.Path, f.Before)
 		}
-		fmt.Fprintln(out, printable(line))
+		fmt.Fprintln(out, cmdutil.Printable(line))
 	}
 	for _, s := range c.Seen {
 		mark := ""
 		if s.Verdict == record.Breaks {
 			mark = "   <- breaks"
 		}
-		fmt.Fprintln(out, printable("    "+s.Text+mark))
-		fmt.Fprintln(out, printable("        "+where(s.Where)))
+		fmt.Fprintln(out, cmdutil.Printable("    "+s.Text+mark))
+		fmt.Fprintln(out, cmdutil.Printable("        "+where(s.Where)))
 	}
 	for _, r := range c.Refusals {
-		fmt.Fprintln(out, printable("    refused: "+r.Reason))
-		fmt.Fprintln(out, printable("        "+where(r.Where)))
+		fmt.Fprintln(out, cmdutil.Printable("    refused: "+r.Reason))
+		fmt.Fprintln(out, cmdutil.Printable("        "+where(r.Where)))
 	}
 	if c.Untried > 0 && c.Verdict != "" {
 		fmt.Fprintf(out, "    tried with %d others, and not with %d more: there are too many changes\n", c.Tried, c.Untried)

@@ -1,4 +1,4 @@
-package cli
+package catalogcmd
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -20,10 +21,10 @@ import (
 // chooser is a run of 'instancetypes' or 'preferences'.
 type chooser struct{ catalogOptions }
 
-// instancetypesCommand is 'instancetypes'. Unlike 'kubectl get', it lists both scopes at once, leaves out what is obsolete, and tells what meets a
+// InstancetypesCommand is 'instancetypes'. Unlike 'kubectl get', it lists both scopes at once, leaves out what is obsolete, and tells what meets a
 // preference's requirements.
 // The exit status is 0 for an empty list too, and 2 if the catalog cannot be read or --for names nothing.
-func instancetypesCommand(s *Session) *cobra.Command {
+func InstancetypesCommand(s *cmdutil.Session) *cobra.Command {
 	o := &chooser{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:     "instancetypes",
@@ -51,8 +52,8 @@ func instancetypesCommand(s *Session) *cobra.Command {
 	return cmd
 }
 
-// preferencesCommand is 'preferences', the same question from the other side: which of them an instancetype satisfies.
-func preferencesCommand(s *Session) *cobra.Command {
+// PreferencesCommand is 'preferences', the same question from the other side: which of them an instancetype satisfies.
+func PreferencesCommand(s *cmdutil.Session) *cobra.Command {
 	o := &chooser{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:     "preferences",
@@ -83,9 +84,9 @@ func (o *chooser) addWish(cmd *cobra.Command, kinds instancetype.KindNames, abou
 	flags.StringVar(&w.For, "for", "", about)
 	flags.StringVarP(&w.selector, "selector", "l", "", "list what has these labels, as in kubectl")
 	flags.BoolVar(&w.All, "all", false, "list what is obsolete and what does not fit, too")
-	flags.StringVarP(&w.source, "filename", "f", clusterSource, sourceUsage)
-	o.addRegistry(cmd)
-	o.addOutput(cmd, "text", "text", "wide", "json", "yaml")
+	flags.StringVarP(&w.source, "filename", "f", cmdutil.ClusterSource, cmdutil.SourceUsage)
+	o.AddRegistry(cmd)
+	o.AddOutput(cmd, "text", "text", "wide", "json", "yaml")
 	return w
 }
 
@@ -95,19 +96,19 @@ func (o *chooser) choose(ctx context.Context, w *wish, columns []column) (err er
 	if w.Labels, err = labels.Parse(w.selector); err != nil {
 		return fmt.Errorf("--selector '%s': %w", w.selector, err)
 	}
-	catalog, err := o.catalog(ctx, w.source)
+	catalog, err := o.Catalog(ctx, w.source)
 	if err != nil {
 		return err
 	}
 	for _, refused := range catalog.Refused {
-		o.warn(printable(fmt.Sprintf("%s:%d: left out: %s", refused.File, refused.Line, refused.Message)))
+		o.Warn(cmdutil.Printable(fmt.Sprintf("%s:%d: left out: %s", refused.File, refused.Line, refused.Message)))
 	}
 	offers, err := catalog.Choose(w.Wish, time.Now())
 	if err != nil {
 		return fmt.Errorf("--for: %w", err)
 	}
-	if o.output == "json" || o.output == "yaml" {
-		return o.print(append([]catalogs.Offer{}, offers...))
+	if o.Output == "json" || o.Output == "yaml" {
+		return o.Print(append([]catalogs.Offer{}, offers...))
 	}
 	if len(offers) == 0 {
 		fmt.Fprintln(o.ErrOut, "nothing in the catalog meets this; --all lists what does not fit, with the reason")
@@ -156,7 +157,7 @@ var (
 func sizeFeatures(o catalogs.Offer) string {
 	features := o.Features
 	if o.HostDevices > 0 {
-		features = append(features[:len(features):len(features)], counted(o.HostDevices, "host device"))
+		features = append(features[:len(features):len(features)], cmdutil.Counted(o.HostDevices, "host device"))
 	}
 	return strings.Join(features, ", ")
 }
@@ -187,12 +188,12 @@ func (o *chooser) table(columns []column, offers []catalogs.Offer) error {
 	out := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
 	lines := make([][]string, len(offers)+1)
 	for _, c := range columns {
-		if c.wide && o.output != "wide" {
+		if c.wide && o.Output != "wide" {
 			continue
 		}
 		cells, filled := []string{c.head}, false
 		for _, offer := range offers {
-			text := printable(c.cell(offer))
+			text := cmdutil.Printable(c.cell(offer))
 			filled = filled || text != ""
 			cells = append(cells, cmp.Or(text, "-"))
 		}

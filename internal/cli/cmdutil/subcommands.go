@@ -1,4 +1,4 @@
-package cli
+package cmdutil
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// refuseUnknown makes a command of commands refuse the name of one that it does not have. Cobra checks such names for the root alone: below it, it
+// RefuseUnknown makes a command of commands refuse the name of one that it does not have. Cobra checks such names for the root alone: below it, it
 // prints the help with exit status 0, and a mistyped step of a pipeline passes.
-func refuseUnknown(cmd *cobra.Command) {
+func RefuseUnknown(cmd *cobra.Command) {
 	cmd.Args = unknownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }

@@ -1,10 +1,11 @@
-package cli
+package catalogcmd
 
 import (
 	"cmp"
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/cataloginstall"
 )
 
@@ -18,33 +19,34 @@ type installReport struct {
 // printConflicts prints why nothing is written. It returns ErrRejected.
 // A conflict without a name is one of the whole catalog, such as a name that was installed from another repository.
 func (i *install) printConflicts(r installReport) error {
-	if i.documents {
+	if i.Documents {
 		r.Actions = []cataloginstall.CatalogAction{}
-		if err := i.print(r); err != nil {
+		if err := i.Print(r); err != nil {
 			return err
 		}
-		return ErrRejected
+		return cmdutil.ErrRejected
 	}
 	for _, c := range r.Conflicts {
 		object := ""
 		if c.Name != "" {
 			object = c.String() + ": "
 		}
-		fmt.Fprintln(i.ErrOut, printable(object+c.Reason))
+		fmt.Fprintln(i.ErrOut, cmdutil.Printable(object+c.Reason))
 	}
-	fmt.Fprintf(i.ErrOut, "%s: nothing is written; --force takes over objects and fields that belong to others\n", counted(len(r.Conflicts), "conflict"))
-	return ErrRejected
+	fmt.Fprintf(i.ErrOut, "%s: nothing is written; --force takes over objects and fields that belong to others\n", cmdutil.Counted(len(r.Conflicts), "conflict"))
+	return cmdutil.ErrRejected
 }
 
 // past are the words of a change that is done.
 var past = map[cataloginstall.Change]string{
-	cataloginstall.Create: "created", cataloginstall.Update: "updated", cataloginstall.Unchanged: "unchanged", cataloginstall.Obsolete: "obsolete", cataloginstall.Delete: "deleted",
+	cataloginstall.Create: "created", cataloginstall.Update: "updated", cataloginstall.Unchanged: "unchanged", cataloginstall.Obsolete: "obsolete",
+	cataloginstall.Delete:  "deleted",
 	cataloginstall.Release: "released",
 }
 
 // printAction prints a change when it is done. An object that stays as it is has no line, unless it waits for its removal.
 func (i *install) printAction(a cataloginstall.CatalogAction) {
-	if i.documents || a.Change == cataloginstall.Unchanged && a.Reason == "" {
+	if i.Documents || a.Change == cataloginstall.Unchanged && a.Reason == "" {
 		return
 	}
 	text := a.String() + ": " + past[a.Change]
@@ -61,7 +63,7 @@ func (i *install) printAction(a cataloginstall.CatalogAction) {
 	} else if names != "" {
 		text += "; used by " + names
 	}
-	fmt.Fprintln(i.Out, printable(text))
+	fmt.Fprintln(i.Out, cmdutil.Printable(text))
 }
 
 // referrers returns the names of a few VMs and VMIs that refer to an object. The VMI of a VM has its name, and is not repeated.
@@ -77,8 +79,8 @@ func referrers(a cataloginstall.CatalogAction) string {
 			names = append(names, "vmi/"+vmi)
 		}
 	}
-	if len(names) > shown {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	if len(names) > cmdutil.Shown {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:cmdutil.Shown], ", "), len(names)-cmdutil.Shown)
 	}
 	return strings.Join(names, ", ")
 }
@@ -86,16 +88,17 @@ func referrers(a cataloginstall.CatalogAction) string {
 // printInstalled prints what a run did, or would do.
 // It is called after a fault too: the document then has what was done. An empty list is printed as [], since jq's iteration fails on null.
 func (i *install) printInstalled(r installReport) error {
-	if i.documents {
+	if i.Documents {
 		r.Actions = append([]cataloginstall.CatalogAction{}, r.Actions...)
-		return i.print(r)
+		return i.Print(r)
 	}
 	count := map[cataloginstall.Change]int{}
 	for _, a := range r.Actions {
 		count[a.Change]++
 	}
 	var parts []string
-	for _, change := range []cataloginstall.Change{cataloginstall.Create, cataloginstall.Update, cataloginstall.Unchanged, cataloginstall.Obsolete, cataloginstall.Release, cataloginstall.Delete} {
+	for _, change := range []cataloginstall.Change{cataloginstall.Create, cataloginstall.Update, cataloginstall.Unchanged, cataloginstall.Obsolete,
+		cataloginstall.Release, cataloginstall.Delete} {
 		if count[change] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[change], past[change]))
 		}

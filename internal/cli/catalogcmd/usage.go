@@ -1,4 +1,4 @@
-package cli
+package catalogcmd
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ type catalogUsage struct{ catalogOptions }
 
 // catalogUsageCommand is 'catalog usage'. The exit status is 0, also where nobody uses an object, and 2 for a name that neither the cluster nor a VM has.
 // -n and -A bound whose VMs are counted, as in kubectl get.
-func catalogUsageCommand(s *Session) *cobra.Command {
+func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
 	o := &catalogUsage{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "usage [NAME | KIND/NAME]",
@@ -32,19 +33,19 @@ func catalogUsageCommand(s *Session) *cobra.Command {
 	everywhere := cmd.Flags().BoolP("all-namespaces", "A", false, "count the VMs of all namespaces")
 	all := cmd.Flags().Bool("all", false, "show also what no VM uses")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
+		namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
 		if err != nil {
 			return err
 		}
 		if *everywhere {
 			namespace = ""
 		}
-		cluster, err := o.client()
+		cluster, err := o.Client()
 		if err != nil {
 			return err
 		}
-		usages, warnings, err := catalogs.CatalogUsages(cmd.Context(), &o.bench, cluster, namespace, time.Now())
-		o.warn(warnings...)
+		usages, warnings, err := catalogs.CatalogUsages(cmd.Context(), &o.Bench, cluster, namespace, time.Now())
+		o.Warn(warnings...)
 		if err != nil {
 			return err
 		}
@@ -54,8 +55,8 @@ func catalogUsageCommand(s *Session) *cobra.Command {
 				usages = slices.DeleteFunc(usages, func(u catalogs.CatalogUsage) bool { return !u.InUse() })
 			}
 			err := o.printCatalogUsages(usages)
-			if unused := listed - len(usages); unused > 0 && !o.documents {
-				fmt.Fprintf(o.ErrOut, "%s that no VM uses: --all shows them\n", counted(unused, "object"))
+			if unused := listed - len(usages); unused > 0 && !o.Documents {
+				fmt.Fprintf(o.ErrOut, "%s that no VM uses: --all shows them\n", cmdutil.Counted(unused, "object"))
 			}
 			return err
 		}
@@ -69,7 +70,7 @@ func catalogUsageCommand(s *Session) *cobra.Command {
 		}
 		return o.printCatalogUsage(usages)
 	}
-	o.addOutput(cmd, "text", "text", "json", "yaml")
+	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
@@ -92,27 +93,29 @@ func objectNamed(arg string) (kind, name string, err error) {
 // printCatalogUsages prints one line for each object. The name of one that is gone is what a tenant wrote into a VM. An empty list is printed as []
 // in JSON, and not as null.
 func (o *catalogUsage) printCatalogUsages(usages []catalogs.CatalogUsage) error {
-	if o.documents {
-		return o.print(append([]catalogs.CatalogUsage{}, usages...))
+	if o.Documents {
+		return o.Print(append([]catalogs.CatalogUsage{}, usages...))
 	}
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "OBJECT\tSTATE\tVMS\tCURRENT\tOUTDATED\tUNPINNED")
 	for _, u := range usages {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\n", printableCells(objectOf(u), u.State), u.VMs, u.Current, u.Outdated, len(u.Unpinned))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\n", cmdutil.PrintableCells(objectOf(u), u.State), u.VMs, u.Current, u.Outdated, len(u.Unpinned))
 	}
 	return table.Flush()
 }
 
 // printCatalogUsage prints the objects of one name, each with its revisions, who uses them, and what a removal or an edit would do.
 func (o *catalogUsage) printCatalogUsage(usages []catalogs.CatalogUsage) error {
-	if o.documents {
-		return o.print(usages)
+	if o.Documents {
+		return o.Print(usages)
 	}
 	for _, u := range usages {
-		line := func(format string, values ...any) { fmt.Fprintln(o.Out, printable(fmt.Sprintf(format, values...))) }
-		line("%s: %s, used by %s", objectOf(u), u.State, counted(u.VMs, "VM"))
+		line := func(format string, values ...any) {
+			fmt.Fprintln(o.Out, cmdutil.Printable(fmt.Sprintf(format, values...)))
+		}
+		line("%s: %s, used by %s", objectOf(u), u.State, cmdutil.Counted(u.VMs, "VM"))
 		for _, r := range u.Revisions {
-			line("  %s/%s (%s): %s", r.Namespace, r.Revision, r.State, users(r))
+			line("  %s/%s (%s): %s", r.Namespace, r.Revision, r.State, cmdutil.Users(r))
 		}
 		if len(u.Unpinned) > 0 {
 			line("  without a revision: %s", few(u.Unpinned))
@@ -126,8 +129,8 @@ func (o *catalogUsage) printCatalogUsage(usages []catalogs.CatalogUsage) error {
 // few names the first of many.
 // All are in JSON and YAML.
 func few(names []string) string {
-	if more := len(names) - shown; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), more)
+	if more := len(names) - cmdutil.Shown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:cmdutil.Shown], ", "), more)
 	}
 	return strings.Join(names, ", ")
 }

@@ -1,10 +1,11 @@
-package cli
+package vmcmd
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,17 +16,17 @@ import (
 
 // createOptions is a run of one of the commands below 'create'.
 type createOptions struct {
-	Inputs
-	CatalogSource
+	cmdutil.Inputs
+	cmdutil.CatalogSource
 }
 
-func newCreateOptions(s *Session) *createOptions {
-	return &createOptions{Inputs: newInputs(s), CatalogSource: newCatalogSource(s)}
+func newCreateOptions(s *cmdutil.Session) *createOptions {
+	return &createOptions{Inputs: cmdutil.NewInputs(s), CatalogSource: cmdutil.NewCatalogSource(s)}
 }
 
-// createCommand is 'create'. Its commands print a manifest, or apply it with --apply. The exit status is 1 if the catalog's rules, the API server or a
+// CreateCommand is 'create'. Its commands print a manifest, or apply it with --apply. The exit status is 1 if the catalog's rules, the API server or a
 // webhook refuse the object, and 2 for a wrong flag or a cluster that does not answer. The flags are compared with virtctl v1.9 in docs/catalog.md.
-func createCommand(s *Session) *cobra.Command {
+func CreateCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create manifests of VMs, instancetypes and preferences",
@@ -35,7 +36,7 @@ func createCommand(s *Session) *cobra.Command {
 			"  kubectl kiln create instancetype --name small --cpu 1 --memory 2Gi | kubectl apply -f -",
 	}
 	cmd.AddCommand(createVMCommand(s), createInstancetypeCommand(s), createPreferenceCommand(s))
-	refuseUnknown(cmd)
+	cmdutil.RefuseUnknown(cmd)
 	return cmd
 }
 
@@ -51,7 +52,7 @@ func (o *createOptions) addMade(cmd *cobra.Command) *made {
 	m := &made{}
 	cmd.Flags().StringVar(&m.name, "name", "", "name of the object; default: one with five random characters")
 	cmd.Flags().BoolVar(&m.apply, "apply", false, "apply the manifest to the cluster (server-side apply) instead of printing it")
-	o.addOutput(cmd, "yaml", "yaml", "json")
+	o.AddOutput(cmd, "yaml", "yaml", "json")
 	return m
 }
 
@@ -67,10 +68,10 @@ func (m *made) named(prefix string) string {
 // namespace returns the one of the flag; empty if there is none, so that a manifest goes wherever it is applied.
 // That of the kubeconfig does not count here; --apply and the verdict of a catalog fall back to it.
 func (o *createOptions) namespace() string {
-	if o.cluster.Namespace == nil {
+	if o.Cluster.Namespace == nil {
 		return ""
 	}
-	return *o.cluster.Namespace
+	return *o.Cluster.Namespace
 }
 
 // fieldManager owns the fields of what is applied. Fields of another owner are a conflict, which is answered as a rejection and never forced.
@@ -84,11 +85,11 @@ func (o *createOptions) finish(ctx context.Context, m *made, typed client.Object
 	object, err := manifestOf(typed)
 	if err != nil || !m.apply {
 		if err == nil {
-			err = o.print(object.Object)
+			err = o.Print(object.Object)
 		}
 		return err
 	}
-	cluster, err := o.warningClient()
+	cluster, err := o.WarningClient()
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (o *createOptions) finish(ctx context.Context, m *made, typed client.Object
 		return err
 	}
 	if namespaced && object.GetNamespace() == "" {
-		namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
+		namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
 		if err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ func (o *createOptions) finish(ctx context.Context, m *made, typed client.Object
 	switch {
 	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err):
 		o.printRefusal(object, err)
-		return ErrRejected
+		return cmdutil.ErrRejected
 	case err != nil:
 		return err
 	}
@@ -119,20 +120,20 @@ func (o *createOptions) finish(ctx context.Context, m *made, typed client.Object
 func (o *createOptions) printRefusal(object client.Object, err error) {
 	var answer apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil || len(answer.Status().Details.Causes) == 0 {
-		fmt.Fprintln(o.ErrOut, printable(withoutPreamble(err.Error())))
+		fmt.Fprintln(o.ErrOut, cmdutil.Printable(cmdutil.WithoutPreamble(err.Error())))
 		return
 	}
 	name := object.GetName()
 	if object.GetNamespace() != "" {
 		name = object.GetNamespace() + "/" + name
 	}
-	fmt.Fprintln(o.ErrOut, printable(fmt.Sprintf("%s %s is rejected:", object.GetObjectKind().GroupVersionKind().Kind, name)))
+	fmt.Fprintln(o.ErrOut, cmdutil.Printable(fmt.Sprintf("%s %s is rejected:", object.GetObjectKind().GroupVersionKind().Kind, name)))
 	for _, cause := range answer.Status().Details.Causes {
 		text := cause.Message
 		if cause.Field != "" {
 			text = cause.Field + ": " + text
 		}
-		fmt.Fprintf(o.ErrOut, "  %s\n", printable(text))
+		fmt.Fprintf(o.ErrOut, "  %s\n", cmdutil.Printable(text))
 	}
 }
 

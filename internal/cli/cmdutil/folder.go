@@ -1,4 +1,4 @@
-package cli
+package cmdutil
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 	"github.com/kilnvm/kiln/internal/oci"
 )
 
-// writeFolder writes files into a new folder. They are written beside it first: a folder that exists is whole. The names of the files come from a
+// WriteFolder writes files into a new folder. They are written beside it first: a folder that exists is whole. The names of the files come from a
 // registry, so they are hostile: os.Root keeps all of them below the folder.
 // The parts stand in the same parent, because a rename does not cross file systems. An empty folder of the name is removed for the rename; os.Remove
 // fails if somebody has put a file into it meanwhile. MkdirTemp makes folders of mode 0700: hence the Chmod.
-func writeFolder(folder string, files []oci.File) (err error) {
+func WriteFolder(folder string, files []oci.File) (err error) {
 	folder = filepath.Clean(folder)
 	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {
 		return fmt.Errorf("the folder '%s' is not empty", folder)

@@ -1,4 +1,4 @@
-package cli
+package catalogcmd
 
 import (
 	"encoding/json"

@@ -1,10 +1,11 @@
-package cli
+package catalogcmd
 
 import (
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ type catalogLint struct{ catalogOptions }
 // catalogLintCommand is 'catalog lint'. Findings are the answer and go to standard output; only what kept a verdict from being made is on standard
 // error. --strict is for a pipeline in which warnings stop a release too.
 // The default configuration has every feature gate on, because a catalog is meant for many clusters; --config judges for one.
-func catalogLintCommand(s *Session) *cobra.Command {
+func catalogLintCommand(s *cmdutil.Session) *cobra.Command {
 	o := &catalogLint{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "lint DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION",
@@ -30,12 +31,12 @@ func catalogLintCommand(s *Session) *cobra.Command {
 			"  kubectl kiln catalog lint catalog/ -o sarif > catalog.sarif",
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().BoolVar(&o.bench.Strict, "strict", false, "return the exit status 1 for warnings too")
-	cmd.Flags().StringVar(&o.bench.Config, "config", "",
+	cmd.Flags().BoolVar(&o.Bench.Strict, "strict", false, "return the exit status 1 for warnings too")
+	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: KubeVirt's defaults with every feature gate on")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.lint(cmd, args[0]) }
-	o.addRegistry(cmd)
-	o.addOutput(cmd, "text", "text", "json", "sarif")
+	o.AddRegistry(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "sarif")
 	return cmd
 }
 
@@ -53,30 +54,30 @@ type lintReport struct {
 // lint prints the findings in the wanted format and returns their outcome. The report is complete whatever the outcome, so that a pipeline can upload
 // SARIF and fail.
 func (o *catalogLint) lint(cmd *cobra.Command, source string) error {
-	read, err := o.catalog(cmd.Context(), source)
+	read, err := o.Catalog(cmd.Context(), source)
 	if err != nil {
 		return err
 	}
-	findings, warnings, err := catalogs.LintCatalog(cmd.Context(), &o.bench, read, time.Now())
-	o.warn(warnings...)
+	findings, warnings, err := catalogs.LintCatalog(cmd.Context(), &o.Bench, read, time.Now())
+	o.Warn(warnings...)
 	if err != nil {
 		return err
 	}
 	report := lintReport{Source: read.Source, Findings: append([]catalogs.CatalogFinding{}, findings...)}
 	report.Instancetypes, report.Preferences = read.Count()
 	report.count()
-	switch o.output {
+	switch o.Output {
 	case "sarif":
 		err = o.printSARIF(findings)
 	case "json":
-		err = o.print(report)
+		err = o.Print(report)
 	default:
 		o.printFindings(report)
 	}
 	if err != nil {
 		return err
 	}
-	return report.outcome(o.bench.Strict)
+	return report.outcome(o.Bench.Strict)
 }
 
 // count counts the findings by severity.
@@ -98,11 +99,11 @@ func (r *lintReport) count() {
 func (r *lintReport) outcome(strict bool) error {
 	for _, f := range r.Findings {
 		if f.Rule == catalogs.RuleUnreadable {
-			return errUnanswered
+			return cmdutil.ErrUnanswered
 		}
 	}
 	if r.Errors > 0 || strict && r.Warnings > 0 {
-		return ErrRejected
+		return cmdutil.ErrRejected
 	}
 	return nil
 }
@@ -112,9 +113,9 @@ func (o *catalogLint) printFindings(r lintReport) {
 	for _, f := range r.Findings {
 		printFinding(o.Out, f)
 	}
-	fmt.Fprintln(o.Out, printable(fmt.Sprintf("%s: %s and %s: %s, %s, %s", r.Source, counted(r.Instancetypes, "instancetype"), counted(r.Preferences,
-		"preference"),
-		counted(r.Errors, "error"), counted(r.Warnings, "warning"), counted(r.Notes, "note"))))
+	fmt.Fprintln(o.Out, cmdutil.Printable(fmt.Sprintf("%s: %s and %s: %s, %s, %s", r.Source, cmdutil.Counted(r.Instancetypes, "instancetype"),
+		cmdutil.Counted(r.Preferences, "preference"),
+		cmdutil.Counted(r.Errors, "error"), cmdutil.Counted(r.Warnings, "warning"), cmdutil.Counted(r.Notes, "note"))))
 }
 
 // printFinding prints a finding with its remedy. FILE:LINE stands first, as in the output of compilers, so that editors and code hosts can jump there.
@@ -130,6 +131,6 @@ func printFinding(out io.Writer, f catalogs.CatalogFinding) {
 	if f.Object != "" && f.File != "" {
 		object = f.Object + ": "
 	}
-	fmt.Fprintln(out, printable(fmt.Sprintf("%s: %s: %s%s [%s]", at, f.Severity, object, f.Message, f.Rule)))
-	fmt.Fprintln(out, printable("    "+f.Remedy))
+	fmt.Fprintln(out, cmdutil.Printable(fmt.Sprintf("%s: %s: %s%s [%s]", at, f.Severity, object, f.Message, f.Rule)))
+	fmt.Fprintln(out, cmdutil.Printable("    "+f.Remedy))
 }

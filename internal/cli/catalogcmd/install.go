@@ -1,4 +1,4 @@
-package cli
+package catalogcmd
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench/cataloginstall"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
@@ -29,11 +30,12 @@ type install struct {
 // catalogInstallCommand is 'catalog install'. It prints each object that changes, then one line with the counts. The exit status is 1 if nothing is
 // written because of a conflict, a missing signature or an object that an API server would refuse, and 2 for a fault: a registry or cluster that does
 // not answer, a missing right to list, or an installation that stopped half-way.
-func catalogInstallCommand(s *Session) *cobra.Command {
+func catalogInstallCommand(s *cmdutil.Session) *cobra.Command {
 	i := install{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "install DIR|FILE|-|oci://HOST/REPOSITORY:VERSION", Short: "Install a version of a catalog in the cluster",
-		Long: "Install a version of a catalog in the cluster, by server-side apply with the field manager '" + cataloginstall.CatalogManager + "'. Objects that the\n" +
+		Long: "Install a version of a catalog in the cluster, by server-side apply with the field manager '" +
+			cataloginstall.CatalogManager + "'. Objects that the\n" +
 			"version no longer has are deleted, or marked 'kilnvm.io/lifecycle: obsolete' if VMs or VMIs use them. VMs that exist keep\n" +
 			"their revisions.\n\n" +
 			"All changes are tried in a dry run of the API server first: if it refuses one, or if an object belongs to others,\n" +
@@ -47,14 +49,14 @@ func catalogInstallCommand(s *Session) *cobra.Command {
 	cmd.Flags().StringVar(&i.key, "key", "", "file of a public key, in PEM: install only what it has signed")
 	cmd.Flags().BoolVar(&i.Force, "force", false, "take over objects and fields that belong to others")
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would change, by a dry run of the API server, and write nothing")
-	i.addRegistry(cmd)
-	i.addOutput(cmd, "text", "text", "json", "yaml")
+	i.AddRegistry(cmd)
+	i.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
 // catalogUninstallCommand is 'catalog uninstall'. Its exit statuses are those of 'catalog install'. A name that no object has is a fault: a mistyped
 // name must not look like a removal. It reads no catalog, so that it works when the registry is gone.
-func catalogUninstallCommand(s *Session) *cobra.Command {
+func catalogUninstallCommand(s *cmdutil.Session) *cobra.Command {
 	i := install{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "uninstall NAME", Short: "Remove a catalog from the cluster",
@@ -69,7 +71,7 @@ func catalogUninstallCommand(s *Session) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&i.Force, "force", false, "mark objects also where others own the label")
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would change, by a dry run of the API server, and write nothing")
-	i.addOutput(cmd, "text", "text", "json", "yaml")
+	i.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
@@ -80,7 +82,7 @@ func (i *install) install(ctx context.Context, source string) error {
 		return err
 	}
 	for _, refused := range read.Refused { // errors have ended the run
-		i.warn(printable(fmt.Sprintf("%s: left out: %s", refused.File, refused.Message)))
+		i.Warn(cmdutil.Printable(fmt.Sprintf("%s: left out: %s", refused.File, refused.Message)))
 	}
 	if err := checkCatalogName(i.Name); err != nil {
 		return err
@@ -105,7 +107,7 @@ func checkCatalogName(name string) error {
 		return errors.New("--name must name the catalog: only an OCI repository has a name of its own")
 	}
 	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
-		return fmt.Errorf("the name '%s' of the catalog must have at most 63 lower-case letters, digits and '-': choose one with --name", printable(name))
+		return fmt.Errorf("the name '%s' of the catalog must have at most 63 lower-case letters, digits and '-': choose one with --name", cmdutil.Printable(name))
 	}
 	return nil
 }
@@ -114,7 +116,7 @@ func checkCatalogName(name string) error {
 // A registry gives version, source and, without --name, the name. Files have neither version nor source; their digest is that of their contents.
 func (i *install) read(ctx context.Context, source string) (read catalogs.Catalog, err error) {
 	switch {
-	case source == clusterSource:
+	case source == cmdutil.ClusterSource:
 		return read, errors.New("the catalog of the cluster is installed already: name a folder, a file, '-' or an OCI reference")
 	case strings.HasPrefix(source, oci.Scheme):
 		if source, err = i.published(ctx, source); err != nil {
@@ -133,7 +135,7 @@ func (i *install) read(ctx context.Context, source string) (read catalogs.Catalo
 // published resolves a reference once, verified if a key is given, and returns that of its digest: a tag may move meanwhile. The version is that of
 // the manifest, which is signed, and not the tag. A tag of another version is refused, as it may offer an old version for a new one.
 func (i *install) published(ctx context.Context, source string) (pinned string, err error) {
-	client, err := i.registryClient()
+	client, err := i.RegistryClient()
 	if err != nil {
 		return "", err
 	}
@@ -174,11 +176,11 @@ func (i *install) digest(ctx context.Context, client *oci.Client, source string)
 // A dry run of the API server tries all changes before the first is written. A fault after that leaves some written: the report lists these,
 // and the next run finishes.
 func (i *install) run(ctx context.Context, plan func(cataloginstall.CatalogState) (cataloginstall.CatalogPlan, error)) error {
-	namespace, _, err := i.cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := i.Cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return err
 	}
-	cluster, err := i.warningClient()
+	cluster, err := i.WarningClient()
 	if err != nil {
 		return err
 	}

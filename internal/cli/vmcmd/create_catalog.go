@@ -1,6 +1,7 @@
-package cli
+package vmcmd
 
 import (
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/create"
 	"github.com/spf13/cobra"
 )
@@ -8,7 +9,7 @@ import (
 // createInstancetypeCommand is 'create instancetype', with the flags of virtctl. A namespace makes it the namespaced kind, because it would have no
 // effect on the cluster-wide one.
 // --cpu and --memory are required, as in virtctl. Cobra checks that a flag was given, and not its value: a quantity that cannot be read is Build's error.
-func createInstancetypeCommand(s *Session) *cobra.Command {
+func createInstancetypeCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCreateOptions(s)
 	var f create.Instancetype
 	cmd := &cobra.Command{
@@ -43,7 +44,7 @@ func createInstancetypeCommand(s *Session) *cobra.Command {
 }
 
 // createPreferenceCommand is 'create preference'. virtctl has no flags for the other fields of a preference: they are added to the manifest.
-func createPreferenceCommand(s *Session) *cobra.Command {
+func createPreferenceCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCreateOptions(s)
 	var f create.Preference
 	cmd := &cobra.Command{

@@ -1,4 +1,4 @@
-package cli
+package cmdutil
 
 import (
 	"fmt"
@@ -8,20 +8,20 @@ import (
 	"github.com/kilnvm/kiln/internal/revision"
 )
 
-// counted returns a number with its noun, in the plural unless it is 1.
-func counted(n int, what string) string {
+// Counted returns a number with its noun, in the plural unless it is 1.
+func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// shown is how many users of a revision a line names. JSON and YAML name all. Thousands of VMs may share one revision.
-const shown = 3
+// Shown is how many users of a revision a line names. JSON and YAML name all. Thousands of VMs may share one revision.
+const Shown = 3
 
-// users returns the names of a few users of a revision.
+// Users returns the names of a few users of a revision.
 // It returns 'none' without any, and since when if the collector has marked the revision.
-func users(u revision.Usage) string {
+func Users(u revision.Usage) string {
 	var names []string
 	for _, name := range u.VMs {
 		names = append(names, "vm/"+name)
@@ -39,8 +39,8 @@ func users(u revision.Usage) string {
 		return "none since " + u.UnusedSince
 	case len(names) == 0:
 		return "none"
-	case len(names) > shown:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	case len(names) > Shown:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:Shown], ", "), len(names)-Shown)
 	}
 	return strings.Join(names, ", ")
 }
