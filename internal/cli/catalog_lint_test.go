@@ -99,7 +99,7 @@ func TestDocumentsOfCatalogLint(t *testing.T) {
 		Instancetypes, Preferences, Errors, Warnings, Notes int
 
 		Source   string
-		Findings []catalogs.CatalogFinding
+		Findings []catalogs.Finding
 	}
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
 		t.Fatalf("%v\n%s", err, got.out)
@@ -118,7 +118,7 @@ func TestDocumentsOfCatalogLint(t *testing.T) {
 		t.Errorf("the schema of SARIF refuses it: %v", err)
 	}
 	run := read.Runs[0]
-	if len(run.Results) != len(report.Findings) || len(run.Tool.Driver.Rules) != len(catalogs.CatalogRules()) {
+	if len(run.Results) != len(report.Findings) || len(run.Tool.Driver.Rules) != len(catalogs.Rules()) {
 		t.Fatalf("%d results of %d rules", len(run.Results), len(run.Tool.Driver.Rules))
 	}
 	result := run.Results[1]

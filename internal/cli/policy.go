@@ -50,7 +50,7 @@ func policyTestCommand(s *cmdutil.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		report, err := policytest.TestPolicies(cmd.Context(), &o.Bench, args[0], files)
+		report, err := policytest.Run(cmd.Context(), &o.Bench, args[0], files)
 		if err != nil {
 			return err
 		}
@@ -71,12 +71,12 @@ func policyTestCommand(s *cmdutil.Session) *cobra.Command {
 }
 
 // policyOutcome returns errUnanswered if a file could not be read, else ErrRejected if anything has not passed.
-func policyOutcome(r policytest.PolicyReport) (outcome error) {
+func policyOutcome(r policytest.Report) (outcome error) {
 	if r.Failed > 0 {
 		outcome = cmdutil.ErrRejected
 	}
 	for _, f := range r.Findings {
-		if f.Rule == policytest.RulePolicyUnreadable {
+		if f.Rule == policytest.RuleUnreadable {
 			return cmdutil.ErrUnanswered
 		}
 		outcome = cmdutil.ErrRejected
@@ -86,7 +86,7 @@ func policyOutcome(r policytest.PolicyReport) (outcome error) {
 
 // printPolicyReport prints one line for each case and finding, with FILE:LINE where there is something to correct, then all counts. Names, messages and
 // files are a stranger's, so that each line goes through printable.
-func (o *policyTest) printPolicyReport(r policytest.PolicyReport) {
+func (o *policyTest) printPolicyReport(r policytest.Report) {
 	say := func(format string, args ...any) { fmt.Fprintln(o.Out, cmdutil.Printable(fmt.Sprintf(format, args...))) }
 	for _, c := range r.Cases {
 		if c.Passed {

@@ -58,31 +58,31 @@ func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 }
 
 // audit judges the objects of files if any are named, else those of the cluster.
-func (o *policyAudit) audit(ctx context.Context, everywhere bool) (policyaudit.PolicyAudit, error) {
+func (o *policyAudit) audit(ctx context.Context, everywhere bool) (policyaudit.Audit, error) {
 	if o.Files.Named() {
 		in, err := o.Load(o.Files, nil)
 		if err != nil {
-			return policyaudit.PolicyAudit{}, err
+			return policyaudit.Audit{}, err
 		}
-		return policyaudit.AuditFiles(ctx, &o.Bench, in)
+		return policyaudit.OfFiles(ctx, &o.Bench, in)
 	}
 	namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return policyaudit.PolicyAudit{}, err
+		return policyaudit.Audit{}, err
 	}
 	if everywhere {
 		namespace = ""
 	}
 	cluster, err := o.Client()
 	if err != nil {
-		return policyaudit.PolicyAudit{}, err
+		return policyaudit.Audit{}, err
 	}
-	return policyaudit.AuditCluster(ctx, &o.Bench, cluster, namespace)
+	return policyaudit.OfCluster(ctx, &o.Bench, cluster, namespace)
 }
 
 // printAudit prints one line for each violation, and on standard error what was judged. It returns errUnanswered if an object has no answer, else
 // ErrRejected if there is a violation. Messages come from policies and from VMs, so that each cell goes through printable.
-func (o *policyAudit) printAudit(a policyaudit.PolicyAudit) (outcome error) {
+func (o *policyAudit) printAudit(a policyaudit.Audit) (outcome error) {
 	if len(a.Violations) > 0 {
 		outcome = cmdutil.ErrRejected
 	}

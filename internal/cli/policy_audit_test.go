@@ -125,7 +125,7 @@ func TestPolicyAuditOfFiles(t *testing.T) {
 	}
 	_, file := write(t, many)
 	got := call(t, "", "policy", "audit", "-f", file, "--policy", policy, "-o", "json")
-	var audit policyaudit.PolicyAudit
+	var audit policyaudit.Audit
 	if err := json.Unmarshal([]byte(got.out), &audit); err != nil || cmdutil.ExitStatus(got.err) != 1 || len(audit.Violations) != 1 {
 		t.Fatalf("%v %v: %s", err, got.err, got.out)
 	}

@@ -18,10 +18,10 @@ import (
 const examplePolicies = "../../examples/policies"
 
 // tested runs 'policy test' on a folder.
-func tested(t *testing.T, folder string) (policytest.PolicyReport, answer) {
+func tested(t *testing.T, folder string) (policytest.Report, answer) {
 	t.Helper()
 	got := call(t, "", "policy", "test", folder, "-o", "json")
-	var r policytest.PolicyReport
+	var r policytest.Report
 	if got.out != "" {
 		if err := json.Unmarshal([]byte(got.out), &r); err != nil {
 			t.Fatalf("%v\n%s", err, got.out)
@@ -236,7 +236,7 @@ func TestPolicyTestNeedsAPolicy(t *testing.T) {
 		}
 	}
 	r, _ := tested(t, policyFiles(t, map[string]string{"many.yaml": cores}))
-	if !slices.ContainsFunc(r.Cases, func(c policytest.PolicyCase) bool { return !c.Passed && c.Reason != "" && c.Line == 6 }) {
+	if !slices.ContainsFunc(r.Cases, func(c policytest.Case) bool { return !c.Passed && c.Reason != "" && c.Line == 6 }) {
 		t.Errorf("no failed case with its line: %+v", r.Cases)
 	}
 }

@@ -59,7 +59,7 @@ func (o *comparison) oneGuest(ctx context.Context, name string, before *workbenc
 
 // readGuests returns the VM of a name with the VMI that it has made. A VMI of the cluster is found by its VM, which its ownerReference names. A VMI without a
 // VM is returned in the place of the VM. Of a file there is no VMI.
-func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.Guests, err error) {
+func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.VMWithVMI, err error) {
 	if of.VM, err = o.oneGuest(ctx, name, nil); err != nil || isFile(name) {
 		return of, err
 	}

@@ -27,7 +27,7 @@ func ReadRunning(file string, stdin io.Reader) (Running, error) {
 	case "":
 		return Running{}, errors.New("name the file with the XML of the domain: --domain FILE")
 	case "-":
-		raw, err = manifest.ReadAll("the standard input", stdin)
+		raw, err = manifest.ReadBounded("the standard input", stdin)
 	default:
 		raw, err = manifest.ReadFile(file)
 	}

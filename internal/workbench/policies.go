@@ -99,7 +99,7 @@ func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 	seen := map[string]bool{}
 	var wrong []error
 	for _, name := range b.Policies {
-		found, err := manifest.Files{Stdin: b.Stdin}.Read([]string{name})
+		found, err := manifest.Files{Stdin: b.Stdin}.ReadNames([]string{name})
 		if err != nil {
 			return nil, fmt.Errorf("--policy: %w", err)
 		}

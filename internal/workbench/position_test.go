@@ -149,7 +149,7 @@ func TestTooManyElementsComeFirst(t *testing.T) {
 func TestTooLargeObjects(t *testing.T) {
 	t.Parallel()
 	const vm = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "a", "annotations": {"a": "%s"}}, "spec": {}}`
-	half, whole := strings.Repeat("x", manifest.MostOfObject/2), strings.Repeat("x", manifest.MostOfObject)
+	half, whole := strings.Repeat("x", manifest.MaxObjectBytes/2), strings.Repeat("x", manifest.MaxObjectBytes)
 	inLines := strings.NewReplacer(`{"apiVersion": "`, "apiVersion: ", `", "kind": "`, "\nkind: ", `", "metadata": `, "\nmetadata: ", `}}, "spec"`, "}}\nspec").
 		Replace(strings.TrimSuffix(vm, "}"))
 	for _, c := range []struct {

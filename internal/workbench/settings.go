@@ -162,7 +162,7 @@ func (b *Bench) hostProfiles(ctx context.Context, in manifest.Inputs) ([]v1alpha
 // readProfiles reads the files Profiles, and judges them by the schema of the kind as an API server would.
 // An error begins with the flag --profile, and names the HostProfile where one was read.
 func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
-	objects, err := manifest.Files{Stdin: b.Stdin}.Read(b.Profiles)
+	objects, err := manifest.Files{Stdin: b.Stdin}.ReadNames(b.Profiles)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func TestPolicyExamples(t *testing.T) {
 func (e *exemplified) answers() {
 	e.Helper()
 	name := filepath.Base(e.folder)
-	var report policytest.PolicyReport
+	var report policytest.Report
 	out, said, err := e.on.Kiln(e.Context(), "", "policy", "test", e.folder, "-o", "json")
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &report)
@@ -88,7 +88,7 @@ func (e *exemplified) answers() {
 }
 
 // says is how a cluster names a violation.
-func says(policy string, v policytest.PolicyViolation) string {
+func says(policy string, v policytest.Violation) string {
 	return fmt.Sprintf("GuestPolicy '%s': %s", policy, v.Message)
 }
 
@@ -105,7 +105,7 @@ func (e *exemplified) caseOf(cases v1alpha1.GuestPolicyTest, file string, answer
 }
 
 // refusal is the whole answer of kubectl to a VM that violates the policy alone.
-func (e *exemplified) refusal(c policytest.PolicyCase) string {
+func (e *exemplified) refusal(c policytest.Case) string {
 	var causes []string
 	for _, v := range c.Seen.Violations {
 		causes = append(causes, fmt.Sprintf("%s: Forbidden: %s", v.Field, says(c.Policy, v)))
@@ -117,7 +117,7 @@ func (e *exemplified) refusal(c policytest.PolicyCase) string {
 }
 
 // awaitRefusal waits until the webhooks, which read policies by watches, refuse the VM, as often in a row as leaves no replica out.
-func (e *exemplified) awaitRefusal(c policytest.PolicyCase, wanted string) {
+func (e *exemplified) awaitRefusal(c policytest.Case, wanted string) {
 	e.Helper()
 	var object unstructured.Unstructured
 	e.read("refused.yaml", &object.Object)

@@ -47,7 +47,7 @@ func catalogDiffCommand(s *cmdutil.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, warnings, err := catalogs.CompareCatalogs(cmd.Context(), &o.Bench, sides, time.Now())
+		d, warnings, err := catalogs.Compare(cmd.Context(), &o.Bench, sides, time.Now())
 		o.Warn(warnings...)
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ func catalogInstallCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install DIR|FILE|-|oci://HOST/REPOSITORY:VERSION", Short: "Install a version of a catalog in the cluster",
 		Long: "Install a version of a catalog in the cluster, by server-side apply with the field manager '" +
-			cataloginstall.CatalogManager + "'. Objects that the\n" +
+			cataloginstall.FieldManager + "'. Objects that the\n" +
 			"version no longer has are deleted, or marked 'kilnvm.io/lifecycle: obsolete' if VMs or VMIs use them. VMs that exist keep\n" +
 			"their revisions.\n\n" +
 			"All changes are tried in a dry run of the API server first: if it refuses one, or if an object belongs to others,\n" +
@@ -87,7 +87,7 @@ func (i *install) install(ctx context.Context, source string) error {
 	if err := checkCatalogName(i.Name); err != nil {
 		return err
 	}
-	return i.run(ctx, func(s cataloginstall.CatalogState) (cataloginstall.CatalogPlan, error) { return i.Plan(read, s), nil })
+	return i.run(ctx, func(s cataloginstall.State) (cataloginstall.Plan, error) { return i.Plan(read, s), nil })
 }
 
 // uninstall plans the removal of all that has the name of the catalog.
@@ -95,7 +95,7 @@ func (i *install) uninstall(ctx context.Context) error {
 	if err := checkCatalogName(i.Name); err != nil {
 		return err
 	}
-	return i.run(ctx, func(s cataloginstall.CatalogState) (cataloginstall.CatalogPlan, error) {
+	return i.run(ctx, func(s cataloginstall.State) (cataloginstall.Plan, error) {
 		return i.PlanRemoval(s), i.Known(s)
 	})
 }
@@ -175,7 +175,7 @@ func (i *install) digest(ctx context.Context, client *oci.Client, source string)
 // The plan is computed anew at each run, because an installation has no record of its own that could disagree with the objects after a kill.
 // A dry run of the API server tries all changes before the first is written. A fault after that leaves some written: the report lists these,
 // and the next run finishes.
-func (i *install) run(ctx context.Context, plan func(cataloginstall.CatalogState) (cataloginstall.CatalogPlan, error)) error {
+func (i *install) run(ctx context.Context, plan func(cataloginstall.State) (cataloginstall.Plan, error)) error {
 	namespace, _, err := i.Cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (i *install) run(ctx context.Context, plan func(cataloginstall.CatalogState
 	if err != nil {
 		return err
 	}
-	state, err := cataloginstall.ReadCatalogState(ctx, cluster, namespace)
+	state, err := cataloginstall.ReadState(ctx, cluster, namespace)
 	if err != nil {
 		return err
 	}
@@ -197,12 +197,12 @@ func (i *install) run(ctx context.Context, plan func(cataloginstall.CatalogState
 			return err
 		}
 	}
-	report := installReport{CatalogPlan: p, DryRun: i.dryRun}
+	report := installReport{Plan: p, DryRun: i.dryRun}
 	if len(p.Conflicts) > 0 {
 		return i.printConflicts(report)
 	}
 	report.Actions = nil
-	done := func(a cataloginstall.CatalogAction) {
+	done := func(a cataloginstall.Action) {
 		report.Actions = append(report.Actions, a)
 		i.printAction(a)
 	}

@@ -12,7 +12,7 @@ import (
 // installReport is the answer of 'catalog install' and 'catalog uninstall' as a document.
 // actions are those that are done, or with --dry-run those that would be. With conflicts there are none, since nothing is written.
 type installReport struct {
-	cataloginstall.CatalogPlan
+	cataloginstall.Plan
 	DryRun bool `json:"dryRun"`
 }
 
@@ -20,7 +20,7 @@ type installReport struct {
 // A conflict without a name is one of the whole catalog, such as a name that was installed from another repository.
 func (i *install) printConflicts(r installReport) error {
 	if i.Documents {
-		r.Actions = []cataloginstall.CatalogAction{}
+		r.Actions = []cataloginstall.Action{}
 		if err := i.Print(r); err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ var past = map[cataloginstall.Change]string{
 }
 
 // printAction prints a change when it is done. An object that stays as it is has no line, unless it waits for its removal.
-func (i *install) printAction(a cataloginstall.CatalogAction) {
+func (i *install) printAction(a cataloginstall.Action) {
 	if i.Documents || a.Change == cataloginstall.Unchanged && a.Reason == "" {
 		return
 	}
@@ -67,7 +67,7 @@ func (i *install) printAction(a cataloginstall.CatalogAction) {
 }
 
 // referrers returns the names of a few VMs and VMIs that refer to an object. The VMI of a VM has its name, and is not repeated.
-func referrers(a cataloginstall.CatalogAction) string {
+func referrers(a cataloginstall.Action) string {
 	var names []string
 	seen := map[string]bool{}
 	for _, vm := range a.VMs {
@@ -89,7 +89,7 @@ func referrers(a cataloginstall.CatalogAction) string {
 // It is called after a fault too: the document then has what was done. An empty list is printed as [], since jq's iteration fails on null.
 func (i *install) printInstalled(r installReport) error {
 	if i.Documents {
-		r.Actions = append([]cataloginstall.CatalogAction{}, r.Actions...)
+		r.Actions = append([]cataloginstall.Action{}, r.Actions...)
 		return i.Print(r)
 	}
 	count := map[cataloginstall.Change]int{}

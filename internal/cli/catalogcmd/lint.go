@@ -42,13 +42,13 @@ func catalogLintCommand(s *cmdutil.Session) *cobra.Command {
 
 // lintReport is the answer of 'catalog lint' as a document. The counts of objects show that a catalog without findings was not an empty one.
 type lintReport struct {
-	Source        string                    `json:"source"`
-	Instancetypes int                       `json:"instancetypes"`
-	Preferences   int                       `json:"preferences"`
-	Findings      []catalogs.CatalogFinding `json:"findings"`
-	Errors        int                       `json:"errors"`
-	Warnings      int                       `json:"warnings"`
-	Notes         int                       `json:"notes"`
+	Source        string             `json:"source"`
+	Instancetypes int                `json:"instancetypes"`
+	Preferences   int                `json:"preferences"`
+	Findings      []catalogs.Finding `json:"findings"`
+	Errors        int                `json:"errors"`
+	Warnings      int                `json:"warnings"`
+	Notes         int                `json:"notes"`
 }
 
 // lint prints the findings in the wanted format and returns their outcome. The report is complete whatever the outcome, so that a pipeline can upload
@@ -58,12 +58,12 @@ func (o *catalogLint) lint(cmd *cobra.Command, source string) error {
 	if err != nil {
 		return err
 	}
-	findings, warnings, err := catalogs.LintCatalog(cmd.Context(), &o.Bench, read, time.Now())
+	findings, warnings, err := catalogs.Lint(cmd.Context(), &o.Bench, read, time.Now())
 	o.Warn(warnings...)
 	if err != nil {
 		return err
 	}
-	report := lintReport{Source: read.Source, Findings: append([]catalogs.CatalogFinding{}, findings...)}
+	report := lintReport{Source: read.Source, Findings: append([]catalogs.Finding{}, findings...)}
 	report.Instancetypes, report.Preferences = read.Count()
 	report.count()
 	switch o.Output {
@@ -120,7 +120,7 @@ func (o *catalogLint) printFindings(r lintReport) {
 
 // printFinding prints a finding with its remedy. FILE:LINE stands first, as in the output of compilers, so that editors and code hosts can jump there.
 // An object of a cluster has neither.
-func printFinding(out io.Writer, f catalogs.CatalogFinding) {
+func printFinding(out io.Writer, f catalogs.Finding) {
 	at, object := f.Object, ""
 	if f.File != "" {
 		at = fmt.Sprintf("%s:%d", f.File, f.Line)

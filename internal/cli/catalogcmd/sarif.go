@@ -17,12 +17,12 @@ const rulesURI = "https://github.com/kilnvm/kiln/blob/main/docs/catalog.md"
 // printSARIF prints findings in the Static Analysis Results Interchange Format, version 2.1.0 (OASIS), which code hosts show at the line of a change.
 // The names of Kiln's severities (error, warning, note) are levels of SARIF. An object of a cluster and the standard input have no file, only a logical
 // location.
-func (o *catalogLint) printSARIF(findings []catalogs.CatalogFinding) error {
+func (o *catalogLint) printSARIF(findings []catalogs.Finding) error {
 	run := sarif.NewRunWithInformationURI("kubectl-kiln", rulesURI)
 	run.Tool.Driver.WithVersion(version.Read().Version)
 	// All rules are listed, those without findings too: a code host shows which checks a run made. A result refers to its rule by its index.
 	index := map[string]int{}
-	for i, rule := range catalogs.CatalogRules() {
+	for i, rule := range catalogs.Rules() {
 		index[rule.Name] = i
 		described := run.AddRule(rule.Name).WithDescription(rule.Says).WithHelpURI(rulesURI)
 		described.WithDefaultConfiguration(sarif.NewReportingConfiguration().WithLevel(string(rule.Severity)))

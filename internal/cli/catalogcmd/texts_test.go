@@ -30,11 +30,11 @@ func TestUsagesAreAStrangers(t *testing.T) {
 	t.Parallel()
 	const hostile = "fake\x1b[2J\r\t\n\u202e\u009b"
 	used := revision.Usage{Namespace: hostile, Revision: hostile, Kind: hostile, Name: hostile, State: revision.Missing, VMs: []string{hostile}}
-	usage := catalogs.CatalogUsage{Key: catalog.Key{Kind: hostile, Name: hostile}, Revisions: []revision.Usage{used},
+	usage := catalogs.Usage{Key: catalog.Key{Kind: hostile, Name: hostile}, Revisions: []revision.Usage{used},
 		Unpinned: []string{hostile}, Removal: hostile, Edit: hostile}
 	for lines, print := range map[int]func(*catalogUsage) error{
-		2: func(o *catalogUsage) error { return o.printCatalogUsages([]catalogs.CatalogUsage{usage}) },
-		5: func(o *catalogUsage) error { return o.printCatalogUsage([]catalogs.CatalogUsage{usage}) },
+		2: func(o *catalogUsage) error { return o.printCatalogUsages([]catalogs.Usage{usage}) },
+		5: func(o *catalogUsage) error { return o.printCatalogUsage([]catalogs.Usage{usage}) },
 	} {
 		streams, _, out, _ := genericclioptions.NewTestIOStreams()
 		o := &catalogUsage{newCatalogOptions(&cmdutil.Session{IOStreams: streams})}

@@ -44,7 +44,7 @@ func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		usages, warnings, err := catalogs.CatalogUsages(cmd.Context(), &o.Bench, cluster, namespace, time.Now())
+		usages, warnings, err := catalogs.Usages(cmd.Context(), &o.Bench, cluster, namespace, time.Now())
 		o.Warn(warnings...)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
 		if len(args) == 0 {
 			listed := len(usages)
 			if !*all {
-				usages = slices.DeleteFunc(usages, func(u catalogs.CatalogUsage) bool { return !u.InUse() })
+				usages = slices.DeleteFunc(usages, func(u catalogs.Usage) bool { return !u.InUse() })
 			}
 			err := o.printCatalogUsages(usages)
 			if unused := listed - len(usages); unused > 0 && !o.Documents {
@@ -64,7 +64,7 @@ func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		usages = slices.DeleteFunc(usages, func(u catalogs.CatalogUsage) bool { return u.Name != name || kind != "" && u.Kind != kind })
+		usages = slices.DeleteFunc(usages, func(u catalogs.Usage) bool { return u.Name != name || kind != "" && u.Kind != kind })
 		if len(usages) == 0 {
 			return fmt.Errorf("no instancetype or preference '%s', and no VM that uses one of this name", args[0])
 		}
@@ -92,9 +92,9 @@ func objectNamed(arg string) (kind, name string, err error) {
 
 // printCatalogUsages prints one line for each object. The name of one that is gone is what a tenant wrote into a VM. An empty list is printed as []
 // in JSON, and not as null.
-func (o *catalogUsage) printCatalogUsages(usages []catalogs.CatalogUsage) error {
+func (o *catalogUsage) printCatalogUsages(usages []catalogs.Usage) error {
 	if o.Documents {
-		return o.Print(append([]catalogs.CatalogUsage{}, usages...))
+		return o.Print(append([]catalogs.Usage{}, usages...))
 	}
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "OBJECT\tSTATE\tVMS\tCURRENT\tOUTDATED\tUNPINNED")
@@ -105,7 +105,7 @@ func (o *catalogUsage) printCatalogUsages(usages []catalogs.CatalogUsage) error 
 }
 
 // printCatalogUsage prints the objects of one name, each with its revisions, who uses them, and what a removal or an edit would do.
-func (o *catalogUsage) printCatalogUsage(usages []catalogs.CatalogUsage) error {
+func (o *catalogUsage) printCatalogUsage(usages []catalogs.Usage) error {
 	if o.Documents {
 		return o.Print(usages)
 	}
@@ -136,7 +136,7 @@ func few(names []string) string {
 }
 
 // objectOf returns KIND/NAME, or KIND/NAMESPACE/NAME. The kind is in lower case, as in the output of kubectl.
-func objectOf(u catalogs.CatalogUsage) string {
+func objectOf(u catalogs.Usage) string {
 	name := u.Name
 	if u.Namespace != "" {
 		name = u.Namespace + "/" + name

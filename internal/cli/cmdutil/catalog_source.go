@@ -42,7 +42,7 @@ func (o *CatalogSource) Catalog(ctx context.Context, source string) (catalogs.Ca
 		if err != nil {
 			return catalogs.Catalog{}, err
 		}
-		return catalogs.ClusterCatalog(ctx, cluster, namespace)
+		return catalogs.FromCluster(ctx, cluster, namespace)
 	}
 	files, err := o.catalogFiles(ctx, source)
 	if err != nil {
@@ -52,7 +52,7 @@ func (o *CatalogSource) Catalog(ctx context.Context, source string) (catalogs.Ca
 	if source == "-" {
 		source = manifest.StandardInput
 	}
-	read, err := catalogs.NewCatalog(source, namespace, files)
+	read, err := catalogs.Parse(source, namespace, files)
 	if err == nil && len(read.Objects) == 0 && len(read.Refused) == 0 {
 		err = fmt.Errorf("no instancetype and no preference in %s", source)
 	}
@@ -70,7 +70,7 @@ func (o *CatalogSource) catalogFiles(ctx context.Context, source string) ([]mani
 		return nil, err
 	}
 	pulled, err := client.Pull(ctx, source)
-	return catalogs.CatalogFilesOf(pulled.Artifact), err
+	return catalogs.FilesOf(pulled.Artifact), err
 }
 
 // AddRegistry adds the flags that say how a registry is reached. Credentials have no flag: they would be in the process list and the shell's history.

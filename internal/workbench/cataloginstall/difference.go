@@ -13,24 +13,24 @@ import (
 	instancetypeapi "kubevirt.io/api/instancetype"
 )
 
-// difference says what applying an object changes; empty if nothing.
+// describeChange says what applying an object changes; empty if nothing.
 // The parts are 'spec', 'labels', 'annotations' and 'version', in this order. AnnotationCatalogVersion counts as 'version' and not as a
 // change of annotations.
-func difference(live, wanted *unstructured.Unstructured) string {
+func describeChange(live, wanted *unstructured.Unstructured) string {
 	var parts []string
 	if specDiffers(live, wanted) {
 		parts = append(parts, "spec")
 	}
 	owned := ownedFields(live)
-	if changed(live.GetLabels(), wanted.GetLabels(), owned.labels) {
+	if metadataChanges(live.GetLabels(), wanted.GetLabels(), owned.labels) {
 		parts = append(parts, "labels")
 	}
 	was, is := live.GetAnnotations(), wanted.GetAnnotations()
 	before, after := was[v1alpha1.AnnotationCatalogVersion], is[v1alpha1.AnnotationCatalogVersion]
 	if before != after {
-		is = with(maps.Clone(is), v1alpha1.AnnotationCatalogVersion, before)
+		is = withEntry(maps.Clone(is), v1alpha1.AnnotationCatalogVersion, before)
 	}
-	if changed(was, is, owned.annotations) {
+	if metadataChanges(was, is, owned.annotations) {
 		parts = append(parts, "annotations")
 	}
 	if before != after {
@@ -49,16 +49,16 @@ func specDiffers(live, wanted *unstructured.Unstructured) bool {
 	return before.Name != after.Name
 }
 
-// changed reports whether applying wanted changes labels or annotations: a value differs, or one that was applied before is no longer wanted.
-// owned are the keys that CatalogManager applied before. Server-side apply removes such a key when it is no longer in what is applied.
-func changed(live, wanted map[string]string, owned []string) bool {
+// metadataChanges reports whether applying wanted changes labels or annotations: a value differs, or one that was applied before is no longer wanted.
+// owned are the keys that FieldManager applied before. Server-side apply removes such a key when it is no longer in what is applied.
+func metadataChanges(live, wanted map[string]string, owned []string) bool {
 	for key, value := range wanted {
 		if had, found := live[key]; !found || had != value || !slices.Contains(owned, key) {
 			return true
 		}
 	}
 	for key := range live {
-		if _, found := wanted[key]; !found && isRead(key) {
+		if _, found := wanted[key]; !found && isReadByConsumers(key) {
 			return true
 		}
 	}
@@ -66,7 +66,8 @@ func changed(live, wanted map[string]string, owned []string) bool {
 	return len(owned) > len(wanted)
 }
 
-// isRead reports whether Kiln, KubeVirt or a dashboard reads a label or annotation of instancetypes and preferences. Another one of another hand does no harm.
-func isRead(key string) bool {
+// isReadByConsumers reports whether Kiln, KubeVirt or a dashboard reads this label or annotation of instancetypes and preferences. Labels and annotations that
+// nobody reads may stay, whoever wrote them.
+func isReadByConsumers(key string) bool {
 	return strings.HasPrefix(key, v1alpha1.Prefix) || strings.HasPrefix(key, instancetypeapi.GroupName+"/")
 }

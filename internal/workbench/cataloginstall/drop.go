@@ -12,47 +12,47 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// drop adds the actions for the objects of the catalog that are not among those it has.
-func (p *CatalogPlan) drop(s CatalogState, had map[catalog.Key]bool) {
-	var dropped []CatalogAction
+// dropMissing adds the actions for the objects of the catalog that are not among those it has.
+func (p *Plan) dropMissing(s State, had map[catalog.Key]bool) {
+	var dropped []Action
 	for key, live := range s.Objects {
 		if p.owns(live) && !had[key] && live.GetDeletionTimestamp() == nil {
-			dropped = append(dropped, s.drop(live))
+			dropped = append(dropped, s.planDrop(live))
 		}
 	}
-	slices.SortFunc(dropped, func(a, b CatalogAction) int {
+	slices.SortFunc(dropped, func(a, b Action) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	p.Actions = append(p.Actions, dropped...)
 }
 
-// drop returns the action for an object that its catalog no longer has. VMs that refer to it would start without it too, as they are pinned; yet
+// planDrop returns the action for an object that its catalog no longer has. VMs that refer to it would start without it too, as they are pinned; yet
 // its owner is to see what they are made of, and the VMs are to find it where they are pinned anew.
-func (s CatalogState) drop(live *unstructured.Unstructured) CatalogAction {
+func (s State) planDrop(live *unstructured.Unstructured) Action {
 	users := s.users(objectKey(live))
-	action := CatalogAction{Change: Delete, Key: objectKey(live), VMs: users.VMs, VMIs: users.VMIs, object: live, live: live, dropped: true}
+	action := Action{Change: Delete, Key: objectKey(live), VMs: users.VMs, VMIs: users.VMIs, object: live, live: live, dropped: true}
 	switch {
 	case wasTakenOver(live):
-		action.Change, action.Reason, action.object = Release, "existed before the catalog", released(live)
+		action.Change, action.Reason, action.object = Release, "existed before the catalog", releasedObject(live)
 	case users.None():
 	case live.GetLabels()[v1alpha1.LabelLifecycle] == v1alpha1.LifecycleObsolete:
 		action.Change, action.Reason = Unchanged, "is obsolete already"
 	default:
-		action.Change, action.object = Obsolete, obsolete(live)
+		action.Change, action.object = Obsolete, markedObsolete(live)
 	}
 	return action
 }
 
-// obsolete returns what is applied to mark an object: all that this manager applied before, because server-side apply removes what is missing, and
+// markedObsolete returns what is applied to mark an object: all that this manager applied before, because server-side apply removes what is missing, and
 // the label. The label is applied, not patched, so that a version which has the object again removes it.
-func obsolete(live *unstructured.Unstructured) *unstructured.Unstructured {
+func markedObsolete(live *unstructured.Unstructured) *unstructured.Unstructured {
 	object := appliedObject(live)
-	object.SetLabels(with(object.GetLabels(), v1alpha1.LabelLifecycle, v1alpha1.LifecycleObsolete))
+	object.SetLabels(withEntry(object.GetLabels(), v1alpha1.LabelLifecycle, v1alpha1.LifecycleObsolete))
 	return object
 }
 
-// released returns what is applied to an object that belongs to the catalog no more: what this manager applied before, without what names the catalog.
-func released(live *unstructured.Unstructured) *unstructured.Unstructured {
+// releasedObject returns what is applied to an object that belongs to the catalog no more: what this manager applied before, without what names the catalog.
+func releasedObject(live *unstructured.Unstructured) *unstructured.Unstructured {
 	object := appliedObject(live)
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
 	delete(labels, v1alpha1.LabelCatalog)
@@ -72,15 +72,15 @@ func appliedObject(live *unstructured.Unstructured) *unstructured.Unstructured {
 	object.SetNamespace(live.GetNamespace())
 	object.SetName(live.GetName())
 	object.SetResourceVersion(live.GetResourceVersion())
-	object.SetLabels(only(live.GetLabels(), owned.labels))
-	object.SetAnnotations(only(live.GetAnnotations(), owned.annotations))
+	object.SetLabels(selectKeys(live.GetLabels(), owned.labels))
+	object.SetAnnotations(selectKeys(live.GetAnnotations(), owned.annotations))
 	if spec, found := live.DeepCopy().Object["spec"]; found {
 		object.Object["spec"] = spec
 	}
 	return object
 }
 
-func only(all map[string]string, keys []string) map[string]string {
+func selectKeys(all map[string]string, keys []string) map[string]string {
 	kept := map[string]string{}
 	for _, key := range keys {
 		if value, found := all[key]; found {
@@ -90,13 +90,13 @@ func only(all map[string]string, keys []string) map[string]string {
 	return kept
 }
 
-// owned are the keys of labels and annotations that this manager applied.
-type owned struct{ labels, annotations []string }
+// appliedKeys are the keys of labels and annotations that this manager applied.
+type appliedKeys struct{ labels, annotations []string }
 
 // ownedFields reads metadata.managedFields in the form FieldsV1 of Kubernetes, where the key of a field is 'f:' and its name.
-func ownedFields(live *unstructured.Unstructured) (found owned) {
+func ownedFields(live *unstructured.Unstructured) (found appliedKeys) {
 	for _, entry := range live.GetManagedFields() {
-		if !ours(entry) || entry.FieldsV1 == nil {
+		if !isOwnEntry(entry) || entry.FieldsV1 == nil {
 			continue
 		}
 		var fields struct {
@@ -107,14 +107,14 @@ func ownedFields(live *unstructured.Unstructured) (found owned) {
 		}
 		// Only the API server writes it. What cannot be read owns nothing, so that the object is applied once more.
 		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil {
-			found = owned{keys(fields.Metadata.Labels), keys(fields.Metadata.Annotations)}
+			found = appliedKeys{fieldNames(fields.Metadata.Labels), fieldNames(fields.Metadata.Annotations)}
 		}
 	}
 	return found
 }
 
-// keys returns the names of fields. '.' stands for the map itself.
-func keys(fields map[string]any) (names []string) {
+// fieldNames returns the names of fields. '.' stands for the map itself.
+func fieldNames(fields map[string]any) (names []string) {
 	for key := range fields {
 		if name, found := strings.CutPrefix(key, "f:"); found {
 			names = append(names, name)
@@ -123,11 +123,11 @@ func keys(fields map[string]any) (names []string) {
 	return names
 }
 
-// applied reports whether an installation has applied an object.
-func applied(live *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(live.GetManagedFields(), ours)
+// wasApplied reports whether an installation has applied an object.
+func wasApplied(live *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), isOwnEntry)
 }
 
-func ours(entry metav1.ManagedFieldsEntry) bool {
-	return entry.Manager == CatalogManager && entry.Operation == metav1.ManagedFieldsOperationApply
+func isOwnEntry(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply
 }

@@ -16,8 +16,8 @@ import (
 // An installation is computed from the catalog and the state of the cluster alone. It keeps no record of its own: the objects say by
 // v1alpha1.LabelCatalog what they belong to. So a run that was killed is finished by the next one, of this version or of any other.
 
-// CatalogManager is the field manager that applies catalogs.
-const CatalogManager = "kiln-catalog"
+// FieldManager is the field manager that applies catalogs.
+const FieldManager = "kiln-catalog"
 
 // Installation is one version of a catalog in a cluster.
 type Installation struct {
@@ -53,8 +53,8 @@ const (
 	Release Change = "release"
 )
 
-// CatalogAction is the change of one object.
-type CatalogAction struct {
+// Action is the change of one object.
+type Action struct {
 	Change Change `json:"change"`
 	catalog.Key
 	// Reason is what an update changes, or why an object stays.
@@ -71,22 +71,22 @@ type CatalogAction struct {
 	takesOver bool
 }
 
-// CatalogConflict is why nothing may be written.
-type CatalogConflict struct {
+// Conflict is a reason why an installation or removal writes nothing.
+type Conflict struct {
 	// Key is empty for a conflict of the whole catalog.
 	catalog.Key
 	Reason string `json:"reason"`
 }
 
-// CatalogPlan is what an installation or removal does. With conflicts it does nothing.
-type CatalogPlan struct {
+// Plan is what an installation or removal does. With conflicts it does nothing.
+type Plan struct {
 	Installation
-	Actions   []CatalogAction   `json:"actions"`
-	Conflicts []CatalogConflict `json:"conflicts,omitempty"`
+	Actions   []Action   `json:"actions"`
+	Conflicts []Conflict `json:"conflicts,omitempty"`
 }
 
-// CatalogState is what a plan is computed from besides the catalog.
-type CatalogState struct {
+// State is the state of the cluster from which a plan is computed.
+type State struct {
 	// Namespace is the one whose namespaced objects are read and written.
 	Namespace string
 	Objects   map[catalog.Key]*unstructured.Unstructured
@@ -94,15 +94,15 @@ type CatalogState struct {
 }
 
 // users returns who refers to an object.
-func (s CatalogState) users(key catalog.Key) revision.Users {
+func (s State) users(key catalog.Key) revision.Users {
 	return s.Users[revision.Object{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}]
 }
 
 // Installed returns the names of the catalogs that the state has objects of; sorted.
-func (s CatalogState) Installed() []string {
+func (s State) Installed() []string {
 	names := map[string]bool{}
 	for _, object := range s.Objects {
-		if name := object.GetLabels()[v1alpha1.LabelCatalog]; applied(object) && name != "" {
+		if name := object.GetLabels()[v1alpha1.LabelCatalog]; wasApplied(object) && name != "" {
 			names[name] = true
 		}
 	}
@@ -110,39 +110,39 @@ func (s CatalogState) Installed() []string {
 }
 
 // Plan returns what the installation of a catalog does: first what the catalog has, then what it no longer has.
-func (i Installation) Plan(c catalogs.Catalog, s CatalogState) CatalogPlan {
-	p := CatalogPlan{Installation: i}
+func (i Installation) Plan(c catalogs.Catalog, s State) Plan {
+	p := Plan{Installation: i}
 	had := map[catalog.Key]bool{}
-	p.sources(s)
+	p.checkSources(s)
 	for n, object := range c.Objects {
 		key := object.Key()
 		switch {
 		case had[key]:
-			p.conflict(key, "stands twice in the catalog")
+			p.addConflict(key, "stands twice in the catalog")
 		case key.Namespace != "" && key.Namespace != s.Namespace:
-			p.conflict(key, "is for namespace '"+key.Namespace+"', and the installation for '"+s.Namespace+"': use -n "+key.Namespace)
+			p.addConflict(key, "is for namespace '"+key.Namespace+"', and the installation for '"+s.Namespace+"': use -n "+key.Namespace)
 		default:
-			p.apply(i.wanted(c.Authored(n)), s)
+			p.planApply(i.wanted(c.Authored(n)), s)
 		}
 		had[key] = true
 	}
-	p.drop(s, had)
+	p.dropMissing(s, had)
 	return p
 }
 
 // PlanRemoval returns what the removal of a whole catalog does.
-func (i Installation) PlanRemoval(s CatalogState) CatalogPlan {
-	p := CatalogPlan{Installation: i}
-	p.drop(s, nil)
+func (i Installation) PlanRemoval(s State) Plan {
+	p := Plan{Installation: i}
+	p.dropMissing(s, nil)
 	return p
 }
 
-func (p *CatalogPlan) conflict(key catalog.Key, reason string) {
-	p.Conflicts = append(p.Conflicts, CatalogConflict{key, reason})
+func (p *Plan) addConflict(key catalog.Key, reason string) {
+	p.Conflicts = append(p.Conflicts, Conflict{key, reason})
 }
 
-// sources refuses a catalog of another repository that has this name: it would remove the objects of the first one.
-func (p *CatalogPlan) sources(s CatalogState) {
+// checkSources refuses a catalog of another repository that has this name: it would remove the objects of the first one.
+func (p *Plan) checkSources(s State) {
 	others := map[string]bool{}
 	for _, object := range s.Objects {
 		if source := object.GetAnnotations()[v1alpha1.AnnotationCatalogSource]; p.owns(object) && source != "" {
@@ -154,13 +154,13 @@ func (p *CatalogPlan) sources(s CatalogState) {
 		return
 	}
 	for _, other := range slices.Sorted(maps.Keys(others)) {
-		p.conflict(catalog.Key{}, "catalog '"+p.Name+"' was installed from '"+other+"', not from '"+p.Source+"': choose another --name")
+		p.addConflict(catalog.Key{}, "catalog '"+p.Name+"' was installed from '"+other+"', not from '"+p.Source+"': choose another --name")
 	}
 }
 
 // owns reports whether an object belongs to the catalog. A label alone does not tell: 'kubectl get -o yaml' copies it.
 func (i Installation) owns(object *unstructured.Unstructured) bool {
-	return object.GetLabels()[v1alpha1.LabelCatalog] == i.Name && applied(object)
+	return object.GetLabels()[v1alpha1.LabelCatalog] == i.Name && wasApplied(object)
 }
 
 // wanted returns an object as it is applied.
@@ -169,8 +169,8 @@ func (i Installation) wanted(content map[string]any) *unstructured.Unstructured 
 	if content["spec"] == nil {
 		delete(object.Object, "spec")
 	}
-	object.SetLabels(with(object.GetLabels(), v1alpha1.LabelCatalog, i.Name))
-	annotations := with(object.GetAnnotations(), v1alpha1.AnnotationCatalogVersion, i.release())
+	object.SetLabels(withEntry(object.GetLabels(), v1alpha1.LabelCatalog, i.Name))
+	annotations := withEntry(object.GetAnnotations(), v1alpha1.AnnotationCatalogVersion, i.release())
 	delete(annotations, v1alpha1.AnnotationCatalogSource) // the author's copy of another installation
 	delete(annotations, v1alpha1.AnnotationCatalogTakenOver)
 	if i.Source != "" {
@@ -180,7 +180,7 @@ func (i Installation) wanted(content map[string]any) *unstructured.Unstructured 
 	return object
 }
 
-func with(all map[string]string, key, value string) map[string]string {
+func withEntry(all map[string]string, key, value string) map[string]string {
 	if all == nil {
 		all = map[string]string{}
 	}
@@ -193,11 +193,11 @@ func objectKey(object *unstructured.Unstructured) catalog.Key {
 	return catalog.Key{Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// apply adds the action that makes a live object what is wanted, or the conflict that it would be.
-func (p *CatalogPlan) apply(wanted *unstructured.Unstructured, s CatalogState) {
+// planApply adds the action that makes a live object what is wanted, or the conflict that it would be.
+func (p *Plan) planApply(wanted *unstructured.Unstructured, s State) {
 	key := objectKey(wanted)
 	live := s.Objects[key]
-	action := CatalogAction{Change: Update, Key: key, object: wanted, live: live}
+	action := Action{Change: Update, Key: key, object: wanted, live: live}
 	if live == nil {
 		action.Change = Create
 		p.Actions = append(p.Actions, action)
@@ -207,19 +207,19 @@ func (p *CatalogPlan) apply(wanted *unstructured.Unstructured, s CatalogState) {
 	wanted.SetResourceVersion(live.GetResourceVersion())
 	switch {
 	case live.GetDeletionTimestamp() != nil:
-		p.conflict(key, "is being deleted: run again when it is gone")
+		p.addConflict(key, "is being deleted: run again when it is gone")
 		return
 	case !p.owns(live) && !p.Force:
-		p.conflict(key, stranger(live))
+		p.addConflict(key, foreignOwner(live))
 		return
 	case !p.owns(live):
-		wanted.SetAnnotations(with(wanted.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
+		wanted.SetAnnotations(withEntry(wanted.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
 		action.Reason, action.takesOver = "taken over", true
 	default:
 		if wasTakenOver(live) {
-			wanted.SetAnnotations(with(wanted.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
+			wanted.SetAnnotations(withEntry(wanted.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
 		}
-		action.Reason = difference(live, wanted)
+		action.Reason = describeChange(live, wanted)
 		if others := otherManagers(live); p.Force && len(others) > 0 {
 			action.Reason = strings.TrimPrefix(action.Reason+", fields of "+strings.Join(others, ", "), ", ")
 			action.takesOver = true
@@ -235,9 +235,9 @@ func (p *CatalogPlan) apply(wanted *unstructured.Unstructured, s CatalogState) {
 	p.Actions = append(p.Actions, action)
 }
 
-// stranger says whom an object belongs to that this catalog does not own.
-func stranger(live *unstructured.Unstructured) string {
-	if name := live.GetLabels()[v1alpha1.LabelCatalog]; name != "" && applied(live) {
+// foreignOwner describes the owner of an object that does not belong to this catalog.
+func foreignOwner(live *unstructured.Unstructured) string {
+	if name := live.GetLabels()[v1alpha1.LabelCatalog]; name != "" && wasApplied(live) {
 		return "belongs to catalog '" + name + "'"
 	}
 	managers := map[string]bool{}

@@ -33,7 +33,7 @@ func sized(name, memory string, labels ...string) string {
 // catalogOf reads documents as a catalog for namespace 'shop'.
 func catalogOf(t *testing.T, documents ...string) catalogs.Catalog {
 	t.Helper()
-	c, err := catalogs.NewCatalog("test", "shop", []manifest.File{{Name: "all.yaml", Content: []byte(strings.Join(documents, "---\n"))}})
+	c, err := catalogs.Parse("test", "shop", []manifest.File{{Name: "all.yaml", Content: []byte(strings.Join(documents, "---\n"))}})
 	if err != nil || len(c.Refused) > 0 {
 		t.Fatal(err, c.Refused)
 	}
@@ -45,8 +45,8 @@ func keyFor(name string) catalog.Key {
 }
 
 // installed returns the state after the installation of a catalog, as an API server would have it. Changes are made to each object.
-func installed(i Installation, c catalogs.Catalog, changes ...func(*unstructured.Unstructured)) CatalogState {
-	s := CatalogState{Namespace: "shop", Objects: map[catalog.Key]*unstructured.Unstructured{}}
+func installed(i Installation, c catalogs.Catalog, changes ...func(*unstructured.Unstructured)) State {
+	s := State{Namespace: "shop", Objects: map[catalog.Key]*unstructured.Unstructured{}}
 	for n := range c.Objects {
 		live := i.wanted(c.Authored(n))
 		live.SetResourceVersion("7")
@@ -58,7 +58,7 @@ func installed(i Installation, c catalogs.Catalog, changes ...func(*unstructured
 			}
 			fields = append(fields, fmt.Sprintf("%q:{%s}", "f:"+part, strings.Join(names, ",")))
 		}
-		live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: CatalogManager, Operation: metav1.ManagedFieldsOperationApply,
+		live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply,
 			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{` + strings.Join(fields, ",") + `},"f:spec":{}}`)}})
 		for _, change := range changes {
 			change(live)
@@ -69,7 +69,7 @@ func installed(i Installation, c catalogs.Catalog, changes ...func(*unstructured
 }
 
 // told is a plan as lines of text.
-func told(p CatalogPlan) (lines []string) {
+func told(p Plan) (lines []string) {
 	for _, a := range p.Actions {
 		line := fmt.Sprintf("%s %s", a.Change, a.Name)
 		if a.Reason != "" {
@@ -98,7 +98,7 @@ func TestPlans(t *testing.T) {
 		"kind: VirtualMachineClusterPreference\nmetadata: {name: linux}\nspec: {}\n"
 	own := strings.Replace(strings.Replace(small, "Cluster", "", 1), "name: small", "name: own\n  namespace: NAMESPACE", 1)
 	both := catalogOf(t, small, large)
-	used := func(s CatalogState, name string) CatalogState {
+	used := func(s State, name string) State {
 		s.Users = map[revision.Object]revision.Users{
 			{Kind: "VirtualMachineClusterInstancetype", Name: name}:                    {VMs: []string{"shop/web"}, VMIs: []string{"shop/bare"}},
 			{Kind: "VirtualMachineInstancetype", Namespace: "shop", Name: name}:        {VMs: []string{"shop/other"}},
@@ -114,10 +114,10 @@ func TestPlans(t *testing.T) {
 		why   string
 		by    Installation
 		of    catalogs.Catalog
-		state CatalogState
+		state State
 		want  []string
 	}{
-		{"an empty cluster", first, catalogOf(t, small, linux), CatalogState{}, []string{"create small", "create linux"}},
+		{"an empty cluster", first, catalogOf(t, small, linux), State{}, []string{"create small", "create linux"}},
 		{"nothing has changed", first, both, installed(first, both), []string{"unchanged small", "unchanged large"}},
 		{"another form of the file", first, catalogOf(t, sized("large", `"8Gi"`), small), installed(first, both), []string{"unchanged large", "unchanged small"}},
 		{"another version", second, both, installed(first, both), []string{"update small (version)", "update large (version)"}},
@@ -128,7 +128,7 @@ func TestPlans(t *testing.T) {
 		{"a label more", first, catalogOf(t, sized("small", "1Gi", "a: b"), large), installed(first, both), []string{"update small (labels)", "unchanged large"}},
 		{"a label less", first, both, installed(first, catalogOf(t, sized("small", "1Gi", "a: b"), large)),
 			[]string{"update small (labels)", "unchanged large"}},
-		{"a label of another hand", first, both, installed(first, both, func(u *unstructured.Unstructured) { u.SetLabels(with(u.GetLabels(), "a", "b")) }),
+		{"a label of another hand", first, both, installed(first, both, func(u *unstructured.Unstructured) { u.SetLabels(withEntry(u.GetLabels(), "a", "b")) }),
 			[]string{"unchanged small", "unchanged large"}},
 		{"dropped and unused", second, catalogOf(t, small), installed(first, both), []string{"update small (version)", "delete large"}},
 		{"dropped and used", second, catalogOf(t, small), used(installed(first, both), "large"),
@@ -162,9 +162,9 @@ func TestPlans(t *testing.T) {
 			installed(first, catalogOf(t, large)), []string{"create small", "delete large",
 				"conflict: catalog 'general' was installed from 'oci://example.org/general', not from 'oci://example.org/other/general': choose another --name"}},
 		{"files after a repository", files, catalogOf(t, small), installed(first, catalogOf(t, small)), []string{"update small (annotations, version)"}},
-		{"twice", first, catalogOf(t, small, small), CatalogState{}, []string{"create small", "conflict small: stands twice in the catalog"}},
-		{"its own namespace", first, catalogOf(t, strings.Replace(own, "NAMESPACE", "shop", 1)), CatalogState{Namespace: "shop"}, []string{"create own"}},
-		{"another namespace", forced, catalogOf(t, strings.Replace(own, "NAMESPACE", "kube-system", 1)), CatalogState{Namespace: "shop"},
+		{"twice", first, catalogOf(t, small, small), State{}, []string{"create small", "conflict small: stands twice in the catalog"}},
+		{"its own namespace", first, catalogOf(t, strings.Replace(own, "NAMESPACE", "shop", 1)), State{Namespace: "shop"}, []string{"create own"}},
+		{"another namespace", forced, catalogOf(t, strings.Replace(own, "NAMESPACE", "kube-system", 1)), State{Namespace: "shop"},
 			[]string{"conflict own: is for namespace 'kube-system', and the installation for 'shop': use -n kube-system"}},
 	} {
 		p := test.by.Plan(test.of, test.state)

@@ -56,7 +56,7 @@ func splitFields(fields map[string]any) (parts, rest map[string]any) {
 func otherManagers(live *unstructured.Unstructured) []string {
 	managers := map[string]bool{}
 	for _, entry := range live.GetManagedFields() {
-		if parts, _ := splitFields(managedFields(entry)); !ours(entry) && len(parts) > 0 {
+		if parts, _ := splitFields(managedFields(entry)); !isOwnEntry(entry) && len(parts) > 0 {
 			managers["'"+entry.Manager+"'"] = true
 		}
 	}
@@ -83,7 +83,7 @@ func mergeFields(a, b map[string]any) map[string]any {
 
 // takeFields makes the catalog's manager the only one of the labels, the annotations and the spec of a live object, without a change of these. The next
 // application then removes what it does not have, in one write. It returns the action with what to apply.
-func takeFields(ctx context.Context, cluster client.Client, action CatalogAction, options ...writeOption) (CatalogAction, error) {
+func takeFields(ctx context.Context, cluster client.Client, action Action, options ...writeOption) (Action, error) {
 	entries, err := soleManager(action.live.GetManagedFields())
 	if err != nil || entries == nil {
 		return action, err
@@ -112,14 +112,14 @@ func takeFields(ctx context.Context, cluster client.Client, action CatalogAction
 
 // soleManager returns the entries of an object after the catalog's manager took the fields of all others; nil where there is nothing to take.
 func soleManager(before []metav1.ManagedFieldsEntry) (after []metav1.ManagedFieldsEntry, err error) {
-	own := metav1.ManagedFieldsEntry{Manager: CatalogManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1",
+	own := metav1.ManagedFieldsEntry{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1",
 		APIVersion: v1beta1.SchemeGroupVersion.String()}
 	taken, others := map[string]any{}, false
 	for _, entry := range before {
 		fields := managedFields(entry)
 		parts, rest := splitFields(fields)
 		switch {
-		case ours(entry):
+		case isOwnEntry(entry):
 			taken = mergeFields(taken, fields)
 			continue
 		case len(parts) == 0:
@@ -145,7 +145,7 @@ func soleManager(before []metav1.ManagedFieldsEntry) (after []metav1.ManagedFiel
 }
 
 // leftByOthers returns a conflict for each field that an object would keep after its application though the catalog does not have it.
-func leftByOthers(action CatalogAction, answer *unstructured.Unstructured) (left []CatalogConflict) {
+func leftByOthers(action Action, answer *unstructured.Unstructured) (left []Conflict) {
 	report := func(path ...string) {
 		reason := "the catalog does not have " + strings.Join(path, ".")
 		if path[0] == "metadata" {
@@ -154,7 +154,7 @@ func leftByOthers(action CatalogAction, answer *unstructured.Unstructured) (left
 		if owners := managersOf(answer, path); len(owners) > 0 {
 			reason += ", which is managed by " + strings.Join(owners, ", ")
 		}
-		left = append(left, CatalogConflict{action.Key, reason})
+		left = append(left, Conflict{action.Key, reason})
 	}
 	has, _ := answer.Object["spec"].(map[string]any)
 	wanted, _ := action.object.Object["spec"].(map[string]any)
@@ -164,7 +164,7 @@ func leftByOthers(action CatalogAction, answer *unstructured.Unstructured) (left
 		has, want map[string]string
 	}{{"labels", answer.GetLabels(), action.object.GetLabels()}, {"annotations", answer.GetAnnotations(), action.object.GetAnnotations()}} {
 		for _, key := range slices.Sorted(maps.Keys(part.has)) {
-			if _, found := part.want[key]; !found && isRead(key) {
+			if _, found := part.want[key]; !found && isReadByConsumers(key) {
 				report("metadata", part.name, key)
 			}
 		}
@@ -192,7 +192,7 @@ func reportExtra(has, want map[string]any, at []string, report func(path ...stri
 func managersOf(object *unstructured.Unstructured, path []string) []string {
 	managers := map[string]bool{}
 	for _, entry := range object.GetManagedFields() {
-		fields, found := managedFields(entry), !ours(entry)
+		fields, found := managedFields(entry), !isOwnEntry(entry)
 		for _, name := range path {
 			inner, has := fields["f:"+name].(map[string]any)
 			fields, found = inner, found && has

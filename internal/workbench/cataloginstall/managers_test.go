@@ -15,7 +15,7 @@ func TestSoleManager(t *testing.T) {
 	entry := func(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
-	own := entry(CatalogManager, metav1.ManagedFieldsOperationApply,
+	own := entry(FieldManager, metav1.ManagedFieldsOperationApply,
 		`{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{"f:cpu":{"f:guest":{}},"f:gone":{"f:x":{}}}}`)
 	finalizer := entry("other", metav1.ManagedFieldsOperationUpdate, `{"f:metadata":{"f:finalizers":{}}}`)
 	for _, test := range []struct {
@@ -47,8 +47,8 @@ func TestSoleManager(t *testing.T) {
 			continue
 		}
 		var fields, want any
-		if json.Unmarshal([]byte(got[CatalogManager]), &fields) != nil || json.Unmarshal([]byte(test.fields), &want) != nil || !cmp.Equal(fields, want) {
-			t.Errorf("%s: %s, want %s", test.why, got[CatalogManager], test.fields)
+		if json.Unmarshal([]byte(got[FieldManager]), &fields) != nil || json.Unmarshal([]byte(test.fields), &want) != nil || !cmp.Equal(fields, want) {
+			t.Errorf("%s: %s, want %s", test.why, got[FieldManager], test.fields)
 		}
 		if got["kubectl"]+got["hand"] != test.other {
 			t.Errorf("%s: left is %s, want %s", test.why, got["kubectl"]+got["hand"], test.other)
@@ -61,13 +61,13 @@ func TestTakenOver(t *testing.T) {
 	small := catalogOf(t, sized("small", "1Gi"))
 	forced := second
 	forced.Force = true
-	before := CatalogState{Namespace: "shop", Objects: installed(first, small, foreign("kubectl-create")).Objects}
+	before := State{Namespace: "shop", Objects: installed(first, small, foreign("kubectl-create")).Objects}
 	p := forced.Plan(small, before)
 	if diff := cmp.Diff([]string{"update small (taken over)"}, told(p)); diff != "" {
 		t.Fatal(diff)
 	}
 	taken := func(u *unstructured.Unstructured) {
-		u.SetAnnotations(with(u.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
+		u.SetAnnotations(withEntry(u.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
 	}
 	if taken := p.Actions[0].object.GetAnnotations()[v1alpha1.AnnotationCatalogTakenOver]; taken != "true" {
 		t.Errorf("what is applied says '%s'", taken)
@@ -77,7 +77,7 @@ func TestTakenOver(t *testing.T) {
 	}
 	owning := func(u *unstructured.Unstructured) {
 		taken(u)
-		u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: CatalogManager, Operation: metav1.ManagedFieldsOperationApply,
+		u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply,
 			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:kilnvm.io/catalog":{}},"f:annotations":{"f:kilnvm.io/catalog-taken-over":{},` +
 				`"f:kilnvm.io/catalog-version":{},"f:kilnvm.io/catalog-source":{}}},"f:spec":{}}`)}})
 	}

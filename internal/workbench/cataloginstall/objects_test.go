@@ -39,11 +39,11 @@ func TestWantedObjects(t *testing.T) {
 // TestObsoleteObject: what marks an object repeats all that was applied before, as server-side apply would remove the rest, and nothing of others.
 func TestObsoleteObject(t *testing.T) {
 	s := installed(first, catalogOf(t, sized("small", "1Gi", "a: b")), func(u *unstructured.Unstructured) {
-		u.SetLabels(with(u.GetLabels(), "theirs", "x"))
-		u.SetAnnotations(with(u.GetAnnotations(), "theirs", "x"))
+		u.SetLabels(withEntry(u.GetLabels(), "theirs", "x"))
+		u.SetAnnotations(withEntry(u.GetAnnotations(), "theirs", "x"))
 	})
 	live := s.Objects[keyFor("small")]
-	object := obsolete(live)
+	object := markedObsolete(live)
 	labels := map[string]string{v1alpha1.LabelCatalog: "general", "a": "b", v1alpha1.LabelLifecycle: "obsolete"}
 	annotations := map[string]string{v1alpha1.AnnotationCatalogVersion: "1.0.0@sha256:1", v1alpha1.AnnotationCatalogSource: first.Source}
 	if diff := cmp.Diff([]any{labels, annotations, live.Object["spec"], "7"}, []any{object.GetLabels(), object.GetAnnotations(), object.Object["spec"],

@@ -19,10 +19,10 @@ import (
 // pageOfCatalog bounds one answer of the API server: 10,000 instancetypes are 40 MB.
 const pageOfCatalog = client.Limit(500)
 
-// ReadCatalogState reads all instancetypes and preferences of cluster scope and of one namespace, and who refers to which. It fails if the
+// ReadState reads all instancetypes and preferences of cluster scope and of one namespace, and who refers to which. It fails if the
 // caller may not list one of the kinds: what is not seen as used would be removed.
-func ReadCatalogState(ctx context.Context, cluster client.Reader, namespace string) (CatalogState, error) {
-	s := CatalogState{Namespace: namespace, Objects: map[catalog.Key]*unstructured.Unstructured{}}
+func ReadState(ctx context.Context, cluster client.Reader, namespace string) (State, error) {
+	s := State{Namespace: namespace, Objects: map[catalog.Key]*unstructured.Unstructured{}}
 	for _, kind := range instancetype.CatalogKinds() {
 		options := []client.ListOption{pageOfCatalog}
 		if !manifest.ClusterKinds[kind] {
@@ -51,15 +51,15 @@ func ReadCatalogState(ctx context.Context, cluster client.Reader, namespace stri
 // Check asks the API server for each change in a dry run. It returns a conflict for each one that the API server refuses: for a field that another
 // field manager owns, by a webhook or policy, or for want of a right, and for each field of another manager that the object would keep. An error is a fault
 // of the run.
-func (p CatalogPlan) Check(ctx context.Context, cluster client.Client) (refused []CatalogConflict, err error) {
+func (p Plan) Check(ctx context.Context, cluster client.Client) (refused []Conflict, err error) {
 	for _, action := range p.Actions {
-		answer, err := p.write(ctx, cluster, action, client.DryRunAll)
+		answer, err := p.writeAction(ctx, cluster, action, client.DryRunAll)
 		switch {
 		case err == nil && !p.Force && action.Change == Update:
 			refused = append(refused, leftByOthers(action, answer)...)
 		case err == nil:
 		case refusedByServer(err):
-			refused = append(refused, CatalogConflict{action.Key, err.Error()})
+			refused = append(refused, Conflict{action.Key, err.Error()})
 		default:
 			return nil, fmt.Errorf("%s: %w", action.Key, err)
 		}
@@ -75,8 +75,8 @@ func refusedByServer(err error) bool {
 
 // Run does what is planned, and calls done after each change. What the catalog has is written before anything is removed, so that a VM which moves
 // from a dropped object to a new one finds it. Who refers to a dropped object is read anew before it is removed.
-func (p CatalogPlan) Run(ctx context.Context, cluster client.Client, done func(CatalogAction)) error {
-	at := slices.IndexFunc(p.Actions, func(a CatalogAction) bool { return a.dropped })
+func (p Plan) Run(ctx context.Context, cluster client.Client, done func(Action)) error {
+	at := slices.IndexFunc(p.Actions, func(a Action) bool { return a.dropped })
 	if at < 0 {
 		at = len(p.Actions)
 	}
@@ -87,18 +87,18 @@ func (p CatalogPlan) Run(ctx context.Context, cluster client.Client, done func(C
 	if err != nil {
 		return err
 	}
-	now := CatalogState{Users: users}
-	var dropped []CatalogAction
+	now := State{Users: users}
+	var dropped []Action
 	for _, action := range p.Actions[at:] {
-		dropped = append(dropped, now.drop(action.live))
+		dropped = append(dropped, now.planDrop(action.live))
 	}
 	return p.writeAll(ctx, cluster, dropped, done)
 }
 
 // writeAll writes actions in their order and calls done after each. It stops at the first error, which names the object.
-func (p CatalogPlan) writeAll(ctx context.Context, cluster client.Client, actions []CatalogAction, done func(CatalogAction)) error {
+func (p Plan) writeAll(ctx context.Context, cluster client.Client, actions []Action, done func(Action)) error {
 	for _, action := range actions {
-		if _, err := p.write(ctx, cluster, action); err != nil {
+		if _, err := p.writeAction(ctx, cluster, action); err != nil {
 			return fmt.Errorf("%s: %w", action.Key, err)
 		}
 		done(action)
@@ -113,10 +113,10 @@ type writeOption interface {
 	client.PatchOption
 }
 
-// write does one change, and returns what was applied as the API server answers it. It is refused if the object has changed since it was read: it may have
-// another owner now.
-func (p CatalogPlan) write(
-	ctx context.Context, cluster client.Client, action CatalogAction, options ...writeOption,
+// writeAction makes one change, and returns the applied object as the API server answers it. The API server refuses the change if the object was written since
+// it was read: it may have another owner now.
+func (p Plan) writeAction(
+	ctx context.Context, cluster client.Client, action Action, options ...writeOption,
 ) (answer *unstructured.Unstructured, err error) {
 	switch action.Change {
 	case Unchanged:
@@ -148,10 +148,10 @@ func (p CatalogPlan) write(
 }
 
 // applyObject applies an object, and returns the answer.
-func (p CatalogPlan) applyObject(
+func (p Plan) applyObject(
 	ctx context.Context, cluster client.Client, wanted *unstructured.Unstructured, options ...writeOption,
 ) (*unstructured.Unstructured, error) {
-	application := []client.ApplyOption{client.FieldOwner(CatalogManager)}
+	application := []client.ApplyOption{client.FieldOwner(FieldManager)}
 	if p.Force {
 		application = append(application, client.ForceOwnership)
 	}
@@ -163,7 +163,7 @@ func (p CatalogPlan) applyObject(
 }
 
 // Known returns an error that names the catalogs that are installed, if this one is not.
-func (i Installation) Known(s CatalogState) error {
+func (i Installation) Known(s State) error {
 	names := s.Installed()
 	if slices.Contains(names, i.Name) {
 		return nil

@@ -61,14 +61,14 @@ func (m *mortal) install(t *testing.T, i Installation, documents ...string) (lin
 	if len(p.Conflicts) > 0 {
 		t.Fatal(p.Conflicts)
 	}
-	done := CatalogPlan{}
-	err = p.Run(t.Context(), m, func(a CatalogAction) { done.Actions = append(done.Actions, a) })
+	done := Plan{}
+	err = p.Run(t.Context(), m, func(a Action) { done.Actions = append(done.Actions, a) })
 	return told(done), err
 }
 
-func (m *mortal) state(t *testing.T) CatalogState {
+func (m *mortal) state(t *testing.T) State {
 	t.Helper()
-	s, err := ReadCatalogState(t.Context(), m, "shop")
+	s, err := ReadState(t.Context(), m, "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,11 +150,11 @@ func TestRemovalOfCatalog(t *testing.T) {
 	}
 	remove := func() []string {
 		t.Helper()
-		s, done := m.state(t), CatalogPlan{}
+		s, done := m.state(t), Plan{}
 		if err := special.Known(s); err != nil {
 			t.Fatal(err)
 		}
-		if err := special.PlanRemoval(s).Run(t.Context(), m, func(a CatalogAction) { done.Actions = append(done.Actions, a) }); err != nil {
+		if err := special.PlanRemoval(s).Run(t.Context(), m, func(a Action) { done.Actions = append(done.Actions, a) }); err != nil {
 			t.Fatal(err)
 		}
 		return told(done)
@@ -189,8 +189,8 @@ func TestUserBetweenPlanAndRemoval(t *testing.T) {
 	if err := m.Create(t.Context(), web); err != nil {
 		t.Fatal(err)
 	}
-	done := CatalogPlan{}
-	err := p.Run(t.Context(), m, func(a CatalogAction) { done.Actions = append(done.Actions, a) })
+	done := Plan{}
+	err := p.Run(t.Context(), m, func(a Action) { done.Actions = append(done.Actions, a) })
 	if diff := cmp.Diff([]string{"obsolete small other/web"}, told(done)); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}

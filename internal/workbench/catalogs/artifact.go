@@ -56,16 +56,16 @@ func (c Catalog) Authored(i int) map[string]any {
 		metadata["namespace"] = object.Namespace
 	}
 	if len(object.Labels) > 0 {
-		metadata["labels"] = texts(object.Labels)
+		metadata["labels"] = untypedTexts(object.Labels)
 	}
 	if len(object.Annotations) > 0 {
-		metadata["annotations"] = texts(object.Annotations)
+		metadata["annotations"] = untypedTexts(object.Annotations)
 	}
 	return map[string]any{"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": metadata, "spec": content["spec"]}
 }
 
-// texts returns a map as untyped objects hold it: their DeepCopy panics at any other type.
-func texts(of map[string]string) map[string]any {
+// untypedTexts returns a map as untyped objects hold it: their DeepCopy panics at any other type.
+func untypedTexts(of map[string]string) map[string]any {
 	all := map[string]any{}
 	for key, value := range of {
 		all[key] = value
@@ -102,7 +102,7 @@ func ReadIndex(raw []byte) (index catalog.Index, err error) {
 	}
 	if known := catalog.IndexOf(nil, time.Time{}); index.TypeMeta != known.TypeMeta {
 		return index, fmt.Errorf("the index of the catalog has apiVersion '%s' and kind '%s': this version of Kiln reads '%s' and '%s'",
-			bounded(index.APIVersion), bounded(index.Kind), known.APIVersion, known.Kind)
+			quoteBounded(index.APIVersion), quoteBounded(index.Kind), known.APIVersion, known.Kind)
 	}
 	return index, nil
 }
@@ -110,5 +110,5 @@ func ReadIndex(raw []byte) (index catalog.Index, err error) {
 // mostIndexed bounds the objects of an index, labels counted: an entry of two bytes takes a hundred times as much memory.
 const mostIndexed = 50_000
 
-// bounded returns at most 100 bytes of what a stranger wrote.
-func bounded(text string) string { return text[:min(len(text), 100)] }
+// quoteBounded returns at most the first 100 bytes of a text that a registry sent.
+func quoteBounded(text string) string { return text[:min(len(text), 100)] }

@@ -28,14 +28,14 @@ type Catalog struct {
 	// Objects have passed the schemas of their kinds.
 	Objects []*catalog.Object
 	// Refused are the findings about files and objects that are not among Objects.
-	Refused []CatalogFinding
+	Refused []Finding
 
 	// Origins are the objects as they were read, in the order of Objects.
 	Origins []manifest.Object
 }
 
-// CatalogFinding is a finding with its place.
-type CatalogFinding struct {
+// Finding is a finding with its place.
+type Finding struct {
 	Rule     string           `json:"rule"`
 	Severity catalog.Severity `json:"severity"`
 	// Object is kind, namespace and name; empty for a file that cannot be read.
@@ -48,13 +48,13 @@ type CatalogFinding struct {
 	Remedy  string `json:"remedy"`
 }
 
-// NewCatalog reads the objects of files, and judges them by the schemas of their kinds. namespace is that of namespaced objects that have none. What
+// Parse reads the objects of files, and judges them by the schemas of their kinds. namespace is that of namespaced objects that have none. What
 // cannot be read or is refused becomes a finding; an error is ours.
-func NewCatalog(source, namespace string, files []manifest.File) (Catalog, error) {
+func Parse(source, namespace string, files []manifest.File) (Catalog, error) {
 	c := Catalog{Source: source}
 	at := &manifest.Positions{}
 	for _, file := range files {
-		for _, object := range (manifest.Files{Namespace: namespace}).Placed(file.Objects(at)) {
+		for _, object := range (manifest.Files{Namespace: namespace}).SetNamespaces(file.Objects(at)) {
 			kind := object.GroupVersionKind()
 			switch {
 			case object.Fault != nil:
@@ -64,7 +64,7 @@ func NewCatalog(source, namespace string, files []manifest.File) (Catalog, error
 				c.refuse(object, ruleForeign, field.Invalid(nil, "", object.Name()+" is no instancetype and no preference"))
 				continue
 			}
-			if err := object.Judge(); err != nil {
+			if err := object.CheckSchema(); err != nil {
 				return c, err
 			}
 			c.add(object)
@@ -131,9 +131,9 @@ func (c *Catalog) refuse(object manifest.Object, rule string, err *field.Error) 
 }
 
 // finding returns a finding with the severity and the remedy of its rule, at the line of the field.
-func (c *Catalog) finding(object manifest.Object, rule string, err *field.Error) CatalogFinding {
+func (c *Catalog) finding(object manifest.Object, rule string, err *field.Error) Finding {
 	at := slices.IndexFunc(readingRules, func(r catalog.Rule) bool { return r.Name == rule })
-	f := CatalogFinding{Rule: rule, Severity: readingRules[at].Severity, Object: object.Name(), Field: err.Field, File: object.File(),
+	f := Finding{Rule: rule, Severity: readingRules[at].Severity, Object: object.Name(), Field: err.Field, File: object.File(),
 		Message: err.Detail, Remedy: readingRules[at].Remedy}
 	if err.Field != "" {
 		f.Message = err.ErrorBody()
@@ -144,20 +144,20 @@ func (c *Catalog) finding(object manifest.Object, rule string, err *field.Error)
 	return f
 }
 
-// LintCatalog judges a catalog. Without a configuration every feature gate is on: a catalog is meant for many clusters. The warnings are on the
+// Lint judges a catalog. Without a configuration every feature gate is on: a catalog is meant for many clusters. The warnings are on the
 // configuration.
-func LintCatalog(ctx context.Context, b *workbench.Bench, c Catalog, now time.Time) ([]CatalogFinding, []string, error) {
-	settings, warnings, err := catalogSettings(ctx, b, now)
+func Lint(ctx context.Context, b *workbench.Bench, c Catalog, now time.Time) ([]Finding, []string, error) {
+	settings, warnings, err := lintSettings(ctx, b, now)
 	if err != nil {
 		return nil, warnings, err
 	}
 	all := slices.Clone(c.Refused)
 	for _, f := range catalog.Lint(c.Objects, settings) {
 		origin := c.Origins[f.Object]
-		all = append(all, CatalogFinding{Rule: f.Rule, Severity: f.Severity, Object: origin.Name(), Field: f.Field, File: origin.File(),
+		all = append(all, Finding{Rule: f.Rule, Severity: f.Severity, Object: origin.Name(), Field: f.Field, File: origin.File(),
 			Line: origin.LineInFile(f.Field), Message: f.Message, Remedy: f.Remedy})
 	}
-	slices.SortStableFunc(all, func(a, b CatalogFinding) int {
+	slices.SortStableFunc(all, func(a, b Finding) int {
 		if a.File != b.File {
 			return strings.Compare(a.File, b.File)
 		}
@@ -166,17 +166,17 @@ func LintCatalog(ctx context.Context, b *workbench.Bench, c Catalog, now time.Ti
 	return all, warnings, nil
 }
 
-// CompareCatalogs compares two versions of a catalog, with the configuration and the warnings of LintCatalog.
-func CompareCatalogs(ctx context.Context, b *workbench.Bench, sides [2]Catalog, now time.Time) (catalog.Difference, []string, error) {
-	settings, warnings, err := catalogSettings(ctx, b, now)
+// Compare compares two versions of a catalog, with the configuration and the warnings of Lint.
+func Compare(ctx context.Context, b *workbench.Bench, sides [2]Catalog, now time.Time) (catalog.Difference, []string, error) {
+	settings, warnings, err := lintSettings(ctx, b, now)
 	if err != nil {
 		return catalog.Difference{}, warnings, err
 	}
 	return catalog.Compare(sides[0].Objects, sides[1].Objects, settings), warnings, nil
 }
 
-// catalogSettings returns the configuration by which catalogs are judged, as of a time: lifecycles depend on it.
-func catalogSettings(ctx context.Context, b *workbench.Bench, now time.Time) (catalog.Settings, []string, error) {
+// lintSettings returns the configuration by which catalogs are judged, as of a time: lifecycles depend on it.
+func lintSettings(ctx context.Context, b *workbench.Bench, now time.Time) (catalog.Settings, []string, error) {
 	settings := catalog.Settings{Cluster: config.Default(), Now: now}
 	settings.Cluster.Limits.Gates = config.AllGates()
 	if b.Config == "" {

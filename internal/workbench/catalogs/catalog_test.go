@@ -36,11 +36,11 @@ func findings(t *testing.T, dir string) (all []string, texts string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewCatalog(dir, "shop", files)
+	c, err := Parse(dir, "shop", files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, warnings, err := LintCatalog(t.Context(), new(workbench.Bench), c, time.Now())
+	found, warnings, err := Lint(t.Context(), new(workbench.Bench), c, time.Now())
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ClusterCatalog reads the instancetypes and preferences of a cluster: those of cluster scope, and those of one namespace.
+// FromCluster reads the instancetypes and preferences of a cluster: those of cluster scope, and those of one namespace.
 // It fails at the first kind that the caller may not list. The objects come from no file.
-func ClusterCatalog(ctx context.Context, cluster client.Reader, namespace string) (Catalog, error) {
+func FromCluster(ctx context.Context, cluster client.Reader, namespace string) (Catalog, error) {
 	c := Catalog{Source: "the cluster"}
 	for _, kind := range instancetype.CatalogKinds() {
 		var list unstructured.UnstructuredList

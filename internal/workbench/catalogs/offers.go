@@ -52,7 +52,7 @@ type Wish struct {
 func (c Catalog) Choose(w Wish, now time.Time) (offers []Offer, err error) {
 	var partner *catalog.Object
 	if w.For != "" {
-		if partner, err = c.named(w.Kinds.Other(), w.For); err != nil {
+		if partner, err = c.findNamed(w.Kinds.Other(), w.For); err != nil {
 			return nil, err
 		}
 	}
@@ -61,25 +61,26 @@ func (c Catalog) Choose(w Wish, now time.Time) (offers []Offer, err error) {
 			continue
 		}
 		offer := Offer{Entry: object.Entry(now)}
-		if !w.enough(offer) || offer.Lifecycle == v1alpha1.LifecycleObsolete && !w.All {
+		if !w.satisfiedBy(offer) || offer.Lifecycle == v1alpha1.LifecycleObsolete && !w.All {
 			continue
 		}
 		if partner != nil {
 			fits := catalog.Meets(object, partner)
 			if offer.Fits = &fits; !fits {
-				offer.Misses = misses(object, partner)
+				offer.Misses = whyUnfit(object, partner)
 			}
 		}
 		if offer.Fits == nil || *offer.Fits || w.All {
 			offers = append(offers, offer)
 		}
 	}
-	slices.SortFunc(offers, func(a, b Offer) int { return compareOffers(a, b) })
+	slices.SortFunc(offers, func(a, b Offer) int { return orderOffers(a, b) })
 	return offers, nil
 }
 
-// enough reports whether an instancetype has what is asked for. The figures of a preference are requirements, of which nothing is asked.
-func (w Wish) enough(o Offer) bool {
+// satisfiedBy reports whether an instancetype has the CPUs, memory and GPUs that are asked for. The figures of a preference are requirements, and always
+// satisfy.
+func (w Wish) satisfiedBy(o Offer) bool {
 	return o.CPUs >= w.CPUs && o.GPUs >= w.GPUs && o.Bytes >= w.Memory.Value()
 }
 
@@ -89,8 +90,8 @@ const classLabel = "instancetype.kubevirt.io/class"
 // Class returns the series of an instancetype; empty if it has none.
 func (o Offer) Class() string { return o.Labels[classLabel] }
 
-// compareOffers orders preferences by name. Instancetypes that need a special node come last; otherwise class and size decide before the name.
-func compareOffers(a, b Offer) int {
+// orderOffers orders preferences by name. Instancetypes that need a special node come last; otherwise class and size decide before the name.
+func orderOffers(a, b Offer) int {
 	if !slices.Contains(instancetype.Kinds.Both(), a.Kind) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Flag(), b.Flag()))
 	}
@@ -104,8 +105,8 @@ func compareOffers(a, b Offer) int {
 		cmp.Compare(a.Flag(), b.Flag()))
 }
 
-// named returns the object of a family that a flag names. Without a kind it is that of the cluster, as in a VM.
-func (c Catalog) named(family instancetype.KindNames, flag string) (*catalog.Object, error) {
+// findNamed returns the object of a family that a flag names. Without a kind it is that of the cluster, as in a VM.
+func (c Catalog) findNamed(family instancetype.KindNames, flag string) (*catalog.Object, error) {
 	word, name, given := strings.Cut(flag, "/")
 	if !given {
 		word, name = "", flag
@@ -133,7 +134,7 @@ func (c Catalog) named(family instancetype.KindNames, flag string) (*catalog.Obj
 	return nil, fmt.Errorf("%s", text)
 }
 
-// misses says why an instancetype and a preference may not be named together.
-func misses(a, b *catalog.Object) string {
+// whyUnfit says why an instancetype and a preference may not be named together.
+func whyUnfit(a, b *catalog.Object) string {
 	return cmp.Or(instancetype.Shortfall(catalog.Pair(a, b)), "is of another namespace")
 }

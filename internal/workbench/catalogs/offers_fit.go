@@ -25,13 +25,13 @@ func (c Catalog) Nearest(w Wish, now time.Time) (Offer, error) {
 	}
 	return slices.MinFunc(offers, func(a, b Offer) int {
 		return cmp.Or(
-			cmp.Compare(a.GPUs+a.HostDevices, b.GPUs+b.HostDevices), cmp.Compare(rank(a), rank(b)), cmp.Compare(len(a.Features), len(b.Features)),
-			cmp.Compare(w.excess(a), w.excess(b)), compareOffers(a, b))
+			cmp.Compare(a.GPUs+a.HostDevices, b.GPUs+b.HostDevices), cmp.Compare(lifecycleRank(a), lifecycleRank(b)), cmp.Compare(len(a.Features), len(b.Features)),
+			cmp.Compare(w.excess(a), w.excess(b)), orderOffers(a, b))
 	}), nil
 }
 
-// rank orders lifecycles.
-func rank(o Offer) int {
+// lifecycleRank orders lifecycles.
+func lifecycleRank(o Offer) int {
 	if o.Lifecycle == v1alpha1.LifecycleActive {
 		return 0
 	}
@@ -56,7 +56,7 @@ func (c Catalog) Inputs(object *unstructured.Unstructured) (manifest.Inputs, err
 		all = append(all, origin.Unstructured)
 	}
 	one := manifest.Object{Unstructured: object}
-	if err := one.Judge(); err != nil {
+	if err := one.CheckSchema(); err != nil {
 		return manifest.Inputs{}, err
 	}
 	return manifest.Inputs{Named: []manifest.Object{one}, Reader: objects.New(known, all...)}, nil

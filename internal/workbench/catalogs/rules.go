@@ -34,8 +34,8 @@ var readingRules = []catalog.Rule{
 	{Name: ruleName, Severity: catalog.Error, Says: "the API server accepts each name", Remedy: "choose a name of lower-case letters, digits, '-' and '.'"},
 }
 
-// CatalogRules returns all rules by which a catalog is judged, in the order of their names.
-func CatalogRules() []catalog.Rule {
+// Rules returns all rules by which a catalog is judged, in the order of their names.
+func Rules() []catalog.Rule {
 	return slices.SortedFunc(slices.Values(slices.Concat(readingRules, catalog.Rules())), func(a, b catalog.Rule) int { return strings.Compare(a.Name, b.Name) })
 }
 

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CatalogUsage is an instancetype or preference of a cluster with the VMs that use it.
-type CatalogUsage struct {
+// Usage is an instancetype or preference of a cluster with the VMs that use it.
+type Usage struct {
 	catalog.Key
 	// State is that of the object's lifecycle, or 'gone' if it does not exist.
 	State string `json:"state"`
@@ -34,15 +34,15 @@ type CatalogUsage struct {
 }
 
 // InUse reports whether a VM or VMI uses the object.
-func (u CatalogUsage) InUse() bool { return u.VMs > 0 || len(u.Revisions) > 0 || len(u.Unpinned) > 0 }
+func (u Usage) InUse() bool { return u.VMs > 0 || len(u.Revisions) > 0 || len(u.Unpinned) > 0 }
 
 // StateGone is the state of an object that VMs use and that does not exist.
 const StateGone = string(revision.Gone)
 
-// CatalogUsages lists the instancetypes and preferences of a cluster with the VMs of a namespace that use them; of all namespaces if it is empty. They
+// Usages lists the instancetypes and preferences of a cluster with the VMs of a namespace that use them; of all namespaces if it is empty. They
 // are in the order of their keys. The warnings name objects that could not be read, and VMs of which it is not known yet what they use.
-func CatalogUsages(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string, now time.Time) ([]CatalogUsage, []string, error) {
-	read, err := ClusterCatalog(ctx, cluster, namespace)
+func Usages(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string, now time.Time) ([]Usage, []string, error) {
+	read, err := FromCluster(ctx, cluster, namespace)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,14 +54,14 @@ func CatalogUsages(ctx context.Context, b *workbench.Bench, cluster client.Reade
 	if err != nil {
 		return nil, nil, err
 	}
-	t := tally{all: map[catalog.Key]*CatalogUsage{}, pinned: map[catalog.Key]map[string]bool{}}
+	t := tally{all: map[catalog.Key]*Usage{}, pinned: map[catalog.Key]map[string]bool{}}
 	for _, o := range read.Objects {
 		t.of(o.Key()).State = instancetype.ReadLifecycle(o, now).State
 	}
 	revisions = slices.DeleteFunc(revisions, func(r revision.Usage) bool { return !slices.Contains(instancetype.CatalogKinds(), r.Kind) })
 	warnings := workbench.OutdatedWarnings(revisions)
 	for _, r := range revisions {
-		t.revision(r)
+		t.addRevision(r)
 	}
 	var inferring []string
 	for _, n := range named {
@@ -69,11 +69,11 @@ func CatalogUsages(ctx context.Context, b *workbench.Bench, cluster client.Reade
 			inferring = append(inferring, n.Namespace+"/"+n.VM)
 			continue
 		}
-		t.named(n)
+		t.addNamed(n)
 	}
 	if len(inferring) > 0 {
 		warnings = append(warnings, "VMs that infer their instancetype or preference from a volume and are not pinned yet are not counted: "+
-			firstOf(inferring, 5))
+			nameFirst(inferring, 5))
 	}
 	slices.Sort(warnings)
 	return t.sorted(), slices.Compact(warnings), nil
@@ -81,15 +81,15 @@ func CatalogUsages(ctx context.Context, b *workbench.Bench, cluster client.Reade
 
 // tally collects usages by object.
 type tally struct {
-	all map[catalog.Key]*CatalogUsage
+	all map[catalog.Key]*Usage
 	// pinned are the VMs that have a revision of the object.
 	pinned map[catalog.Key]map[string]bool
 }
 
 // of returns the usage of an object. A key that was not seen before gets state 'gone', which the caller overwrites for objects that exist.
-func (t tally) of(key catalog.Key) *CatalogUsage {
+func (t tally) of(key catalog.Key) *Usage {
 	if t.all[key] == nil {
-		t.all[key] = &CatalogUsage{Key: key, State: StateGone, Revisions: []revision.Usage{}, Unpinned: []string{}}
+		t.all[key] = &Usage{Key: key, State: StateGone, Revisions: []revision.Usage{}, Unpinned: []string{}}
 		t.pinned[key] = map[string]bool{}
 	}
 	return t.all[key]
@@ -103,8 +103,8 @@ func keyOf(kind, namespace, name string) catalog.Key {
 	return catalog.Key{Kind: kind, Namespace: namespace, Name: name}
 }
 
-// revision counts the VMs that are pinned to a revision of an instancetype or preference. Revisions that nothing refers to are left out.
-func (t tally) revision(r revision.Usage) {
+// addRevision counts the VMs that are pinned to a revision of an instancetype or preference. Revisions that nothing refers to are left out.
+func (t tally) addRevision(r revision.Usage) {
 	if len(r.VMs)+len(r.VMIs) == 0 {
 		return
 	}
@@ -121,8 +121,8 @@ func (t tally) revision(r revision.Usage) {
 	}
 }
 
-// named counts a VM that names an object and has no revision of it. Trap: it needs all calls of revision before, which fill pinned.
-func (t tally) named(n revision.Named) {
+// addNamed counts a VM that names an object and has no revision of it. Trap: it needs all calls of revision before, which fill pinned.
+func (t tally) addNamed(n revision.Named) {
 	key := keyOf(n.Kind, n.Namespace, n.Name)
 	if vm := n.Namespace + "/" + n.VM; !t.pinned[key][vm] {
 		usage := t.of(key)
@@ -131,24 +131,24 @@ func (t tally) named(n revision.Named) {
 }
 
 // sorted returns the usages in the order of their keys. A VM that refers to two revisions of one object counts once in VMs.
-func (t tally) sorted() (all []CatalogUsage) {
+func (t tally) sorted() (all []Usage) {
 	for key, usage := range t.all {
 		slices.Sort(usage.Unpinned)
 		usage.VMs = len(t.pinned[key]) + len(usage.Unpinned)
 		usage.Removal, usage.Edit = usage.consequences()
 		all = append(all, *usage)
 	}
-	slices.SortFunc(all, func(a, b CatalogUsage) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(all, func(a, b Usage) int { return strings.Compare(a.String(), b.String()) })
 	return all
 }
 
 // consequences says what a removal and an edit of the object would do to the VMs that use it. New VMs are the same in both cases for all objects.
-func (u *CatalogUsage) consequences() (removal, edit string) {
+func (u *Usage) consequences() (removal, edit string) {
 	pinned, unpinned := u.VMs-len(u.Unpinned), len(u.Unpinned)
 	if u.State == StateGone {
 		removal, edit = "it is gone already", "it is gone: whoever creates it anew gives it to new VMs"
 		if unpinned > 0 {
-			removal += fmt.Sprintf(", and %s cannot start", vms(unpinned))
+			removal += fmt.Sprintf(", and %s cannot start", countVMs(unpinned))
 		}
 		return removal, edit
 	}
@@ -156,12 +156,12 @@ func (u *CatalogUsage) consequences() (removal, edit string) {
 	if pinned == 1 {
 		removed, edited = []string{"1 VM keeps its revision, and starts and restarts as before"}, []string{"1 VM keeps its revision until 'kubectl kiln repin'"}
 	} else if pinned > 1 {
-		removed = append(removed, vms(pinned)+" keep their revision, and start and restart as before")
-		edited = append(edited, vms(pinned)+" keep their revision until 'kubectl kiln repin'")
+		removed = append(removed, countVMs(pinned)+" keep their revision, and start and restart as before")
+		edited = append(edited, countVMs(pinned)+" keep their revision until 'kubectl kiln repin'")
 	}
 	if unpinned > 0 {
-		removed = append(removed, vms(unpinned)+" without a revision cannot start")
-		edited = append(edited, vms(unpinned)+" without a revision would start with the edit")
+		removed = append(removed, countVMs(unpinned)+" without a revision cannot start")
+		edited = append(edited, countVMs(unpinned)+" without a revision would start with the edit")
 	}
 	if len(removed) == 0 {
 		removed, edited = []string{"no VM uses it"}, []string{"no VM uses it"}
@@ -169,15 +169,15 @@ func (u *CatalogUsage) consequences() (removal, edit string) {
 	return strings.Join(removed, "; "), strings.Join(edited, "; ")
 }
 
-// firstOf names the first of many.
-func firstOf(names []string, most int) string {
+// nameFirst names the first of many.
+func nameFirst(names []string, most int) string {
 	if more := len(names) - most; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
 	}
 	return strings.Join(names, ", ")
 }
 
-func vms(n int) string {
+func countVMs(n int) string {
 	if n == 1 {
 		return "1 VM"
 	}

@@ -82,7 +82,7 @@ func TestCatalogUsages(t *testing.T) {
 			i + "unused: active, 0 VMs, 0 current, 0 outdated, without []; no VM uses it",
 		},
 	} {
-		usages, warnings, err := CatalogUsages(t.Context(), new(workbench.Bench), cluster, namespace, time.Now())
+		usages, warnings, err := Usages(t.Context(), new(workbench.Bench), cluster, namespace, time.Now())
 		if err != nil || len(warnings) > 0 {
 			t.Fatal(err, warnings)
 		}
@@ -117,7 +117,7 @@ func TestCatalogUsagesOfInferredObjects(t *testing.T) {
 	preferring.Spec = v1.VirtualMachineSpec{Preference: &v1.PreferenceMatcher{InferFromVolume: "root"}}
 	cluster := fake.NewClientBuilder().WithScheme(known).WithObjects(sized("small", "2Gi"), revision.Object(), preferring,
 		vm("pinned", `{"instancetype":"`+revision.Name+`"}`, nil), vm("recorded", "{}", ofKubeVirt), vm("waits", `{"configuration":"x"}`, nil)).Build()
-	usages, warnings, err := CatalogUsages(t.Context(), new(workbench.Bench), cluster, "", time.Now())
+	usages, warnings, err := Usages(t.Context(), new(workbench.Bench), cluster, "", time.Now())
 	if err != nil || len(usages) != 1 || usages[0].VMs != 2 {
 		t.Errorf("want two VMs of 'small': %+v %v", usages, err)
 	}
@@ -137,11 +137,11 @@ func TestCatalogOfACluster(t *testing.T) {
 	lying.Labels = map[string]string{"instancetype.kubevirt.io/cpu": "2", "instancetype.kubevirt.io/memory": "2Gi"}
 	other := &v1beta1.VirtualMachinePreference{ObjectMeta: metav1.ObjectMeta{Name: "linux", Namespace: "yard"}}
 	cluster := fake.NewClientBuilder().WithScheme(known).WithObjects(lying, other).Build()
-	read, err := ClusterCatalog(t.Context(), cluster, "shop")
+	read, err := FromCluster(t.Context(), cluster, "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, _, err := LintCatalog(t.Context(), new(workbench.Bench), read, time.Now())
+	found, _, err := Lint(t.Context(), new(workbench.Bench), read, time.Now())
 	if err != nil || len(read.Objects) != 1 {
 		t.Fatal(read.Objects, err)
 	}
@@ -155,11 +155,11 @@ func TestCatalogOfACluster(t *testing.T) {
 	}
 	lying.Spec.Memory.Guest = resource.MustParse("4Gi")
 	after := fake.NewClientBuilder().WithScheme(known).WithObjects(lying).Build()
-	next, err := ClusterCatalog(t.Context(), after, "shop")
+	next, err := FromCluster(t.Context(), after, "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, _, err := CompareCatalogs(t.Context(), new(workbench.Bench), [2]Catalog{read, next}, time.Now())
+	d, _, err := Compare(t.Context(), new(workbench.Bench), [2]Catalog{read, next}, time.Now())
 	if err != nil || len(d.Changes) != 1 || d.Verdict != "needs restart" {
 		t.Errorf("%v: %+v", err, d)
 	}

@@ -55,8 +55,8 @@ func ChangedInstancetypes(before, after catalog.Index) (names []string) {
 	return names
 }
 
-// CatalogFilesOf returns the files of a published catalog.
-func CatalogFilesOf(a oci.Artifact) (files []manifest.File) {
+// FilesOf returns the files of a published catalog.
+func FilesOf(a oci.Artifact) (files []manifest.File) {
 	for _, f := range a.Files {
 		files = append(files, manifest.File{Name: f.Name, Content: f.Content})
 	}

@@ -18,17 +18,17 @@ func lastBoot(r workbench.Reviewed) string {
 	return fmt.Sprintf("GuestHardware %s/%s", r.Guest.Explicit.Namespace, r.Guest.Explicit.Name)
 }
 
-// template names what a VM or VMI boots next.
-func template(r workbench.Reviewed) string {
+// nextBoot names what a VM or VMI boots next, for messages.
+func nextBoot(r workbench.Reviewed) string {
 	if r.Guest.VM != nil {
 		return "the template of " + r.Name()
 	}
 	return r.Name()
 }
 
-// CompareLatest says what annotation kilnvm.io/hardware: latest would change of the recorded hardware. Without a record it fails.
+// CompareLatest compares the recorded hardware with the hardware that the annotation kilnvm.io/hardware: latest would give. It fails without a record.
 func CompareLatest(ctx context.Context, b *workbench.Bench, of Side) (Difference, error) {
-	if err := of.booted(); err != nil {
+	if err := of.requireRecord(); err != nil {
 		return Difference{}, err
 	}
 	before, guest := of, *of.Guest
@@ -40,8 +40,8 @@ func CompareLatest(ctx context.Context, b *workbench.Bench, of Side) (Difference
 	return d, err
 }
 
-// booted returns the error of a guest without a record.
-func (s Side) booted() error {
+// requireRecord returns an error if the guest has no record of its hardware.
+func (s Side) requireRecord() error {
 	switch {
 	case s.Guest.Unreadable != nil:
 		return fmt.Errorf("which hardware the guest had before is not known: %w", s.Guest.Unreadable)
@@ -51,8 +51,8 @@ func (s Side) booted() error {
 	return nil
 }
 
-// CompareRunning says what a restart would change of a VM's VMI that runs. host is a file with the capabilities of a host, or empty.
-func CompareRunning(ctx context.Context, b *workbench.Bench, of Guests, host string) (Difference, error) {
+// CompareRunning compares the running VMI of a VM with what the VM boots next. host is a file with the capabilities of a host, or empty.
+func CompareRunning(ctx context.Context, b *workbench.Bench, of VMWithVMI, host string) (Difference, error) {
 	runs, next := *of.VMI.Guest, *of.VM.Guest
 	runs.Recorded = next.Booted
 	next.Explicit = next.Explicit.DeepCopy()
@@ -61,8 +61,8 @@ func CompareRunning(ctx context.Context, b *workbench.Bench, of Guests, host str
 	}
 	before, after := Side{Reviewed: *of.VMI, Host: host}, Side{Reviewed: of.VM, Host: host}
 	before.Guest, after.Guest = &runs, &next
-	d, err := compare(ctx, b, &before, &after)
-	d.Compared = fmt.Sprintf("%s, which runs, with %s", of.VMI.Name(), template(of.VM))
+	d, err := compareSides(ctx, b, &before, &after)
+	d.Compared = fmt.Sprintf("%s, which runs, with %s", of.VMI.Name(), nextBoot(of.VM))
 	if err != nil {
 		return d, err
 	}
@@ -72,26 +72,26 @@ func CompareRunning(ctx context.Context, b *workbench.Bench, of Guests, host str
 			return d, err
 		}
 	}
-	return d, d.texts(before, after)
+	return d, d.addTextDiffs(before, after)
 }
 
 // Whatever a record does not hold is known by the digest alone.
 const (
-	unrecorded = "the guest will see other hardware in something that a record does not hold: memory, vCPUs, the CPU model or settings of devices"
-	unsure     = "whether memory, vCPUs, the CPU model and settings of devices change too is not known: a record does not hold them"
+	changeUnrecorded = "the guest will see other hardware in something that a record does not hold: memory, vCPUs, the CPU model or settings of devices"
+	changeUnknown    = "whether memory, vCPUs, the CPU model and settings of devices change too is not known: a record does not hold them"
 )
 
-// CompareRecord says what the next boot of a guest that does not run changes of its record. Without a record it fails.
+// CompareRecord compares the record of a guest that does not run with what the guest boots next. It fails without a record.
 func CompareRecord(ctx context.Context, b *workbench.Bench, of Side) (Difference, error) {
-	if err := of.booted(); err != nil {
+	if err := of.requireRecord(); err != nil {
 		return Difference{}, err
 	}
 	booted := of.Guest.Booted
 	of.machine = booted.Machine
 	d := Difference{Before: lastBoot(of.Reviewed), BeforeDigest: booted.Digest, After: of.label()}
-	d.Compared = fmt.Sprintf("%s, the record of the last boot, with %s", lastBoot(of.Reviewed), template(of.Reviewed))
+	d.Compared = fmt.Sprintf("%s, the record of the last boot, with %s", lastBoot(of.Reviewed), nextBoot(of.Reviewed))
 	var err error
-	if d.Notes, err = boot(ctx, b, &of, of.Guest.Recorded); err != nil {
+	if d.Notes, err = renderSide(ctx, b, &of, of.Guest.Recorded); err != nil {
 		return d, err
 	}
 	next := of.rendered.Record
@@ -100,9 +100,9 @@ func CompareRecord(ctx context.Context, b *workbench.Bench, of Side) (Difference
 	if next.Digest == booted.Digest || bootedPaused(ctx, b, of) {
 		return d, nil
 	}
-	d.Unknown = unsure
+	d.Unknown = changeUnknown
 	if len(d.Changes) == 0 {
-		d.Unknown, d.Verdict = unrecorded, record.NeedsRestart
+		d.Unknown, d.Verdict = changeUnrecorded, record.NeedsRestart
 	}
 	return d, nil
 }
@@ -112,6 +112,6 @@ func bootedPaused(ctx context.Context, b *workbench.Bench, of Side) bool {
 	guest, paused := *of.Guest, v1.StartStrategyPaused
 	guest.Explicit = guest.Explicit.DeepCopy()
 	guest.Explicit.Spec.StartStrategy, of.Guest = &paused, &guest
-	_, err := boot(ctx, b, &of, guest.Recorded)
+	_, err := renderSide(ctx, b, &of, guest.Recorded)
 	return err == nil && of.rendered.Record.Digest == of.Guest.Booted.Digest
 }

@@ -58,26 +58,26 @@ type Difference struct {
 	Domain string `json:"domain"`
 }
 
-// Compare renders both sides, and compares the hardware that their guests see. after is the next version of before: it gets the identity of
-// before, and boots with its record unless it asks for kilnvm.io/hardware: latest. Where stage 2 or 3 refuses a side, the error is a Refusal.
-// Notes are returned with an error too.
+// Compare renders both sides, and compares the hardware that their guests see. after is the next version of before: it gets the identity of before, and boots
+// with the record of before unless it asks for kilnvm.io/hardware: latest. If stage 2 or 3 refuses a side, the error is a Refusal. Notes are returned with an
+// error too.
 func Compare(ctx context.Context, b *workbench.Bench, before, after Side) (Difference, error) {
-	d, err := compare(ctx, b, &before, &after)
+	d, err := compareSides(ctx, b, &before, &after)
 	if err != nil {
 		return d, err
 	}
-	d.rollOut(before.Reviewed, after.Reviewed)
-	return d, d.texts(before, after)
+	d.addRollout(before.Reviewed, after.Reviewed)
+	return d, d.addTextDiffs(before, after)
 }
 
-// compare is Compare without the texts.
-func compare(ctx context.Context, b *workbench.Bench, before, after *Side) (d Difference, err error) {
-	if d.Notes, err = boot(ctx, b, before, before.Guest.Recorded); err != nil {
+// compareSides is Compare without the texts.
+func compareSides(ctx context.Context, b *workbench.Bench, before, after *Side) (d Difference, err error) {
+	if d.Notes, err = renderSide(ctx, b, before, before.Guest.Recorded); err != nil {
 		return d, err
 	}
 	recorded := &before.rendered.Record
 	guest := *after.Guest
-	guest.Explicit = successor(guest.Explicit, before.Guest.Explicit)
+	guest.Explicit = asNextVersion(guest.Explicit, before.Guest.Explicit)
 	after.Guest = &guest
 	identity.Recall(guest.Explicit, recorded)
 	if after.Afresh || guest.Explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
@@ -87,7 +87,7 @@ func compare(ctx context.Context, b *workbench.Bench, before, after *Side) (d Di
 		forgotten := *recorded // without Kiln's hook, KubeVirt has the firmware boot the first disk
 		forgotten.BootDisk, recorded = "", &forgotten
 	}
-	notes, err := boot(ctx, b, after, recorded)
+	notes, err := renderSide(ctx, b, after, recorded)
 	if d.Notes = d.With(notes); err != nil {
 		return d, err
 	}
@@ -98,17 +98,17 @@ func compare(ctx context.Context, b *workbench.Bench, before, after *Side) (d Di
 	return d, nil
 }
 
-// successor returns a VMI as the next version of another one. The UID and the annotation of the VM Generation ID are those of before: its
+// asNextVersion returns a VMI as the next version of another one. The UID and the annotation of the VM Generation ID are those of before: its
 // disks are the same, so the guest must not take itself for a restored copy.
-func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+func asNextVersion(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	vmi := next.DeepCopy()
 	vmi.UID = before.UID
 	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1alpha1.AnnotationGeneration, before.Annotations[v1alpha1.AnnotationGeneration])
 	return vmi
 }
 
-// boot renders a side with the record of an earlier boot, or nil.
-func boot(ctx context.Context, b *workbench.Bench, s *Side, recorded *record.Record) (workbench.Notes, error) {
+// renderSide renders a side with the record of an earlier boot, or nil.
+func renderSide(ctx context.Context, b *workbench.Bench, s *Side, recorded *record.Record) (workbench.Notes, error) {
 	machine, notes, err := b.Machine(ctx, s.Reviewed, workbench.Placing{Host: s.Host}, recorded)
 	if err != nil {
 		return notes, err
@@ -134,8 +134,8 @@ func resolveAlias(m *workbench.Machine, earlier string) {
 	}
 }
 
-// texts compares specs and domains of both sides line by line.
-func (d *Difference) texts(before, after Side) error {
+// addTextDiffs compares specs and domains of both sides line by line.
+func (d *Difference) addTextDiffs(before, after Side) error {
 	var specs, domains [2][]byte
 	for i, s := range []Side{before, after} {
 		// Through JSON, as the object would be stored: Go types would print empty structs that the user did not write.
@@ -155,13 +155,13 @@ func (d *Difference) texts(before, after Side) error {
 		}
 		domains[i] = []byte(xml + "\n")
 	}
-	d.Spec = unified(d.Before, specs[0], d.After, specs[1])
-	d.Domain = unified(d.Before, domains[0], d.After, domains[1])
+	d.Spec = unifiedDiff(d.Before, specs[0], d.After, specs[1])
+	d.Domain = unifiedDiff(d.Before, domains[0], d.After, domains[1])
 	return nil
 }
 
-// unified returns the unified diff of two texts; empty if they are equal.
-func unified(before string, old []byte, after string, new []byte) string {
+// unifiedDiff returns the unified diff of two texts; empty if they are equal.
+func unifiedDiff(before string, old []byte, after string, new []byte) string {
 	text := string(diff.Diff(before, old, after, new))
 	_, text, _ = strings.Cut(text, "\n") // the command line that the library puts first
 	return text

@@ -8,9 +8,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// rollOut says when the guest gets the change, where KubeVirt runs it. KubeVirt compares templates, with instancetype and preference applied: what else makes
-// a VMI explicit was done when the VMI was created. A VMI without a VM cannot be changed, and has no rollout.
-func (d *Difference) rollOut(before, after workbench.Reviewed) {
+// addRollout says when the guest gets the change, if KubeVirt runs the guest. KubeVirt compares templates with instancetype and preference applied, because the
+// other steps that make a VMI explicit ran when the VMI was created. A VMI without a VM cannot be changed, and has no rollout.
+func (d *Difference) addRollout(before, after workbench.Reviewed) {
 	limits := after.Guest.Input.Cluster.Limits
 	if !limits.KubeVirtGuests || before.Guest.VM == nil || after.Guest.VM == nil {
 		return

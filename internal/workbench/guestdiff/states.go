@@ -56,14 +56,14 @@ type State struct {
 	frontend *libvirtxml.Domain
 }
 
-// Guests are a VM and its VMI, reviewed; VMI is nil if there is none.
-type Guests struct {
+// VMWithVMI are a VM and its VMI, reviewed; VMI is nil if there is none.
+type VMWithVMI struct {
 	VM  workbench.Reviewed
 	VMI *workbench.Reviewed
 }
 
 // States returns the states of a VM of a cluster. Where stage 2 or 3 refuses the VM or its VMI, the error is a Refusal.
-func States(ctx context.Context, b *workbench.Bench, cluster client.Reader, of Guests) ([]State, workbench.Notes, error) {
+func States(ctx context.Context, b *workbench.Bench, cluster client.Reader, of VMWithVMI) ([]State, workbench.Notes, error) {
 	key := client.ObjectKeyFromObject(of.VM.Guest.VM)
 	hardware, err := lifecycle.Hardware(ctx, cluster, key)
 	if err != nil {
@@ -88,20 +88,20 @@ func States(ctx context.Context, b *workbench.Bench, cluster client.Reader, of G
 	if notes = notes.With(more); err != nil {
 		return nil, notes, err
 	}
-	recorded.seen(hardware, pod, template, instance)
+	recorded.findFrontend(hardware, pod, template, instance)
 	states := []State{template, recorded, instance, runningState(of.VMI, hardware, pod)}
-	differences(states)
+	compareNeighbours(states)
 	snapshots, err := snapshotStates(ctx, cluster, of.VM.Guest.VM, recorded)
 	return append(states, snapshots...), notes, err
 }
 
-// configured fills digest, record and documents of a state whose hardware stages 2 and 3 make. recorded is the record of the guest.
-func configured(ctx context.Context, b *workbench.Bench, s *State, r workbench.Reviewed, recorded *record.Record) (workbench.Notes, error) {
+// fillRendered fills digest, record and documents of a state whose hardware stages 2 and 3 make. recorded is the record of the guest.
+func fillRendered(ctx context.Context, b *workbench.Bench, s *State, r workbench.Reviewed, recorded *record.Record) (workbench.Notes, error) {
 	side := Side{Reviewed: r}
 	if booted := r.Guest.Booted; booted != nil {
 		side.machine = booted.Machine
 	}
-	notes, err := boot(ctx, b, &side, recorded)
+	notes, err := renderSide(ctx, b, &side, recorded)
 	if err != nil {
 		return notes, err
 	}
@@ -117,16 +117,16 @@ func configured(ctx context.Context, b *workbench.Bench, s *State, r workbench.R
 // templateState is what the VM would boot now.
 func templateState(ctx context.Context, b *workbench.Bench, r workbench.Reviewed) (State, workbench.Notes, error) {
 	vm := r.Guest.VM
-	s := State{State: StateTemplate, Name: "template", Cause: fmt.Sprintf("generation %d of the VM", vm.Generation), Time: written(vm)}
+	s := State{State: StateTemplate, Name: "template", Cause: fmt.Sprintf("generation %d of the VM", vm.Generation), Time: lastWritten(vm)}
 	if r.Guest.Unreadable != nil {
 		return s, workbench.Notes{}, r.Guest.Unreadable
 	}
-	notes, err := configured(ctx, b, &s, r, r.Guest.Recorded)
+	notes, err := fillRendered(ctx, b, &s, r, r.Guest.Recorded)
 	return s, notes, err
 }
 
-// written returns when somebody last wrote the spec of an object, by its managed fields, or it was created.
-func written(object client.Object) *metav1.Time {
+// lastWritten returns when somebody last wrote the spec of an object, by its managed fields, or it was created.
+func lastWritten(object client.Object) *metav1.Time {
 	at := object.GetCreationTimestamp()
 	for _, entry := range object.GetManagedFields() {
 		spec := entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:spec"`))
@@ -155,9 +155,9 @@ func recordState(hardware *v1alpha1.GuestHardware) (State, error) {
 	return s, err
 }
 
-// seen finds what the guest saw at its last boot, of which the record holds a part: what its pod was started with, else another state with the digest of the
-// record.
-func (s *State) seen(hardware *v1alpha1.GuestHardware, pod *v1alpha1.GuestPod, others ...State) {
+// findFrontend sets the frontend of the last boot, of which the record holds only a part: the frontend that the pod was started with, else that of another
+// state with the digest of the record.
+func (s *State) findFrontend(hardware *v1alpha1.GuestHardware, pod *v1alpha1.GuestPod, others ...State) {
 	if s.record == nil {
 		return
 	}
@@ -175,13 +175,13 @@ func (s *State) seen(hardware *v1alpha1.GuestHardware, pod *v1alpha1.GuestPod, o
 }
 
 // vmiState is what the VMI says. A VMI that has booted has the record of that boot, whatever the next one asks for.
-func vmiState(ctx context.Context, b *workbench.Bench, of Guests, hardware *v1alpha1.GuestHardware) (State, workbench.Notes, error) {
+func vmiState(ctx context.Context, b *workbench.Bench, of VMWithVMI, hardware *v1alpha1.GuestHardware) (State, workbench.Notes, error) {
 	s := State{State: StateVMI, Name: "vmi", Cause: "the VM has no VMI"}
 	if of.VMI == nil {
 		return s, workbench.Notes{}, nil
 	}
 	vmi := of.VMI.Guest.Explicit
-	s.Cause, s.Time = "made from an unknown generation of the VM", written(vmi)
+	s.Cause, s.Time = "made from an unknown generation of the VM", lastWritten(vmi)
 	if generation := vmi.Annotations[v1.VirtualMachineGenerationAnnotation]; generation != "" {
 		s.Cause = fmt.Sprintf("made from generation %s of the VM", generation)
 	}
@@ -189,13 +189,13 @@ func vmiState(ctx context.Context, b *workbench.Bench, of Guests, hardware *v1al
 	if hardware != nil && hardware.Status.LastBoot != nil && hardware.Status.LastBoot.UID == vmi.UID {
 		recorded = of.VM.Guest.Booted
 	}
-	notes, err := configured(ctx, b, &s, *of.VMI, recorded)
+	notes, err := fillRendered(ctx, b, &s, *of.VMI, recorded)
 	return s, notes, err
 }
 
-// differences fills the changes between each state and the one above that has a digest, in the direction of edits: a template is newer than all else, and a
-// record older. The words are those of 'diff' where all that the guest sees is known of both.
-func differences(states []State) {
+// compareNeighbours fills the changes between each state and the state above it that has a digest, in the direction of edits: a template is newer than all
+// other states, and a record older. If the whole frontend is known of both, the words are those of 'diff'.
+func compareNeighbours(states []State) {
 	var above *State
 	for i := range states {
 		s := &states[i]

@@ -24,7 +24,7 @@ func TestRunningState(t *testing.T) {
 	bench := &workbench.Bench{}
 	vm := stored(t, bench, "", "")
 	side := Side{Reviewed: vm}
-	if _, err := boot(t.Context(), bench, &side, nil); err != nil {
+	if _, err := renderSide(t.Context(), bench, &side, nil); err != nil {
 		t.Fatal(err)
 	}
 	front, recorded := side.rendered.Frontend, side.rendered.Record
@@ -50,7 +50,7 @@ func TestRunningState(t *testing.T) {
 	}{{1, "vCPUs from 2 to 1"}, {2, ""}, {3, "vCPUs from 2 to 3"}} {
 		vmi := vmiOf(t, bench, vm)
 		vmi.Guest.Explicit.Spec.Domain.CPU.Sockets = c.sockets
-		states, _, err := States(t.Context(), bench, fake.NewClientBuilder().WithScheme(known).WithObjects(hardware, pod).Build(), Guests{vm, vmi})
+		states, _, err := States(t.Context(), bench, fake.NewClientBuilder().WithScheme(known).WithObjects(hardware, pod).Build(), VMWithVMI{vm, vmi})
 		if err != nil {
 			t.Fatal(err)
 		}

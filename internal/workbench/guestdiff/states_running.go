@@ -46,7 +46,7 @@ func runningState(of *workbench.Reviewed, hardware *v1alpha1.GuestHardware, pod 
 		return s
 	}
 	if running := hardware.Status.Running; running != nil && running.UID == vmi.UID {
-		s.live(vmi, running, pod)
+		s.addLiveHardware(vmi, running, pod)
 		return s
 	}
 	if domain := pod.Status.Domain; domain != nil {
@@ -64,8 +64,8 @@ func runningState(of *workbench.Reviewed, hardware *v1alpha1.GuestHardware, pod 
 	return s
 }
 
-// live fills what follows from what libvirt reports: what the VMI asks for beside it, and the frontend that runs.
-func (s *State) live(vmi *v1.VirtualMachineInstance, running *v1alpha1.HardwareRunning, pod *v1alpha1.GuestPod) {
+// addLiveHardware fills what follows from what libvirt reports: what the VMI asks for beside it, and the frontend that runs.
+func (s *State) addLiveHardware(vmi *v1.VirtualMachineInstance, running *v1alpha1.HardwareRunning, pod *v1alpha1.GuestPod) {
 	if pod.Spec.Hardware == nil {
 		return
 	}

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// mostSnapshots is how many snapshots are read, the newest ones: a VM may have thousands.
-const mostSnapshots = 20
+// maxSnapshots is how many snapshots are read, the newest ones: a VM may have thousands.
+const maxSnapshots = 20
 
 // snapshotStates are the snapshots of a VM, the newest first: one state each, or one that says that there is none. Each says what differs from the record of
 // the VM.
@@ -46,7 +46,7 @@ func snapshotStates(ctx context.Context, cluster client.Reader, vm *v1.VirtualMa
 		return none("the VM has no snapshots"), nil
 	}
 	var all []State
-	for i := range own[:min(len(own), mostSnapshots)] {
+	for i := range own[:min(len(own), maxSnapshots)] {
 		s, err := snapshotState(ctx, cluster, &own[i])
 		if err != nil {
 			return nil, err

@@ -76,12 +76,12 @@ func TestSnapshotStates(t *testing.T) {
 	if all[2].Digest != "" || !strings.Contains(all[2].Cause, "not found") {
 		t.Errorf("a record that is gone: %+v", all[2])
 	}
-	for i := range mostSnapshots {
+	for i := range maxSnapshots {
 		if err := cluster.Create(t.Context(), snapshotAt(t, fmt.Sprintf("s-%d", i), "pc-q35-9.2", day)[0]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if all, err = snapshotStates(t.Context(), cluster, vm, same); err != nil || len(all) != mostSnapshots+1 || all[mostSnapshots].Cause != "and 3 older ones" {
+	if all, err = snapshotStates(t.Context(), cluster, vm, same); err != nil || len(all) != maxSnapshots+1 || all[maxSnapshots].Cause != "and 3 older ones" {
 		t.Errorf("%v: %d states, %+v", err, len(all), all[len(all)-1])
 	}
 }

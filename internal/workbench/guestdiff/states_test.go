@@ -53,7 +53,7 @@ func TestStates(t *testing.T) {
 	bench := &workbench.Bench{}
 	before := stored(t, bench, "", "")
 	side := Side{Reviewed: before}
-	if _, err := boot(t.Context(), bench, &side, nil); err != nil {
+	if _, err := renderSide(t.Context(), bench, &side, nil); err != nil {
 		t.Fatal(err)
 	}
 	recorded := side.rendered.Record
@@ -70,7 +70,7 @@ func TestStates(t *testing.T) {
 
 	after := stored(t, bench, "devices: {", "devices: {rng: {}, ")
 	after.Guest.Recorded = &recorded
-	states, _, err := States(t.Context(), bench, cluster(hardware, pod), Guests{after, vmiOf(t, bench, before)})
+	states, _, err := States(t.Context(), bench, cluster(hardware, pod), VMWithVMI{after, vmiOf(t, bench, before)})
 	if err != nil || len(states) != 5 {
 		t.Fatal(err, states)
 	}
@@ -108,12 +108,12 @@ func TestStates(t *testing.T) {
 
 	memory := stored(t, bench, "1Gi", "2Gi")
 	memory.Guest.Recorded = &recorded
-	states, _, err = States(t.Context(), bench, cluster(hardware), Guests{memory, nil})
+	states, _, err = States(t.Context(), bench, cluster(hardware), VMWithVMI{memory, nil})
 	if err != nil || !states[1].Hidden || states[2].Digest != "" || states[2].Cause != "the VM has no VMI" || states[3].Cause != "no guest runs" {
 		t.Errorf("%v: %+v", err, states)
 	}
 	hardware.Status.VirtualMachineUID = "another"
-	states, _, err = States(t.Context(), bench, cluster(hardware), Guests{before, nil})
+	states, _, err = States(t.Context(), bench, cluster(hardware), VMWithVMI{before, nil})
 	if err != nil || states[1].Digest != "" || states[1].Cause != "the VM has not run yet" {
 		t.Errorf("the record of another VM: %v: %+v", err, states)
 	}

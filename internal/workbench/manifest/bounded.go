@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// mostBytes bounds what is read of one file, of the standard input or of a URL. A list of 10,000 VMs has about 30 MB.
-const mostBytes = 64 << 20
+// maxBytes bounds what is read of one file, of the standard input or of a URL. A list of 10,000 VMs has about 30 MB.
+const maxBytes = 64 << 20
 
 // downloadLimit bounds the time of a download. It is a variable for tests.
 var downloadLimit = time.Minute
 
-// ReadAll reads to the end. name is what the error calls it.
-func ReadAll(name string, from io.Reader) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(from, mostBytes+1))
+// ReadBounded reads to the end. name is what the error calls it.
+func ReadBounded(name string, from io.Reader) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(from, maxBytes+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(raw) > mostBytes {
-		return nil, fmt.Errorf("%s has more than %d MiB", name, mostBytes>>20)
+	if len(raw) > maxBytes {
+		return nil, fmt.Errorf("%s has more than %d MiB", name, maxBytes>>20)
 	}
 	return raw, nil
 }
@@ -34,7 +34,7 @@ func ReadFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return ReadAll(path, file)
+	return ReadBounded(path, file)
 }
 
 // download reads a URL that the user named, as kubectl does, within downloadLimit.
@@ -53,5 +53,5 @@ func download(url string) ([]byte, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: %s", url, response.Status)
 	}
-	return ReadAll(url, response.Body)
+	return ReadBounded(url, response.Body)
 }

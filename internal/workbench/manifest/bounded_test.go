@@ -41,7 +41,7 @@ func TestReadsAreBounded(t *testing.T) {
 		if strings.HasSuffix(name, "/slow") {
 			downloadLimit = 100 * time.Millisecond
 		}
-		found, err := Files{Stdin: blanks{}}.Read([]string{name})
+		found, err := Files{Stdin: blanks{}}.ReadNames([]string{name})
 		if err != nil || len(found) != 1 || found[0].Fault == nil || !strings.Contains(found[0].Fault.Error(), want) {
 			t.Errorf("%s: %v, %d objects, want the fault '%s'", name, err, len(found), want)
 			if len(found) == 1 {

@@ -36,8 +36,8 @@ var marker = regexp.MustCompile(`(?m)^(---|\.\.\.)([ \t\r]|$)`)
 // kustomizeGroup is that of Kustomizations and Components.
 const kustomizeGroup = "kustomize.config.k8s.io"
 
-// documents splits a file into its documents.
-func documents(file string, raw []byte, at *Positions) (all []source) {
+// splitDocuments splits a file into its documents.
+func splitDocuments(file string, raw []byte, at *Positions) (all []source) {
 	if all, ok := jsonDocuments(file, raw, at); ok {
 		return all
 	}
@@ -84,8 +84,8 @@ func jsonDocuments(file string, raw []byte, at *Positions) (all []source, ok boo
 	}
 }
 
-// MostOfObject bounds one object, in bytes. An API server takes no larger body. A list in a file may have thousands of objects.
-const MostOfObject = 3 << 20
+// MaxObjectBytes bounds one object, in bytes. An API server takes no larger body. A list in a file may have thousands of objects.
+const MaxObjectBytes = 3 << 20
 
 // kindLine is the line of a YAML document that names its kind.
 var kindLine = regexp.MustCompile(`(?m)^kind:[ \t]*["']?(\w+)`)
@@ -93,28 +93,28 @@ var kindLine = regexp.MustCompile(`(?m)^kind:[ \t]*["']?(\w+)`)
 // isTooLarge reports whether a YAML document is one object beyond mostOfObject. It looks at the text, because YAML takes some hundred times its bytes when it
 // is parsed.
 func (s source) isTooLarge() bool {
-	if s.json || len(s.text) <= MostOfObject {
+	if s.json || len(s.text) <= MaxObjectBytes {
 		return false
 	}
 	kind := kindLine.FindSubmatch(s.text)
 	return kind != nil && !bytes.HasSuffix(kind[1], []byte("List"))
 }
 
-// tooLarge is the entry of an object beyond mostOfObject.
-func (s source) tooLarge() Object {
-	return unreadable(s.file, fmt.Errorf("%s:%d: the object has more than %d MiB, which no API server takes", s.file, s.line, MostOfObject>>20))
+// tooLargeObject is the entry of an object beyond mostOfObject.
+func (s source) tooLargeObject() Object {
+	return unreadableObject(s.file, fmt.Errorf("%s:%d: the object has more than %d MiB, which no API server takes", s.file, s.line, MaxObjectBytes>>20))
 }
 
 // objects decodes a document. A list gives its items; a document of comments gives none.
 func (s source) objects() (all []Object) {
 	if s.isTooLarge() {
-		return []Object{s.tooLarge()}
+		return []Object{s.tooLargeObject()}
 	}
 	raw := s.text
 	if !s.json {
 		var err error
 		if raw, err = yaml.YAMLToJSON(s.text); err != nil {
-			return []Object{unreadable(s.file, s.precise(err))}
+			return []Object{unreadableObject(s.file, s.withLine(err))}
 		}
 	}
 	if string(raw) == "null" {
@@ -136,8 +136,8 @@ func (s source) objects() (all []Object) {
 // object decodes one object. item is its index if the document is a list; empty if not. of is the kind of the list's items, which
 // need not repeat it.
 func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
-	if len(raw) > MostOfObject {
-		return s.tooLarge()
+	if len(raw) > MaxObjectBytes {
+		return s.tooLargeObject()
 	}
 	one := Object{Unstructured: &unstructured.Unstructured{}, source: s, item: item}
 	err := utiljson.Unmarshal(raw, &one.Object)
@@ -158,14 +158,14 @@ func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
 	}
 	if err != nil {
 		at, _ := one.Find("")
-		return unreadable(s.file, fmt.Errorf("%s:%d: %w", s.file, at.Number, err))
+		return unreadableObject(s.file, fmt.Errorf("%s:%d: %w", s.file, at.Number, err))
 	}
 	return one
 }
 
-// precise returns the error of a text that is no YAML with the line of the file, which kubectl's decoder does not name. A text that begins as JSON is no JSON
+// withLine returns the error of a text that is no YAML with the line of the file, which kubectl's decoder does not name. A text that begins as JSON is no JSON
 // either, and most probably meant to be: the error begins with that.
-func (s source) precise(given error) error {
+func (s source) withLine(given error) error {
 	if looksLikeJSON(s.text) {
 		return fmt.Errorf("%w; and it is no YAML: %w", s.notJSON(), given)
 	}

@@ -24,7 +24,7 @@ func TestDocumentsOfAFile(t *testing.T) {
 	} {
 		var kinds string
 		var at []int
-		for _, found := range parsed("file", []byte(text), nil, &Positions{}) {
+		for _, found := range parseFile("file", []byte(text), nil, &Positions{}) {
 			place, _ := found.Find("kind")
 			kinds += found.GetKind()
 			at = append(at, place.Number)

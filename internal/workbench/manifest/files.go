@@ -48,11 +48,11 @@ func (f Files) Named() bool { return len(f.Names)+len(f.Kustomizations) > 0 }
 // ErrKustomization is the fault of a file that is the input of kustomize, and no object of a cluster.
 var ErrKustomization = errors.New("this is a kustomization, which is not built with -f: use -k with its directory")
 
-// Read decodes every object below the given files. It fails when a name does not exist.
-func (f Files) Read(names []string) (all []Object, err error) {
+// ReadNames decodes every object below the given files. It fails when a name does not exist.
+func (f Files) ReadNames(names []string) (all []Object, err error) {
 	at := &Positions{}
 	for _, name := range names {
-		found, err := paths(name)
+		found, err := expandName(name)
 		if err != nil {
 			return nil, err
 		}
@@ -60,11 +60,11 @@ func (f Files) Read(names []string) (all []Object, err error) {
 			all = append(all, f.readFile(path, at)...)
 		}
 	}
-	return f.Placed(all), nil
+	return f.SetNamespaces(all), nil
 }
 
-// Placed sets the namespace of namespaced objects that have none, and removes it from objects of kinds without namespaces, as an API server does.
-func (f Files) Placed(all []Object) []Object {
+// SetNamespaces sets the namespace of namespaced objects that have none, and removes it from objects of kinds without namespaces, as an API server does.
+func (f Files) SetNamespaces(all []Object) []Object {
 	for _, one := range all {
 		switch {
 		case ClusterKinds[one.GetKind()]:
@@ -82,9 +82,9 @@ var ClusterKinds = map[string]bool{
 	v1alpha1.KindFrontendProfile: true, "HostProfile": true, "Namespace": true,
 }
 
-// paths returns the files that a name stands for: itself, those of a directory with the extensions that kubectl reads, or those
+// expandName returns the files that a name stands for: itself, those of a directory with the extensions that kubectl reads, or those
 // that match a pattern.
-func paths(name string) (found []string, err error) {
+func expandName(name string) (found []string, err error) {
 	if name == "-" || isURL(name) {
 		return []string{name}, nil
 	}
@@ -92,7 +92,7 @@ func paths(name string) (found []string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		matches, _ := filepath.Glob(name) // a malformed pattern matches nothing
 		for _, match := range matches {
-			below, err := paths(match)
+			below, err := expandName(match)
 			if err != nil {
 				return nil, err
 			}
@@ -124,50 +124,50 @@ func isURL(name string) bool {
 // readFile decodes the objects of one file.
 func (f Files) readFile(path string, at *Positions) []Object {
 	if path == "-" {
-		raw, err := ReadAll(StandardInput, f.Stdin)
-		return parsed(StandardInput, raw, err, at)
+		raw, err := ReadBounded(StandardInput, f.Stdin)
+		return parseFile(StandardInput, raw, err, at)
 	}
 	if slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)) {
-		return []Object{unreadable(path, ErrKustomization)}
+		return []Object{unreadableObject(path, ErrKustomization)}
 	}
 	if isURL(path) {
 		raw, err := download(path)
-		return parsed(path, raw, err, at)
+		return parseFile(path, raw, err, at)
 	}
 	raw, err := ReadFile(path)
-	return parsed(path, raw, err, at)
+	return parseFile(path, raw, err, at)
 }
 
-// parsed returns the objects of a file with this content; err is why it could not be read, which becomes the fault of its one entry.
-func parsed(file string, raw []byte, err error, at *Positions) (all []Object) {
+// parseFile returns the objects of a file with this content; err is why it could not be read, which becomes the fault of its one entry.
+func parseFile(file string, raw []byte, err error, at *Positions) (all []Object) {
 	if err != nil {
-		return []Object{unreadable(file, err)}
+		return []Object{unreadableObject(file, err)}
 	}
-	for _, text := range documents(file, raw, at) {
+	for _, text := range splitDocuments(file, raw, at) {
 		all = append(all, text.objects()...)
 	}
 	return all
 }
 
-// unreadable returns the entry of a file that holds no objects. Its Fault names the file.
-func unreadable(file string, fault error) Object {
+// unreadableObject returns the entry of a file that holds no objects. Its Fault names the file.
+func unreadableObject(file string, fault error) Object {
 	if !strings.Contains(fault.Error(), file) {
 		fault = fmt.Errorf("%s: %w", file, fault)
 	}
 	return Object{Unstructured: &unstructured.Unstructured{}, source: source{file: file}, Fault: fault}
 }
 
-// build returns the objects of the kustomizations. The library's defaults are kubectl's: no plugins, and no file outside of the
+// buildKustomizations returns the objects of the kustomizations. The library's defaults are kubectl's: no plugins, and no file outside of the
 // directory of a kustomization.
-func (f Files) build() (all []Object) {
+func (f Files) buildKustomizations() (all []Object) {
 	for _, directory := range f.Kustomizations {
 		raw, err := kustomize(directory)
-		for _, one := range parsed(directory, raw, err, &Positions{}) {
+		for _, one := range parseFile(directory, raw, err, &Positions{}) {
 			one.built = true
 			all = append(all, one)
 		}
 	}
-	return f.Placed(all)
+	return f.SetNamespaces(all)
 }
 
 // kustomize builds a directory to one text of YAML documents.

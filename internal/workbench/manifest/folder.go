@@ -27,22 +27,22 @@ type File struct {
 
 // Bounds of a catalog. 10,000 instancetypes of 4 kB are 40 MB.
 const (
-	mostCatalogBytes = 128 << 20
-	mostCatalogFiles = 20000
+	maxFolderBytes = 128 << 20
+	maxFolderFiles = 20000
 )
 
 // errTooLarge: reading on would let a folder take all memory.
-var errTooLarge = fmt.Errorf("a catalog has at most %d MiB: split it", mostCatalogBytes>>20)
+var errTooLarge = fmt.Errorf("a catalog has at most %d MiB: split it", maxFolderBytes>>20)
 
 // Objects decodes the objects of the file. at is the same for all files that are read together.
-func (f File) Objects(at *Positions) []Object { return parsed(f.Name, f.Content, f.Fault, at) }
+func (f File) Objects(at *Positions) []Object { return parseFile(f.Name, f.Content, f.Fault, at) }
 
 // ReadFolder reads a catalog's files: those of a folder and of its folders with the extensions that kubectl reads, one file, or the standard
 // input for '-'. Kustomizations are left out, as they make objects and are none. An error is a name that leads nowhere.
 func ReadFolder(name string, stdin io.Reader) ([]File, error) {
-	rest := int64(mostCatalogBytes)
+	rest := int64(maxFolderBytes)
 	if name == "-" {
-		return []File{readBounded(StandardInput, stdin, &rest)}, nil
+		return []File{readWithin(StandardInput, stdin, &rest)}, nil
 	}
 	info, err := os.Stat(name)
 	switch {
@@ -60,7 +60,7 @@ func ReadFolder(name string, stdin io.Reader) ([]File, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return []File{readBounded(name, file, &rest)}, nil
+	return []File{readWithin(name, file, &rest)}, nil
 }
 
 func readFolder(folder string, rest *int64) (files []File, err error) {
@@ -78,17 +78,17 @@ func readFolder(folder string, rest *int64) (files []File, err error) {
 		case entry.IsDir() || !slices.Contains(resource.FileExtensions, filepath.Ext(path)) ||
 			slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)):
 			return nil
-		case len(files) == mostCatalogFiles:
-			return fmt.Errorf("'%s' holds more than %d files: split it", folder, mostCatalogFiles)
+		case len(files) == maxFolderFiles:
+			return fmt.Errorf("'%s' holds more than %d files: split it", folder, maxFolderFiles)
 		}
-		files = append(files, readOf(root, path, name, rest))
+		files = append(files, readInFolder(root, path, name, rest))
 		return nil
 	})
 	return files, err
 }
 
-// readOf reads one file of a folder. A link is followed if it stays in the folder. A pipe is not opened: that would wait for whoever writes it.
-func readOf(root *os.Root, path, name string, rest *int64) File {
+// readInFolder reads one file of a folder. A link is followed if it stays in the folder. A pipe is not opened: that would wait for whoever writes it.
+func readInFolder(root *os.Root, path, name string, rest *int64) File {
 	info, err := root.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is no regular file")
@@ -101,11 +101,11 @@ func readOf(root *os.Root, path, name string, rest *int64) File {
 		return File{Name: name, Fault: err}
 	}
 	defer file.Close()
-	return readBounded(name, file, rest)
+	return readWithin(name, file, rest)
 }
 
-// readBounded reads a file within what is left of the bound.
-func readBounded(name string, from io.Reader, rest *int64) File {
+// readWithin reads a file within what is left of the bound.
+func readWithin(name string, from io.Reader, rest *int64) File {
 	content, err := io.ReadAll(io.LimitReader(from, *rest+1))
 	if *rest -= int64(len(content)); err == nil && *rest < 0 {
 		*rest, err = 0, errTooLarge

@@ -22,14 +22,14 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestEndlessCatalog(t *testing.T) {
 	from := &endless{}
 	files, err := ReadFolder("-", from)
-	if err != nil || len(files) != 1 || !errors.Is(files[0].Fault, errTooLarge) || from.read > 2*mostCatalogBytes {
+	if err != nil || len(files) != 1 || !errors.Is(files[0].Fault, errTooLarge) || from.read > 2*maxFolderBytes {
 		t.Errorf("read %d bytes: %v %v", from.read, files, err)
 	}
 	rest := int64(3)
-	if got := readBounded("a", strings.NewReader("abc"), &rest); got.Fault != nil || rest != 0 {
+	if got := readWithin("a", strings.NewReader("abc"), &rest); got.Fault != nil || rest != 0 {
 		t.Errorf("what just fits is refused: %v", got.Fault)
 	}
-	if got := readBounded("a", io.Reader(strings.NewReader("a")), &rest); !errors.Is(got.Fault, errTooLarge) {
+	if got := readWithin("a", io.Reader(strings.NewReader("a")), &rest); !errors.Is(got.Fault, errTooLarge) {
 		t.Errorf("the bound is not that of all files together: %v", got.Fault)
 	}
 	for _, name := range []string{filepath.Join(t.TempDir(), "nowhere"), "/dev/null"} {

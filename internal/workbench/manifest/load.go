@@ -20,12 +20,12 @@ type Inputs struct {
 // Load reads files, and judges each named object by the schema of its kind. A file or document that cannot be read becomes an object with a
 // Fault. Objects of the catalog are not judged. It fails when a name does not exist.
 func Load(files Files) (Inputs, error) {
-	named, err := files.Read(files.Names)
+	named, err := files.ReadNames(files.Names)
 	if err != nil {
 		return Inputs{}, err
 	}
-	named = append(named, files.build()...)
-	catalog, err := files.Read(files.Catalog)
+	named = append(named, files.buildKustomizations()...)
+	catalog, err := files.ReadNames(files.Catalog)
 	if err != nil {
 		return Inputs{}, err
 	}
@@ -34,7 +34,7 @@ func Load(files Files) (Inputs, error) {
 	for _, one := range catalog {
 		switch {
 		case one.Fault == nil:
-			if err := one.Convert(); err != nil {
+			if err := one.ConvertVersion(); err != nil {
 				return Inputs{}, err
 			}
 			all = append(all, one.Unstructured)
@@ -44,7 +44,7 @@ func Load(files Files) (Inputs, error) {
 	}
 	for _, one := range named {
 		if one.Fault == nil {
-			if err := one.Judge(); err != nil {
+			if err := one.CheckSchema(); err != nil {
 				return Inputs{}, err
 			}
 			all = append(all, one.Unstructured)
@@ -55,12 +55,12 @@ func Load(files Files) (Inputs, error) {
 	if err != nil {
 		return Inputs{}, err
 	}
-	in.Reader = objects.New(known, WithNameLabels(all)...)
+	in.Reader = objects.New(known, AddNamespaceLabels(all)...)
 	return in, nil
 }
 
-// Judge judges an object of a file by the schema of its kind, and converts it to the version that the webhook would see.
-func (o *Object) Judge() error {
+// CheckSchema judges an object of a file by the schema of its kind, and converts it to the version that the webhook would see.
+func (o *Object) CheckSchema() error {
 	found, err := crdschema.Check(o.Unstructured)
 	if err != nil {
 		return err
@@ -69,11 +69,11 @@ func (o *Object) Judge() error {
 	for _, path := range found.EmptyKeys {
 		o.Warnings = append(o.Warnings, path+" has no value: a create drops the key, and 'kubectl apply --server-side' refuses it; remove it")
 	}
-	return o.Convert()
+	return o.ConvertVersion()
 }
 
-// Convert gives an object the version that the webhook would see.
-func (o *Object) Convert() error {
+// ConvertVersion gives an object the version that the webhook would see.
+func (o *Object) ConvertVersion() error {
 	deprecation, err := crdschema.Convert(o.Unstructured)
 	if deprecation != "" {
 		o.Warnings = append(o.Warnings, deprecation)

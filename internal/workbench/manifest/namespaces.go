@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// WithNameLabels gives the namespaces among objects of files the label that an API server sets on each, their name: a selector may ask for it. A review gives
-// one to namespaces that no file has.
-func WithNameLabels(all []*unstructured.Unstructured) []*unstructured.Unstructured {
+// AddNamespaceLabels sets the label with its name on each Namespace among objects of files, as an API server does: a selector may ask for it. A review adds the
+// namespaces that no file has.
+func AddNamespaceLabels(all []*unstructured.Unstructured) []*unstructured.Unstructured {
 	for _, object := range all {
 		if object.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Namespace") {
 			continue

@@ -20,8 +20,8 @@ type Line struct {
 	Text   string
 }
 
-// mostOfLine bounds what String quotes of a line, in characters. A manifest in JSON is one line of any length, which each cause would repeat.
-const mostOfLine = 200
+// maxLineRunes bounds what String quotes of a line, in characters. A manifest in JSON is one line of any length, which each cause would repeat.
+const maxLineRunes = 200
 
 // String returns the line for people, cut after mostOfLine characters.
 func (l Line) String() string {
@@ -29,8 +29,8 @@ func (l Line) String() string {
 		return "built from the kustomization " + l.File
 	}
 	text := l.Text
-	if runes := []rune(text[:min(len(text), utf8.UTFMax*mostOfLine)]); len(runes) > mostOfLine {
-		text = string(runes[:mostOfLine]) + "…"
+	if runes := []rune(text[:min(len(text), utf8.UTFMax*maxLineRunes)]); len(runes) > maxLineRunes {
+		text = string(runes[:maxLineRunes]) + "…"
 	}
 	return fmt.Sprintf("%s:%d: %s", l.File, l.Number, text)
 }
@@ -106,20 +106,20 @@ func (s source) parse() *yaml.Node {
 func (o Object) lineOf(document *yaml.Node, path string) int {
 	node := document
 	if o.item != "" {
-		_, items := child(node, "items")
-		_, node = child(items, o.item)
+		_, items := childNode(node, "items")
+		_, node = childNode(items, o.item)
 	}
 	if node == nil {
 		return 0
 	}
-	return descend(node, path)
+	return lineOfPath(node, path)
 }
 
-// descend follows a path as far as the file has it, and returns the line where it ends, from 1.
-func descend(node *yaml.Node, path string) int {
+// lineOfPath follows a path as far as the file has it, and returns the line where it ends, from 1.
+func lineOfPath(node *yaml.Node, path string) int {
 	number := node.Line
 	for _, step := range fieldpath.Parse(path) {
-		key, value := child(node, step.Text)
+		key, value := childNode(node, step.Text)
 		if value == nil {
 			break
 		}
@@ -128,8 +128,8 @@ func descend(node *yaml.Node, path string) int {
 	return number
 }
 
-// child returns the value of an entry of a mapping or sequence, and the node at which the entry starts; nil if there is none.
-func child(node *yaml.Node, name string) (key, value *yaml.Node) {
+// childNode returns the value of an entry of a mapping or sequence, and the node at which the entry starts; nil if there is none.
+func childNode(node *yaml.Node, name string) (key, value *yaml.Node) {
 	if node == nil {
 		return nil, nil
 	}

@@ -32,7 +32,7 @@ kind: B
 		"none":            {"apiVersion: v1\nkind: A\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, err := Files{Stdin: strings.NewReader(test.text)}.Read([]string{"-"})
+			objects, err := Files{Stdin: strings.NewReader(test.text)}.ReadNames([]string{"-"})
 			if err != nil || len(objects) != 1 {
 				t.Fatalf("got %d objects: %v", len(objects), err)
 			}

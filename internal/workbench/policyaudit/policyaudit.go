@@ -18,13 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// PolicyAudit is which VMs and VMIs that exist violate policies.
-type PolicyAudit struct {
+// Audit is which VMs and VMIs that exist violate policies.
+type Audit struct {
 	// Policies are the names of those that judged, and Judged is how many VMs, and VMIs without a VM, they have judged.
 	Policies []string `json:"policies"`
 	Judged   int      `json:"judged"`
 	// Violations are sorted by namespace, kind, name and policy.
-	Violations []AuditedViolation `json:"violations"`
+	Violations []Violation `json:"violations"`
 	// Unjudged are the objects that have no answer.
 	Unjudged []UnjudgedObject `json:"unjudged"`
 	Warnings []string         `json:"warnings"`
@@ -32,8 +32,8 @@ type PolicyAudit struct {
 	Forbidden bool `json:"-"`
 }
 
-// AuditedViolation is a validation that an object violates, or a policy that fails on it.
-type AuditedViolation struct {
+// Violation is a validation that an object violates, or a policy that fails on it.
+type Violation struct {
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
@@ -58,9 +58,9 @@ type UnjudgedObject struct {
 // auditPage is how many VMs are held at once. A page of 500 VMs has a few MiB.
 const auditPage = 500
 
-// AuditCluster judges the VMs of a namespace of a cluster, and its VMIs without a VM, by the policies of the cluster and of the files Policies; of all
+// OfCluster judges the VMs of a namespace of a cluster, and its VMIs without a VM, by the policies of the cluster and of the files Policies; of all
 // namespaces if it is empty. VMs are read in pages, and what they refer to once: 8,000 VMs of one instancetype are about 20 calls.
-func AuditCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string) (PolicyAudit, error) {
+func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string) (Audit, error) {
 	in := manifest.Inputs{Reader: objects.Remember(cluster), OfCluster: true}
 	audit, err := newAudit(ctx, b, in)
 	if err != nil {
@@ -77,7 +77,7 @@ func AuditCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader
 			for i := range page.Items {
 				in.Named = append(in.Named, manifest.Stored(&page.Items[i]))
 			}
-			if err := audit.judge(ctx, b, in); err != nil {
+			if err := audit.judgePage(ctx, b, in); err != nil {
 				return audit, err
 			}
 			if page.GetContinue() == "" {
@@ -88,8 +88,8 @@ func AuditCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader
 	return audit.sorted(), nil
 }
 
-// AuditFiles judges the VMs of files, and their VMIs without a VM, as AuditCluster does.
-func AuditFiles(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (PolicyAudit, error) {
+// OfFiles judges the VMs of files, and their VMIs without a VM, as OfCluster does.
+func OfFiles(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Audit, error) {
 	audit, err := newAudit(ctx, b, in)
 	if err != nil {
 		return audit, err
@@ -102,13 +102,13 @@ func AuditFiles(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Po
 	in.Named = slices.DeleteFunc(slices.Clone(in.Named), func(o manifest.Object) bool {
 		return o.Fault != nil || !slices.Contains(workbench.JudgedKinds, o.GetKind())
 	})
-	err = audit.judge(ctx, b, in)
+	err = audit.judgePage(ctx, b, in)
 	return audit.sorted(), err
 }
 
 // newAudit returns an audit by the policies that judge the inputs. It is an error if there are none: silence would look like an answer.
-func newAudit(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (PolicyAudit, error) {
-	audit := PolicyAudit{Policies: []string{}, Violations: []AuditedViolation{}, Unjudged: []UnjudgedObject{}, Warnings: []string{}}
+func newAudit(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Audit, error) {
+	audit := Audit{Policies: []string{}, Violations: []Violation{}, Unjudged: []UnjudgedObject{}, Warnings: []string{}}
 	policies, warnings, err := b.GuestPolicies(ctx, in)
 	audit.Warnings, audit.Forbidden = append(audit.Warnings, warnings...), b.PoliciesForbidden
 	for _, p := range policies {
@@ -117,9 +117,9 @@ func newAudit(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Poli
 	return audit, err
 }
 
-// judge adds the violations of objects.
-func (a *PolicyAudit) judge(ctx context.Context, b *workbench.Bench, in manifest.Inputs) error {
-	in.Named = slices.DeleteFunc(in.Named, func(o manifest.Object) bool { return ofVM(o.Unstructured) })
+// judgePage adds the violations of objects.
+func (a *Audit) judgePage(ctx context.Context, b *workbench.Bench, in manifest.Inputs) error {
+	in.Named = slices.DeleteFunc(in.Named, func(o manifest.Object) bool { return isMadeByVM(o.Unstructured) })
 	reviewed, err := b.ReviewForAudit(ctx, in)
 	a.Warnings = append(a.Warnings, reviewed.Warnings...)
 	if err != nil {
@@ -131,15 +131,15 @@ func (a *PolicyAudit) judge(ctx context.Context, b *workbench.Bench, in manifest
 	return ctx.Err()
 }
 
-// ofVM reports whether a VM made a VMI: the policies have judged the VM.
-func ofVM(object *unstructured.Unstructured) bool {
+// isMadeByVM reports whether a VM made a VMI: the policies have judged the VM.
+func isMadeByVM(object *unstructured.Unstructured) bool {
 	by := metav1.GetControllerOf(object)
 	return object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind && by != nil && by.Kind == v1.VirtualMachineGroupVersionKind.Kind
 }
 
 // add adds the violations of an object.
-func (a *PolicyAudit) add(r workbench.Reviewed) {
-	violation := AuditedViolation{Namespace: r.GetNamespace(), Kind: r.GetKind(), Name: r.GetName()}
+func (a *Audit) add(r workbench.Reviewed) {
+	violation := Violation{Namespace: r.GetNamespace(), Kind: r.GetKind(), Name: r.GetName()}
 	fault := r.Fault
 	if fault == nil && r.Guest == nil {
 		fault = r.Verdict.Errors.ToAggregate()
@@ -161,8 +161,8 @@ func (a *PolicyAudit) add(r workbench.Reviewed) {
 }
 
 // sorted returns the audit with its violations in order.
-func (a PolicyAudit) sorted() PolicyAudit {
-	slices.SortStableFunc(a.Violations, func(x, y AuditedViolation) int {
+func (a Audit) sorted() Audit {
+	slices.SortStableFunc(a.Violations, func(x, y Violation) int {
 		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Kind, y.Kind), strings.Compare(x.Name, y.Name),
 			strings.Compare(x.Policy, y.Policy))
 	})

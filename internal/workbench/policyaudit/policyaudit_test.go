@@ -96,7 +96,7 @@ func TestAudit(t *testing.T) {
 		*untyped(t, fmt.Sprintf(auditedVM, "one", "shop", "", 4)), *untyped(t, fmt.Sprintf(auditedVM, "one", "lab", "", 2)),
 		*untyped(t, fmt.Sprintf(auditedVM, "refused", "lab", "instancetype: {name: none, kind: None},", 4)),
 	}
-	audit, err := AuditCluster(t.Context(), &workbench.Bench{}, c, "")
+	audit, err := OfCluster(t.Context(), &workbench.Bench{}, c, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAuditIsBounded(t *testing.T) {
 		one.SetNamespace(fmt.Sprintf("shop-%d", i%4))
 		c.vms = append(c.vms, *one)
 	}
-	audit, err := AuditCluster(t.Context(), &workbench.Bench{}, c, "")
+	audit, err := OfCluster(t.Context(), &workbench.Bench{}, c, "")
 	if err != nil || audit.Judged != vms || len(audit.Violations) != vms {
 		t.Fatalf("%d judged, %d violations, %v: %v", audit.Judged, len(audit.Violations), audit.Unjudged[:min(3, len(audit.Unjudged))], err)
 	}
@@ -146,7 +146,7 @@ func TestAuditWithoutRights(t *testing.T) {
 	t.Parallel()
 	c := cluster(t, fewCores)
 	c.forbidden = "GuestPolicyList"
-	audit, err := AuditCluster(t.Context(), &workbench.Bench{Policies: []string{"../../../examples/policies/largest-guest"}}, c, "")
+	audit, err := OfCluster(t.Context(), &workbench.Bench{Policies: []string{"../../../examples/policies/largest-guest"}}, c, "")
 	if err != nil || len(audit.Policies) != 1 || len(audit.Warnings) != 1 || !strings.Contains(audit.Warnings[0], "cannot be read") {
 		t.Errorf("%+v: %v", audit, err)
 	}

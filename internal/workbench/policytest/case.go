@@ -21,7 +21,7 @@ import (
 // run runs the cases of a test.
 func (f *policyFolder) run(ctx context.Context, b *workbench.Bench, t policyTest) error {
 	p := f.policy(t.typed.Policy)
-	invalid := PolicyFinding{Policy: t.typed.Policy, Rule: RuleTestInvalid}
+	invalid := Finding{Policy: t.typed.Policy, Rule: RuleTestInvalid}
 	switch {
 	case p == nil:
 		invalid.Message = fmt.Sprintf("no GuestPolicy of this folder is named '%s'", t.typed.Policy)
@@ -42,51 +42,51 @@ func (f *policyFolder) run(ctx context.Context, b *workbench.Bench, t policyTest
 	names := map[string]bool{}
 	for i, c := range t.typed.Cases {
 		p.cases++
-		answered := PolicyCase{Policy: p.GetName(), Name: c.Name, File: t.File(), Expected: expected(c)}
+		answered := Case{Policy: p.GetName(), Name: c.Name, File: t.File(), Expected: expectedAnswer(c)}
 		if at, found := t.Find(fmt.Sprintf("cases[%d]", i)); found {
 			answered.Line = at.Number
 		}
 		judge := caseJudge{policyFolder: f, bench: b, policy: p, test: t, cluster: cluster}
-		err := mistakeOf(c, names)
+		err := checkCase(c, names)
 		if names[c.Name] = true; err == nil && p.compiled == nil {
 			err = errors.New("the policy does not compile")
 		}
 		if err == nil {
 			answered.Seen, err = judge.answer(ctx, c)
 		}
-		if answered.Reason = reason(answered, err); answered.Reason == "" {
+		if answered.Reason = failureReason(answered, err); answered.Reason == "" {
 			answered.Passed = true
-			p.show(answered)
+			p.recordViolations(answered)
 		}
 		f.add(answered)
 	}
 	return ctx.Err()
 }
 
-// expected returns what a case expects.
-func expected(c v1alpha1.GuestPolicyCase) PolicyAnswer {
-	answer := PolicyAnswer{Answer: c.Expect, Violations: []PolicyViolation{}}
-	if wanted := (PolicyViolation{Message: c.Message, Matches: c.Matches, Field: c.Field}); wanted != (PolicyViolation{}) {
+// expectedAnswer returns what a case expects.
+func expectedAnswer(c v1alpha1.GuestPolicyCase) Answer {
+	answer := Answer{Answer: c.Expect, Violations: []Violation{}}
+	if wanted := (Violation{Message: c.Message, Matches: c.Matches, Field: c.Field}); wanted != (Violation{}) {
 		answer.Violations = append(answer.Violations, wanted)
 	}
 	return answer
 }
 
-// answers are those that a case may expect.
-var answers = []v1alpha1.GuestPolicyAnswer{
+// expectableAnswers are those that a case may expect.
+var expectableAnswers = []v1alpha1.GuestPolicyAnswer{
 	v1alpha1.PolicyAllows, v1alpha1.PolicyDenies, v1alpha1.PolicyWarns, v1alpha1.PolicyAudits, v1alpha1.PolicyBreaks,
 }
 
-// mistakeOf returns what is wrong with a case itself. others are the names of those before it.
-func mistakeOf(c v1alpha1.GuestPolicyCase, others map[string]bool) error {
+// checkCase returns what is wrong with a case itself. others are the names of those before it.
+func checkCase(c v1alpha1.GuestPolicyCase, others map[string]bool) error {
 	_, malformed := regexp.Compile(c.Matches)
 	switch {
 	case c.Name == "":
 		return errors.New("the case needs a name")
 	case others[c.Name]:
 		return errors.New("another case of this test has this name")
-	case !slices.Contains(answers, c.Expect):
-		return fmt.Errorf("expect must be one of %q", answers)
+	case !slices.Contains(expectableAnswers, c.Expect):
+		return fmt.Errorf("expect must be one of %q", expectableAnswers)
 	case c.Expect == v1alpha1.PolicyAllows && c.Message+c.Matches+c.Field != "":
 		return errors.New("message, matches and field must not be set where 'allowed' is expected: there is no violation")
 	case malformed != nil:
@@ -99,19 +99,19 @@ func mistakeOf(c v1alpha1.GuestPolicyCase, others map[string]bool) error {
 	return nil
 }
 
-// reason says why a case has failed; empty if it has passed.
-func reason(c PolicyCase, err error) string {
+// failureReason says why a case has failed; empty if it has passed.
+func failureReason(c Case, err error) string {
 	switch {
 	case err != nil:
 		return err.Error()
-	case c.Seen.Answer != c.Expected.Answer || len(c.Expected.Violations) > 0 && !slices.ContainsFunc(c.Seen.Violations, c.Expected.met):
+	case c.Seen.Answer != c.Expected.Answer || len(c.Expected.Violations) > 0 && !slices.ContainsFunc(c.Seen.Violations, c.Expected.matches):
 		return fmt.Sprintf("expected %s, got %s", c.Expected, c.Seen)
 	}
 	return ""
 }
 
-// met reports whether a violation is what an answer expects; each is if it expects none in particular.
-func (a PolicyAnswer) met(seen PolicyViolation) bool {
+// matches reports whether a violation is what an answer expects; each is if it expects none in particular.
+func (a Answer) matches(seen Violation) bool {
 	for _, want := range a.Violations {
 		matches, err := regexp.MatchString(want.Matches, seen.Message)
 		if err != nil || !matches || !strings.Contains(seen.Message, want.Message) || want.Field != "" && want.Field != seen.Field {
@@ -121,10 +121,10 @@ func (a PolicyAnswer) met(seen PolicyViolation) bool {
 	return true
 }
 
-// show notes which validations a case has shown to be violated.
-func (p *testedPolicy) show(c PolicyCase) {
+// recordViolations notes which validations a case has shown to be violated.
+func (p *testedPolicy) recordViolations(c Case) {
 	for _, seen := range c.Seen.Violations {
-		if c.Expected.met(seen) && seen.validation < len(p.violated) {
+		if c.Expected.matches(seen) && seen.validation < len(p.violated) {
 			p.violated[seen.validation] = true
 		}
 	}
@@ -137,13 +137,13 @@ func (f *policyFolder) clusterOf(t policyTest) (all []*unstructured.Unstructured
 		if err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
-		for _, one := range (manifest.Files{}).Placed(found) {
+		for _, one := range (manifest.Files{}).SetNamespaces(found) {
 			checked, err := crdschema.Check(one.Unstructured)
 			if err == nil && len(checked.Mistakes) > 0 {
 				err = checked.Mistakes.ToAggregate()
 			}
 			if err == nil {
-				err = one.Convert()
+				err = one.ConvertVersion()
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", one.File(), one.Name(), err)
@@ -184,6 +184,6 @@ func (f *policyFolder) object(t policyTest, raw json.RawMessage, namespace strin
 		return one, one.Fault
 	}
 	one.Unstructured = one.DeepCopy() // another case may have another namespace
-	one = manifest.Files{Namespace: namespace}.Placed([]manifest.Object{one})[0]
-	return one, one.Judge()
+	one = manifest.Files{Namespace: namespace}.SetNamespaces([]manifest.Object{one})[0]
+	return one, one.CheckSchema()
 }

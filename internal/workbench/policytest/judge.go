@@ -31,8 +31,8 @@ type caseJudge struct {
 
 // answer reviews the object of a case as the webhook does, by its policy alone. An error says why the case has no answer: Kiln refuses the object for
 // another reason, so that the policy shows nothing.
-func (j caseJudge) answer(ctx context.Context, c v1alpha1.GuestPolicyCase) (PolicyAnswer, error) {
-	var none PolicyAnswer
+func (j caseJudge) answer(ctx context.Context, c v1alpha1.GuestPolicyCase) (Answer, error) {
+	var none Answer
 	object, err := j.object(j.test, c.Object, c.Namespace)
 	if err != nil {
 		return none, fmt.Errorf("object: %w", err)
@@ -41,7 +41,7 @@ func (j caseJudge) answer(ctx context.Context, c v1alpha1.GuestPolicyCase) (Poli
 	if err != nil {
 		return none, fmt.Errorf("oldObject: %w", err)
 	}
-	bench := j.bench.WithPolicies(account(c.User), j.policy.compiled)
+	bench := j.bench.WithPolicies(accountOf(c.User), j.policy.compiled)
 	reviewed, err := bench.Review(ctx, j.inputs(object, revisions...), old)
 	switch {
 	case err != nil:
@@ -56,7 +56,7 @@ func (j caseJudge) answer(ctx context.Context, c v1alpha1.GuestPolicyCase) (Poli
 
 // inputs returns an object with what the cluster of the test has.
 func (j caseJudge) inputs(object manifest.Object, more ...*unstructured.Unstructured) manifest.Inputs {
-	return manifest.Inputs{Named: []manifest.Object{object}, Reader: objects.New(j.known, manifest.WithNameLabels(slices.Concat(j.cluster, more))...)}
+	return manifest.Inputs{Named: []manifest.Object{object}, Reader: objects.New(j.known, manifest.AddNamespaceLabels(slices.Concat(j.cluster, more))...)}
 }
 
 // old returns the VM before an update as a cluster has stored it, pinned, and the revisions that it is pinned to; nil if the case has none. VMIs are not
@@ -98,8 +98,8 @@ func (j caseJudge) old(ctx context.Context, c v1alpha1.GuestPolicyCase) (*v1.Vir
 	return stored, revisions, nil
 }
 
-// account returns the user of a case as an API server does.
-func account(u v1alpha1.GuestPolicyUser) authenticationv1.UserInfo {
+// accountOf returns the user of a case as an API server does.
+func accountOf(u v1alpha1.GuestPolicyUser) authenticationv1.UserInfo {
 	info := authenticationv1.UserInfo{Username: u.Username, UID: u.UID, Groups: u.Groups}
 	for key, values := range u.Extra {
 		if info.Extra == nil {
@@ -114,8 +114,8 @@ func account(u v1alpha1.GuestPolicyUser) authenticationv1.UserInfo {
 const noValidation = math.MaxInt
 
 // answerOf returns the answer of the policies that an object was reviewed by.
-func answerOf(r workbench.Reviewed) (PolicyAnswer, error) {
-	answer := PolicyAnswer{Answer: v1alpha1.PolicyAllows, Violations: []PolicyViolation{}}
+func answerOf(r workbench.Reviewed) (Answer, error) {
+	answer := Answer{Answer: v1alpha1.PolicyAllows, Violations: []Violation{}}
 	var others field.ErrorList
 	denied := false
 	for _, e := range r.Verdict.Errors {
@@ -131,10 +131,10 @@ func answerOf(r workbench.Reviewed) (PolicyAnswer, error) {
 		return answer, fmt.Errorf("the object is refused whatever the policy says: %w", others.ToAggregate())
 	}
 	for _, v := range r.Policies.Violations {
-		answer.Violations = append(answer.Violations, PolicyViolation{Message: v.Message, Field: v.Err.Field, validation: v.Validation})
+		answer.Violations = append(answer.Violations, Violation{Message: v.Message, Field: v.Err.Field, validation: v.Validation})
 	}
 	for _, failure := range r.Policies.Failures {
-		answer.Violations = append(answer.Violations, PolicyViolation{Message: failure.Message, validation: noValidation})
+		answer.Violations = append(answer.Violations, Violation{Message: failure.Message, validation: noValidation})
 	}
 	switch {
 	case len(r.Policies.Failures) > 0:

@@ -21,7 +21,7 @@ import (
 
 // policyFolder is a folder of policies and their tests.
 type policyFolder struct {
-	PolicyReport
+	Report
 	known  *runtime.Scheme
 	places *manifest.Positions
 	// files are the objects of each file, by its name without '.' and '..'.
@@ -48,28 +48,28 @@ type policyTest struct {
 	typed v1alpha1.GuestPolicyTest
 }
 
-// TestPolicies runs the tests of a folder of policies. source is how messages call it. Mistakes of policies and tests are findings; an error is a
+// Run runs the tests of a folder of policies. source is how messages call it. Mistakes of policies and tests are findings; an error is a
 // failure of Kiln.
-func TestPolicies(ctx context.Context, b *workbench.Bench, source string, files []manifest.File) (PolicyReport, error) {
+func Run(ctx context.Context, b *workbench.Bench, source string, files []manifest.File) (Report, error) {
 	known, err := crdschema.Scheme()
 	if err != nil {
-		return PolicyReport{}, err
+		return Report{}, err
 	}
-	f := &policyFolder{PolicyReport: PolicyReport{Source: source, Cases: []PolicyCase{}, Findings: []PolicyFinding{}}, known: known,
+	f := &policyFolder{Report: Report{Source: source, Cases: []Case{}, Findings: []Finding{}}, known: known,
 		places: &manifest.Positions{}, files: map[string][]manifest.Object{}}
 	for _, file := range files {
 		if err := f.read(file); err != nil {
-			return f.PolicyReport, err
+			return f.Report, err
 		}
 	}
 	f.Policies = len(f.policies)
 	for _, t := range f.tests {
 		if err := f.run(ctx, b, t); err != nil {
-			return f.PolicyReport, err
+			return f.Report, err
 		}
 	}
 	f.findUntested()
-	return f.PolicyReport, nil
+	return f.Report, nil
 }
 
 // read reads the objects of a file. Those of a test are read once more for each case: what a file has in its cluster may be refused there.
@@ -79,7 +79,7 @@ func (f *policyFolder) read(file manifest.File) error {
 	for _, one := range all {
 		switch {
 		case one.Fault != nil:
-			f.Findings = append(f.Findings, PolicyFinding{File: file.Name, Rule: RulePolicyUnreadable, Message: one.Fault.Error()})
+			f.Findings = append(f.Findings, Finding{File: file.Name, Rule: RuleUnreadable, Message: one.Fault.Error()})
 		case one.GroupVersionKind().Group != v1alpha1.GroupVersion.Group:
 		case one.GetKind() == v1alpha1.KindGuestPolicy:
 			if err := f.addPolicy(one); err != nil {
@@ -101,7 +101,7 @@ func (f *policyFolder) addPolicy(one manifest.Object) error {
 	}
 	mistakes := found.Mistakes
 	if f.policy(one.GetName()) != nil {
-		f.find(one, "metadata.name", PolicyFinding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: "another policy of the folder has this name"})
+		f.find(one, "metadata.name", Finding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: "another policy of the folder has this name"})
 		return nil
 	}
 	if len(mistakes) == 0 {
@@ -114,7 +114,7 @@ func (f *policyFolder) addPolicy(one manifest.Object) error {
 		p.compiled, mistakes = policy.Compile(strict)
 	}
 	for _, e := range mistakes {
-		f.find(one, e.Field, PolicyFinding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: e.Error()})
+		f.find(one, e.Field, Finding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: e.Error()})
 	}
 	if len(mistakes) > 0 {
 		p.compiled = nil
@@ -149,7 +149,7 @@ func (f *policyFolder) addTest(one manifest.Object) {
 		unknown, err = strictjson.UnmarshalStrict(raw, &t.typed)
 	}
 	if err = errors.Join(append(unknown, err)...); err != nil {
-		f.find(one, "", PolicyFinding{Policy: t.typed.Policy, Rule: RuleTestInvalid, Message: err.Error()})
+		f.find(one, "", Finding{Policy: t.typed.Policy, Rule: RuleTestInvalid, Message: err.Error()})
 		return
 	}
 	f.tests = append(f.tests, t)
@@ -158,7 +158,7 @@ func (f *policyFolder) addTest(one manifest.Object) {
 // findUntested finds the policies without a case, and the validations that no case violates: a test that cannot fail shows nothing.
 func (f *policyFolder) findUntested() {
 	for _, p := range f.policies {
-		finding := PolicyFinding{Policy: p.GetName(), Rule: RuleUntested}
+		finding := Finding{Policy: p.GetName(), Rule: RuleUntested}
 		switch {
 		case p.compiled == nil:
 			continue

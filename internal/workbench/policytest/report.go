@@ -8,21 +8,21 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 )
 
-// PolicyReport is the answer of the tests of a folder of policies.
-type PolicyReport struct {
+// Report is the answer of the tests of a folder of policies.
+type Report struct {
 	Source string `json:"source"`
 	// Policies is how many policies were tested, Passed and Failed how many of the cases did.
 	Policies int `json:"policies"`
 	Passed   int `json:"passed"`
 	Failed   int `json:"failed"`
 	// Cases are in the order of the files.
-	Cases []PolicyCase `json:"cases"`
+	Cases []Case `json:"cases"`
 	// Findings are on what no case can answer: policies and files that are wrong, and what is not tested.
-	Findings []PolicyFinding `json:"findings"`
+	Findings []Finding `json:"findings"`
 }
 
-// PolicyCase is a case of a test with its answer.
-type PolicyCase struct {
+// Case is a case of a test with its answer.
+type Case struct {
 	Policy string `json:"policy"`
 	Name   string `json:"name"`
 	File   string `json:"file"`
@@ -30,21 +30,21 @@ type PolicyCase struct {
 	Line   int  `json:"line"`
 	Passed bool `json:"passed"`
 	// Expected is the answer that the case names.
-	Expected PolicyAnswer `json:"expected"`
+	Expected Answer `json:"expected"`
 	// Seen is the answer of the policy; its violations are all there are.
-	Seen PolicyAnswer `json:"seen"`
+	Seen Answer `json:"seen"`
 	// Reason says why the case has failed; empty if it has passed.
 	Reason string `json:"reason,omitempty"`
 }
 
-// PolicyAnswer is what a policy does with a request, or what a case expects of it.
-type PolicyAnswer struct {
+// Answer is what a policy does with a request, or what a case expects of it.
+type Answer struct {
 	Answer     v1alpha1.GuestPolicyAnswer `json:"answer"`
-	Violations []PolicyViolation          `json:"violations"`
+	Violations []Violation                `json:"violations"`
 }
 
-// PolicyViolation is a validation that is violated, or an expression that fails.
-type PolicyViolation struct {
+// Violation is a validation that is violated, or an expression that fails.
+type Violation struct {
 	Message string `json:"message,omitempty"`
 	// Matches is a regular expression for the message. Only a case has one.
 	Matches string `json:"matches,omitempty"`
@@ -55,8 +55,8 @@ type PolicyViolation struct {
 	validation int
 }
 
-// PolicyFinding is what is wrong with a file, a policy or a test.
-type PolicyFinding struct {
+// Finding is what is wrong with a file, a policy or a test.
+type Finding struct {
 	File string `json:"file"`
 	// Line is 0 where the whole file is meant.
 	Line    int    `json:"line,omitempty"`
@@ -65,10 +65,10 @@ type PolicyFinding struct {
 	Message string `json:"message"`
 }
 
-// Rules of PolicyFindings.
+// Rules of findings.
 const (
 	// RulePolicyUnreadable: a file cannot be read as objects, so that nobody knows what it tests.
-	RulePolicyUnreadable = "unreadable"
+	RuleUnreadable = "unreadable"
 	// RulePolicyInvalid: an API server with Kiln would refuse the policy.
 	RulePolicyInvalid = "policy-invalid"
 	// RuleTestInvalid: a test has a mistake, such as the name of a policy that is not there.
@@ -78,7 +78,7 @@ const (
 )
 
 // String returns the answer for people.
-func (a PolicyAnswer) String() string {
+func (a Answer) String() string {
 	var texts []string
 	for _, v := range a.Violations {
 		text := ""
@@ -102,7 +102,7 @@ func (a PolicyAnswer) String() string {
 }
 
 // add adds the answer of a case.
-func (r *PolicyReport) add(c PolicyCase) {
+func (r *Report) add(c Case) {
 	if r.Cases = append(r.Cases, c); c.Passed {
 		r.Passed++
 	} else {
@@ -111,7 +111,7 @@ func (r *PolicyReport) add(c PolicyCase) {
 }
 
 // find adds a finding on an object, at a path of it.
-func (r *PolicyReport) find(o manifest.Object, path string, f PolicyFinding) {
+func (r *Report) find(o manifest.Object, path string, f Finding) {
 	f.File = o.File()
 	if at, found := o.Find(path); found {
 		f.Line = at.Number
