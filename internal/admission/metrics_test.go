@@ -116,7 +116,7 @@ func TestRulesAreConstants(t *testing.T) {
 				found++
 				_, literal := rule.(*ast.BasicLit)
 				constant, named := rule.(*ast.Ident)
-				if !literal && (!named || !strings.HasPrefix(constant.Name, "Rule") && constant.Name != "rule") {
+				if !literal && (!named || !strings.HasPrefix(strings.ToLower(constant.Name), "rule")) {
 					t.Errorf("%s: the Origin of a mistake is no constant", path)
 				}
 			}

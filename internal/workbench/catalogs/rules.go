@@ -42,7 +42,7 @@ func Rules() []catalog.Rule {
 // ruleOf returns the rule of what a schema refuses.
 func ruleOf(err *field.Error) string {
 	switch {
-	case err.Origin == crdschema.OriginUnknownField:
+	case err.Origin == crdschema.RuleUnknownField:
 		return ruleUnknownField
 	case err.Field == "metadata.name" || err.Field == "metadata.generateName":
 		return ruleName

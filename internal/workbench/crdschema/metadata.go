@@ -24,7 +24,7 @@ func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 	}
 	for _, err := range errs {
 		if err.Type == field.ErrorTypeForbidden { // validate.Metadata forbids only unknown fields
-			err.Origin = OriginUnknownField
+			err.Origin = RuleUnknownField
 		}
 	}
 	if meta.Name == "" && meta.GenerateName != "" {

@@ -127,7 +127,7 @@ func (k kindSchema) mistakes(object *unstructured.Unstructured) field.ErrorList 
 	meant := map[string]bool{} // fields that were probably meant, and therefore are missing
 	for _, path := range pruning.PruneWithOptions(content, k.fields, true, options) {
 		likely := likelyField(k.fields, path)
-		errs = append(errs, engine.UnknownField(path, likely).WithOrigin(OriginUnknownField))
+		errs = append(errs, engine.UnknownField(path, likely).WithOrigin(RuleUnknownField))
 		if parent, _, nested := cutLast(path); nested && likely != "" {
 			meant[parent+"."+likely] = true
 		}
@@ -149,8 +149,8 @@ func (k kindSchema) mistakes(object *unstructured.Unstructured) field.ErrorList 
 	return engine.Most(append(errs, wrong...))
 }
 
-// OriginUnknownField is the Origin of the error for a field that the API does not have.
-const OriginUnknownField = "schema/unknown-field"
+// RuleUnknownField is the Origin of the error for a field that the API does not have.
+const RuleUnknownField = "schema/unknown-field"
 
 // parsedSchemas has a function for each kind that this process has read, which returns its schema. A schema is parsed when the first object of its kind comes:
 // that of a VM has 0.7 MB.
