@@ -30,7 +30,7 @@ func presetCommand(s *cmdutil.Session) *cobra.Command {
 // migrate is a run of 'preset migrate'.
 type migrate struct {
 	cmdutil.Inputs
-	presetmigration.PresetMigration
+	presetmigration.Options
 	// folder is that of --output-dir; empty to print the manifests.
 	folder        string
 	allNamespaces bool
@@ -69,7 +69,7 @@ func (m *migrate) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, warnings, err := presetmigration.MigratePresets(ctx, &m.Bench, in, m.PresetMigration)
+	done, warnings, err := presetmigration.Migrate(ctx, &m.Bench, in, m.Options)
 	m.Warn(warnings...)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (m *migrate) readInputs(ctx context.Context) (manifest.Inputs, error) {
 	if err != nil {
 		return manifest.Inputs{}, err
 	}
-	return presetmigration.ReadPresetsAndGuests(ctx, cluster, namespace)
+	return presetmigration.ReadInputs(ctx, cluster, namespace)
 }
 
 // unreadable prints the files that hold no object. It returns errUnanswered if there are any: a VM in such a file was not compared. VMs and VMIs print
@@ -132,7 +132,7 @@ func (m *migrate) unreadable(in manifest.Inputs) (outcome error) {
 }
 
 // outcomeOf returns the answer of a run; nil if every VM and VMI is the same.
-func outcomeOf(done presetmigration.Migrated) (answer error) {
+func outcomeOf(done presetmigration.Result) (answer error) {
 	for _, p := range done.Presets {
 		if len(p.Causes) > 0 {
 			answer = cmdutil.ErrRejected
@@ -140,9 +140,9 @@ func outcomeOf(done presetmigration.Migrated) (answer error) {
 	}
 	for _, guest := range done.Guests {
 		switch {
-		case guest.State == presetmigration.GuestDiffers:
+		case guest.State == presetmigration.Differs:
 			return cmdutil.ErrGuestsDiffer
-		case guest.State == presetmigration.GuestUnknown:
+		case guest.State == presetmigration.Unknown:
 			answer = cmdutil.ErrRejected
 		}
 	}
@@ -150,7 +150,7 @@ func outcomeOf(done presetmigration.Migrated) (answer error) {
 }
 
 // write writes the profiles below the folder. Without any it writes nothing: the report says why each preset has none.
-func (m *migrate) write(done presetmigration.Migrated) error {
+func (m *migrate) write(done presetmigration.Result) error {
 	var files []oci.File
 	for _, p := range done.Presets {
 		if p.Profile == nil {

@@ -11,7 +11,7 @@ import (
 
 // printMigrated prints the manifests, then the presets that have none or not all of their fields, and the VMs and VMIs that differ. All names and values
 // are those of a tenant.
-func (m *migrate) printMigrated(done presetmigration.Migrated) error {
+func (m *migrate) printMigrated(done presetmigration.Result) error {
 	if m.Documents {
 		return m.Print(done)
 	}
@@ -39,7 +39,7 @@ func (m *migrate) printMigrated(done presetmigration.Migrated) error {
 }
 
 // printPreset prints what becomes of a preset. One that becomes a profile with all that it sets has one line.
-func printPreset(out io.Writer, p presetmigration.MigratedPreset) {
+func printPreset(out io.Writer, p presetmigration.Preset) {
 	line := func(format string, values ...any) {
 		fmt.Fprintln(out, cmdutil.Printable(fmt.Sprintf(format, values...)))
 	}
@@ -63,14 +63,14 @@ func printPreset(out io.Writer, p presetmigration.MigratedPreset) {
 }
 
 // printMigratedGuest prints a VM or VMI that differs or has no VMI to compare. Those that are equal are counted only.
-func printMigratedGuest(out io.Writer, g presetmigration.MigratedGuest) {
+func printMigratedGuest(out io.Writer, g presetmigration.Guest) {
 	line := func(format string, values ...any) {
 		fmt.Fprintln(out, cmdutil.Printable(fmt.Sprintf(format, values...)))
 	}
 	switch g.State {
-	case presetmigration.GuestUnknown:
+	case presetmigration.Unknown:
 		line("%s is not compared: what it refers to does not exist", g.Object)
-	case presetmigration.GuestDiffers:
+	case presetmigration.Differs:
 		line("%s differs:", g.Object)
 	}
 	for _, text := range g.Causes {
@@ -84,13 +84,13 @@ func printMigratedGuest(out io.Writer, g presetmigration.MigratedGuest) {
 		}
 		line("    %s: %s -> %s (%s)", f.Field, orUnset(f.Before), orUnset(f.After), f.Origin)
 	}
-	if g.State == presetmigration.GuestDiffers {
+	if g.State == presetmigration.Differs {
 		printRemedy(line, g)
 	}
 }
 
 // printRemedy prints how a VM or VMI keeps what it has.
-func printRemedy(line func(string, ...any), g presetmigration.MigratedGuest) {
+func printRemedy(line func(string, ...any), g presetmigration.Guest) {
 	if g.Remedy == nil {
 		if len(g.Fields) > 0 {
 			line("  no change of it keeps its VMI: keep the preset, or accept the change")
@@ -118,7 +118,7 @@ func orUnset(value string) string {
 }
 
 // printCompared prints how many VMs and VMIs were compared, and what becomes of those that are pinned.
-func printCompared(out io.Writer, done presetmigration.Migrated) {
+func printCompared(out io.Writer, done presetmigration.Result) {
 	count, filled, rendered, pinned := map[string]int{}, 0, 0, 0
 	for _, g := range done.Guests {
 		count[g.State]++
@@ -137,7 +137,7 @@ func printCompared(out io.Writer, done presetmigration.Migrated) {
 		return
 	}
 	var parts []string
-	for _, state := range []string{presetmigration.GuestEqual, presetmigration.GuestDiffers, presetmigration.GuestRejected, presetmigration.GuestUnknown, presetmigration.GuestStored} {
+	for _, state := range []string{presetmigration.Equal, presetmigration.Differs, presetmigration.Rejected, presetmigration.Unknown, presetmigration.Stored} {
 		if count[state] > 0 {
 			parts = append(parts, fmt.Sprintf(compared[state], count[state]))
 		}
@@ -152,9 +152,9 @@ func printCompared(out io.Writer, done presetmigration.Migrated) {
 
 // compared are the words of the states.
 var compared = map[string]string{
-	presetmigration.GuestEqual:    "%d equal",
-	presetmigration.GuestDiffers:  "%d different",
-	presetmigration.GuestRejected: "%d rejected with presets and with profiles alike",
-	presetmigration.GuestUnknown:  "%d not compared",
-	presetmigration.GuestStored:   "%d VMIs that exist and are never filled again",
+	presetmigration.Equal:    "%d equal",
+	presetmigration.Differs:  "%d different",
+	presetmigration.Rejected: "%d rejected with presets and with profiles alike",
+	presetmigration.Unknown:  "%d not compared",
+	presetmigration.Stored:   "%d VMIs that exist and are never filled again",
 }

@@ -130,11 +130,11 @@ func TestPresetMigrateIntoAFolder(t *testing.T) {
 func TestPresetMigrateAsADocument(t *testing.T) {
 	t.Parallel()
 	got := call(t, watched+"---\n"+webVM(", cpu: {cores: 2}"), "preset", "migrate", "-f", "-", "-o", "json")
-	var done presetmigration.Migrated
+	var done presetmigration.Result
 	if err := json.Unmarshal([]byte(got.out), &done); err != nil || cmdutil.ExitStatus(got.err) != 3 || got.errOut != "" {
 		t.Fatalf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
 	}
-	if done.Guests[0].State != presetmigration.GuestDiffers || done.Guests[0].Remedy == nil || done.Presets[0].Profile["kind"] != "GuestProfile" {
+	if done.Guests[0].State != presetmigration.Differs || done.Guests[0].Remedy == nil || done.Presets[0].Profile["kind"] != "GuestProfile" {
 		t.Errorf("%+v", done)
 	}
 	if got := call(t, watched, "preset", "migrate", "-f", "-", "-o", "json"); strings.Contains(got.out, "null") {
@@ -184,11 +184,11 @@ func TestMigratedTextsAreAStrangers(t *testing.T) {
 	streams, _, out, errOut := genericclioptions.NewTestIOStreams()
 	m := migrate{Inputs: cmdutil.NewInputs(&cmdutil.Session{IOStreams: streams})}
 	m.Output = "text"
-	field := presetmigration.MigratedField{Field: hostile, Before: hostile, Origin: hostile, Reason: hostile}
-	err := m.printMigrated(presetmigration.Migrated{
-		Presets: []presetmigration.MigratedPreset{{Preset: hostile, LeftOut: []string{hostile}, Warnings: []string{hostile},
+	field := presetmigration.Field{Field: hostile, Before: hostile, Origin: hostile, Reason: hostile}
+	err := m.printMigrated(presetmigration.Result{
+		Presets: []presetmigration.Preset{{Preset: hostile, LeftOut: []string{hostile}, Warnings: []string{hostile},
 			Causes: []workbench.Cause{{Message: hostile}}}},
-		Guests: []presetmigration.MigratedGuest{{Object: hostile, State: presetmigration.GuestDiffers, Causes: []string{hostile}, Fields: []presetmigration.MigratedField{field},
+		Guests: []presetmigration.Guest{{Object: hostile, State: presetmigration.Differs, Causes: []string{hostile}, Fields: []presetmigration.Field{field},
 			Remedy: &presetmigration.Remedy{Fields: []presetmigration.RemedyField{{Field: hostile, Value: hostile}}}}},
 	})
 	text := out.String() + errOut.String()

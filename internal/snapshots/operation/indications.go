@@ -20,7 +20,7 @@ func AddIndications(status *api.VirtualMachineSnapshotStatus, indications ...api
 			known = known || was.Indication == indication
 		}
 		if !known {
-			//lint:ignore SA1019 older clients read it
+			//nolint:staticcheck // older clients read the deprecated field
 			status.Indications = append(status.Indications, indication)
 			status.SourceIndications = append(status.SourceIndications, api.SourceIndication{Indication: indication, Message: indicationMessages[indication]})
 		}

@@ -97,7 +97,7 @@ func (c createContent) reportSource(ctx context.Context, s *state, vmi *v1.Virtu
 	return c.PatchStatus(ctx, s.snapshot, func() {
 		status := s.snapshot.Status
 		status.SourceUID, status.SourceIndications = &s.vm.UID, nil
-		//lint:ignore SA1019 older clients read it
+		//nolint:staticcheck // older clients read the deprecated field
 		status.Indications = nil
 		operation.AddIndications(status, indications...)
 		locked := operation.True(v1alpha1.ReasonInProgress, "the VM is locked, and the content is created")

@@ -19,9 +19,9 @@ import (
 )
 
 // migrated migrates the presets of inputs.
-func migrated(t *testing.T, in manifest.Inputs, wanted PresetMigration) Migrated {
+func migrated(t *testing.T, in manifest.Inputs, wanted Options) Result {
 	t.Helper()
-	done, _, err := MigratePresets(t.Context(), new(workbench.Bench), in, wanted)
+	done, _, err := Migrate(t.Context(), new(workbench.Bench), in, wanted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,9 +35,9 @@ func migrated(t *testing.T, in manifest.Inputs, wanted PresetMigration) Migrated
 }
 
 // explained checks that each difference is named, and says why.
-func explained(t *testing.T, g MigratedGuest) {
+func explained(t *testing.T, g Guest) {
 	t.Helper()
-	if (g.State == GuestDiffers) != (len(g.Fields)+len(g.Causes) > 0) && g.State != GuestUnknown {
+	if (g.State == Differs) != (len(g.Fields)+len(g.Causes) > 0) && g.State != Unknown {
 		t.Errorf("%s: %s with %+v %v", g.Object, g.State, g.Fields, g.Causes)
 	}
 	for _, f := range g.Fields {
@@ -78,13 +78,13 @@ func TestMigrationOfTheCorpus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, g := range migrated(t, in, PresetMigration{}).Guests {
+		for _, g := range migrated(t, in, Options{}).Guests {
 			compared++
 			var fields []string
 			for _, f := range g.Fields {
 				fields = append(fields, f.Field)
 			}
-			if g.State != GuestEqual {
+			if g.State != Equal {
 				got[filepath.Base(filepath.Dir(file))] = g.State + " " + strings.Join(fields, " ")
 			}
 		}
@@ -121,18 +121,18 @@ func TestMigrationOfRecordedPresets(t *testing.T) {
 		if len(c.Presets) == 0 || c.VMI == nil {
 			continue
 		}
-		for _, g := range migrated(t, inputsOf(t, append(c.Presets, c.VMI)...), PresetMigration{Firmware: true}).Guests {
+		for _, g := range migrated(t, inputsOf(t, append(c.Presets, c.VMI)...), Options{Firmware: true}).Guests {
 			count[g.State]++
 			if g.Rendered {
 				rendered++
 			}
-			if g.State != GuestEqual && g.State != GuestRejected {
+			if g.State != Equal && g.State != Rejected {
 				t.Errorf("%s: %s %+v %v", c.ID, g.State, g.Fields, g.Causes)
 			}
 		}
 	}
 	t.Logf("%v, %d rendered", count, rendered)
-	if count[GuestEqual] < 60 || rendered < 60 {
+	if count[Equal] < 60 || rendered < 60 {
 		t.Errorf("the test looks at the wrong answers")
 	}
 }

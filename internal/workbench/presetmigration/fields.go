@@ -14,7 +14,7 @@ import (
 
 // differingFields returns the fields of two VMIs that differ, in the order of the API's types, each with what set it and why the profile sets it
 // otherwise than the preset.
-func (m *migration) differingFields(ctx context.Context, before, after workbench.Reviewed) ([]MigratedField, error) {
+func (m *migration) differingFields(ctx context.Context, before, after workbench.Reviewed) ([]Field, error) {
 	was, err := before.Explain(ctx)
 	if err != nil {
 		return nil, err
@@ -24,10 +24,10 @@ func (m *migration) differingFields(ctx context.Context, before, after workbench
 		return nil, err
 	}
 	old, now := byPath(was.Fields), byPath(is.Fields)
-	fields := []MigratedField{}
+	fields := []Field{}
 	for _, f := range is.Fields {
 		if o, found := old[f.Path]; !found || textOf(o.Value) != textOf(f.Value) {
-			one := MigratedField{Field: f.Path, After: textOf(f.Value), Origin: f.Origin.String(), Reason: reasonOf(f.Path, was)}
+			one := Field{Field: f.Path, After: textOf(f.Value), Origin: f.Origin.String(), Reason: reasonOf(f.Path, was)}
 			if found {
 				one.Before = textOf(o.Value)
 			}
@@ -36,7 +36,7 @@ func (m *migration) differingFields(ctx context.Context, before, after workbench
 	}
 	for _, f := range was.Fields {
 		if _, found := now[f.Path]; !found && !strings.HasPrefix(f.Path, "metadata.annotations["+preset.AppliedPrefix) {
-			fields = append(fields, MigratedField{Field: f.Path, Before: textOf(f.Value), Origin: f.Origin.String(), Reason: m.unset(f.Path, after)})
+			fields = append(fields, Field{Field: f.Path, Before: textOf(f.Value), Origin: f.Origin.String(), Reason: m.unset(f.Path, after)})
 		}
 	}
 	return fields, nil

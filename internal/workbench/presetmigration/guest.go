@@ -17,13 +17,13 @@ import (
 )
 
 // compare makes a VM or VMI explicit with the presets and with the profiles.
-func (m *migration) compare(ctx context.Context, object manifest.Object) (MigratedGuest, error) {
-	done := newMigratedGuest(object)
+func (m *migration) compare(ctx context.Context, object manifest.Object) (Guest, error) {
+	done := newGuest(object)
 	if object.Fault != nil {
 		return done, object.Fault
 	}
 	if object.Stored && object.GetKind() == v1.VirtualMachineInstanceGroupVersionKind.Kind {
-		done.State = GuestStored
+		done.State = Stored
 		return done, nil
 	}
 	object, done.Pinned = unpinned(object)
@@ -48,10 +48,10 @@ func (m *migration) compare(ctx context.Context, object manifest.Object) (Migrat
 	if err != nil {
 		return done, err
 	}
-	if done.State = GuestEqual; equalVMIs && equalDomains {
+	if done.State = Equal; equalVMIs && equalDomains {
 		return done, nil
 	}
-	done.State = GuestDiffers
+	done.State = Differs
 	if done.Fields, err = m.differingFields(ctx, before, after); err != nil {
 		return done, err
 	}
@@ -74,22 +74,22 @@ func (m *migration) review(ctx context.Context, side int, object manifest.Object
 }
 
 // verdicts sets the state of an object that has no VMI to compare on one side. It reports whether that is so.
-func (m *migration) verdicts(done *MigratedGuest, before, after workbench.Reviewed) bool {
+func (m *migration) verdicts(done *Guest, before, after workbench.Reviewed) bool {
 	allowed := [2]bool{before.Verdict.Allowed(), after.Verdict.Allowed()}
 	switch {
 	case !allowed[0] && !allowed[1]:
-		done.State = GuestRejected
+		done.State = Rejected
 	case !allowed[0] || !allowed[1]:
-		done.State = GuestDiffers
+		done.State = Differs
 		sides := map[bool]string{true: "with the presets", false: "with the profiles"}
 		for _, e := range slices.Concat(before.Verdict.Errors, after.Verdict.Errors) {
 			done.Causes = append(done.Causes, fmt.Sprintf("rejected %s alone: %v", sides[!allowed[0]], e))
 		}
 	case before.Unknown || after.Unknown:
-		done.State = GuestUnknown
+		done.State = Unknown
 		done.Causes = append(done.Causes, before.Remedy())
 	case before.Guest == nil: // a VM without a template, which validate.VM refuses
-		done.State = GuestEqual
+		done.State = Equal
 	default:
 		return false
 	}

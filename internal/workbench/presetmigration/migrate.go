@@ -25,20 +25,20 @@ import (
 // A preset fills an area, such as spec.domain.cpu, where the VMI has nothing of it. A profile fills each field that the VMI lacks. The same fields thus
 // are more in a VMI that has a part of the area. Which VMIs these are is not guessed: stage 1 makes each one with the presets and with the profiles.
 
-// PresetMigration says which part of presets becomes a profile.
-type PresetMigration struct {
+// Options says which part of presets becomes a profile.
+type Options struct {
 	// Firmware keeps spec.domain.firmware. No preset fills it in the VMI of a VM, which has an identity there, so that a profile with it changes VMs.
 	Firmware bool
 }
 
-// Migrated are the profiles of presets, and what VMs and VMIs get from them in the place of the presets.
-type Migrated struct {
-	Presets []MigratedPreset `json:"presets"`
-	Guests  []MigratedGuest  `json:"guests"`
+// Result are the profiles of presets, and what VMs and VMIs get from them in the place of the presets.
+type Result struct {
+	Presets []Preset `json:"presets"`
+	Guests  []Guest  `json:"guests"`
 }
 
-// MigratedPreset is a preset and the profile that takes its place.
-type MigratedPreset struct {
+// Preset is a preset and the profile that takes its place.
+type Preset struct {
 	// Preset is its name, as NAMESPACE/NAME.
 	Preset string `json:"preset"`
 	// Profile is the manifest of a GuestProfile; absent for a preset that fills nothing, and for one that is rejected.
@@ -53,22 +53,22 @@ type MigratedPreset struct {
 	key client.ObjectKey
 }
 
-// The states of MigratedGuest.
+// The states of Guest.
 const (
-	// GuestEqual: spec, labels, annotations and domain are the same bytes, but for the annotations by which presets mark a VMI.
-	GuestEqual = "equal"
-	// GuestDiffers: the VMI with the profiles is another one, or only one of both is accepted.
-	GuestDiffers = "differs"
-	// GuestRejected: it is rejected with the presets and with the profiles.
-	GuestRejected = "rejected"
-	// GuestUnknown: there is no VMI to compare, because what it refers to does not exist, or for a Fault.
-	GuestUnknown = "unknown"
-	// GuestStored: a VMI of a cluster. It was made explicit when it was created, and is never filled again.
-	GuestStored = "stored"
+	// Equal: spec, labels, annotations and domain are the same bytes, except for the annotations by which presets mark a VMI.
+	Equal = "equal"
+	// Differs: the VMI with the profiles is another one, or only one of both is accepted.
+	Differs = "differs"
+	// Rejected: it is rejected with the presets and with the profiles.
+	Rejected = "rejected"
+	// Unknown: there is no VMI to compare, because what it refers to does not exist, or for a Fault.
+	Unknown = "unknown"
+	// Stored: a VMI of a cluster. It was made explicit when it was created, and is never filled again.
+	Stored = "stored"
 )
 
-// MigratedGuest is a VM or a VMI without a VM, made explicit with presets and with profiles.
-type MigratedGuest struct {
+// Guest is a VM or a VMI without a VM, made explicit with presets and with profiles.
+type Guest struct {
 	Object string `json:"object"`
 	State  string `json:"state"`
 	// Presets are the names of those that fill something in it.
@@ -77,7 +77,7 @@ type MigratedGuest struct {
 	Pinned bool `json:"pinned"`
 	// Rendered reports that both libvirt domains were rendered and compared.
 	Rendered bool            `json:"rendered"`
-	Fields   []MigratedField `json:"fields"`
+	Fields   []Field `json:"fields"`
 	// Causes are why only one of both is accepted.
 	Causes []string `json:"causes"`
 	// Remedy is a change of the VM or VMI with which its guest stays as it is. It was tried. Absent where there is none.
@@ -86,13 +86,13 @@ type MigratedGuest struct {
 	Fault error `json:"-"`
 }
 
-// newMigratedGuest returns a guest with empty lists, which are no null in JSON.
-func newMigratedGuest(object manifest.Object) MigratedGuest {
-	return MigratedGuest{Object: object.Name(), Presets: []string{}, Fields: []MigratedField{}, Causes: []string{}}
+// newGuest returns a guest with empty lists, which are no null in JSON.
+func newGuest(object manifest.Object) Guest {
+	return Guest{Object: object.Name(), Presets: []string{}, Fields: []Field{}, Causes: []string{}}
 }
 
-// MigratedField is a field of a VMI that is another one with profiles.
-type MigratedField struct {
+// Field is a field of a VMI that is another one with profiles.
+type Field struct {
 	Field string `json:"field"`
 	// Before and After are JSON; empty where the field is not set.
 	Before string `json:"before"`
@@ -102,9 +102,9 @@ type MigratedField struct {
 	Reason string `json:"reason"`
 }
 
-// MigratePresets makes a GuestProfile of each preset among the named objects, and compares the VMIs that the VMs and VMIs among them would boot with
+// Migrate makes a GuestProfile of each preset among the named objects, and compares the VMIs that the VMs and VMIs among them would boot with
 // the presets and with the profiles in their place. What is stored is not changed. Presets that are only referred to stay presets on both sides.
-func MigratePresets(ctx context.Context, b *workbench.Bench, in manifest.Inputs, wanted PresetMigration) (Migrated, []string, error) {
+func Migrate(ctx context.Context, b *workbench.Bench, in manifest.Inputs, wanted Options) (Result, []string, error) {
 	b.IgnoreProfiles() // HostProfiles are the same on both sides
 	var presets, guests []manifest.Object
 	for _, object := range in.Named {
@@ -119,7 +119,7 @@ func MigratePresets(ctx context.Context, b *workbench.Bench, in manifest.Inputs,
 	byName := func(a, b manifest.Object) int { return cmp.Compare(a.Name(), b.Name()) }
 	slices.SortStableFunc(presets, byName)
 	slices.SortStableFunc(guests, byName)
-	done := Migrated{Presets: []MigratedPreset{}, Guests: []MigratedGuest{}}
+	done := Result{Presets: []Preset{}, Guests: []Guest{}}
 	in.Reader = objects.Remember(in.Reader)
 	in.Named = presets
 	reviewed, err := b.Review(ctx, in, nil)
@@ -140,15 +140,15 @@ func MigratePresets(ctx context.Context, b *workbench.Bench, in manifest.Inputs,
 	if err != nil {
 		return done, reviewed.Warnings, err
 	}
-	m.PresetMigration = wanted
+	m.Options = wanted
 	for _, guest := range guests {
 		one, err := m.compare(ctx, guest)
 		if err != nil {
-			one = newMigratedGuest(guest)
+			one = newGuest(guest)
 			if !strings.HasPrefix(err.Error(), guest.Name()) { // as a fault of a review does
 				err = fmt.Errorf("%s: %w", guest.Name(), err)
 			}
-			one.State, one.Causes, one.Fault = GuestUnknown, []string{err.Error()}, err
+			one.State, one.Causes, one.Fault = Unknown, []string{err.Error()}, err
 		}
 		done.Guests = append(done.Guests, one)
 	}
@@ -158,7 +158,7 @@ func MigratePresets(ctx context.Context, b *workbench.Bench, in manifest.Inputs,
 // migration compares guests of one run. The sides are the objects with the presets and with the profiles.
 type migration struct {
 	*workbench.Bench
-	PresetMigration
+	Options
 	sides [2]manifest.Inputs
 	// presets are those that are migrated, also where they fill nothing. marks are the names of those of a namespace, by the annotation that each leaves.
 	presets map[client.ObjectKey]bool
@@ -167,7 +167,7 @@ type migration struct {
 
 // newMigration takes the presets that are migrated out of the second side, and puts their profiles there. A profile that the inputs have already under the
 // same name is the new one on the second side.
-func newMigration(b *workbench.Bench, in manifest.Inputs, presets []MigratedPreset) (*migration, error) {
+func newMigration(b *workbench.Bench, in manifest.Inputs, presets []Preset) (*migration, error) {
 	known, err := crdschema.Scheme()
 	if err != nil {
 		return nil, err
@@ -227,8 +227,8 @@ func unpinned(object manifest.Object) (same manifest.Object, pinned bool) {
 	return object, pinned
 }
 
-// ReadPresetsAndGuests lists the presets, the VMs and the VMIs without a VM of a namespace of a cluster; of all namespaces if it is empty.
-func ReadPresetsAndGuests(ctx context.Context, cluster client.Reader, namespace string) (manifest.Inputs, error) {
+// ReadInputs lists the presets, the VMs and the VMIs without a VM of a namespace of a cluster; of all namespaces if it is empty.
+func ReadInputs(ctx context.Context, cluster client.Reader, namespace string) (manifest.Inputs, error) {
 	in := manifest.Inputs{Reader: cluster, OfCluster: true}
 	for _, kind := range []schema.GroupVersionKind{
 		v1.VirtualMachineInstancePresetGroupVersionKind, v1.VirtualMachineGroupVersionKind, v1.VirtualMachineInstanceGroupVersionKind,

@@ -41,7 +41,7 @@ spec:
 }
 
 // guestOf is what became of one guest.
-func guestOf(t *testing.T, done Migrated, name string) MigratedGuest {
+func guestOf(t *testing.T, done Result, name string) Guest {
 	t.Helper()
 	for _, g := range done.Guests {
 		if strings.HasSuffix(g.Object, "/"+name) {
@@ -49,7 +49,7 @@ func guestOf(t *testing.T, done Migrated, name string) MigratedGuest {
 		}
 	}
 	t.Fatalf("no guest '%s' in %+v", name, done.Guests)
-	return MigratedGuest{}
+	return Guest{}
 }
 
 func TestMigratedGuests(t *testing.T) {
@@ -60,7 +60,7 @@ func TestMigratedGuests(t *testing.T) {
 	unknown := strings.Replace(labelled("unknown", ""), "  template:", "  instancetype: {name: none}\n  template:", 1)
 	refused := labelled("refused", ", cpu: {cores: 2, threads: 0, model: 'no such \\n model'}, ioThreadsPolicy: none")
 	done := migrated(t, loaded(t, fast, labelled("plain", ""), labelled("modelled", ", cpu: {cores: 2}"), labelled("featured", ", cpu: {features: [{name: vmx}]}"),
-		labelled("whole", ", cpu: {cores: 2, model: host-model}"), excluded, elsewhere, unknown, refused), PresetMigration{})
+		labelled("whole", ", cpu: {cores: 2, model: host-model}"), excluded, elsewhere, unknown, refused), Options{})
 	for name, want := range map[string]string{
 		"plain": "equal [fast]", "excluded": "equal []", "elsewhere": "equal []", "unknown": "unknown []", "refused": "rejected []",
 		"whole":    "equal [fast]", // the watchdog; the CPU is its own
@@ -71,9 +71,9 @@ func TestMigratedGuests(t *testing.T) {
 		}
 	}
 	modelled := guestOf(t, done, "modelled")
-	field := MigratedField{Field: "spec.domain.cpu.model", Before: `"host-model"`, After: `"host-passthrough"`, Origin: modelled.Fields[0].Origin,
+	field := Field{Field: "spec.domain.cpu.model", Before: `"host-model"`, After: `"host-passthrough"`, Origin: modelled.Fields[0].Origin,
 		Reason: "preset fast fills spec.domain.cpu where the VMI has nothing of it, and the VMI has spec.domain.cpu.cores (user)"}
-	if diff := cmp.Diff([]MigratedField{field}, modelled.Fields); diff != "" || !strings.HasPrefix(field.Origin, "GuestProfile fast") {
+	if diff := cmp.Diff([]Field{field}, modelled.Fields); diff != "" || !strings.HasPrefix(field.Origin, "GuestProfile fast") {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if want := (&Remedy{Fields: []RemedyField{{"spec.domain.cpu.model", `"host-model"`}}}); !cmp.Equal(want, modelled.Remedy) {
@@ -86,8 +86,8 @@ func TestRemediesHelp(t *testing.T) {
 	t.Parallel()
 	timers := strings.Replace(fast, "domain: {", "domain: {clock: {timer: {pit: {tickPolicy: delay}}}, ", 1)
 	given := labelled("web", ", clock: {timer: {hpet: {present: false}}}")
-	before := migrated(t, loaded(t, timers, given), PresetMigration{}).Guests[0]
-	if before.State != GuestDiffers || before.Remedy == nil || !before.Remedy.Exclude {
+	before := migrated(t, loaded(t, timers, given), Options{}).Guests[0]
+	if before.State != Differs || before.Remedy == nil || !before.Remedy.Exclude {
 		t.Fatalf("want a VM that must be excluded: %+v", before)
 	}
 	var vm map[string]any
@@ -130,7 +130,7 @@ func TestMigrationIsStable(t *testing.T) {
 			given = append(given, object.DeepCopy())
 		}
 		for range 2 {
-			raw, err := json.Marshal(migrated(t, in, PresetMigration{}))
+			raw, err := json.Marshal(migrated(t, in, Options{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,16 +160,16 @@ func TestPresetsThatHaveNoProfile(t *testing.T) {
 		profile       bool
 		state, wanted string
 	}{
-		{"no domain", `{selector: {}}`, nil, 0, false, GuestEqual, ""},
-		{"an empty domain", `{selector: {}, domain: {devices: {}}}`, nil, 0, false, GuestEqual, ""},
+		{"no domain", `{selector: {}}`, nil, 0, false, Equal, ""},
+		{"an empty domain", `{selector: {}, domain: {devices: {}}}`, nil, 0, false, Equal, ""},
 		{"what presets do not cover", `{selector: {}, domain: {devices: {rng: {}}, memory: {guest: 9Gi}}}`,
-			[]string{"spec.domain.devices.rng", "spec.domain.memory"}, 0, false, GuestEqual, ""},
-		{"firmware alone", `{selector: {}, domain: {devices: {}, firmware: {bootloader: {efi: {}}}}}`, []string{"spec.domain.firmware"}, 0, false, GuestEqual, ""},
-		{"a selector of all", `{selector: {}, domain: {devices: {}, ioThreadsPolicy: auto}}`, nil, 0, true, GuestEqual, `"selector":{}`},
+			[]string{"spec.domain.devices.rng", "spec.domain.memory"}, 0, false, Equal, ""},
+		{"firmware alone", `{selector: {}, domain: {devices: {}, firmware: {bootloader: {efi: {}}}}}`, []string{"spec.domain.firmware"}, 0, false, Equal, ""},
+		{"a selector of all", `{selector: {}, domain: {devices: {}, ioThreadsPolicy: auto}}`, nil, 0, true, Equal, `"selector":{}`},
 		{"a selector that cannot be read", `{selector: {matchExpressions: [{key: a, operator: Like}]}, domain: {devices: {}, ioThreadsPolicy: auto}}`,
-			nil, 1, false, GuestRejected, ""},
+			nil, 1, false, Rejected, ""},
 	} {
-		done := migrated(t, loaded(t, begin+test.preset+"\n", labelled("web", "")), PresetMigration{})
+		done := migrated(t, loaded(t, begin+test.preset+"\n", labelled("web", "")), Options{})
 		p := done.Presets[0]
 		if test.causes == 0 && done.Guests[0].State != test.state || (len(p.Causes) > 0) != (test.causes > 0) || (p.Profile != nil) != test.profile {
 			t.Errorf("%s: %+v %+v", test.why, p, done.Guests[0])
@@ -200,11 +200,11 @@ func TestMigrationOfTheSeedsExample(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(strings.Replace(labelled("web", ""), "tier: web", "kubevirt.io/vmPreset: vmi-preset-small", 1)), &guest); err != nil {
 		t.Fatal(err)
 	}
-	done := migrated(t, inputsOf(t, in.Named[0].Object, guest), PresetMigration{})
+	done := migrated(t, inputsOf(t, in.Named[0].Object, guest), Options{})
 	if p := done.Presets[0]; p.Profile != nil || len(p.LeftOut) != 1 || !strings.HasPrefix(p.LeftOut[0], "spec.domain.memory: ") {
 		t.Errorf("%+v", p)
 	}
-	if g := done.Guests[0]; g.State != GuestEqual || !g.Rendered {
+	if g := done.Guests[0]; g.State != Equal || !g.Rendered {
 		t.Errorf("%+v", g)
 	}
 }
@@ -231,8 +231,8 @@ func TestMigrationOfPinnedVMs(t *testing.T) {
 		}
 		all = append(all, content)
 	}
-	g := migrated(t, inputsOf(t, append(all, revision)...), PresetMigration{}).Guests[0]
-	if g.State != GuestEqual || !g.Pinned || !slices.Equal(g.Presets, []string{"fast"}) {
+	g := migrated(t, inputsOf(t, append(all, revision)...), Options{}).Guests[0]
+	if g.State != Equal || !g.Pinned || !slices.Equal(g.Presets, []string{"fast"}) {
 		t.Errorf("%+v", g)
 	}
 }
@@ -240,13 +240,13 @@ func TestMigrationOfPinnedVMs(t *testing.T) {
 // TestProfileThatWouldBeReplaced: a profile that an administrator wrote is not overwritten without a word.
 func TestProfileThatWouldBeReplaced(t *testing.T) {
 	t.Parallel()
-	first := migrated(t, loaded(t, fast), PresetMigration{}).Presets[0]
+	first := migrated(t, loaded(t, fast), Options{}).Presets[0]
 	own, err := yaml.Marshal(first.Profile)
 	if err != nil || len(first.Warnings) > 0 {
 		t.Fatal(err, first.Warnings)
 	}
 	for text, want := range map[string]int{string(own): 0, strings.Replace(string(own), "cores: 4", "cores: 5", 1): 1} {
-		if done := migrated(t, loaded(t, fast, text), PresetMigration{}); len(done.Presets[0].Warnings) != want {
+		if done := migrated(t, loaded(t, fast, text), Options{}); len(done.Presets[0].Warnings) != want {
 			t.Errorf("%d warnings, want %d: %q", len(done.Presets[0].Warnings), want, done.Presets[0].Warnings)
 		}
 	}

@@ -23,8 +23,8 @@ import (
 
 // profileOf makes the profile of a preset. A preset that an API server or Kiln would refuse has causes and no profile, and so has one whose profile
 // would be refused.
-func profileOf(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, wanted PresetMigration) (MigratedPreset, error) {
-	done := MigratedPreset{key: client.ObjectKeyFromObject(r), LeftOut: []string{}, Warnings: []string{}, Causes: r.Judgement().Causes}
+func profileOf(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, wanted Options) (Preset, error) {
+	done := Preset{key: client.ObjectKeyFromObject(r), LeftOut: []string{}, Warnings: []string{}, Causes: r.Judgement().Causes}
 	done.Preset = done.key.String()
 	// KubeVirt stores presets without a domain, which a rule of Kiln refuses when they are written. They fill nothing.
 	done.Causes = slices.DeleteFunc(done.Causes, func(c workbench.Cause) bool {
@@ -66,7 +66,7 @@ func profileOf(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, wa
 }
 
 // judgeProfile judges the profile of a migrated preset as if it were written. One that would be refused has causes, and is dropped.
-func judgeProfile(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, done *MigratedPreset) error {
+func judgeProfile(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, done *Preset) error {
 	profile := manifest.Object{Unstructured: &unstructured.Unstructured{Object: done.Profile}}
 	judged, err := b.Review(ctx, manifest.Inputs{Named: []manifest.Object{profile}, Reader: r.Inputs.Reader, OfCluster: r.Inputs.OfCluster}, nil)
 	if err != nil {
@@ -85,7 +85,7 @@ func judgeProfile(ctx context.Context, b *workbench.Bench, r workbench.Reviewed,
 }
 
 // replaces warns where a profile of this name exists and is another one: the manifest would replace it.
-func replaces(ctx context.Context, reader client.Reader, done *MigratedPreset) error {
+func replaces(ctx context.Context, reader client.Reader, done *Preset) error {
 	var now v1alpha1.GuestProfile
 	err := reader.Get(ctx, done.key, &now)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {

@@ -28,7 +28,7 @@ type RemedyField struct {
 
 // remedy returns the first change with which stage 1 makes the same VMI: what the VMI has today in the fields that would change, written down. Where it has
 // none in one of them, no value stands for 'unset'. Then the VMI must be excluded, and what presets fill be written down. nil where neither helps.
-func (m *migration) remedy(ctx context.Context, object manifest.Object, before workbench.Reviewed, fields []MigratedField) (*Remedy, error) {
+func (m *migration) remedy(ctx context.Context, object manifest.Object, before workbench.Reviewed, fields []Field) (*Remedy, error) {
 	was, err := before.Explain(ctx)
 	if err != nil {
 		return nil, err
