@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,15 +16,18 @@ import (
 // one of its own only where they name none. So the pin is what the guest gets.
 // KubeVirt: pkg/instancetype/controller/vm and pkg/instancetype/revision, v1.9.
 
-// besideKubeVirt ends a reconcile of a VM that is pinned: it writes the references, and an event about what is missing.
+// besideKubeVirt ends a reconcile of a VM that is pinned: it writes the references, and an event about what is missing. A conflict repeats the reconcile, and
+// would repeat the event: the event follows the write.
 func (c *Controller) besideKubeVirt(ctx context.Context, s *state) (ctrl.Result, error) {
-	if s.failure != nil {
+	var err error
+	if s.vm.DeletionTimestamp == nil {
+		err = c.refer(ctx, s)
+	}
+	if s.failure != nil && !apierrors.IsConflict(err) {
 		c.event(s, corev1.EventTypeWarning, s.failure.reason, s.failure.message)
 	}
-	if s.vm.DeletionTimestamp == nil {
-		if err := c.refer(ctx, s); err != nil {
-			return ctrl.Result{}, err
-		}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, s.retryable
 }
