@@ -8,22 +8,22 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A VMI that ends soon after its start, whether the guest failed or shut down, is replaced after a backoff, which doubles with each such end
-// in a row. A VMI that ran for stableRun is replaced at once, and so is one that was drained. status.startFailure, KubeVirt's field for this, has the count and
-// the time of the next start, so that a guest that crashes waits also after a restart of the controller: flowcontrol.Backoff would forget both.
+// A VMI that ends soon after its start, whether the guest failed or shut down, is replaced after a back-off, which doubles with each such end
+// in a row. A VMI that ran for stableRun, or that was drained, is replaced at once. KubeVirt's field status.startFailure contains the count and the time of
+// the next start, so that a guest that crashes also waits after a restart of the controller: flowcontrol.Backoff would forget both.
 //
 // Three clocks take part: the API server's (creation), the launcher's (phase transitions) and this process's. Each may be wrong, and may jump.
-// So a run counts as long only when two clocks agree, and no backoff is longer than maxBackoff.
+// So a run only counts as long if two clocks agree, and no back-off is longer than maxBackoff.
 
 const (
-	// minBackoff follows the first short run, and maxBackoff bounds the backoff, as kubelet does for containers that crash.
+	// minBackoff follows the first short run, and maxBackoff bounds the back-off, as kubelet does for containers that crash.
 	minBackoff = 10 * time.Second
 	maxBackoff = 5 * time.Minute
 	// stableRun is how long a VMI must have run for its end not to count as a start failure.
 	stableRun = 5 * time.Minute
 )
 
-// nextStartFailure returns status.startFailure, with the end of this VMI counted; nil without a short run.
+// nextStartFailure returns status.startFailure with the end of the current VMI counted; nil if no start has failed since the last stable run.
 func (s *state) nextStartFailure() *v1.VirtualMachineStartFailure {
 	last := s.vm.Status.StartFailure
 	switch {
@@ -34,10 +34,10 @@ func (s *state) nextStartFailure() *v1.VirtualMachineStartFailure {
 	case s.needsReplacement() && s.runTime() >= stableRun:
 		return nil
 	case s.endedFromOutside() && last != nil:
-		return s.clampRetry(last)
+		return s.clampRetryTime(last)
 	case s.endedFromOutside():
 		return nil
-	case s.needsReplacement() && !s.counted():
+	case s.needsReplacement() && !s.endCounted():
 		return s.countFailure(last)
 	case last == nil:
 		return nil
@@ -47,13 +47,13 @@ func (s *state) nextStartFailure() *v1.VirtualMachineStartFailure {
 		if ran >= stableRun {
 			return nil
 		}
-		s.requeue(stableRun - ran) // no event says that the run has become a long one
+		s.requeue(stableRun - ran) // no event says that the run has become a stable one
 	}
-	return s.clampRetry(last)
+	return s.clampRetryTime(last)
 }
 
-// endedFromOutside reports whether the guest ran, and a drain, a deletion of its pod or the loss of its node has ended it. It is no failure of the guest:
-// the next one starts at once. A guest that never ran counts all the same, so that a node that turns each pod away brings a back-off.
+// endedFromOutside reports whether the guest ran, and a drain, the deletion of its pod or the loss of its node ended it. Such an end is no failure of the
+// guest: the next guest starts at once. The end of a guest that never ran is always counted, so that a node that rejects each pod leads to a back-off.
 func (s *state) endedFromOutside() bool {
 	if !s.needsReplacement() || s.phaseTime(v1.Running).IsZero() {
 		return false
@@ -62,13 +62,13 @@ func (s *state) endedFromOutside() bool {
 	return ready != nil && condition.IsFromOutside(ready.Reason)
 }
 
-// counted reports whether the status of the VM counts the end of this VMI.
-func (s *state) counted() bool {
+// endCounted reports whether the VM's status already counts the end of this VMI.
+func (s *state) endCounted() bool {
 	last := s.vm.Status.StartFailure
 	return last != nil && last.LastFailedVMIUID == s.vmi.UID
 }
 
-// countFailure returns the start failures with one more, that of this VMI. A restored status may hold any number, negative ones too.
+// countFailure returns the start failures with the end of this VMI added. A restored status may contain any count, also a negative one.
 func (s *state) countFailure(last *v1.VirtualMachineStartFailure) *v1.VirtualMachineStartFailure {
 	count := 1
 	if last != nil {
@@ -78,9 +78,9 @@ func (s *state) countFailure(last *v1.VirtualMachineStartFailure) *v1.VirtualMac
 	return &v1.VirtualMachineStartFailure{ConsecutiveFailCount: count, LastFailedVMIUID: s.vmi.UID, RetryAfterTimestamp: &until}
 }
 
-// clampRetry corrects a retryAfterTimestamp that is further ahead than the backoff of its count. Either a clock was set back since it was
-// written, or a backup has brought it.
-func (s *state) clampRetry(last *v1.VirtualMachineStartFailure) *v1.VirtualMachineStartFailure {
+// clampRetryTime corrects a retryAfterTimestamp that is later than the back-off of its count allows. Either a clock was set back since it was written, or it
+// was restored from a backup.
+func (s *state) clampRetryTime(last *v1.VirtualMachineStartFailure) *v1.VirtualMachineStartFailure {
 	backoff := backoffAfter(last.ConsecutiveFailCount)
 	if last.RetryAfterTimestamp == nil || last.RetryAfterTimestamp.Sub(s.now) <= backoff {
 		return last
@@ -91,7 +91,7 @@ func (s *state) clampRetry(last *v1.VirtualMachineStartFailure) *v1.VirtualMachi
 	return clamped
 }
 
-// backoffAfter returns the backoff after a number of start failures in a row.
+// backoffAfter returns the back-off after the given number of start failures in a row.
 func backoffAfter(count int) time.Duration {
 	backoff := minBackoff
 	for ; count > 1 && backoff < maxBackoff; count-- {
@@ -100,8 +100,8 @@ func backoffAfter(count int) time.Duration {
 	return min(backoff, maxBackoff)
 }
 
-// runTime returns how long the VMI has run, or ran until it ended; 0 if it never ran, and never less. The launcher's clock gives the time, and
-// the VMI's age by the API server's and this process's clock bounds it, so that no single clock makes a short run long.
+// runTime returns how long the VMI has run, or ran until it ended; 0 if it never ran, and never a negative time. Both times are the launcher's. The VMI's age,
+// by the API server's and this process's clock, is the upper bound, so that no single clock makes a short run long.
 func (s *state) runTime() time.Duration {
 	started, ended := s.phaseTime(v1.Running), s.now
 	if started.IsZero() {
@@ -113,7 +113,7 @@ func (s *state) runTime() time.Duration {
 	return max(0, min(ended.Sub(started), s.now.Sub(s.vmi.CreationTimestamp.Time)))
 }
 
-// phaseTime returns when the VMI last entered a phase, zero if it never did.
+// phaseTime returns when the VMI last entered a phase; the zero time if it never did.
 func (s *state) phaseTime(phase v1.VirtualMachineInstancePhase) (at time.Time) {
 	for _, transition := range s.vmi.Status.PhaseTransitionTimestamps {
 		if transition.Phase == phase {
@@ -123,8 +123,8 @@ func (s *state) phaseTime(phase v1.VirtualMachineInstancePhase) (at time.Time) {
 	return at
 }
 
-// backoff returns how long the next start must wait, 0 if it need not.
-func (s *state) backoff() time.Duration {
+// remainingBackoff returns how long the next start must wait; 0 if it can happen now.
+func (s *state) remainingBackoff() time.Duration {
 	if s.startFailure == nil || s.startFailure.RetryAfterTimestamp == nil {
 		return 0
 	}

@@ -28,34 +28,34 @@ func TestShortLivesBackOff(t *testing.T) {
 		{"crashes and is rerun", "it fails once it runs", v1.RunStrategyRerunOnFailure, []v1.VirtualMachineInstancePhase{v1.Running, v1.Failed}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newCluster(t, machine(test.strategy))
+			c := newCluster(t, newVM(test.strategy))
 			for n, seconds := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
 				pause := seconds * time.Second
-				c.step()
-				if c.guest() == nil {
+				c.reconcileRepeatedly()
+				if c.vmi() == nil {
 					t.Fatalf("no guest for attempt %d", n)
 				}
 				for _, phase := range test.life {
-					c.phase(phase)
+					c.setPhase(phase)
 				}
-				if result := c.step(); result.RequeueAfter != pause || c.guest() != nil {
-					t.Fatalf("%s: after end %d: wait %s, want %s; guest %v", test.why, n+1, result.RequeueAfter, pause, c.guest() != nil)
+				if result := c.reconcileRepeatedly(); result.RequeueAfter != pause || c.vmi() != nil {
+					t.Fatalf("%s: after end %d: wait %s, want %s; guest %v", test.why, n+1, result.RequeueAfter, pause, c.vmi() != nil)
 				}
 				if got := c.vm().Status.PrintableStatus; got != v1.VirtualMachineStatusCrashLoopBackOff {
 					t.Errorf("status %s", got)
 				}
 				c.now = c.now.Add(pause)
 			}
-			c.step()
-			c.phase(v1.Running)
+			c.reconcileRepeatedly()
+			c.setPhase(v1.Running)
 			c.now = c.now.Add(stableRun)
-			c.step()
+			c.reconcileRepeatedly()
 			if got := c.vm().Status.StartFailure; got != nil {
 				t.Errorf("start failures %+v stay after a stable run", got)
 			}
-			c.phase(v1.Failed)
-			c.step()
-			if guest := c.guest(); guest == nil || guest.Status.Phase == v1.Failed {
+			c.setPhase(v1.Failed)
+			c.reconcileRepeatedly()
+			if guest := c.vmi(); guest == nil || guest.Status.Phase == v1.Failed {
 				t.Error("a guest that ran for long is not started again at once")
 			}
 		})
@@ -70,14 +70,14 @@ func TestEndedVMIsThatAreKept(t *testing.T) {
 	}{
 		{v1.RunStrategyOnce, v1.Failed}, {v1.RunStrategyOnce, v1.Succeeded}, {v1.RunStrategyRerunOnFailure, v1.Succeeded},
 	} {
-		c := newCluster(t, machine(test.strategy))
-		c.step()
-		first := c.guest().UID
-		c.phase(v1.Running)
-		c.phase(test.end)
-		result := c.step()
+		c := newCluster(t, newVM(test.strategy))
+		c.reconcileRepeatedly()
+		first := c.vmi().UID
+		c.setPhase(v1.Running)
+		c.setPhase(test.end)
+		result := c.reconcileRepeatedly()
 		status := c.vm().Status
-		if vmi := c.guest(); vmi == nil || vmi.UID != first || result.RequeueAfter != 0 || status.StartFailure != nil ||
+		if vmi := c.vmi(); vmi == nil || vmi.UID != first || result.RequeueAfter != 0 || status.StartFailure != nil ||
 			status.PrintableStatus != v1.VirtualMachineStatusStopped {
 			t.Errorf("%s, guest %s: guest %v, looks again after %s, status %+v", test.strategy, test.end, vmi != nil, result.RequeueAfter, status)
 		}
@@ -86,26 +86,26 @@ func TestEndedVMIsThatAreKept(t *testing.T) {
 
 // TestDeletedGuestIsNoShortLife: a VMI that somebody deletes is replaced at once.
 func TestDeletedGuestIsNoShortLife(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	first := c.guest()
-	c.finalizers(v1.VirtualMachineInstanceFinalizer)
-	c.phase(v1.Running)
-	if err := c.Delete(t.Context(), c.guest()); err != nil {
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	first := c.vmi()
+	c.setFinalizers(v1.VirtualMachineInstanceFinalizer)
+	c.setPhase(v1.Running)
+	if err := c.Delete(t.Context(), c.vmi()); err != nil {
 		t.Fatal(err)
 	}
-	c.phase(v1.Succeeded) // its launcher has had it shut down
-	c.finalizers()
-	c.step()
-	if next := c.guest(); next == nil || next.UID == first.UID || c.vm().Status.StartFailure != nil {
+	c.setPhase(v1.Succeeded) // its launcher has had it shut down
+	c.setFinalizers()
+	c.reconcileRepeatedly()
+	if next := c.vmi(); next == nil || next.UID == first.UID || c.vm().Status.StartFailure != nil {
 		t.Errorf("guest %v, failures %+v; want another guest and none", next != nil, c.vm().Status.StartFailure)
 	}
 }
 
-// end gives the VMI its final phase, as internal/vmipod does.
-func (c *cluster) end(phase v1.VirtualMachineInstancePhase, why condition.Cause) {
+// endGuest sets the final phase of the VMI, as internal/vmipod does.
+func (c *testCluster) endGuest(phase v1.VirtualMachineInstancePhase, why condition.Cause) {
 	c.Helper()
-	vmi := c.guest()
+	vmi := c.vmi()
 	condition.SetEnd(vmi, phase, why)
 	if err := c.Status().Update(c.Context(), vmi); err != nil {
 		c.Fatal(err)
@@ -117,21 +117,21 @@ func TestDisruptionIsNoFailure(t *testing.T) {
 	for _, reason := range []string{v1alpha1.ReasonDisrupted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonPodDeleted} {
 		for _, ran := range []bool{true, false} {
 			for failed := range 2 { // guests before
-				c := newCluster(t, machine(v1.RunStrategyAlways))
-				c.step()
+				c := newCluster(t, newVM(v1.RunStrategyAlways))
+				c.reconcileRepeatedly()
 				for range failed {
-					c.end(v1.Failed, condition.Cause{Reason: v1alpha1.ReasonCrashed})
-					c.step()
+					c.endGuest(v1.Failed, condition.Cause{Reason: v1alpha1.ReasonCrashed})
+					c.reconcileRepeatedly()
 					c.now = c.now.Add(minBackoff)
-					c.step()
+					c.reconcileRepeatedly()
 				}
-				first := c.guest()
+				first := c.vmi()
 				if ran {
-					c.phase(v1.Running)
+					c.setPhase(v1.Running)
 				}
-				c.end(v1.Failed, condition.Cause{Reason: reason, Message: "drained"})
-				c.step()
-				next, status := c.guest(), c.vm().Status
+				c.endGuest(v1.Failed, condition.Cause{Reason: reason, Message: "drained"})
+				c.reconcileRepeatedly()
+				next, status := c.vmi(), c.vm().Status
 				count := 0
 				if status.StartFailure != nil {
 					count = status.StartFailure.ConsecutiveFailCount
@@ -149,31 +149,31 @@ func TestDisruptionIsNoFailure(t *testing.T) {
 
 // TestEvictionByKubeletCounts: a guest that fills its disks until kubelet evicts its pod has a back-off. Without one it would start and fill them for ever.
 func TestEvictionByKubeletCounts(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	c.phase(v1.Running)
-	c.end(v1.Failed, condition.Cause{Reason: v1alpha1.ReasonEvicted, Message: "ephemeral local storage usage exceeds the total limit"})
-	if result := c.step(); c.guest() != nil || result.RequeueAfter != minBackoff {
-		t.Errorf("guest %v, the next one after %s", c.guest() != nil, result.RequeueAfter)
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	c.setPhase(v1.Running)
+	c.endGuest(v1.Failed, condition.Cause{Reason: v1alpha1.ReasonEvicted, Message: "ephemeral local storage usage exceeds the total limit"})
+	if result := c.reconcileRepeatedly(); c.vmi() != nil || result.RequeueAfter != minBackoff {
+		t.Errorf("guest %v, the next one after %s", c.vmi() != nil, result.RequeueAfter)
 	}
 }
 
 // TestCrashLoopIsExplained: while the next guest waits, VM and events say how the last one ended, how many have, and when the next one starts.
 func TestCrashLoopIsExplained(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
 	for _, retry := range []string{"2026-01-01T00:00:10Z", "2026-01-01T00:00:30Z"} {
-		c.phase(v1.Running)
-		c.step()
-		c.end(v1.Failed, condition.Cause{Reason: v1alpha1.ReasonCrashed, Message: "QEMU was killed"})
-		for len(c.recorder().Events) > 0 {
-			<-c.recorder().Events
+		c.setPhase(v1.Running)
+		c.reconcileRepeatedly()
+		c.endGuest(v1.Failed, condition.Cause{Reason: v1alpha1.ReasonCrashed, Message: "QEMU was killed"})
+		for len(c.eventRecorder().Events) > 0 {
+			<-c.eventRecorder().Events
 		}
-		c.step()
-		c.step()
+		c.reconcileRepeatedly()
+		c.reconcileRepeatedly()
 		vm := c.vm()
 		ready, failure := conditionOf(vm, v1.VirtualMachineReady), conditionOf(vm, v1.VirtualMachineFailure)
-		if c.guest() != nil || ready.Status != "False" || ready.Reason != v1alpha1.ReasonCrashed || ready.Message != "QEMU was killed" {
+		if c.vmi() != nil || ready.Status != "False" || ready.Reason != v1alpha1.ReasonCrashed || ready.Message != "QEMU was killed" {
 			t.Errorf("Ready is %+v", ready)
 		}
 		count := vm.Status.StartFailure.ConsecutiveFailCount
@@ -181,17 +181,17 @@ func TestCrashLoopIsExplained(t *testing.T) {
 		if failure.Reason != v1alpha1.ReasonCrashLoopBackOff || failure.Message != want {
 			t.Errorf("Failure is %+v, want %s", failure, want)
 		}
-		var said []string
-		for len(c.recorder().Events) > 0 {
-			said = append(said, <-c.recorder().Events)
+		var recorded []string
+		for len(c.eventRecorder().Events) > 0 {
+			recorded = append(recorded, <-c.eventRecorder().Events)
 		}
 		if diff := cmp.Diff([]string{"Warning Crashed QEMU was killed", "Normal SuccessfulDelete stopped the virtual machine instance",
-			"Warning CrashLoopBackOff " + want}, said); diff != "" {
+			"Warning CrashLoopBackOff " + want}, recorded); diff != "" {
 			t.Errorf("events -want +got\n%s", diff)
 		}
 		c.now = vm.Status.StartFailure.RetryAfterTimestamp.Time
-		c.step()
-		if failure := conditionOf(c.vm(), v1.VirtualMachineFailure); c.guest() == nil || failure != (v1.VirtualMachineCondition{}) {
+		c.reconcileRepeatedly()
+		if failure := conditionOf(c.vm(), v1.VirtualMachineFailure); c.vmi() == nil || failure != (v1.VirtualMachineCondition{}) {
 			t.Errorf("after the back-off there is %+v", failure)
 		}
 	}
@@ -199,11 +199,11 @@ func TestCrashLoopIsExplained(t *testing.T) {
 
 // TestUnknownEndIsNotInvented: where nobody knows how the last guest ended, no text grows from its own words.
 func TestUnknownEndIsNotInvented(t *testing.T) {
-	vm := machine(v1.RunStrategyAlways)
+	vm := newVM(v1.RunStrategyAlways)
 	until := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC))
 	vm.Status.StartFailure = &v1.VirtualMachineStartFailure{ConsecutiveFailCount: 1, RetryAfterTimestamp: &until}
 	c := newCluster(t, vm)
-	c.step()
+	c.reconcileRepeatedly()
 	const want = "guests that ended too soon, in a row: 1; the next one starts at 2026-01-01T00:00:10Z"
 	if ready := conditionOf(c.vm(), v1.VirtualMachineReady); ready.Message != want || ready.Reason != v1alpha1.ReasonCrashLoopBackOff {
 		t.Errorf("Ready is %+v", ready)
@@ -212,7 +212,7 @@ func TestUnknownEndIsNotInvented(t *testing.T) {
 
 // conditionOf returns a condition of a VM, an empty one if it has none of the type.
 func conditionOf(vm *v1.VirtualMachine, of v1.VirtualMachineConditionType) (found v1.VirtualMachineCondition) {
-	for _, c := range known(vm, of) {
+	for _, c := range conditionsOfType(vm, of) {
 		found = c
 	}
 	return found
@@ -220,17 +220,17 @@ func conditionOf(vm *v1.VirtualMachine, of v1.VirtualMachineConditionType) (foun
 
 // TestEndIsCountedBeforeTheGuestGoes: a controller that dies at any line counts each end.
 func TestEndIsCountedBeforeTheGuestGoes(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	c.phase(v1.Failed)
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	c.setPhase(v1.Failed)
 	for range 10 {
-		state := newState(c.vm(), c.guest(), c.now)
-		c.controller.act(t.Context(), state) // and dies before it reports
-		if c.guest() == nil || c.guest().DeletionTimestamp != nil {
+		state := newState(c.vm(), c.vmi(), c.now)
+		c.controller.applyRunStrategy(t.Context(), state) // and dies before it reports
+		if c.vmi() == nil || c.vmi().DeletionTimestamp != nil {
 			t.Fatal("the VMI is deleted before status.startFailure counts its end")
 		}
 	}
-	c.step()
+	c.reconcileRepeatedly()
 	if got := c.vm().Status.StartFailure; got == nil || got.ConsecutiveFailCount != 1 {
 		t.Errorf("failures %+v, want 1", got)
 	}
@@ -241,35 +241,35 @@ func TestWrongClocks(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, test := range []struct {
 		name    string
-		skew    time.Duration  // of the launcher's clock
-		between func(*cluster) // while the guest, which ends at once, runs
-		after   func(*cluster) // once its end is counted
+		skew    time.Duration      // of the launcher's clock
+		between func(*testCluster) // while the guest, which ends at once, runs
+		after   func(*testCluster) // once its end is counted
 	}{
-		{name: "the launcher's jumps ahead", between: func(c *cluster) { c.skew = day }},
-		{name: "the launcher's jumps back", between: func(c *cluster) { c.skew = -day }},
+		{name: "the launcher's jumps ahead", between: func(c *testCluster) { c.skew = day }},
+		{name: "the launcher's jumps back", between: func(c *testCluster) { c.skew = -day }},
 		{name: "the launcher's is ahead", skew: day},
 		{name: "the launcher's is behind", skew: -day},
-		{name: "the controller's jumps back in the pause", after: func(c *cluster) { c.now = c.now.Add(-day) }},
+		{name: "the controller's jumps back in the pause", after: func(c *testCluster) { c.now = c.now.Add(-day) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newCluster(t, machine(v1.RunStrategyAlways))
+			c := newCluster(t, newVM(v1.RunStrategyAlways))
 			c.skew = test.skew
-			c.step()
-			c.phase(v1.Running)
+			c.reconcileRepeatedly()
+			c.setPhase(v1.Running)
 			if test.between != nil {
 				test.between(c)
 			}
-			c.phase(v1.Failed)
-			if got := c.step().RequeueAfter; got != minBackoff {
+			c.setPhase(v1.Failed)
+			if got := c.reconcileRepeatedly().RequeueAfter; got != minBackoff {
 				t.Fatalf("looks again after %s, want %s", got, minBackoff)
 			}
 			if test.after != nil {
 				test.after(c)
 			}
 			waited := time.Duration(0)
-			for c.guest() == nil {
-				again := c.step().RequeueAfter
-				if c.guest() != nil {
+			for c.vmi() == nil {
+				again := c.reconcileRepeatedly().RequeueAfter
+				if c.vmi() != nil {
 					break
 				}
 				if again <= 0 || waited+again > maxBackoff {
@@ -286,14 +286,14 @@ func TestWrongClocks(t *testing.T) {
 
 // TestClockOfTheControllerIsBehind: a long run counts as a short one, and the backoff is still bounded.
 func TestClockOfTheControllerIsBehind(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
 	c.now = c.now.Add(-24 * time.Hour)
-	c.phase(v1.Running)
-	c.step()
+	c.setPhase(v1.Running)
+	c.reconcileRepeatedly()
 	c.now = c.now.Add(time.Hour)
-	c.phase(v1.Succeeded)
-	if got := c.step().RequeueAfter; got != minBackoff {
+	c.setPhase(v1.Succeeded)
+	if got := c.reconcileRepeatedly().RequeueAfter; got != minBackoff {
 		t.Errorf("looks again after %s, want %s", got, minBackoff)
 	}
 }
@@ -304,19 +304,19 @@ func TestStrangeCounts(t *testing.T) {
 		if pause := backoffAfter(count); pause < minBackoff || pause > maxBackoff {
 			t.Errorf("pause %s after %d", pause, count)
 		}
-		vm, vmi := machine(v1.RunStrategyAlways), &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "guest"}}
+		vm, vmi := newVM(v1.RunStrategyAlways), &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "guest"}}
 		vm.Status.StartFailure = &v1.VirtualMachineStartFailure{ConsecutiveFailCount: count}
 		vmi.Status.Phase = v1.Failed
 		s := &state{vm: vm, vmi: vmi, strategy: v1.RunStrategyAlways, now: time.Unix(0, 0)}
 		s.startFailure = s.nextStartFailure()
-		if pause := s.backoff(); pause < minBackoff || pause > maxBackoff {
+		if pause := s.remainingBackoff(); pause < minBackoff || pause > maxBackoff {
 			t.Errorf("pause %s of a guest that failed after %d others", pause, count)
 		}
 	}
 }
 
 // TestEventsTellInOrder: the events of a VM say first how its guest ended, also where that was known before the VMI had its final phase, and then what was
-// done for it. Each is said once.
+// done for it. Each is recorded once.
 func TestEventsTellInOrder(t *testing.T) {
 	crashed := condition.Cause{Reason: v1alpha1.ReasonCrashed, Message: "out of memory"}
 	drained := condition.Cause{Reason: v1alpha1.ReasonDisrupted, Message: "drained"}
@@ -330,28 +330,28 @@ func TestEventsTellInOrder(t *testing.T) {
 		{"it stays", v1.RunStrategyOnce, crashed, []string{"Warning Crashed"}},
 		{"it is started again at once", v1.RunStrategyAlways, drained, []string{"Warning Disrupted", "Normal SuccessfulDelete", "Normal SuccessfulCreate"}},
 	} {
-		c := newCluster(t, machine(test.strategy))
-		c.step()
-		c.phase(v1.Running)
-		c.step()
-		vmi := c.guest()
+		c := newCluster(t, newVM(test.strategy))
+		c.reconcileRepeatedly()
+		c.setPhase(v1.Running)
+		c.reconcileRepeatedly()
+		vmi := c.vmi()
 		condition.SetReady(vmi, corev1.ConditionFalse, test.end)
 		if err := c.Status().Update(t.Context(), vmi); err != nil {
 			t.Fatal(err)
 		}
-		c.step()
-		for len(c.recorder().Events) > 0 {
-			<-c.recorder().Events
+		c.reconcileRepeatedly()
+		for len(c.eventRecorder().Events) > 0 {
+			<-c.eventRecorder().Events
 		}
-		c.end(v1.Failed, test.end)
-		c.step()
-		c.step()
-		var told []string
-		for len(c.recorder().Events) > 0 {
-			words := strings.Fields(<-c.recorder().Events)
-			told = append(told, strings.Join(words[:2], " "))
+		c.endGuest(v1.Failed, test.end)
+		c.reconcileRepeatedly()
+		c.reconcileRepeatedly()
+		var recorded []string
+		for len(c.eventRecorder().Events) > 0 {
+			words := strings.Fields(<-c.eventRecorder().Events)
+			recorded = append(recorded, strings.Join(words[:2], " "))
 		}
-		if diff := cmp.Diff(test.want, told); diff != "" {
+		if diff := cmp.Diff(test.want, recorded); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.why, diff)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -25,59 +26,60 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// recordKeeper keeps the hardware of guests that KubeVirt runs and whose VMI has annotation kilnvm.io/frontend. Nobody reports it: the hook in the guest's pod
-// has no credentials. What it makes of the VMI and its record, render.KubeVirt makes here again. Other guests have no GuestHardware of Kiln's.
-type recordKeeper struct {
-	// client reads from the cache, which has no specs and of the annotation only that it is there; live reads everything from the API server.
+// kubeVirtHardwareReconciler records the hardware of guests that KubeVirt runs and whose VMI has annotation kilnvm.io/frontend. The hook in the guest's pod
+// has no credentials, so nobody reports that hardware: render.KubeVirt computes here again what the hook makes of the VMI and its record. Other guests of
+// KubeVirt have no GuestHardware.
+type kubeVirtHardwareReconciler struct {
+	// client reads from the cache, which contains no specs, and only the key of the annotation. live reads everything from the API server.
 	client, live client.Client
 	events       events.EventRecorder
-	// done has what was last looked at of the VMI of each name.
-	done sync.Map
+	// recordedDevices contains the deviceSummary of each name's VMI when its hardware was last recorded.
+	recordedDevices sync.Map
 }
 
-func (r *recordKeeper) register(mgr ctrl.Manager) error {
+func (r *kubeVirtHardwareReconciler) registerWith(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("kubevirthardware").
 		For(&v1.VirtualMachineInstance{}).
 		Watches(&v1.VirtualMachine{}, &handler.EnqueueRequestForObject{}).
-		WithOptions(options).Complete(r)
+		WithOptions(controllerOptions).Complete(r)
 }
 
-// Reconcile looks at each VMI once, and when devices were plugged in or unplugged, and removes the hardware of a VM that is gone.
-func (r *recordKeeper) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+// Reconcile records the hardware of a new VMI, and again when devices were plugged in or unplugged. It deletes the hardware of a VM that is gone.
+func (r *kubeVirtHardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	key := request.NamespacedName
-	cached, err := getVMI(ctx, r.client, key)
+	cached, err := objects.GetOrNil(ctx, r.client, key, &v1.VirtualMachineInstance{})
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
 	case cached == nil:
-		r.done.Delete(key)
-		return ctrl.Result{}, r.forget(ctx, key)
+		r.recordedDevices.Delete(key)
+		return ctrl.Result{}, r.deleteOrphanedHardware(ctx, key)
 	}
 	if _, asks := cached.Annotations[v1alpha1.AnnotationFrontend]; !asks {
 		return ctrl.Result{}, nil
 	}
-	now := devicesOf(cached)
-	if seen, ok := r.done.Load(key); ok && seen == now {
+	now := deviceSummary(cached)
+	if seen, ok := r.recordedDevices.Load(key); ok && seen == now {
 		return ctrl.Result{}, nil
 	}
-	err = r.look(ctx, key, cached.UID)
+	err = r.recordHardware(ctx, key, cached.UID)
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	case err == nil:
-		r.done.Store(key, now)
+		r.recordedDevices.Store(key, now)
 	}
 	return ctrl.Result{}, err
 }
 
-// look records the hardware of a VMI: at first what it boots with, and later what was plugged in.
-func (r *recordKeeper) look(ctx context.Context, key types.NamespacedName, uid types.UID) error {
-	vm, vmi, err := r.guest(ctx, key)
+// recordHardware records the hardware of a VMI: first what it boots with, later what was plugged in.
+func (r *kubeVirtHardwareReconciler) recordHardware(ctx context.Context, key types.NamespacedName, uid types.UID) error {
+	vm, vmi, err := r.readVMAndVMI(ctx, key)
 	if err != nil || vm == nil || vmi == nil || vmi.UID != uid || vmi.IsFinal() || !controls(vm, vmi) {
 		return err
 	}
 	earlier, asked, err := kubevirt.Recorded(vmi)
-	if !asked || err != nil { // what it says, the hook says in the log of the pod
+	if !asked || err != nil { // the hook logs this error in the pod
 		return nil
 	}
 	hardware, err := Hardware(ctx, r.live, key)
@@ -85,65 +87,69 @@ func (r *recordKeeper) look(ctx context.Context, key types.NamespacedName, uid t
 		return err
 	}
 	if ownership.GuestOf(vm).Ownership(hardware) == ownership.Own && hardware.Status.Guest != nil && hardware.Status.Guest.UID == uid {
-		return r.plugged(ctx, vm, vmi, hardware)
+		return r.recordHotplug(ctx, vm, vmi, hardware)
 	}
 	made, errs := render.KubeVirt(vmi, earlier)
 	if len(errs) > 0 {
-		r.notRecorded(vm, errs)
+		r.reportNotRecorded(vm, errs)
 		return nil
 	}
-	return r.keep(ctx, guestOfKubeVirt{vm, vmi, hardware}, earlier, &made)
+	return r.writeHardware(ctx, kubeVirtGuest{vm, vmi, hardware}, earlier, &made)
 }
 
-// notRecorded says why a guest has no record, or an older one.
-func (r *recordKeeper) notRecorded(vm *v1.VirtualMachine, errs field.ErrorList) {
+// reportNotRecorded records an event that says why a guest has no record, or an outdated one.
+func (r *kubeVirtHardwareReconciler) reportNotRecorded(vm *v1.VirtualMachine, errs field.ErrorList) {
 	r.events.Eventf(vm, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s",
 		condition.Note("the hardware of the guest is not recorded: "+errs.ToAggregate().Error()))
 }
 
-// plugged records what was plugged into a guest since its record was written, and forgets what was unplugged. An administrator may have captured the record
-// meanwhile: then it is the one that is continued. Where it is not certain what libvirt did, the record stays: the next boot has a place for each device.
-func (r *recordKeeper) plugged(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) error {
+// recordHotplug adds to the record the devices that were plugged in since it was written, and removes the unplugged ones. It continues from the stored record,
+// which an administrator may have captured. If it is not certain what libvirt did, the record stays: the next boot has a place for each device.
+func (r *kubeVirtHardwareReconciler) recordHotplug(
+	ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware,
+) error {
 	if hardware.Spec.Hardware == nil {
 		return nil
 	}
 	made, certain, errs := render.KubeVirtPlugged(vmi, hardware.Spec.Hardware)
 	switch {
 	case len(errs) > 0:
-		r.notRecorded(vm, errs)
+		r.reportNotRecorded(vm, errs)
 		return nil
 	case !certain || equality.Semantic.DeepEqual(made, hardware.Spec.Hardware):
 		return nil
 	}
-	return r.rewrite(ctx, hardware, made)
+	return r.replaceRecord(ctx, hardware, made)
 }
 
-// rewrite replaces the record of a GuestHardware as it was read.
-func (r *recordKeeper) rewrite(ctx context.Context, hardware *v1alpha1.GuestHardware, made *record.Record) error {
+// replaceRecord replaces the record of a GuestHardware. It fails with a conflict if the GuestHardware has changed since it was read.
+func (r *kubeVirtHardwareReconciler) replaceRecord(ctx context.Context, hardware *v1alpha1.GuestHardware, made *record.Record) error {
 	before := hardware.DeepCopy()
 	hardware.Spec.Hardware = made
-	return r.live.Patch(ctx, hardware, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return objects.Patch(ctx, r.live, hardware, before)
 }
 
-// guest returns VM and VMI of a name; nil where one does not exist. Both are read from the API server: a cache has no specs.
-func (r *recordKeeper) guest(ctx context.Context, key types.NamespacedName) (vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, err error) {
-	if vm, err = getVM(ctx, r.live, key); err != nil {
+// readVMAndVMI returns the VM and VMI of a name; nil for one that does not exist. Both are read from the API server, because the cache has no specs.
+func (r *kubeVirtHardwareReconciler) readVMAndVMI(
+	ctx context.Context, key types.NamespacedName,
+) (vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, err error) {
+	if vm, err = objects.GetOrNil(ctx, r.live, key, &v1.VirtualMachine{}); err != nil {
 		return nil, nil, err
 	}
-	vmi, err = getVMI(ctx, r.live, key)
+	vmi, err = objects.GetOrNil(ctx, r.live, key, &v1.VirtualMachineInstance{})
 	return vm, vmi, err
 }
 
-// guestOfKubeVirt is a guest, and the GuestHardware of its name, nil if there is none.
-type guestOfKubeVirt struct {
+// kubeVirtGuest is a guest with the GuestHardware of its name, nil if there is none.
+type kubeVirtGuest struct {
 	vm       *v1.VirtualMachine
 	vmi      *v1.VirtualMachineInstance
 	hardware *v1alpha1.GuestHardware
 }
 
-// keep writes the GuestHardware of a VM. A record that is no longer the one that the VMI was given stays: somebody has captured it since. A VMI whose record
-// is in no GuestHardware has it from a tenant's template, of a start while the webhook was down: it gets none.
-func (r *recordKeeper) keep(ctx context.Context, of guestOfKubeVirt, earlier, made *record.Record) error {
+// writeHardware writes the GuestHardware of a VM. If the stored record is not the one that the VMI was given, it stays: it was captured since. If the VMI was
+// given a record and no GuestHardware contains one, the record came from a tenant's template during a start without the webhook, and nothing is written.
+func (r *kubeVirtHardwareReconciler) writeHardware(ctx context.Context, of kubeVirtGuest, earlier, made *record.Record) error {
 	vm, hardware := of.vm, of.hardware
 	guest := ownership.GuestOf(vm)
 	relation := guest.Ownership(hardware)
@@ -155,7 +161,7 @@ func (r *recordKeeper) keep(ctx context.Context, of guestOfKubeVirt, earlier, ma
 		r.events.Eventf(vm, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareForeign, "Reconcile", "%s", condition.Note(ownership.ForeignMessage(hardware)))
 		return nil
 	case ownership.Stale:
-		if err := r.delete(ctx, hardware); err != nil {
+		if err := r.deleteHardware(ctx, hardware); err != nil {
 			return err
 		}
 		fallthrough
@@ -167,7 +173,7 @@ func (r *recordKeeper) keep(ctx context.Context, of guestOfKubeVirt, earlier, ma
 		}
 	default:
 		if equality.Semantic.DeepEqual(hardware.Spec.Hardware, earlier) {
-			if err := r.rewrite(ctx, hardware, made); err != nil {
+			if err := r.replaceRecord(ctx, hardware, made); err != nil {
 				return err
 			}
 		}
@@ -178,23 +184,24 @@ func (r *recordKeeper) keep(ctx context.Context, of guestOfKubeVirt, earlier, ma
 	return r.live.Status().Patch(ctx, patched, client.MergeFrom(hardware))
 }
 
-// forget deletes the hardware of a VM that is gone, with its VMI. Hardware that no guest of this cluster was given stays: its VM may still be restored.
-func (r *recordKeeper) forget(ctx context.Context, key types.NamespacedName) error {
-	if cached, err := getVM(ctx, r.client, key); err != nil || cached != nil { // most VMs that have no VMI are stopped
+// deleteOrphanedHardware deletes the GuestHardware of a VM that is gone together with its VMI. A GuestHardware that was never assigned to a guest of this
+// cluster stays, because its VM may still be restored.
+func (r *kubeVirtHardwareReconciler) deleteOrphanedHardware(ctx context.Context, key types.NamespacedName) error {
+	if cached, err := objects.GetOrNil(ctx, r.client, key, &v1.VirtualMachine{}); err != nil || cached != nil { // most VMs that have no VMI are stopped
 		return err
 	}
 	hardware, err := Hardware(ctx, r.live, key)
 	if err != nil || hardware == nil || !ownership.Assigned(hardware) {
 		return err
 	}
-	if vm, vmi, err := r.guest(ctx, key); err != nil || vm != nil || vmi != nil { // the cache lags behind
+	if vm, vmi, err := r.readVMAndVMI(ctx, key); err != nil || vm != nil || vmi != nil { // the cache lags behind
 		return err
 	}
-	return r.delete(ctx, hardware)
+	return r.deleteHardware(ctx, hardware)
 }
 
-// delete deletes a GuestHardware as it was read.
-func (r *recordKeeper) delete(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
+// deleteHardware deletes a GuestHardware if it has not changed since it was read.
+func (r *kubeVirtHardwareReconciler) deleteHardware(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
 	err := r.live.Delete(ctx, hardware, client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting GuestHardware '%s': %w", hardware.Name, err)
@@ -202,8 +209,8 @@ func (r *recordKeeper) delete(ctx context.Context, hardware *v1alpha1.GuestHardw
 	return nil
 }
 
-// devicesOf says of a cached VMI which one it is, and which disks and interfaces the status says its domain has.
-func devicesOf(vmi *v1.VirtualMachineInstance) string {
+// deviceSummary identifies a cached VMI and the disks and interfaces that, by its status, its domain has.
+func deviceSummary(vmi *v1.VirtualMachineInstance) string {
 	var out strings.Builder
 	out.WriteString(string(vmi.UID))
 	for i := range vmi.Status.VolumeStatus {

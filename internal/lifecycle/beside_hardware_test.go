@@ -17,20 +17,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// made is a VMI as KubeVirt makes it for a VM, with so many disks and a record.
-func made(t *testing.T, vm *v1.VirtualMachine, uid string, disks int, text string) *v1.VirtualMachineInstance {
+// kubeVirtVMI returns a VMI as KubeVirt creates it for a VM, with the given number of disks and a record.
+func kubeVirtVMI(t *testing.T, vm *v1.VirtualMachine, uid string, disks int, text string) *v1.VirtualMachineInstance {
 	t.Helper()
 	given := &v1.VirtualMachineInstance{}
 	given.Name, given.Namespace = vm.Name, vm.Namespace
 	given.Spec.Domain.Memory = &v1.Memory{Guest: ptr.To(resource.MustParse("1Gi"))}
 	for i := range disks {
-		name := string(rune('z' - i)) // each before those that were there
+		name := string(rune('z' - i)) // before the existing disks
 		given.Spec.Domain.Devices.Disks = append([]v1.Disk{{Name: name}}, given.Spec.Domain.Devices.Disks...)
 		given.Spec.Volumes = append(given.Spec.Volumes, v1.Volume{Name: name,
 			VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}})
 	}
 	vmi := explicit.Expand(t, given)
-	vmi.UID = "" // the API server's
+	vmi.UID = "" // the API server sets it
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
 	if text != "" {
 		vmi.Annotations = map[string]string{v1alpha1.AnnotationFrontend: text}
@@ -39,16 +39,16 @@ func made(t *testing.T, vm *v1.VirtualMachine, uid string, disks int, text strin
 	return vmi
 }
 
-// keeper is the reconciler, and a cluster with a VM.
-func keeper(t *testing.T, objects ...client.Object) (*cluster, *recordKeeper) {
+// newKubeVirtCluster returns a cluster with a VM, and the reconciler.
+func newKubeVirtCluster(t *testing.T, objects ...client.Object) (*testCluster, *kubeVirtHardwareReconciler) {
 	t.Helper()
-	vm := machine(v1.RunStrategyAlways)
+	vm := newVM(v1.RunStrategyAlways)
 	vm.Annotations = map[string]string{v1alpha1.AnnotationIdentity: "seed"}
 	c := newCluster(t, append(objects, vm)...)
-	return c, &recordKeeper{client: c.controller.Client, live: c.Client, events: c.controller.Events}
+	return c, &kubeVirtHardwareReconciler{client: c.controller.Client, live: c.Client, events: c.controller.Events}
 }
 
-func (c *cluster) kept(r *recordKeeper) *v1alpha1.GuestHardware {
+func (c *testCluster) reconciledHardware(r *kubeVirtHardwareReconciler) *v1alpha1.GuestHardware {
 	c.Helper()
 	for range 2 {
 		if _, err := r.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
@@ -62,9 +62,9 @@ func (c *cluster) kept(r *recordKeeper) *v1alpha1.GuestHardware {
 	return hardware
 }
 
-func (c *cluster) makeVMI(vmi *v1.VirtualMachineInstance) {
+func (c *testCluster) replaceVMI(vmi *v1.VirtualMachineInstance) {
 	c.Helper()
-	if before := c.guest(); before != nil {
+	if before := c.vmi(); before != nil {
 		if err := c.Delete(c.Context(), before); err != nil {
 			c.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func (c *cluster) makeVMI(vmi *v1.VirtualMachineInstance) {
 	}
 }
 
-func textOf(t *testing.T, r *record.Record) string {
+func recordText(t *testing.T, r *record.Record) string {
 	t.Helper()
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -86,25 +86,25 @@ func textOf(t *testing.T, r *record.Record) string {
 // TestRecordOfKubeVirtsGuest: each boot that asks for a record has it kept, also what was added; no earlier device moves. A record that was captured meanwhile
 // stays. With the VM the record goes.
 func TestRecordOfKubeVirtsGuest(t *testing.T) {
-	c, r := keeper(t)
-	c.makeVMI(made(t, c.vm(), "1", 1, "{}"))
-	first := c.kept(r)
-	want, errs := render.KubeVirt(c.guest(), nil)
+	c, r := newKubeVirtCluster(t)
+	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))
+	first := c.reconciledHardware(r)
+	want, errs := render.KubeVirt(c.vmi(), nil)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if first == nil || first.Spec.Identity != "seed" || first.Status.VirtualMachineUID != c.vm().UID || first.Status.Guest.UID != c.guest().UID ||
-		textOf(t, first.Spec.Hardware) != textOf(t, &want) {
+	if first == nil || first.Spec.Identity != "seed" || first.Status.VirtualMachineUID != c.vm().UID || first.Status.Guest.UID != c.vmi().UID ||
+		recordText(t, first.Spec.Hardware) != recordText(t, &want) {
 		t.Fatalf("%+v", first)
 	}
-	c.makeVMI(made(t, c.vm(), "2", 2, textOf(t, first.Spec.Hardware)))
-	second := c.kept(r)
+	c.replaceVMI(kubeVirtVMI(t, c.vm(), "2", 2, recordText(t, first.Spec.Hardware)))
+	second := c.reconciledHardware(r)
 	for name, at := range first.Spec.Hardware.Devices {
 		if now := second.Spec.Hardware.Devices[name]; !cmp.Equal(at, now) {
 			t.Errorf("%s was at %s and is at %s", name, at, now)
 		}
 	}
-	if second.Spec.Hardware.Devices["disk.y"].PCI == "" && second.Spec.Hardware.Devices["disk.y"].Drive == "" || second.Status.Guest.UID != c.guest().UID {
+	if second.Spec.Hardware.Devices["disk.y"].PCI == "" && second.Spec.Hardware.Devices["disk.y"].Drive == "" || second.Status.Guest.UID != c.vmi().UID {
 		t.Errorf("the new disk has no place: %+v", second)
 	}
 	captured := second.DeepCopy()
@@ -112,26 +112,26 @@ func TestRecordOfKubeVirtsGuest(t *testing.T) {
 	if err := c.Update(t.Context(), captured); err != nil {
 		t.Fatal(err)
 	}
-	c.makeVMI(made(t, c.vm(), "3", 3, textOf(t, second.Spec.Hardware)))
-	if got := c.kept(r); got.Spec.Hardware.Machine != "pc-q35-7.2" || got.Spec.Hardware.Devices["disk.x"] != (record.Address{}) ||
-		got.Status.Guest.UID != c.guest().UID {
+	c.replaceVMI(kubeVirtVMI(t, c.vm(), "3", 3, recordText(t, second.Spec.Hardware)))
+	if got := c.reconciledHardware(r); got.Spec.Hardware.Machine != "pc-q35-7.2" || got.Spec.Hardware.Devices["disk.x"] != (record.Address{}) ||
+		got.Status.Guest.UID != c.vmi().UID {
 		t.Errorf("what was captured while the VMI was made is overwritten: %+v", got)
 	}
 	if err := c.Delete(t.Context(), c.vm()); err != nil {
 		t.Fatal(err)
 	}
-	if c.kept(r) == nil {
+	if c.reconciledHardware(r) == nil {
 		t.Error("the record goes before the VMI")
 	}
-	if err := c.Delete(t.Context(), c.guest()); err != nil {
+	if err := c.Delete(t.Context(), c.vmi()); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.kept(r); got != nil {
+	if got := c.reconciledHardware(r); got != nil {
 		t.Errorf("the record outlives its VM: %+v", got)
 	}
 }
 
-// TestNoRecordOfKubeVirtsGuest: who has no GuestHardware made, and whose stays as it is.
+// TestNoRecordOfKubeVirtsGuest: for these guests no GuestHardware is created, or the existing one stays.
 func TestNoRecordOfKubeVirtsGuest(t *testing.T) {
 	foreign := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace}}
 	foreign.Spec = v1alpha1.GuestHardwareSpec{Identity: "other", Hardware: &record.Record{Machine: "pc-q35-6.0"}}
@@ -153,13 +153,13 @@ func TestNoRecordOfKubeVirtsGuest(t *testing.T) {
 		if test.hardware != nil {
 			objects = append(objects, test.hardware)
 		}
-		c, r := keeper(t, objects...)
-		vmi := made(t, c.vm(), "1", 1, test.text)
+		c, r := newKubeVirtCluster(t, objects...)
+		vmi := kubeVirtVMI(t, c.vm(), "1", 1, test.text)
 		if test.edit != nil {
 			test.edit(vmi)
 		}
-		c.makeVMI(vmi)
-		got := c.kept(r)
+		c.replaceVMI(vmi)
+		got := c.reconciledHardware(r)
 		if (got != nil) != (test.hardware != nil) || got != nil && !cmp.Equal(got.Spec, foreign.Spec) {
 			t.Errorf("%s: %+v", test.why, got)
 		}
@@ -171,9 +171,9 @@ func TestStaleRecordOfKubeVirtsGuest(t *testing.T) {
 	stale := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace}}
 	stale.Spec = v1alpha1.GuestHardwareSpec{Identity: "other", Hardware: &record.Record{Machine: "pc-q35-6.0"}}
 	stale.Status.VirtualMachineUID = "older"
-	c, r := keeper(t, stale)
-	c.makeVMI(made(t, c.vm(), "1", 1, "{}"))
-	if got := c.kept(r); got == nil || got.Spec.Identity != "seed" || got.Spec.Hardware.Machine != "" {
+	c, r := newKubeVirtCluster(t, stale)
+	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))
+	if got := c.reconciledHardware(r); got == nil || got.Spec.Identity != "seed" || got.Spec.Hardware.Machine != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -181,12 +181,12 @@ func TestStaleRecordOfKubeVirtsGuest(t *testing.T) {
 // TestPluggedIntoKubeVirtsGuest: what is plugged in is recorded when the status has it, by a controller that was restarted, too. What an administrator has
 // captured is continued.
 func TestPluggedIntoKubeVirtsGuest(t *testing.T) {
-	c, r := keeper(t)
-	c.makeVMI(made(t, c.vm(), "1", 1, "{}"))
-	booted := c.kept(r)
+	c, r := newKubeVirtCluster(t)
+	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))
+	booted := c.reconciledHardware(r)
 	plug := func(name, target string) {
 		t.Helper()
-		vmi := c.guest()
+		vmi := c.vmi()
 		if target == "" {
 			vmi.Spec.Domain.Devices.Disks = append(vmi.Spec.Domain.Devices.Disks, v1.Disk{Name: name,
 				DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}})
@@ -203,11 +203,11 @@ func TestPluggedIntoKubeVirtsGuest(t *testing.T) {
 		}
 	}
 	plug("b", "")
-	if got := c.kept(r); !cmp.Equal(got.Spec, booted.Spec) {
+	if got := c.reconciledHardware(r); !cmp.Equal(got.Spec, booted.Spec) {
 		t.Errorf("recorded before it was plugged in: %v", cmp.Diff(booted.Spec, got.Spec))
 	}
 	plug("b", "vdb")
-	first := c.kept(r)
+	first := c.reconciledHardware(r)
 	if first.Spec.Hardware.Devices["disk.b"].PCI == "" || first.Spec.Hardware.Devices["disk.z"] != booted.Spec.Hardware.Devices["disk.z"] {
 		t.Fatalf("not recorded: %+v", first.Spec.Hardware.Devices)
 	}
@@ -218,8 +218,8 @@ func TestPluggedIntoKubeVirtsGuest(t *testing.T) {
 	}
 	plug("c", "")
 	plug("c", "vdc")
-	restarted := &recordKeeper{client: r.client, live: r.live, events: r.events}
-	second := c.kept(restarted)
+	restarted := &kubeVirtHardwareReconciler{client: r.client, live: r.live, events: r.events}
+	second := c.reconciledHardware(restarted)
 	got, was := second.Spec.Hardware, first.Spec.Hardware
 	if got.Devices["disk.c"].PCI == "" || got.Devices["disk.b"] != was.Devices["disk.b"] || got.Machine != "pc-q35-7.2" {
 		t.Errorf("not continued: %+v", got)
@@ -227,7 +227,7 @@ func TestPluggedIntoKubeVirtsGuest(t *testing.T) {
 	plug("gone", "vdd") // and is leaving
 	plug("d", "")
 	plug("d", "vde")
-	if got := c.kept(restarted); !cmp.Equal(got.Spec, second.Spec) {
+	if got := c.reconciledHardware(restarted); !cmp.Equal(got.Spec, second.Spec) {
 		t.Errorf("recorded while a disk is leaving: %v", cmp.Diff(second.Spec, got.Spec))
 	}
 }

@@ -16,7 +16,7 @@ import (
 // TestBesideKubeVirt: a VM gets its identity and pins, and its status the references to them. All else is KubeVirt's: the VMI, the rest of the status, and a
 // reference that Kiln has no pin for.
 func TestBesideKubeVirt(t *testing.T) {
-	vm := machine(v1.RunStrategyAlways)
+	vm := newVM(v1.RunStrategyAlways)
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
 	vm.Status = v1.VirtualMachineStatus{PrintableStatus: v1.VirtualMachineStatusRunning, Ready: true,
 		StateChangeRequests: []v1.VirtualMachineStateChangeRequest{{Action: v1.StartRequest}},
@@ -35,8 +35,8 @@ func TestBesideKubeVirt(t *testing.T) {
 		return result
 	}
 	theirs := c.vm().Status
-	if result := step(); result.RequeueAfter == 0 || c.guest() != nil {
-		t.Errorf("a VM of an unknown instancetype: %+v, VMI %v", result, c.guest())
+	if result := step(); result.RequeueAfter == 0 || c.vmi() != nil {
+		t.Errorf("a VM of an unknown instancetype: %+v, VMI %v", result, c.vmi())
 	}
 	if got := c.vm(); got.Annotations[v1alpha1.AnnotationIdentity] == "" || !cmp.Equal(theirs, got.Status) {
 		t.Errorf("identity '%s'; the status is changed:\n%s", got.Annotations[v1alpha1.AnnotationIdentity], cmp.Diff(theirs, got.Status))
@@ -64,7 +64,7 @@ func TestBesideKubeVirt(t *testing.T) {
 		t.Errorf("after KubeVirt stored a revision of its own the reference is %+v", got)
 	}
 	before := c.vm()
-	if step(); c.vm().ResourceVersion != before.ResourceVersion || c.guest() != nil {
+	if step(); c.vm().ResourceVersion != before.ResourceVersion || c.vmi() != nil {
 		t.Error("nothing is left to do, and the controller writes")
 	}
 	if err := c.Delete(t.Context(), c.vm()); err != nil {
@@ -75,7 +75,7 @@ func TestBesideKubeVirt(t *testing.T) {
 
 // TestReferencesWithoutPins: a matcher that Kiln cannot pin keeps what KubeVirt recorded.
 func TestReferencesWithoutPins(t *testing.T) {
-	vm := machine(v1.RunStrategyHalted)
+	vm := newVM(v1.RunStrategyHalted)
 	vm.Spec.Preference = &v1.PreferenceMatcher{Name: "linux"}
 	vm.Status.PreferenceRef = &v1.InstancetypeStatusRef{Name: "linux", Kind: "VirtualMachineClusterPreference",
 		ControllerRevisionRef: &v1.ControllerRevisionRef{Name: "vm-linux-theirs"}}
@@ -105,7 +105,7 @@ func TestUpgradedReferences(t *testing.T) {
 		{"another one of the same API", "", "", false},
 	} {
 		t.Run(test.why, func(t *testing.T) {
-			vm := machine(v1.RunStrategyHalted)
+			vm := newVM(v1.RunStrategyHalted)
 			vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
 			vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "small", ControllerRevisionRef: &v1.ControllerRevisionRef{Name: "vm-small-theirs"}}
 			pin.Write(vm, v1alpha1.Pins{Instancetype: draft.Name, Presets: []string{}})

@@ -18,12 +18,12 @@ var ownConditions = []v1.VirtualMachineConditionType{
 	v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized), v1.VirtualMachineRestartRequired,
 }
 
-// conditions returns the VM's conditions. Ready is always there, with what is missing. Paused and Synchronized are copies of the VMI's. Failure says what
-// keeps the VM from its run strategy, and RestartRequired that an edit waits for a restart. Conditions of other types stay.
-func (s *state) conditions() []v1.VirtualMachineCondition {
+// nextConditions returns the VM's conditions. Ready is always present, with the reason while it is False. Paused and Synchronized are copied from the VMI.
+// Failure says what keeps the VM from its run strategy, and RestartRequired that an edit waits for a restart. Conditions of other types stay.
+func (s *state) nextConditions() []v1.VirtualMachineCondition {
 	ready := v1.VirtualMachineCondition{Type: v1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonVMINotExists,
 		Message: "there is no virtual machine instance"}
-	if end := s.lastEnd(); end != nil {
+	if end := s.lastGuestEnd(); end != nil {
 		ready.Reason, ready.Message = end.Reason, end.Message
 	} else if s.failure != nil {
 		ready.Reason, ready.Message = s.failure.reason, s.failure.message
@@ -32,12 +32,13 @@ func (s *state) conditions() []v1.VirtualMachineCondition {
 	if s.vmi != nil {
 		ready.Reason, ready.Message = condition.CauseStarting.Reason, condition.CauseStarting.Message
 		for _, c := range s.vmi.Status.Conditions {
-			// The message is bounded again: a VMI's status is not always Kiln's own writing.
+			// The message is bounded again, because others than Kiln may have written the VMI's status.
 			same := v1.VirtualMachineCondition{Type: v1.VirtualMachineConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: condition.Message(c.Message)}
 			switch c.Type {
 			case v1.VirtualMachineInstanceReady:
 				ready = same
-				if same.Status == corev1.ConditionTrue && same.Message == "" && s.vmi.Status.NodeName != "" { // for 'kubectl get vm -o wide': no field has the node
+				// For 'kubectl get vm -o wide': the status of a VM has no field for the node.
+				if same.Status == corev1.ConditionTrue && same.Message == "" && s.vmi.Status.NodeName != "" {
 					ready.Message = condition.Message(fmt.Sprintf("the guest runs on node '%s'", s.vmi.Status.NodeName))
 				}
 			case v1.VirtualMachineInstancePaused, v1.VirtualMachineInstanceSynchronized:
@@ -55,45 +56,45 @@ func (s *state) conditions() []v1.VirtualMachineCondition {
 			Reason: v1alpha1.ReasonRestartRequired, Message: s.pending.message})
 	}
 	if s.pendingUnknown {
-		all = append(all, known(s.vm, v1.VirtualMachineRestartRequired)...)
+		all = append(all, conditionsOfType(s.vm, v1.VirtualMachineRestartRequired)...)
 	}
 	return s.withTransitionTimes(all)
 }
 
-// ofNoGuest are reasons of condition Ready of a VM in a back-off that say nothing of a guest.
-var ofNoGuest = []string{v1alpha1.ReasonVMINotExists, v1alpha1.ReasonGuestNotRunning, v1alpha1.ReasonCrashLoopBackOff}
+// reasonsWithoutGuest are reasons that condition Ready of a VM in a back-off may have and that say nothing about a guest.
+var reasonsWithoutGuest = []string{v1alpha1.ReasonVMINotExists, v1alpha1.ReasonGuestNotRunning, v1alpha1.ReasonCrashLoopBackOff}
 
-// lastEnd returns how the last guest of a VM in a back-off ended, nil if that is not known or the VM is in none. The VMI is gone; condition Ready of the VM has
-// kept it.
-func (s *state) lastEnd() *condition.Cause {
-	if s.vmi != nil || s.nextAction() != start || s.backoff() == 0 {
+// lastGuestEnd returns how the last guest of a VM in a back-off ended; nil if that is unknown or the VM is in no back-off. The VMI is gone, so the cause is
+// read from condition Ready of the VM.
+func (s *state) lastGuestEnd() *condition.Cause {
+	if s.vmi != nil || s.nextAction() != actionStart || s.remainingBackoff() == 0 {
 		return nil
 	}
-	for _, ready := range known(s.vm, v1.VirtualMachineReady) {
-		if ready.Status == corev1.ConditionFalse && !slices.Contains(ofNoGuest, ready.Reason) {
+	for _, ready := range conditionsOfType(s.vm, v1.VirtualMachineReady) {
+		if ready.Status == corev1.ConditionFalse && !slices.Contains(reasonsWithoutGuest, ready.Reason) {
 			return &condition.Cause{Reason: ready.Reason, Message: ready.Message}
 		}
 	}
 	return nil
 }
 
-// crashLoop returns the failure of a VM in a back-off: how many guests have failed, when the next one starts, and how the last one ended.
-func (s *state) crashLoop() *failure {
+// crashLoopFailure returns the failure of a VM in a back-off: how many guests have failed, when the next guest starts, and how the last guest ended.
+func (s *state) crashLoopFailure() *failure {
 	text := fmt.Sprintf("guests that ended too soon, in a row: %d; the next one starts at %s", s.startFailure.ConsecutiveFailCount,
 		s.startFailure.RetryAfterTimestamp.UTC().Format(time.RFC3339))
-	if end := s.lastEnd(); end != nil {
+	if end := s.lastGuestEnd(); end != nil {
 		text += fmt.Sprintf(". The last one: %s: %s", end.Reason, end.Message)
 	}
 	return &failure{v1alpha1.ReasonCrashLoopBackOff, text}
 }
 
-// known returns the condition of a type that the VM has.
-func known(vm *v1.VirtualMachine, of v1.VirtualMachineConditionType) []v1.VirtualMachineCondition {
+// conditionsOfType returns the VM's conditions of one type.
+func conditionsOfType(vm *v1.VirtualMachine, of v1.VirtualMachineConditionType) []v1.VirtualMachineCondition {
 	return slices.DeleteFunc(slices.Clone(vm.Status.Conditions), func(c v1.VirtualMachineCondition) bool { return c.Type != of })
 }
 
-// withTransitionTimes dates the conditions: a condition whose status stays keeps its lastTransitionTime, another gets now, in seconds as the
-// API stores it. It appends the stored conditions of other types.
+// withTransitionTimes sets lastTransitionTime of the conditions: a condition whose status has not changed keeps its time, another one gets the current time,
+// truncated to seconds as the API stores it. It appends the stored conditions of types that this controller does not own.
 func (s *state) withTransitionTimes(all []v1.VirtualMachineCondition) []v1.VirtualMachineCondition {
 	for i := range all {
 		all[i].LastTransitionTime = metav1.NewTime(s.now.Truncate(time.Second))
@@ -111,8 +112,8 @@ func (s *state) withTransitionTimes(all []v1.VirtualMachineCondition) []v1.Virtu
 	return all
 }
 
-// hasCondition reports whether a condition of the VMI is True.
-func hasCondition(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
+// isConditionTrue reports whether the VMI has the condition with status True.
+func isConditionTrue(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
 	return slices.ContainsFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool {
 		return c.Type == kind && c.Status == corev1.ConditionTrue
 	})

@@ -17,7 +17,7 @@ import (
 // preference is recorded once.
 func TestConflictRepeatsNoEvent(t *testing.T) {
 	for _, beside := range []bool{false, true} {
-		vm := machine(v1.RunStrategyAlways)
+		vm := newVM(v1.RunStrategyAlways)
 		vm.Spec.Instancetype, vm.Spec.Preference = &v1.InstancetypeMatcher{Name: "small"}, &v1.PreferenceMatcher{Name: "missing"}
 		c := newCluster(t, vm, smallInstancetype())
 		c.controller.Beside = beside
@@ -35,10 +35,10 @@ func TestConflictRepeatsNoEvent(t *testing.T) {
 				t.Errorf("beside KubeVirt %t: reconciled with %+v, %v; want %+v", beside, result, err, want)
 			}
 		}
-		if n := len(c.recorder().Events); n != 1 {
+		if n := len(c.eventRecorder().Events); n != 1 {
 			t.Fatalf("beside KubeVirt %t: %d events, want one", beside, n)
 		}
-		if event := <-c.recorder().Events; !strings.HasPrefix(event, "Warning FailedFindPreference") {
+		if event := <-c.eventRecorder().Events; !strings.HasPrefix(event, "Warning FailedFindPreference") {
 			t.Errorf("beside KubeVirt %t: event '%s'", beside, event)
 		}
 	}

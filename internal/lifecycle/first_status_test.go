@@ -25,7 +25,7 @@ func TestFirstStatus(t *testing.T) {
 	} {
 		var vms []client.Object
 		for i := range 40 {
-			vm := machine(of.strategy)
+			vm := newVM(of.strategy)
 			vm.Name, vm.Annotations = fmt.Sprint("vm-", i), of.annotations
 			vms = append(vms, vm)
 		}

@@ -19,14 +19,14 @@ import (
 
 // TestMalformedRecordIsReported: a malformed record gives a condition with the remedy; a retry would find the same.
 func TestMalformedRecordIsReported(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	c.boot(`{"devices":{"disk.a":{"usb":"9999:1"}}}`)
-	c.step()
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	c.bootAndShutDown(`{"devices":{"disk.a":{"usb":"9999:1"}}}`)
+	c.reconcileRepeatedly()
 	failure := failureOf(c.vm())
-	if c.guest() != nil || failure == nil || !strings.Contains(failure.Message, "guesthardwares[a].spec.hardware") ||
+	if c.vmi() != nil || failure == nil || !strings.Contains(failure.Message, "guesthardwares[a].spec.hardware") ||
 		!strings.Contains(failure.Message, "kilnvm.io/hardware: latest") {
-		t.Errorf("guest %v, condition %+v", c.guest(), failure)
+		t.Errorf("guest %v, condition %+v", c.vmi(), failure)
 	}
 }
 
@@ -41,7 +41,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		"too long": apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
 		"for etcd": apierrors.NewInternalError(errors.New("etcdserver: request is too large")),
 	} {
-		c := newCluster(t, machine(v1.RunStrategyAlways))
+		c := newCluster(t, newVM(v1.RunStrategyAlways))
 		c.controller.Client = interceptor.NewClient(c.Client.(client.WithWatch), interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return refused },
 		})
@@ -69,7 +69,7 @@ func failureOf(vm *v1.VirtualMachine) *v1.VirtualMachineCondition {
 // TestGuestOfAForgedOwner: only a reference to the VM itself makes a guest the VM's. Admission refuses that from users; a reference of another
 // kind that bears the VM's UID no admission refuses.
 func TestGuestOfAForgedOwner(t *testing.T) {
-	vm := machine(v1.RunStrategyAlways)
+	vm := newVM(v1.RunStrategyAlways)
 	for _, owner := range []metav1.OwnerReference{
 		{APIVersion: "apps/v1", Kind: "Deployment", Name: vm.Name, UID: vm.UID},
 		{APIVersion: "example.com/v1", Kind: "VirtualMachine", Name: vm.Name, UID: vm.UID},
@@ -80,8 +80,8 @@ func TestGuestOfAForgedOwner(t *testing.T) {
 		guest.Name, guest.Namespace, guest.UID = vm.Name, vm.Namespace, "forged"
 		guest.Status.NodeName = "node"
 		guest.OwnerReferences = []metav1.OwnerReference{owner}
-		c := newCluster(t, machine(v1.RunStrategyAlways), guest)
-		c.step()
+		c := newCluster(t, newVM(v1.RunStrategyAlways), guest)
+		c.reconcileRepeatedly()
 		found := c.hardware()
 		if failure := failureOf(c.vm()); found != nil || failure == nil || failure.Reason != "NameTaken" || c.vm().Status.Created {
 			t.Errorf("%s %s: hardware %v, condition %+v", owner.APIVersion, owner.Kind, found, failure)

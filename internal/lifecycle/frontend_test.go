@@ -14,8 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// inForce puts a FrontendProfile in force; none if the name is empty.
-func (c *cluster) inForce(name string) {
+// setFrontendProfile makes a FrontendProfile part of the current configuration; none if the name is empty.
+func (c *testCluster) setFrontendProfile(name string) {
 	var all []v1alpha1.FrontendProfile
 	if name != "" {
 		all = append(all, v1alpha1.FrontendProfile{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -24,13 +24,13 @@ func (c *cluster) inForce(name string) {
 	c.controller.Configuration = func() config.Cluster { return now }
 }
 
-// frontend returns the frontend values in the record that the launcher reads; empty for Kiln's own values.
-func (c *cluster) frontend() string {
+// recordedFrontend returns the frontend values in the record that the launcher reads; empty for Kiln's own values.
+func (c *testCluster) recordedFrontend() string {
 	c.Helper()
-	c.phase(v1.Scheduled)
-	c.step()
+	c.setPhase(v1.Scheduled)
+	c.reconcileRepeatedly()
 	found := c.hardware()
-	if found == nil || found.Status.Guest == nil || found.Status.Guest.UID != c.guest().UID {
+	if found == nil || found.Status.Guest == nil || found.Status.Guest.UID != c.vmi().UID {
 		c.Fatalf("the launcher finds no hardware for its guest: %+v", found)
 	}
 	if found.Status.Guest.Frontend == nil {
@@ -42,54 +42,54 @@ func (c *cluster) frontend() string {
 // TestPinnedFrontend: a VM starts with the version that it was admitted with, however long that is ago, until it is pinned anew.
 func TestPinnedFrontend(t *testing.T) {
 	for _, first := range []string{"", "v1"} {
-		c := newCluster(t, machine(v1.RunStrategyHalted))
-		c.inForce(first)
-		c.step() // it is pinned, and never booted
-		c.inForce("v2")
-		c.strategy(v1.RunStrategyAlways)
-		c.step()
-		if got := c.frontend(); got != first {
+		c := newCluster(t, newVM(v1.RunStrategyHalted))
+		c.setFrontendProfile(first)
+		c.reconcileRepeatedly() // it is pinned, and never booted
+		c.setFrontendProfile("v2")
+		c.setRunStrategy(v1.RunStrategyAlways)
+		c.reconcileRepeatedly()
+		if got := c.recordedFrontend(); got != first {
 			t.Errorf("the first boot has version '%s', want '%s'", got, first)
 		}
-		c.phase(v1.Running)
-		c.step()
-		c.inForce("")
-		c.shutDown()
-		c.step()
-		if got := c.frontend(); got != first {
+		c.setPhase(v1.Running)
+		c.reconcileRepeatedly()
+		c.setFrontendProfile("")
+		c.shutDownGuest()
+		c.reconcileRepeatedly()
+		if got := c.recordedFrontend(); got != first {
 			t.Errorf("the second boot has version '%s', want '%s'", got, first)
 		}
-		c.inForce("v3")
+		c.setFrontendProfile("v3")
 		vm := c.vm()
 		vm.Annotations[v1alpha1.AnnotationPins] = `{"presets":[]}` // as after 'repin': the webhook, which is not here, would pin anew
 		if err := c.Update(t.Context(), vm); err != nil {
 			t.Fatal(err)
 		}
-		c.phase(v1.Running)
-		c.step()
-		c.shutDown()
-		c.step()
-		if got := c.frontend(); got != "v3" {
+		c.setPhase(v1.Running)
+		c.reconcileRepeatedly()
+		c.shutDownGuest()
+		c.reconcileRepeatedly()
+		if got := c.recordedFrontend(); got != "v3" {
 			t.Errorf("after a repin the boot has version '%s'", got)
 		}
 	}
 }
 
-// TestFrontendOfBareVMI: the version in force, which stays while the VMI lives, whatever its owner writes later.
+// TestFrontendOfBareVMI: a VMI without a VM keeps the version that was current when its hardware was assigned, whatever its owner writes later.
 func TestFrontendOfBareVMI(t *testing.T) {
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "bare"}}
 	c := newCluster(t, vmi)
-	c.inForce("v4")
-	if got := c.frontend(); got != "v4" {
+	c.setFrontendProfile("v4")
+	if got := c.recordedFrontend(); got != "v4" {
 		t.Errorf("version '%s'", got)
 	}
-	c.inForce("v5")
-	edited := c.guest()
+	c.setFrontendProfile("v5")
+	edited := c.vmi()
 	edited.Annotations = map[string]string{v1alpha1.AnnotationPins: `{"configuration":""}`, "kilnvm.io/frontend": "v5"}
 	if err := c.Update(t.Context(), edited); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.frontend(); got != "v4" {
+	if got := c.recordedFrontend(); got != "v4" {
 		t.Errorf("version '%s' after its owner has written annotations", got)
 	}
 }
@@ -103,13 +103,13 @@ func TestForgedFrontendPin(t *testing.T) {
 		vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "bare"}}
 		pin.Write(vmi, v1alpha1.Pins{Configuration: name})
 		c := newCluster(t, vmi, forged.DeepCopy())
-		c.inForce("v9")
-		c.phase(v1.Scheduled)
+		c.setFrontendProfile("v9")
+		c.setPhase(v1.Scheduled)
 		if _, err := c.records.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err == nil {
 			t.Errorf("%s: it is not tried again", why)
 		}
 		reported := ""
-		for _, condition := range c.guest().Status.Conditions {
+		for _, condition := range c.vmi().Status.Conditions {
 			if condition.Type == v1.VirtualMachineInstanceSynchronized && condition.Status == corev1.ConditionFalse {
 				reported = condition.Reason + ": " + condition.Message
 			}

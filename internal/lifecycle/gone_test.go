@@ -10,17 +10,17 @@ import (
 // TestDeletedSinceItWasRead: the deletion of a VM is no error, whichever write finds it gone: that of its pins, or of its status.
 func TestDeletedSinceItWasRead(t *testing.T) {
 	for _, pinned := range []bool{false, true} {
-		c := newCluster(t, machine(v1.RunStrategyHalted))
+		c := newCluster(t, newVM(v1.RunStrategyHalted))
 		if pinned {
-			c.step()
+			c.reconcileRepeatedly()
 			vm := c.vm()
 			vm.Status = v1.VirtualMachineStatus{}
 			if err := c.Status().Update(t.Context(), vm); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c.controller.written.Forget(key)
-		c.freeze()
+		c.controller.ownWrites.Forget(key)
+		c.freezeVMCache()
 		if err := c.Delete(t.Context(), c.vm()); err != nil {
 			t.Fatal(err)
 		}

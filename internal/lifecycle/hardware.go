@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,34 +17,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// hardwareReconciler assigns a GuestHardware to each VMI that a launcher has claimed, counts its boots, and deletes the object with its guest.
-// The launcher writes spec.hardware, once for each start, and starts no guest before the assignment: so every guest that has run is on record,
-// whichever process dies.
+// hardwareReconciler assigns a GuestHardware to each VMI that a launcher has claimed, counts its boots, and deletes the GuestHardware after its guest. The
+// launcher writes spec.hardware once for each start, and starts no guest before the assignment. So every guest that has run has a record, whichever process
+// dies.
 type hardwareReconciler struct {
 	client client.Client
-	// live reads past the cache: two guests of one name may follow each other faster than the cache learns of them.
+	// live reads from the API server: two guests of one name may follow each other faster than the cache is updated.
 	live   client.Client
 	events events.EventRecorder
 	now    func() time.Time
 	// frontend returns the FrontendProfile that a VMI starts with, nil without one.
 	frontend func(context.Context, *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error)
 
-	settled  settledInputs
-	previous previousHardware
+	settled   settledInputs
+	lastBoots lastBootHardware
 }
 
-func (r *hardwareReconciler) register(mgr ctrl.Manager) error {
+func (r *hardwareReconciler) registerWith(mgr ctrl.Manager) error {
 	byName := &handler.EnqueueRequestForObject{}
 	return ctrl.NewControllerManagedBy(mgr).Named("guesthardware").
 		For(&v1.VirtualMachineInstance{}).Watches(&v1.VirtualMachine{}, byName).
-		// Without their content, of several KiB each: it is read when a guest starts.
+		// Only metadata: a record has several KiB, and is read when a guest starts.
 		WatchesMetadata(&v1alpha1.GuestHardware{}, byName).
-		WithOptions(options).Complete(r)
+		WithOptions(controllerOptions).Complete(r)
 }
 
-// frontend returns the FrontendProfile of the configuration that a VMI is pinned to, or of the one in force for a VMI that is pinned to none. The
-// controller writes the values of the revision into the record. So the launcher needs no right to read revisions, and a later edit of an annotation
-// changes nothing.
+// frontend returns the FrontendProfile of the configuration that a VMI is pinned to, or that of the current configuration if the VMI is not pinned. The
+// controller writes the values of the revision into the record, so that the launcher needs no right to read revisions, and a later edit of an annotation has
+// no effect.
 func (c *Controller) frontend(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error) {
 	defaults, err := c.resolver().Configuration(ctx, vmi)
 	if err != nil || defaults == nil {
@@ -62,17 +63,17 @@ func (r *hardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request
 }
 
 func (r *hardwareReconciler) reconcile(ctx context.Context, key types.NamespacedName) error {
-	o, err := r.read(ctx, key)
+	o, err := r.readVMAndVMI(ctx, key)
 	if err != nil {
 		return err
 	}
-	in, err := r.inputs(ctx, key, o)
+	in, err := r.readInputs(ctx, key, o)
 	if err != nil || r.settled.has(key, in) {
 		return err
 	}
-	if in.hardware == "" && (o.vmi == nil || !o.mayStart()) {
-		// Nothing to assign or to remove: the event of a GuestHardware that the cache lacks brings the name back here.
-		r.settled.add(key, inputs{})
+	if in.hardware == "" && (o.vmi == nil || !o.launcherMayStart()) {
+		// Nothing to assign or to delete: the event of a GuestHardware that the cache does not have yet reconciles the name again.
+		r.settled.add(key, hardwareInputs{})
 		return nil
 	}
 	o.hardware, err = Hardware(ctx, r.live, key)
@@ -80,57 +81,55 @@ func (r *hardwareReconciler) reconcile(ctx context.Context, key types.Namespaced
 		return err
 	}
 	switch {
-	case o.vmi != nil && o.mayStart() && !o.assigned():
-		return r.assign(ctx, o)
+	case o.vmi != nil && o.launcherMayStart() && !o.assigned():
+		return r.assignHardware(ctx, o)
 	case o.bootUncounted():
 		return r.countBoot(ctx, o)
 	case o.identityEdited():
 		return r.updateIdentity(ctx, o)
 	case o.hardware != nil && !o.inUse():
-		return r.remove(ctx, o)
+		return r.deleteOrphanedHardware(ctx, o)
 	}
 	r.settled.add(key, in)
 	return nil
 }
 
-// read returns VM and VMI of a name from the cache.
-func (r *hardwareReconciler) read(ctx context.Context, key types.NamespacedName) (o objects, err error) {
-	if o.vm, err = getVM(ctx, r.client, key); err != nil {
+// readVMAndVMI returns the VM and VMI of a name from the cache; nil for one that does not exist.
+func (r *hardwareReconciler) readVMAndVMI(ctx context.Context, key types.NamespacedName) (o guestObjects, err error) {
+	if o.vm, err = objects.GetOrNil(ctx, r.client, key, &v1.VirtualMachine{}); err != nil {
 		return o, err
 	}
-	o.vmi, err = getVMI(ctx, r.client, key)
+	o.vmi, err = objects.GetOrNil(ctx, r.client, key, &v1.VirtualMachineInstance{})
 	return o, err
 }
 
-// Hardware returns the GuestHardware of a name, nil if it does not exist.
+// Hardware returns the GuestHardware of a name; nil if it does not exist.
 func Hardware(ctx context.Context, reader client.Reader, key types.NamespacedName) (*v1alpha1.GuestHardware, error) {
-	found := &v1alpha1.GuestHardware{}
-	if err := reader.Get(ctx, key, found); apierrors.IsNotFound(err) {
-		return nil, nil
-	} else if err != nil {
+	hardware, err := objects.GetOrNil(ctx, reader, key, &v1alpha1.GuestHardware{})
+	if err != nil {
 		return nil, fmt.Errorf("reading GuestHardware '%s': %w", key.Name, err)
 	}
-	return found, nil
+	return hardware, nil
 }
 
-// inputs is all that a reconcile depends on.
-type inputs struct {
+// hardwareInputs contains everything that a reconcile depends on.
+type hardwareInputs struct {
 	vm, vmi types.UID
 	// identity is the guest's seed, node its status.nodeName, and hardware the resourceVersion of the GuestHardware.
 	identity, node, hardware string
-	hasRun, mayStart         bool
+	hasRun, launcherMayStart bool
 }
 
-// inputs returns the inputs of a reconcile. It reads the metadata of the GuestHardware, from the cache.
-func (r *hardwareReconciler) inputs(ctx context.Context, key types.NamespacedName, o objects) (in inputs, err error) {
-	if guest, found := o.guest(); found {
+// readInputs returns the inputs of a reconcile. It reads the metadata of the GuestHardware from the cache.
+func (r *hardwareReconciler) readInputs(ctx context.Context, key types.NamespacedName, o guestObjects) (in hardwareInputs, err error) {
+	if guest, found := o.hardwareGuest(); found {
 		in.identity = guest.Identity
 	}
 	if o.vm != nil {
 		in.vm = o.vm.UID
 	}
 	if o.vmi != nil {
-		in.vmi, in.node, in.hasRun, in.mayStart = o.vmi.UID, o.vmi.Status.NodeName, hasRun(o.vmi), o.mayStart()
+		in.vmi, in.node, in.hasRun, in.launcherMayStart = o.vmi.UID, o.vmi.Status.NodeName, hasRun(o.vmi), o.launcherMayStart()
 	}
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GuestHardware"))

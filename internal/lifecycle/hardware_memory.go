@@ -9,58 +9,58 @@ import (
 
 // What the hardware reconciler remembers is lost with its process. Both memories are shortcuts: correctness never depends on them.
 
-// settledInputs remembers the inputs with which a reconcile had nothing to do. Most events of a VMI change none of them, and then the
+// settledInputs remembers the inputs of each name with which a reconcile had nothing to do. Most events of a VMI change none of its inputs, and then the
 // GuestHardware is not read from the API server.
 type settledInputs struct {
 	sync.Mutex
-	byName map[types.NamespacedName]inputs
+	byName map[types.NamespacedName]hardwareInputs
 }
 
-// has reports whether the last settled inputs of a name were these.
-func (s *settledInputs) has(key types.NamespacedName, in inputs) bool {
+// has reports whether a name was last settled with these inputs.
+func (s *settledInputs) has(key types.NamespacedName, in hardwareInputs) bool {
 	s.Lock()
 	defer s.Unlock()
 	last, found := s.byName[key]
 	return found && last == in
 }
 
-// add remembers inputs. Inputs of a name without any object are forgotten, so that the map does not grow for good.
-func (s *settledInputs) add(key types.NamespacedName, in inputs) {
+// add remembers the inputs of a name. It forgets a name without any object, so that the map does not grow forever.
+func (s *settledInputs) add(key types.NamespacedName, in hardwareInputs) {
 	s.Lock()
 	defer s.Unlock()
 	if s.byName == nil {
-		s.byName = map[types.NamespacedName]inputs{}
+		s.byName = map[types.NamespacedName]hardwareInputs{}
 	}
 	s.byName[key] = in
-	if in == (inputs{}) {
+	if in == (hardwareInputs{}) {
 		delete(s.byName, key)
 	}
 }
 
-// assignment is the hardware that a GuestHardware held when a VMI was assigned to it.
-type assignment struct {
+// bootAssignment is a VMI and the hardware that its GuestHardware contained when the VMI was assigned to it.
+type bootAssignment struct {
 	vmi      types.UID
 	hardware *v1alpha1.HardwareRecord
 }
 
-// previousHardware remembers the last boot's hardware while a guest starts, to report what the new boot changed. After a restart of this
-// process that event is missing.
-type previousHardware struct {
+// lastBootHardware remembers the hardware of the last boot while a guest starts, so that an event can report what the new boot changed. After a restart of
+// this process, that event is missing.
+type lastBootHardware struct {
 	sync.Mutex
-	byName map[types.NamespacedName]assignment
+	byName map[types.NamespacedName]bootAssignment
 }
 
-func (p *previousHardware) add(key types.NamespacedName, a assignment) {
+func (p *lastBootHardware) add(key types.NamespacedName, a bootAssignment) {
 	p.Lock()
 	defer p.Unlock()
 	if p.byName == nil {
-		p.byName = map[types.NamespacedName]assignment{}
+		p.byName = map[types.NamespacedName]bootAssignment{}
 	}
 	p.byName[key] = a
 }
 
 // remove forgets an assignment and returns it.
-func (p *previousHardware) remove(key types.NamespacedName) assignment {
+func (p *lastBootHardware) remove(key types.NamespacedName) bootAssignment {
 	p.Lock()
 	defer p.Unlock()
 	a := p.byName[key]

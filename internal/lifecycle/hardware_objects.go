@@ -6,16 +6,16 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// objects are VM, VMI and GuestHardware of one name; nil where one does not exist.
-type objects struct {
+// guestObjects are the VM, VMI and GuestHardware of one name; nil for one that does not exist.
+type guestObjects struct {
 	vm       *v1.VirtualMachine
 	vmi      *v1.VirtualMachineInstance
 	hardware *v1alpha1.GuestHardware
 }
 
-// guest returns the guest that the GuestHardware of the name is for: the VM's, also before its VMI exists, or a VMI without a VM. It returns
-// false while both exist and the VM does not control the VMI: then neither may boot with it.
-func (o objects) guest() (ownership.Guest, bool) {
+// hardwareGuest returns the guest that the GuestHardware belongs to: the guest of the VM, even before its VMI exists, or of a VMI without a VM. It returns
+// false if both exist and the VM does not control the VMI: then neither may boot with the GuestHardware.
+func (o guestObjects) hardwareGuest() (ownership.Guest, bool) {
 	switch {
 	case o.vm != nil && (o.vmi == nil || controls(o.vm, o.vmi)):
 		guest := ownership.GuestOf(o.vm)
@@ -29,25 +29,24 @@ func (o objects) guest() (ownership.Guest, bool) {
 	return ownership.Guest{}, false
 }
 
-// mayStart reports whether a launcher has claimed the VMI and may start its guest.
-func (o objects) mayStart() bool {
+// launcherMayStart reports whether a launcher has claimed the VMI and may start its guest.
+func (o guestObjects) launcherMayStart() bool {
 	return o.vmi.Status.NodeName != "" && !o.vmi.IsFinal() && o.vmi.DeletionTimestamp == nil
 }
 
-// assigned reports whether the status of the GuestHardware names this VM, this VMI and its node, which the launcher compares before it starts
-// the guest.
-func (o objects) assigned() bool {
-	guest, _ := o.guest()
+// assigned reports whether the status of the GuestHardware names this VM, this VMI and its node. The launcher compares them before it starts the guest.
+func (o guestObjects) assigned() bool {
+	guest, _ := o.hardwareGuest()
 	return o.assignedToVMI() && o.hardware.Status.Guest.NodeName == o.vmi.Status.NodeName && o.hardware.Status.VirtualMachineUID == guest.VM
 }
 
 // assignedToVMI reports whether the status of the GuestHardware names this VMI.
-func (o objects) assignedToVMI() bool {
+func (o guestObjects) assignedToVMI() bool {
 	return o.hardware != nil && o.vmi != nil && o.hardware.Status.Guest != nil && o.hardware.Status.Guest.UID == o.vmi.UID
 }
 
-// bootUncounted reports whether the guest has run, and status.lastBoot is that of another VMI.
-func (o objects) bootUncounted() bool {
+// bootUncounted reports whether the guest has run and status.lastBoot names another VMI.
+func (o guestObjects) bootUncounted() bool {
 	return o.assignedToVMI() && hasRun(o.vmi) && (o.hardware.Status.LastBoot == nil || o.hardware.Status.LastBoot.UID != o.vmi.UID)
 }
 
@@ -61,19 +60,19 @@ func hasRun(vmi *v1.VirtualMachineInstance) bool {
 	return vmi.Status.Phase == v1.Running
 }
 
-// identityEdited reports whether the owner of the VM has edited the seed since the hardware was recorded. The record follows, because a backup
-// of both is restored by the seed.
-func (o objects) identityEdited() bool {
+// identityEdited reports whether the VM's owner has edited the identity seed since the hardware was recorded. The record follows the edit, because a backup of
+// both is restored by the seed.
+func (o guestObjects) identityEdited() bool {
 	return o.hardware != nil && o.vm != nil && o.hardware.Status.VirtualMachineUID == o.vm.UID &&
 		o.vm.Annotations[v1alpha1.AnnotationIdentity] != "" && o.hardware.Spec.Identity != o.vm.Annotations[v1alpha1.AnnotationIdentity]
 }
 
-// inUse reports whether the GuestHardware must stay: for its guest, or, while it is restored and unassigned, for the guest that may still come.
-func (o objects) inUse() bool {
+// inUse reports whether the GuestHardware must stay: for its guest or, if it was restored and is not yet assigned, for a guest that may be restored later.
+func (o guestObjects) inUse() bool {
 	if o.assignedToVMI() || !ownership.Assigned(o.hardware) && o.hardware.Spec.Hardware != nil {
 		return true
 	}
-	if guest, found := o.guest(); found {
+	if guest, found := o.hardwareGuest(); found {
 		return guest.Ownership(o.hardware) == ownership.Own
 	}
 	return o.vm != nil && ownership.GuestOf(o.vm).Ownership(o.hardware) == ownership.Own

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/record"
 	corev1 "k8s.io/api/core/v1"
@@ -19,16 +20,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// assign names VM, VMI, node and FrontendProfile in the status of the GuestHardware, which it creates if need be. The launcher of that node may then write
-// spec.hardware and start the guest.
-func (r *hardwareReconciler) assign(ctx context.Context, o objects) error {
+// assignHardware writes VM, VMI, node and FrontendProfile into the status of the GuestHardware, which it creates if necessary. Then the launcher of that node
+// may write spec.hardware and start the guest.
+func (r *hardwareReconciler) assignHardware(ctx context.Context, o guestObjects) error {
 	key := client.ObjectKeyFromObject(o.vmi)
-	guest, found := o.guest()
+	guest, found := o.hardwareGuest()
 	if !found {
 		if o.vm == nil || controlledByVM(o.vmi) {
-			return nil // the cache does not have the VM yet, or the VM is gone and the garbage collector deletes the VMI
+			return nil // the cache does not have the VM yet, or the garbage collector deletes the VMI of a deleted VM
 		}
-		return r.refuse(ctx, o.vmi, v1alpha1.ReasonNameTaken,
+		return r.refuseVMI(ctx, o.vmi, v1alpha1.ReasonNameTaken,
 			fmt.Sprintf("the hardware of this name belongs to VirtualMachine '%s': delete this virtual machine instance", o.vm.Name))
 	}
 	if guest.VM == "" {
@@ -37,14 +38,14 @@ func (r *hardwareReconciler) assign(ctx context.Context, o objects) error {
 		}
 	}
 	frontend, err := r.frontend(ctx, o.vmi)
-	if err != nil { // tried again: a backup tool may restore the revision
-		return errors.Join(err, r.refuse(ctx, o.vmi, v1alpha1.ReasonFailedPin, err.Error()))
+	if err != nil { // retried: a backup tool may restore the revision
+		return errors.Join(err, r.refuseVMI(ctx, o.vmi, v1alpha1.ReasonFailedPin, err.Error()))
 	}
 	switch guest.Ownership(o.hardware) {
 	case ownership.Foreign:
-		return r.refuse(ctx, o.vmi, v1alpha1.ReasonHardwareForeign, ownership.ForeignMessage(o.hardware))
+		return r.refuseVMI(ctx, o.vmi, v1alpha1.ReasonHardwareForeign, ownership.ForeignMessage(o.hardware))
 	case ownership.Stale:
-		if err := r.delete(ctx, o.hardware); err != nil {
+		if err := r.deleteHardware(ctx, o.hardware); err != nil {
 			return err
 		}
 		fallthrough
@@ -56,16 +57,16 @@ func (r *hardwareReconciler) assign(ctx context.Context, o objects) error {
 		}
 		o.hardware = created
 	}
-	r.previous.add(key, assignment{o.vmi.UID, o.hardware.Spec.Hardware})
+	r.lastBoots.add(key, bootAssignment{o.vmi.UID, o.hardware.Spec.Hardware})
 	return r.patchStatus(ctx, o.hardware, func(status *v1alpha1.GuestHardwareStatus) {
 		status.VirtualMachineUID, status.Guest = guest.VM, &v1alpha1.HardwareUser{
-			UID: o.vmi.UID, NodeName: o.vmi.Status.NodeName, Frontend: frontend.DeepCopy(), // the answer is decoded into it
+			UID: o.vmi.UID, NodeName: o.vmi.Status.NodeName, Frontend: frontend.DeepCopy(), // the response is decoded into it
 		}
 	})
 }
 
-// countBoot counts a boot in the status, and reports in an event what hardware the boot changed.
-func (r *hardwareReconciler) countBoot(ctx context.Context, o objects) error {
+// countBoot counts a boot in the status, and records an event if the boot changed the hardware.
+func (r *hardwareReconciler) countBoot(ctx context.Context, o guestObjects) error {
 	booted := o.hardware.Spec.Hardware
 	err := r.patchStatus(ctx, o.hardware, func(status *v1alpha1.GuestHardwareStatus) {
 		status.Boots++
@@ -77,8 +78,8 @@ func (r *hardwareReconciler) countBoot(ctx context.Context, o objects) error {
 	if err != nil {
 		return err
 	}
-	previous := r.previous.remove(client.ObjectKeyFromObject(o.vmi))
-	if note := hardwareChange(previous.hardware, booted); previous.vmi == o.vmi.UID && note != "" {
+	previous := r.lastBoots.remove(client.ObjectKeyFromObject(o.vmi))
+	if note := describeBootChange(previous.hardware, booted); previous.vmi == o.vmi.UID && note != "" {
 		var about runtime.Object = o.vmi
 		if o.vm != nil {
 			about = o.vm
@@ -88,16 +89,16 @@ func (r *hardwareReconciler) countBoot(ctx context.Context, o objects) error {
 	return nil
 }
 
-// updateIdentity copies the seed of the VM into the record.
-func (r *hardwareReconciler) updateIdentity(ctx context.Context, o objects) error {
+// updateIdentity copies the VM's identity seed into the record.
+func (r *hardwareReconciler) updateIdentity(ctx context.Context, o guestObjects) error {
 	updated := o.hardware.DeepCopy()
 	updated.Spec.Identity = o.vm.Annotations[v1alpha1.AnnotationIdentity]
-	return client.IgnoreNotFound(r.live.Patch(ctx, updated, client.MergeFromWithOptions(o.hardware, client.MergeFromWithOptimisticLock{})))
+	return client.IgnoreNotFound(objects.Patch(ctx, r.live, updated, o.hardware))
 }
 
-// remove deletes a GuestHardware whose guest is gone. It asks the API server first: a cache that lags behind would have it delete the hardware
-// of a VM or VMI that has just been created.
-func (r *hardwareReconciler) remove(ctx context.Context, o objects) error {
+// deleteOrphanedHardware deletes a GuestHardware whose guest is gone. It reads VM and VMI from the API server first: with an outdated cache it would delete
+// the hardware of a VM or VMI that was just created.
+func (r *hardwareReconciler) deleteOrphanedHardware(ctx context.Context, o guestObjects) error {
 	key := client.ObjectKeyFromObject(o.hardware)
 	var vm, vmi types.UID
 	if o.vm != nil {
@@ -111,14 +112,14 @@ func (r *hardwareReconciler) remove(ctx context.Context, o objects) error {
 		uid    types.UID
 	}{{&v1.VirtualMachine{}, vm}, {&v1.VirtualMachineInstance{}, vmi}} {
 		if current, err := r.isCurrent(ctx, key, cached.object, cached.uid); err != nil || !current {
-			return err // the newer object's event brings the name back here
+			return err // the newer object's event reconciles the name again
 		}
 	}
-	return r.delete(ctx, o.hardware)
+	return r.deleteHardware(ctx, o.hardware)
 }
 
-// isCurrent reports whether the API server has no other object of the name than the cached one, by its UID; an empty UID stands for no cached
-// object. An object that the API server has no more is current too: only a newer one matters.
+// isCurrent reports whether the API server has no other object of the name than the cached one, by UID; an empty UID means that the cache has none. A cached
+// object that was deleted since also counts as current: only a newer object matters.
 func (r *hardwareReconciler) isCurrent(ctx context.Context, key types.NamespacedName, object client.Object, uid types.UID) (bool, error) {
 	err := r.live.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
@@ -127,9 +128,9 @@ func (r *hardwareReconciler) isCurrent(ctx context.Context, key types.Namespaced
 	return err == nil && object.GetUID() == uid, err
 }
 
-// delete deletes a GuestHardware as it was read: not one that was written or created anew since.
-func (r *hardwareReconciler) delete(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
-	r.previous.remove(client.ObjectKeyFromObject(hardware))
+// deleteHardware deletes a GuestHardware if it was neither changed nor created anew since it was read.
+func (r *hardwareReconciler) deleteHardware(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
+	r.lastBoots.remove(client.ObjectKeyFromObject(hardware))
 	err := r.live.Delete(ctx, hardware, client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting GuestHardware '%s': %w", hardware.Name, err)
@@ -141,12 +142,13 @@ func (r *hardwareReconciler) delete(ctx context.Context, hardware *v1alpha1.Gues
 func (r *hardwareReconciler) patchStatus(ctx context.Context, hardware *v1alpha1.GuestHardware, change func(*v1alpha1.GuestHardwareStatus)) error {
 	patched := hardware.DeepCopy()
 	change(&patched.Status)
-	err := r.live.Status().Patch(ctx, patched, client.MergeFromWithOptions(hardware, client.MergeFromWithOptimisticLock{}))
+	err := objects.PatchStatus(ctx, r.live, patched, hardware)
 	return client.IgnoreNotFound(err)
 }
 
-// refuse sets condition Synchronized of a VMI to False and writes an event, once for each reason and message: the guest does not start.
-func (r *hardwareReconciler) refuse(ctx context.Context, vmi *v1.VirtualMachineInstance, reason, message string) error {
+// refuseVMI sets condition Synchronized of a VMI to False, because its guest cannot start, and records an event. It does both only once for each reason and
+// message.
+func (r *hardwareReconciler) refuseVMI(ctx context.Context, vmi *v1.VirtualMachineInstance, reason, message string) error {
 	refusal := v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstanceSynchronized, Status: corev1.ConditionFalse,
 		Reason: reason, Message: condition.Message(message), LastTransitionTime: metav1.NewTime(r.now())}
 	refused := vmi.DeepCopy()
@@ -160,7 +162,7 @@ func (r *hardwareReconciler) refuse(ctx context.Context, vmi *v1.VirtualMachineI
 		}
 	}
 	refused.Status.Conditions = append(refused.Status.Conditions, refusal)
-	err := r.client.Status().Patch(ctx, refused, client.MergeFromWithOptions(vmi, client.MergeFromWithOptimisticLock{}))
+	err := objects.PatchStatus(ctx, r.client, refused, vmi)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -168,9 +170,9 @@ func (r *hardwareReconciler) refuse(ctx context.Context, vmi *v1.VirtualMachineI
 	return nil
 }
 
-// hardwareChange describes how the hardware of this boot differs from the last boot's; empty if it does not, or if either is missing or
-// malformed. Mostly the VM's owner has made the change; with annotation kilnvm.io/hardware 'latest', an upgrade has.
-func hardwareChange(before, after *v1alpha1.HardwareRecord) string {
+// describeBootChange says how the hardware of this boot differs from that of the last boot; empty if it does not, or if either record is missing or malformed.
+// Usually the VM's owner has edited the VM; with annotation kilnvm.io/hardware 'latest', an upgrade of Kiln may have changed it.
+func describeBootChange(before, after *v1alpha1.HardwareRecord) string {
 	if before == nil || after == nil || record.Check(before) != nil || record.Check(after) != nil {
 		return ""
 	}

@@ -12,34 +12,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// finalizers are those of the guest.
-func (c *cluster) finalizers(names ...string) {
+// setFinalizers sets the finalizers of the VMI.
+func (c *testCluster) setFinalizers(names ...string) {
 	c.Helper()
-	vmi := c.guest()
+	vmi := c.vmi()
 	vmi.Finalizers = names
 	if err := c.Update(c.Context(), vmi); err != nil {
 		c.Fatal(err)
 	}
 }
 
-// record is what a launcher writes before it starts a guest.
-func (c *cluster) record(text string) {
+// writeRecord writes the record, as a launcher does before it starts a guest.
+func (c *testCluster) writeRecord(text string) {
 	c.Helper()
-	if c.guest().Status.NodeName == "" {
-		c.phase(v1.Scheduled)
+	if c.vmi().Status.NodeName == "" {
+		c.setPhase(v1.Scheduled)
 	}
-	c.step()
+	c.reconcileRepeatedly()
 	found := c.hardware()
-	if found == nil || found.Status.Guest == nil || found.Status.Guest.UID != c.guest().UID || found.Status.Guest.NodeName != "node" {
+	if found == nil || found.Status.Guest == nil || found.Status.Guest.UID != c.vmi().UID || found.Status.Guest.NodeName != "node" {
 		c.Fatalf("the launcher finds no hardware for its guest: %+v", found)
 	}
-	found.Spec.Hardware = recorded(c.T, text)
+	found.Spec.Hardware = parseRecord(c.T, text)
 	if err := c.Update(c.Context(), found); err != nil {
 		c.Fatal(err)
 	}
 }
 
-func recorded(t *testing.T, text string) *v1alpha1.HardwareRecord {
+func parseRecord(t *testing.T, text string) *v1alpha1.HardwareRecord {
 	t.Helper()
 	hardware := &v1alpha1.HardwareRecord{}
 	if err := json.Unmarshal([]byte(text), hardware); err != nil {
@@ -48,8 +48,8 @@ func recorded(t *testing.T, text string) *v1alpha1.HardwareRecord {
 	return hardware
 }
 
-// hardware is the GuestHardware, nil if there is none.
-func (c *cluster) hardware() *v1alpha1.GuestHardware {
+// hardware returns the GuestHardware, nil if there is none.
+func (c *testCluster) hardware() *v1alpha1.GuestHardware {
 	c.Helper()
 	found, err := Hardware(c.Context(), c.Client, key)
 	if err != nil {
@@ -58,23 +58,23 @@ func (c *cluster) hardware() *v1alpha1.GuestHardware {
 	return found
 }
 
-// boot is a guest's whole life: a launcher records its hardware and runs it until it shuts down.
-func (c *cluster) boot(record string) {
+// bootAndShutDown runs a guest from the record of its hardware until it shuts down.
+func (c *testCluster) bootAndShutDown(record string) {
 	c.Helper()
-	c.record(record)
-	c.phase(v1.Running)
-	c.step()
-	c.shutDown()
+	c.writeRecord(record)
+	c.setPhase(v1.Running)
+	c.reconcileRepeatedly()
+	c.shutDownGuest()
 }
 
-// recorder keeps the events of the controller.
-func (c *cluster) recorder() *events.FakeRecorder {
+// eventRecorder returns the recorder of the controller's events.
+func (c *testCluster) eventRecorder() *events.FakeRecorder {
 	return c.controller.Events.(*events.FakeRecorder)
 }
 
 func TestRecordedHardwareReturns(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
 	if found := c.hardware(); found != nil {
 		t.Errorf("there is hardware before a launcher has claimed the guest: %+v", found)
 	}
@@ -82,24 +82,24 @@ func TestRecordedHardwareReturns(t *testing.T) {
 		if found := c.hardware(); boot > 0 && found.Spec.Hardware == nil {
 			t.Fatalf("boot %d begins without hardware", boot)
 		}
-		c.boot(record)
+		c.bootAndShutDown(record)
 		if boot == 1 {
-			c.records.settled, c.records.previous = settledInputs{}, previousHardware{} // the process restarts: its memories are shortcuts
+			c.records.settled, c.records.lastBoots = settledInputs{}, lastBootHardware{} // the process restarts: its memories are shortcuts
 		}
 		found := c.hardware()
-		if diff := cmp.Diff(recorded(t, record), found.Spec.Hardware); diff != "" {
+		if diff := cmp.Diff(parseRecord(t, record), found.Spec.Hardware); diff != "" {
 			t.Errorf("boot %d leaves (-want +got):\n%s", boot, diff)
 		}
 		want := v1alpha1.GuestHardwareStatus{VirtualMachineUID: c.vm().UID, Boots: int64(boot) + 1,
-			Guest:    &v1alpha1.HardwareUser{UID: c.guest().UID, NodeName: "node"},
-			LastBoot: &v1alpha1.HardwareBoot{UID: c.guest().UID, Digest: found.Spec.Hardware.Digest, Time: found.Status.LastBoot.Time}}
+			Guest:    &v1alpha1.HardwareUser{UID: c.vmi().UID, NodeName: "node"},
+			LastBoot: &v1alpha1.HardwareBoot{UID: c.vmi().UID, Digest: found.Spec.Hardware.Digest, Time: found.Status.LastBoot.Time}}
 		if diff := cmp.Diff(want, found.Status); diff != "" {
 			t.Errorf("boot %d leaves (-want +got):\n%s", boot, diff)
 		}
 		if found.Spec.Identity != c.vm().Annotations[v1alpha1.AnnotationIdentity] || len(found.OwnerReferences) > 0 {
 			t.Errorf("identity '%s', owners %v", found.Spec.Identity, found.OwnerReferences)
 		}
-		c.step()
+		c.reconcileRepeatedly()
 	}
 }
 
@@ -114,22 +114,22 @@ func TestRecordWinsOverAnotherSeed(t *testing.T) {
 		change            func(*v1.VirtualMachine)
 		uuid, serial, mac bool // as recorded
 	}{
-		{name: "seed edited", why: "the guest has been seen", change: annotated(v1alpha1.AnnotationIdentity, "other"), uuid: true, serial: true, mac: true},
-		{name: "seed dropped", why: "the guest has been seen", change: annotated(v1alpha1.AnnotationIdentity, ""), uuid: true, serial: true, mac: true},
-		{name: "latest", why: "the owner asks for what is derived afresh", change: annotated(v1alpha1.AnnotationHardware, "latest")},
+		{name: "seed edited", why: "the guest has been seen", change: setAnnotation(v1alpha1.AnnotationIdentity, "other"), uuid: true, serial: true, mac: true},
+		{name: "seed dropped", why: "the guest has been seen", change: setAnnotation(v1alpha1.AnnotationIdentity, ""), uuid: true, serial: true, mac: true},
+		{name: "latest", why: "the owner asks for what is derived afresh", change: setAnnotation(v1alpha1.AnnotationHardware, "latest")},
 		{name: "own serial", why: "what the user sets wins", change: own, uuid: true, mac: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newCluster(t, machine(v1.RunStrategyAlways))
-			c.step()
-			c.boot(record)
+			c := newCluster(t, newVM(v1.RunStrategyAlways))
+			c.reconcileRepeatedly()
+			c.bootAndShutDown(record)
 			vm := c.vm()
 			test.change(vm)
 			if err := c.Update(t.Context(), vm); err != nil {
 				t.Fatal(err)
 			}
-			c.step()
-			domain := c.guest().Spec.Domain
+			c.reconcileRepeatedly()
+			domain := c.vmi().Spec.Domain
 			if got := domain.Firmware.UUID == "5d307ca9-b3ef-428c-8861-06e72d69f223"; got != test.uuid {
 				t.Errorf("%s: UUID %s", test.why, domain.Firmware.UUID)
 			}
@@ -146,20 +146,20 @@ func TestRecordWinsOverAnotherSeed(t *testing.T) {
 	}
 }
 
-func annotated(key, value string) func(*v1.VirtualMachine) {
+func setAnnotation(key, value string) func(*v1.VirtualMachine) {
 	return func(vm *v1.VirtualMachine) { vm.Annotations[key] = value }
 }
 
 // TestChangedHardwareIsReported: the event of a boot with the latest hardware names what changed.
 func TestChangedHardwareIsReported(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	c.boot(`{"machine":"q35-1"}`)
-	c.step()
-	c.boot(`{"machine":"q35-2"}`)
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	c.bootAndShutDown(`{"machine":"q35-1"}`)
+	c.reconcileRepeatedly()
+	c.bootAndShutDown(`{"machine":"q35-2"}`)
 	reported := "nothing"
-	for range len(c.recorder().Events) {
-		if event := <-c.recorder().Events; strings.Contains(event, "HardwareChanged") {
+	for range len(c.eventRecorder().Events) {
+		if event := <-c.eventRecorder().Events; strings.Contains(event, "HardwareChanged") {
 			reported = event
 		}
 	}
@@ -170,26 +170,34 @@ func TestChangedHardwareIsReported(t *testing.T) {
 
 // TestHardwareGoesWithItsGuest, at whatever line the controller died before, and never while another guest needs it.
 func TestHardwareGoesWithItsGuest(t *testing.T) {
-	restart := func(c *cluster) { c.records.settled, c.records.previous = settledInputs{}, previousHardware{} }
+	restart := func(c *testCluster) { c.records.settled, c.records.lastBoots = settledInputs{}, lastBootHardware{} }
 	for _, test := range []struct {
 		why   string
-		after func(*cluster)
+		after func(*testCluster)
 		stays bool
 	}{
-		{"the VM goes", func(c *cluster) { c.remove(c.vm()); c.remove(c.guest()) }, false},
-		{"its guest outlives it", func(c *cluster) { c.remove(c.vm()) }, true},
-		{"while no controller ran", func(c *cluster) { c.remove(c.vm()); c.remove(c.guest()); restart(c) }, false},
-		{"the VM stays halted", func(c *cluster) { c.strategy(v1.RunStrategyHalted); c.step() }, true},
-		{"another VM has the name", func(c *cluster) { c.remove(c.vm()); c.remove(c.guest()); c.add("22222222-aaaa", "") }, false},
-		{"the VM is made again with its seed", func(c *cluster) { c.remove(c.vm()); c.remove(c.guest()); c.add("22222222-aaaa", "11111111-aaaa") }, true},
-		{"the VM is deleted and its guest is not gone", func(c *cluster) { c.remove(c.vm()); restart(c) }, true},
+		{"the VM goes", func(c *testCluster) { c.deleteObject(c.vm()); c.deleteObject(c.vmi()) }, false},
+		{"its guest outlives it", func(c *testCluster) { c.deleteObject(c.vm()) }, true},
+		{"while no controller ran", func(c *testCluster) { c.deleteObject(c.vm()); c.deleteObject(c.vmi()); restart(c) }, false},
+		{"the VM stays halted", func(c *testCluster) { c.setRunStrategy(v1.RunStrategyHalted); c.reconcileRepeatedly() }, true},
+		{"another VM has the name", func(c *testCluster) {
+			c.deleteObject(c.vm())
+			c.deleteObject(c.vmi())
+			c.createHaltedVM("22222222-aaaa", "")
+		}, false},
+		{"the VM is made again with its seed", func(c *testCluster) {
+			c.deleteObject(c.vm())
+			c.deleteObject(c.vmi())
+			c.createHaltedVM("22222222-aaaa", "11111111-aaaa")
+		}, true},
+		{"the VM is deleted and its guest is not gone", func(c *testCluster) { c.deleteObject(c.vm()); restart(c) }, true},
 	} {
 		t.Run(test.why, func(t *testing.T) {
-			c := newCluster(t, machine(v1.RunStrategyAlways))
-			c.step()
-			c.boot(`{"machine":"q35-1"}`)
+			c := newCluster(t, newVM(v1.RunStrategyAlways))
+			c.reconcileRepeatedly()
+			c.bootAndShutDown(`{"machine":"q35-1"}`)
 			test.after(c)
-			c.step()
+			c.reconcileRepeatedly()
 			found := c.hardware()
 			if stays := found != nil && found.Spec.Hardware != nil; stays != test.stays {
 				t.Errorf("it stays: %t, want %t", stays, test.stays)
@@ -198,17 +206,17 @@ func TestHardwareGoesWithItsGuest(t *testing.T) {
 	}
 }
 
-func (c *cluster) remove(object client.Object) {
+func (c *testCluster) deleteObject(object client.Object) {
 	c.Helper()
 	if err := c.Delete(c.Context(), object); err != nil {
 		c.Fatal(err)
 	}
 }
 
-// add makes a halted VM of the name.
-func (c *cluster) add(uid, seed string) {
+// createHaltedVM creates a halted VM with the name.
+func (c *testCluster) createHaltedVM(uid, seed string) {
 	c.Helper()
-	vm := machine(v1.RunStrategyHalted)
+	vm := newVM(v1.RunStrategyHalted)
 	vm.UID = "" // the API server gives another one
 	if seed != "" {
 		vm.Annotations = map[string]string{v1alpha1.AnnotationIdentity: seed}

@@ -1,5 +1,5 @@
-// Package lifecycle turns VirtualMachines into VirtualMachineInstances. It creates the VMI that a run strategy asks for, with its pins, identity
-// and recorded hardware, and deletes it when the strategy asks for that. It never changes the spec of a VMI that exists.
+// Package lifecycle turns VirtualMachines into VirtualMachineInstances. It creates the VMI that a run strategy requires, with its pins, identity
+// and recorded hardware, and deletes it when the run strategy requires that. It only changes the spec of an existing VMI by live updates (live.go).
 package lifecycle
 
 import (
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/fairqueue"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/ownwrite"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -30,76 +31,75 @@ import (
 type Controller struct {
 	// Client reads from informers and writes to the API server.
 	Client client.Client
-	// Live reads from the API server, where a cache that lags behind would do harm.
+	// Live reads from the API server, if an outdated cache would do harm.
 	Live     client.Client
 	Resolver resolve.Resolver
-	// Configuration returns the configuration in force, to which VMs are pinned. If it is nil, VMs are pinned to none.
+	// Configuration returns the current configuration, to which VMs are pinned. If it is nil, VMs are pinned to none.
 	Configuration func() config.Cluster
 	Events        events.EventRecorder
 	Now           func() time.Time
-	// Finalizers are those of new VMIs: of who ends their guests.
+	// Finalizers are set on new VMIs, by which the component that ends their guests holds them.
 	Finalizers []string
-	// Beside leaves VMIs to KubeVirt: VMs get their identity and pins, and status references to what they are pinned to. See beside.go.
+	// Beside leaves VMIs to KubeVirt: VMs only get identity, pins, and status references to the revisions that they are pinned to. See beside.go.
 	Beside bool
 
-	unpinned unpinnedVMs
-	written  ownwrite.Memo
-	compared comparisons
-	// outages are the VMs that a webhook keeps from a step.
-	outages outage.Waiting
+	unpinned    unpinnedVMs
+	ownWrites   ownwrite.Memo
+	comparisons comparisons
+	// waitingForWebhooks are the VMs that wait for a webhook that does not answer.
+	waitingForWebhooks outage.Waiting
 }
 
 // workers is the number of objects that each controller reconciles at the same time. A reconcile is a few calls of the API server in a row:
 // with one worker, the VMs of a boot storm would wait for each other's calls.
 const workers = 8
 
-// options are those of the controllers of VMs, their VMIs and their hardware records: namespaces take turns.
-var options = controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New}
+// controllerOptions apply to the controllers of VMs, VMIs and hardware records: namespaces take turns.
+var controllerOptions = controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New}
 
-// conflictRetry is the time after which a write that lost a race is repeated. The other write arrives as an event of its own, but may have
-// arrived already.
+// conflictRetry is the time after which a reconcile with a conflict is repeated. The event of the other write may have arrived already.
 const conflictRetry = 50 * time.Millisecond
 
-// cacheRetry is the time after which a VM is looked at again whose VMI exists and is not in the cache.
+// cacheRetry is the time after which a VM is reconciled again if its VMI exists and the cache does not have it yet.
 const cacheRetry = time.Second
 
 // Register adds the controllers of VMs, VMIs and GuestHardware to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	machines := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").For(&v1.VirtualMachine{}).WithOptions(options)
-	if err := c.watch(machines, mgr.GetRESTMapper()); err != nil {
+	machines := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").For(&v1.VirtualMachine{}).WithOptions(controllerOptions)
+	if err := c.watchPinSources(machines, mgr.GetRESTMapper()); err != nil {
 		return err
 	}
-	retried, err := c.outages.Source(mgr, &handler.EnqueueRequestForObject{})
+	retried, err := c.waitingForWebhooks.Source(mgr, &handler.EnqueueRequestForObject{})
 	if err != nil {
 		return err
 	}
 	machines.WatchesRawSource(retried)
 	if c.Beside {
-		keeper := &recordKeeper{client: c.Client, live: c.Live, events: c.Events}
-		return errors.Join(machines.Complete(c), keeper.register(mgr))
+		keeper := &kubeVirtHardwareReconciler{client: c.Client, live: c.Live, events: c.Events}
+		return errors.Join(machines.Complete(c), keeper.registerWith(mgr))
 	}
 	toVM := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1.VirtualMachine{}, handler.OnlyControllerOwner())
-	machines.Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(c.refusedIn), builder.WithPredicates(GivesRoom))
+	machines.Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(c.refusedVMs), builder.WithPredicates(QuotaFreed))
 	if err := machines.Watches(&v1.VirtualMachineInstance{}, toVM).Complete(c); err != nil {
 		return err
 	}
 	records := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now, frontend: c.frontend}
-	if err := records.register(mgr); err != nil {
+	if err := records.registerWith(mgr); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").
 		For(&v1.VirtualMachineInstance{}).
-		WithOptions(options).Complete(&phaseReconciler{client: c.Client, now: c.Now})
+		WithOptions(controllerOptions).Complete(&phaseReconciler{client: c.Client, now: c.Now})
 }
 
-// Counts adds to a manager what counts the objects of its cache, for metrics.
+// Counts adds to a manager a collector that counts the objects of the manager's cache, for metrics.
 func (c *Controller) Counts(mgr ctrl.Manager) (*Counts, error) {
 	counts := &Counts{cache: mgr.GetCache(), unpinned: &c.unpinned}
 	return counts, mgr.Add(counts)
 }
 
-// Reconcile brings one VM and its VMI one step closer to the VM's spec. It returns a conflict as a request to try again, not as an error:
-// errors are logged and counted, and a lost race is neither Kiln's nor the user's fault.
+// Reconcile brings one VM and its VMI one step closer to the VM's spec. It returns a conflict as a request to try again, not as an error: errors are logged
+// and counted, and a conflict is nobody's fault.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	result, err := c.reconcile(ctx, request.NamespacedName)
 	if apierrors.IsConflict(err) {
@@ -111,41 +111,41 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return result, err
 }
 
-// reconcile reads VM and VMI, pins the VM, compares both if the VM was edited, acts on its run strategy, and writes its status. A VM that is being
-// deleted gets its status alone: the garbage collector deletes its VMI.
+// reconcile reads VM and VMI, pins the VM, compares both if the VM was edited, applies its run strategy, and writes its status. A VM that is being deleted
+// only gets its status: the garbage collector deletes its VMI.
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
-	s, err := c.read(ctx, key)
+	s, err := c.readState(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if s == nil {
 		c.unpinned.remove(key)
-		c.written.Forget(key)
-		c.compared.forget(key)
-		c.outages.Forget(key)
+		c.ownWrites.Forget(key)
+		c.comparisons.forget(key)
+		c.waitingForWebhooks.Forget(key)
 		return ctrl.Result{}, nil
 	}
-	if c.written.Ahead(s.vm, s.now) {
+	if c.ownWrites.Ahead(s.vm, s.now) {
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
 	if s.vm.DeletionTimestamp == nil {
-		if err := c.pinImplicit(ctx, s); err != nil {
+		if err := c.completePins(ctx, s); err != nil {
 			return ctrl.Result{}, err
 		}
 		c.pinMatchers(ctx, s)
 	}
 	if c.Beside {
 		c.noteOutage(key, s)
-		return c.besideKubeVirt(ctx, s)
+		return c.finishBesideKubeVirt(ctx, s)
 	}
 	if s.vm.DeletionTimestamp == nil {
-		c.compare(ctx, s)
-		c.act(ctx, s)
+		c.findPendingEdit(ctx, s)
+		c.applyRunStrategy(ctx, s)
 	}
 	c.noteOutage(key, s)
-	err = c.report(ctx, s)
-	for _, done := range s.done { // also if the status could not be written: it was done
-		c.event(s, done.kind, done.Reason, done.Message)
+	err = c.writeStatus(ctx, s)
+	for _, done := range s.vmiEvents { // also if the status could not be written: the VMI was created or deleted
+		c.recordEvent(s, done.eventType, done.Reason, done.Message)
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -153,40 +153,40 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, s.retryable
 }
 
-// noteOutage notes the webhook that keeps a VM from a step. A VM that has its VMI, or that something else keeps from it, shows that the webhook answers. A VM
-// that wants nothing shows nothing.
+// noteOutage notes which webhook keeps a VM from being reconciled, or that the webhook answers. The webhook answers if the VM has its VMI, or if something
+// else keeps it from having one. A VM that should have no VMI says nothing about the webhook.
 func (c *Controller) noteOutage(key types.NamespacedName, s *state) {
 	if s.awaitedWebhook == "" && s.vmi == nil && s.failure == nil {
-		c.outages.Forget(key)
+		c.waitingForWebhooks.Forget(key)
 		return
 	}
-	c.outages.Note(key, s.awaitedWebhook)
+	c.waitingForWebhooks.Note(key, s.awaitedWebhook)
 }
 
-// read returns the VM of a name with its VMI; nil if the VM does not exist. Beside KubeVirt the VMI is not read.
-func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*state, error) {
+// readState returns the VM of a name with its VMI; nil if the VM does not exist. Beside KubeVirt the VMI is not read.
+func (c *Controller) readState(ctx context.Context, key types.NamespacedName) (*state, error) {
 	var vmi *v1.VirtualMachineInstance
 	if !c.Beside {
 		var err error
-		if vmi, err = getVMI(ctx, c.Client, key); err != nil {
+		if vmi, err = objects.GetOrNil(ctx, c.Client, key, &v1.VirtualMachineInstance{}); err != nil {
 			return nil, err
 		}
 	}
-	vm, err := getVM(ctx, c.Client, key)
+	vm, err := objects.GetOrNil(ctx, c.Client, key, &v1.VirtualMachine{})
 	if vm == nil || err != nil {
 		return nil, err
 	}
 	return newState(vm, vmi, c.Now()), nil
 }
 
-// readWhole replaces the VM of a state, which is one of the cache, by that of the API server. It fails with a conflict if they differ in version: this
-// reconcile has judged the one of the cache, and the event of the other one is on its way.
-func (c *Controller) readWhole(ctx context.Context, s *state) error {
-	if s.whole {
+// readFullVM replaces the VM of a state, which was read from the cache, by that of the API server. It fails with a conflict if their versions differ: this
+// reconcile has judged the cached version, and the event of the newer version will reconcile the VM again.
+func (c *Controller) readFullVM(ctx context.Context, s *state) error {
+	if s.full {
 		return nil
 	}
 	key := client.ObjectKeyFromObject(s.vm)
-	vm, err := getVM(ctx, c.Live, key)
+	vm, err := objects.GetOrNil(ctx, c.Live, key, &v1.VirtualMachine{})
 	if err != nil {
 		return err
 	}
@@ -198,25 +198,7 @@ func (c *Controller) readWhole(ctx context.Context, s *state) error {
 	return nil
 }
 
-// getVM returns a VM, nil if it does not exist.
-func getVM(ctx context.Context, reader client.Reader, key types.NamespacedName) (*v1.VirtualMachine, error) {
-	vm := &v1.VirtualMachine{}
-	if err := reader.Get(ctx, key, vm); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return vm, nil
-}
-
-// getVMI returns a VMI, nil if it does not exist.
-func getVMI(ctx context.Context, reader client.Reader, key types.NamespacedName) (*v1.VirtualMachineInstance, error) {
-	vmi := &v1.VirtualMachineInstance{}
-	if err := reader.Get(ctx, key, vmi); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return vmi, nil
-}
-
-// write stores revisions by the API server itself: a cache may not have a revision that another replica has just created.
-func (c *Controller) write(ctx context.Context, drafts ...revision.Draft) error {
+// writeRevisions stores revisions through a client without a cache: the cache may lack a revision that another replica has just created.
+func (c *Controller) writeRevisions(ctx context.Context, drafts ...revision.Draft) error {
 	return revision.Write(ctx, c.Live, drafts...)
 }

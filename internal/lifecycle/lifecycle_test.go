@@ -30,8 +30,8 @@ import (
 
 var key = types.NamespacedName{Namespace: "team", Name: "a"}
 
-// cluster is a controller over client-go's in-memory tracker, with a clock of its own.
-type cluster struct {
+// testCluster is a controller over client-go's in-memory tracker, with its own clock.
+type testCluster struct {
 	*testing.T
 	client.Client
 	controller *Controller
@@ -44,18 +44,18 @@ type cluster struct {
 	admit func(*v1.VirtualMachineInstance) error
 }
 
-func newCluster(t *testing.T, objects ...client.Object) *cluster {
+func newCluster(t *testing.T, objects ...client.Object) *testCluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(appsv1.AddToScheme(scheme), v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	c := &testCluster{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	// The default tracker keeps managed fields, whose library does not know the uint64 of some fields of a guest.
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	stored := fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
 		WithStatusSubresource(&v1.VirtualMachine{}, &v1.VirtualMachineInstance{}, &v1alpha1.GuestHardware{}).
-		WithInterceptorFuncs(interceptor.Funcs{Create: c.create}).Build()
+		WithInterceptorFuncs(interceptor.Funcs{Create: c.createWithUID}).Build()
 	c.Client = stored
 	c.controller = &Controller{
 		Client: slimmed.Client(stored), Live: c.Client, Resolver: resolve.Resolver{Cached: c.Client},
@@ -66,8 +66,8 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	return c
 }
 
-// create gives what the API server gives: a UID, and the time.
-func (c *cluster) create(ctx context.Context, to client.WithWatch, object client.Object, options ...client.CreateOption) error {
+// createWithUID sets the UID and creation time, as the API server does, after what webhooks do.
+func (c *testCluster) createWithUID(ctx context.Context, to client.WithWatch, object client.Object, options ...client.CreateOption) error {
 	if vmi, is := object.(*v1.VirtualMachineInstance); is && c.admit != nil {
 		if err := c.admit(vmi); err != nil {
 			return err
@@ -79,18 +79,18 @@ func (c *cluster) create(ctx context.Context, to client.WithWatch, object client
 	return to.Create(ctx, object, options...)
 }
 
-// step reconciles as often as the controller would without waiting.
-func (c *cluster) step() ctrl.Result {
+// reconcileRepeatedly reconciles VM and record as often as the controllers would without waiting.
+func (c *testCluster) reconcileRepeatedly() ctrl.Result {
 	c.Helper()
 	var result ctrl.Result
-	for range 4 { // an end is counted, the guest goes, another guest comes
-		result = c.once()
+	for range 4 { // the end is counted, the VMI is deleted, another VMI is created
+		result = c.reconcileOnce()
 	}
 	return result
 }
 
-// once reconciles VM and record once.
-func (c *cluster) once() ctrl.Result {
+// reconcileOnce reconciles VM and record once.
+func (c *testCluster) reconcileOnce() ctrl.Result {
 	c.Helper()
 	result, err := c.controller.Reconcile(c.Context(), ctrl.Request{NamespacedName: key})
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *cluster) once() ctrl.Result {
 	return result
 }
 
-func (c *cluster) vm() *v1.VirtualMachine {
+func (c *testCluster) vm() *v1.VirtualMachine {
 	c.Helper()
 	vm := &v1.VirtualMachine{}
 	if err := c.Get(c.Context(), key, vm); err != nil {
@@ -111,8 +111,8 @@ func (c *cluster) vm() *v1.VirtualMachine {
 	return vm
 }
 
-// guest is the VMI, nil if there is none.
-func (c *cluster) guest() *v1.VirtualMachineInstance {
+// vmi returns the VMI, nil if there is none.
+func (c *testCluster) vmi() *v1.VirtualMachineInstance {
 	c.Helper()
 	vmi := &v1.VirtualMachineInstance{}
 	if err := c.Get(c.Context(), key, vmi); apierrors.IsNotFound(err) {
@@ -123,10 +123,10 @@ func (c *cluster) guest() *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// phase is what a launcher reports.
-func (c *cluster) phase(phase v1.VirtualMachineInstancePhase) {
+// setPhase reports a phase, as a launcher does.
+func (c *testCluster) setPhase(phase v1.VirtualMachineInstancePhase) {
 	c.Helper()
-	vmi := c.guest()
+	vmi := c.vmi()
 	vmi.Status.Phase, vmi.Status.NodeName = phase, "node"
 	vmi.Status.PhaseTransitionTimestamps = append(vmi.Status.PhaseTransitionTimestamps,
 		v1.VirtualMachineInstancePhaseTransitionTimestamp{Phase: phase, PhaseTransitionTimestamp: metav1.NewTime(c.now.Add(c.skew))})
@@ -135,15 +135,15 @@ func (c *cluster) phase(phase v1.VirtualMachineInstancePhase) {
 	}
 }
 
-// shutDown is the end of a guest that has run for long.
-func (c *cluster) shutDown() {
+// shutDownGuest ends a guest after a run of stableRun.
+func (c *testCluster) shutDownGuest() {
 	c.Helper()
-	c.phase(v1.Running)
+	c.setPhase(v1.Running)
 	c.now = c.now.Add(stableRun)
-	c.phase(v1.Succeeded)
+	c.setPhase(v1.Succeeded)
 }
 
-func (c *cluster) strategy(s v1.VirtualMachineRunStrategy) {
+func (c *testCluster) setRunStrategy(s v1.VirtualMachineRunStrategy) {
 	c.Helper()
 	vm := c.vm()
 	vm.Spec.RunStrategy = &s
@@ -152,7 +152,7 @@ func (c *cluster) strategy(s v1.VirtualMachineRunStrategy) {
 	}
 }
 
-func machine(s v1.VirtualMachineRunStrategy) *v1.VirtualMachine {
+func newVM(s v1.VirtualMachineRunStrategy) *v1.VirtualMachine {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace, UID: "11111111-aaaa", Generation: 1}}
 	vm.Spec.RunStrategy = &s
 	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{}
@@ -168,9 +168,9 @@ func smallInstancetype() *unstructured.Unstructured {
 }
 
 func TestGuestOfAVM(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	vm, vmi := c.vm(), c.guest()
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	vm, vmi := c.vm(), c.vmi()
 	if vmi == nil {
 		t.Fatal("no guest of a VM that is always to run")
 	}
@@ -187,25 +187,25 @@ func TestGuestOfAVM(t *testing.T) {
 		t.Errorf("status %+v", vm.Status)
 	}
 	identity := vmi.Spec.Domain.Firmware.UUID
-	c.shutDown()
-	c.step()
-	if again := c.guest(); again == nil || again.UID == vmi.UID || again.Spec.Domain.Firmware.UUID != identity {
+	c.shutDownGuest()
+	c.reconcileRepeatedly()
+	if again := c.vmi(); again == nil || again.UID == vmi.UID || again.Spec.Domain.Firmware.UUID != identity {
 		t.Errorf("after the guest shut down: %+v, want another with the same identity", again)
 	}
 }
 
 func TestNothingIsPropagatedIntoAGuest(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	c.phase(v1.Running)
-	before := c.guest()
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	c.setPhase(v1.Running)
+	before := c.vmi()
 	vm := c.vm()
 	vm.Spec.Template.Spec.Hostname = "new"
 	if err := c.Update(t.Context(), vm); err != nil {
 		t.Fatal(err)
 	}
-	c.step()
-	if diff := cmp.Diff(before, c.guest()); diff != "" {
+	c.reconcileRepeatedly()
+	if diff := cmp.Diff(before, c.vmi()); diff != "" {
 		t.Errorf("the running guest changed (-before +after):\n%s", diff)
 	}
 	if got := c.vm().Status.PrintableStatus; got != v1.VirtualMachineStatusRunning {
@@ -215,14 +215,14 @@ func TestNothingIsPropagatedIntoAGuest(t *testing.T) {
 
 func TestForeignVMIOfTheName(t *testing.T) {
 	foreign := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace, UID: "foreign"}}
-	c := newCluster(t, machine(v1.RunStrategyHalted), foreign)
-	c.step()
-	if c.guest() == nil {
+	c := newCluster(t, newVM(v1.RunStrategyHalted), foreign)
+	c.reconcileRepeatedly()
+	if c.vmi() == nil {
 		t.Fatal("a VMI that the VM does not own was deleted")
 	}
-	c.strategy(v1.RunStrategyAlways)
-	c.step()
-	if got := reasons(c.vm()); !slices.Contains(got, "NameTaken") || c.guest().UID != "foreign" {
+	c.setRunStrategy(v1.RunStrategyAlways)
+	c.reconcileRepeatedly()
+	if got := conditionReasons(c.vm()); !slices.Contains(got, "NameTaken") || c.vmi().UID != "foreign" {
 		t.Errorf("conditions %v", got)
 	}
 }

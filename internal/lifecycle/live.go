@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,27 +15,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// With the rollout strategy LiveUpdate an edit of a VM changes its VMI where the guest can get the change while it runs: state 3 follows state 1.
-// internal/vmipod brings it to the pod and to libvirt.
+// With rollout strategy LiveUpdate, an edit of a VM changes the running VMI, as far as the guest can get the change while it runs: state 3 follows state 1.
+// internal/vmipod applies the change to the pod and to libvirt.
 
-// changesLive reports whether the guest of a VM can be changed while it runs: one on a bare machine cannot.
-func (c *Controller) changesLive(s *state) bool {
-	return c.cluster().Limits.LiveUpdate != nil && s.vmi.Status.Phase == v1.Running && len(s.vmi.Status.ActivePods) > 0
+// canChangeLive reports whether the guest of a VM can be changed while it runs. A guest on a bare machine cannot.
+func (c *Controller) canChangeLive(s *state) bool {
+	return c.clusterConfig().Limits.LiveUpdate != nil && s.vmi.Status.Phase == v1.Running && len(s.vmi.Status.ActivePods) > 0
 }
 
-// liveVMI returns the VMI that runs with the changes that need no restart. It also takes the ceilings of CPUs and memory from what runs into the next VMI,
-// where the VM leaves them to the cluster: they follow from what grows, and what was prepared at the boot stays.
-func (c *Controller) liveVMI(ctx context.Context, s *state, of vmiChange) (*v1.VirtualMachineInstance, error) {
-	runs, next := of.runs, of.next
-	live := runs.DeepCopy()
-	if !c.changesLive(s) {
+// vmiWithLiveChanges returns the running VMI with those changes that need no restart. If the VM does not set the maximum of CPUs or memory, it also copies the
+// maximum of the running VMI into the next VMI: Kiln derives the maximum from the current size, which grows, while the guest keeps the maximum that it booted
+// with.
+func (c *Controller) vmiWithLiveChanges(ctx context.Context, s *state, change vmiChange) (*v1.VirtualMachineInstance, error) {
+	running, next := change.running, change.next
+	live := running.DeepCopy()
+	if !c.canChangeLive(s) {
 		return live, nil
 	}
-	least, err := c.least(ctx, runs)
+	minimum, err := c.minimumLiveHardware(ctx, running)
 	if err != nil {
 		return nil, err
 	}
-	live.Spec = validate.LiveSpec(runs, next, least)
+	live.Spec = validate.LiveSpec(running, next, minimum)
 	asked, has, wants := s.vm.Spec.Template.Spec.Domain, live.Spec.Domain, next.Spec.Domain
 	if (asked.CPU == nil || asked.CPU.MaxSockets == 0) && has.CPU != nil && wants.CPU != nil && has.CPU.Sockets == wants.CPU.Sockets {
 		wants.CPU.MaxSockets = has.CPU.MaxSockets
@@ -46,46 +48,47 @@ func (c *Controller) liveVMI(ctx context.Context, s *state, of vmiChange) (*v1.V
 	return live, nil
 }
 
-// everything is more than a guest can have.
-var everything = v1alpha1.LiveHardware{VCPUs: math.MaxInt32, MemoryKiB: math.MaxInt64}
+// unlimitedHardware is more than any guest can have.
+var unlimitedHardware = v1alpha1.LiveHardware{VCPUs: math.MaxInt32, MemoryKiB: math.MaxInt64}
 
-// least returns what cannot be taken from a guest that runs: what libvirt runs, by state 4, while a growth waits for the pod.
-func (c *Controller) least(ctx context.Context, runs *v1.VirtualMachineInstance) (v1alpha1.LiveHardware, error) {
-	if !validate.Waits(runs, v1.VirtualMachineInstanceVCPUChange) && !validate.Waits(runs, v1.VirtualMachineInstanceMemoryChange) {
+// minimumLiveHardware returns the CPUs and memory that cannot be taken from a running guest: while a growth waits for the pod, what libvirt currently runs
+// (state 4).
+func (c *Controller) minimumLiveHardware(ctx context.Context, running *v1.VirtualMachineInstance) (v1alpha1.LiveHardware, error) {
+	if !validate.Waits(running, v1.VirtualMachineInstanceVCPUChange) && !validate.Waits(running, v1.VirtualMachineInstanceMemoryChange) {
 		return v1alpha1.LiveHardware{}, nil
 	}
-	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(runs))
+	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(running))
 	if err != nil {
 		return v1alpha1.LiveHardware{}, err
 	}
-	if hardware == nil || hardware.Status.Running == nil || hardware.Status.Running.UID != runs.UID {
-		return everything, nil // nobody knows yet
+	if hardware == nil || hardware.Status.Running == nil || hardware.Status.Running.UID != running.UID {
+		return unlimitedHardware, nil // it is not known yet
 	}
 	return hardware.Status.Running.LiveHardware, nil
 }
 
-// vmiChange is a VMI that runs, the VMI that it becomes, and the one that a start would make.
-type vmiChange struct{ runs, live, next *v1.VirtualMachineInstance }
+// vmiChange contains the running VMI, that VMI with the changes that need no restart, and the VMI that a start would create.
+type vmiChange struct{ running, live, next *v1.VirtualMachineInstance }
 
-// changeLive writes the VMI. If nothing is left that waits for a restart, the VMI is one that the VM as it is now has made; else nobody can say what the VMI
-// was made from, and the next edit is compared whole.
-func (c *Controller) changeLive(ctx context.Context, of vmiChange, waits []string) error {
+// patchRunningVMI writes the changes that need no restart. If no other change waits for a restart, the VMI gets the template digest and generation of the
+// current VM. Otherwise no generation of the VM describes the VMI, so it loses its digest, and the next edit is compared field by field.
+func (c *Controller) patchRunningVMI(ctx context.Context, change vmiChange, waits []string) error {
 	const digest, generation = v1alpha1.AnnotationTemplateDigest, v1.VirtualMachineGenerationAnnotation
-	same := equality.Semantic.DeepEqual(of.runs.Spec, of.live.Spec)
-	if same && (len(waits) > 0 || of.runs.Annotations[digest] != "") {
-		return nil // an edit that the VMI need not follow
+	same := equality.Semantic.DeepEqual(change.running.Spec, change.live.Spec)
+	if same && (len(waits) > 0 || change.running.Annotations[digest] != "") {
+		return nil // the edit changes nothing of the running VMI
 	}
-	patched := of.live.DeepCopy()
-	metav1.SetMetaDataAnnotation(&patched.ObjectMeta, v1alpha1.AnnotationEjected, validate.Ejected(of.runs, of.live))
+	patched := change.live.DeepCopy()
+	metav1.SetMetaDataAnnotation(&patched.ObjectMeta, v1alpha1.AnnotationEjected, validate.Ejected(change.running, change.live))
 	if patched.Annotations[v1alpha1.AnnotationEjected] == "" {
 		delete(patched.Annotations, v1alpha1.AnnotationEjected)
 	}
 	if delete(patched.Annotations, digest); len(waits) == 0 {
-		patched.Annotations[digest], patched.Annotations[generation] = of.next.Annotations[digest], of.next.Annotations[generation]
+		patched.Annotations[digest], patched.Annotations[generation] = change.next.Annotations[digest], change.next.Annotations[generation]
 	}
-	err := c.Live.Patch(ctx, patched, client.MergeFromWithOptions(of.runs, client.MergeFromWithOptimisticLock{}))
+	err := objects.Patch(ctx, c.Live, patched, change.running)
 	if err == nil || apierrors.IsConflict(err) {
 		return err
 	}
-	return fmt.Errorf("changing the virtual machine instance that runs: %v", err) //nolint:errorlint // who reads it must not take it for a refusal of the next VMI
+	return fmt.Errorf("changing the virtual machine instance that runs: %v", err) //nolint:errorlint // callers must not mistake it for a refusal of the next VMI
 }

@@ -13,9 +13,9 @@ import (
 
 // TestLogOfGuests: the log tells of a guest that waits once for each reason, and of one that has failed, with namespace, VM and reason.
 func TestLogOfGuests(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	var told []string
-	log := funcr.New(func(_, args string) { told = append(told, args) }, funcr.Options{})
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	var logged []string
+	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
 	step := func() {
 		if _, err := c.controller.Reconcile(ctrl.LoggerInto(t.Context(), log), ctrl.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
@@ -24,14 +24,14 @@ func TestLogOfGuests(t *testing.T) {
 	for range 3 {
 		step()
 	}
-	if len(told) > 0 {
-		t.Errorf("of a guest that starts: %q", told)
+	if len(logged) > 0 {
+		t.Errorf("of a guest that starts: %q", logged)
 	}
 	for _, why := range []condition.Cause{
 		{Reason: v1alpha1.ReasonUnschedulable, Message: "0/1 nodes are available"}, {Reason: v1alpha1.ReasonUnschedulable, Message: "0/2 nodes are available"},
 		{Reason: v1alpha1.ReasonImagePullBackOff, Message: "back-off"},
 	} {
-		vmi := c.guest()
+		vmi := c.vmi()
 		condition.SetRefused(vmi, why)
 		if err := c.Status().Update(t.Context(), vmi); err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestLogOfGuests(t *testing.T) {
 		return `"level"=0 "msg"="guest waits or has failed" "namespace"="team" "vm"="a" "reason"="` + reason + `" "message"="` + message + `"`
 	}
 	want := []string{line("Unschedulable", "0/1 nodes are available"), line("ImagePullBackOff", "back-off")}
-	if !slices.Equal(told, want) {
-		t.Errorf("the log has\n%q, want\n%q", told, want)
+	if !slices.Equal(logged, want) {
+		t.Errorf("the log has\n%q, want\n%q", logged, want)
 	}
 }

@@ -31,8 +31,9 @@ var (
 		"Unix time at which the oldest VirtualMachine without a pin was created; absent where all have one.", nil, nil)
 )
 
-// Values of labels. A status of which a later KubeVirt knows is 'Other': an object's owner must not be able to make a series.
-const other = "Other"
+// otherValue is the label of values that this version does not know, such as a status of a later KubeVirt: the owner of an object must not be able to create a
+// series.
+const otherValue = "Other"
 
 var (
 	statuses = []string{
@@ -41,30 +42,31 @@ var (
 		string(v1.VirtualMachineStatusTerminating), string(v1.VirtualMachineStatusCrashLoopBackOff), string(v1.VirtualMachineStatusMigrating),
 		string(v1.VirtualMachineStatusUnknown), string(v1.VirtualMachineStatusUnschedulable), string(v1.VirtualMachineStatusErrImagePull),
 		string(v1.VirtualMachineStatusImagePullBackOff), string(v1.VirtualMachineStatusPvcNotFound), string(v1.VirtualMachineStatusDataVolumeError),
-		string(v1.VirtualMachineStatusWaitingForVolumeBinding), other,
+		string(v1.VirtualMachineStatusWaitingForVolumeBinding), otherValue,
 	}
 	phases = []string{
 		string(v1.Pending), string(v1.Scheduling), string(v1.Scheduled), string(v1.Running), string(v1.Succeeded), string(v1.Failed), string(v1.Unknown),
-		string(v1.WaitingForSync), other,
+		string(v1.WaitingForSync), otherValue,
 	}
 )
 
-// Counts counts the objects of the leader's cache, without copying them. It is a manager.Runnable and a prometheus.Collector; replicas that do not
-// lead count nothing, so that a sum over replicas is true.
+// Counts counts the objects of the leader's cache, without copying them. It is a manager.Runnable and a prometheus.Collector. Replicas that do not lead report
+// nothing, so that a sum over replicas is correct.
 type Counts struct {
 	cache    cache.Cache
 	unpinned *unpinnedVMs
-	stores   atomic.Pointer[stores]
+	stores   atomic.Pointer[informerStores]
 }
 
-// stores are what the controllers' informers hold.
-type stores struct{ vms, vmis, records, revisions toolscache.Store }
+// informerStores are the stores of the controllers' informers.
+type informerStores struct{ vms, vmis, records, revisions toolscache.Store }
 
-// Start counts until the context ends. Without NeedLeaderElection only the leader runs it: the informers are those of its controllers.
+// Start makes the stores of the informers available to Collect until the context ends. Only the leader runs it, because Counts does not implement
+// NeedLeaderElection: the informers are those of the leader's controllers.
 func (c *Counts) Start(ctx context.Context) error {
 	hardware := &metav1.PartialObjectMetadata{}
 	hardware.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GuestHardware"))
-	var found stores
+	var found informerStores
 	if err := command.InformerStores(ctx, c.cache, map[client.Object]*toolscache.Store{
 		&v1.VirtualMachine{}: &found.vms, &v1.VirtualMachineInstance{}: &found.vmis, hardware: &found.records, &appsv1.ControllerRevision{}: &found.revisions,
 	}); err != nil {
@@ -76,14 +78,14 @@ func (c *Counts) Start(ctx context.Context) error {
 	return nil
 }
 
-// Describe is for prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (c *Counts) Describe(all chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{vmsDesc, vmisDesc, recordsDesc, revisionsDesc, unpinnedDesc, oldestDesc} {
 		all <- desc
 	}
 }
 
-// Collect is for prometheus.Collector. Every label value has a series, so that a status that no VM has is 0 and not absent.
+// Collect implements prometheus.Collector. Every label value has a series, so that a status that no VM has is 0 and not absent.
 func (c *Counts) Collect(all chan<- prometheus.Metric) {
 	found := c.stores.Load()
 	if found == nil {
@@ -92,13 +94,13 @@ func (c *Counts) Collect(all chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		all <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	for status, n := range count(found.vms, statuses, statusOf) {
+	for status, n := range countByValue(found.vms, statuses, printableStatusOf) {
 		gauge(vmsDesc, n, status)
 	}
-	for phase, n := range count(found.vmis, phases, phaseOf) {
+	for phase, n := range countByValue(found.vmis, phases, phaseOf) {
 		gauge(vmisDesc, n, phase)
 	}
-	for state, n := range count(found.revisions, []string{"used", "marked"}, useOf) {
+	for state, n := range countByValue(found.revisions, []string{"used", "marked"}, revisionUse) {
 		gauge(revisionsDesc, n, state)
 	}
 	gauge(recordsDesc, float64(len(found.records.ListKeys())))
@@ -109,48 +111,48 @@ func (c *Counts) Collect(all chan<- prometheus.Metric) {
 	}
 }
 
-// count counts the objects of a store by a closed list of values.
-func count(store toolscache.Store, values []string, of func(any) string) map[string]float64 {
+// countByValue counts the objects of a store by a closed list of values. Objects with another value count as otherValue.
+func countByValue(store toolscache.Store, values []string, of func(any) string) map[string]float64 {
 	counted := map[string]float64{}
 	for _, value := range values {
 		counted[value] = 0
 	}
-	for _, object := range store.List() { // pointers to what the cache holds
+	for _, object := range store.List() { // pointers to the cached objects
 		value := of(object)
 		if _, known := counted[value]; !known {
-			value = other
+			value = otherValue
 		}
 		counted[value]++
 	}
 	return counted
 }
 
-// statusOf returns the printable status of a VM. A new VM that no controller has seen has none, and is stopped.
-func statusOf(object any) string {
-	vm, is := object.(*v1.VirtualMachine)
-	if is && vm.Status.PrintableStatus == "" {
+// printableStatusOf returns the printable status of a VM. A new VM that no controller has seen has no status, and counts as stopped.
+func printableStatusOf(object any) string {
+	vm, ok := object.(*v1.VirtualMachine)
+	if ok && vm.Status.PrintableStatus == "" {
 		return string(v1.VirtualMachineStatusStopped)
 	}
-	if is {
+	if ok {
 		return string(vm.Status.PrintableStatus)
 	}
-	return other
+	return otherValue
 }
 
-// phaseOf returns the phase of a VMI. A new one has none, and is pending.
+// phaseOf returns the phase of a VMI. A new VMI has no phase, and counts as pending.
 func phaseOf(object any) string {
-	vmi, is := object.(*v1.VirtualMachineInstance)
-	if is && vmi.Status.Phase == v1.VmPhaseUnset {
+	vmi, ok := object.(*v1.VirtualMachineInstance)
+	if ok && vmi.Status.Phase == v1.VmPhaseUnset {
 		return string(v1.Pending)
 	}
-	if is {
+	if ok {
 		return string(vmi.Status.Phase)
 	}
-	return other
+	return otherValue
 }
 
-// useOf returns whether the collector has marked a revision.
-func useOf(object any) string {
+// revisionUse returns 'marked' for a revision that the collector has marked as unused, otherwise 'used'.
+func revisionUse(object any) string {
 	r, err := meta.Accessor(object)
 	if err == nil && revision.Marked(r) {
 		return "marked"

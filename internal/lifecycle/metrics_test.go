@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// stored returns a store as informers have it.
-func stored(t *testing.T, objects ...client.Object) toolscache.Store {
+// newStore returns a store as informers have it.
+func newStore(t *testing.T, objects ...client.Object) toolscache.Store {
 	t.Helper()
 	store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
 	for i, object := range objects {
@@ -28,7 +28,7 @@ func stored(t *testing.T, objects ...client.Object) toolscache.Store {
 	return store
 }
 
-func vmIn(status v1.VirtualMachinePrintableStatus) *v1.VirtualMachine {
+func vmWithStatus(status v1.VirtualMachinePrintableStatus) *v1.VirtualMachine {
 	return &v1.VirtualMachine{Status: v1.VirtualMachineStatus{PrintableStatus: status}}
 }
 
@@ -43,10 +43,11 @@ func TestCounts(t *testing.T) {
 	counts.unpinned.add(young)
 	counts.unpinned.add(old)
 	marked := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationUnusedSince: "x"}}}
-	counts.stores.Store(&stores{
-		vms:     stored(t, vmIn(""), vmIn(v1.VirtualMachineStatusRunning), vmIn(v1.VirtualMachineStatusRunning), vmIn("Evil\n1"), vmIn("Evil2")),
-		vmis:    stored(t, &v1.VirtualMachineInstance{}, &v1.VirtualMachineInstance{Status: v1.VirtualMachineInstanceStatus{Phase: "Evil"}}),
-		records: stored(t, &v1alpha1.GuestHardware{}), revisions: stored(t, &appsv1.ControllerRevision{}, marked),
+	counts.stores.Store(&informerStores{
+		vms: newStore(t, vmWithStatus(""), vmWithStatus(v1.VirtualMachineStatusRunning), vmWithStatus(v1.VirtualMachineStatusRunning),
+			vmWithStatus("Evil\n1"), vmWithStatus("Evil2")),
+		vmis:    newStore(t, &v1.VirtualMachineInstance{}, &v1.VirtualMachineInstance{Status: v1.VirtualMachineInstanceStatus{Phase: "Evil"}}),
+		records: newStore(t, &v1alpha1.GuestHardware{}), revisions: newStore(t, &appsv1.ControllerRevision{}, marked),
 	})
 	if n := testutil.CollectAndCount(counts); n != len(statuses)+len(phases)+5 {
 		t.Errorf("%d series, want one for each label value and no other", n)
@@ -54,14 +55,14 @@ func TestCounts(t *testing.T) {
 	if n, created := counts.unpinned.oldest(); n != 2 || created.Unix() != 1000 {
 		t.Errorf("%d VMs wait, the oldest since %s", n, created)
 	}
-	if byUse := count(counts.stores.Load().revisions, []string{"used", "marked"}, useOf); byUse["used"] != 1 || byUse["marked"] != 1 {
+	if byUse := countByValue(counts.stores.Load().revisions, []string{"used", "marked"}, revisionUse); byUse["used"] != 1 || byUse["marked"] != 1 {
 		t.Errorf("%v", byUse)
 	}
-	byStatus := count(counts.stores.Load().vms, statuses, statusOf)
-	if byStatus["Stopped"] != 1 || byStatus["Running"] != 2 || byStatus[other] != 2 {
+	byStatus := countByValue(counts.stores.Load().vms, statuses, printableStatusOf)
+	if byStatus["Stopped"] != 1 || byStatus["Running"] != 2 || byStatus[otherValue] != 2 {
 		t.Errorf("%v", byStatus)
 	}
-	if byPhase := count(counts.stores.Load().vmis, phases, phaseOf); byPhase["Pending"] != 1 || byPhase[other] != 1 {
+	if byPhase := countByValue(counts.stores.Load().vmis, phases, phaseOf); byPhase["Pending"] != 1 || byPhase[otherValue] != 1 {
 		t.Errorf("%v", byPhase)
 	}
 }
@@ -70,13 +71,13 @@ func TestCounts(t *testing.T) {
 func BenchmarkCounts(b *testing.B) {
 	store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
 	for i := range 10_000 {
-		vm := vmIn(v1.VirtualMachineStatusRunning)
+		vm := vmWithStatus(v1.VirtualMachineStatusRunning)
 		vm.Name = fmt.Sprint(i)
 		if err := store.Add(vm); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for b.Loop() {
-		count(store, statuses, statusOf)
+		countByValue(store, statuses, printableStatusOf)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// controls reports whether a VM is the controller of a VMI. metav1.IsControlledBy compares the UID alone, which is not enough: admission lets
-// only controllers write owner references of kind VirtualMachine, but anybody may write one of another kind with the VM's UID.
+// controls reports whether a VM is the controller of a VMI. metav1.IsControlledBy only compares the UID, which is not enough: admission only lets controllers
+// write owner references of kind VirtualMachine, but anybody may write one of another kind with the VM's UID.
 func controls(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) bool {
 	owner := metav1.GetControllerOf(vmi)
 	if owner == nil {

@@ -4,21 +4,22 @@ import (
 	"context"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// phaseReconciler sets phase Pending on new VMIs, also on those without a VM, so that clients see a phase before a launcher claims the VMI.
+// phaseReconciler sets phase Pending on new VMIs, including those without a VM, so that clients see a phase before a launcher claims the VMI.
 type phaseReconciler struct {
 	client client.Client
 	now    func() time.Time
 }
 
-// Reconcile gives a VMI without a phase its first one.
+// Reconcile sets phase Pending on a VMI without a phase.
 func (p *phaseReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	vmi, err := getVMI(ctx, p.client, request.NamespacedName)
+	vmi, err := objects.GetOrNil(ctx, p.client, request.NamespacedName, &v1.VirtualMachineInstance{})
 	if vmi == nil || err != nil {
 		return ctrl.Result{}, err
 	}
@@ -29,6 +30,6 @@ func (p *phaseReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 	pending.Status.Phase = v1.Pending
 	pending.Status.PhaseTransitionTimestamps = append(pending.Status.PhaseTransitionTimestamps,
 		v1.VirtualMachineInstancePhaseTransitionTimestamp{Phase: v1.Pending, PhaseTransitionTimestamp: metav1.NewTime(p.now())})
-	err = p.client.Status().Patch(ctx, pending, client.MergeFromWithOptions(vmi, client.MergeFromWithOptimisticLock{}))
+	err = objects.PatchStatus(ctx, p.client, pending, vmi)
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

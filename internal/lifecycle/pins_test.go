@@ -22,24 +22,24 @@ import (
 )
 
 func TestPinsBeforeTheFirstStart(t *testing.T) {
-	vm := machine(v1.RunStrategyAlways)
+	vm := newVM(v1.RunStrategyAlways)
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
 	c := newCluster(t, vm)
-	if result := c.step(); result.RequeueAfter == 0 || c.guest() != nil {
-		t.Fatalf("result %+v, guest %v: a VM of an unknown instancetype must not start, and must be requeued", result, c.guest())
+	if result := c.reconcileRepeatedly(); result.RequeueAfter == 0 || c.vmi() != nil {
+		t.Fatalf("result %+v, guest %v: a VM of an unknown instancetype must not start, and must be requeued", result, c.vmi())
 	}
-	if got := reasons(c.vm()); !slices.Contains(got, "FailedFindInstancetype") {
+	if got := conditionReasons(c.vm()); !slices.Contains(got, "FailedFindInstancetype") {
 		t.Errorf("conditions %v", got)
 	}
 	if err := c.Create(t.Context(), smallInstancetype()); err != nil {
 		t.Fatal(err)
 	}
-	c.step()
+	c.reconcileRepeatedly()
 	draft, err := revision.NewDraft(key.Namespace, smallInstancetype())
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest := c.guest()
+	guest := c.vmi()
 	if guest == nil || pin.Read(guest).Instancetype != draft.Name || pin.Read(c.vm()).Instancetype != draft.Name {
 		t.Fatalf("guest %+v, want one pinned to '%s'", guest, draft.Name)
 	}
@@ -50,14 +50,14 @@ func TestPinsBeforeTheFirstStart(t *testing.T) {
 	if status.InstancetypeRef == nil || status.InstancetypeRef.ControllerRevisionRef == nil || status.InstancetypeRef.ControllerRevisionRef.Name != draft.Name {
 		t.Errorf("status.instancetypeRef %+v", status.InstancetypeRef)
 	}
-	if got := reasons(c.vm()); slices.Contains(got, "FailedFindInstancetype") {
+	if got := conditionReasons(c.vm()); slices.Contains(got, "FailedFindInstancetype") {
 		t.Errorf("conditions %v after the instancetype was created", got)
 	}
 }
 
-// TestStatusOfKubeVirtIsKept: a VM that KubeVirt admitted has its revision in the status alone, until Kiln pins it to that.
+// TestStatusOfKubeVirtIsKept: a VM that KubeVirt admitted has its revision only in the status, until Kiln pins it to that revision.
 func TestStatusOfKubeVirtIsKept(t *testing.T) {
-	vm := machine(v1.RunStrategyHalted)
+	vm := newVM(v1.RunStrategyHalted)
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
 	vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "small", Kind: "virtualmachineclusterinstancetype",
 		ControllerRevisionRef: &v1.ControllerRevisionRef{Name: "a-small-v1beta1-uid-1"}}
@@ -76,13 +76,13 @@ func TestStatusOfKubeVirtIsKept(t *testing.T) {
 	if err := c.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	c.step()
+	c.reconcileRepeatedly()
 	if kept() != r.Name || pin.Read(c.vm()).Instancetype != r.Name {
 		t.Errorf("status %s, pins %v; want '%s'", kept(), pin.Read(c.vm()), r.Name)
 	}
 }
 
-func reasons(vm *v1.VirtualMachine) (reasons []string) {
+func conditionReasons(vm *v1.VirtualMachine) (reasons []string) {
 	for _, c := range vm.Status.Conditions {
 		reasons = append(reasons, c.Reason)
 	}
@@ -91,7 +91,7 @@ func reasons(vm *v1.VirtualMachine) (reasons []string) {
 
 // TestRequestsOfUnpinnedVMs: an object reconciles the unpinned VMs that may wait for it, and no others.
 func TestRequestsOfUnpinnedVMs(t *testing.T) {
-	named, inferring := machine(v1.RunStrategyAlways), machine(v1.RunStrategyAlways)
+	named, inferring := newVM(v1.RunStrategyAlways), newVM(v1.RunStrategyAlways)
 	named.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
 	named.Spec.Preference = &v1.PreferenceMatcher{Name: "linux", RevisionName: "linux-1"}
 	inferring.Name, inferring.Spec.Preference = "b", &v1.PreferenceMatcher{InferFromVolume: "root"}
@@ -109,7 +109,7 @@ func TestRequestsOfUnpinnedVMs(t *testing.T) {
 		{"other", "only a VM that infers may wait for this", []string{"b"}},
 	} {
 		var got []string
-		for _, request := range u.requests(t.Context(), &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: test.name}}) {
+		for _, request := range u.requestsWaitingFor(t.Context(), &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: test.name}}) {
 			got = append(got, request.Name)
 		}
 		if slices.Sort(got); !slices.Equal(got, test.want) {
@@ -117,17 +117,17 @@ func TestRequestsOfUnpinnedVMs(t *testing.T) {
 		}
 	}
 	u.remove(client.ObjectKeyFromObject(inferring))
-	if got := u.requests(t.Context(), &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "other"}}); len(got) != 0 {
+	if got := u.requestsWaitingFor(t.Context(), &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "other"}}); len(got) != 0 {
 		t.Errorf("requests %v for a VM that is pinned", got)
 	}
 }
 
 func TestRecheckInterval(t *testing.T) {
-	vm := machine(v1.RunStrategyAlways)
+	vm := newVM(v1.RunStrategyAlways)
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
 	c := newCluster(t, vm)
 	for _, want := range []time.Duration{minRecheck, 20 * time.Second, 40 * time.Second, maxRecheck, maxRecheck} {
-		if got := c.step().RequeueAfter; got != want {
+		if got := c.reconcileRepeatedly().RequeueAfter; got != want {
 			t.Errorf("looks again after %s, want %s", got, want)
 		}
 		c.now = c.now.Add(want)
@@ -144,7 +144,7 @@ func TestConfigurationIsPinned(t *testing.T) {
 		moves          bool
 	}{{"kept", "", false}, {"latest", "latest", true}} {
 		t.Run(test.name, func(t *testing.T) {
-			vm := machine(v1.RunStrategyAlways)
+			vm := newVM(v1.RunStrategyAlways)
 			vm.Annotations = map[string]string{v1alpha1.AnnotationHardware: test.hardware}
 			c := newCluster(t, vm)
 			model := "Haswell"
@@ -153,8 +153,8 @@ func TestConfigurationIsPinned(t *testing.T) {
 				cluster.Defaults.CPUModel = model
 				return cluster
 			}
-			c.step()
-			first := pin.Read(c.guest())
+			c.reconcileRepeatedly()
+			first := pin.Read(c.vmi())
 			if first.Configuration == "" || first.Presets == nil || !first.Equal(pin.Read(c.vm())) {
 				t.Fatalf("the guest has pins %+v, its VM %+v", first, pin.Read(c.vm()))
 			}
@@ -163,13 +163,13 @@ func TestConfigurationIsPinned(t *testing.T) {
 				t.Error(err)
 			}
 			model = "Nehalem"
-			c.step()
+			c.reconcileRepeatedly()
 			if got := pin.Read(c.vm()); !got.Equal(first) {
 				t.Errorf("pins of a running VM moved to %+v", got)
 			}
-			c.shutDown()
-			c.step()
-			if got := pin.Read(c.guest()); got.Equal(first) == test.moves || !got.Equal(pin.Read(c.vm())) {
+			c.shutDownGuest()
+			c.reconcileRepeatedly()
+			if got := pin.Read(c.vmi()); got.Equal(first) == test.moves || !got.Equal(pin.Read(c.vm())) {
 				t.Errorf("the next guest has pins %+v, its VM %+v, the first had %+v", got, pin.Read(c.vm()), first)
 			}
 		})
@@ -179,7 +179,7 @@ func TestConfigurationIsPinned(t *testing.T) {
 // TestRefusedPinsStartNothing: a GuestPolicy may refuse what presets or profiles make of a VM, when the controller pins them. The VM says so, does not
 // start without its pins, and starts when the policy is gone.
 func TestRefusedPinsStartNothing(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	refused := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), key.Name, field.ErrorList{
 		field.Invalid(field.NewPath("spec", "template", "spec", "domain", "cpu"), 4, "GuestPolicy 'few': too many"),
 	})
@@ -199,14 +199,14 @@ func TestRefusedPinsStartNothing(t *testing.T) {
 		}
 	}
 	failure := failureOf(c.vm())
-	if c.guest() != nil || failure == nil || failure.Reason != v1alpha1.ReasonFailedPin || !strings.Contains(failure.Message, "GuestPolicy 'few'") {
-		t.Errorf("VMI %v, condition %+v", c.guest(), failure)
+	if c.vmi() != nil || failure == nil || failure.Reason != v1alpha1.ReasonFailedPin || !strings.Contains(failure.Message, "GuestPolicy 'few'") {
+		t.Errorf("VMI %v, condition %+v", c.vmi(), failure)
 	}
 	policy = false
 	for range 3 {
-		c.step()
+		c.reconcileRepeatedly()
 	}
-	if c.guest() == nil || failureOf(c.vm()) != nil {
-		t.Errorf("VMI %v, condition %+v after the policy is gone", c.guest(), failureOf(c.vm()))
+	if c.vmi() == nil || failureOf(c.vm()) != nil {
+		t.Errorf("VMI %v, condition %+v after the policy is gone", c.vmi(), failureOf(c.vm()))
 	}
 }

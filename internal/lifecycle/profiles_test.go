@@ -33,15 +33,15 @@ func TestProfilesArePinnedAtFirstSight(t *testing.T) {
 		{"pinned before", "", `{"presets":[]}`, 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			vm := machine(v1.RunStrategyAlways)
+			vm := newVM(v1.RunStrategyAlways)
 			vm.Annotations = map[string]string{v1alpha1.AnnotationHardware: test.hardware}
 			if test.pins != "" {
 				vm.Annotations[v1alpha1.AnnotationPins] = test.pins
 			}
 			p := guestProfile("first")
 			c := newCluster(t, vm, p)
-			c.step()
-			first := pin.Read(c.guest())
+			c.reconcileRepeatedly()
+			first := pin.Read(c.vmi())
 			if len(first.Profiles) != test.profiles || !first.Equal(pin.Read(c.vm())) {
 				t.Fatalf("the VMI has pins %+v, its VM %+v", first, pin.Read(c.vm()))
 			}
@@ -57,9 +57,9 @@ func TestProfilesArePinnedAtFirstSight(t *testing.T) {
 			if err := c.Update(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
-			c.shutDown()
-			c.step()
-			if got := pin.Read(c.guest()); got.Equal(first) == test.moves || !got.Equal(pin.Read(c.vm())) {
+			c.shutDownGuest()
+			c.reconcileRepeatedly()
+			if got := pin.Read(c.vmi()); got.Equal(first) == test.moves || !got.Equal(pin.Read(c.vm())) {
 				t.Errorf("the next VMI has pins %+v, its VM %+v, the first had %+v", got, pin.Read(c.vm()), first)
 			}
 		})
@@ -68,8 +68,8 @@ func TestProfilesArePinnedAtFirstSight(t *testing.T) {
 
 // TestProfileWithoutItsBase: a VM that a profile without its base selects is not pinned to half of it. Admission refuses its VMI.
 func TestProfileWithoutItsBase(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyHalted), guestProfile("a", v1alpha1.ProfileReference{Name: "nothing"}))
-	c.step()
+	c := newCluster(t, newVM(v1.RunStrategyHalted), guestProfile("a", v1alpha1.ProfileReference{Name: "nothing"}))
+	c.reconcileRepeatedly()
 	if got := pin.Read(c.vm()); got.PinsProfiles() || c.vm().Annotations[v1alpha1.AnnotationIdentity] == "" {
 		t.Errorf("pins %+v, identity '%s'; want no pins, and an identity", got, c.vm().Annotations[v1alpha1.AnnotationIdentity])
 	}

@@ -11,8 +11,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// request writes status.stateChangeRequests, as the aggregated API does.
-func (c *cluster) request(requests ...v1.VirtualMachineStateChangeRequest) {
+// setRequests writes status.stateChangeRequests, as the aggregated API does.
+func (c *testCluster) setRequests(requests ...v1.VirtualMachineStateChangeRequest) {
 	c.Helper()
 	vm := c.vm()
 	vm.Status.StateChangeRequests, vm.Status.StartFailure = requests, nil
@@ -21,9 +21,9 @@ func (c *cluster) request(requests ...v1.VirtualMachineStateChangeRequest) {
 	}
 }
 
-var startNow = v1.VirtualMachineStateChangeRequest{Action: v1.StartRequest}
+var startRequest = v1.VirtualMachineStateChangeRequest{Action: v1.StartRequest}
 
-func stopOf(uid types.UID) v1.VirtualMachineStateChangeRequest {
+func stopRequest(uid types.UID) v1.VirtualMachineStateChangeRequest {
 	return v1.VirtualMachineStateChangeRequest{Action: v1.StopRequest, UID: &uid}
 }
 
@@ -73,14 +73,14 @@ func TestStateChangeRequests(t *testing.T) {
 	} {
 		for death := range 6 {
 			t.Run(fmt.Sprintf("%s %s %v, dies at %d", test.strategy, test.life, test.requests, death), func(t *testing.T) {
-				c := newCluster(t, machine(v1.RunStrategyAlways))
-				c.step()
-				before := c.guest()
-				c.phase(v1.Running)
-				c.step()
-				c.strategy(test.strategy)
+				c := newCluster(t, newVM(v1.RunStrategyAlways))
+				c.reconcileRepeatedly()
+				before := c.vmi()
+				c.setPhase(v1.Running)
+				c.reconcileRepeatedly()
+				c.setRunStrategy(test.strategy)
 				if test.strategy != v1.RunStrategyHalted || test.life == noVMI {
-					c.step()
+					c.reconcileRepeatedly()
 				}
 				switch test.life {
 				case noVMI:
@@ -90,33 +90,33 @@ func TestStateChangeRequests(t *testing.T) {
 				case v1.Running:
 				default:
 					c.now = c.now.Add(stableRun) // or a back-off follows
-					c.phase(test.life)
+					c.setPhase(test.life)
 				}
 				var requests []v1.VirtualMachineStateChangeRequest
 				for _, request := range test.requests {
 					requests = append(requests, map[string]v1.VirtualMachineStateChangeRequest{
-						"start": startNow, "stop": stopOf(before.UID), "stop another": stopOf("another"), "stop any": {Action: v1.StopRequest},
+						"start": startRequest, "stop": stopRequest(before.UID), "stop another": stopRequest("another"), "stop any": {Action: v1.StopRequest},
 					}[request])
 					if request == "Explode" {
 						requests[len(requests)-1].Action = "Explode"
 					}
 				}
-				c.request(requests...)
+				c.setRequests(requests...)
 				for step := range 12 {
 					if step == death {
-						c.controller.act(t.Context(), newState(c.vm(), c.guest(), c.now))
+						c.controller.applyRunStrategy(t.Context(), newState(c.vm(), c.vmi(), c.now))
 					}
-					c.once()
+					c.reconcileOnce()
 				}
 				got := without
-				if now := c.guest(); now != nil {
+				if now := c.vmi(); now != nil {
 					got = another
 					if now.UID == before.UID {
 						got = same
 					}
 					if test.life != noVMI && got == another {
-						c.phase(v1.Running)
-						c.step()
+						c.setPhase(v1.Running)
+						c.reconcileRepeatedly()
 					}
 				}
 				if got != test.want {
@@ -132,94 +132,94 @@ func TestStateChangeRequests(t *testing.T) {
 
 // TestManyRequests: requests that cannot be met cost one write, however many there are.
 func TestManyRequests(t *testing.T) {
-	s := newState(machine(v1.RunStrategyManual), nil, time.Now())
+	s := newState(newVM(v1.RunStrategyManual), nil, time.Now())
 	for range 10_000 {
-		s.vm.Status.StateChangeRequests = append(s.vm.Status.StateChangeRequests, stopOf("another"), v1.VirtualMachineStateChangeRequest{Action: "Explode"})
+		s.vm.Status.StateChangeRequests = append(s.vm.Status.StateChangeRequests, stopRequest("another"), v1.VirtualMachineStateChangeRequest{Action: "Explode"})
 	}
-	s.vm.Status.StateChangeRequests = append(s.vm.Status.StateChangeRequests, startNow)
-	if diff := cmp.Diff([]v1.VirtualMachineStateChangeRequest{startNow}, s.nextRequests()); diff != "" {
+	s.vm.Status.StateChangeRequests = append(s.vm.Status.StateChangeRequests, startRequest)
+	if diff := cmp.Diff([]v1.VirtualMachineStateChangeRequest{startRequest}, s.nextRequests()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
 // TestRerunOnFailure: a VM that was stopped stays stopped, and one that has never started does not, however often the controller looks.
 func TestRerunOnFailure(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyRerunOnFailure))
-	c.controller.act(t.Context(), newState(c.vm(), nil, c.now)) // starts it, and dies before the report
-	c.remove(c.guest())
-	c.step()
-	if c.guest() == nil {
+	c := newCluster(t, newVM(v1.RunStrategyRerunOnFailure))
+	c.controller.applyRunStrategy(t.Context(), newState(c.vm(), nil, c.now)) // starts it, and dies before the report
+	c.deleteObject(c.vmi())
+	c.reconcileRepeatedly()
+	if c.vmi() == nil {
 		t.Fatal("a VM without a status is not started")
 	}
-	c.phase(v1.Running)
-	c.step()
-	c.remove(c.guest())
-	c.step()
-	if c.guest() != nil {
+	c.setPhase(v1.Running)
+	c.reconcileRepeatedly()
+	c.deleteObject(c.vmi())
+	c.reconcileRepeatedly()
+	if c.vmi() != nil {
 		t.Error("a VM whose VMI was deleted starts again")
 	}
-	c.request(startNow)
-	c.step()
-	if c.guest() == nil {
+	c.setRequests(startRequest)
+	c.reconcileRepeatedly()
+	if c.vmi() == nil {
 		t.Error("a request does not start it")
 	}
-	c.strategy(v1.RunStrategyHalted)
-	c.step()
-	c.strategy(v1.RunStrategyRerunOnFailure)
-	c.step()
-	if c.guest() == nil {
+	c.setRunStrategy(v1.RunStrategyHalted)
+	c.reconcileRepeatedly()
+	c.setRunStrategy(v1.RunStrategyRerunOnFailure)
+	c.reconcileRepeatedly()
+	if c.vmi() == nil {
 		t.Error("a VM that was halted does not start with its new run strategy")
 	}
 }
 
 // TestHaltedInBackOff: who sets a VM to Halted that fails again and again has ended that for good, although a start is requested.
 func TestHaltedInBackOff(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyRerunOnFailure))
-	c.step()
-	c.phase(v1.Failed)
-	c.step()
-	if requests := c.vm().Status.StateChangeRequests; len(requests) != 1 || c.guest() != nil {
-		t.Fatalf("requests %+v, VMI %v: want a VM that waits to be run again", requests, c.guest() != nil)
+	c := newCluster(t, newVM(v1.RunStrategyRerunOnFailure))
+	c.reconcileRepeatedly()
+	c.setPhase(v1.Failed)
+	c.reconcileRepeatedly()
+	if requests := c.vm().Status.StateChangeRequests; len(requests) != 1 || c.vmi() != nil {
+		t.Fatalf("requests %+v, VMI %v: want a VM that waits to be run again", requests, c.vmi() != nil)
 	}
-	c.strategy(v1.RunStrategyHalted)
+	c.setRunStrategy(v1.RunStrategyHalted)
 	c.now = c.now.Add(maxBackoff)
-	c.step()
-	if vm := c.vm(); c.guest() != nil || *vm.Spec.RunStrategy != v1.RunStrategyHalted || len(vm.Status.StateChangeRequests) > 0 {
-		t.Errorf("VMI %v, run strategy %s, requests %+v", c.guest() != nil, *vm.Spec.RunStrategy, vm.Status.StateChangeRequests)
+	c.reconcileRepeatedly()
+	if vm := c.vm(); c.vmi() != nil || *vm.Spec.RunStrategy != v1.RunStrategyHalted || len(vm.Status.StateChangeRequests) > 0 {
+		t.Errorf("VMI %v, run strategy %s, requests %+v", c.vmi() != nil, *vm.Spec.RunStrategy, vm.Status.StateChangeRequests)
 	}
 }
 
 // TestRerunOnFailureWhileStopping: a strategy that is set while the VMI of the one before is still shutting down counts when that is gone.
 func TestRerunOnFailureWhileStopping(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	c.phase(v1.Running)
-	c.finalizers(v1.VirtualMachineInstanceFinalizer)
-	c.strategy(v1.RunStrategyHalted)
-	c.step()
-	c.strategy(v1.RunStrategyRerunOnFailure)
-	c.step()
-	before := c.guest()
-	c.finalizers()
-	c.step()
-	if now := c.guest(); before.DeletionTimestamp == nil || now == nil || now.UID == before.UID {
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	c.setPhase(v1.Running)
+	c.setFinalizers(v1.VirtualMachineInstanceFinalizer)
+	c.setRunStrategy(v1.RunStrategyHalted)
+	c.reconcileRepeatedly()
+	c.setRunStrategy(v1.RunStrategyRerunOnFailure)
+	c.reconcileRepeatedly()
+	before := c.vmi()
+	c.setFinalizers()
+	c.reconcileRepeatedly()
+	if now := c.vmi(); before.DeletionTimestamp == nil || now == nil || now.UID == before.UID {
 		t.Errorf("was being deleted: %v, VMI %+v", before.DeletionTimestamp != nil, now)
 	}
 }
 
-// TestStartPaused: the guest of 'virtctl start --paused' is started paused, also where the run strategy must be changed for it, and only this one.
+// TestStartPaused: the guest of 'virtctl start --paused' starts paused, even if the run strategy must be changed for it, and no later guest does.
 func TestStartPaused(t *testing.T) {
 	paused := v1.VirtualMachineStateChangeRequest{Action: v1.StartRequest, Data: map[string]string{v1.StartRequestDataPausedKey: v1.StartRequestDataPausedTrue}}
-	deprecated := machine(v1.RunStrategyHalted)
+	deprecated := newVM(v1.RunStrategyHalted)
 	deprecated.Spec.RunStrategy, deprecated.Spec.Running = nil, ptr.To(false) //nolint:staticcheck // its users are many
-	for name, vm := range map[string]*v1.VirtualMachine{"Manual": machine(v1.RunStrategyManual), "Halted": machine(v1.RunStrategyHalted), "running": deprecated} {
+	for name, vm := range map[string]*v1.VirtualMachine{"Manual": newVM(v1.RunStrategyManual), "Halted": newVM(v1.RunStrategyHalted), "running": deprecated} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, vm)
-			c.step()
+			c.reconcileRepeatedly()
 			owned := c.vm().Spec
-			c.request(paused)
-			c.step()
-			vmi := c.guest()
+			c.setRequests(paused)
+			c.reconcileRepeatedly()
+			vmi := c.vmi()
 			if vmi == nil || ptr.Deref(vmi.Spec.StartStrategy, "") != v1.StartStrategyPaused {
 				t.Fatalf("VMI %+v", vmi)
 			}
@@ -232,11 +232,11 @@ func TestStartPaused(t *testing.T) {
 			if diff := cmp.Diff(owned, c.vm().Spec); diff != "" {
 				t.Errorf("the VM's spec, -want +got:\n%s", diff)
 			}
-			c.phase(v1.Running)
-			c.request(stopOf(vmi.UID), startNow)
-			c.step()
-			c.step()
-			if next := c.guest(); next == nil || next.UID == vmi.UID || next.Spec.StartStrategy != nil {
+			c.setPhase(v1.Running)
+			c.setRequests(stopRequest(vmi.UID), startRequest)
+			c.reconcileRepeatedly()
+			c.reconcileRepeatedly()
+			if next := c.vmi(); next == nil || next.UID == vmi.UID || next.Spec.StartStrategy != nil {
 				t.Errorf("the next VMI is %+v", next)
 			}
 		})

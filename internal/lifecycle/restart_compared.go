@@ -7,41 +7,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// edit identifies what is compared: a VM as it is now, with a VMI. Both have other names for other contents, so that one comparison serves all reconciles.
-type edit struct {
+// comparedEdit identifies a VM and a VMI that were compared. Each content of either has its own comparedEdit, so that one comparison serves all reconciles.
+type comparedEdit struct {
 	vm, vmi    types.UID
 	generation int64
-	// pins, hardware and identity are annotations of the VM, which do not count in its generation.
+	// pins, hardware and identity are annotations of the VM, which do not change its generation.
 	pins, hardware, identity string
-	// live reports whether changes were made that need no restart: before, the guest did not run yet, or the configuration was another one.
+	// live reports whether the guest could be changed while it runs: that depends on the phase of the VMI and on the configuration.
 	live bool
 }
 
-func (c *Controller) editOf(s *state) edit {
-	of := s.vm.Annotations
-	return edit{s.vm.UID, s.vmi.UID, s.vm.Generation, of[v1alpha1.AnnotationPins], of[v1alpha1.AnnotationHardware], of[v1alpha1.AnnotationIdentity],
-		c.changesLive(s)}
+func (c *Controller) comparedEditOf(s *state) comparedEdit {
+	annotations := s.vm.Annotations
+	return comparedEdit{s.vm.UID, s.vmi.UID, s.vm.Generation,
+		annotations[v1alpha1.AnnotationPins], annotations[v1alpha1.AnnotationHardware], annotations[v1alpha1.AnnotationIdentity],
+		c.canChangeLive(s)}
 }
 
-// comparisons has the result of the last comparison of each VM that was edited. The zero value is ready to use.
+// comparisons contains the result of the last comparison of each edited VM. The zero value is ready to use.
 type comparisons struct {
 	mu      sync.Mutex
 	results map[types.NamespacedName]comparison
 }
 
 type comparison struct {
-	of     edit
+	of     comparedEdit
 	result pendingEdit
 }
 
-func (m *comparisons) find(key types.NamespacedName, of edit) (pendingEdit, bool) {
+func (m *comparisons) find(key types.NamespacedName, of comparedEdit) (pendingEdit, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known, found := m.results[key]
 	return known.result, found && known.of == of
 }
 
-func (m *comparisons) keep(key types.NamespacedName, of edit, result pendingEdit) {
+func (m *comparisons) keep(key types.NamespacedName, of comparedEdit, result pendingEdit) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.results == nil {

@@ -14,10 +14,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// running is a cluster with webhooks, and a VM whose guest runs.
-func running(t *testing.T, strategy v1.VirtualMachineRunStrategy) *cluster {
+// newClusterWithRunningGuest returns a cluster with webhooks and a VM whose guest runs.
+func newClusterWithRunningGuest(t *testing.T, strategy v1.VirtualMachineRunStrategy) *testCluster {
 	t.Helper()
-	vm, memory := machine(strategy), resource.MustParse("1Gi")
+	vm, memory := newVM(strategy), resource.MustParse("1Gi")
 	vm.Spec.Template.Spec.Domain.Memory = &v1.Memory{Guest: &memory}
 	vm.Spec.Template.Spec.Domain.Devices.Interfaces = []v1.Interface{*v1.DefaultBridgeNetworkInterface()}
 	vm.Spec.Template.Spec.Networks = []v1.Network{*v1.DefaultPodNetwork()}
@@ -26,17 +26,17 @@ func running(t *testing.T, strategy v1.VirtualMachineRunStrategy) *cluster {
 		*vmi = *explicit.Expand(t, vmi)
 		return nil
 	}
-	c.step()
+	c.reconcileRepeatedly()
 	if strategy == v1.RunStrategyManual {
-		c.request(startNow)
-		c.step()
+		c.setRequests(startRequest)
+		c.reconcileRepeatedly()
 	}
-	c.phase(v1.Running)
+	c.setPhase(v1.Running)
 	return c
 }
 
-// edit changes the VM, as its owner does.
-func (c *cluster) edit(change func(*v1.VirtualMachine)) {
+// editVM changes the VM and its generation, as an edit of its owner does.
+func (c *testCluster) editVM(change func(*v1.VirtualMachine)) {
 	c.Helper()
 	vm := c.vm()
 	change(vm)
@@ -46,10 +46,10 @@ func (c *cluster) edit(change func(*v1.VirtualMachine)) {
 	}
 }
 
-// waits returns the message of condition RestartRequired, empty without it.
-func (c *cluster) waits() string {
+// restartRequired returns the message of condition RestartRequired, empty without it.
+func (c *testCluster) restartRequired() string {
 	c.Helper()
-	all := known(c.vm(), v1.VirtualMachineRestartRequired)
+	all := conditionsOfType(c.vm(), v1.VirtualMachineRestartRequired)
 	if len(all) == 0 {
 		return ""
 	}
@@ -61,96 +61,98 @@ func (c *cluster) waits() string {
 
 // TestRestartRequired: an edit of a VM whose guest runs is reported with the fields and the verdict about the hardware, and no longer than it waits.
 func TestRestartRequired(t *testing.T) {
-	c := running(t, v1.RunStrategyAlways)
-	if c.step(); c.waits() != "" {
-		t.Fatalf("nothing was edited, and '%s'", c.waits())
+	c := newClusterWithRunningGuest(t, v1.RunStrategyAlways)
+	if c.reconcileRepeatedly(); c.restartRequired() != "" {
+		t.Fatalf("nothing was edited, and '%s'", c.restartRequired())
 	}
-	c.edit(func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyRerunOnFailure) })
-	if c.step(); c.waits() != "" {
-		t.Errorf("the run strategy needs no restart, and '%s'", c.waits())
+	c.editVM(func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyRerunOnFailure) })
+	if c.reconcileRepeatedly(); c.restartRequired() != "" {
+		t.Errorf("the run strategy needs no restart, and '%s'", c.restartRequired())
 	}
-	c.edit(func(vm *v1.VirtualMachine) {
+	c.editVM(func(vm *v1.VirtualMachine) {
 		vm.Spec.Template.Spec.Domain.Devices.Rng = &v1.Rng{}
 		vm.Spec.Template.Spec.Hostname = "shop"
 	})
-	c.step()
+	c.reconcileRepeatedly()
 	for _, part := range []string{"changes of domain.devices.rng, hostname take effect when the virtual machine is restarted",
 		"; verdict on the hardware: needs restart: ", "rng 'rng' is added"} {
-		if !strings.Contains(c.waits(), part) {
-			t.Errorf("the condition is '%s', want '%s'", c.waits(), part)
+		if !strings.Contains(c.restartRequired(), part) {
+			t.Errorf("the condition is '%s', want '%s'", c.restartRequired(), part)
 		}
 	}
-	c.edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Domain.Devices.Rng = nil })
-	if c.step(); !strings.Contains(c.waits(), "changes of hostname take effect") || !strings.Contains(c.waits(), "verdict on the hardware: compatible") {
-		t.Errorf("the condition is '%s'", c.waits())
+	c.editVM(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Domain.Devices.Rng = nil })
+	if c.reconcileRepeatedly(); !strings.Contains(c.restartRequired(), "changes of hostname take effect") ||
+		!strings.Contains(c.restartRequired(), "verdict on the hardware: compatible") {
+		t.Errorf("the condition is '%s'", c.restartRequired())
 	}
-	c.edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "" })
-	if c.step(); c.waits() != "" {
-		t.Errorf("the edit was taken back, and '%s'", c.waits())
+	c.editVM(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "" })
+	if c.reconcileRepeatedly(); c.restartRequired() != "" {
+		t.Errorf("the edit was taken back, and '%s'", c.restartRequired())
 	}
-	c.edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.ObjectMeta.Labels = map[string]string{"app": "shop"} })
-	if c.step(); !strings.Contains(c.waits(), "changes of metadata take effect") {
-		t.Errorf("the condition is '%s'", c.waits())
+	c.editVM(func(vm *v1.VirtualMachine) { vm.Spec.Template.ObjectMeta.Labels = map[string]string{"app": "shop"} })
+	if c.reconcileRepeatedly(); !strings.Contains(c.restartRequired(), "changes of metadata take effect") {
+		t.Errorf("the condition is '%s'", c.restartRequired())
 	}
-	before := c.guest().UID
-	c.request(stopOf(before), startNow)
-	c.step()
-	if c.phase(v1.Running); c.guest().UID == before {
+	before := c.vmi().UID
+	c.setRequests(stopRequest(before), startRequest)
+	c.reconcileRepeatedly()
+	if c.setPhase(v1.Running); c.vmi().UID == before {
 		t.Fatal("the guest was not restarted")
 	}
-	if c.step(); c.waits() != "" {
-		t.Errorf("the guest was restarted, and '%s'", c.waits())
+	if c.reconcileRepeatedly(); c.restartRequired() != "" {
+		t.Errorf("the guest was restarted, and '%s'", c.restartRequired())
 	}
 }
 
 // TestImpossibleRestart: an edit by which the VM cannot start again is named, and is rolled out when that is corrected. While nobody can tell, nothing is.
 func TestImpossibleRestart(t *testing.T) {
-	c := running(t, v1.RunStrategyAlways)
-	before, admit := c.guest().UID, c.admit
+	c := newClusterWithRunningGuest(t, v1.RunStrategyAlways)
+	before, admit := c.vmi().UID, c.admit
 	wrong := apierrors.NewInvalid(v1.VirtualMachineInstanceGroupVersionKind.GroupKind(), "a",
 		field.ErrorList{field.Forbidden(field.NewPath("spec"), "by a policy")})
 	c.admit = func(*v1.VirtualMachineInstance) error { return wrong }
-	c.edit(func(vm *v1.VirtualMachine) {
+	c.editVM(func(vm *v1.VirtualMachine) {
 		vm.Annotations[v1alpha1.AnnotationRollout] = v1alpha1.RolloutRestart
 		vm.Spec.Template.Spec.Hostname = "shop"
 	})
-	if result := c.step(); !strings.Contains(c.waits(), "cannot be started as it is now") || !strings.Contains(c.waits(), "by a policy") ||
-		c.guest().UID != before || result.RequeueAfter != maxRecheck {
-		t.Errorf("the condition is '%s', the VMI %s, looked at again after %s", c.waits(), c.guest().UID, result.RequeueAfter)
+	if result := c.reconcileRepeatedly(); !strings.Contains(c.restartRequired(), "cannot be started as it is now") ||
+		!strings.Contains(c.restartRequired(), "by a policy") ||
+		c.vmi().UID != before || result.RequeueAfter != maxRecheck {
+		t.Errorf("the condition is '%s', the VMI %s, looked at again after %s", c.restartRequired(), c.vmi().UID, result.RequeueAfter)
 	}
 	c.admit = func(*v1.VirtualMachineInstance) error {
 		return apierrors.NewInternalError(errors.New("no webhook answers"))
 	}
-	said := c.waits()
-	if _, err := c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err == nil || c.waits() != said || c.guest().UID != before {
-		t.Errorf("without webhooks: %v, the condition is '%s', the VMI %s", err, c.waits(), c.guest().UID)
+	message := c.restartRequired()
+	if _, err := c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err == nil || c.restartRequired() != message || c.vmi().UID != before {
+		t.Errorf("without webhooks: %v, the condition is '%s', the VMI %s", err, c.restartRequired(), c.vmi().UID)
 	}
 	c.admit = admit
-	c.step()
-	if c.step(); c.guest().UID == before || c.guest().Spec.Hostname != "shop" {
-		t.Errorf("it is possible now, and the condition is '%s'", c.waits())
+	c.reconcileRepeatedly()
+	if c.reconcileRepeatedly(); c.vmi().UID == before || c.vmi().Spec.Hostname != "shop" {
+		t.Errorf("it is possible now, and the condition is '%s'", c.restartRequired())
 	}
 }
 
 // TestOthersChanges: what webhooks or later versions of Kiln make of the same VM is no edit.
 func TestOthersChanges(t *testing.T) {
-	c := running(t, v1.RunStrategyAlways)
-	before, admit := c.guest().UID, c.admit
+	c := newClusterWithRunningGuest(t, v1.RunStrategyAlways)
+	before, admit := c.vmi().UID, c.admit
 	c.admit = func(vmi *v1.VirtualMachineInstance) error {
 		vmi.Spec.NodeSelector = map[string]string{"added": "later"}
 		return admit(vmi)
 	}
-	c.edit(func(vm *v1.VirtualMachine) {
+	c.editVM(func(vm *v1.VirtualMachine) {
 		vm.Annotations[v1alpha1.AnnotationRollout] = v1alpha1.RolloutRestart
 		vm.Spec.RunStrategy = new(v1.RunStrategyRerunOnFailure)
 	})
-	if c.step(); c.waits() != "" || c.guest().UID != before {
-		t.Errorf("the condition is '%s', the VMI %s", c.waits(), c.guest().UID)
+	if c.reconcileRepeatedly(); c.restartRequired() != "" || c.vmi().UID != before {
+		t.Errorf("the condition is '%s', the VMI %s", c.restartRequired(), c.vmi().UID)
 	}
-	c.edit(func(vm *v1.VirtualMachine) {
+	c.editVM(func(vm *v1.VirtualMachine) {
 		vm.Spec.RunStrategy, vm.Spec.Template.Spec.Hostname = new(v1.RunStrategyHalted), "shop"
 	})
-	if c.once(); len(c.vm().Status.StateChangeRequests) > 0 {
+	if c.reconcileOnce(); len(c.vm().Status.StateChangeRequests) > 0 {
 		t.Errorf("a VM that is halted gets %v", c.vm().Status.StateChangeRequests)
 	}
 }
@@ -159,30 +161,30 @@ func TestOthersChanges(t *testing.T) {
 func TestRollout(t *testing.T) {
 	for _, strategy := range []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyManual, v1.RunStrategyRerunOnFailure, v1.RunStrategyOnce} {
 		t.Run(string(strategy), func(t *testing.T) {
-			c := running(t, strategy)
-			before := c.guest().UID
-			c.edit(func(vm *v1.VirtualMachine) {
+			c := newClusterWithRunningGuest(t, strategy)
+			before := c.vmi().UID
+			c.editVM(func(vm *v1.VirtualMachine) {
 				vm.Annotations[v1alpha1.AnnotationRollout] = v1alpha1.RolloutRestart
 				vm.Spec.UpdateVolumesStrategy = new(v1.UpdateVolumesStrategyReplacement)
 			})
-			if c.step(); c.guest().UID != before {
+			if c.reconcileRepeatedly(); c.vmi().UID != before {
 				t.Fatal("an edit that changes nothing of the VMI restarts it")
 			}
-			c.edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "shop" })
-			c.step()
-			c.step()
+			c.editVM(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "shop" })
+			c.reconcileRepeatedly()
+			c.reconcileRepeatedly()
 			if strategy == v1.RunStrategyOnce {
-				if c.guest().UID != before || c.waits() == "" {
+				if c.vmi().UID != before || c.restartRequired() == "" {
 					t.Error("a VM that runs once is run again")
 				}
 				return
 			}
-			if c.phase(v1.Running); c.guest().UID == before || c.guest().Spec.Hostname != "shop" {
-				t.Fatalf("the VMI is %s with hostname '%s', before %s; requests %v", c.guest().UID, c.guest().Spec.Hostname, before, c.vm().Status.StateChangeRequests)
+			if c.setPhase(v1.Running); c.vmi().UID == before || c.vmi().Spec.Hostname != "shop" {
+				t.Fatalf("the VMI is %s with hostname '%s', before %s; requests %v", c.vmi().UID, c.vmi().Spec.Hostname, before, c.vm().Status.StateChangeRequests)
 			}
-			after := c.guest().UID
-			if c.step(); c.guest().UID != after || c.waits() != "" || len(c.vm().Status.StateChangeRequests) > 0 {
-				t.Errorf("it is restarted once more: %s, '%s', %v", c.guest().UID, c.waits(), c.vm().Status.StateChangeRequests)
+			after := c.vmi().UID
+			if c.reconcileRepeatedly(); c.vmi().UID != after || c.restartRequired() != "" || len(c.vm().Status.StateChangeRequests) > 0 {
+				t.Errorf("it is restarted once more: %s, '%s', %v", c.vmi().UID, c.restartRequired(), c.vm().Status.StateChangeRequests)
 			}
 		})
 	}

@@ -17,36 +17,36 @@ func TestGuestsWithoutVM(t *testing.T) {
 		return vmi
 	}
 	c := newCluster(t, bare())
-	c.record(`{"machine":"q35-1"}`)
-	c.phase(v1.Running)
-	c.step()
+	c.writeRecord(`{"machine":"q35-1"}`)
+	c.setPhase(v1.Running)
+	c.reconcileRepeatedly()
 	if found := c.hardware(); found.Status.Boots != 1 || found.Status.VirtualMachineUID != "" || found.Spec.Identity != "" {
 		t.Errorf("the hardware of a guest without VM: %+v", found)
 	}
-	c.remove(c.guest())
-	c.step()
+	c.deleteObject(c.vmi())
+	c.reconcileRepeatedly()
 	if found := c.hardware(); found != nil {
 		t.Errorf("the hardware stays without its guest: %+v", found)
 	}
 
-	c = newCluster(t, bare(), machine(v1.RunStrategyHalted))
-	c.phase(v1.Scheduled)
-	c.step()
-	if found := c.hardware(); found != nil || synchronized(c.guest()) != "NameTaken" {
-		t.Errorf("a guest with the name of a VM has hardware %+v, conditions %v", found, c.guest().Status.Conditions)
+	c = newCluster(t, bare(), newVM(v1.RunStrategyHalted))
+	c.setPhase(v1.Scheduled)
+	c.reconcileRepeatedly()
+	if found := c.hardware(); found != nil || synchronizedReason(c.vmi()) != "NameTaken" {
+		t.Errorf("a guest with the name of a VM has hardware %+v, conditions %v", found, c.vmi().Status.Conditions)
 	}
-	if events := len(c.recorder().Events); events != 1 {
+	if events := len(c.eventRecorder().Events); events != 1 {
 		t.Errorf("%d events, want 1", events)
 	}
-	c.remove(c.vm())
-	c.step()
+	c.deleteObject(c.vm())
+	c.reconcileRepeatedly()
 	if found := c.hardware(); found == nil || found.Status.Guest.UID != "bare" {
 		t.Errorf("after the VM has gone the guest has hardware %+v", found)
 	}
 }
 
-// synchronized is the reason why a guest does not start.
-func synchronized(vmi *v1.VirtualMachineInstance) string {
+// synchronizedReason returns the reason of condition Synchronized, empty without it.
+func synchronizedReason(vmi *v1.VirtualMachineInstance) string {
 	for _, c := range vmi.Status.Conditions {
 		if c.Type == v1.VirtualMachineInstanceSynchronized {
 			return c.Reason
@@ -60,7 +60,7 @@ func TestRestoredHardware(t *testing.T) {
 	const uuid = "5d307ca9-b3ef-428c-8861-06e72d69f223"
 	restored := func(identity, record string) *v1alpha1.GuestHardware {
 		h := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace, UID: "gh"}}
-		h.Spec = v1alpha1.GuestHardwareSpec{Identity: identity, Hardware: recorded(t, record)}
+		h.Spec = v1alpha1.GuestHardwareSpec{Identity: identity, Hardware: parseRecord(t, record)}
 		return h
 	}
 	for _, test := range []struct {
@@ -81,19 +81,19 @@ func TestRestoredHardware(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			vm := machine(v1.RunStrategyAlways)
+			vm := newVM(v1.RunStrategyAlways)
 			vm.Annotations = map[string]string{v1alpha1.AnnotationIdentity: test.seed}
 			if err := c.Create(t.Context(), vm); err != nil {
 				t.Fatal(err)
 			}
-			c.step()
+			c.reconcileRepeatedly()
 			if failure := failureOf(c.vm()); (failure != nil) != (test.reason != "") || failure != nil && failure.Reason != test.reason {
 				t.Errorf("the VM says %+v, want '%s'", failure, test.reason)
 			}
 			if found := c.hardware(); found == nil || found.UID != "gh" {
 				t.Errorf("the restored hardware is gone: %+v", found)
 			}
-			if vmi := c.guest(); (vmi != nil) != (test.boots != "") || vmi != nil && string(vmi.Spec.Domain.Firmware.UUID) != test.boots {
+			if vmi := c.vmi(); (vmi != nil) != (test.boots != "") || vmi != nil && string(vmi.Spec.Domain.Firmware.UUID) != test.boots {
 				t.Errorf("the guest %+v, want one of UUID '%s'", vmi, test.boots)
 			}
 		})

@@ -4,45 +4,46 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/objects"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // TestOnlyPatches: a VM that is started by a controller whose cache lacks its template keeps it, and its guest has it.
 func TestOnlyPatches(t *testing.T) {
-	vm := machine(v1.RunStrategyAlways)
+	vm := newVM(v1.RunStrategyAlways)
 	vm.Annotations = map[string]string{"owner.example.com/note": "kept"}
 	vm.Spec.Template.ObjectMeta.Annotations = map[string]string{"owner.example.com/note": "inherited"}
 	vm.Spec.Template.Spec.Hostname = "shop"
 	vm.Spec.DataVolumeTemplates = []v1.DataVolumeTemplateSpec{{}}
 	c := newCluster(t, vm)
 	before := c.vm().Spec
-	c.step()
-	c.phase(v1.Running)
-	c.step()
-	cached, err := getVM(t.Context(), c.controller.Client, key)
+	c.reconcileRepeatedly()
+	c.setPhase(v1.Running)
+	c.reconcileRepeatedly()
+	cached, err := objects.GetOrNil(t.Context(), c.controller.Client, key, &v1.VirtualMachine{})
 	if err != nil || cached.Spec.Template.Spec.Hostname != "" || len(cached.Spec.DataVolumeTemplates) > 0 {
-		t.Fatalf("the cache has the whole VM: %+v, %v", cached.Spec, err)
+		t.Fatalf("the cache has the full VM: %+v, %v", cached.Spec, err)
 	}
 	after := c.vm()
 	if diff := cmp.Diff(before, after.Spec); diff != "" || after.Annotations["owner.example.com/note"] != "kept" {
 		t.Errorf("annotations %v, spec (-before +after):\n%s", after.Annotations, diff)
 	}
-	if guest := c.guest(); guest.Spec.Hostname != "shop" || guest.Annotations["owner.example.com/note"] != "inherited" || guest.Status.Phase != v1.Running {
+	if guest := c.vmi(); guest.Spec.Hostname != "shop" || guest.Annotations["owner.example.com/note"] != "inherited" || guest.Status.Phase != v1.Running {
 		t.Errorf("the guest has hostname '%s', annotations %v, phase %s", guest.Spec.Hostname, guest.Annotations, guest.Status.Phase)
 	}
 }
 
 // TestStaleVM: a VM that is not the one of the cache is not started with the judgement about that one.
 func TestStaleVM(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	stale, err := getVM(t.Context(), c.controller.Client, key)
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	stale, err := objects.GetOrNil(t.Context(), c.controller.Client, key, &v1.VirtualMachine{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.strategy(v1.RunStrategyHalted)
+	c.setRunStrategy(v1.RunStrategyHalted)
 	s := newState(stale, nil, c.now)
-	if c.controller.start(t.Context(), s); s.vmi != nil || s.retryable == nil {
+	if c.controller.createVMI(t.Context(), s); s.vmi != nil || s.retryable == nil {
 		t.Errorf("started %v, error %v", s.vmi, s.retryable)
 	}
 }

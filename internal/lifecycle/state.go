@@ -8,12 +8,12 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// state is one VM as it was read, and the outcome of this reconcile.
+// state is one VM as it was read, with the outcome of this reconcile.
 type state struct {
 	vm *v1.VirtualMachine
-	// whole reports that vm was read from the API server. One of the cache lacks what command.Slim removes: its template has metadata alone.
-	whole bool
-	// pins are those of the annotation of vm.
+	// full reports that vm was read from the API server. A cached VM lacks what command.Slim removes: its template only contains metadata.
+	full bool
+	// pins are read from the annotation of vm.
 	pins v1alpha1.Pins
 	// vmi is the VM's VMI, nil if it has none. A VMI of the same name that the VM does not control is not its VMI.
 	vmi *v1.VirtualMachineInstance
@@ -21,10 +21,10 @@ type state struct {
 	nameTaken bool
 	strategy  v1.VirtualMachineRunStrategy
 	now       time.Time
-	// startFailure is status.startFailure as it is to be written.
+	// startFailure is the next value of status.startFailure.
 	startFailure *v1.VirtualMachineStartFailure
 
-	// pending is what a restart would change. pendingUnknown reports that this could not be found out.
+	// pending is what a restart would change. pendingUnknown reports that the comparison failed.
 	pending        pendingEdit
 	pendingUnknown bool
 
@@ -32,8 +32,8 @@ type state struct {
 	failure *failure
 	// awaitedWebhook is the webhook that does not answer and keeps the VM from its run strategy; empty for none.
 	awaitedWebhook string
-	// done is what this reconcile has done to the VMI. Its events come after those that say why.
-	done []news
+	// vmiEvents say what this reconcile has done to the VMI. They are recorded after the events that say why.
+	vmiEvents []guestEvent
 	// requeueAfter is the time after which the VM is reconciled again without an event, 0 if never.
 	requeueAfter time.Duration
 	// retryable is an error that the work queue retries with its own backoff.
@@ -44,7 +44,7 @@ type state struct {
 type failure struct{ reason, message string }
 
 // Bounds of the interval at which a VM that cannot start is reconciled without an event. Most of what it waits for is watched, but the kinds
-// of Containerized Data Importer (CDI) and of snapshots are watched only where the cluster serves them.
+// of Containerized Data Importer (CDI) and of snapshots are only watched if the cluster serves them.
 const (
 	minRecheck = 10 * time.Second
 	maxRecheck = time.Minute
@@ -65,14 +65,14 @@ func newState(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, now time.Ti
 	return s
 }
 
-// setVM replaces the VM by what the API server returned. Its pins are read again because admission may have changed them.
+// setVM replaces the VM by the object that the API server returned. It reads the pins again, because admission may have changed them.
 func (s *state) setVM(vm *v1.VirtualMachine) {
-	s.vm, s.pins, s.whole = vm, pin.Read(vm), true
+	s.vm, s.pins, s.full = vm, pin.Read(vm), true
 }
 
-// fail sets the Failure condition of a VM that cannot start until something else changes. The VM is reconciled again after as long as the
-// condition has had this reason, within minRecheck and maxRecheck.
-func (s *state) fail(reason, message string) {
+// setFailure sets the Failure condition of a VM that cannot start until something else changes. The VM is reconciled again after the time for which the
+// condition has had this reason, but not before minRecheck and not after maxRecheck.
+func (s *state) setFailure(reason, message string) {
 	s.failure = &failure{reason, message}
 	after := minRecheck
 	for _, c := range s.vm.Status.Conditions {
@@ -90,14 +90,14 @@ func (s *state) requeue(d time.Duration) {
 	}
 }
 
-// action is what a run strategy asks for.
+// action is what a run strategy requires.
 type action int
 
 const (
-	none action = iota
-	start
-	stop
-	unhalt
+	actionNone action = iota
+	actionStart
+	actionStop
+	actionUnhalt
 )
 
 // nextAction returns the action by KubeVirt's run strategies and the first of status.stateChangeRequests:
@@ -108,26 +108,26 @@ const (
 //	Manual          stopped and started by request
 //	Once            one VMI, never replaced
 //
-// WaitAsReceiver leaves the VMI alone. A VMI that is being deleted is waited for: the next one has its name.
+// With WaitAsReceiver, the VMI is neither created nor deleted. A VMI that is being deleted delays the next one, which has the same name.
 func (s *state) nextAction() action {
 	switch {
-	case s.vmi == nil && s.vm.Status.RestoreInProgress != nil: // template, record and claims are of two moments meanwhile
-		return none
-	case s.vmi == nil && s.mayStart():
-		return start
+	case s.vmi == nil && s.vm.Status.RestoreInProgress != nil: // during a restore, template, record and claims may be of different versions
+		return actionNone
+	case s.vmi == nil && s.wantsVMI():
+		return actionStart
 	case s.vmi == nil && s.strategy == v1.RunStrategyHalted && s.pauseRequested():
-		return unhalt
+		return actionUnhalt
 	case s.vmi == nil || s.vmi.DeletionTimestamp != nil:
-		return none
-	case s.strategy == v1.RunStrategyHalted || s.needsReplacement() || s.stopRequested() || s.takesRequests() && s.startRequested() && s.vmi.IsFinal():
-		return stop // the next one starts when this one is gone
+		return actionNone
+	case s.strategy == v1.RunStrategyHalted || s.needsReplacement() || s.stopRequested() || s.acceptsRequests() && s.startRequested() && s.vmi.IsFinal():
+		return actionStop // the next VMI is created when this one is gone
 	}
-	return none
+	return actionNone
 }
 
-// mayStart reports whether the run strategy asks for a VMI where there is none. With RerunOnFailure a VM starts when it is new, when it had another
-// run strategy, and by request. Otherwise it has ended, or was stopped.
-func (s *state) mayStart() bool {
+// wantsVMI reports whether the run strategy requires a VMI, if there is none. With RerunOnFailure, a VM starts when it is new, when it had another run
+// strategy, and by request; otherwise its guest has succeeded or was stopped.
+func (s *state) wantsVMI() bool {
 	switch s.strategy {
 	case v1.RunStrategyAlways, v1.RunStrategyOnce:
 		return true
@@ -139,7 +139,7 @@ func (s *state) mayStart() bool {
 	return false
 }
 
-// needsReplacement reports whether the VMI has ended by itself and the run strategy asks for another one.
+// needsReplacement reports whether the VMI has ended by itself and the run strategy requires another one.
 func (s *state) needsReplacement() bool {
 	if s.vmi == nil || s.vmi.DeletionTimestamp != nil {
 		return false

@@ -13,23 +13,23 @@ func TestRunStrategies(t *testing.T) {
 		want     action
 		why      string
 	}{
-		{v1.RunStrategyAlways, "", start, "always"},
-		{v1.RunStrategyAlways, v1.Running, none, "it runs"},
-		{v1.RunStrategyAlways, v1.Succeeded, stop, "another takes its place"},
-		{v1.RunStrategyAlways, v1.Failed, stop, "another takes its place"},
-		{v1.RunStrategyRerunOnFailure, "", start, "the first run"},
-		{v1.RunStrategyRerunOnFailure, v1.Failed, stop, "rerun"},
-		{v1.RunStrategyRerunOnFailure, v1.Succeeded, none, "done; the VMI stays as the sign of it"},
-		{v1.RunStrategyOnce, "", start, "the one run"},
-		{v1.RunStrategyOnce, v1.Failed, none, "one run"},
-		{v1.RunStrategyOnce, v1.Succeeded, none, "one run"},
-		{v1.RunStrategyHalted, "", none, "halted"},
-		{v1.RunStrategyHalted, v1.Running, stop, "halted"},
-		{v1.RunStrategyManual, "", none, "by request alone"},
-		{v1.RunStrategyManual, v1.Failed, none, "by request alone"},
-		{v1.RunStrategyWaitAsReceiver, "", none, "a guest comes by migration"},
+		{v1.RunStrategyAlways, "", actionStart, "always"},
+		{v1.RunStrategyAlways, v1.Running, actionNone, "it runs"},
+		{v1.RunStrategyAlways, v1.Succeeded, actionStop, "another takes its place"},
+		{v1.RunStrategyAlways, v1.Failed, actionStop, "another takes its place"},
+		{v1.RunStrategyRerunOnFailure, "", actionStart, "the first run"},
+		{v1.RunStrategyRerunOnFailure, v1.Failed, actionStop, "rerun"},
+		{v1.RunStrategyRerunOnFailure, v1.Succeeded, actionNone, "done; the VMI stays as the sign of it"},
+		{v1.RunStrategyOnce, "", actionStart, "the one run"},
+		{v1.RunStrategyOnce, v1.Failed, actionNone, "one run"},
+		{v1.RunStrategyOnce, v1.Succeeded, actionNone, "one run"},
+		{v1.RunStrategyHalted, "", actionNone, "halted"},
+		{v1.RunStrategyHalted, v1.Running, actionStop, "halted"},
+		{v1.RunStrategyManual, "", actionNone, "only by request"},
+		{v1.RunStrategyManual, v1.Failed, actionNone, "only by request"},
+		{v1.RunStrategyWaitAsReceiver, "", actionNone, "a guest comes by migration"},
 	} {
-		s := state{strategy: test.strategy, vm: machine(test.strategy)}
+		s := state{strategy: test.strategy, vm: newVM(test.strategy)}
 		if test.phase != "" {
 			s.vmi = &v1.VirtualMachineInstance{}
 			s.vmi.Status.Phase = test.phase
@@ -42,10 +42,10 @@ func TestRunStrategies(t *testing.T) {
 
 // TestGenerations: a guest follows the VM as it is, unless an edit waits for a restart.
 func TestGenerations(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	expect := func(why string, observed, desired int64) {
 		t.Helper()
-		c.step()
+		c.reconcileRepeatedly()
 		if got := c.vm().Status; got.ObservedGeneration != observed || got.DesiredGeneration != desired {
 			t.Errorf("%s: observed %d, desired %d; want %d, %d", why, got.ObservedGeneration, got.DesiredGeneration, observed, desired)
 		}
@@ -60,12 +60,12 @@ func TestGenerations(t *testing.T) {
 		}
 	}
 	expect("a guest was created", 1, 1)
-	c.phase(v1.Running)
+	c.setPhase(v1.Running)
 	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "new" })
 	expect("the VM was edited", 1, 2)
-	c.shutDown()
+	c.shutDownGuest()
 	expect("another guest was created", 2, 2)
-	c.phase(v1.Running)
+	c.setPhase(v1.Running)
 	edit(func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyRerunOnFailure) })
 	expect("an edit beside the template waits for no restart", 3, 3)
 	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "newer" })
@@ -73,7 +73,7 @@ func TestGenerations(t *testing.T) {
 	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "new" })
 	expect("the edit is taken back", 5, 5)
 	for _, forged := range []string{"7", "0", "-1", "two", ""} {
-		vmi := c.guest()
+		vmi := c.vmi()
 		vmi.Annotations[v1.VirtualMachineGenerationAnnotation] = forged
 		if err := c.Update(t.Context(), vmi); err != nil {
 			t.Fatal(err)

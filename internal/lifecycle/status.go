@@ -8,15 +8,16 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// report writes the VM's status if it has changed, and an event if the Failure condition is new.
-func (c *Controller) report(ctx context.Context, s *state) error {
+// writeStatus writes the VM's status if it has changed, and then the events about what is new in it: the Failure condition, and the end or refusal of the
+// guest.
+func (c *Controller) writeStatus(ctx context.Context, s *state) error {
 	if s.failure != nil {
 		s.failure.message = condition.Message(s.failure.message)
 	}
@@ -26,54 +27,54 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 		return nil
 	}
 	unreported := s.failure != nil && !alreadyReported(s.vm, s.failure)
-	befell := s.newsOfGuest(reported)
-	if err := c.Client.Status().Patch(ctx, reported, client.MergeFromWithOptions(s.vm, client.MergeFromWithOptimisticLock{})); err != nil {
+	newEvents := s.newGuestEvents(reported)
+	if err := objects.PatchStatus(ctx, c.Client, reported, s.vm); err != nil {
 		return err
 	}
-	c.written.Note(reported, s.now)
-	// After the write: a conflict would repeat the events.
+	c.ownWrites.Note(reported, s.now)
+	// Events follow the write: a conflict repeats the reconcile, and would repeat them.
 	if unreported {
-		befell = append(befell, news{condition.Cause{Reason: s.failure.reason, Message: s.failure.message}, corev1.EventTypeWarning})
+		newEvents = append(newEvents, guestEvent{condition.Cause{Reason: s.failure.reason, Message: s.failure.message}, corev1.EventTypeWarning})
 	}
-	for _, news := range befell {
-		c.event(s, news.kind, news.Reason, news.Message)
-		if news.kind == corev1.EventTypeWarning && !gaveReason(s.vm, news.Reason) {
-			condition.Log(ctx, s.vm, "vm", news.Cause)
+	for _, event := range newEvents {
+		c.recordEvent(s, event.eventType, event.Reason, event.Message)
+		if event.eventType == corev1.EventTypeWarning && !statusHadReason(s.vm, event.Reason) {
+			condition.Log(ctx, s.vm, "vm", event.Cause)
 		}
 	}
 	return nil
 }
 
-// gaveReason reports whether the status of a VM gave a reason already. Messages of one reason may change all the time, such as that of the scheduler.
-func gaveReason(vm *v1.VirtualMachine, reason string) bool {
+// statusHadReason reports whether the status of a VM already contained a reason. The message of one reason, such as the scheduler's, may change all the time.
+func statusHadReason(vm *v1.VirtualMachine, reason string) bool {
 	return slices.ContainsFunc(vm.Status.Conditions, func(c v1.VirtualMachineCondition) bool {
 		return c.Reason == reason && (c.Status == corev1.ConditionFalse || c.Type == v1.VirtualMachineFailure)
 	})
 }
 
-// news is what befell the guest of a VM, as an event of this type.
-type news struct {
+// guestEvent is an event about the guest of a VM.
+type guestEvent struct {
 	condition.Cause
-	kind string
+	eventType string
 }
 
-// ofLiveGuests are the words for VMs whose VMIs have no final phase and are not being stopped.
-var ofLiveGuests = []v1.VirtualMachinePrintableStatus{
+// liveGuestStatuses are the printable statuses of VMs whose VMIs have no final phase and are not being stopped.
+var liveGuestStatuses = []v1.VirtualMachinePrintableStatus{
 	v1.VirtualMachineStatusStarting, v1.VirtualMachineStatusRunning, v1.VirtualMachineStatusPaused,
 }
 
-// newsOfGuest returns what the status of the VMI says that the status of the VM did not: that the guest cannot start, or has ended. Events of the VMI go with
-// it; those of the VM stay.
-func (s *state) newsOfGuest(reported *v1.VirtualMachine) (all []news) {
+// newGuestEvents returns events for what the status of the VMI says and the status of the VM did not say yet: that the guest cannot start, or has ended. The
+// events of the VMI disappear with it, while the events of the VM stay.
+func (s *state) newGuestEvents(reported *v1.VirtualMachine) (all []guestEvent) {
 	if s.vmi == nil {
 		return nil
 	}
 	isNew := func(of v1.VirtualMachineConditionType) *condition.Cause {
-		now := known(reported, of)
+		now := conditionsOfType(reported, of)
 		if len(now) == 0 || now[0].Status != corev1.ConditionFalse {
 			return nil
 		}
-		for _, was := range known(s.vm, of) {
+		for _, was := range conditionsOfType(s.vm, of) {
 			if was.Status == now[0].Status && was.Reason == now[0].Reason && was.Message == now[0].Message {
 				return nil
 			}
@@ -82,38 +83,38 @@ func (s *state) newsOfGuest(reported *v1.VirtualMachine) (all []news) {
 	}
 	if s.vmi.IsFinal() {
 		end := isNew(v1.VirtualMachineReady)
-		if end == nil && slices.Contains(ofLiveGuests, s.vm.Status.PrintableStatus) { // the guest has ended before its VMI has its final phase
-			for _, ready := range known(reported, v1.VirtualMachineReady) {
+		if end == nil && slices.Contains(liveGuestStatuses, s.vm.Status.PrintableStatus) { // Ready already reported the end before the VMI had its final phase
+			for _, ready := range conditionsOfType(reported, v1.VirtualMachineReady) {
 				end = &condition.Cause{Reason: ready.Reason, Message: ready.Message}
 			}
 		}
 		if end != nil {
-			all = append(all, news{*end, condition.EndEvent(s.vmi.Status.Phase, *end)})
+			all = append(all, guestEvent{*end, condition.EndEvent(s.vmi.Status.Phase, *end)})
 		}
 	} else if refusal := isNew(v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized)); refusal != nil {
-		all = append(all, news{*refusal, corev1.EventTypeWarning})
+		all = append(all, guestEvent{*refusal, corev1.EventTypeWarning})
 	}
 	return all
 }
 
-// fillStatus sets the fields that this controller owns. The instancetype and preference references take their revision from the pins. Until a
-// VM is pinned they keep the revision that KubeVirt recorded: the pin will be derived from it.
+// fillStatus sets the status fields that this controller owns. The references to instancetype and preference take their revision from the pins. Until a VM is
+// pinned they keep the revision that KubeVirt recorded, because the pin will be derived from it.
 func (s *state) fillStatus(status *v1.VirtualMachineStatus) {
 	status.Created = s.vmi != nil
-	status.Ready = s.vmi != nil && hasCondition(s.vmi, v1.VirtualMachineInstanceReady)
+	status.Ready = s.vmi != nil && isConditionTrue(s.vmi, v1.VirtualMachineInstanceReady)
 	status.StartFailure = s.startFailure
 	status.PrintableStatus = s.printableStatus()
 	status.StateChangeRequests = s.nextRequests()
-	if !s.startsLater() {
+	if !s.startOutstanding() {
 		status.RunStrategy = s.strategy
 	}
 	status.ObservedGeneration, status.DesiredGeneration = s.observedGeneration(), s.vm.Generation
-	status.Conditions = s.conditions()
-	status.InstancetypeRef, status.PreferenceRef = s.references()
+	status.Conditions = s.nextConditions()
+	status.InstancetypeRef, status.PreferenceRef = s.revisionReferences()
 }
 
-// references returns the status references to instancetype and preference of a VM; nil for one that it does not name.
-func (s *state) references() (instancetype, preference *v1.InstancetypeStatusRef) {
+// revisionReferences returns the status references to instancetype and preference of a VM; nil if the VM has no such matcher.
+func (s *state) revisionReferences() (instancetype, preference *v1.InstancetypeStatusRef) {
 	recorded := resolve.Recorded(s.vm)
 	if m := s.vm.Spec.Instancetype; m != nil {
 		instancetype = withRevision(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume},
@@ -126,19 +127,19 @@ func (s *state) references() (instancetype, preference *v1.InstancetypeStatusRef
 	return instancetype, preference
 }
 
-// observedGeneration returns the generation of the VM that its VMI follows: the current one if nothing of the VM waits for a restart, else that from which the
-// VMI was made. It is 0 (not in the status) without a VMI or if it is not known. Tools that follow kstatus wait until it is the current one.
+// observedGeneration returns the generation of the VM that its VMI follows: the current one if no edit waits for a restart, otherwise the one that the VMI was
+// made from. It is 0, which the status omits, without a VMI or if the generation is unknown. Tools that follow kstatus wait until it is the current one.
 func (s *state) observedGeneration() int64 {
-	made := s.madeFrom()
-	if made > 0 && (!s.live() || !s.pendingUnknown && s.pending == (pendingEdit{})) {
+	made := s.vmiGeneration()
+	if made > 0 && (!s.hasLiveVMI() || !s.pendingUnknown && s.pending == (pendingEdit{})) {
 		return s.vm.Generation
 	}
 	return made
 }
 
-// madeFrom returns the generation of the VM from which its VMI was made, by KubeVirt's annotation on the VMI; 0 without a VMI or if it is not known. The VMI's
-// owner can write the annotation, so a generation that the VM has not reached counts as unknown.
-func (s *state) madeFrom() int64 {
+// vmiGeneration returns the generation of the VM that its VMI was made from, by KubeVirt's annotation on the VMI; 0 without a VMI or if it is unknown. The
+// VMI's owner can write the annotation, so a generation that the VM has not reached counts as unknown.
+func (s *state) vmiGeneration() int64 {
 	if s.vmi == nil {
 		return 0
 	}
@@ -149,7 +150,7 @@ func (s *state) madeFrom() int64 {
 	return generation
 }
 
-// withRevision names a revision in a status reference, where dashboards and KubeVirt's tools look for it. PinNone is no revision.
+// withRevision adds a revision to a status reference, where dashboards and KubeVirt's tools look for it. PinNone is no revision.
 func withRevision(ref v1.InstancetypeStatusRef, revision string) *v1.InstancetypeStatusRef {
 	if revision != "" && revision != v1alpha1.PinNone {
 		ref.ControllerRevisionRef = &v1.ControllerRevisionRef{Name: revision}
@@ -157,23 +158,23 @@ func withRevision(ref v1.InstancetypeStatusRef, revision string) *v1.Instancetyp
 	return &ref
 }
 
-// alreadyReported reports whether the Failure condition already has this reason and message. A failure that lasts is one event.
+// alreadyReported reports whether the Failure condition already has this reason and message. A failure that lasts is reported in only one event.
 func alreadyReported(vm *v1.VirtualMachine, f *failure) bool {
 	return slices.ContainsFunc(vm.Status.Conditions, func(c v1.VirtualMachineCondition) bool {
 		return c.Type == v1.VirtualMachineFailure && c.Reason == f.reason && c.Message == f.message
 	})
 }
 
-// printableStatus returns the column STATUS of kubectl get, in KubeVirt's words. The order counts: a VM in backoff has no VMI either.
+// printableStatus returns the column STATUS of kubectl get, in KubeVirt's words. The order matters: a VM in a back-off has no VMI either.
 func (s *state) printableStatus() v1.VirtualMachinePrintableStatus {
 	switch {
 	case s.vm.DeletionTimestamp != nil:
 		return v1.VirtualMachineStatusTerminating
-	case s.vmi == nil && s.nextAction() != start:
+	case s.vmi == nil && s.nextAction() != actionStart:
 		return v1.VirtualMachineStatusStopped
-	case (s.vmi == nil || s.vmi.IsFinal()) && s.backoff() > 0:
+	case (s.vmi == nil || s.vmi.IsFinal()) && s.remainingBackoff() > 0:
 		return v1.VirtualMachineStatusCrashLoopBackOff
-	case s.vmi == nil && s.failure != nil: // KubeVirt's word too, for a VM whose VMI cannot be created
+	case s.vmi == nil && s.failure != nil: // as KubeVirt reports a VM whose VMI cannot be created
 		return v1.VirtualMachineStatusStopped
 	case s.vmi == nil:
 		return v1.VirtualMachineStatusStarting
@@ -181,20 +182,20 @@ func (s *state) printableStatus() v1.VirtualMachinePrintableStatus {
 		return v1.VirtualMachineStatusStopping
 	case s.vmi.IsFinal():
 		return v1.VirtualMachineStatusStopped
-	case hasCondition(s.vmi, v1.VirtualMachineInstancePaused):
+	case isConditionTrue(s.vmi, v1.VirtualMachineInstancePaused):
 		return v1.VirtualMachineStatusPaused
 	case s.vmi.Status.Phase == v1.Running:
 		return v1.VirtualMachineStatusRunning
 	}
-	if c := condition.Of(s.vmi, v1.VirtualMachineInstanceSynchronized); c != nil && c.Status == corev1.ConditionFalse && hindered[c.Reason] != "" {
-		return hindered[c.Reason]
+	if c := condition.Of(s.vmi, v1.VirtualMachineInstanceSynchronized); c != nil && c.Status == corev1.ConditionFalse && hinderedStatuses[c.Reason] != "" {
+		return hinderedStatuses[c.Reason]
 	}
 	return v1.VirtualMachineStatusStarting
 }
 
-// hindered are KubeVirt's words for VMs whose guests do not start, by the reason of condition Synchronized of their VMIs. What KubeVirt has no word for has the
-// nearest: no pod can be made, or the guest is tried again at intervals.
-var hindered = map[string]v1.VirtualMachinePrintableStatus{
+// hinderedStatuses are the printable statuses of VMs whose guests do not start, by the reason of condition Synchronized of their VMIs. A reason for which
+// KubeVirt has no status has the nearest one: no pod can be created, or the start is retried at intervals.
+var hinderedStatuses = map[string]v1.VirtualMachinePrintableStatus{
 	v1alpha1.ReasonFailedPvcNotFound:          v1.VirtualMachineStatusPvcNotFound,
 	v1alpha1.ReasonFailedDataVolumeImport:     v1.VirtualMachineStatusDataVolumeError,
 	v1alpha1.ReasonProvisioning:               v1.VirtualMachineStatusProvisioning,

@@ -21,24 +21,24 @@ func TestPrintableStatusOfHinderedGuests(t *testing.T) {
 		v1alpha1.ReasonImagePullBackOff: "ImagePullBackOff", v1alpha1.ReasonStartFailed: "CrashLoopBackOff", v1alpha1.ReasonNotBindable: "CrashLoopBackOff",
 		v1alpha1.ReasonPodStarting: "Starting",
 	} {
-		c := newCluster(t, machine(v1.RunStrategyAlways))
-		c.step()
-		vmi := c.guest()
+		c := newCluster(t, newVM(v1.RunStrategyAlways))
+		c.reconcileRepeatedly()
+		vmi := c.vmi()
 		condition.SetRefused(vmi, condition.Cause{Reason: reason, Message: "why"})
 		if err := c.Status().Update(t.Context(), vmi); err != nil {
 			t.Fatal(err)
 		}
-		c.step()
-		c.step()
+		c.reconcileRepeatedly()
+		c.reconcileRepeatedly()
 		vm := c.vm()
 		if ready := conditionOf(vm, v1.VirtualMachineReady); vm.Status.PrintableStatus != want || ready.Reason != reason || ready.Message != "why" {
 			t.Errorf("%s: STATUS %s, want %s; Ready %+v", reason, vm.Status.PrintableStatus, want, ready)
 		}
-		var said []string
-		for len(c.recorder().Events) > 0 {
-			said = append(said, <-c.recorder().Events)
+		var recorded []string
+		for len(c.eventRecorder().Events) > 0 {
+			recorded = append(recorded, <-c.eventRecorder().Events)
 		}
-		if warnings := slices.DeleteFunc(said, func(event string) bool { return !strings.HasPrefix(event, "Warning") }); len(warnings) != 1 ||
+		if warnings := slices.DeleteFunc(recorded, func(event string) bool { return !strings.HasPrefix(event, "Warning") }); len(warnings) != 1 ||
 			warnings[0] != "Warning "+reason+" why" {
 			t.Errorf("%s: events %q", reason, warnings)
 		}
@@ -47,10 +47,10 @@ func TestPrintableStatusOfHinderedGuests(t *testing.T) {
 
 // TestStatusWithoutAGuest: a VM whose VMI cannot be created is not starting.
 func TestStatusWithoutAGuest(t *testing.T) {
-	vm := machine(v1.RunStrategyAlways)
+	vm := newVM(v1.RunStrategyAlways)
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "missing", Kind: "VirtualMachineClusterInstancetype"}
 	c := newCluster(t, vm)
-	c.step()
+	c.reconcileRepeatedly()
 	failure, ready := conditionOf(c.vm(), v1.VirtualMachineFailure), conditionOf(c.vm(), v1.VirtualMachineReady)
 	if got := c.vm().Status.PrintableStatus; got != v1.VirtualMachineStatusStopped || failure.Reason != v1alpha1.ReasonFailedFindInstancetype {
 		t.Errorf("STATUS %s, Failure %+v", got, failure)
@@ -62,15 +62,15 @@ func TestStatusWithoutAGuest(t *testing.T) {
 
 // TestReadySaysWhere: condition Ready of a VM names the node of its guest, which no field of a VM has.
 func TestReadySaysWhere(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	vmi := c.guest()
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	vmi := c.vmi()
 	vmi.Status.NodeName = "n1"
 	condition.SetRunning(vmi)
 	if err := c.Status().Update(t.Context(), vmi); err != nil {
 		t.Fatal(err)
 	}
-	c.step()
+	c.reconcileRepeatedly()
 	if ready := conditionOf(c.vm(), v1.VirtualMachineReady); ready.Status != corev1.ConditionTrue || ready.Message != "the guest runs on node 'n1'" {
 		t.Errorf("Ready is %+v", ready)
 	}

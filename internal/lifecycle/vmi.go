@@ -27,60 +27,60 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// act creates or deletes the VMI as the run strategy and requests ask.
-func (c *Controller) act(ctx context.Context, s *state) {
+// applyRunStrategy creates or deletes the VMI as the run strategy and requests require.
+func (c *Controller) applyRunStrategy(ctx context.Context, s *state) {
 	switch s.nextAction() {
-	case stop:
-		// report writes the status that is missing, and its event brings the VM back here.
+	case actionStop:
+		// If the end is not recorded, writeStatus records it, and the event of that write reconciles the VM again.
 		if s.endRecorded() {
-			c.stop(ctx, s)
+			c.deleteVMI(ctx, s)
 		}
-	case unhalt:
-		if err := c.unhalt(ctx, s); err != nil {
-			c.failed(s, v1alpha1.ReasonFailedCreate, err)
+	case actionUnhalt:
+		if err := c.setRunning(ctx, s); err != nil {
+			c.handleError(s, v1alpha1.ReasonFailedCreate, err)
 		}
-	case start:
+	case actionStart:
 		if s.nameTaken {
-			s.fail(v1alpha1.ReasonNameTaken,
+			s.setFailure(v1alpha1.ReasonNameTaken,
 				fmt.Sprintf("a virtual machine instance '%s' exists that does not belong to this virtual machine: delete it", s.vm.Name))
 		}
 		if s.failure != nil || s.retryable != nil {
 			return
 		}
-		if backoff := s.backoff(); backoff > 0 {
-			s.failure = s.crashLoop()
+		if backoff := s.remainingBackoff(); backoff > 0 {
+			s.failure = s.crashLoopFailure()
 			s.requeue(backoff)
 			return
 		}
-		c.start(ctx, s)
+		c.createVMI(ctx, s)
 	}
 }
 
-// noteDone notes what this reconcile has done to the VMI, for an event.
-func (s *state) noteDone(reason, message string) {
-	s.done = append(s.done, news{condition.Cause{Reason: reason, Message: message}, corev1.EventTypeNormal})
+// noteVMIEvent adds an event about what this reconcile has done to the VMI.
+func (s *state) noteVMIEvent(reason, message string) {
+	s.vmiEvents = append(s.vmiEvents, guestEvent{condition.Cause{Reason: reason, Message: message}, corev1.EventTypeNormal})
 }
 
-// stop deletes the VMI. The UID keeps a stale cache from deleting a successor of the same name.
-func (c *Controller) stop(ctx context.Context, s *state) {
+// deleteVMI deletes the VMI. The UID prevents that a stale cache deletes a successor of the same name.
+func (c *Controller) deleteVMI(ctx context.Context, s *state) {
 	uid := s.vmi.UID
 	err := c.Client.Delete(ctx, s.vmi, client.Preconditions{UID: &uid})
 	switch {
 	case err == nil:
-		s.noteDone(v1alpha1.ReasonSuccessfulDelete, "stopped the virtual machine instance")
-	case client.IgnoreNotFound(err) != nil: // one that is gone already has its event
-		c.failed(s, v1alpha1.ReasonFailedDelete, err)
+		s.noteVMIEvent(v1alpha1.ReasonSuccessfulDelete, "stopped the virtual machine instance")
+	case client.IgnoreNotFound(err) != nil: // the event of a VMI that is already gone was recorded
+		c.handleError(s, v1alpha1.ReasonFailedDelete, err)
 	}
 }
 
-// start creates the VMI. The record of an earlier boot wins over the identity seed, which the VM's owner may have edited since.
-func (c *Controller) start(ctx context.Context, s *state) {
-	if err := c.readWhole(ctx, s); err != nil {
+// createVMI creates the VMI. The record of an earlier boot takes precedence over the identity seed, which the VM's owner may have edited since.
+func (c *Controller) createVMI(ctx context.Context, s *state) {
+	if err := c.readFullVM(ctx, s); err != nil {
 		s.retryable = err
 		return
 	}
 	if err := c.repinLatest(ctx, s); err != nil {
-		c.failed(s, v1alpha1.ReasonFailedPin, err)
+		c.handleError(s, v1alpha1.ReasonFailedPin, err)
 		return
 	}
 	vmi, err := c.nextVMI(ctx, s)
@@ -91,20 +91,20 @@ func (c *Controller) start(ctx context.Context, s *state) {
 		err = c.Client.Create(ctx, vmi)
 	}
 	switch {
-	case apierrors.IsAlreadyExists(err): // the cache does not have it yet: its event is on its way
+	case apierrors.IsAlreadyExists(err): // the cache does not have it yet: its event will arrive
 		s.requeue(cacheRetry)
 	case err != nil:
-		c.failed(s, v1alpha1.ReasonFailedCreate, err)
+		c.handleError(s, v1alpha1.ReasonFailedCreate, err)
 	default:
 		s.vmi = vmi
-		s.noteDone(v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
+		s.noteVMIEvent(v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
 	}
 }
 
-// nextVMI returns the VMI that a start creates. The VM must be whole.
+// nextVMI returns the VMI that a start creates. The state must have the full VM.
 func (c *Controller) nextVMI(ctx context.Context, s *state) (*v1.VirtualMachineInstance, error) {
 	vmi := admit.Instance(resolve.Effective(s.vm, s.pins))
-	if err := digestTemplate(vmi); err != nil {
+	if err := annotateTemplateDigest(vmi); err != nil {
 		return nil, err
 	}
 	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
@@ -117,8 +117,8 @@ func (c *Controller) nextVMI(ctx context.Context, s *state) (*v1.VirtualMachineI
 	return vmi, nil
 }
 
-// digestTemplate writes the digest of what the VM asks for into the annotations of its VMI.
-func digestTemplate(vmi *v1.VirtualMachineInstance) error {
+// annotateTemplateDigest writes a digest of the spec, labels and annotations of a VMI, as its VM requires them, into an annotation of the VMI.
+func annotateTemplateDigest(vmi *v1.VirtualMachineInstance) error {
 	text, err := json.Marshal(struct {
 		Spec                v1.VirtualMachineInstanceSpec
 		Labels, Annotations map[string]string
@@ -131,9 +131,9 @@ func digestTemplate(vmi *v1.VirtualMachineInstance) error {
 	return nil
 }
 
-// restoreIdentity copies UUID, serial and MACs of the last boot from the VM's GuestHardware into the VMI; the launcher reads the rest of the
-// record. With annotation kilnvm.io/hardware 'latest' it copies nothing. The GuestHardware is read live: with an outdated one the devices of
-// the guest would move. It returns a Refusal for a record that is another VM's or cannot be read: a retry would find the same.
+// restoreIdentity copies UUID, serial and MACs of the last boot from the VM's GuestHardware into the VMI; the launcher reads the rest of the record. With
+// annotation kilnvm.io/hardware 'latest' it copies nothing. The GuestHardware is read from the API server: with an outdated one, the guest's devices would
+// move. It returns a Refusal for a record that belongs to another VM or cannot be read, because a retry would fail in the same way.
 func (c *Controller) restoreIdentity(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) error {
 	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
 	if err != nil {
@@ -156,13 +156,13 @@ func (c *Controller) restoreIdentity(ctx context.Context, vm *v1.VirtualMachine,
 	return nil
 }
 
-// failed reports an error. An error that only the user or the cluster's administrator can correct becomes the Failure condition, and is rechecked at its
-// interval. One of a webhook that does not answer does too, and the step is tried again when the webhook answers. Any other is retried by the work queue. A
-// conflict is not reported: the next reconcile has the newer object.
-func (c *Controller) failed(s *state, reason string, err error) {
+// handleError reports an error. If only the user or the cluster's administrator can correct it, it becomes the Failure condition, and the VM is rechecked at
+// its interval. If a webhook does not answer, it also becomes the Failure condition, and the step is retried when the webhook answers. Any other error is
+// retried by the work queue. A conflict is not reported, because the next reconcile has the newer object.
+func (c *Controller) handleError(s *state, reason string, err error) {
 	s.awaitedWebhook = outage.WebhookOf(err)
-	if s.awaitedWebhook != "" || needsHands(err) {
-		s.fail(reason, err.Error())
+	if s.awaitedWebhook != "" || needsCorrection(err) {
+		s.setFailure(reason, err.Error())
 		return
 	}
 	s.retryable = err
@@ -171,12 +171,12 @@ func (c *Controller) failed(s *state, reason string, err error) {
 	}
 }
 
-// needsHands reports whether only the user or the cluster's administrator can correct what led to an error.
-func needsHands(err error) bool {
+// needsCorrection reports whether only the user or the cluster's administrator can correct the cause of an error.
+func needsCorrection(err error) bool {
 	return errors.As(err, new(*resolve.Refusal)) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		condition.Oversized(err)
 }
 
-func (c *Controller) event(s *state, kind, reason, note string) {
+func (c *Controller) recordEvent(s *state, kind, reason, note string) {
 	c.Events.Eventf(s.vm, nil, kind, reason, "Reconcile", "%s", condition.Note(note))
 }

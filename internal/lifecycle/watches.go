@@ -23,11 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// A VM may name an instancetype or preference that is created later, or a volume whose image is. Its creation reconciles the VM. The VM is
-// also reconciled at an interval (state.fail), because a cluster need not serve all kinds that would have to be watched.
+// A VM may name an instancetype, a preference or an image of a volume before it is created. The creation reconciles the VM. The VM is also
+// reconciled at an interval (state.setFailure), because a cluster may not serve all kinds that would have to be watched.
 
-// unpinnedVMs are the VMs that cannot be pinned yet. They are few, while objects of the watched kinds come by the ten thousand: without this
-// index each of those objects would list all VMs.
+// unpinnedVMs are the VMs that cannot be pinned yet. They are few, while there may be tens of thousands of objects of the watched kinds: without this index,
+// the event of each of those objects would list all VMs.
 type unpinnedVMs struct {
 	sync.Mutex
 	vms map[types.NamespacedName]*v1.VirtualMachine
@@ -60,21 +60,21 @@ func (u *unpinnedVMs) oldest() (n int, created time.Time) {
 	return len(u.vms), created
 }
 
-// requests returns the VMs that may wait for an object. It is the map function of the watches.
-func (u *unpinnedVMs) requests(_ context.Context, object client.Object) (found []ctrl.Request) {
+// requestsWaitingFor returns the VMs that may wait for an object. It is the map function of the watches.
+func (u *unpinnedVMs) requestsWaitingFor(_ context.Context, object client.Object) (found []ctrl.Request) {
 	u.Lock()
 	defer u.Unlock()
 	for key, vm := range u.vms {
-		if mayNeed(vm, object.GetName()) {
+		if mayWaitFor(vm, object.GetName()) {
 			found = append(found, ctrl.Request{NamespacedName: key})
 		}
 	}
 	return found
 }
 
-// mayNeed reports whether a VM may wait for an object of this name. A VM that infers may wait for any object: where an inference leads is known
-// only when every object on the way exists.
-func mayNeed(vm *v1.VirtualMachine, name string) bool {
+// mayWaitFor reports whether a VM may wait for an object of this name. A VM that infers its instancetype or preference may wait for any object: where the
+// inference leads is only known when every object on the way exists.
+func mayWaitFor(vm *v1.VirtualMachine, name string) bool {
 	pins := pin.Read(vm)
 	if m := vm.Spec.Instancetype; m != nil && pins.Instancetype == "" && (m.InferFromVolume != "" || m.Name == name || m.RevisionName == name) {
 		return true
@@ -83,10 +83,10 @@ func mayNeed(vm *v1.VirtualMachine, name string) bool {
 	return m != nil && pins.Preference == "" && (m.InferFromVolume != "" || m.Name == name || m.RevisionName == name)
 }
 
-// watch makes a controller reconcile unpinned VMs when what they may wait for changes. Kinds that the cluster does not serve at the start are
-// not watched. Sources of volumes are watched by their metadata alone: an inference reads labels, and references by a live read.
-func (c *Controller) watch(b *builder.Builder, mapper meta.RESTMapper) error {
-	arrived := handler.EnqueueRequestsFromMapFunc(c.unpinned.requests)
+// watchPinSources makes a controller reconcile unpinned VMs when what they may wait for changes. Kinds that the cluster does not serve at the start are not
+// watched. Sources of volumes are only watched by their metadata: an inference reads labels, and reads references from the API server.
+func (c *Controller) watchPinSources(b *builder.Builder, mapper meta.RESTMapper) error {
+	arrived := handler.EnqueueRequestsFromMapFunc(c.unpinned.requestsWaitingFor)
 	for _, kind := range instancetype.CatalogKinds() {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind))
@@ -106,7 +106,7 @@ func (c *Controller) watch(b *builder.Builder, mapper meta.RESTMapper) error {
 	return nil
 }
 
-// ServedKinds returns those of some kinds that the cluster serves.
+// ServedKinds returns those of the given kinds that the cluster serves.
 func ServedKinds(mapper meta.RESTMapper, kinds ...schema.GroupVersionKind) (served []schema.GroupVersionKind, err error) {
 	for _, kind := range kinds {
 		if _, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil {

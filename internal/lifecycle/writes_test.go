@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// requests makes the controllers note what they ask the API server for: writes, and what they read past the cache.
-func (c *cluster) requests() *[]string {
+// recordRequests returns the requests of the controllers to the API server: writes, and reads that bypass the cache.
+func (c *testCluster) recordRequests() *[]string {
 	var all []string
 	note := func(verb string, object client.Object) { all = append(all, fmt.Sprintf("%s %T", verb, object)) }
 	writes := interceptor.Funcs{
@@ -62,11 +62,11 @@ func TestRequestsForANewVM(t *testing.T) {
 			map[string]string{v1alpha1.AnnotationPins: complete[v1alpha1.AnnotationPins]}, v1.RunStrategyHalted, []string{"patch *v1.VirtualMachine", status}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			vm := machine(test.strategy)
+			vm := newVM(test.strategy)
 			vm.Annotations = test.annotations
 			c := newCluster(t, vm)
-			got := c.requests()
-			c.step()
+			got := c.recordRequests()
+			c.reconcileRepeatedly()
 			if diff := cmp.Diff(test.want, *got); diff != "" {
 				t.Errorf("%s: -want +got\n%s", test.why, diff)
 			}

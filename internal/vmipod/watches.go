@@ -73,7 +73,7 @@ func (c *Controller) watchAdmissionLimits(building *builder.Builder) {
 	ofNamespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, namespace client.Object) []ctrl.Request {
 		return c.retryRefused(namespace.GetName())
 	})
-	building.Watches(&corev1.ResourceQuota{}, inNamespace, builder.WithPredicates(lifecycle.GivesRoom)).
+	building.Watches(&corev1.ResourceQuota{}, inNamespace, builder.WithPredicates(lifecycle.QuotaFreed)).
 		Watches(&corev1.LimitRange{}, inNamespace, builder.WithPredicates(notCreated)). // a new LimitRange permits nothing more
 		Watches(&corev1.Namespace{}, ofNamespace, builder.WithPredicates(notCreated, predicate.LabelChangedPredicate{}))
 }
@@ -83,7 +83,7 @@ var notCreated = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { retu
 
 // retryRefused returns VMIs of a namespace whose pods the API server has refused, after it has made them due soon.
 func (c *Controller) retryRefused(namespace string) (requests []ctrl.Request) {
-	for _, vmi := range c.refused.longestRefused(namespace, v1alpha1.ReasonFailedCreate, lifecycle.MostRetried) {
+	for _, vmi := range c.refused.longestRefused(namespace, v1alpha1.ReasonFailedCreate, lifecycle.MaxRetriedVMs) {
 		c.refused.retrySoon(vmi)
 		requests = append(requests, ctrl.Request{NamespacedName: vmi})
 	}

@@ -16,18 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// GivesRoom lets through the events of ResourceQuotas after which the API server may take what it refused: a limit was changed, something is used no more, or
-// the quota has gone.
-var GivesRoom = predicate.Funcs{
+// QuotaFreed selects the events of ResourceQuotas after which the API server may accept what it refused: a limit was changed, less of a resource is used, or
+// the quota was deleted.
+var QuotaFreed = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		was, _ := e.ObjectOld.(*corev1.ResourceQuota)
-		is, _ := e.ObjectNew.(*corev1.ResourceQuota)
-		return was != nil && is != nil && (!equality.Semantic.DeepEqual(was.Spec, is.Spec) || usesLess(was.Status.Used, is.Status.Used))
+		before, _ := e.ObjectOld.(*corev1.ResourceQuota)
+		after, _ := e.ObjectNew.(*corev1.ResourceQuota)
+		return before != nil && after != nil && (!equality.Semantic.DeepEqual(before.Spec, after.Spec) || usesLess(before.Status.Used, after.Status.Used))
 	},
 }
 
-// usesLess reports whether less of a resource is used than before.
+// usesLess reports whether less of any resource is used than before.
 func usesLess(was, is corev1.ResourceList) bool {
 	for name, before := range was {
 		if now := is[name]; now.Cmp(before) < 0 {
@@ -37,14 +37,14 @@ func usesLess(was, is corev1.ResourceList) bool {
 	return false
 }
 
-// MostRetried bounds the objects that one event has tried again. Where more wait, the others follow at their intervals, or when there is room again.
-const MostRetried = 16
+// MaxRetriedVMs is how many VMs or VMIs are retried for one event of a quota. If more wait, the others follow at their intervals or at the next event.
+const MaxRetriedVMs = 16
 
-// refusedIn returns the VMs of a quota's namespace whose VMIs the API server refuses, those first that have waited longest.
-func (c *Controller) refusedIn(ctx context.Context, quota client.Object) (requests []ctrl.Request) {
+// refusedVMs returns the VMs of a quota's namespace whose VMIs the API server refuses. The VMs that have waited longest come first.
+func (c *Controller) refusedVMs(ctx context.Context, quota client.Object) (requests []ctrl.Request) {
 	var list v1.VirtualMachineList
 	if err := c.Client.List(ctx, &list, client.InNamespace(quota.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot list the VMs of a namespace whose quota has room", "namespace", quota.GetNamespace())
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list the VMs of a namespace whose quota was freed", "namespace", quota.GetNamespace())
 		return nil
 	}
 	since := map[ctrl.Request]int64{}
@@ -56,5 +56,5 @@ func (c *Controller) refusedIn(ctx context.Context, quota client.Object) (reques
 		}
 	}
 	requests = slices.SortedFunc(maps.Keys(since), func(a, b ctrl.Request) int { return cmp.Compare(since[a], since[b]) })
-	return requests[:min(len(requests), MostRetried)]
+	return requests[:min(len(requests), MaxRetriedVMs)]
 }

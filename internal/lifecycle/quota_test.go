@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-func quota(hard, used string) *corev1.ResourceQuota {
+func newQuota(hard, used string) *corev1.ResourceQuota {
 	list := func(pods string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
 	}
@@ -24,33 +24,33 @@ func quota(hard, used string) *corev1.ResourceQuota {
 		Spec: corev1.ResourceQuotaSpec{Hard: list(hard)}, Status: corev1.ResourceQuotaStatus{Hard: list(hard), Used: list(used)}}
 }
 
-// TestGivesRoom: which changes of a quota may let through what it refused.
-func TestGivesRoom(t *testing.T) {
+// TestQuotaFreed: which changes of a quota may let through what it refused.
+func TestQuotaFreed(t *testing.T) {
 	for _, c := range []struct {
 		why     string
 		was, is *corev1.ResourceQuota
 		want    bool
 	}{
-		{"less is used", quota("2", "2"), quota("2", "1"), true},
-		{"more is used", quota("2", "1"), quota("2", "2"), false},
-		{"as much", quota("2", "1"), quota("2", "1000m"), false},
-		{"another limit", quota("2", "2"), quota("3", "2"), true},
+		{"less is used", newQuota("2", "2"), newQuota("2", "1"), true},
+		{"more is used", newQuota("2", "1"), newQuota("2", "2"), false},
+		{"as much", newQuota("2", "1"), newQuota("2", "1000m"), false},
+		{"another limit", newQuota("2", "2"), newQuota("3", "2"), true},
 	} {
-		if got := GivesRoom.Update(event.UpdateEvent{ObjectOld: c.was, ObjectNew: c.is}); got != c.want {
+		if got := QuotaFreed.Update(event.UpdateEvent{ObjectOld: c.was, ObjectNew: c.is}); got != c.want {
 			t.Errorf("%s: %t", c.why, got)
 		}
 	}
-	if GivesRoom.Create(event.CreateEvent{Object: quota("2", "1")}) || !GivesRoom.Delete(event.DeleteEvent{Object: quota("2", "1")}) {
+	if QuotaFreed.Create(event.CreateEvent{Object: newQuota("2", "1")}) || !QuotaFreed.Delete(event.DeleteEvent{Object: newQuota("2", "1")}) {
 		t.Error("a quota that comes gives room, or one that goes gives none")
 	}
 }
 
-// TestRefusedIn: a quota that gets room has VMs tried again whose VMIs were refused, those first that have waited longest, and few at a time.
-func TestRefusedIn(t *testing.T) {
-	vm := machine(v1.RunStrategyAlways)
+// TestRefusedVMs: a freed quota retries VMs whose VMIs were refused, a few at a time, those that have waited longest first.
+func TestRefusedVMs(t *testing.T) {
+	vm := newVM(v1.RunStrategyAlways)
 	c := newCluster(t, vm)
 	for i := range 40 {
-		other := machine(v1.RunStrategyAlways)
+		other := newVM(v1.RunStrategyAlways)
 		other.Name, other.Namespace = fmt.Sprint("vm-", i), map[bool]string{true: "team", false: "others"}[i < 30]
 		reason := map[bool]string{true: v1alpha1.ReasonFailedCreate, false: v1alpha1.ReasonNameTaken}[i%2 == 0 || i > 20]
 		since := metav1.NewTime(c.now.Add(-time.Duration(i) * time.Second))
@@ -62,19 +62,19 @@ func TestRefusedIn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	requests := c.controller.refusedIn(t.Context(), quota("2", "1"))
-	if len(requests) != MostRetried || requests[0].Name != "vm-29" || requests[15].Name != "vm-8" {
+	requests := c.controller.refusedVMs(t.Context(), newQuota("2", "1"))
+	if len(requests) != MaxRetriedVMs || requests[0].Name != "vm-29" || requests[15].Name != "vm-8" {
 		t.Errorf("%d are tried again: %v", len(requests), requests)
 	}
 }
 
-// TestOutage: a VM whose VMI a webhook keeps from being made says so, and is tried again when the webhook answers. It is not counted as an error.
+// TestOutage: a VM whose VMI cannot be created without a webhook reports that, and is retried when the webhook answers. It is not counted as an error.
 func TestOutage(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.admit = func(*v1.VirtualMachineInstance) error {
 		return apierrors.NewInternalError(errors.New(`failed calling webhook "vmis.example.com": failed to call webhook: connection refused`))
 	}
-	result := c.step()
+	result := c.reconcileRepeatedly()
 	failure := conditionOf(c.vm(), v1.VirtualMachineFailure)
 	if failure.Reason != v1alpha1.ReasonFailedCreate || !strings.Contains(failure.Message, `webhook "vmis.example.com"`) {
 		t.Errorf("Failure is %+v", failure)
@@ -83,8 +83,8 @@ func TestOutage(t *testing.T) {
 		t.Errorf("STATUS is %s, it is tried again after %s", status, result.RequeueAfter)
 	}
 	c.admit = nil
-	c.step()
-	if c.guest() == nil || conditionOf(c.vm(), v1.VirtualMachineFailure).Reason != "" {
-		t.Errorf("the webhook answers, the VMI is %v, Failure %+v", c.guest(), conditionOf(c.vm(), v1.VirtualMachineFailure))
+	c.reconcileRepeatedly()
+	if c.vmi() == nil || conditionOf(c.vm(), v1.VirtualMachineFailure).Reason != "" {
+		t.Errorf("the webhook answers, the VMI is %v, Failure %+v", c.vmi(), conditionOf(c.vm(), v1.VirtualMachineFailure))
 	}
 }
