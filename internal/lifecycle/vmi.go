@@ -12,6 +12,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -54,6 +55,18 @@ func (c *Controller) applyRunStrategy(ctx context.Context, s *state) {
 		}
 		c.createVMI(ctx, s)
 	}
+}
+
+// setRunning sets the run strategy of a halted VM to Always, as KubeVirt does for 'virtctl start --paused'. Only the request to start says that the guest is
+// to be paused, so it must be in the status before the VMI is created.
+func (c *Controller) setRunning(ctx context.Context, s *state) error {
+	running := s.vm.DeepCopy()
+	if running.Spec.RunStrategy != nil {
+		running.Spec.RunStrategy = ptr.To(v1.RunStrategyAlways)
+	} else {
+		running.Spec.Running = ptr.To(true) //nolint:staticcheck // the owner uses the deprecated field
+	}
+	return objects.Patch(ctx, c.Client, running, s.vm)
 }
 
 // noteVMIEvent adds an event about what this reconcile has done to the VMI.

@@ -19,8 +19,8 @@ var vmFields = []struct {
 	file, test string
 	warns      func(*v1.VirtualMachineSpec)
 }{
-	{"running", "../../internal/lifecycle/requests_test.go", "TestStartPaused", nil},
-	{"runStrategy", "../../internal/lifecycle/state_test.go", "TestRunStrategies", nil},
+	{"running", "../../internal/lifecycle/run_strategy_test.go", "TestStartPaused", nil},
+	{"runStrategy", "../../internal/lifecycle/run_strategy_test.go", "TestRunStrategies", nil},
 	{"instancetype", "../../internal/resolve/infer_test.go", "TestInference", nil},
 	{"preference", "../../internal/resolve/infer_test.go", "TestInference", nil},
 	{"dataVolumeTemplates[]", "", "", func(spec *v1.VirtualMachineSpec) { spec.DataVolumeTemplates = []v1.DataVolumeTemplateSpec{{}} }},

@@ -242,3 +242,59 @@ func TestStartPaused(t *testing.T) {
 		})
 	}
 }
+
+func TestRunStrategies(t *testing.T) {
+	for _, test := range []struct {
+		strategy v1.VirtualMachineRunStrategy
+		phase    v1.VirtualMachineInstancePhase // empty: no guest
+		want     action
+		why      string
+	}{
+		{v1.RunStrategyAlways, "", actionStart, "always"},
+		{v1.RunStrategyAlways, v1.Running, actionNone, "it runs"},
+		{v1.RunStrategyAlways, v1.Succeeded, actionStop, "another takes its place"},
+		{v1.RunStrategyAlways, v1.Failed, actionStop, "another takes its place"},
+		{v1.RunStrategyRerunOnFailure, "", actionStart, "the first run"},
+		{v1.RunStrategyRerunOnFailure, v1.Failed, actionStop, "rerun"},
+		{v1.RunStrategyRerunOnFailure, v1.Succeeded, actionNone, "done; the VMI stays as the sign of it"},
+		{v1.RunStrategyOnce, "", actionStart, "the one run"},
+		{v1.RunStrategyOnce, v1.Failed, actionNone, "one run"},
+		{v1.RunStrategyOnce, v1.Succeeded, actionNone, "one run"},
+		{v1.RunStrategyHalted, "", actionNone, "halted"},
+		{v1.RunStrategyHalted, v1.Running, actionStop, "halted"},
+		{v1.RunStrategyManual, "", actionNone, "only by request"},
+		{v1.RunStrategyManual, v1.Failed, actionNone, "only by request"},
+		{v1.RunStrategyWaitAsReceiver, "", actionNone, "a guest comes by migration"},
+	} {
+		s := state{strategy: test.strategy, vm: newVM(test.strategy)}
+		if test.phase != "" {
+			s.vmi = &v1.VirtualMachineInstance{}
+			s.vmi.Status.Phase = test.phase
+		}
+		if got := s.nextAction(); got != test.want {
+			t.Errorf("%s with a guest '%s': %d, want %d: %s", test.strategy, test.phase, got, test.want, test.why)
+		}
+	}
+}
+
+// TestNoStartWhileRestored: template, record and claims of a VM may be of different versions while it is restored. It starts when the restore is done.
+func TestNoStartWhileRestored(t *testing.T) {
+	for _, strategy := range []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyRerunOnFailure, v1.RunStrategyOnce} {
+		vm := newVM(strategy)
+		name := "back"
+		vm.Status.RestoreInProgress = &name
+		c := newCluster(t, vm)
+		c.reconcileRepeatedly()
+		if c.vmi() != nil || c.vm().Status.PrintableStatus != v1.VirtualMachineStatusStopped {
+			t.Errorf("%s: started while it is restored, status '%s'", strategy, c.vm().Status.PrintableStatus)
+		}
+		done := c.vm()
+		done.Status.RestoreInProgress = nil
+		if err := c.Status().Update(t.Context(), done); err != nil {
+			t.Fatal(err)
+		}
+		if c.reconcileRepeatedly(); c.vmi() == nil {
+			t.Errorf("%s: the VM does not start after the restore", strategy)
+		}
+	}
+}

@@ -1,12 +1,72 @@
 package lifecycle
 
 import (
-	"context"
-
-	"github.com/kilnvm/kiln/internal/objects"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
+
+// action is what a run strategy requires.
+type action int
+
+const (
+	actionNone action = iota
+	actionStart
+	actionStop
+	actionUnhalt
+)
+
+// nextAction returns the action by KubeVirt's run strategies and the first of status.stateChangeRequests:
+//
+//	Halted          no VMI; a request to start paused makes it Always
+//	Always          a VMI, replaced when it has ended or a stop is requested
+//	RerunOnFailure  a VMI, replaced when it has failed; stopped and started by request
+//	Manual          stopped and started by request
+//	Once            one VMI, never replaced
+//
+// With WaitAsReceiver, the VMI is neither created nor deleted. A VMI that is being deleted delays the next one, which has the same name.
+func (s *state) nextAction() action {
+	switch {
+	case s.vmi == nil && s.vm.Status.RestoreInProgress != nil: // during a restore, template, record and claims may be of different versions
+		return actionNone
+	case s.vmi == nil && s.wantsVMI():
+		return actionStart
+	case s.vmi == nil && s.strategy == v1.RunStrategyHalted && s.pauseRequested():
+		return actionUnhalt
+	case s.vmi == nil || s.vmi.DeletionTimestamp != nil:
+		return actionNone
+	case s.strategy == v1.RunStrategyHalted || s.needsReplacement() || s.stopRequested() || s.acceptsRequests() && s.startRequested() && s.vmi.IsFinal():
+		return actionStop // the next VMI is created when this one is gone
+	}
+	return actionNone
+}
+
+// wantsVMI reports whether the run strategy requires a VMI, if there is none. With RerunOnFailure, a VM starts when it is new, when it had another run
+// strategy, and by request; otherwise its guest has succeeded or was stopped.
+func (s *state) wantsVMI() bool {
+	switch s.strategy {
+	case v1.RunStrategyAlways, v1.RunStrategyOnce:
+		return true
+	case v1.RunStrategyRerunOnFailure:
+		return s.startRequested() || s.vm.Status.RunStrategy != s.strategy
+	case v1.RunStrategyManual:
+		return s.startRequested()
+	}
+	return false
+}
+
+// needsReplacement reports whether the VMI has ended by itself and the run strategy requires another one.
+func (s *state) needsReplacement() bool {
+	if s.vmi == nil || s.vmi.DeletionTimestamp != nil {
+		return false
+	}
+	switch s.strategy {
+	case v1.RunStrategyAlways:
+		return s.vmi.IsFinal()
+	case v1.RunStrategyRerunOnFailure:
+		return s.vmi.Status.Phase == v1.Failed
+	}
+	return false
+}
 
 // status.stateChangeRequests of a VM asks for its start or stop, as in KubeVirt; a restart is a stop followed by a start. Only the first request counts. The
 // controller removes requests that are met or can never be met.
@@ -92,16 +152,4 @@ func (s *state) endRecorded() bool {
 		return false
 	}
 	return s.strategy != v1.RunStrategyRerunOnFailure || s.startRequested()
-}
-
-// setRunning sets the run strategy of a halted VM to Always, as KubeVirt does for 'virtctl start --paused'. Only the request to start says that the guest is
-// to be paused, so it must be in the status before the VMI is created.
-func (c *Controller) setRunning(ctx context.Context, s *state) error {
-	running := s.vm.DeepCopy()
-	if running.Spec.RunStrategy != nil {
-		running.Spec.RunStrategy = ptr.To(v1.RunStrategyAlways)
-	} else {
-		running.Spec.Running = ptr.To(true) //nolint:staticcheck // the owner uses the deprecated field
-	}
-	return objects.Patch(ctx, c.Client, running, s.vm)
 }
