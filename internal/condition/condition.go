@@ -1,5 +1,5 @@
-// Package condition writes conditions, and bounds the messages of conditions and events. They contain what users wrote: an error list of megabytes
-// would make a status that the API server refuses, and the user would see no reason at all.
+// Package condition sets conditions, and bounds the messages of conditions and events. Messages contain text of users: with an error list of megabytes,
+// the API server would refuse the status, and the user would see no reason at all.
 package condition
 
 import (
@@ -20,14 +20,13 @@ const (
 	longestNote = 1 << 10
 )
 
-// Message returns a text bounded to the length of a condition's message. A longer text is cut between characters and ends with the number of
-// bytes left out.
-func Message(text string) string { return cut(text, longestMessage) }
+// Message returns the text as the message of a condition. A longer text is cut between characters and ends with the number of bytes that are left out.
+func Message(text string) string { return truncate(text, longestMessage) }
 
-// Note returns a text bounded to the length of an event's note, like Message.
-func Note(text string) string { return cut(text, longestNote) }
+// Note returns the text as the note of an event. It cuts a longer text as Message does.
+func Note(text string) string { return truncate(text, longestNote) }
 
-// Mistakes returns errors as the message of a condition: as many as fit, and the number of the others. Equal errors appear once.
+// Mistakes returns errors as the message of a condition: as many errors as fit, and the number of the others. Equal errors appear once.
 func Mistakes(errs field.ErrorList) string {
 	var texts []string
 	size, seen := 0, sets.New[string]()
@@ -46,21 +45,23 @@ func Mistakes(errs field.ErrorList) string {
 	return Message(strings.Join(texts, ", "))
 }
 
-func cut(text string, most int) string {
-	if len(text) <= most {
+// truncate cuts a text to a number of bytes, between characters.
+func truncate(text string, longest int) string {
+	if len(text) <= longest {
 		return text
 	}
 	const rest = "… and %d bytes more"
-	kept := shorten.Prefix(text, most-len(fmt.Sprintf(rest, len(text))))
+	kept := shorten.Prefix(text, longest-len(fmt.Sprintf(rest, len(text))))
 	return kept + fmt.Sprintf(rest, len(text)-len(kept))
 }
 
-// Oversized reports whether an object was refused because it is too large for the API server or for etcd, whose error has no reason of its own.
+// Oversized reports whether an object was refused because it is too large for the API server or for etcd. The error of etcd has no reason, so its text is
+// compared.
 func Oversized(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
 }
 
-// OneLine returns a text that a tenant may have written on one line and without control characters.
+// OneLine returns a text, which a tenant may have written, on one line and without control characters.
 func OneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func TestTextsAreCut(t *testing.T) {
+func TestTextsAreTruncated(t *testing.T) {
 	for _, test := range []struct {
 		why, text string
-		cut       func(string) string
+		truncate  func(string) string
 		most      int
 	}{
 		{"a message of three-byte characters", strings.Repeat("語", 100_000), Message, longestMessage},
@@ -21,7 +21,7 @@ func TestTextsAreCut(t *testing.T) {
 		{"an event's note counts bytes, not characters", strings.Repeat("ü", longestNote), Note, longestNote},
 		{"bytes that are no text", strings.Repeat("\xbf", 10_000) + "a", Message, longestMessage},
 	} {
-		got := test.cut(test.text)
+		got := test.truncate(test.text)
 		if len(got) > test.most || !strings.HasSuffix(got, " bytes more") || utf8.ValidString(test.text) && !utf8.ValidString(got) {
 			t.Errorf("%s: %d bytes, '%s'", test.why, len(got), got[max(0, len(got)-40):])
 		}

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// reason is the form of a reason, as the API server demands of events and conditions.
+// reason matches the form that the API server requires of reasons in events and conditions.
 var reason = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 
-// noReasons are words of this form in packages that write events, and what they are.
+// noReasons are strings of this form in packages that write events, with their meaning.
 var noReasons = map[string]string{
 	"Reconcile":                   "the action of events",
 	"DataVolume":                  "a kind",
@@ -68,7 +68,7 @@ func TestReasonsAreConstants(t *testing.T) {
 	}
 	for dir := range writes {
 		for _, file := range writers[dir] {
-			for _, text := range texts(file) {
+			for _, text := range stringLiterals(file) {
 				if reason.MatchString(text) && noReasons[text] == "" {
 					t.Errorf("%s: '%s' has the form of a reason: make it a constant of api/v1alpha1/conditions.go", dir, text)
 				}
@@ -77,8 +77,8 @@ func TestReasonsAreConstants(t *testing.T) {
 	}
 }
 
-// texts returns the string literals of a file that are no import and no tag.
-func texts(file *ast.File) (all []string) {
+// stringLiterals returns the string literals of a file except imports and tags.
+func stringLiterals(file *ast.File) (all []string) {
 	var tags []*ast.BasicLit
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

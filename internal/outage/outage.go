@@ -1,6 +1,6 @@
-// Package outage has objects tried again soon after an admission webhook answers again that has kept them from being written. While it does not answer, one of
-// its objects is tried each second, whoever's it is: the work queue's own intervals grow to a quarter of an hour, and a try a second of each of 3,000 VMs
-// would keep down the webhook that comes back.
+// Package outage retries objects soon after an admission webhook that prevented their writes answers again. While the webhook does not answer, only one of its
+// objects is tried each second, of whatever namespace: the intervals of the work queue grow to a quarter of an hour, and a try each second of each of 3,000 VMs
+// would overload the webhook that is coming back.
 package outage
 
 import (
@@ -21,33 +21,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// failedCall is how the API server begins its message about a webhook that does not answer (k8s.io/apiserver, admission/plugin/webhook). Nothing that a tenant
-// writes comes before the name.
-var failedCall = regexp.MustCompile(`^Internal error occurred: failed calling webhook "([^"]{1,253})"`)
+// failedCallMessage matches how the API server begins its message about a webhook that does not answer (k8s.io/apiserver, admission/plugin/webhook). Nothing
+// that a tenant writes precedes the name.
+var failedCallMessage = regexp.MustCompile(`^Internal error occurred: failed calling webhook "([^"]{1,253})"`)
 
-// WebhookOf returns the webhook that has not answered by an error of the API server; empty for another error.
+// WebhookOf returns the name of the webhook that did not answer, by an error of the API server; empty for any other error.
 func WebhookOf(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return ""
 	}
-	if found := failedCall.FindStringSubmatch(status.Status().Message); found != nil {
+	if found := failedCallMessage.FindStringSubmatch(status.Status().Message); found != nil {
 		return found[1]
 	}
 	return ""
 }
 
-// Waiting are the objects of one kind that wait for webhooks. It is lost with the process, which then tries each object once. The zero value is ready to use.
+// Waiting are the objects of one kind that wait for webhooks. A new process starts without any, and tries each object once. The zero value is ready to use.
 type Waiting struct {
 	mu        sync.Mutex
 	byWebhook map[string]map[types.NamespacedName]bool
 	webhookOf map[types.NamespacedName]string
-	// answering are the objects of webhooks that answer again.
+	// answering are the objects whose webhook answers again.
 	answering []types.NamespacedName
 }
 
-// Note notes the outcome of a try: the webhook that has not answered, or empty. Where an object has waited for a webhook and now does not, the webhook answers,
-// and all others that wait for it are tried again.
+// Note notes the outcome of a try: the webhook that did not answer, or empty if all answered. If the object waited for another webhook before, that webhook
+// answers again, and all objects that wait for it are tried again.
 func (w *Waiting) Note(object types.NamespacedName, webhook string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,7 +55,7 @@ func (w *Waiting) Note(object types.NamespacedName, webhook string) {
 	if before == webhook {
 		return
 	}
-	w.removeObject(object)
+	w.removeLocked(object)
 	if webhook != "" {
 		if w.webhookOf == nil {
 			w.webhookOf, w.byWebhook = map[types.NamespacedName]string{}, map[string]map[types.NamespacedName]bool{}
@@ -72,14 +72,14 @@ func (w *Waiting) Note(object types.NamespacedName, webhook string) {
 	delete(w.byWebhook, before)
 }
 
-// Forget drops an object that is not tried any more. It says nothing of the webhook.
+// Forget removes an object that is not tried any more. It does not mean that the webhook answers.
 func (w *Waiting) Forget(object types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.removeObject(object)
+	w.removeLocked(object)
 }
 
-func (w *Waiting) removeObject(object types.NamespacedName) {
+func (w *Waiting) removeLocked(object types.NamespacedName) {
 	webhook := w.webhookOf[object]
 	delete(w.webhookOf, object)
 	delete(w.byWebhook[webhook], object)
@@ -88,11 +88,11 @@ func (w *Waiting) removeObject(object types.NamespacedName) {
 	}
 }
 
-// mostWebhooks bounds the webhooks that are tried in a second.
+// mostWebhooks is the maximum number of webhooks that are tried in one second.
 const mostWebhooks = 8
 
-// nextToTry returns the objects that are to be tried now: one of each webhook that does not answer, and all whose webhook answers again. Maps are walked in an
-// order that changes, so that each object has its turn.
+// nextToTry returns the objects that are to be tried now: one object of each webhook that does not answer, and all objects whose webhook answers again. Maps
+// are iterated in random order, so that each object has its turn.
 func (w *Waiting) nextToTry() (objects []types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,26 +110,27 @@ func (w *Waiting) nextToTry() (objects []types.NamespacedName) {
 	return objects
 }
 
-// interval is the time between two tries.
-const interval = time.Second
+// retryInterval is the time between two tries.
+const retryInterval = time.Second
 
-// Source returns the source of the objects that are to be tried again, for a controller of the manager. Their events have a namespace and a name alone.
+// Source returns the source of the objects that are to be tried again, for a controller of the manager. The objects of its events only have a namespace and a
+// name.
 func (w *Waiting) Source(mgr ctrl.Manager, to handler.EventHandler) (source.Source, error) {
 	retry := make(chan event.GenericEvent)
-	return source.Channel(retry, to), mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return w.retryInTurn(ctx, retry) }))
+	return source.Channel(retry, to), mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return w.sendRetries(ctx, retry) }))
 }
 
-// retryInTurn sends the objects of each second until the context ends.
-func (w *Waiting) retryInTurn(ctx context.Context, retry chan<- event.GenericEvent) error {
+// sendRetries sends the objects that are to be tried, each retryInterval, until the context ends.
+func (w *Waiting) sendRetries(ctx context.Context, retry chan<- event.GenericEvent) error {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, object := range w.nextToTry() {
-			of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
+			partial := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 			select {
-			case retry <- event.GenericEvent{Object: of}:
+			case retry <- event.GenericEvent{Object: partial}:
 			case <-ctx.Done():
 				return
 			}
 		}
-	}, interval)
+	}, retryInterval)
 	return nil
 }

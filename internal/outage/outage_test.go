@@ -31,18 +31,18 @@ func TestWebhookOf(t *testing.T) {
 	}
 }
 
-func named(name string) types.NamespacedName {
+func objectKey(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "team", Name: name}
 }
 
-// TestNext: one object of each webhook is tried at a time. When one of them has got through, all of that webhook are, and none of another.
+// TestNext: one object of each webhook is tried at a time. When one of them succeeds, all objects of that webhook are tried, and no other one.
 func TestNext(t *testing.T) {
 	w := &Waiting{}
 	for i := range 100 {
-		w.Note(named(fmt.Sprint("a", i)), "a")
+		w.Note(objectKey(fmt.Sprint("a", i)), "a")
 	}
-	w.Note(named("b1"), "b")
-	w.Note(named("b2"), "b")
+	w.Note(objectKey("b1"), "b")
+	w.Note(objectKey("b2"), "b")
 	tried := map[types.NamespacedName]bool{}
 	for range 1000 {
 		objects := w.nextToTry()
@@ -56,29 +56,29 @@ func TestNext(t *testing.T) {
 	if len(tried) < 50 {
 		t.Errorf("%d of 102 objects had a turn", len(tried))
 	}
-	w.Forget(named("b1"))
-	w.Note(named("a7"), "")
+	w.Forget(objectKey("b1"))
+	w.Note(objectKey("a7"), "")
 	objects := w.nextToTry()
-	if len(objects) != 100 || slices.Contains(objects, named("a7")) || !slices.Contains(objects, named("b2")) {
-		t.Errorf("after a7 has got through %d are tried", len(objects))
+	if len(objects) != 100 || slices.Contains(objects, objectKey("a7")) || !slices.Contains(objects, objectKey("b2")) {
+		t.Errorf("after a7 has succeeded, %d are tried", len(objects))
 	}
-	if objects = w.nextToTry(); !slices.Equal(objects, []types.NamespacedName{named("b2")}) {
+	if objects = w.nextToTry(); !slices.Equal(objects, []types.NamespacedName{objectKey("b2")}) {
 		t.Errorf("then %v", objects)
 	}
-	w.Note(named("b2"), "b")
-	w.Forget(named("b2"))
+	w.Note(objectKey("b2"), "b")
+	w.Forget(objectKey("b2"))
 	if objects = w.nextToTry(); len(objects) > 0 || len(w.byWebhook)+len(w.webhookOf) > 0 {
 		t.Errorf("nothing waits, and %v are tried", objects)
 	}
 }
 
-// TestOtherWebhook: an object that the next webhook does not let pass has shown that the first one answers.
+// TestOtherWebhook: if an object waits for the next webhook, the first one answers.
 func TestOtherWebhook(t *testing.T) {
 	w := &Waiting{}
-	w.Note(named("1"), "a")
-	w.Note(named("2"), "a")
-	w.Note(named("1"), "b")
-	if objects := w.nextToTry(); len(objects) != 2 || objects[0] != named("2") || objects[1] != named("1") {
+	w.Note(objectKey("1"), "a")
+	w.Note(objectKey("2"), "a")
+	w.Note(objectKey("1"), "b")
+	if objects := w.nextToTry(); len(objects) != 2 || objects[0] != objectKey("2") || objects[1] != objectKey("1") {
 		t.Errorf("tried: %v", objects)
 	}
 }
