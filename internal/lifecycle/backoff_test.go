@@ -15,7 +15,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestShortLivesBackOff: VMIs that end soon after their start are replaced after a growing backoff, whether they fail or shut down.
+// TestShortLivesBackOff: VMIs that end soon after their start are replaced after a growing back-off, whether they fail or shut down.
 func TestShortLivesBackOff(t *testing.T) {
 	for _, test := range []struct {
 		name, why string
@@ -62,7 +62,7 @@ func TestShortLivesBackOff(t *testing.T) {
 	}
 }
 
-// TestEndedVMIsThatAreKept: a VMI that its run strategy does not replace has no backoff and no start failure.
+// TestEndedVMIsThatAreKept: a VMI that its run strategy does not replace has no back-off and no start failure.
 func TestEndedVMIsThatAreKept(t *testing.T) {
 	for _, test := range []struct {
 		strategy v1.VirtualMachineRunStrategy
@@ -112,7 +112,8 @@ func (c *testCluster) endGuest(phase v1.VirtualMachineInstancePhase, why conditi
 	}
 }
 
-// TestDisruptionIsNoFailure: a guest that the cluster or a person took away starts again at once, and is not counted. One that never ran is.
+// TestDisruptionIsNoFailure: a guest that the cluster or a person took away starts again at once, and its end is not counted. The end of a guest that never
+// ran is counted.
 func TestDisruptionIsNoFailure(t *testing.T) {
 	for _, reason := range []string{v1alpha1.ReasonDisrupted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonPodDeleted} {
 		for _, ran := range []bool{true, false} {
@@ -147,7 +148,8 @@ func TestDisruptionIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestEvictionByKubeletCounts: a guest that fills its disks until kubelet evicts its pod has a back-off. Without one it would start and fill them for ever.
+// TestEvictionByKubeletCounts: a guest that fills its disks until kubelet evicts its pod waits for a back-off. Otherwise its successors would start and fill
+// the disks forever.
 func TestEvictionByKubeletCounts(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.reconcileRepeatedly()
@@ -158,7 +160,8 @@ func TestEvictionByKubeletCounts(t *testing.T) {
 	}
 }
 
-// TestCrashLoopIsExplained: while the next guest waits, VM and events say how the last one ended, how many have, and when the next one starts.
+// TestCrashLoopIsExplained: while the next guest waits, conditions and events say how the last guest ended, how many have failed, and when the next guest
+// starts.
 func TestCrashLoopIsExplained(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.reconcileRepeatedly()
@@ -197,7 +200,7 @@ func TestCrashLoopIsExplained(t *testing.T) {
 	}
 }
 
-// TestUnknownEndIsNotInvented: where nobody knows how the last guest ended, no text grows from its own words.
+// TestUnknownEndIsNotInvented: if it is unknown how the last guest ended, the condition does not repeat its own message as the cause.
 func TestUnknownEndIsNotInvented(t *testing.T) {
 	vm := newVM(v1.RunStrategyAlways)
 	until := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC))
@@ -218,7 +221,7 @@ func conditionOf(vm *v1.VirtualMachine, of v1.VirtualMachineConditionType) (foun
 	return found
 }
 
-// TestEndIsCountedBeforeTheGuestGoes: a controller that dies at any line counts each end.
+// TestEndIsCountedBeforeTheGuestGoes: each end is counted, at whatever line the controller dies.
 func TestEndIsCountedBeforeTheGuestGoes(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.reconcileRepeatedly()
@@ -284,7 +287,7 @@ func TestWrongClocks(t *testing.T) {
 	}
 }
 
-// TestClockOfTheControllerIsBehind: a long run counts as a short one, and the backoff is still bounded.
+// TestClockOfTheControllerIsBehind: a long run counts as a short one, and the back-off is still bounded.
 func TestClockOfTheControllerIsBehind(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.reconcileRepeatedly()
@@ -315,7 +318,7 @@ func TestStrangeCounts(t *testing.T) {
 	}
 }
 
-// TestEventsTellInOrder: the events of a VM say first how its guest ended, also where that was known before the VMI had its final phase, and then what was
+// TestEventsTellInOrder: the events of a VM first say how its guest ended, even if that was known before the VMI had its final phase, and then what was
 // done for it. Each is recorded once.
 func TestEventsTellInOrder(t *testing.T) {
 	crashed := condition.Cause{Reason: v1alpha1.ReasonCrashed, Message: "out of memory"}

@@ -13,8 +13,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// TestBesideKubeVirt: a VM gets its identity and pins, and its status the references to them. All else is KubeVirt's: the VMI, the rest of the status, and a
-// reference that Kiln has no pin for.
+// TestBesideKubeVirt: Kiln writes identity and pins of a VM, and the references to the pinned revisions into its status. KubeVirt writes everything else: the
+// VMI, the rest of the status, and references for which Kiln has no pin.
 func TestBesideKubeVirt(t *testing.T) {
 	vm := newVM(v1.RunStrategyAlways)
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
@@ -89,8 +89,8 @@ func TestReferencesWithoutPins(t *testing.T) {
 	}
 }
 
-// TestUpgradedReferences: KubeVirt that serves a newer API stores the pinned content in it, and names that in the status. Written back, the pin would be
-// upgraded again: KubeVirt would fail, because the revision exists. Another content, or the same one in the same API, gives way to the pin.
+// TestUpgradedReferences: a KubeVirt with a newer API stores the pinned content in it, and names that revision in the status. That reference stays: if the
+// status named the pin again, KubeVirt would upgrade it again, and fail because the revision exists. Any other reference is replaced by the pin.
 func TestUpgradedReferences(t *testing.T) {
 	draft, err := revision.NewDraft(key.Namespace, smallInstancetype())
 	if err != nil {

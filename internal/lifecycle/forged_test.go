@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestMalformedRecordIsReported: a malformed record gives a condition with the remedy; a retry would find the same.
+// TestMalformedRecordIsReported: a malformed record leads to a condition that names the remedy, and not to a retry.
 func TestMalformedRecordIsReported(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.reconcileRepeatedly()
@@ -66,8 +66,8 @@ func failureOf(vm *v1.VirtualMachine) *v1.VirtualMachineCondition {
 	return nil
 }
 
-// TestGuestOfAForgedOwner: only a reference to the VM itself makes a guest the VM's. Admission refuses that from users; a reference of another
-// kind that bears the VM's UID no admission refuses.
+// TestGuestOfAForgedOwner: a VMI only belongs to a VM if its owner reference names the VM. Admission refuses such a reference from users, but not a reference
+// of another kind with the VM's UID.
 func TestGuestOfAForgedOwner(t *testing.T) {
 	vm := newVM(v1.RunStrategyAlways)
 	for _, owner := range []metav1.OwnerReference{

@@ -39,7 +39,7 @@ func (c *testCluster) recordedFrontend() string {
 	return found.Status.Guest.Frontend.Version
 }
 
-// TestPinnedFrontend: a VM starts with the version that it was admitted with, however long that is ago, until it is pinned anew.
+// TestPinnedFrontend: a VM starts with the version that it was admitted with, however long ago that was, until it is pinned anew.
 func TestPinnedFrontend(t *testing.T) {
 	for _, first := range []string{"", "v1"} {
 		c := newCluster(t, newVM(v1.RunStrategyHalted))
@@ -94,7 +94,7 @@ func TestFrontendOfBareVMI(t *testing.T) {
 	}
 }
 
-// TestForgedFrontendPin: a VMI that names a revision which is not there, or which no Kiln has written, gets no hardware, and a reason.
+// TestForgedFrontendPin: a VMI that names a revision that does not exist, or that Kiln has not written, gets no hardware, and a condition says why.
 func TestForgedFrontendPin(t *testing.T) {
 	forged := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "configuration-aaaaaaaaaaaaaaaaaaaaaaaaaa"}}
 	forged.Data.Raw = []byte(`{"apiVersion":"kilnvm.io/v1alpha1","kind":"ClusterConfiguration","metadata":{"name":"configuration"},` +

@@ -168,7 +168,7 @@ func TestChangedHardwareIsReported(t *testing.T) {
 	}
 }
 
-// TestHardwareGoesWithItsGuest, at whatever line the controller died before, and never while another guest needs it.
+// TestHardwareGoesWithItsGuest: the hardware is deleted with its guest, at whatever line the controller died before, and never while another guest needs it.
 func TestHardwareGoesWithItsGuest(t *testing.T) {
 	restart := func(c *testCluster) { c.records.settled, c.records.lastBoots = settledInputs{}, lastBootHardware{} }
 	for _, test := range []struct {

@@ -55,7 +55,7 @@ func (r *kubeVirtHardwareReconciler) Reconcile(ctx context.Context, request ctrl
 		r.recordedDevices.Delete(key)
 		return ctrl.Result{}, r.deleteOrphanedHardware(ctx, key)
 	}
-	if _, asks := cached.Annotations[v1alpha1.AnnotationFrontend]; !asks {
+	if _, found := cached.Annotations[v1alpha1.AnnotationFrontend]; !found {
 		return ctrl.Result{}, nil
 	}
 	now := deviceSummary(cached)
@@ -149,8 +149,8 @@ type kubeVirtGuest struct {
 
 // writeHardware writes the GuestHardware of a VM. If the stored record is not the one that the VMI was given, it stays: it was captured since. If the VMI was
 // given a record and no GuestHardware contains one, the record came from a tenant's template during a start without the webhook, and nothing is written.
-func (r *kubeVirtHardwareReconciler) writeHardware(ctx context.Context, of kubeVirtGuest, earlier, made *record.Record) error {
-	vm, hardware := of.vm, of.hardware
+func (r *kubeVirtHardwareReconciler) writeHardware(ctx context.Context, target kubeVirtGuest, earlier, made *record.Record) error {
+	vm, hardware := target.vm, target.hardware
 	guest := ownership.GuestOf(vm)
 	relation := guest.Ownership(hardware)
 	if earlier != nil && relation != ownership.Own {
@@ -180,7 +180,7 @@ func (r *kubeVirtHardwareReconciler) writeHardware(ctx context.Context, of kubeV
 	}
 	patched := hardware.DeepCopy()
 	patched.Status.VirtualMachineUID = vm.UID
-	patched.Status.Guest = &v1alpha1.HardwareUser{UID: of.vmi.UID, NodeName: of.vmi.Status.NodeName}
+	patched.Status.Guest = &v1alpha1.HardwareUser{UID: target.vmi.UID, NodeName: target.vmi.Status.NodeName}
 	return r.live.Status().Patch(ctx, patched, client.MergeFrom(hardware))
 }
 

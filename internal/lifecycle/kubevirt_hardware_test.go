@@ -83,8 +83,8 @@ func recordText(t *testing.T, r *record.Record) string {
 	return string(text)
 }
 
-// TestRecordOfKubeVirtsGuest: each boot that asks for a record has it kept, also what was added; no earlier device moves. A record that was captured meanwhile
-// stays. With the VM the record goes.
+// TestRecordOfKubeVirtsGuest: each boot with the annotation is recorded, including added devices; no earlier device moves. A record that was captured meanwhile
+// stays. The record is deleted with the VM.
 func TestRecordOfKubeVirtsGuest(t *testing.T) {
 	c, r := newKubeVirtCluster(t)
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))
@@ -178,8 +178,8 @@ func TestStaleRecordOfKubeVirtsGuest(t *testing.T) {
 	}
 }
 
-// TestPluggedIntoKubeVirtsGuest: what is plugged in is recorded when the status has it, by a controller that was restarted, too. What an administrator has
-// captured is continued.
+// TestPluggedIntoKubeVirtsGuest: a plugged-in device is recorded when the status contains it, also after a restart of the controller. A record that an
+// administrator has captured is continued.
 func TestPluggedIntoKubeVirtsGuest(t *testing.T) {
 	c, r := newKubeVirtCluster(t)
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))

@@ -38,7 +38,7 @@ type Controller struct {
 	Configuration func() config.Cluster
 	Events        events.EventRecorder
 	Now           func() time.Time
-	// Finalizers are set on new VMIs, by which the component that ends their guests holds them.
+	// Finalizers are set on new VMIs. The component that ends their guests removes them.
 	Finalizers []string
 	// Beside leaves VMIs to KubeVirt: VMs only get identity, pins, and status references to the revisions that they are pinned to. See beside.go.
 	Beside bool
@@ -65,26 +65,26 @@ const cacheRetry = time.Second
 
 // Register adds the controllers of VMs, VMIs and GuestHardware to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	machines := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").For(&v1.VirtualMachine{}).WithOptions(controllerOptions)
-	if err := c.watchPinSources(machines, mgr.GetRESTMapper()); err != nil {
+	vms := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").For(&v1.VirtualMachine{}).WithOptions(controllerOptions)
+	if err := c.watchPinSources(vms, mgr.GetRESTMapper()); err != nil {
 		return err
 	}
 	retried, err := c.waitingForWebhooks.Source(mgr, &handler.EnqueueRequestForObject{})
 	if err != nil {
 		return err
 	}
-	machines.WatchesRawSource(retried)
+	vms.WatchesRawSource(retried)
 	if c.Beside {
-		keeper := &kubeVirtHardwareReconciler{client: c.Client, live: c.Live, events: c.Events}
-		return errors.Join(machines.Complete(c), keeper.registerWith(mgr))
+		hardware := &kubeVirtHardwareReconciler{client: c.Client, live: c.Live, events: c.Events}
+		return errors.Join(vms.Complete(c), hardware.registerWith(mgr))
 	}
 	toVM := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1.VirtualMachine{}, handler.OnlyControllerOwner())
-	machines.Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(c.refusedVMs), builder.WithPredicates(QuotaFreed))
-	if err := machines.Watches(&v1.VirtualMachineInstance{}, toVM).Complete(c); err != nil {
+	vms.Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(c.refusedVMs), builder.WithPredicates(QuotaFreed))
+	if err := vms.Watches(&v1.VirtualMachineInstance{}, toVM).Complete(c); err != nil {
 		return err
 	}
-	records := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now, frontend: c.frontend}
-	if err := records.registerWith(mgr); err != nil {
+	hardware := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now, frontend: c.frontend}
+	if err := hardware.registerWith(mgr); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").
@@ -153,8 +153,8 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, s.retryable
 }
 
-// noteOutage notes which webhook keeps a VM from being reconciled, or that the webhook answers. The webhook answers if the VM has its VMI, or if something
-// else keeps it from having one. A VM that should have no VMI says nothing about the webhook.
+// noteOutage notes which webhook the VM waits for, or that it waits for none. It waits for none if it has its VMI, or if something else keeps it from having
+// one: then the webhook that it waited for has answered. A VM that should have no VMI says nothing about a webhook.
 func (c *Controller) noteOutage(key types.NamespacedName, s *state) {
 	if s.awaitedWebhook == "" && s.vmi == nil && s.failure == nil {
 		c.waitingForWebhooks.Forget(key)

@@ -51,7 +51,7 @@ func newCluster(t *testing.T, objects ...client.Object) *testCluster {
 		t.Fatal(err)
 	}
 	c := &testCluster{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	// The default tracker keeps managed fields, whose library does not know the uint64 of some fields of a guest.
+	// The default tracker keeps managed fields, whose library does not support the uint64 of some fields of a VMI.
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	stored := fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
 		WithStatusSubresource(&v1.VirtualMachine{}, &v1.VirtualMachineInstance{}, &v1alpha1.GuestHardware{}).
@@ -66,7 +66,7 @@ func newCluster(t *testing.T, objects ...client.Object) *testCluster {
 	return c
 }
 
-// createWithUID sets the UID and creation time, as the API server does, after what webhooks do.
+// createWithUID calls admit, and sets UID and creation time, as the API server does.
 func (c *testCluster) createWithUID(ctx context.Context, to client.WithWatch, object client.Object, options ...client.CreateOption) error {
 	if vmi, is := object.(*v1.VirtualMachineInstance); is && c.admit != nil {
 		if err := c.admit(vmi); err != nil {
@@ -227,7 +227,7 @@ func TestForeignVMIOfTheName(t *testing.T) {
 	}
 }
 
-// TestDeletedSinceItWasRead: the deletion of a VM is no error, whichever write finds it gone: that of its pins, or of its status.
+// TestDeletedSinceItWasRead: the deletion of a VM is no error, whether the write of its pins or the write of its status does not find the VM.
 func TestDeletedSinceItWasRead(t *testing.T) {
 	for _, pinned := range []bool{false, true} {
 		c := newCluster(t, newVM(v1.RunStrategyHalted))

@@ -88,7 +88,7 @@ func TestLiveUpdate(t *testing.T) {
 	}
 }
 
-// TestLiveUpdateWaits: nothing is changed before the guest runs, on a bare machine, and with the rollout strategy Stage.
+// TestLiveUpdateWaits: the VMI is not changed before its guest runs, on a bare machine, or with rollout strategy Stage.
 func TestLiveUpdateWaits(t *testing.T) {
 	for why, set := range map[string]func(*testCluster){
 		"before the guest runs": func(c *testCluster) { c.setPhase(v1.Scheduled) },
@@ -124,7 +124,7 @@ func TestLiveUpdateWaits(t *testing.T) {
 	}
 }
 
-// TestLiveUpdateFails: a write that fails is repeated, and the condition stays as it was meanwhile.
+// TestLiveUpdateFails: a failed write is retried, and the condition stays until it succeeds.
 func TestLiveUpdateFails(t *testing.T) {
 	c := newClusterWithPod(t)
 	working := c.controller.Live

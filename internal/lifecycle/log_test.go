@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// TestLogOfGuests: the log tells of a guest that waits once for each reason, and of one that has failed, with namespace, VM and reason.
+// TestLogOfGuests: a guest that waits or has failed is logged once for each reason, with namespace, VM, reason and message.
 func TestLogOfGuests(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	var logged []string

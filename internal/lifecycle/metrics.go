@@ -18,17 +18,17 @@ import (
 )
 
 var (
-	vmsDesc  = prometheus.NewDesc("kiln_virtualmachines", "VirtualMachines by status.printableStatus, of the cache of the leader.", []string{"status"}, nil)
-	vmisDesc = prometheus.NewDesc("kiln_virtualmachineinstances", "VirtualMachineInstances by status.phase, of the cache of the leader.",
+	vmsDesc  = prometheus.NewDesc("kiln_virtualmachines", "VirtualMachines by status.printableStatus, from the leader's cache.", []string{"status"}, nil)
+	vmisDesc = prometheus.NewDesc("kiln_virtualmachineinstances", "VirtualMachineInstances by status.phase, from the leader's cache.",
 		[]string{"phase"}, nil)
 	recordsDesc = prometheus.NewDesc("kiln_guesthardwares",
-		"GuestHardware objects, which are the hardware records of VMs, of the cache of the leader.", nil, nil)
+		"GuestHardware objects, which are the hardware records of VMs, from the leader's cache.", nil, nil)
 	revisionsDesc = prometheus.NewDesc("kiln_controllerrevisions",
-		"ControllerRevisions that VMs can be pinned to, by state: used, or marked by the collector as unused; of the cache of the leader.", []string{"state"}, nil)
+		"ControllerRevisions that VMs can be pinned to, by state: used, or marked by the collector as unused; from the leader's cache.", []string{"state"}, nil)
 	unpinnedDesc = prometheus.NewDesc("kiln_virtualmachines_unpinned",
 		"VirtualMachines that cannot start because their instancetype or preference, or the source to infer it from, does not exist yet.", nil, nil)
 	oldestDesc = prometheus.NewDesc("kiln_virtualmachines_unpinned_oldest_timestamp_seconds",
-		"Unix time at which the oldest VirtualMachine without a pin was created; absent where all have one.", nil, nil)
+		"Unix time at which the oldest VirtualMachine without a pin was created; absent if all have one.", nil, nil)
 )
 
 // otherValue is the label of values that this version does not know, such as a status of a later KubeVirt: the owner of an object must not be able to create a

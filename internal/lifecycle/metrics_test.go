@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// newStore returns a store as informers have it.
+// newStore returns a store like that of an informer.
 func newStore(t *testing.T, objects ...client.Object) toolscache.Store {
 	t.Helper()
 	store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
@@ -32,7 +32,7 @@ func vmWithStatus(status v1.VirtualMachinePrintableStatus) *v1.VirtualMachine {
 	return &v1.VirtualMachine{Status: v1.VirtualMachineStatus{PrintableStatus: status}}
 }
 
-// TestCounts: what is counted has closed sets of labels, whatever stands in a status.
+// TestCounts: the labels of the metrics are closed sets, whatever a status contains.
 func TestCounts(t *testing.T) {
 	old := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "old", CreationTimestamp: metav1.NewTime(time.Unix(1000, 0))}}
 	young := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "young", CreationTimestamp: metav1.NewTime(time.Unix(2000, 0))}}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// freezeVMCache makes the controller's cache return the VM as it is now, until thaw is called.
+// freezeVMCache makes the controller's cache return the current VM until thaw is called.
 func (c *testCluster) freezeVMCache() (thaw func()) {
 	old, frozen := c.vm(), true
 	c.controller.Client = interceptor.NewClient(c.controller.Client.(client.WithWatch), interceptor.Funcs{

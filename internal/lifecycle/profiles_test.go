@@ -66,7 +66,7 @@ func TestProfilesArePinnedAtFirstSight(t *testing.T) {
 	}
 }
 
-// TestProfileWithoutItsBase: a VM that a profile without its base selects is not pinned to half of it. Admission refuses its VMI.
+// TestProfileWithoutItsBase: a VM is not pinned to a profile without the profile that it extends. Admission refuses its VMI.
 func TestProfileWithoutItsBase(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyHalted), guestProfile("a", v1alpha1.ProfileReference{Name: "nothing"}))
 	c.reconcileRepeatedly()

@@ -24,7 +24,7 @@ func newQuota(hard, used string) *corev1.ResourceQuota {
 		Spec: corev1.ResourceQuotaSpec{Hard: list(hard)}, Status: corev1.ResourceQuotaStatus{Hard: list(hard), Used: list(used)}}
 }
 
-// TestQuotaFreed: which changes of a quota may let through what it refused.
+// TestQuotaFreed: after these changes of a quota, the API server may accept what it refused.
 func TestQuotaFreed(t *testing.T) {
 	for _, c := range []struct {
 		why     string

@@ -49,8 +49,8 @@ func (c *Controller) findPendingEdit(ctx context.Context, s *state) {
 		c.comparisons.forget(key)
 		return
 	}
-	of := c.comparedEditOf(s)
-	if result, found := c.comparisons.find(key, of); found {
+	edit := c.comparedEditOf(s)
+	if result, found := c.comparisons.find(key, edit); found {
 		s.pending = result
 		return
 	}
@@ -68,7 +68,7 @@ func (c *Controller) findPendingEdit(ctx context.Context, s *state) {
 		s.requeue(maxRecheck)
 		return
 	}
-	c.comparisons.keep(key, of, result)
+	c.comparisons.keep(key, edit, result)
 }
 
 // computePendingEdit compares the running VMI with the VMI that a start would create, and writes the changes that need no restart.
@@ -246,24 +246,24 @@ type comparisons struct {
 }
 
 type comparison struct {
-	of     comparedEdit
+	edit   comparedEdit
 	result pendingEdit
 }
 
-func (m *comparisons) find(key types.NamespacedName, of comparedEdit) (pendingEdit, bool) {
+func (m *comparisons) find(key types.NamespacedName, edit comparedEdit) (pendingEdit, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known, found := m.results[key]
-	return known.result, found && known.of == of
+	return known.result, found && known.edit == edit
 }
 
-func (m *comparisons) keep(key types.NamespacedName, of comparedEdit, result pendingEdit) {
+func (m *comparisons) keep(key types.NamespacedName, edit comparedEdit, result pendingEdit) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.results == nil {
 		m.results = map[types.NamespacedName]comparison{}
 	}
-	m.results[key] = comparison{of, result}
+	m.results[key] = comparison{edit, result}
 }
 
 func (m *comparisons) forget(key types.NamespacedName) {

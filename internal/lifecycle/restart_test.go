@@ -59,7 +59,7 @@ func (c *testCluster) restartRequired() string {
 	return all[0].Message
 }
 
-// TestRestartRequired: an edit of a VM whose guest runs is reported with the fields and the verdict about the hardware, and no longer than it waits.
+// TestRestartRequired: an edit of a VM whose guest runs is reported with the changed fields and the verdict about the hardware, until the restart.
 func TestRestartRequired(t *testing.T) {
 	c := newClusterWithRunningGuest(t, v1.RunStrategyAlways)
 	if c.reconcileRepeatedly(); c.restartRequired() != "" {
@@ -104,7 +104,8 @@ func TestRestartRequired(t *testing.T) {
 	}
 }
 
-// TestImpossibleRestart: an edit by which the VM cannot start again is named, and is rolled out when that is corrected. While nobody can tell, nothing is.
+// TestImpossibleRestart: an edit with which the VM cannot start again is reported, and is rolled out when that is corrected. While that is unknown, the
+// condition stays.
 func TestImpossibleRestart(t *testing.T) {
 	c := newClusterWithRunningGuest(t, v1.RunStrategyAlways)
 	before, admit := c.vmi().UID, c.admit
@@ -134,7 +135,7 @@ func TestImpossibleRestart(t *testing.T) {
 	}
 }
 
-// TestOthersChanges: what webhooks or later versions of Kiln make of the same VM is no edit.
+// TestOthersChanges: a different VMI of the same VM, made by webhooks or a later version of Kiln, is no edit.
 func TestOthersChanges(t *testing.T) {
 	c := newClusterWithRunningGuest(t, v1.RunStrategyAlways)
 	before, admit := c.vmi().UID, c.admit
@@ -157,7 +158,7 @@ func TestOthersChanges(t *testing.T) {
 	}
 }
 
-// TestRollout: with the annotation, an edit is followed by one restart. Edits that change nothing of the VMI are followed by none.
+// TestRollout: with the annotation, an edit is followed by one restart. Edits that do not change the VMI are followed by none.
 func TestRollout(t *testing.T) {
 	for _, strategy := range []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyManual, v1.RunStrategyRerunOnFailure, v1.RunStrategyOnce} {
 		t.Run(string(strategy), func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// TestGuestsWithoutVM have hardware by their own name, and none by that of a VM.
+// TestGuestsWithoutVM: a VMI without a VM has hardware of its own name, and none if a VM has that name.
 func TestGuestsWithoutVM(t *testing.T) {
 	bare := func() *v1.VirtualMachineInstance {
 		vmi := &v1.VirtualMachineInstance{}
@@ -55,7 +55,7 @@ func synchronizedReason(vmi *v1.VirtualMachineInstance) string {
 	return ""
 }
 
-// TestRestoredHardware: what a backup brings back has no status. It is for the guest of its seed, whichever comes first.
+// TestRestoredHardware: a restored GuestHardware has no status. It belongs to the guest with its seed, whichever is restored first.
 func TestRestoredHardware(t *testing.T) {
 	const uuid = "5d307ca9-b3ef-428c-8861-06e72d69f223"
 	restored := func(identity, record string) *v1alpha1.GuestHardware {

@@ -12,7 +12,7 @@ const (
 	actionNone action = iota
 	actionStart
 	actionStop
-	actionUnhalt
+	actionRunAlways
 )
 
 // nextAction returns the action by KubeVirt's run strategies and the first of status.stateChangeRequests:
@@ -31,7 +31,7 @@ func (s *state) nextAction() action {
 	case s.vmi == nil && s.wantsVMI():
 		return actionStart
 	case s.vmi == nil && s.strategy == v1.RunStrategyHalted && s.pauseRequested():
-		return actionUnhalt
+		return actionRunAlways
 	case s.vmi == nil || s.vmi.DeletionTimestamp != nil:
 		return actionNone
 	case s.strategy == v1.RunStrategyHalted || s.needsReplacement() || s.stopRequested() || s.acceptsRequests() && s.startRequested() && s.vmi.IsFinal():

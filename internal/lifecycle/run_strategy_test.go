@@ -27,11 +27,11 @@ func stopRequest(uid types.UID) v1.VirtualMachineStateChangeRequest {
 	return v1.VirtualMachineStateChangeRequest{Action: v1.StopRequest, UID: &uid}
 }
 
-// life is how a VMI is found before a request: it runs, has ended with a phase, or there is none.
+// noVMI is the phase in test tables of a VM that has no VMI.
 const noVMI v1.VirtualMachineInstancePhase = ""
 
 // TestStateChangeRequests: what a request does with each run strategy, and that it is removed. The controller dies once at each step: after its action and
-// before its report.
+// before its status write.
 func TestStateChangeRequests(t *testing.T) {
 	const (
 		without = "no VMI"
@@ -142,7 +142,7 @@ func TestManyRequests(t *testing.T) {
 	}
 }
 
-// TestRerunOnFailure: a VM that was stopped stays stopped, and one that has never started does not, however often the controller looks.
+// TestRerunOnFailure: a stopped VM stays stopped, and a VM that has never started is started, however often the controller reconciles.
 func TestRerunOnFailure(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyRerunOnFailure))
 	c.controller.applyRunStrategy(t.Context(), newState(c.vm(), nil, c.now)) // starts it, and dies before the report
@@ -172,7 +172,7 @@ func TestRerunOnFailure(t *testing.T) {
 	}
 }
 
-// TestHaltedInBackOff: who sets a VM to Halted that fails again and again has ended that for good, although a start is requested.
+// TestHaltedInBackOff: setting a VM in a back-off to Halted stops it for good, although a start is requested.
 func TestHaltedInBackOff(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyRerunOnFailure))
 	c.reconcileRepeatedly()
@@ -189,7 +189,7 @@ func TestHaltedInBackOff(t *testing.T) {
 	}
 }
 
-// TestRerunOnFailureWhileStopping: a strategy that is set while the VMI of the one before is still shutting down counts when that is gone.
+// TestRerunOnFailureWhileStopping: a run strategy that is set while the VMI of the previous one shuts down takes effect when that VMI is gone.
 func TestRerunOnFailureWhileStopping(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.reconcileRepeatedly()

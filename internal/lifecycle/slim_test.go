@@ -8,7 +8,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestOnlyPatches: a VM that is started by a controller whose cache lacks its template keeps it, and its guest has it.
+// TestOnlyPatches: a controller whose cache has no templates starts a VM with its template, and does not remove the template.
 func TestOnlyPatches(t *testing.T) {
 	vm := newVM(v1.RunStrategyAlways)
 	vm.Annotations = map[string]string{"owner.example.com/note": "kept"}
@@ -33,7 +33,7 @@ func TestOnlyPatches(t *testing.T) {
 	}
 }
 
-// TestStaleVM: a VM that is not the one of the cache is not started with the judgement about that one.
+// TestStaleVM: a VM is not started by a decision about an outdated version in the cache.
 func TestStaleVM(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.reconcileRepeatedly()

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestPrintableStatusOfHinderedGuests: a guest that does not start has KubeVirt's word in column STATUS, the message in condition Ready, and one event.
+// TestPrintableStatusOfHinderedGuests: a guest that does not start has KubeVirt's status in column STATUS, the message in condition Ready, and one event.
 func TestPrintableStatusOfHinderedGuests(t *testing.T) {
 	for reason, want := range map[string]v1.VirtualMachinePrintableStatus{
 		v1alpha1.ReasonFailedPvcNotFound: "ErrorPvcNotFound", v1alpha1.ReasonFailedDataVolumeImport: "DataVolumeError",
@@ -67,7 +67,7 @@ func TestStatusWithoutAGuest(t *testing.T) {
 	}
 }
 
-// TestReadySaysWhere: condition Ready of a VM names the node of its guest, which no field of a VM has.
+// TestReadySaysWhere: condition Ready of a VM names the node of its guest, because no field of a VM does.
 func TestReadySaysWhere(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.reconcileRepeatedly()
@@ -83,7 +83,7 @@ func TestReadySaysWhere(t *testing.T) {
 	}
 }
 
-// TestGenerations: a guest follows the VM as it is, unless an edit waits for a restart.
+// TestGenerations: observedGeneration is the current generation, unless an edit waits for a restart.
 func TestGenerations(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	expect := func(why string, observed, desired int64) {

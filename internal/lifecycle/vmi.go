@@ -36,8 +36,8 @@ func (c *Controller) applyRunStrategy(ctx context.Context, s *state) {
 		if s.endRecorded() {
 			c.deleteVMI(ctx, s)
 		}
-	case actionUnhalt:
-		if err := c.setRunning(ctx, s); err != nil {
+	case actionRunAlways:
+		if err := c.setRunStrategyAlways(ctx, s); err != nil {
 			c.handleError(s, v1alpha1.ReasonFailedCreate, err)
 		}
 	case actionStart:
@@ -57,9 +57,9 @@ func (c *Controller) applyRunStrategy(ctx context.Context, s *state) {
 	}
 }
 
-// setRunning sets the run strategy of a halted VM to Always, as KubeVirt does for 'virtctl start --paused'. Only the request to start says that the guest is
-// to be paused, so it must be in the status before the VMI is created.
-func (c *Controller) setRunning(ctx context.Context, s *state) error {
+// setRunStrategyAlways sets the run strategy of a halted VM to Always, as KubeVirt does for 'virtctl start --paused'. Only the request to start says that the
+// guest is to be paused, so it must be in the status before the VMI is created.
+func (c *Controller) setRunStrategyAlways(ctx context.Context, s *state) error {
 	running := s.vm.DeepCopy()
 	if running.Spec.RunStrategy != nil {
 		running.Spec.RunStrategy = ptr.To(v1.RunStrategyAlways)
@@ -74,7 +74,7 @@ func (s *state) noteVMIEvent(reason, message string) {
 	s.vmiEvents = append(s.vmiEvents, guestEvent{condition.Cause{Reason: reason, Message: message}, corev1.EventTypeNormal})
 }
 
-// deleteVMI deletes the VMI. The UID prevents that a stale cache deletes a successor of the same name.
+// deleteVMI deletes the VMI. The UID keeps an outdated cache from deleting a successor of the same name.
 func (c *Controller) deleteVMI(ctx context.Context, s *state) {
 	uid := s.vmi.UID
 	err := c.Client.Delete(ctx, s.vmi, client.Preconditions{UID: &uid})

@@ -42,8 +42,8 @@ func (c *testCluster) recordRequests() *[]string {
 	return &all
 }
 
-// TestRequestsForANewVM: a VM that admission has completed costs one write of its status. One that it could not complete costs one write more, with what
-// identity and pins need.
+// TestRequestsForANewVM: a VM that admission has completed costs one write of its status. A VM that it could not complete costs one more write, of identity
+// and pins.
 func TestRequestsForANewVM(t *testing.T) {
 	const status = "patch status of *v1.VirtualMachine"
 	complete := map[string]string{v1alpha1.AnnotationIdentity: "seed", v1alpha1.AnnotationPins: `{"presets":[],"configuration":"c"}`}
