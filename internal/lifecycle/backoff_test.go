@@ -24,7 +24,7 @@ func TestShortLivesBackOff(t *testing.T) {
 	}{
 		{"never starts", "it fails", v1.RunStrategyAlways, []v1.VirtualMachineInstancePhase{v1.Failed}},
 		{"crashes", "it fails once it runs", v1.RunStrategyAlways, []v1.VirtualMachineInstancePhase{v1.Running, v1.Failed}},
-		{"shuts down", "it does so at once", v1.RunStrategyAlways, []v1.VirtualMachineInstancePhase{v1.Running, v1.Succeeded}},
+		{"shuts down", "it shuts down at once", v1.RunStrategyAlways, []v1.VirtualMachineInstancePhase{v1.Running, v1.Succeeded}},
 		{"crashes and is rerun", "it fails once it runs", v1.RunStrategyRerunOnFailure, []v1.VirtualMachineInstancePhase{v1.Running, v1.Failed}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (r *hardwareReconciler) registerWith(mgr ctrl.Manager) error {
 		WithOptions(controllerOptions).Complete(r)
 }
 
-// frontend returns the FrontendProfile of the configuration that a VMI is pinned to, or that of the current configuration if the VMI is not pinned. The
+// frontend returns the FrontendProfile of the configuration that a VMI is pinned to, or of the current configuration if the VMI is not pinned. The
 // controller writes the values of the revision into the record, so that the launcher needs no right to read revisions, and a later edit of an annotation has
 // no effect.
 func (c *Controller) frontend(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error) {
@@ -296,8 +296,8 @@ func (r *hardwareReconciler) refuseVMI(ctx context.Context, vmi *v1.VirtualMachi
 	return nil
 }
 
-// describeBootChange says how the hardware of this boot differs from that of the last boot; empty if it does not, or if either record is missing or malformed.
-// Usually the VM's owner has edited the VM; with annotation kilnvm.io/hardware 'latest', an upgrade of Kiln may have changed it.
+// describeBootChange says how the hardware of this boot differs from the hardware of the last boot; empty if it does not, or if either record is missing or
+// malformed. Usually the VM's owner has edited the VM; with annotation kilnvm.io/hardware 'latest', an upgrade of Kiln may have changed it.
 func describeBootChange(before, after *v1alpha1.HardwareRecord) string {
 	if before == nil || after == nil || record.Check(before) != nil || record.Check(after) != nil {
 		return ""
@@ -309,7 +309,7 @@ func describeBootChange(before, after *v1alpha1.HardwareRecord) string {
 	if len(changes) == 0 {
 		return ""
 	}
-	return "the hardware differs from that of the last boot: " + strings.Join(changes, "; ")
+	return "the hardware has changed since the last boot: " + strings.Join(changes, "; ")
 }
 
 // What the hardware reconciler remembers is lost with its process. Both memories are shortcuts: correctness never depends on them.

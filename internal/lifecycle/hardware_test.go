@@ -48,7 +48,7 @@ func parseRecord(t *testing.T, text string) *v1alpha1.HardwareRecord {
 	return hardware
 }
 
-// hardware returns the GuestHardware, nil if there is none.
+// hardware returns the GuestHardware, nil if it does not exist.
 func (c *testCluster) hardware() *v1alpha1.GuestHardware {
 	c.Helper()
 	found, err := Hardware(c.Context(), c.Client, key)

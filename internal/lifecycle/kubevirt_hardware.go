@@ -140,7 +140,7 @@ func (r *kubeVirtHardwareReconciler) readVMAndVMI(
 	return vm, vmi, err
 }
 
-// kubeVirtGuest is a guest with the GuestHardware of its name, nil if there is none.
+// kubeVirtGuest is a guest with the GuestHardware of its name, nil if it does not exist.
 type kubeVirtGuest struct {
 	vm       *v1.VirtualMachine
 	vmi      *v1.VirtualMachineInstance

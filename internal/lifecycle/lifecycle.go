@@ -179,8 +179,8 @@ func (c *Controller) readState(ctx context.Context, key types.NamespacedName) (*
 	return newState(vm, vmi, c.Now()), nil
 }
 
-// readFullVM replaces the VM of a state, which was read from the cache, by that of the API server. It fails with a conflict if their versions differ: this
-// reconcile has judged the cached version, and the event of the newer version will reconcile the VM again.
+// readFullVM replaces the VM of a state, which was read from the cache, by the VM that the API server returns. It fails with a conflict if their versions
+// differ: this reconcile has judged the cached version, and the event of the newer version will reconcile the VM again.
 func (c *Controller) readFullVM(ctx context.Context, s *state) error {
 	if s.full {
 		return nil

@@ -111,7 +111,7 @@ func (c *testCluster) vm() *v1.VirtualMachine {
 	return vm
 }
 
-// vmi returns the VMI, nil if there is none.
+// vmi returns the VMI, nil if it does not exist.
 func (c *testCluster) vmi() *v1.VirtualMachineInstance {
 	c.Helper()
 	vmi := &v1.VirtualMachineInstance{}

@@ -62,7 +62,7 @@ type Counts struct {
 type informerStores struct{ vms, vmis, records, revisions toolscache.Store }
 
 // Start makes the stores of the informers available to Collect until the context ends. Only the leader runs it, because Counts does not implement
-// NeedLeaderElection: the informers are those of the leader's controllers.
+// NeedLeaderElection: the leader's controllers start the informers.
 func (c *Counts) Start(ctx context.Context) error {
 	hardware := &metav1.PartialObjectMetadata{}
 	hardware.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GuestHardware"))

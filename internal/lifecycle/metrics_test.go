@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// newStore returns a store like that of an informer.
+// newStore returns a store of objects, such as an informer has.
 func newStore(t *testing.T, objects ...client.Object) toolscache.Store {
 	t.Helper()
 	store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)

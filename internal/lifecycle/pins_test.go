@@ -137,7 +137,7 @@ func TestRecheckInterval(t *testing.T) {
 	}
 }
 
-// TestConfigurationIsPinned: a VM is pinned to the configuration of its first reconcile; with hardware 'latest', to that of each start.
+// TestConfigurationIsPinned: a VM is pinned to the configuration of its first reconcile; with hardware 'latest', it is pinned anew at each start.
 func TestConfigurationIsPinned(t *testing.T) {
 	for _, test := range []struct {
 		name, hardware string

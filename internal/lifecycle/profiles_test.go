@@ -20,7 +20,7 @@ func guestProfile(hostname string, extends ...v1alpha1.ProfileReference) *v1alph
 	return p
 }
 
-// TestProfilesArePinnedAtFirstSight: a VM is pinned to the profiles of its first reconcile; with hardware 'latest', to those of each start. A VM that
+// TestProfilesArePinnedAtFirstSight: a VM is pinned to the profiles of its first reconcile; with hardware 'latest', it is pinned anew at each start. A VM that
 // was pinned before there were profiles has none.
 func TestProfilesArePinnedAtFirstSight(t *testing.T) {
 	for _, test := range []struct {

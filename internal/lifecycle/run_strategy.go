@@ -40,7 +40,7 @@ func (s *state) nextAction() action {
 	return actionNone
 }
 
-// wantsVMI reports whether the run strategy requires a VMI, if there is none. With RerunOnFailure, a VM starts when it is new, when it had another run
+// wantsVMI reports whether the run strategy requires a VMI, for a VM without one. With RerunOnFailure, a VM starts when it is new, when it had another run
 // strategy, and by request; otherwise its guest has succeeded or was stopped.
 func (s *state) wantsVMI() bool {
 	switch s.strategy {
@@ -71,7 +71,7 @@ func (s *state) needsReplacement() bool {
 // status.stateChangeRequests of a VM asks for its start or stop, as in KubeVirt; a restart is a stop followed by a start. Only the first request counts. The
 // controller removes requests that are met or can never be met.
 
-// firstRequest returns the first request; an empty one if there is none.
+// firstRequest returns the first request; an empty one without requests.
 func (s *state) firstRequest() (first v1.VirtualMachineStateChangeRequest) {
 	if requests := s.vm.Status.StateChangeRequests; len(requests) > 0 {
 		first = requests[0]

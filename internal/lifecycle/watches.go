@@ -106,7 +106,7 @@ func (c *Controller) watchPinSources(b *builder.Builder, mapper meta.RESTMapper)
 	return nil
 }
 
-// ServedKinds returns those of the given kinds that the cluster serves.
+// ServedKinds returns the given kinds that the cluster serves.
 func ServedKinds(mapper meta.RESTMapper, kinds ...schema.GroupVersionKind) (served []schema.GroupVersionKind, err error) {
 	for _, kind := range kinds {
 		if _, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil {

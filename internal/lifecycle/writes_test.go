@@ -55,7 +55,7 @@ func TestRequestsForANewVM(t *testing.T) {
 	}{
 		{"halted", "there is nothing to do but to report", complete, v1.RunStrategyHalted, []string{status}},
 		{"manual", "nothing starts it", complete, v1.RunStrategyManual, []string{status}},
-		{"always", "the cache has no template, and both it and that of records may lag behind", complete, v1.RunStrategyAlways,
+		{"always", "the cache has no template, and VMs and records in it may be outdated", complete, v1.RunStrategyAlways,
 			[]string{"get *v1.VirtualMachine", "get *v1alpha1.GuestHardware", "create *v1.VirtualMachineInstance", status}},
 		{"halted, not completed", "an old webhook, or one that was down", nil, v1.RunStrategyHalted, []string{"patch *v1.VirtualMachine", status}},
 		{"halted, without identity", "admitted by a webhook that leaves it to the controller",
