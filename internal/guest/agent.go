@@ -14,12 +14,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// agentInterval is the time between two questions to an agent that answers. One that does not is asked four times as often.
+// agentInterval is the time between two questions to an agent that answers. An agent that does not answer is asked four times as often.
 const agentInterval = 30 * time.Second
 
-// watchAgent asks the guest agent until ctx ends, while the guest runs, and reports what it says when that has changed. It is a goroutine of its own: an agent
-// that hangs delays neither events nor a stop.
-func (g *Guest) watchAgent(ctx context.Context, run run, running *atomic.Bool) {
+// watchAgent asks the agent of a running guest until ctx ends, and reports each changed answer. It runs in its own goroutine, because an agent that hangs must
+// delay neither events nor a stop.
+func (g *Guest) watchAgent(ctx context.Context, run startedGuest, running *atomic.Bool) {
 	interval := cmp.Or(g.AgentInterval, agentInterval)
 	var last *v1alpha1.GuestAgent
 	for silent := true; ; {
@@ -33,7 +33,7 @@ func (g *Guest) watchAgent(ctx context.Context, run run, running *atomic.Bool) {
 		case <-time.After(wait):
 		}
 		if !running.Load() {
-			continue // a paused guest answers nothing, and what it has said holds
+			continue // a paused guest cannot answer, and its last answer stays valid
 		}
 		now, err := g.askAgent(ctx, run, interval/3)
 		if err != nil && !silent {
@@ -56,29 +56,29 @@ func (g *Guest) watchAgent(ctx context.Context, run run, running *atomic.Bool) {
 	}
 }
 
-// askAgent returns what the agent says, within bounds.
-func (g *Guest) askAgent(ctx context.Context, run run, limit time.Duration) (*v1alpha1.GuestAgent, error) {
+// askAgent returns the agent's answer within the bounds of boundAgentFacts. The error says that the agent has not answered within the limit.
+func (g *Guest) askAgent(ctx context.Context, run startedGuest, limit time.Duration) (*v1alpha1.GuestAgent, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	said, err := g.Agent.AgentFacts(ctx, run.owner)
+	facts, err := g.Agent.AgentFacts(ctx, run.owner)
 	if err != nil {
 		return nil, err
 	}
-	return bounded(said, run.macs), nil
+	return boundAgentFacts(facts, run.macs), nil
 }
 
-// bounded returns what an agent says within the bounds of the definition of GuestPods. Interfaces are those with the MAC address of a card: a guest that runs
-// containers makes and removes others all the time.
-func bounded(said hypervisor.AgentFacts, macs []string) *v1alpha1.GuestAgent {
+// boundAgentFacts cuts an agent's answer to the bounds of the CRD of GuestPods. It keeps only interfaces with the MAC address of one of the VMI's network
+// cards, because a guest that runs containers creates and removes other interfaces all the time.
+func boundAgentFacts(facts hypervisor.AgentFacts, macs []string) *v1alpha1.GuestAgent {
 	text := func(of string) string { return guestagent.Text(of, v1alpha1.LongestAgentText) }
-	agent := &v1alpha1.GuestAgent{Hostname: guestagent.Text(said.Hostname, v1alpha1.LongestHostname)}
-	os := v1alpha1.GuestOS{Name: text(said.OS.Name), KernelRelease: text(said.OS.KernelRelease), Version: text(said.OS.Version),
-		PrettyName: text(said.OS.PrettyName), VersionID: text(said.OS.VersionID), KernelVersion: text(said.OS.KernelVersion),
-		Machine: text(said.OS.Machine), ID: text(said.OS.ID)}
+	agent := &v1alpha1.GuestAgent{Hostname: guestagent.Text(facts.Hostname, v1alpha1.LongestHostname)}
+	os := v1alpha1.GuestOS{Name: text(facts.OS.Name), KernelRelease: text(facts.OS.KernelRelease), Version: text(facts.OS.Version),
+		PrettyName: text(facts.OS.PrettyName), VersionID: text(facts.OS.VersionID), KernelVersion: text(facts.OS.KernelVersion),
+		Machine: text(facts.OS.Machine), ID: text(facts.OS.ID)}
 	if os != (v1alpha1.GuestOS{}) {
 		agent.OS = &os
 	}
-	for _, one := range said.Interfaces {
+	for _, one := range facts.Interfaces {
 		mac := guestagent.MAC(one.MAC)
 		if mac == "" || !slices.Contains(macs, mac) || len(agent.Interfaces) == v1alpha1.MostAgentInterfaces {
 			continue

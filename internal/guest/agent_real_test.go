@@ -17,8 +17,8 @@ import (
 //go:embed testdata/agent.sh
 var agentScript []byte
 
-// withAgentScript makes the script the first process of the guest: the kernel unpacks one archive after the other.
-func withAgentScript(t *testing.T, initramfs string) {
+// addAgentScript makes the script the first process of the guest: the kernel unpacks the archives of its initramfs one after another.
+func addAgentScript(t *testing.T, initramfs string) {
 	t.Helper()
 	out, err := os.OpenFile(initramfs, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -38,35 +38,35 @@ func withAgentScript(t *testing.T, initramfs string) {
 	}
 }
 
-// TestAgentOfAGuest: libvirt hands on what an agent says. One that hangs does not keep the power button from its guest.
+// TestAgentOfAGuest: libvirt passes on an agent's answers. An agent that hangs does not prevent its guest's power-off.
 func TestAgentOfAGuest(t *testing.T) {
 	t.Parallel()
-	vmi := vmiOf(storage(t), 300)
+	vmi := withGracePeriod(vmiWithStorage(t), 300)
 	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "default", Model: "virtio", MacAddress: cardMAC,
 		InterfaceBindingMethod: v1.InterfaceBindingMethod{Masquerade: &v1.InterfaceMasquerade{}}}}
 	vmi.Spec.Networks = []v1.Network{{Name: "default", NetworkSource: v1.NetworkSource{Pod: &v1.PodNetwork{}}}}
-	c := serve(t, vmi)
-	l := launch(t, c, func(root string) {
-		mounts(t)(root)
-		withAgentScript(t, filepath.Join(root, pod.Kernel, "boot/initrd"))
+	c := serveVMI(t, vmi)
+	l := startLauncher(t, c, func(root string) {
+		mountVolumes(t)(root)
+		addAgentScript(t, filepath.Join(root, pod.Kernel, "boot/initrd"))
 	})
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the guest's console:\n%s", l.out.String())
 		}
 	})
-	got := c.reports(t, l, "an agent that answers", connected).Agent
+	got := c.waitForReport(t, l, "an agent that answers", hasAgent).Agent
 	want := &v1alpha1.GuestAgent{OS: &v1alpha1.GuestOS{ID: "tiny", Name: "Tiny Linux", PrettyName: "Tiny Linux 1", KernelRelease: got.OS.KernelRelease},
 		Interfaces: []v1alpha1.GuestInterface{{Name: "eth0", MAC: cardMAC, IPs: []string{"10.0.2.15", "fe80::1"}}}}
 	if diff := cmp.Diff(want, got); diff != "" || got.OS.KernelRelease == "" {
 		t.Errorf("agent (-want +got):\n%s", diff)
 	}
 	begun := time.Now()
-	l.term(t)
-	if status := l.exits(t); status != 0 || time.Since(begun) > 30*time.Second {
+	l.sendTERM(t)
+	if status := l.waitForExit(t); status != 0 || time.Since(begun) > 30*time.Second {
 		t.Errorf("the launcher ends with status %d after %s", status, time.Since(begun))
 	}
-	if last := c.reports(t, l, "a guest that has powered off", in(v1alpha1.GuestPoweredOff)); connected(last) {
+	if last := c.waitForReport(t, l, "a guest that has powered off", inState(v1alpha1.GuestPoweredOff)); hasAgent(last) {
 		t.Errorf("the last status has an agent: %+v", last.Agent)
 	}
 }

@@ -1,26 +1,25 @@
 package guest_test
 
 import (
-	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/test/explicit"
 	"github.com/kilnvm/kiln/test/guest"
+	"github.com/kilnvm/kiln/test/poll"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// storage is a VMI that boots a kernel from an image, and has a disk of each kind that a pod serves.
-func storage(t *testing.T) *v1.VirtualMachineInstance {
+// vmiWithStorage returns a VMI that boots a kernel from an image, and has a disk of each kind that a pod supports.
+func vmiWithStorage(t *testing.T) *v1.VirtualMachineInstance {
 	t.Helper()
 	vmi := explicit.WithClaim(t)
 	vmi.Name, vmi.Namespace = "guest", "default"
@@ -42,15 +41,15 @@ func storage(t *testing.T) *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// mounts are what kubelet would mount for it.
-func mounts(t *testing.T) func(root string) {
+// mountVolumes returns a function that creates the mounts of vmiWithStorage, as kubelet does.
+func mountVolumes(t *testing.T) func(root string) {
 	return func(root string) {
 		for _, volume := range []string{"data", "image/disk"} {
 			if err := os.MkdirAll(filepath.Join(root, pod.VolumePath(volume)), 0o777); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := os.Chown(filepath.Join(root, pod.VolumePath("data")), account, account); err != nil { // as fsGroup does
+		if err := os.Chown(filepath.Join(root, pod.VolumePath("data")), launcherUID, launcherUID); err != nil { // as fsGroup does
 			t.Fatal(err)
 		}
 		disk := filepath.Join(root, pod.VolumePath("image"), "disk", "a.qcow2")
@@ -66,10 +65,10 @@ func mounts(t *testing.T) func(root string) {
 // TestBoot: a guest finds its disks, writes to the log of its container, and powers off when its pod is deleted.
 func TestBoot(t *testing.T) {
 	t.Parallel()
-	c := serve(t, vmiOf(storage(t), 300))
-	l := launch(t, c, mounts(t))
-	c.reports(t, l, "a guest that runs", in(v1alpha1.GuestRunning))
-	report := l.report(t)
+	c := serveVMI(t, withGracePeriod(vmiWithStorage(t), 300))
+	l := startLauncher(t, c, mountVolumes(t))
+	c.waitForReport(t, l, "a guest that runs", inState(v1alpha1.GuestRunning))
+	report := l.waitForGuestReport(t)
 	got := map[string]uint64{}
 	for _, disk := range report.Disks {
 		got[disk.Serial] = uint64(disk.Bytes)
@@ -81,31 +80,26 @@ func TestBoot(t *testing.T) {
 	if diff := cmp.Diff(map[string]uint64{"claim": 2 << 20, "image": 5 << 20, "empty": 3 << 20}, got); diff != "" {
 		t.Errorf("disks (-want +got):\n%s", diff)
 	}
-	l.term(t)
-	if status := l.exits(t); status != 0 {
+	l.sendTERM(t)
+	if status := l.waitForExit(t); status != 0 {
 		t.Errorf("the launcher ends with status %d, want 0", status)
 	}
-	c.reports(t, l, "a guest that has powered off", in(v1alpha1.GuestPoweredOff))
+	c.waitForReport(t, l, "a guest that has powered off", inState(v1alpha1.GuestPoweredOff))
 }
 
-// report waits for what the guest writes to its console, which is the launcher's standard output.
-func (l *launcher) report(t *testing.T) guest.Report {
+// waitForGuestReport returns the first report that the guest writes to its console, which is the launcher's standard output.
+func (l *launcher) waitForGuestReport(t *testing.T) guest.Report {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), generous)
-	defer cancel()
-	for {
-		text := l.console()
-		reports, err := guest.ParseReports(bytes.NewReader([]byte(text[:bytes.LastIndexByte([]byte(text), '\n')+1])))
-		if err != nil {
+	var reports []guest.Report
+	if !poll.Until(longLimit, func() bool {
+		text := l.consoleText()
+		var err error
+		if reports, err = guest.ParseReports(strings.NewReader(text[:strings.LastIndexByte(text, '\n')+1])); err != nil {
 			t.Fatal(err)
 		}
-		if len(reports) > 0 {
-			return reports[0]
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("the guest does not report; its console is:\n%s", text)
-		case <-time.After(100 * time.Millisecond):
-		}
+		return len(reports) > 0
+	}) {
+		t.Fatalf("the guest does not report; its console is:\n%s", l.consoleText())
 	}
+	return reports[0]
 }

@@ -2,6 +2,8 @@ package guest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -9,57 +11,61 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Channel is what the launcher has of its cluster: it reads its GuestPod and its VMI, and writes the status of the first. Kiln's controller writes the rest.
-// An API server that is away delays reports, and no guest: reports are collected, and the newest is sent when it is there again.
+// Channel connects the launcher with its cluster. It reads the launcher's GuestPod and VMI, and writes the status of the GuestPod. Kiln's controller writes the
+// rest of the GuestPod. An unavailable API server delays reports but not the guest: the Channel keeps the newest status and sends it when the server answers.
 type Channel struct {
 	client client.WithWatch
 	name   types.NamespacedName
 	podUID types.UID
 
 	mutex sync.Mutex
-	// pod is the GuestPod as it was last seen; nil before, and while there is none of this pod.
+	// pod is the GuestPod as last read; nil while the cluster has no GuestPod for this pod.
 	pod *v1alpha1.GuestPod
-	// seen is closed and made anew at each change of pod.
-	seen chan struct{}
-	// wanted is the status to report, sent the one that the cluster has.
+	// podChanged is closed and replaced at each change of pod.
+	podChanged chan struct{}
+	// wanted is the status to report, sent the status that the cluster has.
 	wanted, sent v1alpha1.GuestPodStatus
-	// written is closed and made anew when sent changes.
-	written chan struct{}
+	// sentChanged is closed and replaced when sent changes.
+	sentChanged chan struct{}
 	// wake is signalled when there may be something to send.
 	wake chan struct{}
 }
 
-// NewChannel returns the channel of a VMI's pod. The client may read the VMI, and read and watch the GuestPod, both of the VMI's name.
+// NewChannel returns the channel of a VMI's pod. The client needs the rights to get the VMI, to get and watch the GuestPod of the same name, and to patch its
+// status.
 func NewChannel(c client.WithWatch, vmi types.NamespacedName, podUID types.UID) *Channel {
-	return &Channel{client: c, name: vmi, podUID: podUID, seen: make(chan struct{}), written: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &Channel{client: c, name: vmi, podUID: podUID, podChanged: make(chan struct{}), sentChanged: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
-// run reads and writes until ctx ends.
-func (c *Channel) run(ctx context.Context) {
+// syncWithCluster watches the GuestPod and sends reports until ctx ends.
+func (c *Channel) syncWithCluster(ctx context.Context) {
 	var both sync.WaitGroup
-	both.Go(func() { c.repeat(ctx, "the GuestPod cannot be watched", c.watch) })
-	both.Go(func() { c.repeat(ctx, "the state of the guest cannot be reported yet", c.write) })
+	both.Go(func() { c.retryUntilDone(ctx, "the GuestPod cannot be watched", c.watchPod) })
+	both.Go(func() { c.retryUntilDone(ctx, "the state of the guest cannot be reported yet", c.sendReport) })
 	both.Wait()
 }
 
 // requestLimit bounds one request.
 const requestLimit = 30 * time.Second
 
-// repeat calls work until ctx ends: at once after success, and after an error with a growing delay.
-func (c *Channel) repeat(ctx context.Context, failed string, work func(context.Context) error) {
-	delay := delays()
+// retryUntilDone calls work until ctx ends: at once after success, and after an error with a growing delay.
+func (c *Channel) retryUntilDone(ctx context.Context, failed string, work func(context.Context) error) {
+	delay := newRequestBackoff()
 	for ctx.Err() == nil {
 		err := work(ctx)
 		if err == nil {
-			delay = delays()
+			delay = newRequestBackoff()
 			continue
 		}
 		if ctx.Err() != nil {
@@ -73,27 +79,27 @@ func (c *Channel) repeat(ctx context.Context, failed string, work func(context.C
 	}
 }
 
-// delays are those between attempts: from half a second to half a minute.
-func delays() *wait.Backoff {
+// newRequestBackoff returns the pauses between attempts: from half a second to half a minute.
+func newRequestBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second / 2, Factor: 2, Jitter: 0.5, Steps: 100, Cap: 30 * time.Second}
 }
 
-// watch follows the GuestPod until the API server ends the watch, which is normal.
-func (c *Channel) watch(ctx context.Context) error {
+// watchPod stores each version of the GuestPod until the API server ends the watch, which is normal.
+func (c *Channel) watchPod(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	now := &v1alpha1.GuestPod{}
 	switch err := c.client.Get(ctx, c.name, now); {
 	case err == nil:
-		c.see(now)
-		c.compare(now)
+		c.storePod(now)
+		c.adoptReadStatus(now)
 	case apierrors.IsNotFound(err):
-		c.see(nil)
+		c.storePod(nil)
 	default:
 		return err
 	}
 	only := []client.ListOption{client.InNamespace(c.name.Namespace), client.MatchingFields{"metadata.name": c.name.Name}}
-	// Without a resource version: the watch begins with the object as it is then.
+	// Without a resource version the watch begins with the current object.
 	watched, err := c.client.Watch(ctx, &v1alpha1.GuestPodList{}, only...)
 	if err != nil {
 		return err
@@ -106,16 +112,16 @@ func (c *Channel) watch(ctx context.Context) error {
 			return apierrors.FromObject(event.Object)
 		case !is || pod.Name != c.name.Name:
 		case event.Type == watch.Deleted:
-			c.see(nil)
+			c.storePod(nil)
 		default:
-			c.see(pod)
+			c.storePod(pod)
 		}
 	}
 	return nil
 }
 
-// see keeps the GuestPod if it is of this pod. One of an earlier or later pod of the VMI is none.
-func (c *Channel) see(pod *v1alpha1.GuestPod) {
+// storePod stores the GuestPod if it belongs to this pod. A GuestPod of an earlier or later pod of the VMI counts as missing.
+func (c *Channel) storePod(pod *v1alpha1.GuestPod) {
 	if pod != nil && pod.Spec.PodUID != c.podUID {
 		pod = nil
 	}
@@ -125,27 +131,27 @@ func (c *Channel) see(pod *v1alpha1.GuestPod) {
 		c.sent = pod.Status
 	}
 	c.pod = pod
-	close(c.seen)
-	c.seen = make(chan struct{})
-	poke(c.wake)
+	close(c.podChanged)
+	c.podChanged = make(chan struct{})
+	wakeReceiver(c.wake)
 }
 
-// compare takes the status of a GuestPod that was read as the one that was sent: what it lacks is sent again. While nobody watched, etcd may have been
-// restored.
-func (c *Channel) compare(pod *v1alpha1.GuestPod) {
+// adoptReadStatus records the status of the GuestPod that was read as the sent status, so that missing parts are sent again: etcd may have been restored while
+// no watch was open.
+func (c *Channel) adoptReadStatus(pod *v1alpha1.GuestPod) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.pod != nil {
 		c.sent = pod.Status
-		poke(c.wake)
+		wakeReceiver(c.wake)
 	}
 }
 
-// await returns the GuestPod of this pod when it is as the caller needs it. The error is that of ctx.
-func (c *Channel) await(ctx context.Context, enough func(*v1alpha1.GuestPod) bool) (*v1alpha1.GuestPod, error) {
+// awaitPod returns the GuestPod of this pod once enough returns true for it. The error is ctx.Err().
+func (c *Channel) awaitPod(ctx context.Context, enough func(*v1alpha1.GuestPod) bool) (*v1alpha1.GuestPod, error) {
 	for {
 		c.mutex.Lock()
-		pod, seen := c.pod, c.seen
+		pod, seen := c.pod, c.podChanged
 		c.mutex.Unlock()
 		if pod != nil && enough(pod) {
 			return pod, nil
@@ -158,8 +164,8 @@ func (c *Channel) await(ctx context.Context, enough func(*v1alpha1.GuestPod) boo
 	}
 }
 
-// vmi reads the VMI.
-func (c *Channel) vmi(ctx context.Context) (*v1.VirtualMachineInstance, error) {
+// readVMI reads the VMI within requestLimit.
+func (c *Channel) readVMI(ctx context.Context) (*v1.VirtualMachineInstance, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	found := &v1.VirtualMachineInstance{}
@@ -169,24 +175,24 @@ func (c *Channel) vmi(ctx context.Context) (*v1.VirtualMachineInstance, error) {
 	return found, nil
 }
 
-// Report changes the status that is to be reported. It does not wait.
+// Report changes the status to report. It does not wait until the status is sent.
 func (c *Channel) Report(change func(*v1alpha1.GuestPodStatus)) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	change(&c.wanted)
-	poke(c.wake)
+	wakeReceiver(c.wake)
 }
 
-// unsent returns the GuestPod and the status to send; false if there is nothing to send, or no GuestPod to send it to.
-func (c *Channel) unsent() (pod *v1alpha1.GuestPod, status v1alpha1.GuestPodStatus, there bool) {
+// pendingReport returns the GuestPod and the status to send. It returns false if the status is sent already, or the GuestPod does not exist.
+func (c *Channel) pendingReport() (pod *v1alpha1.GuestPod, status v1alpha1.GuestPodStatus, there bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.pod, c.wanted, c.pod != nil && !equality.Semantic.DeepEqual(c.wanted, c.sent)
 }
 
-// write waits for something to send, and sends it.
-func (c *Channel) write(ctx context.Context) error {
-	pod, status, there := c.unsent()
+// sendReport sends the pending report. If no report is pending, it waits until one may be, and returns.
+func (c *Channel) sendReport(ctx context.Context) error {
+	pod, status, there := c.pendingReport()
 	if !there {
 		select {
 		case <-ctx.Done():
@@ -208,19 +214,19 @@ func (c *Channel) write(ctx context.Context) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.pod == nil || c.pod.UID != pod.UID {
-		return nil // The GuestPod was made anew while its predecessor's answer was under way: it has none of this yet.
+		return nil // The GuestPod was recreated before the answer came: the new one does not have this status yet.
 	}
 	c.sent = status
-	close(c.written)
-	c.written = make(chan struct{})
+	close(c.sentChanged)
+	c.sentChanged = make(chan struct{})
 	return nil
 }
 
-// flush waits until the cluster has all that was reported. The error is that of ctx.
-func (c *Channel) flush(ctx context.Context) error {
+// flushReports waits until the cluster has the reported status. The error is ctx.Err().
+func (c *Channel) flushReports(ctx context.Context) error {
 	for {
 		c.mutex.Lock()
-		done, written := equality.Semantic.DeepEqual(c.wanted, c.sent), c.written
+		done, written := equality.Semantic.DeepEqual(c.wanted, c.sent), c.sentChanged
 		c.mutex.Unlock()
 		if done {
 			return nil
@@ -231,4 +237,33 @@ func (c *Channel) flush(ctx context.Context) error {
 		case <-written:
 		}
 	}
+}
+
+// Connect returns a client for the two kinds that a launcher reads. Their resources are built in, because discovery would cost each start some requests.
+func Connect(config *rest.Config) (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for kind, resource := range map[string]string{"GuestPod": "guestpods", "GuestPodList": "guestpods"} {
+		mapper.AddSpecific(v1alpha1.GroupVersion.WithKind(kind), v1alpha1.GroupVersion.WithResource(resource),
+			v1alpha1.GroupVersion.WithResource("guestpod"), meta.RESTScopeNamespace)
+	}
+	mapper.AddSpecific(v1.VirtualMachineInstanceGroupVersionKind, v1.GroupVersion.WithResource("virtualmachineinstances"),
+		v1.GroupVersion.WithResource("virtualmachineinstance"), meta.RESTScopeNamespace)
+	return client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
+}
+
+// statusPatch returns a JSON patch that replaces the status of the GuestPod with this UID. Only the launcher of the pod writes the status. A merge patch would
+// keep facts that no longer hold.
+func statusPatch(uid types.UID, status v1alpha1.GuestPodStatus) ([]byte, error) {
+	return json.Marshal([]jsonPatchOperation{{"test", "/metadata/uid", uid}, {"add", "/status", status}})
+}
+
+// jsonPatchOperation is one operation of RFC 6902.
+type jsonPatchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
 }

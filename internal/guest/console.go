@@ -13,34 +13,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The serial console of the guest becomes the log of its container: QEMU writes it into a pipe, and this process copies the pipe to its standard output, each
-// line as an entry of its own (console_entries.go). QEMU stops the guest while the pipe is full. So the pipe is always read, and what the log does not take in
-// time is dropped, with a note of how much.
+// The serial console of the guest becomes the log of its container: QEMU writes to a pipe, and this process copies the pipe to its standard output, one log
+// entry per line (console_log.go). QEMU stops the guest while the pipe is full. Therefore the pipe is always read. Text that the log does not take in time is
+// dropped, and the log says how many bytes were dropped.
 
-// console copies a pipe.
-type console struct {
+// consolePipe copies the pipe of the serial console to a consoleLog.
+type consolePipe struct {
 	pipe *os.File
-	log  *entries
+	log  *consoleLog
 	work sync.WaitGroup
 
 	mutex sync.Mutex
-	// waiting is on its way to the log; lost is how many bytes were dropped after it.
-	waiting []byte
-	lost    int
-	// arrived wakes write. It is closed when nothing more comes.
+	// queued is the text to log next, and dropped the number of bytes that were dropped after it.
+	queued  []byte
+	dropped int
+	// arrived wakes writeLog. It is closed after the last text.
 	arrived chan struct{}
 }
 
 const (
-	// part is the most that is read at once, in bytes. QEMU writes single characters: what waits is bounded in bytes, by mostWaiting.
-	part        = 16 << 10
-	mostWaiting = 1 << 20
-	// drainLimit bounds the wait for the last words of a guest.
+	// readSize is the number of bytes of one read. QEMU writes single characters: therefore maxQueued bounds the queued text in bytes.
+	readSize  = 16 << 10
+	maxQueued = 1 << 20
+	// drainLimit bounds the wait for the guest's last output.
 	drainLimit = time.Second
 )
 
-// openConsole makes the pipe and copies it until close. It is opened for writing too, so that neither side waits for the other, and none sees an end.
-func openConsole(path string, out io.Writer) (*console, error) {
+// openConsole creates the pipe and copies it until drainAndClose. The pipe is opened for reading and writing: neither side waits for the other, and no side
+// reads an end of file.
+func openConsole(path string, out io.Writer) (*consolePipe, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -51,22 +52,22 @@ func openConsole(path string, out io.Writer) (*console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &console{pipe: pipe, log: newEntries(out), arrived: make(chan struct{}, 1)}
-	c.work.Go(c.read)
-	c.work.Go(c.write)
+	c := &consolePipe{pipe: pipe, log: newConsoleLog(out), arrived: make(chan struct{}, 1)}
+	c.work.Go(c.readPipe)
+	c.work.Go(c.writeLog)
 	return c, nil
 }
 
-// read reads until the pipe is closed, or empty after close has set its deadline.
-func (c *console) read() {
+// readPipe queues text until the pipe is closed, or empty after drainAndClose has set the deadline.
+func (c *consolePipe) readPipe() {
 	defer close(c.arrived)
-	buffer := make([]byte, part)
+	buffer := make([]byte, readSize)
 	for {
 		n, err := c.pipe.Read(buffer)
-		c.keep(buffer[:n])
+		c.queueText(buffer[:n])
 		select {
 		case c.arrived <- struct{}{}:
-		default: // write is awake
+		default: // writeLog is awake
 		}
 		if err != nil {
 			return
@@ -74,45 +75,45 @@ func (c *console) read() {
 	}
 }
 
-// keep adds a text to what waits for the log, or drops it where that is too much.
-func (c *console) keep(text []byte) {
+// queueText queues a text for the log. It drops the text if the queue would become longer than maxQueued.
+func (c *consolePipe) queueText(text []byte) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if len(c.waiting)+len(text) > mostWaiting {
-		c.lost += len(text)
+	if len(c.queued)+len(text) > maxQueued {
+		c.dropped += len(text)
 		return
 	}
-	c.waiting = append(c.waiting, text...)
+	c.queued = append(c.queued, text...)
 }
 
-// write writes what was read. The beginning of a line is written when the guest has paused in it: it may be a prompt.
-func (c *console) write() {
-	pause := time.NewTimer(inLine)
+// writeLog logs the queued text until the last text. It logs an unfinished line after partialLineDelay, because the line may be a prompt.
+func (c *consolePipe) writeLog() {
+	pause := time.NewTimer(partialLineDelay)
 	defer pause.Stop()
 	for open := true; open; {
 		select {
 		case _, open = <-c.arrived:
-			c.log.add(c.take())
-			pause.Reset(inLine)
+			c.log.addText(c.takeQueued())
+			pause.Reset(partialLineDelay)
 		case <-pause.C:
-			c.log.endLine(true)
-			c.log.note()
+			c.log.writeLine(true)
+			c.log.writeDropped()
 		}
 	}
-	c.log.end()
+	c.log.writeLastLine()
 }
 
-// take returns what waits for the log, and how many bytes were dropped after it.
-func (c *console) take() (text []byte, lost int) {
+// takeQueued empties the queue. It returns the queued text and the number of bytes that were dropped after it.
+func (c *consolePipe) takeQueued() (text []byte, dropped int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	text, lost = c.waiting, c.lost
-	c.waiting, c.lost = nil, 0
-	return text, lost
+	text, dropped = c.queued, c.dropped
+	c.queued, c.dropped = nil, 0
+	return text, dropped
 }
 
-// close copies what the guest has written last, and closes the pipe. A log that does not take it within drainLimit does not get it.
-func (c *console) close() {
+// drainAndClose copies the guest's last output, and closes the pipe. Output that the log does not take within drainLimit is lost.
+func (c *consolePipe) drainAndClose() {
 	_ = c.pipe.SetReadDeadline(time.Now().Add(drainLimit / 10))
 	done, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()

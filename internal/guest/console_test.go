@@ -17,7 +17,7 @@ import (
 	"github.com/kilnvm/kiln/test/poll"
 )
 
-// stuckLog takes nothing until it is freed.
+// stuckLog blocks each write until freed is closed.
 type stuckLog struct {
 	freed chan struct{}
 	mutex sync.Mutex
@@ -37,8 +37,8 @@ func (s *stuckLog) String() string {
 	return s.text.String()
 }
 
-// opened is a console with the end of its pipe that QEMU has.
-func opened(t *testing.T, log io.Writer) (*console, *os.File) {
+// openTestConsole returns a console and QEMU's end of its pipe.
+func openTestConsole(t *testing.T, log io.Writer) (*consolePipe, *os.File) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "serial.log")
 	c, err := openConsole(path, log)
@@ -53,8 +53,7 @@ func opened(t *testing.T, log io.Writer) (*console, *os.File) {
 	return c, qemu
 }
 
-// TestConsoleIsTheLog: QEMU writes single characters. While the log takes none, a megabyte of them waits, and the rest is dropped and counted: the
-// writer, which is the guest, is never stopped.
+// TestConsoleIsTheLog: QEMU writes single characters. While the log is stuck, a megabyte is queued, and the rest is dropped and counted: the guest never waits.
 func TestConsoleIsTheLog(t *testing.T) {
 	for _, test := range []struct {
 		why         string
@@ -66,7 +65,7 @@ func TestConsoleIsTheLog(t *testing.T) {
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			log := &stuckLog{freed: make(chan struct{})}
-			c, qemu := opened(t, log)
+			c, qemu := openTestConsole(t, log)
 			step := 1
 			if test.wantDropped {
 				step = 4096
@@ -80,27 +79,27 @@ func TestConsoleIsTheLog(t *testing.T) {
 			if _, err := io.WriteString(qemu, "last words"); err != nil {
 				t.Fatal(err)
 			}
-			c.close()
+			c.drainAndClose()
 			kept, dropped := 0, 0
-			for _, entry := range parsed(t, log.String()) {
+			for _, entry := range parseEntries(t, log.String()) {
 				kept, dropped = kept+strings.Count(entry.Line, "x"), dropped+entry.Dropped
 			}
 			if (dropped > 0) != test.wantDropped {
 				t.Errorf("%d of %d bytes are kept, %d dropped", kept, test.bytes, dropped)
 			}
-			if said := guest.Console(log.String()); dropped == 0 && (kept != test.bytes || !strings.HasSuffix(said, "last words\n")) {
-				t.Errorf("%d of %d bytes are kept; it ends in %q", kept, test.bytes, said[max(0, len(said)-80):])
+			if text := guest.Console(log.String()); dropped == 0 && (kept != test.bytes || !strings.HasSuffix(text, "last words\n")) {
+				t.Errorf("%d of %d bytes are kept; it ends in %q", kept, test.bytes, text[max(0, len(text)-80):])
 			}
-			// One text is on its way while another waits.
-			if most := 2*mostWaiting + part; kept > most {
+			// While one text is written, another may be queued.
+			if most := 2*maxQueued + readSize; kept > most {
 				t.Errorf("%d bytes are kept, want at most %d", kept, most)
 			}
 		})
 	}
 }
 
-// said is an entry of the console.
-type said struct {
+// consoleEntry is a log entry of the console.
+type consoleEntry struct {
 	Message string    `json:"msg"`
 	Level   string    `json:"level"`
 	Time    time.Time `json:"time"`
@@ -109,11 +108,11 @@ type said struct {
 	Dropped int       `json:"dropped"`
 }
 
-// parsed reads a log of the console, whose lines must all be its entries, of a length that container runtimes do not cut.
-func parsed(t *testing.T, log string) (all []said) {
+// parseEntries parses a log of the console. It checks that each line is an entry of the console, and short enough that container runtimes do not split it.
+func parseEntries(t *testing.T, log string) (all []consoleEntry) {
 	t.Helper()
 	for line := range strings.Lines(log) {
-		var entry said
+		var entry consoleEntry
 		decoder := json.NewDecoder(strings.NewReader(line))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&entry); err != nil {
@@ -127,10 +126,10 @@ func parsed(t *testing.T, log string) (all []said) {
 	return all
 }
 
-// TestConsoleForgesNothing: whatever a guest writes, each line of the log is an entry of the console, and reads as the guest wrote it.
+// TestConsoleForgesNothing: whatever a guest writes, each line of the log is an entry of the console, and has the guest's text.
 func TestConsoleForgesNothing(t *testing.T) {
 	const forged = `{"time":"2026-01-01T00:00:00Z","level":"ERROR","msg":"the guest has ended","reason":"Crashed"}`
-	long := strings.Repeat("y", 3*longestPart+5)
+	long := strings.Repeat("y", 3*maxPartBytes+5)
 	for _, test := range []struct {
 		why, text, want string
 	}{
@@ -142,37 +141,37 @@ func TestConsoleForgesNothing(t *testing.T) {
 		{"escapes of terminals", "\x1b[2J\x1b]0;title\x07\x00\x7f\n", "\x1b[2J\x1b]0;title\x07\x00\x7f\n"},
 		{"bytes that are no text", "\xff\xfe\xc3(\n", "\ufffd\ufffd\ufffd(\n"},
 		{"a line of several entries", long + "\n", long + "\n"},
-		{"a line of exactly one entry", long[:longestPart] + "\n" + "z\n", long[:longestPart] + "\nz\n"},
-		{"a character across entries", strings.Repeat("y", longestPart-1) + "日本\n", strings.Repeat("y", longestPart-1) + "日本\n"},
-		{"escapes in a long line", strings.Repeat("\x01", 2*longestPart) + "\n", strings.Repeat("\x01", 2*longestPart) + "\n"},
+		{"a line of exactly one entry", long[:maxPartBytes] + "\n" + "z\n", long[:maxPartBytes] + "\nz\n"},
+		{"a character across entries", strings.Repeat("y", maxPartBytes-1) + "日本\n", strings.Repeat("y", maxPartBytes-1) + "日本\n"},
+		{"escapes in a long line", strings.Repeat("\x01", 2*maxPartBytes) + "\n", strings.Repeat("\x01", 2*maxPartBytes) + "\n"},
 		{"empty lines", "\n\r\n\n", "\n\n\n"},
 		{"no last line end", "a\nb", "a\nb\n"},
 	} {
 		var log bytes.Buffer
-		e := newEntries(&log)
+		e := newConsoleLog(&log)
 		for i := range len(test.text) { // QEMU writes single characters
-			e.add([]byte{test.text[i]}, 0)
+			e.addText([]byte{test.text[i]}, 0)
 		}
-		e.end()
-		parsed(t, log.String())
+		e.writeLastLine()
+		parseEntries(t, log.String())
 		if diff := cmp.Diff(test.want, guest.Console(log.String())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.why, diff)
 		}
 		var whole bytes.Buffer
-		e = newEntries(&whole)
-		e.add([]byte(test.text), 0)
-		e.end()
+		e = newConsoleLog(&whole)
+		e.addText([]byte(test.text), 0)
+		e.writeLastLine()
 		if diff := cmp.Diff(test.want, guest.Console(whole.String())); diff != "" {
 			t.Errorf("%s, at once (-want +got):\n%s", test.why, diff)
 		}
 	}
 }
 
-// TestPrompt: the beginning of a line is written when the guest pauses in it, and its rest continues it.
+// TestPrompt: the beginning of a line is logged when the guest pauses, and the rest of the line follows as an entry.
 func TestPrompt(t *testing.T) {
 	log := &stuckLog{freed: make(chan struct{})}
 	close(log.freed)
-	c, qemu := opened(t, log)
+	c, qemu := openTestConsole(t, log)
 	if _, err := io.WriteString(qemu, "login: "); err != nil {
 		t.Fatal(err)
 	}
@@ -182,9 +181,9 @@ func TestPrompt(t *testing.T) {
 	if _, err := io.WriteString(qemu, "root\n"); err != nil {
 		t.Fatal(err)
 	}
-	c.close()
-	want := []said{{Line: "login: ", Partial: true}, {Line: "root"}}
-	bare := parsed(t, log.String())
+	c.drainAndClose()
+	want := []consoleEntry{{Line: "login: ", Partial: true}, {Line: "root"}}
+	bare := parseEntries(t, log.String())
 	for i := range bare {
 		bare[i].Message, bare[i].Level, bare[i].Time = "", "", time.Time{}
 	}
@@ -193,12 +192,12 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// TestConsoleFlood: a guest that writes without an end gets a share of the node's disk, and the log says what it does not have.
+// TestConsoleFlood: a guest that writes endlessly gets a bounded share of the node's disk, and the log counts the bytes that it lacks.
 func TestConsoleFlood(t *testing.T) {
 	for why, line := range map[string]string{"empty lines": "\n", "no line end": strings.Repeat("x", 1024), "lines": strings.Repeat("x", 80) + "\n"} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
-			e := newEntries(&log)
+			e := newConsoleLog(&log)
 			const seconds = 20
 			wrote, amount := 0, 1<<20
 			if line == "\n" {
@@ -206,18 +205,18 @@ func TestConsoleFlood(t *testing.T) {
 			}
 			for range seconds {
 				for range amount / len(line) {
-					e.add([]byte(line), 0)
+					e.addText([]byte(line), 0)
 					wrote += len(line)
 				}
 				time.Sleep(time.Second)
 			}
-			e.end()
+			e.writeLastLine()
 			kept, dropped := 0, 0
-			for _, entry := range parsed(t, log.String()) {
+			for _, entry := range parseEntries(t, log.String()) {
 				kept, dropped = kept+len(entry.Line), dropped+entry.Dropped
 			}
-			if most := 2 * (burst + seconds*perSecond); log.Len() > most || log.Len() < burst {
-				t.Errorf("%s: the log has %d bytes of %d, want %d to %d", why, log.Len(), wrote, burst, most)
+			if most := 2 * (logBurstBytes + seconds*logBytesPerSecond); log.Len() > most || log.Len() < logBurstBytes {
+				t.Errorf("%s: the log has %d bytes of %d, want %d to %d", why, log.Len(), wrote, logBurstBytes, most)
 			}
 			if lines := strings.Count(line, "\n") * seconds * (amount / len(line)); kept+dropped != wrote-lines {
 				t.Errorf("%s: %d bytes are in the log and %d dropped, of %d", why, kept, dropped, wrote-lines)

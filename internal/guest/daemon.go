@@ -17,26 +17,26 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Daemon is the libvirt daemon of the pod, in session mode: it has the rights of its user, and every file of its own below one folder. Guests go on while
-// it is restarted, and it finds them again.
+// Daemon is the libvirt daemon of the pod in session mode: it has only the rights of its user, and all its files are below one folder. Guests continue to run
+// while the daemon restarts, and the daemon finds them again.
 type Daemon struct {
 	// Program is the path of libvirtd.
 	Program string
-	// Folder has all files of the daemon. Its path is short: sockets are below it.
+	// Folder contains all files of the daemon. Its path must be short, because sockets are below it.
 	Folder string
-	// Log gets what the daemon writes.
+	// Log receives the daemon's output.
 	Log io.Writer
-	// Prepare is called before the first start, if it is set. It may fill CacheHome. Its error only makes the start slower.
+	// Prepare is called before the first start, if it is set. It may fill CacheHome. If it fails, the start is only slower.
 	Prepare func() error
 }
 
-// Socket is where the daemon listens.
+// Socket returns the path of the socket on which the daemon listens.
 func (d *Daemon) Socket() string { return filepath.Join(d.Folder, "run", "libvirt", "libvirt-sock") }
 
-// CacheHome is the daemon's XDG_CACHE_HOME. libvirt keeps there what it has learned of QEMU.
+// CacheHome returns the daemon's XDG_CACHE_HOME. libvirt caches QEMU's capabilities there.
 func (d *Daemon) CacheHome() string { return filepath.Join(d.Folder, "cache") }
 
-// environment is that of the daemon and of what it starts.
+// environment returns the environment of the daemon and of the processes that it starts.
 func (d *Daemon) environment() []string {
 	kept := []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "HOME=" + d.Folder}
 	for _, name := range []string{"run", "config", "cache", "data", "state"} {
@@ -49,9 +49,9 @@ func (d *Daemon) environment() []string {
 	return kept
 }
 
-// files are the configurations, below the folder. QEMU writes its logs itself, so that no virtlogd is needed. There is neither a security driver nor a
-// namespace of devices that a user without rights could set up. swtpm's own certificate authority is of the pod.
-func (d *Daemon) files() map[string]string {
+// configFiles returns the content of the configuration files by their paths below Folder. QEMU writes its logs itself, because the pod has no virtlogd. The
+// security driver is off, because an unprivileged user cannot set it up. swtpm signs with a certificate authority that exists only in the pod.
+func (d *Daemon) configFiles() map[string]string {
 	authority, config := filepath.Join(d.Folder, "data", "swtpm-localca"), filepath.Join(d.Folder, "config")
 	return map[string]string{
 		"config/libvirt/qemu.conf":     "stdio_handler = \"file\"\nsecurity_driver = \"none\"\n",
@@ -64,14 +64,14 @@ func (d *Daemon) files() map[string]string {
 	}
 }
 
-// lay makes the folders and configurations.
-func (d *Daemon) lay() error {
+// writeConfig creates the daemon's folders and configuration files.
+func (d *Daemon) writeConfig() error {
 	for _, name := range []string{"run", "config/libvirt", "cache", "data/swtpm-localca", "state"} {
 		if err := os.MkdirAll(filepath.Join(d.Folder, name), 0o700); err != nil {
 			return err
 		}
 	}
-	for name, content := range d.files() {
+	for name, content := range d.configFiles() {
 		if err := os.WriteFile(filepath.Join(d.Folder, name), []byte(content), 0o600); err != nil {
 			return err
 		}
@@ -79,25 +79,25 @@ func (d *Daemon) lay() error {
 	return nil
 }
 
-// lastingRun is how long a daemon must run for its end to count as the first one.
-const lastingRun = time.Minute
+// minStableRun is the time that a daemon must run to reset the pause before its restart.
+const minStableRun = time.Minute
 
-// run keeps the daemon running until ctx ends, and ends it then.
-func (d *Daemon) run(ctx context.Context) {
+// keepRunning restarts the daemon whenever it ends, until ctx ends. Then it stops the daemon.
+func (d *Daemon) keepRunning(ctx context.Context) {
 	if d.Prepare != nil {
 		if err := d.Prepare(); err != nil {
 			ctrl.LoggerFrom(ctx).Info("libvirt starts without the prepared cache", "reason", err.Error())
 		}
 	}
-	delay := daemonDelays()
+	delay := newDaemonBackoff()
 	for ctx.Err() == nil {
 		begun := time.Now()
-		err := d.once(ctx)
+		err := d.runOnce(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		if time.Since(begun) > lastingRun {
-			delay = daemonDelays()
+		if time.Since(begun) > minStableRun {
+			delay = newDaemonBackoff()
 		}
 		pause := delay.Step()
 		ctrl.LoggerFrom(ctx).Info("libvirt has ended and is started again", "reason", fmt.Sprint(err), "in", pause.String())
@@ -108,23 +108,23 @@ func (d *Daemon) run(ctx context.Context) {
 	}
 }
 
-func daemonDelays() *wait.Backoff {
+func newDaemonBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 100, Cap: 30 * time.Second}
 }
 
-// once runs the daemon until it ends, or until ctx ends: then it has some seconds to end by itself.
-func (d *Daemon) once(ctx context.Context) error {
+// runOnce runs the daemon until it ends. When ctx ends, the daemon gets SIGTERM, and is killed 5 seconds later.
+func (d *Daemon) runOnce(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, d.Program)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = d.environment(), d.Folder, d.Log, d.Log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
-	// A group of its own: a signal for the launcher's group is not for the daemon, which must live as long as the guest.
+	// The daemon has its own process group, because a signal to the launcher's group must not end it: it must live as long as the guest.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd.Run()
 }
 
-// ready waits until the daemon accepts connections. The error is that of ctx.
-func (d *Daemon) ready(ctx context.Context) error {
+// awaitSocket waits until the daemon accepts connections. The error contains ctx.Err() and the last failure to connect.
+func (d *Daemon) awaitSocket(ctx context.Context) error {
 	const tick = 20 * time.Millisecond
 	for {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", d.Socket())

@@ -7,32 +7,32 @@ import (
 	"sync"
 )
 
-// withoutDevice matches what libvirt reports as an error each time that it looks at the processor of a machine whose /dev/kvm the pod has not got
-// (virHostCPUGetMSRFromKVM and others in its src/util/virhostcpu.c). It then does without.
-var withoutDevice = regexp.MustCompile(`: error : virHostCPUGet\w+:\d+ : Unable to open /dev/kvm: `)
+// kvmDeviceError matches the error that libvirt logs each time that it inspects the processor while the pod has no /dev/kvm (virHostCPUGetMSRFromKVM and
+// others in its src/util/virhostcpu.c). The error has no consequence.
+var kvmDeviceError = regexp.MustCompile(`: error : virHostCPUGet\w+:\d+ : Unable to open /dev/kvm: `)
 
-// longestLine is the longest line that is held back until it ends, in bytes.
-const longestLine = 64 << 10
+// maxHeldLine is the number of bytes of an unfinished line above which it is passed on.
+const maxHeldLine = 64 << 10
 
-// emulatedLog passes on the lines of a daemon whose guests are emulated, but for those about the device that emulation does without: libvirt has no filter that
-// leaves out an error.
-type emulatedLog struct {
+// kvmErrorFilter passes on the log lines of the daemon of an emulated guest, except errors about /dev/kvm, which emulation does not use. libvirt itself has no
+// log filter that drops an error.
+type kvmErrorFilter struct {
 	to   io.Writer
 	mu   sync.Mutex
 	line []byte
 }
 
-// WithoutDevice returns a log for the daemon of an emulated guest, which leaves out what libvirt says of /dev/kvm.
-func WithoutDevice(to io.Writer) io.Writer { return &emulatedLog{to: to} }
+// WithoutDevice returns a log for the daemon of an emulated guest. It drops libvirt's errors about the missing /dev/kvm, and passes other lines on.
+func WithoutDevice(to io.Writer) io.Writer { return &kvmErrorFilter{to: to} }
 
-// Write passes on the lines that have ended.
-func (l *emulatedLog) Write(text []byte) (int, error) {
+// Write passes on the lines that are complete.
+func (l *kvmErrorFilter) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.line = append(l.line, text...)
 	for {
 		end := bytes.IndexByte(l.line, '\n') + 1
-		if end == 0 && len(l.line) > longestLine {
+		if end == 0 && len(l.line) > maxHeldLine {
 			end = len(l.line)
 		}
 		if end == 0 {
@@ -40,7 +40,7 @@ func (l *emulatedLog) Write(text []byte) (int, error) {
 		}
 		line := l.line[:end]
 		l.line = l.line[end:]
-		if withoutDevice.Match(line) {
+		if kvmDeviceError.Match(line) {
 			continue
 		}
 		if _, err := l.to.Write(line); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWithoutDevice: of the daemon's lines those about /dev/kvm alone are left out, however they are cut into writes.
+// TestWithoutDevice: only the daemon's lines about /dev/kvm are dropped, however the lines are split into writes.
 func TestWithoutDevice(t *testing.T) {
 	const (
 		first   = "2026-11-28 09:43:20.216+0000: 12936: info : libvirt version: 11.3.0\n"
@@ -30,7 +30,7 @@ func TestWithoutDevice(t *testing.T) {
 		}
 	}
 	var got bytes.Buffer
-	if _, err := WithoutDevice(&got).Write([]byte(strings.Repeat("a", longestLine+1))); err != nil || got.Len() != longestLine+1 {
+	if _, err := WithoutDevice(&got).Write([]byte(strings.Repeat("a", maxHeldLine+1))); err != nil || got.Len() != maxHeldLine+1 {
 		t.Errorf("of a line without end %d bytes are passed on, %v", got.Len(), err)
 	}
 }

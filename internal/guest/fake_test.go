@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/test/poll"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
@@ -22,21 +23,23 @@ import (
 
 // fakeHypervisor is a libvirt in memory with one domain.
 type fakeHypervisor struct {
-	mutex  sync.Mutex
-	status hypervisor.Status
-	calls  []string
-	last   hypervisor.Guest
-	kvm    hypervisor.KVM
-	// fails is the error of State, refuses that of Start; lost is that of a Start which has started the domain.
-	fails, refuses, lost error
-	// failsAfterStart becomes the error of State once the domain has been started.
-	failsAfterStart error
-	// obeys says that the guest powers off when it is asked to, hangs that the question lasts until its context ends.
-	obeys, hangs bool
-	events       chan struct{}
+	mutex       sync.Mutex
+	status      hypervisor.Status
+	calls       []string
+	lastStarted hypervisor.Guest
+	kvm         hypervisor.KVM
+	// stateErr is the error of State, and stateErrs counts its returns. startErr is the error of Start, and lostAnswerErr the error of a Start that has
+	// started the domain.
+	stateErr, startErr, lostAnswerErr error
+	stateErrs                         int
+	// stateErrAfterStart becomes the error of State when the domain has been started.
+	stateErrAfterStart error
+	// powersOff makes the guest power off when asked to. shutdownHangs makes Shutdown last until its context ends.
+	powersOff, shutdownHangs bool
+	events                   chan struct{}
 }
 
-func newHypervisor() *fakeHypervisor { return &fakeHypervisor{events: make(chan struct{}, 10)} }
+func newFakeHypervisor() *fakeHypervisor { return &fakeHypervisor{events: make(chan struct{}, 10)} }
 
 func (f *fakeHypervisor) Capabilities(_ context.Context, node string, kvm hypervisor.KVM) (backend.Capabilities, error) {
 	f.mutex.Lock()
@@ -61,11 +64,14 @@ func (f *fakeHypervisor) Watch(ctx context.Context, observe func(hypervisor.Even
 func (f *fakeHypervisor) State(context.Context, hypervisor.Owner) (hypervisor.Status, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	return f.status, f.fails
+	if f.stateErr != nil {
+		f.stateErrs++
+	}
+	return f.status, f.stateErr
 }
 
-// becomes changes the state of the domain, and reports an event.
-func (f *fakeHypervisor) becomes(call string, state hypervisor.State) {
+// setState changes the state of the domain, and reports an event.
+func (f *fakeHypervisor) setState(call string, state hypervisor.State) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.calls = append(f.calls, call)
@@ -75,8 +81,8 @@ func (f *fakeHypervisor) becomes(call string, state hypervisor.State) {
 
 func (f *fakeHypervisor) Start(_ context.Context, guest hypervisor.Guest) error {
 	f.mutex.Lock()
-	refused := f.refuses
-	f.last = guest
+	refused := f.startErr
+	f.lastStarted = guest
 	f.mutex.Unlock()
 	if refused != nil {
 		return refused
@@ -85,68 +91,81 @@ func (f *fakeHypervisor) Start(_ context.Context, guest hypervisor.Guest) error 
 	if guest.Paused {
 		state = hypervisor.Paused
 	}
-	f.becomes("start", state)
+	f.setState("start", state)
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.fails = cmp.Or(f.failsAfterStart, f.fails)
-	return f.lost
+	f.stateErr = cmp.Or(f.stateErrAfterStart, f.stateErr)
+	return f.lostAnswerErr
 }
 
 func (f *fakeHypervisor) Shutdown(ctx context.Context, _ hypervisor.Owner) error {
-	if f.hangs {
+	if f.shutdownHangs {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if f.obeys {
-		f.becomes("shutdown", hypervisor.PoweredOff)
+	if f.powersOff {
+		f.setState("shutdown", hypervisor.PoweredOff)
 	}
 	return nil
 }
 
 func (f *fakeHypervisor) Destroy(context.Context, hypervisor.Owner) error {
-	f.becomes("destroy", hypervisor.Destroyed)
+	f.setState("destroy", hypervisor.Destroyed)
 	return nil
 }
 
-func (f *fakeHypervisor) did() []string {
+func (f *fakeHypervisor) recordedCalls() []string {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return slices.Clone(f.calls)
 }
 
-// set changes the fake while its guest runs.
-func (f *fakeHypervisor) set(change func()) {
+// update changes the fake while its guest runs.
+func (f *fakeHypervisor) update(change func()) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	change()
 }
 
-// fakeMachine binds nothing, unless wrong is set.
+// waitUntil waits until done returns true, which is called with the mutex held.
+func (f *fakeHypervisor) waitUntil(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	locked := func() bool {
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		return done()
+	}
+	if !poll.Until(time.Minute, locked) {
+		t.Fatalf("did not happen: %s", what)
+	}
+}
+
+// fakeMachine binds each VMI, unless bindErrors is set.
 type fakeMachine struct {
-	mutex   sync.Mutex
-	console string
-	wrong   field.ErrorList
+	mutex      sync.Mutex
+	console    string
+	bindErrors field.ErrorList
 }
 
 func (m *fakeMachine) Bind(_ context.Context, vmi *v1.VirtualMachineInstance) (hostresources.Bound, field.ErrorList) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	return hostresources.Bound{Bindings: backend.AssumedBindings(vmi)}, m.wrong
+	return hostresources.Bound{Bindings: backend.AssumedBindings(vmi)}, m.bindErrors
 }
 
 func (m *fakeMachine) Console() string { return m.console }
 
-// life is a guest with fakes, on its way.
-type life struct {
-	*api
+// testGuest is a guest that was started with fakes.
+type testGuest struct {
+	*fakeAPIServer
 	libvirt *fakeHypervisor
 	machine *fakeMachine
 	stop    context.CancelFunc
 	ended   chan error
 }
 
-// live runs a guest until the test ends.
-func live(t *testing.T, c *api, libvirt *fakeHypervisor, change func(*guest.Guest, *fakeMachine)) *life {
+// startTestGuest runs a guest until the test ends.
+func startTestGuest(t *testing.T, c *fakeAPIServer, libvirt *fakeHypervisor, change func(*guest.Guest, *fakeMachine)) *testGuest {
 	t.Helper()
 	client, err := guest.Connect(&rest.Config{Host: c.URL})
 	if err != nil {
@@ -159,22 +178,22 @@ func live(t *testing.T, c *api, libvirt *fakeHypervisor, change func(*guest.Gues
 		change(g, machine)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	l := &life{api: c, libvirt: libvirt, machine: machine, stop: stop, ended: make(chan error, 1)}
+	l := &testGuest{fakeAPIServer: c, libvirt: libvirt, machine: machine, stop: stop, ended: make(chan error, 1)}
 	done := make(chan struct{})
 	go func() {
 		l.ended <- g.Run(ctx)
 		close(done)
 	}()
 	t.Cleanup(func() {
-		libvirt.set(func() { libvirt.obeys = true })
+		libvirt.update(func() { libvirt.powersOff = true })
 		stop()
 		<-done
 	})
 	return l
 }
 
-// ends waits for the end of the guest.
-func (l *life) ends(t *testing.T) error {
+// waitForEnd waits for the end of the guest.
+func (l *testGuest) waitForEnd(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-l.ended:

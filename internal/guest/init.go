@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Init is process 1 of a container: it runs this program again, with the same arguments, as its child, passes SIGTERM and SIGINT on to it, and buries every
-// process whose parent has ended. libvirt makes QEMU, swtpm and passt such orphans; it takes one that nobody has buried for a QEMU that refuses to
-// die. Init returns the exit status of the child. When process 1 ends, the kernel ends all that is left in the container.
+// Init is process 1 of a container. It runs this program with the same arguments as its child, forwards SIGTERM and SIGINT to the child, and reaps every
+// process whose parent has ended. libvirt starts QEMU, swtpm and passt as such orphans, and takes a zombie for a QEMU that refuses to die. Init returns the
+// exit status of the child. When process 1 ends, the kernel kills all other processes of the container.
 func Init() (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	// By the kernel's name of this program: its file may be replaced or deleted.
+	// /proc/self/exe, because the file of the program may be replaced or deleted.
 	child, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return 1, err
@@ -35,7 +35,7 @@ func Init() (int, error) {
 		case err != nil:
 			return 1, err
 		case status.Signaled():
-			return 128 + int(status.Signal()), nil // as shells have it
+			return 128 + int(status.Signal()), nil // as shells do
 		}
 		return status.ExitStatus(), nil
 	}

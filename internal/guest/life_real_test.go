@@ -12,74 +12,74 @@ import (
 	"github.com/kilnvm/kiln/test/explicit"
 )
 
-// TestDestroyed: a guest outlives its libvirtd, is reported again afterwards, and is destroyed when its grace period is over: this one has no system that
-// could power off.
+// TestDestroyed: a guest outlives its libvirtd, is reported again afterwards, and is destroyed at the end of its grace period, because it has no operating
+// system that could power off.
 func TestDestroyed(t *testing.T) {
 	t.Parallel()
-	c := serve(t, vmiOf(explicit.Plain(t, "guest"), 2))
-	l := launch(t, c, nil)
-	status := c.reports(t, l, "a guest that runs", in(v1alpha1.GuestRunning))
+	c := serveVMI(t, withGracePeriod(explicit.Plain(t, "guest"), 2))
+	l := startLauncher(t, c, nil)
+	status := c.waitForReport(t, l, "a guest that runs", inState(v1alpha1.GuestRunning))
 	if !strings.HasPrefix(status.Domain.Machine, "pc-q35-") || status.Facts == nil || status.Facts.Machine != status.Domain.Machine {
 		t.Errorf("the machine is '%s', the facts are %+v", status.Domain.Machine, status.Facts)
 	}
-	l.kill(t, "libvirtd")
-	l.onDomain(t, func(libvirt *rpc.Libvirt, domain rpc.Domain) error { return libvirt.DomainSuspend(domain) })
-	paused := c.reports(t, l, "a guest that is paused", in(v1alpha1.GuestPaused))
+	l.killProgram(t, "libvirtd")
+	l.callLibvirt(t, func(libvirt *rpc.Libvirt, domain rpc.Domain) error { return libvirt.DomainSuspend(domain) })
+	paused := c.waitForReport(t, l, "a guest that is paused", inState(v1alpha1.GuestPaused))
 	if paused.Domain.Reason != v1alpha1.ReasonPausedByUser {
 		t.Errorf("it is paused for %+v", paused.Domain)
 	}
-	l.onDomain(t, func(libvirt *rpc.Libvirt, domain rpc.Domain) error { return libvirt.DomainResume(domain) })
-	c.reports(t, l, "a guest that runs again", in(v1alpha1.GuestRunning))
-	for pid, state := range l.processes(t, "") {
+	l.callLibvirt(t, func(libvirt *rpc.Libvirt, domain rpc.Domain) error { return libvirt.DomainResume(domain) })
+	c.waitForReport(t, l, "a guest that runs again", inState(v1alpha1.GuestRunning))
+	for pid, state := range l.processStates(t, "") {
 		if state == "Z" {
 			t.Errorf("nobody has buried process %d", pid)
 		}
 	}
-	l.term(t)
-	l.term(t) // kubelet repeats itself
-	if got := l.exits(t); got != 0 {
+	l.sendTERM(t)
+	l.sendTERM(t) // kubelet repeats itself
+	if got := l.waitForExit(t); got != 0 {
 		t.Errorf("the launcher ends with status %d, want 0", got)
 	}
-	last := c.reports(t, l, "a guest that was destroyed", in(v1alpha1.GuestDestroyed))
+	last := c.waitForReport(t, l, "a guest that was destroyed", inState(v1alpha1.GuestDestroyed))
 	if last.Domain.Reason != v1alpha1.ReasonStopped {
 		t.Errorf("it was destroyed for %+v", last.Domain)
 	}
 }
 
-// TestKilled: a guest whose QEMU is killed has failed, and so has its pod. What QEMU wrote last is in the message, and nothing if it wrote nothing.
+// TestKilled: a guest whose QEMU is killed has failed, and its pod fails, too. The message quotes QEMU's last line, if QEMU wrote one.
 func TestKilled(t *testing.T) {
-	for _, said := range []string{"", "qemu-system-x86_64: out of luck"} {
-		t.Run(said, func(t *testing.T) {
+	for _, lastLine := range []string{"", "qemu-system-x86_64: out of luck"} {
+		t.Run(lastLine, func(t *testing.T) {
 			t.Parallel()
-			killed(t, said)
+			testKilledQEMU(t, lastLine)
 		})
 	}
 }
 
-func killed(t *testing.T, said string) {
+func testKilledQEMU(t *testing.T, lastLine string) {
 	t.Helper()
-	c := serve(t, vmiOf(explicit.Plain(t, "guest"), 2))
-	l := launch(t, c, nil)
-	c.reports(t, l, "a guest that runs", in(v1alpha1.GuestRunning))
+	c := serveVMI(t, withGracePeriod(explicit.Plain(t, "guest"), 2))
+	l := startLauncher(t, c, nil)
+	c.waitForReport(t, l, "a guest that runs", inState(v1alpha1.GuestRunning))
 	logs, err := filepath.Glob(filepath.Join(l.root, pod.Private, "cache", "libvirt", "qemu", "log", "*.log"))
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("QEMU's logs are %v (%v)", logs, err)
 	}
-	if said != "" {
-		write(t, logs[0], said+"\n")
+	if lastLine != "" {
+		appendToFile(t, logs[0], lastLine+"\n")
 	}
-	l.kill(t, "qemu-system-x86")
-	if got := l.exits(t); got != 1 {
+	l.killProgram(t, "qemu-system-x86")
+	if got := l.waitForExit(t); got != 1 {
 		t.Errorf("the launcher ends with status %d, want 1", got)
 	}
-	last := c.reports(t, l, "a guest that failed", in(v1alpha1.GuestFailed))
-	if _, quoted, _ := strings.Cut(last.Domain.Message, "QEMU's last line: "); last.Domain.Reason != v1alpha1.ReasonCrashed || quoted != said {
+	last := c.waitForReport(t, l, "a guest that failed", inState(v1alpha1.GuestFailed))
+	if _, quoted, _ := strings.Cut(last.Domain.Message, "QEMU's last line: "); last.Domain.Reason != v1alpha1.ReasonCrashed || quoted != lastLine {
 		t.Errorf("it failed for %+v", last.Domain)
 	}
 }
 
-// write appends to a file.
-func write(t *testing.T, path, text string) {
+// appendToFile appends to a file.
+func appendToFile(t *testing.T, path, text string) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

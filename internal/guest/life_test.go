@@ -18,13 +18,13 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// becomes waits until the status of the GuestPod is as it should be.
-func (c *api) becomes(t *testing.T, what string, is func(v1alpha1.GuestPodStatus) bool) v1alpha1.GuestPodStatus {
+// waitForStatus waits until is returns true for the status of the GuestPod.
+func (c *fakeAPIServer) waitForStatus(t *testing.T, what string, is func(v1alpha1.GuestPodStatus) bool) v1alpha1.GuestPodStatus {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		pod, changed := c.now()
+		pod, changed := c.currentPod()
 		if is(pod.Status) {
 			return pod.Status
 		}
@@ -36,75 +36,76 @@ func (c *api) becomes(t *testing.T, what string, is func(v1alpha1.GuestPodStatus
 	}
 }
 
-// TestStart: a refused start is reported and tried again, and what was reported of it goes when the guest runs.
+// TestStart: a refused start is reported and repeated, and the refusal is removed when the guest runs.
 func TestStart(t *testing.T) {
-	libvirt := newHypervisor()
-	l := live(t, serve(t, explicit.Plain(t, "guest")), libvirt, func(_ *guest.Guest, m *fakeMachine) {
-		m.wrong = field.ErrorList{field.Invalid(field.NewPath("spec", "volumes").Index(0), "data", "is not there")}
+	libvirt := newFakeHypervisor()
+	l := startTestGuest(t, serveVMI(t, explicit.Plain(t, "guest")), libvirt, func(_ *guest.Guest, m *fakeMachine) {
+		m.bindErrors = field.ErrorList{field.Invalid(field.NewPath("spec", "volumes").Index(0), "data", "is not there")}
 	})
 	refused := func(reason, text string) func(v1alpha1.GuestPodStatus) bool {
 		return func(s v1alpha1.GuestPodStatus) bool {
 			return s.Refusal != nil && s.Refusal.Reason == reason && strings.Contains(s.Refusal.Message, text) && s.Domain == nil
 		}
 	}
-	l.becomes(t, "a refusal of the volume", refused(v1alpha1.ReasonNotBindable, "spec.volumes[0]"))
-	libvirt.set(func() { libvirt.refuses = errors.New("no room for it") })
+	l.waitForStatus(t, "a refusal of the volume", refused(v1alpha1.ReasonNotBindable, "spec.volumes[0]"))
+	libvirt.update(func() { libvirt.startErr = errors.New("no room for it") })
 	l.machine.mutex.Lock()
-	l.machine.wrong = nil
+	l.machine.bindErrors = nil
 	l.machine.mutex.Unlock()
-	l.becomes(t, "a refusal of libvirt", refused(v1alpha1.ReasonStartFailed, "no room for it"))
-	libvirt.set(func() { libvirt.refuses = nil })
-	status := l.becomes(t, "a guest that runs", in(v1alpha1.GuestRunning))
+	l.waitForStatus(t, "a refusal of libvirt", refused(v1alpha1.ReasonStartFailed, "no room for it"))
+	libvirt.update(func() { libvirt.startErr = nil })
+	status := l.waitForStatus(t, "a guest that runs", inState(v1alpha1.GuestRunning))
 	if status.Refusal != nil || status.Facts == nil || status.Domain.Machine != "pc-q35-fake" {
 		t.Errorf("the status is %+v", status)
 	}
 	owner := hypervisor.Owner{Cluster: "cluster", Namespace: "default", Name: "guest", UID: l.vmi.UID, Node: "here"}
-	if diff := cmp.Diff(owner, libvirt.last.Owner); diff != "" {
+	if diff := cmp.Diff(owner, libvirt.lastStarted.Owner); diff != "" {
 		t.Errorf("owner (-want +got):\n%s", diff)
 	}
-	if got := libvirt.last.Documents.Domain.Type; got != "qemu" || libvirt.kvm != hypervisor.KVMNever {
+	if got := libvirt.lastStarted.Documents.Domain.Type; got != "qemu" || libvirt.kvm != hypervisor.KVMNever {
 		t.Errorf("the domain is of type '%s', with KVM '%s'", got, libvirt.kvm)
 	}
 }
 
-// TestStartPaused: a guest with startStrategy Paused executes nothing.
+// TestStartPaused: a guest with startStrategy Paused is paused from its start.
 func TestStartPaused(t *testing.T) {
 	vmi := explicit.Plain(t, "guest")
 	paused := v1.StartStrategyPaused
 	vmi.Spec.StartStrategy = &paused
-	l := live(t, serve(t, vmi), newHypervisor(), nil)
-	l.becomes(t, "a guest that is paused", in(v1alpha1.GuestPaused))
+	l := startTestGuest(t, serveVMI(t, vmi), newFakeHypervisor(), nil)
+	l.waitForStatus(t, "a guest that is paused", inState(v1alpha1.GuestPaused))
 }
 
-// TestWithoutKVM: where nobody asked for emulation, a pod without KVM starts nothing.
+// TestWithoutKVM: without Emulate a pod without KVM does not start its guest.
 func TestWithoutKVM(t *testing.T) {
-	l := live(t, serve(t, explicit.Plain(t, "guest")), newHypervisor(), func(g *guest.Guest, _ *fakeMachine) { g.Emulate = false })
-	status := l.becomes(t, "a refusal", func(s v1alpha1.GuestPodStatus) bool { return s.Refusal != nil })
+	l := startTestGuest(t, serveVMI(t, explicit.Plain(t, "guest")), newFakeHypervisor(), func(g *guest.Guest, _ *fakeMachine) { g.Emulate = false })
+	status := l.waitForStatus(t, "a refusal", func(s v1alpha1.GuestPodStatus) bool { return s.Refusal != nil })
 	if status.Refusal.Reason != v1alpha1.ReasonNotRenderable || !strings.Contains(status.Refusal.Message, "useEmulation") {
 		t.Errorf("the refusal is %+v", status.Refusal)
 	}
 }
 
-// TestOthersPod: a GuestPod of another pod of the VMI starts nothing, and gets no report.
+// TestOthersPod: a launcher neither starts the guest for the GuestPod of another pod of the VMI, nor reports to it.
 func TestOthersPod(t *testing.T) {
-	c := serve(t, explicit.Plain(t, "guest"))
+	c := serveVMI(t, explicit.Plain(t, "guest"))
 	c.pod.Spec.PodUID = "another"
-	l := live(t, c, newHypervisor(), nil)
-	time.Sleep(300 * time.Millisecond)
-	if pod, _ := l.now(); pod.Status.Facts != nil || len(l.libvirt.did()) > 0 {
-		t.Errorf("the status is %+v, libvirt did %v", pod.Status, l.libvirt.did())
+	l := startTestGuest(t, c, newFakeHypervisor(), nil)
+	l.libvirt.waitUntil(t, "the launcher has read the capabilities", func() bool { return l.libvirt.kvm != "" })
+	c.waitUntil(t, "the launcher's watch has sent the GuestPod", func() bool { return c.watchedUID != "" })
+	if pod, _ := l.currentPod(); pod.Status.Facts != nil || len(l.libvirt.recordedCalls()) > 0 {
+		t.Errorf("the status is %+v, libvirt did %v", pod.Status, l.libvirt.recordedCalls())
 	}
-	err := l.change(func(pod *v1alpha1.GuestPod) error {
+	err := l.changePod(func(pod *v1alpha1.GuestPod) error {
 		pod.Spec.PodUID = podUID
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.becomes(t, "a guest that runs", in(v1alpha1.GuestRunning))
+	l.waitForStatus(t, "a guest that runs", inState(v1alpha1.GuestRunning))
 }
 
-// TestEnd: how a domain ends decides the state that is reported, and whether its pod has failed.
+// TestEnd: the end of a domain determines the reported state, and whether the pod fails.
 func TestEnd(t *testing.T) {
 	for _, c := range []struct {
 		state  hypervisor.State
@@ -116,13 +117,13 @@ func TestEnd(t *testing.T) {
 	} {
 		t.Run(string(c.want), func(t *testing.T) {
 			t.Parallel()
-			l := live(t, serve(t, explicit.Plain(t, "guest")), newHypervisor(), nil)
-			l.becomes(t, "a guest that runs", in(v1alpha1.GuestRunning))
-			l.libvirt.becomes("end", c.state)
-			if err := l.ends(t); (err != nil) != c.failed {
+			l := startTestGuest(t, serveVMI(t, explicit.Plain(t, "guest")), newFakeHypervisor(), nil)
+			l.waitForStatus(t, "a guest that runs", inState(v1alpha1.GuestRunning))
+			l.libvirt.setState("end", c.state)
+			if err := l.waitForEnd(t); (err != nil) != c.failed {
 				t.Errorf("the result is '%v', want a failure: %t", err, c.failed)
 			}
-			pod, _ := l.now()
+			pod, _ := l.currentPod()
 			want := &v1alpha1.GuestDomain{State: c.want, Reason: "Fake", Message: "end", Machine: "pc-q35-fake"}
 			if diff := cmp.Diff(want, pod.Status.Domain); diff != "" {
 				t.Errorf("domain (-want +got):\n%s", diff)
@@ -131,7 +132,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestStop: a guest that is stopped may power off within its grace period; then it is destroyed. Neither is a failure.
+// TestStop: a stopped guest may power off within its grace period; then it is destroyed. Neither is a failure.
 func TestStop(t *testing.T) {
 	for _, c := range []struct {
 		why   string
@@ -142,88 +143,85 @@ func TestStop(t *testing.T) {
 		state v1alpha1.GuestDomainState
 	}{
 		{"an obedient guest", 60, true, false, []string{"start", "shutdown"}, v1alpha1.GuestPoweredOff},
-		{"one that does not listen", 1, false, false, []string{"start", "destroy"}, v1alpha1.GuestDestroyed},
+		{"a guest that ignores the power button", 1, false, false, []string{"start", "destroy"}, v1alpha1.GuestDestroyed},
 		{"no grace", 0, true, false, []string{"start", "destroy"}, v1alpha1.GuestDestroyed},
 		{"a question that hangs lasts as long as the grace period", 1, false, true, []string{"start", "destroy"}, v1alpha1.GuestDestroyed},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			t.Parallel()
-			libvirt := newHypervisor()
-			libvirt.obeys, libvirt.hangs = c.obeys, c.hangs
-			l := live(t, serve(t, vmiOf(explicit.Plain(t, "guest"), c.grace)), libvirt, nil)
-			l.becomes(t, "a guest that runs", in(v1alpha1.GuestRunning))
+			libvirt := newFakeHypervisor()
+			libvirt.powersOff, libvirt.shutdownHangs = c.obeys, c.hangs
+			l := startTestGuest(t, serveVMI(t, withGracePeriod(explicit.Plain(t, "guest"), c.grace)), libvirt, nil)
+			l.waitForStatus(t, "a guest that runs", inState(v1alpha1.GuestRunning))
 			l.stop()
-			if err := l.ends(t); err != nil {
+			if err := l.waitForEnd(t); err != nil {
 				t.Error(err)
 			}
-			if diff := cmp.Diff(c.want, libvirt.did()); diff != "" {
+			if diff := cmp.Diff(c.want, libvirt.recordedCalls()); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
-			if pod, _ := l.now(); pod.Status.Domain.State != c.state {
+			if pod, _ := l.currentPod(); pod.Status.Domain.State != c.state {
 				t.Errorf("the domain is %+v, want it %s", pod.Status.Domain, c.state)
 			}
 		})
 	}
 }
 
-// TestStopSooner: a grace period that is shortened while the guest powers off ends it then, and not at the end of the longer one.
+// TestStopSooner: if the grace period is shortened while the guest powers off, the guest is destroyed at the end of the shorter one.
 func TestStopSooner(t *testing.T) {
-	c := serve(t, vmiOf(explicit.Plain(t, "guest"), 3600))
-	l := live(t, c, newHypervisor(), nil)
-	l.becomes(t, "a guest that runs", in(v1alpha1.GuestRunning))
+	c := serveVMI(t, withGracePeriod(explicit.Plain(t, "guest"), 3600))
+	l := startTestGuest(t, c, newFakeHypervisor(), nil)
+	l.waitForStatus(t, "a guest that runs", inState(v1alpha1.GuestRunning))
 	l.stop()
-	time.Sleep(50 * time.Millisecond)
+	c.waitUntil(t, "the launcher has read the VMI at the start and at the stop", func() bool { return c.vmiReads == 2 })
 	c.mutex.Lock()
 	c.vmi.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
 	c.mutex.Unlock()
-	if err := l.ends(t); err != nil {
+	if err := l.waitForEnd(t); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"start", "destroy"}, l.libvirt.did()); diff != "" {
+	if diff := cmp.Diff([]string{"start", "destroy"}, l.libvirt.recordedCalls()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
 
-// TestStopBeforeStart: a pod that is deleted before its guest has started ends at once, and starts nothing.
+// TestStopBeforeStart: a pod that is deleted before the start of its guest ends at once, and does not start the guest.
 func TestStopBeforeStart(t *testing.T) {
-	c := serve(t, explicit.Plain(t, "guest"))
+	c := serveVMI(t, explicit.Plain(t, "guest"))
 	c.pod.Spec.PodUID = "another"
-	l := live(t, c, newHypervisor(), nil)
-	time.Sleep(50 * time.Millisecond)
+	l := startTestGuest(t, c, newFakeHypervisor(), nil)
+	c.waitUntil(t, "the launcher's watch has sent the GuestPod", func() bool { return c.watchedUID != "" })
 	l.stop()
-	if err := l.ends(t); err != nil || len(l.libvirt.did()) > 0 {
-		t.Errorf("the result is '%v', libvirt did %v", err, l.libvirt.did())
+	if err := l.waitForEnd(t); err != nil || len(l.libvirt.recordedCalls()) > 0 {
+		t.Errorf("the result is '%v', libvirt did %v", err, l.libvirt.recordedCalls())
 	}
 }
 
-// TestLostAnswer: a guest that was started, and of which libvirt's answer is lost, is followed and stopped like any other.
+// TestLostAnswer: if libvirt's answer to a start is lost, the guest is followed and stopped like any other.
 func TestLostAnswer(t *testing.T) {
-	libvirt := newHypervisor()
-	libvirt.lost, libvirt.obeys = errors.New("end of file while reading data"), true
-	l := live(t, serve(t, explicit.Plain(t, "guest")), libvirt, nil)
-	l.becomes(t, "a guest that runs", in(v1alpha1.GuestRunning))
+	libvirt := newFakeHypervisor()
+	libvirt.lostAnswerErr, libvirt.powersOff = errors.New("end of file while reading data"), true
+	l := startTestGuest(t, serveVMI(t, explicit.Plain(t, "guest")), libvirt, nil)
+	l.waitForStatus(t, "a guest that runs", inState(v1alpha1.GuestRunning))
 	l.stop()
-	if err := l.ends(t); err != nil || !slices.Contains(libvirt.did(), "shutdown") {
-		t.Errorf("the result is '%v', libvirt did %v", err, libvirt.did())
+	if err := l.waitForEnd(t); err != nil || !slices.Contains(libvirt.recordedCalls(), "shutdown") {
+		t.Errorf("the result is '%v', libvirt did %v", err, libvirt.recordedCalls())
 	}
 }
 
-// TestStopAfterLostAnswer: the same while libvirtd is away: the pod is deleted before the next attempt.
+// TestStopAfterLostAnswer: if libvirt's answer to a start is lost, and the pod is deleted before the next attempt, the guest is shut down.
 func TestStopAfterLostAnswer(t *testing.T) {
-	libvirt := newHypervisor()
-	libvirt.lost, libvirt.obeys = errors.New("end of file while reading data"), true
-	l := live(t, serve(t, explicit.Plain(t, "guest")), libvirt, func(g *guest.Guest, _ *fakeMachine) { g.Retry = time.Hour })
-	started := func() bool { return slices.Contains(libvirt.did(), "start") }
-	libvirt.set(func() { libvirt.failsAfterStart = errors.New("libvirtd is being restarted") })
-	for !started() {
-		time.Sleep(time.Millisecond)
-	}
+	libvirt := newFakeHypervisor()
+	libvirt.lostAnswerErr, libvirt.powersOff = errors.New("end of file while reading data"), true
+	l := startTestGuest(t, serveVMI(t, explicit.Plain(t, "guest")), libvirt, func(g *guest.Guest, _ *fakeMachine) { g.Retry = time.Hour })
+	libvirt.update(func() { libvirt.stateErrAfterStart = errors.New("libvirtd is being restarted") })
+	libvirt.waitUntil(t, "the guest is started", func() bool { return slices.Contains(libvirt.calls, "start") })
 	l.stop()
-	libvirt.set(func() { libvirt.fails, libvirt.failsAfterStart = nil, nil })
-	if err := l.ends(t); err != nil || !slices.Contains(libvirt.did(), "shutdown") {
-		t.Errorf("the result is '%v', libvirt did %v", err, libvirt.did())
+	libvirt.update(func() { libvirt.stateErr, libvirt.stateErrAfterStart = nil, nil })
+	if err := l.waitForEnd(t); err != nil || !slices.Contains(libvirt.recordedCalls(), "shutdown") {
+		t.Errorf("the result is '%v', libvirt did %v", err, libvirt.recordedCalls())
 	}
-	if pod, _ := l.now(); pod.Status.Domain == nil || pod.Status.Domain.State != v1alpha1.GuestPoweredOff {
+	if pod, _ := l.currentPod(); pod.Status.Domain == nil || pod.Status.Domain.State != v1alpha1.GuestPoweredOff {
 		t.Errorf("the domain is reported as %+v", pod.Status.Domain)
 	}
 }

@@ -16,20 +16,20 @@ import (
 type Live interface {
 	// WatchHardware calls observe when the hardware may have changed, until the context ends.
 	WatchHardware(ctx context.Context, observe func())
-	// Hardware reads what libvirt runs, and Change changes it.
+	// Hardware returns the hardware that libvirt runs. Change makes one change to it.
 	Hardware(ctx context.Context, owner hypervisor.Owner) (hypervisor.Hardware, error)
 	Change(ctx context.Context, guest hypervisor.Guest, change hypervisor.Change) error
 }
 
-// followHardware reports what libvirt runs, and brings it to what the GuestPod asks for, until ctx ends. What it reports is read from libvirt each time,
-// whatever it has asked for. It is a goroutine of its own: a guest that hangs delays neither the reports of its state nor a stop.
-func (g *Guest) followHardware(ctx context.Context, run run) {
+// followHardware reports the hardware that libvirt runs, and changes it to spec.live of the GuestPod, until ctx ends. Each report is read from libvirt and
+// never assumed from requests. followHardware runs in its own goroutine, because a guest that hangs must delay neither reports of its state nor a stop.
+func (g *Guest) followHardware(ctx context.Context, run startedGuest) {
 	touched := make(chan struct{}, 1)
-	go g.Live.WatchHardware(ctx, func() { poke(touched) })
-	asked := newRequests()
+	go g.Live.WatchHardware(ctx, func() { wakeReceiver(touched) })
+	asked := newChangeRequests()
 	for ctx.Err() == nil {
-		wanted, changed := g.Channel.live()
-		wait := g.adjust(ctx, run, adjustment{wanted, asked})
+		wanted, changed := g.Channel.requestedHardware()
+		wait := g.reconcileHardware(ctx, run, hardwareRequest{wanted, asked})
 		for again, due := false, time.After(wait); !again; {
 			select {
 			case <-ctx.Done():
@@ -38,33 +38,33 @@ func (g *Guest) followHardware(ctx context.Context, run run) {
 				again = true
 			case <-due:
 				again = true
-			case <-changed: // by a report of this process, mostly
+			case <-changed: // mostly by this process's own reports
 				var now *v1alpha1.LiveHardware
-				now, changed = g.Channel.live()
+				now, changed = g.Channel.requestedHardware()
 				again = !equality.Semantic.DeepEqual(now, wanted)
 			}
 		}
 	}
 }
 
-// live returns what the GuestPod asks for, nil if it asks for nothing, and what is closed when the GuestPod changes.
-func (c *Channel) live() (*v1alpha1.LiveHardware, <-chan struct{}) {
+// requestedHardware returns spec.live of the GuestPod; nil if it is not set. The channel is closed when the GuestPod changes.
+func (c *Channel) requestedHardware() (*v1alpha1.LiveHardware, <-chan struct{}) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.pod == nil || c.pod.Spec.Live == nil {
-		return nil, c.seen
+		return nil, c.podChanged
 	}
-	return &c.pod.Spec.Live.LiveHardware, c.seen
+	return &c.pod.Spec.Live.LiveHardware, c.podChanged
 }
 
-// adjustment is what is asked for, and what was requested of libvirt for it.
-type adjustment struct {
-	wanted *v1alpha1.LiveHardware
-	asked  requests
+// hardwareRequest contains the wanted hardware, and the requests made to libvirt for it.
+type hardwareRequest struct {
+	wanted   *v1alpha1.LiveHardware
+	requests changeRequests
 }
 
-// adjust reads what libvirt runs, reports it, and makes the changes that are due. It returns the time to the next look.
-func (g *Guest) adjust(ctx context.Context, run run, a adjustment) time.Duration {
+// reconcileHardware reads the hardware that libvirt runs, reports it, and makes the changes that are due. It returns the time until the next call.
+func (g *Guest) reconcileHardware(ctx context.Context, run startedGuest, a hardwareRequest) time.Duration {
 	now, err := g.readHardware(ctx, run)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("the hardware of the domain cannot be read", "reason", err.Error())
@@ -73,22 +73,22 @@ func (g *Guest) adjust(ctx context.Context, run run, a adjustment) time.Duration
 	if now == nil {
 		return resyncInterval // the domain has ended, or is about to start
 	}
-	var open []need
+	var open []pendingChange
 	if a.wanted != nil {
-		open = needs(run.front, *now, *a.wanted)
+		open = pendingChanges(run.frontend, *now, *a.wanted)
 	}
-	a.asked.keep(open)
-	g.reportHardware(ctx, v1alpha1.ReportedHardware{LiveHardware: *now, Hindrance: a.asked.hindrance(open)})
+	a.requests.forgetCompleted(open)
+	g.reportHardware(ctx, v1alpha1.ReportedHardware{LiveHardware: *now, Hindrance: a.requests.hindranceText(open)})
 	wait, acted := resyncInterval, false
 	for _, need := range open {
-		left := a.asked.due(need.what, time.Now())
+		left := a.requests.timeUntilDue(need.name, time.Now())
 		if left <= 0 {
-			ctrl.LoggerFrom(ctx).Info("the running guest is changed", "change", need.what)
-			err := errImpossible
+			ctrl.LoggerFrom(ctx).Info("the running guest is changed", "change", need.name)
+			err := errNeedsRestart
 			if need.change != nil {
-				err = g.Live.Change(ctx, run.guest, *need.change)
+				err = g.Live.Change(ctx, run.domain, *need.change)
 			}
-			left, acted = a.asked.note(need.what, err, time.Now()), true
+			left, acted = a.requests.recordAttempt(need.name, err, time.Now()), true
 		}
 		wait = min(wait, left)
 	}
@@ -98,20 +98,21 @@ func (g *Guest) adjust(ctx context.Context, run run, a adjustment) time.Duration
 	return wait
 }
 
-// settleInterval is the time from a change to the look at what has become of it, where no event comes.
+// settleInterval is the time from a change until its result is read, if no event comes before.
 const settleInterval = 200 * time.Millisecond
 
-// readHardware returns what libvirt runs; nil if the domain is not active.
-func (g *Guest) readHardware(ctx context.Context, run run) (*v1alpha1.LiveHardware, error) {
-	seen, err := g.Live.Hardware(ctx, run.guest.Owner)
+// readHardware returns the hardware that libvirt runs; nil if the domain is not active.
+func (g *Guest) readHardware(ctx context.Context, run startedGuest) (*v1alpha1.LiveHardware, error) {
+	seen, err := g.Live.Hardware(ctx, run.domain.Owner)
 	if err != nil || seen.VCPUs == 0 {
 		return nil, err
 	}
-	live := render.Running(run.front, render.Seen(seen))
+	live := render.Running(run.frontend, render.Seen(seen))
 	return &live, nil
 }
 
-// reportHardware reports what libvirt runs. After the end of ctx the guest has ended, and its last report has none.
+// reportHardware reports the hardware that libvirt runs. It reports nothing after the end of ctx: then the guest has ended, and its last report contains no
+// running hardware.
 func (g *Guest) reportHardware(ctx context.Context, now v1alpha1.ReportedHardware) {
 	now.Hindrance = condition.Note(now.Hindrance)
 	g.Channel.Report(func(status *v1alpha1.GuestPodStatus) {

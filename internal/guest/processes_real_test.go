@@ -16,10 +16,11 @@ import (
 	rpc "github.com/digitalocean/go-libvirt"
 	"github.com/digitalocean/go-libvirt/socket/dialers"
 	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
-// init is the process outside of its namespace that is process 1 in it.
-func (l *launcher) init(t *testing.T) int {
+// initPID returns the ID, outside of the namespace, of the process that is process 1 in it.
+func (l *launcher) initPID(t *testing.T) int {
 	t.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", l.cmd.Process.Pid, l.cmd.Process.Pid))
 	if err != nil {
@@ -32,10 +33,10 @@ func (l *launcher) init(t *testing.T) int {
 	return pid
 }
 
-// processes are those of the launcher's namespace: their states by their ids, of the programs whose name begins so.
-func (l *launcher) processes(t *testing.T, program string) map[int]string {
+// processStates returns the states, by process ID, of the processes in the launcher's namespace whose names begin with program.
+func (l *launcher) processStates(t *testing.T, program string) map[int]string {
 	t.Helper()
-	own, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", l.init(t)))
+	own, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", l.initPID(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,10 +56,10 @@ func (l *launcher) processes(t *testing.T, program string) map[int]string {
 	return found
 }
 
-// kill sends SIGKILL to the only process of a program.
-func (l *launcher) kill(t *testing.T, program string) {
+// killProgram sends SIGKILL to the only process of a program.
+func (l *launcher) killProgram(t *testing.T, program string) {
 	t.Helper()
-	found := l.processes(t, program)
+	found := l.processStates(t, program)
 	if len(found) != 1 {
 		t.Fatalf("processes of %s are %v, want one", program, found)
 	}
@@ -69,16 +70,16 @@ func (l *launcher) kill(t *testing.T, program string) {
 	}
 }
 
-// term sends SIGTERM to process 1, as kubelet does.
-func (l *launcher) term(t *testing.T) {
+// sendTERM sends SIGTERM to process 1, as kubelet does.
+func (l *launcher) sendTERM(t *testing.T) {
 	t.Helper()
-	if err := syscall.Kill(l.init(t), syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(l.initPID(t), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// exits waits for the end and returns the status of process 1.
-func (l *launcher) exits(t *testing.T) int {
+// waitForExit waits for the end and returns the status of process 1.
+func (l *launcher) waitForExit(t *testing.T) int {
 	t.Helper()
 	select {
 	case err := <-l.ended:
@@ -87,20 +88,20 @@ func (l *launcher) exits(t *testing.T) int {
 			t.Fatal(err)
 		}
 		return l.cmd.ProcessState.ExitCode()
-	case <-time.After(generous):
+	case <-time.After(longLimit):
 		t.Fatal("the launcher does not end")
 	}
 	return -1
 }
 
-// onDomain calls the libvirt of the pod.
-func (l *launcher) onDomain(t *testing.T, call func(*rpc.Libvirt, rpc.Domain) error) {
+// callLibvirt calls the pod's libvirt with the guest's domain, until the call succeeds.
+func (l *launcher) callLibvirt(t *testing.T, call func(*rpc.Libvirt, rpc.Domain) error) {
 	t.Helper()
 	socket := filepath.Join(l.root, pod.Private, "run", "libvirt", "libvirt-sock")
-	deadline := time.Now().Add(generous)
-	for {
+	var err error
+	if !poll.Until(longLimit, func() bool {
 		client := rpc.NewWithDialer(dialers.NewLocal(dialers.WithSocket(socket)))
-		err := client.ConnectToURI(rpc.QEMUSession)
+		err = client.ConnectToURI(rpc.QEMUSession)
 		if err == nil {
 			var domain rpc.Domain
 			if domain, err = client.DomainLookupByName("default_guest"); err == nil {
@@ -108,12 +109,8 @@ func (l *launcher) onDomain(t *testing.T, call func(*rpc.Libvirt, rpc.Domain) er
 			}
 			_ = client.Disconnect()
 		}
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(100 * time.Millisecond)
+		return err == nil
+	}) {
+		t.Fatal(err)
 	}
 }

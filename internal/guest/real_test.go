@@ -20,49 +20,49 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// These tests run the launcher as process 1 of namespaces of its own, as the account of a guest's pod, without rights, with a real libvirtd.
+// These tests run the launcher as process 1 of its own namespaces, with the unprivileged user of a guest's pod, and with a real libvirtd.
 
-// account is that of the image.
-const account = 107
+// launcherUID is the user ID of the launcher's image.
+const launcherUID = 107
 
-// generous is for machines that do much else.
-const generous = 5 * time.Minute
+// longLimit bounds waits for real guests; a busy machine is slow.
+const longLimit = 5 * time.Minute
 
-// launcher is one that runs.
+// launcher is a running launcher.
 type launcher struct {
 	cmd  *exec.Cmd
 	root string
-	out  text
-	log  text
-	// ended has the result of the process, once.
+	out  lockedBuffer
+	log  lockedBuffer
+	// ended receives the result of the process once.
 	ended chan error
 }
 
-// text is what a process writes.
-type text struct {
+// lockedBuffer contains the output of a process.
+type lockedBuffer struct {
 	mutex sync.Mutex
 	bytes.Buffer
 }
 
-func (t *text) Write(p []byte) (int, error) {
+func (t *lockedBuffer) Write(p []byte) (int, error) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	return t.Buffer.Write(p)
 }
 
-func (t *text) String() string {
+func (t *lockedBuffer) String() string {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	return t.Buffer.String()
 }
 
-// envelope gives the account a name, which libvirt asks for, and becomes the launcher.
-const envelope = `set -e
+// launchScript gives the user a name, which libvirt requires, and executes the launcher.
+const launchScript = `set -e
 mount --bind "$0/passwd" /etc/passwd
 exec setpriv --reuid 107 --regid 107 --clear-groups --no-new-privs --bounding-set -all "$@"`
 
-// launch starts the launcher for a VMI of a cluster. volumes fills the folder in the place of '/'.
-func launch(t *testing.T, c *api, volumes func(root string)) *launcher {
+// startLauncher starts the launcher for a VMI of a cluster. volumes fills the folder that takes the place of '/'.
+func startLauncher(t *testing.T, c *fakeAPIServer, volumes func(root string)) *launcher {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: the launcher runs in namespaces of its own")
@@ -76,9 +76,9 @@ func launch(t *testing.T, c *api, volumes func(root string)) *launcher {
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	l := &launcher{root: root, ended: make(chan error, 1)}
-	l.lay(t, c.kubeconfig(), volumes)
+	l.writePodFiles(t, c.kubeconfig(), volumes)
 	program := filepath.Join(root, "launcher")
-	l.cmd = exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "/bin/sh", "-c", envelope, root,
+	l.cmd = exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "/bin/sh", "-c", launchScript, root,
 		program, "guest", "--root", root, "--network", string(pod.Slirp), "--emulate")
 	l.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + filepath.Join(root, "tmp"), "KUBECONFIG=" + filepath.Join(root, "kubeconfig"),
 		"VMI_NAME=" + c.vmi.Name, "POD_NAMESPACE=" + c.vmi.Namespace, "POD_UID=" + podUID, "NODE_NAME=here"}
@@ -102,11 +102,11 @@ func launch(t *testing.T, c *api, volumes func(root string)) *launcher {
 	return l
 }
 
-// console returns what the guest has written to its serial console.
-func (l *launcher) console() string { return guest.Console(l.out.String()) }
+// consoleText returns what the guest has written to its serial console.
+func (l *launcher) consoleText() string { return guest.Console(l.out.String()) }
 
-// lay makes the files of the pod.
-func (l *launcher) lay(t *testing.T, kubeconfig string, volumes func(root string)) {
+// writePodFiles creates the files of the pod.
+func (l *launcher) writePodFiles(t *testing.T, kubeconfig string, volumes func(root string)) {
 	t.Helper()
 	if err := cluster.Build(t.Context(), "../..", l.root, "launcher"); err != nil {
 		t.Fatal(err)
@@ -128,37 +128,37 @@ func (l *launcher) lay(t *testing.T, kubeconfig string, volumes func(root string
 	if volumes != nil {
 		volumes(l.root)
 	}
-	if err := libvirt.Recall(probesKey, l.probes()); err != nil {
+	if err := libvirt.Recall(probesKey, l.probeCache()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(l.root, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	own := []string{"-R", fmt.Sprintf("%d:%d", account, account), filepath.Join(l.root, "tmp"), filepath.Join(l.root, "var")}
+	own := []string{"-R", fmt.Sprintf("%d:%d", launcherUID, launcherUID), filepath.Join(l.root, "tmp"), filepath.Join(l.root, "var")}
 	if out, err := exec.Command("chown", own...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	t.Cleanup(func() {
-		if err := libvirt.Remember(probesKey, l.probes()); err != nil {
+		if err := libvirt.Remember(probesKey, l.probeCache()); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// probesKey names what libvirt has learned of QEMU as this account.
+// probesKey is the key of the cached capabilities of QEMU for this user.
 const probesKey = "session-107"
 
-func (l *launcher) probes() string {
+func (l *launcher) probeCache() string {
 	return filepath.Join(l.root, pod.Private, "cache", "libvirt", "qemu", "cache", "capabilities")
 }
 
-// reports waits until the status of the GuestPod is as it should be.
-func (c *api) reports(t *testing.T, l *launcher, what string, is func(v1alpha1.GuestPodStatus) bool) v1alpha1.GuestPodStatus {
+// waitForReport waits until is returns true for the status of the GuestPod. It fails if the launcher ends before.
+func (c *fakeAPIServer) waitForReport(t *testing.T, l *launcher, what string, is func(v1alpha1.GuestPodStatus) bool) v1alpha1.GuestPodStatus {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), generous)
+	ctx, cancel := context.WithTimeout(t.Context(), longLimit)
 	defer cancel()
 	for {
-		pod, changed := c.now()
+		pod, changed := c.currentPod()
 		if is(pod.Status) {
 			return pod.Status
 		}
@@ -173,12 +173,13 @@ func (c *api) reports(t *testing.T, l *launcher, what string, is func(v1alpha1.G
 	}
 }
 
-// in reports whether a domain is in a state.
-func in(state v1alpha1.GuestDomainState) func(v1alpha1.GuestPodStatus) bool {
+// inState returns a function that reports whether the domain is in the state.
+func inState(state v1alpha1.GuestDomainState) func(v1alpha1.GuestPodStatus) bool {
 	return func(status v1alpha1.GuestPodStatus) bool { return status.Domain != nil && status.Domain.State == state }
 }
 
-func vmiOf(vmi *v1.VirtualMachineInstance, grace int64) *v1.VirtualMachineInstance {
+// withGracePeriod sets the grace period of the VMI, in seconds, and returns the VMI.
+func withGracePeriod(vmi *v1.VirtualMachineInstance, grace int64) *v1.VirtualMachineInstance {
 	vmi.Spec.TerminationGracePeriodSeconds = &grace
 	return vmi
 }

@@ -9,23 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Refusal is why a guest is not started, for its owner. Reason is one of condition Synchronized.
+// Refusal tells the owner of a VMI why its guest is not started. Reason is a reason of condition Synchronized.
 type Refusal struct{ Reason, Message string }
 
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
-// NotBindable refuses a VMI for the volumes, networks and devices that the errors name.
+// NotBindable returns the refusal of a VMI whose volumes, networks or devices, named by the errors, cannot be bound.
 func NotBindable(errs field.ErrorList) *Refusal {
 	return &Refusal{v1alpha1.ReasonNotBindable, condition.Mistakes(errs)}
 }
 
-// NotRendered returns NotExplicit or NotRenderable, by the errors.
+// NotRendered returns a refusal with reason NotExplicit or NotRenderable, according to the errors.
 func NotRendered(errs field.ErrorList) *Refusal {
 	why := condition.NotRendered(errs)
 	return &Refusal{why.Reason, why.Message}
 }
 
-// NotStarted returns StartFailed for an error of libvirt. A *hypervisor.TakenError has a reason of its own.
+// NotStarted returns a refusal with reason StartFailed for an error of libvirt. It returns a *hypervisor.TakenError unchanged, because that error has its own
+// reason.
 func NotStarted(err error) error {
 	if taken := (*hypervisor.TakenError)(nil); errors.As(err, &taken) {
 		return err
@@ -33,7 +34,7 @@ func NotStarted(err error) error {
 	return &Refusal{v1alpha1.ReasonStartFailed, err.Error()}
 }
 
-// RefusalOf returns the refusal that an error of a start is; nil for an error that its owner need not read.
+// RefusalOf returns the refusal that a start's error contains. It returns nil for an error that the VMI's owner cannot mend, such as a lost connection.
 func RefusalOf(err error) *Refusal {
 	var why *Refusal
 	var taken *hypervisor.TakenError

@@ -10,40 +10,38 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Package launcherserver serves the console, the display and the actions of a guest that runs. A guest runs without that server, too, so failures here are
-// logged.
-
-// serve listens until the context ends, and reports the certificate of the server. It does nothing without Actions.
-func (g *Guest) serve(ctx context.Context, work *sync.WaitGroup) *launcherserver.Server {
+// startServer starts the server of console, display and actions (package launcherserver), which ends with the context, and reports its certificate. Without
+// Actions it returns nil. The guest also runs without this server: errors are only logged.
+func (g *Guest) startServer(ctx context.Context, work *sync.WaitGroup) *launcherserver.Server {
 	if g.Actions == nil {
 		return nil
 	}
 	log := ctrl.LoggerFrom(ctx)
-	server, err := launcherserver.New(g.Actions, g.Channel.clients)
+	server, err := launcherserver.New(g.Actions, g.Channel.allowedClients)
 	var listener net.Listener
 	if err == nil {
-		listener, err = g.listen()
+		listener, err = g.openListener()
 	}
 	if err != nil {
 		log.Error(err, "console, display and actions are not served")
 		return nil
 	}
-	work.Go(func() { _ = server.Run(ctx, listener) }) // which has logged its error
+	work.Go(func() { _ = server.Run(ctx, listener) }) // Run logs its error
 	digest := server.Certificate()
 	g.Channel.Report(func(status *v1alpha1.GuestPodStatus) { status.ServerCertificate = digest })
 	return server
 }
 
-// listen opens the port of launchers, or what a test has opened.
-func (g *Guest) listen() (net.Listener, error) {
+// openListener returns the listener of a test if Listen is set, else it opens the port of launchers.
+func (g *Guest) openListener() (net.Listener, error) {
 	if g.Listen != nil {
 		return g.Listen()
 	}
 	return launcherserver.Listen()
 }
 
-// clients are those that the GuestPod names now.
-func (c *Channel) clients() *v1alpha1.GuestPodClients {
+// allowedClients returns spec.clients of the current GuestPod; nil if the GuestPod does not exist.
+func (c *Channel) allowedClients() *v1alpha1.GuestPodClients {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.pod == nil {
@@ -52,7 +50,7 @@ func (c *Channel) clients() *v1alpha1.GuestPodClients {
 	return c.pod.Spec.Clients
 }
 
-// served is the guest of a start, as the server has it.
-func (r run) served() launcherserver.Guest {
+// serverGuest converts a started guest to the type of the server.
+func (r startedGuest) serverGuest() launcherserver.Guest {
 	return launcherserver.Guest{Owner: r.owner, Console: r.console, Display: r.display}
 }

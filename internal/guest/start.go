@@ -20,40 +20,41 @@ import (
 )
 
 const (
-	// retryInterval is the time to the next attempt of a refused start: no event reports that, for example, a server of a volume answers again.
+	// retryInterval is the time to the next attempt of a refused start. No event reports that the cause of a refusal is gone, such as an unreachable volume
+	// server.
 	retryInterval = 15 * time.Second
-	// failureInterval is the time to the next attempt after an error that is not the guest's: libvirt or the API server does not answer.
+	// failureInterval is the time to the next attempt if libvirt or the API server does not answer.
 	failureInterval = time.Second
-	// unseenLimit bounds the question at a stop whether an attempt has started the guest.
-	unseenLimit = 5 * time.Second
+	// lostAnswerLimit bounds the search, at a stop, for a domain that an attempt without an answer may have started.
+	lostAnswerLimit = 5 * time.Second
 )
 
-// errNotOurs is the error of a start whose VMI is not the one that the GuestPod names, which Kiln's controller will change.
-var errNotOurs = errors.New("the VMI of this name is not that of the pod")
+// errVMINotOfPod is the error of a start whose VMI has not the UID of the GuestPod. Kiln's controller will replace the GuestPod.
+var errVMINotOfPod = errors.New("the VMI of this name is not the VMI of the pod")
 
-// run is a guest that was started.
-type run struct {
-	owner  hypervisor.Owner
-	grace  time.Duration
-	status hypervisor.Status
-	// macs are the addresses of the domain's network cards. hasAgent: it has the channel of the guest agent.
+// startedGuest is a guest whose domain libvirt was asked to start.
+type startedGuest struct {
+	owner       hypervisor.Owner
+	gracePeriod time.Duration
+	status      hypervisor.Status
+	// macs are the addresses of the domain's network cards. hasAgent is true if the domain has the channel of the guest agent.
 	macs     []string
 	hasAgent bool
 	// console and display are sockets of QEMU.
 	console, display string
-	// guest is what libvirt was given, and front the hardware that it was made of.
-	guest hypervisor.Guest
-	front render.Front
+	// domain is the domain as given to libvirt, and frontend the guest-visible hardware that it was rendered from.
+	domain   hypervisor.Guest
+	frontend render.Front
 	// changed is signalled when the state of the domain may have changed.
 	changed <-chan struct{}
 }
 
-// start tries to start the guest until it is started or ctx ends, and reports why it is not. The error is that of ctx.
-func (g *Guest) start(ctx context.Context) (run, error) {
+// startUntilStarted tries to start the guest until it is started or ctx ends, and reports refusals. The error is ctx.Err().
+func (g *Guest) startUntilStarted(ctx context.Context) (startedGuest, error) {
 	log := ctrl.LoggerFrom(ctx)
-	var tried run
+	var tried startedGuest
 	for {
-		started, err := g.attempt(ctx)
+		started, err := g.attemptStart(ctx)
 		if started.owner != (hypervisor.Owner{}) {
 			tried = started
 		}
@@ -61,7 +62,7 @@ func (g *Guest) start(ctx context.Context) (run, error) {
 		case err == nil:
 			return started, nil
 		case ctx.Err() != nil:
-			return g.startedUnseen(ctx, tried)
+			return g.findStartedGuest(ctx, tried)
 		}
 		again := failureInterval
 		if why := RefusalOf(err); why != nil {
@@ -78,15 +79,15 @@ func (g *Guest) start(ctx context.Context) (run, error) {
 	}
 }
 
-// startedUnseen returns the guest of an attempt whose answer was lost, if it runs: it is to be stopped like any other. Else the error is that of ctx.
-func (g *Guest) startedUnseen(ctx context.Context, tried run) (run, error) {
+// findStartedGuest returns the guest of an attempt whose answer was lost, if its domain is active: the caller must stop it. Otherwise the error is ctx.Err().
+func (g *Guest) findStartedGuest(ctx context.Context, tried startedGuest) (startedGuest, error) {
 	if tried.owner == (hypervisor.Owner{}) {
-		return run{}, ctx.Err()
+		return startedGuest{}, ctx.Err()
 	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), unseenLimit)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), lostAnswerLimit)
 	defer cancel()
 	for within.Err() == nil {
-		status, err := g.state(within, tried.owner)
+		status, err := g.domainStatus(within, tried.owner)
 		if err == nil && status.Active() {
 			tried.status = status
 			return tried, nil
@@ -94,62 +95,62 @@ func (g *Guest) startedUnseen(ctx context.Context, tried run) (run, error) {
 		if err == nil {
 			break
 		}
-		select { // the daemon is being restarted
+		select { // the daemon is restarting
 		case <-within.Done():
 		case <-time.After(failureInterval / 4):
 		}
 	}
-	return run{}, ctx.Err()
+	return startedGuest{}, ctx.Err()
 }
 
-// attempt binds, reports the facts of the host, waits for the hardware that Kiln's controller makes of them, and starts the domain. Each step is repeatable.
-// With an error the run has an owner if libvirt was asked to start the domain: it may run.
-func (g *Guest) attempt(ctx context.Context) (run, error) {
-	host, err := g.host(ctx) // libvirt asks QEMU what it can do, while the controller makes the GuestPod
+// attemptStart binds the VMI, reports the facts of the host, waits for the hardware that Kiln's controller derives from them, and starts the domain. Each step
+// is repeatable. If an error is returned with a startedGuest that has an owner, libvirt was asked to start the domain, and the domain may run.
+func (g *Guest) attemptStart(ctx context.Context) (startedGuest, error) {
+	host, err := g.hostFacts(ctx) // libvirt probes QEMU while the controller creates the GuestPod
 	if err != nil {
-		return run{}, err
+		return startedGuest{}, err
 	}
-	pod, err := g.Channel.await(ctx, func(*v1alpha1.GuestPod) bool { return true })
+	pod, err := g.Channel.awaitPod(ctx, func(*v1alpha1.GuestPod) bool { return true })
 	if err != nil {
-		return run{}, err
+		return startedGuest{}, err
 	}
-	vmi, err := g.Channel.vmi(ctx)
+	vmi, err := g.Channel.readVMI(ctx)
 	if err != nil {
-		return run{}, err
+		return startedGuest{}, err
 	}
 	if vmi.UID != pod.Spec.VMIUID {
-		return run{}, errNotOurs
+		return startedGuest{}, errVMINotOfPod
 	}
 	bound, errs := g.Machine.Bind(ctx, vmi)
 	if len(errs) > 0 {
-		return run{}, NotBindable(errs)
+		return startedGuest{}, NotBindable(errs)
 	}
 	m := render.Machine{VMI: vmi, Host: host, Bindings: bound.Bindings}
 	facts := render.Report(vmi, render.Facts(m))
 	g.Channel.Report(func(status *v1alpha1.GuestPodStatus) { status.Facts = facts })
-	if pod, err = g.Channel.await(ctx, func(pod *v1alpha1.GuestPod) bool { return pod.Spec.Hardware != nil }); err != nil {
-		return run{}, err
+	if pod, err = g.Channel.awaitPod(ctx, func(pod *v1alpha1.GuestPod) bool { return pod.Spec.Hardware != nil }); err != nil {
+		return startedGuest{}, err
 	}
 	front, err := render.ReadFrontend(pod.Spec.Hardware.Frontend)
 	if err != nil {
-		return run{}, &Refusal{v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestPod '%s': spec.hardware.frontend: %v", pod.Name, err)}
+		return startedGuest{}, &Refusal{v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestPod '%s': spec.hardware.frontend: %v", pod.Name, err)}
 	}
-	domain, err := g.document(ctx, pod, stageThree{m, front, bound})
+	domain, err := g.renderDomain(ctx, pod, renderInput{m, front, bound})
 	if err != nil {
-		return run{}, err
+		return startedGuest{}, err
 	}
-	status, err := g.boot(ctx, domain)
-	started := run{
-		owner: domain.Owner, grace: Grace(vmi), status: status, guest: domain, front: front, console: bound.Serial, display: bound.VNC,
+	status, err := g.startDomain(ctx, domain)
+	started := startedGuest{
+		owner: domain.Owner, gracePeriod: Grace(vmi), status: status, domain: domain, frontend: front, console: bound.Serial, display: bound.VNC,
 	}
 	started.macs, started.hasAgent = domain.Agent()
 	return started, err
 }
 
-// host returns the facts of the node as far as the pod sees them.
-func (g *Guest) host(ctx context.Context) (backend.Capabilities, error) {
+// hostFacts returns the capabilities of the node as libvirt reports them in the pod. Without KVM, and without Emulate, the error is a refusal.
+func (g *Guest) hostFacts(ctx context.Context) (backend.Capabilities, error) {
 	if g.Daemon != nil {
-		if err := g.Daemon.ready(ctx); err != nil {
+		if err := g.Daemon.awaitSocket(ctx); err != nil {
 			return backend.Capabilities{}, err
 		}
 	}
@@ -165,15 +166,15 @@ func (g *Guest) host(ctx context.Context) (backend.Capabilities, error) {
 	return host, err
 }
 
-// stageThree is what stage 3 takes.
-type stageThree struct {
+// renderInput is the input of stage 3.
+type renderInput struct {
 	machine render.Machine
 	front   render.Front
 	bound   hostresources.Bound
 }
 
-// document runs stage 3 over the hardware of the GuestPod.
-func (g *Guest) document(ctx context.Context, pod *v1alpha1.GuestPod, in stageThree) (guest hypervisor.Guest, err error) {
+// renderDomain renders the domain (stage 3) from the hardware of the GuestPod. Errors are refusals.
+func (g *Guest) renderDomain(ctx context.Context, pod *v1alpha1.GuestPod, in renderInput) (guest hypervisor.Guest, err error) {
 	m := in.machine
 	policy, left := backend.InSession(ptr.Deref(pod.Spec.HostPolicy, v1alpha1.HostPolicy{}))
 	if len(left) > 0 {
@@ -192,22 +193,22 @@ func (g *Guest) document(ctx context.Context, pod *v1alpha1.GuestPod, in stageTh
 	return guest, nil
 }
 
-// boot starts the domain, unless an earlier attempt did, whose answer was lost.
-func (g *Guest) boot(ctx context.Context, guest hypervisor.Guest) (status hypervisor.Status, err error) {
+// startDomain starts the domain, unless an earlier attempt whose answer was lost has started it.
+func (g *Guest) startDomain(ctx context.Context, guest hypervisor.Guest) (status hypervisor.Status, err error) {
 	if status, err = g.Hypervisor.State(ctx, guest.Owner); err != nil || !status.Startable() {
 		return status, err
 	}
 	if err := ctx.Err(); err != nil {
-		return status, err // nothing was started: a stop needs no shutdown
+		return status, err // no domain was started, so a stop needs no shutdown
 	}
 	failed := g.Hypervisor.Start(ctx, guest)
-	// Not with ctx, and without the error of a daemon that has just died: from here on a stop is a shutdown.
-	status, err = g.state(context.WithoutCancel(ctx), guest.Owner)
+	// The domain may run from here on, and a stop must shut it down: therefore neither the end of ctx nor a daemon that has just died ends the attempt.
+	status, err = g.domainStatus(context.WithoutCancel(ctx), guest.Owner)
 	switch {
-	case failed != nil && (err != nil || !status.Active()): // an active domain was started, and the answer was lost
+	case failed != nil && (err != nil || !status.Active()): // if the domain is active, it was started, and only the answer was lost
 		return status, NotStarted(failed)
 	case err != nil:
-		return hypervisor.Status{State: hypervisor.Running}, nil //nolint:nilerr // follow reads the state again
+		return hypervisor.Status{State: hypervisor.Running}, nil //nolint:nilerr // followDomain reads the state again
 	}
 	return status, nil
 }

@@ -2,31 +2,33 @@ package guest
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
+	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 const (
-	// askInterval is the time between two presses of the guest's power button: a guest that boots ignores the first ones.
-	askInterval = time.Second
-	// graceInterval is the time between two reads of the grace period of a guest that is powering off.
-	graceInterval = 3 * time.Second
-	// destroyLimit bounds the attempts to destroy a domain. Then this process ends, and the kernel ends QEMU with the pod.
+	// shutdownInterval is the time between two presses of the guest's power button. A guest that boots ignores the first ones.
+	shutdownInterval = time.Second
+	// gracePeriodInterval is the time between two reads of the grace period of a guest that is powering off.
+	gracePeriodInterval = 3 * time.Second
+	// destroyLimit bounds the attempts to destroy a domain. Afterwards this process ends, and with the pod the kernel kills QEMU.
 	destroyLimit = 8 * time.Second
 )
 
-// stop asks the guest to power off until its grace period is over, and then destroys the domain. It returns the last state.
-func (g *Guest) stop(ctx context.Context, run run) v1alpha1.GuestDomain {
+// stopGuest asks the guest to power off until its grace period is over, and then destroys the domain. It returns the last state.
+func (g *Guest) stopGuest(ctx context.Context, run startedGuest) v1alpha1.GuestDomain {
 	log := ctrl.LoggerFrom(ctx)
-	log.Info("the guest is asked to power off", "within", run.grace.String())
-	// An agent that hangs takes seconds of each question, and kubelet counts them.
-	asking, done := context.WithTimeout(ctx, run.grace)
+	log.Info("the guest is asked to power off", "within", run.gracePeriod.String())
+	// The grace period also bounds each shutdown request: with an agent that hangs a request takes seconds, and kubelet counts them.
+	asking, done := context.WithTimeout(ctx, run.gracePeriod)
 	defer done()
-	go g.shorten(asking, run, done)
+	go g.watchGracePeriod(asking, run, done)
 	for asking.Err() == nil {
 		if err := g.Hypervisor.Shutdown(asking, run.owner); err != nil {
 			log.Info("the guest cannot be asked to power off", "reason", err.Error())
@@ -34,16 +36,16 @@ func (g *Guest) stop(ctx context.Context, run run) v1alpha1.GuestDomain {
 		select {
 		case <-run.changed:
 		case <-asking.Done():
-		case <-time.After(askInterval):
+		case <-time.After(shutdownInterval):
 		}
-		if status, err := g.state(ctx, run.owner); err == nil && !status.Active() {
-			return domain(status)
+		if status, err := g.domainStatus(ctx, run.owner); err == nil && !status.Active() {
+			return guestDomain(status)
 		}
 	}
 	within, cancel := context.WithTimeout(ctx, destroyLimit)
 	defer cancel()
 	for within.Err() == nil {
-		// Done within the limit or not: a call that hangs must not keep the pod.
+		// Do not wait for the call longer than the limit: a call that hangs must not keep the pod.
 		done := make(chan error, 1)
 		go func() { done <- g.Hypervisor.Destroy(within, run.owner) }()
 		select {
@@ -51,7 +53,7 @@ func (g *Guest) stop(ctx context.Context, run run) v1alpha1.GuestDomain {
 			log.Info("the domain does not end by libvirt; it ends with the pod")
 		case err := <-done:
 			if err == nil {
-				return domain(hypervisor.Status{State: hypervisor.Destroyed, Cause: hypervisor.Cause(condition.CauseStopped)})
+				return guestDomain(hypervisor.Status{State: hypervisor.Destroyed, Cause: hypervisor.Cause(condition.CauseStopped)})
 			}
 			log.Info("the domain cannot be destroyed yet", "reason", err.Error())
 			select {
@@ -60,22 +62,34 @@ func (g *Guest) stop(ctx context.Context, run run) v1alpha1.GuestDomain {
 			}
 		}
 	}
-	return domain(hypervisor.Status{State: hypervisor.Destroyed, Cause: hypervisor.Cause(condition.CauseStopped)})
+	return guestDomain(hypervisor.Status{State: hypervisor.Destroyed, Cause: hypervisor.Cause(condition.CauseStopped)})
 }
 
-// shorten calls done when a grace period is over that is shorter than the one of the start: 'virtctl stop --force --grace-period=0' writes it to the VMI, also
-// while the guest powers off. It returns when ctx ends.
-func (g *Guest) shorten(ctx context.Context, run run, done func()) {
-	begin, within := time.Now(), run.grace
+// watchGracePeriod reads the VMI's grace period until ctx ends. If the grace period has become shorter, it calls done when the new one is over:
+// 'virtctl stop --force --grace-period=0' shortens it even while the guest powers off.
+func (g *Guest) watchGracePeriod(ctx context.Context, run startedGuest, done func()) {
+	begin, within := time.Now(), run.gracePeriod
 	for ctx.Err() == nil {
-		if vmi, err := g.Channel.vmi(ctx); err == nil && vmi.UID == run.owner.UID && Grace(vmi) < within {
+		if vmi, err := g.Channel.readVMI(ctx); err == nil && vmi.UID == run.owner.UID && Grace(vmi) < within {
 			within = Grace(vmi)
 			ctrl.LoggerFrom(ctx).Info("the guest has less time to power off", "within", within.String())
 			time.AfterFunc(time.Until(begin.Add(within)), done)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(graceInterval):
+		case <-time.After(gracePeriodInterval):
 		}
 	}
+}
+
+// DefaultGracePeriod applies to VMIs without spec.terminationGracePeriodSeconds.
+const DefaultGracePeriod = 30 * time.Second
+
+// Grace returns the grace period of a VMI: the time that its guest has to power off. It is at most 292 years, the longest time.Duration.
+func Grace(vmi *v1.VirtualMachineInstance) time.Duration {
+	seconds := vmi.Spec.TerminationGracePeriodSeconds
+	if seconds == nil {
+		return DefaultGracePeriod
+	}
+	return time.Duration(min(*seconds, math.MaxInt64/int64(time.Second))) * time.Second
 }
