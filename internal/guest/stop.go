@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -82,14 +83,8 @@ func (g *Guest) watchGracePeriod(ctx context.Context, run startedGuest, done fun
 	}
 }
 
-// DefaultGracePeriod applies to VMIs without spec.terminationGracePeriodSeconds.
-const DefaultGracePeriod = 30 * time.Second
-
 // Grace returns the grace period of a VMI: the time that its guest has to power off. It is at most 292 years, the longest time.Duration.
 func Grace(vmi *v1.VirtualMachineInstance) time.Duration {
-	seconds := vmi.Spec.TerminationGracePeriodSeconds
-	if seconds == nil {
-		return DefaultGracePeriod
-	}
-	return time.Duration(min(*seconds, math.MaxInt64/int64(time.Second))) * time.Second
+	seconds := ptr.Deref(vmi.Spec.TerminationGracePeriodSeconds, v1.DefaultGracePeriodSeconds)
+	return time.Duration(min(seconds, math.MaxInt64/int64(time.Second))) * time.Second
 }

@@ -10,13 +10,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// documentFile is in the VMI's own folder.
+// documentFile is a file in the VMI's folder.
 const documentFile = "domain.xml"
 
-// renderOnly writes the domain XML of a VMI that this machine could run, for people to read. It claims nothing, and what cannot be rendered is
-// logged, not reported in the VMI: the VMI belongs to the machine that will claim it.
-func (n *Node) renderOnly(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
-	if !n.fits(vmi) {
+// renderUnclaimed writes the domain XML of a VMI that this machine could run, for people to read. It does not claim the VMI. Errors of rendering are logged and
+// not written into the VMI, which belongs to the machine that will claim it.
+func (n *Node) renderUnclaimed(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+	if !n.canClaim(vmi) {
 		return nil
 	}
 	changed, err := n.writeDocument(ctx, vmi)
@@ -25,20 +25,20 @@ func (n *Node) renderOnly(ctx context.Context, vmi *v1.VirtualMachineInstance) e
 		return nil
 	}
 	if !changed {
-		return nil // already logged
+		return nil // logged at the earlier change
 	}
 	ctrl.LoggerFrom(ctx).Info("rendered but not started: libvirt is not reachable", "folder", n.Machine.Folder(vmi))
 	return nil
 }
 
-// writeDocument writes the domain XML into the VMI's folder, for a machine without libvirt. It reports whether the file changed. Nothing is bound:
-// the paths in it are assumed ones.
+// writeDocument writes the domain XML into the VMI's folder on a machine without libvirt, and reports whether the file changed. The VMI is not bound: the paths
+// in the file are assumed.
 func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
 	profiles, err := hostprofile.All(ctx, n.Client)
 	if err != nil {
 		return false, err
 	}
-	rendered, errs := render.UnderProfiles(render.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.facts(),
+	rendered, errs := render.UnderProfiles(render.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.hostFacts(),
 		Bindings: backend.AssumedBindings(vmi)}, profiles)
 	if len(errs) > 0 {
 		return false, errs.ToAggregate()

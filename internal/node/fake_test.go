@@ -23,23 +23,23 @@ type fakeHypervisor struct {
 	sync.Mutex
 	domains map[string]hypervisor.Status
 	calls   []string
-	// fails is the error of State and Capabilities.
-	fails  error
+	// err is the error of State and Capabilities.
+	err    error
 	events chan hypervisor.Event
-	// hardware is what runs of every domain.
+	// hardware is the running hardware of every domain.
 	hardware hypervisor.Hardware
 }
 
 func (f *fakeHypervisor) Hardware(context.Context, hypervisor.Owner) (hypervisor.Hardware, error) {
 	f.Lock()
 	defer f.Unlock()
-	return f.hardware, f.fails
+	return f.hardware, f.err
 }
 
 func (f *fakeHypervisor) WatchHardware(ctx context.Context, _ func()) { <-ctx.Done() }
 
 func (f *fakeHypervisor) Capabilities(context.Context, string, hypervisor.KVM) (backend.Capabilities, error) {
-	return backend.Assumed("amd64"), f.fails
+	return backend.Assumed("amd64"), f.err
 }
 
 func (f *fakeHypervisor) Watch(ctx context.Context, observe func(hypervisor.Event)) {
@@ -56,11 +56,11 @@ func (f *fakeHypervisor) Watch(ctx context.Context, observe func(hypervisor.Even
 func (f *fakeHypervisor) State(_ context.Context, owner hypervisor.Owner) (hypervisor.Status, error) {
 	f.Lock()
 	defer f.Unlock()
-	return f.domains[owner.Domain()], f.fails
+	return f.domains[owner.Domain()], f.err
 }
 
-// becomes records a call that leaves the domain in a state.
-func (f *fakeHypervisor) becomes(call string, owner hypervisor.Owner, state hypervisor.State) error {
+// setState records a call that leaves the domain in a state.
+func (f *fakeHypervisor) setState(call string, owner hypervisor.Owner, state hypervisor.State) error {
 	f.Lock()
 	defer f.Unlock()
 	f.calls = append(f.calls, call)
@@ -78,7 +78,7 @@ func (f *fakeHypervisor) Start(_ context.Context, guest hypervisor.Guest) error 
 	if guest.Paused {
 		state = hypervisor.Paused
 	}
-	return f.becomes("start", guest.Owner, state)
+	return f.setState("start", guest.Owner, state)
 }
 
 // Shutdown leaves the state as it is, like a guest that ignores ACPI.
@@ -90,7 +90,7 @@ func (f *fakeHypervisor) Shutdown(context.Context, hypervisor.Owner) error {
 }
 
 func (f *fakeHypervisor) Destroy(_ context.Context, owner hypervisor.Owner) error {
-	return f.becomes("destroy", owner, hypervisor.Destroyed)
+	return f.setState("destroy", owner, hypervisor.Destroyed)
 }
 
 func (f *fakeHypervisor) Remove(_ context.Context, owner hypervisor.Owner) error {
@@ -107,8 +107,8 @@ func (f *fakeHypervisor) Pinned(context.Context, string) (cpuset.CPUSet, error) 
 	return cpuset.New(), nil
 }
 
-// faked returns a node with a fake libvirt.
-func faked(t *testing.T, api client.Client) (*Node, *fakeHypervisor) {
+// newFakeNode returns a node with a fake libvirt.
+func newFakeNode(t *testing.T, api client.Client) (*Node, *fakeHypervisor) {
 	t.Helper()
 	libvirt := &fakeHypervisor{domains: map[string]hypervisor.Status{}, events: make(chan hypervisor.Event)}
 	n := &Node{Client: api, Live: api, Events: events.NewFakeRecorder(100), Name: "here", Hypervisor: libvirt, Configuration: &clusterconfig.Watcher{},
@@ -119,8 +119,8 @@ func faked(t *testing.T, api client.Client) (*Node, *fakeHypervisor) {
 	return n, libvirt
 }
 
-// reconcile reconciles once and returns the VMI afterwards.
-func reconcile(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) (ctrl.Result, *v1.VirtualMachineInstance) {
+// reconcileOnce reconciles once and returns the VMI afterwards.
+func reconcileOnce(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) (ctrl.Result, *v1.VirtualMachineInstance) {
 	t.Helper()
 	result, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)})
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// everyFile is a guest for whom a start writes files of all kinds.
-func everyFile(t *testing.T, name string) *v1.VirtualMachineInstance {
+// vmiWithEveryFile returns a VMI for which a start writes files of all kinds.
+func vmiWithEveryFile(t *testing.T, name string) *v1.VirtualMachineInstance {
 	t.Helper()
-	vmi := claimed(t, name)
+	vmi := claimedVMI(t, name)
 	locked := true
 	vmi.Spec.Domain.Devices.Disks = []v1.Disk{
 		{Name: "seed", DiskDevice: v1.DiskDevice{CDRom: &v1.CDRomTarget{Bus: v1.DiskBusSATA, ReadOnly: &locked, Tray: v1.TrayStateClosed}}},
@@ -30,14 +30,14 @@ func everyFile(t *testing.T, name string) *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// TestRepeatedStartTouchesNothing: the report of a start may be lost. The start that is repeated leaves each file of the guest, which runs by then, as
-// it is. A QEMU in between could read half of one.
+// TestRepeatedStartTouchesNothing: if the report of a start is lost, the repeated start does not touch the files of the running guest: QEMU could read a half
+// written file.
 func TestRepeatedStartTouchesNothing(t *testing.T) {
 	t.Parallel()
-	vmi := everyFile(t, "again")
-	cluster := holding(t, vmi)
-	n := node(t, daemon(t), cluster, cluster)
-	after := run(t, n, vmi)
+	vmi := vmiWithEveryFile(t, "again")
+	cluster := newClusterWithHardware(t, vmi)
+	n := newNode(t, startLibvirt(t), cluster, cluster)
+	after := reconcileRepeatedly(t, n, vmi)
 	if after.Status.Phase != v1.Running {
 		t.Fatalf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
 	}
@@ -49,7 +49,7 @@ func TestRepeatedStartTouchesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if info.Mode() != 0o600 {
-				t.Errorf("'%s' has mode %v, want it for one user alone", name, info.Mode())
+				t.Errorf("'%s' has mode %v, want it for one user only", name, info.Mode())
 			}
 			files[name] = info.ModTime().String()
 		}
@@ -60,7 +60,7 @@ func TestRepeatedStartTouchesNothing(t *testing.T) {
 	if err := cluster.Status().Update(t.Context(), after); err != nil {
 		t.Fatal(err)
 	}
-	if again := run(t, n, vmi); again.Status.Phase != v1.Running {
+	if again := reconcileRepeatedly(t, n, vmi); again.Status.Phase != v1.Running {
 		t.Fatalf("phase is '%s': %v", again.Status.Phase, again.Status.Conditions)
 	}
 	if diff := cmp.Diff(before, look()); diff != "" {
@@ -68,27 +68,27 @@ func TestRepeatedStartTouchesNothing(t *testing.T) {
 	}
 }
 
-// TestGuestOfAnotherUser: libvirt as distributions set it up runs QEMU and swtpm as users of their own. They reach what a guest needs, though
-// nobody else does.
+// TestGuestOfAnotherUser: libvirt as distributions configure it runs QEMU and swtpm as their own users. These users can read the files of the guest, and other
+// users cannot.
 func TestGuestOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	d := libvirt.StartUnprivileged(t)
-	vmi := everyFile(t, "other")
+	vmi := vmiWithEveryFile(t, "other")
 	display, persistent := true, true
 	vmi.Spec.Domain.Devices.AutoattachGraphicsDevice = &display
 	vmi.Spec.Domain.Devices.TPM = &v1.TPMDevice{Persistent: &persistent}
-	cluster := holding(t, vmi)
-	n := node(t, connected(t, d), cluster, cluster)
+	cluster := newClusterWithHardware(t, vmi)
+	n := newNode(t, connectLibvirt(t, d), cluster, cluster)
 	n.Machine.TPMStates = d.TPMStates()
 	if err := os.Chmod(n.Machine.State, 0o711); err != nil { // as the launcher makes it
 		t.Fatal(err)
 	}
-	after := run(t, n, vmi)
+	after := reconcileRepeatedly(t, n, vmi)
 	if after.Status.Phase != v1.Running {
 		t.Fatalf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
 	}
-	status, err := os.ReadFile("/proc/" + process(t, "guest=default_other,") + "/status")
-	qemu := n.facts().QEMU
+	status, err := os.ReadFile("/proc/" + findProcess(t, "guest=default_other,") + "/status")
+	qemu := n.hostFacts().QEMU
 	if err != nil || qemu == nil || qemu.UID == 0 || !strings.Contains(string(status), "\nUid:\t"+strconv.Itoa(qemu.UID)+"\t") {
 		t.Errorf("libvirt says that QEMU runs as %v, and %v, its process says\n%s", qemu, err, status)
 	}
@@ -100,18 +100,18 @@ func TestGuestOfAnotherUser(t *testing.T) {
 	}
 }
 
-// process is the ID of the process of this machine that has a text among its arguments.
-func process(t *testing.T, part string) string {
+// findProcess returns the ID of a process of this machine whose arguments contain a text.
+func findProcess(t *testing.T, text string) string {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range processes {
-		if line, err := os.ReadFile(file); err == nil && strings.Contains(string(line), part) {
+		if line, err := os.ReadFile(file); err == nil && strings.Contains(string(line), text) {
 			return filepath.Base(filepath.Dir(file))
 		}
 	}
-	t.Fatalf("no process has '%s' among its arguments", part)
+	t.Fatalf("no process has '%s' among its arguments", text)
 	return ""
 }

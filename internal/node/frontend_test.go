@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestFrontendOfStatus: a launcher renders with what the controller wrote into the status, records it, and refuses what no FrontendProfile can be.
+// TestFrontendOfStatus: a launcher renders with status.guest.frontend of the GuestHardware, records it, and refuses an invalid FrontendProfile.
 func TestFrontendOfStatus(t *testing.T) {
 	t.Parallel()
 	valid := config.Default().WithFrontendProfiles([]v1alpha1.FrontendProfile{{
@@ -27,10 +27,10 @@ func TestFrontendOfStatus(t *testing.T) {
 		{"a version", valid, "v7", 3},
 		{"ports that would take all memory",
 			&v1alpha1.Frontend{Version: "v7", FrontendProfileSpec: v1alpha1.FrontendProfileSpec{FreePorts: new(int32(1 << 30))}}, "", 0},
-		{"a name that is none", &v1alpha1.Frontend{Version: "2"}, "", 0},
+		{"an invalid name", &v1alpha1.Frontend{Version: "2"}, "", 0},
 	} {
-		vmi := claimed(t, "fronted")
-		cluster := holding(t, vmi)
+		vmi := claimedVMI(t, "fronted")
+		cluster := newClusterWithHardware(t, vmi)
 		var hardware v1alpha1.GuestHardware
 		if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(vmi), &hardware); err != nil {
 			t.Fatal(err)
@@ -39,10 +39,10 @@ func TestFrontendOfStatus(t *testing.T) {
 		if err := cluster.Status().Update(t.Context(), &hardware); err != nil {
 			t.Fatal(err)
 		}
-		n, _ := faked(t, cluster)
+		n, _ := newFakeNode(t, cluster)
 		vmi.Status.NodeName = n.Name
-		_, after := reconcile(t, n, vmi)
-		got := recorded(t, cluster, "fronted")
+		_, after := reconcileOnce(t, n, vmi)
+		got := hardwareRecord(t, cluster, "fronted")
 		switch {
 		case test.version == "" && (got != nil || !refusedWith(after, "status.guest: frontend")):
 			t.Errorf("%s: record %+v, conditions %+v", test.why, got, after.Status.Conditions)

@@ -19,59 +19,59 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-const leasesOf = "kiln-launchers"
+const leaseNamespace = "kiln-launchers"
 
-// registry is an API server of Leases that may be away, or refuse. Its clock, and that of all launchers, is a test's.
-type registry struct {
+// fakeLeaseAPI is an API server of Leases that may be unavailable or refuse requests. It and all launchers use the clock of a test's synctest bubble.
+type fakeLeaseAPI struct {
 	*testing.T
 	*fake.Clientset
-	fails atomic.Pointer[error]
+	err atomic.Pointer[error]
 }
 
-func newRegistry(t *testing.T, objects ...runtime.Object) *registry {
-	r := &registry{T: t, Clientset: fake.NewSimpleClientset(objects...)}
+func newFakeLeaseAPI(t *testing.T, objects ...runtime.Object) *fakeLeaseAPI {
+	r := &fakeLeaseAPI{T: t, Clientset: fake.NewSimpleClientset(objects...)}
 	r.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-		err := *r.fails.Load()
+		err := *r.err.Load()
 		return err != nil, nil, err
 	})
-	r.answer(nil)
+	r.setError(nil)
 	return r
 }
 
-// answer has every request fail with err; nil lets them pass.
-func (r *registry) answer(err error) { r.fails.Store(&err) }
+// setError makes every request fail with err; nil makes requests succeed.
+func (r *fakeLeaseAPI) setError(err error) { r.err.Store(&err) }
 
-// launcher is one process.
-type launcher struct {
+// testLauncher is the Lease of one launcher process, and the state of its work.
+type testLauncher struct {
 	*Lease
-	works atomic.Bool // now
-	err   chan error
-	stop  context.CancelFunc
+	working atomic.Bool // now
+	err     chan error
+	stop    context.CancelFunc
 }
 
-func (r *registry) launch(node string) *launcher {
+func (r *fakeLeaseAPI) startLauncher(node string) *testLauncher {
 	ctx, stop := context.WithCancel(r.Context())
-	l := &launcher{Lease: leaseOf(r.CoordinationV1(), leasesOf, node), err: make(chan error, 1), stop: stop}
+	l := &testLauncher{Lease: newLease(r.CoordinationV1(), leaseNamespace, node), err: make(chan error, 1), stop: stop}
 	go func() {
 		l.err <- l.During(ctx, func(ctx context.Context) error {
-			l.works.Store(true)
+			l.working.Store(true)
 			<-ctx.Done()
-			l.works.Store(false)
+			l.working.Store(false)
 			return nil
 		})
 	}()
 	return l
 }
 
-// after lets time pass, and returns whether the launcher works and whether it may act.
-func (l *launcher) after(d time.Duration) (works, held bool) {
+// stateAfter lets time pass. It returns whether the launcher's work runs, and whether the Lease is held.
+func (l *testLauncher) stateAfter(d time.Duration) (works, held bool) {
 	time.Sleep(d)
 	synctest.Wait()
-	return l.works.Load(), l.Held()
+	return l.working.Load(), l.Held()
 }
 
-// ended waits for the end of a launcher and gives its error.
-func (l *launcher) ended(r *registry) error {
+// waitForEnd waits for the end of a launcher and returns its error.
+func (l *testLauncher) waitForEnd(r *fakeLeaseAPI) error {
 	r.Helper()
 	select {
 	case err := <-l.err:
@@ -84,53 +84,53 @@ func (l *launcher) ended(r *registry) error {
 
 func TestSecondLauncherOfAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry(t)
-		first, other := r.launch("a"), r.launch("b")
-		if works, held := first.after(time.Second); !works || !held {
+		r := newFakeLeaseAPI(t)
+		first, other := r.startLauncher("a"), r.startLauncher("b")
+		if works, held := first.stateAfter(time.Second); !works || !held {
 			t.Fatalf("the first launcher works %t, holds %t", works, held)
 		}
-		second := r.launch("a")
-		err := second.ended(r)
+		second := r.startLauncher("a")
+		err := second.waitForEnd(r)
 		if err == nil || !strings.Contains(err.Error(), "'"+first.Identity()+"' holds Lease kiln-launchers/a") || !strings.Contains(err.Error(), "--node") {
 			t.Errorf("the second launcher ends with %v, want an error that names the first", err)
 		}
-		if works, held := first.after(time.Minute); !works || !held {
+		if works, held := first.stateAfter(time.Minute); !works || !held {
 			t.Errorf("the first launcher works %t, holds %t after the second one came", works, held)
 		}
-		if !other.works.Load() || !other.Held() {
+		if !other.working.Load() || !other.Held() {
 			t.Error("the launcher of another name is disturbed")
 		}
 		first.stop()
-		if err := first.ended(r); err != nil {
+		if err := first.waitForEnd(r); err != nil {
 			t.Errorf("the end of the first: %v", err)
 		}
-		next := r.launch("a")
-		if works, held := next.after(time.Second); !works || !held {
+		next := r.startLauncher("a")
+		if works, held := next.stateAfter(time.Second); !works || !held {
 			t.Error("a launcher that ended in order keeps the next one waiting")
 		}
 		next.stop()
 		other.stop()
-		if err := errors.Join(next.ended(r), other.ended(r)); err != nil {
+		if err := errors.Join(next.waitForEnd(r), other.waitForEnd(r)); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestLauncherWasKilled: a launcher that starts after a crash of its machine waits until the Lease has run out, whatever time its holder wrote.
+// TestLauncherWasKilled: a launcher that starts after a crash of its machine waits until the Lease has expired, whatever time the old holder wrote.
 func TestLauncherWasKilled(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"right clocks": 0, "the other's was ahead": 24 * time.Hour, "the other's was behind": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRegistry(t, leaseHeld("killed", time.Now().Add(ahead)))
-				l := r.launch("a")
-				if works, _ := l.after(leaseDuration - time.Second); works {
+				r := newFakeLeaseAPI(t, heldLease("killed", time.Now().Add(ahead)))
+				l := r.startLauncher("a")
+				if works, _ := l.stateAfter(leaseDuration - time.Second); works {
 					t.Error("it works while the killed one might")
 				}
-				if works, held := l.after(time.Minute); !works || !held {
+				if works, held := l.stateAfter(time.Minute); !works || !held {
 					t.Errorf("it works %t, holds %t long after the Lease has run out", works, held)
 				}
 				l.stop()
-				if err := l.ended(r); err != nil {
+				if err := l.waitForEnd(r); err != nil {
 					t.Error(err)
 				}
 			})
@@ -138,80 +138,80 @@ func TestLauncherWasKilled(t *testing.T) {
 	}
 }
 
-// TestAPIServerIsAway: a launcher whose Lease cannot be renewed goes on, acts on nothing in time, and does so again when the Lease is renewed.
+// TestAPIServerIsAway: a launcher whose Lease cannot be renewed continues to run, but stops acting in time. It acts again when the Lease is renewed.
 func TestAPIServerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry(t)
-		l := r.launch("a")
-		l.after(time.Minute)
-		r.answer(errors.New("connection refused"))
-		if works, held := l.after(renewDeadline); !works || held {
+		r := newFakeLeaseAPI(t)
+		l := r.startLauncher("a")
+		l.stateAfter(time.Minute)
+		r.setError(errors.New("connection refused"))
+		if works, held := l.stateAfter(renewDeadline); !works || held {
 			t.Errorf("%s after the last renewal it works %t, acts %t", renewDeadline, works, held)
 		}
 		if (&Node{Lease: l.Lease}).holdsLease() {
 			t.Error("the node acts without its Lease")
 		}
-		if works, held := l.after(time.Hour); !works || held {
+		if works, held := l.stateAfter(time.Hour); !works || held {
 			t.Errorf("an hour later it works %t, acts %t", works, held)
 		}
-		r.answer(nil)
-		if works, held := l.after(time.Minute); !works || !held {
+		r.setError(nil)
+		if works, held := l.stateAfter(time.Minute); !works || !held {
 			t.Errorf("with the API server back it works %t, acts %t", works, held)
 		}
-		r.answer(errors.New("connection refused"))
+		r.setError(errors.New("connection refused"))
 		l.stop()
-		if err := l.ended(r); err != nil {
+		if err := l.waitForEnd(r); err != nil {
 			t.Errorf("its end while the API server is away: %v", err)
 		}
 	})
 }
 
-// TestNameTakenMeanwhile: a launcher that was cut off finds that another one of its name lives, and ends.
+// TestNameTakenMeanwhile: a launcher that was cut off ends when another launcher with its name is alive.
 func TestNameTakenMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry(t)
-		l := r.launch("a")
-		l.after(time.Minute)
-		r.answer(errors.New("no route to host"))
-		l.after(time.Minute)
-		if err := r.Tracker().Update(leases, leaseHeld("other", time.Now()), leasesOf); err != nil {
+		r := newFakeLeaseAPI(t)
+		l := r.startLauncher("a")
+		l.stateAfter(time.Minute)
+		r.setError(errors.New("no route to host"))
+		l.stateAfter(time.Minute)
+		if err := r.Tracker().Update(leaseResource, heldLease("other", time.Now()), leaseNamespace); err != nil {
 			t.Fatal(err)
 		}
-		r.answer(nil)
-		if works, held := l.after(3 * retryPeriod); !works || held { // it has looked by then, and the Lease has not run out
+		r.setError(nil)
+		if works, held := l.stateAfter(3 * retryPeriod); !works || held { // it has looked by then, and the Lease has not run out
 			t.Errorf("it works %t, acts %t while it is not known whether the other one lives", works, held)
 		}
-		if err := r.Tracker().Update(leases, leaseHeld("other", time.Now()), leasesOf); err != nil {
+		if err := r.Tracker().Update(leaseResource, heldLease("other", time.Now()), leaseNamespace); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.ended(r); err == nil || !strings.Contains(err.Error(), "'other' holds") {
+		if err := l.waitForEnd(r); err == nil || !strings.Contains(err.Error(), "'other' holds") {
 			t.Errorf("it ends with %v, want an error that names the other one", err)
 		}
-		if l.works.Load() {
-			t.Error("its work goes on")
+		if l.working.Load() {
+			t.Error("its work continues")
 		}
 	})
 }
 
-var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+var leaseResource = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 
-// leaseHeld is what a launcher leaves that wrote it at a time, by its own clock.
-func leaseHeld(holder string, at time.Time) *coordination.Lease {
+// heldLease returns the Lease of a launcher that renewed it at a time, by the launcher's clock.
+func heldLease(holder string, at time.Time) *coordination.Lease {
 	seconds, written := int32(leaseDuration/time.Second), metav1.NewMicroTime(at)
-	return &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leasesOf, Name: "a"},
+	return &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: "a"},
 		Spec: coordination.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &written, RenewTime: &written}}
 }
 
-// TestLeaseIsNotTheirs: an error that retrying cannot cure ends the launcher at once, with the remedy.
+// TestLeaseIsNotTheirs: a permanent error ends the launcher at once, with an error that names the remedy.
 func TestLeaseIsNotTheirs(t *testing.T) {
 	for _, err := range []error{
-		apierrors.NewForbidden(leases.GroupResource(), "a", errors.New("no")),
-		apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, leasesOf),
+		apierrors.NewForbidden(leaseResource.GroupResource(), "a", errors.New("no")),
+		apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, leaseNamespace),
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRegistry(t)
+			r := newFakeLeaseAPI(t)
 			r.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
-			if got := r.launch("a").ended(r); !errors.Is(got, err) || !strings.Contains(got.Error(), "apply manifests/rbac") {
+			if got := r.startLauncher("a").waitForEnd(r); !errors.Is(got, err) || !strings.Contains(got.Error(), "apply manifests/rbac") {
 				t.Errorf("it ends with %v, want %v and what to do", got, err)
 			}
 		})

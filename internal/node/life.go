@@ -16,9 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// After the start a VMI's status follows the state of its domain, until the VMI is deleted.
-
-// domainStatus returns the status of the VMI's domain. If another owner has the domain's name, the VMI's domain is gone.
+// domainStatus returns the status of the VMI's domain. If another owner has a domain of its name, the VMI's domain is gone.
 func (n *Node) domainStatus(ctx context.Context, vmi *v1.VirtualMachineInstance) (hypervisor.Status, error) {
 	status, err := n.Hypervisor.State(ctx, n.owner(vmi))
 	var taken *hypervisor.TakenError
@@ -28,35 +26,35 @@ func (n *Node) domainStatus(ctx context.Context, vmi *v1.VirtualMachineInstance)
 	return status, err
 }
 
-// watch reports the state of a VMI that was started, what libvirt runs of it, and whether the HostProfiles have changed since.
-func (n *Node) watch(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
+// reportActiveVMI reports the state of a VMI that was started, the hardware that libvirt runs, and whether the HostProfiles have changed since the start.
+func (n *Node) reportActiveVMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	status, err := n.domainStatus(ctx, vmi)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	seen := observed{Status: status}
+	seen := observation{Status: status}
 	if status.Active() {
-		if seen.policy, err = n.policyChange(ctx, vmi); err != nil {
+		if seen.policy, err = n.policyCondition(ctx, vmi); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	result, err := n.report(ctx, vmi, seen)
+	result, err := n.reportStatus(ctx, vmi, seen)
 	if err == nil && status.Active() {
 		err = n.recordRunning(ctx, vmi)
 	}
 	return result, err
 }
 
-// stop asks the guest to power off, waits for its grace period, and then removes the domain with its side documents. The VMI gets its
-// final phase before it loses the finalizer: others wait for that phase, and must see it even if the launcher dies in between.
-func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
+// stopVMI asks the guest to power off, destroys the domain at the end of the grace period, and then removes the domain with its side documents. The VMI gets
+// its final phase before it loses the finalizer: other controllers wait for the final phase, and must see it even if the launcher dies in between.
+func (n *Node) stopVMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	owner := n.owner(vmi)
 	status, err := n.domainStatus(ctx, vmi)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if status.Active() {
-		if n.stopping.since(vmi.UID) < guest.Grace(vmi) {
+		if n.stopTimes.stoppingFor(vmi.UID) < guest.Grace(vmi) {
 			return ctrl.Result{RequeueAfter: time.Second}, n.Hypervisor.Shutdown(ctx, owner)
 		}
 		if err := n.Hypervisor.Destroy(ctx, owner); err != nil {
@@ -66,7 +64,7 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 	}
 	if !vmi.IsFinal() {
 		phase, why := finalPhase(vmi, status)
-		if err := n.end(ctx, vmi, phase, why); client.IgnoreNotFound(err) != nil {
+		if err := n.reportEnd(ctx, vmi, phase, why); client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -77,15 +75,15 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 	if err := n.Machine.Forget(vmi); err != nil {
 		return ctrl.Result{}, err
 	}
-	n.stopping.done(vmi.UID)
+	n.stopTimes.forget(vmi.UID)
 	if !controllerutil.RemoveFinalizer(vmi, v1.VirtualMachineInstanceFinalizer) {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(n.Update(ctx, vmi))
 }
 
-// finalPhase returns the final phase of a deleted VMI, and its cause. As in KubeVirt, a guest that its owner stops has Succeeded.
-// A guest that did not power off and was destroyed counts as stopped too.
+// finalPhase returns the final phase of a deleted VMI, and its cause. As in KubeVirt, a guest that its owner stops has Succeeded, even if it did not power off
+// and was destroyed.
 func finalPhase(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.VirtualMachineInstancePhase, condition.Cause) {
 	switch {
 	case status.State == hypervisor.PoweredOff:
@@ -98,30 +96,30 @@ func finalPhase(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.Vi
 	return v1.Failed, condition.NeverStarted(vmi)
 }
 
-// stopping maps VMIs that are being stopped to the time when this launcher saw their deletion. The deletionTimestamp comes from the clock
-// of the API server: measured against it, a guest could lose its grace period, or never be destroyed.
-type stopping struct {
+// stopTimes maps VMIs that are being stopped to the time at which this launcher saw their deletion. The deletionTimestamp is not used, because it comes from
+// the API server's clock: a guest could lose its grace period, or never be destroyed.
+type stopTimes struct {
 	sync.Mutex
-	guests map[types.UID]time.Time
+	seenAt map[types.UID]time.Time
 }
 
-// since returns for how long a VMI has been stopping; 0 at the first call.
-func (s *stopping) since(uid types.UID) time.Duration {
+// stoppingFor returns the time since the first call for a VMI; 0 at the first call.
+func (s *stopTimes) stoppingFor(uid types.UID) time.Duration {
 	s.Lock()
 	defer s.Unlock()
-	begun, known := s.guests[uid]
+	begun, known := s.seenAt[uid]
 	if known {
 		return time.Since(begun)
 	}
-	if s.guests == nil {
-		s.guests = map[types.UID]time.Time{}
+	if s.seenAt == nil {
+		s.seenAt = map[types.UID]time.Time{}
 	}
-	s.guests[uid] = time.Now()
+	s.seenAt[uid] = time.Now()
 	return 0
 }
 
-func (s *stopping) done(uid types.UID) {
+func (s *stopTimes) forget(uid types.UID) {
 	s.Lock()
 	defer s.Unlock()
-	delete(s.guests, uid)
+	delete(s.seenAt, uid)
 }

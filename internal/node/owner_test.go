@@ -17,27 +17,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// rendered are the documents of a VMI as a node would start it.
-func rendered(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) backend.Documents {
+// renderDocuments returns the documents with which a node would start a VMI.
+func renderDocuments(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) backend.Documents {
 	t.Helper()
 	bound, errs := n.Machine.Bind(t.Context(), vmi, nil)
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: n.facts(), Bindings: bound.Bindings})
+	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: n.hostFacts(), Bindings: bound.Bindings})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
 	return rendered.Documents
 }
 
-// foreign is a domain of the machine's administrator.
-func foreign(name, uuid string) string {
+// foreignDomainXML returns the XML of a domain that the machine's administrator defines.
+func foreignDomainXML(name, uuid string) string {
 	return `<domain type="qemu"><name>` + name + `</name><uuid>` + uuid + `</uuid><memory unit="MiB">32</memory><vcpu>1</vcpu>` +
 		`<os><type arch="x86_64" machine="q35">hvm</type></os></domain>`
 }
 
-func starts(t *testing.T, d *libvirt.Daemon, xml, name string) {
+func startForeignDomain(t *testing.T, d *libvirt.Daemon, xml, name string) {
 	t.Helper()
 	_, err := d.Define(xml)
 	if err == nil {
@@ -48,18 +48,17 @@ func starts(t *testing.T, d *libvirt.Daemon, xml, name string) {
 	}
 }
 
-// TestForeignDomain: a domain that Kiln did not make is neither taken for the guest, nor stopped, nor undefined, whatever becomes
-// of the VMI.
+// TestForeignDomain: a domain that Kiln did not define is neither taken for the guest, nor stopped, nor undefined, even when the VMI is deleted.
 func TestForeignDomain(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	starts(t, d, foreign("default_db", "11111111-2222-4333-8444-555555555555"), "default_db")
-	vmi := claimed(t, "db")
+	startForeignDomain(t, d, foreignDomainXML("default_db", "11111111-2222-4333-8444-555555555555"), "default_db")
+	vmi := claimedVMI(t, "db")
 	zero := int64(0)
 	vmi.Spec.TerminationGracePeriodSeconds = &zero
-	api := holding(t, vmi)
-	n := node(t, connected(t, d), api, api)
-	after := run(t, n, vmi)
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, connectLibvirt(t, d), api, api)
+	after := reconcileRepeatedly(t, n, vmi)
 	refused := conditionOf(after, v1.VirtualMachineInstanceSynchronized)
 	if after.Status.Phase != v1.Scheduled || refused.Status != corev1.ConditionFalse ||
 		refused.Reason != "NameTaken" || !strings.Contains(refused.Message, "'default_db'") {
@@ -68,7 +67,7 @@ func TestForeignDomain(t *testing.T) {
 	if err := n.Delete(t.Context(), after); err != nil {
 		t.Fatal(err)
 	}
-	if gone := run(t, n, vmi); gone.UID != "" {
+	if gone := reconcileRepeatedly(t, n, vmi); gone.UID != "" {
 		t.Errorf("the VMI stays: phase '%s', finalizers %v", gone.Status.Phase, gone.Finalizers)
 	}
 	if state, err := d.State("default_db"); err != nil || state != "running" {
@@ -76,22 +75,22 @@ func TestForeignDomain(t *testing.T) {
 	}
 }
 
-// TestSuccessorOfTheName: a VMI does not get the guest of an earlier one of its name.
+// TestSuccessorOfTheName: a VMI does not get the domain of an earlier VMI with the same name.
 func TestSuccessorOfTheName(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	l := connected(t, d)
-	vmi := claimed(t, "zombie")
-	api := holding(t, vmi)
-	n := node(t, l, api, api)
-	if first := run(t, n, vmi); first.Status.Phase != v1.Running {
+	l := connectLibvirt(t, d)
+	vmi := claimedVMI(t, "zombie")
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, l, api, api)
+	if first := reconcileRepeatedly(t, n, vmi); first.Status.Phase != v1.Running {
 		t.Fatalf("phase is '%s': %v", first.Status.Phase, first.Status.Conditions)
 	}
-	next := claimed(t, "zombie")
+	next := claimedVMI(t, "zombie")
 	next.UID = "99999999-6d2a-4c7b-9a43-8f3e1d2c7b6a"
-	successors := holding(t, next)
-	m := node(t, l, successors, successors)
-	second := run(t, m, next)
+	successors := newClusterWithHardware(t, next)
+	m := newNode(t, l, successors, successors)
+	second := reconcileRepeatedly(t, m, next)
 	if refused := conditionOf(second, v1.VirtualMachineInstanceSynchronized); second.Status.Phase != v1.Scheduled || refused.Reason != "NameTaken" {
 		t.Errorf("phase is '%s', Synchronized is %+v; want the name taken", second.Status.Phase, refused)
 	}
@@ -107,17 +106,17 @@ func TestSuccessorOfTheName(t *testing.T) {
 	}
 }
 
-// TestUUIDOfAnother: a VMI with the UUID of another domain is refused before anything is created, by a message that names no other owner.
+// TestUUIDOfAnother: a VMI with the UUID of another domain is refused before anything is created, and the message does not name the other owner.
 func TestUUIDOfAnother(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
 	const uuid = "11111111-2222-4333-8444-555555555555"
-	starts(t, d, foreign("victim_payroll", uuid), "victim_payroll")
-	vmi := claimed(t, "clone")
+	startForeignDomain(t, d, foreignDomainXML("victim_payroll", uuid), "victim_payroll")
+	vmi := claimedVMI(t, "clone")
 	vmi.Spec.Domain.Firmware.UUID = uuid
-	api := holding(t, vmi)
-	n := node(t, connected(t, d), api, api)
-	after := run(t, n, vmi)
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, connectLibvirt(t, d), api, api)
+	after := reconcileRepeatedly(t, n, vmi)
 	refused := conditionOf(after, v1.VirtualMachineInstanceSynchronized)
 	if refused.Reason != "UUIDTaken" || !strings.Contains(refused.Message, uuid) || strings.Contains(refused.Message, "victim") {
 		t.Errorf("Synchronized is %+v; want the UUID, and no name of the other", refused)
@@ -127,20 +126,20 @@ func TestUUIDOfAnother(t *testing.T) {
 	}
 }
 
-// TestRepeatedStart: a start whose report was lost touches nothing that the guest has open, and reports what runs.
+// TestRepeatedStart: after a start whose report was lost, the repeated start does not touch files that the guest has open, and reports the running domain.
 func TestRepeatedStart(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	vmi := claimed(t, "again")
+	vmi := claimedVMI(t, "again")
 	vmi.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "init", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}}}
 	vmi.Spec.Volumes = []v1.Volume{{Name: "init", VolumeSource: v1.VolumeSource{CloudInitNoCloud: &v1.CloudInitNoCloudSource{UserData: "#cloud-config"}}}}
-	api := holding(t, vmi)
-	n := node(t, connected(t, d), api, api)
-	first := run(t, n, vmi)
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, connectLibvirt(t, d), api, api)
+	first := reconcileRepeatedly(t, n, vmi)
 	if first.Status.Phase != v1.Running {
 		t.Fatalf("phase is '%s': %v", first.Status.Phase, first.Status.Conditions)
 	}
-	before := files(t, n.Machine.Folder(vmi))
+	before := fileTimes(t, n.Machine.Folder(vmi))
 	if before["init.iso"] == "" {
 		t.Fatalf("the guest has no cloud-init image among %v", before)
 	}
@@ -148,19 +147,19 @@ func TestRepeatedStart(t *testing.T) {
 	if err := n.Status().Update(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	second := run(t, n, vmi)
+	second := reconcileRepeatedly(t, n, vmi)
 	if second.Status.Phase != v1.Running || second.Status.Machine == nil || !strings.HasPrefix(second.Status.Machine.Type, "pc-q35") {
 		t.Errorf("phase is '%s', machine %+v; want what runs", second.Status.Phase, second.Status.Machine)
 	}
 	for name, was := range before {
-		if now := files(t, n.Machine.Folder(vmi))[name]; now != was && name != "serial.log" {
+		if now := fileTimes(t, n.Machine.Folder(vmi))[name]; now != was && name != "serial.log" {
 			t.Errorf("'%s' was touched: %s, now %s", name, was, now)
 		}
 	}
 }
 
-// files are those of a folder, with what changes when one is written or replaced.
-func files(t *testing.T, dir string) map[string]string {
+// fileTimes returns time and size of each file of a folder, which change when a file is written or replaced.
+func fileTimes(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -177,15 +176,15 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestPoweredOffBeforeItsReport: a guest that powered off before the launcher could report that it runs is not started again.
+// TestPoweredOffBeforeItsReport: a guest that ended before the launcher reported its start is not started again.
 func TestPoweredOffBeforeItsReport(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	l := connected(t, d)
-	vmi := claimed(t, "brief")
-	api := holding(t, vmi)
-	n := node(t, l, api, api)
-	first := run(t, n, vmi)
+	l := connectLibvirt(t, d)
+	vmi := claimedVMI(t, "brief")
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, l, api, api)
+	first := reconcileRepeatedly(t, n, vmi)
 	first.Status.Phase = v1.Scheduled
 	if err := n.Status().Update(t.Context(), first); err != nil {
 		t.Fatal(err)
@@ -196,24 +195,25 @@ func TestPoweredOffBeforeItsReport(t *testing.T) {
 	if _, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)}); err != nil {
 		t.Fatal(err)
 	}
-	ended(t, n, run(t, n, vmi), v1.Failed, "Destroyed")
+	checkEnd(t, n, reconcileRepeatedly(t, n, vmi), v1.Failed, "Destroyed")
 	if state, err := d.State("default_brief"); err != nil || state != "shut off" {
 		t.Errorf("the domain is '%s' (%v), want it left as it ended", state, err)
 	}
 }
 
-// TestMarkByHand: the way in docs/operations.md of a guest that was started before domains were marked.
+// TestMarkByHand: docs/operations.md says how to mark the domain of a guest that was started before domains were marked.
 func TestMarkByHand(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	starts(t, d, foreign("default_old", "11111111-2222-4333-8444-555555555555"), "default_old")
-	vmi := claimed(t, "old")
+	startForeignDomain(t, d, foreignDomainXML("default_old", "11111111-2222-4333-8444-555555555555"), "default_old")
+	vmi := claimedVMI(t, "old")
 	vmi.Status.Phase = v1.Running
 	virsh(t, d, "metadata", "default_old", hypervisor.MarkNamespace, "--key", "kiln", "--live", "--config",
 		"--set", `<guest namespace="default" name="old" uid="`+string(vmi.UID)+`" node="here"/>`)
-	api := holding(t, vmi)
-	n := node(t, connected(t, d), api, api)
-	if after := run(t, n, vmi); after.Status.Phase != v1.Running || conditionOf(after, v1.VirtualMachineInstanceReady).Status != corev1.ConditionTrue {
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, connectLibvirt(t, d), api, api)
+	after := reconcileRepeatedly(t, n, vmi)
+	if after.Status.Phase != v1.Running || conditionOf(after, v1.VirtualMachineInstanceReady).Status != corev1.ConditionTrue {
 		t.Errorf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
 	}
 	if err := n.Hypervisor.Remove(t.Context(), n.owner(vmi)); err != nil {

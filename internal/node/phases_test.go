@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestClaims: a node claims each unclaimed VMI that it can run, and writes no other.
+// TestClaims: a node claims each unclaimed VMI that it can run, and does not write other VMIs.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -43,11 +43,11 @@ func TestClaims(t *testing.T) {
 		{"it has ended", func(vmi *v1.VirtualMachineInstance) { vmi.Status.Phase = v1.Failed }, ""},
 		{"it is being deleted", func(vmi *v1.VirtualMachineInstance) { vmi.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, ""},
 	} {
-		vmi := claimed(t, "new")
+		vmi := claimedVMI(t, "new")
 		vmi.Status.NodeName, vmi.Status.Phase = "", v1.Pending
 		c.change(vmi)
-		n, libvirt := faked(t, holding(t, vmi))
-		_, after := reconcile(t, n, vmi)
+		n, libvirt := newFakeNode(t, newClusterWithHardware(t, vmi))
+		_, after := reconcileOnce(t, n, vmi)
 		claims := after.Status.Phase == v1.Scheduled && vmi.Status.Phase != v1.Scheduled
 		if after.Status.NodeName != c.want || claims != (c.want == "here") {
 			t.Errorf("%s: claimed by '%s' in phase '%s', want '%s'", c.why, after.Status.NodeName, after.Status.Phase, c.want)
@@ -74,11 +74,11 @@ func TestPhases(t *testing.T) {
 		hypervisor.Inactive:   {v1.Failed, corev1.ConditionFalse, 0},
 		hypervisor.Undefined:  {v1.Failed, corev1.ConditionFalse, 0},
 	} {
-		vmi := claimed(t, "guest")
+		vmi := claimedVMI(t, "guest")
 		vmi.Status.Phase = v1.Running
-		n, libvirt := faked(t, holding(t, vmi))
+		n, libvirt := newFakeNode(t, newClusterWithHardware(t, vmi))
 		libvirt.domains["default_guest"] = hypervisor.Status{State: state, Cause: hypervisor.Cause{Reason: "Why", Message: "for a reason"}}
-		result, after := reconcile(t, n, vmi)
+		result, after := reconcileOnce(t, n, vmi)
 		if after.Status.Phase != want.phase || conditionOf(after, v1.VirtualMachineInstanceReady).Status != want.ready || result.RequeueAfter != want.again {
 			t.Errorf("state %d: phase '%s', conditions %+v, again after %s", state, after.Status.Phase, after.Status.Conditions, result.RequeueAfter)
 		}
@@ -94,12 +94,12 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestRecordBeforeStart: whichever write fails, a guest is started once, and never before its record is kept.
+// TestRecordBeforeStart: whichever write fails, a guest is started once, and never before its record is written.
 func TestRecordBeforeStart(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []string{"record", "status"} {
-		vmi := claimed(t, "guest")
-		api := holding(t, vmi)
+		vmi := claimedVMI(t, "guest")
+		api := newClusterWithHardware(t, vmi)
 		died, deaths := errors.New("the launcher has died"), 0
 		dying := interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
 			Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
@@ -117,44 +117,44 @@ func TestRecordBeforeStart(t *testing.T) {
 				return c.SubResource(sub).Update(ctx, object, options...)
 			},
 		})
-		n, libvirt := faked(t, dying)
+		n, libvirt := newFakeNode(t, dying)
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)}
 		for range 5 {
 			_, err := n.Reconcile(t.Context(), request)
 			if err != nil && !errors.Is(err, died) {
 				t.Fatal(err)
 			}
-			if len(libvirt.calls) > 0 && recorded(t, api, "guest") == nil {
+			if len(libvirt.calls) > 0 && hardwareRecord(t, api, "guest") == nil {
 				t.Errorf("%s: started without a record", fails)
 			}
 		}
-		_, after := reconcile(t, n, vmi)
+		_, after := reconcileOnce(t, n, vmi)
 		if after.Status.Phase != v1.Running || !slices.Equal(libvirt.calls, []string{"start"}) || deaths != 2 {
 			t.Errorf("%s: phase '%s' after %q and %d deaths", fails, after.Status.Phase, libvirt.calls, deaths)
 		}
 	}
 }
 
-// TestStop: a guest is asked to power off until its grace period is over. Then the domain is destroyed and removed, and the VMI last.
+// TestStop: a guest is asked to power off until its grace period is over. Then the domain is destroyed and removed, and at last the VMI's finalizer.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	vmi := claimed(t, "guest")
+	vmi := claimedVMI(t, "guest")
 	vmi.Status.Phase = v1.Running
 	grace := int64(30)
 	vmi.Spec.TerminationGracePeriodSeconds = &grace
-	api := holding(t, vmi)
-	n, libvirt := faked(t, api)
+	api := newClusterWithHardware(t, vmi)
+	n, libvirt := newFakeNode(t, api)
 	libvirt.domains["default_guest"] = hypervisor.Status{State: hypervisor.Running}
 	if err := api.Delete(t.Context(), vmi); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if result, after := reconcile(t, n, vmi); after.IsFinal() || result.RequeueAfter != time.Second {
+		if result, after := reconcileOnce(t, n, vmi); after.IsFinal() || result.RequeueAfter != time.Second {
 			t.Errorf("phase '%s', again after %s", after.Status.Phase, result.RequeueAfter)
 		}
 	}
-	n.stopping.guests[vmi.UID] = time.Now().Add(-time.Minute)
-	if _, after := reconcile(t, n, vmi); after.UID != "" {
+	n.stopTimes.seenAt[vmi.UID] = time.Now().Add(-time.Minute)
+	if _, after := reconcileOnce(t, n, vmi); after.UID != "" {
 		t.Errorf("the VMI stays: phase '%s', finalizers %v", after.Status.Phase, after.Finalizers)
 	}
 	if want := []string{"shutdown", "shutdown", "destroy", "remove"}; !slices.Equal(libvirt.calls, want) {
@@ -174,7 +174,7 @@ func TestNothingWithoutAnswers(t *testing.T) {
 		change func(*Node, *fakeHypervisor)
 		fails  bool
 	}{
-		{"libvirt does not answer", func(_ *Node, f *fakeHypervisor) { f.fails = errors.New("no answer") }, true},
+		{"libvirt does not answer", func(_ *Node, f *fakeHypervisor) { f.err = errors.New("no answer") }, true},
 		{"somebody was faster", func(n *Node, _ *fakeHypervisor) {
 			n.Client = interceptor.NewClient(n.Client.(client.WithWatch), interceptor.Funcs{
 				SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
@@ -184,10 +184,10 @@ func TestNothingWithoutAnswers(t *testing.T) {
 		}, false},
 		{"the Lease is not held", func(n *Node, _ *fakeHypervisor) { n.Lease = &Lease{} }, false},
 	} {
-		vmi := claimed(t, "guest")
+		vmi := claimedVMI(t, "guest")
 		vmi.Status.Phase = v1.Running
-		api := holding(t, vmi)
-		n, libvirt := faked(t, api)
+		api := newClusterWithHardware(t, vmi)
+		n, libvirt := newFakeNode(t, api)
 		libvirt.domains["default_guest"] = hypervisor.Status{State: hypervisor.Failed}
 		c.change(n, libvirt)
 		result, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)})
@@ -204,14 +204,14 @@ func TestNothingWithoutAnswers(t *testing.T) {
 	}
 }
 
-// TestRefused: a VMI that this machine cannot serve stays claimed, has a Synchronized condition with the reason, and is tried again.
+// TestRefused: a VMI that this machine cannot start stays claimed, has condition Synchronized with the reason, and is tried again.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	vmi := claimed(t, "guest")
+	vmi := claimedVMI(t, "guest")
 	vmi.Spec.Volumes = []v1.Volume{{Name: "root", VolumeSource: v1.VolumeSource{HostDisk: &v1.HostDisk{Path: "/etc/shadow", Type: v1.HostDiskExists}}}}
 	vmi.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "root", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}}}
-	n, libvirt := faked(t, holding(t, vmi))
-	result, after := reconcile(t, n, vmi)
+	n, libvirt := newFakeNode(t, newClusterWithHardware(t, vmi))
+	result, after := reconcileOnce(t, n, vmi)
 	refused := conditionOf(after, v1.VirtualMachineInstanceSynchronized)
 	if refused.Reason != v1alpha1.ReasonNotBindable || !strings.Contains(refused.Message, "spec.volumes[0]") || after.Status.Phase != v1.Scheduled {
 		t.Errorf("phase '%s', Synchronized is %+v", after.Status.Phase, refused)

@@ -15,16 +15,16 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Running guests keep the policy that they were started with: libvirt can change little of it in a domain that runs, and a mixture of two
-// policies is worse than the old one. When the merged HostProfiles change, the VMI gets the condition HostPolicyChanged. The policy itself
-// stays on this machine: the owner of a VM may not be allowed to read HostProfiles.
+// A running guest keeps the policy of its start, because libvirt can change little of it in a running domain, and a mixture of two policies is worse than the
+// old one. When the merged HostProfiles change, the VMI gets the condition HostPolicyChanged. The policy itself stays on this machine, because the owner of a
+// VM may not be allowed to read HostProfiles.
 
-const policyChanged v1.VirtualMachineInstanceConditionType = v1alpha1.ConditionHostPolicyChanged
+const conditionPolicyChanged v1.VirtualMachineInstanceConditionType = v1alpha1.ConditionHostPolicyChanged
 
-// policyFile is in the VMI's own folder.
+// policyFile is a file in the VMI's folder.
 const policyFile = "host-policy.json"
 
-// savePolicy writes the policy that a VMI is started with into its folder.
+// savePolicy writes the policy of a VMI's start into the VMI's folder.
 func savePolicy(bound hostresources.Bound, policy v1alpha1.HostPolicy) error {
 	raw, err := json.Marshal(policy)
 	if err != nil {
@@ -33,8 +33,9 @@ func savePolicy(bound hostresources.Bound, policy v1alpha1.HostPolicy) error {
 	return bound.WriteFile(policyFile, raw)
 }
 
-// policyChange returns the condition HostPolicyChanged of a running VMI; nil for a VMI without a saved policy, which an earlier release started.
-func (n *Node) policyChange(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstanceCondition, error) {
+// policyCondition returns the condition HostPolicyChanged of a running VMI. It returns nil for a VMI without a saved policy, because an earlier release started
+// the VMI.
+func (n *Node) policyCondition(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstanceCondition, error) {
 	raw, err := n.Machine.ReadFile(vmi, policyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -50,9 +51,9 @@ func (n *Node) policyChange(ctx context.Context, vmi *v1.VirtualMachineInstance)
 	if err != nil {
 		return nil, err
 	}
-	is, errs := backend.Policy(profiles, vmi, n.facts())
-	condition := &v1.VirtualMachineInstanceCondition{Type: policyChanged, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonNextStart}
-	fields := backend.PolicyChanges(was, is)
+	current, errs := backend.Policy(profiles, vmi, n.hostFacts())
+	condition := &v1.VirtualMachineInstanceCondition{Type: conditionPolicyChanged, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonNextStart}
+	fields := backend.PolicyChanges(was, current)
 	switch {
 	case len(errs) > 0:
 		condition.Reason, condition.Message = v1alpha1.ReasonRefused, "the VMI keeps running, but its next start would be refused: "+errs.ToAggregate().Error()

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestChangedProfilesAreTold: a guest that runs stays as it was started, and its condition names what the next start will change.
-func TestChangedProfilesAreTold(t *testing.T) {
+// TestChangedProfilesSetCondition: a running guest keeps the policy of its start, and its condition names the fields that the next start will change.
+func TestChangedProfilesSetCondition(t *testing.T) {
 	t.Parallel()
-	vmi := claimed(t, "runs")
+	vmi := claimedVMI(t, "runs")
 	spec := func(text string) (spec v1alpha1.HostProfileSpec) {
 		t.Helper()
 		if err := yaml.UnmarshalStrict([]byte(text), &spec); err != nil {
@@ -24,9 +24,9 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	}
 	profile := &v1alpha1.HostProfile{Spec: spec("{lifecycle: {onCrash: Preserve}, rng: {source: /dev/random}}")}
 	profile.Name = "first"
-	cluster := holding(t, vmi, profile)
-	n := node(t, daemon(t), cluster, cluster)
-	if after := run(t, n, vmi); after.Status.Phase != v1.Running {
+	cluster := newClusterWithHardware(t, vmi, profile)
+	n := newNode(t, startLibvirt(t), cluster, cluster)
+	if after := reconcileRepeatedly(t, n, vmi); after.Status.Phase != v1.Running {
 		t.Fatalf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
 	}
 	const changed = "the HostProfiles have changed since the VMI was started; the next start will apply changes in: "
@@ -34,7 +34,7 @@ func TestChangedProfilesAreTold(t *testing.T) {
 		{"as they were", "{lifecycle: {onCrash: Preserve}, rng: {source: /dev/random}}", "", ""},
 		{"another priority of the same", "{priority: 3, lifecycle: {onCrash: Preserve}, rng: {source: /dev/random}}", "", ""},
 		{"a value", "{lifecycle: {onCrash: Destroy}, rng: {source: /dev/random}}", v1alpha1.ReasonNextStart, changed + "lifecycle.onCrash"},
-		{"a part less, and one more", "{lifecycle: {onCrash: Preserve}, cache: {l3Sizes: [1Mi]}}",
+		{"one field less, and one more", "{lifecycle: {onCrash: Preserve}, cache: {l3Sizes: [1Mi]}}",
 			v1alpha1.ReasonNextStart, changed + "cache.l3Sizes, rng.source"},
 		{"two that disagree", "{lifecycle: {onCrash: Restart}}", v1alpha1.ReasonRefused, "its next start would be refused: hostProfile.lifecycle.onCrash: Forbidden"},
 		{"for other VMIs", "{vmiSelector: {matchLabels: {other: guest}}, lifecycle: {onCrash: Preserve}}",
@@ -54,15 +54,15 @@ func TestChangedProfilesAreTold(t *testing.T) {
 		} else if err := client.IgnoreNotFound(cluster.Delete(t.Context(), second)); err != nil {
 			t.Fatal(err)
 		}
-		after := run(t, n, vmi)
-		i := slices.IndexFunc(after.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == policyChanged })
+		after := reconcileRepeatedly(t, n, vmi)
+		i := slices.IndexFunc(after.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == conditionPolicyChanged })
 		switch {
 		case (i < 0) != (c.reason == ""):
 			t.Errorf("%s: conditions %v", c.why, after.Status.Conditions)
 		case i >= 0 && (after.Status.Conditions[i].Reason != c.reason || !strings.Contains(after.Status.Conditions[i].Message, c.message)):
 			t.Errorf("%s: condition %v", c.why, after.Status.Conditions[i])
 		}
-		if got := active(t, n, "default_runs").OnCrash; got != "preserve" {
+		if got := activeDomain(t, n, "default_runs").OnCrash; got != "preserve" {
 			t.Errorf("%s: the guest runs with on_crash '%s'", c.why, got)
 		}
 	}

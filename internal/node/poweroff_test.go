@@ -16,27 +16,27 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestGuestPowersOff: a real guest that is reset goes on, and one that powers off has succeeded.
+// TestGuestPowersOff: a real guest that is reset stays Running, and a real guest that powers off is Succeeded.
 func TestGuestPowersOff(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	l := connected(t, d)
+	l := connectLibvirt(t, d)
 	volumes := t.TempDir()
 	if _, _, err := guest.Build(filepath.Join(volumes, "containers/demo.example/guest:1")); err != nil {
 		t.Fatal(err)
 	}
-	vmi := claimed(t, "powers-off")
+	vmi := claimedVMI(t, "powers-off")
 	memory := resource.MustParse("256Mi")
 	vmi.Spec.Domain.Memory.Guest, vmi.Spec.Domain.Memory.MaxGuest = &memory, &memory
 	vmi.Spec.Domain.Firmware.KernelBoot = &v1.KernelBoot{KernelArgs: guest.Cmdline,
 		Container: &v1.KernelBootContainer{Image: "demo.example/guest:1", KernelPath: "/boot/vmlinuz", InitrdPath: "/boot/initrd"}}
-	api := holding(t, vmi)
-	n := node(t, l, api, api)
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, l, api, api)
 	var err error
 	if n.Machine.Volumes, err = hostresources.OpenRoot(volumes); err != nil {
 		t.Fatal(err)
 	}
-	listening(t, l)
+	awaitEvents(t, l)
 	running := func(boots int) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -44,11 +44,11 @@ func TestGuestPowersOff(t *testing.T) {
 		if _, err := guest.WaitReport(ctx, filepath.Join(n.Machine.Folder(vmi), "serial.log"), boots); err != nil {
 			t.Fatal(err)
 		}
-		if after := run(t, n, vmi); after.Status.Phase != v1.Running {
+		if after := reconcileRepeatedly(t, n, vmi); after.Status.Phase != v1.Running {
 			t.Fatalf("phase is '%s' after %d boots: %v", after.Status.Phase, boots, after.Status.Conditions)
 		}
 	}
-	if first := run(t, n, vmi); first.Status.Phase != v1.Running {
+	if first := reconcileRepeatedly(t, n, vmi); first.Status.Phase != v1.Running {
 		t.Fatalf("phase is '%s': %v", first.Status.Phase, first.Status.Conditions)
 	}
 	running(1)
@@ -61,7 +61,7 @@ func TestGuestPowersOff(t *testing.T) {
 		status, err := l.State(t.Context(), n.owner(vmi))
 		return err == nil && !status.Active()
 	})
-	after := run(t, n, vmi)
+	after := reconcileRepeatedly(t, n, vmi)
 	ready := conditionOf(after, v1.VirtualMachineInstanceReady)
 	if after.Status.Phase != v1.Succeeded || ready.Status != "False" || ready.Reason != "PoweredOff" {
 		t.Errorf("phase is '%s', Ready %+v", after.Status.Phase, ready)

@@ -8,12 +8,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// TestEventsQueueVMIs: an event queues the VMI of its domain alone; a new stream of events queues all VMIs of this node.
+// TestEventsQueueVMIs: an event queues only the VMI of its domain; a new stream of events queues all VMIs of this node.
 func TestEventsQueueVMIs(t *testing.T) {
 	t.Parallel()
-	here, there := claimed(t, "here"), claimed(t, "there")
+	here, there := claimedVMI(t, "here"), claimedVMI(t, "there")
 	there.Status.NodeName = "there"
-	n, libvirt := faked(t, holding(t, here, there))
+	n, libvirt := newFakeNode(t, newClusterWithHardware(t, here, there))
 	n.connected = make(chan struct{}, 1)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 	defer queue.ShutDown()

@@ -19,16 +19,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// hardware returns the GuestHardware of a VMI, and the record that this boot must reproduce: nil at the first boot, and at each boot with
-// annotation kilnvm.io/hardware: latest. The object is read past the cache: a start with an old record would move the guest's devices. Until the
-// controller has named this VMI and this node in its status, the error is that of awaitHardware.
-func (n *Node) hardware(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.GuestHardware, *record.Record, error) {
+// assignedHardware returns the GuestHardware of a VMI, and the record that this boot must reproduce: nil at the first boot, and at each boot with annotation
+// kilnvm.io/hardware: latest. The object is read past the cache, because a start with an old record would move the guest's devices. Until the controller has
+// named this VMI and this node in status.guest, it returns the error of hardwareAwaitedError.
+func (n *Node) assignedHardware(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.GuestHardware, *record.Record, error) {
 	found := &v1alpha1.GuestHardware{}
 	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(vmi), found); client.IgnoreNotFound(err) != nil {
 		return nil, nil, err
 	}
 	if guest := found.Status.Guest; guest == nil || guest.UID != vmi.UID || guest.NodeName != n.Name {
-		return nil, nil, awaitHardware(vmi)
+		return nil, nil, hardwareAwaitedError(vmi)
 	}
 	if err := config.CheckFrontend(found.Status.Guest.Frontend); err != nil {
 		return nil, nil, &guest.Refusal{Reason: v1alpha1.ReasonNotRenderable, Message: fmt.Sprintf("GuestHardware '%s': status.guest: %v", found.Name, err)}
@@ -42,9 +42,9 @@ func (n *Node) hardware(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v
 	return found, found.Spec.Hardware, nil
 }
 
-// awaitHardware returns errHardwareAwaited, and the refusal HardwareAwaited after retryInterval: the controller's update comes as an event. It does
-// not replace the reason of an earlier refusal.
-func awaitHardware(vmi *v1.VirtualMachineInstance) error {
+// hardwareAwaitedError returns errHardwareAwaited, because the controller's update comes as an event. Later than retryInterval after the claim it returns the
+// refusal HardwareAwaited, unless the VMI has the reason of another refusal.
+func hardwareAwaitedError(vmi *v1.VirtualMachineInstance) error {
 	alreadyReported := slices.ContainsFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool {
 		return c.Type == v1.VirtualMachineInstanceSynchronized && c.Status == corev1.ConditionFalse
 	})
@@ -55,7 +55,7 @@ func awaitHardware(vmi *v1.VirtualMachineInstance) error {
 		"Kiln's controller has not named this VMI in the status of GuestHardware '%s'; is the controller running?", vmi.Name)}
 }
 
-// claimedAt returns when this machine claimed the VMI, by its own clock.
+// claimedAt returns the time at which this machine claimed the VMI, by the machine's clock.
 func claimedAt(vmi *v1.VirtualMachineInstance) (at time.Time) {
 	for _, moved := range vmi.Status.PhaseTransitionTimestamps {
 		if moved.Phase == v1.Scheduled {
@@ -65,9 +65,8 @@ func claimedAt(vmi *v1.VirtualMachineInstance) (at time.Time) {
 	return at
 }
 
-// saveHardware writes the rendered hardware, unless it is on record. The update has the resource version that hardware was read with: if another
-// process has written the record since, the start fails with a conflict and is repeated with the newer record.
-// A record that is too large never fits, so the VMI's owner gets a refusal.
+// saveHardware writes the rendered hardware into spec.hardware of the GuestHardware, unless it is the same. If another process has written the object since it
+// was read, the start fails with a conflict, and is repeated with the newer record. A record that is too large is a refusal, because it never fits.
 func (n *Node) saveHardware(ctx context.Context, hardware *v1alpha1.GuestHardware, rendered record.Record) error {
 	before, err := json.Marshal(hardware.Spec.Hardware)
 	if err != nil {
@@ -86,8 +85,8 @@ func (n *Node) saveHardware(ctx context.Context, hardware *v1alpha1.GuestHardwar
 	return err
 }
 
-// Assigned returns the GuestHardware of a VMI, for people to read: its record, which is nil before the first boot, and its FrontendProfile. It returns
-// an empty one before the controller has assigned it to the VMI.
+// Assigned returns the GuestHardware of a VMI, with its record, which is nil before the first boot, and its FrontendProfile. It returns an empty GuestHardware
+// until the controller has assigned one to the VMI.
 func Assigned(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineInstance) (*v1alpha1.GuestHardware, error) {
 	found := &v1alpha1.GuestHardware{}
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(vmi), found); client.IgnoreNotFound(err) != nil {

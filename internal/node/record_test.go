@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestRecordThatDoesNotFit: a guest that cannot be recorded does not start, and says why and what mends it.
+// TestRecordThatDoesNotFit: a guest whose record cannot be written does not start, and its condition has the reason.
 func TestRecordThatDoesNotFit(t *testing.T) {
 	tooLong := field.ErrorList{field.TooLong(field.NewPath("spec", "hardware"), "", 256<<10)}
 	for why, refusal := range map[string]error{
@@ -25,12 +25,12 @@ func TestRecordThatDoesNotFit(t *testing.T) {
 		"an object that etcd does not take": apierrors.NewInternalError(errors.New("etcdserver: request is too large")),
 	} {
 		t.Run(why, func(t *testing.T) {
-			vmi := claimed(t, "large")
-			cluster := holding(t, vmi)
+			vmi := claimedVMI(t, "large")
+			cluster := newClusterWithHardware(t, vmi)
 			refusing := interceptor.NewClient(cluster.(client.WithWatch), interceptor.Funcs{
 				Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return refusal },
 			})
-			n := node(t, daemon(t), refusing, cluster)
+			n := newNode(t, startLibvirt(t), refusing, cluster)
 			result, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)})
 			if err != nil || result.RequeueAfter != retryInterval {
 				t.Errorf("%v, %v: it is not to be tried again at once", result, err)
@@ -44,14 +44,14 @@ func TestRecordThatDoesNotFit(t *testing.T) {
 				reported = reported || c.Type == v1.VirtualMachineInstanceSynchronized && c.Status == "False" && c.Reason == v1alpha1.ReasonNotRecordable &&
 					strings.Contains(c.Message, "GuestHardware 'large'")
 			}
-			if !reported || after.Status.Phase != v1.Scheduled || recorded(t, cluster, "large") != nil {
+			if !reported || after.Status.Phase != v1.Scheduled || hardwareRecord(t, cluster, "large") != nil {
 				t.Errorf("phase '%s', conditions %+v", after.Status.Phase, after.Status.Conditions)
 			}
 		})
 	}
 }
 
-// TestGuestWaitsForItsHardware: a guest starts once the controller has given it its hardware, and not with that of another.
+// TestGuestWaitsForItsHardware: a guest starts only when the controller has assigned it a GuestHardware, and never with the GuestHardware of another guest.
 func TestGuestWaitsForItsHardware(t *testing.T) {
 	t.Parallel()
 	for why, change := range map[string]func(*v1alpha1.GuestHardware){
@@ -61,13 +61,13 @@ func TestGuestWaitsForItsHardware(t *testing.T) {
 		"of another name":         func(h *v1alpha1.GuestHardware) { h.Name = "other" },
 	} {
 		t.Run(why, func(t *testing.T) {
-			vmi := claimed(t, "waits")
-			other := prepared(vmi)
+			vmi := claimedVMI(t, "waits")
+			other := hardwareFor(vmi)
 			change(other)
-			cluster := holdingOnly(t, vmi, other)
-			n, libvirt := faked(t, cluster)
-			after := run(t, n, vmi)
-			if len(libvirt.calls) > 0 || recorded(t, cluster, other.Name) != nil {
+			cluster := newCluster(t, vmi, other)
+			n, libvirt := newFakeNode(t, cluster)
+			after := reconcileRepeatedly(t, n, vmi)
+			if len(libvirt.calls) > 0 || hardwareRecord(t, cluster, other.Name) != nil {
 				t.Errorf("the guest was started or recorded: %q", libvirt.calls)
 			}
 			// It was claimed longer than retryInterval ago.
@@ -78,8 +78,7 @@ func TestGuestWaitsForItsHardware(t *testing.T) {
 	}
 }
 
-// TestRecordedHardwareIsFound: a guest finds what is on record, unless its owner wants the latest; and it starts with no record that no boot can have
-// written.
+// TestRecordedHardwareIsFound: a guest boots with its recorded hardware, unless its owner wants the latest. A record that no boot can have written is refused.
 func TestRecordedHardwareIsFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -93,27 +92,27 @@ func TestRecordedHardwareIsFound(t *testing.T) {
 		{"latest in the place of garbage", "latest", v1alpha1.HardwareRecord{Video: "no model"}, "vga", ""},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			vmi := claimed(t, "again")
+			vmi := claimedVMI(t, "again")
 			vmi.Annotations = map[string]string{v1alpha1.AnnotationHardware: c.hardware}
-			hardware := prepared(vmi)
+			hardware := hardwareFor(vmi)
 			hardware.Spec.Hardware = &c.record
-			cluster := holdingOnly(t, vmi, hardware)
-			n, libvirt := faked(t, cluster)
-			after := run(t, n, vmi)
+			cluster := newCluster(t, vmi, hardware)
+			n, libvirt := newFakeNode(t, cluster)
+			after := reconcileRepeatedly(t, n, vmi)
 			if c.reason != "" {
 				if len(libvirt.calls) > 0 || len(after.Status.Conditions) == 0 || after.Status.Conditions[0].Reason != c.reason {
 					t.Errorf("phase '%s', conditions %+v", after.Status.Phase, after.Status.Conditions)
 				}
 				return
 			}
-			if now := recorded(t, cluster, "again"); len(libvirt.calls) != 1 || now.Video != c.video || now.Digest == "" {
+			if now := hardwareRecord(t, cluster, "again"); len(libvirt.calls) != 1 || now.Video != c.video || now.Digest == "" {
 				t.Errorf("after %q recorded %+v; conditions %v", libvirt.calls, now, after.Status.Conditions)
 			}
 		})
 	}
 }
 
-// TestConditionsAreBounded: whatever an error says, the status can be written.
+// TestConditionsAreBounded: the message of a condition is cut, so that the status can be written whatever the error.
 func TestConditionsAreBounded(t *testing.T) {
 	vmi := &v1.VirtualMachineInstance{}
 	condition.SetSynchronized(vmi, "False", condition.Cause{Reason: v1alpha1.ReasonNotBindable, Message: strings.Repeat("ü", 1<<20)})

@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What libvirt runs is state 4 of a guest: status.running of its GuestHardware. Kiln changes nothing of a guest that runs on a bare machine, but its
-// administrator may, with virsh. libvirt reports devices and media by events; vCPUs, memory and links are read again every resyncInterval.
+// The running hardware is state 4 of a guest: status.running of its GuestHardware. Kiln does not change a guest that runs on a bare machine, but the machine's
+// administrator may, with virsh. libvirt reports changes of devices and media by events; vCPUs, memory and links are read again every resyncInterval.
 
-// frontendFile is in the VMI's own folder: the frontend that its domain was started with.
+// frontendFile is a file in the VMI's folder: the frontend that its domain was started with.
 const frontendFile = "frontend.xml"
 
-// saveFrontend writes the frontend that a VMI is started with into its folder.
+// saveFrontend writes the frontend of a VMI's start into the VMI's folder.
 func saveFrontend(bound hostresources.Bound, front render.Front) error {
 	text, err := front.Marshal()
 	if err != nil {
@@ -32,8 +32,8 @@ func saveFrontend(bound hostresources.Bound, front render.Front) error {
 	return bound.WriteFile(frontendFile, []byte(text))
 }
 
-// recordRunning writes what libvirt runs of a VMI into its GuestHardware, if it has changed. A VMI that an earlier release started has no frontend in its
-// folder, and gets none.
+// recordRunning writes the hardware that libvirt runs into status.running of the VMI's GuestHardware, if it has changed. A VMI that an earlier release started
+// has no frontend in its folder, and gets no status.running.
 func (n *Node) recordRunning(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
 	text, err := n.Machine.ReadFile(vmi, frontendFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,13 +57,13 @@ func (n *Node) recordRunning(ctx context.Context, vmi *v1.VirtualMachineInstance
 	})
 }
 
-// forgetRunning removes what libvirt ran of a VMI that has ended.
+// forgetRunning removes status.running from the GuestHardware of a VMI that has ended.
 func (n *Node) forgetRunning(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
 	return n.patchRunning(ctx, vmi, func(*v1alpha1.HardwareRunning) *v1alpha1.HardwareRunning { return nil })
 }
 
-// patchRunning replaces status.running of the VMI's GuestHardware, unless it is the same. A cluster whose roles and policies are of an earlier release lets no
-// launcher write it: VMIs go on without.
+// patchRunning replaces status.running of the VMI's GuestHardware, unless it is the same. A refusal of the API server is only logged, because roles and
+// policies of an earlier release do not allow launchers to write the status.
 func (n *Node) patchRunning(ctx context.Context, vmi *v1.VirtualMachineInstance, next func(was *v1alpha1.HardwareRunning) *v1alpha1.HardwareRunning) error {
 	found := &v1alpha1.GuestHardware{}
 	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(vmi), found); err != nil {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// hardwareObject is the GuestHardware of the VMI.
-func hardwareObject(t *testing.T, cluster client.Reader, vmi *v1.VirtualMachineInstance) *v1alpha1.GuestHardware {
+// guestHardware returns the GuestHardware of the VMI.
+func guestHardware(t *testing.T, cluster client.Reader, vmi *v1.VirtualMachineInstance) *v1alpha1.GuestHardware {
 	t.Helper()
 	found := &v1alpha1.GuestHardware{}
 	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(vmi), found); err != nil {
@@ -25,13 +25,13 @@ func hardwareObject(t *testing.T, cluster client.Reader, vmi *v1.VirtualMachineI
 	return found
 }
 
-// TestRunningHardware: what libvirt runs is in the GuestHardware with digest, cause and time, while the guest runs.
+// TestRunningHardware: while a guest runs, status.running of its GuestHardware has the running hardware with digest, cause and time.
 func TestRunningHardware(t *testing.T) {
 	t.Parallel()
-	vmi := claimed(t, "runs")
-	cluster := holding(t, vmi)
-	n, libvirt := faked(t, cluster)
-	run(t, n, vmi)
+	vmi := claimedVMI(t, "runs")
+	cluster := newClusterWithHardware(t, vmi)
+	n, libvirt := newFakeNode(t, cluster)
+	reconcileRepeatedly(t, n, vmi)
 	text, err := n.Machine.ReadFile(vmi, frontendFile)
 	if err != nil {
 		t.Fatal(err)
@@ -40,42 +40,43 @@ func TestRunningHardware(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := hardwareObject(t, cluster, vmi).Status.Running; got != nil {
+	if got := guestHardware(t, cluster, vmi).Status.Running; got != nil {
 		t.Errorf("before libvirt runs anything, %+v does", got)
 	}
 	libvirt.hardware = hypervisor.Hardware{VCPUs: front.VCPU.Value, MemoryKiB: uint64(front.Memory.Value)}
-	run(t, n, vmi)
-	hardware := hardwareObject(t, cluster, vmi)
+	reconcileRepeatedly(t, n, vmi)
+	hardware := guestHardware(t, cluster, vmi)
 	booted := hardware.Status.Running
 	if booted == nil || booted.UID != vmi.UID || booted.Digest != hardware.Spec.Hardware.Digest || booted.Cause != render.CauseStarted || booted.Time.IsZero() {
 		t.Fatalf("after the start %+v runs, the record is %+v", booted, hardware.Spec.Hardware)
 	}
-	run(t, n, vmi)
-	if again := hardwareObject(t, cluster, vmi); again.ResourceVersion != hardware.ResourceVersion {
+	reconcileRepeatedly(t, n, vmi)
+	if again := guestHardware(t, cluster, vmi); again.ResourceVersion != hardware.ResourceVersion {
 		t.Error("the same hardware is written again")
 	}
 	libvirt.hardware.VCPUs++
-	run(t, n, vmi)
-	changed := hardwareObject(t, cluster, vmi).Status.Running
+	reconcileRepeatedly(t, n, vmi)
+	changed := guestHardware(t, cluster, vmi).Status.Running
 	if changed.Digest == booted.Digest || changed.Cause != "vCPUs from 1 to 2" || changed.VCPUs != 2 {
 		t.Errorf("after a change %+v runs", changed)
 	}
 	libvirt.domains["default_runs"] = hypervisor.Status{State: hypervisor.PoweredOff}
-	if after := run(t, n, vmi); !after.IsFinal() || hardwareObject(t, cluster, vmi).Status.Running != nil {
-		t.Errorf("after the end the phase is '%s', and %+v runs", after.Status.Phase, hardwareObject(t, cluster, vmi).Status.Running)
+	if after := reconcileRepeatedly(t, n, vmi); !after.IsFinal() || guestHardware(t, cluster, vmi).Status.Running != nil {
+		t.Errorf("after the end the phase is '%s', and %+v runs", after.Status.Phase, guestHardware(t, cluster, vmi).Status.Running)
 	}
 }
 
-// TestRunningHardwareNotWritten: neither a domain that has ended meanwhile nor another guest's GuestHardware nor old roles keep a VMI from its phase.
+// TestRunningHardwareNotWritten: a VMI gets its phase although its domain has ended meanwhile, its GuestHardware belongs to another guest, or the roles are
+// old.
 func TestRunningHardwareNotWritten(t *testing.T) {
 	t.Parallel()
-	vmi := claimed(t, "runs")
+	vmi := claimedVMI(t, "runs")
 	vmi.Status.Phase = v1.Running
 	forbidden := func(ctx context.Context, c client.Client, name string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "guesthardwares"}, "runs", errors.New("old roles"))
 	}
-	cluster := interceptor.NewClient(holding(t, vmi).(client.WithWatch), interceptor.Funcs{SubResourcePatch: forbidden})
-	n, libvirt := faked(t, cluster)
+	cluster := interceptor.NewClient(newClusterWithHardware(t, vmi).(client.WithWatch), interceptor.Funcs{SubResourcePatch: forbidden})
+	n, libvirt := newFakeNode(t, cluster)
 	libvirt.domains["default_runs"] = hypervisor.Status{State: hypervisor.Running}
 	other := func(*v1alpha1.HardwareRunning) *v1alpha1.HardwareRunning {
 		return &v1alpha1.HardwareRunning{Digest: "d"}
@@ -93,7 +94,7 @@ func TestRunningHardwareNotWritten(t *testing.T) {
 	if err := n.patchRunning(t.Context(), stranger, other); err != nil {
 		t.Errorf("another guest's GuestHardware: %v", err)
 	}
-	if after := run(t, n, vmi); after.Status.Phase != v1.Running {
+	if after := reconcileRepeatedly(t, n, vmi); after.Status.Phase != v1.Running {
 		t.Errorf("the phase is '%s'", after.Status.Phase)
 	}
 }

@@ -18,26 +18,26 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// start starts the VMI's domain unless it is active, and reports the outcome. If the report of a start was lost, the repeated start finds the
-// domain active and touches no file that QEMU has open.
-func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
+// startVMI starts the VMI's domain unless it is active, and reports the result. If the report of a start was lost, the repeated start finds the domain active,
+// and does not touch files that QEMU has open.
+func (n *Node) startVMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	status, err := n.Hypervisor.State(ctx, n.owner(vmi))
 	if err == nil && status.Startable() {
-		status, err = n.boot(ctx, vmi)
+		status, err = n.startDomain(ctx, vmi)
 	}
 	if err != nil {
-		return n.refused(ctx, vmi, err)
+		return n.reportRefusal(ctx, vmi, err)
 	}
-	return n.report(ctx, vmi, observed{Status: status})
+	return n.reportStatus(ctx, vmi, observation{Status: status})
 }
 
-// A start is decided by libvirt, not by the VMI's phase: the phase may be older than the domain. Each step is repeatable, because a launcher may die
-// after any of them.
+// libvirt's state decides whether a domain is started, not the VMI's phase, which may be older than the domain. Each step is repeatable, because a launcher may
+// die after any step.
 
-// boot binds, renders, records the hardware, and only then defines and starts the domain: no guest may run before its hardware is
-// recorded. Each step hands its result to the next one, and none goes back to the VMI. The errors are those that refused knows.
-func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status hypervisor.Status, err error) {
-	hardware, frozen, err := n.hardware(ctx, vmi)
+// startDomain binds and renders the VMI, records its hardware, and only then starts the domain: a guest may not run before its hardware is recorded. Its errors
+// are handled by reportRefusal.
+func (n *Node) startDomain(ctx context.Context, vmi *v1.VirtualMachineInstance) (status hypervisor.Status, err error) {
+	hardware, frozen, err := n.assignedHardware(ctx, vmi)
 	if err != nil {
 		return status, err
 	}
@@ -45,7 +45,7 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 	if err != nil {
 		return status, err
 	}
-	m := render.Machine{VMI: vmi, Frozen: frozen, Defaults: n.Configuration.Now().Frontend.With(hardware.Status.Guest.Frontend), Host: n.facts()}
+	m := render.Machine{VMI: vmi, Frozen: frozen, Defaults: n.Configuration.Now().Frontend.With(hardware.Status.Guest.Frontend), Host: n.hostFacts()}
 	bound, errs := n.Machine.Bind(ctx, vmi, m.Host.QEMU)
 	if len(errs) > 0 {
 		return status, guest.NotBindable(errs)
@@ -54,19 +54,19 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 	if m.Policy, errs = render.Policy(m, profiles); len(errs) > 0 {
 		return status, guest.NotRendered(errs)
 	}
-	defer n.cpus.release(vmi.UID)
-	rendered, err := n.render(ctx, m)
+	defer n.cpuReservations.release(vmi.UID)
+	rendered, err := n.renderDomain(ctx, m)
 	if err != nil {
 		return status, err
 	}
 	if err := n.saveHardware(ctx, hardware, rendered.Record); err != nil {
 		return status, err
 	}
-	if err := n.stillClaimed(ctx, vmi); err != nil {
+	if err := n.checkStillClaimed(ctx, vmi); err != nil {
 		return status, err
 	}
 	domain := hypervisor.Guest{Owner: n.owner(vmi), Documents: rendered.Documents, Paused: ptr.Deref(vmi.Spec.StartStrategy, "") == v1.StartStrategyPaused}
-	// Values of secrets are read last: a start that ends before has neither read nor created one.
+	// Values of secrets are read last, so that a start that fails before neither reads nor creates one.
 	if domain.Values, err = bound.Secrets(rendered.Documents.Secrets); err != nil {
 		return status, &guest.Refusal{Reason: v1alpha1.ReasonNotBindable, Message: err.Error()}
 	}
@@ -76,12 +76,12 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 	if err := n.Hypervisor.Start(ctx, domain); err != nil {
 		return status, guest.NotStarted(err)
 	}
-	n.warn(ctx, vmi)
+	n.warnNoEffect(ctx, vmi)
 	return n.Hypervisor.State(ctx, domain.Owner)
 }
 
-// warn names the fields of a VMI that have no effect on a bare machine, in one event of its start.
-func (n *Node) warn(ctx context.Context, vmi *v1.VirtualMachineInstance) {
+// warnNoEffect records one event that names the fields of a VMI that have no effect on a bare machine.
+func (n *Node) warnNoEffect(ctx context.Context, vmi *v1.VirtualMachineInstance) {
 	warnings, err := hostresources.Warnings(vmi)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("the fields without effect cannot be named", "reason", err.Error())
@@ -90,3 +90,11 @@ func (n *Node) warn(ctx context.Context, vmi *v1.VirtualMachineInstance) {
 		n.Events.Eventf(vmi, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoEffect, "Reconcile", "%s", condition.Note(strings.Join(warnings, "; ")))
 	}
 }
+
+// Errors of a start that are not reported to the VMI's owner.
+var (
+	// errHardwareAwaited is the error of a start that the controller's next update of the GuestHardware causes again.
+	errHardwareAwaited = errors.New("the controller has not named this VMI in its GuestHardware yet")
+	// errNotClaimed is the error of a start whose VMI was deleted, or claimed by another machine, in the meantime.
+	errNotClaimed = errors.New("the VMI is no longer to run on this machine")
+)

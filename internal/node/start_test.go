@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// silentAfterStart is a libvirt that starts a domain, and reports no state of it afterwards.
+// silentAfterStart is a libvirt that starts a domain, and does not report its state afterwards.
 type silentAfterStart struct{ *fakeHypervisor }
 
 func (s silentAfterStart) State(ctx context.Context, owner hypervisor.Owner) (hypervisor.Status, error) {
@@ -24,11 +24,11 @@ func (s silentAfterStart) State(ctx context.Context, owner hypervisor.Owner) (hy
 	return status, err
 }
 
-// TestStateUnknownAfterStart: a domain whose state nobody knows is no reason for a phase. The zero Status must not be reported.
+// TestStateUnknownAfterStart: a domain with unknown state does not change the VMI's phase. The zero Status must not be reported.
 func TestStateUnknownAfterStart(t *testing.T) {
 	t.Parallel()
-	vmi := claimed(t, "guest")
-	n, libvirt := faked(t, holding(t, vmi))
+	vmi := claimedVMI(t, "guest")
+	n, libvirt := newFakeNode(t, newClusterWithHardware(t, vmi))
 	n.Hypervisor = silentAfterStart{libvirt}
 	_, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)})
 	after := &v1.VirtualMachineInstance{}
@@ -38,16 +38,16 @@ func TestStateUnknownAfterStart(t *testing.T) {
 	if len(libvirt.calls) != 1 || libvirt.calls[0] != "start" {
 		t.Fatalf("libvirt got the calls %q, want one start", libvirt.calls)
 	}
-	told := conditionOf(after, v1.VirtualMachineInstanceSynchronized).Message
+	reported := conditionOf(after, v1.VirtualMachineInstanceSynchronized).Message
 	if err != nil {
-		told += err.Error()
+		reported += err.Error()
 	}
-	if after.Status.Phase != v1.Scheduled || !strings.Contains(told, "libvirt is silent") {
-		t.Errorf("phase '%s', reported %q; want Scheduled, and what libvirt answered", after.Status.Phase, told)
+	if after.Status.Phase != v1.Scheduled || !strings.Contains(reported, "libvirt is silent") {
+		t.Errorf("phase '%s', reported %q; want Scheduled, and what libvirt answered", after.Status.Phase, reported)
 	}
 }
 
-// TestNoEffect: a start names the fields of its VMI that have no effect on a bare machine, once, and no others.
+// TestNoEffect: a start records one event that names exactly the fields of its VMI that have no effect on a bare machine.
 func TestNoEffect(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -61,9 +61,9 @@ func TestNoEffect(t *testing.T) {
 				"QEMU's NAT passes on the DNS servers of the machine"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			vmi := claimed(t, "guest")
+			vmi := claimedVMI(t, "guest")
 			c.spec(&vmi.Spec)
-			n, libvirt := faked(t, holding(t, vmi))
+			n, libvirt := newFakeNode(t, newClusterWithHardware(t, vmi))
 			for range 2 { // the second one finds the domain
 				if _, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)}); err != nil {
 					t.Fatal(err)

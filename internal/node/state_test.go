@@ -10,33 +10,37 @@ import (
 
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/test/libvirt"
+	"github.com/kilnvm/kiln/test/poll"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestHowGuestsEnd: whatever happens to a guest on its machine, its VMI says so, by phase, condition and event.
+// TestHowGuestsEnd: phase, condition Ready and an event of a VMI say how its guest has ended.
 func TestHowGuestsEnd(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	l := connected(t, d)
-	listening(t, l)
+	l := connectLibvirt(t, d)
+	awaitEvents(t, l)
 	for _, c := range []struct {
 		name   string
 		happen func(t *testing.T, domain string)
 		phase  v1.VirtualMachineInstancePhase
 		reason string
 	}{
-		{"killed", does(func(domain string) error { return libvirt.Signal(domain, syscall.SIGKILL) }), v1.Failed, "Crashed"},
-		{"with-its-machine", does(func(domain string) error { return libvirt.Signal(domain, syscall.SIGTERM) }), v1.Failed, "EndedWithHost"},
-		{"destroyed", does(d.Destroy), v1.Failed, "Destroyed"},
-		{"undefined", func(t *testing.T, domain string) { does(d.Destroy)(t, domain); does(d.Undefine)(t, domain) }, v1.Failed, "DomainGone"},
+		{"killed", domainAction(func(domain string) error { return libvirt.Signal(domain, syscall.SIGKILL) }), v1.Failed, "Crashed"},
+		{"with-its-machine", domainAction(func(domain string) error { return libvirt.Signal(domain, syscall.SIGTERM) }), v1.Failed, "EndedWithHost"},
+		{"destroyed", domainAction(d.Destroy), v1.Failed, "Destroyed"},
+		{"undefined", func(t *testing.T, domain string) {
+			domainAction(d.Destroy)(t, domain)
+			domainAction(d.Undefine)(t, domain)
+		}, v1.Failed, "DomainGone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			vmi := claimed(t, c.name)
-			api := holding(t, vmi)
-			n := node(t, l, api, api)
-			if after := run(t, n, vmi); after.Status.Phase != v1.Running {
+			vmi := claimedVMI(t, c.name)
+			api := newClusterWithHardware(t, vmi)
+			n := newNode(t, l, api, api)
+			if after := reconcileRepeatedly(t, n, vmi); after.Status.Phase != v1.Running {
 				t.Fatalf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
 			}
 			c.happen(t, n.owner(vmi).Domain())
@@ -44,7 +48,7 @@ func TestHowGuestsEnd(t *testing.T) {
 				status, err := l.State(t.Context(), n.owner(vmi))
 				return err == nil && !status.Active()
 			})
-			ended(t, n, run(t, n, vmi), c.phase, c.reason)
+			checkEnd(t, n, reconcileRepeatedly(t, n, vmi), c.phase, c.reason)
 			if err := l.Remove(t.Context(), n.owner(vmi)); err != nil {
 				t.Error(err)
 			}
@@ -52,8 +56,8 @@ func TestHowGuestsEnd(t *testing.T) {
 	}
 }
 
-// listening returns when libvirt's events are heard.
-func listening(t *testing.T, l *hypervisor.Libvirt) {
+// awaitEvents waits until the stream of libvirt's events has begun.
+func awaitEvents(t *testing.T, l *hypervisor.Libvirt) {
 	t.Helper()
 	heard := make(chan struct{})
 	var once sync.Once
@@ -61,15 +65,15 @@ func listening(t *testing.T, l *hypervisor.Libvirt) {
 	<-heard
 }
 
-// TestGuestAfterTheHostRestarted: libvirt knows the domain, which is off, and nothing of its run.
+// TestGuestAfterTheHostRestarted: after a restart of the host libvirt has the domain, which is off, but does not know why it ended.
 func TestGuestAfterTheHostRestarted(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	vmi := claimed(t, "rebooted")
+	vmi := claimedVMI(t, "rebooted")
 	vmi.Status.Phase = v1.Running
-	api := holding(t, vmi)
-	n := node(t, connected(t, d), api, api)
-	guest := hypervisor.Guest{Owner: n.owner(vmi), Documents: rendered(t, n, vmi)}
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, connectLibvirt(t, d), api, api)
+	guest := hypervisor.Guest{Owner: n.owner(vmi), Documents: renderDocuments(t, n, vmi)}
 	if err := n.Hypervisor.Start(t.Context(), guest); err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +84,11 @@ func TestGuestAfterTheHostRestarted(t *testing.T) {
 	if _, err := d.Define(text); err != nil {
 		t.Fatal(err)
 	}
-	ended(t, n, run(t, n, vmi), v1.Failed, "EndedWithHost")
+	checkEnd(t, n, reconcileRepeatedly(t, n, vmi), v1.Failed, "EndedWithHost")
 }
 
-// ended compares how a VMI ended, and what was said of it.
-func ended(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, reason string) {
+// checkEnd compares the final phase of a VMI, its condition Ready, and its event.
+func checkEnd(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, reason string) {
 	t.Helper()
 	if vmi.Status.Phase != phase {
 		t.Errorf("phase is '%s', want '%s'", vmi.Status.Phase, phase)
@@ -112,7 +116,7 @@ func conditionOf(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceC
 	return v1.VirtualMachineInstanceCondition{}
 }
 
-func does(what func(string) error) func(*testing.T, string) {
+func domainAction(what func(string) error) func(*testing.T, string) {
 	return func(t *testing.T, domain string) {
 		t.Helper()
 		if err := what(domain); err != nil {
@@ -121,30 +125,26 @@ func does(what func(string) error) func(*testing.T, string) {
 	}
 }
 
-// waitUntil waits for what libvirt notices by itself.
+// waitUntil waits up to a minute for a state that libvirt reaches by itself.
 func waitUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for range 600 {
-		if done() {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
+	if !poll.Until(time.Minute, done) {
+		t.Fatalf("did not happen: %s", what)
 	}
-	t.Fatalf("did not come to pass: %s", what)
 }
 
 // TestPausedGuest: a VMI whose domain is paused is not Ready, and its conditions have the reason.
 func TestPausedGuest(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	vmi := claimed(t, "paused")
+	vmi := claimedVMI(t, "paused")
 	paused := v1.StartStrategyPaused
 	vmi.Spec.StartStrategy = &paused
-	api := holding(t, vmi)
-	n := node(t, connected(t, d), api, api)
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, connectLibvirt(t, d), api, api)
 	stands := func(want bool) {
 		t.Helper()
-		after := run(t, n, vmi)
+		after := reconcileRepeatedly(t, n, vmi)
 		ready, paused := conditionOf(after, v1.VirtualMachineInstanceReady), conditionOf(after, v1.VirtualMachineInstancePaused)
 		if after.Status.Phase != v1.Running || (ready.Status == corev1.ConditionFalse) != want || (paused.Status == corev1.ConditionTrue) != want {
 			t.Errorf("phase '%s', Ready %+v, Paused %+v; want it paused: %t", after.Status.Phase, ready, paused, want)
@@ -157,8 +157,8 @@ func TestPausedGuest(t *testing.T) {
 	if state, err := d.State("default_paused"); err != nil || state != "paused" {
 		t.Errorf("libvirt says '%s' (%v), want 'paused'", state, err)
 	}
-	does(d.Resume)(t, "default_paused")
+	domainAction(d.Resume)(t, "default_paused")
 	stands(false)
-	does(d.Suspend)(t, "default_paused")
+	domainAction(d.Suspend)(t, "default_paused")
 	stands(true)
 }

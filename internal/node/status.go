@@ -17,25 +17,25 @@ import (
 
 // Only functions of this file write the status of a VMI, except for the claim.
 
-// observed is what a report of a VMI is made of.
-type observed struct {
+// observation is the state of a VMI's domain to report.
+type observation struct {
 	hypervisor.Status
-	// policy is the condition HostPolicyChanged: nil leaves that of the VMI as it is, status False removes it.
+	// policy is the condition HostPolicyChanged. nil keeps the VMI's condition, and status False removes it.
 	policy *v1.VirtualMachineInstanceCondition
 }
 
-// resyncInterval is the time between two reads of an active domain's state without an event. Events report each change of state, and every
-// domain is read when a stream of events begins. But removing a domain's mark causes no event, and HostProfiles are not watched if their kind
-// was installed after the launcher started.
+// resyncInterval is the time between two reads of an active domain's state without an event. Events report each change of state, and every domain is read
+// when a stream of events begins. But the removal of a domain's mark causes no event, and HostProfiles are not watched if their kind was installed after the
+// start of the launcher.
 const resyncInterval = time.Minute
 
-// report writes what was observed of a domain into its VMI.
-func (n *Node) report(ctx context.Context, vmi *v1.VirtualMachineInstance, seen observed) (ctrl.Result, error) {
+// reportStatus writes the observed state of a domain into its VMI. If the domain has ended, the VMI gets its final phase.
+func (n *Node) reportStatus(ctx context.Context, vmi *v1.VirtualMachineInstance, seen observation) (ctrl.Result, error) {
 	switch {
 	case seen.State == hypervisor.PoweredOff:
-		return ctrl.Result{}, n.end(ctx, vmi, v1.Succeeded, condition.Cause(seen.Cause))
+		return ctrl.Result{}, n.reportEnd(ctx, vmi, v1.Succeeded, condition.Cause(seen.Cause))
 	case !seen.Active():
-		return ctrl.Result{}, n.end(ctx, vmi, v1.Failed, condition.Cause(seen.Cause))
+		return ctrl.Result{}, n.reportEnd(ctx, vmi, v1.Failed, condition.Cause(seen.Cause))
 	}
 	before := vmi.Status.DeepCopy()
 	if vmi.Status.Machine == nil {
@@ -61,11 +61,11 @@ func (n *Node) report(ctx context.Context, vmi *v1.VirtualMachineInstance, seen 
 	return ctrl.Result{RequeueAfter: resyncInterval}, n.Status().Update(ctx, vmi)
 }
 
-// retryInterval is the time to the next attempt of a refused start: no event reports that, for example, a missing file has appeared.
+// retryInterval is the time to the next attempt of a refused start. No event reports that the cause of a refusal is gone, such as a missing file.
 const retryInterval = 15 * time.Second
 
-// refused writes a refusal into the VMI's conditions and schedules the next attempt. The VMI stays claimed. Other errors are returned.
-func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err error) (ctrl.Result, error) {
+// reportRefusal writes a refusal into the VMI's conditions and schedules the next attempt. The VMI stays claimed. It returns errors that are not refusals.
+func (n *Node) reportRefusal(ctx context.Context, vmi *v1.VirtualMachineInstance, err error) (ctrl.Result, error) {
 	why := guest.RefusalOf(err)
 	switch {
 	case errors.Is(err, errNotClaimed):
@@ -76,15 +76,15 @@ func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err 
 		return ctrl.Result{}, err
 	}
 	if taken := (*hypervisor.TakenError)(nil); errors.As(err, &taken) && taken.By != nil {
-		signal(n.strayInTheWay)
+		wakeReceiver(n.strayInTheWay)
 	}
 	condition.SetRefused(vmi, condition.Cause{Reason: why.Reason, Message: why.Message})
 	return ctrl.Result{RequeueAfter: retryInterval}, n.Status().Update(ctx, vmi)
 }
 
-// end gives a VMI its final phase, with the reason in Ready and in an event. The event comes after the update: a repeated update must not repeat it.
-// status.running goes before: nobody looks at a VMI in its final phase again.
-func (n *Node) end(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, why condition.Cause) error {
+// reportEnd gives a VMI its final phase, with the reason in condition Ready and in an event. The event follows the update, because a repeated update must not
+// repeat the event. status.running is removed before, because a VMI in its final phase is not reconciled again.
+func (n *Node) reportEnd(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, why condition.Cause) error {
 	if err := n.forgetRunning(ctx, vmi); err != nil {
 		return err
 	}

@@ -28,56 +28,56 @@ import (
 // otherFinalizer is the finalizer of another controller, which waits for the VMI's final phase.
 const otherFinalizer = "example.com/hold"
 
-func deleted(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) {
+func deleteVMI(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) {
 	t.Helper()
 	if err := n.Delete(t.Context(), vmi); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestNeverStarted: a VMI that was claimed and never started gets a last phase when it is deleted, and says why, since others wait
-// for that. It does so also where the launcher has not come to its own finalizer yet.
+// TestNeverStarted: a VMI that was claimed and never started gets a final phase with the reason when it is deleted, because other controllers wait for that
+// phase. It also gets the phase if the launcher has not added its own finalizer yet.
 func TestNeverStarted(t *testing.T) {
 	t.Parallel()
-	l := daemon(t)
+	l := startLibvirt(t)
 	for name, finalizers := range map[string][]string{
 		"wrong": {v1.VirtualMachineInstanceFinalizer, otherFinalizer}, "early": {otherFinalizer},
 	} {
-		vmi := claimed(t, name)
+		vmi := claimedVMI(t, name)
 		vmi.Finalizers = finalizers
 		condition.SetSynchronized(vmi, "False", condition.Cause{Reason: v1alpha1.ReasonNotBindable, Message: "no such image"})
-		api := holding(t, vmi)
-		n := node(t, l, api, api)
-		deleted(t, n, vmi)
-		after := run(t, n, vmi)
+		api := newClusterWithHardware(t, vmi)
+		n := newNode(t, l, api, api)
+		deleteVMI(t, n, vmi)
+		after := reconcileRepeatedly(t, n, vmi)
 		if len(after.Finalizers) != 1 || after.Finalizers[0] != otherFinalizer {
 			t.Errorf("%s: finalizers are %v", name, after.Finalizers)
 		}
-		ended(t, n, after, v1.Failed, "NeverStarted")
+		checkEnd(t, n, after, v1.Failed, "NeverStarted")
 		if ready := conditionOf(after, v1.VirtualMachineInstanceReady); !strings.Contains(ready.Message, "no such image") {
 			t.Errorf("%s: Ready is %+v; want what was wrong", name, ready)
 		}
 	}
 }
 
-// TestStopSurvivesEveryDeath: the phase is written first, and whichever write fails, the next attempt ends as it should.
+// TestStopSurvivesEveryDeath: the phase is written first, and whichever write fails, the next attempt completes the stop.
 func TestStopSurvivesEveryDeath(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	l := connected(t, d)
+	l := connectLibvirt(t, d)
 	died := errors.New("the launcher has died")
 	for _, fails := range []string{"status", "object"} {
-		vmi := claimed(t, "dies-"+fails)
+		vmi := claimedVMI(t, "dies-"+fails)
 		vmi.Finalizers = append(vmi.Finalizers, otherFinalizer)
 		zero := int64(0)
 		vmi.Spec.TerminationGracePeriodSeconds = &zero
-		api := holding(t, vmi)
-		n := node(t, l, api, api)
-		if first := run(t, n, vmi); first.Status.Phase != v1.Running {
+		api := newClusterWithHardware(t, vmi)
+		n := newNode(t, l, api, api)
+		if first := reconcileRepeatedly(t, n, vmi); first.Status.Phase != v1.Running {
 			t.Fatalf("phase is '%s': %v", first.Status.Phase, first.Status.Conditions)
 		}
-		deleted(t, n, vmi)
-		dying := node(t, l, interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
+		deleteVMI(t, n, vmi)
+		dying := newNode(t, l, interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
 			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, options ...client.SubResourceUpdateOption) error {
 				if fails == "status" {
 					return died
@@ -106,7 +106,7 @@ func TestStopSurvivesEveryDeath(t *testing.T) {
 		if len(now.Finalizers) != 2 || now.IsFinal() != (fails == "object") {
 			t.Errorf("%s: finalizers %v, phase '%s'", fails, now.Finalizers, now.Status.Phase)
 		}
-		after := run(t, n, vmi)
+		after := reconcileRepeatedly(t, n, vmi)
 		if len(after.Finalizers) != 1 || after.Status.Phase != v1.Succeeded {
 			t.Errorf("%s: finalizers %v, phase '%s', want it stopped", fails, after.Finalizers, after.Status.Phase)
 		}
@@ -116,7 +116,7 @@ func TestStopSurvivesEveryDeath(t *testing.T) {
 	}
 }
 
-// TestGracePeriod: the grace period is measured by the launcher's own clock, from when it sees the deletion, and does not overflow.
+// TestGracePeriod: the grace period is measured by the launcher's clock, begins when the launcher sees the deletion, and does not overflow.
 func TestGracePeriod(t *testing.T) {
 	t.Parallel()
 	const longest = math.MaxInt64 / time.Second * time.Second
@@ -131,22 +131,22 @@ func TestGracePeriod(t *testing.T) {
 		}
 	}
 	d := libvirt.Start(t)
-	vmi := claimed(t, "late")
-	api := holding(t, vmi)
-	n := node(t, connected(t, d), api, api)
-	run(t, n, vmi)
+	vmi := claimedVMI(t, "late")
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, connectLibvirt(t, d), api, api)
+	reconcileRepeatedly(t, n, vmi)
 	// For the launcher, whose clock is an hour ahead, the deletion was an hour ago.
-	ago := claimed(t, "late")
+	ago := claimedVMI(t, "late")
 	ago.Status.Phase, ago.DeletionTimestamp = v1.Running, &metav1.Time{Time: time.Now().Add(-time.Hour)}
-	late := holding(t, ago)
+	late := newClusterWithHardware(t, ago)
 	n.Client, n.Live = late, late
-	run(t, n, vmi)
+	reconcileRepeatedly(t, n, vmi)
 	if state, err := d.State("default_late"); err != nil || state != "running" {
 		t.Errorf("the guest is '%s' (%v) at once, want its grace period kept", state, err)
 	}
 }
 
-// virsh does by hand what an administrator may do to a domain.
+// virsh runs virsh, as an administrator may, and returns its output.
 func virsh(t *testing.T, d *libvirt.Daemon, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("virsh", append([]string{"-c", d.URI}, args...)...).CombinedOutput()
@@ -156,20 +156,20 @@ func virsh(t *testing.T, d *libvirt.Daemon, args ...string) string {
 	return string(out)
 }
 
-// TestSnapshotsDoNotKeepADomain: an administrator's snapshot goes with the domain.
+// TestSnapshotsDoNotKeepADomain: a domain is removed together with its administrator's snapshots.
 func TestSnapshotsDoNotKeepADomain(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	l := connected(t, d)
-	vmi := claimed(t, "snapped")
+	l := connectLibvirt(t, d)
+	vmi := claimedVMI(t, "snapped")
 	disk := v1.Disk{Name: "data", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}}
 	vmi.Spec.Domain.Devices.Disks = []v1.Disk{disk}
 	empty := v1.EmptyDiskSource{}
 	empty.Capacity.Set(1 << 20)
 	vmi.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDisk: &empty}}}
-	api := holding(t, vmi)
-	n := node(t, l, api, api)
-	if first := run(t, n, vmi); first.Status.Phase != v1.Running {
+	api := newClusterWithHardware(t, vmi)
+	n := newNode(t, l, api, api)
+	if first := reconcileRepeatedly(t, n, vmi); first.Status.Phase != v1.Running {
 		t.Fatalf("phase is '%s': %v", first.Status.Phase, first.Status.Conditions)
 	}
 	virsh(t, d, "snapshot-create-as", "default_snapped", "before-the-upgrade")
@@ -181,16 +181,16 @@ func TestSnapshotsDoNotKeepADomain(t *testing.T) {
 	}
 }
 
-// TestNotes: an event's note is what the API server takes, whatever a tenant has written into the message.
+// TestNotes: the API server accepts the note of an event, whatever a tenant has written into the message.
 func TestNotes(t *testing.T) {
 	const longestNote = 1024 // bytes, of the API server
 	t.Parallel()
-	vmi := claimed(t, "long")
+	vmi := claimedVMI(t, "long")
 	condition.SetSynchronized(vmi, "False", condition.Cause{Reason: v1alpha1.ReasonNotBindable, Message: strings.Repeat("ä%s", 2000)})
 	phase, why := finalPhase(vmi, hypervisor.Status{})
-	api := holding(t, vmi)
+	api := newClusterWithHardware(t, vmi)
 	n := &Node{Client: api, Live: api, Events: events.NewFakeRecorder(1)}
-	if err := n.end(t.Context(), vmi, phase, why); err != nil {
+	if err := n.reportEnd(t.Context(), vmi, phase, why); err != nil {
 		t.Fatal(err)
 	}
 	note := <-n.Events.(*events.FakeRecorder).Events
@@ -199,13 +199,13 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestPromisedCPUs: a guest that is being started has its CPUs, though libvirt does not tell of it yet.
-func TestPromisedCPUs(t *testing.T) {
+// TestReservedCPUs: the CPUs of a guest that is being started are reserved before libvirt reports them.
+func TestReservedCPUs(t *testing.T) {
 	t.Parallel()
-	first, second := claimed(t, "first"), claimed(t, "second")
+	first, second := claimedVMI(t, "first"), claimedVMI(t, "second")
 	second.UID = types.UID("5d307ca9-b3ef-428c-8861-06e72d69f221")
-	api := holding(t, first, second)
-	n := node(t, daemon(t), api, api)
+	api := newClusterWithHardware(t, first, second)
+	n := newNode(t, startLibvirt(t), api, api)
 	reserved := map[types.UID]string{}
 	for _, vmi := range []*v1.VirtualMachineInstance{first, second} {
 		vmi.Spec.Domain.CPU.DedicatedCPUPlacement = true
@@ -213,7 +213,7 @@ func TestPromisedCPUs(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatal(errs.ToAggregate())
 		}
-		all, err := n.render(t.Context(), render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: n.facts(), Bindings: bound.Bindings})
+		all, err := n.renderDomain(t.Context(), render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: n.hostFacts(), Bindings: bound.Bindings})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,8 +222,8 @@ func TestPromisedCPUs(t *testing.T) {
 	if reserved[first.UID] == reserved[second.UID] || reserved[first.UID] == "" {
 		t.Errorf("two guests that start at the same time get CPUs '%s' and '%s'", reserved[first.UID], reserved[second.UID])
 	}
-	n.cpus.release(first.UID)
-	if free, err := n.freeCPUs(t.Context(), render.Machine{VMI: second, Host: n.facts()}); err != nil || len(free) == 0 {
+	n.cpuReservations.release(first.UID)
+	if free, err := n.freeCPUs(t.Context(), render.Machine{VMI: second, Host: n.hostFacts()}); err != nil || len(free) == 0 {
 		t.Errorf("no CPU is free again after a start has ended: %v, %v", free, err)
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A stray is a domain that this launcher started and whose VMI is gone: somebody removed the finalizer, or the VMI was lost with a part of
-// the cluster. Unless it is ended, it uses memory, CPUs and disks outside of every quota.
+// A stray is a domain that this launcher started and whose VMI is gone: somebody removed the finalizer, or the cluster's data was lost. A stray uses memory,
+// CPUs and disks outside of every quota until it is ended.
 
-// StraysEnded counts the strays that were ended.
+// StraysEnded counts ended strays.
 var StraysEnded = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "kiln_launcher_strays_ended_total", Help: "Domains of this machine that were ended because their VMI is gone."})
 
@@ -32,10 +32,10 @@ const (
 	removeStray
 )
 
-// strayAction looks up the VMI of a domain, past the cache. In doubt the domain stays.
+// strayAction returns what to do with a domain, by its VMI as the API server has it. In doubt the domain is kept.
 func (n *Node) strayAction(ctx context.Context, owner hypervisor.Owner) (strayAction, error) {
 	if owner.Node != n.Name || owner.Cluster != n.Cluster {
-		return keepStray, nil // of another launcher or cluster that uses or used this libvirt
+		return keepStray, nil // the domain of another launcher or cluster that uses this libvirt
 	}
 	vmi := &v1.VirtualMachineInstance{}
 	err := n.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, vmi)
@@ -43,7 +43,7 @@ func (n *Node) strayAction(ctx context.Context, owner hypervisor.Owner) (strayAc
 	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return shutDownStray, nil
 	case err != nil:
-		// While the kind is not served, as during an upgrade, the API server returns 404 too, but for the path.
+		// While the kind is not served, as during an upgrade, the API server also returns 404, about the path instead of the object.
 		return keepStray, err
 	case vmi.UID != owner.UID:
 		return shutDownStray, nil
@@ -53,8 +53,8 @@ func (n *Node) strayAction(ctx context.Context, owner hypervisor.Owner) (strayAc
 	return keepStray, nil
 }
 
-// endStrays ends every stray of this machine. It tries one that cannot be ended again at the next search. Without the Lease of its name
-// the launcher ends none: another launcher may have started the domain.
+// endStrays ends the strays of this machine. A stray that cannot be ended is retried at the next call. Without the Lease of its name the launcher does not end
+// strays, because another launcher may have started the domains.
 func (n *Node) endStrays(ctx context.Context) {
 	if !n.holdsLease() {
 		return
@@ -67,25 +67,25 @@ func (n *Node) endStrays(ctx context.Context) {
 	}
 	var all sync.WaitGroup
 	for _, owner := range owners {
-		verdict, err := n.strayAction(ctx, owner)
+		action, err := n.strayAction(ctx, owner)
 		if err != nil {
 			log.Info("cannot look up a VMI: its domain stays", "domain", owner.Domain(), "reason", err.Error())
 		}
-		if verdict != keepStray {
-			all.Go(func() { n.endStray(ctx, owner, verdict) })
+		if action != keepStray {
+			all.Go(func() { n.endStray(ctx, owner, action) })
 		}
 	}
 	all.Wait()
 }
 
-// strayGrace is the time that a stray has to power off. Its VMI's own grace period is not known.
+// strayGrace is the time that a stray has to power off. The grace period of its VMI is not known.
 const strayGrace = time.Duration(v1.DefaultGracePeriodSeconds) * time.Second
 
-// endStray ends a stray, unless its VMI exists at the second lookup.
-func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, verdict strayAction) {
+// endStray ends a stray and removes its files, unless its VMI exists at a second lookup.
+func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, action strayAction) {
 	log := ctrl.LoggerFrom(ctx).WithName("strays").WithValues("domain", owner.Domain(), "uid", owner.UID)
-	log.Info("ending a domain whose VMI is gone", "atOnce", verdict == removeStray)
-	for end := time.Now().Add(strayGrace); verdict == shutDownStray && time.Now().Before(end); {
+	log.Info("ending a domain whose VMI is gone", "atOnce", action == removeStray)
+	for end := time.Now().Add(strayGrace); action == shutDownStray && time.Now().Before(end); {
 		status, err := n.Hypervisor.State(ctx, owner)
 		if err != nil || !status.Active() {
 			break
@@ -99,8 +99,8 @@ func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, verdict str
 		case <-time.After(time.Second):
 		}
 	}
-	verdict, err := n.strayAction(ctx, owner)
-	if err == nil && (verdict == keepStray || !n.holdsLease()) {
+	action, err := n.strayAction(ctx, owner)
+	if err == nil && (action == keepStray || !n.holdsLease()) {
 		return
 	}
 	if err == nil {

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestStrayAction: a domain is ended only when the API server itself reports that its VMI is gone or elsewhere.
+// TestStrayAction: a domain is ended only if the API server itself reports that its VMI is gone or on another node.
 func TestStrayAction(t *testing.T) {
 	t.Parallel()
-	vmi := claimed(t, "guest")
+	vmi := claimedVMI(t, "guest")
 	other := vmi.DeepCopy()
 	other.UID = "99999999-6d2a-4c7b-9a43-8f3e1d2c7b6a"
 	moved := vmi.DeepCopy()
@@ -27,7 +27,7 @@ func TestStrayAction(t *testing.T) {
 	unclaimed.Status.NodeName = ""
 	resource := schema.GroupResource{Group: "kubevirt.io", Resource: "virtualmachineinstances"}
 	fails := func(err error) client.Client {
-		return interceptor.NewClient(holding(t).(client.WithWatch), interceptor.Funcs{
+		return interceptor.NewClient(newClusterWithHardware(t).(client.WithWatch), interceptor.Funcs{
 			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 				return err
 			}})
@@ -39,14 +39,14 @@ func TestStrayAction(t *testing.T) {
 		of   types.UID // the cluster
 		want strayAction
 	}{
-		{"it is here", holding(t, vmi), "here", "ours", keepStray},
-		{"it is gone", holding(t), "here", "ours", shutDownStray},
-		{"another has its name", holding(t, other), "here", "ours", shutDownStray},
-		{"another node has claimed it", holding(t, moved), "here", "ours", removeStray},
-		{"nobody has claimed it", holding(t, unclaimed), "here", "ours", keepStray},
-		{"a launcher of another name has made it", holding(t), "there", "ours", keepStray},
-		{"a launcher of another cluster has made it", holding(t), "here", "theirs", keepStray},
-		{"somebody has marked it by hand", holding(t), "here", "", keepStray},
+		{"it is here", newClusterWithHardware(t, vmi), "here", "ours", keepStray},
+		{"it is gone", newClusterWithHardware(t), "here", "ours", shutDownStray},
+		{"another has its name", newClusterWithHardware(t, other), "here", "ours", shutDownStray},
+		{"another node has claimed it", newClusterWithHardware(t, moved), "here", "ours", removeStray},
+		{"nobody has claimed it", newClusterWithHardware(t, unclaimed), "here", "ours", keepStray},
+		{"a launcher of another name has made it", newClusterWithHardware(t), "there", "ours", keepStray},
+		{"a launcher of another cluster has made it", newClusterWithHardware(t), "here", "theirs", keepStray},
+		{"somebody has marked it by hand", newClusterWithHardware(t), "here", "", keepStray},
 		{"no answer", fails(errors.New("connection refused")), "here", "ours", keepStray},
 		{"no right", fails(apierrors.NewForbidden(resource, "guest", errors.New("no"))), "here", "ours", keepStray},
 		{"too busy", fails(apierrors.NewTooManyRequests("later", 1)), "here", "ours", keepStray},
@@ -62,23 +62,23 @@ func TestStrayAction(t *testing.T) {
 	}
 }
 
-// TestStrayOfAnotherNode: a guest whose VMI runs elsewhere is ended at once, with its files; that of a VMI which cannot be looked up, and
-// one that Kiln did not make, stay.
+// TestStrayOfAnotherNode: the domain of a VMI that another node has claimed is removed at once, with its files. The domain of a VMI that cannot be looked up is
+// kept.
 func TestStrayOfAnotherNode(t *testing.T) {
 	t.Parallel()
-	l := daemon(t)
-	stray, stays := claimed(t, "stray"), claimed(t, "stays")
+	l := startLibvirt(t)
+	stray, stays := claimedVMI(t, "stray"), claimedVMI(t, "stays")
 	stays.UID, stays.Spec.Domain.Firmware.UUID = "99999999-6d2a-4c7b-9a43-8f3e1d2c7b6a", "99999999-6d2a-4c7b-9a43-8f3e1d2c7b6a"
-	api := holding(t, stray, stays)
-	n := node(t, l, api, api)
+	api := newClusterWithHardware(t, stray, stays)
+	n := newNode(t, l, api, api)
 	for _, vmi := range []*v1.VirtualMachineInstance{stray, stays} {
-		if after := run(t, n, vmi); after.Status.Phase != v1.Running {
+		if after := reconcileRepeatedly(t, n, vmi); after.Status.Phase != v1.Running {
 			t.Fatalf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
 		}
 	}
 	moved := stray.DeepCopy()
 	moved.Status.NodeName = "there"
-	n.Live = interceptor.NewClient(holding(t, moved).(client.WithWatch), interceptor.Funcs{
+	n.Live = interceptor.NewClient(newClusterWithHardware(t, moved).(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			if key.Name == "stays" {
 				return errors.New("connection refused")

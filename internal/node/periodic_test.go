@@ -12,8 +12,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestLibvirtStartedLater: what was only assumed of a machine is replaced by what its libvirt says as soon as that is there, and again
-// after it was started anew.
+// TestLibvirtStartedLater: a machine's assumed capabilities are replaced by libvirt's as soon as libvirt answers, and again after libvirt is restarted.
 func TestLibvirtStartedLater(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "kiln-later-")
@@ -22,17 +21,17 @@ func TestLibvirtStartedLater(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
-	vmi := claimed(t, "later")
+	vmi := claimedVMI(t, "later")
 	vmi.Status.NodeName, vmi.Status.Phase = "", v1.Pending
-	api := holding(t, vmi)
+	api := newClusterWithHardware(t, vmi)
 	first, second := libvirt.Start(t), libvirt.Start(t)
-	n := node(t, connected(t, first), api, api)
+	n := newNode(t, connectLibvirt(t, first), api, api)
 	l := hypervisor.New(socket)
 	n.Hypervisor, n.Labels, n.KVM = l, map[string]string{"rack": "1"}, hypervisor.KVMNever
-	n.learned.Store(nil)
+	n.learnedFacts.Store(nil)
 	n.Assumed = backend.Assumed("amd64")
 	t.Cleanup(l.Close)
-	if after := run(t, n, vmi); after.Status.NodeName != "" {
+	if after := reconcileRepeatedly(t, n, vmi); after.Status.NodeName != "" {
 		t.Errorf("claimed by '%s' without a libvirt", after.Status.NodeName)
 	}
 	if _, err := os.Stat(filepath.Join(n.Machine.Folder(vmi), "domain.xml")); err != nil {
@@ -47,10 +46,10 @@ func TestLibvirtStartedLater(t *testing.T) {
 	if err := n.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if after := run(t, n, vmi); after.Status.NodeName != "here" {
+	if after := reconcileRepeatedly(t, n, vmi); after.Status.NodeName != "here" {
 		t.Errorf("claimed by '%s', want 'here'", after.Status.NodeName)
 	}
-	if got := n.facts(); got.LibvirtVersion == "" || got.Labels["rack"] != "1" {
+	if got := n.hostFacts(); got.LibvirtVersion == "" || got.Labels["rack"] != "1" {
 		t.Errorf("the machine is %+v", got)
 	}
 	if err := errors.Join(first.Close(), os.Remove(socket), os.Symlink(second.Socket, socket)); err != nil {
