@@ -198,7 +198,7 @@ func TestNoCloudISOUnderItsGuest(t *testing.T) {
 	if again, bytes := make(files[0]); !os.SameFile(before, again) || !again.ModTime().Equal(before.ModTime()) || string(bytes) != string(first) {
 		t.Error("the same image was written again")
 	}
-	time.Sleep(20 * time.Millisecond) // time stamps of volumes have hundredths of seconds
+	time.Sleep(20 * time.Millisecond) // the real clock must move on, because an ISO image has time stamps in hundredths of a second
 	if _, second := make(files[1]); string(second) != string(first) {
 		t.Error("equal data gives another image at another time")
 	}

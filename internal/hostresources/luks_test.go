@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // format makes an encrypted image. To choose the cost of the key QEMU measures its own CPU time, which a busy machine makes
@@ -44,12 +46,12 @@ func luks(t *testing.T, dir string) string {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	for range 200 {
-		if _, err := os.Stat(socket); err == nil {
-			return socket
-		}
-		time.Sleep(20 * time.Millisecond)
+	listens := func() bool {
+		_, err := os.Stat(socket)
+		return err == nil
 	}
-	t.Fatal("qemu-nbd does not listen")
-	return ""
+	if !poll.Until(time.Minute, listens) {
+		t.Fatal("qemu-nbd does not listen")
+	}
+	return socket
 }

@@ -55,8 +55,8 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, happens := range []func(string) error{first.Suspend, first.Resume, first.Destroy} {
-		waitUntil(t, "the events before", func() bool { return len(events) > 0 })
-		time.Sleep(time.Second) // the last of them
+		waitUntil(t, "the events of the previous step", func() bool { return len(events) > 0 })
+		time.Sleep(time.Second) // libvirt does not say which event is the last one of a step
 		silent()
 		if err := happens("default_watched"); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/test/explicit"
 	"github.com/kilnvm/kiln/test/libvirt"
+	"github.com/kilnvm/kiln/test/poll"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -34,16 +35,12 @@ func connected(t *testing.T, daemon *libvirt.Daemon) *Libvirt {
 	return l
 }
 
-// waitUntil waits up to a minute for what libvirt does by itself.
+// waitUntil waits up to a minute for a state that libvirt reaches by itself.
 func waitUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for range 600 {
-		if done() {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
+	if !poll.Until(time.Minute, done) {
+		t.Fatalf("did not happen: %s", what)
 	}
-	t.Fatalf("did not happen: %s", what)
 }
 
 // silent is the socket of a daemon that takes connections and never answers, and counts those that are open.

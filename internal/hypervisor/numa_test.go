@@ -8,7 +8,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// topology is as libvirt prints it for a machine of two NUMA nodes, with a third that has memory alone.
+// topology is libvirt's output for a machine with two NUMA nodes, and a third one that has only memory.
 const topology = `<capabilities><host><cpu><arch>x86_64</arch></cpu><topology><cells num="3">
 <cell id="0"><memory unit="KiB">8388608</memory>
   <pages unit="KiB" size="4">1835008</pages><pages unit="KiB" size="2048">512</pages><pages unit="KiB" size="1048576">0</pages>

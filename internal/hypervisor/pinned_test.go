@@ -11,7 +11,7 @@ func TestPins(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ tune, want string }{
 		"a domain that runs anywhere": {"", ""},
-		"limits alone take no CPU":    {"<shares>512</shares>", ""},
+		"limits take no CPU":          {"<shares>512</shares>", ""},
 		"vCPUs, IO threads and emulator count": {`<vcpupin vcpu="0" cpuset="4"/><vcpupin vcpu="1" cpuset="6"/>` +
 			`<emulatorpin cpuset="1"/><iothreadpin iothread="1" cpuset="8-9"/>`, "1,4,6,8-9"},
 		"a CPU that two threads share counts once": {`<vcpupin vcpu="0" cpuset="4"/><iothreadpin iothread="1" cpuset="4"/>`, "4"},

@@ -25,6 +25,7 @@ import (
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/stream"
 	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/kilnvm/kiln/test/poll"
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -291,10 +292,8 @@ func TestFreezeEnds(t *testing.T) {
 	if code, text := s.send(t, http.MethodPut, "freeze", `{"unfreezeTimeout":"10ms"}`); code != 200 {
 		t.Fatalf("status %d: %s", code, text)
 	}
-	for end := time.Now().Add(10 * time.Second); len(s.guest.noted()) < 2; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the guest did %v, want freeze and thaw", s.guest.noted())
-		}
+	if !poll.Until(time.Minute, func() bool { return len(s.guest.noted()) >= 2 }) {
+		t.Fatalf("the guest did %v, want freeze and thaw", s.guest.noted())
 	}
 	if diff := cmp.Diff([]string{"freeze", "thaw"}, s.guest.noted()); diff != "" {
 		t.Error(diff)
@@ -317,10 +316,8 @@ func TestFreezeEndsAfterAFailedThaw(t *testing.T) {
 		t.Fatalf("status %d: %s", code, text)
 	}
 	fail(nil)
-	for end := time.Now().Add(10 * time.Second); len(s.guest.noted()) < 3; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the guest did %v, want freeze and two thaws", s.guest.noted())
-		}
+	if !poll.Until(time.Minute, func() bool { return len(s.guest.noted()) >= 3 }) {
+		t.Fatalf("the guest did %v, want freeze and two thaws", s.guest.noted())
 	}
 }
 
@@ -545,16 +542,19 @@ func TestLauncherThatStays(t *testing.T) {
 		t.Fatalf("%s, %v", answer, err)
 	}
 	caller.Close()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	s.waitForNoStreams(t)
+}
+
+// waitForNoStreams waits until the API server has no open stream.
+func (s *stage) waitForNoStreams(t *testing.T) {
+	t.Helper()
+	open := func() int {
 		s.api.Open.mutex.Lock()
-		open := s.api.Open.all
-		s.api.Open.mutex.Unlock()
-		if open == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d streams are open after the caller has gone", open)
-		}
+		defer s.api.Open.mutex.Unlock()
+		return s.api.Open.all
+	}
+	if !poll.Until(time.Minute, func() bool { return open() == 0 }) {
+		t.Fatalf("%d streams are open after their callers have gone", open())
 	}
 }
 

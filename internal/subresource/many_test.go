@@ -14,25 +14,21 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/internal/launcherserver"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
-// returns waits until there are no more goroutines and files of this process than before.
-func returns(t *testing.T, goroutines, files int) {
+// waitForRelease waits until this process has at most the given numbers of goroutines and open files.
+func waitForRelease(t *testing.T, goroutines, files int) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		now, open := runtime.NumGoroutine(), opened(t)
-		if now <= goroutines && open <= files {
-			return
-		}
-		if time.Now().After(end) {
-			all := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines and %d files, want %d and %d as before:\n%s", now, open, goroutines, files, all[:runtime.Stack(all, true)])
-		}
+	if !poll.Until(time.Minute, func() bool { return runtime.NumGoroutine() <= goroutines && countOpenFiles(t) <= files }) {
+		all := make([]byte, 1<<20)
+		t.Fatalf("%d goroutines and %d files, want %d and %d as before:\n%s",
+			runtime.NumGoroutine(), countOpenFiles(t), goroutines, files, all[:runtime.Stack(all, true)])
 	}
 }
 
-// opened is the number of files of this process.
-func opened(t *testing.T) int {
+// countOpenFiles returns the number of open files of this process.
+func countOpenFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -49,8 +45,8 @@ func TestManyConsoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	warm.Close()
-	time.Sleep(200 * time.Millisecond)
-	goroutines, files := runtime.NumGoroutine(), opened(t)
+	s.waitForNoStreams(t)
+	goroutines, files := runtime.NumGoroutine(), countOpenFiles(t)
 	var work sync.WaitGroup
 	for i := range 200 {
 		work.Go(func() {
@@ -84,7 +80,7 @@ func TestManyConsoles(t *testing.T) {
 		t.Errorf("the console says '%s'", got)
 	}
 	last.Close()
-	returns(t, goroutines, files)
+	waitForRelease(t, goroutines, files)
 }
 
 // TestFlood: a guest that writes without end fills no memory of a client that does not read, and a client that reads nothing is disconnected: the guest would
