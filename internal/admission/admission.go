@@ -1,5 +1,5 @@
-// Package admission is stage 1 as webhooks: it makes objects explicit, judges them and pins what they were made from.
-// Its verbs only decode, review, patch and answer; what is right or wrong is for the engine to say.
+// Package admission contains the HTTP webhooks: it decodes the object of an AdmissionReview, has package internal/review judge it, and answers with a
+// refusal, or with warnings and a patch. It contains no rule about VMs; the engine does. The patch pins a VM to revisions, and makes a VMI explicit.
 package admission
 
 import (

@@ -1,6 +1,6 @@
-// Package review owns stage 1 at the edge. It resolves what a VM or VMI refers to, reads the cluster's configuration once, and has the
-// engine make the object explicit and judge it. Webhooks, the command line and the corpora judge alike because all of them call this package:
-// a test refuses other callers of the engine's stage 1.
+// Package review reads what an object refers to, and runs stage 1 (package pkg/admit) and the GuestPolicies on it. It reads the configuration of the
+// cluster once for each object. Webhooks, command line and corpora reach the same verdict because all of them call this package: a test refuses other
+// callers of pkg/admit.
 package review
 
 import (

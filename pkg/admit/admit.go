@@ -1,5 +1,5 @@
-// Package admit is stage 1: a VM or VMI as its owner wrote it, with what it refers to, becomes an explicit VMI and a verdict. It also explains
-// where each field came from.
+// Package admit is stage 1 of the engine, on values: it turns a VM or VMI, and the objects that it refers to, into an explicit VMI and a verdict. It
+// also explains where each field came from. It reads nothing; package internal/review reads for it.
 package admit
 
 import (
