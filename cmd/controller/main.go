@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
-	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/frontendprofile"
 	"github.com/kilnvm/kiln/internal/guestmetrics"
 	"github.com/kilnvm/kiln/internal/guestpolicy"
 	"github.com/kilnvm/kiln/internal/guestprofile"
 	"github.com/kilnvm/kiln/internal/hostprofile"
+	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/snapshots"
@@ -27,7 +27,7 @@ import (
 // options are the flags of the process, with the built-in rotation of the webhook's certificate. collect is the grace period of the collector.
 type options struct {
 	command.Process
-	makers       beside.Makers
+	makers       installed.Makers
 	guests       guests
 	config       string
 	rotate       bool
@@ -55,7 +55,7 @@ func root() *cobra.Command {
 	o.AddSecureMetrics(flags)
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
-	flags.StringVar(&o.makers.Guests, "guests", beside.Auto, beside.Usage+". Beside KubeVirt, this process pins VMs and collects revisions")
+	flags.StringVar(&o.makers.Guests, "guests", installed.Auto, installed.Usage+". Beside KubeVirt, this process pins VMs and collects revisions")
 	o.guests.add(flags)
 	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it somebody else must")
 	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted")

@@ -2,7 +2,7 @@ package main
 
 import (
 	"github.com/kilnvm/kiln/internal/command"
-	"github.com/kilnvm/kiln/internal/hook"
+	"github.com/kilnvm/kiln/internal/kubevirt/hook"
 	"github.com/spf13/cobra"
 )
 

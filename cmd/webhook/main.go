@@ -10,9 +10,9 @@ import (
 
 	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/admission"
-	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/guestpolicy"
+	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/spf13/cobra"
@@ -38,7 +38,7 @@ func run(ctx context.Context, o options) error {
 	if o.refusals > slog.LevelInfo {
 		return fmt.Errorf("--log-refusals is %s, use debug or info: a mistake of a user is no fault", o.refusals)
 	}
-	if err := beside.Known(o.guests); err != nil {
+	if err := installed.Known(o.guests); err != nil {
 		return err
 	}
 	if err := o.hook.Known(); err != nil {
@@ -49,7 +49,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	engine.Configuration.Beside(ctx, func(ctx context.Context) (bool, error) { return beside.Runs(ctx, o.guests, engine.Live) })
+	engine.Configuration.Beside(ctx, func(ctx context.Context) (bool, error) { return installed.Runs(ctx, o.guests, engine.Live) })
 	policies, err := watch(ctx, engine)
 	if err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -68,11 +68,11 @@ func (b *Bench) kubeVirtGuests(ctx context.Context, in manifest.Inputs) (bool, [
 	if known := b.kubevirt; known != nil {
 		return *known, nil, nil
 	}
-	guests := cmp.Or(b.Guests, beside.Auto)
-	if err := beside.Known(guests); err != nil || guests == beside.Auto && in.Reader == nil {
+	guests := cmp.Or(b.Guests, installed.Auto)
+	if err := installed.Known(guests); err != nil || guests == installed.Auto && in.Reader == nil {
 		return false, nil, err
 	}
-	runs, err := beside.Runs(ctx, guests, in.Reader)
+	runs, err := installed.Runs(ctx, guests, in.Reader)
 	var warnings []string
 	if apierrors.IsForbidden(err) {
 		warnings = b.unread("whether KubeVirt runs guests cannot be read, so that Kiln is taken to; say it with --guests kubevirt: %v", err)

@@ -23,7 +23,7 @@ type Bench struct {
 	Policies []string
 	// User is the account whose request the objects are, for GuestPolicies.
 	User authenticationv1.UserInfo
-	// Guests is the value of --guests: who runs guests. Empty is beside.Auto.
+	// Guests is the value of --guests: who runs guests. Empty is installed.Auto.
 	Guests string
 	// Strict refuses references to what does not exist, and kinds that Kiln does not serve. They are warnings otherwise.
 	Strict bool

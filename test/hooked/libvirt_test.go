@@ -13,7 +13,7 @@ import (
 
 	"github.com/beevik/etree"
 	"github.com/go-logr/logr"
-	"github.com/kilnvm/kiln/internal/hook"
+	"github.com/kilnvm/kiln/internal/kubevirt/hook"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/libvirt"

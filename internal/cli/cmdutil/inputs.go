@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/internal/beside"
+	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/spf13/cobra"
@@ -75,8 +75,8 @@ func (o *Inputs) AddContext(cmd *cobra.Command) {
 func (o *Inputs) AddConfig(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: the KubeVirt object among the files or in the cluster")
-	cmd.Flags().StringVar(&o.Bench.Guests, "guests", beside.Auto, beside.Usage)
-	Complete(cmd, "guests", beside.Auto, beside.Kiln, beside.KubeVirt)
+	cmd.Flags().StringVar(&o.Bench.Guests, "guests", installed.Auto, installed.Usage)
+	Complete(cmd, "guests", installed.Auto, installed.Kiln, installed.KubeVirt)
 }
 
 // AddProfiles adds the flag that names HostProfiles.

@@ -1,6 +1,6 @@
-// Package beside finds out whether KubeVirt runs guests in a cluster. Two makers of VMIs would make each VM's in a race, so that Kiln's controller makes none
+// Package installed finds out whether KubeVirt runs guests in a cluster. Two makers of VMIs would make each VM's in a race, so that Kiln's controller makes none
 // where KubeVirt's is installed.
-package beside
+package installed
 
 import (
 	"context"
