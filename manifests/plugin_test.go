@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -28,8 +28,8 @@ func TestPlugin(t *testing.T) {
 		switch {
 		case object.GetKind() == "Plugin":
 			for _, hook := range object.Object["spec"].(map[string]any)["domainHooks"].([]any) {
-				if path := hook.(map[string]any)["sidecar"].(map[string]any)["socketPath"]; path != review.HookSocket {
-					t.Errorf("the Plugin has socket %v, want %s", path, review.HookSocket)
+				if path := hook.(map[string]any)["sidecar"].(map[string]any)["socketPath"]; path != virtcontroller.HookSocket {
+					t.Errorf("the Plugin has socket %v, want %s", path, virtcontroller.HookSocket)
 				}
 			}
 		case object.GetName() == "kiln-mutating":

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/guestpolicy"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/spf13/cobra"
@@ -41,7 +42,7 @@ func run(ctx context.Context, o options) error {
 	if err := installed.Known(o.guests); err != nil {
 		return err
 	}
-	if err := o.hook.Known(); err != nil {
+	if err := o.hook.Validate(); err != nil {
 		return err
 	}
 	command.Log(o.LogLevel)
@@ -57,9 +58,10 @@ func run(ctx context.Context, o options) error {
 	// Admission writes revisions past the cache: the VM that it admits must not be stored before its revision.
 	server := &admission.Server{
 		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now, Judged: policies.Count,
-			Hook: o.hook},
-		MayRead:  admission.AccessReview(engine.Live),
-		Refusals: -int(o.refusals), // logr counts the other way
+			KubeVirt: virtcontroller.Completer{Hook: o.hook}},
+		LauncherHook: o.hook,
+		MayRead:      admission.AccessReview(engine.Live),
+		Refusals:     -int(o.refusals), // logr counts the other way
 		Write: func(ctx context.Context, drafts ...revision.Draft) error {
 			return revision.Write(ctx, engine.Live, drafts...)
 		},

@@ -6,7 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
-	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/spf13/pflag"
 )
 
@@ -14,7 +14,7 @@ import (
 type options struct {
 	command.Process
 	address, certs, name, config, guests string
-	hook                                 review.Hook
+	hook                                 virtcontroller.Hook
 	clients                              clients
 	delay                                time.Duration
 	refusals                             slog.Level
@@ -39,7 +39,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.guests, "guests", installed.Auto, installed.Usage+". Its value is that of the controller")
 	flags.StringVar(&o.hook.Image, "hook-image", "", "image of the launcher, by which guests that KubeVirt runs find their recorded hardware again: "+
 		"KubeVirt's gate Sidecar or Plugins must be on; empty for none")
-	flags.StringVar(&o.hook.Protocol, "hook-protocol", review.HookSidecar, "how KubeVirt asks the container of --hook-image: Sidecar (gate Sidecar), or "+
+	flags.StringVar(&o.hook.Protocol, "hook-protocol", virtcontroller.HookSidecar, "how KubeVirt asks the container of --hook-image: Sidecar (gate Sidecar), or "+
 		"Plugin (gate Plugins), with component beside-kubevirt/plugin")
 	flags.TextVar(&o.refusals, "log-refusals", o.refusals, "level at which requests are logged that are refused for a mistake of the user: debug or info")
 	flags.DurationVar(&o.delay, "shutdown-delay-duration", 0,

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
@@ -18,6 +19,8 @@ import (
 // Server holds what the handlers need besides the request.
 type Server struct {
 	Reviewer review.Reviewer
+	// LauncherHook is the container that pods of KubeVirt's virt-launcher get. It is the hook of Reviewer.KubeVirt.
+	LauncherHook virtcontroller.Hook
 	// MayRead reports what the caller of a request may read.
 	MayRead MayRead
 	// Write stores the ControllerRevisions that a VM or VMI is pinned to, before the object exists: no window is left in which an instancetype can

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
@@ -69,7 +70,8 @@ func newCluster(t *testing.T, documents ...string) *cluster {
 		known = append(known, object)
 	}
 	reader := objects.New(scheme, known...)
-	c := &cluster{Server: Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: reader, Live: reader}, Configuration: installed}}}
+	c := &cluster{Server: Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: reader, Live: reader}, Configuration: installed,
+		KubeVirt: virtcontroller.Completer{}}}}
 	c.Write = func(_ context.Context, drafts ...revision.Draft) error {
 		c.written = append(c.written, drafts...)
 		return nil

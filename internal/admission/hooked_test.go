@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/pkg/config"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -63,19 +63,19 @@ func TestHookOfKubeVirt(t *testing.T) {
 		{why: "a record that the VM's owner has written", edit: func(o *owned) { o.vm.Annotations[v1alpha1.AnnotationFrontend] = recorded }},
 		{why: "new hardware", hardware: hardwareOf("seed", recorded), edit: func(o *owned) { o.vm.Annotations[v1alpha1.AnnotationHardware] = "latest" }},
 		{why: "KubeVirt's gate is off", hardware: hardwareOf("seed", recorded), off: true, template: "kilnvm.io/frontend: forged"},
-		{why: "a record, for a plugin", hardware: hardwareOf("seed", recorded), protocol: review.HookPlugin, record: recorded},
-		{why: "the first record, for a plugin, and a sidecar of the template", protocol: review.HookPlugin, template: sidecars + `: '[{"image":"a"}]'`,
+		{why: "a record, for a plugin", hardware: hardwareOf("seed", recorded), protocol: virtcontroller.HookPlugin, record: recorded},
+		{why: "the first record, for a plugin, and a sidecar of the template", protocol: virtcontroller.HookPlugin, template: sidecars + `: '[{"image":"a"}]'`,
 			edit: func(o *owned) { o.vm.Annotations[v1alpha1.AnnotationFrontend] = "{}" }, record: "{}", list: `[{"image":"a"}]`},
-		{why: "a plugin, and KubeVirt's gate is off", hardware: hardwareOf("seed", recorded), protocol: review.HookPlugin, off: true,
+		{why: "a plugin, and KubeVirt's gate is off", hardware: hardwareOf("seed", recorded), protocol: virtcontroller.HookPlugin, off: true,
 			template: "kilnvm.io/frontend: forged"},
-		{why: "a plugin, and no record but a forged one", protocol: review.HookPlugin, template: "kilnvm.io/frontend: '{}'"},
+		{why: "a plugin, and no record but a forged one", protocol: virtcontroller.HookPlugin, template: "kilnvm.io/frontend: '{}'"},
 		{why: "a list of sidecars that KubeVirt cannot read", hardware: hardwareOf("seed", recorded), template: sidecars + ": x", code: http.StatusConflict},
 		{why: "a record that no boot has written", hardware: hardwareOf("seed", strings.Replace(recorded, "pc-q35-7.2", "x y", 1)),
 			code: http.StatusServiceUnavailable},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			c := withHardware(t, test.hardware, test.edit, config.Gates{"Sidecar": !test.off || test.protocol != "", "Plugins": !test.off || test.protocol == ""})
-			c.Reviewer.Hook = review.Hook{Image: "registry.example.org/launcher:v1", Protocol: test.protocol}
+			c.Reviewer.KubeVirt = virtcontroller.Completer{Hook: virtcontroller.Hook{Image: "registry.example.org/launcher:v1", Protocol: test.protocol}}
 			request := theirs(t, test.template)
 			response := ask(t, c.Hooks()[MutateVMI], request)
 			if !response.Allowed || test.code != 0 {

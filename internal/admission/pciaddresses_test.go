@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/pkg/config"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,7 +52,7 @@ func TestAddressesWithoutHook(t *testing.T) {
 		t.Run(test.why, func(t *testing.T) {
 			c := withHardware(t, test.hardware, test.edit, config.Gates{"Sidecar": test.gate})
 			if test.image {
-				c.Reviewer.Hook.Image = "registry.example.org/launcher:v1"
+				c.Reviewer.KubeVirt = virtcontroller.Completer{Hook: virtcontroller.Hook{Image: "registry.example.org/launcher:v1"}}
 			}
 			request := theirs(t, test.template, disked...)
 			response := ask(t, c.Hooks()[MutateVMI], request)

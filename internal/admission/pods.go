@@ -18,7 +18,7 @@ func (s *Server) mutatePod(ctx context.Context, request *admissionv1.AdmissionRe
 	if err != nil {
 		return answer{}, err
 	}
-	injected, err := s.Reviewer.Hook.Injected(pod)
+	injected, err := s.LauncherHook.AddContainer(pod)
 	if err != nil || injected == nil {
 		return answer{}, err
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	psa "k8s.io/pod-security-admission/api"
@@ -59,14 +59,14 @@ volumeMounts: [{name: kubevirt-plugin-sockets, mountPath: /var/run/kubevirt-plug
 `
 
 // injecting is a server whose hook has a protocol.
-func injecting(t *testing.T, hook review.Hook) *cluster {
+func injecting(t *testing.T, hook virtcontroller.Hook) *cluster {
 	t.Helper()
 	c := newCluster(t)
-	c.Reviewer.Hook = hook
+	c.LauncherHook = hook
 	return c
 }
 
-var plugin = review.Hook{Image: "registry.example.org/launcher:v1", Protocol: review.HookPlugin}
+var plugin = virtcontroller.Hook{Image: "registry.example.org/launcher:v1", Protocol: virtcontroller.HookPlugin}
 
 // podOf is virt-controller's request for a pod, edited.
 func podOf(t *testing.T, edits ...string) *admissionv1.AdmissionRequest {
@@ -162,8 +162,8 @@ func TestPodsWithoutHook(t *testing.T) {
 
 // TestPodsThatWait: a replica that adds no hook, because the protocol is being changed, says so. It lets pass what needs none.
 func TestPodsThatWait(t *testing.T) {
-	for why, hook := range map[string]review.Hook{
-		"hook sidecars": {Image: plugin.Image, Protocol: review.HookSidecar}, "no image": {Protocol: review.HookPlugin},
+	for why, hook := range map[string]virtcontroller.Hook{
+		"hook sidecars": {Image: plugin.Image, Protocol: virtcontroller.HookSidecar}, "no image": {Protocol: virtcontroller.HookPlugin},
 	} {
 		hooks := injecting(t, hook).Hooks()
 		if response := ask(t, hooks[MutatePod], podOf(t)); response.Allowed || response.Result.Code != http.StatusServiceUnavailable {

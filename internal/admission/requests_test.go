@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
@@ -62,7 +63,8 @@ func counted(t *testing.T, stored, cached []*unstructured.Unstructured) (*Server
 	}
 	live := builder.Build()
 	write := func(ctx context.Context, drafts ...revision.Draft) error { return revision.Write(ctx, live, drafts...) }
-	return &Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: objects.New(scheme, cached...), Live: live}, Configuration: config.Default},
+	return &Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: objects.New(scheme, cached...), Live: live}, Configuration: config.Default,
+		KubeVirt: virtcontroller.Completer{}},
 		Write: write}, made
 }
 

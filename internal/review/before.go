@@ -87,7 +87,7 @@ func (r Reviewer) Pinned(ctx context.Context, vm, old *v1.VirtualMachine, asker 
 	if policies, err := r.policies(); err != nil || len(policies) == 0 {
 		return verdict, err
 	}
-	reviewed, err := r.vm(ctx, vm, old, asker)
+	reviewed, err := r.vm(ctx, r.begin(vm, old, asker), asker)
 	reviewed.Verdict = verdict
 	if err == nil {
 		err = r.judgeVM(ctx, &reviewed, asker)

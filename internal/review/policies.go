@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/pkg/shorten"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -78,7 +80,7 @@ func (r Reviewer) surround(ctx context.Context, request *policy.Request, set ins
 // that could not be made explicit: what would boot is not known.
 func (r Reviewer) judgeVMI(ctx context.Context, reviewed *VMI, asker Asker) error {
 	policies, err := r.policies()
-	if err != nil || len(policies) == 0 || !reviewed.Merged.Allowed() || ofVM(reviewed.given, reviewed.Input) && !reviewed.unjudged {
+	if err != nil || len(policies) == 0 || !reviewed.Merged.Allowed() || judgedWithVM(reviewed.given, reviewed.Input) && !reviewed.unjudged {
 		return err
 	}
 	request := &policy.Request{
@@ -93,6 +95,17 @@ func (r Reviewer) judgeVMI(ctx context.Context, reviewed *VMI, asker Asker) erro
 		reviewed.Policies = r.add(&reviewed.Verdict, result)
 	}
 	return err
+}
+
+// judgedWithVM reports whether a controller creates a VMI for a VM whose guest the policies have judged. The account decides and not only the owner reference,
+// because a user may write the reference: rule vmi/owner refuses that, and nothing here relies on the rule. KubeVirt starts VMs that Kiln's controller has
+// not pinned to presets and profiles yet: the policies have not judged what these add to the VM. If admission pins the VMI to them, it judges at once.
+func judgedWithVM(vmi *v1.VirtualMachineInstance, in admit.Input) bool {
+	owner := metav1.GetControllerOf(vmi)
+	if owner == nil || owner.Kind != v1.VirtualMachineGroupVersionKind.Kind || !slices.Contains(in.Cluster.Limits.Controllers, in.User) {
+		return false
+	}
+	return !slices.Contains(in.Cluster.Limits.KubeVirt, in.User) || pin.Read(vmi).Presets != nil
 }
 
 // UpdatedVMI returns what the policies say of an update of a VMI. The VMI boots as it is stored, and only controllers change its spec: what they write is not

@@ -29,8 +29,8 @@ type Reviewer struct {
 	Policies func() ([]*policy.Policy, error)
 	// Judged is called with what the policies say of an object, after violations of the stored VM were forgiven; nil to count nothing.
 	Judged func(policy.Result)
-	// Hook puts recorded hardware back into guests that KubeVirt runs. Without one they have recorded PCI addresses of disks and interfaces at most.
-	Hook Hook
+	// KubeVirt completes the objects of KubeVirt's controllers; nil if they stay as they are.
+	KubeVirt KubeVirt
 	// Now returns the time by which instancetypes and preferences become obsolete; nil for the clock of this machine.
 	Now func() time.Time
 	// Stored means that the VMs and VMIs that are reviewed exist already. None of them is refused because what it refers to is obsolete, or because of a
@@ -78,7 +78,7 @@ type VM struct {
 // VM reviews a VM that is written; old is nil on create. The VM must have its namespace. Mistakes in its references are part of the
 // verdict, and so is what the policies say. An error means that there is no verdict.
 func (r Reviewer) VM(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (VM, error) {
-	reviewed, err := r.vm(ctx, vm, old, asker)
+	reviewed, err := r.vm(ctx, r.begin(vm, old, asker), asker)
 	if err == nil {
 		err = r.judgeVM(ctx, &reviewed, asker)
 	}
@@ -91,9 +91,14 @@ func (r Reviewer) VM(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	return reviewed, err
 }
 
+// begin returns the review of a VM before its first stage.
+func (r Reviewer) begin(vm, old *v1.VirtualMachine, asker Asker) VM {
+	return VM{given: vm, old: old, seed: asker.Seed, configuration: r.Configuration()}
+}
+
 // vm is VM without the policies.
-func (r Reviewer) vm(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (VM, error) {
-	reviewed := VM{given: vm, old: old, seed: asker.Seed, configuration: r.Configuration()}
+func (r Reviewer) vm(ctx context.Context, reviewed VM, asker Asker) (VM, error) {
+	vm, old := reviewed.given, reviewed.old
 	resolver := r.resolver(reviewed.configuration)
 	resolver.Rights = rights(vm, old, asker)
 	var err error

@@ -24,15 +24,17 @@ func (r Reviewer) Written(ctx context.Context, vm, old *v1.VirtualMachine, asker
 	if old == nil {
 		vm, r.Resolver.CompletesNew = pin.Reconsidered(vm), true
 	}
-	vm = r.kept(vm, old, asker)
+	reviewed := r.begin(vm, old, asker)
+	vm = r.kubevirt().KeepTemplate(vm, old, asker.Name, reviewed.configuration.Limits)
+	reviewed.given = vm
 	if _, pinned := vm.Annotations[v1alpha1.AnnotationPins]; pinned || old == nil || !equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
-		reviewed, err := r.vm(ctx, vm, old, asker)
+		reviewed, err := r.vm(ctx, reviewed, asker)
 		if err == nil && !reviewed.Allowed() {
 			err = r.judgeVM(ctx, &reviewed, asker)
 		}
 		return reviewed, err
 	}
-	reviewed := VM{given: vm, old: old, configuration: r.Configuration(), authorised: old.Annotations[v1alpha1.AnnotationInference]}
+	reviewed.authorised = old.Annotations[v1alpha1.AnnotationInference]
 	reviewed.Resolved.Pins = pin.Read(old)
 	reviewed.Resolved.Set.Architecture = old.Annotations[v1alpha1.AnnotationArchitecture]
 	reviewed.Meant = resolve.Effective(vm, reviewed.Resolved.Pins)

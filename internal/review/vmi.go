@@ -54,7 +54,7 @@ func (r Reviewer) WrittenVMI(ctx context.Context, vmi *v1.VirtualMachineInstance
 // vmi is VMI without the policies.
 func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
 	now := r.Configuration()
-	vmi, owner, err := r.inherited(ctx, vmi, asker, now.Limits)
+	vmi, owner, err := r.kubevirt().Inherit(ctx, r.Resolver, vmi, asker.Name, now.Limits)
 	if err != nil {
 		return VMI{}, err
 	}
@@ -62,9 +62,7 @@ func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 	if reviewed.Resolved, err = resolver.VMI(ctx, vmi); err != nil {
 		return reviewed, err
 	}
-	if owner != nil {
-		completePins(ctx, resolver, owner, &reviewed)
-	}
+	reviewed.unjudged = r.kubevirt().CompletePins(ctx, resolver, owner, vmi, &reviewed.Resolved)
 	reviewed.Input, err = resolver.Input(ctx, vmi.Namespace, reviewed.Resolved, now)
 	var unreadable *resolve.Refusal
 	if errors.As(err, &unreadable) {
@@ -80,11 +78,15 @@ func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 	}
 	reviewed.Input.User = asker.Name
 	reviewed.Explicit, reviewed.Merged = admit.VMI(vmi, reviewed.Input)
-	if err := stale(vmi, asker, now.Limits, reviewed.Merged.Errors); err != nil {
+	if err := r.kubevirt().CheckExpansion(owner, reviewed.Merged.Errors); err != nil {
 		return reviewed, err
 	}
-	if err := r.keepAddresses(ctx, &reviewed, owner); err != nil {
-		return reviewed, err
+	if reviewed.Merged.Allowed() && !r.Stored { // a stored VMI has its addresses already
+		warnings, err := r.kubevirt().PlaceDevices(ctx, r.Resolver, owner, reviewed.Explicit)
+		if err != nil {
+			return reviewed, err
+		}
+		reviewed.Merged.Warnings = append(reviewed.Merged.Warnings, warnings...)
 	}
 	reviewed.Merged.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Merged.Warnings)
 	reviewed.Verdict = reviewed.Merged

@@ -3,7 +3,7 @@ package workbench
 import (
 	"cmp"
 
-	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -16,8 +16,8 @@ func KeepFills(now, was *v1.VirtualMachineInstance) {
 	if was.Spec.Domain.Firmware != nil && now.Spec.Domain.Firmware == nil {
 		now.Spec.Domain.Firmware = &v1.Firmware{}
 	}
-	now.Spec.Domain.Firmware = review.KeptFirmware(now.Spec.Domain.Firmware, was.Spec.Domain.Firmware)
-	now.Annotations = review.KeptAnnotations(now.Annotations, was.Annotations)
+	now.Spec.Domain.Firmware = virtcontroller.KeptFirmware(now.Spec.Domain.Firmware, was.Spec.Domain.Firmware)
+	now.Annotations = virtcontroller.KeptAnnotations(now.Annotations, was.Annotations)
 }
 
 // keepTemplate is keepFills for the templates of VMs.

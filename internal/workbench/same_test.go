@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/admission"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
@@ -133,6 +134,7 @@ func online(t *testing.T, bench *Bench, r Reviewed) Judgement {
 	}
 	server := &admission.Server{
 		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: r.Inputs.Reader, OfFiles: true}, Configuration: func() config.Cluster { return now.Cluster },
+			KubeVirt: virtcontroller.Completer{},
 			Policies: func() ([]*policy.Policy, error) { return policies, nil }},
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 		// Files are read with the rights of whoever has them.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/internal/admission"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
@@ -65,7 +66,7 @@ func server(b *testing.B, shared ...*unstructured.Unstructured) *admission.Serve
 	return &admission.Server{
 		Reviewer: review.Reviewer{
 			Resolver:      resolve.Resolver{Cached: cache{objects.New(scheme, known...), known, revisions, shared}, Memo: resolve.NewMemo()},
-			Configuration: func() config.Cluster { return cluster },
+			Configuration: func() config.Cluster { return cluster }, KubeVirt: virtcontroller.Completer{},
 		},
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 	}

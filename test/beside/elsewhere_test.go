@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/nightly"
 	v1 "kubevirt.io/api/core/v1"
@@ -20,7 +20,7 @@ func TestElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	on, err := start(t.Context(), dir, cluster.Options{KubeVirt: "cnv", Hook: hookImage, HookProtocol: review.HookPlugin})
+	on, err := start(t.Context(), dir, cluster.Options{KubeVirt: "cnv", Hook: hookImage, HookProtocol: virtcontroller.HookPlugin})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
@@ -175,7 +176,7 @@ func (c record) reviewer(owner *v1.VirtualMachine, cluster config.Cluster) (revi
 	}
 	return review.Reviewer{
 		Resolver:      resolve.Resolver{Cached: objects.New(scheme, known...)},
-		Configuration: func() config.Cluster { return cluster },
+		Configuration: func() config.Cluster { return cluster }, KubeVirt: virtcontroller.Completer{},
 	}, err
 }
 

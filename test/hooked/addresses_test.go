@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -43,7 +43,7 @@ func (l *launcher) placed(t *testing.T, seed uint64, later *v1.VirtualMachineIns
 	t.Helper()
 	vmi := later.DeepCopy()
 	before := kubevirt.Chosen(vmi)
-	review.KeepAddresses(vmi, frozen, interfaces)
+	virtcontroller.KeepAddresses(vmi, frozen, interfaces)
 	xml, _, err := l.define(t, vmi, hooks{})
 	if err != nil {
 		t.Errorf("guest %d does not start with its recorded addresses: %v", seed, err)
@@ -82,7 +82,7 @@ func addressesOfUnchanged(t *testing.T, guests int) {
 	for seed := range uint64(guests) {
 		vmi := explicit(t, guest(rand.New(rand.NewPCG(seed, 9)))) //nolint:gosec // to be repeated
 		frozen := captured(t, l.defined(t, vmi, hooks{}), nil)
-		review.KeepAddresses(vmi, frozen, true)
+		virtcontroller.KeepAddresses(vmi, frozen, true)
 		if changes := record.Compare(*frozen, *captured(t, l.defined(t, vmi, hooks{}), nil)); len(changes) > 0 {
 			t.Errorf("guest %d: %v", seed, changes)
 		}
@@ -167,7 +167,7 @@ func (l *launcher) starts(t *testing.T, first, second *v1.VirtualMachineInstance
 func (l *launcher) startsWith(t *testing.T, frozen *record.Record, vmi *v1.VirtualMachineInstance) (set int) {
 	t.Helper()
 	vmi = vmi.DeepCopy()
-	review.KeepAddresses(vmi, frozen, true)
+	virtcontroller.KeepAddresses(vmi, frozen, true)
 	now := captured(t, l.defined(t, vmi, hooks{}), nil)
 	for key := range kubevirt.Chosen(vmi) {
 		if was, ok := frozen.Devices[key]; ok {

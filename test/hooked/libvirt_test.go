@@ -14,7 +14,7 @@ import (
 	"github.com/beevik/etree"
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/internal/kubevirt/hook"
-	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
@@ -73,7 +73,7 @@ func startAlone(t *testing.T) *launcher {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	socket := filepath.Join(dir, strings.TrimPrefix(review.HookSocket, "/var/run/kubevirt-plugin/"))
+	socket := filepath.Join(dir, strings.TrimPrefix(virtcontroller.HookSocket, "/var/run/kubevirt-plugin/"))
 	if err := os.Mkdir(filepath.Dir(socket), 0o700); err != nil { // kubelet makes it, as it is a subPath
 		t.Fatal(err)
 	}

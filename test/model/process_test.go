@@ -8,6 +8,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/internal/admission"
+	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
@@ -41,7 +42,7 @@ func (m *model) newProcess() *process {
 	p.admitting.refresh(t, kinds...)
 	p.collecting.refresh(t, kinds...)
 	resolver := resolve.Resolver{Cached: p.admitting, Live: live, Memo: resolve.NewMemo()}
-	hooks := &admission.Server{Reviewer: review.Reviewer{Resolver: resolver, Configuration: m.cluster},
+	hooks := &admission.Server{Reviewer: review.Reviewer{Resolver: resolver, Configuration: m.cluster, KubeVirt: virtcontroller.Completer{}},
 		Write: func(ctx context.Context, drafts ...revision.Draft) error {
 			return revision.Write(ctx, live, drafts...)
 		}}

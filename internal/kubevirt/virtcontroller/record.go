@@ -1,4 +1,4 @@
-package review
+package virtcontroller
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Pinned hardware of guests that KubeVirt runs. Admission gives a VMI the record of its VM, and has Kiln's hook run in the pod, which puts the
-// record back. The record is in a GuestHardware, which Kiln's controller writes, or an administrator from a domain that was captured.
+// Admission gives a VMI the hardware record of its VM, and has Kiln's hook run in the pod. The hook puts the recorded hardware back. The record is in a
+// GuestHardware. Kiln's controller writes it, or an administrator writes it from a captured domain.
 // KubeVirt: pkg/hooks, v1.9.
 
 // sidecars is the annotation by which a VMI asks for hook sidecars: a list as JSON.
@@ -26,14 +26,16 @@ type sidecar struct {
 	Args            []string `json:"args"`
 }
 
-// hooked gives a VMI that KubeVirt makes for a VM the VM's record, and the hook. The VMI's annotations must belong to it alone. What the template has for the
-// record is never used. Without a record, the hook makes the first one if the VM asks for it; else the VMI has neither.
-func (r Reviewer) hooked(ctx context.Context, vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, gates config.Gates) error {
+// addRecord gives a VMI that KubeVirt creates for a VM the record of the VM, and the hook. The map of the VMI's annotations must not be shared. A record in
+// the template is never used. If there is no record, the hook makes the first one if the VM asks for it; otherwise the VMI gets neither record nor hook.
+func (c Completer) addRecord(
+	ctx context.Context, resolver resolve.Resolver, vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, gates config.Gates,
+) error {
 	delete(vmi.Annotations, v1alpha1.AnnotationFrontend)
-	if r.Hook.Image == "" || !gates.Enabled(r.Hook.gate()) || vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
+	if c.Hook.Image == "" || !gates.Enabled(c.Hook.gate()) || vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		return nil
 	}
-	hardware, err := r.Resolver.Hardware(ctx, vm)
+	hardware, err := resolver.Hardware(ctx, vm)
 	if err != nil {
 		return err
 	}
@@ -50,11 +52,11 @@ func (r Reviewer) hooked(ctx context.Context, vmi *v1.VirtualMachineInstance, vm
 	default:
 		return nil
 	}
-	if r.Hook.Protocol == HookPlugin { // Injected adds the container to the pod
+	if c.Hook.Protocol == HookPlugin { // AddContainer adds the container to the pod
 		vmi.Annotations[v1alpha1.AnnotationFrontend] = text
 		return nil
 	}
-	list, err := withHook(vmi.Annotations[sidecars], r.Hook.Image)
+	list, err := appendSidecar(vmi.Annotations[sidecars], c.Hook.Image)
 	if err != nil {
 		return resolve.NewOutdated("spec.template.metadata.annotations[%s] of VirtualMachine '%s' is not a list of sidecars: %v", sidecars, vm.Name, err)
 	}
@@ -62,8 +64,8 @@ func (r Reviewer) hooked(ctx context.Context, vmi *v1.VirtualMachineInstance, vm
 	return nil
 }
 
-// withHook adds Kiln's hook to a list of sidecars that has none. Other entries stay as they are.
-func withHook(list, image string) (string, error) {
+// appendSidecar appends Kiln's hook to a list of sidecars that does not contain it. Other entries stay as they are.
+func appendSidecar(list, image string) (string, error) {
 	var entries []json.RawMessage
 	if list != "" {
 		if err := json.Unmarshal([]byte(list), &entries); err != nil {

@@ -1,11 +1,8 @@
-package review
+package virtcontroller
 
 import (
-	"context"
-	"fmt"
 	"strings"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -19,29 +16,6 @@ import (
 // highestBus is the highest bus whose recorded address is used. libvirt adds root ports up to the bus of an address, and fails where the root bus has no more
 // slots: it defines no guest with an address on bus fe. With 128 buses half of the root bus remains for the other devices.
 const highestBus = 0x7f
-
-// keepAddresses gives the explicit VMI that KubeVirt makes for a VM the recorded addresses, unless the VMI asks for Kiln's hook; without a VM it does nothing,
-// and to a stored VMI nothing either: what it was given stands in it.
-// The record is never a reason to refuse the VMI. It returns an error if the record cannot be read: KubeVirt tries again.
-func (r Reviewer) keepAddresses(ctx context.Context, reviewed *VMI, vm *v1.VirtualMachine) error {
-	if vm == nil || r.Stored || !reviewed.Merged.Allowed() {
-		return nil
-	}
-	annotations := reviewed.Explicit.Annotations
-	if _, hooked := annotations[v1alpha1.AnnotationFrontend]; hooked || annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
-		return nil
-	}
-	hardware, err := r.Resolver.Hardware(ctx, vm)
-	switch {
-	case err != nil && hardware != nil: // it was read, and is wrong
-		reviewed.Merged.Warnings = append(reviewed.Merged.Warnings, fmt.Sprintf("GuestHardware '%s' is not used: %v", vm.Name, err))
-		return nil
-	case err != nil || hardware == nil:
-		return err
-	}
-	KeepAddresses(reviewed.Explicit, hardware, vm.Annotations[v1alpha1.AnnotationInterfaceAddresses] == v1alpha1.InterfaceAddressesRecorded)
-	return nil
-}
 
 // KeepAddresses sets pciAddress of the virtio disks of an explicit VMI, and with interfaces also of its virtio interfaces, to the recorded address. Fields
 // that are set stay. It leaves out each address that libvirt might refuse, or behind whose root port the guest would not find the device again. The record must

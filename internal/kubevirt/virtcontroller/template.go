@@ -1,10 +1,11 @@
-package review
+package virtcontroller
 
 import (
 	"cmp"
 	"maps"
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -12,11 +13,11 @@ import (
 // ports. KubeVirt: setDefaultPciTopologyVersion of the mutating webhook, syncPCITopologyAnnotationsToVM of virt-controller, v1.9.
 var machineAnnotations = []string{v1.PciTopologyVersionAnnotation, v1.PciInterfaceSlotCountAnnotation}
 
-// kept returns a VM with what KubeVirt wrote into its template and 'kubectl replace' with the original manifest drops: firmware UUID, serial number and
-// machineAnnotations. Without it KubeVirt writes a UUID that is derived from the VM's name, and no serial number: the guest starts as another machine. What the
-// update gives stays. Controllers, KubeVirt's among them, write what they mean. The VM itself is not changed.
-func (r Reviewer) kept(vm, old *v1.VirtualMachine, asker Asker) *v1.VirtualMachine {
-	if old == nil || vm.Spec.Template == nil || !ranByKubeVirt(old) || slices.Contains(r.Configuration().Limits.Controllers, asker.Name) {
+// KeepTemplate returns the VM of an update with what KubeVirt wrote into the template and 'kubectl replace' with the original manifest drops: firmware UUID,
+// serial number and machineAnnotations. Without them KubeVirt writes a UUID that is derived from the VM's name, and no serial number: the guest would start
+// as another machine. Values of the update stay. Updates by controllers, also KubeVirt's, stay as they are. The given VM is not changed.
+func (Completer) KeepTemplate(vm, old *v1.VirtualMachine, user string, limits config.Limits) *v1.VirtualMachine {
+	if old == nil || vm.Spec.Template == nil || !managedByKubeVirt(old) || slices.Contains(limits.Controllers, user) {
 		return vm
 	}
 	kept, template := *vm, *vm.Spec.Template
@@ -26,7 +27,7 @@ func (r Reviewer) kept(vm, old *v1.VirtualMachine, asker Asker) *v1.VirtualMachi
 	return &kept
 }
 
-// KeptFirmware returns the firmware of an update with the UUID and the serial number that it leaves out. It changes neither.
+// KeptFirmware returns the firmware of an update with the UUID and the serial number that it leaves out. It does not change its arguments.
 func KeptFirmware(now, was *v1.Firmware) *v1.Firmware {
 	if was == nil || was.UUID == "" && was.Serial == "" {
 		return now
@@ -36,7 +37,8 @@ func KeptFirmware(now, was *v1.Firmware) *v1.Firmware {
 	return &kept
 }
 
-// KeptAnnotations returns the annotations of an updated template with the machineAnnotations that it leaves out. It changes neither.
+// KeptAnnotations returns the annotations of an updated template with the machineAnnotations that it leaves out. It does not change its
+// arguments.
 func KeptAnnotations(now, was map[string]string) map[string]string {
 	now = maps.Clone(now)
 	for _, key := range machineAnnotations {
@@ -52,9 +54,9 @@ func KeptAnnotations(now, was map[string]string) map[string]string {
 	return now
 }
 
-// ranByKubeVirt reports whether KubeVirt's controller manages a stored VM: its finalizer is on each VM that it has seen, until 'kubectl replace' drops that,
-// too. The annotation of the template stays.
-func ranByKubeVirt(vm *v1.VirtualMachine) bool {
+// managedByKubeVirt reports whether virt-controller manages a stored VM. It puts its finalizer on each VM. 'kubectl replace' drops the finalizer too, and the
+// annotation of the template stays.
+func managedByKubeVirt(vm *v1.VirtualMachine) bool {
 	if vm.Spec.Template == nil {
 		return false
 	}
