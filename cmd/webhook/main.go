@@ -39,7 +39,7 @@ func run(ctx context.Context, o options) error {
 	if o.refusals > slog.LevelInfo {
 		return fmt.Errorf("--log-refusals is %s, use debug or info: a mistake of a user is no fault", o.refusals)
 	}
-	if err := installed.Known(o.guests); err != nil {
+	if err := installed.CheckGuests(o.guests); err != nil {
 		return err
 	}
 	if err := o.hook.Validate(); err != nil {
@@ -50,7 +50,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	engine.Configuration.Beside(ctx, func(ctx context.Context) (bool, error) { return installed.Runs(ctx, o.guests, engine.Live) })
+	engine.Configuration.Beside(ctx, func(ctx context.Context) (bool, error) { return installed.RunsGuests(ctx, o.guests, engine.Live) })
 	policies, err := watch(ctx, engine)
 	if err != nil {
 		return err

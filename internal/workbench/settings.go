@@ -69,10 +69,10 @@ func (b *Bench) kubeVirtGuests(ctx context.Context, in manifest.Inputs) (bool, [
 		return *known, nil, nil
 	}
 	guests := cmp.Or(b.Guests, installed.Auto)
-	if err := installed.Known(guests); err != nil || guests == installed.Auto && in.Reader == nil {
+	if err := installed.CheckGuests(guests); err != nil || guests == installed.Auto && in.Reader == nil {
 		return false, nil, err
 	}
-	runs, err := installed.Runs(ctx, guests, in.Reader)
+	runs, err := installed.RunsGuests(ctx, guests, in.Reader)
 	var warnings []string
 	if apierrors.IsForbidden(err) {
 		warnings = b.unread("whether KubeVirt runs guests cannot be read, so that Kiln is taken to; say it with --guests kubevirt: %v", err)

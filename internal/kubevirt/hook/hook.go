@@ -1,7 +1,7 @@
-// Package hook is Kiln in the pods of KubeVirt: a container that virt-launcher asks before it defines a domain. It has no credentials and calls nobody: the
-// record is in the VMI that virt-launcher hands over.
+// Package hook implements Kiln's container in the pods of KubeVirt. Virt-launcher calls it before it defines a domain. It has no credentials and calls
+// nobody, because the VMI that virt-launcher sends contains the record.
 //
-// Two protocols of KubeVirt v1.9 ask the same: hook sidecars (pkg/hooks, gate Sidecar) and plugins (pkg/hooks/plugins, gate Plugins).
+// It implements two protocols of KubeVirt v1.9: hook sidecars (pkg/hooks, gate Sidecar) and plugins (pkg/hooks/plugins, gate Plugins).
 package hook
 
 import (
@@ -21,16 +21,16 @@ type Hook struct {
 	Log logr.Logger
 }
 
-// domain returns the domain that is to be defined for a VMI. With annotation kilnvm.io/hardware-failure 'Ignore', hardware that cannot be put back is logged,
-// and the domain stays as it is. Otherwise it is the error.
-func (h *Hook) domain(xml, instance []byte) ([]byte, error) {
+// domainWithRecord returns the domain to be defined for a VMI. It returns an error if the recorded hardware cannot be put back. With annotation
+// kilnvm.io/hardware-failure 'Ignore' it logs that error instead, and the domain stays as it is.
+func (h *Hook) domainWithRecord(xml, instance []byte) ([]byte, error) {
 	vmi := &v1.VirtualMachineInstance{}
 	if err := json.Unmarshal(instance, vmi); err != nil {
 		return nil, fmt.Errorf("the VirtualMachineInstance of virt-launcher: %w", err)
 	}
 	log := h.Log.WithValues("namespace", vmi.Namespace, "name", vmi.Name)
 	switch {
-	case migrates(vmi):
+	case isMigrating(vmi):
 		log.Info("the guest comes from another node, with its hardware")
 		return xml, nil
 	case vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest:
@@ -59,7 +59,7 @@ func (h *Hook) domain(xml, instance []byte) ([]byte, error) {
 		err, v1alpha1.AnnotationHardwareFailure, v1alpha1.HardwareFailureIgnore)
 }
 
-// putBack puts devices where the record has them, and new ones where Kiln places them. Kiln's controller records the same, without asking.
+// putBack puts recorded devices at their recorded addresses, and new ones where Kiln places them. Kiln's controller computes and records the same addresses.
 func putBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) ([]byte, error) {
 	whole, errs := render.KubeVirt(vmi, frozen)
 	if len(errs) > 0 {
@@ -68,8 +68,8 @@ func putBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) 
 	return kubevirt.PutBack(xml, vmi, &whole)
 }
 
-// migrates reports whether a guest that runs elsewhere is being received. KubeVirt calls hook sidecars there, too, and ignores their domain, but not their
+// isMigrating reports whether this pod receives a guest that runs elsewhere. KubeVirt calls hook sidecars also there. It ignores their domain, and not their
 // error (virtwrap/live-migration-target.go). A VMI boots once, before it runs.
-func migrates(vmi *v1.VirtualMachineInstance) bool {
+func isMigrating(vmi *v1.VirtualMachineInstance) bool {
 	return vmi.Status.MigrationState != nil || vmi.Status.Phase == v1.Running
 }

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The messages of both protocols have texts, bytes and messages alone, which have one form on the wire. So they are read and written by number, without
-// generated types. KubeVirt: pkg/hooks/info/api_info.proto, pkg/hooks/v1alpha{1,2,3}/*.proto, pkg/hooks/plugins/v1alpha1/api.proto.
+// The messages of both protocols contain only texts, bytes and messages, which have one form on the wire. Therefore this package reads and writes them
+// by field number, without generated types. KubeVirt: pkg/hooks/info/api_info.proto, pkg/hooks/v1alpha{1,2,3}/*.proto, pkg/hooks/plugins/v1alpha1/api.proto.
 
 // entry is a field of a message.
 type entry struct {
@@ -20,10 +20,10 @@ type entry struct {
 	value  []byte
 }
 
-// message is one of protocol buffers.
+// message is a message of protocol buffers.
 type message []entry
 
-// get returns the last field of a number, as protocol buffers have it, and nil without one.
+// get returns the value of the last field with a number, as protocol buffers require, or nil if there is none.
 func (m message) get(number protowire.Number) (out []byte) {
 	for _, e := range m {
 		if e.number == number {
@@ -40,7 +40,7 @@ func (m message) encode() (out []byte) {
 	return out
 }
 
-// decode leaves out fields of other forms: what later versions add.
+// decode skips fields of other forms, which later versions may add.
 func decode(wire []byte) (out message, err error) {
 	for len(wire) > 0 {
 		number, kind, n := protowire.ConsumeTag(wire)
@@ -64,7 +64,7 @@ func decode(wire []byte) (out message, err error) {
 	return out, nil
 }
 
-// codec is that of gRPC for messages.
+// codec is the gRPC codec for messages.
 type codec struct{}
 
 func (codec) Name() string { return "proto" }
@@ -86,11 +86,11 @@ func (codec) Unmarshal(wire mem.BufferSlice, v any) (err error) {
 	return err
 }
 
-// method answers a request.
+// method implements an RPC.
 type method func(message) (message, error)
 
-// service is one whose methods take and return messages.
-func service(name string, methods map[string]method) *grpc.ServiceDesc {
+// newService returns a service whose methods take and return messages.
+func newService(name string, methods map[string]method) *grpc.ServiceDesc {
 	out := &grpc.ServiceDesc{ServiceName: name}
 	for name, answer := range methods {
 		out.Methods = append(out.Methods, grpc.MethodDesc{MethodName: name,
@@ -123,20 +123,20 @@ const (
 // versions of the callbacks of hook sidecars. Virt-launcher takes the latest that it knows.
 var versions = []string{latestCallbacks, "v1alpha2", "v1alpha1"}
 
-// register adds the services of both protocols. ended is called when virt-launcher ends.
+// register registers the services of both protocols. It calls ended when virt-launcher ends.
 func (h *Hook) register(server *grpc.Server, ended func()) {
-	server.RegisterService(service(infoService, map[string]method{"Info": info}), nil)
+	server.RegisterService(newService(infoService, map[string]method{"Info": info}), nil)
 	for _, version := range versions {
 		methods := map[string]method{onDefineDomain: h.onDefineDomain}
 		if version == latestCallbacks {
 			methods[shutdown] = func(message) (message, error) { ended(); return nil, nil }
 		}
-		server.RegisterService(service(fmt.Sprintf(callbacks, version), methods), nil)
+		server.RegisterService(newService(fmt.Sprintf(callbacks, version), methods), nil)
 	}
-	server.RegisterService(service(pluginService, map[string]method{mutateDomain: h.mutateDomain}), nil)
+	server.RegisterService(newService(pluginService, map[string]method{mutateDomain: h.mutateDomain}), nil)
 }
 
-// info tells virt-launcher what it is to call. Field 1 is the name, 3 are hook points, whose field 1 is a name, and 4 are versions.
+// info lists the hook points that virt-launcher calls. Field 1 is the name of the sidecar, 3 are hook points, whose field 1 is a name, and 4 are versions.
 func info(message) (message, error) {
 	out := message{{1, []byte(sidecarName)}}
 	for _, point := range []string{onDefineDomain, shutdown} {
@@ -148,12 +148,12 @@ func info(message) (message, error) {
 	return out, nil
 }
 
-// onDefineDomain is that of hook sidecars. Field 1 is the domain, 2 the VMI.
+// onDefineDomain implements OnDefineDomain of hook sidecars. Field 1 is the domain, 2 the VMI.
 func (h *Hook) onDefineDomain(request message) (message, error) {
-	return h.answer(request.get(1), request.get(2))
+	return h.changeDomain(request.get(1), request.get(2))
 }
 
-// mutateDomain is that of plugins. Field 1 is the kind of domain, 2 the domain, 3 the VMI, and 4 the context, whose field 1 says what the domain is for.
+// mutateDomain implements MutateDomain of plugins. Field 1 is the kind of domain, 2 the domain, 3 the VMI, and 4 the context, whose field 1 says what the domain is for.
 func (h *Hook) mutateDomain(request message) (message, error) {
 	if kind := string(request.get(1)); kind != libvirtDomain {
 		return nil, status.Errorf(codes.InvalidArgument, "domain_type '%.64s' is unknown, want '%s'", kind, libvirtDomain)
@@ -165,11 +165,11 @@ func (h *Hook) mutateDomain(request message) (message, error) {
 	if of := string(circumstances.get(1)); of != contextOfBoot {
 		return message{{1, request.get(2)}}, nil
 	}
-	return h.answer(request.get(2), request.get(3))
+	return h.changeDomain(request.get(2), request.get(3))
 }
 
-func (h *Hook) answer(xml, vmi []byte) (message, error) {
-	out, err := h.domain(xml, vmi)
+func (h *Hook) changeDomain(xml, vmi []byte) (message, error) {
+	out, err := h.domainWithRecord(xml, vmi)
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}

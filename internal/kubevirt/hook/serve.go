@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Serve answers on a Unix socket until the context ends, or virt-launcher says that it ends: a sidecar that goes on would keep the pod from completing. The
-// socket of a process that was killed is removed before.
+// Serve serves on a Unix socket until the context ends, or until virt-launcher announces its end: a sidecar that goes on would keep the pod from completing.
+// It first removes the socket of a process that was killed.
 func (h *Hook) Serve(ctx context.Context, socket string) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

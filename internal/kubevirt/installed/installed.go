@@ -1,5 +1,5 @@
-// Package installed finds out whether KubeVirt runs guests in a cluster. Two makers of VMIs would make each VM's in a race, so that Kiln's controller makes none
-// where KubeVirt's is installed.
+// Package installed finds out whether KubeVirt creates the VMIs of a cluster. Kiln's controller creates none if virt-controller is installed, because two
+// controllers would race to create the VMI of each VM.
 package installed
 
 import (
@@ -17,19 +17,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Values of --guests: who makes the VMIs of VMs and runs their guests.
+// Values of --guests: who creates the VMIs of VMs and runs their guests.
 const (
-	// Auto is KubeVirt where it is installed, else Kiln.
+	// Auto means KubeVirt if it is installed, otherwise Kiln.
 	Auto     = "auto"
 	Kiln     = "kiln"
 	KubeVirt = "kubevirt"
 )
 
-// Usage is that of --guests, which webhook, controller and kubectl kiln have.
+// Usage is the help text of --guests, which webhook, controller and kubectl kiln have.
 const Usage = "who makes VMIs and runs guests: '" + Kiln + "', '" + KubeVirt + "', or '" + Auto + "': KubeVirt where its virt-controller is deployed, else Kiln"
 
-// Known refuses other values of --guests.
-func Known(guests string) error {
+// CheckGuests returns an error for a value of --guests that does not exist.
+func CheckGuests(guests string) error {
 	switch guests {
 	case Auto, Kiln, KubeVirt:
 		return nil
@@ -37,8 +37,8 @@ func Known(guests string) error {
 	return fmt.Errorf("--guests is '%s': it must be '%s', '%s' or '%s'", guests, Auto, Kiln, KubeVirt)
 }
 
-// Runs reports whether KubeVirt runs guests, by a value of --guests and, for Auto, what a cluster has.
-func Runs(ctx context.Context, guests string, reader client.Reader) (bool, error) {
+// RunsGuests reports whether KubeVirt runs the guests. It decides by a value of --guests and, for Auto, by what is installed in the cluster.
+func RunsGuests(ctx context.Context, guests string, reader client.Reader) (bool, error) {
 	if guests != Auto {
 		return guests == KubeVirt, nil
 	}
@@ -49,11 +49,11 @@ func Runs(ctx context.Context, guests string, reader client.Reader) (bool, error
 // controller is the name of KubeVirt's Deployment that makes VMIs.
 const controller = "virt-controller"
 
-// interval is the time between two looks for KubeVirt: it may be installed or removed while Kiln runs.
-const interval = time.Minute
+// checkInterval is the time between two searches for KubeVirt, which may be installed or removed while Kiln runs.
+const checkInterval = time.Minute
 
-// Find returns the namespace of a KubeVirt that makes VMIs; empty if there is none. A KubeVirt object alone makes none: Kiln reads its configuration from one.
-// A Deployment without replicas counts: somebody may scale it up again.
+// Find returns the namespace of a KubeVirt that creates VMIs; empty if there is none. A KubeVirt object without a virt-controller does not count, because Kiln
+// reads its configuration from such an object. A Deployment without replicas counts, because somebody may scale it up again.
 func Find(ctx context.Context, reader client.Reader) (namespace string, err error) {
 	var list v1.KubeVirtList
 	if err := reader.List(ctx, &list); meta.IsNoMatchError(err) {
@@ -74,27 +74,27 @@ func Find(ctx context.Context, reader client.Reader) (namespace string, err erro
 	return "", nil
 }
 
-// Makers decides who makes VMIs, and ends the process when that is no longer so: it starts again, and decides anew.
+// Makers decides who creates VMIs. It ends the process if the decision no longer holds: the process starts again, and decides anew.
 type Makers struct {
 	// Guests is the value of --guests.
 	Guests string
-	// Namespace is that of KubeVirt's accounts, as far as webhooks and policies know.
+	// Namespace is the namespace of KubeVirt's accounts that webhooks and policies know.
 	Namespace string
 	Live      client.Reader
 
 	found string
 }
 
-// Decide reports whether KubeVirt makes the VMIs. It refuses to have both make them, and a KubeVirt in another namespace than is known: what its accounts
-// write would be judged as if a tenant had written it.
+// Decide reports whether KubeVirt creates the VMIs. It returns an error if both would create them, or if KubeVirt is in another namespace than webhooks and
+// policies know: they would judge what its accounts write as if a tenant had written it.
 func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
-	if err := Known(m.Guests); err != nil {
+	if err := CheckGuests(m.Guests); err != nil {
 		return false, err
 	}
 	if m.found, err = Find(ctx, m.Live); err != nil {
 		return false, err
 	}
-	if err := m.known(m.found); err != nil {
+	if err := m.checkNamespace(m.found); err != nil {
 		return false, err
 	}
 	log := ctrl.LoggerFrom(ctx)
@@ -112,8 +112,8 @@ func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
 	return m.Guests == KubeVirt || m.found != "", nil
 }
 
-// known returns an error if KubeVirt makes VMIs, and its namespace is not the one that webhooks and policies know.
-func (m *Makers) known(found string) error {
+// checkNamespace returns an error if KubeVirt creates VMIs and its namespace is not the one that webhooks and policies know.
+func (m *Makers) checkNamespace(found string) error {
 	if found == "" || found == m.Namespace {
 		return nil
 	}
@@ -121,12 +121,13 @@ func (m *Makers) known(found string) error {
 		"kubevirt.namespace of the chart", found, m.Namespace)
 }
 
-// Start looks for KubeVirt again, at once and until the context ends: a process may have waited long for the Lease. Its error ends the process.
+// Start searches for KubeVirt again, at once and until the context ends. At once, because the process may have waited long for the Lease. Its error ends the
+// process.
 func (m *Makers) Start(ctx context.Context) error {
-	tick := time.NewTicker(interval)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
-		if err := m.look(ctx); err != nil {
+		if err := m.recheck(ctx); err != nil {
 			return err
 		}
 		select {
@@ -137,14 +138,14 @@ func (m *Makers) Start(ctx context.Context) error {
 	}
 }
 
-// look returns an error if another decision is due.
-func (m *Makers) look(ctx context.Context) error {
+// recheck returns an error if Decide would decide otherwise now.
+func (m *Makers) recheck(ctx context.Context) error {
 	now, err := Find(ctx, m.Live)
-	if err != nil { // the API server is away, or a right: what was decided holds
+	if err != nil { // without an answer, the decision holds
 		ctrl.LoggerFrom(ctx).Error(err, "looking for KubeVirt")
 		return nil
 	}
-	if err := m.known(now); err != nil {
+	if err := m.checkNamespace(now); err != nil {
 		return err
 	}
 	if m.Guests == KubeVirt || (now == "") == (m.found == "") {

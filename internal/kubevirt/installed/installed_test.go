@@ -76,26 +76,26 @@ func TestLook(t *testing.T) {
 	auto, fixed := &Makers{Guests: Auto, Namespace: "cnv", Live: live}, &Makers{Guests: KubeVirt, Namespace: "cnv", Live: live}
 	unknown := &Makers{Guests: KubeVirt, Namespace: "kubevirt", Live: live}
 	for _, m := range []*Makers{auto, fixed, unknown} {
-		if _, err := m.Decide(t.Context()); err != nil || m.look(t.Context()) != nil {
+		if _, err := m.Decide(t.Context()); err != nil || m.recheck(t.Context()) != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := live.Create(t.Context(), deployment); err != nil {
 		t.Fatal(err)
 	}
-	if err := auto.look(t.Context()); err == nil || !strings.Contains(err.Error(), "by now, in namespace 'cnv'") {
+	if err := auto.recheck(t.Context()); err == nil || !strings.Contains(err.Error(), "by now, in namespace 'cnv'") {
 		t.Errorf("KubeVirt has come: %v", err)
 	}
-	if err := fixed.look(t.Context()); err != nil {
+	if err := fixed.recheck(t.Context()); err != nil {
 		t.Errorf("KubeVirt has come, as the flag says: %v", err)
 	}
-	if err := unknown.look(t.Context()); err == nil || !strings.Contains(err.Error(), "in namespace 'cnv', and --kubevirt-namespace is 'kubevirt'") {
+	if err := unknown.recheck(t.Context()); err == nil || !strings.Contains(err.Error(), "in namespace 'cnv', and --kubevirt-namespace is 'kubevirt'") {
 		t.Errorf("KubeVirt has come, in another namespace than webhooks know: %v", err)
 	}
-	if kubevirt, err := auto.Decide(t.Context()); !kubevirt || err != nil || auto.look(t.Context()) != nil {
+	if kubevirt, err := auto.Decide(t.Context()); !kubevirt || err != nil || auto.recheck(t.Context()) != nil {
 		t.Errorf("the next process: %t, %v", kubevirt, err)
 	}
-	if down = errors.New("down"); auto.look(t.Context()) != nil {
+	if down = errors.New("down"); auto.recheck(t.Context()) != nil {
 		t.Error("an API server that is down ends the process")
 	}
 	if _, err := auto.Decide(t.Context()); !errors.Is(err, down) {
@@ -109,13 +109,13 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	auto.found = "cnv"
-	if err := auto.look(t.Context()); err == nil || !strings.Contains(err.Error(), "is gone") {
+	if err := auto.recheck(t.Context()); err == nil || !strings.Contains(err.Error(), "is gone") {
 		t.Errorf("KubeVirt has gone: %v", err)
 	}
 }
 
-// TestRuns: the flag decides, and with 'auto' what is installed.
-func TestRuns(t *testing.T) {
+// TestRunsGuests: the flag decides, and with 'auto' what is installed.
+func TestRunsGuests(t *testing.T) {
 	object, deployment := named(&v1.KubeVirt{}, "cnv", "kubevirt"), named(&appsv1.Deployment{}, "cnv", "virt-controller")
 	both, none := cluster(t, object, deployment).Build(), cluster(t).Build()
 	for _, test := range []struct {
@@ -123,14 +123,14 @@ func TestRuns(t *testing.T) {
 		reader client.Reader
 		want   bool
 	}{{Auto, both, true}, {Auto, none, false}, {Kiln, both, false}, {KubeVirt, none, true}} {
-		if err := Known(test.guests); err != nil {
+		if err := CheckGuests(test.guests); err != nil {
 			t.Error(err)
 		}
-		if got, err := Runs(t.Context(), test.guests, test.reader); got != test.want || err != nil {
+		if got, err := RunsGuests(t.Context(), test.guests, test.reader); got != test.want || err != nil {
 			t.Errorf("--guests=%s: %t, %v", test.guests, got, err)
 		}
 	}
-	if err := Known("both"); err == nil {
+	if err := CheckGuests("both"); err == nil {
 		t.Error("a word that is no value is known")
 	}
 }
