@@ -70,6 +70,6 @@ func (s *Server) validateProfile(ctx context.Context, request *admissionv1.Admis
 	if request.Operation == admissionv1.Update && keepsSpec(request) {
 		return answer{}, nil
 	}
-	reviewed, err := s.Reviewer.Profile(ctx, request.Object.Raw, s.asker(request))
+	reviewed, err := s.Reviewer.ReviewProfile(ctx, request.Object.Raw, s.asker(request))
 	return answered(reviewed.Verdict, err)
 }

@@ -102,7 +102,7 @@ func (s *Server) validateSnapshot(ctx context.Context, request *admissionv1.Admi
 		return answer{}, err
 	}
 	object.Namespace = request.Namespace
-	return answered(s.Reviewer.Snapshot(ctx, object, s.asker(request)), ctx.Err())
+	return answered(s.Reviewer.ReviewSnapshot(ctx, object, s.asker(request)), ctx.Err())
 }
 
 func (s *Server) validateRestore(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
@@ -112,7 +112,7 @@ func (s *Server) validateRestore(ctx context.Context, request *admissionv1.Admis
 	}
 	if request.Operation == admissionv1.Create {
 		object.Namespace = request.Namespace
-		return s.answerCreated(ctx, request, object, s.Reviewer.Restore(ctx, object, s.asker(request)))
+		return s.answerCreated(ctx, request, object, s.Reviewer.ReviewRestore(ctx, object, s.asker(request)))
 	}
 	old, err := decodeOld[api.VirtualMachineRestore](request)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Server) validateClone(ctx context.Context, request *admissionv1.Admissi
 	}
 	if request.Operation == admissionv1.Create {
 		object.Namespace = request.Namespace
-		return s.answerCreated(ctx, request, object, s.Reviewer.Clone(ctx, object, s.asker(request)))
+		return s.answerCreated(ctx, request, object, s.Reviewer.ReviewClone(ctx, object, s.asker(request)))
 	}
 	old, err := decodeOld[clone.VirtualMachineClone](request)
 	if err != nil {

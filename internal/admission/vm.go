@@ -21,7 +21,7 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 	if err != nil || unchanged(vm, old) {
 		return answer{}, err
 	}
-	reviewed, err := s.Reviewer.Written(ctx, vm, old, s.asker(request))
+	reviewed, err := s.Reviewer.PrepareVM(ctx, vm, old, s.asker(request))
 	if err != nil || !reviewed.Allowed() {
 		return answered(reviewed.Verdict, err)
 	}
@@ -37,10 +37,10 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 	case err != nil || beingDeleted(vm, old):
 		return answer{}, err
 	case old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old):
-		verdict, err := s.Reviewer.Pinned(ctx, vm, old, s.asker(request))
+		verdict, err := s.Reviewer.ReviewVMMetadata(ctx, vm, old, s.asker(request))
 		return answered(s.asWritten(request, vm, old, verdict), err)
 	}
-	reviewed, err := s.Reviewer.VM(ctx, vm, old, s.asker(request))
+	reviewed, err := s.Reviewer.ReviewVM(ctx, vm, old, s.asker(request))
 	reviewed.Errors = append(embedded, reviewed.Errors...)
 	return answered(s.asWritten(request, vm, old, reviewed.Verdict), err)
 }

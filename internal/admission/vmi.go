@@ -16,7 +16,7 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 	if err != nil || request.Operation != admissionv1.Create {
 		return answer{}, err
 	}
-	reviewed, err := s.Reviewer.WrittenVMI(ctx, vmi, s.asker(request))
+	reviewed, err := s.Reviewer.PrepareVMI(ctx, vmi, s.asker(request))
 	if err != nil || !reviewed.Allowed() {
 		return answered(reviewed.Verdict, err)
 	}
@@ -33,9 +33,9 @@ func (s *Server) validateVMI(ctx context.Context, request *admissionv1.Admission
 		return answer{}, err
 	}
 	if old == nil {
-		return answered(s.Reviewer.Judge(ctx, vmi, s.asker(request)))
+		return answered(s.Reviewer.ReviewExplicitVMI(ctx, vmi, s.asker(request)))
 	}
-	verdict, err := s.Reviewer.UpdatedVMI(ctx, vmi, old, s.asker(request))
+	verdict, err := s.Reviewer.ReviewVMIUpdate(ctx, vmi, old, s.asker(request))
 	change := validate.GuestChange{New: vmi, Old: old, By: account(request)}
 	verdict.Errors = append(validate.GuestUpdate(change, s.Reviewer.Configuration().Limits), verdict.Errors...)
 	return answered(verdict, err)

@@ -15,14 +15,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// before returns the stored VM as it was judged when it was written: by its pins. Nil if that cannot be said, so that nothing is forgiven. What was
-// not determined then is none of its past: a VM that names an instancetype before that exists is judged when the controller pins it.
-func (r Reviewer) before(ctx context.Context, reviewed *VM) *VM {
+// reviewStoredVM returns the stored VM as it was judged when it was written: by its pins. It returns nil if that is not known, so that nothing is forgiven. For
+// example, a VM that names an instancetype before the instancetype exists is judged when the controller pins it.
+func (r Reviewer) reviewStoredVM(ctx context.Context, reviewed *VM) *VM {
 	old := reviewed.old
 	if old.Spec.Template == nil {
 		return nil
 	}
-	resolver := r.resolver(reviewed.configuration)
+	resolver := r.resolverFor(reviewed.configuration)
 	resolver.Rights = resolve.RecordedRights(old)
 	resolved, err := resolver.VM(ctx, old, old)
 	if err != nil || len(resolved.Current) > 0 {
@@ -42,17 +42,17 @@ func (r Reviewer) before(ctx context.Context, reviewed *VM) *VM {
 	return &was
 }
 
-// guest is the VMI that boots; nil while that is not known.
-func (v *VM) guest() *v1.VirtualMachineInstance {
+// knownGuest returns the VMI that boots; nil while it is not known.
+func (v *VM) knownGuest() *v1.VirtualMachineInstance {
 	if v.Unknown() {
 		return nil
 	}
 	return v.Explicit
 }
 
-// sameGuest reports whether an update changes nothing of what boots.
-func sameGuest(before, now *VM) bool {
-	was, is := before.guest(), now.guest()
+// keepsGuest reports whether an update does not change what boots.
+func keepsGuest(before, now *VM) bool {
+	was, is := before.knownGuest(), now.knownGuest()
 	if was == nil || is == nil {
 		was, is = before.Explicit, now.Explicit // sparse: the references decide
 		if is == nil || !equality.Semantic.DeepEqual(before.given.Spec.Instancetype, now.given.Spec.Instancetype) ||
@@ -60,11 +60,12 @@ func sameGuest(before, now *VM) bool {
 			return false
 		}
 	}
-	return equality.Semantic.DeepEqual(was.Spec, is.Spec) && maps.Equal(was.Labels, is.Labels) && maps.Equal(written(was), written(is))
+	return equality.Semantic.DeepEqual(was.Spec, is.Spec) && maps.Equal(was.Labels, is.Labels) &&
+		maps.Equal(writtenAnnotations(was), writtenAnnotations(is))
 }
 
-// written returns the annotations of a VMI without those in which Kiln records what it is made from: what they mean is in the spec.
-func written(vmi *v1.VirtualMachineInstance) map[string]string {
+// writtenAnnotations returns the annotations of a VMI without those in which Kiln records what it is made from: the spec contains what they mean.
+func writtenAnnotations(vmi *v1.VirtualMachineInstance) map[string]string {
 	annotations := maps.Clone(vmi.Annotations)
 	for _, key := range []string{
 		v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationGeneration,
@@ -74,29 +75,29 @@ func written(vmi *v1.VirtualMachineInstance) map[string]string {
 	return annotations
 }
 
-// Pinned reviews an update that leaves spec and pins of a VM as they are. The policies judge it if its metadata changed, because their expressions read
-// labels and annotations, and if presets and profiles are pinned for the first time: users of the namespace write those, after the VM as well. Kiln's own rules
-// do not: rules that came since then keep nobody from writing.
-func (r Reviewer) Pinned(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (admit.Verdict, error) {
+// ReviewVMMetadata reviews an update that leaves spec and pins of a VM as they are. Kiln's rules do not judge it, because rules that came later must not
+// prevent such an update. The policies judge it if its metadata changed, because their expressions read labels and annotations. They also judge it if
+// presets and profiles are pinned for the first time, because users of the namespace may have written those after the VM.
+func (r Reviewer) ReviewVMMetadata(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (admit.Verdict, error) {
 	verdict := admit.Verdict{Errors: validate.HardwareChange(vm, old)}
 	now, was := pin.Read(vm), pin.Read(old)
 	first := was.Presets == nil && len(now.Presets) > 0 || !was.PinsProfiles() && len(now.Profiles) > 0
 	if !first && sameMetadata(vm, old) {
 		return verdict, nil
 	}
-	if policies, err := r.policies(); err != nil || len(policies) == 0 {
+	if policies, err := r.currentPolicies(); err != nil || len(policies) == 0 {
 		return verdict, err
 	}
-	reviewed, err := r.vm(ctx, r.begin(vm, old, asker), asker)
+	reviewed, err := r.runVMStage1(ctx, r.newVMReview(vm, old, asker), asker)
 	reviewed.Verdict = verdict
 	if err == nil {
-		err = r.judgeVM(ctx, &reviewed, asker)
+		err = r.judgeVMByPolicies(ctx, &reviewed, asker)
 	}
 	return reviewed.Verdict, err
 }
 
-// sameMetadata reports whether an update leaves the metadata of its object as it was. Finalizers are left out: they must come and go while the webhook is
-// down, so that the match conditions of the webhook leave them out too.
+// sameMetadata reports whether an update leaves the metadata of its object as it was. It ignores finalizers, as the match conditions of the webhook do, because
+// controllers add and remove them also while the webhook is down.
 func sameMetadata(now, old metav1.Object) bool {
 	return maps.Equal(now.GetLabels(), old.GetLabels()) && maps.Equal(now.GetAnnotations(), old.GetAnnotations()) &&
 		equality.Semantic.DeepEqual(now.GetOwnerReferences(), old.GetOwnerReferences())

@@ -51,7 +51,7 @@ func TestUpdatesOfViolators(t *testing.T) {
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			old := cpus(t, "4")
-			reviewed, err := policied(t, inForce(t, test.policy)).VM(t.Context(), edited(old, test.edit), old, Asker{})
+			reviewed, err := policied(t, inForce(t, test.policy)).ReviewVM(t.Context(), edited(old, test.edit), old, Asker{})
 			rule := ""
 			for _, e := range reviewed.Errors {
 				rule += e.Origin
@@ -71,7 +71,7 @@ func TestOneOfTwoViolationsIsForgiven(t *testing.T) {
 	old := cpus(t, "4")
 	r := policied(t, inForce(t, fewCores, "runs object.spec.runStrategy == 'Always'"))
 	halted := edited(old, func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyHalted) })
-	reviewed, err := r.VM(t.Context(), halted, old, Asker{})
+	reviewed, err := r.ReviewVM(t.Context(), halted, old, Asker{})
 	if said := texts(reviewed.Errors); err != nil || len(reviewed.Errors) != 1 || !strings.Contains(said, "'runs'") || len(reviewed.Warnings) != 1 ||
 		!strings.Contains(reviewed.Warnings[0], "'few'") {
 		t.Errorf("%s, warns %q, %v", said, reviewed.Warnings, err)
@@ -104,26 +104,26 @@ func TestWhatCameLaterIsJudgedWhenPinned(t *testing.T) {
 		{"a profile", labelled, profile, `{"presets":[],"profiles":["` + stored(t, profile).GetName() + `"]}`},
 	} {
 		t.Run(test.why, func(t *testing.T) {
-			if reviewed, err := policied(t, few).VM(t.Context(), test.vm, nil, Asker{}); err != nil || !reviewed.Allowed() {
+			if reviewed, err := policied(t, few).ReviewVM(t.Context(), test.vm, nil, Asker{}); err != nil || !reviewed.Allowed() {
 				t.Fatalf("before it exists: %s, %v", texts(reviewed.Errors), err)
 			}
 			pinned := edited(test.vm, func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{v1alpha1.AnnotationPins: test.pins} })
 			known := []*unstructured.Unstructured{test.later, stored(t, test.later)}
 			reviewer := policied(t, few, known...)
-			reviewed, err := reviewer.VM(t.Context(), pinned, test.vm, controller)
+			reviewed, err := reviewer.ReviewVM(t.Context(), pinned, test.vm, controller)
 			verdict := reviewed.Verdict
 			if test.later != big {
-				verdict, err = reviewer.Pinned(t.Context(), pinned, test.vm, controller)
+				verdict, err = reviewer.ReviewVMMetadata(t.Context(), pinned, test.vm, controller)
 			}
 			if err != nil || !strings.Contains(texts(verdict.Errors), policy.RuleDenied) {
 				t.Errorf("when it is pinned: %s, %v", texts(verdict.Errors), err)
 			}
 			// Once it is pinned, the VM is one that exists.
 			started := edited(pinned, func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyAlways) })
-			if reviewed, err := reviewer.VM(t.Context(), started, pinned, Asker{}); err != nil || !reviewed.Allowed() || len(reviewed.Warnings) == 0 {
+			if reviewed, err := reviewer.ReviewVM(t.Context(), started, pinned, Asker{}); err != nil || !reviewed.Allowed() || len(reviewed.Warnings) == 0 {
 				t.Errorf("when it is started: %s, warns %q, %v", texts(reviewed.Errors), reviewed.Warnings, err)
 			}
-			if verdict, err := policied(t, nil, known...).Pinned(t.Context(), pinned, test.vm, controller); err != nil || !verdict.Allowed() {
+			if verdict, err := policied(t, nil, known...).ReviewVMMetadata(t.Context(), pinned, test.vm, controller); err != nil || !verdict.Allowed() {
 				t.Errorf("without policies: %s, %v", texts(verdict.Errors), err)
 			}
 		})

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// lifecycles warns of what is deprecated among that which a VM gets as it is now, and returns the refusals of what is obsolete. Only a VM that is
-// created is refused. A VM that has pins, such as one of a backup, gets nothing as it is now.
-func (r Reviewer) lifecycles(reviewed *VM) (refused field.ErrorList) {
+// judgeLifecycles warns of deprecated objects among the current ones that a VM refers to, and returns an error for each obsolete one. Only a VM that is created
+// is refused. A VM with pins, such as one from a backup, refers to revisions and not to current objects.
+func (r Reviewer) judgeLifecycles(reviewed *VM) (refused field.ErrorList) {
 	if len(reviewed.Resolved.Current) == 0 {
 		return nil
 	}

@@ -62,7 +62,7 @@ func TestLifecycles(t *testing.T) {
 				Resolver:      resolve.Resolver{Cached: reading(t, gone, ending, good, typed, revision)},
 				Configuration: config.Default, Now: func() time.Time { return test.now }, Stored: test.stored,
 			}
-			reviewed, err := reviewer.VM(t.Context(), test.vm, test.old, Asker{})
+			reviewed, err := reviewer.ReviewVM(t.Context(), test.vm, test.old, Asker{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,9 +9,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// podWarnings name each field with which no pod of Kiln starts an explicit VMI: the VM is admitted, and its guest never starts there. It is no refusal, because
-// launchers on bare machines serve most of the fields; beside KubeVirt, Kiln starts no guests. The event of a guest that does not start gives the reason.
-// setters returns who set the field at a path, see admit.Setters. It is asked only if there is something to warn of.
+// podWarnings returns a warning for each field with which no pod of Kiln starts an explicit VMI. The fields are not refused, because launchers on bare machines
+// support most of them. There are no warnings beside KubeVirt, because Kiln starts no guests there. setters returns who set the field at a path, see
+// admit.Setters. podWarnings calls it only if there is a warning.
 func podWarnings(explicit *v1.VirtualMachineInstance, cluster config.Cluster, setters func() func(path string) string) (warnings []string) {
 	if explicit == nil || cluster.Limits.KubeVirtGuests {
 		return nil
@@ -31,7 +31,7 @@ func podWarnings(explicit *v1.VirtualMachineInstance, cluster config.Cluster, se
 	return warnings
 }
 
-// judgeExplicit is admit.JudgeMade with the warnings about pods. written is the VMI that was made explicit.
+// judgeExplicit returns the verdict of admit.JudgeMade with the warnings about pods. written is the VMI that was made explicit.
 func judgeExplicit(explicit, written *v1.VirtualMachineInstance, in admit.Input) admit.Verdict {
 	verdict := admit.JudgeMade(explicit, written, in)
 	if len(verdict.Errors) == 0 {

@@ -18,17 +18,17 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// policies returns the GuestPolicies in force; none where the Reviewer has no source of them.
-func (r Reviewer) policies() ([]*policy.Policy, error) {
+// currentPolicies returns the GuestPolicies in force; none if the Reviewer has no source of them.
+func (r Reviewer) currentPolicies() ([]*policy.Policy, error) {
 	if r.Policies == nil {
 		return nil, nil
 	}
 	return r.Policies()
 }
 
-// judgeVM adds what the policies say of a VM to its verdict.
-func (r Reviewer) judgeVM(ctx context.Context, reviewed *VM, asker Asker) error {
-	policies, err := r.policies()
+// judgeVMByPolicies adds the result of the policies for a VM to its verdict.
+func (r Reviewer) judgeVMByPolicies(ctx context.Context, reviewed *VM, asker Asker) error {
+	policies, err := r.currentPolicies()
 	if err != nil || len(policies) == 0 {
 		return err
 	}
@@ -36,16 +36,16 @@ func (r Reviewer) judgeVM(ctx context.Context, reviewed *VM, asker Asker) error 
 	if err != nil {
 		return err
 	}
-	result, err := evaluate(ctx, policies, request)
+	result, err := evaluatePolicies(ctx, policies, request)
 	if err != nil {
 		return err
 	}
 	if reviewed.old != nil && len(result.Errors) > 0 {
-		if err := r.forgiveUpdate(ctx, reviewed, request, policies, &result); err != nil {
+		if err := r.forgiveVMUpdate(ctx, reviewed, request, policies, &result); err != nil {
 			return err
 		}
 	}
-	reviewed.Policies = r.add(&reviewed.Verdict, result)
+	reviewed.Policies = r.addPolicyResult(&reviewed.Verdict, result)
 	return nil
 }
 
@@ -60,11 +60,11 @@ func (r Reviewer) vmRequest(ctx context.Context, reviewed *VM, asker Asker) (*po
 	if !reviewed.Unknown() {
 		request.Guest = reviewed.Explicit
 	}
-	return request, r.surround(ctx, request, reviewed.Input.Set)
+	return request, r.addContext(ctx, request, reviewed.Input.Set)
 }
 
-// surround adds what the object refers to, and its namespace.
-func (r Reviewer) surround(ctx context.Context, request *policy.Request, set instancetype.Set) error {
+// addContext adds to a request what the object refers to, and its namespace.
+func (r Reviewer) addContext(ctx context.Context, request *policy.Request, set instancetype.Set) error {
 	namespace := request.Object.GetNamespace()
 	whole, err := r.Resolver.Whole(ctx, namespace, set)
 	if err != nil {
@@ -75,11 +75,11 @@ func (r Reviewer) surround(ctx context.Context, request *policy.Request, set ins
 	return err
 }
 
-// judgeVMI adds what the policies say of an explicit VMI to its verdict. The VMI is object and guest: it is stored as it boots. A VMI that a
-// controller creates for a VM is not judged: its VM was, and an administrator's new policy must not keep a VM that exists from starting. Nor is one
-// that could not be made explicit: what would boot is not known.
-func (r Reviewer) judgeVMI(ctx context.Context, reviewed *VMI, asker Asker) error {
-	policies, err := r.policies()
+// judgeVMIByPolicies adds the result of the policies for an explicit VMI to its verdict. The VMI is object and guest, because it is stored as it boots. The
+// policies do not judge a VMI that a controller creates for a VM: they judged the VM, and an administrator's new policy must not keep an existing VM from
+// starting. They do not judge a VMI that could not be made explicit either, because it is not known what would boot.
+func (r Reviewer) judgeVMIByPolicies(ctx context.Context, reviewed *VMI, asker Asker) error {
+	policies, err := r.currentPolicies()
 	if err != nil || len(policies) == 0 || !reviewed.Merged.Allowed() || judgedWithVM(reviewed.given, reviewed.Input) && !reviewed.unjudged {
 		return err
 	}
@@ -87,12 +87,12 @@ func (r Reviewer) judgeVMI(ctx context.Context, reviewed *VMI, asker Asker) erro
 		Operation: v1alpha1.PolicyCreate, Resource: v1alpha1.PolicyVirtualMachineInstances,
 		Object: reviewed.Explicit, Guest: reviewed.Explicit, User: asker.User, DryRun: asker.DryRun,
 	}
-	if err := r.surround(ctx, request, reviewed.Resolved.Set); err != nil {
+	if err := r.addContext(ctx, request, reviewed.Resolved.Set); err != nil {
 		return err
 	}
-	result, err := evaluate(ctx, policies, request)
+	result, err := evaluatePolicies(ctx, policies, request)
 	if err == nil {
-		reviewed.Policies = r.add(&reviewed.Verdict, result)
+		reviewed.Policies = r.addPolicyResult(&reviewed.Verdict, result)
 	}
 	return err
 }
@@ -108,10 +108,10 @@ func judgedWithVM(vmi *v1.VirtualMachineInstance, in admit.Input) bool {
 	return !slices.Contains(in.Cluster.Limits.KubeVirt, in.User) || pin.Read(vmi).Presets != nil
 }
 
-// UpdatedVMI returns what the policies say of an update of a VMI. The VMI boots as it is stored, and only controllers change its spec: what they write is not
-// judged, nor is a VMI that is being deleted. A VMI of a VM is judged too: its author may have written the reference to an owner.
-func (r Reviewer) UpdatedVMI(ctx context.Context, vmi, old *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
-	policies, err := r.policies()
+// ReviewVMIUpdate returns what the policies say of an update of a VMI. The VMI boots as it is stored, and only controllers change its spec. The policies do not
+// judge updates by controllers, and updates of a VMI that is being deleted. They judge a VMI with an owner, because its author may have written the reference.
+func (r Reviewer) ReviewVMIUpdate(ctx context.Context, vmi, old *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
+	policies, err := r.currentPolicies()
 	if err != nil || len(policies) == 0 || sameMetadata(vmi, old) || vmi.DeletionTimestamp != nil {
 		return admit.Verdict{}, err
 	}
@@ -119,7 +119,7 @@ func (r Reviewer) UpdatedVMI(ctx context.Context, vmi, old *v1.VirtualMachineIns
 	if slices.Contains(now.Limits.Controllers, asker.Name) {
 		return admit.Verdict{}, nil
 	}
-	resolved, err := r.resolver(now).VMI(ctx, vmi)
+	resolved, err := r.resolverFor(now).VMI(ctx, vmi)
 	if err != nil {
 		return admit.Verdict{}, err
 	}
@@ -127,30 +127,30 @@ func (r Reviewer) UpdatedVMI(ctx context.Context, vmi, old *v1.VirtualMachineIns
 		Operation: v1alpha1.PolicyUpdate, Resource: v1alpha1.PolicyVirtualMachineInstances,
 		Object: vmi, OldObject: old, Guest: vmi, User: asker.User, DryRun: asker.DryRun,
 	}
-	if err := r.surround(ctx, request, resolved.Set); err != nil {
+	if err := r.addContext(ctx, request, resolved.Set); err != nil {
 		return admit.Verdict{}, err
 	}
-	result, err := evaluate(ctx, policies, request)
+	result, err := evaluatePolicies(ctx, policies, request)
 	if err != nil {
 		return admit.Verdict{}, err
 	}
 	if len(result.Errors) > 0 && equality.Semantic.DeepEqual(vmi.Spec, old.Spec) {
 		before := *request
 		before.Object, before.Guest = old, old
-		was, err := evaluate(ctx, policies, &before)
+		was, err := evaluatePolicies(ctx, policies, &before)
 		if err != nil {
 			return admit.Verdict{}, err
 		}
-		forgive(was, &result)
+		forgiveOldViolations(was, &result)
 	}
 	verdict := admit.Verdict{}
-	r.add(&verdict, result)
+	r.addPolicyResult(&verdict, result)
 	return verdict, nil
 }
 
-// evaluate judges by policies within four fifths of the time that is left, so that the answer still reaches the API server. An evaluation that was
-// interrupted has no result. Each policy has a budget of its own, and many policies that spend theirs take longer than a request may.
-func evaluate(ctx context.Context, policies []*policy.Policy, request *policy.Request) (policy.Result, error) {
+// evaluatePolicies evaluates policies within four fifths of the remaining time, so that the answer still reaches the API server. It returns an error if the
+// evaluation was interrupted. Each policy has its own budget, and many policies that spend it take longer than a request may.
+func evaluatePolicies(ctx context.Context, policies []*policy.Policy, request *policy.Request) (policy.Result, error) {
 	if deadline, limited := ctx.Deadline(); limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/5))
@@ -163,8 +163,8 @@ func evaluate(ctx context.Context, policies []*policy.Policy, request *policy.Re
 	return result, nil
 }
 
-// add adds the result of policies to a verdict, and returns it.
-func (r Reviewer) add(verdict *admit.Verdict, result policy.Result) policy.Result {
+// addPolicyResult adds the result of policies to a verdict, and returns it. Violations of a stored object are warnings.
+func (r Reviewer) addPolicyResult(verdict *admit.Verdict, result policy.Result) policy.Result {
 	if r.Stored {
 		for _, err := range result.Errors {
 			result.Warnings = append(result.Warnings, err.Detail)
@@ -180,36 +180,36 @@ func (r Reviewer) add(verdict *admit.Verdict, result policy.Result) policy.Resul
 	return result
 }
 
-// forgiven is appended to the text of a violation that does not refuse an update.
-const forgiven = "; admitted: violated before"
+// forgivenSuffix is appended to the text of a violation that does not refuse an update.
+const forgivenSuffix = "; admitted: violated before"
 
 // forgivenText returns the warning of a violation that does not refuse an update. An API server may cut it after 256 characters: of a longer text the end
 // is left out, and not why the update is admitted.
 func forgivenText(violation string) string {
-	return shorten.Runes(violation, 256-len(forgiven)) + forgiven
+	return shorten.Runes(violation, 256-len(forgivenSuffix)) + forgivenSuffix
 }
 
-// forgiveUpdate forgives what the stored VM violates too, if the update does not change what boots: who labels, stops or starts a VM does not answer for a
-// policy that came later. Only an update that violates a policy pays for stage 1 of the stored VM.
-func (r Reviewer) forgiveUpdate(ctx context.Context, reviewed *VM, request *policy.Request, policies []*policy.Policy, result *policy.Result) error {
-	before := r.before(ctx, reviewed)
-	if before == nil || !sameGuest(before, reviewed) {
+// forgiveVMUpdate forgives the violations that the stored VM has too, if the update does not change what boots: users who label, stop or start a VM are not
+// responsible for a policy that came later. Stage 1 of the stored VM runs only for an update that violates a policy.
+func (r Reviewer) forgiveVMUpdate(ctx context.Context, reviewed *VM, request *policy.Request, policies []*policy.Policy, result *policy.Result) error {
+	before := r.reviewStoredVM(ctx, reviewed)
+	if before == nil || !keepsGuest(before, reviewed) {
 		return ctx.Err()
 	}
 	old := *request
-	old.Object, old.Guest = reviewed.old, before.guest()
-	if err := r.surround(ctx, &old, before.Input.Set); err != nil {
+	old.Object, old.Guest = reviewed.old, before.knownGuest()
+	if err := r.addContext(ctx, &old, before.Input.Set); err != nil {
 		return err
 	}
-	was, err := evaluate(ctx, policies, &old)
+	was, err := evaluatePolicies(ctx, policies, &old)
 	if err == nil {
-		forgive(was, result)
+		forgiveOldViolations(was, result)
 	}
 	return err
 }
 
-// forgive turns the errors of a result into warnings where the object violated the same validation before.
-func forgive(was policy.Result, result *policy.Result) {
+// forgiveOldViolations turns an error of a result into a warning if the object violated the same validation before.
+func forgiveOldViolations(was policy.Result, result *policy.Result) {
 	violated := map[[2]any]bool{}
 	for _, v := range was.Violations {
 		violated[[2]any{v.Policy, v.Validation}] = true

@@ -80,8 +80,8 @@ func TestPoliciesJudge(t *testing.T) {
 	vm := cpus(t, "4")
 	vm.Spec.Template.Spec.Domain.Memory = nil // a mistake by the rules
 	for name, review := range map[string]func() (VM, error){
-		"VM":      func() (VM, error) { return r.VM(t.Context(), vm, nil, Asker{}) },
-		"Written": func() (VM, error) { return r.Written(t.Context(), vm, nil, Asker{}) },
+		"ReviewVM":  func() (VM, error) { return r.ReviewVM(t.Context(), vm, nil, Asker{}) },
+		"PrepareVM": func() (VM, error) { return r.PrepareVM(t.Context(), vm, nil, Asker{}) },
 	} {
 		reviewed, err := review()
 		said := texts(reviewed.Errors)
@@ -96,17 +96,17 @@ func TestPoliciesJudge(t *testing.T) {
 		}
 	}
 	// The mutating webhook leaves a VM that the rules allow to the validating one.
-	if reviewed, err := r.Written(t.Context(), cpus(t, "4"), nil, Asker{}); err != nil || !reviewed.Allowed() || len(reviewed.Audit) > 0 {
+	if reviewed, err := r.PrepareVM(t.Context(), cpus(t, "4"), nil, Asker{}); err != nil || !reviewed.Allowed() || len(reviewed.Audit) > 0 {
 		t.Errorf("%s, %v", texts(reviewed.Errors), err)
 	}
-	if reviewed, err := r.VM(t.Context(), cpus(t, "4"), nil, Asker{}); err != nil || reviewed.Allowed() {
+	if reviewed, err := r.ReviewVM(t.Context(), cpus(t, "4"), nil, Asker{}); err != nil || reviewed.Allowed() {
 		t.Errorf("a VM with four cores is allowed: %v", err)
 	}
 	r.Policies = func() ([]*policy.Policy, error) { return nil, errors.New("not read yet") }
-	if _, err := r.VM(t.Context(), cpus(t, "4"), nil, Asker{}); err == nil {
+	if _, err := r.ReviewVM(t.Context(), cpus(t, "4"), nil, Asker{}); err == nil {
 		t.Error("a VM is judged before the policies are read")
 	}
-	if _, err := r.Judge(t.Context(), &v1.VirtualMachineInstance{}, Asker{}); err == nil {
+	if _, err := r.ReviewExplicitVMI(t.Context(), &v1.VirtualMachineInstance{}, Asker{}); err == nil {
 		t.Error("a VMI is judged before the policies are read")
 	}
 }
@@ -127,7 +127,7 @@ func TestPoliciesReadTheRequest(t *testing.T) {
 		{"namespaceObject.metadata.labels['kubernetes.io/metadata.name'] == 'team'", nil, true},
 		{"oldObject == null && guest.spec.domain.machine.type == 'q35'", nil, true},
 	} {
-		reviewed, err := policied(t, inForce(t, "p "+test.expression), test.objects...).VM(t.Context(), cpus(t, "4"), nil, asker)
+		reviewed, err := policied(t, inForce(t, "p "+test.expression), test.objects...).ReviewVM(t.Context(), cpus(t, "4"), nil, asker)
 		if err != nil || reviewed.Allowed() != test.allowed {
 			t.Errorf("%s: %s, %v", test.expression, texts(reviewed.Errors), err)
 		}
@@ -159,12 +159,12 @@ func TestPoliciesReadTheCatalog(t *testing.T) {
 		{"big", "counts guest.spec.domain.cpu.sockets <= 2", "broken counts"},
 	} {
 		r := policied(t, inForce(t, test.policy), known...)
-		first, err := r.Written(t.Context(), with(test.name), nil, Asker{})
+		first, err := r.PrepareVM(t.Context(), with(test.name), nil, Asker{})
 		if err != nil || !first.Allowed() {
 			t.Fatalf("%s: %s, %v", test.policy, texts(first.Errors), err)
 		}
 		pinned, _ := first.Stored()
-		reviewed, err := r.VM(t.Context(), pinned, nil, Asker{})
+		reviewed, err := r.ReviewVM(t.Context(), pinned, nil, Asker{})
 		if err != nil || reviewed.Allowed() != (test.says == "") || !strings.Contains(texts(reviewed.Errors), test.says) {
 			t.Errorf("%s %s: %s, %v; want '%s'", test.name, test.policy, texts(reviewed.Errors), err, test.says)
 		}
@@ -187,8 +187,8 @@ func TestPoliciesAndVMIs(t *testing.T) {
 			"spec: {domain: {cpu: {cores: 4}, memory: {guest: 1Gi}, devices: {}}}\n")
 		r := policied(t, inForce(t, fewCores))
 		asker := Asker{Name: test.by, User: authenticationv1.UserInfo{Username: test.by}}
-		reviewed, err := r.VMI(t.Context(), vmi, asker)
-		judged, again := r.Judge(t.Context(), reviewed.Explicit, asker)
+		reviewed, err := r.ReviewVMI(t.Context(), vmi, asker)
+		judged, again := r.ReviewExplicitVMI(t.Context(), reviewed.Explicit, asker)
 		for _, errs := range []field.ErrorList{reviewed.Errors, judged.Errors} {
 			var rules []string
 			for _, e := range errs {
@@ -198,7 +198,7 @@ func TestPoliciesAndVMIs(t *testing.T) {
 				t.Errorf("%s: %s, %v, %v", test.why, texts(errs), err, again)
 			}
 		}
-		written, err := r.WrittenVMI(t.Context(), vmi, asker)
+		written, err := r.PrepareVMI(t.Context(), vmi, asker)
 		if want := strings.HasPrefix(test.rules, "vmi/owner"); err != nil || strings.Contains(texts(written.Errors), policy.RuleDenied) != want {
 			t.Errorf("%s: the mutating webhook says %s, %v", test.why, texts(written.Errors), err)
 		}
@@ -211,12 +211,12 @@ func TestInterruptedPoliciesGiveNoVerdict(t *testing.T) {
 	r := policied(t, nil)
 	policies := inForce(t, "slow object.metadata.name.size() > 0 && [1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, a+b+c > 0)))")
 	r.Policies = func() ([]*policy.Policy, error) { cancel(); return policies() }
-	if reviewed, err := r.VM(ctx, cpus(t, "1"), nil, Asker{}); err == nil {
+	if reviewed, err := r.ReviewVM(ctx, cpus(t, "1"), nil, Asker{}); err == nil {
 		t.Errorf("a verdict on a VM: %s", texts(reviewed.Errors))
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
-	if verdict, err := r.Judge(ctx, &v1.VirtualMachineInstance{}, Asker{}); err == nil {
+	if verdict, err := r.ReviewExplicitVMI(ctx, &v1.VirtualMachineInstance{}, Asker{}); err == nil {
 		t.Errorf("a verdict on a VMI: %s", texts(verdict.Errors))
 	}
 }
@@ -237,7 +237,7 @@ func TestPoliciesEndWithinTheRequest(t *testing.T) {
 	const limit = 3 * time.Second // a fifth of it is left for the answer, also on a busy machine
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	_, err = r.VM(ctx, cpus(t, "1"), nil, Asker{})
+	_, err = r.ReviewVM(ctx, cpus(t, "1"), nil, Asker{})
 	if err == nil || !strings.Contains(err.Error(), "in GuestPolicy 'slow'") || ctx.Err() != nil {
 		t.Errorf("%v, %v: want an error with the name of a policy before the request ends", err, ctx.Err())
 	}

@@ -12,12 +12,12 @@ import (
 // Profile is a GuestProfile or a ClusterGuestProfile after its review.
 type Profile struct {
 	admit.Verdict
-	// Missing are the profiles that it extends and that do not exist. Each is a warning of the verdict.
+	// Missing contains the profiles that it extends and that do not exist. The verdict contains a warning for each.
 	Missing []resolve.Missing
 }
 
-// Profile reviews a profile that is written. data is its JSON, with its namespace. An error means that there is no verdict.
-func (r Reviewer) Profile(ctx context.Context, data []byte, asker Asker) (reviewed Profile, err error) {
+// ReviewProfile reviews a profile that is written. data is its JSON, with its namespace. An error means that there is no verdict.
+func (r Reviewer) ReviewProfile(ctx context.Context, data []byte, asker Asker) (reviewed Profile, err error) {
 	written, errs := profile.Check("", data)
 	if len(errs) > 0 {
 		reviewed.Errors = errs
@@ -43,7 +43,7 @@ func (r Reviewer) Profile(ctx context.Context, data []byte, asker Asker) (review
 	return reviewed, ctx.Err()
 }
 
-// suggestBases adds what was probably meant to the errors of names in spec.extends that no profile can have.
+// suggestBases adds a suggestion to each error about a name in spec.extends that no profile can have.
 func (r Reviewer) suggestBases(ctx context.Context, data []byte, errs field.ErrorList, asker Asker) {
 	of, bases := profile.Names(data)
 	extender := resolve.Extender{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}
@@ -56,7 +56,7 @@ func (r Reviewer) suggestBases(ctx context.Context, data []byte, errs field.Erro
 	}
 }
 
-// refusedName returns the error of a name that no object can have; nil if there is none at the path.
+// refusedName returns the error at a path about a name that no object can have; nil if there is none.
 func refusedName(errs field.ErrorList, at *field.Path) *field.Error {
 	for _, err := range errs {
 		if err.Type == field.ErrorTypeInvalid && err.Field == at.String() {

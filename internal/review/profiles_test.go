@@ -22,12 +22,12 @@ const (
 // TestUnreadableProfile: a profile that cannot be read refuses what is new, as the mistake of a user and at a path of the object.
 func TestUnreadableProfile(t *testing.T) {
 	r := Reviewer{Resolver: resolve.Resolver{Cached: reading(t, untyped(t, unreadable))}, Configuration: config.Default}
-	vm, err := r.VM(t.Context(), parsed[v1.VirtualMachine](t, plain), nil, Asker{})
+	vm, err := r.ReviewVM(t.Context(), parsed[v1.VirtualMachine](t, plain), nil, Asker{})
 	if err != nil || vm.Allowed() || vm.Errors[0].Field != "spec.template.metadata.labels" || !strings.Contains(vm.Errors[0].Detail, "'broken'") {
 		t.Errorf("a VM: %v, %v", vm.Errors, err)
 	}
 	vmi := parsed[v1.VirtualMachineInstance](t, `{metadata: {name: a, namespace: team}, spec: {domain: {memory: {guest: 1Gi}, devices: {}}}}`)
-	reviewed, err := r.VMI(t.Context(), vmi, Asker{})
+	reviewed, err := r.ReviewVMI(t.Context(), vmi, Asker{})
 	if err != nil || reviewed.Allowed() || reviewed.Errors[0].Field != "metadata.labels" {
 		t.Errorf("a VMI: %v, %v", reviewed.Errors, err)
 	}
@@ -46,7 +46,7 @@ func TestExpandKeepsProfiles(t *testing.T) {
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "s", Kind: "VirtualMachineInstancetype"}
 	vm.Annotations = map[string]string{"kilnvm.io/pins": `{"presets":[],"profiles":["` + stored(t, profile).GetName() + `"]}`}
 	r.Resolver.Cached = reading(t, profile, size, stored(t, profile))
-	reviewed, err := r.VM(t.Context(), vm, nil, Asker{})
+	reviewed, err := r.ReviewVM(t.Context(), vm, nil, Asker{})
 	if err != nil || !reviewed.Allowed() || *reviewed.Explicit.Spec.TerminationGracePeriodSeconds != 7 {
 		t.Fatalf("%v, %v", reviewed.Errors, err)
 	}

@@ -49,17 +49,17 @@ func judge(t *testing.T, r Reviewer, manifest, reference string, asker Asker) ad
 	text := strings.Replace(manifest, "REFERENCE", reference, 1)
 	switch manifest {
 	case taking:
-		return r.Snapshot(t.Context(), parsed[api.VirtualMachineSnapshot](t, text), asker)
+		return r.ReviewSnapshot(t.Context(), parsed[api.VirtualMachineSnapshot](t, text), asker)
 	case bringing, targeting:
-		return r.Restore(t.Context(), parsed[api.VirtualMachineRestore](t, text), asker)
+		return r.ReviewRestore(t.Context(), parsed[api.VirtualMachineRestore](t, text), asker)
 	case copying:
-		return r.Clone(t.Context(), parsed[clone.VirtualMachineClone](t, text), asker)
+		return r.ReviewClone(t.Context(), parsed[clone.VirtualMachineClone](t, text), asker)
 	}
 	raw, err := untyped(t, text).MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewed, err := r.Profile(t.Context(), raw, asker)
+	reviewed, err := r.ReviewProfile(t.Context(), raw, asker)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func TestPinsOfARestore(t *testing.T) {
 		if test.mark != "" {
 			is.Annotations[snapshot.Mark] = test.mark
 		}
-		reviewed, err := r.VM(t.Context(), is, was, Asker{Name: test.account})
+		reviewed, err := r.ReviewVM(t.Context(), is, was, Asker{Name: test.account})
 		if err != nil || reviewed.Allowed() == test.refused {
 			t.Errorf("%s: %v, refused: %v", why, err, reviewed.Errors)
 			continue

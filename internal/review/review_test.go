@@ -106,26 +106,26 @@ func TestConfigurationIsReadOnce(t *testing.T) {
 		pinned string
 	}{
 		{"a VM whose owner asks for new pins", func(r Reviewer) (string, string, error) {
-			reviewed, err := r.VM(t.Context(), machine(t, ""), machine(t, `{"configuration":"old"}`), Asker{})
+			reviewed, err := r.ReviewVM(t.Context(), machine(t, ""), machine(t, `{"configuration":"old"}`), Asker{})
 			vm, _ := reviewed.Stored()
 			return reviewed.Explicit.Spec.Domain.CPU.Model, pin.Read(vm).Configuration, err
 		}, first.GetName()},
 		{"a VM that is expanded", func(r Reviewer) (string, string, error) {
-			reviewed, err := r.Written(t.Context(), expanding, nil, Asker{})
+			reviewed, err := r.PrepareVM(t.Context(), expanding, nil, Asker{})
 			vm, _ := reviewed.Stored()
 			return vm.Spec.Template.Spec.Domain.CPU.Model, "", err
 		}, ""},
 		{"a VM that lost its pins", func(r Reviewer) (string, string, error) {
-			reviewed, err := r.Written(t.Context(), machine(t, "none"), machine(t, `{"configuration":"old"}`), Asker{})
+			reviewed, err := r.PrepareVM(t.Context(), machine(t, "none"), machine(t, `{"configuration":"old"}`), Asker{})
 			vm, _ := reviewed.Stored()
 			return "Haswell", pin.Read(vm).Configuration, err
 		}, "old"},
 		{"a VMI", func(r Reviewer) (string, string, error) {
-			reviewed, err := r.VMI(t.Context(), vmi, Asker{})
+			reviewed, err := r.ReviewVMI(t.Context(), vmi, Asker{})
 			return reviewed.Explicit.Spec.Domain.CPU.Model, "", err
 		}, ""},
 		{"an explicit VMI", func(r Reviewer) (string, string, error) {
-			_, err := r.Judge(t.Context(), vmi, Asker{})
+			_, err := r.ReviewExplicitVMI(t.Context(), vmi, Asker{})
 			return "Haswell", "", err
 		}, ""},
 	} {
@@ -160,7 +160,7 @@ func TestVMIKeepsWhatItIsPinnedTo(t *testing.T) {
 		{"pinned to no preset", `{"presets":[]}`, "", "Nehalem"},
 		{"of an earlier release", `{"instancetype":"(none)"}`, "auto", "Nehalem"},
 	} {
-		reviewed, err := r.VMI(t.Context(), admit.Instance(machine(t, test.pins)), Asker{})
+		reviewed, err := r.ReviewVMI(t.Context(), admit.Instance(machine(t, test.pins)), Asker{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestVMIKeepsWhatItIsPinnedTo(t *testing.T) {
 			t.Errorf("%s: policy '%s', model '%s', %v; want '%s', '%s'", test.name, policy, model, reviewed.Errors, test.policy, test.model)
 		}
 	}
-	_, err := r.VMI(t.Context(), admit.Instance(machine(t, `{"configuration":"gone"}`)), Asker{})
+	_, err := r.ReviewVMI(t.Context(), admit.Instance(machine(t, `{"configuration":"gone"}`)), Asker{})
 	if err == nil || errors.As(err, new(*resolve.Refusal)) {
 		t.Errorf("%v, want a fault of ours", err)
 	}
@@ -183,10 +183,10 @@ func TestNobodyWaitsForThis(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	r := Reviewer{Resolver: resolve.Resolver{Cached: reading(t)}, Configuration: config.Default}
-	if _, err := r.VM(ctx, machine(t, "none"), nil, Asker{}); !errors.Is(err, context.Canceled) {
+	if _, err := r.ReviewVM(ctx, machine(t, "none"), nil, Asker{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("VM: %v", err)
 	}
-	if _, err := r.VMI(ctx, admit.Instance(machine(t, "none")), Asker{}); !errors.Is(err, context.Canceled) {
+	if _, err := r.ReviewVMI(ctx, admit.Instance(machine(t, "none")), Asker{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("VMI: %v", err)
 	}
 }
@@ -199,7 +199,7 @@ func TestReviewChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewed, err := r.VM(t.Context(), vm, nil, Asker{})
+	reviewed, err := r.ReviewVM(t.Context(), vm, nil, Asker{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,24 +13,24 @@ import (
 	api "kubevirt.io/api/snapshot/v1beta1"
 )
 
-// What snapshots, restores and clones name may be made later, by the same 'kubectl apply': it is warned of. The target of a clone does
-// not exist, and that of a restore need not.
+// A missing object that a snapshot, restore or clone names is a warning and not an error, because the same 'kubectl apply' may create it later. The target of a
+// clone does not exist, and the target of a restore may be missing.
 
 // kindSnapshot is the kind of a VirtualMachineSnapshot.
 const kindSnapshot = "VirtualMachineSnapshot"
 
 var kindVM = v1.VirtualMachineGroupVersionKind.Kind
 
-// Snapshot reviews a VirtualMachineSnapshot that is created. It must have its namespace.
-func (r Reviewer) Snapshot(ctx context.Context, of *api.VirtualMachineSnapshot, asker Asker) admit.Verdict {
+// ReviewSnapshot reviews a VirtualMachineSnapshot that is created. It must have its namespace.
+func (r Reviewer) ReviewSnapshot(ctx context.Context, of *api.VirtualMachineSnapshot, asker Asker) admit.Verdict {
 	verdict := admit.Verdict{Errors: snapshot.CheckSnapshot(&of.Spec)}
 	r.judgeReferences(ctx, &verdict, asker, of.Namespace, resolve.Referred{Path: field.NewPath("spec", "source", "name"), Kind: kindVM,
 		Name: of.Spec.Source.Name, Without: "the snapshot waits for it until its failureDeadline"})
 	return verdict
 }
 
-// Restore reviews a VirtualMachineRestore that is created. It must have its namespace.
-func (r Reviewer) Restore(ctx context.Context, of *api.VirtualMachineRestore, asker Asker) admit.Verdict {
+// ReviewRestore reviews a VirtualMachineRestore that is created. It must have its namespace.
+func (r Reviewer) ReviewRestore(ctx context.Context, of *api.VirtualMachineRestore, asker Asker) admit.Verdict {
 	verdict := admit.Verdict{Errors: snapshot.CheckRestore(&of.Spec)}
 	r.judgeReferences(ctx, &verdict, asker, of.Namespace,
 		resolve.Referred{Path: field.NewPath("spec", "target", "name"), Kind: kindVM, Name: of.Spec.Target.Name, MadeAnew: true,
@@ -40,8 +40,8 @@ func (r Reviewer) Restore(ctx context.Context, of *api.VirtualMachineRestore, as
 	return verdict
 }
 
-// Clone reviews a VirtualMachineClone that is created. It must have its namespace.
-func (r Reviewer) Clone(ctx context.Context, of *clone.VirtualMachineClone, asker Asker) admit.Verdict {
+// ReviewClone reviews a VirtualMachineClone that is created. It must have its namespace.
+func (r Reviewer) ReviewClone(ctx context.Context, of *clone.VirtualMachineClone, asker Asker) admit.Verdict {
 	verdict := admit.Verdict{Errors: snapshot.CheckClone(&of.Spec)}
 	var all []resolve.Referred
 	if source := of.Spec.Source; source != nil && (source.Kind == kindVM || source.Kind == kindSnapshot) {
@@ -62,8 +62,8 @@ func nameOf(of *corev1.TypedLocalObjectReference) string {
 	return of.Name
 }
 
-// judgeReferences warns of objects that do not exist, and adds what was probably meant to errors of names. An object that is refused has no warnings: it
-// waits for nothing, and neither does one that exists already, perhaps since long ago.
+// judgeReferences adds a warning for each object that does not exist, and a suggestion to each error about a name. An object that is refused, or that is stored
+// already, has no such warnings, because it waits for nothing.
 func (r Reviewer) judgeReferences(ctx context.Context, verdict *admit.Verdict, asker Asker, namespace string, all ...resolve.Referred) {
 	for _, to := range all {
 		to.Namespace, to.Refused = namespace, refusedName(verdict.Errors, to.Path)

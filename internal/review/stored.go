@@ -17,43 +17,43 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Written reviews a VM that is about to be stored. It is VM, except for an update that only lost its pins, as 'kubectl replace' with the
-// original manifest does: that gets the pins of the old VM, and nothing is resolved or judged, so that it works without a catalog.
-// Policies judge a VM that is refused anyway, so that its owner reads all mistakes at once. Any other they judge when it is final, by VM.
-func (r Reviewer) Written(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (VM, error) {
+// PrepareVM reviews a VM for the mutating webhook: it is about to be stored as Stored returns it. An update that only drops the pins, such as 'kubectl replace'
+// with the original manifest, gets the pins of the old VM. It is not resolved or judged, so that it works without a catalog. Policies judge a VM only if it
+// is refused anyway, so that its owner reads all mistakes at once. They judge any other VM in ReviewVM, when it is final.
+func (r Reviewer) PrepareVM(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (VM, error) {
 	if old == nil {
 		vm, r.Resolver.CompletesNew = pin.Reconsidered(vm), true
 	}
-	reviewed := r.begin(vm, old, asker)
+	reviewed := r.newVMReview(vm, old, asker)
 	vm = r.kubevirt().KeepTemplate(vm, old, asker.Name, reviewed.configuration.Limits)
 	reviewed.given = vm
 	if _, pinned := vm.Annotations[v1alpha1.AnnotationPins]; pinned || old == nil || !equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
-		reviewed, err := r.vm(ctx, reviewed, asker)
+		reviewed, err := r.runVMStage1(ctx, reviewed, asker)
 		if err == nil && !reviewed.Allowed() {
-			err = r.judgeVM(ctx, &reviewed, asker)
+			err = r.judgeVMByPolicies(ctx, &reviewed, asker)
 		}
 		return reviewed, err
 	}
-	reviewed.authorised = old.Annotations[v1alpha1.AnnotationInference]
+	reviewed.inference = old.Annotations[v1alpha1.AnnotationInference]
 	reviewed.Resolved.Pins = pin.Read(old)
 	reviewed.Resolved.Set.Architecture = old.Annotations[v1alpha1.AnnotationArchitecture]
 	reviewed.Meant = resolve.Effective(vm, reviewed.Resolved.Pins)
 	return reviewed, ctx.Err()
 }
 
-// Stored is the VM as admission stores it: pinned, and where the cluster's policy says so with an expanded template. The drafts are the
-// revisions that it is pinned to and that do not exist yet. The VM must be allowed.
+// Stored returns the VM as admission stores it: pinned and, if the cluster's policy requires it, with an expanded template. The drafts are the revisions that
+// the VM is pinned to and that do not exist yet. The VM must be allowed.
 func (v VM) Stored() (*v1.VirtualMachine, []revision.Draft) {
 	stored := *v.given // what is changed below is copied first
-	v.identify(&stored)
+	v.setIdentity(&stored)
 	pins, drafts, architecture := v.Resolved.Pins, v.Resolved.Drafts, v.Resolved.Set.Architecture
-	if v.expands() && v.expand(&stored) {
-		// The template holds what instancetype, preference and architecture were; what the VM gets without naming it stays pinned.
+	if v.mustExpand() && v.expandTemplate(&stored) {
+		// The template contains instancetype, preference and architecture. Presets, profiles and configuration stay pinned.
 		pins.Instancetype, pins.Preference, architecture = "", "", ""
 		kept := slices.Concat(pins.Presets, pins.Profiles, pins.Bases, []string{pins.Configuration})
 		drafts = slices.DeleteFunc(slices.Clone(drafts), func(d revision.Draft) bool { return !slices.Contains(kept, d.Name) })
 	}
-	replaceAnnotation(&stored, v1alpha1.AnnotationInference, v.authorised)
+	replaceAnnotation(&stored, v1alpha1.AnnotationInference, v.inference)
 	replaceAnnotation(&stored, v1alpha1.AnnotationArchitecture, architecture)
 	pin.Write(&stored, pins)
 	return &stored, drafts
@@ -67,9 +67,9 @@ func (v VM) Expanded() (*v1.VirtualMachine, field.ErrorList) {
 	}
 	expanded := v.given.DeepCopy()
 	if v.Unknown() {
-		return nil, v.missing()
+		return nil, v.missingReferences()
 	}
-	if v.expand(expanded) {
+	if v.expandTemplate(expanded) {
 		pins := pin.Read(expanded)
 		pins.Instancetype, pins.Preference = "", ""
 		pin.Write(expanded, pins)
@@ -78,8 +78,8 @@ func (v VM) Expanded() (*v1.VirtualMachine, field.ErrorList) {
 	return expanded, nil
 }
 
-// missing names the references of a VM that refer to nothing.
-func (v VM) missing() (errs field.ErrorList) {
+// missingReferences returns an error for each reference of a VM to an object that does not exist.
+func (v VM) missingReferences() (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	if ref := v.Meant.Spec.Instancetype; ref != nil && v.Input.Set.Instancetype == nil {
 		errs = append(errs, field.NotFound(spec.Child("instancetype"), ref.Name))
@@ -90,9 +90,8 @@ func (v VM) missing() (errs field.ErrorList) {
 	return errs
 }
 
-// expands reports whether the policy asks for an expanded template. 'expand' leaves VMs alone that have revisions already, be they Kiln's or
-// KubeVirt's.
-func (v VM) expands() bool {
+// mustExpand reports whether the policy requires an expanded template. Policy 'expand' does not change VMs that have revisions already, of Kiln or KubeVirt.
+func (v VM) mustExpand() bool {
 	switch v.configuration.Policy {
 	case v1.Expand:
 		if v.old == nil {
@@ -106,9 +105,9 @@ func (v VM) expands() bool {
 	return false
 }
 
-// expand writes instancetype, preference and defaults into the template and takes the references away. A VM without references stays as it
-// is, and so does one whose references are not known yet.
-func (v VM) expand(vm *v1.VirtualMachine) bool {
+// expandTemplate writes instancetype, preference and defaults into the template and removes the references. It reports false, and does not change the VM, if
+// the VM has no references, or if an object that it refers to does not exist yet.
+func (v VM) expandTemplate(vm *v1.VirtualMachine) bool {
 	set, meant := v.Resolved.Set, resolve.Effective(vm, v.Resolved.Pins)
 	if vm.Spec.Instancetype == nil && vm.Spec.Preference == nil ||
 		meant.Spec.Instancetype != nil && set.Instancetype == nil || meant.Spec.Preference != nil && set.Preference == nil {
@@ -143,9 +142,9 @@ func (v VM) expand(vm *v1.VirtualMachine) bool {
 	return true
 }
 
-// identify gives a new VM the seed of UUID, serial and MACs, unless it brings one, as one from a backup or from Git does. In a VM that exists it restores
-// the seed that 'kubectl replace' with the original manifest would drop: the guest would become another machine.
-func (v VM) identify(vm *v1.VirtualMachine) {
+// setIdentity gives a new VM the seed of UUID, serial and MACs, unless it has one, such as a VM from a backup or from Git. In a VM that exists it restores the
+// seed that 'kubectl replace' with the original manifest would drop: the guest would become another machine.
+func (v VM) setIdentity(vm *v1.VirtualMachine) {
 	seed := v.seed
 	if v.old != nil {
 		seed = v.old.Annotations[v1alpha1.AnnotationIdentity]
@@ -155,8 +154,8 @@ func (v VM) identify(vm *v1.VirtualMachine) {
 	}
 }
 
-// authorised is what a VM has to record of the rights that its inference was asked with.
-func authorised(vm, old *v1.VirtualMachine, rights *resolve.Rights) string {
+// inferenceRecord returns the value of the annotation that records what the inference of a VM may read.
+func inferenceRecord(vm, old *v1.VirtualMachine, rights *resolve.Rights) string {
 	if old != nil && !resolve.RequestsInference(vm, old) {
 		return old.Annotations[v1alpha1.AnnotationInference]
 	}

@@ -22,7 +22,7 @@ type VMI struct {
 	Resolved resolve.Resolution
 	// Input is what the engine made the VMI explicit by.
 	Input admit.Input
-	// Merged is the part of the verdict that comes from making the VMI explicit. Judge on the explicit VMI returns the rest again.
+	// Merged is the part of the verdict that comes from making the VMI explicit. ReviewExplicitVMI returns the rest again.
 	Merged admit.Verdict
 	// Policies is what the GuestPolicies say. Errors and warnings are in the verdict, too.
 	Policies policy.Result
@@ -32,33 +32,33 @@ type VMI struct {
 	unjudged bool
 }
 
-// VMI reviews a VMI that is created. The VMI must have its namespace. An error means that there is no verdict.
-func (r Reviewer) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
-	reviewed, err := r.vmi(ctx, vmi, asker)
+// ReviewVMI reviews a VMI that is created. The VMI must have its namespace. An error means that there is no verdict.
+func (r Reviewer) ReviewVMI(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
+	reviewed, err := r.runVMIStage1(ctx, vmi, asker)
 	if err == nil {
-		err = r.judgeVMI(ctx, &reviewed, asker)
+		err = r.judgeVMIByPolicies(ctx, &reviewed, asker)
 	}
 	return reviewed, err
 }
 
-// WrittenVMI reviews a VMI that is about to be stored. It is VMI, but policies judge only one that is refused anyway, see Written, and one that is pinned here
-// before its VM is: the pins do not tell Judge who wrote them.
-func (r Reviewer) WrittenVMI(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
-	reviewed, err := r.vmi(ctx, vmi, asker)
+// PrepareVMI reviews a VMI for the mutating webhook: it is about to be stored as Explicit. Policies judge it only if it is refused anyway, see PrepareVM, or if
+// it is pinned here before its VM, because ReviewExplicitVMI cannot see who wrote the pins.
+func (r Reviewer) PrepareVMI(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
+	reviewed, err := r.runVMIStage1(ctx, vmi, asker)
 	if err == nil && (!reviewed.Allowed() || reviewed.unjudged) {
-		err = r.judgeVMI(ctx, &reviewed, asker)
+		err = r.judgeVMIByPolicies(ctx, &reviewed, asker)
 	}
 	return reviewed, err
 }
 
-// vmi is VMI without the policies.
-func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
+// runVMIStage1 reviews a VMI without the policies.
+func (r Reviewer) runVMIStage1(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
 	now := r.Configuration()
 	vmi, owner, err := r.kubevirt().Inherit(ctx, r.Resolver, vmi, asker.Name, now.Limits)
 	if err != nil {
 		return VMI{}, err
 	}
-	reviewed, resolver := VMI{given: vmi}, r.resolver(now)
+	reviewed, resolver := VMI{given: vmi}, r.resolverFor(now)
 	if reviewed.Resolved, err = resolver.VMI(ctx, vmi); err != nil {
 		return reviewed, err
 	}
@@ -97,23 +97,23 @@ func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 	return reviewed, ctx.Err()
 }
 
-// Judge reviews a VMI that is explicit already, such as one that another webhook changed after it was made explicit. An error means that there is no
-// verdict.
-func (r Reviewer) Judge(ctx context.Context, explicit *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
+// ReviewExplicitVMI reviews a VMI that is explicit already, for the validating webhook: another webhook may have changed it since it was made explicit. An
+// error means that there is no verdict.
+func (r Reviewer) ReviewExplicitVMI(ctx context.Context, explicit *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
 	reviewed := VMI{given: explicit, Explicit: explicit, Input: admit.Input{Cluster: r.Configuration(), User: asker.Name}}
 	reviewed.Verdict = judgeExplicit(explicit, explicit, reviewed.Input)
-	policies, err := r.policies()
+	policies, err := r.currentPolicies()
 	if err != nil || len(policies) == 0 { // nothing asks for what the VMI is pinned to
 		return reviewed.Verdict, err
 	}
-	if reviewed.Resolved, err = r.resolver(reviewed.Input.Cluster).VMI(ctx, explicit); err == nil {
-		err = r.judgeVMI(ctx, &reviewed, asker)
+	if reviewed.Resolved, err = r.resolverFor(reviewed.Input.Cluster).VMI(ctx, explicit); err == nil {
+		err = r.judgeVMIByPolicies(ctx, &reviewed, asker)
 	}
 	return reviewed.Verdict, err
 }
 
-// Explain returns where each field of the VMI comes from. owner is the VM that it was made of and frozen the record of its hardware, each nil
-// where there is none. The VMI must be allowed.
+// Explain returns where each field of the VMI comes from. owner is the VM of the VMI and frozen the record of its hardware; each is nil if there is none. The
+// VMI must be allowed.
 func (v VMI) Explain(owner *v1.VirtualMachine, frozen *record.Record) admit.Explanation {
 	if owner == nil {
 		return admit.ExplainVMI(v.given, v.Input)

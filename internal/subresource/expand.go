@@ -60,7 +60,7 @@ func (a *API) expand(ctx context.Context, reviewer review.Reviewer, vm *v1.Virtu
 	if err != nil {
 		return reply{}, err
 	}
-	reviewed, err := reviewer.VM(ctx, vm, nil, asker)
+	reviewed, err := reviewer.ReviewVM(ctx, vm, nil, asker)
 	if err != nil {
 		return reply{}, err
 	}

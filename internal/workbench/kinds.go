@@ -68,7 +68,7 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 		keepTemplate(vm, old)
 	}
 	reviewer.Stored = r.Stored
-	reviewed, err := reviewer.VM(ctx, vm, old, s.bench.asker())
+	reviewed, err := reviewer.ReviewVM(ctx, vm, old, s.bench.asker())
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
 		// A stored VMI was admitted before. Only controllers may write some of its fields, such as the owner, so it is judged as theirs.
 		asker.Name = s.reviewer.Configuration().Limits.Controllers[0]
 	}
-	reviewed, err := reviewer.VMI(ctx, vmi, asker)
+	reviewed, err := reviewer.ReviewVMI(ctx, vmi, asker)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (s stageOne) frontend(_ context.Context, r *Reviewed, raw []byte) error {
 
 // guestProfile judges a profile of guests with those that it extends.
 func (s stageOne) guestProfile(ctx context.Context, r *Reviewed, raw []byte) error {
-	reviewed, err := s.reviewer.Profile(ctx, raw, s.bench.asker())
+	reviewed, err := s.reviewer.ReviewProfile(ctx, raw, s.bench.asker())
 	r.missing, r.Verdict = reviewed.Missing, reviewed.Verdict
 	return err
 }
@@ -192,7 +192,7 @@ func (s stageOne) snapshot(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object snapshot.VirtualMachineSnapshot
 	err := json.Unmarshal(raw, &object)
 	if err == nil {
-		r.Verdict = s.of(r).Snapshot(ctx, &object, s.bench.asker())
+		r.Verdict = s.of(r).ReviewSnapshot(ctx, &object, s.bench.asker())
 	}
 	return err
 }
@@ -202,7 +202,7 @@ func (s stageOne) restore(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object snapshot.VirtualMachineRestore
 	err := json.Unmarshal(raw, &object)
 	if err == nil {
-		r.Verdict = s.of(r).Restore(ctx, &object, s.bench.asker())
+		r.Verdict = s.of(r).ReviewRestore(ctx, &object, s.bench.asker())
 	}
 	return err
 }
@@ -212,7 +212,7 @@ func (s stageOne) clone(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object clone.VirtualMachineClone
 	err := json.Unmarshal(raw, &object)
 	if err == nil {
-		r.Verdict = s.of(r).Clone(ctx, &object, s.bench.asker())
+		r.Verdict = s.of(r).ReviewClone(ctx, &object, s.bench.asker())
 	}
 	return err
 }

@@ -37,7 +37,7 @@ func replayMutate(c record, cluster config.Cluster) outcome {
 	if err != nil {
 		return differs("fault: %v", err)
 	}
-	reviewed, err := reviewer.VMI(context.Background(), vmi, review.Asker{Name: c.User})
+	reviewed, err := reviewer.ReviewVMI(context.Background(), vmi, review.Asker{Name: c.User})
 	if err != nil {
 		return differs("fault: %v", err)
 	}

@@ -106,7 +106,7 @@ func replayVM(c record, cluster config.Cluster) outcome {
 // judge reviews an explicit VMI.
 func judge(vmi *v1.VirtualMachineInstance, cluster config.Cluster, user string) (field.ErrorList, error) {
 	reviewer := review.Reviewer{Configuration: func() config.Cluster { return cluster }}
-	verdict, err := reviewer.Judge(context.Background(), vmi, review.Asker{Name: user})
+	verdict, err := reviewer.ReviewExplicitVMI(context.Background(), vmi, review.Asker{Name: user})
 	return verdict.Errors, err
 }
 
@@ -140,7 +140,7 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	if err != nil {
 		return given, err
 	}
-	reviewed, err := reviewer.VM(context.Background(), vm, old, review.Asker{Name: c.User})
+	reviewed, err := reviewer.ReviewVM(context.Background(), vm, old, review.Asker{Name: c.User})
 	if err != nil {
 		return given, err
 	}

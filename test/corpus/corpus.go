@@ -90,10 +90,10 @@ type Admitted struct {
 func (c Case) Admit(ctx context.Context) (Admitted, error) {
 	reviewer := reviewer(c.Objects, c.Cluster)
 	if c.VM != nil {
-		reviewed, err := reviewer.VM(ctx, c.VM, nil, review.Asker{})
+		reviewed, err := reviewer.ReviewVM(ctx, c.VM, nil, review.Asker{})
 		return Admitted{reviewed.Explicit, reviewed.Verdict, err == nil && !reviewed.Unknown(), reviewed.Input, reviewed.Explain}, err
 	}
-	reviewed, err := reviewer.VMI(ctx, c.VMI, review.Asker{})
+	reviewed, err := reviewer.ReviewVMI(ctx, c.VMI, review.Asker{})
 	explain := func() admit.Explanation { return reviewed.Explain(nil, nil) }
 	return Admitted{reviewed.Explicit, reviewed.Verdict, true, reviewed.Input, explain}, err
 }

@@ -105,7 +105,7 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 			return admit.Verdict{}, err
 		}
 		if r.Stored == nil {
-			return reviewer(nil, r.cluster.Cluster).Judge(ctx, &now, review.Asker{Name: r.By.User})
+			return reviewer(nil, r.cluster.Cluster).ReviewExplicitVMI(ctx, &now, review.Asker{Name: r.By.User})
 		}
 		change := validate.GuestChange{New: &now, Old: &was, By: validate.Account{Name: r.By.User, Node: r.By.Node}}
 		if r.By.Subresource == "status" {
@@ -128,7 +128,7 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 		return admit.Verdict{Errors: mistakes, Warnings: validate.PreferenceWarnings(&now.Spec)}, err
 	}
 	if r.Kind == v1alpha1.KindGuestProfile || r.Kind == v1alpha1.KindClusterGuestProfile {
-		reviewed, err := reviewer(r.cluster.Objects, r.cluster.Cluster).Profile(ctx, r.Object, review.Asker{Name: r.By.User})
+		reviewed, err := reviewer(r.cluster.Objects, r.cluster.Cluster).ReviewProfile(ctx, r.Object, review.Asker{Name: r.By.User})
 		return reviewed.Verdict, err
 	}
 	if r.Kind == "GuestHardware" {
@@ -151,7 +151,7 @@ func (r Request) judgeVM(ctx context.Context) (admit.Verdict, error) {
 		errs := validate.For(r.By.User, r.cluster.Cluster.Limits, validate.VMStatusUpdate(now, was))
 		return admit.Verdict{Errors: errs}, nil
 	}
-	reviewed, err := reviewer(r.cluster.Objects, r.cluster.Cluster).VM(ctx, now, was, review.Asker{Name: r.By.User})
+	reviewed, err := reviewer(r.cluster.Objects, r.cluster.Cluster).ReviewVM(ctx, now, was, review.Asker{Name: r.By.User})
 	return reviewed.Verdict, err
 }
 

@@ -71,10 +71,10 @@ func expand(t *testing.T, object *unstructured.Unstructured, resolver resolve.Re
 	}
 	reviewer := review.Reviewer{Resolver: resolver, Configuration: func() config.Cluster { return cluster(t) }}
 	if vm != nil {
-		reviewed, err := reviewer.VM(t.Context(), vm, nil, review.Asker{})
+		reviewed, err := reviewer.ReviewVM(t.Context(), vm, nil, review.Asker{})
 		return reviewed.Explicit, errors.Join(err, failed(reviewed.Verdict))
 	}
-	reviewed, err := reviewer.VMI(t.Context(), vmi, review.Asker{})
+	reviewed, err := reviewer.ReviewVMI(t.Context(), vmi, review.Asker{})
 	return reviewed.Explicit, errors.Join(err, failed(reviewed.Verdict))
 }
 

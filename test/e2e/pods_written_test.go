@@ -112,7 +112,7 @@ func TestAdmittedDevicesHavePods(t *testing.T) {
 			return nil
 		}
 		sparse.Namespace, sparse.UID = s.name, "4b2c1d3e-1111-4222-8333-444455556666"
-		reviewed, err := reviewer.VMI(t.Context(), sparse, review.Asker{})
+		reviewed, err := reviewer.ReviewVMI(t.Context(), sparse, review.Asker{})
 		if err != nil {
 			t.Fatal(err)
 		}
