@@ -28,6 +28,7 @@ var callers = []struct{ file, why string }{
 	{"test/corpus/profile_laws_test.go", "explains the same neighbours, with generated profiles"},
 	{"test/conformance/accepted.go", "the recorded instancetypes and preferences are specs without objects"},
 	{"test/explicit/", "makes the VMIs, without references, of tests of stages 2 and 3"},
+	{"test/frontends/", "makes the VMI of each device model, without references, and is about stage 2"},
 	{"test/hooked/", "starts at a VMI without references, with KubeVirt's defaults, and is about stage 2"},
 	{"test/frontends/", "starts at VMIs without references, and is about stages 2 and 3"},
 	{"test/machines/", "starts at a VMI without references, and is about stages 2 and 3"},
