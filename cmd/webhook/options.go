@@ -36,7 +36,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.clients.names, "client-allowed-names", nil,
 		"common names of client certificates that are answered, with --client-ca-file; empty for all of its authorities")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
-	flags.StringVar(&o.guests, "guests", installed.Auto, installed.Usage+". Its value is that of the controller")
+	flags.StringVar(&o.guests, "guests", installed.Auto, installed.Usage+". Use the value of the controller")
 	flags.StringVar(&o.hook.Image, "hook-image", "", "image of the launcher, by which guests that KubeVirt runs find their recorded hardware again: "+
 		"KubeVirt's gate Sidecar or Plugins must be on; empty for none")
 	flags.StringVar(&o.hook.Protocol, "hook-protocol", virtcontroller.HookSidecar, "how KubeVirt asks the container of --hook-image: Sidecar (gate Sidecar), or "+

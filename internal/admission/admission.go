@@ -16,7 +16,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// Server holds what the handlers need besides the request.
+// Server contains what the handlers need besides the request.
 type Server struct {
 	Reviewer review.Reviewer
 	// LauncherHook is the container that pods of KubeVirt's virt-launcher get. It is the hook of Reviewer.KubeVirt.
@@ -101,8 +101,8 @@ type change struct {
 	warnings     []string
 }
 
-// patched answers with the change as a patch, after its revisions have been written.
-func (s *Server) patched(ctx context.Context, request *admissionv1.AdmissionRequest, c change) (answer, error) {
+// answerPatch answers with the change as a patch, after its revisions have been written.
+func (s *Server) answerPatch(ctx context.Context, request *admissionv1.AdmissionRequest, c change) (answer, error) {
 	patch, err := patch.Write(request.Object.Raw, c.sent, c.stored)
 	if err == nil {
 		err = s.judgeRevisions(ctx, c.drafts)
@@ -113,8 +113,8 @@ func (s *Server) patched(ctx context.Context, request *admissionv1.AdmissionRequ
 	return answer{patch: patch, warnings: c.warnings}, err
 }
 
-// answered turns a verdict into an answer; err is why there is none.
-func answered(v admit.Verdict, err error) (answer, error) {
+// answerVerdict turns a verdict into an answer; err is why there is no verdict.
+func answerVerdict(v admit.Verdict, err error) (answer, error) {
 	given := answer{warnings: v.Warnings, audit: v.Audit}
 	switch {
 	case err != nil:

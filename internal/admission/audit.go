@@ -21,9 +21,9 @@ const (
 	auditDropped = "dropped_annotations"
 )
 
-// audited returns the annotations that fit into a response, in the order of their keys. The API server drops and
+// auditAnnotations returns the annotations that fit into a response, in the order of their keys. The API server drops and
 // logs a key that is no name of at most 63 characters; such a key is left out here.
-func audited(all map[string]string) map[string]string {
+func auditAnnotations(all map[string]string) map[string]string {
 	if len(all) == 0 {
 		return nil
 	}

@@ -15,8 +15,8 @@ const (
 	maxWarnings = 64 << 10
 )
 
-// bounded returns the response with the warnings that fit within those bounds.
-func bounded(response *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
+// limitWarnings returns the response with the warnings that fit within maxWarnings.
+func limitWarnings(response *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
 	size := 0
 	for i, warning := range response.Warnings {
 		if size += len(warning); size > maxWarnings {
@@ -27,8 +27,8 @@ func bounded(response *admissionv1.AdmissionResponse) *admissionv1.AdmissionResp
 	return response
 }
 
-// fits refuses a request whose patch is too large: half a patch would be another machine.
-func fits(patch []byte) error {
+// checkPatchSize refuses a request whose patch is too large: half a patch would be another machine.
+func checkPatchSize(patch []byte) error {
 	if len(patch) <= maxPatch {
 		return nil
 	}

@@ -48,8 +48,8 @@ func NewHTTPServer(handler http.Handler) *http.Server {
 
 func newCapacity() *semaphore.Weighted { return semaphore.NewWeighted(maxInFlight) }
 
-// weight returns the capacity that a request takes, in bytes; false if it is too large. An unknown length counts as the largest.
-func weight(r *http.Request) (int64, bool) {
+// requestSize returns the capacity that a request takes, in bytes; false if it is too large. An unknown length counts as the largest.
+func requestSize(r *http.Request) (int64, bool) {
 	if r.ContentLength < 0 {
 		return maxReview, true
 	}
@@ -84,9 +84,9 @@ func read(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// tooBusy refuses a review for which there is no capacity, as a review: the API server would make an internal error of an HTTP error,
+// refuseBusy refuses a review for which there is no capacity, as a review: the API server would make an internal error of an HTTP error,
 // or let the request pass. Clients try again by themselves on 429. Of the body only the UID is kept.
-func tooBusy(w http.ResponseWriter, r *http.Request) {
+func refuseBusy(w http.ResponseWriter, r *http.Request) {
 	body := http.MaxBytesReader(w, r.Body, maxReview)
 	uid, err := readUID(io.LimitReader(body, maxHead))
 	if err != nil {
@@ -104,22 +104,22 @@ func tooBusy(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(err) // a review of strings always marshals
 	}
-	reply(r.Context(), w, answer)
+	writeReview(r.Context(), w, answer)
 }
 
 // readUID reads a review up to its UID.
 func readUID(review io.Reader) (uid types.UID, err error) {
 	decoder := json.NewDecoder(review)
 	for _, name := range []string{"request", "uid"} {
-		if err := seek(decoder, name); err != nil {
+		if err := seekField(decoder, name); err != nil {
 			return "", err
 		}
 	}
 	return uid, decoder.Decode(&uid)
 }
 
-// seek goes to the value of a field of the object that comes next.
-func seek(decoder *json.Decoder, name string) error {
+// seekField goes to the value of a field of the object that comes next.
+func seekField(decoder *json.Decoder, name string) error {
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
 		return fmt.Errorf("no object with '%s': %w", name, err)
 	}

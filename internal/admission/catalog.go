@@ -21,7 +21,7 @@ func validateInstancetype(_ context.Context, request *admissionv1.AdmissionReque
 	if err != nil {
 		return answer{}, err
 	}
-	return judged(append(validate.Instancetype(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(object)...),
+	return answerMistakes(append(validate.Instancetype(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(object)...),
 		validate.InstancetypeWarnings(&object.Spec))
 }
 
@@ -31,7 +31,7 @@ func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest
 		return answer{}, err
 	}
 	mistakes := append(validate.Preference(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(object)...)
-	return judged(mistakes, validate.PreferenceWarnings(&object.Spec))
+	return answerMistakes(mistakes, validate.PreferenceWarnings(&object.Spec))
 }
 
 func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
@@ -39,7 +39,7 @@ func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (a
 	if err != nil {
 		return answer{}, err
 	}
-	return judged(validate.Preset(&object.Spec, field.NewPath("spec")), validate.PresetWarnings())
+	return answerMistakes(validate.Preset(&object.Spec, field.NewPath("spec")), validate.PresetWarnings())
 }
 
 func validateHardware(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
@@ -47,7 +47,7 @@ func validateHardware(_ context.Context, request *admissionv1.AdmissionRequest) 
 	if err != nil {
 		return answer{}, err
 	}
-	return judged(validate.GuestHardware(&object.Spec, field.NewPath("spec")), nil)
+	return answerMistakes(validate.GuestHardware(&object.Spec, field.NewPath("spec")), nil)
 }
 
 // validatePolicy refuses a policy that does not compile, with the position of each mistake.
@@ -57,11 +57,11 @@ func validatePolicy(_ context.Context, request *admissionv1.AdmissionRequest) (a
 		return answer{}, err
 	}
 	compiled, mistakes := policy.Compile(object)
-	return judged(mistakes, compiled.Warnings())
+	return answerMistakes(mistakes, compiled.Warnings())
 }
 
-func judged(mistakes field.ErrorList, warnings []string) (answer, error) {
-	return answered(admit.Verdict{Errors: mistakes, Warnings: warnings}, nil)
+func answerMistakes(mistakes field.ErrorList, warnings []string) (answer, error) {
+	return answerVerdict(admit.Verdict{Errors: mistakes, Warnings: warnings}, nil)
 }
 
 // validateProfile judges a GuestProfile or ClusterGuestProfile with the profiles that it extends. The labels and annotations of one that is illegal since its
@@ -71,5 +71,5 @@ func (s *Server) validateProfile(ctx context.Context, request *admissionv1.Admis
 		return answer{}, nil
 	}
 	reviewed, err := s.Reviewer.ReviewProfile(ctx, request.Object.Raw, s.asker(request))
-	return answered(reviewed.Verdict, err)
+	return answerVerdict(reviewed.Verdict, err)
 }

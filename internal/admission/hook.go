@@ -34,13 +34,13 @@ type Hook struct {
 // ServeHTTP answers one review and measures it.
 func (h Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	h.observed(h.serve(w, r), began)
+	h.recordDuration(h.serve(w, r), began)
 }
 
 // serve answers one review. Reviews that cannot be read get an HTTP error, since they have no request to answer. Work ends when
 // the caller has hung up, or has stopped waiting.
 func (h Hook) serve(w http.ResponseWriter, r *http.Request) outcome {
-	size, ok := weight(r)
+	size, ok := requestSize(r)
 	if !ok {
 		http.Error(w, fmt.Sprintf("the AdmissionReview must have at most %d bytes", maxReview), http.StatusRequestEntityTooLarge)
 		return failed
@@ -48,7 +48,7 @@ func (h Hook) serve(w http.ResponseWriter, r *http.Request) outcome {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout(r))
 	defer cancel()
 	if !h.acquire(ctx, size) {
-		tooBusy(w, r)
+		refuseBusy(w, r)
 		return busy
 	}
 	inFlight.Add(float64(size))
@@ -66,12 +66,12 @@ func (h Hook) serve(w http.ResponseWriter, r *http.Request) outcome {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return failed
 	}
-	reply(ctx, w, response)
+	writeReview(ctx, w, response)
 	return came
 }
 
-// reply writes a review. The caller may be gone: that is logged and nothing else.
-func reply(ctx context.Context, w http.ResponseWriter, review []byte) {
+// writeReview writes a review. An error, for example because the caller is gone, is only logged.
+func writeReview(ctx context.Context, w http.ResponseWriter, review []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(review); err != nil {
 		log.FromContext(ctx).Error(err, "writing a review")
@@ -96,9 +96,9 @@ func (h Hook) answer(ctx context.Context, body []byte) ([]byte, outcome, error) 
 	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
 		return nil, failed, errors.New("expected an AdmissionReview of admission.k8s.io/v1 with a request")
 	}
-	response := bounded(h.respond(ctx, review.Request))
+	response := limitWarnings(h.respond(ctx, review.Request))
 	written, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
-	return written, came(response), err
+	return written, outcomeOf(response), err
 }
 
 // respond calls the handler. A panic is answered with code 500 and logged with the request's UID, and the process goes on: one hostile object must
@@ -109,7 +109,7 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 	defer func() {
 		if r := recover(); r != nil {
 			panics.Inc()
-			log.FromContext(ctx).Error(fmt.Errorf("%v", r), "panic in admission", append(h.about(request, began), "stack", string(debug.Stack()))...)
+			log.FromContext(ctx).Error(fmt.Errorf("%v", r), "panic in admission", append(h.logValues(request, began), "stack", string(debug.Stack()))...)
 			*response = admissionv1.AdmissionResponse{UID: request.UID, Result: &metav1.Status{
 				Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
 				Message: fmt.Sprintf("internal error in kiln; search its log for request '%s'", request.UID),
@@ -117,15 +117,15 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 		}
 	}()
 	given, err := h.judge(ctx, request)
-	response.Warnings, response.AuditAnnotations = short(given.warnings), audited(given.audit)
+	response.Warnings, response.AuditAnnotations = truncateWarnings(given.warnings), auditAnnotations(given.audit)
 	if err != nil {
-		response.Result = refusal(request, err)
-		h.logRefusal(ctx, err, append(h.about(request, began), "code", response.Result.Code))
+		response.Result = errorStatus(request, err)
+		h.logRefusal(ctx, err, append(h.logValues(request, began), "code", response.Result.Code))
 		return response
 	}
 	response.Allowed = true
 	if log := log.FromContext(ctx).V(verbose); log.Enabled() {
-		log.Info("request allowed", h.about(request, began)...)
+		log.Info("request allowed", h.logValues(request, began)...)
 	}
 	if given.patch != nil {
 		kind := admissionv1.PatchTypeJSONPatch
@@ -144,7 +144,7 @@ func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) 
 	case over == nil:
 		given, err := h.handle(ctx, request)
 		if err == nil {
-			err = fits(given.patch)
+			err = checkPatchSize(given.patch)
 		}
 		return given, err
 	case losesFinalizers(request):
@@ -168,8 +168,8 @@ func keepsSpec(request *admissionv1.AdmissionRequest) bool {
 // validate.MaxWarning. (k8s.io/apiserver, pkg/endpoints/filters/warning.go)
 const mostOfWarning = 256
 
-// short cuts warnings to the length that API servers pass on whole. Runes are counted: a cut within one is no UTF-8.
-func short(warnings []string) []string {
+// truncateWarnings cuts warnings to the length that API servers pass on whole. Runes are counted: a cut within one is no UTF-8.
+func truncateWarnings(warnings []string) []string {
 	for i, warning := range warnings {
 		warnings[i] = shorten.Runes(warning, mostOfWarning)
 	}

@@ -19,9 +19,9 @@ const verbose = 4
 // mostRules bounds the rules that a log entry names.
 const mostRules = 10
 
-// about returns the keys and values of a log entry about a request. The answer to the user has the UID too. The API server's audit log does not: there the
+// logValues returns the keys and values of a log entry about a request. The answer to the user has the UID too. The API server's audit log does not: there the
 // request is found by its account. metadata.name is empty where the API server generates it.
-func (h Hook) about(request *admissionv1.AdmissionRequest, began time.Time) []any {
+func (h Hook) logValues(request *admissionv1.AdmissionRequest, began time.Time) []any {
 	return []any{
 		"uid", request.UID, "path", h.path, "operation", request.Operation, "kind", request.Kind.Kind, "subresource", request.SubResource,
 		"namespace", request.Namespace, "name", request.Name, "user", request.UserInfo.Username, "seconds", time.Since(began).Seconds(),
@@ -45,8 +45,8 @@ func (h Hook) logRefusal(ctx context.Context, err error, about []any) {
 	}
 }
 
-// came returns the outcome of a response.
-func came(response *admissionv1.AdmissionResponse) outcome {
+// outcomeOf returns the outcome of a response.
+func outcomeOf(response *admissionv1.AdmissionResponse) outcome {
 	switch {
 	case response.Allowed:
 		return allowed

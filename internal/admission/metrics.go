@@ -65,16 +65,16 @@ func Metrics() []prometheus.Collector {
 	return []prometheus.Collector{duration, rejections, inFlight, capacityBytes, panics}
 }
 
-// observed records a review that has been answered. Its path is one of the webhook configurations: no other path has a Hook.
-func (h Hook) observed(of outcome, began time.Time) {
+// recordDuration records a review that has been answered. Its path is one of the webhook configurations: no other path has a Hook.
+func (h Hook) recordDuration(of outcome, began time.Time) {
 	duration.WithLabelValues(h.path, string(of)).Observe(time.Since(began).Seconds())
 }
 
 // ruleOther is the rule of mistakes that no rule of the engine found.
 const ruleOther = "other"
 
-// rejected counts a refused request.
-func rejected(mistakes field.ErrorList) {
+// countRejection counts a refused request by its rules.
+func countRejection(mistakes field.ErrorList) {
 	for _, rule := range rulesOf(mistakes) {
 		rejections.WithLabelValues(rule).Inc()
 	}

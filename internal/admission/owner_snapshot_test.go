@@ -206,8 +206,8 @@ func TestOwnersAreReadOnce(t *testing.T) {
 
 // TestOutdatedIsNoFault: no alert counts a VMI that KubeVirt has to make again.
 func TestOutdatedIsNoFault(t *testing.T) {
-	status := refusal(create(t, sparse), fmt.Errorf("in a chain: %w", resolve.NewOutdated("the VM has changed")))
-	if got := came(&admissionv1.AdmissionResponse{Result: status}); got != outdated || !strings.Contains(status.Message, "the VM has changed") {
+	status := errorStatus(create(t, sparse), fmt.Errorf("in a chain: %w", resolve.NewOutdated("the VM has changed")))
+	if got := outcomeOf(&admissionv1.AdmissionResponse{Result: status}); got != outdated || !strings.Contains(status.Message, "the VM has changed") {
 		t.Errorf("%s: %+v", got, status)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mutatePod gives a pod of KubeVirt's virt-launcher the container of Kiln's hook. The webhook configuration asks about pods of KubeVirt's controller alone; a
-// pod of anybody else stays as it is, whatever its labels say.
+// mutatePod gives a pod of KubeVirt's virt-launcher the container of Kiln's hook. The webhook configuration selects only pods
+// of KubeVirt's controller. A pod of any other account stays as it is, whatever its labels say.
 func (s *Server) mutatePod(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	if request.Operation != admissionv1.Create || !slices.Contains(s.Reviewer.Configuration().Limits.KubeVirt, request.UserInfo.Username) {
 		return answer{}, nil
@@ -22,5 +22,5 @@ func (s *Server) mutatePod(ctx context.Context, request *admissionv1.AdmissionRe
 	if err != nil || injected == nil {
 		return answer{}, err
 	}
-	return s.patched(ctx, request, change{sent: pod, stored: injected})
+	return s.answerPatch(ctx, request, change{sent: pod, stored: injected})
 }

@@ -54,7 +54,7 @@ func (s *Server) withinQuota(handle handler) handler {
 func (s *Server) withinCount(handle handler) handler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 		given, err := handle(ctx, request)
-		if err != nil || request.Operation != admissionv1.Create || s.restores(request) {
+		if err != nil || request.Operation != admissionv1.Create || s.isRestorer(request) {
 			return given, err
 		}
 		kind := schema.GroupVersionKind(request.Kind)

@@ -18,14 +18,14 @@ import (
 // maxCauses bounds the bytes of causes in a response: a spec with ten thousand mistakes must not answer with megabytes.
 const maxCauses = 256 << 10
 
-// refusal is the status for an error, which it counts. Mistakes of the user are 422 with every cause. What is not the user's is never
+// errorStatus returns the status for an error, and counts the error. Mistakes of the user are 422 with every cause. What is not the user's is never
 // 422: clients retry 5xx, and people do not search their manifest for what is not in it. A request that is outdated is 409, which no client sends again by
 // itself: client-go repeats a 503 up to ten times, and the worker of KubeVirt's controller would wait for as many seconds, for the same answer.
-func refusal(request *admissionv1.AdmissionRequest, err error) *metav1.Status {
+func errorStatus(request *admissionv1.AdmissionRequest, err error) *metav1.Status {
 	var mistakes *resolve.Refusal
 	if errors.As(err, &mistakes) {
-		rejected(mistakes.Errors)
-		return invalid(request, mistakes.Errors)
+		countRejection(mistakes.Errors)
+		return invalidStatus(request, mistakes.Errors)
 	}
 	if outdated := (*resolve.Outdated)(nil); errors.As(err, &outdated) {
 		resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
@@ -36,8 +36,8 @@ func refusal(request *admissionv1.AdmissionRequest, err error) *metav1.Status {
 	return &status
 }
 
-// invalid lists all mistakes, one cause each, in the shape that kubectl prints line by line.
-func invalid(request *admissionv1.AdmissionRequest, mistakes field.ErrorList) *metav1.Status {
+// invalidStatus lists all mistakes, one cause each, in the shape that kubectl prints line by line.
+func invalidStatus(request *admissionv1.AdmissionRequest, mistakes field.ErrorList) *metav1.Status {
 	name := request.Name
 	if name == "" {
 		name = "(generated)" // of a generated name only the prefix is known, and not to us
@@ -65,13 +65,13 @@ func invalid(request *admissionv1.AdmissionRequest, mistakes field.ErrorList) *m
 	if more != "" {
 		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Message: more})
 	}
-	status.Message = strings.TrimSpace(status.Message + ": " + joined(texts) + " " + more)
+	status.Message = strings.TrimSpace(status.Message + ": " + joinMessages(texts) + " " + more)
 	status.Code = http.StatusUnprocessableEntity
 	return &status
 }
 
-// joined is errors as an aggregate of apimachinery prints them, which takes time and memory by the square of their number.
-func joined(texts []string) string {
+// joinMessages joins errors as an aggregate of apimachinery does. The aggregate takes time and memory by the square of their number.
+func joinMessages(texts []string) string {
 	switch len(texts) {
 	case 0:
 		return ""

@@ -24,7 +24,7 @@ func AccessReview(c client.Client) MayRead {
 	}
 }
 
-// asker is who sent a request, and what they may read.
+// asker returns the requesting account, and what it may read.
 func (s *Server) asker(request *admissionv1.AdmissionRequest) review.Asker {
 	asker := review.Asker{Name: request.UserInfo.Username, User: request.UserInfo, DryRun: request.DryRun != nil && *request.DryRun}
 	if !asker.DryRun { // nothing is created, and its answer is shown again and again
@@ -32,7 +32,7 @@ func (s *Server) asker(request *admissionv1.AdmissionRequest) review.Asker {
 	}
 	asker.MayRead = func(ctx context.Context, source resolve.Source) (bool, error) {
 		// A restore is written by the controller in the name of a user. Rights of the controller must not decide what that user may read.
-		if s.MayRead == nil || s.restores(request) {
+		if s.MayRead == nil || s.isRestorer(request) {
 			return false, nil
 		}
 		return s.MayRead(ctx, request.UserInfo, source)

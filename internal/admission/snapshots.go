@@ -23,27 +23,27 @@ import (
 // longestAsker bounds the annotation, in bytes. A UserInfo has as many groups as an identity provider gives.
 const longestAsker = 64 << 10
 
-// mutateRestore notes who asks for a restore.
+// mutateRestore writes the requesting account into a restore.
 func (s *Server) mutateRestore(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	restore, err := decode[api.VirtualMachineRestore](request.Object.Raw)
-	if err != nil || request.Operation != admissionv1.Create || s.restores(request) {
+	if err != nil || request.Operation != admissionv1.Create || s.isRestorer(request) {
 		return answer{}, err
 	}
 	noted := restore.DeepCopy()
 	noteAsker(noted, request)
-	return s.patched(ctx, request, change{sent: restore, stored: noted})
+	return s.answerPatch(ctx, request, change{sent: restore, stored: noted})
 }
 
-// mutateClone notes who asks for a clone, and gives a target without a name one, as KubeVirt does.
+// mutateClone writes the requesting account into a clone, and gives a target without a name one, as KubeVirt does.
 func (s *Server) mutateClone(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	wanted, err := decode[clone.VirtualMachineClone](request.Object.Raw)
-	if err != nil || request.Operation != admissionv1.Create || s.restores(request) {
+	if err != nil || request.Operation != admissionv1.Create || s.isRestorer(request) {
 		return answer{}, err
 	}
 	noted := wanted.DeepCopy()
 	noteAsker(noted, request)
 	nameTarget(noted, string(request.UID))
-	return s.patched(ctx, request, change{sent: wanted, stored: noted})
+	return s.answerPatch(ctx, request, change{sent: wanted, stored: noted})
 }
 
 // nameTarget names the target of a clone by its source. The API server draws the UID of a request at random.
@@ -58,8 +58,8 @@ func nameTarget(of *clone.VirtualMachineClone, random string) {
 	of.Spec.Target.Name = fmt.Sprintf("clone-%s-%s", of.Spec.Source.Name, random[:min(letters, len(random))])
 }
 
-// askerOf is the value of the annotation.
-func askerOf(request *admissionv1.AdmissionRequest) string {
+// askerAnnotation returns the value of the annotation for the requesting account.
+func askerAnnotation(request *admissionv1.AdmissionRequest) string {
 	text, err := json.Marshal(request.UserInfo)
 	if err != nil {
 		panic(err) // strings always marshal
@@ -67,13 +67,13 @@ func askerOf(request *admissionv1.AdmissionRequest) string {
 	return string(text)
 }
 
-// noteAsker writes the annotation.
+// noteAsker writes the annotation that names the requesting account.
 func noteAsker(of metav1.Object, request *admissionv1.AdmissionRequest) {
 	annotations := of.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[v1alpha1.AnnotationAsker] = askerOf(request)
+	annotations[v1alpha1.AnnotationAsker] = askerAnnotation(request)
 	of.SetAnnotations(annotations)
 }
 
@@ -82,17 +82,17 @@ func (s *Server) checkAsker(request *admissionv1.AdmissionRequest, now, was meta
 	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationAsker)
 	asker := now.GetAnnotations()[v1alpha1.AnnotationAsker]
 	switch {
-	case s.restores(request):
+	case s.isRestorer(request):
 	case len(asker) > longestAsker:
 		return field.ErrorList{field.TooLong(at, "", longestAsker).WithOrigin("restore/asker")}
-	case was == nil && asker != askerOf(request), was != nil && asker != was.GetAnnotations()[v1alpha1.AnnotationAsker]:
+	case was == nil && asker != askerAnnotation(request), was != nil && asker != was.GetAnnotations()[v1alpha1.AnnotationAsker]:
 		return field.ErrorList{field.Forbidden(at, "is written by admission alone: it names the account that created the object").WithOrigin("restore/asker")}
 	}
 	return nil
 }
 
-// restores reports whether Kiln's own controller sends a request, for an account that it names or has asked about.
-func (s *Server) restores(request *admissionv1.AdmissionRequest) bool {
+// isRestorer reports whether Kiln's own controller sends a request, for an account that it names or has asked about.
+func (s *Server) isRestorer(request *admissionv1.AdmissionRequest) bool {
 	return slices.Contains(s.Reviewer.Configuration().Limits.Restorers, request.UserInfo.Username)
 }
 
@@ -102,7 +102,7 @@ func (s *Server) validateSnapshot(ctx context.Context, request *admissionv1.Admi
 		return answer{}, err
 	}
 	object.Namespace = request.Namespace
-	return answered(s.Reviewer.ReviewSnapshot(ctx, object, s.asker(request)), ctx.Err())
+	return answerVerdict(s.Reviewer.ReviewSnapshot(ctx, object, s.asker(request)), ctx.Err())
 }
 
 func (s *Server) validateRestore(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
@@ -118,7 +118,7 @@ func (s *Server) validateRestore(ctx context.Context, request *admissionv1.Admis
 	if err != nil {
 		return answer{}, err
 	}
-	return judged(s.checkAsker(request, object, old), nil)
+	return answerMistakes(s.checkAsker(request, object, old), nil)
 }
 
 func (s *Server) validateClone(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
@@ -134,11 +134,11 @@ func (s *Server) validateClone(ctx context.Context, request *admissionv1.Admissi
 	if err != nil {
 		return answer{}, err
 	}
-	return judged(s.checkAsker(request, object, old), nil)
+	return answerMistakes(s.checkAsker(request, object, old), nil)
 }
 
 // answerCreated adds the mistakes of the asker to the verdict on a restore or a clone that is created.
 func (s *Server) answerCreated(ctx context.Context, request *admissionv1.AdmissionRequest, object metav1.Object, verdict admit.Verdict) (answer, error) {
 	verdict.Errors = append(s.checkAsker(request, object, nil), verdict.Errors...)
-	return answered(verdict, ctx.Err())
+	return answerVerdict(verdict, ctx.Err())
 }

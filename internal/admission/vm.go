@@ -18,43 +18,42 @@ import (
 // refused here already: the API server asks policies before validating webhooks, and a policy names one mistake without its value.
 func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vm, old, err := readVM(request)
-	if err != nil || unchanged(vm, old) {
+	if err != nil || isUnchanged(vm, old) {
 		return answer{}, err
 	}
 	reviewed, err := s.Reviewer.PrepareVM(ctx, vm, old, s.asker(request))
 	if err != nil || !reviewed.Allowed() {
-		return answered(reviewed.Verdict, err)
+		return answerVerdict(reviewed.Verdict, err)
 	}
 	stored, drafts := reviewed.Stored()
-	return s.patched(ctx, request, change{vm, stored, drafts, reviewed.Resolved.Warnings})
+	return s.answerPatch(ctx, request, change{vm, stored, drafts, reviewed.Resolved.Warnings})
 }
 
-// validateVM judges a VM and the VMI that it would boot. Where only labels and the like changed, rules that came since then must not keep
-// anybody from changing them.
+// validateVM judges a VM and the VMI that it would boot. If only metadata changed, rules that came later must not refuse the update.
 func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vm, old, embedded, err := readWrittenVM(request)
 	switch {
-	case err != nil || beingDeleted(vm, old):
+	case err != nil || isBeingDeleted(vm, old):
 		return answer{}, err
 	case old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old):
 		verdict, err := s.Reviewer.ReviewVMMetadata(ctx, vm, old, s.asker(request))
-		return answered(s.asWritten(request, vm, old, verdict), err)
+		return answerVerdict(s.addWrittenWarnings(request, vm, old, verdict), err)
 	}
 	reviewed, err := s.Reviewer.ReviewVM(ctx, vm, old, s.asker(request))
 	reviewed.Errors = append(embedded, reviewed.Errors...)
-	return answered(s.asWritten(request, vm, old, reviewed.Verdict), err)
+	return answerVerdict(s.addWrittenWarnings(request, vm, old, reviewed.Verdict), err)
 }
 
-// asWritten adds the warnings about a VM as it was written.
-func (s *Server) asWritten(request *admissionv1.AdmissionRequest, vm, old *v1.VirtualMachine, verdict admit.Verdict) admit.Verdict {
+// addWrittenWarnings adds the warnings about a VM as its author wrote it.
+func (s *Server) addWrittenWarnings(request *admissionv1.AdmissionRequest, vm, old *v1.VirtualMachine, verdict admit.Verdict) admit.Verdict {
 	if verdict.Allowed() {
 		verdict.Warnings = append(verdict.Warnings, validate.WrittenVMWarnings(request.Object.Raw, vm, old, s.Reviewer.Configuration().Limits)...)
 	}
 	return verdict
 }
 
-// readWrittenVM returns a VM, and the mistakes in the metadata that it embeds. Where no VM can be read they are the error: they name each value at which the
-// decoder would stop, and the others.
+// readWrittenVM returns a VM, and the mistakes in the metadata that it embeds. If no VM can be read, the mistakes are the error: they name each value at which
+// the decoder would stop, and the others.
 func readWrittenVM(request *admissionv1.AdmissionRequest) (vm, old *v1.VirtualMachine, embedded field.ErrorList, err error) {
 	embedded = validate.AddedEmbeddedMetadata(request.Object.Raw, request.OldObject.Raw)
 	vm, old, err = readVM(request)
@@ -70,10 +69,10 @@ func (s *Server) validateVMStatus(_ context.Context, request *admissionv1.Admiss
 	if err != nil || old == nil {
 		return answer{}, err
 	}
-	return judged(validate.For(request.UserInfo.Username, s.Reviewer.Configuration().Limits, validate.VMStatusUpdate(vm, old)), nil)
+	return answerMistakes(validate.For(request.UserInfo.Username, s.Reviewer.Configuration().Limits, validate.VMStatusUpdate(vm, old)), nil)
 }
 
-// samePins reports whether the pins of a VM stay. That its circumstances are pinned for the first time changes nothing in what they are.
+// samePins reports whether the pins of a VM stay. Pinning presets, profiles and configuration for the first time is not a change.
 func samePins(vm, old *v1.VirtualMachine) bool {
 	now, was := pin.Read(vm), pin.Read(old)
 	if was.Presets == nil {
@@ -100,10 +99,10 @@ func readVM(request *admissionv1.AdmissionRequest) (vm, old *v1.VirtualMachine, 
 	return vm, old, nil
 }
 
-// unchanged reports whether there is nothing to decide: a VM on its way out, whose finalizers must go whatever became of the
-// catalog, or one in which nothing changed that matters here.
-func unchanged(vm, old *v1.VirtualMachine) bool {
-	if old == nil || beingDeleted(vm, old) {
+// isUnchanged reports whether an update needs no decision: the VM is being deleted, and its finalizers must go whatever became of the catalog, or neither its
+// spec nor admissionAnnotations changed.
+func isUnchanged(vm, old *v1.VirtualMachine) bool {
+	if old == nil || isBeingDeleted(vm, old) {
 		return old != nil
 	}
 	for _, key := range admissionAnnotations {
@@ -115,9 +114,11 @@ func unchanged(vm, old *v1.VirtualMachine) bool {
 	return equality.Semantic.DeepEqual(vm.Spec, old.Spec)
 }
 
-// beingDeleted reports whether an update is of a VM that is being deleted, which boots no more. A create is none, though its author may have written a
-// deletionTimestamp: a server-side apply stores it.
-func beingDeleted(vm, old *v1.VirtualMachine) bool { return old != nil && vm.DeletionTimestamp != nil }
+// isBeingDeleted reports whether an update is of a VM that is being deleted, which no longer boots. It returns false for a create, even if its author has
+// written a deletionTimestamp: a server-side apply stores it.
+func isBeingDeleted(vm, old *v1.VirtualMachine) bool {
+	return old != nil && vm.DeletionTimestamp != nil
+}
 
 // admissionAnnotations are the annotations of a VM that admission reads.
 var admissionAnnotations = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationInference}

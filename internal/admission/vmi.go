@@ -18,27 +18,27 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 	}
 	reviewed, err := s.Reviewer.PrepareVMI(ctx, vmi, s.asker(request))
 	if err != nil || !reviewed.Allowed() {
-		return answered(reviewed.Verdict, err)
+		return answerVerdict(reviewed.Verdict, err)
 	}
 	// The drafts of pins that exist are of revisions which the collector has marked: written again, they stay.
 	warnings := slices.Concat(reviewed.Merged.Warnings, validate.CountWarnings(request.Object.Raw)) // an explicit VMI has no such numbers
-	return s.patched(ctx, request, change{vmi, reviewed.Explicit, reviewed.Resolved.Drafts, warnings})
+	return s.answerPatch(ctx, request, change{vmi, reviewed.Explicit, reviewed.Resolved.Drafts, warnings})
 }
 
-// validateVMI judges an explicit VMI, and what was changed in one that exists. That includes one that is being deleted: its hardware is
-// recorded before it goes. That finalizers and the like change is no rule's business.
+// validateVMI judges an explicit VMI, and the changes of an update, also while the VMI is being deleted, because its hardware is recorded before it goes. No
+// rule judges changes of finalizers and other metadata.
 func (s *Server) validateVMI(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vmi, old, err := readVMI(request)
 	if err != nil {
 		return answer{}, err
 	}
 	if old == nil {
-		return answered(s.Reviewer.ReviewExplicitVMI(ctx, vmi, s.asker(request)))
+		return answerVerdict(s.Reviewer.ReviewExplicitVMI(ctx, vmi, s.asker(request)))
 	}
 	verdict, err := s.Reviewer.ReviewVMIUpdate(ctx, vmi, old, s.asker(request))
-	change := validate.GuestChange{New: vmi, Old: old, By: account(request)}
+	change := validate.GuestChange{New: vmi, Old: old, By: requestAccount(request)}
 	verdict.Errors = append(validate.GuestUpdate(change, s.Reviewer.Configuration().Limits), verdict.Errors...)
-	return answered(verdict, err)
+	return answerVerdict(verdict, err)
 }
 
 // validateVMIStatus judges who writes the status of a VMI.
@@ -47,8 +47,8 @@ func (s *Server) validateVMIStatus(_ context.Context, request *admissionv1.Admis
 	if err != nil || old == nil {
 		return answer{}, err
 	}
-	change := validate.GuestChange{New: vmi, Old: old, By: account(request)}
-	return judged(validate.GuestStatusUpdate(change, s.Reviewer.Configuration().Limits), nil)
+	change := validate.GuestChange{New: vmi, Old: old, By: requestAccount(request)}
+	return answerMistakes(validate.GuestStatusUpdate(change, s.Reviewer.Configuration().Limits), nil)
 }
 
 // validateStatus judges who writes the status of a VM or a VMI.
@@ -71,11 +71,11 @@ func readVMI(request *admissionv1.AdmissionRequest) (vmi, old *v1.VirtualMachine
 	return vmi, old, nil
 }
 
-// nodeClaim is what an API server says of a token that is bound to a pod: the node that the pod is on.
+// nodeClaim is the key under which an API server names the node of the pod that a token is bound to.
 const nodeClaim = "authentication.kubernetes.io/node-name"
 
-// account is who asks.
-func account(request *admissionv1.AdmissionRequest) validate.Account {
+// requestAccount returns the requesting account.
+func requestAccount(request *admissionv1.AdmissionRequest) validate.Account {
 	by := validate.Account{Name: request.UserInfo.Username}
 	if nodes := request.UserInfo.Extra[nodeClaim]; len(nodes) > 0 {
 		by.Node = nodes[0]

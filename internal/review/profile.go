@@ -56,7 +56,7 @@ func (r Reviewer) suggestBases(ctx context.Context, data []byte, errs field.Erro
 	}
 }
 
-// refusedName returns the error at a path about a name that no object can have; nil if there is none.
+// refusedName returns the error at a path about a name that no object can have, or nil.
 func refusedName(errs field.ErrorList, at *field.Path) *field.Error {
 	for _, err := range errs {
 		if err.Type == field.ErrorTypeInvalid && err.Field == at.String() {

@@ -112,7 +112,7 @@ func (r Reviewer) ReviewExplicitVMI(ctx context.Context, explicit *v1.VirtualMac
 	return reviewed.Verdict, err
 }
 
-// Explain returns where each field of the VMI comes from. owner is the VM of the VMI and frozen the record of its hardware; each is nil if there is none. The
+// Explain returns where each field of the VMI comes from. owner is the VM of the VMI and frozen the record of its hardware; each may be nil. The
 // VMI must be allowed.
 func (v VMI) Explain(owner *v1.VirtualMachine, frozen *record.Record) admit.Explanation {
 	if owner == nil {

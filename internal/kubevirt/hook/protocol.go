@@ -23,7 +23,7 @@ type entry struct {
 // message is a message of protocol buffers.
 type message []entry
 
-// get returns the value of the last field with a number, as protocol buffers require, or nil if there is none.
+// get returns the value of the last field with a number, as protocol buffers require, or nil without such a field.
 func (m message) get(number protowire.Number) (out []byte) {
 	for _, e := range m {
 		if e.number == number {

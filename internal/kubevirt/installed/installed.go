@@ -52,7 +52,7 @@ const controller = "virt-controller"
 // checkInterval is the time between two searches for KubeVirt, which may be installed or removed while Kiln runs.
 const checkInterval = time.Minute
 
-// Find returns the namespace of a KubeVirt that creates VMIs; empty if there is none. A KubeVirt object without a virt-controller does not count, because Kiln
+// Find returns the namespace of a KubeVirt that creates VMIs, or an empty string. A KubeVirt object without a virt-controller does not count, because Kiln
 // reads its configuration from such an object. A Deployment without replicas counts, because somebody may scale it up again.
 func Find(ctx context.Context, reader client.Reader) (namespace string, err error) {
 	var list v1.KubeVirtList

@@ -45,7 +45,7 @@ func (c Completer) Inherit(ctx context.Context, resolver resolve.Resolver, vmi *
 	if completed.Annotations = maps.Clone(vmi.Annotations); completed.Annotations == nil {
 		completed.Annotations = map[string]string{}
 	}
-	// A tenant writes the template. Its values for these keys are never those of the VM.
+	// A tenant writes the template. Its values for these keys must never replace values of the VM.
 	for _, key := range []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationArchitecture} {
 		delete(completed.Annotations, key)
 	}
