@@ -30,7 +30,6 @@ var callers = []struct{ file, why string }{
 	{"test/explicit/", "makes the VMIs, without references, of tests of stages 2 and 3"},
 	{"test/frontends/", "makes the VMI of each device model, without references, and is about stage 2"},
 	{"test/hooked/", "starts at a VMI without references, with KubeVirt's defaults, and is about stage 2"},
-	{"test/frontends/", "starts at VMIs without references, and is about stages 2 and 3"},
 	{"test/machines/", "starts at a VMI without references, and is about stages 2 and 3"},
 	{"test/domains/", "starts at a VMI without references, and is about stages 2 and 3"},
 	{"test/matrix/", "tries each pair of a catalog that it has read already"},

@@ -76,7 +76,7 @@ type Guest struct {
 	// Pinned reports that the VM is pinned to presets. It keeps these revisions, also after the presets are deleted, until it is repinned.
 	Pinned bool `json:"pinned"`
 	// Rendered reports that both libvirt domains were rendered and compared.
-	Rendered bool            `json:"rendered"`
+	Rendered bool    `json:"rendered"`
 	Fields   []Field `json:"fields"`
 	// Causes are why only one of both is accepted.
 	Causes []string `json:"causes"`
