@@ -153,7 +153,8 @@ func (h *Hook) onDefineDomain(request message) (message, error) {
 	return h.changeDomain(request.get(1), request.get(2))
 }
 
-// mutateDomain implements MutateDomain of plugins. Field 1 is the kind of domain, 2 the domain, 3 the VMI, and 4 the context, whose field 1 says what the domain is for.
+// mutateDomain implements MutateDomain of plugins. Field 1 is the kind of domain, 2 the domain, 3 the VMI, and 4 the context, whose field 1
+// says what the domain is for.
 func (h *Hook) mutateDomain(request message) (message, error) {
 	if kind := string(request.get(1)); kind != libvirtDomain {
 		return nil, status.Errorf(codes.InvalidArgument, "domain_type '%.64s' is unknown, want '%s'", kind, libvirtDomain)
