@@ -78,7 +78,7 @@ func TestWhyGuestsDoNotStart(t *testing.T) {
   - {metadata: {name: disk}, spec: {source: {blank: {}}, storage: {resources: {requests: {storage: 1Gi}}}}}
 `, status: v1.VirtualMachineStatusPvcNotFound, event: "FailedPvcNotFound", message: "wait until its DataVolume has"},
 		{name: "binding", manifest: withVolume("binding", "persistentVolumeClaim: {claimName: unbound}"),
-			status: v1.VirtualMachineStatusWaitingForVolumeBinding, event: "WaitingForVolumeBinding", message: "of PersistentVolumeClaim 'unbound'"},
+			status: v1.VirtualMachineStatusWaitingForVolumeBinding, event: "WaitingForVolumeBinding", message: "waits for PersistentVolumeClaim 'unbound'"},
 		{name: "instancetype", manifest: virtualMachine("instancetype", "domain: {devices: {}}") + "  instancetype: {name: nosuch}\n",
 			status: v1.VirtualMachineStatusStopped, event: "FailedFindInstancetype", message: "'nosuch'"},
 		{name: "secret", manifest: withVolume("secret", "cloudInitNoCloud: {secretRef: {name: later}}"), status: v1.VirtualMachineStatusUnschedulable,
