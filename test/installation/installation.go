@@ -50,12 +50,15 @@ func (i *Installation) Install(ctx context.Context, n *node.Node) (err error) {
 
 // images makes the images of Kiln, and the further ones.
 func (i *Installation) images(ctx context.Context) error {
-	build := exec.CommandContext(ctx, "go", "run", "./manifests/images", "-o", filepath.Join("bin", "images"), "-version", tag, "kiln", "launcher")
+	// Not bin/images: others build images there, with other tags, and Import may come much later.
+	archives := filepath.Join(i.Dir, "images")
+	build := exec.CommandContext(ctx, "go", "run", "./manifests/images", "-o", archives, "-cache", filepath.Join("bin", "images", "cache"),
+		"-version", tag, "kiln", "launcher")
 	build.Dir = i.Root
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("images: %w\n%s", err, out)
 	}
-	i.archives = []string{filepath.Join(i.Root, "bin/images/kiln.tar"), filepath.Join(i.Root, "bin/images/launcher.tar")}
+	i.archives = []string{filepath.Join(archives, "kiln.tar"), filepath.Join(archives, "launcher.tar")}
 	for image, content := range i.Images {
 		root := &archive.Root{}
 		for name, source := range content {
