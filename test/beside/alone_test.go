@@ -27,6 +27,7 @@ var before struct {
 	vms      map[string]*v1.VirtualMachine
 	vmis     map[string]*v1.VirtualMachineInstance
 	verdicts map[string]verdict
+	failures []string
 }
 
 // alone has KubeVirt, alone, make guests of VMs, and judge what is compared later.
@@ -50,6 +51,7 @@ func alone(t *testing.T) {
 			})
 		}
 		before.verdicts = verdicts(s, before.verdicts)
+		before.failures = s.failures()
 	})
 	if before.verdicts == nil {
 		t.Fatal("KubeVirt alone did not work: see the first test")
