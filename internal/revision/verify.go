@@ -26,7 +26,7 @@ func (u *Untrusted) Error() string {
 }
 
 // Verify returns an *Untrusted error unless a revision can be trusted: its name contains the hash of its content, or KubeVirt made it, whose names contain no
-// hash. A revision with a name like Kiln's must match its hash, whoever owns it.
+// hash. A revision with a name like Kiln's must match its hash, even if another controller owns it.
 func Verify(r *appsv1.ControllerRevision) error {
 	err := instancetype.Verify(r.Name, r.Data.Raw)
 	if err != nil && !instancetype.Addressed(r.Name) {

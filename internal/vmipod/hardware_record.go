@@ -53,7 +53,7 @@ func (h hardwareRecord) reconcile(ctx context.Context, o observed.Objects) (*con
 	}
 	guest := o.GuestPod.DeepCopy()
 	guest.Spec.Hardware = &v1alpha1.GuestPodHardware{Frontend: frontend, Digest: made.Record.Digest, VMIGeneration: vmi.Generation}
-	if hasRun(vmi, hardware) { // the GuestPod was created again: the guest has the hardware that it was started with, not that of the current VMI
+	if hasRun(vmi, hardware) { // the GuestPod was created again: the guest has the hardware of its start, not the hardware of the current VMI
 		guest.Spec.Hardware.VMIGeneration = 0
 	} else if cause, err := h.save(ctx, hardware, made.Record); err != nil || cause != nil {
 		return cause, err

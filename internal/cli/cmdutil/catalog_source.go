@@ -28,7 +28,7 @@ const SourceUsage = "catalog to choose from: a folder, a file, '-', an OCI refer
 // ClusterSource is the source that means the current cluster. A folder of this name is './cluster'.
 const ClusterSource = "cluster"
 
-// Catalog reads the catalog that a source names. Objects of files without a namespace get that of the kubeconfig, if there is one. A catalog without
+// Catalog reads the catalog that a source names. Objects of files without a namespace get the namespace of the kubeconfig, if there is one. A catalog without
 // any object is an error.
 // What cannot be read or is refused is in Refused of the result and no error: each command decides whether a part of a catalog has an answer.
 func (o *CatalogSource) Catalog(ctx context.Context, source string) (catalogs.Catalog, error) {

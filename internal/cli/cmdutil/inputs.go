@@ -46,7 +46,7 @@ type Inputs struct {
 	Bench workbench.Bench
 }
 
-// NewInputs returns inputs whose standard input is that of the run.
+// NewInputs returns inputs that read the standard input of the session where a file is named '-'.
 func NewInputs(s *Session) Inputs {
 	return Inputs{Printer: NewPrinter(s), Files: manifest.Files{Stdin: s.In}, Bench: workbench.Bench{Stdin: s.In}}
 }
