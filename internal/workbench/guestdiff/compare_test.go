@@ -4,14 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/workbench"
-	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/test/reviewed"
 )
 
 const hostKind = "apiVersion: kilnvm.io/v1alpha1\nkind: HostCapabilities\nspec: "
@@ -39,35 +38,11 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// loaded are the inputs of one file with these documents.
-func loaded(t *testing.T, documents ...string) manifest.Inputs {
-	t.Helper()
-	in, err := manifest.Load(manifest.Files{Names: []string{write(t, "all.yaml", strings.Join(documents, "---\n"))}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return in
-}
-
-// reviewed is the only guest of inputs.
-func reviewed(t *testing.T, bench *workbench.Bench, in manifest.Inputs) workbench.Reviewed {
-	t.Helper()
-	all, err := bench.Review(t.Context(), in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all.Objects = slices.DeleteFunc(all.Objects, func(r workbench.Reviewed) bool { return r.Guest == nil })
-	if len(all.Objects) != 1 || all.Objects[0].Fault != nil || !all.Objects[0].Verdict.Allowed() {
-		t.Fatalf("want one guest, got %+v", all.Objects)
-	}
-	return all.Objects[0]
-}
-
 // TestRefusals: what a host cannot run is an error with the causes, the guest and the host; the object that was reviewed keeps its own verdict.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	bench := &workbench.Bench{}
-	r := reviewed(t, bench, loaded(t, plain))
+	r := reviewed.Guest(t, bench, reviewed.Load(t, plain))
 	host := write(t, "host.yaml", hostKind+"{architecture: arm64, virtTypes: [kvm], emulators: {arm64: /usr/bin/qemu-system-aarch64}}")
 	_, rendered := bench.Render(t.Context(), r, workbench.Rendering{Placing: workbench.Placing{Host: host}})
 	_, compared := Compare(t.Context(), bench, Side{Reviewed: r}, Side{Reviewed: r, Host: host})
@@ -92,7 +67,7 @@ func TestRefusals(t *testing.T) {
 func TestCompareLeavesItsSides(t *testing.T) {
 	t.Parallel()
 	bench := &workbench.Bench{}
-	before, after := reviewed(t, bench, loaded(t, plain)), reviewed(t, bench, loaded(t, strings.Replace(plain, "bus: virtio", "bus: sata", 1)))
+	before, after := reviewed.Guest(t, bench, reviewed.Load(t, plain)), reviewed.Guest(t, bench, reviewed.Load(t, strings.Replace(plain, "bus: virtio", "bus: sata", 1)))
 	kept := after.Guest.Explicit.DeepCopy()
 	d, err := Compare(t.Context(), bench, Side{Reviewed: before}, Side{Reviewed: after})
 	if err != nil || d.Verdict != record.Breaks || len(d.Changes) == 0 || d.BeforeDigest == d.AfterDigest || !strings.Contains(d.Spec, "bus: sata") {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/test/reviewed"
 )
 
 const frontendProfiles = `apiVersion: kilnvm.io/v1alpha1
@@ -22,7 +23,7 @@ spec: {smbios: {manufacturer: Tenth}}
 // TestFrontendProfilesOfFiles: render, diff and explain go by the highest version among the files, as a VM that is created would.
 func TestFrontendProfilesOfFiles(t *testing.T) {
 	t.Parallel()
-	without, with := reviewed(t, &workbench.Bench{}, loaded(t, plain)), reviewed(t, &workbench.Bench{}, loaded(t, plain, frontendProfiles))
+	without, with := reviewed.Guest(t, &workbench.Bench{}, reviewed.Load(t, plain)), reviewed.Guest(t, &workbench.Bench{}, reviewed.Load(t, plain, frontendProfiles))
 	var bench workbench.Bench
 	for _, c := range []struct {
 		guest workbench.Reviewed
@@ -62,7 +63,7 @@ func TestFrontendProfilesAreJudged(t *testing.T) {
 		"metadata: {name: v1}\nspec: {smbios: {manufacturers: a}}":          "spec.smbios.manufacturers",
 		"metadata: {name: v1, namespace: team}\nspec: {smbios: {sku: '' }}": "spec.smbios.sku",
 	} {
-		all, err := (&workbench.Bench{}).Review(t.Context(), loaded(t, "apiVersion: kilnvm.io/v1alpha1\nkind: FrontendProfile\n"+object+"\n"), nil)
+		all, err := (&workbench.Bench{}).Review(t.Context(), reviewed.Load(t, "apiVersion: kilnvm.io/v1alpha1\nkind: FrontendProfile\n"+object+"\n"), nil)
 		if err != nil || len(all.Objects) != 1 || all.Objects[0].Fault != nil {
 			t.Fatalf("%s: %v, %+v", object, err, all)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/test/reviewed"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +23,7 @@ import (
 func stored(t *testing.T, bench *workbench.Bench, old, new string) workbench.Reviewed {
 	t.Helper()
 	of := strings.Replace(plain, "namespace: shop}", "namespace: shop, uid: of-the-vm, annotations: {kilnvm.io/identity: seed}}", 1)
-	r := reviewed(t, bench, loaded(t, strings.Replace(of, old, new, 1)))
+	r := reviewed.Guest(t, bench, reviewed.Load(t, strings.Replace(of, old, new, 1)))
 	r.Guest.VM.Generation = 3
 	return r
 }
@@ -37,7 +38,7 @@ func vmiOf(t *testing.T, bench *workbench.Bench, vm workbench.Reviewed) *workben
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := reviewed(t, bench, loaded(t, string(raw)))
+	r := reviewed.Guest(t, bench, reviewed.Load(t, string(raw)))
 	r.Guest.Explicit.UID = "of-the-vmi"
 	r.Guest.Explicit.Status.Phase = v1.Running
 	return &r

@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/test/reviewed"
 	"github.com/kilnvm/kiln/test/samples"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -59,7 +60,7 @@ func TestMigratedGuests(t *testing.T) {
 	elsewhere := strings.Replace(labelled("elsewhere", ""), "tier: web", "tier: db", 1)
 	unknown := strings.Replace(labelled("unknown", ""), "  template:", "  instancetype: {name: none}\n  template:", 1)
 	refused := labelled("refused", ", cpu: {cores: 2, threads: 0, model: 'no such \\n model'}, ioThreadsPolicy: none")
-	done := migrated(t, loaded(t, fast, labelled("plain", ""), labelled("modelled", ", cpu: {cores: 2}"), labelled("featured", ", cpu: {features: [{name: vmx}]}"),
+	done := migrated(t, reviewed.Load(t, fast, labelled("plain", ""), labelled("modelled", ", cpu: {cores: 2}"), labelled("featured", ", cpu: {features: [{name: vmx}]}"),
 		labelled("whole", ", cpu: {cores: 2, model: host-model}"), excluded, elsewhere, unknown, refused), Options{})
 	for name, want := range map[string]string{
 		"plain": "equal [fast]", "excluded": "equal []", "elsewhere": "equal []", "unknown": "unknown []", "refused": "rejected []",
@@ -86,7 +87,7 @@ func TestRemediesHelp(t *testing.T) {
 	t.Parallel()
 	timers := strings.Replace(fast, "domain: {", "domain: {clock: {timer: {pit: {tickPolicy: delay}}}, ", 1)
 	given := labelled("web", ", clock: {timer: {hpet: {present: false}}}")
-	before := migrated(t, loaded(t, timers, given), Options{}).Guests[0]
+	before := migrated(t, reviewed.Load(t, timers, given), Options{}).Guests[0]
 	if before.State != Differs || before.Remedy == nil || !before.Remedy.Exclude {
 		t.Fatalf("want a VM that must be excluded: %+v", before)
 	}
@@ -111,8 +112,8 @@ func TestRemediesHelp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := reviewed(t, new(workbench.Bench), loaded(t, string(changed))).Guest.Explicit
-	without := reviewed(t, new(workbench.Bench), loaded(t, timers, given)).Guest.Explicit
+	with := reviewed.Guest(t, new(workbench.Bench), reviewed.Load(t, string(changed))).Guest.Explicit
+	without := reviewed.Guest(t, new(workbench.Bench), reviewed.Load(t, timers, given)).Guest.Explicit
 	if diff := cmp.Diff(without.Spec, with.Spec); diff != "" {
 		t.Errorf("(-with presets +excluded):\n%s", diff)
 	}
@@ -124,7 +125,7 @@ func TestMigrationIsStable(t *testing.T) {
 	first, second := "", strings.NewReplacer("name: fast", "name: also", "cores: 4, ", "").Replace(fast)
 	all := []string{fast, second, labelled("a", ""), labelled("b", ", cpu: {cores: 2}"), labelled("c", "")}
 	for range 3 {
-		in := loaded(t, all...)
+		in := reviewed.Load(t, all...)
 		var given []*unstructured.Unstructured
 		for _, object := range in.Named {
 			given = append(given, object.DeepCopy())
@@ -169,7 +170,7 @@ func TestPresetsThatHaveNoProfile(t *testing.T) {
 		{"a selector that cannot be read", `{selector: {matchExpressions: [{key: a, operator: Like}]}, domain: {devices: {}, ioThreadsPolicy: auto}}`,
 			nil, 1, false, Rejected, ""},
 	} {
-		done := migrated(t, loaded(t, begin+test.preset+"\n", labelled("web", "")), Options{})
+		done := migrated(t, reviewed.Load(t, begin+test.preset+"\n", labelled("web", "")), Options{})
 		p := done.Presets[0]
 		if test.causes == 0 && done.Guests[0].State != test.state || (len(p.Causes) > 0) != (test.causes > 0) || (p.Profile != nil) != test.profile {
 			t.Errorf("%s: %+v %+v", test.why, p, done.Guests[0])
@@ -240,13 +241,13 @@ func TestMigrationOfPinnedVMs(t *testing.T) {
 // TestProfileThatWouldBeReplaced: a profile that an administrator wrote is not overwritten without a word.
 func TestProfileThatWouldBeReplaced(t *testing.T) {
 	t.Parallel()
-	first := migrated(t, loaded(t, fast), Options{}).Presets[0]
+	first := migrated(t, reviewed.Load(t, fast), Options{}).Presets[0]
 	own, err := yaml.Marshal(first.Profile)
 	if err != nil || len(first.Warnings) > 0 {
 		t.Fatal(err, first.Warnings)
 	}
 	for text, want := range map[string]int{string(own): 0, strings.Replace(string(own), "cores: 4", "cores: 5", 1): 1} {
-		if done := migrated(t, loaded(t, fast, text), Options{}); len(done.Presets[0].Warnings) != want {
+		if done := migrated(t, reviewed.Load(t, fast, text), Options{}); len(done.Presets[0].Warnings) != want {
 			t.Errorf("%d warnings, want %d: %q", len(done.Presets[0].Warnings), want, done.Presets[0].Warnings)
 		}
 	}
@@ -265,32 +266,4 @@ func taken(t *testing.T, namespace string, object client.Object) revision.Draft 
 		t.Fatal(err)
 	}
 	return draft
-}
-
-// loaded returns the objects of YAML documents.
-func loaded(t *testing.T, documents ...string) manifest.Inputs {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "all.yaml")
-	if err := os.WriteFile(file, []byte(strings.Join(documents, "---\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	in, err := manifest.Load(manifest.Files{Names: []string{file}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return in
-}
-
-// reviewed returns the only guest of inputs.
-func reviewed(t *testing.T, bench *workbench.Bench, in manifest.Inputs) workbench.Reviewed {
-	t.Helper()
-	all, err := bench.Review(t.Context(), in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all.Objects = slices.DeleteFunc(all.Objects, func(r workbench.Reviewed) bool { return r.Guest == nil })
-	if len(all.Objects) != 1 || all.Objects[0].Fault != nil || !all.Objects[0].Verdict.Allowed() {
-		t.Fatalf("want one guest, got %+v", all.Objects)
-	}
-	return all.Objects[0]
 }
