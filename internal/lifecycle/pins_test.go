@@ -176,8 +176,8 @@ func TestConfigurationIsPinned(t *testing.T) {
 	}
 }
 
-// TestRefusedPinsStartNothing: a GuestPolicy may refuse a VM with the presets or profiles that the controller pins. A condition reports the refusal. The VM does
-// not start without its pins, and starts when the policy is deleted.
+// TestRefusedPinsStartNothing: a GuestPolicy may refuse a VM with the presets or profiles that the controller pins. A condition reports the refusal.
+// The VM does not start without its pins, and starts when the policy is deleted.
 func TestRefusedPinsStartNothing(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	refused := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), key.Name, field.ErrorList{

@@ -67,7 +67,8 @@ func TestRefusals(t *testing.T) {
 func TestCompareLeavesItsSides(t *testing.T) {
 	t.Parallel()
 	bench := &workbench.Bench{}
-	before, after := reviewed.Guest(t, bench, reviewed.Load(t, plain)), reviewed.Guest(t, bench, reviewed.Load(t, strings.Replace(plain, "bus: virtio", "bus: sata", 1)))
+	before := reviewed.Guest(t, bench, reviewed.Load(t, plain))
+	after := reviewed.Guest(t, bench, reviewed.Load(t, strings.Replace(plain, "bus: virtio", "bus: sata", 1)))
 	kept := after.Guest.Explicit.DeepCopy()
 	d, err := Compare(t.Context(), bench, Side{Reviewed: before}, Side{Reviewed: after})
 	if err != nil || d.Verdict != record.Breaks || len(d.Changes) == 0 || d.BeforeDigest == d.AfterDigest || !strings.Contains(d.Spec, "bus: sata") {

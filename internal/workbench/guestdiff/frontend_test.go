@@ -23,7 +23,8 @@ spec: {smbios: {manufacturer: Tenth}}
 // TestFrontendProfilesOfFiles: render, diff and explain go by the highest version among the files, as a VM that is created would.
 func TestFrontendProfilesOfFiles(t *testing.T) {
 	t.Parallel()
-	without, with := reviewed.Guest(t, &workbench.Bench{}, reviewed.Load(t, plain)), reviewed.Guest(t, &workbench.Bench{}, reviewed.Load(t, plain, frontendProfiles))
+	without := reviewed.Guest(t, &workbench.Bench{}, reviewed.Load(t, plain))
+	with := reviewed.Guest(t, &workbench.Bench{}, reviewed.Load(t, plain, frontendProfiles))
 	var bench workbench.Bench
 	for _, c := range []struct {
 		guest workbench.Reviewed

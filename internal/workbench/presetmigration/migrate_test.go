@@ -60,7 +60,8 @@ func TestMigratedGuests(t *testing.T) {
 	elsewhere := strings.Replace(labelled("elsewhere", ""), "tier: web", "tier: db", 1)
 	unknown := strings.Replace(labelled("unknown", ""), "  template:", "  instancetype: {name: none}\n  template:", 1)
 	refused := labelled("refused", ", cpu: {cores: 2, threads: 0, model: 'no such \\n model'}, ioThreadsPolicy: none")
-	done := migrated(t, reviewed.Load(t, fast, labelled("plain", ""), labelled("modelled", ", cpu: {cores: 2}"), labelled("featured", ", cpu: {features: [{name: vmx}]}"),
+	done := migrated(t, reviewed.Load(t, fast, labelled("plain", ""), labelled("modelled", ", cpu: {cores: 2}"),
+		labelled("featured", ", cpu: {features: [{name: vmx}]}"),
 		labelled("whole", ", cpu: {cores: 2, model: host-model}"), excluded, elsewhere, unknown, refused), Options{})
 	for name, want := range map[string]string{
 		"plain": "equal [fast]", "excluded": "equal []", "elsewhere": "equal []", "unknown": "unknown []", "refused": "rejected []",
