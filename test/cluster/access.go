@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Accounts are those of manifests/rbac.
+// The service accounts of manifests/rbac.
 const (
 	webhookAccount    = "kiln-webhook"
 	controllerAccount = "kiln-controller"
@@ -20,11 +20,11 @@ const (
 const credential = `go-template={"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",` +
 	`"status":{"token":"{{.status.token}}","expirationTimestamp":"{{.status.expirationTimestamp}}"}}`
 
-// access writes a kubeconfig with which a program is its own service account, so that it has the rights of manifests/rbac and
-// no more, as in a pod. kubectl gets it a token, and the next one before that ends: it may run for days.
+// access returns the path of a new kubeconfig for a service account of Kiln's namespace. With it a program has the rights of manifests/rbac and no more,
+// as in a pod. kubectl is its credential plugin and renews the token before it expires, because the program may run for days.
 func (c *Cluster) access(account string) (string, error) { return c.accessIn(c.Namespace, account) }
 
-// accessIn does so for a service account of any namespace.
+// accessIn returns the path of a new kubeconfig for a service account of any namespace.
 func (c *Cluster) accessIn(namespace, account string) (string, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(c.Kubeconfig)}
 	config, err := rules.Load()

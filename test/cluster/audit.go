@@ -13,7 +13,7 @@ import (
 // Access returns the kubeconfig of a service account of Kiln's namespace. Requests of these accounts are in the audit log.
 func (c *Cluster) Access(account string) (string, error) { return c.access(account) }
 
-// AuditAnnotations returns the annotations of all audit events about an object of a namespace, those of later events over those of earlier ones.
+// AuditAnnotations returns the annotations of all audit events about an object of a namespace. A later event overwrites the annotations of an earlier one.
 func (c *Cluster) AuditAnnotations(namespace, name string) (map[string]string, error) {
 	file, err := os.Open(c.audit)
 	if err != nil {

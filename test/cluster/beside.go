@@ -44,8 +44,8 @@ func (c *Cluster) steps(ctx context.Context, steps []step) error {
 // kept is the label of what an uninstall leaves, see docs/install.md.
 const kept = "kilnvm.io/uninstall"
 
-// RemoveKiln uninstalls Kiln in the order of docs/install.md: the configurations of webhooks, everything without label kilnvm.io/uninstall=keep, and then what
-// has it, but for the definitions of KubeVirt's kinds.
+// RemoveKiln uninstalls Kiln in the order of docs/install.md: the webhook configurations, everything without the label kilnvm.io/uninstall=keep, and then what
+// has the label, except the definitions of KubeVirt's kinds.
 func (b *Beside) RemoveKiln(ctx context.Context) error {
 	if err := b.unregister(ctx); err != nil {
 		return err
@@ -109,20 +109,20 @@ func (c *Cluster) ControllerLog() (string, error) {
 	return string(text), err
 }
 
-// SecondController runs another controller with a value of --guests until it ends by itself, and returns what it says.
-func (b *Beside) SecondController(ctx context.Context, guests string) (said string, err error) {
+// SecondController runs another controller with a value of --guests until it ends by itself, and returns its output.
+func (b *Beside) SecondController(ctx context.Context, guests string) (output string, err error) {
 	kubeconfig, err := b.access(controllerAccount)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_, said, err = b.run(ctx, b.Program("controller"), "", "--kubeconfig", kubeconfig, "--namespace", b.Namespace, "--kubevirt-namespace", b.KubeVirt,
+	_, output, err = b.run(ctx, b.Program("controller"), "", "--kubeconfig", kubeconfig, "--namespace", b.Namespace, "--kubevirt-namespace", b.KubeVirt,
 		"--guests", guests, "--runtime=node", "--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=0")
 	if ctx.Err() != nil {
-		return said, ctx.Err()
+		return output, ctx.Err()
 	}
-	return said, err
+	return output, err
 }
 
 // link gives a program of the machine a name in the folder of our programs, from which all are started.

@@ -35,7 +35,7 @@ func Build(ctx context.Context, root, dir string, names ...string) error {
 	return s.build(ctx, dir)
 }
 
-// versioned are the arguments of 'go build' by which KubeVirt's programs know their version: that of their module.
+// versioned are the arguments of 'go build' that set the version of KubeVirt's programs to the version of their module.
 var versioned = []string{"-ldflags", "-s -w -X kubevirt.io/client-go/version.gitVersion=v1.9.0"}
 
 // kubeVirt are programs of KubeVirt's module, in the version of its go.mod.

@@ -66,7 +66,7 @@ func (r *reader) home(kubeconfig, namespace string, object *unstructured.Unstruc
 	})
 }
 
-// mapped asks for a mapping again if there is none: a definition may be younger than what was found.
+// mapped asks for a mapping again if it was not found, because a definition may have been created after the last discovery.
 func (r *reader) mapped(kubeconfig, namespace string, find func() (*meta.RESTMapping, error)) (dynamic.ResourceInterface, error) {
 	r.once.Do(func() { r.err = r.connect(kubeconfig) })
 	if r.err != nil {

@@ -28,9 +28,9 @@ type Options struct {
 	Host string
 	// Configuration is a KubeVirt object or its spec.configuration as YAML; empty means one for tests and 'make run'.
 	Configuration string
-	// Namespace that Kiln is installed in, and Launchers that of launchers' Leases; empty means those of the manifests.
+	// Namespace is the namespace that Kiln is installed in, and Launchers the namespace of the launchers' Leases; empty means the namespace in the manifests.
 	Namespace, Launchers string
-	// KubeVirt is the namespace of KubeVirt's accounts; empty means that of the manifests.
+	// KubeVirt is the namespace of KubeVirt's accounts; empty means the namespace in the manifests.
 	KubeVirt string
 	// Guests is the controller's --guests; empty for its default.
 	Guests string

@@ -104,7 +104,7 @@ func (b *Beside) Pause(paused bool) {
 	b.nodes.paused = paused
 }
 
-// Refused are the errors that the nodes' components met, but for conflicts and what is gone: none, where all is well.
+// Refused returns the errors that the nodes' components met, except conflicts and missing objects. It returns none if all is well.
 func (b *Beside) Refused() []string {
 	b.nodes.mutex.Lock()
 	defer b.nodes.mutex.Unlock()

@@ -52,7 +52,7 @@ func left(pod *corev1.Pod, guests map[types.NamespacedName]*v1.VirtualMachineIns
 	return vmi.IsFinal() || state != nil && state.Completed && !state.Failed && pod.Name == state.SourcePod
 }
 
-// choose is the node of a pod: that of its owner for a pod with volumes, another one than the guest's for the target of a migration.
+// choose returns the node of a pod. A pod with volumes goes to the node of its owner, the target of a migration to another node than the guest's.
 func choose(pod *corev1.Pod, at map[types.UID]string, guests map[types.NamespacedName]*v1.VirtualMachineInstance) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner != nil && at[owner.UID] != "" {

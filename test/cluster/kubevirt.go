@@ -84,7 +84,7 @@ const networkDefinition = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "Cu
 "shortNames": ["nad"]}, "versions": [{"name": "v1", "served": true, "storage": true,
 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
 
-// installKubeVirt creates what virt-operator installs, but for what needs a server that runs: webhook configurations and APIServices. virt-controller's
+// installKubeVirt creates what virt-operator installs, except what needs a running server: webhook configurations and APIServices. virt-controller's
 // Deployment starts nothing here, since this control plane has no controller of Deployments; it tells Kiln that KubeVirt makes VMIs.
 func (b *Beside) installKubeVirt(ctx context.Context) error {
 	networks := &unstructured.Unstructured{}

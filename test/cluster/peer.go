@@ -14,8 +14,8 @@ func StartDefinitions(ctx context.Context, o Options) (*Cluster, error) {
 	})
 }
 
-// RegisterAt registers another webhook than Kiln's, with the rules, match conditions and paths of Kiln's. Options.Host
-// must be an IP address, and the CA, PEM, that of the certificate for it.
+// RegisterAt registers another webhook than Kiln's, with the rules, match conditions and paths of Kiln's. Options.Host must be an IP address. The CA, as
+// PEM, must have issued the webhook's certificate for that address.
 func (c *Cluster) RegisterAt(ctx context.Context, url string, ca []byte) error {
 	c.Webhook, c.CA, c.registered = url, ca, true
 	return c.apply(ctx, nil)

@@ -15,7 +15,7 @@ type balancer struct {
 	mutex     sync.Mutex
 	endpoints []string
 	next      int
-	// served counts the connections of each endpoint so far, those of endpoints that were taken out included.
+	// served counts the connections of each endpoint so far, also of endpoints that were taken out.
 	served map[string]int64
 }
 

@@ -62,7 +62,7 @@ var absurdGuests = []absurdity{
 	{why: "less time than nothing", spec: "terminationGracePeriodSeconds: -5, domain: {memory: {guest: 1Gi}}",
 		legal: "terminationGracePeriodSeconds: 0, domain: {memory: {guest: 1Gi}}",
 		path:  "spec.terminationGracePeriodSeconds: Invalid value: -5", remedy: "must not be negative"},
-	{why: "a selector that is none", spec: "nodeSelector: {a b: c}, domain: {memory: {guest: 1Gi}}", legal: "nodeSelector: {a: c}, domain: {memory: {guest: 1Gi}}",
+	{why: "an invalid label", spec: "nodeSelector: {a b: c}, domain: {memory: {guest: 1Gi}}", legal: "nodeSelector: {a: c}, domain: {memory: {guest: 1Gi}}",
 		path: "spec.nodeSelector[a b]: Invalid value: \"a b\"", remedy: "name part must consist of alphanumeric characters"},
 	{why: "a disk without a size", spec: "domain: {memory: {guest: 1Gi}}, volumes: [{name: a, emptyDisk: {}}]",
 		legal: "domain: {memory: {guest: 1Gi}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]",
@@ -159,19 +159,19 @@ func (s space) written(manifest string) string {
 	return file
 }
 
-// TestAbsurdValues sends each value that nobody means to a real API server with the webhooks, as whoever writes manifests does, and gives it to 'validate':
-// it is refused, or warned of, by its path and with a remedy, and its nearest legal neighbour is not.
+// TestAbsurdValues sends each value that nobody means to a real API server with the webhooks, and gives it to 'validate'. The error or the warning names
+// the path and a remedy. The nearest legal value is admitted without one.
 func TestAbsurdValues(t *testing.T) {
 	s := newSpace(t)
-	config := filepath.Join(s.on.Dir, "configuration.yaml") // the webhook's: what a configuration lacks is not said of an assumed one
-	var legal, said []string                                // of all neighbours
+	config := filepath.Join(s.on.Dir, "configuration.yaml") // the webhook's: there is no warning about what an assumed configuration lacks
+	var legal, paths []string                               // of all neighbours
 	judge := func(version, kind string, a absurdity) {
 		t.Helper()
 		absurd, path := objectOf(version, kind, s.name, a.spec), a.path
 		if kind == "VirtualMachine" && !a.warned {
 			path = strings.Replace(path, "spec.", "spec.template.spec.", 1)
 		}
-		legal, said = append(legal, objectOf(version, kind, s.name, a.legal)), append(said, path)
+		legal, paths = append(legal, objectOf(version, kind, s.name, a.legal)), append(paths, path)
 		for who, answer := range map[string]answer{
 			"cluster": s.kubectl(absurd, "create", "--dry-run=server", "-f", "-"), "offline": s.kiln("validate", "-f", s.written(absurd), "--config", config),
 		} {
@@ -198,23 +198,23 @@ func TestAbsurdValues(t *testing.T) {
 		"cluster": s.kubectl(all, "create", "--dry-run=server", "-f", "-"), "offline": s.kiln("validate", "-f", s.written(all), "--config", config),
 	} {
 		s.must(answer)
-		for _, path := range said {
+		for _, path := range paths {
 			if strings.Contains(answer.stderr, path) {
-				t.Errorf("%s: '%s' is said of a legal neighbour:\n%s", who, path, answer.stderr)
+				t.Errorf("%s: '%s' is reported for a legal neighbour:\n%s", who, path, answer.stderr)
 			}
 		}
 	}
 	for _, a := range absurdFlags {
 		for i, line := range []string{a.line, a.legal} {
 			answer := s.kiln(append([]string{"create"}, strings.Fields(line)...)...)
-			if told := strings.Contains(answer.stderr, a.remedy); told != (i == 0) || (answer.err == nil) != (i == 1) {
+			if reported := strings.Contains(answer.stderr, a.remedy); reported != (i == 0) || (answer.err == nil) != (i == 1) {
 				t.Errorf("create %.60s: want '%s' %t, got %v: %s", line, a.remedy, i == 0, answer.err, answer.stderr)
 			}
 		}
 	}
 }
 
-// objectOf returns a manifest with a spec; of a VM it is that of its template.
+// objectOf returns a manifest with a spec. The spec of a VM goes into its template.
 func objectOf(version, kind, name, spec string) string {
 	if version == "kubevirt.io/v1" && !strings.Contains(spec, "devices:") {
 		spec = strings.Replace(spec, "domain: {", "domain: {devices: {}, ", 1)
@@ -231,7 +231,7 @@ func TestAbsurdMetadata(t *testing.T) {
 	const guest = "{domain: {devices: {}, memory: {guest: 1Gi}}}"
 	for kind, spec := range map[string]string{"VirtualMachine": "{runStrategy: Halted, template: {spec: " + guest + "}}", "VirtualMachineInstance": guest} {
 		for _, test := range []struct {
-			meta, said string
+			meta, want string
 			refused    bool
 		}{
 			{"name: " + strings.Repeat("c", 253), "metadata.name: Too long: may not be more than ", true},
@@ -241,9 +241,9 @@ func TestAbsurdMetadata(t *testing.T) {
 			{"name: a, annotations: {kilnvm.io/bogus: x}", "annotation 'kilnvm.io/bogus' has no effect", false},
 			{"name: a, annotations: {kilnvm.io/hardware: latest}", "", false},
 		} {
-			said := s.kubectl("{apiVersion: kubevirt.io/v1, kind: "+kind+", metadata: {"+test.meta+"}, spec: "+spec+"}", "create", "--dry-run=server", "-f", "-")
-			if (said.err != nil) != test.refused || !strings.Contains(said.stderr, test.said) || test.said == "" && strings.Contains(said.stderr, "kilnvm.io/") {
-				t.Errorf("%s {%.60s}: refused %t, want '%s': %s", kind, test.meta, said.err != nil, test.said, said.stderr)
+			result := s.kubectl("{apiVersion: kubevirt.io/v1, kind: "+kind+", metadata: {"+test.meta+"}, spec: "+spec+"}", "create", "--dry-run=server", "-f", "-")
+			if (result.err != nil) != test.refused || !strings.Contains(result.stderr, test.want) || test.want == "" && strings.Contains(result.stderr, "kilnvm.io/") {
+				t.Errorf("%s {%.60s}: refused %t, want '%s': %s", kind, test.meta, result.err != nil, test.want, result.stderr)
 			}
 		}
 	}
@@ -254,8 +254,8 @@ func TestAbsurdIdentity(t *testing.T) {
 	s := newSpace(t)
 	s.create(vm("web", running...))
 	s.eventually("the VM has a VMI", func() bool { return field(s.get("vm", "web"), "status", "created") == true })
-	said := s.must(s.kubectl("", "annotate", "vm", "web", "kilnvm.io/identity=x", "--overwrite"))
-	if !strings.Contains(said.stderr, "the guest keeps UUID, serial and MACs until it starts with 'kilnvm.io/hardware: latest'") {
-		t.Errorf("another identity: %s", said.stderr)
+	result := s.must(s.kubectl("", "annotate", "vm", "web", "kilnvm.io/identity=x", "--overwrite"))
+	if !strings.Contains(result.stderr, "the guest keeps UUID, serial and MACs until it starts with 'kilnvm.io/hardware: latest'") {
+		t.Errorf("another identity: %s", result.stderr)
 	}
 }

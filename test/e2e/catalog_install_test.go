@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// catalog is a catalog of cluster instancetypes, whose names are those of one test.
+// catalog is a catalog of cluster instancetypes. The name of each begins with a prefix of its test.
 type catalog struct {
 	space
 	name, dir string
@@ -144,8 +144,8 @@ func TestCatalogIsInstalled(t *testing.T) {
 		t.Errorf("the VM of what was edited has pins %v", got)
 	}
 	c.eventually("no new VM may use what is obsolete", func() bool {
-		said := c.kubectl(vm("late", "{name: small}", "{name: "+c.of("used")+"}"), "create", "--dry-run=server", "-f", "-")
-		return said.err != nil && strings.Contains(said.stderr, "is obsolete")
+		result := c.kubectl(vm("late", "{name: small}", "{name: "+c.of("used")+"}"), "create", "--dry-run=server", "-f", "-")
+		return result.err != nil && strings.Contains(result.stderr, "is obsolete")
 	})
 	c.expect("back to 1.0.0", c.install(first), "kept: updated (spec, version); keep their revisions: vm/SPACE/db", "used: updated (labels)",
 		"unused: created", "new: deleted", "catalog 'NAME': 1 created, 2 updated, 1 deleted")

@@ -12,7 +12,7 @@ import (
 
 const catalogManager = "kiln-catalog"
 
-// managers are those of the fields of an instancetype in the cluster.
+// managers returns the field managers of an instancetype in the cluster.
 func (c catalog) managers(name string) []string {
 	c.Helper()
 	return strings.Fields(c.must(c.kubectl("", "get", "virtualmachineclusterinstancetype", c.of(name), "--show-managed-fields",

@@ -25,8 +25,8 @@ func TestPublishedCatalogFromARegistry(t *testing.T) {
 	}
 	reference := "oci://" + h.host + "/catalogs/published:1.0.0"
 	h.want("kubectl kiln catalog push catalog/ " + reference + "\nkubectl kiln catalog sign " + reference + " --key cosign.key")
-	if said := h.want("kubectl kiln catalog verify " + reference + " --key cosign.pub"); !strings.HasSuffix(said, ": verified\n") {
-		t.Errorf("verify: %s", said)
+	if output := h.want("kubectl kiln catalog verify " + reference + " --key cosign.pub"); !strings.HasSuffix(output, ": verified\n") {
+		t.Errorf("verify: %s", output)
 	}
 	install := "kubectl kiln catalog install " + reference + " --key cosign.pub"
 	h.lastLine(h.want(install), "catalog 'published' 1.0.0 (sha256:...): 122 created")
@@ -40,8 +40,8 @@ func TestPublishedCatalogFromARegistry(t *testing.T) {
 	}
 	const versions = "kubectl get vmcf,vmcp -l kilnvm.io/catalog=published -o custom-columns=N:.metadata.name,V:.metadata.resourceVersion"
 	stored := h.want(versions)
-	if said := h.want(install); strings.Count(said, "\n") != 1 || missingLine(said, "catalog 'published' 1.0.0 (sha256:...): 122 unchanged") != "" {
-		t.Errorf("the second installation: %s", said)
+	if output := h.want(install); strings.Count(output, "\n") != 1 || missingLine(output, "catalog 'published' 1.0.0 (sha256:...): 122 unchanged") != "" {
+		t.Errorf("the second installation: %s", output)
 	}
 	if now := h.want(versions); now != stored || strings.Count(now, "\n") < 122 {
 		t.Errorf("the second installation has written:\n%s\nwas\n%s", now, stored)
@@ -68,13 +68,13 @@ func (h shop) secondVersion(repository string) {
 	h.want(`cp -r catalog changed
 sed -i '/^  name: u1.small$/,/^---/s/guest: 2Gi/guest: 3Gi/' changed/cluster-instancetypes.yaml
 sed -i '/^  labels:$/,/^  name:/s/^  name: o1.small$/    kilnvm.io\/lifecycle: deprecated\n&/' changed/cluster-instancetypes.yaml`)
-	said, status := h.run("kubectl kiln catalog diff catalog/ changed/")
-	if status != 3 || !strings.Contains(said, "spec.memory.guest: \"2Gi\" -> \"3Gi\"") || !strings.Contains(said, "2 changed, 120 unchanged") {
-		h.Errorf("diff: %d: %s", status, said)
+	output, status := h.run("kubectl kiln catalog diff catalog/ changed/")
+	if status != 3 || !strings.Contains(output, "spec.memory.guest: \"2Gi\" -> \"3Gi\"") || !strings.Contains(output, "2 changed, 120 unchanged") {
+		h.Errorf("diff: %d: %s", status, output)
 	}
 	push := "kubectl kiln catalog push changed/ " + repository + ":2.0.0"
-	if said, status := h.run(push); status != 1 || !strings.Contains(said, "instancetype 'u1.small' differs from version 1.0.0") {
-		h.Errorf("push: %d: %s", status, said)
+	if output, status := h.run(push); status != 1 || !strings.Contains(output, "instancetype 'u1.small' differs from version 1.0.0") {
+		h.Errorf("push: %d: %s", status, output)
 	}
 	h.want(push + " --allow-change\nkubectl kiln catalog sign " + repository + ":2.0.0 --key cosign.key")
 	h.lastLine(h.want("kubectl kiln catalog install "+repository+":2.0.0 --key cosign.pub"), "catalog 'published' 2.0.0 (sha256:...): 122 ...")
@@ -95,10 +95,10 @@ sed -i '/^  labels:$/,/^  name:/s/^  name: o1.small$/    kilnvm.io\/lifecycle: d
 }
 
 // lastLine expects the summary of a command at the end of its output.
-func (h shop) lastLine(said, want string) {
+func (h shop) lastLine(output, want string) {
 	h.Helper()
-	lines := strings.Split(strings.TrimSpace(said), "\n")
+	lines := strings.Split(strings.TrimSpace(output), "\n")
 	if missingLine(lines[len(lines)-1], want) != "" {
-		h.Fatalf("the last line is not '%s':\n%s", want, said)
+		h.Fatalf("the last line is not '%s':\n%s", want, output)
 	}
 }

@@ -29,16 +29,16 @@ func TestCatalogIsInstalledByItsRights(t *testing.T) {
 	file := c.file("1.0.0", c.instancetype("small", "128Mi"), c.instancetype("used", "128Mi"))
 	less := grant("-less", "[list, create, patch]")
 	c.must(c.install(file, "--as", account))
-	if said := c.kiln("catalog", "uninstall", c.name, "--as", account); c.status(said) != 1 || !strings.Contains(said.stderr, "cannot delete") ||
+	if result := c.kiln("catalog", "uninstall", c.name, "--as", account); c.status(result) != 1 || !strings.Contains(result.stderr, "cannot delete") ||
 		c.has("small") != "active" {
-		t.Errorf("without the right to delete: %s%s", said.stdout, said.stderr)
+		t.Errorf("without the right to delete: %s%s", result.stdout, result.stderr)
 	}
 	c.must(c.kubectl("", "delete", "clusterrolebinding", less))
 	grant("", "[list, create, patch, delete]")
 	c.create(vm("web", "{name: small}", "{name: "+c.of("used")+"}"))
 	c.expect("with the rights of the page", c.kiln("catalog", "uninstall", c.name, "--as", account), "small: deleted", "used: obsolete; used by vm/SPACE/web",
 		"catalog 'NAME': 1 obsolete, 1 deleted")
-	if said := c.install(file, "--as", "nobody"); c.status(said) != 2 || !strings.Contains(said.stderr, "forbidden") {
-		t.Errorf("without any right: %s", said.stderr)
+	if result := c.install(file, "--as", "nobody"); c.status(result) != 2 || !strings.Contains(result.stderr, "forbidden") {
+		t.Errorf("without any right: %s", result.stderr)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// shop is an administrator's shell: an empty folder, a cluster whose namespace is that of the test, a registry over TLS, and a pair of keys.
+// shop is an administrator's shell: an empty folder, a cluster with the namespace of the test, a registry over TLS, and a pair of keys.
 type shop struct {
 	space
 	dir, host string
@@ -28,7 +28,7 @@ func newShop(t *testing.T) shop {
 	s := newSpaceOn(t, shared)
 	server := registry.Start(t, nil)
 	h := shop{space: s, dir: t.TempDir(), host: server.Host}
-	settings := t.TempDir() // the folder of the walk is empty but for the keys
+	settings := t.TempDir() // the folder of the walk contains only the keys
 	h.writeKeys()
 	raw, err := os.ReadFile(s.on.Kubeconfig)
 	if err != nil {
@@ -44,7 +44,7 @@ func newShop(t *testing.T) shop {
 	return h
 }
 
-// keyPassword is that of cosign.key.
+// keyPassword is the password of cosign.key.
 const keyPassword = "secret"
 
 // writeKeys writes cosign.key and cosign.pub as 'cosign generate-key-pair' does.
@@ -59,7 +59,7 @@ func (h shop) writeKeys() {
 }
 
 // run runs a script in the folder. Its first command that fails ends it.
-func (h shop) run(script string) (said string, status int) {
+func (h shop) run(script string) (output string, status int) {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), 2*time.Minute)
 	defer cancel()
@@ -72,11 +72,11 @@ func (h shop) run(script string) (said string, status int) {
 // want runs a script that must succeed, and returns what it prints.
 func (h shop) want(script string) string {
 	h.Helper()
-	said, status := h.run(script)
+	output, status := h.run(script)
 	if status != 0 {
-		h.Fatalf("%s\nexit status %d:\n%s", script, status, said)
+		h.Fatalf("%s\nexit status %d:\n%s", script, status, output)
 	}
-	return said
+	return output
 }
 
 // awaitCreation waits until the webhooks, which read objects by watches, judge a new VM by what was installed: as often in a row as

@@ -147,10 +147,10 @@ func (a alone) failsOpen() {
 			strings.Contains(pinned, `"instancetype"`) && strings.Contains(pinned, `"configuration"`)
 	})
 	a.eventually("no VMI is created that would not be explicit, and the VM says why", func() bool {
-		said := a.space().read("vm", "unpinned", `{.status.conditions[?(@.type=="Failure")].message}`).stdout
-		return strings.Contains(said, "failed calling webhook")
+		message := a.space().read("vm", "unpinned", `{.status.conditions[?(@.type=="Failure")].message}`).stdout
+		return strings.Contains(message, "failed calling webhook")
 	})
-	a.refuses("there is none", "not found", "", "get", "vmi", "unpinned")
+	a.refuses("the VMI does not exist", "not found", "", "get", "vmi", "unpinned")
 }
 
 // costs prints what policies cost while something is done, as docs/operations.md says.

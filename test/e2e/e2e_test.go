@@ -90,7 +90,7 @@ func newSpaceOn(t *testing.T, on *cluster.Cluster) space {
 	return s
 }
 
-// answer is what a command said.
+// answer is the output of a command and its error.
 type answer struct {
 	stdout, stderr string
 	err            error

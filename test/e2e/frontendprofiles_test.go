@@ -16,7 +16,7 @@ func frontedSpec(m machine) string {
 	return `{terminationGracePeriodSeconds: 0, nodeSelector: {machine: ` + m.name + `}, domain: {memory: {guest: 64Mi}, devices: {autoattachPodInterface: false}}}`
 }
 
-// frontends is a cluster with FrontendProfiles, and a machine. Versions are those of all of a cluster, so that this test has its own.
+// frontends is a cluster with FrontendProfiles, and a machine. All of a cluster shares its versions, so this test has its own cluster.
 type frontends struct {
 	space
 	machine
@@ -90,14 +90,14 @@ func TestFrontendProfiles(t *testing.T) {
 	f.release(2)
 	f.create("second")
 	f.apply(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: ` + frontedSpec(f.machine) + `}`)
-	if said := f.kiln("explain", "vm/first"); !strings.Contains(said.stdout, `FrontendProfile "v1", of the configuration`) {
-		t.Errorf("explain: %s%s", said.stdout, said.stderr)
+	if result := f.kiln("explain", "vm/first"); !strings.Contains(result.stdout, `FrontendProfile "v1", of the configuration`) {
+		t.Errorf("explain: %s%s", result.stdout, result.stderr)
 	}
-	if said := f.kiln("render", "vm/second"); !strings.Contains(said.stdout, "Acme-2") {
-		t.Errorf("render: %s%s", said.stdout, said.stderr)
+	if result := f.kiln("render", "vm/second"); !strings.Contains(result.stdout, "Acme-2") {
+		t.Errorf("render: %s%s", result.stdout, result.stderr)
 	}
-	if said := f.must(f.kiln("repin", "vm/moved", "--configuration")); !strings.Contains(said.stdout, "configuration: ") || said.stderr != "" {
-		t.Errorf("repin: %s%s", said.stdout, said.stderr)
+	if result := f.must(f.kiln("repin", "vm/moved", "--configuration")); !strings.Contains(result.stdout, "configuration: ") || result.stderr != "" {
+		t.Errorf("repin: %s%s", result.stdout, result.stderr)
 	}
 	f.forged()
 
@@ -112,18 +112,18 @@ func TestFrontendProfiles(t *testing.T) {
 	f.must(f.kubectl("", "delete", "vmi", "bare", "--timeout=60s")) // for good: the end of a machine waits for VMs alone
 	f.restart("first")
 	f.has("first", "a restart after all versions have gone", "v1", "Acme-1")
-	if said := f.kiln("explain", "vm/first"); !strings.Contains(said.stdout, `FrontendProfile "v1", of the hardware record`) {
-		t.Errorf("explain: %s%s", said.stdout, said.stderr)
+	if result := f.kiln("explain", "vm/first"); !strings.Contains(result.stdout, `FrontendProfile "v1", of the hardware record`) {
+		t.Errorf("explain: %s%s", result.stdout, result.stderr)
 	}
 }
 
-// forged: a tenant sees the versions, and neither writes one nor what a launcher is told.
+// forged: a tenant sees the versions, and can write neither a version nor what a launcher gets.
 func (f frontends) forged() {
 	f.Helper()
 	f.must(f.kubectl("", "create", "rolebinding", "tenant", "--clusterrole=kiln-edit", "--user=tenant"))
-	said := f.kubectl("", "get", "frontendprofiles", "--as=tenant", "--as-group=system:authenticated")
-	if said.err != nil || !strings.Contains(said.stdout, "v2") {
-		f.Errorf("a tenant does not see the versions: %s%s", said.stdout, said.stderr)
+	result := f.kubectl("", "get", "frontendprofiles", "--as=tenant", "--as-group=system:authenticated")
+	if result.err != nil || !strings.Contains(result.stdout, "v2") {
+		f.Errorf("a tenant does not see the versions: %s%s", result.stdout, result.stderr)
 	}
 	for _, args := range [][]string{
 		{"patch", "frontendprofile", "v2", "--type=merge", "-p", `{"spec":{"freePorts":9}}`},
@@ -132,12 +132,12 @@ func (f frontends) forged() {
 			"-p", `{"status":{"guest":{"frontend":{"version":"v9"}}}}`},
 		{"annotate", "vmi", "bare", pinsAnnotation + `={"configuration":"configuration-aaaaaaaaaaaaaaaaaaaaaaaaaa"}`},
 	} {
-		if said := f.kubectl("", append(args, "--as=tenant")...); said.err == nil {
-			f.Errorf("a tenant may %s: %s", strings.Join(args, " "), said.stdout)
+		if result := f.kubectl("", append(args, "--as=tenant")...); result.err == nil {
+			f.Errorf("a tenant may %s: %s", strings.Join(args, " "), result.stdout)
 		}
 	}
 	// An administrator of the cluster is refused too, by the schema.
-	if said := f.kubectl("", "patch", "frontendprofile", "v2", "--type=merge", "-p", `{"spec":{"freePorts":9}}`); said.err == nil {
+	if result := f.kubectl("", "patch", "frontendprofile", "v2", "--type=merge", "-p", `{"spec":{"freePorts":9}}`); result.err == nil {
 		f.Error("a version is changed")
 	}
 }

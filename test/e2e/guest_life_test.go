@@ -149,7 +149,7 @@ func TestOneHangingImage(t *testing.T) {
 	s := newSpace(t)
 	dir := t.TempDir()
 	hold := filepath.Join(dir, "hold")
-	// The program that looks at images hangs on those of one name, as on a server that is gone.
+	// The program that inspects images hangs on images of one name, as on a server that is gone.
 	program := "#!/bin/sh\ncase \"$*\" in *demo.example/hangs*) while [ -e '" + hold + "' ]; do sleep 0.2; done;; esac\nexec /usr/bin/qemu-img \"$@\"\n"
 	for file, text := range map[string]string{filepath.Join(dir, "qemu-img"): program, hold: ""} {
 		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {

@@ -67,7 +67,7 @@ func (s space) startMachineWith(adjust func(*cluster.Node)) machine {
 	return m
 }
 
-// startLauncher starts that of a machine, which may have been stopped before.
+// startLauncher starts the launcher of a machine, which may have been stopped before.
 func (s space) startLauncher(m machine) {
 	s.Helper()
 	stop, err := s.on.StartLauncher(s.Context(), m.launcher.node)

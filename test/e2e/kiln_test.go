@@ -185,7 +185,7 @@ func offlineVerdictsOf(t *testing.T, set samples.Set) {
 	for _, file := range files {
 		offline := s.judged(file, dir)
 		for _, object := range all[file] {
-			said, ours := offline[object.GetKind()+" "+object.GetName()]
+			verdict, ours := offline[object.GetKind()+" "+object.GetName()]
 			if !ours {
 				continue
 			}
@@ -193,14 +193,14 @@ func offlineVerdictsOf(t *testing.T, set samples.Set) {
 			switch {
 			case apierrors.IsAlreadyExists(online): // sizes, which other examples need
 				continue
-			case said.Allowed != (online == nil):
-				t.Errorf("%s: offline allowed %v, the cluster says %v", filepath.Base(file), said.Allowed, online)
-			case said.Allowed:
+			case verdict.Allowed != (online == nil):
+				t.Errorf("%s: offline allowed %v, the cluster says %v", filepath.Base(file), verdict.Allowed, online)
+			case verdict.Allowed:
 				accepted++
 				continue
 			}
 			refused++
-			for _, cause := range said.Causes {
+			for _, cause := range verdict.Causes {
 				if online != nil && !strings.Contains(online.Error(), cause.Field) {
 					t.Errorf("%s: the cluster does not name %s\n%v", filepath.Base(file), cause.Field, online)
 				}

@@ -18,9 +18,9 @@ import (
 
 // rivalLauncher is a launcher of a machine without libvirt: it claims nothing, and needs its name all the same.
 type rivalLauncher struct {
-	cmd   *exec.Cmd
-	said  bytes.Buffer
-	ended chan error
+	cmd    *exec.Cmd
+	output bytes.Buffer
+	ended  chan error
 }
 
 func (s space) launch(node string) *rivalLauncher {
@@ -42,7 +42,7 @@ func (s space) launch(node string) *rivalLauncher {
 	p.cmd = exec.Command(s.on.Program("launcher"), "node", "--kubeconfig", access, "--node", node, "--lease-namespace", s.on.Launchers,
 		"--libvirt", filepath.Join(dir, "none"),
 		"--state", filepath.Join(dir, "state"), "--config", filepath.Join(s.on.Dir, "configuration.yaml"))
-	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
@@ -63,7 +63,7 @@ func (s space) launch(node string) *rivalLauncher {
 	return p
 }
 
-// end waits for the end of a process. What it has said may be read then.
+// end waits for the end of a process. Its output may be read then.
 func (s space) end(p *rivalLauncher) error {
 	s.Helper()
 	select {
@@ -71,7 +71,7 @@ func (s space) end(p *rivalLauncher) error {
 		return err
 	case <-time.After(2 * time.Minute):
 		_ = p.cmd.Process.Kill()
-		s.Fatalf("it does not end: %v\n%s", <-p.ended, p.said.String())
+		s.Fatalf("it does not end: %v\n%s", <-p.ended, p.output.String())
 		return nil
 	}
 }
@@ -91,18 +91,18 @@ func TestTwoLaunchersOfOneName(t *testing.T) {
 	second := s.launch(node)
 	var exit *exec.ExitError
 	if err := s.end(second); !errors.As(err, &exit) || exit.ExitCode() != 1 ||
-		!strings.Contains(second.said.String(), "error: another launcher of this name is alive: '"+was+"'") {
-		t.Errorf("the second launcher ends with %v, want exit status 1 and the holder '%s':\n%s", err, was, second.said.String())
+		!strings.Contains(second.output.String(), "error: another launcher of this name is alive: '"+was+"'") {
+		t.Errorf("the second launcher ends with %v, want exit status 1 and the holder '%s':\n%s", err, was, second.output.String())
 	}
 	if now := holder(); now != was {
 		t.Errorf("the Lease has passed from '%s' to '%s'", was, now)
 	}
 
 	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatalf("the first launcher: %v\n%s", err, first.said.String())
+		t.Fatalf("the first launcher: %v\n%s", err, first.output.String())
 	}
 	if err := s.end(first); err != nil {
-		t.Errorf("the first launcher was asked to end: %v\n%s", err, first.said.String())
+		t.Errorf("the first launcher was asked to end: %v\n%s", err, first.output.String())
 	}
 	third := s.launch(node)
 	s.eventually("the next one comes up", func() bool { return holder() != "" && holder() != was })
@@ -118,7 +118,7 @@ func TestTwoLaunchersOfOneName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.end(fourth); err != nil {
-		t.Errorf("%v\n%s", err, fourth.said.String())
+		t.Errorf("%v\n%s", err, fourth.output.String())
 	}
 }
 

@@ -14,16 +14,16 @@ import (
 // writes changes a VMI as the account of launchers does, again if the controller was faster.
 func (s space) writes(name string, change func(vmi *unstructured.Unstructured) error, args ...string) {
 	s.Helper()
-	said := ""
+	message := ""
 	s.eventually("the launcher writes", func() bool {
 		vmi := s.get("vmi", name)
 		if err := change(vmi); err != nil {
 			s.Fatal(err)
 		}
 		a := s.kubectl(mustJSON(s.T, vmi), append([]string{"replace", "-f", "-", launcher}, args...)...)
-		said = a.stderr
-		if a.err != nil && !strings.Contains(said, "Conflict") && !strings.Contains(said, "object has been modified") {
-			s.Fatal(said)
+		message = a.stderr
+		if a.err != nil && !strings.Contains(message, "Conflict") && !strings.Contains(message, "object has been modified") {
+			s.Fatal(message)
 		}
 		return a.err == nil
 	})
@@ -191,10 +191,10 @@ func TestRestartRequired(t *testing.T) {
 	if now := s.guest("demo", ""); now != second {
 		t.Errorf("guest '%s' took the place of '%s', which is of the VM as it is", now, second)
 	}
-	said := s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge",
+	result := s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge",
 		`-p={"metadata":{"annotations":{"kilnvm.io/rollout":"reboot"}},"spec":{"template":{"spec":{"hostname":"third"}}}}`))
-	if want := "annotation 'kilnvm.io/rollout': 'reboot' has no effect; the value is 'restart'"; !strings.Contains(said.stderr, want) {
-		t.Errorf("no warning '%s': %s", want, said.stderr)
+	if want := "annotation 'kilnvm.io/rollout': 'reboot' has no effect; the value is 'restart'"; !strings.Contains(result.stderr, want) {
+		t.Errorf("no warning '%s': %s", want, result.stderr)
 	}
 }
 
@@ -204,9 +204,9 @@ func TestVMsAreWarnedOf(t *testing.T) {
 	const want = "Warning: evictionStrategy 'LiveMigrate': live migration is not served; a drain shuts the guest down"
 	created := s.must(s.kubectl(vm("demo", "domain:", "evictionStrategy: LiveMigrate\n      domain:"), "create", "-f", "-"))
 	edited := s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"hostname":"other"}}}}`))
-	for what, said := range map[string]answer{"create": created, "edit": edited} {
-		if !strings.Contains(said.stderr, want) {
-			t.Errorf("%s: no warning %q: %s", what, want, said.stderr)
+	for what, result := range map[string]answer{"create": created, "edit": edited} {
+		if !strings.Contains(result.stderr, want) {
+			t.Errorf("%s: no warning %q: %s", what, want, result.stderr)
 		}
 	}
 }

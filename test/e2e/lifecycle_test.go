@@ -6,7 +6,7 @@ import (
 )
 
 // A deprecated instancetype warns, an obsolete one refuses new VMs and names its replacement. The VM that has it is edited, restarted and moved to
-// the instancetype of now as if nothing had been written.
+// the current instancetype as if nothing had been written.
 func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
 	s := newSpace(t)
 	s.create(size("own", 1, "128Mi"))
@@ -23,8 +23,8 @@ func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
 	s.eventually("a new VM gets the warning", func() bool {
 		return strings.Contains(s.must(s.kubectl(ofOwn("warned"), "create", "--dry-run=server", "-f", "-")).stderr, deprecated)
 	})
-	if said := s.must(s.kubectl(ofOwn("warned"), "create", "-f", "-")); !strings.Contains(said.stderr, deprecated) {
-		t.Errorf("the creation says %s", said.stderr)
+	if result := s.must(s.kubectl(ofOwn("warned"), "create", "-f", "-")); !strings.Contains(result.stderr, deprecated) {
+		t.Errorf("the creation says %s", result.stderr)
 	}
 
 	s.must(s.kubectl("", "label", "--overwrite", "vmf", "own", "kilnvm.io/lifecycle=obsolete"))
@@ -32,16 +32,16 @@ func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
 		return s.kubectl(ofOwn("new"), "create", "--dry-run=server", "-f", "-").err != nil
 	})
 	const obsolete = `spec.instancetype.name: Invalid value: "own": VirtualMachineInstancetype 'own' is obsolete: use 'better'`
-	if said := s.kubectl(ofOwn("new"), "create", "-f", "-"); said.err == nil || !strings.Contains(said.stderr, obsolete) {
-		t.Errorf("the creation says %s%s", said.stdout, said.stderr)
+	if result := s.kubectl(ofOwn("new"), "create", "-f", "-"); result.err == nil || !strings.Contains(result.stderr, obsolete) {
+		t.Errorf("the creation says %s%s", result.stdout, result.stderr)
 	}
-	if said := s.must(s.kubectl("", "get", "vmf", "own")).stdout; !strings.Contains(said, "LIFECYCLE") || !strings.Contains(said, "obsolete") {
-		t.Errorf("kubectl get shows %s", said)
+	if result := s.must(s.kubectl("", "get", "vmf", "own")).stdout; !strings.Contains(result, "LIFECYCLE") || !strings.Contains(result, "obsolete") {
+		t.Errorf("kubectl get shows %s", result)
 	}
 
 	const edit = `-p={"spec":{"template":{"metadata":{"labels":{"edited":"yes"}}}}}`
-	if said := s.must(s.kubectl("", "patch", "vm", "old", "--type=merge", edit)); strings.Contains(said.stderr, "obsolete") {
-		t.Errorf("an edit says %s", said.stderr)
+	if result := s.must(s.kubectl("", "patch", "vm", "old", "--type=merge", edit)); strings.Contains(result.stderr, "obsolete") {
+		t.Errorf("an edit says %s", result.stderr)
 	}
 	s.restart("old")
 	after := s.get("vmi", "old")
@@ -53,8 +53,8 @@ func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
 		t.Error("the VM was not pinned anew")
 	}
 
-	if said := s.must(s.kiln("instancetypes")).stdout; strings.Contains(said, "/own ") || !strings.Contains(said, "\nsmall ") {
-		t.Errorf("new VMs are offered %s", said)
+	if result := s.must(s.kiln("instancetypes")).stdout; strings.Contains(result, "/own ") || !strings.Contains(result, "\nsmall ") {
+		t.Errorf("new VMs are offered %s", result)
 	}
 	wrong := s.kubectl("", "label", "--overwrite", "vmf", "own", "kilnvm.io/lifecycle=gone")
 	if wrong.err == nil || !strings.Contains(wrong.stderr, "must be") || !strings.Contains(wrong.stderr, "active") {
@@ -71,11 +71,11 @@ func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 	if !strings.Contains(made.stdout, "VirtualMachine/made serverside-applied") || pins(t, s.get("vm", "made"))["instancetype"] == "" {
 		t.Errorf("create says %s%s", made.stdout, made.stderr)
 	}
-	var said answer
+	var result answer
 	mistyped := vm("mistyped", append(running, "{name: small}", "{name: owm, kind: VirtualMachineInstancetype}")...)
 	s.eventually("the webhooks have seen the instancetype, and name it", func() bool {
-		said = s.must(s.kubectl(mistyped, "create", "--dry-run=server", "-f", "-"))
-		return strings.Contains(said.stderr, "does not exist; the VM cannot start until it does; did you mean 'own'?")
+		result = s.must(s.kubectl(mistyped, "create", "--dry-run=server", "-f", "-"))
+		return strings.Contains(result.stderr, "does not exist; the VM cannot start until it does; did you mean 'own'?")
 	})
 	refused := s.kiln("create", "vm", "--name", "refused", "--run-strategy", "Halted", "--volume-pvc", "src:a",
 		"--cloud-init-user-data", strings.Repeat("QUFB", 1000), "--apply")
@@ -86,10 +86,10 @@ func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 	s.must(s.kubectl("", "create", "role", "writer", "--verb=create", "--resource=virtualmachines.kubevirt.io"))
 	s.must(s.kubectl("", "create", "rolebinding", "writer", "--role=writer", "--user=blind"))
 	s.eventually("the role counts", func() bool {
-		said = s.kubectl(mistyped, "create", "--as=blind", "-f", "-")
-		return said.err == nil
+		result = s.kubectl(mistyped, "create", "--as=blind", "-f", "-")
+		return result.err == nil
 	})
-	if !strings.Contains(said.stderr, "'owm' in namespace") || strings.Contains(said.stderr, "did you mean") {
-		t.Errorf("who may not list instancetypes is told %s", said.stderr)
+	if !strings.Contains(result.stderr, "'owm' in namespace") || strings.Contains(result.stderr, "did you mean") {
+		t.Errorf("who may not list instancetypes is told %s", result.stderr)
 	}
 }

@@ -44,10 +44,10 @@ func TestPresetsAreMigrated(t *testing.T) {
 	s.must(s.kubectl("", "delete", "vm", "late", "--timeout=60s"))
 
 	folder := filepath.Join(t.TempDir(), "profiles")
-	said := s.must(s.kiln("preset", "migrate", "--output-dir", folder)).stdout
+	output := s.must(s.kiln("preset", "migrate", "--output-dir", folder)).stdout
 	for _, text := range []string{"GuestProfile " + s.name + "/web\n", "VMs and VMIs: 1 equal\n", "1 VM pinned to presets"} {
-		if !strings.Contains(said, text) {
-			t.Errorf("no '%s' in\n%s", text, said)
+		if !strings.Contains(output, text) {
+			t.Errorf("no '%s' in\n%s", text, output)
 		}
 	}
 	s.must(s.kubectl("", "apply", "-R", "-f", folder))

@@ -22,8 +22,8 @@ func TestNamesThatNoObjectHas(t *testing.T) {
 			"emptyDisk: {capacity: 1Gi}", "persistentVolumeClaim: {claimName: ../other/persistentvolumeclaims/golden}"},
 			"spec.instancetype.inferFromVolume: PersistentVolumeClaim"},
 	} {
-		said := s.kubectl(vm("demo", test.changes...), "create", "--dry-run=server", "-f", "-")
-		if text := said.stdout + said.stderr; !strings.Contains(text, test.want) || strings.Contains(text, "kiln cannot process") {
+		result := s.kubectl(vm("demo", test.changes...), "create", "--dry-run=server", "-f", "-")
+		if text := result.stdout + result.stderr; !strings.Contains(text, test.want) || strings.Contains(text, "kiln cannot process") {
 			t.Errorf("%s: no '%s' in\n%s", test.why, test.want, text)
 		}
 	}

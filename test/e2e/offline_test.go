@@ -73,15 +73,15 @@ func TestOfflineVerdictsOnMetadata(t *testing.T) {
 		if len(offline) != 1 {
 			t.Errorf("%s: %d verdicts", test.why, len(offline))
 		}
-		for _, said := range offline {
-			if said.Allowed != test.allowed || test.allowed != (online.err == nil) {
-				t.Errorf("%s: want allowed %v, got offline %v, online %v\n%s", test.why, test.allowed, said.Allowed, online.err, online.stderr)
+		for _, verdict := range offline {
+			if verdict.Allowed != test.allowed || test.allowed != (online.err == nil) {
+				t.Errorf("%s: want allowed %v, got offline %v, online %v\n%s", test.why, test.allowed, verdict.Allowed, online.err, online.stderr)
 			}
 			var there, here []string
 			for _, named := range refusedField.FindAllStringSubmatch(online.stderr, -1) {
 				there = append(there, indices.ReplaceAllString(named[1], ""))
 			}
-			for _, cause := range said.Causes {
+			for _, cause := range verdict.Causes {
 				here = append(here, indices.ReplaceAllString(cause.Field, ""))
 			}
 			slices.Sort(there)

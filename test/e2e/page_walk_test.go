@@ -15,11 +15,11 @@ var exits = regexp.MustCompile(`# exit status (\d)\n$`)
 // outputs were compared.
 func (h shop) walk(blocks []page.Block, after func(script string)) (scripts, shown int) {
 	h.Helper()
-	said := ""
+	output := ""
 	for _, block := range blocks {
 		if block.Language == "" {
-			if missing := missingLine(said, block.Text); missing != "" {
-				h.Errorf("the output has no '%s':\n%s", missing, said)
+			if missing := missingLine(output, block.Text); missing != "" {
+				h.Errorf("the output has no '%s':\n%s", missing, output)
 			}
 			shown++
 			continue
@@ -28,8 +28,8 @@ func (h shop) walk(blocks []page.Block, after func(script string)) (scripts, sho
 		if match := exits.FindStringSubmatch(block.Text); match != nil {
 			want, _ = strconv.Atoi(match[1])
 		}
-		if said, status = h.run(block.Text); status != want {
-			h.Fatalf("%s\nexit status %d, want %d:\n%s", block.Text, status, want, said)
+		if output, status = h.run(block.Text); status != want {
+			h.Fatalf("%s\nexit status %d, want %d:\n%s", block.Text, status, want, output)
 		}
 		scripts++
 		after(block.Text)

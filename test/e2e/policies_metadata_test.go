@@ -21,8 +21,8 @@ func TestGuestPolicySeesMetadataOfUpdates(t *testing.T) {
 	})
 	for _, object := range []string{"vm/demo", "vmi/bare"} {
 		for _, c := range []struct {
-			args []string
-			said string
+			args    []string
+			message string
 		}{
 			{[]string{"label", "--overwrite", object, "tier=production"}, "production is for operators"},
 			{[]string{"annotate", object, "example.org/owner=root"}, "root owns nothing"},
@@ -30,17 +30,17 @@ func TestGuestPolicySeesMetadataOfUpdates(t *testing.T) {
 			{[]string{"patch", object, "--type=json", "-p", `[{"op": "replace", "path": "/metadata/labels/tier", "value": "production"}]`},
 				"production is for operators"},
 		} {
-			if said := s.kubectl("", c.args...); said.err == nil || !strings.Contains(said.stderr, "GuestPolicy '"+name+"': "+c.said) {
-				t.Errorf("%s: %s%s", strings.Join(c.args, " "), said.stdout, said.stderr)
+			if result := s.kubectl("", c.args...); result.err == nil || !strings.Contains(result.stderr, "GuestPolicy '"+name+"': "+c.message) {
+				t.Errorf("%s: %s%s", strings.Join(c.args, " "), result.stdout, result.stderr)
 			}
 		}
-		said := s.kubectl("", "label", object, "other=label")
-		if said.err != nil || !strings.Contains(said.stderr, "a team is missing; admitted: violated before") {
-			t.Errorf("%s has had no team before the policy came, and another label is refused or not warned of: %s%s", object, said.stdout, said.stderr)
+		result := s.kubectl("", "label", object, "other=label")
+		if result.err != nil || !strings.Contains(result.stderr, "a team is missing; admitted: violated before") {
+			t.Errorf("%s has had no team before the policy came, and another label is refused or not warned of: %s%s", object, result.stdout, result.stderr)
 		}
 		s.must(s.kubectl("", "label", object, "team=web"))
-		if said := s.kubectl("", "label", object, "team-"); said.err == nil || !strings.Contains(said.stderr, "a team is missing") {
-			t.Errorf("%s loses its team: %s%s", object, said.stdout, said.stderr)
+		if result := s.kubectl("", "label", object, "team-"); result.err == nil || !strings.Contains(result.stderr, "a team is missing") {
+			t.Errorf("%s loses its team: %s%s", object, result.stdout, result.stderr)
 		}
 	}
 }

@@ -39,13 +39,13 @@ func (s space) settled(what string, done func() bool) {
 
 // denied reports whether a dry run of a manifest is refused with all the words.
 func (s space) denied(manifest string, words ...string) bool {
-	said := s.kubectl(manifest, "create", "--dry-run=server", "-f", "-")
+	result := s.kubectl(manifest, "create", "--dry-run=server", "-f", "-")
 	for _, word := range words {
-		if !strings.Contains(said.stderr, word) {
+		if !strings.Contains(result.stderr, word) {
 			return false
 		}
 	}
-	return said.err != nil
+	return result.err != nil
 }
 
 const (
@@ -68,21 +68,21 @@ func TestGuestPolicyDenies(t *testing.T) {
 		return s.denied(other, "spec.instancetype: Forbidden: GuestPolicy '"+one+"': no other of yours") && s.denied(bare, "spec.domain.cpu.sockets", two)
 	})
 	both := vm("both", "  instancetype: {name: small}\n", "", "domain:\n", "domain:\n        cpu: {sockets: 2}\n        memory: {guest: 64Mi}\n")
-	said := s.kubectl(both, "create", "-f", "-")
+	result := s.kubectl(both, "create", "-f", "-")
 	for _, want := range []string{one, sockets} {
-		if said.err == nil || !strings.Contains(said.stderr, want) {
-			t.Errorf("two violated policies: %s%s, want '%s'", said.stdout, said.stderr, want)
+		if result.err == nil || !strings.Contains(result.stderr, want) {
+			t.Errorf("two violated policies: %s%s, want '%s'", result.stdout, result.stderr, want)
 		}
 	}
 	wrong := strings.Replace(both, "disks: [{name: data}]", "disks: [{name: data}, {name: data}]", 1)
-	said = s.kubectl(wrong, "create", "-f", "-")
+	result = s.kubectl(wrong, "create", "-f", "-")
 	for _, want := range []string{one, sockets, "disks[1]"} {
-		if said.err == nil || !strings.Contains(said.stderr, want) {
-			t.Errorf("two violated policies and a mistake: %s%s, want '%s'", said.stdout, said.stderr, want)
+		if result.err == nil || !strings.Contains(result.stderr, want) {
+			t.Errorf("two violated policies and a mistake: %s%s, want '%s'", result.stdout, result.stderr, want)
 		}
 	}
-	if said := s.kubectl(bare, "create", "-f", "-"); said.err == nil || !strings.Contains(said.stderr, two) {
-		t.Errorf("a bare VMI: %s%s", said.stdout, said.stderr)
+	if result := s.kubectl(bare, "create", "-f", "-"); result.err == nil || !strings.Contains(result.stderr, two) {
+		t.Errorf("a bare VMI: %s%s", result.stdout, result.stderr)
 	}
 	if s.exists("vm", "both") || s.exists("vmi", "bare") {
 		t.Error("what was refused exists")
@@ -115,12 +115,12 @@ func TestGuestPolicyWarnsAndAudits(t *testing.T) {
 	}
 	warning := "Warning: GuestPolicy '" + name + "': one socket"
 	s.settled("the policy warns", func() bool {
-		said := s.kubectl(vm("demo"), "create", "--dry-run=server", "--kubeconfig", kubeconfig, "-f", "-")
-		return said.err == nil && strings.Contains(said.stderr, warning)
+		result := s.kubectl(vm("demo"), "create", "--dry-run=server", "--kubeconfig", kubeconfig, "-f", "-")
+		return result.err == nil && strings.Contains(result.stderr, warning)
 	})
-	said := s.must(s.kubectl(vm("demo"), "create", "--kubeconfig", kubeconfig, "-f", "-"))
-	if !strings.Contains(said.stderr, warning) {
-		t.Errorf("the creation says %s", said.stderr)
+	result := s.must(s.kubectl(vm("demo"), "create", "--kubeconfig", kubeconfig, "-f", "-"))
+	if !strings.Contains(result.stderr, warning) {
+		t.Errorf("the creation says %s", result.stderr)
 	}
 	const webhook = "virtualmachines.validate.kilnvm.io/"
 	var seen map[string]string
@@ -147,16 +147,16 @@ func TestGuestPolicyThatFails(t *testing.T) {
 	const fails = `matchConstraints: {}, failurePolicy: %s, validations: [{expression: "object.metadata.labels['absent'] == ''"}]`
 	ignored := s.policy("ignore", fmt.Sprintf(fails, "Ignore"))
 	s.settled("it warns", func() bool {
-		said := s.kubectl(vm("demo"), "create", "--dry-run=server", "-f", "-")
-		return said.err == nil && strings.Contains(said.stderr, "Warning: GuestPolicy '"+ignored+"' failed: spec.validations[0].expression: no such key")
+		result := s.kubectl(vm("demo"), "create", "--dry-run=server", "-f", "-")
+		return result.err == nil && strings.Contains(result.stderr, "Warning: GuestPolicy '"+ignored+"' failed: spec.validations[0].expression: no such key")
 	})
 	failed := s.policy("fail", fmt.Sprintf(fails, "Fail"))
 	s.settled("it refuses", func() bool {
 		return s.denied(vm("demo"), "GuestPolicy '"+failed+"' failed: spec.validations[0].expression")
 	})
 	label := strings.Replace(vm("demo"), "metadata: {name: demo}", "metadata: {name: demo, labels: {absent: ''}}", 1)
-	if said := s.must(s.kubectl(label, "create", "-f", "-")); strings.Contains(said.stderr, "GuestPolicy") {
-		t.Errorf("an object on which they succeed: %s", said.stderr)
+	if result := s.must(s.kubectl(label, "create", "-f", "-")); strings.Contains(result.stderr, "GuestPolicy") {
+		t.Errorf("an object on which they succeed: %s", result.stderr)
 	}
 }
 
@@ -171,13 +171,13 @@ func TestGuestPolicyAndVMsThatExist(t *testing.T) {
 	s.must(s.kubectl("", "label", "vm", "demo", "edited=yes"))
 	patch := func(merge string) answer { return s.kubectl("", "patch", "vm", "demo", "--type=merge", "-p="+merge) }
 	for _, strategy := range []string{"RerunOnFailure", "Always"} {
-		said := s.must(patch(`{"spec":{"runStrategy":"` + strategy + `"}}`))
-		if !strings.Contains(said.stderr, "Warning: GuestPolicy '"+name+"': at most one socket") {
-			t.Errorf("an edit that leaves the VMI says %s", said.stderr)
+		result := s.must(patch(`{"spec":{"runStrategy":"` + strategy + `"}}`))
+		if !strings.Contains(result.stderr, "Warning: GuestPolicy '"+name+"': at most one socket") {
+			t.Errorf("an edit that leaves the VMI says %s", result.stderr)
 		}
 	}
-	if said := patch(`{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":7}}}}`); said.err == nil || !strings.Contains(said.stderr, name) {
-		t.Errorf("an edit of the VMI says %s%s", said.stdout, said.stderr)
+	if result := patch(`{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":7}}}}`); result.err == nil || !strings.Contains(result.stderr, name) {
+		t.Errorf("an edit of the VMI says %s%s", result.stdout, result.stderr)
 	}
 	s.restart("demo")
 }

@@ -36,19 +36,19 @@ func TestGuestPolicyIsJudgedWhenWritten(t *testing.T) {
 		{"a nested comprehension", nested, "cost"},
 	} {
 		began := time.Now()
-		said := s.kubectl(s.policyText(s.name+"-wrong", `matchConstraints: {}, validations: [{expression: "`+test.expression+`"}]`), "apply", "-f", "-")
-		if said.err == nil || !strings.Contains(said.stderr, test.want) || time.Since(began) > 20*time.Second {
-			t.Errorf("%s: after %s %s%s, want '%s'", test.why, time.Since(began), said.stdout, said.stderr, test.want)
+		result := s.kubectl(s.policyText(s.name+"-wrong", `matchConstraints: {}, validations: [{expression: "`+test.expression+`"}]`), "apply", "-f", "-")
+		if result.err == nil || !strings.Contains(result.stderr, test.want) || time.Since(began) > 20*time.Second {
+			t.Errorf("%s: after %s %s%s, want '%s'", test.why, time.Since(began), result.stdout, result.stderr, test.want)
 		}
 	}
 	s.must(s.kubectl("", "create", "rolebinding", "tenant", "--clusterrole=admin", "--user=tenant"))
 	for verb, want := range map[string]string{"list": "yes", "create": "no", "update": "no", "delete": "no"} {
-		var said string
+		var allowed string
 		if !s.soon(func() bool {
-			said = strings.TrimSpace(s.kubectl("", "auth", "can-i", verb, "guestpolicies", "--as=tenant", "--as-group=system:authenticated").stdout)
-			return said == want
+			allowed = strings.TrimSpace(s.kubectl("", "auth", "can-i", verb, "guestpolicies", "--as=tenant", "--as-group=system:authenticated").stdout)
+			return allowed == want
 		}) {
-			t.Errorf("may a tenant %s policies? %s", verb, said)
+			t.Errorf("may a tenant %s policies? %s", verb, allowed)
 		}
 	}
 }

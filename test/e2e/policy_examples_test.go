@@ -22,7 +22,7 @@ var warnings = regexp.MustCompile(`(?m)^Warning: .*\n`)
 type exemplified struct {
 	space
 	folder string
-	// namespaces are those of the example by their names in its files.
+	// namespaces are the example's namespaces by their names in its files.
 	namespaces map[string]string
 	labels     map[string]map[string]string
 }
@@ -51,12 +51,12 @@ func (e *exemplified) answers() {
 	e.Helper()
 	name := filepath.Base(e.folder)
 	var report policytest.Report
-	out, said, err := e.on.Kiln(e.Context(), "", "policy", "test", e.folder, "-o", "json")
+	out, stderr, err := e.on.Kiln(e.Context(), "", "policy", "test", e.folder, "-o", "json")
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &report)
 	}
 	if err != nil {
-		e.Fatalf("%v\n%s", err, said)
+		e.Fatalf("%v\n%s", err, stderr)
 	}
 	var cases v1alpha1.GuestPolicyTest
 	e.read("policy_test.yaml", &cases)

@@ -35,8 +35,8 @@ func (h shop) awaitPolicy() {
 	denies := strings.Contains(h.want("cat policies/u1.yaml"), "Deny")
 	row := 0
 	h.eventually("the webhooks judge by the policy", func() bool {
-		said, status := h.run("kubectl create --dry-run=server -f policies/bad.yaml")
-		if row++; !strings.Contains(said, "GuestPolicy 'u1-only'") || denies != (status != 0) {
+		output, status := h.run("kubectl create --dry-run=server -f policies/bad.yaml")
+		if row++; !strings.Contains(output, "GuestPolicy 'u1-only'") || denies != (status != 0) {
 			row = 0
 		}
 		return row == 4

@@ -22,13 +22,13 @@ func TestTenantForgesNoProfiles(t *testing.T) {
 		fmt.Sprintf(`{"presets":[],"profiles":[],"bases":["%s"]}`, strings.Join(pinned.Profiles, `","`)),
 		`{"presets":[],"profiles":["web-aaaaaaaaaaaaaaaaaaaaaaaaaa"]}`,
 	} {
-		said := s.kubectl("", "annotate", "vm", "demo", "--overwrite", pinsAnnotation+"="+forged, "--as=tenant")
-		if said.err == nil || !strings.Contains(said.stderr, "the pinned revision may not be replaced") {
-			t.Errorf("%s: %s%s", forged, said.stdout, said.stderr)
+		result := s.kubectl("", "annotate", "vm", "demo", "--overwrite", pinsAnnotation+"="+forged, "--as=tenant")
+		if result.err == nil || !strings.Contains(result.stderr, "the pinned revision may not be replaced") {
+			t.Errorf("%s: %s%s", forged, result.stdout, result.stderr)
 		}
-		said = s.kubectl("", "annotate", "vmi", "demo", "--overwrite", pinsAnnotation+"="+forged, "--as=tenant")
-		if said.err == nil || !strings.Contains(said.stderr, "only controllers may change") {
-			t.Errorf("%s on the VMI: %s%s", forged, said.stdout, said.stderr)
+		result = s.kubectl("", "annotate", "vmi", "demo", "--overwrite", pinsAnnotation+"="+forged, "--as=tenant")
+		if result.err == nil || !strings.Contains(result.stderr, "only controllers may change") {
+			t.Errorf("%s on the VMI: %s%s", forged, result.stdout, result.stderr)
 		}
 	}
 	unknown := s.kubectl(web("new", "metadata: {name: new}", `metadata: {name: new, annotations: {`+pinsAnnotation+
@@ -39,14 +39,14 @@ func TestTenantForgesNoProfiles(t *testing.T) {
 	if !cmp.Equal(pinned, allPins(t, s.get("vm", "demo"))) {
 		t.Errorf("the pins are %+v, and were %+v", allPins(t, s.get("vm", "demo")), pinned)
 	}
-	if said := s.kubectl("", "get", "clusterguestprofiles", "--as=tenant"); said.err != nil {
-		t.Errorf("a tenant does not see what fills its VMIs: %s", said.stderr)
+	if result := s.kubectl("", "get", "clusterguestprofiles", "--as=tenant"); result.err != nil {
+		t.Errorf("a tenant does not see what fills its VMIs: %s", result.stderr)
 	}
-	if said := s.kubectl("", "delete", "clusterguestprofile", s.name+"-all", "--as=tenant"); said.err == nil {
+	if result := s.kubectl("", "delete", "clusterguestprofile", s.name+"-all", "--as=tenant"); result.err == nil {
 		t.Error("a tenant deletes a profile of the cluster")
 	}
-	if said := s.kubectl("", "delete", "guestprofile", "web", "--as=tenant"); said.err != nil {
-		t.Errorf("a tenant may not delete a profile of its namespace: %s", said.stderr)
+	if result := s.kubectl("", "delete", "guestprofile", "web", "--as=tenant"); result.err != nil {
+		t.Errorf("a tenant may not delete a profile of its namespace: %s", result.stderr)
 	}
 }
 
@@ -74,8 +74,8 @@ func TestRestoreWithProfiles(t *testing.T) {
 	lost := `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: lost, annotations: {` + pinsAnnotation +
 		`: '{"presets":[],"profiles":["` + was.Profiles[0] + `"]}'}}, spec: {domain: {memory: {guest: 128Mi}, devices: {}}}}`
 	s.eventually("a VMI of a profile whose revision is gone is refused by its name", func() bool {
-		said := s.kubectl(lost, "create", "--dry-run=server", "-f", "-")
-		return said.err != nil && strings.Contains(said.stderr, "'"+was.Profiles[0]+"'")
+		result := s.kubectl(lost, "create", "--dry-run=server", "-f", "-")
+		return result.err != nil && strings.Contains(result.stderr, "'"+was.Profiles[0]+"'")
 	})
 	for _, revision := range revisions {
 		s.must(s.kubectl(revision, "create", "-f", "-", writer))

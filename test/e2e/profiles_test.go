@@ -117,7 +117,7 @@ func TestProfilesArePinned(t *testing.T) {
 	}
 	first := allPins(t, s.get("vm", "demo"))
 	if len(first.Profiles) != 3 || len(first.Bases) > 0 || !cmp.Equal(first, allPins(t, s.get("vmi", "demo"))) {
-		t.Errorf("pins %+v, those of the VMI %+v", first, allPins(t, s.get("vmi", "demo")))
+		t.Errorf("pins %+v, pins of the VMI %+v", first, allPins(t, s.get("vmi", "demo")))
 	}
 	for _, name := range first.Profiles {
 		if u := s.usages()[name]; u.State != "current" || !cmp.Equal(u.VirtualMachines, []string{"demo"}) || !strings.HasSuffix(u.Kind, "GuestProfile") {

@@ -31,8 +31,8 @@ func TestGuestProfileIsJudgedWhenWritten(t *testing.T) {
 			"leads in a circle: GuestProfile 'second' extends GuestProfile 'first' extends GuestProfile 'second'"},
 	} {
 		s.settled(test.why, func() bool {
-			said := s.kubectl(test.manifest, "apply", "-f", "-")
-			return said.err != nil && strings.Contains(said.stderr, test.want)
+			result := s.kubectl(test.manifest, "apply", "-f", "-")
+			return result.err != nil && strings.Contains(result.stderr, test.want)
 		})
 	}
 	later := s.must(s.kubectl(text("GuestProfile", "third", "extends: [{name: later}]"), "apply", "-f", "-"))

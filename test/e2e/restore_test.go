@@ -45,7 +45,7 @@ func (s space) claim(name string) {
 }
 
 // A backup of a VM, of its hardware and of the revisions that it is pinned to brings the same machine back, although its instancetype has changed since.
-// Nothing in it has a status, and the UIDs that it names are those of objects that are gone.
+// Nothing in it has a status, and the UIDs in it belong to objects that are gone.
 func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s := newSpace(t)
 	s.create(size("own", 1, "128Mi"))
@@ -76,8 +76,8 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s.create(saveHardware)
 	owned := strings.Replace(saveHardware, `"metadata":{`,
 		`"metadata":{"ownerReferences":[{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","name":"demo","uid":"`+string(old)+`"}],`, 1)
-	if said := s.kubectl(owned, "replace", "-f", "-"); said.err == nil || !strings.Contains(said.stderr, "the garbage collector would delete") {
-		t.Errorf("hardware with an owner that is gone: %s", said.stdout+said.stderr)
+	if result := s.kubectl(owned, "replace", "-f", "-"); result.err == nil || !strings.Contains(result.stderr, "the garbage collector would delete") {
+		t.Errorf("hardware with an owner that is gone: %s", result.stdout+result.stderr)
 	}
 	s.collected(string(old))
 	for _, revision := range saveRevisions {

@@ -131,9 +131,9 @@ func TestSnapshotOfARunningGuest(t *testing.T) {
 	s.must(s.kubectl("", "create", "role", "contents", "--verb=get,patch", "--resource=virtualmachinesnapshotcontents.snapshot.kubevirt.io"))
 	s.must(s.kubectl("", "create", "rolebinding", "contents", "--role=contents", "--group=contents"))
 	content := field(snapshot, "status", "virtualMachineSnapshotContentName").(string)
-	if said := s.kubectl("", "annotate", "vmsnapshotcontent", content, "kilnvm.io/record=x", "--overwrite", "--as=system:serviceaccount:kiln-system:kiln-webhook",
-		"--as-group=contents"); said.err == nil || !strings.Contains(said.stderr, "may not write VirtualMachineSnapshotContents") {
-		t.Errorf("somebody writes the content: %s", said.stderr)
+	if result := s.kubectl("", "annotate", "vmsnapshotcontent", content, "kilnvm.io/record=x", "--overwrite",
+		"--as=system:serviceaccount:kiln-system:kiln-webhook", "--as-group=contents"); result.err == nil || !strings.Contains(result.stderr, "may not write VirtualMachineSnapshotContents") {
+		t.Errorf("somebody writes the content: %s", result.stderr)
 	}
 
 	s.strategy("Halted")
@@ -203,7 +203,7 @@ func (s space) withoutNetwork() {
 	s.eventually("the content goes with its snapshot", func() bool { return len(s.list("vmsnapshotcontent", "")) == 0 })
 }
 
-// TestWhoRestores: a restore is made with the rights of who asks for it, and nobody asks in another's name.
+// TestWhoRestores: a restore has the rights of the user who created it, and nobody creates one in another's name.
 func TestWhoRestores(t *testing.T) {
 	s := newSpace(t)
 	s.create(vm("demo"))
@@ -219,9 +219,9 @@ func TestWhoRestores(t *testing.T) {
 		!strings.Contains(failure, "NotActivatable: spec.target: Forbidden: 'eve', who created the restore, may not update virtualmachines") {
 		t.Errorf("%t %s", complete, failure)
 	}
-	if said := s.kubectl("", "annotate", "vmrestore", "eves", "kilnvm.io/asker=x", "--overwrite"); said.err == nil ||
-		!strings.Contains(said.stderr, "written by admission alone") {
-		t.Errorf("the asker was changed: %s", said.stderr)
+	if result := s.kubectl("", "annotate", "vmrestore", "eves", "kilnvm.io/asker=x", "--overwrite"); result.err == nil ||
+		!strings.Contains(result.stderr, "written by admission alone") {
+		t.Errorf("the asker was changed: %s", result.stderr)
 	}
 	s.create(fmt.Sprintf(restoringTo, "ours", "", "first", "FailImmediate"))
 	if complete, failure, _ := s.restore("ours"); !complete {

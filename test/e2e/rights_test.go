@@ -127,8 +127,8 @@ var unseen = map[string]string{
 	"kiln-controller: get resource.k8s.io deviceclasses":                               withDevices,
 }
 
-// listed reports whether a right to list stands beside one to watch. Informers list where the API server streams no lists (feature
-// WatchList), which that of these tests does.
+// listed reports whether a right to list stands beside a right to watch. Informers list only if the API server does not stream lists (feature WatchList).
+// The API server of these tests streams them.
 func listed(right cluster.Right, rights []cluster.Right) bool {
 	watch := right
 	watch.Verb = "watch"

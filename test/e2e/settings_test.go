@@ -36,8 +36,8 @@ func administered(s space) {
 	s.Cleanup(func() { s.kubectlAfter("delete", "hostprofile/"+s.name, "kubevirt/kubevirt", "--wait=false") })
 }
 
-// TestCommandsReadTheCluster: with an object of the cluster, configuration and host profiles are those of the cluster too; who may not
-// read them gets an answer without, that says so.
+// TestCommandsReadTheCluster: a command about an object of the cluster reads the configuration and the host profiles of the cluster, too. A user who may
+// not read them gets an answer without them, and a line that says it.
 func TestCommandsReadTheCluster(t *testing.T) {
 	s := newSpace(t)
 	administered(s)
@@ -164,8 +164,8 @@ func TestExplainStoredGuests(t *testing.T) {
 	says("vmi/web", disk, size, `"none" elsewhere`, "note: 'elsewhere': the VM as it is now does not set the field")
 }
 
-// TestChangedProfilesAreTold: a condition of a VMI says that the HostProfiles of its host have changed since its start.
-func TestChangedProfilesAreTold(t *testing.T) {
+// TestConditionNamesChangedProfiles: a condition of a VMI says that the HostProfiles of its host have changed since its start.
+func TestConditionNamesChangedProfiles(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()
 	profile := func(spec string) string {
@@ -181,19 +181,19 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	s.eventually("the guest runs", func() bool {
 		return s.read("vmi", "demo", "{.status.phase}").stdout == "Running"
 	})
-	told := func() string {
+	changed := func() string {
 		return s.must(s.read("vmi", "demo", `{.status.conditions[?(@.type=="HostPolicyChanged")].message}`)).stdout
 	}
-	if got := told(); got != "" {
-		t.Errorf("nothing has changed, and the guest is told '%s'", got)
+	if got := changed(); got != "" {
+		t.Errorf("nothing has changed, and the condition says '%s'", got)
 	}
 	s.must(s.kubectl(profile("lifecycle: {onCrash: Destroy}, balloon: {statsPeriodSeconds: 5}"), "apply", "-f", "-"))
 	s.eventually("the condition names what has changed", func() bool {
-		return strings.HasSuffix(told(), "the next start will apply changes in: balloon.statsPeriodSeconds, lifecycle.onCrash")
+		return strings.HasSuffix(changed(), "the next start will apply changes in: balloon.statsPeriodSeconds, lifecycle.onCrash")
 	})
 	s.must(s.kubectl("", "delete", "vmi", "demo", "--wait=false")) // it is started again
 	s.eventually("the next guest runs by them", func() bool {
 		a := s.read("vmi", "demo", "{.status.phase} {.metadata.deletionTimestamp}")
-		return a.stdout == "Running " && told() == ""
+		return a.stdout == "Running " && changed() == ""
 	})
 }

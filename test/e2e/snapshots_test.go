@@ -114,7 +114,7 @@ func TestReplicasShareTheRevisionOfANewSize(t *testing.T) {
 			}
 		}
 	}
-	for i, served := range shared.Served() { // connections are kept, so that those of earlier tests count
+	for i, served := range shared.Served() { // clients keep connections, so connections of earlier tests count
 		if served == 0 {
 			t.Errorf("replica %d got no connection, so nothing was shown", i)
 		}

@@ -60,8 +60,8 @@ func TestStates(t *testing.T) {
 		"leave out -o json":                    {"vm/demo", "--state", "1", "-o", "json"},
 		`virtualmachines.kubevirt.io "absent"`: {"vm/absent"},
 	} {
-		if said := s.kiln(append([]string{"states"}, args...)...); s.status(said) != 2 || !strings.Contains(said.stderr, want) {
-			t.Errorf("states %q: %+v, want '%s'", args, said, want)
+		if result := s.kiln(append([]string{"states"}, args...)...); s.status(result) != 2 || !strings.Contains(result.stderr, want) {
+			t.Errorf("states %q: %+v, want '%s'", args, result, want)
 		}
 	}
 }

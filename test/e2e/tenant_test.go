@@ -14,9 +14,9 @@ func TestTenantWritesNoRecord(t *testing.T) {
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	refused := func(why, want, manifest string, args ...string) {
 		t.Helper()
-		said := s.kubectl(manifest, append(args, "--as=tenant")...)
-		if said.err == nil || !strings.Contains(said.stderr, want) {
-			t.Errorf("%s: want '%s', got '%s' %v", why, want, said.stdout+said.stderr, said.err)
+		result := s.kubectl(manifest, append(args, "--as=tenant")...)
+		if result.err == nil || !strings.Contains(result.stderr, want) {
+			t.Errorf("%s: want '%s', got '%s' %v", why, want, result.stdout+result.stderr, result.err)
 		}
 	}
 	for _, key := range []string{"pins", "identity", "generation"} {
@@ -30,8 +30,8 @@ func TestTenantWritesNoRecord(t *testing.T) {
 	refused("hardware, by role", "cannot create resource", made, "create", "-f", "-")
 	refused("hardware, by role", "cannot patch resource", "", "patch", "guesthardware", "demo", "--type=merge", "-p="+record)
 	refused("hardware, by role", "cannot delete resource", "", "delete", "guesthardware", "demo")
-	if said := s.kubectl(made, "create", "-f", "-"); said.err == nil || !strings.Contains(said.stderr, "spec.hardware") {
-		t.Errorf("an administrator restores a record that exhausts a node: %s", said.stdout+said.stderr)
+	if result := s.kubectl(made, "create", "-f", "-"); result.err == nil || !strings.Contains(result.stderr, "spec.hardware") {
+		t.Errorf("an administrator restores a record that exhausts a node: %s", result.stdout+result.stderr)
 	}
 	uid := string(s.get("vm", "demo").GetUID())
 	owned := `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: owned, ownerReferences: [` +
@@ -43,7 +43,7 @@ func TestTenantWritesNoRecord(t *testing.T) {
 	for _, test := range []struct{ why, from, to, want string }{
 		{"a typing error", "metadata: {name: wrong}", "metadata: {name: wrong, annotations: {kilnvm.io/hardware: lates}}",
 			"metadata.annotations[kilnvm.io/hardware]"},
-		{"a kind that is none", "instancetype: {name: small}", "instancetype: {name: small, kind: foo}", "spec.instancetype.kind"},
+		{"a kind that does not exist", "instancetype: {name: small}", "instancetype: {name: small, kind: foo}", "spec.instancetype.kind"},
 		{"a revision of nothing", "instancetype: {name: small}", "instancetype: {name: small, revisionName: nothing}", "spec.instancetype.revisionName"},
 	} {
 		refused(test.why, test.want, vm("wrong", test.from, test.to), "create", "-f", "-")

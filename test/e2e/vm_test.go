@@ -12,7 +12,7 @@ import (
 
 const pinsAnnotation = "kilnvm.io/pins"
 
-// pins of what the VM names. Those of presets and configuration come a moment later.
+// pins returns the pins of the objects that the VM names. The pins of presets and of the configuration come a moment later.
 func pins(t *testing.T, object *unstructured.Unstructured) map[string]string {
 	t.Helper()
 	var all map[string]any

@@ -14,7 +14,7 @@ import (
 	"github.com/kilnvm/kiln/test/node"
 )
 
-// tag is that of Kiln's own images.
+// tag is the tag of Kiln's own images.
 const tag = "proof"
 
 // Installation is what is installed, and from where.
@@ -139,7 +139,7 @@ func AwaitPasst(ctx context.Context, n *node.Node) error {
 
 // Logs says what Kiln's own pods are and wrote.
 func Logs(ctx context.Context, n *node.Node) string {
-	said, _ := n.Kubectl(ctx, "--namespace", "kiln-system", "get", "pods", "-o", "wide")
+	pods, _ := n.Kubectl(ctx, "--namespace", "kiln-system", "get", "pods", "-o", "wide")
 	logs, _ := n.Kubectl(ctx, "--namespace", "kiln-system", "logs", "--prefix", "--tail=60", "--selector", "app.kubernetes.io/name=kiln-controller")
-	return said + logs + n.Logs()
+	return pods + logs + n.Logs()
 }

@@ -58,7 +58,7 @@ func TestForgedReports(t *testing.T) {
 	}
 	const (
 		ended = `{"status":{"domain":{"state":"PoweredOff"}}}`
-		// theirs is the policy's message, rights that of RBAC.
+		// theirs is the policy's message, rights RBAC's message.
 		theirs, rights = "only the launcher in the pod of spec.podUID may write status", "cannot patch resource"
 	)
 	mine := bound("guest-mine")

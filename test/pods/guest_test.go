@@ -10,7 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/pod"
 )
 
-// seed is the Secret. Words that begin with 'kiln.' are those of test/guest.
+// seed returns the Secret with user data. test/guest defines the words that begin with 'kiln.'.
 func seed(words string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: seed}\nstringData: {userdata: said by a Secret %s}\n", words)
 }
@@ -50,8 +50,8 @@ func TestGuestIsAPod(t *testing.T) {
 		t.Errorf("the disk on the claim with a file system is not as large as the claim, 8 MiB: %+v, %v", disk, err)
 	}
 	ip := n.kubectl("get", "pod", "guest-demo", "-o", "jsonpath={.status.podIP}")
-	if said := n.kubectl("get", "vmi", "demo", "-o", "jsonpath={.status.interfaces[0].ipAddress}"); said != ip || ip == "" {
-		t.Errorf("the VMI's address is '%s', its pod's '%s'", said, ip)
+	if reported := n.kubectl("get", "vmi", "demo", "-o", "jsonpath={.status.interfaces[0].ipAddress}"); reported != ip || ip == "" {
+		t.Errorf("the VMI's address is '%s', its pod's '%s'", reported, ip)
 	}
 	url := "http://" + n.kubectl("get", "service", "demo", "-o", "jsonpath={.spec.clusterIP}")
 	n.eventually("the Service leads to the guest", func() (string, bool) {

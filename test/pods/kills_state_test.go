@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Kinds of objects that a VM has, besides those of pods_test.go.
+// Kinds of objects that a VM has, besides the kinds of pods_test.go.
 var (
 	hardwareKind       = schema.GroupVersionResource{Group: "kilnvm.io", Version: "v1alpha1", Resource: "guesthardwares"}
 	roleKind           = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}
@@ -66,7 +66,7 @@ func (r reader) phaseOf(kind schema.GroupVersionResource, name string) string {
 	return phase
 }
 
-// left names an object of these kinds for which the test is true, or says why objects cannot be read. It is empty if there is none.
+// left returns the name of an object of these kinds for which the test is true, or why objects cannot be read. It is empty if no such object exists.
 func (r reader) left(is func(name string) bool, kinds ...schema.GroupVersionResource) string {
 	for _, kind := range kinds {
 		list, err := r.objects.Resource(kind).Namespace(r.namespace).List(r.Context(), metav1.ListOptions{})
@@ -133,7 +133,7 @@ func (k *killer) nothingIsLeft() string {
 	return cmp.Or(left, k.guard.remains())
 }
 
-// isTargets reports whether an object of this name is the target's: all but those of the other guest, and the account that each namespace has.
+// isTargets reports whether an object of this name belongs to the target, and neither to the other guest nor to the namespace's default account.
 func isTargets(name string) bool {
 	return name != "bystander" && name != "guest-bystander" && name != "default"
 }

@@ -111,7 +111,7 @@ func (k *killer) kill(phase string) (killed []string) {
 	return killed
 }
 
-// end kills a process of a kind; false if there is none.
+// end kills a process of a kind. It returns false if no such process runs.
 func (k *killer) end(kind string) bool {
 	var pids []int
 	for _, p := range processes() {

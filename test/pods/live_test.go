@@ -61,7 +61,7 @@ func TestGrowsLive(t *testing.T) {
 	for attempt := 1; attempt <= 3; attempt++ {
 		vm := fmt.Sprintf("grown-%d", attempt)
 		if n.growsLive(vm) {
-			n.waitsForRoom(vm)
+			n.waitsForCapacity(vm)
 			return
 		}
 		t.Log("QEMU's emulation has ended the guest")
@@ -120,8 +120,8 @@ func (n *tenant) growsLive(vm string) bool {
 	return true
 }
 
-// waitsForRoom: more than the node has room for is not plugged in, and the VMI says why.
-func (n *tenant) waitsForRoom(vm string) {
+// waitsForCapacity: CPUs that the node cannot hold are not plugged in, and the VMI says why.
+func (n *tenant) waitsForCapacity(vm string) {
 	n.Helper()
 	n.patchDomain(vm, `{"cpu": {"sockets": 5}, "resources": {"requests": {"cpu": "500"}}}`)
 	n.eventually("the VMI says why it waits", func() (string, bool) { // in the API server's words, or in kubelet's, by the version of Kubernetes

@@ -52,7 +52,7 @@ func (l *loss) start(vms ...string) {
 		if l.process(vm) == 0 {
 			l.Errorf("guest %s runs, and has no process", vm)
 		}
-		l.apply(firmware(vm, "", "")) // the template is that of the next VMI
+		l.apply(firmware(vm, "", "")) // only the next VMI gets this template
 	}
 }
 

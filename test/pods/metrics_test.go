@@ -111,8 +111,8 @@ func TestMetricsOfGuests(t *testing.T) {
 	}
 	n.eventually("the counters move", func() (string, bool) {
 		address := n.kubectl("get", "vmi", "counted", "-o", "jsonpath={.status.interfaces[0].ipAddress}")
-		if said, err := n.fetch("http://" + net.JoinHostPort(address, "8080")); err != nil {
-			return fmt.Sprint(said, err), false
+		if body, err := n.fetch("http://" + net.JoinHostPort(address, "8080")); err != nil {
+			return fmt.Sprint(body, err), false
 		}
 		_, now := n.scraped("kiln-apiserver", guests, token)
 		for _, one := range counters[:3] {

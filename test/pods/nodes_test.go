@@ -33,12 +33,12 @@ func TestTooLarge(t *testing.T) {
 	n.kubectl("patch", "vm", "first", "--type=merge", "-p", `{"spec": {"runStrategy": "Halted"}}`)
 	n.phase("other", "Running")
 	n.alone("other")
-	if said := n.kubectl("get", "vmi", "other", "-o", `jsonpath={.status.conditions[?(@.type=="Synchronized")].status}`); said != "True" {
-		n.Errorf("condition Synchronized of a guest that waited and runs is '%s'", said)
+	if synchronized := n.kubectl("get", "vmi", "other", "-o", `jsonpath={.status.conditions[?(@.type=="Synchronized")].status}`); synchronized != "True" {
+		n.Errorf("condition Synchronized of a guest that waited and runs is '%s'", synchronized)
 	}
 }
 
-// alone compares the CPUs of a guest that has a CPU of its own with those of the node's other containers.
+// alone compares the CPUs of a guest that has a CPU of its own with the CPUs of the node's other containers.
 func (n *tenant) alone(vm string) {
 	n.Helper()
 	if class := n.kubectl("get", "pod", "guest-"+vm, "-o", "jsonpath={.status.qosClass}"); class != "Guaranteed" {
@@ -117,7 +117,7 @@ func (n *tenant) containers(of *node.Node, but int) (all []cpuset.CPUSet) {
 	return all
 }
 
-// TestPlaced: the scheduler follows taints and tolerations, anti-affinity and spread of a VM as it follows those of pods.
+// TestPlaced: the scheduler follows a VM's tolerations, anti-affinity and spread as it follows a pod's.
 func TestPlaced(t *testing.T) {
 	n := newTenant(t, "placed")
 	join(t)

@@ -47,12 +47,12 @@ func newTenant(t *testing.T, namespace string) *tenant {
 				{"get", "vm,vmi,guestpods,guesthardwares,pods,events", "-o", "wide"}, {"get", "vmi,guestpods", "-o", "yaml"}, {"describe", "pods"},
 				{"logs", "--selector", "kubevirt.io=virt-launcher", "--tail=80"},
 			} {
-				said, _ := shared.Kubectl(ctx, append([]string{"--namespace", namespace}, args...)...)
-				t.Log(said)
+				output, _ := shared.Kubectl(ctx, append([]string{"--namespace", namespace}, args...)...)
+				t.Log(output)
 			}
 			for _, args := range [][]string{{"describe", "nodes"}, {"--namespace=kiln-system", "get", "deployments,pods,events", "-o", "wide"}} {
-				said, _ := shared.Kubectl(ctx, args...)
-				t.Log(said)
+				output, _ := shared.Kubectl(ctx, args...)
+				t.Log(output)
 			}
 		}
 		if out, err := shared.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=180s"); err != nil {

@@ -61,7 +61,7 @@ func guestOfQEMU(args []string) string {
 	return ""
 }
 
-// processes returns those of the shared node.
+// processes returns the processes of the shared node.
 func processes() (found []process) {
 	own, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", shared.PID))
 	if err != nil {

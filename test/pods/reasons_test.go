@@ -103,8 +103,8 @@ func TestWhyGuestsDoNotStart(t *testing.T) {
 	}
 }
 
-// TestQuotaHasRoom: a quota that keeps the pod of a guest from being made is named, and the guest runs soon after the quota has room.
-func TestQuotaHasRoom(t *testing.T) {
+// TestQuotaIsRaised: the VMI names the quota that forbids its pod, and the guest runs soon after the quota is raised.
+func TestQuotaIsRaised(t *testing.T) {
 	n := newTenant(t, "quota")
 	n.apply("apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: none}\nspec: {hard: {pods: 0}}\n")
 	n.eventually("the quota is in force", func() (string, bool) {

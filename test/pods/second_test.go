@@ -38,11 +38,11 @@ func only(node string) string { return "nodeSelector: {kubernetes.io/hostname: "
 // nodeOf returns the node of a VMI, as the VMI and its pod say.
 func (n *tenant) nodeOf(vmi string) string {
 	n.Helper()
-	said := n.kubectl("get", "vmi", vmi, "-o", "jsonpath={.status.nodeName}")
-	if bound := n.kubectl("get", "pod", "guest-"+vmi, "-o", "jsonpath={.spec.nodeName}"); bound != said {
-		n.Errorf("VMI %s says that it is on node '%s', and its pod is on '%s'", vmi, said, bound)
+	node := n.kubectl("get", "vmi", vmi, "-o", "jsonpath={.status.nodeName}")
+	if bound := n.kubectl("get", "pod", "guest-"+vmi, "-o", "jsonpath={.spec.nodeName}"); bound != node {
+		n.Errorf("VMI %s says that it is on node '%s', and its pod is on '%s'", vmi, node, bound)
 	}
-	return said
+	return node
 }
 
 // unschedulable waits until a VMI says in kube-scheduler's words why it has no node, and kubectl that the VM waits for that.

@@ -39,7 +39,7 @@ func parse(t testing.TB, text string) *unstructured.Unstructured {
 
 func trimGuest(pod string) string { return strings.TrimPrefix(pod, "guest-") }
 
-// stages of a start, in their usual order. Those of a pod that does nothing are pod, scheduled and container. kubelet reports a container after the
+// stages of a start, in their usual order. A pod that does nothing has the stages pod, scheduled and container. kubelet reports a container after the
 // launcher in it has begun to work.
 var stages = []string{"vmi", "pod", "scheduled", "guestpod", "container", "facts", "hardware", "domain", "running"}
 

@@ -25,8 +25,8 @@ type storage struct {
 	dir string
 }
 
-// storageClasses are its classes, named copies, and that of claims for EFI variables and TPM state, which are bound when a pod is scheduled. Volumes are
-// published without being attached before, and belong to the group of the pod.
+// storageClasses are the driver's classes: one named copies, and one for claims with EFI variables and TPM state, which are bound when a pod is scheduled.
+// Volumes are published without being attached before, and belong to the group of the pod.
 const storageClasses = `
 apiVersion: storage.k8s.io/v1
 kind: CSIDriver

@@ -33,8 +33,8 @@ func (v virtctl) command(ctx context.Context, line string) *exec.Cmd {
 	return command
 }
 
-// run returns what a command prints, and whether it succeeds.
-func (v virtctl) run(line string) (said string, ok bool) {
+// run returns the output of a command, and whether it succeeds.
+func (v virtctl) run(line string) (output string, ok bool) {
 	ctx, cancel := context.WithTimeout(v.Context(), time.Minute)
 	defer cancel()
 	out, err := v.command(ctx, line).CombinedOutput()
@@ -45,8 +45,8 @@ func (v virtctl) run(line string) (said string, ok bool) {
 func (v virtctl) serves(line string, check func() error) error {
 	ctx, cancel := context.WithCancel(v.Context())
 	defer cancel()
-	command, said := v.command(ctx, line), &bytes.Buffer{}
-	command.Stdout, command.Stderr = said, said
+	command, output := v.command(ctx, line), &bytes.Buffer{}
+	command.Stdout, command.Stderr = output, output
 	if err := command.Start(); err != nil {
 		return err
 	}
@@ -58,23 +58,23 @@ func (v virtctl) serves(line string, check func() error) error {
 	cancel()
 	_ = command.Wait()
 	if err != nil {
-		err = fmt.Errorf("%w\n%s", err, said)
+		err = fmt.Errorf("%w\n%s", err, output)
 	}
 	return err
 }
 
-// row is a line of virtctl for a VM or VMI. said is part of what it prints; a line that fails says why.
+// row is a line of virtctl for a VM or VMI. output is part of what it prints; for a line that fails, part of the reason.
 type row struct {
-	line string
-	ok   bool
-	said string
-	// note is for the page, where what is printed says too little.
+	line   string
+	ok     bool
+	output string
+	// note replaces the output in the page if the output says too little.
 	note string
 }
 
 // rows are run on a guest that runs without an agent, in this order.
 var rows = []row{
-	{"version", true, "Server Version", "works: the version of KubeVirt whose API is served, and after it that of Kiln"},
+	{"version", true, "Server Version", "works: the version of KubeVirt whose API is served, and after it Kiln's version"},
 	{"expand --vm demo", true, "kind: VirtualMachine", "works"},
 	{"objectgraph demo", true, "PersistentVolumeClaim", "works"},
 	{"pause vm demo", true, "was scheduled to pause", "works"},
@@ -152,10 +152,10 @@ func (v virtctl) commands() {
 	page.WriteString(virtctlHeading)
 	for _, r := range rows {
 		boots := v.boots()
-		said, ok := v.run(r.line)
-		fmt.Fprintf(&page, "| 'virtctl %s' | %s |\n", r.line, cmp.Or(r.note, r.said))
-		if ok != r.ok || !strings.Contains(said, r.said) {
-			v.Errorf("virtctl %s: succeeds: %t, want %t and '%s': %s", r.line, ok, r.ok, r.said, said)
+		output, ok := v.run(r.line)
+		fmt.Fprintf(&page, "| 'virtctl %s' | %s |\n", r.line, cmp.Or(r.note, r.output))
+		if ok != r.ok || !strings.Contains(output, r.output) {
+			v.Errorf("virtctl %s: succeeds: %t, want %t and '%s': %s", r.line, ok, r.ok, r.output, output)
 		}
 		switch r.line {
 		case "pause vm demo":
@@ -170,7 +170,7 @@ func (v virtctl) commands() {
 				now, _ := shared.Kubectl(v.Context(), "--namespace", v.namespace, "get", "vmi", "demo", "-o", "jsonpath={.metadata.uid}")
 				return now, now != "" && now != uid && !strings.Contains(now, "NotFound")
 			})
-			v.phase("demo", "Running") // before, the log is that of the pod before
+			v.phase("demo", "Running") // until then, the log belongs to the pod before
 			v.booted(1)
 		}
 	}
@@ -203,8 +203,8 @@ func (v virtctl) bootedByReset(times int, answers func() error) {
 	if answers() == nil && v.boots() < times {
 		v.Fatal("the guest answers, and did not boot after a reset")
 	}
-	said, ok := v.run("reset demo")
-	v.Logf("the guest is silent after a reset; another one: succeeds: %t: %s", ok, said)
+	output, ok := v.run("reset demo")
+	v.Logf("the guest is silent after a reset; another one: succeeds: %t: %s", ok, output)
 	v.booted(times)
 }
 

@@ -175,14 +175,14 @@ func TestVolumesOfASnapshot(t *testing.T) {
 	n.gone("vmsnapshotcontents,volumesnapshots")
 }
 
-// whole checks what the snapshot says of itself: whether an agent has frozen the guest, and the volumes that it includes, and those that it leaves out.
+// whole checks the status of the snapshot: whether an agent has frozen the guest, the volumes that it includes, and the volumes that it leaves out.
 func (n *tenant) whole(agent, volumes string) {
 	n.Helper()
 	status := n.object("vmsnapshot", "moment")["status"].(map[string]any)
 	lists, _ := status["snapshotVolumes"].(map[string]any)
-	said := fmt.Sprintf("%v %v %v %v", status["phase"], status["indications"], lists["includedVolumes"], lists["excludedVolumes"])
-	if want := "Succeeded [Online " + agent + "] " + volumes; said != want {
-		n.Errorf("the snapshot says '%s', want '%s'", said, want)
+	got := fmt.Sprintf("%v %v %v %v", status["phase"], status["indications"], lists["includedVolumes"], lists["excludedVolumes"])
+	if want := "Succeeded [Online " + agent + "] " + volumes; got != want {
+		n.Errorf("the snapshot says '%s', want '%s'", got, want)
 	}
 	if ready := n.kubectl("get", "volumesnapshots", "-o", "jsonpath={.items[*].status.readyToUse}"); ready != "true true" {
 		n.Errorf("the VolumeSnapshots are ready: '%s'", ready)

@@ -14,7 +14,7 @@ import (
 	"github.com/kilnvm/kiln/test/nightly"
 )
 
-// idle is a pod under the profile 'restricted' that does nothing. Its image is that of the processes that keep the pods' namespaces.
+// idle returns a pod under the profile 'restricted' that does nothing. It uses the image of the processes that keep the pods' namespaces.
 func idle(name string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -38,7 +38,7 @@ const (
 	alone = 5
 )
 
-// TestWaves: VMS guests (default 10) start in waves of ten, and none is stuck. Their stages are printed beside those of as many pods that do nothing, and
+// TestWaves: VMS guests (default 10) start in waves of ten, and none is stuck. It prints their stages beside the stages of as many pods that do nothing, and
 // the requests that a start costs the API server.
 func TestWaves(t *testing.T) {
 	nightly.Only(t)
@@ -100,7 +100,7 @@ func (w *stopwatch) compare(t *testing.T, what, guests, pods string, count int) 
 	}
 }
 
-// median of the times from create to a stage; 0 if it is none of these objects'.
+// median returns the median time from create to a stage; 0 if these objects do not have the stage.
 func (w *stopwatch) median(prefix, stage string, count int) time.Duration {
 	all := w.times(prefix, stage, count)
 	if len(all) == 0 {

@@ -18,8 +18,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// witness sees from the beginning to the end of a test which pods each VMI of a namespace has, how each VMI ends, and which guests run on this machine,
-// whose processes are those of all nodes.
+// witness sees from the beginning to the end of a test which pods each VMI of a namespace has, how each VMI ends, and which guests run on this machine. All
+// nodes are processes of this machine.
 type witness struct {
 	*tenant
 
@@ -159,7 +159,7 @@ func (n *tenant) guests() map[string][]int {
 	return found
 }
 
-// process returns the only process of a VM's guest, 0 if there is none.
+// process returns the only process of a VM's guest, 0 if it does not exist.
 func (n *tenant) process(vm string) int {
 	n.Helper()
 	uuid := strings.TrimSpace(n.kubectl("get", "guesthardware", vm, "-o", "jsonpath={.spec.hardware.uuid}"))
