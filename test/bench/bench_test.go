@@ -1,7 +1,6 @@
-// Package bench measures the webhook from raw review bytes to response bytes, and rendering, each beside its limit in the same
-// run: the metric x-limit is the ratio of times, x-allocs that of allocations. The limit of a webhook call is encoding/json
-// alone: decode the review, decode its object into the typed kind, and for a mutation encode it. The limit of rendering is
-// marshalling the finished domain.
+// Package bench measures the webhook from raw review bytes to response bytes, and rendering, each beside its limit in the same run. The metric x-limit is the
+// ratio of the times, x-allocs the ratio of the allocations. The limit of a webhook call is only encoding/json: decode the review, decode its object into the
+// typed kind, and for a mutation encode it. The limit of rendering is marshalling the finished domain.
 package bench
 
 import (
@@ -82,7 +81,7 @@ type cache struct {
 	shared []*unstructured.Unstructured
 }
 
-// namespace is that of all inputs.
+// namespace is the namespace of all inputs.
 var namespace = metav1.PartialObjectMetadata{
 	ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"}},
 }

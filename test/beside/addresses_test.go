@@ -86,8 +86,8 @@ func TestAddressesOfDisks(t *testing.T) {
 		t.Errorf("after all that the disk is at '%s'", at)
 	}
 	const path = "spec.domain.devices.disks[0].disk.pciAddress"
-	if said := s.explanations("vmi/", []string{"disks"})["disks"][path]; said != "0000:07:00.0" {
-		t.Errorf("explain says that the disk is at '%v'", said)
+	if address := s.explanations("vmi/", []string{"disks"})["disks"][path]; address != "0000:07:00.0" {
+		t.Errorf("explain says that the disk is at '%v'", address)
 	}
 }
 

@@ -196,7 +196,7 @@ func (s space) eventually(what string, done func() (is bool, not any)) {
 	s.Fatalf("did not come to pass: %s:\n%s", what, shown)
 }
 
-// runs waits until a VM's guest runs, and returns the VMI: another one than that of a UID, if it is given.
+// runs waits until a VM's guest runs, and returns the VMI. If UIDs are given, it waits for a VMI with another UID.
 func (s space) runs(name string, other ...string) (vmi *v1.VirtualMachineInstance) {
 	s.Helper()
 	s.eventually(name+" runs", func() (bool, any) {
@@ -225,7 +225,7 @@ func (s space) events(reason string) (messages []string) {
 	list, err := s.on.List(s.Context(), s.in("event"), "")
 	s.ok(err)
 	for _, event := range list.Items {
-		if said, _, _ := unstructured.NestedString(event.Object, "reason"); said == reason {
+		if found, _, _ := unstructured.NestedString(event.Object, "reason"); found == reason {
 			message, _, _ := unstructured.NestedString(event.Object, "message")
 			messages = append(messages, message)
 		}

@@ -36,8 +36,8 @@ var unexplained = map[string]struct {
 // ofVMI is the stage at which the VMI is explained, and not the VM.
 const ofVMI = "its VMI"
 
-// TestExplain: what 'kubectl kiln explain' says of a manifest, of the halted VM, of the VM that runs and of its VMI is what KubeVirt's VMI has, field by field,
-// but for what is listed above.
+// TestExplain: 'kubectl kiln explain' of a manifest, of the halted VM, of the running VM and of its VMI says what KubeVirt's VMI has, field by field, except
+// the differences that are listed above.
 func TestExplain(t *testing.T) {
 	s := newSpace(t)
 	began := time.Now()
@@ -53,11 +53,11 @@ func TestExplain(t *testing.T) {
 	}
 	made := s.made(names)
 	met := map[string]bool{}
-	for stage, said := range map[string]map[string]map[string]any{
+	for stage, answers := range map[string]map[string]map[string]any{
 		"its manifest": s.foretold(manifests), "the halted VM": halted, "the VM that runs": s.explanations("vm/", names), ofVMI: s.explanations("vmi/", names),
 	} {
 		for _, name := range names {
-			s.compare(name+": explain of "+stage, stage == "its manifest", said[name], made[name], met)
+			s.compare(name+": explain of "+stage, stage == "its manifest", answers[name], made[name], met)
 		}
 	}
 	page, err := os.ReadFile("../../docs/beside-kubevirt.md")
@@ -89,7 +89,7 @@ func (s space) made(names []string) map[string]map[string]any {
 	return found
 }
 
-// foretold are the explanations of manifests without a cluster, but for its configuration.
+// foretold returns the explanations of manifests. They know only the configuration of the cluster.
 func (s space) foretold(manifests *unstructured.UnstructuredList) map[string]map[string]any {
 	s.Helper()
 	kubevirt, err := s.on.Get(s.Context(), cluster.In{Namespace: s.on.KubeVirt, Kind: "kubevirt"}, "kubevirt")
@@ -100,8 +100,8 @@ func (s space) foretold(manifests *unstructured.UnstructuredList) map[string]map
 	return s.explain(string(text), "--guests", "kubevirt", "-f", "-")
 }
 
-// explicable creates VMs that are halted: those of explained, and examples that admission allows: those
-// with an instancetype, or all for 'make nightly'. What it creates is added to manifests.
+// explicable creates halted VMs and adds them to manifests: the VMs of explained, and examples that admission allows. It takes the examples with an
+// instancetype, or all for 'make nightly'.
 func (s space) explicable(manifests *unstructured.UnstructuredList) (names []string) {
 	s.Helper()
 	for _, name := range slices.Sorted(maps.Keys(explained)) {
@@ -169,7 +169,7 @@ func (s space) halted(object *unstructured.Unstructured) *unstructured.Unstructu
 	return vm
 }
 
-// explanations are those of VMs or VMIs in the cluster, by their names.
+// explanations returns the explanations of VMs or VMIs in the cluster, by their names.
 func (s space) explanations(kind string, names []string) map[string]map[string]any {
 	s.Helper()
 	var args []string
@@ -215,26 +215,26 @@ func (s space) explain(input string, args ...string) map[string]map[string]any {
 }
 
 // compare reports where an explanation and a VMI differ: in all that the explanation names, and in the VMI's spec.
-func (s space) compare(name string, foretold bool, said, has map[string]any, met map[string]bool) {
+func (s space) compare(name string, foretold bool, explanation, has map[string]any, met map[string]bool) {
 	s.Helper()
-	if len(said) < 10 {
-		s.Errorf("%s: only %d fields", name, len(said))
+	if len(explanation) < 10 {
+		s.Errorf("%s: only %d fields", name, len(explanation))
 	}
-	paths := slices.Collect(maps.Keys(said))
+	paths := slices.Collect(maps.Keys(explanation))
 	for path := range has {
-		if _, named := said[path]; !named && strings.HasPrefix(path, "spec.") {
+		if _, named := explanation[path]; !named && strings.HasPrefix(path, "spec.") {
 			paths = append(paths, path)
 		}
 	}
 	slices.Sort(paths)
 	for _, path := range paths {
-		if reflect.DeepEqual(said[path], has[path]) || strings.HasSuffix(name, ofVMI) && !strings.HasPrefix(path, "spec.") {
+		if reflect.DeepEqual(explanation[path], has[path]) || strings.HasSuffix(name, ofVMI) && !strings.HasPrefix(path, "spec.") {
 			continue // KubeVirt gives a VMI another annotation when it migrates it, also after it was read here
 		}
 		if u, listed := unexplained[path]; listed && (foretold || !u.foretold) {
 			met[path] = true
 			continue
 		}
-		s.Errorf("%s: %s is %s, KubeVirt has %s", name, path, shown(said, path), shown(has, path))
+		s.Errorf("%s: %s is %s, KubeVirt has %s", name, path, shown(explanation, path), shown(has, path))
 	}
 }

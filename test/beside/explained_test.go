@@ -85,7 +85,7 @@ func plainPath(path string) string {
 	return fieldpath.Join(steps)
 }
 
-// leaves are the values of an object, by path: numbers as those of JSON.
+// leaves returns the values of an object by path. Numbers have the types of decoded JSON.
 func leaves(object map[string]any) map[string]any {
 	raw, _ := json.Marshal(object)
 	var plain any

@@ -56,7 +56,7 @@ func TestHotplugCPU(t *testing.T) {
 	})
 }
 
-// TestHotplugMemory: so does an edit of its memory.
+// TestHotplugMemory: an edit of the VM's memory reaches the guest in the same way.
 func TestHotplugMemory(t *testing.T) {
 	s := newSpace(t)
 	t.Parallel()

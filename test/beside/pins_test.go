@@ -68,8 +68,7 @@ func TestNoPinYet(t *testing.T) {
 	}
 }
 
-// TestReplace: the manifest that a VM was created of, replaced, leaves the guest the machine that it was: its UUID and serial number are those of before, in
-// the VM and in its next guest.
+// TestReplace: 'kubectl replace' with the manifest that created a VM does not change its machine: the VM and its next guest keep UUID and serial number.
 func TestReplace(t *testing.T) {
 	s := newSpace(t)
 	t.Parallel()

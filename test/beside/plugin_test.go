@@ -93,7 +93,7 @@ func (s space) afterRestart(name string, want bool) (vmi *v1.VirtualMachineInsta
 	return nil
 }
 
-// pods are those of a VMI's name.
+// pods returns the virt-launcher pods of all VMIs with a name.
 func (s space) pods(name string) (found []corev1.Pod) {
 	s.Helper()
 	list, err := s.on.List(s.Context(), s.in("pod"), "kubevirt.io=virt-launcher")
@@ -106,7 +106,7 @@ func (s space) pods(name string) (found []corev1.Pod) {
 	return found
 }
 
-// pod is that of a VMI that runs, of which there is one.
+// pod returns the only pod of a VMI that runs.
 func (s space) pod(vmi *v1.VirtualMachineInstance) *corev1.Pod {
 	s.Helper()
 	for _, pod := range s.pods(vmi.Name) {

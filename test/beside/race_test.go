@@ -52,8 +52,8 @@ func TestOneMaker(t *testing.T) {
 func TestSecondMaker(t *testing.T) {
 	withKiln(t)
 	t.Parallel()
-	said, err := shared.SecondController(t.Context(), "kiln")
-	if err == nil || !strings.Contains(said, "each VM would get two makers") {
-		t.Errorf("a second maker: %v: %s", err, said)
+	output, err := shared.SecondController(t.Context(), "kiln")
+	if err == nil || !strings.Contains(output, "each VM would get two makers") {
+		t.Errorf("a second maker: %v: %s", err, output)
 	}
 }

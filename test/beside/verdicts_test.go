@@ -16,7 +16,7 @@ import (
 // verdict is the API server's answer to a create.
 type verdict struct {
 	allowed bool
-	said    string
+	message string
 }
 
 // judged is a guest that is judged twice: with KubeVirt alone, and beside Kiln.
@@ -28,7 +28,7 @@ type judged struct {
 // recordedGuests is how many guests of the corpus are judged.
 const recordedGuests = 500
 
-// verdicts are those about all guests that are compared, and of no more than once each: what is there already is kept.
+// verdicts returns the verdicts about all guests that are compared, besides the verdicts of have.
 func verdicts(s space, have map[string]verdict) map[string]verdict {
 	s.Helper()
 	found := maps.Clone(have)
@@ -44,7 +44,7 @@ func verdicts(s space, have map[string]verdict) map[string]verdict {
 			_, err := s.on.WouldCreate(ctx, s.in(strings.ToLower(guest.object.GetKind())), guest.object)
 			answers[i] = verdict{allowed: err == nil}
 			if err != nil {
-				answers[i].said = err.Error()
+				answers[i].message = err.Error()
 			}
 			return nil
 		})
@@ -58,7 +58,7 @@ func verdicts(s space, have map[string]verdict) map[string]verdict {
 
 // deviations are where Kiln's verdict differs from KubeVirt's on purpose: what a refusal has, of Kiln or of KubeVirt, and the entry of docs/deviations.md that
 // explains it.
-var deviations = []struct{ said, entry string }{
+var deviations = []struct{ message, entry string }{
 	{"spec.domain.memory.guest: Invalid value: \"-1Gi\": must be greater than 0", "**Memory of nothing.**"},
 	{"spec.domain.memory.guest: Invalid value: \"0\": must be greater than 0", "**Memory of nothing.**"},
 	{"must not be greater than maxGuest", "`memory.guest` above `maxGuest`"},
@@ -82,7 +82,7 @@ var deviations = []struct{ said, entry string }{
 	{"must be the resource of a device plugin", "**Resources of device plugins.**"},
 }
 
-// TestVerdicts: beside Kiln, the same guests are admitted as by KubeVirt alone, but for the listed deviations.
+// TestVerdicts: beside Kiln, the same guests are admitted as by KubeVirt without Kiln, except for the listed deviations.
 func TestVerdicts(t *testing.T) {
 	withKiln(t)
 	s := before.space
@@ -96,12 +96,14 @@ func TestVerdicts(t *testing.T) {
 		if was.allowed == is.allowed {
 			continue
 		}
-		i := slices.IndexFunc(deviations, func(d struct{ said, entry string }) bool { return strings.Contains(was.said+is.said, d.said) })
+		i := slices.IndexFunc(deviations, func(d struct{ message, entry string }) bool {
+			return strings.Contains(was.message+is.message, d.message)
+		})
 		if i < 0 {
-			t.Errorf("%s:\n  KubeVirt: %t %s\n  beside Kiln: %t %s", name, was.allowed, was.said, is.allowed, is.said)
+			t.Errorf("%s:\n  KubeVirt: %t %s\n  beside Kiln: %t %s", name, was.allowed, was.message, is.allowed, is.message)
 			continue
 		}
-		met[deviations[i].said]++
+		met[deviations[i].message]++
 	}
 	t.Logf("%v verdicts; deviations: %v", counted, met)
 	page, err := os.ReadFile("../../docs/deviations.md")
@@ -110,8 +112,8 @@ func TestVerdicts(t *testing.T) {
 		if !strings.Contains(string(page), d.entry) {
 			t.Errorf("docs/deviations.md has no entry with '%s'", d.entry)
 		}
-		if met[d.said] == 0 && samples.Shared(t) != "" && os.Getenv("NIGHTLY") == "" {
-			t.Errorf("no guest differs by '%s': take the line away", d.said)
+		if met[d.message] == 0 && samples.Shared(t) != "" && os.Getenv("NIGHTLY") == "" {
+			t.Errorf("no guest differs by '%s': take the line away", d.message)
 		}
 	}
 	allowed := 0

@@ -85,8 +85,8 @@ func TestPage(t *testing.T) {
 	}
 	v.do(chromedp.Click("dialog[open] div > button"),
 		chromedp.Poll(`[...document.querySelectorAll('dialog [role=status]')].some((s) => s.textContent !== '')`, nil))
-	if said := v.text(`document.querySelector('dialog [role=status]').textContent`); said != " copied" && !strings.HasPrefix(said, " selected") {
-		t.Errorf("copying says %q", said)
+	if shown := v.text(`document.querySelector('dialog [role=status]').textContent`); shown != " copied" && !strings.HasPrefix(shown, " selected") {
+		t.Errorf("copying says %q", shown)
 	}
 	v.do(chromedp.Evaluate(`history.back()`, nil), closed)
 

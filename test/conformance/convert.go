@@ -62,7 +62,7 @@ func refusedGuest(c record, given answer) outcome {
 	return verdict(c, c.VMI, given)
 }
 
-// hostdevKind: libvirt knows no other mode than subsystem for these devices, and libvirtxml wants it said.
+// hostdevKind: libvirt knows no other mode than subsystem for these devices, and libvirtxml needs it in the document.
 var hostdevKind = regexp.MustCompile(`<hostdev type=`)
 
 // compareDomains compares the facts of two domains. It agrees if all are equal, lists the first deviation if every difference has one, and else

@@ -189,7 +189,7 @@ func order(b *libvirtxml.DomainDeviceBoot) string {
 	return fmt.Sprint("boot ", b.Order)
 }
 
-// number returns a name and its number; empty if there is none, which is not the same as 0.
+// number returns a name and its number; empty if the number is nil, which is not the same as 0.
 func number(name string, n *uint) string {
 	if n == nil {
 		return ""

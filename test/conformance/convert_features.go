@@ -7,7 +7,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// seenFeatures lists switches by the name of their element, those of HyperV and KVM below these.
+// seenFeatures lists switches by the name of their element. The switches of HyperV and KVM stand below these names.
 func seenFeatures(f *libvirtxml.DomainFeatureList, note fact) {
 	if f == nil {
 		return
@@ -43,8 +43,7 @@ func switches(prefix string, list reflect.Value, note fact) {
 	}
 }
 
-// words are the texts and numbers of a feature, and those of its parts with their names. A switch that is mentioned without a
-// state is on.
+// words returns the texts and numbers of a feature, and of its parts with their names. A switch that is mentioned without a state is on.
 func words(v reflect.Value) (list []any) {
 	for i := range v.NumField() {
 		field, name := v.Field(i), v.Type().Field(i).Name

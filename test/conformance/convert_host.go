@@ -36,7 +36,7 @@ func (c hostContext) machine(vmi *v1.VirtualMachineInstance, defaults config.Fro
 	}
 	if len(c.CPUSet) > 0 {
 		m.Bindings.CPUs = c.CPUSet
-		// NUMA nodes come from the recording alone then: those of the assumed host do not belong to the recorded CPUs.
+		// Only the recording has NUMA nodes then, because the nodes of the assumed host do not belong to the recorded CPUs.
 		m.Host.NUMA = nil
 	}
 	// The context has no topology of sockets and cores: each CPU counts as a core, and each NUMA node as a socket.

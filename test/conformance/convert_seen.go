@@ -58,7 +58,7 @@ func startingCPUs(d *libvirtxml.Domain) (n uint) {
 	return n
 }
 
-// reboots in words: restart is what libvirt does when nothing is said.
+// reboots in words: libvirt's default is restart.
 func reboots(policy string) string {
 	if policy == "" {
 		return "restart"
@@ -82,8 +82,7 @@ func security(s *libvirtxml.DomainLaunchSecurity) string {
 	return "another"
 }
 
-// seenCPU notes topology, model, features and NUMA nodes. The topology is that of the document: dies and clusters, which KubeVirt has no field for,
-// are not compared.
+// seenCPU notes topology, model, features and NUMA nodes. Dies and clusters of the topology are not compared, because KubeVirt has no field for them.
 func seenCPU(c *libvirtxml.DomainCPU, note fact) {
 	if c == nil {
 		return

@@ -76,7 +76,7 @@ func union(a, b map[string]any) map[string]bool {
 	return keys
 }
 
-// same reports whether two untyped values are equal. Absent and empty count as equal, but for objects, which differences treats by themselves.
+// same reports whether two untyped values are equal. Absent and empty count as equal, except for objects, which differences compares field by field.
 func same(a, b any) bool {
 	if empty(a) && empty(b) {
 		return true

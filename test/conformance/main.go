@@ -212,8 +212,8 @@ func readCases(path string) ([]record, error) {
 	return cases, lines.Err()
 }
 
-// readConfigs reads the configurations that cases name: a JSON object of KubeVirt objects' 'configuration' by name. '_gates' is none: it lists the
-// feature gates.
+// readConfigs reads the configurations that cases name: a JSON object of KubeVirt objects' 'configuration' by name. '_gates' is not a configuration, but the
+// list of feature gates.
 func readConfigs(path string) (map[string]config.Cluster, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -232,7 +232,7 @@ func readConfigs(path string) (map[string]config.Cluster, error) {
 		if err := json.Unmarshal(raw, &wrapped); err != nil {
 			return nil, fmt.Errorf("configuration '%s': %w", name, err)
 		}
-		// Errors are those of configurations that Kiln refuses; its cases then count as they come out.
+		// Kiln refuses some configurations; their cases then count as they come out.
 		clusters[name], _ = config.FromKubeVirt(wrapped.Configuration)
 	}
 	return clusters, nil

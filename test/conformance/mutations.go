@@ -20,8 +20,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// replayMutate compares the mutated VMI. Of a VM, whose spec Kiln leaves as it is, it compares what the reference wrote into
-// it with the VMI that the VM would boot, and its data volumes with those of a VM that Kiln expands.
+// replayMutate compares the mutated VMI. Kiln does not change the spec of a VM: what the reference wrote into the VM is compared with the VMI that the VM
+// would boot, and its data volumes with the data volumes of a VM that Kiln expands.
 func replayMutate(c record, cluster config.Cluster) outcome {
 	switch {
 	case c.Kind == "vm":
@@ -218,7 +218,7 @@ func referred(before, after map[string]any, set instancetype.Set) (list []differ
 	for _, matcher := range slices.Sorted(maps.Keys(matchers)) {
 		want := lookup(after, "spec."+matcher+".name")
 		if kind, _ := lookup(after, "spec."+matcher+".kind").(string); !strings.Contains(strings.ToLower(kind), matcher) && kind != "" {
-			want = nil // a label of the volume names a kind of which there is none
+			want = nil // a label of the volume names a kind that does not exist
 		}
 		if lookup(before, "spec."+matcher+".inferFromVolume") != nil && !same(want, got[matcher]) {
 			list = append(list, difference{"spec." + matcher, want, got[matcher]})
@@ -254,8 +254,8 @@ func carried(path string, before, after, guest any) (list []difference) {
 	return list
 }
 
-// identified reports whether a difference is that of random values, of which the reference's are recorded as a placeholder. Those of
-// Kiln derive from the VMI's identity.
+// identified reports whether a difference comes from values that are random in the reference. The recording has placeholders for them; Kiln derives its
+// values from the VMI's identity.
 func (d difference) identified() bool {
 	text, _ := d.got.(string)
 	return d.want == "<uuid>" && uuid.MatchString(text)

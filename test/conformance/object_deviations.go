@@ -59,7 +59,7 @@ var objectDeviations = append([]objectDeviation{
 		return (sockets || strings.HasSuffix(d.path, ".cpu.maxSockets") && empty(d.want)) && c.countsNothing() ||
 			strings.HasSuffix(d.path, ".resources.requests.cpu") && d.got == "0" && c.requestsNothing()
 	}},
-	// The reference takes the colon of the port for that of a tag.
+	// The reference takes the colon before the port for the colon before a tag.
 	{"Images of a registry with a port", func(c record, d difference) bool {
 		return pulled.MatchString(d.path) && d.want == "IfNotPresent" && d.got == "Always" && c.imageBehindPort(d.path)
 	}},
@@ -92,7 +92,7 @@ var objectDeviations = append([]objectDeviation{
 		features := c.guest().Domain.Features
 		return featurePolicy.MatchString(d.path) && d.want == "require" && features != nil && features.Hyperv != nil && features.Hyperv.EVMCS != nil
 	}},
-	// The reference gives the configured machine type, which is that of amd64, to every VMI that names none.
+	// The reference gives amd64's configured machine type to every VMI that names none.
 	{"The machine type of one architecture", func(c record, d difference) bool {
 		return strings.HasSuffix(d.path, ".domain.machine.type") && !c.choosesMachine() && c.architecture() != "amd64"
 	}},
@@ -132,7 +132,7 @@ func imprecise(c record, d difference) bool {
 	return bytesOf(d.want) == int64(float32(guest)*(1-float32(percent)/100)) && bytesOf(d.got) == exact.Div(exact, big.NewInt(100)).Int64()
 }
 
-// bytesOf is a quantity of an untyped object, -1 if it is none.
+// bytesOf returns a quantity of an untyped object, -1 if the value is not a quantity.
 func bytesOf(value any) int64 {
 	text, _ := value.(string)
 	quantity, err := resource.ParseQuantity(text)
@@ -200,7 +200,7 @@ func (c record) requestsNothing() bool {
 	return found && request.IsZero()
 }
 
-// withoutDumps are the disks of a VMI but for those that the reference made of volumes that take a memory dump.
+// withoutDumps returns the disks of a VMI without the disks that the reference made of volumes that take a memory dump.
 func (c record) withoutDumps(disks any) any {
 	dumps := map[any]bool{}
 	for _, volume := range c.guest().Volumes {

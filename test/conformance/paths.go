@@ -73,7 +73,7 @@ func truePath(cause cause, base string, object map[string]any) string {
 		if w.message != "" && !strings.Contains(cause.Message, w.message) {
 			continue
 		}
-		// Paths of a VM begin with spec.template.spec and those of a VMI with spec: one table serves both.
+		// Paths of a VM begin with spec.template.spec, and paths of a VMI with spec: one table serves both.
 		marked := strings.Replace(path, base, "BASE", 1)
 		if w.wrong.MatchString(marked) {
 			path = strings.Replace(w.wrong.ReplaceAllString(marked, w.true), "BASE", base, 1)
@@ -142,7 +142,7 @@ func step(at any, segment string) (any, bool) {
 		return next, found && next != nil
 	case []any:
 		index, err := strconv.Atoi(strings.Trim(segment, "[]"))
-		// The reference names indices that do not exist, such as that of the disk which a volume request would add.
+		// The reference names indices that do not exist, such as the index of a disk that a volume request would add.
 		if err != nil || index < 0 || index >= len(value) {
 			return nil, false
 		}

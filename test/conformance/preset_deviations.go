@@ -8,7 +8,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// presetDeviations are those of VMIs that presets fill.
+// presetDeviations are the deviations of VMIs that presets fill.
 var presetDeviations = []objectDeviation{
 	// The reference merges the requests of presets all or nothing, and Kiln key by key. Only what a preset's request fills may differ: the request, the memory
 	// taken from it, and the annotation that names the preset.

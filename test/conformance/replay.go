@@ -150,7 +150,7 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	if reviewed.Explicit != nil {
 		all = validate.Guest(reviewed.Explicit, cluster.Limits, field.NewPath("spec", "template"))
 	}
-	// A mistake of resolution, such as a kind that is none, leaves no VMI that could be compared.
+	// A mistake of resolution, such as a kind that does not exist, leaves no VMI that could be compared.
 	return answer{errs: reviewed.Errors, all: all, unknown: missing, explicit: reviewed.Explicit, set: set, refused: len(reviewed.Input.Mistakes) > 0}, nil
 }
 

@@ -47,7 +47,7 @@ const (
 		`"expect":{"xml":"<domain type='kvm'><name>a</name><os><type arch='aarch64' machine='virt'>hvm</type>LOADER</os></domain>"}}`
 )
 
-// TestReplay: what is said of cases that are no ordinary ones.
+// TestReplay: the verdicts about unusual cases.
 func TestReplay(t *testing.T) {
 	deleted := strings.ReplaceAll(wrong, "DELETED", `,"deletionTimestamp":"2026-01-01T00:00:00Z"`)
 	kept := strings.ReplaceAll(wrong, "DELETED", "")

@@ -25,7 +25,7 @@ type judged struct {
 	errs    field.ErrorList
 	all     field.ErrorList
 	unknown unknown
-	// guest is the VMI that was judged, nil where there is none.
+	// guest is the VMI that was judged, nil if there was no VMI to judge.
 	guest *v1.VirtualMachineInstance
 }
 
@@ -146,8 +146,8 @@ func (j judged) added() (list field.ErrorList) {
 // afterwards are rules of the stages that the reference comes to only when it has found nothing in the VMI.
 var afterwards = []string{"vm/restore-running", "vm/snapshot-running", "vm/snapshot-volumes", "disks/template-namespace"}
 
-// later reports whether an error is of a stage after that of the VMI, which is the one that the reference has come to, or of one
-// architecture's rules, which it has none of for an architecture that it does not know.
+// later reports whether the reference did not come as far as an error. It stops at the rules of the VMI if these fail, and it has no rules for an
+// architecture that it does not know.
 func (j judged) later(err *field.Error) bool {
 	if err.Origin == "devices/video-type-given" && slices.ContainsFunc(j.Expect.Causes,
 		func(c cause) bool { return strings.HasPrefix(c.Message, "unsupported architecture") }) {

@@ -24,9 +24,9 @@ type kit struct {
 	// module below test/controlplane. Its go.mod is the only place that states which versions are wanted.
 	module string
 	assets []asset
-	// flags of 'go build' and env beside those of every kit.
+	// flags of 'go build' and env, besides the flags and variables of every kit.
 	flags, env []string
-	// what and takes are told to those who wait: the time is that of 2 cores, cold.
+	// what and takes are printed before the build: what is built, and the time that it takes on 2 cores with an empty cache.
 	what, takes string
 }
 
@@ -47,8 +47,8 @@ var nodes = kit{folder: plane.folder, module: plane.module, what: plane.what, ta
 	{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"},
 })}
 
-// containers is containerd without the snapshotters of other file systems, which need C libraries. Its requirements are not those
-// of Kubernetes: in one module the newer of each would be built into both.
+// containers is containerd without the snapshotters of other file systems, which need C libraries. It has its own module, because in one module containerd
+// and Kubernetes would both be built with the newer version of each requirement.
 var containers = kit{folder: "node", module: "containerd", what: "containerd", takes: "4 minutes", assets: []asset{
 	{"containerd", "github.com/containerd/containerd/v2/cmd/containerd"},
 	{"containerd-shim-runc-v2", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},

@@ -51,12 +51,12 @@ func (k kit) build(ctx context.Context, module, dir string, want map[string]stri
 }
 
 func waitForLock(ctx context.Context, lock *os.File) error {
-	for told := false; ; told = true {
+	for reported := false; ; reported = true {
 		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err != unix.EWOULDBLOCK {
 			return err
 		}
-		if !told {
+		if !reported {
 			progress("another build is running; waiting for it")
 		}
 		select {

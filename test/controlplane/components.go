@@ -28,8 +28,8 @@ const (
 	auditPolicy = "audit.yaml"
 )
 
-// audit writes the policy by which the API server records who asked for what, and returns the arguments that name it. The end of a watch
-// comes too late for whoever reads the log while it runs, so that its start is recorded too.
+// audit writes the policy by which the API server records the requests and their users, and returns the arguments that name it. The start of a watch is
+// recorded too, because its end comes too late for a test that reads the log meanwhile.
 func (c *controlPlane) audit() ([]string, error) {
 	if c.audited == "" {
 		return nil, nil

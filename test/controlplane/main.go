@@ -76,7 +76,7 @@ func runCommand() *cobra.Command {
 		Short: "Run a control plane until standard input ends or a signal arrives",
 		Long: "Run a control plane until standard input ends or SIGINT, SIGTERM or SIGHUP arrives.\n" +
 			"Progress goes to standard error. When the control plane answers and its controllers work, one\n" +
-			"line of JSON goes to standard output; its fields are those of the type 'ready'.\n" +
+			"line of JSON goes to standard output; the type 'ready' has its fields.\n" +
 			"Give it a pipe as standard input and hold the other end: with </dev/null it stops at once.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

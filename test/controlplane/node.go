@@ -53,7 +53,7 @@ func nodeRunCommand() *cobra.Command {
 		Short: "Run nodes until standard input ends or a signal arrives",
 		Long: "Run nodes until standard input ends or SIGINT, SIGTERM or SIGHUP arrives. Each line of standard input\n" +
 			"is the name of a node, which is started; the first has the control plane. When pods can run on it, one line\n" +
-			"of JSON goes to standard output; its fields are those of the type 'node.Ready'. It needs root.\n" +
+			"of JSON goes to standard output; the type 'node.Ready' has its fields. It needs root.\n" +
 			"Other lines are about nodes but the first, and are answered by '{}': 'kill NAME' ends its processes as a power\n" +
 			"failure does, and its name starts it again; 'disconnect NAME' and 'connect NAME' pull its cable and put it in.",
 		Args: cobra.NoArgs,
@@ -144,7 +144,7 @@ func obey(ctx context.Context, cluster *node.Cluster, line string) (answer any, 
 	case "disconnect", "connect":
 		err = cluster.Connect(name, verb == "connect")
 	default:
-		err = errors.New("it is none of 'NAME', 'kill NAME', 'disconnect NAME' and 'connect NAME'")
+		err = errors.New("it is not 'NAME', 'kill NAME', 'disconnect NAME' or 'connect NAME'")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("'%s': %w", line, err)

@@ -89,7 +89,7 @@ func cleared[T any](device **T) bool {
 	return was
 }
 
-// gone reports whether a device has no address any more: the USB controller stays in the document when it is none.
+// gone reports whether a device has no address any more. A USB controller of model 'none' stays in the document.
 func gone(a record.Address) bool {
 	a.Index = nil
 	return a == record.Address{}

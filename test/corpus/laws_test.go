@@ -105,11 +105,11 @@ func admitted(s subject, explicit *v1.VirtualMachineInstance) (broken findings) 
 
 // messages are all errors and warnings that a user reads, in order.
 func messages(v admit.Verdict) []string {
-	told := slices.Clone(v.Warnings)
+	list := slices.Clone(v.Warnings)
 	for _, err := range v.Errors {
-		told = append(told, err.Error())
+		list = append(list, err.Error())
 	}
-	return told
+	return list
 }
 
 // patches applies the patch between two objects with the API server's json-patch and with the strict one.

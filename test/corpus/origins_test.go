@@ -28,7 +28,7 @@ const sparse = `{"metadata": {"name": "guest", "namespace": "default"}, "spec": 
     "volumes": [{"name": "a", "emptyDisk": {"capacity": "1Gi"}}, {"name": "b", "emptyDisk": {"capacity": "1Gi"}},
       {"name": "c", "emptyDisk": {"capacity": "1Gi"}}, {"name": "d", "persistentVolumeClaim": {"claimName": "d"}}]}}}}`
 
-// TestMessagesNameTheOrigin: what is said about a value that an instancetype, a preference, a preset or a profile has put into a VM names that object.
+// TestMessagesNameTheOrigin: a message about a value that an instancetype, a preference, a preset or a profile has put into a VM names that object.
 func TestMessagesNameTheOrigin(t *testing.T) {
 	t.Parallel()
 	n := attributed{t: t, seen: map[string]bool{}}
@@ -164,7 +164,7 @@ func (n *attributed) subject(vm any, in admit.Input) subject {
 	return s
 }
 
-// try demands that all messages name the origin, but for the one that nothing gives the memory: a request of 0 is none.
+// try demands that all messages name the origin. Only the message that nothing gives the memory does not: the origin's request of 0 is not a request.
 func (n *attributed) try(what string, vm any, in admit.Input, origin string) {
 	n.t.Helper()
 	s := n.subject(vm, in)

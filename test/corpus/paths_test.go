@@ -75,7 +75,7 @@ func into(t reflect.Type, sent any, name, bracketed string) (reflect.Type, any, 
 	return nil, nil, fmt.Sprintf("%s has no '%s%s'", t, name, bracketed)
 }
 
-// fieldNamed is the type of a struct's field by its JSON name, those of embedded structs included.
+// fieldNamed returns the type of a struct's field by its JSON name. It looks into embedded structs, too.
 func fieldNamed(t reflect.Type, name string) reflect.Type {
 	for _, f := range reflect.VisibleFields(t) {
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name && name != "" {

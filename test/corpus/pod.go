@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// podSettings are those of the cluster that makes the pods of all cases: passt, a storage class for state, and no gate.
+// podSettings are the settings of the cluster that makes the pods of all cases: passt, a storage class for state, and no feature gate.
 var podSettings = pod.Settings{Image: "launcher", Network: pod.Passt, StateClass: "standard"}
 
 // podInput is an explicit VMI in that cluster, where all its claims and networks exist. Claims of volumes of type persistentVolumeClaim are block devices,

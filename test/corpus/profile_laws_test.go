@@ -17,8 +17,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestProfileLaws tries the laws of stage 1, and those of profiles, on a quarter of PROPS neighbours of the cases, which random profiles fill: each is
-// judged a dozen times. SEED repeats a run.
+// TestProfileLaws tries the laws of stage 1, and the laws of profiles, on neighbours of the cases that random profiles fill. It takes a quarter of PROPS
+// neighbours, because each is judged a dozen times. SEED repeats a run.
 func TestProfileLaws(t *testing.T) {
 	t.Parallel()
 	seed, wanted := number("SEED", rand.Uint64()), number("PROPS", 2000)/4

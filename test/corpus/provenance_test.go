@@ -40,7 +40,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// compareOrigins: the leaves of the explanation are those of the admitted VMI, each once, and the user's are the manifest's.
+// compareOrigins: the explanation has each leaf of the admitted VMI once. The leaves whose origin is the user are the leaves of the manifest.
 func compareOrigins(t *testing.T, c Case, explanation admit.Explanation, explicit *v1.VirtualMachineInstance) {
 	t.Helper()
 	want, got, users := flat(t, explicit.Spec), map[string]string{}, map[string]string{}

@@ -27,7 +27,7 @@ func machine(explicit *v1.VirtualMachineInstance, cluster config.Cluster) render
 // aliases of machines, per architecture, before the version.
 var aliases = map[string][2]string{"amd64": {"q35", "pc-q35-"}, "arm64": {"virt", "virt-"}, "s390x": {"s390-ccw-virtio", "s390-ccw-virtio-"}}
 
-// qemu has the machine that the VMI names, that of the first boot, and its own version of the alias.
+// qemu returns the machine types of a QEMU: the machine that the VMI names, the machine of the first boot, and the alias for QEMU's own version.
 func qemu(vmi *v1.VirtualMachineInstance, version string) map[string]map[string]string {
 	alias := aliases[vmi.Spec.Architecture]
 	machines := map[string]string{alias[0]: alias[1] + version}

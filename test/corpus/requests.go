@@ -23,7 +23,7 @@ import (
 //
 //	object.yaml   what is written; its first line says the point of the case
 //	stored.yaml   what is there before; without it, the object is created
-//	request.yaml  who asks, and for which subresource
+//	request.yaml  the user, and the subresource
 //	cluster.yaml  as in other cases
 //	denied.txt    every cause of the refusal, and warnings, or
 //	allowed.txt   the warnings, if any
@@ -40,7 +40,7 @@ type Request struct {
 	cluster Case
 }
 
-// Asker is who asks for what.
+// Asker is the user of a request, with the user's node, and the subresource.
 type Asker struct {
 	User        string `json:"user"`
 	Node        string `json:"node"`

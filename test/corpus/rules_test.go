@@ -28,7 +28,7 @@ var judging = []string{"../../pkg/admit", "../../pkg/instancetype", "../../pkg/p
 // shownElsewhere are rules that files cannot show, with the test that does.
 var shownElsewhere = map[string]rule{
 	"vm/inference-right": {paths: []string{"spec.instancetype.inferFromVolume", "spec.preference.inferFromVolume"},
-		says: "the source of the volume is in a namespace that whoever asks may not read", cases: []string{"internal/admission: TestWhoMayInfer"}},
+		says: "the source of the volume is in a namespace that the user may not read", cases: []string{"internal/admission: TestWhoMayInfer"}},
 	"profile/limit":         {paths: []string{"metadata.labels"}, says: "more than 64 profiles count for the VMI", cases: []string{"pkg/profile: TestTooMany"}},
 	"profile/object":        {paths: []string{"apiVersion", "kind", "metadata.name"}, says: "not a profile", cases: []string{"pkg/profile: TestCheckObject"}},
 	"profile/extends-count": {paths: []string{"spec.extends[].name"}, says: "leads to more than 64 profiles in all", cases: []string{"pkg/profile: TestBounds"}},
@@ -237,8 +237,8 @@ const rulesHead = `# Rules
 Every rule of validation, in the order of names. 'make golden' writes this file from the code and the corpus.
 
 The *engine* keeps all of them: in the webhook, and in 'kubectl kiln validate'. A *policy* (manifests/policies) and the
-*schema* of the kind hold without the webhook too; those in manifests/policies/rules where overlay fail-open is installed. Paths are those of a VMI; in a VM
-they are below 'spec.template'. The last column is a case in test/corpus that the rule refuses, alone or with others, or a test.
+*schema* of the kind also hold without the webhook; the policies in manifests/policies/rules are part of the overlay fail-open only. Paths start at a VMI; in
+a VM they are below 'spec.template'. The last column is a case in test/corpus that the rule refuses, alone or with others, or a test.
 
 | rule | field | says | kept by | case |
 |---|---|---|---|---|

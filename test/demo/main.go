@@ -96,13 +96,13 @@ func (d *demo) kubectl(ctx context.Context, args ...string) (stdout, stderr stri
 func (d *demo) program(ctx context.Context, program string, args ...string) (stdout, stderr string, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.kubeconfig)
-	var out, said strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err = cmd.Run()
-	return out.String(), said.String(), err
+	return out.String(), stderr.String(), err
 }
 
-// image is that of examples/guest.yaml.
+// image is the image in examples/guest.yaml.
 const image = "demo.example/guest:1"
 
 const namespace = "default"
@@ -122,15 +122,15 @@ func (d *demo) create(ctx context.Context) error {
 
 // conflict shows what a user reads who overrides an instancetype.
 func (d *demo) conflict(ctx context.Context) error {
-	said, err := d.apply(ctx, "conflict.yaml")
+	stderr, err := d.apply(ctx, "conflict.yaml")
 	if err == nil {
 		return errors.New("it was admitted")
 	}
-	fmt.Printf("  %s\n", strings.ReplaceAll(strings.TrimSpace(said), "\n", "\n  "))
+	fmt.Printf("  %s\n", strings.ReplaceAll(strings.TrimSpace(stderr), "\n", "\n  "))
 	return nil
 }
 
-// apply gives what kubectl said about one of the examples.
+// apply applies one of the examples and returns kubectl's standard error.
 func (d *demo) apply(ctx context.Context, example string) (string, error) {
 	_, stderr, err := d.kubectl(ctx, "apply", "-n", namespace, "-f", filepath.Join(d.root, "examples", example))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/kilnvm/kiln/test/poll"
 )
 
-// printed is what 'make run' says of where things are, by runtime: the folder of everything, and on a bare machine that of libvirt.
+// printed finds the folders in the output of 'make run', by runtime: the folder of everything, and on a bare machine libvirt's folder.
 var printed = map[string]*regexp.Regexp{
 	"node": regexp.MustCompile(`KUBECONFIG=(\S+)/controlplane/|socket=(\S+?)%2Frun%2F`),
 	"pod":  regexp.MustCompile(`KUBECONFIG=(\S+)/nodes/admin.kubeconfig()`),
@@ -96,24 +96,24 @@ func start(t *testing.T, binary, runtimeName string) (*exec.Cmd, []string) {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it has ended, unless the test failed
 		_ = cmd.Wait()
 	})
-	var said bytes.Buffer
+	var output bytes.Buffer
 	var folders []string
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		said.WriteString(lines.Text() + "\n")
+		output.WriteString(lines.Text() + "\n")
 		if match := printed[runtimeName].FindStringSubmatch(lines.Text()); match != nil {
 			folders = append(folders, strings.ReplaceAll(match[1]+match[2], "%2F", "/"))
 		}
 		if len(folders) == map[string]int{"node": 2, "pod": 1}[runtimeName] {
 			for _, want := range []string{"runtime: " + runtimeName, "is: running", "pc-q35-",
 				"conflicts with VirtualMachineClusterInstancetype 'small'", "the guest says: 2 CPUs"} {
-				if !strings.Contains(said.String(), want) {
-					t.Errorf("it does not say %q:\n%s", want, said.String())
+				if !strings.Contains(output.String(), want) {
+					t.Errorf("it does not say %q:\n%s", want, output.String())
 				}
 			}
 			return cmd, folders
 		}
 	}
-	t.Fatalf("it did not start:\n%s%s", said.String(), failed.String())
+	t.Fatalf("it did not start:\n%s%s", output.String(), failed.String())
 	return nil, nil
 }
 

@@ -20,8 +20,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// undefinable are what libvirt 9.0 with QEMU 7.2, on a host that emulates, says of domains that others could run. One that fits no
-// domain any more fails the test, and so does an error that two of them fit: a map has no order to choose by.
+// undefinable are errors of libvirt 9.0 with QEMU 7.2, on a host that emulates, about domains that other versions or hosts could run. An entry that fits no
+// domain any more fails the test. An error that two entries fit fails it, too, because a map has no order to choose by.
 var undefinable = map[string]string{
 	"does not support machine type":        "needs host: the machine types of another vendor or a newer QEMU",
 	"launchSecurity': 'sev-snp'":           "needs libvirt >= 10.5.0: launch security sev-snp",

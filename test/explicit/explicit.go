@@ -57,7 +57,7 @@ func Expand(t *testing.T, vmi *v1.VirtualMachineInstance) *v1.VirtualMachineInst
 	return explicit
 }
 
-// Documents are those of a VMI on an assumed host without KVM.
+// Documents returns the documents of a VMI on an assumed host without KVM.
 func Documents(t *testing.T, vmi *v1.VirtualMachineInstance, bindings backend.Bindings) backend.Documents {
 	t.Helper()
 	host := backend.Assumed("amd64")

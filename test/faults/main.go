@@ -27,7 +27,7 @@ func main() {
 	only := flag.String("only", "", "regular expression: faults whose names match; empty for all")
 	flag.Float64Var(&o.rate, "rate", 30, "creates a second")
 	flag.DurationVar(&o.calm, "calm", 4*time.Second, "time of creates before the fault, and after it")
-	flag.StringVar(&o.old, "old", "", "commit whose programs run beside those of this tree; empty for no faults of this kind")
+	flag.StringVar(&o.old, "old", "", "commit whose programs run beside this tree's programs; empty for no faults of this kind")
 	flag.Parse()
 	var err error
 	if o.only, err = regexp.Compile(*only); err == nil {

@@ -54,8 +54,8 @@ var ahead = func() int64 {
 }()
 `
 
-// skewedPrograms builds webhook and controller with another package time: time.Now is wrong for all of their code, that of client-go, TLS and
-// cert-controller included. Timers and durations between two readings are right, as on a machine whose clock was set wrong before the process started.
+// skewedPrograms builds webhook and controller with another package time: time.Now is wrong for all of their code, client-go, TLS and cert-controller
+// included. Timers and durations between two readings are right, as on a machine whose clock was set wrong before the process started.
 func (s *stage) skewedPrograms(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {

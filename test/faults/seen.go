@@ -52,8 +52,8 @@ func (s *stage) watch(ctx context.Context, space string) (*seen, error) {
 		}
 	}
 	for resource, times := range map[schema.GroupVersionResource]map[string]time.Time{machines: n.vms, guests: n.vmis} {
-		told := note(times)
-		handler := cache.ResourceEventHandlerFuncs{AddFunc: told, UpdateFunc: func(_, object any) { told(object) }}
+		record := note(times)
+		handler := cache.ResourceEventHandlerFuncs{AddFunc: record, UpdateFunc: func(_, object any) { record(object) }}
 		if _, err := factory.ForResource(resource).Informer().AddEventHandler(handler); err != nil {
 			end()
 			return nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/kdomanski/iso9660"
 )
 
-// contents has the name, the size and the content of every file, for images of files that of each. Times are left out.
+// contents returns the name, the size and the content of every file, and of every file within an image. It leaves out times.
 func contents(dir string) string {
 	var text strings.Builder
 	must(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

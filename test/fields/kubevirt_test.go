@@ -23,7 +23,7 @@ const verdictsHead = `# What KubeVirt does with each field of a VMI's spec, and 
 # of test/kubevirt/answers; a test of 'make nightly' compares it.
 `
 
-// TestKubeVirt: the kept verdicts are those of KubeVirt's own code.
+// TestKubeVirt: KubeVirt's own code still gives the kept verdicts.
 func TestKubeVirt(t *testing.T) {
 	if !golden.Rewrite {
 		nightly.Only(t)
@@ -100,7 +100,7 @@ func sources(t *testing.T) {
 	}
 }
 
-// keptVerdicts are those of the file: one for each leaf, and none for others.
+// keptVerdicts returns the verdicts of the file. It has one for each leaf, and no others.
 func keptVerdicts(t *testing.T, all []string) map[string]finding {
 	t.Helper()
 	raw, err := os.ReadFile(verdictsFile)
@@ -124,7 +124,8 @@ func keptVerdicts(t *testing.T, all []string) map[string]finding {
 	return kept
 }
 
-// kubeVirtColumn has the kept verdicts, and in place of them those of inKubeVirt, whose cells are marked. It fails for rows that are not needed.
+// kubeVirtColumn returns the kept verdicts. A verdict of inKubeVirt replaces the kept one, and its cell is marked. It fails for rows of inKubeVirt that are
+// not needed.
 func kubeVirtColumn(t *testing.T, all []string) (found verdicts, cells map[string]string) {
 	t.Helper()
 	found, cells = verdicts{}, map[string]string{}

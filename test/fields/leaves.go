@@ -48,5 +48,5 @@ func walk(t reflect.Type, path string, found *[]string) {
 	}
 }
 
-// fieldsOf counts what a user can write; a struct without fields is itself what is said, as in 'masquerade: {}'.
+// fieldsOf counts what a user can write. A struct without fields counts itself, as in 'masquerade: {}'.
 func fieldsOf(t reflect.Type) int { return t.NumField() }

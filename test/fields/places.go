@@ -49,7 +49,7 @@ func within(path, ancestor string) bool {
 	return found && (rest == "" || strings.ContainsAny(rest[:1], ".["))
 }
 
-// related reports whether what is said of one path concerns the other.
+// related reports whether a verdict about one path concerns the other.
 func related(a, b string) bool { return within(a, b) || within(b, a) }
 
 // parent is the path of what contains a path, empty for the first field.

@@ -42,7 +42,7 @@ type runtime struct {
 // folders counts those that were made.
 var folders atomic.Int64
 
-// of runs an explicit VMI as far as stage 3. The errors are those of the first step that has any.
+// of runs an explicit VMI as far as stage 3. It returns the errors of the first step that has any.
 func (r runtime) of(vmi *v1.VirtualMachineInstance, cluster config.Cluster) (a answer) {
 	a.explicit = vmi
 	if a.pod, a.warnings, a.refused = r.judge(vmi); len(a.refused) > 0 {

@@ -87,8 +87,8 @@ What becomes of each field in each runtime: in a pod of the cluster, on a bare m
 does, or if no guest can have it without a field that is refused. Of several places of one field the best counts. A field that none of this sees fails the
 test, unless a row of 'test/fields/acts.go' names the code that acts on it, and its test.
 
-Pods are those of an installation in which the administrator has declared nothing. *Refused¹*: not refused where the administrator declares a storage class
-for state, locked memory and taps ([pods.md](../pods.md#refused-warned-of)). The launcher of a bare machine has all its flags.
+The column of pods assumes an installation in which the administrator has declared nothing. *Refused¹*: admitted if the administrator declares a storage
+class for state, locked memory and taps ([pods.md](../pods.md#refused-warned-of)). The launcher of a bare machine has all its flags.
 
 The column of KubeVirt is what the code of KubeVirt 1.9 makes of the same guests ('test/kubevirt/answers'): its webhooks, the pod that virt-controller makes,
 and the domain, cloud-init data and DHCP answers that virt-launcher makes. All feature gates are on but the three that need a real node

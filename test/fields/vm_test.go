@@ -32,8 +32,8 @@ var vmFields = []struct {
 // vmRows writes the fields of a VirtualMachine outside its template. They are the same in both runtimes.
 func vmRows(t *testing.T, rows *strings.Builder) string {
 	t.Helper()
-	fmt.Fprintf(rows, "\n## VirtualMachine\n\nPaths start at `spec`. Fields below `template` are those of the VirtualMachineInstance. What is warned of stands "+
-		"in the answer to\n`kubectl apply`.\n\n| field | pod | node |\n|---|---|---|\n")
+	fmt.Fprintf(rows, "\n## VirtualMachine\n\nPaths start at `spec`. The fields below `template` are in the table of the VirtualMachineInstance. `kubectl "+
+		"apply` prints the\nwarnings.\n\n| field | pod | node |\n|---|---|---|\n")
 	found := verdicts{}
 	for _, leaf := range leaves(reflect.TypeFor[v1.VirtualMachineSpec]()) {
 		if strings.HasPrefix(leaf, "template.") {

@@ -113,16 +113,16 @@ func TestTheRecordedDiskBoots(t *testing.T) {
 		if err := daemon.Create(dom.Name); err != nil {
 			t.Fatal(err)
 		}
-		said := ""
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && !strings.Contains(said, "."); time.Sleep(50 * time.Millisecond) {
+		console := ""
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && !strings.Contains(console, "."); time.Sleep(50 * time.Millisecond) {
 			text, _ := os.ReadFile(port)
-			said = string(text)
+			console = string(text)
 		}
 		if err := daemon.Destroy(dom.Name); err != nil {
 			t.Error(err)
 		}
-		if !strings.Contains(said, "booted "+c.want+".") {
-			t.Errorf("%s: the guest says %q, want disk '%s'", name, said, c.want)
+		if !strings.Contains(console, "booted "+c.want+".") {
+			t.Errorf("%s: the guest says %q, want disk '%s'", name, console, c.want)
 		}
 	}
 }

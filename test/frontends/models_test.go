@@ -53,7 +53,7 @@ func choices() (all []string) {
 		"clientPassthrough: {}", "rng: {}", "networkInterfaceMultiqueue: true, interfaces: [{name: default, bridge: {}}]", "tpm: {}", "downwardMetrics: {}")
 }
 
-// notHere is what the libvirt and QEMU of this machine say of what newer ones have. Each must be said of something.
+// notHere are the errors of this machine's libvirt and QEMU about features of newer versions. Each must occur.
 var notHere = map[string]string{
 	"unknown panic model 'pvpanic'": "needs libvirt >= 9.1.0",
 	"'igb' is not":                  "needs QEMU >= 8.0",
@@ -78,7 +78,7 @@ func connectedDaemon(t *testing.T) (*libvirt.Daemon, *rpc.Libvirt) {
 func TestEachChoiceStarts(t *testing.T) {
 	t.Parallel()
 	daemon, client := connectedDaemon(t)
-	said := map[string]bool{}
+	met := map[string]bool{}
 	for _, arch := range []string{"amd64", "arm64", "s390x"} {
 		started, refused := 0, 0
 		for i, choice := range choices() {
@@ -98,7 +98,7 @@ func TestEachChoiceStarts(t *testing.T) {
 			case err == nil:
 				started++
 			case known != "":
-				said[known] = true
+				met[known] = true
 			default:
 				t.Errorf("%s, which admission accepts: %s: %v", arch, choice, err)
 			}
@@ -109,7 +109,7 @@ func TestEachChoiceStarts(t *testing.T) {
 		}
 	}
 	for words, why := range notHere {
-		if !said[words] {
+		if !met[words] {
 			t.Errorf("nothing says '%s' (%s): take the line away", words, why)
 		}
 	}

@@ -54,7 +54,7 @@ func CompareDomain(t testing.TB, path, domain string) {
 	}
 	kept, err := Expand(string(frontend), string(difference))
 	if err != nil {
-		t.Errorf("%s is none of the frontend beside it: %v", path, err)
+		t.Errorf("%s cannot be applied to the frontend beside it: %v", path, err)
 	} else if kept != domain {
 		t.Errorf("%s is another domain:\n%s", path, diff.Diff("golden", []byte(kept), "now", []byte(domain)))
 	}

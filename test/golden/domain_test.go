@@ -42,6 +42,6 @@ func TestDifferenceOfAnotherFrontend(t *testing.T) {
 		})
 	}
 	if got, err := Expand(frontend, ""); err == nil {
-		t.Errorf("an empty difference is none: %s", got)
+		t.Errorf("an empty difference was applied: %s", got)
 	}
 }

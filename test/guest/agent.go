@@ -77,7 +77,7 @@ func agentFiles() ([]archiveFile, error) {
 	return files, nil
 }
 
-// findAgent returns the guest agent that is installed, or that of Debian's package.
+// findAgent returns the path of the installed guest agent, or of the agent in Debian's package.
 func findAgent() (string, error) {
 	const program = "usr/sbin/qemu-ga"
 	if _, err := os.Stat("/" + program); err == nil {
@@ -87,7 +87,7 @@ func findAgent() (string, error) {
 	return filepath.Join(root, program), err
 }
 
-// dynamic returns a program and all that it is linked with, by the names that they have in the guest: qemu-ga, loader, and those of the libraries.
+// dynamic returns a program and all that it is linked with, by their names in the guest: qemu-ga, loader, and the names of the libraries.
 func dynamic(program string) (map[string]string, error) {
 	found := map[string]string{"qemu-ga": program}
 	for open := []string{program}; len(open) > 0; open = open[1:] {

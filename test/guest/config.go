@@ -47,8 +47,8 @@ func configFacts(text string) map[string]string {
 	return facts
 }
 
-// barSizes reads start, end and flags of each resource as the kernel lists them: six registers and the ROM. What follows are the
-// windows of a bridge, whose sizes are those of what is behind it.
+// barSizes reads start, end and flags of each resource as the kernel lists them: six registers and the ROM. The windows of a bridge follow. They are left
+// out, because their sizes follow from the devices behind the bridge.
 func barSizes(text string) string {
 	words := strings.Fields(text)
 	var out []string

@@ -20,10 +20,11 @@ import (
 // distributes them, signed for Secure Boot, and kernel and initramfs, which both GRUBs read.
 const (
 	sector = 512
-	// firstFree is the sector behind the GPT, alignment that of the EFI system partition. The sector before it belongs to nobody: see MarkOffset.
+	// firstFree is the first sector behind the GPT, and alignment the first sector of the EFI system partition. The sector before it belongs to no partition:
+	// see MarkOffset.
 	firstFree, alignment = 34, 2048
 	markSector           = alignment - 1
-	// diskSize makes the clusters of FAT32 4 KiB large: GRUB is slow with those of a smaller disk, which have 512 bytes. Most of the file is a hole.
+	// diskSize makes the clusters of FAT32 4 KiB large. GRUB is slow with the clusters of a smaller disk, which have 512 bytes. Most of the file is a hole.
 	diskSize  = 320 << 20
 	systemEnd = diskSize/sector - firstFree
 )

@@ -14,7 +14,7 @@ import (
 // of the facts told by says, and nothing of others, such as the features of a virtio device. Devices must have their addresses.
 func Described(dom *libvirtxml.Domain) []string {
 	d := &document{Domain: dom, ports: map[uint]string{0: ""}}
-	// First: the place of every other PCI device needs those of the bridges.
+	// The bridges come first, because the place of every other PCI device follows from theirs.
 	d.bridges()
 	d.machine()
 	d.cpus()
@@ -33,8 +33,8 @@ func Says(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		left, _, _ := strings.Cut(line, "=")
 		area, rest, _ := strings.Cut(left, " ")
-		fields, told := says[area]
-		if told && (fields == nil || slices.Contains(fields, rest[strings.LastIndex(rest, " ")+1:])) {
+		fields, described := says[area]
+		if described && (fields == nil || slices.Contains(fields, rest[strings.LastIndex(rest, " ")+1:])) {
 			lines = append(lines, strings.TrimSuffix(line, "\n"))
 		}
 	}
@@ -92,7 +92,7 @@ func (d *document) place(a *libvirtxml.DomainAddress) string {
 	return at
 }
 
-// machine says firmware and SMBIOS. The names are those of /sys/class/dmi/id, the keys of the second map those of libvirt's sysinfo.
+// machine says firmware and SMBIOS, with the names of /sys/class/dmi/id. The keys of the second map are the names in libvirt's sysinfo.
 func (d *document) machine() {
 	firmware := "bios"
 	if d.OS.Firmware == "efi" || d.OS.Loader != nil {

@@ -9,8 +9,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// models are the PCI identifiers, vendor and device, of what QEMU shows for libvirt's models. Those of virtio devices follow from
-// their type (Virtual I/O Device Specification 1.2, 4.1.2.1 and 5).
+// models are the PCI identifiers, vendor and device, of what QEMU shows for libvirt's models. The identifiers of virtio devices follow from their type
+// (Virtual I/O Device Specification 1.2, 4.1.2.1 and 5).
 var models = map[string]string{
 	"pcie-root-port": "1b36 000c", "pcie-to-pci-bridge": "1b36 000e", "qemu-xhci": "1b36 000d", "sata": "8086 2922",
 	"vga": "1234 1111", "bochs": "1234 1111", "i6300esb": "8086 25ab", "e1000": "8086 100e", "e1000e": "8086 10d3", "rtl8139": "10ec 8139",
@@ -127,7 +127,7 @@ func (d *document) disks() {
 		removable := 0
 		if disk.Device == "cdrom" {
 			logical, physical, removable = 2048, 2048, 1
-			serial = "" // Linux does not look for that of a CD-ROM drive on SATA
+			serial = "" // Linux does not read the serial number of a CD-ROM drive on SATA
 		}
 		d.say("%s serial=%s", key, serial)
 		d.say("%s readonly=%d", key, map[bool]int{true: 1}[disk.ReadOnly != nil])

@@ -15,7 +15,7 @@ type tree struct {
 	err   error
 }
 
-// newReport sorts facts into a Report. It fails on a number that is none.
+// newReport sorts facts into a Report. It fails if a number cannot be parsed.
 func newReport(facts []fact) (Report, error) {
 	t := &tree{areas: map[string]map[string]map[string]string{}}
 	for _, f := range facts {
@@ -172,7 +172,7 @@ func (t *tree) disk(name string, f map[string]string) Disk {
 	}
 	switch {
 	case f["ataport"] != "":
-		// port_no counts the ports of one controller, from 1. The number in 'ataN' counts those of all controllers.
+		// port_no counts the ports of one controller, from 1. The number in 'ataN' counts the ports of all controllers.
 		d.Bus, d.Port = "sata", int(t.number(f["ataport"], 10))-1
 	case strings.Contains(d.Path, "/usb"):
 		d.Bus = "usb"
@@ -216,7 +216,7 @@ func (t *tree) usb(name string, f map[string]string) USBDevice {
 // pciAddress is domain:bus:slot.function as sysfs spells it.
 var pciAddress = regexp.MustCompile(`[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]`)
 
-// lastPCI returns the function nearest to the device at the end of a sysfs path, "" if there is none.
+// lastPCI returns the function nearest to the device at the end of a sysfs path, "" if the path has no function.
 func lastPCI(path string) string {
 	all := pciAddress.FindAllString(path, -1)
 	if len(all) == 0 {

@@ -60,7 +60,7 @@ func kernelsIn(root string) ([]kernelSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Trap: the order is that of texts, in which 6.9 comes after 6.12. Any complete kernel serves.
+	// Trap: texts are sorted, not versions, so 6.9 comes after 6.12. Any complete kernel serves.
 	slices.Sort(images)
 	slices.Reverse(images)
 	var out []kernelSource

@@ -23,7 +23,7 @@ func TestParseReport(t *testing.T) {
 		{"the guest was killed in mid-report", strings.TrimSuffix(small, "KILN-REPORT-END 3\r\n"), "no complete guest report"},
 		{"after such a boot comes a whole one", "KILN-REPORT-BEGIN\n@ kernel=5.0\n" + small, ""},
 		{"a lost line is noticed by the count", strings.Replace(small, "@ kernel=6.1\r\n", "", 1), "torn guest report"},
-		{"a number is none", strings.Replace(small, "sectors=2", "sectors=two", 1), `"two"`},
+		{"a number cannot be parsed", strings.Replace(small, "sectors=2", "sectors=two", 1), `"two"`},
 	}
 	for _, c := range cases {
 		t.Run(c.why, func(t *testing.T) {

@@ -136,7 +136,7 @@ func TestAddressesOnOtherBoards(t *testing.T) {
 	}
 }
 
-// TestAddressesOnARM: so do guests of arm64, edited as those of amd64.
+// TestAddressesOnARM: guests of arm64 with the same edits keep their addresses, too.
 func TestAddressesOnARM(t *testing.T) {
 	l := start(t)
 	moved, addresses := tally{}, tally{}

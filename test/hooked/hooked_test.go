@@ -65,7 +65,7 @@ func nothingMoves(t *testing.T, guests int) {
 		}
 	}
 	t.Logf("%d guests, each edited once, of %d devices:\nKubeVirt alone moves %s;\nwith pciAddress of disks (%d addresses) %s;\n"+
-		"with that of interfaces, too, (%d addresses) %s;\nwith the hook %d, over %d definitions",
+		"with pciAddress of interfaces, too, (%d addresses) %s;\nwith the hook %d, over %d definitions",
 		guests, devices, without, disks.set, disks, all.set, all, with, definitions)
 	if without.disks+without.interfaces == 0 || all.disks+all.interfaces >= without.disks+without.interfaces || disks.set == 0 || all.set <= disks.set {
 		t.Error("KubeVirt moves nothing that an address pins, or no address was set: the edits prove nothing")
@@ -135,8 +135,8 @@ func remember(t *testing.T, vmi *v1.VirtualMachineInstance, frozen *record.Recor
 	vmi.Annotations[v1alpha1.AnnotationFrontend] = string(text)
 }
 
-// comparison of two records: the devices that both have, and those of them that are elsewhere. PCI controllers, target names and the machine's own SATA
-// controller count for nothing: the guest finds devices.
+// comparison of two records: the devices that both have, and which of these have moved. PCI controllers, target names and the machine's own SATA controller do
+// not count, because the guest looks for devices only.
 type comparison struct {
 	all   int
 	moved []string

@@ -39,7 +39,7 @@ type hooks struct {
 func (h hooks) sidecar() hooks { return hooks{Sidecar: h.Sidecar} }
 func (h hooks) plugin() hooks  { return hooks{Plugins: h.Plugins} }
 
-// request and step are those of test/kubevirt/convert.
+// request and step have the fields of the types in test/kubevirt/convert.
 type request struct {
 	VMI *v1.VirtualMachineInstance `json:"vmi"`
 	hooks

@@ -70,7 +70,7 @@ func plugged(t *testing.T, guests int) {
 	t.Logf("%d devices were plugged into %d guests, and found again", devices, guests)
 }
 
-// name is that of each guest's domain.
+// name is the name of each guest's domain.
 const name = "default_guest"
 
 // withDevice is a VMI to which a disk or an interface is added that KubeVirt can plug in.

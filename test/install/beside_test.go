@@ -129,9 +129,9 @@ func (p plane) knows(t *testing.T, namespace string) {
 		"deployments/kiln-controller -n=kiln-system":      0,
 		"validatingadmissionpolicy/kiln-revision-writers": 0,
 	} {
-		said := p.must(t, append([]string{"get", "-o", "json"}, strings.Fields(of)...)...)
+		output := p.must(t, append([]string{"get", "-o", "json"}, strings.Fields(of)...)...)
 		var object map[string]any
-		if err := json.Unmarshal([]byte(said), &object); err != nil {
+		if err := json.Unmarshal([]byte(output), &object); err != nil {
 			t.Fatal(err)
 		}
 		delete(object["metadata"].(map[string]any), "managedFields")

@@ -269,7 +269,7 @@ func TestSpreadAndDisruption(t *testing.T) {
 }
 
 // TestRegistryAndSecretsOfAll: both images are of one registry, and the pods of both namespaces have the Secrets besides their own. A parent chart has other
-// values in 'global', and whoever installs this chart alone has misspelt one.
+// values in 'global'. If this chart is installed without a parent, an unknown value is a typing error.
 func TestRegistryAndSecretsOfAll(t *testing.T) {
 	objects := rendered(t, "apiserver.enabled=true,image.tag=v1,launcher.image.tag=v2,global.imageRegistry=registry.example.org/mirror,"+
 		"global.imagePullSecrets[0].name=all,image.pullSecrets[0].name=all,image.pullSecrets[1].name=own,devices.pullSecrets[0].name=nodes")

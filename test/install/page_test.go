@@ -80,24 +80,24 @@ func (u *user) commands() {
 	}
 }
 
-// blocks are those of a section of the page.
+// blocks returns the code blocks of a section of the page.
 func (u *user) blocks(section string) []page.Block {
 	u.Helper()
 	return page.Blocks(u, "../../docs/install.md", section)
 }
 
-// runAll runs blocks of commands, and expects of each block that shows an output that the commands before it have said it.
+// runAll runs blocks of commands. If a block shows an output, the commands before it must have printed it.
 func (u *user) runAll(blocks []page.Block) {
 	u.Helper()
-	said := ""
+	output := ""
 	for _, block := range blocks {
 		if block.Language == "sh" {
-			said = u.run(block.Text)
+			output = u.run(block.Text)
 			continue
 		}
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(block.Text)), regexp.QuoteMeta("..."), ".*")
-		if !regexp.MustCompile(pattern).MatchString(said) {
-			u.Fatalf("the output has no '%s':\n%s", block.Text, said)
+		if !regexp.MustCompile(pattern).MatchString(output) {
+			u.Fatalf("the output has no '%s':\n%s", block.Text, output)
 		}
 	}
 }
@@ -218,18 +218,18 @@ func (u *user) answersOnlyAPIServers() {
 	}}
 	// Pods of before the change answer until they have ended, which 'kubectl rollout status' does not wait for.
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {
-		status, said := u.post(client, fmt.Sprintf("https://%s/mutate/virtualmachines", net.JoinHostPort(address, "443")))
-		if status == http.StatusForbidden && strings.Contains(said, "client certificate") {
+		status, body := u.post(client, fmt.Sprintf("https://%s/mutate/virtualmachines", net.JoinHostPort(address, "443")))
+		if status == http.StatusForbidden && strings.Contains(body, "client certificate") {
 			return
 		}
 		if time.Now().After(deadline) {
-			u.Fatalf("without a certificate: status %d, '%s'", status, said)
+			u.Fatalf("without a certificate: status %d, '%s'", status, body)
 		}
 	}
 }
 
 // post returns status and body of the answer to a request that is no AdmissionReview.
-func (u *user) post(client *http.Client, to string) (status int, said string) {
+func (u *user) post(client *http.Client, to string) (status int, body string) {
 	u.Helper()
 	response, err := client.Post(to, "application/json", strings.NewReader("{}"))
 	if err != nil {

@@ -32,7 +32,7 @@ func TestReadmeInstallsItsImages(t *testing.T) {
 			found = append(found, guests.FindAllStringSubmatch(string(out), -1)...)
 		}
 		if len(found) < 2 {
-			t.Errorf("%s: %d images, want those of webhook and controller at least", values, len(found))
+			t.Errorf("%s: %d images, want at least the images of webhook and controller", values, len(found))
 		}
 		for _, match := range found {
 			if name := match[1]; !strings.HasPrefix(name, "registry.example.org/") || !strings.HasSuffix(name, ":v1") {

@@ -249,7 +249,7 @@ func (p plane) helm(t *testing.T, args ...string) string {
 	return out
 }
 
-// run runs kubectl or Helm as the administrator, and gives all that it said.
+// run runs kubectl or Helm as the administrator, and returns its output.
 func (p plane) run(input, program string, args ...string) (string, error) {
 	command := exec.Command(program, args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+p.Kubeconfig)

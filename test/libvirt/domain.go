@@ -76,8 +76,8 @@ func (d *Daemon) Suspend(name string) error {
 	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainSuspend(domain) })
 }
 
-// Signal sends a signal to the QEMU of a domain, such as SIGKILL, which the kernel sends when a machine runs out of memory. The
-// name must be that of no other domain on this machine.
+// Signal sends a signal to the QEMU of a domain, such as SIGKILL, which the kernel sends when a machine runs out of memory. No other domain on this machine
+// may have the name.
 func Signal(name string, signal syscall.Signal) error {
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {

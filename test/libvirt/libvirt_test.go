@@ -106,9 +106,9 @@ func TestNothingStays(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	told := filepath.Join(t.TempDir(), "socket")
+	reportFile := filepath.Join(t.TempDir(), "socket")
 	child := exec.Command(os.Args[0], "-test.run=^TestNothingStays$")
-	child.Env = append(os.Environ(), "KILN_TEST_HOLD="+told)
+	child.Env = append(os.Environ(), "KILN_TEST_HOLD="+reportFile)
 	var output bytes.Buffer
 	child.Stdout, child.Stderr = &output, &output
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -124,7 +124,7 @@ func TestNothingStays(t *testing.T) {
 			t.Fatalf("the child ended before it had a daemon: %v:\n%s", err, &output)
 		default:
 		}
-		socket, _ = os.ReadFile(told)
+		socket, _ = os.ReadFile(reportFile)
 		return len(socket) > 0
 	})
 	if err := child.Process.Kill(); err != nil {

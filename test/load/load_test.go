@@ -11,7 +11,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// kind is that of the VMs of tests.
+// kind describes the VMs of these tests.
 var kind = creates.Kind{Namespace: "default", Instancetype: "any", Strategy: v1.RunStrategyHalted}
 
 // started is a running variant, which ends with the test.

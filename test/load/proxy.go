@@ -29,7 +29,7 @@ type proxy struct {
 
 	mutex    sync.Mutex
 	requests map[string]int
-	// open are the paths that are watched, and expired those of which the next watch is refused.
+	// open are the paths that are watched, and expired the paths whose next watch is refused.
 	open, expired map[string]bool
 	// cut ends the watches that are open.
 	cut context.CancelFunc
@@ -144,7 +144,7 @@ func (p *proxy) take() map[string]int {
 	return taken
 }
 
-// kubeconfig writes that of an account with the proxy as its server.
+// kubeconfig writes the kubeconfig of an account with the proxy as its server.
 func (p *proxy) kubeconfig(from, to string) error {
 	config, err := clientcmd.LoadFromFile(from)
 	if err != nil {

@@ -75,7 +75,7 @@ func median(runs []Run, of func(Run) float64) float64 {
 	}
 }
 
-// print prints each figure beside that of the variant that it is compared with.
+// print prints each figure, and its ratio to the same figure of the peer.
 func (r *Results) print(to io.Writer) {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	defer table.Flush()

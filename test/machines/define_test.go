@@ -53,7 +53,7 @@ func TestDefined(t *testing.T) {
 	}
 	for name := range exceptions {
 		if !seen[name] {
-			t.Errorf("exception '%s' is none of the rendered machines", name)
+			t.Errorf("exception '%s' is not one of the rendered machines", name)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func schema(t *testing.T, name, xml string) {
 // address, a controller or a model.
 var explained = []struct{ path, why string }{
 	{".CurrentMemory", "the memory at the start, which is all of it"},
-	{".CPUTune.VCPUSched", "the host's scheduling of several CPUs, said of each of them"},
+	{".CPUTune.VCPUSched", "the host's scheduling of several CPUs, listed for each of them"},
 	{".CPUTune.VCPUSched.VCPUs", "the same"},
 	{".CPU.Check", "when the host compares the CPU with its own: the start does"},
 	{".Devices.Audios", "where sound is heard on the host: nowhere"},

@@ -187,7 +187,7 @@ func pinsOf(object client.Object) map[string]any {
 	return pins
 }
 
-// names are those of one pin: a name, or a list of them.
+// names returns the names in one pin, which is a name or a list of names.
 func names(value any) (all []string) {
 	if list, several := value.([]any); several {
 		for _, one := range list {

@@ -149,7 +149,7 @@ func (m *model) create() {
 	m.admit(vm, nil)
 }
 
-// existing is a VM of the store, nil if there is none.
+// existing returns a VM of the store, nil if the store has no VM.
 func (m *model) existing() *v1.VirtualMachine {
 	m.Helper()
 	found := list(m.T, m.namespace, kinds[1])

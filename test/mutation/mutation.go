@@ -43,7 +43,7 @@ type source struct {
 	edits   []edit
 }
 
-// edit puts text at an offset. Of several at one place, those of outer expressions come first when they open, and last when they close.
+// edit puts text at an offset. At one offset, the edits of outer expressions come first where the expressions begin, and last where they end.
 type edit struct {
 	at, order int
 	text      string
@@ -75,7 +75,7 @@ func read(path string, first int) (*source, error) {
 	return s, nil
 }
 
-// conditions are the expressions that decide: those of if, for and case, comparisons, and the parts of && and ||. Outer ones come first.
+// conditions returns the expressions that decide: the conditions of if, for and case, comparisons, and the parts of && and ||. Outer ones come first.
 func conditions(declaration ast.Decl) (list []ast.Expr) {
 	add := func(expr ast.Expr) {
 		if expr != nil && !slices.Contains(list, expr) {

@@ -20,9 +20,8 @@ const equivalent = "equivalent.txt"
 // packages are those whose conditions have tables: the rules, and what they and the other stages ask about a VMI.
 var packages = []string{"../../pkg/validate", "../../pkg/internal/vm"}
 
-// TestConditions changes conditions of each package, MUTANTS of them (12 by default, 0 is all). The tables of that package notice each
-// change but those of equivalent.txt. SEED repeats a choice; ONLY is a list of files such as validate/cpu.go, of which all conditions
-// are changed.
+// TestConditions changes conditions of each package, MUTANTS of them (12 by default, 0 is all). The tables of that package notice each change that is not in
+// equivalent.txt. SEED repeats a choice. ONLY is a list of files such as validate/cpu.go: all conditions of these files are changed.
 func TestConditions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles test binaries")

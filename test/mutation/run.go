@@ -79,7 +79,7 @@ func (s *Suite) compile(ctx context.Context, replace map[string]string, work str
 	return nil
 }
 
-// Survives reports whether all tests pass with a mutant in effect. A mutant that runs for a minute does not survive. Number 0 is none.
+// Survives reports whether all tests pass with a mutant in effect. A mutant that runs for a minute does not survive. With number 0 the code is unchanged.
 func (s *Suite) Survives(ctx context.Context, number int) (bool, error) {
 	run := exec.CommandContext(ctx, s.binary, "-test.short", "-test.failfast", "-test.timeout=1m")
 	run.Dir, run.Env = s.dir, append(os.Environ(), fmt.Sprintf("MUTANT=%d", number))

@@ -130,8 +130,8 @@ func installDevices(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			said, _ := shared.Kubectl(context.Background(), "--namespace", "kiln-devices", "logs", "--tail=50", "daemonset/kiln-devices")
-			t.Log(said)
+			logs, _ := shared.Kubectl(context.Background(), "--namespace", "kiln-devices", "logs", "--tail=50", "daemonset/kiln-devices")
+			t.Log(logs)
 		}
 		out, err := shared.Kubectl(context.Background(), "delete", "-k", dir, "--wait=false", "--ignore-not-found")
 		if err == nil {

@@ -61,9 +61,9 @@ func TestImageOfKiln(t *testing.T) {
 	namespace(t, "image-of-kiln", objects)
 	for program, name := range programs {
 		kubectl(t, "image-of-kiln", "wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s", "pod/"+program)
-		said := kubectl(t, "image-of-kiln", "logs", program)
-		if !strings.HasPrefix(said, name+" version proof, ") || !strings.Contains(said, "\nAPIs: kubevirt.io/v1, ") {
-			t.Errorf("%s says '%s'", program, said)
+		logs := kubectl(t, "image-of-kiln", "logs", program)
+		if !strings.HasPrefix(logs, name+" version proof, ") || !strings.Contains(logs, "\nAPIs: kubevirt.io/v1, ") {
+			t.Errorf("%s says '%s'", program, logs)
 		}
 	}
 	// The label counts: the same pod as root is refused.

@@ -20,7 +20,7 @@ spec:
   - {name: which, image: "platforms:1", args: [cat, /platform]}
 `
 
-// TestSeveralPlatforms: of an archive with images of several platforms, as a release has, the node runs that of its own.
+// TestSeveralPlatforms: the node runs the image of its own platform from an archive with images of several platforms, as a release has.
 func TestSeveralPlatforms(t *testing.T) {
 	Require(t)
 	program := filepath.Join(t.TempDir(), "probe")
@@ -47,7 +47,7 @@ func TestSeveralPlatforms(t *testing.T) {
 	shared.Import(t, file)
 	namespace(t, "platforms", platformsPod)
 	kubectl(t, "platforms", "wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s", "pod/which")
-	if said := kubectl(t, "platforms", "logs", "which"); said != "linux/"+runtime.GOARCH {
-		t.Errorf("the node runs the image of '%s'", said)
+	if platform := kubectl(t, "platforms", "logs", "which"); platform != "linux/"+runtime.GOARCH {
+		t.Errorf("the node runs the image of '%s'", platform)
 	}
 }

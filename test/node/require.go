@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Require skips a test where this machine cannot have a node, whoever asks: without root and its capabilities, or without the cgroups. A program that is
-// missing is no reason: 'make deps node' gets it, and a test that needs it fails.
+// Require skips a test if this machine cannot have a node: without root and its capabilities, or without the cgroups. A missing program does not skip the
+// test: 'make deps node' gets it, and a test that needs it fails.
 func Require(t testing.TB) {
 	t.Helper()
 	if err := Incapable(); err != nil {
@@ -80,7 +80,7 @@ func mounted(mounts, controller string) bool {
 	return false
 }
 
-// namespaces tries to make those of a node, with a mount in them: a container's seccomp or AppArmor profile may forbid what capabilities allow.
+// namespaces tries to create a node's namespaces, with a mount in them: a container's seccomp or AppArmor profile may forbid what capabilities allow.
 func namespaces() error {
 	const overlay = "mount -t tmpfs tmpfs /tmp && mkdir /tmp/u /tmp/w && mount -t overlay -o lowerdir=/etc,upperdir=/tmp/u,workdir=/tmp/w over /etc"
 	cmd := exec.Command("unshare", "--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", overlay)

@@ -28,17 +28,17 @@ func TestStartByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = start.Process.Signal(os.Interrupt) })
-	var said strings.Builder
+	var output strings.Builder
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		said.WriteString(lines.Text() + "\n")
+		output.WriteString(lines.Text() + "\n")
 		if strings.HasPrefix(lines.Text(), "Ctrl-C") {
 			break
 		}
 	}
 	printed := func(pattern string) string {
-		found := regexp.MustCompile(pattern).FindStringSubmatch(said.String())
+		found := regexp.MustCompile(pattern).FindStringSubmatch(output.String())
 		if found == nil {
-			t.Fatalf("the output does not match '%s':\n%s", pattern, said.String())
+			t.Fatalf("the output does not match '%s':\n%s", pattern, output.String())
 		}
 		return found[1]
 	}

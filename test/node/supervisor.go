@@ -21,13 +21,13 @@ import (
 // supervisor is the program of test/controlplane that owns the nodes. It ends them when its standard input ends, which happens however
 // this process ends.
 type supervisor struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	out   *bufio.Reader
-	dir   string
-	said  said
-	mutex sync.Mutex
-	ended bool
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	out    *bufio.Reader
+	dir    string
+	stderr lockedBuffer
+	mutex  sync.Mutex
+	ended  bool
 }
 
 // supervise builds the supervisor and runs it, still without a node.
@@ -54,7 +54,7 @@ func supervise(ctx context.Context, o Options) (*supervisor, error) {
 	}
 	s.cmd = exec.Command(program, args...)
 	s.cmd.Dir = root
-	s.cmd.Stderr = &s.said
+	s.cmd.Stderr = &s.stderr
 	// A process group of its own: Ctrl-C is for its starter, which stops guests before their node. It ends with its standard input.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.start(); err != nil {
@@ -92,7 +92,7 @@ func (s *supervisor) ask(ctx context.Context, line string, answer any) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if _, err := fmt.Fprintln(s.stdin, line); err != nil {
-		return fmt.Errorf("the supervisor of the nodes has ended: %w\n%s", err, s.said.text())
+		return fmt.Errorf("the supervisor of the nodes has ended: %w\n%s", err, s.stderr.text())
 	}
 	answered := make(chan error, 1)
 	go func() {
@@ -105,10 +105,10 @@ func (s *supervisor) ask(ctx context.Context, line string, answer any) error {
 	select {
 	case err := <-answered:
 		if err != nil {
-			return fmt.Errorf("node, '%s': %w\n%s", line, err, s.said.text())
+			return fmt.Errorf("node, '%s': %w\n%s", line, err, s.stderr.text())
 		}
 	case <-ctx.Done():
-		return fmt.Errorf("node, '%s': %w\n%s", line, context.Cause(ctx), s.said.text())
+		return fmt.Errorf("node, '%s': %w\n%s", line, context.Cause(ctx), s.stderr.text())
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (s *supervisor) close() error {
 	s.ended = true
 	err := errors.Join(s.stdin.Close(), s.cmd.Wait())
 	if err != nil {
-		err = fmt.Errorf("ending the nodes: %w\n%s", err, s.said.text())
+		err = fmt.Errorf("ending the nodes: %w\n%s", err, s.stderr.text())
 	}
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
@@ -130,7 +130,7 @@ func (s *supervisor) close() error {
 func (s *supervisor) logs() string {
 	const most = 3000
 	var all strings.Builder
-	fmt.Fprintf(&all, "== supervisor\n%s\n", s.said.text())
+	fmt.Fprintf(&all, "== supervisor\n%s\n", s.stderr.text())
 	files, _ := filepath.Glob(filepath.Join(s.dir, "nodes", "*", "*.log"))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -142,19 +142,19 @@ func (s *supervisor) logs() string {
 	return all.String()
 }
 
-// said is what the supervisor has written, which is read while it writes.
-type said struct {
+// lockedBuffer is a buffer that is read while the supervisor writes to it.
+type lockedBuffer struct {
 	mutex  sync.Mutex
 	buffer bytes.Buffer
 }
 
-func (s *said) Write(p []byte) (int, error) {
+func (s *lockedBuffer) Write(p []byte) (int, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.buffer.Write(p)
 }
 
-func (s *said) text() string {
+func (s *lockedBuffer) text() string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.buffer.String()

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// A port of the kernel's own choice (":0") may be given to somebody else before the server listens on it: to another listener of that kind, and to every
-// connection that is made meanwhile. These ports are below the range from which Linux chooses (ip_local_port_range), and below that of node ports.
+// The kernel may give a port that it has chosen (":0") to another listener or to an outgoing connection before the server listens on it. These ports are
+// below the range from which Linux chooses (ip_local_port_range), and below the range of node ports.
 const (
 	first = 20000
 	last  = 29999

@@ -141,7 +141,7 @@ func (s scraped) names() map[string]bool {
 	return all
 }
 
-// lint has promlint judge Kiln's own metrics. Those of Go, client-go and controller-runtime are theirs.
+// lint checks Kiln's own metrics with promlint. It leaves out the metrics of Go, client-go and controller-runtime.
 func lint(t *testing.T, answers []answer) {
 	for _, one := range answers {
 		problems, err := promlint.New(strings.NewReader(one.Text)).Lint()

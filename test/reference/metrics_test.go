@@ -24,7 +24,7 @@ import (
 const metricsHeading = `# Metrics
 
 Every metric of Kiln. 'make golden' writes this page from the collectors that the programs register; 'test/promtool' compares it with what they serve.
-Beside these, '/metrics' has those of Go, client-go and controller-runtime: 'workqueue_depth', 'controller_runtime_reconcile_errors_total',
+Besides them, '/metrics' has the metrics of Go, client-go and controller-runtime: 'workqueue_depth', 'controller_runtime_reconcile_errors_total',
 'leader_election_master_status', 'controller_runtime_webhook_requests_in_flight' and more.
 
 Values of labels of '/metrics' are constants of Kiln, except 'policy' and 'frontend_profile', which are names of administrators' objects. No label has a text,

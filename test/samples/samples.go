@@ -23,7 +23,7 @@ type Set struct {
 // Published reports whether a test may count on what is in KubeVirt's manifests.
 func (s Set) Published() bool { return s.Name == "published" }
 
-// Path is that of a file or a folder of the set. It is absolute.
+// Path returns the absolute path of a file or a folder of the set.
 func (s Set) Path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
@@ -51,8 +51,8 @@ func Sets(t testing.TB) []Set {
 	return sets
 }
 
-// Shared is the folder with the published manifests and with the recorded answers of the reference implementation. It is empty where
-// there is none.
+// Shared returns the folder with the published manifests and with the recorded answers of the reference implementation. It is empty if the folder does not
+// exist.
 func Shared(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.Abs(cmp.Or(os.Getenv("KILN_SHARED"), filepath.Join(root(t), "..", "shared")))
@@ -65,7 +65,7 @@ func Shared(t testing.TB) string {
 	return dir
 }
 
-// root returns the folder of go.mod, which is above that of the test. The path of this source file would not do: -trimpath cuts it.
+// root returns the folder of go.mod, which is above the folder of the test. The path of this source file does not lead there, because -trimpath cuts it.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -1,5 +1,6 @@
-// Command scrape starts Kiln with its API server of subresources, has users create, be refused and wait, and prints what /metrics of each process and of the
-// API server answered before and after, as JSON. test/promtool reads it: that module has Prometheus' dependencies, this one those of a cluster.
+// Command scrape starts Kiln with its API server of subresources, has users create VMs, be refused and wait, and prints what /metrics of each process and of
+// the API server answered before and after, as JSON. test/promtool reads it. It is a command, because test/promtool's module has Prometheus' dependencies,
+// and this module has the dependencies of a cluster.
 package main
 
 import (
@@ -103,7 +104,7 @@ func run(ctx context.Context) (scrapes [][]Answer, err error) {
 
 func nothing(context.Context, *cluster.Cluster) error { return nil }
 
-// scrape reads the metrics of all processes, with the labels that Prometheus would add, and those of the API server.
+// scrape reads the metrics of all processes, with the labels that Prometheus would add, and the metrics of the API server.
 func scrape(ctx context.Context, on *cluster.Cluster) (all []Answer, err error) {
 	for job, urls := range on.Metrics() {
 		for i, url := range urls {

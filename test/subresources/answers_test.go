@@ -16,7 +16,7 @@ import (
 func TestExpand(t *testing.T) {
 	s := newSpace(t)
 	s.make("web", v1.RunStrategyHalted)
-	for _, answer := range []said{
+	for _, answer := range []reply{
 		s.expect(http.MethodGet, "vm/web/expand-spec", "", 200, ""),
 		s.expect(http.MethodPut, "namespace/expand-vm-spec", s.kubectl("", "get", "vm", "web", "-o", "json"), 200, ""),
 	} {
@@ -99,7 +99,7 @@ func TestVolumes(t *testing.T) {
 func TestGraph(t *testing.T) {
 	s := newSpace(t)
 	s.make("web", v1.RunStrategyHalted)
-	kinds := func(answer said) (list []string) {
+	kinds := func(answer reply) (list []string) {
 		root := v1.ObjectGraphNode{}
 		if err := json.Unmarshal([]byte(answer.text), &root); err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ func (h *history) settled() {
 	}
 }
 
-// open names an object that has not ended; empty if there is none.
+// open returns the name of an object that has not ended; empty if all have.
 func (h *history) open() string {
 	h.Helper()
 	for _, of := range list[api.VirtualMachineSnapshotList](h, "vmsnapshot", "").Items {

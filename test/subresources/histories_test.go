@@ -76,7 +76,8 @@ func (h *history) step() {
 	time.Sleep(time.Duration(h.IntN(300)) * time.Millisecond)
 }
 
-// requests are those of subresources. They may be refused, but with an answer that says why: 400, 409, or 422 while a snapshot or a restore holds the VM.
+// requests returns requests for subresources. Each may be refused, but only with an answer that says why: 400, 409, or 422 while a snapshot or a restore
+// holds the VM.
 func (h *history) requests(name string) []operation {
 	h.Helper()
 	request := func(verb, path, body string) func() {
@@ -168,7 +169,7 @@ func (h *history) guest(name string, phase v1.VirtualMachineInstancePhase) {
 	}
 }
 
-// current returns the VMI of a VM whose guest may do something; nil if there is none.
+// current returns the VMI of a VM whose guest may do something; nil if no such VMI exists.
 func (h *history) current(name string) *v1.VirtualMachineInstance {
 	h.Helper()
 	vmi := &v1.VirtualMachineInstance{}

@@ -96,8 +96,8 @@ func (s space) kubectl(input string, args ...string) string {
 	return stdout
 }
 
-// said is an answer of the API.
-type said struct {
+// reply is an answer of the API.
+type reply struct {
 	code     int
 	text     string
 	status   metav1.Status
@@ -105,7 +105,7 @@ type said struct {
 }
 
 // call sends a request for a subresource: machines/web/start, or a path below the version.
-func (s space) call(verb, path, body string) said {
+func (s space) call(verb, path, body string) reply {
 	s.Helper()
 	access, err := clientcmd.BuildConfigFromFlags("", shared.Kubeconfig)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s space) call(verb, path, body string) said {
 	if err != nil {
 		s.Fatal(err)
 	}
-	answer := said{code: response.StatusCode, text: string(text), warnings: response.Header["Warning"]}
+	answer := reply{code: response.StatusCode, text: string(text), warnings: response.Header["Warning"]}
 	_ = json.Unmarshal(text, &answer.status) // an answer that is no Status has none
 	return answer
 }
@@ -149,7 +149,7 @@ func (s space) at(path string) string {
 }
 
 // expect calls, and compares status code and words.
-func (s space) expect(verb, path, body string, code int, words string) said {
+func (s space) expect(verb, path, body string, code int, words string) reply {
 	s.Helper()
 	answer := s.call(verb, path, body)
 	if answer.code != code || !strings.Contains(answer.text, words) {
@@ -174,7 +174,7 @@ func (s space) vm(name string) *v1.VirtualMachine {
 	return read[v1.VirtualMachine](s, "vm", name)
 }
 
-// vmi waits until a VM has a VMI with another UID than that of before, and returns it.
+// vmi waits until a VM has a VMI with another UID than the VMI before, and returns it.
 func (s space) vmi(name string, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	s.Helper()
 	found := &v1.VirtualMachineInstance{}

@@ -26,7 +26,7 @@ func (s space) virtctl(program string, args ...string) (string, error) {
 }
 
 // TestFlow is the flow of the first sketches, by virtctl itself: a configuration, start, an instance, stop, an edit of the configuration, start, another
-// instance, stop. After each step the VM's spec is its owner's, but for the run strategy of a VM that is not Manual, which KubeVirt writes, too.
+// instance, stop. After each step the VM's spec is what its owner wrote, except the run strategy of a VM that is not Manual, which KubeVirt writes, too.
 func TestFlow(t *testing.T) {
 	program := cluster.Virtctl(t, "../..")
 	for _, strategy := range []v1.VirtualMachineRunStrategy{v1.RunStrategyManual, v1.RunStrategyHalted} {
@@ -48,8 +48,8 @@ func TestFlow(t *testing.T) {
 			}
 			do := func(action string) {
 				t.Helper()
-				if said, err := s.virtctl(program, action, "c1"); err != nil || !strings.Contains(said, "VM c1 was scheduled to "+action) {
-					t.Fatalf("virtctl %s: %v: %s", action, err, said)
+				if output, err := s.virtctl(program, action, "c1"); err != nil || !strings.Contains(output, "VM c1 was scheduled to "+action) {
+					t.Fatalf("virtctl %s: %v: %s", action, err, output)
 				}
 			}
 			do("start")
@@ -84,24 +84,24 @@ func TestVirtctlOptions(t *testing.T) {
 	program := cluster.Virtctl(t, "../..")
 	s := newSpace(t)
 	s.make("web", v1.RunStrategyManual)
-	if said, err := s.virtctl(program, "version"); err != nil || !strings.Contains(said, "Server Version") {
-		t.Errorf("version: %v: %s", err, said)
+	if output, err := s.virtctl(program, "version"); err != nil || !strings.Contains(output, "Server Version") {
+		t.Errorf("version: %v: %s", err, output)
 	}
-	if said, err := s.virtctl(program, "stop", "web"); err == nil || !strings.Contains(said, "VM is not running") {
-		t.Errorf("stop of what is stopped: %v: %s", err, said)
+	if output, err := s.virtctl(program, "stop", "web"); err == nil || !strings.Contains(output, "VM is not running") {
+		t.Errorf("stop of what is stopped: %v: %s", err, output)
 	}
-	if said, err := s.virtctl(program, "start", "web", "--dry-run"); err != nil || !strings.Contains(said, "Dry Run") {
-		t.Errorf("start --dry-run: %v: %s", err, said)
+	if output, err := s.virtctl(program, "start", "web", "--dry-run"); err != nil || !strings.Contains(output, "Dry Run") {
+		t.Errorf("start --dry-run: %v: %s", err, output)
 	}
-	if said := s.kubectl("", "get", "vmi", "web", "--ignore-not-found", "-o", "name"); said != "" {
-		t.Errorf("a dry run has started %s", said)
+	if output := s.kubectl("", "get", "vmi", "web", "--ignore-not-found", "-o", "name"); output != "" {
+		t.Errorf("a dry run has started %s", output)
 	}
-	said, err := s.virtctl(program, "expand", "--vm", "web", "--output", "json")
+	output, err := s.virtctl(program, "expand", "--vm", "web", "--output", "json")
 	expanded := v1.VirtualMachine{}
-	if err != nil || json.Unmarshal([]byte(said), &expanded) != nil || expanded.Spec.Instancetype != nil {
-		t.Errorf("expand: %v: %.500s", err, said)
+	if err != nil || json.Unmarshal([]byte(output), &expanded) != nil || expanded.Spec.Instancetype != nil {
+		t.Errorf("expand: %v: %.500s", err, output)
 	}
-	if said, err := s.virtctl(program, "migrate", "web"); err == nil || !strings.Contains(said, "guests are not migrated") {
-		t.Errorf("migrate: %v: %s", err, said)
+	if output, err := s.virtctl(program, "migrate", "web"); err == nil || !strings.Contains(output, "guests are not migrated") {
+		t.Errorf("migrate: %v: %s", err, output)
 	}
 }

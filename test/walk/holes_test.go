@@ -39,7 +39,7 @@ func (w *world) limitPods() {
 	}
 }
 
-// limitedProcesses are those of webhook and controller by name.
+// limitedProcesses returns the processes of webhook and controller by name.
 func (w *world) limitedProcesses() map[string]int {
 	all := w.on.Running()
 	maps.DeleteFunc(all, func(name string, _ int) bool {

@@ -81,7 +81,7 @@ func (w walker) object(r resource) map[string]any {
 	return object
 }
 
-// below is an object within another, nil where there is none.
+// below returns the object at a path within another one, nil if it does not exist.
 func below(object map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		object, _ = object[key].(map[string]any)
@@ -89,7 +89,7 @@ func below(object map[string]any, path ...string) map[string]any {
 	return object
 }
 
-// inMetadata is a map of the metadata, made where there is none.
+// inMetadata returns a map of the metadata, and creates a missing one.
 func inMetadata(object map[string]any, key string) map[string]any {
 	metadata := below(object, "metadata")
 	found, _ := metadata[key].(map[string]any)
@@ -149,7 +149,7 @@ var hostilities = []func(walker, map[string]any){
 	func(w walker, o map[string]any) { // a volume of another's, from which size and preference are inferred
 		spec := below(o, "spec")
 		if below(spec, "template") == nil || guest(o) == nil {
-			return // a VMI, or a profile, whose template is none of a VMI
+			return // a VMI, or a profile, whose template is not a template of a VMI
 		}
 		source := map[string]any{"pvc": map[string]any{"namespace": otherSpace, "name": "image"}}
 		storage := map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}
@@ -172,7 +172,7 @@ var hostilities = []func(walker, map[string]any){
 	},
 }
 
-// guest is the spec of a guest, of a VMI or of a template; nil in what is none.
+// guest returns the spec of a guest, from a VMI or a template; nil for other objects.
 func guest(object map[string]any) map[string]any {
 	if spec := below(object, "spec"); spec["domain"] != nil && spec["selector"] == nil {
 		return spec

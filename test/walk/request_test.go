@@ -163,7 +163,7 @@ func (w walker) write(sent *request, r resource, verb string) {
 			sent.query.Set("fieldManager", oneOf(w, []string{"walk", "kiln-webhook", "kiln-launcher"}))
 			sent.query.Set("force", "true")
 		default:
-			body = w.part(object)
+			body = w.someFields(object)
 		}
 	}
 	raw, err := json.Marshal(body)
@@ -191,8 +191,8 @@ func (w walker) adopt(path string, object map[string]any) {
 	}
 }
 
-// part is some of the fields of an object, with a null here and there.
-func (w walker) part(object map[string]any) map[string]any {
+// someFields returns some of the fields of an object, with a null here and there.
+func (w walker) someFields(object map[string]any) map[string]any {
 	kept := map[string]any{}
 	for key, value := range object {
 		switch {

@@ -18,7 +18,7 @@ import (
 // snapshot is what things are, by name, as text or digest.
 type snapshot = map[string]string
 
-// processes are those of the cluster, with what they have started.
+// processes returns the processes of the cluster and their children.
 func (w *world) processes() snapshot {
 	found := snapshot{}
 	for name, pid := range w.on.Running() {

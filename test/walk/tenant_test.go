@@ -151,11 +151,11 @@ func (a *tenant) ask(r request) answer {
 	a.Helper()
 	got := a.send(r)
 	a.statuses[got.status]++
-	told, err := json.Marshal(got.header)
+	header, err := json.Marshal(got.header)
 	if err != nil {
 		a.Fatal(err)
 	}
-	for _, text := range [][]byte{got.body, told} {
+	for _, text := range [][]byte{got.body, header} {
 		if a.canary.in(text) && !a.canary.in(r.body) {
 			a.findings = append(a.findings, fmt.Sprintf("told: %s\n%.3000s", r, text))
 		}

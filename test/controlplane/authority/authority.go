@@ -20,8 +20,7 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 )
 
-// Authority signs every serving and client certificate. Its key stays in memory:
-// whoever can read the directory afterwards cannot make himself a new user.
+// Authority signs every serving and client certificate. Its key stays in memory, so nobody can create another user from the files of the directory.
 type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -116,7 +115,7 @@ func ParseUser(s string) (User, error) {
 	return u, nil
 }
 
-// FileName is that of a user's kubeconfig. The name is escaped: a colon would end the path in $KUBECONFIG, which is a list.
+// FileName returns the file name of a user's kubeconfig. The user's name is escaped, because a colon would end the path in $KUBECONFIG, which is a list.
 func FileName(u User) string { return url.QueryEscape(u.Name) + ".kubeconfig" }
 
 // WriteKubeconfig writes a kubeconfig into dir, readable by its owner alone, and gives its path.

@@ -18,7 +18,8 @@ const cgroupPrefix = "kiln-node-"
 
 func cgroupName(number int) string { return fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), number) }
 
-// hierarchies are the mount points of all cgroups. kubelet uses those of version 1, and runc makes a cgroup in an empty one of version 2 too.
+// hierarchies returns the mount points of all cgroups. kubelet uses the hierarchies of version 1, and runc creates a cgroup in an empty hierarchy of version
+// 2, too.
 func hierarchies() ([]string, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

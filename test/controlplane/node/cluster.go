@@ -40,7 +40,7 @@ type Cluster struct {
 	Ended chan string
 }
 
-// Ready describes a node whose pods can run, for whoever started it.
+// Ready describes a node whose pods can run to the program that started the node.
 type Ready struct {
 	Name string `json:"name"`
 	// PID of process 1 of the node's namespaces, as the machine counts.

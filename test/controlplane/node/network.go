@@ -13,8 +13,8 @@ import (
 // lan is the way to the other nodes: a bridge in the first node, one end of a veth pair in others, whose other end is a port of the bridge.
 const lan = "lan"
 
-// connect gives the namespace of process pid its network. It is done from outside: nothing of it ever appears in the machine's own
-// network namespace. The pids are those of a node's process 1; first is that of the first node, or 0 for itself.
+// connect creates the network in the namespace of process pid. It works from outside, so nothing of it ever appears in the machine's own network namespace.
+// pid is process 1 of a node, and first is process 1 of the first node, or 0 if pid is the first node.
 func connect(number, pid, first int) error {
 	own, err := netns.GetFromPid(pid)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // Tools are the directories and files of the programs.
 type Tools struct {
-	// Kubernetes has etcd and Kubernetes' programs, Containers those of containerd.
+	// Kubernetes is the folder of etcd and Kubernetes' programs, Containers the folder of containerd's programs.
 	Kubernetes, Containers string
 	// Runc is a file, CNI the directory of the plugins.
 	Runc, CNI string

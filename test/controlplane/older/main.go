@@ -1,9 +1,8 @@
 // Command older builds the control plane of another version of Kubernetes: go run ./older -o DIR VERSION, such as v1.34.4. Tests run against it with
-// KUBEBUILDER_ASSETS=DIR. etcd is that of the version of go.mod.
+// KUBEBUILDER_ASSETS=DIR. etcd has the version of go.mod.
 //
-// k8s.io/kubernetes is no module that others can require as it is: its go.mod replaces k8s.io/api and its siblings by folders of its own repository, and
-// replacements of a dependency do not count. So the same replacements are written into a module of its own, with the versions under
-// which these folders are published.
+// Other modules cannot require k8s.io/kubernetes as it is: its go.mod replaces k8s.io/api and its siblings by folders of its own repository, and Go ignores
+// the replacements of a dependency. So this command writes a module with the same replacements, by the versions under which these folders are published.
 package main
 
 import (

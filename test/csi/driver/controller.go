@@ -100,7 +100,7 @@ func (c *controller) source(of *csi.VolumeContentSource) (*item, string, error) 
 	}
 	found, err := c.store.get(which, id)
 	if err == nil && found == nil {
-		err = status.Errorf(codes.NotFound, "'%s' is none of the %s", id, which)
+		err = status.Errorf(codes.NotFound, "'%s' is not one of the %s", id, which)
 	}
 	return found, c.store.content(which, id), err
 }

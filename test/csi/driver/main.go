@@ -17,7 +17,7 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// name is that of the driver in StorageClasses.
+// name is the driver's name in StorageClasses.
 const name = "copies.csi.kilnvm.io"
 
 func main() {
@@ -39,7 +39,7 @@ func run(ctx context.Context, d *driver, endpoint, registry string) error {
 	if err := d.store.open(); err != nil {
 		return err
 	}
-	services := grpc.NewServer(grpc.UnaryInterceptor(said))
+	services := grpc.NewServer(grpc.UnaryInterceptor(logFailure))
 	csi.RegisterIdentityServer(services, &identity{})
 	csi.RegisterControllerServer(services, &controller{driver: d})
 	csi.RegisterNodeServer(services, &nodeServer{driver: d})
@@ -77,8 +77,8 @@ func serve(server *grpc.Server, path string, failed chan<- error) error {
 	return nil
 }
 
-// said writes what has failed.
-func said(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+// logFailure writes each failed call to standard error.
+func logFailure(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	answer, err := handle(ctx, request)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v: %v\n", info.FullMethod, request, err)

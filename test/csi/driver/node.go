@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// nodeServer gives volumes to pods: a folder by a bind mount, a sparse file by a loop device. Trap: kubelet puts a loop device of its own over that of a
-// volume, and lets go of it after NodeUnpublishVolume, but before NodeUnstageVolume. So volumes are staged: a loop device of each publication would meet one
-// of the publication before, which still has content to write.
+// nodeServer gives volumes to pods: a folder by a bind mount, a sparse file by a loop device. Trap: kubelet puts its own loop device over the loop device of
+// a volume, and releases it after NodeUnpublishVolume, but before NodeUnstageVolume. Therefore volumes are staged. If each publication had a loop device, the
+// device of the previous publication could still have content to write.
 type nodeServer struct {
 	csi.UnimplementedNodeServer
 	*driver
@@ -155,7 +155,7 @@ func mountedAt(path string) (bool, error) {
 	return false, nil
 }
 
-// loop returns the loop device of a volume, which it makes if there is none.
+// loop returns the loop device of a volume, and creates a missing one.
 func (n *nodeServer) loop(of *item) (string, error) {
 	devices, err := n.loops(of)
 	if err != nil {

@@ -45,14 +45,14 @@ func suite(path, mode string) (status int) {
 // itself starts this program as something else.
 func itself(t *testing.T, environment ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
-	said := &bytes.Buffer{}
+	output := &bytes.Buffer{}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), environment...)
-	cmd.Stdout, cmd.Stderr = said, said
-	return cmd, said
+	cmd.Stdout, cmd.Stderr = output, output
+	return cmd, output
 }
 
-// socket is that of a driver which runs in a mount namespace of its own until the test ends: what it mounts ends with it.
+// socket starts a driver and returns its socket. The driver runs in its own mount namespace until the test ends, so its mounts end with it.
 func socket(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "csi-") // t.TempDir would be too long for a socket
@@ -60,7 +60,7 @@ func socket(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "csi.sock")
-	driver, said := itself(t, "KILN_TEST_RUNS=driver")
+	driver, output := itself(t, "KILN_TEST_RUNS=driver")
 	driver.Args = append(driver.Args, "-dir", filepath.Join(dir, "store"), "-endpoint", path)
 	driver.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	if err := driver.Start(); err != nil {
@@ -72,7 +72,7 @@ func socket(t *testing.T) string {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("the driver says\n%s", said)
+			t.Logf("the driver says\n%s", output)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -96,11 +96,11 @@ func TestSanity(t *testing.T) {
 	for _, mode := range []string{"mount", "block"} {
 		t.Run(mode, func(t *testing.T) {
 			path := socket(t)
-			run, said := itself(t, "KILN_TEST_RUNS=sanity", "KILN_TEST_SOCKET="+path, "KILN_TEST_MODE="+mode)
+			run, output := itself(t, "KILN_TEST_RUNS=sanity", "KILN_TEST_SOCKET="+path, "KILN_TEST_MODE="+mode)
 			if err := run.Run(); err != nil {
-				t.Errorf("%v\n%s", err, said)
+				t.Errorf("%v\n%s", err, output)
 			}
-			t.Log(said)
+			t.Log(output)
 			devices, err := exec.CommandContext(t.Context(), "losetup", "--list", "--noheadings", "--output", "BACK-FILE").Output()
 			if err != nil || strings.Contains(string(devices), filepath.Dir(path)) {
 				t.Errorf("loop devices are left: %s %v", devices, err)

@@ -36,7 +36,7 @@ func main() {
 
 const (
 	efivars = "/sys/firmware/efi/efivars"
-	// global is the GUID of EFI's own variables, and own that of the test.
+	// global is the GUID of EFI's own variables, and own the GUID of the test's variables.
 	global = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 	own    = "6a2a8f0f-5a2b-4c39-9d3c-27f1b5a2e6d4"
 )
@@ -44,7 +44,7 @@ const (
 // attributes begin each file of efivarfs: the variable survives a reset, and boot and runtime services have access to it.
 var attributes = []byte{7, 0, 0, 0}
 
-// variables says what the firmware has, and writes the text into the variable if there is none.
+// variables prints the firmware's variables. If the test's variable does not exist, it writes the text into it.
 func variables(text string) error {
 	if err := syscall.Mount("efivarfs", efivars, "efivarfs", 0, ""); err != nil {
 		return fmt.Errorf("efivarfs: %w", err)
@@ -70,8 +70,8 @@ func variables(text string) error {
 // sealed is what stands at the beginning of the disk.
 type sealed struct{ Public, Private []byte }
 
-// room is what the disk has for it, in bytes.
-const room = 4096
+// secretSize is how many bytes at the beginning of the disk are for the sealed secret.
+const secretSize = 4096
 
 // secrets opens the secret of the disk, or seals one.
 func secrets(path string) error {
@@ -80,7 +80,7 @@ func secrets(path string) error {
 		return err
 	}
 	defer disk.Close()
-	content := make([]byte, room)
+	content := make([]byte, secretSize)
 	if _, err := io.ReadFull(disk, content); err != nil {
 		return err
 	}
@@ -121,10 +121,10 @@ func (v *vault) keep(disk *os.File) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > room {
+	if len(text) > secretSize {
 		return fmt.Errorf("%d bytes do not fit", len(text))
 	}
-	if _, err := disk.WriteAt(append(text, make([]byte, room-len(text))...), 0); err != nil {
+	if _, err := disk.WriteAt(append(text, make([]byte, secretSize-len(text))...), 0); err != nil {
 		return err
 	}
 	fmt.Printf("KILN-VAULT sealed %x\n", secret)

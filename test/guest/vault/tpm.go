@@ -29,15 +29,15 @@ func open(tpm transport.TPM) (*vault, error) {
 	return &vault{tpm, tpm2.NamedHandle{Handle: key.ObjectHandle, Name: key.Name}}, nil
 }
 
-// policy begins a session, whose digest is that of the policy: PCR 7 is as it is now.
+// policy begins a session and returns the digest of its policy, which demands the current value of PCR 7.
 func (v *vault) policy(options ...tpm2.AuthOption) (session tpm2.Session, digest tpm2.TPM2BDigest, end func() error, err error) {
 	if session, end, err = tpm2.PolicySession(v.tpm, tpm2.TPMAlgSHA256, 16, options...); err != nil {
 		return nil, digest, nil, fmt.Errorf("a policy session: %w", err)
 	}
 	if _, err = (tpm2.PolicyPCR{PolicySession: session.Handle(), Pcrs: pcrs}).Execute(v.tpm); err == nil {
-		var said *tpm2.PolicyGetDigestResponse
-		if said, err = (tpm2.PolicyGetDigest{PolicySession: session.Handle()}).Execute(v.tpm); err == nil {
-			return session, said.PolicyDigest, end, nil
+		var current *tpm2.PolicyGetDigestResponse
+		if current, err = (tpm2.PolicyGetDigest{PolicySession: session.Handle()}).Execute(v.tpm); err == nil {
+			return session, current.PolicyDigest, end, nil
 		}
 	}
 	_ = end()
@@ -80,7 +80,7 @@ func (v *vault) unseal(what sealed) ([]byte, error) {
 	}
 	object, err := tpm2.Load{ParentHandle: v.root, InPublic: *public, InPrivate: *private}.Execute(v.tpm)
 	if err != nil {
-		return nil, fmt.Errorf("the secret is not that of this TPM: %w", err)
+		return nil, fmt.Errorf("the secret was not sealed by this TPM: %w", err)
 	}
 	defer tpm2.FlushContext{FlushHandle: object.ObjectHandle}.Execute(v.tpm) //nolint:errcheck // the TPM forgets it at the end of the connection
 	session, _, end, err := v.policy()
@@ -88,11 +88,11 @@ func (v *vault) unseal(what sealed) ([]byte, error) {
 		return nil, err
 	}
 	defer end() //nolint:errcheck // as above
-	said, err := tpm2.Unseal{ItemHandle: tpm2.AuthHandle{Handle: object.ObjectHandle, Name: object.Name, Auth: session}}.Execute(v.tpm)
+	unsealed, err := tpm2.Unseal{ItemHandle: tpm2.AuthHandle{Handle: object.ObjectHandle, Name: object.Name, Auth: session}}.Execute(v.tpm)
 	if err != nil {
 		return nil, err
 	}
-	return said.OutData.Buffer, nil
+	return unsealed.OutData.Buffer, nil
 }
 
 // extend changes PCR 7 until the machine is started again.

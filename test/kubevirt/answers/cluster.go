@@ -60,7 +60,7 @@ func newCluster(vmi *v1.VirtualMachineInstance) *cluster {
 	slices.Sort(config.DeveloperConfiguration.FeatureGates)
 	permit := config.PermittedHostDevices
 	devices := vmi.Spec.Domain.Devices
-	for _, d := range devices.HostDevices { // those of claims have an empty name, which permits nothing
+	for _, d := range devices.HostDevices { // devices of claims have an empty name, which permits nothing
 		permit.PciHostDevices = append(permit.PciHostDevices, v1.PciHostDevice{PCIVendorSelector: "0000:0000", ResourceName: d.DeviceName})
 	}
 	for _, d := range devices.GPUs {
@@ -112,7 +112,7 @@ func (c *cluster) claim(namespace, name string, labels map[string]string) {
 	}))
 }
 
-// network adds a definition. The fake clientset guesses another resource for the kind, so that it has to be said.
+// network adds a definition. It names the resource, because the fake clientset would guess another one for the kind.
 func (c *cluster) network(namespace, name string) {
 	resource := schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions"}
 	definition := &networkv1.NetworkAttachmentDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,

@@ -185,7 +185,7 @@ func (h *host) firmware(vmi *v1.VirtualMachineInstance, context *types.Converter
 	return nil
 }
 
-// devices are those of the node that the VMI names. GPUs of a device plugin are mediated ones.
+// devices adds the host devices of the node for the VMI. GPUs of a device plugin are mediated devices.
 func (h *host) devices(vmi *v1.VirtualMachineInstance, context *types.ConverterContext) (err error) {
 	claims, err := h.drawn(vmi)
 	if err != nil {

@@ -68,7 +68,7 @@ func (l *launcher) define() error {
 	return err
 }
 
-// reserve defines the domain with placeholders, and takes the devices that libvirt has placed, but for the interfaces.
+// reserve defines the domain with placeholders, and copies the devices with the addresses that libvirt gave them, except the interfaces.
 func (l *launcher) reserve(spec *api.DomainSpec, holders int) error {
 	first := spec.DeepCopy()
 	model := virtio.InterpretTransitionalModelType(l.VMI.Spec.Domain.Devices.UseVirtioTransitional, l.VMI.Spec.Architecture)

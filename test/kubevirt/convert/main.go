@@ -23,7 +23,7 @@ type Request struct {
 	VMI *v1.VirtualMachineInstance `json:"vmi"`
 	// Sidecar is the socket of a hook sidecar; empty for none.
 	Sidecar string `json:"sidecar"`
-	// Plugins are those of the cluster. Their sockets are below /var/run/kubevirt-plugin.
+	// Plugins are the cluster's plugins. Their sockets are below /var/run/kubevirt-plugin.
 	Plugins []pluginv1alpha1.Plugin `json:"plugins"`
 }
 

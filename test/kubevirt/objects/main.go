@@ -22,7 +22,7 @@ import (
 	"kubevirt.io/kubevirt/pkg/virt-operator/util"
 )
 
-// version is that of the module. A tag of images that is a version is what virt-operator takes for its own.
+// version is the version of the module. virt-operator takes a tag of images that is a version for its own.
 const version = "v1.9.0"
 
 func main() {
@@ -78,7 +78,7 @@ func policies(lines *json.Encoder, strategy *install.Strategy) func() error {
 	return each(lines, strategy.ValidatingAdmissionPolicies())
 }
 
-// bindings prints those of the policies.
+// bindings prints the bindings of the policies.
 func bindings(lines *json.Encoder, strategy *install.Strategy) func() error {
 	for _, binding := range strategy.ValidatingAdmissionPolicyBindings() {
 		binding.APIVersion = admissionv1.SchemeGroupVersion.String()

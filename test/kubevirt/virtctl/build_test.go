@@ -13,7 +13,7 @@ import (
 // programs is the folder of the built commands: kubectl-kiln and virtctl.
 var programs string
 
-// version is that of the modules of KubeVirt.
+// version is the version of KubeVirt's modules.
 const version = "v1.9.0"
 
 // kubeconfig names a server that does not exist. Virtctl makes a client before it makes a manifest, and asks it nothing.

@@ -95,7 +95,7 @@ func parsed(t *testing.T, text string) *v1.VirtualMachine {
 
 var random = regexp.MustCompile(`^imported-volume-[a-z0-9]{5}$`)
 
-// named gives data volumes without a name those of Kiln, which derive from the VM's: virtctl's are random, so that no two manifests are equal.
+// named gives data volumes without a name the names that Kiln derives from the VM's name. virtctl's names are random, so no two of its manifests are equal.
 func named(t *testing.T, vm *v1.VirtualMachine) *v1.VirtualMachine {
 	t.Helper()
 	text := indented(t, vm)

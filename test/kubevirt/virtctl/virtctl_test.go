@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestVirtctl: the program is all of virtctl in the version that it says, but for templates of VMs, and these say so.
+// TestVirtctl: the program has all commands of virtctl and prints its version. Only the commands for templates of VMs fail, and their error says why.
 func TestVirtctl(t *testing.T) {
 	t.Parallel()
 	if out := run(t, "virtctl", "version --client").out; !strings.Contains(out, version) {

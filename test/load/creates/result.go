@@ -14,7 +14,7 @@ type Result struct {
 	Took time.Duration
 }
 
-// Summary is a result in figures. Latencies are those of successful creates, in milliseconds.
+// Summary is a result in figures. Latencies, in milliseconds, are measured on successful creates only.
 type Summary struct {
 	Created int `json:"created"`
 	Failed  int `json:"failed"`

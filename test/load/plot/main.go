@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// Results are those of test/load, in the fields that are shown.
+// Results are the fields of test/load's results that the page shows.
 type Results struct {
 	Options struct {
 		Rounds, VMs, Clients, Warm, Guests, Burst int

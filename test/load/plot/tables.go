@@ -36,7 +36,7 @@ func fill(page string, parts map[string]string) (string, error) {
 	return page, nil
 }
 
-// parts are those of the page that were measured. The others stay as they are.
+// parts returns the parts of the page that were measured. The others stay as they are.
 func parts(r Results) map[string]string {
 	all := map[string]string{
 		"machine": fmt.Sprintf("Measured on %d cores of %s.\n", r.Cores, r.Machine),
@@ -93,7 +93,7 @@ func megabytes(bytes float64) string {
 	return fmt.Sprintf("%.0f", bytes/1e6)
 }
 
-// speeds is a table of variants: medians, and ratios of medians to those of the peer.
+// speeds returns a table of variants: medians, and their ratios to the peer's medians.
 func speeds(runs map[string][]Run, title string) string {
 	if len(runs) == 0 {
 		return unmeasured

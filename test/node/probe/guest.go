@@ -24,17 +24,17 @@ func guest(devices []string) error {
 		if err == nil {
 			err = file.Close()
 		}
-		fmt.Printf("%s %d:%d %04o %s\n", device, of.Uid, of.Gid, info.Mode().Perm(), said(err))
+		fmt.Printf("%s %d:%d %04o %s\n", device, of.Uid, of.Gid, info.Mode().Perm(), outcome(err))
 	}
-	// As passt: a user namespace with the others, which leaves out that of the network.
+	// As passt: a user namespace with the others, except the network namespace.
 	const others = unix.CLONE_NEWUSER | unix.CLONE_NEWIPC | unix.CLONE_NEWNS | unix.CLONE_NEWUTS
-	fmt.Println("isolated as passt:", said(within(&syscall.SysProcAttr{Unshareflags: others})))
-	fmt.Println("unshare with a network:", said(within(&syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET})))
-	fmt.Println("clone with a network:", said(within(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET})))
+	fmt.Println("isolated as passt:", outcome(within(&syscall.SysProcAttr{Unshareflags: others})))
+	fmt.Println("unshare with a network:", outcome(within(&syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET})))
+	fmt.Println("clone with a network:", outcome(within(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET})))
 	return nil
 }
 
-func said(err error) string {
+func outcome(err error) string {
 	var number syscall.Errno
 	switch {
 	case err == nil:

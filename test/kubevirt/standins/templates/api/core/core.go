@@ -1,5 +1,5 @@
-// Package core stands in for that of kubevirt.io/virt-template-api, which not every module proxy has. Nothing in Kiln's tests has a template of VMs: the
-// stand-ins let KubeVirt's programs compile, and say what they are where one is used.
+// Package core stands in for the package of kubevirt.io/virt-template-api with this name, which not every module proxy has. Kiln's tests have no templates of
+// VMs. The stand-ins let KubeVirt's programs compile, and their errors say that they are stand-ins.
 package core
 
 import "errors"

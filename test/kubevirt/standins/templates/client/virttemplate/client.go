@@ -1,4 +1,4 @@
-// Package virttemplate stands in for that of kubevirt.io/virt-template-client-go.
+// Package virttemplate stands in for the package of kubevirt.io/virt-template-client-go with this name.
 package virttemplate
 
 import (

@@ -1,4 +1,4 @@
-// Package template stands in for that of kubevirt.io/virt-template-engine.
+// Package template stands in for the package of kubevirt.io/virt-template-engine with this name.
 package template
 
 import (

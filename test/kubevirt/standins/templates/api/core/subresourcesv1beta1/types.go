@@ -1,4 +1,4 @@
-// Package subresourcesv1beta1 stands in for that of kubevirt.io/virt-template-api.
+// Package subresourcesv1beta1 stands in for the package of kubevirt.io/virt-template-api with this name.
 package subresourcesv1beta1
 
 import v1 "kubevirt.io/api/core/v1"

@@ -1,4 +1,4 @@
-// Package v1beta1 stands in for that of kubevirt.io/virt-template-api.
+// Package v1beta1 stands in for the package of kubevirt.io/virt-template-api with this name.
 package v1beta1
 
 import (
@@ -8,7 +8,7 @@ import (
 	"kubevirt.io/virt-template-api/core"
 )
 
-// GroupVersion is that of templates.
+// GroupVersion is the group and version of templates.
 var GroupVersion = schema.GroupVersion{Group: core.GroupName, Version: "v1beta1"}
 
 // ConditionReady is the type of the condition that virt-controller reads.

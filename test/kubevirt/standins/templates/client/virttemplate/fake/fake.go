@@ -1,3 +1,3 @@
-// Package fake stands in for that of kubevirt.io/virt-template-client-go. Tests of virtctl's own import it, which 'go mod tidy' looks at; nothing here
-// builds them.
+// Package fake stands in for the package of kubevirt.io/virt-template-client-go with this name. virtctl's own tests import it, and 'go mod tidy' reads them;
+// nothing here builds them.
 package fake
