@@ -96,10 +96,10 @@ func (d *demo) kubectl(ctx context.Context, args ...string) (stdout, stderr stri
 func (d *demo) program(ctx context.Context, program string, args ...string) (stdout, stderr string, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.kubeconfig)
-	var out, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &stderr
+	var out, failed strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &failed
 	err = cmd.Run()
-	return out.String(), stderr.String(), err
+	return out.String(), failed.String(), err
 }
 
 // image is the image in examples/guest.yaml.
