@@ -86,7 +86,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"vm --volume-pvc src:a --volume-pvc src:a", "--volume-pvc: there is a volume 'a' already: give this one another name"},
 		{"vm --volume-pvc src:a,name:A_b", "--volume-pvc: name 'A_b': "},
 		{"vm --volume-pvc src:a,bootorder:0", "--volume-pvc: bootorder '0' must be a number from 1 on"},
-		{"vm --volume-pvc src:a,bootorder:1 --volume-pvc src:b,bootorder:1", "--volume-pvc: bootorder 1 is that of volume 'a' already"},
+		{"vm --volume-pvc src:a,bootorder:1 --volume-pvc src:b,bootorder:1", "--volume-pvc: bootorder 1 already belongs to volume 'a'"},
 		{"vm --volume-import src:a", "--volume-import: type '' must be 'blank', 'ds', 'gcs', 'http', 'imageio', 'pvc', 'registry', 's3', 'snapshot', 'vddk'"},
 		{"vm --volume-import type:blank", "--volume-import: type 'blank' needs a size, such as size:50Gi"},
 		{"vm --volume-import type:blank,size:1GB", "--volume-import: size '1GB': must be a quantity: write 1G or 1Gi"},

@@ -10,10 +10,10 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Fields: those of instancetypes and preferences that virtctl has flags for. The result is judged by the rules of the webhook, which virtctl leaves to
-// the cluster.
+// This file sets the fields of instancetypes and preferences for which virtctl has flags. The webhook's rules judge the result here; virtctl leaves them
+// to the cluster.
 
-// Instancetype are the flags of 'create instancetype'.
+// Instancetype contains the flags of 'create instancetype'.
 type Instancetype struct {
 	Name, Namespace string
 	Namespaced      bool
@@ -23,8 +23,8 @@ type Instancetype struct {
 	IOThreadsPolicy string
 }
 
-// Build returns the manifest. Both scopes have one schema.
-// It fails for a quantity, a policy or a device that cannot be read. An error of the webhook's rules comes with the manifest that they refuse.
+// Build returns the manifest. The namespaced and the cluster-wide kind have one schema.
+// It fails if a quantity, a policy or a device cannot be parsed. If the webhook's rules refuse the manifest, Build returns both the manifest and the error.
 func (f Instancetype) Build() (*v1beta1.VirtualMachineInstancetype, error) {
 	if err := named(f.Name); err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func (f Instancetype) Build() (*v1beta1.VirtualMachineInstancetype, error) {
 	return made, validate.Instancetype(&made.Spec, field.NewPath("spec")).ToAggregate()
 }
 
-// device reads 'name:NAME,devicename:RESOURCE'.
-// RESOURCE is the name of an extended resource, which KubeVirt's permittedHostDevices must list. Whether it does is for the cluster to say.
+// device parses 'name:NAME,devicename:RESOURCE'.
+// RESOURCE is the name of an extended resource. KubeVirt's permittedHostDevices must list it, which only the cluster can check.
 func device(flag, text string) (name, resource string, err error) {
 	p, err := parse(flag, text, "name", "devicename")
 	if err == nil {
@@ -77,15 +77,15 @@ func device(flag, text string) (name, resource string, err error) {
 	return p.values["name"], p.values["devicename"], err
 }
 
-// Preference are the flags of 'create preference'.
+// Preference contains the flags of 'create preference'.
 type Preference struct {
 	Name, Namespace                              string
 	Namespaced                                   bool
 	CPUTopology, MachineType, VolumeStorageClass string
 }
 
-// Build returns the manifest. Both scopes have one schema.
-// An error of the webhook's rules comes with the manifest that they refuse.
+// Build returns the manifest. The namespaced and the cluster-wide kind have one schema.
+// If the webhook's rules refuse the manifest, Build returns both the manifest and the error.
 func (f Preference) Build() (*v1beta1.VirtualMachinePreference, error) {
 	if err := named(f.Name); err != nil {
 		return nil, err

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Fields: a volume with cloudInitNoCloud or cloudInitConfigDrive.
-// The user data is text that a root process of the guest obeys, so that no value may add a line to it.
+// This file adds a volume with cloudInitNoCloud or cloudInitConfigDrive.
+// A root process of the guest executes the user data, so the value of a flag must not be able to add a line to it.
 
-// Words of --cloud-init.
+// Values of --cloud-init.
 const (
 	noCloud     = "nocloud"
 	configDrive = "configdrive"
@@ -24,7 +24,7 @@ const (
 // cloudConfig is the first line of user data that cloud-init reads as YAML.
 const cloudConfig = "#cloud-config"
 
-// cloudInit adds the volume with the user data and the network data. One with neither is added only where --cloud-init asks for it.
+// cloudInit adds the volume with the user data and the network data. Without both it adds a volume only if the user gave --cloud-init.
 func (b *building) cloudInit() error {
 	kind := strings.ToLower(b.CloudInit)
 	if kind != noCloud && kind != configDrive && kind != none {
@@ -45,7 +45,7 @@ func (b *building) cloudInit() error {
 		return nil
 	}
 	if b.Password != "" {
-		b.warnings = append(b.warnings, "--password-file: the password stands in the VM: every user who may get the VM reads it")
+		b.warnings = append(b.warnings, "--password-file: the VM contains the password: every user who may get the VM reads it")
 	}
 	if b.CloudInitUserData != "" {
 		if written != cloudConfig {
@@ -62,8 +62,8 @@ func (b *building) cloudInit() error {
 	return b.add(parameters{flag: "cloud-init"}, volume)
 }
 
-// userData writes the user data as virtctl does. Values are written as YAML, so that a password such as 'a: b' or '0123' stays what it is, and
-// none adds lines of its own.
+// userData returns the user data as virtctl writes it. Values are quoted as YAML: a password such as 'a: b' or '0123' remains a string, and no value adds
+// a line.
 func (b *building) userData() (string, error) {
 	text := cloudConfig
 	for _, line := range []struct{ before, value, after string }{
@@ -104,7 +104,7 @@ func scalar(text string) (string, error) {
 		return "", err
 	}
 	written := strings.TrimSpace(string(marshaled))
-	switch { // Trap: Marshal breaks a line at a space after 80 bytes, as an SSH key has before its comment. What follows would be no part of the value.
+	switch { // Trap: Marshal breaks a line at a space after 80 bytes. An SSH key has one before its comment, and the comment would be lost.
 	case !strings.Contains(written, "\n"):
 		return written, nil
 	case strings.IndexByte(`'"`, written[0]) < 0: // it needs no quotes

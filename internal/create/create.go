@@ -1,5 +1,5 @@
-// Package create writes manifests of VMs, instancetypes and preferences from the flags of virtctl's 'create' commands. The manifests have the same
-// specs as virtctl's of v1.9. It asks no cluster, and reads no file but that of a password.
+// Package create makes manifests of VMs, instancetypes and preferences from the flags of virtctl's 'create' commands. The manifests have the same
+// specs as the manifests of virtctl v1.9. The package neither connects to a cluster nor reads files.
 package create
 
 import (
@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Values of flags are NAME:VALUE pairs with commas between them, as in virtctl's package params. A value can have no comma for that reason: URLs of
-// images have none, and lists of headers are divided by semicolons.
+// Values of flags are NAME:VALUE pairs with commas between them, as in virtctl's package params. Therefore a value cannot contain a comma: URLs of
+// images have none, and semicolons separate the headers of a list.
 
-// wrong is the error of a flag. It names the flag as it is typed.
+// wrong returns the error of a flag. It names the flag as the user types it.
 func wrong(flag, format string, args ...any) error {
 	return fmt.Errorf("--%s: %w", flag, fmt.Errorf(format, args...))
 }
 
-// named fails for a name that no object can have.
+// named fails if no object can have this name.
 func named(name string) error {
 	if findings := validation.IsDNS1123Subdomain(name); len(findings) > 0 {
 		return wrong("name", "'%s': %s", name, strings.Join(findings, "; "))
@@ -29,14 +29,14 @@ func named(name string) error {
 	return nil
 }
 
-// parameters are the value of a flag with several parts, such as 'src:my-pvc,bootorder:1'. The first colon ends a name, so that values may have some.
+// parameters are the value of a flag with several parts, such as 'src:my-pvc,bootorder:1'. The first colon ends a name, so values may contain colons.
 type parameters struct {
 	flag   string
 	values map[string]string
 }
 
-// parse reads the value of a flag, which may have the allowed names. Of a name that is given twice the last one counts, as in virtctl. Unlike virtctl's
-// Map it names the allowed names in its error.
+// parse parses the value of a flag. If a name is given twice, the last value counts, as in virtctl. Unlike the error of virtctl's Map, the error lists the
+// allowed names.
 func parse(flag, text string, allowed ...string) (parameters, error) {
 	p := parameters{flag, map[string]string{}}
 	for part := range strings.SplitSeq(text, ",") {
@@ -86,7 +86,7 @@ func (p parameters) list(name string) []string {
 	return strings.Split(p.values[name], ";")
 }
 
-// bootOrder returns the place of a disk in the order of boot; nil if it has none. The API counts from 1, and takes 0 for absent.
+// bootOrder returns the boot order of a disk; nil if it is not given. The API counts from 1, and treats 0 as absent.
 func (p parameters) bootOrder() (*uint, error) {
 	text, given := p.values["bootorder"]
 	if !given {
@@ -99,7 +99,7 @@ func (p parameters) bootOrder() (*uint, error) {
 	return new(uint(order)), nil
 }
 
-// size returns a quantity of bytes; nil if none is given. CDI would create a claim that no provisioner binds for 0, which virtctl lets through.
+// size returns a quantity of bytes; nil if it is not given. It refuses 0, which virtctl accepts: CDI would create a claim that no provisioner binds.
 func (p parameters) size() (*resource.Quantity, error) {
 	text, given := p.values["size"]
 	if !given {
@@ -115,7 +115,7 @@ func (p parameters) size() (*resource.Quantity, error) {
 	return &size, nil
 }
 
-// own returns a name in the namespace of the VM. Claims, secrets and config maps of another one cannot be mounted.
+// own returns the name of an object in the namespace of the VM. Claims, Secrets and ConfigMaps of other namespaces cannot be mounted.
 func (p parameters) own(name string) (string, error) {
 	value, err := p.required(name)
 	if err != nil {

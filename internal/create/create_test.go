@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestVolumesInOrder: the order of volumes is that of boot, so that it is a contract with those who give none.
+// TestVolumesInOrder: without a bootorder, the guest tries to boot from the volumes in their order. Users rely on it.
 func TestVolumesInOrder(t *testing.T) {
 	f := command()
 	f.VolumeImport = []string{"type:ds,src:a,name:import1", "type:ds,src:a,name:import2"}

@@ -6,14 +6,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: spec.template.spec.accessCredentials. The keys and passwords stay in Secrets, of which the manifest has the names.
+// This file sets spec.template.spec.accessCredentials. The keys and passwords remain in Secrets; the manifest contains only the names of the Secrets.
 
 const credentialFlag = "access-cred"
 
 // guestAgent is the method by which the guest agent writes keys or a password into a running guest.
 const guestAgent = "ga"
 
-// credentials adds the access credentials. A method that needs cloud-init or the guest agent sets the flag for it, where the user did not.
+// credentials adds the access credentials. If a method needs cloud-init or the guest agent, it sets the flag that the user did not give.
 func (b *building) credentials() error {
 	for _, text := range b.AccessCred {
 		p, err := parse(credentialFlag, text, "type", "src", "method", "user")
@@ -41,7 +41,7 @@ func (b *building) credentials() error {
 	return nil
 }
 
-// sshCredential is virtctl's withAccessCredentialSSH. The guest agent writes the keys of one user by name; cloud-init those of its default user.
+// sshCredential is virtctl's withAccessCredentialSSH. The guest agent writes the keys of a named user, and cloud-init the keys of its default user.
 func (b *building) sshCredential(p parameters, secret string) (*v1.SSHPublicKeyAccessCredential, error) {
 	credential := &v1.SSHPublicKeyAccessCredential{
 		Source: v1.SSHPublicKeyAccessCredentialSource{Secret: &v1.AccessCredentialSecretSource{SecretName: secret}},
@@ -55,7 +55,7 @@ func (b *building) sshCredential(p parameters, secret string) (*v1.SSHPublicKeyA
 		if user == "" {
 			return nil, wrong(p.flag, "the guest agent needs a user: give user:NAME or --user")
 		}
-		// User data in base64 is the user's own: nothing is added to it, and it must let the agent write keys by itself.
+		// User data in base64 is used unchanged: it must itself allow the agent to write keys.
 		b.GAManageSSH = b.GAManageSSH || !b.GAManageSSHGiven && b.CloudInitUserData == ""
 		credential.PropagationMethod.QemuGuestAgent = &v1.QemuGuestAgentSSHPublicKeyAccessCredentialPropagation{Users: []string{user}}
 		return credential, nil

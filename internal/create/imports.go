@@ -12,19 +12,19 @@ import (
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
-// Fields: spec.dataVolumeTemplates, and a volume for each of them. KubeVirt's controller makes DataVolumes of the templates, which CDI fills: a data
-// volume belongs to the VM, and goes with it.
+// This file sets spec.dataVolumeTemplates, and adds a volume for each template. KubeVirt's controller creates a DataVolume from each template, and CDI
+// fills it. The VM owns the DataVolume: both are deleted together.
 
 // importType is one type of --volume-import.
 type importType struct {
 	// required and optional are its parameters besides type, name, size and bootorder.
 	required, optional []string
-	// sized says that CDI needs a size: it has no source that knows one.
+	// sized: a size is required, because CDI cannot learn it from the source.
 	sized bool
 	spec  func(parameters) (cdi.DataVolumeSpec, error)
 }
 
-// importTypes are those of virtctl. CDI documents what their parameters mean.
+// importTypes are virtctl's types. CDI documents their parameters.
 var importTypes = map[string]importType{
 	// An empty disk.
 	"blank": {sized: true, spec: func(parameters) (cdi.DataVolumeSpec, error) {
@@ -34,7 +34,7 @@ var importTypes = map[string]importType{
 	"gcs": {[]string{"url"}, []string{"secretref"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
 		return from(cdi.DataVolumeSource{GCS: &cdi.DataVolumeSourceGCS{URL: p.values["url"], SecretRef: p.values["secretref"]}})
 	}},
-	// A file of a web server. Headers of a Secret are not in the manifest.
+	// A file of a web server. The headers of secretextraheaders remain in a Secret.
 	"http": {[]string{"url"}, []string{"secretref", "certconfigmap", "extraheaders", "secretextraheaders"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
 		return from(cdi.DataVolumeSource{HTTP: &cdi.DataVolumeSourceHTTP{URL: p.values["url"], SecretRef: p.values["secretref"],
 			CertConfigMap: p.values["certconfigmap"], ExtraHeaders: p.list("extraheaders"), SecretExtraHeaders: p.list("secretextraheaders")}})
@@ -49,13 +49,13 @@ var importTypes = map[string]importType{
 		return from(cdi.DataVolumeSource{S3: &cdi.DataVolumeSourceS3{URL: p.values["url"], SecretRef: p.values["secretref"],
 			CertConfigMap: p.values["certconfigmap"]}})
 	}},
-	// A disk of VMware, by its Virtual Disk Development Kit, of which initimageurl is an image.
+	// A disk of VMware. initimageurl is an image with VMware's Virtual Disk Development Kit.
 	"vddk": {[]string{"url", "uuid", "thumbprint", "secretref", "backingfile"}, []string{"initimageurl"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
 		return from(cdi.DataVolumeSource{VDDK: &cdi.DataVolumeSourceVDDK{URL: p.values["url"], UUID: p.values["uuid"], Thumbprint: p.values["thumbprint"],
 			SecretRef: p.values["secretref"], BackingFile: p.values["backingfile"], InitImageURL: p.values["initimageurl"]}})
 	}},
 	"registry": {nil, []string{"url", "imagestream", "pullmethod", "secretref", "certconfigmap"}, true, fromRegistry},
-	// A copy of a claim, also of another namespace whose claims the user may copy.
+	// A copy of a claim, which may be in another namespace if the user may copy claims from it.
 	"pvc": {[]string{"src"}, nil, false, func(p parameters) (cdi.DataVolumeSpec, error) {
 		namespace, name, err := p.elsewhere()
 		if err != nil {
@@ -71,16 +71,16 @@ var importTypes = map[string]importType{
 		}
 		return from(cdi.DataVolumeSource{Snapshot: &cdi.DataVolumeSourceSnapshot{Namespace: namespace, Name: name}})
 	}},
-	// A copy of what a DataSource points to, such as the newest image of an operating system.
+	// A copy of the volume that a DataSource refers to, such as the newest image of an operating system.
 	"ds": {[]string{"src"}, nil, false, fromDataSource},
 }
 
-// from returns the spec of a source. Its error is always nil: it has the results of importType.spec.
+// from returns the spec of a source. Its error is always nil: the signature is the signature of importType.spec.
 func from(source cdi.DataVolumeSource) (cdi.DataVolumeSpec, error) {
 	return cdi.DataVolumeSpec{Source: &source}, nil
 }
 
-// elsewhere returns namespace and name of a source. CDI has no default for the namespace.
+// elsewhere returns the namespace and the name of a source. CDI has no default for the namespace.
 func (p parameters) elsewhere() (namespace, name string, err error) {
 	namespace, name, err = split(p.values["src"])
 	switch {
@@ -109,7 +109,7 @@ func fromRegistry(p parameters) (spec cdi.DataVolumeSpec, err error) {
 	return from(cdi.DataVolumeSource{Registry: source})
 }
 
-// fromDataSource is virtctl's withVolumeSourceRefDataSource. Without a namespace CDI looks in that of the VM.
+// fromDataSource is virtctl's withVolumeSourceRefDataSource. Without a namespace, CDI uses the VM's namespace.
 func fromDataSource(p parameters) (cdi.DataVolumeSpec, error) {
 	namespace, name, err := split(p.values["src"])
 	if err != nil {
@@ -122,7 +122,7 @@ func fromDataSource(p parameters) (cdi.DataVolumeSpec, error) {
 	return cdi.DataVolumeSpec{SourceRef: ref}, nil
 }
 
-// imports adds the data volumes. Virtctl puts each volume of a deprecated flag before all others, so that they come in the reverse order.
+// imports adds the data volumes. Virtctl inserts each volume of a deprecated flag before all others, so these volumes are in reverse order.
 func (b *building) imports() error {
 	all := slices.Clone(b.VolumeImport)
 	for _, old := range []struct {
@@ -146,7 +146,7 @@ func (b *building) imports() error {
 
 const importFlag = "volume-import"
 
-// importVolume is virtctl's withImportedVolume. The type decides which other parameters there may be.
+// importVolume is virtctl's withImportedVolume. The type determines which other parameters are allowed.
 func (b *building) importVolume(i int, text string) error {
 	kind := ""
 	for part := range strings.SplitSeq(text, ",") {
@@ -182,7 +182,7 @@ func (b *building) importVolume(i int, text string) error {
 		spec.Storage.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *size}
 	}
 	name := p.values["name"]
-	if name == "" { // the name of an object of its own: that of the VM keeps it from meeting another VM's
+	if name == "" { // it is the name of an object: the name of the VM makes it unique in the namespace
 		name = fmt.Sprintf("%s-import-%d", b.Name, i)
 	}
 	b.vm.Spec.DataVolumeTemplates = append(b.vm.Spec.DataVolumeTemplates, v1.DataVolumeTemplateSpec{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})

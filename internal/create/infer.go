@@ -9,11 +9,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: spec.instancetype and spec.preference with inferFromVolume. Labels of the source of a volume recommend both
-// (instancetype.kubevirt.io/default-instancetype and default-preference). Admission follows them, so that nothing is looked up here.
+// This file sets inferFromVolume of spec.instancetype and spec.preference. Labels of the source of a volume recommend both
+// (instancetype.kubevirt.io/default-instancetype and default-preference). Admission reads the labels, not this package.
 
-// infer writes inferFromVolume where no name is given. What the user did not ask for is inferred if the volume allows it, and a failure is ignored
-// when the VM is admitted: the memory of the manifest counts then.
+// infer sets inferFromVolume if no name is given. Without a flag of the user it does so only for a volume that can have the labels, and tells
+// admission to ignore a failure; then the memory of the manifest counts.
 func (b *building) infer() error {
 	if wanted(b.Instancetype) && b.Memory == "" {
 		volume, err := b.inferred(b.Instancetype.From)
@@ -42,10 +42,10 @@ func (b *building) infer() error {
 	return nil
 }
 
-// wanted reports whether a matcher is to be inferred: it is, unless a name is given or --infer-... is false.
+// wanted reports whether a matcher is to be inferred: neither is a name given nor is --infer-... false.
 func wanted(r Reference) bool { return r.Name == "" && (r.Infer == nil || *r.Infer) }
 
-// inferred returns the volume to infer from: the given one, else the first of the order of boot, else the first.
+// inferred returns the name of the volume to infer from: the given one, otherwise the volume with the lowest boot order, otherwise the first volume.
 func (b *building) inferred(from string) (string, error) {
 	volumes := b.spec().Volumes
 	if from == "" {
@@ -67,8 +67,8 @@ func (b *building) inferred(from string) (string, error) {
 	return from, nil
 }
 
-// recommends reports whether the source of a volume can have the labels that recommend an instancetype and a preference. It is virtctl's
-// volumeValidToInferFrom: an image that is downloaded by a URL has no labels.
+// recommends reports whether the source of a volume can have the labels that recommend an instancetype and a preference, as virtctl's
+// volumeValidToInferFrom does. An image from a URL has no labels.
 func (b *building) recommends(volume v1.Volume) bool {
 	if volume.PersistentVolumeClaim != nil {
 		return true

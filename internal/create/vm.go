@@ -11,54 +11,54 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields of the VM: metadata.name and namespace, runStrategy, terminationGracePeriodSeconds, domain.memory, and both matchers.
-// What no flag says is left to admission: disks, interfaces, the kind of a matcher. Two things are not, since virtctl writes them: the grace period
-// of 180 seconds, and a memory of 512Mi where there is no instancetype.
+// This file sets metadata.name and namespace, runStrategy, terminationGracePeriodSeconds, domain.memory, and both matchers.
+// Fields without a flag are left to admission: disks, interfaces, the kind of a matcher. Two fields are set without a flag, because virtctl sets them: a
+// grace period of 180 seconds, and a memory of 512Mi if there is no instancetype.
 
-// VM are the flags of 'create vm'. The names of the fields are those of virtctl's flags.
+// VM contains the flags of 'create vm'. Each field has the name of virtctl's flag.
 type VM struct {
-	// Name must be given. Names of volumes derive from it.
+	// Name is required. The default names of volumes begin with it.
 	Name string
-	// Namespace is empty for a manifest that goes wherever it is applied.
+	// Namespace may be empty: then the manifest has none.
 	Namespace string
-	// RunStrategy is one of runStrategies, in any case.
+	// RunStrategy is one of runStrategies, in upper or lower case.
 	RunStrategy string
 	// TerminationGracePeriod is in seconds.
 	TerminationGracePeriod int64
-	// Memory is the guest's; empty for virtctl's default of 512Mi, which counts where there is no instancetype.
+	// Memory is the memory of the guest. If it is empty and there is no instancetype, the guest has virtctl's default of 512Mi.
 	Memory                   string
 	Instancetype, Preference Reference
 
-	// Each volume is one text for parse.
+	// Each volume is one value of a flag, in the format of parse.
 	VolumeContainerdisk, VolumePVC, VolumeImport  []string
 	VolumeDatasource, VolumeClonePVC, VolumeBlank []string
 	VolumeSysprep                                 string
-	// User, Password and SSHKeys are cloud-init's. The password is the content of a file, which is for the caller to read.
+	// User, Password and SSHKeys are settings of cloud-init. Password is the password itself: the caller has read its file.
 	User, Password string
 	SSHKeys        []string
 	AccessCred     []string
-	// CloudInit is nocloud, configdrive or none, in any case. User data and network data are in base64.
+	// CloudInit is nocloud, configdrive or none, in upper or lower case. CloudInitUserData and CloudInitNetwork are in base64.
 	CloudInit, CloudInitUserData, CloudInitNetwork string
-	// GAManageSSHGiven and CloudInitChanged report that the user gave these flags: access credentials set those that were not given.
+	// GAManageSSHGiven and CloudInitChanged report that the user gave these flags. Access credentials change only flags that were not given.
 	GAManageSSH, GAManageSSHGiven, CloudInitChanged bool
 }
 
-// Reference are the three flags that name an instancetype or a preference.
+// Reference contains the three flags that choose an instancetype or a preference.
 type Reference struct {
 	// Name is 'NAME' or 'KIND/NAME'.
 	Name string
-	// Infer is nil if the flag was not given: then it is inferred if that is possible, and the VM starts without it if not.
+	// Infer is nil if the flag was not given. Then the object is inferred if possible, and otherwise the VM starts without it.
 	Infer *bool
-	// From names the volume to infer from; empty for the first that boots.
+	// From is the name of the volume to infer from; empty for the volume that boots first.
 	From string
 }
 
 func (r Reference) explicit() bool { return r.Infer != nil || r.From != "" }
 
-// defaultMemory is virtctl's.
+// defaultMemory is virtctl's default.
 const defaultMemory = "512Mi"
 
-// runStrategies are those that an owner may write; WaitAsReceiver is of migrations.
+// runStrategies are the run strategies that a user may set. WaitAsReceiver is only for migrations.
 var runStrategies = []v1.VirtualMachineRunStrategy{
 	v1.RunStrategyAlways, v1.RunStrategyManual, v1.RunStrategyHalted, v1.RunStrategyOnce, v1.RunStrategyRerunOnFailure,
 }
@@ -67,13 +67,13 @@ var runStrategies = []v1.VirtualMachineRunStrategy{
 type building struct {
 	VM
 	vm *v1.VirtualMachine
-	// order are the names of volumes by their place in the order of boot.
+	// order has the names of volumes by their bootOrder.
 	order    map[uint]string
 	warnings []string
 }
 
-// Build returns the manifest, and warnings about the flags. Volumes come in virtctl's order, which is that of boot unless an order is given:
-// containerdisks, claims, blank volumes, clones of claims, data sources, imports. The deprecated flags are put before the imports one by one.
+// Build returns the manifest, and warnings about the flags. The volumes are in virtctl's order, in which the guest also tries to boot from them unless
+// bootorder is given: containerdisks, claims, blank volumes, clones of claims, data sources, imports.
 func (f VM) Build() (*v1.VirtualMachine, []string, error) {
 	b := &building{VM: f, order: map[uint]string{}}
 	for _, step := range []func() error{
@@ -94,8 +94,8 @@ const leastMemory = 1e6
 // mostMemory is the most that rule memory/guest accepts.
 var mostMemory = resource.MustParse("4Pi")
 
-// base starts the VM with the fields that do not depend on volumes. It fails for a memory that is no quantity of Kubernetes,
-// such as '512MB', or less than admission accepts, such as '512'.
+// base creates the VM with the fields that do not depend on volumes. It fails if the memory is not a quantity of Kubernetes,
+// such as '512MB', or is less than admission accepts, such as '512'.
 func (b *building) base() error {
 	text := b.Memory
 	if text == "" {
@@ -131,7 +131,7 @@ func (b *building) base() error {
 	return nil
 }
 
-// runStrategy writes the API's spelling: the API is strict, and people are not.
+// runStrategy sets the run strategy in the API's spelling, because the API distinguishes upper and lower case.
 func (b *building) runStrategy() error {
 	var names []string
 	for _, strategy := range runStrategies {
@@ -144,7 +144,7 @@ func (b *building) runStrategy() error {
 	return wrong("run-strategy", "'%s' must be '%s'", b.RunStrategy, strings.Join(names, "', '"))
 }
 
-// instancetype is virtctl's withInstancetype. An instancetype owns the memory, so that the default would be a conflict.
+// instancetype is virtctl's withInstancetype. It removes the default memory, which would conflict with the memory of the instancetype.
 func (b *building) instancetype() error {
 	if b.Instancetype.Name == "" {
 		return nil
@@ -164,7 +164,7 @@ func (b *building) preference() error {
 	return err
 }
 
-// matcher reads 'NAME' or 'KIND/NAME'. The kind is written as virtctl does, in small letters; without one it is left to admission.
+// matcher parses 'NAME' or 'KIND/NAME'. It returns the kind in lower case, as virtctl writes it. Without a kind, admission sets it.
 func matcher(flag, text string, kinds instancetype.KindNames) (kind, name string, err error) {
 	kind, name, err = split(text)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: spec.template.spec.volumes, and disks for those that have a place in the order of boot.
+// This file sets spec.template.spec.volumes, and a disk for each volume with a bootorder.
 // A VM without such disks boots from its first volume, because admission adds the disks in the order of the volumes.
 
-// Names of the volumes of which a VM has one at most. They are virtctl's.
+// Names of the volumes of which a VM has at most one. They are virtctl's names.
 const (
 	sysprepVolume   = "sysprepdisk"
 	cloudInitVolume = "cloudinitdisk"
 )
 
-// add adds a volume, and a disk if it has a place in the order of boot: without a disk admission makes one.
-// It fails for a name that is no DNS label (RFC 1123), for a second volume of one name, and for a bootorder that another volume has.
+// add adds a volume. It adds a disk only for a bootorder, because admission adds the missing disks.
+// It fails if the name is not a DNS label (RFC 1123), or if another volume has the same name or the same bootorder.
 func (b *building) add(p parameters, volume v1.Volume) error {
 	if errs := validation.IsDNS1123Label(volume.Name); len(errs) > 0 {
 		return wrong(p.flag, "name '%s': %s", volume.Name, strings.Join(errs, ", "))
@@ -34,7 +34,7 @@ func (b *building) add(p parameters, volume v1.Volume) error {
 		return err
 	}
 	if first := b.order[*order]; first != "" {
-		return wrong(p.flag, "bootorder %d is that of volume '%s' already", *order, first)
+		return wrong(p.flag, "bootorder %d already belongs to volume '%s'", *order, first)
 	}
 	b.order[*order] = volume.Name
 	b.spec().Domain.Devices.Disks = append(b.spec().Domain.Devices.Disks, v1.Disk{Name: volume.Name, BootOrder: order})
@@ -54,7 +54,7 @@ func (b *building) containerdisks() error {
 		}
 		volume := v1.Volume{Name: p.values["name"], VolumeSource: v1.VolumeSource{ContainerDisk: &v1.ContainerDiskSource{Image: image}}}
 		if volume.Name == "" {
-			// virtctl's name: that of the VM, and the place among the flags from 0.
+			// virtctl's name. i counts the flags from 0.
 			volume.Name = fmt.Sprintf("%s-containerdisk-%d", b.Name, i)
 		}
 		if err := b.add(p, volume); err != nil {
@@ -64,7 +64,7 @@ func (b *building) containerdisks() error {
 	return nil
 }
 
-// claims is virtctl's withPvcVolume. The claim is used as it is: what the VM writes stays in it.
+// claims is virtctl's withPvcVolume. The VM uses the claim itself, not a copy.
 func (b *building) claims() error {
 	for _, text := range b.VolumePVC {
 		p, err := parse("volume-pvc", text, "src", "name", "bootorder")
@@ -77,7 +77,7 @@ func (b *building) claims() error {
 		}
 		volume := v1.Volume{Name: p.values["name"]}
 		if volume.Name == "" {
-			// Trap: a claim's name may have dots, and a volume's must not. add refuses such a claim until the flag has a name.
+			// Trap: the name of a claim may contain dots, and the name of a volume must not. add refuses such a claim until the flag has a name.
 			volume.Name = claim
 		}
 		volume.PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{
