@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// pack writes files as a gzipped tar archive. Equal files give equal bytes, in whatever order they come: the archive has no times, no
-// owners and no modes but one.
+// pack returns files as a gzipped tar archive. Equal files give equal bytes, whatever their order: the archive has no times and no owners, and all files
+// have one mode.
 func pack(files []File) ([]byte, error) {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
@@ -42,7 +42,7 @@ func pack(files []File) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// bounds are what an archive may have.
+// bounds are the limits of an archive.
 type bounds struct {
 	entries int
 	content int64 // bytes when it is unpacked
@@ -52,8 +52,8 @@ func (b bounds) tooLarge() error {
 	return fmt.Errorf("the archive must have at most %d bytes when it is unpacked", b.content)
 }
 
-// unpack reads a gzipped tar archive. It refuses links, devices, names outside of the archive's folder, names that appear twice, and more
-// than the bounds. It never writes to a file system.
+// unpack returns the files of a gzipped tar archive. It refuses links, devices, paths that leave the archive's folder, names that appear twice, and
+// archives beyond the bounds. It never writes to a file system.
 func unpack(raw []byte, within bounds) (files []File, err error) {
 	compressed, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
@@ -90,7 +90,7 @@ func unpack(raw []byte, within bounds) (files []File, err error) {
 		case seen[name]:
 			return nil, fmt.Errorf("file '%s' appears twice in the archive", name)
 		}
-		// A sparse file of four lines claims any size: its holes are read from no byte of the archive.
+		// A sparse file of a few bytes can claim any size, because its holes take no bytes of the archive.
 		if total += header.Size; header.Size > within.content || total > within.content {
 			return nil, within.tooLarge()
 		}
@@ -115,7 +115,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// printable returns at most 200 bytes of what a stranger wrote, without control characters.
+// printable returns at most 200 bytes of an untrusted text, without control characters.
 func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

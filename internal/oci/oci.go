@@ -1,10 +1,10 @@
-// Package oci publishes catalogs as OCI artifacts, reads them, and signs and verifies them.
+// Package oci pushes catalogs to registries as OCI artifacts, pulls them, and signs and verifies them.
 //
 // An artifact is an image manifest of two layers. The first is a gzipped tar archive with the catalog's files, in the media type of
 // Flux's artifacts: Flux's OCIRepository unpacks the first layer, and 'oras pull' writes each layer to the file that its title
 // names. The second is the catalog's index, which a reader can fetch without the files.
 //
-// Whatever a registry answers is hostile: each read is bounded, each blob is compared with the digest that its manifest states, and
+// Registries are not trusted: each read is bounded, each blob is compared with the digest that its manifest states, and
 // nothing is written before the whole artifact has been read.
 package oci
 
@@ -18,19 +18,19 @@ import (
 const (
 	// ArtifactType is the artifactType of a catalog's manifest.
 	ArtifactType = "application/vnd.kilnvm.catalog.v1"
-	// FilesMediaType is the media type of the layer with the files. It is that of 'flux push artifact'.
+	// FilesMediaType is the media type of the layer with the files. 'flux push artifact' writes the same type.
 	FilesMediaType = "application/vnd.cncf.flux.content.v1.tar+gzip"
 	// IndexMediaType is the media type of the layer with the index.
 	IndexMediaType = "application/vnd.kilnvm.catalog.index.v1+json"
 )
 
-// Titles of the layers: the names of the files that 'oras pull' writes.
+// The titles of the layers are the names of the files that 'oras pull' writes.
 const (
 	filesTitle = "catalog.tar.gz"
 	indexTitle = "index.json"
 )
 
-// Bounds of what is read, in bytes. 10,000 instancetypes of 2 kB are 20 MB of files, and about 1 MB of archive.
+// Limits of what is read from a registry, in bytes except maxFiles. 10,000 instancetypes of 2 kB are 20 MB of files, and about 1 MB of archive.
 const (
 	maxManifest = 1 << 20
 	maxArchive  = 32 << 20
@@ -45,18 +45,18 @@ type Artifact struct {
 	Files []File
 	// Index is the catalog's index as JSON.
 	Index []byte
-	// Annotations are those of the manifest, such as org.opencontainers.image.version.
+	// Annotations are the annotations of the manifest, such as org.opencontainers.image.version.
 	Annotations map[string]string
 }
 
 // File is a file of a catalog.
 type File struct {
-	// Name is the slash-separated path in the catalog's folder. It is local: without '..', and not absolute.
+	// Name is the slash-separated path relative to the catalog's folder. It does not leave the folder.
 	Name    string
 	Content []byte
 }
 
-// Scheme starts the references of artifacts, as Flux and Helm write them.
+// Scheme is the prefix of references of artifacts, as in Flux and Helm.
 const Scheme = "oci://"
 
 // parse returns the parts of a reference such as 'oci://example.org/catalogs/general:1.0.0' or '...@sha256:...'. The scheme may be left out.

@@ -17,15 +17,15 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// Pulled is an artifact as a registry has it.
+// Pulled is an artifact that was read from a registry.
 type Pulled struct {
 	Artifact
-	// Digest is that of the manifest.
+	// Digest is the digest of the manifest.
 	Digest digest.Digest
 }
 
-// Pull reads a whole artifact. Each layer has the size and the digest that the manifest states, and the manifest has the digest that the
-// reference names, if it names one.
+// Pull returns a whole artifact. It fails if the manifest does not have the digest of the reference, or a layer not the size and digest that the manifest
+// states.
 func (c *Client) Pull(ctx context.Context, reference string) (Pulled, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
@@ -43,8 +43,8 @@ func (c *Client) Pull(ctx context.Context, reference string) (Pulled, error) {
 	return out, nil
 }
 
-// Inspect reads an artifact without its files: a comparison with a published version needs the digests of the index alone. An Artifact without Files
-// cannot be pushed again.
+// Inspect returns an artifact without its files: a comparison with a published version needs only the index. An Artifact without Files
+// must not be pushed.
 func (c *Client) Inspect(ctx context.Context, reference string) (Pulled, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
@@ -52,7 +52,7 @@ func (c *Client) Inspect(ctx context.Context, reference string) (Pulled, error) 
 	return out, err
 }
 
-// inspect reads the manifest and the index. Errors name the reference, as those of all exported functions.
+// inspect reads the manifest and the index. Errors name the reference, as the errors of all exported functions do.
 func (c *Client) inspect(ctx context.Context, reference string) (out Pulled, r registry.Reference, found layers, err error) {
 	if r, err = parse(reference); err != nil {
 		return out, r, found, err
@@ -75,8 +75,8 @@ func (c *Client) inspect(ctx context.Context, reference string) (out Pulled, r r
 	return out, r, found, nil
 }
 
-// Resolve returns the digest that a reference has now. A signature is verified for a digest, and a tag may move: whoever verified one reads
-// the digest afterwards.
+// Resolve returns the digest that a reference names now. A tag may move later: a caller that verified the signature of a digest must read
+// the artifact by that digest.
 func (c *Client) Resolve(ctx context.Context, reference string) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
@@ -84,7 +84,7 @@ func (c *Client) Resolve(ctx context.Context, reference string) (digest.Digest, 
 	return found.Digest, err
 }
 
-// find returns the parts of a reference, and the descriptor of the manifest that it names now.
+// find parses a reference, and returns the descriptor of the manifest that it names now.
 func (c *Client) find(ctx context.Context, reference string) (r registry.Reference, found ocispec.Descriptor, err error) {
 	if r, err = parse(reference); err != nil {
 		return r, found, err
@@ -93,7 +93,7 @@ func (c *Client) find(ctx context.Context, reference string) (r registry.Referen
 	return r, found, explained(reference, err)
 }
 
-// Pinned returns the reference of a digest in the repository of a reference.
+// Pinned returns a reference with its tag or digest replaced by the given digest.
 func Pinned(reference string, to digest.Digest) (string, error) {
 	r, err := parse(reference)
 	if err != nil {
@@ -103,7 +103,8 @@ func Pinned(reference string, to digest.Digest) (string, error) {
 	return Scheme + r.String(), nil
 }
 
-// manifest reads a manifest, and its descriptor with the digest of what was read: the header of the registry proves nothing.
+// manifest reads a manifest, and returns its descriptor. The digest is computed from the bytes that were read, because a header of the registry proves
+// nothing.
 func (c *Client) manifest(ctx context.Context, r registry.Reference) (manifest ocispec.Manifest, found ocispec.Descriptor, err error) {
 	found, raw, err := oras.FetchBytes(ctx, c.repository(r), r.Reference, oras.FetchBytesOptions{MaxBytes: maxManifest})
 	if err != nil {
@@ -127,7 +128,7 @@ type layers struct{ files, index ocispec.Descriptor }
 // catalogLayers returns the layers of a catalog's manifest.
 func catalogLayers(manifest ocispec.Manifest) (found layers, err error) {
 	if manifest.ArtifactType != ArtifactType {
-		return found, fmt.Errorf("the artifact type must be '%s', not '%s': this is no catalog", ArtifactType, printable(manifest.ArtifactType))
+		return found, fmt.Errorf("the artifact type must be '%s', not '%s': this is not a catalog", ArtifactType, printable(manifest.ArtifactType))
 	}
 	if len(manifest.Layers) != 2 || manifest.Layers[0].MediaType != FilesMediaType || manifest.Layers[1].MediaType != IndexMediaType {
 		return found, fmt.Errorf("a catalog has two layers, '%s' and '%s'", FilesMediaType, IndexMediaType)
@@ -142,8 +143,8 @@ func catalogLayers(manifest ocispec.Manifest) (found layers, err error) {
 	return found, nil
 }
 
-// blob reads a blob whose size was judged, and compares it with its digest. A registry that sends more than the manifest states is refused, so that
-// the bounds of catalogLayers bound what is held in memory.
+// blob reads a blob, and compares it with its size and its digest. The caller has checked the size. Because a registry must not send more than that,
+// the limits of catalogLayers also limit the memory.
 func (c *Client) blob(ctx context.Context, r registry.Reference, blob ocispec.Descriptor) (raw []byte, err error) {
 	if blob.Size < 0 {
 		return nil, fmt.Errorf("the size must not be negative, is %d", blob.Size)
@@ -159,7 +160,7 @@ func (c *Client) blob(ctx context.Context, r registry.Reference, blob ocispec.De
 	return content.ReadAll(reader, blob)
 }
 
-// denied reports whether a registry refused credentials, or their absence.
+// denied reports whether a registry refused the credentials, or requires some.
 func denied(err error) bool {
 	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
 		return true
@@ -168,7 +169,7 @@ func denied(err error) bool {
 	return errors.As(err, &response) && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden)
 }
 
-// unknownRepository reports whether a registry says that it has no such repository.
+// unknownRepository reports whether a registry does not have the repository.
 func unknownRepository(err error) bool {
 	var response *errcode.ErrorResponse
 	return errors.As(err, &response) && response.StatusCode == http.StatusNotFound

@@ -17,11 +17,11 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// withoutTime is the creation time of an artifact whose commit is not known. Without an annotation, oras would write the present time,
+// withoutTime is the creation time of an artifact whose commit is not known. Without an annotation, oras would write the current time,
 // and two pushes of one catalog would have two digests.
 const withoutTime = "1970-01-01T00:00:00Z"
 
-// TakenError reports that a tag names another artifact already.
+// TakenError reports that a tag already names another artifact.
 type TakenError struct {
 	Reference string
 	Digest    digest.Digest
@@ -32,8 +32,8 @@ func (e *TakenError) Error() string {
 }
 
 // Push publishes an artifact under the tag of a reference and returns the manifest's digest. The manifest is written last,
-// with its tag: an interrupted push is not visible, and a repeated one finishes it. Pushing the same artifact again changes
-// nothing; a tag that names another artifact gives a TakenError.
+// with its tag: an interrupted push is not visible, and the next push finishes it. Pushing the same artifact again changes
+// nothing. If the tag names another artifact, the error is a TakenError.
 func (c *Client) Push(ctx context.Context, reference string, a Artifact) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
@@ -90,14 +90,15 @@ func stage(ctx context.Context, tag string, archive []byte, a Artifact) (*memory
 	return store, manifest, store.Tag(ctx, manifest, tag)
 }
 
-// describe returns the descriptor of a layer, whose title is the file name that 'oras pull' gives it.
+// describe returns the descriptor of a layer. The title is the name of the file that 'oras pull' writes.
 func describe(mediaType, title string, raw []byte) ocispec.Descriptor {
 	layer := content.NewDescriptorFromBytes(mediaType, raw)
 	layer.Annotations = map[string]string{ocispec.AnnotationTitle: title}
 	return layer
 }
 
-// Copy copies an artifact, and the signatures beside it, to another repository. The tag must be free there or name the same artifact.
+// Copy copies an artifact and its signatures to another repository, and returns the artifact's digest. If the tag names another artifact there, the error
+// is a TakenError.
 func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
@@ -123,7 +124,7 @@ func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, erro
 	case err != nil && !errors.Is(err, errdef.ErrNotFound):
 		return "", explained(to, err)
 	}
-	// The signatures go first: a reader who finds the tag finds them.
+	// The signatures are copied first: a reader who finds the tag finds the signatures, too.
 	if err := c.copySignatures(ctx, src, dst, found.Digest); err != nil {
 		return "", explained(from, err)
 	}
@@ -133,8 +134,8 @@ func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, erro
 	return found.Digest, nil
 }
 
-// copySignatures copies the manifest of signatures, if there is one. Its parts are bounded as those that Verify reads: a hostile registry
-// would have the copy carry anything.
+// copySignatures copies the manifest of signatures, if there is one. The limits of Verify apply: otherwise a hostile registry
+// could have anything copied.
 func (c *Client) copySignatures(ctx context.Context, src, dst *remote.Repository, signed digest.Digest) error {
 	found, err := c.signatures(ctx, src, signed)
 	if err != nil || found.digest == "" {
@@ -152,7 +153,7 @@ func (c *Client) copySignatures(ctx context.Context, src, dst *remote.Repository
 	return err
 }
 
-// Error is what went wrong with an artifact of a registry.
+// Error is a failure to read or write an artifact of a registry.
 type Error struct {
 	// Reference starts with Scheme.
 	Reference string
@@ -170,7 +171,7 @@ func (e *Error) Error() string {
 // Unwrap returns the error of the connection or of the registry.
 func (e *Error) Unwrap() error { return e.err }
 
-// explained names the reference, and what an administrator can do about the registry's error.
+// explained adds the reference to an error, and what an administrator can do about it. It returns nil for nil.
 func explained(reference string, err error) error {
 	if err == nil {
 		return nil

@@ -18,13 +18,13 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 )
 
-// Options are how registries are reached.
+// Options configure the connections to registries.
 type Options struct {
-	// PlainHTTP talks HTTP instead of HTTPS.
+	// PlainHTTP uses HTTP instead of HTTPS.
 	PlainHTTP bool
 	// CAFile is a file with the certificates of further authorities, in PEM.
 	CAFile string
-	// UserAgent is what registries log.
+	// UserAgent is the User-Agent of requests, which registries log.
 	UserAgent string
 }
 
@@ -32,7 +32,7 @@ type Options struct {
 type Client struct {
 	plain bool
 	http  *auth.Client
-	// limit bounds the time of a call of a method.
+	// limit bounds the duration of each call of a method.
 	limit time.Duration
 }
 
@@ -40,13 +40,13 @@ type Client struct {
 const maxRedirects = 5
 
 const (
-	// callLimit bounds the time of a call: a catalog of maxArchive bytes over 500 kbit/s, with the pauses between the attempts of a registry that is busy.
+	// callLimit suffices for a catalog of maxArchive bytes at 500 kbit/s, with pauses between attempts while a registry is busy.
 	callLimit = 10 * time.Minute
 	// headerLimit bounds the time from a request to the header of its answer.
 	headerLimit = time.Minute
 )
 
-// withDeadline bounds the time of a call. A registry may answer byte by byte, ask for longer and longer pauses, or have no last page of tags.
+// withDeadline bounds the duration of a call. A registry may answer byte by byte, ask for longer and longer pauses, or send pages of tags without end.
 func (c *Client) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.limit)
 }
@@ -81,11 +81,11 @@ func New(o Options) (*Client, error) {
 	return &Client{plain: o.PlainHTTP, http: client, limit: callLimit}, nil
 }
 
-// onlyHTTPS sends nothing unencrypted. A registry on HTTPS may name any address as its token service, and docker's credentials go there. Services on other
-// hosts are usual, those without encryption are refused.
+// onlyHTTPS refuses unencrypted requests. A registry may name any address as its token service, and docker's credentials are sent there. A token service
+// on another host is usual; a token service without encryption is refused.
 type onlyHTTPS struct{ below http.RoundTripper }
 
-// RoundTrip refuses a request that is not encrypted before anything of it is sent.
+// RoundTrip refuses an unencrypted request before any of it is sent.
 func (t onlyHTTPS) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Scheme != "https" {
 		return nil, fmt.Errorf("the registry names '%s://%s', to which nothing is sent unencrypted: its token service needs HTTPS, or use --plain-http",
@@ -115,8 +115,7 @@ func authorities(file string) (*tls.Config, error) {
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
 
-// checkRedirect follows redirects that stay encrypted. A registry that redirects to HTTP would have the catalog, or credentials that are
-// bound to a path, read by everybody on the way.
+// checkRedirect refuses redirects from HTTPS to HTTP: everybody on the way could read the catalog, or credentials that are bound to a path.
 func checkRedirect(request *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
@@ -132,8 +131,8 @@ func (c *Client) repository(r registry.Reference) *remote.Repository {
 	return &remote.Repository{Client: c.http, Reference: r, PlainHTTP: c.plain, SkipReferrersGC: true, MaxMetadataBytes: maxManifest}
 }
 
-// Tags returns the tags of the repository of a reference, in the registry's order, at most limit of them; none for a repository that does
-// not exist yet.
+// Tags returns at most limit tags of the repository of a reference, in the registry's order. If the repository does not exist, it returns no tags and no
+// error.
 func (c *Client) Tags(ctx context.Context, reference string, limit int) (tags []string, err error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()

@@ -29,9 +29,9 @@ import (
 const (
 	payloadMediaType    = "application/vnd.dev.cosign.simplesigning.v1+json"
 	signatureAnnotation = "dev.cosignproject.cosign/signature"
-	// maxPayload bounds a statement in bytes; those of cosign have about 250.
+	// maxPayload is the maximal size of a statement in bytes. Cosign's statements have about 250.
 	maxPayload = 64 << 10
-	// maxSignatures bounds the statements beside one artifact: each costs a request.
+	// maxSignatures bounds the statements about one artifact, because each costs a request.
 	maxSignatures = 100
 )
 
@@ -40,11 +40,11 @@ func signatureTag(of digest.Digest) string {
 	return of.Algorithm().String() + "-" + of.Encoded() + ".sig"
 }
 
-// UnsignedError reports that no signature of a key was found for an artifact.
+// UnsignedError reports that an artifact has no valid signature of a key.
 type UnsignedError struct {
 	Reference string
 	Digest    digest.Digest
-	// Reasons are why each signature beside the artifact does not hold, at most maxSignatures.
+	// Reasons says for each signature of the artifact why it is not valid.
 	Reasons []error
 }
 
@@ -55,7 +55,7 @@ func (e *UnsignedError) Error() string {
 	return fmt.Sprintf("'%s' (%s) has no signature of this key: %v", e.Reference, e.Digest, errors.Join(e.Reasons...))
 }
 
-// PrivateKey reads a private key as 'cosign generate-key-pair' writes it, encrypted with a password, or one in PKCS #8 without encryption.
+// PrivateKey parses a private key in PEM: one that 'cosign generate-key-pair' wrote, which the password decrypts, or an unencrypted one in PKCS #8.
 func PrivateKey(raw, password []byte) (signature.SignerVerifier, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {
@@ -79,7 +79,7 @@ func PrivateKey(raw, password []byte) (signature.SignerVerifier, error) {
 	return signature.LoadSignerVerifier(key, crypto.SHA256)
 }
 
-// PublicKey reads a public key as 'cosign generate-key-pair' writes it.
+// PublicKey parses a public key in PEM, as 'cosign generate-key-pair' writes it.
 func PublicKey(raw []byte) (signature.Verifier, error) {
 	key, err := cryptoutils.UnmarshalPEMToPublicKey(raw)
 	if err != nil {
@@ -88,8 +88,8 @@ func PublicKey(raw []byte) (signature.Verifier, error) {
 	return signature.LoadVerifier(key, crypto.SHA256)
 }
 
-// Sign adds a signature of the artifact that a reference names now, and returns the artifact's digest. Signatures of other keys stay. Like
-// cosign, it replaces the manifest of signatures: of two that sign at one moment, one must sign again.
+// Sign adds a signature of the artifact that a reference names now, and returns the artifact's digest. Existing signatures are kept. Like
+// cosign, it replaces the manifest of signatures: if two users sign at the same time, one signature is lost.
 func (c *Client) Sign(ctx context.Context, reference string, signer signature.SignerVerifier) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
@@ -114,7 +114,7 @@ func (c *Client) Sign(ctx context.Context, reference string, signer signature.Si
 	return found.Digest, explained(reference, c.addSignature(ctx, c.repository(r), found.Digest, layer, statement))
 }
 
-// addSignature appends a layer to the manifest of signatures of a digest, or writes the first one.
+// addSignature appends a layer to the manifest of signatures of a digest, which it creates if there is none.
 func (c *Client) addSignature(ctx context.Context, repository *remote.Repository, of digest.Digest, layer ocispec.Descriptor, statement []byte) error {
 	existing, err := c.signatures(ctx, repository, of)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Client) addSignature(ctx context.Context, repository *remote.Repository
 		return fmt.Errorf("%s has %d signatures already", of, maxSignatures)
 	}
 	all := append(existing.layers, layer)
-	// Cosign reads the manifest as that of an image, whose configuration lists the layers.
+	// Cosign reads the manifest as the manifest of an image. The configuration of an image lists its layers.
 	config := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers"}}
 	for _, l := range all {
 		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, l.Digest)
@@ -157,7 +157,7 @@ func pushBlob(ctx context.Context, repository *remote.Repository, blob ocispec.D
 	return repository.Push(ctx, blob, bytes.NewReader(raw))
 }
 
-// signatures are the parts of a manifest of signatures. The zero value stands for no manifest.
+// signatures are the parts of a manifest of signatures. The zero value means that the manifest does not exist.
 type signatures struct {
 	digest digest.Digest
 	// config is the size of the configuration in bytes.
@@ -179,10 +179,10 @@ func (c *Client) signatures(ctx context.Context, repository *remote.Repository, 
 	return signatures{found.Digest, manifest.Config.Size, manifest.Layers}, err
 }
 
-// Verify returns the digest of the artifact that a reference names now if a signature of the key holds for it, and an UnsignedError
-// otherwise. A caller reads the artifact by this digest: the tag may have moved since.
+// Verify returns the digest of the artifact that a reference names now. If the artifact has no valid signature of the key, the error is an UnsignedError.
+// A caller must read the artifact by the digest, because the tag may have moved since.
 //
-// A signature is for a digest. The repository in the statement is not compared, as in cosign: a copied catalog keeps its signatures.
+// A signature is for a digest. As in cosign, the repository in the statement is not compared: a copied catalog keeps its signatures.
 func (c *Client) Verify(ctx context.Context, reference string, key signature.Verifier) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
@@ -215,7 +215,7 @@ func (c *Client) Verify(ctx context.Context, reference string, key signature.Ver
 	return "", unsigned
 }
 
-// holds returns nil if the signature is of the key and the statement about this digest. The signature is judged before the statement is
+// holds returns nil if the key made the signature and the statement is about this digest. The signature is verified before the statement is
 // parsed.
 func holds(key signature.Verifier, encoded string, statement []byte, of digest.Digest) error {
 	signed, err := base64.StdEncoding.DecodeString(encoded)

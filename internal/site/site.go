@@ -1,8 +1,8 @@
-// Package site writes a catalog as one static HTML page. The page needs no server and no network: styles, script and data stand in it, so
-// that it opens from a disk, an archive or any web server alike.
+// Package site makes one static HTML page of a catalog. The page contains its styles, script and data, and needs neither a server nor a network: it opens
+// from a disk, an archive or any web server.
 //
 // The rows of both tables are HTML, which is readable without a script. The script adds filters, comparison, details and permalinks. Names,
-// labels and descriptions are written by whoever wrote the catalog: the template escapes them, the script only ever sets text, and the
+// labels and descriptions are not trusted: the template escapes them, the script only sets text, and the
 // page's Content-Security-Policy allows no other script and no connection.
 package site
 
@@ -26,9 +26,9 @@ var (
 	script string
 )
 
-// Catalog is what a page shows.
+// Catalog is the content of a page.
 type Catalog struct {
-	// Title heads the page, Version and Source follow it; each may be empty.
+	// Title is the heading of the page, followed by Version and Source. Each may be empty.
 	Title   string `json:"title"`
 	Version string `json:"version,omitempty"`
 	Source  string `json:"source,omitempty"`
@@ -40,22 +40,22 @@ type Catalog struct {
 
 // Object is an instancetype or a preference.
 type Object struct {
-	// ID is the object's part of a permalink, such as 'instancetype/u1.small', or 'instancetype/team-a/u1.small' of a namespaced one.
+	// ID names the object in a permalink, such as 'instancetype/u1.small', or 'instancetype/team-a/u1.small' if the object has a namespace.
 	ID          string `json:"id"`
 	Name        string `json:"name"`
 	Namespace   string `json:"namespace,omitempty"`
 	Display     string `json:"display,omitempty"`
 	Description string `json:"-"`
-	// Lifecycle is 'active', 'deprecated' or 'obsolete'; ReplacedBy names the object to use instead.
+	// Lifecycle is 'active', 'deprecated' or 'obsolete'. ReplacedBy is the name of the object to use instead.
 	Lifecycle  string `json:"lifecycle"`
 	ReplacedBy string `json:"replacedBy,omitempty"`
-	// Class of an instancetype, operating system of a preference.
+	// Class is the class of an instancetype, or the operating system of a preference.
 	Class string `json:"class,omitempty"`
-	// Architectures are those on which VMs of it boot; none stands for any.
+	// Architectures are the architectures on which VMs with this object boot. An empty list means all.
 	Architectures []string `json:"architectures,omitempty"`
-	// CPUs are the vCPUs of an instancetype, or those that a preference requires.
+	// CPUs is the number of vCPUs of an instancetype, or the number that a preference requires.
 	CPUs uint32 `json:"cpus,omitempty"`
-	// Memory is that of an instancetype, or the memory that a preference requires, as it is written. Bytes is the same amount.
+	// Memory is the memory of an instancetype, or the memory that a preference requires, in the catalog's spelling. Bytes is the same amount in bytes.
 	Memory string `json:"memory,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`
 	GPUs   int    `json:"gpus,omitempty"`
@@ -63,7 +63,7 @@ type Object struct {
 	Features []string `json:"features,omitempty"`
 	// Fields are the leaves of the spec, for comparison.
 	Fields []Field `json:"-"`
-	// Fits of an instancetype are the indexes of the preferences that it can be used with. A preference needs none: the page finds them.
+	// Fits has, for an instancetype, the indexes of the preferences that it can be used with. It is empty for a preference.
 	Fits []int `json:"fits,omitempty"`
 	// Manifest is the object in YAML.
 	Manifest string `json:"manifest"`
@@ -72,13 +72,13 @@ type Object struct {
 // Field is a leaf of a spec.
 type Field struct{ Path, Value string }
 
-// pageData is what the page's script reads. Paths of fields and descriptions stand in it once: the instancetypes of a series share them.
+// pageData is the data of the page's script. It contains paths of fields and descriptions only once, because the instancetypes of a series share them.
 type pageData struct {
 	Catalog
 	Texts []string `json:"texts"`
-	// Descriptions are indexes in Texts, by the objects' IDs.
+	// Descriptions has indexes of Texts by the IDs of objects.
 	Descriptions map[string]int `json:"descriptions"`
-	// Fields of each object by its ID: the index of the path in Texts, and the value.
+	// Fields has the fields of objects by their IDs. A field is the index of its path in Texts, and its value.
 	Fields map[string][][2]any `json:"fields"`
 }
 
