@@ -20,28 +20,28 @@ import (
 )
 
 const (
-	// reviewsPerSecond and reviewBurst bound what requests with tokens of their own can make a process ask the API server.
+	// reviewsPerSecond and reviewBurst limit the requests to the API server that clients with arbitrary tokens can cause.
 	reviewsPerSecond = 5
 	reviewBurst      = 20
-	// fresh is the time for which an account that may read a path is not asked about again. It is that of Kubernetes' own components.
+	// fresh is how long the answer that an account may read a path is used. Kubernetes' own components use the same time.
 	fresh = time.Minute
-	// remembered is the time for which it is asked about without regard to the bound: as long as kubelet's tokens live.
+	// remembered is how long such an account is exempt from the limit: as long as kubelet's tokens live.
 	remembered = time.Hour
 )
 
-// readers judges who may read a path of this process.
+// readers decides which accounts may read a path of this process.
 type readers struct {
 	cluster kubernetes.Interface
 	reviews *rate.Limiter
-	// known has the time of the last review by the digest of token and path, of those that may read. Prometheus is among them, so that a flood of other
-	// tokens does not shut it out.
+	// known has, by the digest of token and path, the time of the last review that allowed it. An account in it is exempt from the limit, so a flood of other
+	// tokens does not shut out Prometheus.
 	known *cache.Expiring
 	now   func() time.Time
 }
 
-// authorized lets accounts of the cluster pass that may get the path of a request: it asks the API server whose token it is, and whether that
-// account may. controller-runtime's filter does the same by way of k8s.io/apiserver, which brings gRPC and the exporters of OpenTelemetry into each
-// process.
+// authorized returns a filter that admits the accounts of the cluster that may get the path of a request: it asks the API server which account has the
+// token, and whether this account may get the path. controller-runtime's filter does the same with k8s.io/apiserver, which would link gRPC and the
+// exporters of OpenTelemetry into each process.
 func authorized(access *rest.Config, client *http.Client) (server.Filter, error) {
 	cluster, err := kubernetes.NewForConfigAndClient(access, client)
 	if err != nil {
@@ -67,8 +67,8 @@ func newReaders(cluster kubernetes.Interface) *readers {
 	return &readers{cluster: cluster, reviews: rate.NewLimiter(reviewsPerSecond, reviewBurst), known: cache.NewExpiring(), now: time.Now}
 }
 
-// judge returns the status of an answer: 401 for no or an unknown token, 403 for an account without the right, 429 when too many have asked, 500 with
-// an error.
+// judge returns an HTTP status: 200 if the account may read the path, 401 for no or an unknown token, 403 for an account without the right, 429 if there
+// are too many requests, and 500 with an error.
 func (a *readers) judge(r *http.Request) (int, error) {
 	token, bears := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !bears || token == "" {
@@ -92,7 +92,7 @@ func (a *readers) judge(r *http.Request) (int, error) {
 	return status, err
 }
 
-// review asks the API server.
+// review asks the API server, and returns the status as judge does.
 func (a *readers) review(r *http.Request, token string) (int, error) {
 	reviewed, err := a.cluster.AuthenticationV1().TokenReviews().Create(r.Context(),
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
@@ -112,7 +112,7 @@ func (a *readers) review(r *http.Request, token string) (int, error) {
 	return http.StatusOK, nil
 }
 
-// mayGet asks for the right to a path that belongs to no resource.
+// mayGet asks the API server whether a user may get a path that belongs to no resource.
 func mayGet(ctx context.Context, cluster kubernetes.Interface, user authenticationv1.UserInfo, path string) (bool, error) {
 	review := authorization.ReviewFor(user)
 	review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"}

@@ -74,7 +74,7 @@ func TestReadersAreBounded(t *testing.T) {
 		t.Errorf("the account of Prometheus, after the guesses: status %d", got)
 	}
 	if got := tokenReviews(cluster); got != reviews+1 {
-		t.Errorf("%d reviews more, want that of the account of Prometheus", got-reviews)
+		t.Errorf("%d reviews more, want only the review of Prometheus' account", got-reviews)
 	}
 	if status("known-elsewhere") == http.StatusOK {
 		t.Error("another token is taken for the known one")

@@ -1,4 +1,4 @@
-// Package command is what the processes of Kiln have in common: flags with the names of Kubernetes' own components, log, health, metrics and exit
+// Package command has what the processes of Kiln share: flags with the names that Kubernetes' own components use, log, health, metrics and exit
 // status.
 package command
 
@@ -18,7 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Main runs a program until it ends, or until SIGINT or SIGTERM. It exits with status 1 after an error of Stopped.
+// Main runs a program. SIGINT and SIGTERM cancel its context. If the program fails (see Stopped), Main prints the error and exits with status 1.
 func Main(cmd *cobra.Command) {
 	version.Add(cmd)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
@@ -40,8 +40,8 @@ func Stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// Log sends log entries of controller-runtime, client-go and the process itself to standard error, from a level on, and what net/http and others print by
-// package log: a handshake that failed is a line of JSON, too.
+// Log makes controller-runtime, client-go and the process itself log to standard error, as lines of JSON, from a level on. So are the lines that net/http
+// and others print by package log, such as failed handshakes.
 func Log(from slog.Level) logr.Logger {
 	to := handler(os.Stderr, from)
 	slog.SetDefault(slog.New(to))

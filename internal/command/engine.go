@@ -27,17 +27,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Engine is what webhook and controller need to resolve the references of VMs in the same way.
+// Engine is the manager of the webhook or the controller, with what both need to resolve the references of VMs in the same way.
 type Engine struct {
 	ctrl.Manager
-	// Live reads and writes past the cache.
+	// Live reads and writes without the cache.
 	Live          client.Client
 	Configuration *clusterconfig.Watcher
 	Resolver      resolve.Resolver
 }
 
-// NewEngine reads the configuration from a file or, if that is empty, from the cluster, and keeps it current. The options are the process's own,
-// without scheme and cache.
+// NewEngine reads the configuration from a file, or from the cluster if file is empty, and keeps it current. It sets Scheme and Cache of the options.
 func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*Engine, error) {
 	if p.Namespace == "" {
 		return nil, errors.New("--namespace must name the namespace that Kiln is installed in; in a pod, POD_NAMESPACE does")
@@ -82,10 +81,11 @@ func scheme() (*runtime.Scheme, error) {
 		corev1.AddToScheme(all), storagev1.AddToScheme(all), v1.AddToScheme(all), snapshot.AddToScheme(all), clone.AddToScheme(all), v1alpha1.AddToScheme(all))
 }
 
-// guestPods are the labels of the pods of guests, as in KubeVirt. A cluster has many other pods.
+// guestPods are the labels of the pods of guests, as in KubeVirt. The cache leaves out all other pods.
 var guestPods = labels.Set{v1.AppLabel: "virt-launcher"}
 
-// cacheOptions returns the options of the cache. Most ControllerRevisions of a cluster are those of stateful and daemon sets, so a selector leaves them out.
+// cacheOptions returns the options of the cache. A selector leaves out the ControllerRevisions of StatefulSets and DaemonSets, which are the most of a
+// cluster.
 func cacheOptions() (cache.Options, error) {
 	named, err := labels.NewRequirement(revision.Selector, selection.Exists, nil)
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Process are the flags that processes have in common. The value of a field before its flag is added is the flag's default.
+// Process contains the flags that processes have in common. The value that a field has when its flag is added is the flag's default.
 type Process struct {
-	// Kubeconfig is a file with access to the cluster. Empty means the service account of the pod.
+	// Kubeconfig is the name of a kubeconfig file; empty for the service account of the pod.
 	Kubeconfig string
 	LogLevel   slog.Level
-	// Namespace is the one that Kiln is installed in, and KubeVirtNamespace that of KubeVirt. The accounts that may do what controllers do are
-	// those of these two namespaces.
+	// Namespace is the namespace that Kiln is installed in, and KubeVirtNamespace the namespace of KubeVirt. Only accounts of these two namespaces may
+	// change what only controllers may change.
 	Namespace, KubeVirtNamespace string
-	// Metrics and Health are the addresses of /metrics, and of /healthz and /readyz. "0" serves none.
+	// Metrics is the address of /metrics, and Health the address of /healthz and /readyz. "0" disables them.
 	Metrics, Health string
-	// MetricsSecure serves metrics over TLS, to accounts of the cluster that may get /metrics.
+	// MetricsSecure serves metrics over TLS, and only to accounts of the cluster that may get /metrics.
 	MetricsSecure bool
-	// Elect makes the process wait with its controllers until it holds a Lease in namespace Leases, or in Namespace where that is empty.
+	// Elect makes the process start its controllers only when it holds a Lease. The Lease is in the namespace Leases, or in Namespace if Leases is empty.
 	Elect  bool
 	Leases string
 }
@@ -50,7 +50,7 @@ func (p *Process) AddServing(flags *pflag.FlagSet) {
 	flags.StringVar(&p.Metrics, "metrics-bind-address", p.Metrics, "address of /metrics; 0 serves none")
 }
 
-// AddSecureMetrics adds --metrics-secure. A process needs the rights of manifests/metrics for it.
+// AddSecureMetrics adds --metrics-secure. The process needs the permissions of manifests/metrics.
 func (p *Process) AddSecureMetrics(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.MetricsSecure, "metrics-secure", p.MetricsSecure,
 		"serve metrics over TLS to accounts that may get their path, by their tokens; manifests/metrics has the rights that this needs")
@@ -62,6 +62,6 @@ func (p *Process) AddElection(flags *pflag.FlagSet) {
 	flags.StringVar(&p.Leases, "leader-elect-resource-namespace", p.Leases, "namespace of that Lease; empty for --namespace")
 }
 
-// ConfigUsage is the help of --config, which must be the same for webhook, controller and launcher.
+// ConfigUsage is the help of --config of the webhook, the controller and the launcher.
 const ConfigUsage = "file with a KubeVirt object or its spec.configuration; empty for the KubeVirt object of the cluster, or the defaults " +
-	"if there is none"
+	"if it does not exist"

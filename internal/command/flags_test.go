@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// flags are those of a process that has all of them.
+// flags returns a flag set with all flags of a Process.
 func flags(p *Process) *pflag.FlagSet {
 	all := pflag.NewFlagSet("process", pflag.ContinueOnError)
 	p.AddAccess(all)

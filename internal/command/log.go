@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// longestValue bounds a value of a log entry in bytes. Errors quote what tenants wrote; the stack of a panic is some kilobytes.
+// longestValue is the maximal size of a value of a log entry in bytes, because errors quote texts of tenants. The stack of a panic has some kilobytes.
 const longestValue = 8 << 10
 
 // handler writes one line of JSON for each entry. JSON has an escape for every byte that could end a line or begin another entry.
@@ -29,24 +29,24 @@ func handler(to io.Writer, from slog.Level) slog.Handler {
 	}})}
 }
 
-// once writes each key of an entry once. Libraries log keys again that their logger has, such as cert-controller's 'name', and readers of JSON refuse such an
-// entry or keep one of the two. A key with another value gets a number.
+// once writes each key of an entry only once. Libraries repeat keys of their logger, such as cert-controller's 'name', and readers of JSON refuse such an
+// entry or keep one of both values. A repeated key with another value gets a number.
 type once struct {
 	slog.Handler
-	// given are the attributes that all entries have, in the group of the handler.
+	// given are the attributes that the handler adds to each entry, in its group.
 	given []slog.Attr
 }
 
-// WithAttrs adds attributes that are new.
+// WithAttrs adds the attributes that the handler does not have.
 func (h once) WithAttrs(attrs []slog.Attr) slog.Handler {
 	added := h.withoutRepeated(attrs)
 	return once{h.Handler.WithAttrs(added), slices.Concat(h.given, added)}
 }
 
-// WithGroup begins an object of its own, which may have any key.
+// WithGroup begins a nested object, which may repeat keys of the outer one.
 func (h once) WithGroup(name string) slog.Handler { return once{Handler: h.Handler.WithGroup(name)} }
 
-// Handle writes an entry. An error of what happens in each cluster each day is none, see isNormal: libraries log it, and do it again.
+// Handle writes an entry. Errors that are normal in a cluster, see isNormal, are logged at level debug: libraries log them, and retry.
 func (h once) Handle(ctx context.Context, entry slog.Record) error {
 	var attrs []slog.Attr
 	entry.Attrs(func(a slog.Attr) bool {
@@ -64,12 +64,12 @@ func (h once) Handle(ctx context.Context, entry slog.Record) error {
 	return h.Handler.Handle(ctx, written)
 }
 
-// isNormal reports whether an error is that of a write which another one has overtaken, or of a namespace that is being deleted, in which nothing can be made.
+// isNormal reports whether an error is a conflict with another write, or a create in a namespace that is being deleted.
 func isNormal(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// withoutRepeated returns attributes but for those that are given already, with a number at the keys of which another value is given.
+// withoutRepeated returns the attributes that the handler does not have yet. If it has another value of a key, the key gets a number.
 func (h once) withoutRepeated(attrs []slog.Attr) (left []slog.Attr) {
 	value := func(key string) *slog.Value {
 		for _, list := range [][]slog.Attr{h.given, left} {
@@ -98,7 +98,7 @@ func (h once) withoutRepeated(attrs []slog.Attr) (left []slog.Attr) {
 	return left
 }
 
-// shortened returns a text of about longestValue bytes at most, cut between characters.
+// shortened cuts a text after at most longestValue bytes, between characters, and appends how many bytes are missing.
 func shortened(text string) string {
 	if len(text) <= longestValue {
 		return text

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Manager returns a manager configured by the flags. The options are the process's own, such as its scheme and the name of its Lease.
+// Manager returns a manager that is configured by the flags. The options contain the rest, such as the scheme and the name of the Lease.
 func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
 	access, err := p.readAccess()
 	if err != nil {
@@ -27,7 +27,7 @@ func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
 	o.HealthProbeBindAddress = p.Health
 	o.Metrics = server.Options{BindAddress: p.Metrics}
 	if p.MetricsSecure {
-		// The certificate is one that the process makes for itself: there is none for each replica that somebody could verify.
+		// The process signs its own certificate, because replicas have no certificates that a client could verify.
 		o.Metrics.SecureServing, o.Metrics.FilterProvider = true, authorized
 	}
 	o.LeaderElection, o.LeaderElectionNamespace = p.Elect, cmp.Or(p.Leases, p.Namespace)
@@ -36,8 +36,8 @@ func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(access, o)
 }
 
-// readAccess returns the access of the kubeconfig; without a kubeconfig, that of the service account of the pod. clientcmd would say of the latter that it
-// might not work.
+// readAccess returns the access of the kubeconfig file; without a file, the access of the pod's service account. It does not use clientcmd for the service
+// account, because clientcmd warns that this might not work.
 func (p *Process) readAccess() (*rest.Config, error) {
 	access, err := (*rest.Config)(nil), error(nil)
 	if p.Kubeconfig == "" {
@@ -50,7 +50,7 @@ func (p *Process) readAccess() (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	access.WarningHandler = rest.NoWarnings{} // warnings are for people who write: this process reads presets, which are deprecated, for their owners
+	access.WarningHandler = rest.NoWarnings{} // warnings are for users: this process reads presets, which are deprecated, because users create them
 	return access, nil
 }
 
@@ -63,8 +63,8 @@ func Publish(collectors []prometheus.Collector) error {
 	return errors.Join(errs...)
 }
 
-// Probe adds health checks. /healthz succeeds as long as the process runs. /readyz succeeds while all informers have synced and the context has
-// not ended, which ends when the process is asked to stop. A process may add checks of its own.
+// Probe adds health checks. /healthz succeeds as long as the process runs. /readyz succeeds if all informers have synced and ctx, which ends when the
+// process is asked to stop, has not ended. A process may add checks.
 func Probe(ctx context.Context, mgr ctrl.Manager) error {
 	return errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("informers", func(r *http.Request) error {
 		if ctx.Err() != nil {

@@ -10,18 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// ready is what /readyz found, for those who watch a process by its metrics alone.
+// ready has the results of /readyz as a metric, for users who watch a process only by its metrics.
 var ready = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "kiln_readiness_check",
 	Help: "1 if a check of /readyz succeeded when it was made last, else 0.",
 }, []string{"check"})
 
-// Metrics are those that webhook and controller have in common.
+// Metrics returns the metrics that webhook and controller have in common.
 func Metrics(configuration *clusterconfig.Watcher) []prometheus.Collector {
 	return append(revision.Metrics(), ready, buildInfo(), clusterconfig.Failures, configuration)
 }
 
-// AddReadyzCheck adds a check of /readyz, and shows what it finds in a metric.
+// AddReadyzCheck adds a check to /readyz, and sets a metric to its result.
 func (e *Engine) AddReadyzCheck(name string, check healthz.Checker) error {
 	found := ready.WithLabelValues(name)
 	return e.Manager.AddReadyzCheck(name, func(r *http.Request) error {
@@ -35,7 +35,7 @@ func (e *Engine) AddReadyzCheck(name string, check healthz.Checker) error {
 	})
 }
 
-// buildInfo is always 1; its labels say what runs.
+// buildInfo returns a metric whose labels are the version of the program.
 func buildInfo() prometheus.Collector {
 	build := version.Read()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{

@@ -20,11 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Slim removes from an object what nothing reads from a cache. A cluster has ten thousand VMs, and a cache keeps each of them: without their templates,
-// which are read from the API server when a guest starts. Annotations of others go too: a tenant may write 256 KiB of them to each object.
+// Slim removes the fields of an object that nothing reads from a cache. A cache keeps ten thousand VMs: without their templates,
+// which are read from the API server when a guest starts, and without foreign annotations, of which a tenant may write 256 KiB to each object.
 //
-// Whoever has an object from a cache must not write it back whole: Update would delete what is missing here. A patch is the difference of two copies
-// of the object (client.MergeFrom), so that what is missing in both stays as it is. TestOnlyPatches of internal/lifecycle shows this.
+// An object from a cache must not be written back with Update, which would delete the removed fields. A patch is the difference of two copies
+// of the object (client.MergeFrom), and does not change fields that both copies lack. TestOnlyPatches of internal/lifecycle shows this.
 func Slim(object any) (any, error) {
 	switch of := object.(type) {
 	case *v1.VirtualMachine:
@@ -37,11 +37,11 @@ func Slim(object any) (any, error) {
 		slimNode(of)
 	case *v1alpha1.GuestPod:
 		slimGuestPod(of)
-	case *snapshot.VirtualMachineSnapshotContent: // the VM that it holds is read when it is restored
+	case *snapshot.VirtualMachineSnapshotContent: // the VM in it is read from the API server when it is restored
 		slimContent(of)
 	case *v1.VirtualMachineInstancePreset:
 		slimMeta(&of.ObjectMeta)
-	// Of these a cache tells that they are there, and whose they are. Their controllers read them from the API server.
+	// The cache only knows that these objects exist, and who owns them. Their controllers read them from the API server.
 	case *snapshot.VirtualMachineSnapshot:
 		slimMeta(&of.ObjectMeta)
 		of.Labels, of.Spec, of.Status = nil, snapshot.VirtualMachineSnapshotSpec{}, nil
@@ -56,16 +56,16 @@ func Slim(object any) (any, error) {
 		if slices.Contains(catalogKinds, of.GetKind()) {
 			slimCatalog(of)
 		}
-	case *metav1.PartialObjectMetadata: // watched for their names and labels alone; namespaces have slimNamespace
+	case *metav1.PartialObjectMetadata: // only names and labels are read; namespaces have slimNamespace
 		of.ManagedFields, of.Annotations, of.OwnerReferences, of.Finalizers = nil, nil, nil, nil
 		keepShortest(of.Labels, mostLabels)
-	default: // of other kinds only the record of who has set which field: the rotation of certificates updates whole objects
+	default: // other kinds lose only managedFields, because the rotation of certificates updates whole objects
 		return cache.TransformStripManagedFields()(object)
 	}
 	return object, nil
 }
 
-// slimVM keeps of the spec the run strategy and the matchers, and of the template the metadata, by which presets and profiles select.
+// slimVM keeps the run strategy and the matchers of the spec, and the metadata of the template, by which presets and profiles select.
 func slimVM(vm *v1.VirtualMachine) {
 	slimMeta(&vm.ObjectMeta)
 	spec := v1.VirtualMachineSpec{
@@ -79,12 +79,12 @@ func slimVM(vm *v1.VirtualMachine) {
 	vm.Spec = spec
 }
 
-// slimVMI keeps of the status what VMs, their hardware records and their starts depend on. Of the spec of a VMI that exists only the grace period is read,
-// which its owner may shorten, and for metrics what the guest has.
+// slimVMI keeps the fields of the status on which VMs, their hardware records and their starts depend. Of the spec it keeps the grace period,
+// which the owner may shorten, and the CPUs and memory, which metrics report.
 func slimVMI(vmi *v1.VirtualMachineInstance) {
 	_, recorded := vmi.Annotations[v1alpha1.AnnotationFrontend]
 	if recorded {
-		vmi.Annotations[v1alpha1.AnnotationFrontend] = "" // some KiB, of which a cache needs to know that they are there
+		vmi.Annotations[v1alpha1.AnnotationFrontend] = "" // some KiB: only whether the annotation exists is read
 	}
 	slimMeta(&vmi.ObjectMeta)
 	spec := v1.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds}
@@ -97,14 +97,14 @@ func slimVMI(vmi *v1.VirtualMachineInstance) {
 	vmi.Spec = spec
 	vmi.Status = v1.VirtualMachineInstanceStatus{
 		Phase: vmi.Status.Phase, PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
-		// What internal/vmipod compares with what it sees: a field that is missing here it would write again and again.
+		// internal/vmipod compares these fields with the pod. If one were missing here, it would write the field again and again.
 		ActivePods: vmi.Status.ActivePods, Interfaces: vmi.Status.Interfaces, Machine: vmi.Status.Machine, QOSClass: vmi.Status.QOSClass,
 		LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion, RuntimeUser: vmi.Status.RuntimeUser,
 		GuestOSInfo: vmi.Status.GuestOSInfo, VolumeStatus: targets(vmi.Status.VolumeStatus, recorded),
 	}
 }
 
-// targets are the disks that a domain has. The record of a guest that KubeVirt runs follows them.
+// targets keeps the targets of the volumes if the guest has a record that KubeVirt's sidecar wrote: the record follows them.
 func targets(volumes []v1.VolumeStatus, recorded bool) (kept []v1.VolumeStatus) {
 	if !recorded {
 		return nil
@@ -115,8 +115,8 @@ func targets(volumes []v1.VolumeStatus, recorded bool) (kept []v1.VolumeStatus) 
 	return kept
 }
 
-// slimContent keeps the name of the snapshot, and of the VM what names revisions, which the collector keeps. The claims that it describes have annotations of
-// tenants.
+// slimContent keeps the name of the snapshot, and the fields of the VM that name revisions, because the collector must keep these. It removes the claims,
+// which have annotations of tenants.
 func slimContent(of *snapshot.VirtualMachineSnapshotContent) {
 	slimMeta(&of.ObjectMeta)
 	of.Labels, of.Spec.VolumeBackups, of.Status = nil, nil, nil
@@ -129,14 +129,14 @@ func slimContent(of *snapshot.VirtualMachineSnapshotContent) {
 	}
 }
 
-// slimPod keeps of the pod of a guest where it is and what became of it.
+// slimPod keeps the node and the status of the pod of a guest.
 func slimPod(pod *corev1.Pod) {
 	pod.ManagedFields, pod.Annotations = nil, nil
 	keepShortest(pod.Labels, mostLabels)
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
 }
 
-// slimNode keeps the labels of a node, which HostProfiles select, and what says that it is off: its taints, and condition Ready without its times.
+// slimNode keeps the labels of a node, which HostProfiles select, and what shows that it is off: its taints, and the condition Ready without its times.
 func slimNode(node *corev1.Node) {
 	var status corev1.NodeStatus
 	for _, c := range node.Status.Conditions {
@@ -148,7 +148,8 @@ func slimNode(node *corev1.Node) {
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
 }
 
-// slimGuestPod keeps that hardware is there, but not the domain, which is the largest part, nor the facts that it was made of. No status has the host name.
+// slimGuestPod removes the domain of the hardware, which is the largest part, and the facts that it was made of. It also removes the guest's host name,
+// which no status contains.
 func slimGuestPod(of *v1alpha1.GuestPod) {
 	of.ManagedFields, of.Annotations = nil, nil
 	if of.Spec.Hardware != nil {
@@ -157,16 +158,16 @@ func slimGuestPod(of *v1alpha1.GuestPod) {
 	if of.Status.Agent != nil {
 		of.Status.Agent.Hostname = ""
 	}
-	if of.Spec.Clients != nil { // the same for all guests
+	if of.Spec.Clients != nil { // all guests have the same authorities
 		of.Spec.Clients.Authorities = unique.Make(of.Spec.Clients.Authorities).Value()
 	}
 }
 
-// catalogKinds are the kinds of which VMs take revisions, and which caches have untyped.
+// catalogKinds are the kinds to whose revisions VMs are pinned. Caches have them untyped.
 var catalogKinds = append(instancetype.CatalogKinds(), v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile)
 
-// slimCatalog keeps of an instancetype, preference or profile what VMs are made of and policies read, if that is not too large. The copy of the object that
-// kubectl apply makes goes.
+// slimCatalog removes the copy of the object that kubectl apply writes, and bounds the rest. VMs and policies read all other fields of an instancetype,
+// preference or profile.
 func slimCatalog(of *unstructured.Unstructured) {
 	if annotations := of.GetAnnotations(); annotations != nil {
 		delete(annotations, corev1.LastAppliedConfigAnnotation)
@@ -176,13 +177,15 @@ func slimCatalog(of *unstructured.Unstructured) {
 }
 
 const (
-	// mostAnnotations bounds what a cache keeps of the annotations of one object, in bytes. A VM that is pinned to 256 profiles has 16 KiB of them.
+	// mostAnnotations is how many bytes of the annotations of an object a cache keeps. A VM that is pinned to 256 profiles has 16 KiB of annotations.
 	mostAnnotations = 32 << 10
-	// mostLabels bounds what a cache keeps of the labels: 512 may have 190 KiB. Of VMs and VMIs they are read from a cache to count whom a profile selects.
+	// mostLabels is how many bytes of the labels of an object a cache keeps. 512 labels may have 190 KiB. The labels of VMs and VMIs are read from a cache to
+	// count the VMs that a profile selects.
 	mostLabels = 32 << 10
 )
 
-// slimMeta keeps the annotations of Kiln and KubeVirt: their domains are kilnvm.io, kubevirt.io and subdomains of it. A tenant may write 256 KiB of these too.
+// slimMeta keeps only the annotations of Kiln and KubeVirt: their domains are kilnvm.io, kubevirt.io and its subdomains. Because a tenant may write 256 KiB
+// of these, too, it keeps at most mostAnnotations.
 func slimMeta(of *metav1.ObjectMeta) {
 	of.ManagedFields = nil
 	maps.DeleteFunc(of.Annotations, func(key, _ string) bool {
@@ -193,7 +196,7 @@ func slimMeta(of *metav1.ObjectMeta) {
 	keepShortest(of.Labels, mostLabels)
 }
 
-// keepShortest deletes the entries with the longest values until the rest has so many bytes at most.
+// keepShortest deletes the entries with the longest values until the rest has at most so many bytes.
 func keepShortest(all map[string]string, most int) {
 	size := 0
 	for key, value := range all {
@@ -213,7 +216,7 @@ func keepShortest(all map[string]string, most int) {
 	}
 }
 
-// slimNamespace keeps labels and annotations, which selectors and policies read, but for the copy of the object that kubectl apply makes.
+// slimNamespace keeps labels and annotations, which selectors and policies read, except the copy of the object that kubectl apply writes.
 func slimNamespace(object any) (any, error) {
 	if namespace, err := meta.Accessor(object); err == nil {
 		namespace.SetManagedFields(nil)

@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// InformerStores writes the store of the informer of each object's kind, by which metrics count objects without copying them. It waits until they have synced.
+// InformerStores sets each value of into to the store of the informer of its key's kind. Metrics count objects in stores without copying them. It waits until
+// the informers have synced.
 func InformerStores(ctx context.Context, from cache.Cache, into map[client.Object]*toolscache.Store) error {
 	for object, store := range into {
 		informer, err := from.GetInformer(ctx, object)
