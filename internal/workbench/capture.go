@@ -13,13 +13,13 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Running is a libvirt domain that runs already.
+// Running is a libvirt domain that is running.
 type Running struct {
 	domain *libvirtxml.Domain
 	raw    []byte
 }
 
-// ReadRunning reads the XML of a domain from a file; '-' is the standard input.
+// ReadRunning reads the XML of a domain from a file, or from stdin if the file is '-'.
 func ReadRunning(file string, stdin io.Reader) (Running, error) {
 	var raw []byte
 	var err error
@@ -42,7 +42,7 @@ func ReadRunning(file string, stdin io.Reader) (Running, error) {
 }
 
 // Capture returns the hardware of a running domain as the GuestHardware of the VM or VMI that takes it over. host is a YAML file with the
-// capabilities of the domain's host; empty means assumed ones. Where the spec does not match the domain, the error is a Refusal with the
+// capabilities of the domain's host; empty means assumed ones. If the spec does not match the domain, the error is a Refusal with the
 // fields.
 func Capture(r Reviewed, running Running, host string) (*v1alpha1.GuestHardware, error) {
 	capabilities, err := readHost(host, r.Guest.Explicit.Spec.Architecture)
@@ -60,8 +60,8 @@ func Capture(r Reviewed, running Running, host string) (*v1alpha1.GuestHardware,
 	return render.GuestHardware(r.Guest.Explicit, taken), nil
 }
 
-// CapturePlaces returns the hardware of a domain that KubeVirt runs, and goes on to run: places and machine, with what was plugged in. The rest of what the
-// guest sees is KubeVirt's to decide, so that nothing is compared with the VM's spec.
+// CapturePlaces returns the hardware of a domain that KubeVirt runs and will run: the machine type and the addresses of the devices, also of hotplugged ones.
+// KubeVirt decides what else the guest sees, so nothing is compared with the VM's spec.
 func CapturePlaces(r Reviewed, running Running) (*v1alpha1.GuestHardware, error) {
 	taken, err := kubevirt.Capture(running.raw, nil)
 	if err != nil {

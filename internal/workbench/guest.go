@@ -21,21 +21,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Guest is what a VM or VMI boots, with what is needed to render and explain it.
+// Guest is the guest that a VM or VMI boots, with what is needed to render and explain it.
 type Guest struct {
 	// Explicit is the VMI that boots, and Document its JSON: the sparse VMI with the webhook's patch applied.
 	Explicit *v1.VirtualMachineInstance
 	Document []byte
-	// VM is the VM as it was given; nil for a bare VMI.
+	// VM is the VM before admission; nil for a bare VMI.
 	VM *v1.VirtualMachine
-	// Recorded is the hardware of the guest's last boot, which the next boot keeps; nil before the first, and with annotation kilnvm.io/hardware: latest.
+	// Recorded is the hardware of the guest's last boot, which the next boot keeps. It is nil before the first boot, and with the annotation
+	// kilnvm.io/hardware: latest.
 	Recorded *record.Record
-	// Booted is Recorded, and also what the annotation keeps the next boot from.
+	// Booted is the hardware of the guest's last boot, also with the annotation.
 	Booted *record.Record
-	// Unreadable is why the hardware of the last boot is not known, though there may have been one. Then the guest cannot be rendered.
+	// Unreadable is why the hardware of the last boot cannot be read. Then the guest cannot be rendered.
 	Unreadable error
 
-	// Sparse is the VMI before stage 1, and input what stage 1 made it explicit by.
+	// Sparse is the VMI before stage 1, and Input the settings by which stage 1 completed it.
 	Sparse *v1.VirtualMachineInstance
 	Input  admit.Input
 	// vm or vmi is the review that made the guest; the other one is nil.
@@ -43,14 +44,14 @@ type Guest struct {
 	vmi *review.VMI
 }
 
-// Stored returns the VM as a cluster stores it, and the revisions that it is pinned to. The guest must be that of a VM.
+// Stored returns the VM as a cluster stores it, and the revisions that it is pinned to. It must not be called for the guest of a bare VMI.
 func (g *Guest) Stored() (*v1.VirtualMachine, []revision.Draft) { return g.vm.Stored() }
 
-// Frontend is where the hardware of a guest that no field of its VMI governs comes from.
+// Frontend names the FrontendProfile that sets the hardware for which a VMI has no fields.
 type Frontend struct {
 	// Version is the name of a FrontendProfile.
 	Version string `json:"version"`
-	// Origin is 'hardware record' or 'configuration', to which a VM is pinned.
+	// Origin is where the profile is recorded: 'hardware record', or 'configuration' for the configuration that a VM is pinned to.
 	Origin string `json:"origin"`
 }
 
@@ -69,7 +70,7 @@ func (r Reviewed) Frontend() *Frontend {
 	return found
 }
 
-// Explain returns where each field of the explicit VMI comes from. A VMI that a VM made is explained by that VM.
+// Explain returns the origin of each field of the explicit VMI. If a VM created the VMI, its fields are origins, too.
 func (r Reviewed) Explain(ctx context.Context) (admit.Explanation, error) {
 	if r.Guest.vm != nil {
 		return r.Guest.vm.Explain(), nil
@@ -81,7 +82,7 @@ func (r Reviewed) Explain(ctx context.Context) (admit.Explanation, error) {
 	return r.Guest.vmi.Explain(owner, r.Guest.Recorded), nil
 }
 
-// ownerOf returns the VM that made a VMI; nil if none did, or it is gone or may not be read.
+// ownerOf returns the VM that created a VMI; nil if the VMI has no owner, or the user may not read it, or it no longer exists.
 func ownerOf(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineInstance) (*v1.VirtualMachine, error) {
 	by := metav1.GetControllerOf(vmi)
 	if by == nil || by.Kind != v1.VirtualMachineGroupVersionKind.Kind {
@@ -95,8 +96,8 @@ func ownerOf(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineIn
 	return vm, err
 }
 
-// readRecord reads the hardware that the guest had at its last boot: the GuestHardware of its name, if it belongs to this VM or VMI. Where it
-// cannot be read, or belongs to another one, Unreadable is set, and only commands that render fail. A rejected object gets none.
+// readRecord reads the hardware that the guest had at its last boot: the GuestHardware of its name, if it belongs to this VM or VMI. If it
+// cannot be read, or belongs to another guest, readRecord sets Unreadable, and only commands that render fail. It does nothing for a rejected object.
 func (r *Reviewed) readRecord(ctx context.Context) error {
 	if !r.Verdict.Allowed() || r.unrecorded {
 		return nil
@@ -128,7 +129,7 @@ func (r *Reviewed) readRecord(ctx context.Context) error {
 	return nil
 }
 
-// patched applies the patch that the webhook would answer, so that the document is what a cluster would store. Trap: the patch must be made
+// patched returns the document that a cluster would store: the sparse VMI with the patch of the webhook. Trap: the patch must be made
 // from the JSON that it is applied to. The typed object has empty lists and maps that its JSON leaves out.
 func patched(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
 	raw, err := json.Marshal(sparse)
@@ -146,7 +147,7 @@ func patched(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
 	return apply(diff, raw)
 }
 
-// apply applies an RFC 6902 patch; nil is none.
+// apply applies an RFC 6902 patch. A nil patch changes nothing.
 func apply(diff, raw []byte) ([]byte, error) {
 	if diff == nil {
 		return raw, nil

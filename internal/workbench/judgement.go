@@ -2,10 +2,10 @@ package workbench
 
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
-// Judgement is the verdict on an object as a document.
+// Judgement is the verdict on an object as a JSON document.
 type Judgement struct {
 	Object string `json:"object"`
-	// Host is the file of the host that cannot run the object; empty if the object is rejected everywhere.
+	// Host is the file of the host that cannot run the object; empty if every host rejects it.
 	Host     string   `json:"host,omitempty"`
 	Allowed  bool     `json:"allowed"`
 	Causes   []Cause  `json:"causes"`
@@ -20,7 +20,7 @@ type Inferred struct {
 	Field string `json:"field"`
 	Kind  string `json:"kind"`
 	Name  string `json:"name"`
-	// Read are the objects that were read, as KIND 'NAMESPACE/NAME'. The labels of the last recommend.
+	// Read are the objects that were read, as KIND 'NAMESPACE/NAME'. The last one has the labels that recommend.
 	Read []string `json:"read"`
 }
 
@@ -29,12 +29,12 @@ type Cause struct {
 	Type    string `json:"type"`
 	Field   string `json:"field"`
 	Message string `json:"message"`
-	// File and Line are where the field stands, or the nearest parent of one that is missing.
+	// File and Line are the position of the field, or of its nearest parent if the field is missing.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 }
 
-// Judgement returns the verdict as a document. Its lists are never nil.
+// Judgement returns the verdict as a document. Causes and Warnings are never nil.
 func (r Reviewed) Judgement() Judgement {
 	j := Judgement{Object: r.Name(), Allowed: r.Verdict.Allowed(), Causes: []Cause{}, Warnings: append([]string{}, r.Verdict.Warnings...)}
 	for _, e := range r.Verdict.Errors {
@@ -54,7 +54,7 @@ func (r Reviewed) Judgement() Judgement {
 	return j
 }
 
-// Remedy returns what the user can do about the objects that a VM refers to and that do not exist.
+// Remedy returns what the user can do if a VM refers to an object that does not exist.
 func (r Reviewed) Remedy() string {
 	if r.File() != "" {
 		return "add the missing object's file with --catalog"
@@ -62,8 +62,8 @@ func (r Reviewed) Remedy() string {
 	return "create what it refers to"
 }
 
-// Incomplete returns a VM that is Unknown as a rejected one, with a cause for each object that does not exist. The webhook admits it, since the
-// objects may be created later; but what the VM would boot is not known.
+// Incomplete returns a VM that is Unknown as a rejected one, with a cause for each object that does not exist. The webhook admits such a VM, because the
+// objects may be created later; but the guest that it would boot is not known.
 func (r Reviewed) Incomplete() Reviewed {
 	var causes field.ErrorList
 	for _, missing := range r.missing {

@@ -25,11 +25,11 @@ import (
 type stageOne struct {
 	bench    *Bench
 	reviewer review.Reviewer
-	// old is the stored VM that the VM of its name updates, or nil.
+	// old is the stored VM, or nil. A VM with its name is reviewed as its update.
 	old *v1.VirtualMachine
 }
 
-// judges has a function for each kind. It sets the verdict, and for a VM or VMI the guest.
+// judges has a function for each kind. The function sets the verdict, and for a VM or VMI the guest.
 var judges = map[schema.GroupKind]func(stageOne, context.Context, *Reviewed, []byte) error{
 	{Group: v1.GroupVersion.Group, Kind: "VirtualMachine"}:                                   stageOne.vm,
 	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstance"}:                           stageOne.vmi,
@@ -93,7 +93,7 @@ func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
 	}
 	asker, reviewer := s.bench.asker(), s.reviewer
 	if reviewer.Stored = r.Stored; r.Stored {
-		// A stored VMI was admitted before. Only controllers may write some of its fields, such as the owner, so it is judged as theirs.
+		// A stored VMI may have fields that only controllers may write, such as the owner, so it is judged as the request of a controller.
 		asker.Name = s.reviewer.Configuration().Limits.Controllers[0]
 	}
 	reviewed, err := reviewer.ReviewVMI(ctx, vmi, asker)
@@ -108,7 +108,7 @@ func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
 	return r.readRecord(ctx)
 }
 
-// preset judges a preset alone. Whether presets disagree is judged with each VMI that they match.
+// preset judges only the preset itself. Conflicts between presets are found when a VMI is judged that they match.
 func (s stageOne) preset(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1.VirtualMachineInstancePreset
 	err := json.Unmarshal(raw, &object)
@@ -116,7 +116,7 @@ func (s stageOne) preset(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// instancetype judges an instancetype of either scope: both have one schema, as have those of a preference.
+// instancetype judges an instancetype, namespaced or cluster-wide: both kinds have one schema.
 func (s stageOne) instancetype(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1beta1.VirtualMachineInstancetype
 	err := json.Unmarshal(raw, &object)
@@ -125,7 +125,8 @@ func (s stageOne) instancetype(_ context.Context, r *Reviewed, raw []byte) error
 	return err
 }
 
-// preference judges a preference of either scope. Whether an instancetype meets its requirements is judged with each VM that names both.
+// preference judges a preference, namespaced or cluster-wide: both kinds have one schema. Whether an instancetype meets its requirements is judged with each
+// VM that refers to both.
 func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1beta1.VirtualMachinePreference
 	err := json.Unmarshal(raw, &object)
@@ -134,7 +135,7 @@ func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// policy judges a GuestPolicy: whether it compiles.
+// policy judges a GuestPolicy: it must compile.
 func (s stageOne) policy(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.GuestPolicy
 	err := json.Unmarshal(raw, &object)
@@ -143,7 +144,7 @@ func (s stageOne) policy(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// profile judges a HostProfile alone. Whether it conflicts with others depends on the VMI and the node: its status says so.
+// profile judges only the HostProfile itself. Conflicts between HostProfiles depend on the VMI and the node; the status of a HostProfile reports them.
 func (s stageOne) profile(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.HostProfile
 	err := json.Unmarshal(raw, &object)
@@ -151,7 +152,7 @@ func (s stageOne) profile(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// frontend judges a FrontendProfile, also the name, which is its version: an API server refuses another by a rule of its schema.
+// frontend judges a FrontendProfile. It also judges the name, which is a version: an API server does it by a rule of the schema.
 func (s stageOne) frontend(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.FrontendProfile
 	err := json.Unmarshal(raw, &object)
@@ -162,14 +163,14 @@ func (s stageOne) frontend(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// guestProfile judges a profile of guests with those that it extends.
+// guestProfile judges a GuestProfile or ClusterGuestProfile with the profiles that it extends.
 func (s stageOne) guestProfile(ctx context.Context, r *Reviewed, raw []byte) error {
 	reviewed, err := s.reviewer.ReviewProfile(ctx, raw, s.bench.asker())
 	r.missing, r.Verdict = reviewed.Missing, reviewed.Verdict
 	return err
 }
 
-// hardware judges the record of a GuestHardware, which a backup or 'capture' may have written.
+// hardware judges the record in a GuestHardware, which may come from a backup or from 'capture'.
 func (s stageOne) hardware(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.GuestHardware
 	err := json.Unmarshal(raw, &object)
@@ -177,10 +178,10 @@ func (s stageOne) hardware(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// bySchema is for kinds that Kiln's controllers write: the schema has judged them.
+// bySchema accepts the kinds that Kiln's controllers write: their schema is checked before.
 func (s stageOne) bySchema(context.Context, *Reviewed, []byte) error { return nil }
 
-// of is the reviewer of an object.
+// of returns the reviewer for an object.
 func (s stageOne) of(r *Reviewed) review.Reviewer {
 	reviewer := s.reviewer
 	reviewer.Stored = r.Stored

@@ -7,7 +7,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// KeepFills gives a VMI what KubeVirt has written into the stored VM, and an older manifest lacks: the update does not change it.
+// KeepFills copies into a VMI the fields that KubeVirt has set in the stored VMI and that its manifest lacks. Otherwise the update would seem to remove them.
 func KeepFills(now, was *v1.VirtualMachineInstance) {
 	if is := was.Spec.Domain.Machine; is != nil && now.Spec.Domain.Machine == nil {
 		now.Spec.Domain.Machine = is.DeepCopy()
@@ -20,7 +20,7 @@ func KeepFills(now, was *v1.VirtualMachineInstance) {
 	now.Annotations = virtcontroller.KeptAnnotations(now.Annotations, was.Annotations)
 }
 
-// keepTemplate is keepFills for the templates of VMs.
+// keepTemplate does the same as KeepFills in the template of a VM.
 func keepTemplate(now, was *v1.VirtualMachine) {
 	if now.Spec.Template == nil || was.Spec.Template == nil {
 		return

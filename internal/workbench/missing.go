@@ -12,10 +12,10 @@ import (
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
-// Some objects cannot be judged: they refer to objects that do not exist, or their kind is not served by Kiln. The webhook admits the first, because
-// the object may be created later, and is not asked about the second. Both bring warnings; a strict bench rejects them.
+// Some objects cannot be judged: they refer to objects that do not exist, or Kiln does not serve their kind. The webhook admits the former, because
+// the missing object may be created later, and is not called for the latter. A bench warns about both; a strict bench rejects them.
 
-// judgeMissing makes a strict bench refuse a VM that refers to what does not exist.
+// judgeMissing adds an error for each object that does not exist to the verdict of a strict bench, and removes the warning about it.
 func (b *Bench) judgeMissing(r *Reviewed) {
 	if !b.Strict {
 		return
@@ -38,18 +38,18 @@ func notFound(missing resolve.Missing, detail string) *field.Error {
 	return err
 }
 
-// unknowable returns the cause for a VM whose instancetype or preference is not known, though each object that it names exists.
+// unknowable returns the cause of a rejection if the instancetype or preference of a VM is not known, though each object that it names exists.
 func unknowable() *field.Error {
 	return field.Forbidden(field.NewPath("spec"), "its instancetype or preference cannot be found, so it cannot be judged")
 }
 
-// unserved reports whether a kind is one of KubeVirt's or its companions', and Kiln neither judges nor reads it.
+// unserved reports whether a kind belongs to a group of KubeVirt or its companions, such as CDI, and Kiln neither judges nor reads it.
 func unserved(kind schema.GroupVersionKind) bool {
 	ofKubeVirt := kind.Group == v1.GroupVersion.Group || strings.HasSuffix(kind.Group, "."+v1.GroupVersion.Group)
 	return ofKubeVirt && judges[kind.GroupKind()] == nil && kind.GroupKind() != v1.KubeVirtGroupVersionKind.GroupKind()
 }
 
-// unservedReason is why an object of a kind is skipped. Inferences read DataSources and DataVolumes.
+// unservedReason returns why an object of a kind is skipped.
 func unservedReason(kind schema.GroupVersionKind) string {
 	isOf := func(source schema.GroupVersionKind) bool { return source.GroupKind() == kind.GroupKind() }
 	if slices.ContainsFunc(resolve.SourceKinds(), isOf) {
@@ -58,7 +58,7 @@ func unservedReason(kind schema.GroupVersionKind) string {
 	return fmt.Sprintf("Kiln does not serve this kind of %s", kind.GroupVersion())
 }
 
-// servedByOthers reports whether a kind that is not served is none of KubeVirt's own: CDI serves its kinds itself.
+// servedByOthers reports whether CDI serves a kind that Kiln does not serve.
 func servedByOthers(kind schema.GroupVersionKind) bool {
 	return kind.Group == cdi.SchemeGroupVersion.Group
 }

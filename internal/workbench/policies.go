@@ -20,11 +20,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// GuestPolicies are an administrator's, as the configuration is. A policy that is tried out lies in a file, so that those of files are added to those of
-// the cluster.
+// Administrators write GuestPolicies, as they write the configuration. Policies of files are added to the policies of the cluster, so that an administrator
+// can try a new policy.
 
-// GuestPolicies returns the policies that judge the inputs, by name: those among the inputs or in the cluster, and those of the files Policies, of which one
-// replaces another of its name. Where the user may not list those of the cluster, a warning says so.
+// GuestPolicies returns the policies that judge the inputs, sorted by name: the policies among the inputs or in the cluster, and the policies of the files
+// Policies. A policy of a file replaces a policy of its name. If the user may not list the policies of the cluster, it returns a warning.
 func (b *Bench) GuestPolicies(ctx context.Context, in manifest.Inputs) ([]*policy.Policy, []string, error) {
 	if known := b.policies; known != nil {
 		return *known, nil, nil
@@ -35,14 +35,14 @@ func (b *Bench) GuestPolicies(ctx context.Context, in manifest.Inputs) ([]*polic
 	switch {
 	case apierrors.IsForbidden(err):
 		b.PoliciesForbidden = true
-		warnings = b.unread("the cluster's GuestPolicies cannot be read, so only those of --policy judge: %v", err)
-	case meta.IsNoMatchError(err): // the cluster has none
+		warnings = b.forbiddenWarning("the cluster's GuestPolicies cannot be read, so only the policies of --policy judge: %v", err)
+	case meta.IsNoMatchError(err): // the cluster has no GuestPolicies
 	case err != nil:
 		return nil, nil, err
 	}
 	byName := map[string]*policy.Policy{}
 	for i := range list.Items {
-		// One that does not compile is judged by its failurePolicy, as in the webhook.
+		// A policy that does not compile judges by its failurePolicy, as in the webhook.
 		byName[list.Items[i].Name], _ = policy.Compile(&list.Items[i])
 	}
 	own, err := b.policyFiles()
@@ -57,7 +57,7 @@ func (b *Bench) GuestPolicies(ctx context.Context, in manifest.Inputs) ([]*polic
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b *policy.Policy) int { return strings.Compare(a.Name, b.Name) })
-	if in.OfCluster { // two files may have two sets
+	if in.OfCluster { // two files may have different policies
 		b.policies = &all
 	}
 	return all, warnings, nil
@@ -66,22 +66,22 @@ func (b *Bench) GuestPolicies(ctx context.Context, in manifest.Inputs) ([]*polic
 // JudgedKinds are the kinds that policies judge.
 var JudgedKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMachineInstanceGroupVersionKind.Kind}
 
-// WithPolicies returns a bench with the configuration of b, which judges the requests of a user only by these policies.
+// WithPolicies returns a bench with the configuration of b that judges the requests of a user only by these policies.
 func (b *Bench) WithPolicies(user authenticationv1.UserInfo, policies ...*policy.Policy) *Bench {
 	return &Bench{Config: b.Config, User: user, policies: &policies}
 }
 
-// ReviewForAudit reviews objects for what policies say of them: leniently, and without the hardware of earlier boots.
+// ReviewForAudit reviews objects for an audit of policies. It is never strict, and does not read the hardware of earlier boots.
 func (b *Bench) ReviewForAudit(ctx context.Context, in manifest.Inputs) (Review, error) {
 	bench := *b
 	bench.Strict, bench.unrecorded = false, true
 	reviewed, err := bench.Review(ctx, in, nil)
-	b.configuration = bench.configuration // read once for all calls
+	b.configuration = bench.configuration // the next call does not read it again
 	return reviewed, err
 }
 
-// asker returns the account that policies see: the given one as an API server knows it, in the group of all that have authenticated. An account
-// without a name stays without one, so that an expression that asks for it fails: whose request a file will be is not known.
+// asker returns the account that policies see: the user, in the group to which an API server adds all authenticated users. If the user has no name,
+// an expression that reads it fails, because it is not known who will create the object of a file.
 func (b *Bench) asker() review.Asker {
 	user := b.User
 	if !slices.Contains(user.Groups, allAuthenticated) {
@@ -90,11 +90,11 @@ func (b *Bench) asker() review.Asker {
 	return review.Asker{User: user}
 }
 
-// allAuthenticated is the group that an API server adds to each account, also to one of --as.
+// allAuthenticated is the group to which an API server adds each account, also the account of --as.
 const allAuthenticated = "system:authenticated"
 
-// policyFiles returns the GuestPolicies of the files Policies. Objects of other kinds, such as the tests of policies, are left out. The
-// error has a line for each mistake for which an API server with Kiln would refuse a policy. Each begins with the flag --policy.
+// policyFiles returns the GuestPolicies of the files Policies. It leaves out objects of other kinds, such as GuestPolicyTests. The
+// error has a line for each mistake for which an API server with Kiln would refuse a policy. Each line begins with the flag --policy.
 func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 	seen := map[string]bool{}
 	var wrong []error
@@ -135,7 +135,7 @@ func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 	return all, nil
 }
 
-// compilePolicy judges a policy by the schema of the kind, and compiles it. The policy is nil if it has mistakes.
+// compilePolicy checks a policy against the schema of its kind, and compiles it. It returns nil if the policy has mistakes.
 func compilePolicy(one manifest.Object) (*policy.Policy, field.ErrorList, error) {
 	found, err := crdschema.Check(one.Unstructured)
 	if err != nil || len(found.Mistakes) > 0 {
@@ -152,7 +152,7 @@ func compilePolicy(one manifest.Object) (*policy.Policy, field.ErrorList, error)
 	return compiled, nil, nil
 }
 
-// located returns a mistake with the line of the file that has it.
+// located returns a mistake as text, with its file and line if they are known.
 func located(o manifest.Object, mistake *field.Error) string {
 	text := fmt.Sprintf("%s: %s", o.Name(), mistake)
 	if at, found := o.Find(mistake.Field); found && at.Number > 0 {

@@ -17,37 +17,37 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Stages of a rendering: 'frontend' is what the guest sees (stage 2), 'backend' the complete domain (stage 3).
+// Stages of a rendering: 'frontend' is only what the guest sees (stage 2), 'backend' is the complete domain (stage 3).
 const (
 	StageFrontend = "frontend"
 	StageBackend  = "backend"
 )
 
-// Placing is the host on which a guest is rendered.
+// Placing describes the host on which a guest is rendered.
 type Placing struct {
-	// Host is a YAML file with a host's capabilities, Bindings one with what the host gives to this start, such as paths and taps. Empty
-	// means assumed ones.
+	// Host is a YAML file with the host's capabilities. Bindings is a YAML file with the resources of the host for this start, such as paths and taps. If a
+	// name is empty, capabilities or bindings are assumed.
 	Host, Bindings string
 }
 
-// Rendering is what Render is to return.
+// Rendering contains the parameters of Render.
 type Rendering struct {
 	Placing
 	// Stage is StageFrontend or StageBackend.
 	Stage string
-	// Side asks for the secrets, network filters and node devices of the domain too.
+	// Side: also return the secrets, network filters and node devices of the domain.
 	Side bool
 }
 
-// Notes are the settings that an answer does not include.
+// Notes names the settings that a rendering does not include.
 type Notes struct {
-	// Warnings name settings that the user may not read.
+	// Warnings are about settings that the user may not read.
 	Warnings []string
-	// ByNode are names of HostProfiles that select the VMI and have a nodeSelector. They are ignored where no host is described.
+	// ByNode has the names of the HostProfiles that select the VMI and have a nodeSelector. Without a description of the host they are ignored.
 	ByNode []string
 }
 
-// With returns the notes of two answers. The profiles are those of the first that has any.
+// With returns the warnings of two Notes. ByNode is the ByNode of n if n has any, otherwise the ByNode of more.
 func (n Notes) With(more Notes) Notes {
 	n.Warnings = append(n.Warnings, more.Warnings...)
 	if len(n.ByNode) == 0 {
@@ -56,15 +56,15 @@ func (n Notes) With(more Notes) Notes {
 	return n
 }
 
-// Rendered are the documents of one guest: the side documents in the order in which libvirt needs them, and the domain last.
+// Rendered has the documents of one guest: the side documents in the order in which libvirt needs them, and then the domain.
 type Rendered struct {
 	Notes
 	Documents []render.Document
 }
 
-// Refusal is the error of a guest that stage 2 or 3 refuses.
+// Refusal is the error if stage 2 or 3 refuses a guest.
 type Refusal struct {
-	// Guest has the causes as its verdict, without the warnings of stage 1.
+	// Guest is the refused guest. Its verdict has the causes, without the warnings of stage 1.
 	Guest Reviewed
 	// Host is the file of the host that cannot run the guest; empty if the host is assumed.
 	Host string
@@ -73,7 +73,7 @@ type Refusal struct {
 // Error returns the causes.
 func (r *Refusal) Error() string { return r.Guest.Verdict.Errors.ToAggregate().Error() }
 
-// RefusalOf returns the error of a guest that has such causes; nil for none. The paths are those of a VMI, and become those of the object that the user wrote.
+// RefusalOf returns a Refusal with the causes; nil if there are no causes. For the guest of a VM, it changes paths of the VMI into paths of the VM.
 func RefusalOf(r Reviewed, host string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
@@ -85,8 +85,8 @@ func RefusalOf(r Reviewed, host string, errs field.ErrorList) error {
 	return &Refusal{r, host}
 }
 
-// Render renders a guest, with the hardware of its last boot if there was one. Where stage 2 or 3 refuses it, the error is a Refusal. Notes are
-// returned with an error too.
+// Render renders a guest, with the hardware of its last boot if there was one. If stage 2 or 3 refuses the guest, the error is a Refusal. The Notes
+// are also valid with an error.
 func (b *Bench) Render(ctx context.Context, r Reviewed, wanted Rendering) (Rendered, error) {
 	machine, notes, err := b.Machine(ctx, r, wanted.Placing, r.Guest.Recorded)
 	done := Rendered{Notes: notes}
@@ -117,14 +117,14 @@ func (b *Bench) Render(ctx context.Context, r Reviewed, wanted Rendering) (Rende
 	return done, err
 }
 
-// Machine is a guest on a host, and the HostProfiles that may select both.
+// Machine is a guest on a host, with the HostProfiles of the cluster, which may select them.
 type Machine struct {
 	render.Machine
 	Profiles []v1alpha1.HostProfile
 }
 
-// Machine returns a guest on a host, with the identity of its last boot if there is a record. It fails if the record exists and cannot be read:
-// hardware that is derived anew may be other than what the guest had. The notes are complete only without an error.
+// Machine returns a guest on a host, with the identity of its last boot if there is a record. It fails if the record exists and cannot be read,
+// because new hardware may differ from the hardware of the last boot. The notes are complete only without an error.
 func (b *Bench) Machine(ctx context.Context, r Reviewed, at Placing, recorded *record.Record) (m Machine, notes Notes, err error) {
 	guest := r.Guest
 	if guest.Unreadable != nil {
@@ -149,7 +149,7 @@ func (b *Bench) Machine(ctx context.Context, r Reviewed, at Placing, recorded *r
 	return m, notes, readYAML(at.Bindings, &m.Bindings)
 }
 
-// readHost reads the capabilities of a host from a file; without one they are assumed for the guest's architecture.
+// readHost reads the capabilities of a host from a file. If file is empty, it returns the assumed capabilities of the architecture.
 func readHost(file, architecture string) (host backend.Capabilities, err error) {
 	if file == "" {
 		return backend.Assumed(architecture), nil
@@ -165,7 +165,7 @@ func readHost(file, architecture string) (host backend.Capabilities, err error) 
 	return described.Spec, nil
 }
 
-// readYAML decodes a file into a value that has defaults; without a file they stay. Unknown fields are refused.
+// readYAML decodes a file into a value. Unknown fields are refused. If file is empty, the value is not changed.
 func readYAML(file string, into any) error {
 	if file == "" {
 		return nil

@@ -25,20 +25,20 @@ import (
 // Reviewed is an object after stage 1.
 type Reviewed struct {
 	manifest.Object
-	// Verdict is on the object. It says nothing if the object has a Fault.
+	// Verdict is the verdict on the object. It has no meaning if the object has a Fault.
 	Verdict admit.Verdict
-	// Guest is what the object boots; nil for objects of the catalog and for VMs without a template. It must be used only if the verdict allows.
+	// Guest is the guest that the object boots; nil if the object is neither a VM with a template nor a VMI. Use it only if the verdict allows the object.
 	Guest *Guest
 	// Unknown reports that a VM refers to an instancetype or preference that does not exist. The webhook admits it, but it cannot start.
 	Unknown bool
 
-	// Policies is what the GuestPolicies say of a VM or VMI.
+	// Policies has the results of the GuestPolicies for a VM or VMI.
 	Policies policy.Result
 
 	// unrecorded means that the hardware of earlier boots is not read.
 	unrecorded bool
 
-	// Inferred are what volumes of a VM recommend, with the objects that say so.
+	// Inferred has what the volumes of a VM recommend, and the objects with the labels.
 	Inferred []resolve.Inference
 
 	missing []resolve.Missing
@@ -47,31 +47,31 @@ type Reviewed struct {
 	Inputs  manifest.Inputs
 }
 
-// AddReferences returns inputs whose objects may also refer to the objects that r was reviewed with. If both have an object of one name, that of the inputs is
-// used.
+// AddReferences returns inputs whose objects may also refer to the objects that r was reviewed with. If both have an object of one name, the inputs' object
+// is used.
 func (r Reviewed) AddReferences(in manifest.Inputs) manifest.Inputs {
 	in.Reader = objects.Layers{in.Reader, r.Inputs.Reader}
 	return in
 }
 
-// Skipped is an object that is neither accepted nor rejected, since Kiln does not serve its kind.
+// Skipped is an object that is neither accepted nor rejected, because Kiln does not serve its kind.
 type Skipped struct {
 	manifest.Object
 	Reason string
 }
 
-// Review is the answer of stage 1 on several objects.
+// Review is the result of stage 1 for several objects.
 type Review struct {
-	// Objects are in the order of the inputs. Objects of foreign groups are left out.
+	// Objects are in the order of the inputs. Objects of groups that Kiln does not know are left out.
 	Objects []Reviewed
-	// Skipped are objects of KubeVirt's groups that are left out.
+	// Skipped are the objects of KubeVirt's groups that were not reviewed.
 	Skipped []Skipped
-	// Warnings are on the settings that the objects were reviewed by.
+	// Warnings are about the settings, such as the configuration, with which the objects were reviewed.
 	Warnings []string
 }
 
-// Review runs stage 1 on each object that the user named. old is the stored VM that the object of its name updates, or nil. An error of one object
-// is its Fault; Review fails only when no object can be reviewed.
+// Review runs stage 1 on each object that the user named. old is a stored VM, or nil: a VM with its name is reviewed as its update. An error of one object
+// is the Fault of this object. Review fails only if no object can be reviewed.
 func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualMachine) (Review, error) {
 	now, warnings, err := b.Configuration(ctx, in)
 	all := Review{Warnings: warnings}
@@ -116,15 +116,16 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 	return all, nil
 }
 
-// reachWebhooks reports whether an API server calls the webhook for an object with such mistakes of its schema: it judges fields that are missing afterwards.
+// reachWebhooks reports whether an API server calls the webhook for an object with such mistakes. It does if only fields are missing, because it checks
+// required fields after the mutating webhooks.
 func reachWebhooks(mistakes field.ErrorList) bool {
 	return !slices.ContainsFunc(mistakes, func(err *field.Error) bool {
 		return err.Type != field.ErrorTypeRequired || strings.HasPrefix(err.Field, "metadata")
 	})
 }
 
-// addMistakes adds the mistakes of the schema to the causes of the webhook. Where both have a cause at a field the webhook's has the remedy, unless it takes
-// the missing value for an empty one.
+// addMistakes adds the mistakes of the schema to the causes of the webhook. If both have a cause at a field, it keeps the webhook's, which says what to do,
+// unless the webhook took the missing value for an empty one.
 func (r *Reviewed) addMistakes() {
 	for _, mistake := range r.Mistakes {
 		switch at := slices.IndexFunc(r.Verdict.Errors, func(err *field.Error) bool { return err.Field == mistake.Field }); {
@@ -136,7 +137,7 @@ func (r *Reviewed) addMistakes() {
 	}
 }
 
-// reads reports whether the volume of a VM recommends something by an object.
+// reads reports whether an object was read to find what a volume of a VM recommends.
 func (r Review) reads(object manifest.Object) bool {
 	kind := object.GroupVersionKind().GroupKind()
 	return slices.ContainsFunc(r.Objects, func(of Reviewed) bool {
@@ -146,13 +147,13 @@ func (r Review) reads(object manifest.Object) bool {
 	})
 }
 
-// run judges an object of a kind that has a judge. Rejections are in the verdict; an error is a failure of a read or of Kiln.
+// run judges an object whose kind is in judges. A rejection is in the verdict; an error means that a read or Kiln failed.
 func (s stageOne) run(ctx context.Context, r *Reviewed) error {
 	raw, err := r.MarshalJSON()
 	if err != nil {
 		return err
 	}
-	if over := validate.Counts(raw); over != nil { // as in the webhook, nothing else is judged then
+	if over := validate.Counts(raw); over != nil { // as in the webhook, the rest is not judged then
 		r.Verdict.Errors = field.ErrorList{over}
 		return nil
 	}
@@ -161,7 +162,7 @@ func (s stageOne) run(ctx context.Context, r *Reviewed) error {
 	if errors.As(err, &refusal) {
 		r.Verdict.Errors, err = append(r.Verdict.Errors, refusal.Errors...), nil
 	}
-	if mistyped := (*json.UnmarshalTypeError)(nil); errors.As(err, &mistyped) { // what the schema lets pass and the webhook's types do not
+	if mistyped := (*json.UnmarshalTypeError)(nil); errors.As(err, &mistyped) { // the schema accepts the value, and the webhook's Go types do not
 		if len(r.Verdict.Errors) == 0 {
 			r.Verdict.Errors = field.ErrorList{validate.Mistyped(mistyped, raw)}
 		}

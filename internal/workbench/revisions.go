@@ -11,15 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Usages lists the revisions of a namespace of a cluster and who uses them; those of all namespaces if it is empty. A configuration has no API
-// object, so that its revisions are compared with the configuration that this bench reads. The warnings name
-// objects that could not be read.
+// Usages lists the revisions of a namespace, or of all namespaces if it is empty, and the VMs that use them. Revisions of a configuration are compared with
+// the configuration that this bench reads, because a configuration has no API object. The warnings name objects that could not be read.
 func (b *Bench) Usages(ctx context.Context, cluster client.Reader, namespace string) ([]revision.Usage, []string, error) {
 	now, warnings, err := b.Configuration(ctx, manifest.Inputs{Reader: cluster, OfCluster: true})
 	if err != nil {
 		return nil, warnings, err
 	}
-	// Source is empty where nobody configured anything: then there is no configuration to compare the recorded ones with.
+	// Source is empty if nobody configured anything. Then there is no configuration to compare the revisions with.
 	var unserved []map[string]any
 	if now.Source != "" {
 		defaults, err := config.Snapshot(now.Defaults)
@@ -32,8 +31,8 @@ func (b *Bench) Usages(ctx context.Context, cluster client.Reader, namespace str
 	return usages, append(warnings, OutdatedWarnings(usages)...), err
 }
 
-// OutdatedWarnings names the objects that could not be read, once for each kind and reason. Nothing is said of what only administrators may read, nor of a
-// configuration that no object of the cluster holds: the state 'unknown' and its reason say it.
+// OutdatedWarnings returns a warning about objects that could not be read, one for each kind and reason. It does not warn about objects that only
+// administrators may read, nor about a configuration without an object in the cluster: the state 'unknown' and its reason show these.
 func OutdatedWarnings(usages []revision.Usage) (warnings []string) {
 	seen := map[string]bool{}
 	for _, u := range usages {

@@ -76,7 +76,7 @@ func exampleFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// sameVerdict compares each object of a file and counts them. The cluster of more files is that of the object, too.
+// sameVerdict compares the verdicts on each object of a file and counts the objects. Objects of the files more are in the cluster.
 func sameVerdict(t *testing.T, bench *Bench, file string, more ...string) (compared, refused int) {
 	t.Helper()
 	files := manifest.Files{Names: []string{file}}
@@ -137,21 +137,21 @@ func online(t *testing.T, bench *Bench, r Reviewed) Judgement {
 			KubeVirt: virtcontroller.Completer{},
 			Policies: func() ([]*policy.Policy, error) { return policies, nil }},
 		Write: func(context.Context, ...revision.Draft) error { return nil },
-		// Files are read with the rights of whoever has them.
+		// A user who has files may read all of their objects.
 		MayRead: func(context.Context, authenticationv1.UserInfo, resolve.Source) (bool, error) { return true, nil },
 	}
 	raw, err := r.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := Judgement{Object: r.Name(), Allowed: true, Causes: []Cause{}, Warnings: []string{}}
+	answer := Judgement{Object: r.Name(), Allowed: true, Causes: []Cause{}, Warnings: []string{}}
 	for _, path := range webhooks[r.GetKind()] {
 		response := send(t, server, path, r, raw)
-		said.Warnings = append(said.Warnings, response.Warnings...)
+		answer.Warnings = append(answer.Warnings, response.Warnings...)
 		if !response.Allowed {
-			said.Allowed = false
+			answer.Allowed = false
 			for _, c := range response.Result.Details.Causes {
-				said.Causes = append(said.Causes, Cause{Type: string(c.Type), Field: c.Field, Message: c.Message})
+				answer.Causes = append(answer.Causes, Cause{Type: string(c.Type), Field: c.Field, Message: c.Message})
 			}
 			break
 		}
@@ -159,9 +159,9 @@ func online(t *testing.T, bench *Bench, r Reviewed) Judgement {
 			t.Fatal(err)
 		}
 	}
-	slices.Sort(said.Warnings)
-	said.Warnings = slices.Compact(said.Warnings) // as the API server does
-	return said
+	slices.Sort(answer.Warnings)
+	answer.Warnings = slices.Compact(answer.Warnings) // as the API server does
+	return answer
 }
 
 func send(t *testing.T, server *admission.Server, path string, r Reviewed, raw []byte) *admissionv1.AdmissionResponse {

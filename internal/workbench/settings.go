@@ -23,21 +23,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Settings are what administrators decide: the configuration of the cluster with its FrontendProfiles, and HostProfiles. Users who may read a VM often
-// may not read these.
-// The answer then does not include them, and has a warning unless the bench is quiet.
+// Settings are the objects of administrators: the configuration of the cluster with its FrontendProfiles, and HostProfiles. Users who may read a VM often
+// may not read these. Then the answer does not include them, and has a warning unless the bench is quiet.
 
-// unread is the warning about a setting that the user may not read; none if the bench is quiet.
-func (b *Bench) unread(format string, err error) []string {
+// forbiddenWarning returns the warning about a setting that the user may not read; nil if the bench is quiet.
+func (b *Bench) forbiddenWarning(format string, err error) []string {
 	if b.Quiet {
 		return nil
 	}
 	return []string{fmt.Sprintf(format, err)}
 }
 
-// Configuration returns the configuration of the cluster: that of the file Config, else of the KubeVirt object among the inputs or in the cluster,
-// else KubeVirt's defaults. The FrontendProfile in force, of the inputs or of the cluster, is a part of it. The warnings are returned by the first
-// call alone if the configuration is the same for all objects.
+// Configuration returns the configuration of the file Config; without this file, the configuration of the KubeVirt object among the inputs or in the cluster;
+// without this object, KubeVirt's defaults. It includes the FrontendProfile in force, among the inputs or in the cluster. If the configuration is the same
+// for all objects, only the first call returns the warnings.
 func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterconfig.Reading, []string, error) {
 	read, warnings, err := b.kubeVirtConfiguration(ctx, in)
 	if err != nil {
@@ -62,8 +61,8 @@ func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterc
 	return read, append(warnings, more...), err
 }
 
-// kubeVirtGuests reports whether KubeVirt runs guests: as Guests says, else where the inputs or the cluster have KubeVirt's virt-controller. Where the user may
-// not read that, Kiln is taken to run them, and a warning says so.
+// kubeVirtGuests reports whether KubeVirt runs guests: according to Guests, otherwise whether the inputs or the cluster have KubeVirt's virt-controller. If the
+// user may not read it, the result is false, with a warning.
 func (b *Bench) kubeVirtGuests(ctx context.Context, in manifest.Inputs) (bool, []string, error) {
 	if known := b.kubevirt; known != nil {
 		return *known, nil, nil
@@ -75,22 +74,22 @@ func (b *Bench) kubeVirtGuests(ctx context.Context, in manifest.Inputs) (bool, [
 	runs, err := installed.RunsGuests(ctx, guests, in.Reader)
 	var warnings []string
 	if apierrors.IsForbidden(err) {
-		warnings = b.unread("whether KubeVirt runs guests cannot be read, so that Kiln is taken to; say it with --guests kubevirt: %v", err)
+		warnings = b.forbiddenWarning("whether KubeVirt runs guests cannot be read, so Kiln is assumed to run them; otherwise use --guests kubevirt: %v", err)
 		err = nil
 	}
-	if err == nil && in.OfCluster { // two files may have two answers
+	if err == nil && in.OfCluster { // two files may have different answers
 		b.kubevirt = &runs
 	}
 	return runs, warnings, err
 }
 
-// kubeVirtConfiguration returns the configuration without FrontendProfile.
+// kubeVirtConfiguration returns the configuration without a FrontendProfile.
 func (b *Bench) kubeVirtConfiguration(ctx context.Context, in manifest.Inputs) (clusterconfig.Reading, []string, error) {
 	if known := b.configuration; known != nil {
 		return *known, nil, nil
 	}
 	read, warnings, err := b.readConfiguration(ctx, in.Reader)
-	if err == nil && (b.Config != "" || in.OfCluster) { // two files may have two
+	if err == nil && (b.Config != "" || in.OfCluster) { // two files may have different configurations
 		b.configuration = &read
 	}
 	return read, warnings, err
@@ -100,13 +99,13 @@ func (b *Bench) kubeVirtConfiguration(ctx context.Context, in manifest.Inputs) (
 func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (clusterconfig.Reading, []string, error) {
 	read, err := clusterconfig.Read(ctx, b.Config, reader)
 	if b.Config == "" && apierrors.IsForbidden(err) {
-		warnings := b.unread("the cluster's configuration cannot be read, so KubeVirt's defaults are used; name another with --config FILE: %v", err)
+		warnings := b.forbiddenWarning("the cluster's configuration cannot be read, so KubeVirt's defaults are used; name another with --config FILE: %v", err)
 		read = clusterconfig.Reading{Cluster: config.Default()}
 		read.Limits.Assumed = true
 		return read, warnings, nil
 	}
 	var warnings []string
-	if b.Config != "" { // those of the KubeVirt object are the webhook's to log
+	if b.Config != "" { // the webhook logs the warnings about the KubeVirt object
 		for _, warning := range read.Warnings {
 			warnings = append(warnings, b.Config+": "+warning)
 		}
@@ -114,8 +113,8 @@ func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (cl
 	return read, warnings, err
 }
 
-// frontendProfiles returns the FrontendProfiles among the inputs or in the cluster. Where the user may not list them, none is in force, and a
-// warning says so.
+// frontendProfiles returns the FrontendProfiles among the inputs or in the cluster. If the user may not list them, it returns no profiles and a
+// warning.
 func (b *Bench) frontendProfiles(ctx context.Context, in manifest.Inputs) ([]v1alpha1.FrontendProfile, []string, error) {
 	if known := b.frontends; known != nil {
 		return *known, nil, nil
@@ -123,7 +122,7 @@ func (b *Bench) frontendProfiles(ctx context.Context, in manifest.Inputs) ([]v1a
 	profiles, err := clusterconfig.FrontendProfiles(ctx, in.Reader)
 	var warnings []string
 	if apierrors.IsForbidden(err) {
-		warnings, err = b.unread("the cluster's FrontendProfiles cannot be read, so that new VMs are shown without: %v", err), nil
+		warnings, err = b.forbiddenWarning("the cluster's FrontendProfiles cannot be read, so new VMs are shown without them: %v", err), nil
 	}
 	if err == nil && in.OfCluster {
 		b.frontends = &profiles
@@ -131,8 +130,8 @@ func (b *Bench) frontendProfiles(ctx context.Context, in manifest.Inputs) ([]v1a
 	return profiles, warnings, err
 }
 
-// hostProfiles returns the profiles of the files Profiles, else those among the inputs or in the cluster.
-// A cluster without the CRD has no profiles. Where the user may not list them, none is applied, and a warning says so.
+// hostProfiles returns the HostProfiles of the files Profiles; without these files, the HostProfiles among the inputs or in the cluster.
+// A cluster without the CRD has no profiles. If the user may not list the profiles, it returns no profiles and a warning.
 func (b *Bench) hostProfiles(ctx context.Context, in manifest.Inputs) ([]v1alpha1.HostProfile, []string, error) {
 	if known := b.profiles; known != nil {
 		return *known, nil, nil
@@ -147,20 +146,20 @@ func (b *Bench) hostProfiles(ctx context.Context, in manifest.Inputs) ([]v1alpha
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		warnings = b.unread("the cluster's HostProfiles cannot be read, so none is applied; name some with --profile FILE: %v", err)
-	case meta.IsNoMatchError(err): // the cluster has none
+		warnings = b.forbiddenWarning("the cluster's HostProfiles cannot be read, so none is applied; name some with --profile FILE: %v", err)
+	case meta.IsNoMatchError(err): // the cluster has no HostProfiles
 	case err != nil:
 		return nil, nil, err
 	}
-	// Profiles among the inputs are not remembered: another input may have others.
+	// Profiles among the inputs are not remembered: other inputs may have other profiles.
 	if len(b.Profiles) > 0 || in.OfCluster {
 		b.profiles = &list.Items
 	}
 	return list.Items, warnings, nil
 }
 
-// readProfiles reads the files Profiles, and judges them by the schema of the kind as an API server would.
-// An error begins with the flag --profile, and names the HostProfile where one was read.
+// readProfiles reads the files Profiles, and checks them against the schema of the kind, as an API server does.
+// An error begins with the flag --profile, and names the HostProfile if one was read.
 func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
 	objects, err := manifest.Files{Stdin: b.Stdin}.ReadNames(b.Profiles)
 	if err != nil {
@@ -189,7 +188,7 @@ func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
 	return profiles, nil
 }
 
-// byNode returns the names of the profiles that select the VMI and have a nodeSelector, which matches nothing without a description of a host.
+// byNode returns the sorted names of the profiles that select the VMI and have a nodeSelector, which matches nothing without a description of a host.
 func byNode(profiles []v1alpha1.HostProfile, guest labels.Set) (names []string) {
 	for _, p := range profiles {
 		if p.Spec.NodeSelector != nil && selects(p.Spec.VMISelector, guest) {
@@ -200,7 +199,7 @@ func byNode(profiles []v1alpha1.HostProfile, guest labels.Set) (names []string) 
 	return names
 }
 
-// selects reports whether a vmiSelector matches the labels of a VMI. An absent one matches all, one that cannot be read none.
+// selects reports whether a vmiSelector matches the labels of a VMI. A nil selector matches all VMIs, an invalid one matches no VMI.
 func selects(selector *metav1.LabelSelector, guest labels.Set) bool {
 	if selector == nil {
 		return true

@@ -8,7 +8,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/patch"
 )
 
-// Stages of stage 1, in their order. The first is the VM itself, the others are the VMI that it would boot.
+// Names of the stages of stage 1, in their order. The first one has the VM itself, the others have the VMI that it would boot.
 const (
 	StageAdmitted = "admitted"
 	stagePresets  = "presets"
@@ -19,12 +19,12 @@ const (
 // StageNames are the names of all stages, in their order.
 var StageNames = []string{StageAdmitted, admit.FromInstancetype, admit.FromPreference, stagePresets, stageProfiles, StageDefaults}
 
-// stageOf names the stage of the kinds of origins that come one by one.
+// stageOf has the stage of the kinds of origins of which a VMI may have several. The stage of another kind has the name of the kind.
 var stageOf = map[string]string{
 	admit.FromPreset: stagePresets, admit.FromProfile: stageProfiles, admit.FromClusterProfile: stageProfiles,
 }
 
-// MissingStage returns the error that an object lacks the stage. Each object passes the other stages.
+// MissingStage returns the error for an object without the stage, which is StageAdmitted or the stage of profiles: all objects have the other stages.
 func MissingStage(name string) error {
 	why := "no profile selects it"
 	if name == StageAdmitted {
@@ -33,10 +33,10 @@ func MissingStage(name string) error {
 	return fmt.Errorf("no stage '%s': %s", name, why)
 }
 
-// Stage is what one step of stage 1 makes of an object.
+// Stage is an object after one step of stage 1.
 type Stage struct {
 	Name string
-	// Document is the JSON of the VM in the stage 'admitted', and that of its VMI in all others.
+	// Document is JSON: the VM in the stage 'admitted', and its VMI in all other stages.
 	Document []byte
 }
 
@@ -49,7 +49,7 @@ func (r Reviewed) Stages() ([]Stage, error) {
 			return nil, err
 		}
 	}
-	// Presets and profiles come one by one: the document of the last one is that of the stage. A VMI that no profile selects has no such stage.
+	// Presets and profiles are applied one by one: a stage has the document after the last one. A VMI that no profile selects has no stage 'profiles'.
 	vmi := r.Guest.Sparse.DeepCopy()
 	admit.Steps(vmi, r.Guest.Input, func(origin admit.Origin) {
 		if err == nil && origin.Kind != admit.FromDefault {
@@ -65,10 +65,10 @@ func (r Reviewed) Stages() ([]Stage, error) {
 	return passed, err
 }
 
-// admitted returns the JSON of a VM as a cluster would store it: with the patch that the webhook would answer.
+// admitted returns the JSON of a VM as a cluster would store it: with the patch of the webhook.
 func (r Reviewed) admitted() ([]byte, error) {
 	raw, err := r.MarshalJSON()
-	if err != nil || r.Guest.VM.DeletionTimestamp != nil { // the webhook leaves a VM alone that is being deleted
+	if err != nil || r.Guest.VM.DeletionTimestamp != nil { // the webhook does not change a VM that is being deleted
 		return raw, err
 	}
 

@@ -1,5 +1,5 @@
-// Package workbench runs Kiln's pipeline for a user: it reviews objects as the webhook does, renders them as a launcher does, and explains them. All answers
-// are values, with their warnings: nothing is printed. The packages below read the objects, and compare, audit and publish what this one has reviewed.
+// Package workbench runs Kiln's pipeline for a user: it reviews objects as the webhook does, renders them as a launcher does, and explains them. It returns
+// values with their warnings, and prints nothing. Its subpackages read the objects, and compare, audit and publish the objects that it has reviewed.
 package workbench
 
 import (
@@ -13,23 +13,23 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// Bench is one run of a user. It reads the settings of a cluster once, so that all answers of a run are by the same ones.
+// Bench is one run of a command. It reads the settings of a cluster once, so that all answers of a run depend on the same settings.
 type Bench struct {
-	// Config is a file with the cluster's KubeVirt configuration; empty for that of the objects or the cluster.
+	// Config is a file with the cluster's KubeVirt configuration. If it is empty, the configuration is among the objects or in the cluster.
 	Config string
-	// Profiles are files of HostProfiles; none for those of the objects or the cluster.
+	// Profiles are files of HostProfiles. Without files, the HostProfiles are among the objects or in the cluster.
 	Profiles []string
-	// Policies are files of GuestPolicies, which judge besides those of the objects or the cluster.
+	// Policies are files of GuestPolicies, which are added to the GuestPolicies among the objects or in the cluster.
 	Policies []string
-	// User is the account whose request the objects are, for GuestPolicies.
+	// User is the account that would send the objects to the API server. GuestPolicies may depend on it.
 	User authenticationv1.UserInfo
-	// Guests is the value of --guests: who runs guests. Empty is installed.Auto.
+	// Guests is the value of --guests: who runs guests. Empty means installed.Auto.
 	Guests string
-	// Strict refuses references to what does not exist, and kinds that Kiln does not serve. They are warnings otherwise.
+	// Strict refuses references to objects that do not exist, and kinds that Kiln does not serve. Otherwise they are warnings.
 	Strict bool
-	// Quiet leaves out the warnings about settings that the user may not read: commands about what is in the cluster would repeat them at every call.
+	// Quiet leaves out the warnings about settings that the user may not read. Commands about objects of the cluster would repeat them at every call.
 	Quiet bool
-	// Stdin is read where a file is named '-'.
+	// Stdin is read for a file that is named '-'.
 	Stdin io.Reader
 
 	configuration *clusterconfig.Reading
@@ -44,7 +44,7 @@ type Bench struct {
 }
 
 // ReadSettings reads the configuration and the HostProfiles of a cluster, and uses them for all later answers, also for objects of files. The
-// warnings name what the user may not read.
+// warnings name the settings that the user may not read.
 func (b *Bench) ReadSettings(ctx context.Context, cluster manifest.Inputs) ([]string, error) {
 	_, warnings, err := b.Configuration(ctx, cluster)
 	if err != nil {
