@@ -96,7 +96,7 @@ func TestChoosing(t *testing.T) {
 		{"a name of a namespace", "preferences --for gpu", "",
 			"error: --for: VirtualMachineClusterInstancetype 'gpu' does not exist; did you mean 'virtualmachineinstancetype/gpu'?\n", 2},
 		{"a kind that is none", "preferences --for size/gpu", "",
-			"error: --for: 'size' is no kind: use 'virtualmachineclusterinstancetype' or 'virtualmachineinstancetype'\n", 2},
+			"error: --for: 'size' is not a kind: use 'virtualmachineclusterinstancetype' or 'virtualmachineinstancetype'\n", 2},
 		{"no quantity", "instancetypes --min-memory much", "", "error: --min-memory 'much': must be a quantity such as '500M'", 2},
 		{"no selector", "preferences -l a==b==c", "", "error: --selector 'a==b==c': ", 2},
 	} {

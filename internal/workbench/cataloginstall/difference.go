@@ -13,9 +13,9 @@ import (
 	instancetypeapi "kubevirt.io/api/instancetype"
 )
 
-// describeChange says what applying an object changes; empty if nothing.
-// The parts are 'spec', 'labels', 'annotations' and 'version', in this order. AnnotationCatalogVersion counts as 'version' and not as a
-// change of annotations.
+// describeChange returns what applying an object changes, such as 'spec, labels'; empty if nothing.
+// The parts are 'spec', 'labels', 'annotations' and 'version', in this order. A change of AnnotationCatalogVersion is 'version', not
+// 'annotations'.
 func describeChange(live, wanted *unstructured.Unstructured) string {
 	var parts []string
 	if specDiffers(live, wanted) {
@@ -39,18 +39,18 @@ func describeChange(live, wanted *unstructured.Unstructured) string {
 	return strings.Join(parts, ", ")
 }
 
-// specDiffers reports whether VMs would be pinned to another revision. Trap: an untyped spec is compared, as revisions are taken of it.
+// specDiffers reports whether VMs would be pinned to another revision. Trap: it compares untyped specs, because revisions contain these.
 func specDiffers(live, wanted *unstructured.Unstructured) bool {
 	before, err := instancetype.Take(live.Object)
 	after, failed := instancetype.Take(wanted.Object)
-	if cmp.Or(err, failed) != nil { // neither has a digest: compare what is there
+	if cmp.Or(err, failed) != nil { // there are no digests to compare
 		return !reflect.DeepEqual(live.Object["spec"], wanted.Object["spec"])
 	}
 	return before.Name != after.Name
 }
 
-// metadataChanges reports whether applying wanted changes labels or annotations: a value differs, or one that was applied before is no longer wanted.
-// owned are the keys that FieldManager applied before. Server-side apply removes such a key when it is no longer in what is applied.
+// metadataChanges reports whether applying wanted changes labels or annotations: a value differs, or a key that was applied before is no longer wanted.
+// owned are the keys that FieldManager applied before. Server-side apply removes such a key if the applied object lacks it.
 func metadataChanges(live, wanted map[string]string, owned []string) bool {
 	for key, value := range wanted {
 		if had, found := live[key]; !found || had != value || !slices.Contains(owned, key) {
@@ -62,12 +62,12 @@ func metadataChanges(live, wanted map[string]string, owned []string) bool {
 			return true
 		}
 	}
-	// Every wanted key is owned here, so that a longer list has a key that the catalog no longer has.
+	// Every wanted key is owned here, so a longer list has a key that the catalog no longer has.
 	return len(owned) > len(wanted)
 }
 
-// isReadByConsumers reports whether Kiln, KubeVirt or a dashboard reads this label or annotation of instancetypes and preferences. Labels and annotations that
-// nobody reads may stay, whoever wrote them.
+// isReadByConsumers reports whether Kiln, KubeVirt or a dashboard reads this label or annotation of instancetypes and preferences. Other labels and
+// annotations of other field managers are kept.
 func isReadByConsumers(key string) bool {
 	return strings.HasPrefix(key, v1alpha1.Prefix) || strings.HasPrefix(key, instancetypeapi.GroupName+"/")
 }

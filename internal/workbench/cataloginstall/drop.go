@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// dropMissing adds the actions for the objects of the catalog that are not among those it has.
+// dropMissing adds the actions for the objects in the cluster that belong to the catalog and are not in had.
 func (p *Plan) dropMissing(s State, had map[catalog.Key]bool) {
 	var dropped []Action
 	for key, live := range s.Objects {
@@ -26,8 +26,8 @@ func (p *Plan) dropMissing(s State, had map[catalog.Key]bool) {
 	p.Actions = append(p.Actions, dropped...)
 }
 
-// planDrop returns the action for an object that its catalog no longer has. VMs that refer to it would start without it too, as they are pinned; yet
-// its owner is to see what they are made of, and the VMs are to find it where they are pinned anew.
+// planDrop returns the action for an object that its catalog no longer has. VMs that refer to the object could start without it, because they are pinned.
+// It is kept nevertheless: users can look it up, and 'repin' needs it.
 func (s State) planDrop(live *unstructured.Unstructured) Action {
 	users := s.users(objectKey(live))
 	action := Action{Change: Delete, Key: objectKey(live), VMs: users.VMs, VMIs: users.VMIs, object: live, live: live, dropped: true}
@@ -43,15 +43,16 @@ func (s State) planDrop(live *unstructured.Unstructured) Action {
 	return action
 }
 
-// markedObsolete returns what is applied to mark an object: all that this manager applied before, because server-side apply removes what is missing, and
-// the label. The label is applied, not patched, so that a version which has the object again removes it.
+// markedObsolete returns the object to apply: the fields that this manager applied before, because server-side apply removes missing fields, and
+// the label. The label is applied, not patched: a version of the catalog that has the object again removes the label.
 func markedObsolete(live *unstructured.Unstructured) *unstructured.Unstructured {
 	object := appliedObject(live)
 	object.SetLabels(withEntry(object.GetLabels(), v1alpha1.LabelLifecycle, v1alpha1.LifecycleObsolete))
 	return object
 }
 
-// releasedObject returns what is applied to an object that belongs to the catalog no more: what this manager applied before, without what names the catalog.
+// releasedObject returns the object to apply to remove an object from the catalog: the fields that this manager applied before, except the label and the
+// annotations of the catalog.
 func releasedObject(live *unstructured.Unstructured) *unstructured.Unstructured {
 	object := appliedObject(live)
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
@@ -64,7 +65,7 @@ func releasedObject(live *unstructured.Unstructured) *unstructured.Unstructured 
 	return object
 }
 
-// appliedObject returns what this manager applied before.
+// appliedObject returns the fields of an object that this manager applied before.
 func appliedObject(live *unstructured.Unstructured) *unstructured.Unstructured {
 	owned := ownedFields(live)
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -93,7 +94,7 @@ func selectKeys(all map[string]string, keys []string) map[string]string {
 // appliedKeys are the keys of labels and annotations that this manager applied.
 type appliedKeys struct{ labels, annotations []string }
 
-// ownedFields reads metadata.managedFields in the form FieldsV1 of Kubernetes, where the key of a field is 'f:' and its name.
+// ownedFields reads metadata.managedFields. In the format FieldsV1 of Kubernetes, the key of a field is 'f:' and its name.
 func ownedFields(live *unstructured.Unstructured) (found appliedKeys) {
 	for _, entry := range live.GetManagedFields() {
 		if !isOwnEntry(entry) || entry.FieldsV1 == nil {
@@ -105,7 +106,7 @@ func ownedFields(live *unstructured.Unstructured) (found appliedKeys) {
 				Annotations map[string]any `json:"f:annotations"`
 			} `json:"f:metadata"`
 		}
-		// Only the API server writes it. What cannot be read owns nothing, so that the object is applied once more.
+		// Only the API server writes it. If it cannot be parsed, the object is treated as not applied, and is applied again.
 		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil {
 			found = appliedKeys{fieldNames(fields.Metadata.Labels), fieldNames(fields.Metadata.Annotations)}
 		}
@@ -113,7 +114,7 @@ func ownedFields(live *unstructured.Unstructured) (found appliedKeys) {
 	return found
 }
 
-// fieldNames returns the names of fields. '.' stands for the map itself.
+// fieldNames returns the names of fields. It leaves out the key '.', which means the map itself.
 func fieldNames(fields map[string]any) (names []string) {
 	for key := range fields {
 		if name, found := strings.CutPrefix(key, "f:"); found {

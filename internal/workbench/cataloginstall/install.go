@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// An installation is computed from the catalog and the state of the cluster alone. It keeps no record of its own: the objects say by
-// v1alpha1.LabelCatalog what they belong to. So a run that was killed is finished by the next one, of this version or of any other.
+// An installation is computed only from the catalog and the state of the cluster. It keeps no record: the label
+// v1alpha1.LabelCatalog of an object names its catalog. So the next run, of this version or another, completes a run that was killed.
 
 // FieldManager is the field manager that applies catalogs.
 const FieldManager = "kiln-catalog"
@@ -25,11 +25,11 @@ type Installation struct {
 	Name string `json:"catalog"`
 	// Version is a semantic version; empty for a catalog of files.
 	Version string `json:"version,omitempty"`
-	// Digest is that of the artifact's manifest, or that of the files.
+	// Digest is the digest of the artifact's manifest, or the digest of the catalog's files.
 	Digest string `json:"digest,omitempty"`
 	// Source is the repository; empty for a catalog of files.
 	Source string `json:"source,omitempty"`
-	// Force takes over objects of others.
+	// Force takes over objects that exist and do not belong to this catalog.
 	Force bool `json:"force,omitempty"`
 }
 
@@ -49,7 +49,7 @@ const (
 	// Obsolete marks an object that the catalog no longer has and that VMs or VMIs use. It gets v1alpha1.LifecycleObsolete.
 	Obsolete Change = "obsolete"
 	Delete   Change = "delete"
-	// Release takes the catalog's name from an object that the catalog no longer has and that existed before it. The object stays as it is.
+	// Release removes the label and annotations of the catalog from an object that the catalog no longer has and that existed before it.
 	Release Change = "release"
 )
 
@@ -57,28 +57,28 @@ const (
 type Action struct {
 	Change Change `json:"change"`
 	catalog.Key
-	// Reason is what an update changes, or why an object stays.
+	// Reason says what an update changes, or why an object is not deleted.
 	Reason string `json:"reason,omitempty"`
-	// VMs and VMIs refer to an object that is removed, or whose spec changes, as 'NAMESPACE/NAME'.
+	// VMs and VMIs have the VMs and VMIs, as 'NAMESPACE/NAME', that refer to an object that is removed or whose spec changes.
 	VMs  []string `json:"virtualMachines,omitempty"`
 	VMIs []string `json:"virtualMachineInstances,omitempty"`
 
-	// object is what is applied or deleted, and live what it was read as; nil for one that is created.
+	// object is the object to apply or delete, and live the object in the cluster; nil if it does not exist.
 	object, live *unstructured.Unstructured
 	// dropped reports that the catalog does not have the object.
 	dropped bool
-	// takesOver reports that fields of the live object belong to others.
+	// takesOver reports that other field managers own fields of the live object.
 	takesOver bool
 }
 
-// Conflict is a reason why an installation or removal writes nothing.
+// Conflict is a reason why an installation or removal cannot run.
 type Conflict struct {
 	// Key is empty for a conflict of the whole catalog.
 	catalog.Key
 	Reason string `json:"reason"`
 }
 
-// Plan is what an installation or removal does. With conflicts it does nothing.
+// Plan has the actions of an installation or removal. A plan with conflicts must not run.
 type Plan struct {
 	Installation
 	Actions   []Action   `json:"actions"`
@@ -87,18 +87,18 @@ type Plan struct {
 
 // State is the state of the cluster from which a plan is computed.
 type State struct {
-	// Namespace is the one whose namespaced objects are read and written.
+	// Namespace is the namespace whose namespaced objects are read and written.
 	Namespace string
 	Objects   map[catalog.Key]*unstructured.Unstructured
 	Users     map[revision.Object]revision.Users
 }
 
-// users returns who refers to an object.
+// users returns the VMs and VMIs that refer to an object.
 func (s State) users(key catalog.Key) revision.Users {
 	return s.Users[revision.Object{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}]
 }
 
-// Installed returns the names of the catalogs that the state has objects of; sorted.
+// Installed returns the sorted names of the catalogs that have objects in the cluster.
 func (s State) Installed() []string {
 	names := map[string]bool{}
 	for _, object := range s.Objects {
@@ -109,7 +109,7 @@ func (s State) Installed() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Plan returns what the installation of a catalog does: first what the catalog has, then what it no longer has.
+// Plan returns the actions that install a catalog: first for the objects that it has, then for the objects that it no longer has.
 func (i Installation) Plan(c catalogs.Catalog, s State) Plan {
 	p := Plan{Installation: i}
 	had := map[catalog.Key]bool{}
@@ -118,7 +118,7 @@ func (i Installation) Plan(c catalogs.Catalog, s State) Plan {
 		key := object.Key()
 		switch {
 		case had[key]:
-			p.addConflict(key, "stands twice in the catalog")
+			p.addConflict(key, "is in the catalog twice")
 		case key.Namespace != "" && key.Namespace != s.Namespace:
 			p.addConflict(key, "is for namespace '"+key.Namespace+"', and the installation for '"+s.Namespace+"': use -n "+key.Namespace)
 		default:
@@ -130,7 +130,7 @@ func (i Installation) Plan(c catalogs.Catalog, s State) Plan {
 	return p
 }
 
-// PlanRemoval returns what the removal of a whole catalog does.
+// PlanRemoval returns the actions that remove a whole catalog.
 func (i Installation) PlanRemoval(s State) Plan {
 	p := Plan{Installation: i}
 	p.dropMissing(s, nil)
@@ -141,7 +141,7 @@ func (p *Plan) addConflict(key catalog.Key, reason string) {
 	p.Conflicts = append(p.Conflicts, Conflict{key, reason})
 }
 
-// checkSources refuses a catalog of another repository that has this name: it would remove the objects of the first one.
+// checkSources adds a conflict if the catalog of this name was installed from another repository: this one would remove its objects.
 func (p *Plan) checkSources(s State) {
 	others := map[string]bool{}
 	for _, object := range s.Objects {
@@ -158,12 +158,12 @@ func (p *Plan) checkSources(s State) {
 	}
 }
 
-// owns reports whether an object belongs to the catalog. A label alone does not tell: 'kubectl get -o yaml' copies it.
+// owns reports whether an object belongs to the catalog. The label does not suffice, because a user may have copied it with 'kubectl get -o yaml'.
 func (i Installation) owns(object *unstructured.Unstructured) bool {
 	return object.GetLabels()[v1alpha1.LabelCatalog] == i.Name && wasApplied(object)
 }
 
-// wanted returns an object as it is applied.
+// wanted returns the object to apply: the content of the catalog with the label and the annotations of the installation.
 func (i Installation) wanted(content map[string]any) *unstructured.Unstructured {
 	object := (&unstructured.Unstructured{Object: content}).DeepCopy()
 	if content["spec"] == nil {
@@ -171,7 +171,7 @@ func (i Installation) wanted(content map[string]any) *unstructured.Unstructured 
 	}
 	object.SetLabels(withEntry(object.GetLabels(), v1alpha1.LabelCatalog, i.Name))
 	annotations := withEntry(object.GetAnnotations(), v1alpha1.AnnotationCatalogVersion, i.release())
-	delete(annotations, v1alpha1.AnnotationCatalogSource) // the author's copy of another installation
+	delete(annotations, v1alpha1.AnnotationCatalogSource) // the author may have exported an installed object
 	delete(annotations, v1alpha1.AnnotationCatalogTakenOver)
 	if i.Source != "" {
 		annotations[v1alpha1.AnnotationCatalogSource] = i.Source
@@ -193,7 +193,7 @@ func objectKey(object *unstructured.Unstructured) catalog.Key {
 	return catalog.Key{Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// planApply adds the action that makes a live object what is wanted, or the conflict that it would be.
+// planApply adds the action that applies an object, or a conflict if it must not be applied.
 func (p *Plan) planApply(wanted *unstructured.Unstructured, s State) {
 	key := objectKey(wanted)
 	live := s.Objects[key]
@@ -203,7 +203,7 @@ func (p *Plan) planApply(wanted *unstructured.Unstructured, s State) {
 		p.Actions = append(p.Actions, action)
 		return
 	}
-	// The API server refuses the write if the object has changed since it was judged.
+	// The API server refuses the write if the object has changed since it was read.
 	wanted.SetResourceVersion(live.GetResourceVersion())
 	switch {
 	case live.GetDeletionTimestamp() != nil:
@@ -235,7 +235,7 @@ func (p *Plan) planApply(wanted *unstructured.Unstructured, s State) {
 	p.Actions = append(p.Actions, action)
 }
 
-// foreignOwner describes the owner of an object that does not belong to this catalog.
+// foreignOwner describes who owns an object that does not belong to this catalog.
 func foreignOwner(live *unstructured.Unstructured) string {
 	if name := live.GetLabels()[v1alpha1.LabelCatalog]; name != "" && wasApplied(live) {
 		return "belongs to catalog '" + name + "'"
@@ -250,7 +250,7 @@ func foreignOwner(live *unstructured.Unstructured) string {
 	return "exists and belongs to no catalog; its fields are managed by " + strings.Join(slices.Sorted(maps.Keys(managers)), ", ")
 }
 
-// wasTakenOver reports whether an object existed before a catalog took it over. Only the catalog's manager says so.
+// wasTakenOver reports whether an object existed before a catalog took it over. The annotation counts only if the catalog's field manager owns it.
 func wasTakenOver(live *unstructured.Unstructured) bool {
 	return slices.Contains(ownedFields(live).annotations, v1alpha1.AnnotationCatalogTakenOver)
 }

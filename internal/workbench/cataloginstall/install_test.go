@@ -68,8 +68,8 @@ func installed(i Installation, c catalogs.Catalog, changes ...func(*unstructured
 	return s
 }
 
-// told is a plan as lines of text.
-func told(p Plan) (lines []string) {
+// planLines returns a plan as lines of text.
+func planLines(p Plan) (lines []string) {
 	for _, a := range p.Actions {
 		line := fmt.Sprintf("%s %s", a.Change, a.Name)
 		if a.Reason != "" {
@@ -162,18 +162,18 @@ func TestPlans(t *testing.T) {
 			installed(first, catalogOf(t, large)), []string{"create small", "delete large",
 				"conflict: catalog 'general' was installed from 'oci://example.org/general', not from 'oci://example.org/other/general': choose another --name"}},
 		{"files after a repository", files, catalogOf(t, small), installed(first, catalogOf(t, small)), []string{"update small (annotations, version)"}},
-		{"twice", first, catalogOf(t, small, small), State{}, []string{"create small", "conflict small: stands twice in the catalog"}},
+		{"twice", first, catalogOf(t, small, small), State{}, []string{"create small", "conflict small: is in the catalog twice"}},
 		{"its own namespace", first, catalogOf(t, strings.Replace(own, "NAMESPACE", "shop", 1)), State{Namespace: "shop"}, []string{"create own"}},
 		{"another namespace", forced, catalogOf(t, strings.Replace(own, "NAMESPACE", "kube-system", 1)), State{Namespace: "shop"},
 			[]string{"conflict own: is for namespace 'kube-system', and the installation for 'shop': use -n kube-system"}},
 	} {
 		p := test.by.Plan(test.of, test.state)
-		if diff := cmp.Diff(test.want, told(p)); diff != "" {
+		if diff := cmp.Diff(test.want, planLines(p)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", test.why, diff)
 		}
 	}
 	removal := first.PlanRemoval(used(installed(first, both), "large"))
-	if diff := cmp.Diff([]string{"obsolete large shop/web shop/bare", "delete small"}, told(removal)); diff != "" {
+	if diff := cmp.Diff([]string{"obsolete large shop/web shop/bare", "delete small"}, planLines(removal)); diff != "" {
 		t.Errorf("removal (-want +got)\n%s", diff)
 	}
 }

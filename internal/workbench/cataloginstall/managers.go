@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Server-side apply removes a field only if its manager alone owned it. What others wrote into an object of a catalog would stay for ever, and the cluster
-// would not have what was published.
+// Server-side apply removes a field only if no other manager owns it. Fields that others added to an object of a catalog would remain for ever, and the
+// object would differ from the published one.
 
-// managedFields reads the fields of an entry, in the form FieldsV1 of Kubernetes: the key of a field is 'f:' and its name. Only the API server writes it; of
-// what cannot be read nothing is known.
+// managedFields parses the fields of an entry. In the format FieldsV1 of Kubernetes, the key of a field is 'f:' and its name. It returns nil if the
+// fields cannot be parsed.
 func managedFields(entry metav1.ManagedFieldsEntry) (fields map[string]any) {
 	if entry.FieldsV1 == nil || entry.Subresource != "" || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 		return nil
@@ -27,7 +27,7 @@ func managedFields(entry metav1.ManagedFieldsEntry) (fields map[string]any) {
 	return fields
 }
 
-// splitFields returns the fields of the parts that a catalog has, which are spec, labels and annotations, and the others.
+// splitFields splits fields into those that a catalog sets, which are spec, labels and annotations, and the rest.
 func splitFields(fields map[string]any) (parts, rest map[string]any) {
 	parts, rest = map[string]any{}, maps.Clone(fields)
 	if spec, found := fields["f:spec"]; found {
@@ -52,7 +52,7 @@ func splitFields(fields map[string]any) (parts, rest map[string]any) {
 	return parts, rest
 }
 
-// otherManagers returns the managers, in single quotes, that own parts of an object which a catalog has; sorted.
+// otherManagers returns the other managers that own the spec, labels or annotations of an object; in single quotes, and sorted.
 func otherManagers(live *unstructured.Unstructured) []string {
 	managers := map[string]bool{}
 	for _, entry := range live.GetManagedFields() {
@@ -63,8 +63,8 @@ func otherManagers(live *unstructured.Unstructured) []string {
 	return slices.Sorted(maps.Keys(managers))
 }
 
-// mergeFields returns the union of two sets of fields. An empty map stands for the field itself; a field that has others in it and is itself in the set has
-// the key '.'.
+// mergeFields returns the union of two sets of fields. An empty map means that the field itself is in the set. If fields below it are in the set, too, the
+// field itself is represented by the key '.'.
 func mergeFields(a, b map[string]any) map[string]any {
 	merged := map[string]any{}
 	maps.Copy(merged, a)
@@ -81,8 +81,8 @@ func mergeFields(a, b map[string]any) map[string]any {
 	return merged
 }
 
-// takeFields makes the catalog's manager the only one of the labels, the annotations and the spec of a live object, without a change of these. The next
-// application then removes what it does not have, in one write. It returns the action with what to apply.
+// takeFields makes the catalog's manager the only manager of the labels, the annotations and the spec of a live object, without changing their values. Then
+// applying the object removes the fields that the catalog lacks. It returns the action with the object's new resourceVersion.
 func takeFields(ctx context.Context, cluster client.Client, action Action, options ...writeOption) (Action, error) {
 	entries, err := soleManager(action.live.GetManagedFields())
 	if err != nil || entries == nil {
@@ -110,7 +110,7 @@ func takeFields(ctx context.Context, cluster client.Client, action Action, optio
 	return action, nil
 }
 
-// soleManager returns the entries of an object after the catalog's manager took the fields of all others; nil where there is nothing to take.
+// soleManager returns the entries of an object after the catalog's manager took the fields of all others; nil if others own none.
 func soleManager(before []metav1.ManagedFieldsEntry) (after []metav1.ManagedFieldsEntry, err error) {
 	own := metav1.ManagedFieldsEntry{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1",
 		APIVersion: v1beta1.SchemeGroupVersion.String()}
@@ -144,7 +144,7 @@ func soleManager(before []metav1.ManagedFieldsEntry) (after []metav1.ManagedFiel
 	return append(after, own), err
 }
 
-// leftByOthers returns a conflict for each field that an object would keep after its application though the catalog does not have it.
+// leftByOthers returns a conflict for each field that remains in an applied object though the catalog does not have it.
 func leftByOthers(action Action, answer *unstructured.Unstructured) (left []Conflict) {
 	report := func(path ...string) {
 		reason := "the catalog does not have " + strings.Join(path, ".")
@@ -188,7 +188,7 @@ func reportExtra(has, want map[string]any, at []string, report func(path ...stri
 	}
 }
 
-// managersOf returns the other managers, in single quotes, that own a field; sorted.
+// managersOf returns the other managers that own a field; in single quotes, and sorted.
 func managersOf(object *unstructured.Unstructured, path []string) []string {
 	managers := map[string]bool{}
 	for _, entry := range object.GetManagedFields() {

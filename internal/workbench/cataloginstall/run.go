@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pageOfCatalog bounds one answer of the API server: 10,000 instancetypes are 40 MB.
+// pageOfCatalog limits the objects in one answer of the API server, because 10,000 instancetypes have 40 MB.
 const pageOfCatalog = client.Limit(500)
 
-// ReadState reads all instancetypes and preferences of cluster scope and of one namespace, and who refers to which. It fails if the
-// caller may not list one of the kinds: what is not seen as used would be removed.
+// ReadState reads the cluster-wide instancetypes and preferences, those of one namespace, and the VMs and VMIs that refer to them. It fails if the
+// user may not list one of the kinds: otherwise objects in use would be removed.
 func ReadState(ctx context.Context, cluster client.Reader, namespace string) (State, error) {
 	s := State{Namespace: namespace, Objects: map[catalog.Key]*unstructured.Unstructured{}}
 	for _, kind := range instancetype.CatalogKinds() {
@@ -48,9 +48,9 @@ func ReadState(ctx context.Context, cluster client.Reader, namespace string) (St
 	return s, err
 }
 
-// Check asks the API server for each change in a dry run. It returns a conflict for each one that the API server refuses: for a field that another
-// field manager owns, by a webhook or policy, or for want of a right, and for each field of another manager that the object would keep. An error is a fault
-// of the run.
+// Check sends each change to the API server as a dry run. It returns a conflict for each change that the API server refuses: because another
+// field manager owns a field, because of a webhook or policy, or because the user lacks a permission. It also returns a conflict for each field of another
+// manager that the object would keep. An error means that a request failed for another reason.
 func (p Plan) Check(ctx context.Context, cluster client.Client) (refused []Conflict, err error) {
 	for _, action := range p.Actions {
 		answer, err := p.writeAction(ctx, cluster, action, client.DryRunAll)
@@ -67,14 +67,14 @@ func (p Plan) Check(ctx context.Context, cluster client.Client) (refused []Confl
 	return refused, nil
 }
 
-// refusedByServer reports whether an API server refuses a request however often it is sent. A namespace that does not exist is 'not found'.
+// refusedByServer reports whether the API server would refuse a request again. 'Not found' means that the namespace does not exist.
 func refusedByServer(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// Run does what is planned, and calls done after each change. What the catalog has is written before anything is removed, so that a VM which moves
-// from a dropped object to a new one finds it. Who refers to a dropped object is read anew before it is removed.
+// Run executes the actions, and calls done after each. It writes objects before it removes others: a user can move a VM from a removed object to a new
+// one. Before it removes objects, it reads again which VMs use them.
 func (p Plan) Run(ctx context.Context, cluster client.Client, done func(Action)) error {
 	at := slices.IndexFunc(p.Actions, func(a Action) bool { return a.dropped })
 	if at < 0 {
@@ -95,7 +95,7 @@ func (p Plan) Run(ctx context.Context, cluster client.Client, done func(Action))
 	return p.writeAll(ctx, cluster, dropped, done)
 }
 
-// writeAll writes actions in their order and calls done after each. It stops at the first error, which names the object.
+// writeAll executes actions in their order and calls done after each. It stops at the first error, which names the object.
 func (p Plan) writeAll(ctx context.Context, cluster client.Client, actions []Action, done func(Action)) error {
 	for _, action := range actions {
 		if _, err := p.writeAction(ctx, cluster, action); err != nil {
@@ -106,15 +106,15 @@ func (p Plan) writeAll(ctx context.Context, cluster client.Client, actions []Act
 	return nil
 }
 
-// writeOption is an option of all writes.
+// writeOption is an option of each kind of write.
 type writeOption interface {
 	client.ApplyOption
 	client.DeleteOption
 	client.PatchOption
 }
 
-// writeAction makes one change, and returns the applied object as the API server answers it. The API server refuses the change if the object was written since
-// it was read: it may have another owner now.
+// writeAction executes an action, and returns the applied object from the answer of the API server. The API server refuses the write if the object has
+// changed since it was read, because it may have another owner now.
 func (p Plan) writeAction(
 	ctx context.Context, cluster client.Client, action Action, options ...writeOption,
 ) (answer *unstructured.Unstructured, err error) {
@@ -127,7 +127,7 @@ func (p Plan) writeAction(
 		for _, option := range options {
 			deletion = append(deletion, option)
 		}
-		// Not found: somebody else has removed it, which is what was planned.
+		// Not found: somebody else has already deleted it.
 		return nil, client.IgnoreNotFound(cluster.Delete(ctx, action.object.DeepCopy(), deletion...))
 	}
 	if action.takesOver {
@@ -139,7 +139,7 @@ func (p Plan) writeAction(
 	if err != nil || !action.takesOver || len(options) > 0 || len(otherManagers(answer)) == 0 {
 		return answer, err
 	}
-	// The API server makes a manager of fields that had none, 'before-first-apply', when an object is first applied.
+	// When an object is first applied, the API server adds the manager 'before-first-apply' for fields without a manager.
 	action.live = answer
 	if action, err = takeFields(ctx, cluster, action); err != nil {
 		return nil, err
@@ -158,11 +158,11 @@ func (p Plan) applyObject(
 	for _, option := range options {
 		application = append(application, option)
 	}
-	answer := wanted.DeepCopy() // the client writes the answer into what it is given, and a plan is used twice: by Check and by Run
+	answer := wanted.DeepCopy() // the client overwrites the object with the answer, and both Check and Run use a plan
 	return answer, cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), application...)
 }
 
-// Known returns an error that names the catalogs that are installed, if this one is not.
+// Known returns nil if the catalog is installed, and otherwise an error that lists the installed catalogs.
 func (i Installation) Known(s State) error {
 	names := s.Installed()
 	if slices.Contains(names, i.Name) {

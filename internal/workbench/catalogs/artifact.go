@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Artifact returns the catalog as it is published: one file for each object, and the index as of a time. Files are named by what they
-// hold, so that the artifact of a catalog does not depend on how its author's folder is laid out.
+// Artifact returns the artifact to publish: one file for each object, and the index with the lifecycles at the time now. The name of a file depends on its
+// object, not on the layout of the author's folder.
 func (c Catalog) Artifact(annotations map[string]string, now time.Time) (oci.Artifact, error) {
 	index, err := json.Marshal(catalog.IndexOf(c.Objects, now))
 	if err != nil {
@@ -42,13 +42,13 @@ func fileOf(o *catalog.Object) string {
 	return path.Join(o.Namespace, folder, o.Name+".yaml")
 }
 
-// Manifest returns an object of the catalog in YAML, with those of its metadata that an author writes: what a cluster adds, such as the UID and the
-// owner of each field, would change the digest of a catalog that is published from a cluster.
+// Manifest returns the i-th object of the catalog in YAML, only with the fields that its author wrote: otherwise the digest of a catalog that is published
+// from a cluster would depend on UIDs and managedFields.
 func (c Catalog) Manifest(i int) ([]byte, error) {
 	return yaml.Marshal(c.Authored(i))
 }
 
-// Authored returns an object of the catalog as its author wrote it: an exported object loses its status, owners and finalizers.
+// Authored returns the i-th object of the catalog only with the fields that its author wrote: an exported object loses its status, owners and finalizers.
 func (c Catalog) Authored(i int) map[string]any {
 	object, content := c.Objects[i], c.Origins[i].UnstructuredContent()
 	metadata := map[string]any{"name": object.Name}
@@ -64,7 +64,7 @@ func (c Catalog) Authored(i int) map[string]any {
 	return map[string]any{"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": metadata, "spec": content["spec"]}
 }
 
-// untypedTexts returns a map as untyped objects hold it: their DeepCopy panics at any other type.
+// untypedTexts converts a map to the type that untyped objects need: their DeepCopy panics at map[string]string.
 func untypedTexts(of map[string]string) map[string]any {
 	all := map[string]any{}
 	for key, value := range of {
@@ -73,7 +73,7 @@ func untypedTexts(of map[string]string) map[string]any {
 	return all
 }
 
-// Digest returns the SHA-256 of what the catalog's authors wrote. It depends neither on the layout of the files nor on the order of the objects.
+// Digest returns the SHA-256 of the catalog's authored objects. It depends neither on the layout of the files nor on the order of the objects.
 func (c Catalog) Digest() (string, error) {
 	var texts []string
 	for i := range c.Objects {
@@ -86,12 +86,12 @@ func (c Catalog) Digest() (string, error) {
 	slices.Sort(texts)
 	sum := sha256.New()
 	for _, text := range texts {
-		sum.Write([]byte(text + "\n")) // JSON has no line feed outside of its texts, where it is escaped
+		sum.Write([]byte(text + "\n")) // the JSON contains no line feed
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// ReadIndex reads the index of a published catalog. It refuses one of another form.
+// ReadIndex parses the index of a published catalog. It fails if the index has another apiVersion or kind, or too many objects.
 func ReadIndex(raw []byte) (index catalog.Index, err error) {
 	if n := bytes.Count(raw, []byte("{")); n > mostIndexed {
 		return index, fmt.Errorf("the index of the catalog has %d objects: this version of Kiln reads at most %d", n, mostIndexed)
@@ -107,7 +107,7 @@ func ReadIndex(raw []byte) (index catalog.Index, err error) {
 	return index, nil
 }
 
-// mostIndexed bounds the objects of an index, labels counted: an entry of two bytes takes a hundred times as much memory.
+// mostIndexed is the maximal number of JSON objects in an index, including labels: an object of two bytes takes a hundred times as much memory.
 const mostIndexed = 50_000
 
 // quoteBounded returns at most the first 100 bytes of a text that a registry sent.

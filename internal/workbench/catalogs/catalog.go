@@ -1,5 +1,5 @@
-// Package catalogs reads catalogs, which are sets of instancetypes and preferences, from folders and clusters: what is wrong with one, what a VM may choose
-// of it, who uses it, and what is published of it. Package pkg/catalog has the rules.
+// Package catalogs reads catalogs, which are sets of instancetypes and preferences, from folders and clusters. It finds their mistakes, lists what VMs may
+// choose and what VMs use, and makes artifacts and pages of them. Package pkg/catalog has the rules.
 package catalogs
 
 import (
@@ -21,35 +21,35 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Catalog is the instancetypes and preferences of one source.
+// Catalog has the instancetypes and preferences of one source.
 type Catalog struct {
-	// Source is what the user named.
+	// Source is the folder, file or reference that the user gave.
 	Source string
-	// Objects have passed the schemas of their kinds.
+	// Objects are the objects that the schemas of their kinds accept.
 	Objects []*catalog.Object
-	// Refused are the findings about files and objects that are not among Objects.
+	// Refused has the findings about files and objects that are not in Objects.
 	Refused []Finding
 
 	// Origins are the objects as they were read, in the order of Objects.
 	Origins []manifest.Object
 }
 
-// Finding is a finding with its place.
+// Finding is a finding of lint with its position.
 type Finding struct {
 	Rule     string           `json:"rule"`
 	Severity catalog.Severity `json:"severity"`
 	// Object is kind, namespace and name; empty for a file that cannot be read.
 	Object string `json:"object,omitempty"`
 	Field  string `json:"field,omitempty"`
-	// File and Line are where the field stands, or the nearest parent of one that is missing. An object of a cluster has neither.
+	// File and Line are the position of the field, or of its nearest parent if the field is missing. They are empty for an object of a cluster.
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"`
 }
 
-// Parse reads the objects of files, and judges them by the schemas of their kinds. namespace is that of namespaced objects that have none. What
-// cannot be read or is refused becomes a finding; an error is ours.
+// Parse reads the objects of files, and checks them against the schemas of their kinds. Namespaced objects without a namespace get the given one. An object
+// that cannot be read or is refused is a finding; an error is a fault of Kiln.
 func Parse(source, namespace string, files []manifest.File) (Catalog, error) {
 	c := Catalog{Source: source}
 	at := &manifest.Positions{}
@@ -61,7 +61,7 @@ func Parse(source, namespace string, files []manifest.File) (Catalog, error) {
 				c.refuse(object, RuleUnreadable, field.Invalid(nil, "", object.Fault.Error()))
 				continue
 			case kind.Group != v1beta1.SchemeGroupVersion.Group || !slices.Contains(instancetype.CatalogKinds(), kind.Kind):
-				c.refuse(object, ruleForeign, field.Invalid(nil, "", object.Name()+" is no instancetype and no preference"))
+				c.refuse(object, ruleForeign, field.Invalid(nil, "", object.Name()+" is neither an instancetype nor a preference"))
 				continue
 			}
 			if err := object.CheckSchema(); err != nil {
@@ -73,7 +73,7 @@ func Parse(source, namespace string, files []manifest.File) (Catalog, error) {
 	return c, nil
 }
 
-// add adds an object that was judged by its schema, if that accepts it.
+// add adds an object after its schema was checked, or findings if it is refused.
 func (c *Catalog) add(object manifest.Object) {
 	before := len(c.Refused)
 	for _, err := range object.Mistakes {
@@ -86,7 +86,7 @@ func (c *Catalog) add(object manifest.Object) {
 	raw, err := object.MarshalJSON()
 	if err != nil {
 		c.refuse(object, ruleSchema, field.Invalid(nil, "", err.Error()))
-	} else if over := validate.Counts(raw); over != nil { // as in the webhook, nothing else is judged then
+	} else if over := validate.Counts(raw); over != nil { // as in the webhook, the rest is not judged then
 		c.refuse(object, ruleSchema, over)
 	}
 	if len(c.Refused) > before {
@@ -100,7 +100,7 @@ func (c *Catalog) add(object manifest.Object) {
 	c.Objects, c.Origins = append(c.Objects, typed), append(c.Origins, object)
 }
 
-// typedObject returns an object as package catalog judges it. The schema has accepted it before.
+// typedObject decodes an object into the type of pkg/catalog. Its schema must have accepted it.
 func typedObject(object manifest.Object, raw []byte) (*catalog.Object, error) {
 	typed := &catalog.Object{Kind: object.GetKind()}
 	typed.Namespace, typed.Name, typed.Labels, typed.Annotations = object.GetNamespace(), object.GetName(), object.GetLabels(), object.GetAnnotations()
@@ -116,7 +116,7 @@ func typedObject(object manifest.Object, raw []byte) (*catalog.Object, error) {
 	return typed, err
 }
 
-// refuseKeys finds keys that stand twice in the object's document: an API server sees only the last one.
+// refuseKeys adds a finding for each key that the object's document contains twice: an API server sees only the last one.
 func (c *Catalog) refuseKeys(object manifest.Object) {
 	for _, key := range object.RepeatedKeys() {
 		f := c.finding(object, ruleDuplicateKey, field.Invalid(nil, "", fmt.Sprintf("key %s already set in map", key.Text)))
@@ -144,8 +144,8 @@ func (c *Catalog) finding(object manifest.Object, rule string, err *field.Error)
 	return f
 }
 
-// Lint judges a catalog. Without a configuration every feature gate is on: a catalog is meant for many clusters. The warnings are on the
-// configuration.
+// Lint judges a catalog with the lifecycles at the time now. Without a configuration every feature gate is on, because a catalog is meant for many
+// clusters. The warnings are about the configuration.
 func Lint(ctx context.Context, b *workbench.Bench, c Catalog, now time.Time) ([]Finding, []string, error) {
 	settings, warnings, err := lintSettings(ctx, b, now)
 	if err != nil {
@@ -166,7 +166,7 @@ func Lint(ctx context.Context, b *workbench.Bench, c Catalog, now time.Time) ([]
 	return all, warnings, nil
 }
 
-// Compare compares two versions of a catalog, with the configuration and the warnings of Lint.
+// Compare compares two versions of a catalog. The configuration and the warnings are the same as in Lint.
 func Compare(ctx context.Context, b *workbench.Bench, sides [2]Catalog, now time.Time) (catalog.Difference, []string, error) {
 	settings, warnings, err := lintSettings(ctx, b, now)
 	if err != nil {
@@ -175,7 +175,7 @@ func Compare(ctx context.Context, b *workbench.Bench, sides [2]Catalog, now time
 	return catalog.Compare(sides[0].Objects, sides[1].Objects, settings), warnings, nil
 }
 
-// lintSettings returns the configuration by which catalogs are judged, as of a time: lifecycles depend on it.
+// lintSettings returns the configuration by which catalogs are judged. Lifecycles are judged at the time now.
 func lintSettings(ctx context.Context, b *workbench.Bench, now time.Time) (catalog.Settings, []string, error) {
 	settings := catalog.Settings{Cluster: config.Default(), Now: now}
 	settings.Cluster.Limits.Gates = config.AllGates()
@@ -187,7 +187,7 @@ func lintSettings(ctx context.Context, b *workbench.Bench, now time.Time) (catal
 	return settings, warnings, err
 }
 
-// Select returns the catalog's objects with these labels. Findings about objects that are left out stay: their labels may be what is wrong.
+// Select returns the catalog with only the objects that the labels match. It keeps all findings, because a wrong label may be the mistake.
 func (c Catalog) Select(wanted labels.Selector) Catalog {
 	selected := Catalog{Source: c.Source, Refused: c.Refused}
 	for i, o := range c.Objects {
@@ -198,7 +198,7 @@ func (c Catalog) Select(wanted labels.Selector) Catalog {
 	return selected
 }
 
-// Count returns how many instancetypes and preferences the catalog has.
+// Count returns the numbers of instancetypes and preferences.
 func (c Catalog) Count() (instancetypes, preferences int) {
 	for _, o := range c.Objects {
 		if o.Instancetype != nil {

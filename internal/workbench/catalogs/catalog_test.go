@@ -93,7 +93,7 @@ func TestReadingACatalog(t *testing.T) {
 		{"a name of capitals", replaced("name: small", "name: Small"), "c.yaml:4 api/name"},
 		{"no name", replaced("  name: small\n", ""), "c.yaml:3 api/name"},
 		{"a generated name", replaced("name: small", "generateName: small-"), "c.yaml:3 api/name"},
-		{"a label that is none", replaced("memory: 4Gi", "memory: '4 Gi'"), "c.yaml:5 api/metadata"},
+		{"a label with a space", replaced("memory: 4Gi", "memory: '4 Gi'"), "c.yaml:5 api/metadata"},
 		{"an old version", replaced("v1beta1", "v1alpha1"), "c.yaml:2 api/schema"},
 		{"a key twice", replaced("    guest: 2\n", "    guest: 2\n    guest: 4\n"), "c.yaml:11 file/duplicate-key"},
 		{"a key twice in the second document", "---\n# one\n---\n" + replaced("    guest: 2\n", "    guest: 2\n    guest: 4\n"), "c.yaml:14 file/duplicate-key"},

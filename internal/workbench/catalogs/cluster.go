@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FromCluster reads the instancetypes and preferences of a cluster: those of cluster scope, and those of one namespace.
-// It fails at the first kind that the caller may not list. The objects come from no file.
+// FromCluster reads the cluster-wide instancetypes and preferences, and the instancetypes and preferences of one namespace.
+// It fails if the user may not list one of the kinds.
 func FromCluster(ctx context.Context, cluster client.Reader, namespace string) (Catalog, error) {
 	c := Catalog{Source: "the cluster"}
 	for _, kind := range instancetype.CatalogKinds() {

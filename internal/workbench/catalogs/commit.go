@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// Commit is the state of Git in which a folder was published.
+// Commit describes the Git commit of a folder.
 type Commit struct {
-	// Revision is the last commit that changed the folder, Time when it was committed. Both are empty outside of a repository and for
-	// a folder with changes.
+	// Revision is the last commit that changed the folder, and Time the time of that commit. Both are empty outside of a repository and for
+	// a folder with uncommitted changes.
 	Revision string
 	Time     time.Time
 	// Remote is the URL of 'origin' without credentials.
 	Remote string
-	// Changed reports that the folder differs from the commit.
+	// Changed reports that the folder has uncommitted changes.
 	Changed bool
 }
 
-// CommitOf asks git about a file or folder. It returns an empty Commit for what no repository has, and where git is not installed.
+// CommitOf asks git about a file or folder. It returns an empty Commit if no repository contains it, or if git is not installed.
 //
-// The configuration of a repository names programs that git runs, and the folder may be a stranger's archive: the file system monitor,
-// hooks and filters are switched off. A file that a filter changes, such as one of Git LFS, is reported as changed.
+// The configuration of a repository names programs that git runs. Because the folder may come from a stranger, the file system monitor,
+// hooks and filters are disabled. Therefore a file that a filter changes, such as a file in Git LFS, is reported as changed.
 func CommitOf(ctx context.Context, source string) (c Commit, err error) {
 	info, err := os.Stat(source)
 	if err != nil {
@@ -54,10 +54,10 @@ func CommitOf(ctx context.Context, source string) (c Commit, err error) {
 	c.Remote = withoutCredentials(c.Remote)
 	filters, err := git("config", "--null", "--name-only", "--get-regexp", `^filter\..*\.(clean|process|required)$`)
 	if err != nil {
-		filters = "" // there is none
+		filters = "" // there are no filters
 	}
 	off = append(off[:2:2], strings.FieldsFunc(filters, func(r rune) bool { return r == 0 })...)
-	// The configuration of a submodule is another one.
+	// A submodule has its own configuration, which could name programs, too.
 	state, err := git("status", "--porcelain", "--ignore-submodules=all", "--", ".")
 	if err != nil {
 		return Commit{}, gitError(err)
@@ -80,7 +80,7 @@ func CommitOf(ctx context.Context, source string) (c Commit, err error) {
 	return c, nil
 }
 
-// settings returns environment variables by which git takes the keys as empty. With '-c', a name with '=' would set another key.
+// settings returns environment variables that make keys of git's configuration empty. With '-c', a key that contains '=' would set another key.
 func settings(keys []string) (variables []string) {
 	for i, key := range keys {
 		variables = append(variables, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=", i))
@@ -103,7 +103,7 @@ func withoutCredentials(remote string) string {
 	}
 	parsed, err := url.Parse(remote)
 	if err != nil {
-		return "" // git reads more forms: where the password stands is not known
+		return "" // git accepts URLs that url.Parse does not, and they may contain a password
 	}
 	parsed.User, parsed.RawQuery, parsed.Fragment = nil, "", ""
 	return parsed.String()

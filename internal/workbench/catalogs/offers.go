@@ -15,16 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Offer is an instancetype or a preference that a VM may name.
+// Offer is an instancetype or a preference that a VM may use.
 type Offer struct {
 	catalog.Entry
-	// Fits is the engine's verdict on the requirements of the preference; nil if nothing was named that it is to fit.
+	// Fits reports whether the instancetype meets the requirements of the preference; nil if Wish.For is empty.
 	Fits *bool `json:"fits,omitempty"`
-	// Misses says why it does not fit.
+	// Misses is the reason why it does not fit.
 	Misses string `json:"misses,omitempty"`
 }
 
-// Flag returns what names the object in --instancetype and --preference.
+// Flag returns the value of --instancetype or --preference that names the object.
 func (o Offer) Flag() string {
 	if o.Namespace == "" {
 		return o.Name
@@ -32,23 +32,23 @@ func (o Offer) Flag() string {
 	return strings.ToLower(o.Kind) + "/" + o.Name
 }
 
-// Wish is what is asked of an offer. The zero value takes all that new VMs may use.
+// Wish selects offers. The zero value selects all objects that new VMs may use.
 type Wish struct {
-	// Kinds are those of instancetypes or those of preferences.
+	// Kinds are the kinds of instancetypes or the kinds of preferences.
 	Kinds instancetype.KindNames
-	// For names an object of the other family, as Offer.Flag does; empty for none.
+	// For is the preference that instancetypes must fit, or the instancetype for preferences, in the format of Offer.Flag. It may be empty.
 	For string
-	// CPUs, Memory and GPUs are what an instancetype has at least.
+	// CPUs, Memory and GPUs are the least that an instancetype must have.
 	CPUs   uint32
 	Memory resource.Quantity
 	GPUs   int
 	Labels labels.Selector
-	// All adds what is obsolete and what does not fit.
+	// All adds obsolete objects and objects that do not fit.
 	All bool
 }
 
-// Choose returns the offers that meet a wish at a time: instancetypes that every node can run first, then by class and size, preferences by name. An error is
-// a name that leads nowhere.
+// Choose returns the offers that meet a wish, with the lifecycles at the time now. Preferences are sorted by name. Instancetypes are sorted by class and
+// size, and those that need special nodes come last. It fails if Wish.For does not exist.
 func (c Catalog) Choose(w Wish, now time.Time) (offers []Offer, err error) {
 	var partner *catalog.Object
 	if w.For != "" {
@@ -78,19 +78,20 @@ func (c Catalog) Choose(w Wish, now time.Time) (offers []Offer, err error) {
 	return offers, nil
 }
 
-// satisfiedBy reports whether an instancetype has the CPUs, memory and GPUs that are asked for. The figures of a preference are requirements, and always
-// satisfy.
+// satisfiedBy reports whether an instancetype has the CPUs, memory and GPUs of the wish. It must be used with the zero values for preferences, whose CPUs
+// and memory are requirements.
 func (w Wish) satisfiedBy(o Offer) bool {
 	return o.CPUs >= w.CPUs && o.GPUs >= w.GPUs && o.Bytes >= w.Memory.Value()
 }
 
-// classLabel is the series of an instancetype. It is part of the published catalog's contract.
+// classLabel has the series of an instancetype. The published format of catalogs includes it.
 const classLabel = "instancetype.kubevirt.io/class"
 
 // Class returns the series of an instancetype; empty if it has none.
 func (o Offer) Class() string { return o.Labels[classLabel] }
 
-// orderOffers orders preferences by name. Instancetypes that need a special node come last; otherwise class and size decide before the name.
+// orderOffers compares two offers. Preferences are ordered by name. Instancetypes are ordered by class, size and name, and those that need a special node
+// come last.
 func orderOffers(a, b Offer) int {
 	if !slices.Contains(instancetype.Kinds.Both(), a.Kind) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Flag(), b.Flag()))
@@ -105,7 +106,7 @@ func orderOffers(a, b Offer) int {
 		cmp.Compare(a.Flag(), b.Flag()))
 }
 
-// findNamed returns the object of a family that a flag names. Without a kind it is that of the cluster, as in a VM.
+// findNamed returns the instancetype or preference that a flag names. Without a kind the object is cluster-wide, as in a VM.
 func (c Catalog) findNamed(family instancetype.KindNames, flag string) (*catalog.Object, error) {
 	word, name, given := strings.Cut(flag, "/")
 	if !given {
@@ -113,7 +114,7 @@ func (c Catalog) findNamed(family instancetype.KindNames, flag string) (*catalog
 	}
 	kind := family.Canonical(word)
 	if kind == "" {
-		return nil, fmt.Errorf("'%s' is no kind: use '%s' or '%s'", word, strings.ToLower(family.Cluster), strings.ToLower(family.Namespaced))
+		return nil, fmt.Errorf("'%s' is not a kind: use '%s' or '%s'", word, strings.ToLower(family.Cluster), strings.ToLower(family.Namespaced))
 	}
 	var names []string
 	other := ""
@@ -134,7 +135,7 @@ func (c Catalog) findNamed(family instancetype.KindNames, flag string) (*catalog
 	return nil, fmt.Errorf("%s", text)
 }
 
-// whyUnfit says why an instancetype and a preference may not be named together.
+// whyUnfit returns the reason why a VM cannot use an instancetype with a preference.
 func whyUnfit(a, b *catalog.Object) string {
 	return cmp.Or(instancetype.Shortfall(catalog.Pair(a, b)), "is of another namespace")
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Nearest returns the instancetype that has what is asked and the least beyond it: no host devices that nobody asked for, then an active one before a
-// deprecated one, then the fewest features, such as dedicated CPUs and huge pages, without which a VM starts on more nodes, then the least CPUs and memory.
+// Nearest returns the instancetype that meets a wish and has the least beyond it. It prefers, in this order: the fewest GPUs and host devices, an active one
+// before a deprecated one, the fewest features, such as dedicated CPUs and huge pages, because each excludes nodes, and the least CPUs and memory.
 func (c Catalog) Nearest(w Wish, now time.Time) (Offer, error) {
 	offers, err := c.Choose(w, now)
 	switch {
@@ -30,7 +30,7 @@ func (c Catalog) Nearest(w Wish, now time.Time) (Offer, error) {
 	}), nil
 }
 
-// lifecycleRank orders lifecycles.
+// lifecycleRank returns 0 for active offers and 1 for all others.
 func lifecycleRank(o Offer) int {
 	if o.Lifecycle == v1alpha1.LifecycleActive {
 		return 0
@@ -38,14 +38,14 @@ func lifecycleRank(o Offer) int {
 	return 1
 }
 
-// excess is how much more an instancetype has than is asked for: CPUs and memory in parts of what is asked, or of one CPU and 1Gi.
+// excess returns how large an instancetype is relative to the wish: the ratio of CPUs plus the ratio of memory. A wish counts as at least one CPU and 1Gi.
 func (w Wish) excess(o Offer) float64 {
 	const gibi = 1 << 30
 	cpus, memory := max(float64(w.CPUs), 1), max(w.Memory.AsApproximateFloat64(), gibi)
 	return float64(o.CPUs)/cpus + float64(o.Bytes)/memory
 }
 
-// Inputs returns an object to review by the catalog, as one that is new.
+// Inputs returns inputs that review a new object which may refer to the objects of the catalog.
 func (c Catalog) Inputs(object *unstructured.Unstructured) (manifest.Inputs, error) {
 	known, err := crdschema.Scheme()
 	if err != nil {

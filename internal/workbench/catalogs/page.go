@@ -8,10 +8,10 @@ import (
 	"github.com/kilnvm/kiln/pkg/catalog"
 )
 
-// mostPairs bounds the pairs of instancetypes and preferences that a page compares: 1,000 of each.
+// mostPairs is the maximal number of pairs of instancetypes and preferences that are compared for a page: 1,000 of each.
 const mostPairs = 1_000_000
 
-// Page returns what a static page shows of the catalog at a time. Which preference an instancetype fits is left out of a catalog with more
+// Page returns the content of the catalog's static page, with the lifecycles at the time now. It leaves out Object.Fits if the catalog has more
 // than mostPairs pairs.
 func (c Catalog) Page(now time.Time) (page site.Catalog, err error) {
 	index := catalog.IndexOf(c.Objects, now)
@@ -48,11 +48,11 @@ func (c Catalog) Page(now time.Time) (page site.Catalog, err error) {
 	return page, nil
 }
 
-// labelSystem is the type of a preference's operating system, by which a page filters. It is part of the published catalog's contract.
+// labelSystem has the type of a preference's operating system, by which a page filters. The published format of catalogs includes it.
 const labelSystem = "instancetype.kubevirt.io/os-type"
 
-// shownEntry returns what the page shows of an entry of the index. A preference has the type of its operating system where an instancetype has its
-// class. ID is unique in the page, and a permalink.
+// shownEntry converts an entry of the index to an object of the page. Class is the class of an instancetype, or the type of a preference's operating
+// system. ID is unique in the page, and part of a permalink.
 func shownEntry(kind string, e catalog.Entry) site.Object {
 	shown := site.Object{
 		ID: kind + "/" + strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), Name: e.Name, Namespace: e.Namespace, Display: e.DisplayName,

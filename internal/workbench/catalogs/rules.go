@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Rules of reading a catalog.
+// Names of the rules that a file or an object violates if it cannot be read.
 const (
-	// RuleUnreadable is the rule of what could not be read at all.
+	// RuleUnreadable is the rule of files and objects that cannot be parsed.
 	RuleUnreadable   = "file/unreadable"
 	ruleForeign      = "file/foreign"
 	ruleDuplicateKey = "file/duplicate-key"
@@ -24,9 +24,9 @@ const (
 var readingRules = []catalog.Rule{
 	{Name: RuleUnreadable, Severity: catalog.Error, Says: "each file is a regular file of the folder that holds objects",
 		Remedy: "correct the file, or move it out of the folder"},
-	{Name: ruleForeign, Severity: catalog.Note, Says: "a catalog holds instancetypes and preferences alone",
+	{Name: ruleForeign, Severity: catalog.Note, Says: "a catalog contains only instancetypes and preferences",
 		Remedy: "move the object out of the folder: it is not published"},
-	{Name: ruleDuplicateKey, Severity: catalog.Error, Says: "a key stands once in a mapping", Remedy: "remove one of them: only the last one counts"},
+	{Name: ruleDuplicateKey, Severity: catalog.Error, Says: "a mapping contains a key only once", Remedy: "remove one of them: only the last one counts"},
 	{Name: ruleUnknownField, Severity: catalog.Error, Says: "the API has each field", Remedy: "correct the name of the field, or remove it"},
 	{Name: ruleSchema, Severity: catalog.Error, Says: "the API server accepts each object",
 		Remedy: "correct the value: 'kubectl explain' shows the type of the field"},
@@ -34,12 +34,12 @@ var readingRules = []catalog.Rule{
 	{Name: ruleName, Severity: catalog.Error, Says: "the API server accepts each name", Remedy: "choose a name of lower-case letters, digits, '-' and '.'"},
 }
 
-// Rules returns all rules by which a catalog is judged, in the order of their names.
+// Rules returns all rules of catalogs, sorted by name.
 func Rules() []catalog.Rule {
 	return slices.SortedFunc(slices.Values(slices.Concat(readingRules, catalog.Rules())), func(a, b catalog.Rule) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// ruleOf returns the rule of what a schema refuses.
+// ruleOf returns the name of the rule that an error of a schema violates.
 func ruleOf(err *field.Error) string {
 	switch {
 	case err.Origin == crdschema.RuleUnknownField:

@@ -18,17 +18,17 @@ import (
 // Usage is an instancetype or preference of a cluster with the VMs that use it.
 type Usage struct {
 	catalog.Key
-	// State is that of the object's lifecycle, or 'gone' if it does not exist.
+	// State is the state of the object's lifecycle, or 'gone' if the object does not exist.
 	State string `json:"state"`
-	// Revisions are those of the object that VMs or VMIs refer to.
+	// Revisions are the revisions of the object that VMs or VMIs refer to.
 	Revisions []revision.Usage `json:"revisions"`
-	// VMs are how many VMs use the object, Current how many of them have its content of today, and Outdated how many an earlier one.
+	// VMs is the number of VMs that use the object. Current counts the VMs with its current content, and Outdated the VMs with an earlier content.
 	VMs      int `json:"virtualMachines"`
 	Current  int `json:"current"`
 	Outdated int `json:"outdated"`
-	// Unpinned are the VMs that name the object and have no revision of it yet, as NAMESPACE/NAME.
+	// Unpinned are the VMs that refer to the object and have no revision of it yet, as NAMESPACE/NAME.
 	Unpinned []string `json:"unpinned"`
-	// Removal and Edit say what these would do.
+	// Removal and Edit say what happens to these VMs when the object is removed or edited.
 	Removal string `json:"removal"`
 	Edit    string `json:"edit"`
 }
@@ -36,11 +36,11 @@ type Usage struct {
 // InUse reports whether a VM or VMI uses the object.
 func (u Usage) InUse() bool { return u.VMs > 0 || len(u.Revisions) > 0 || len(u.Unpinned) > 0 }
 
-// StateGone is the state of an object that VMs use and that does not exist.
+// StateGone is the state of an object that VMs use though it does not exist.
 const StateGone = string(revision.Gone)
 
-// Usages lists the instancetypes and preferences of a cluster with the VMs of a namespace that use them; of all namespaces if it is empty. They
-// are in the order of their keys. The warnings name objects that could not be read, and VMs of which it is not known yet what they use.
+// Usages lists the instancetypes and preferences of a cluster, sorted by key, with the VMs of a namespace that use them, or the VMs of all namespaces if it
+// is empty. The warnings name objects that could not be read, and VMs that infer their instancetype or preference and are not pinned yet.
 func Usages(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string, now time.Time) ([]Usage, []string, error) {
 	read, err := FromCluster(ctx, cluster, namespace)
 	if err != nil {
@@ -79,14 +79,14 @@ func Usages(ctx context.Context, b *workbench.Bench, cluster client.Reader, name
 	return t.sorted(), slices.Compact(warnings), nil
 }
 
-// tally collects usages by object.
+// tally collects the usages of objects.
 type tally struct {
 	all map[catalog.Key]*Usage
 	// pinned are the VMs that have a revision of the object.
 	pinned map[catalog.Key]map[string]bool
 }
 
-// of returns the usage of an object. A key that was not seen before gets state 'gone', which the caller overwrites for objects that exist.
+// of returns the usage of an object. A new usage has the state 'gone', which the caller overwrites if the object exists.
 func (t tally) of(key catalog.Key) *Usage {
 	if t.all[key] == nil {
 		t.all[key] = &Usage{Key: key, State: StateGone, Revisions: []revision.Usage{}, Unpinned: []string{}}
@@ -95,7 +95,7 @@ func (t tally) of(key catalog.Key) *Usage {
 	return t.all[key]
 }
 
-// keyOf returns the key of an object that a VM or a revision of a namespace names.
+// keyOf returns the key of an object that a VM or a revision in a namespace refers to.
 func keyOf(kind, namespace, name string) catalog.Key {
 	if manifest.ClusterKinds[kind] {
 		namespace = ""
@@ -121,7 +121,7 @@ func (t tally) addRevision(r revision.Usage) {
 	}
 }
 
-// addNamed counts a VM that names an object and has no revision of it. Trap: it needs all calls of revision before, which fill pinned.
+// addNamed counts a VM that refers to an object and has no revision of it. Trap: addRevision must have been called for all revisions before.
 func (t tally) addNamed(n revision.Named) {
 	key := keyOf(n.Kind, n.Namespace, n.Name)
 	if vm := n.Namespace + "/" + n.VM; !t.pinned[key][vm] {
@@ -130,7 +130,7 @@ func (t tally) addNamed(n revision.Named) {
 	}
 }
 
-// sorted returns the usages in the order of their keys. A VM that refers to two revisions of one object counts once in VMs.
+// sorted returns the usages sorted by key. In VMs, it counts a VM only once if it refers to two revisions of one object.
 func (t tally) sorted() (all []Usage) {
 	for key, usage := range t.all {
 		slices.Sort(usage.Unpinned)
@@ -142,11 +142,11 @@ func (t tally) sorted() (all []Usage) {
 	return all
 }
 
-// consequences says what a removal and an edit of the object would do to the VMs that use it. New VMs are the same in both cases for all objects.
+// consequences returns what happens to the VMs that use the object when it is removed or edited.
 func (u *Usage) consequences() (removal, edit string) {
 	pinned, unpinned := u.VMs-len(u.Unpinned), len(u.Unpinned)
 	if u.State == StateGone {
-		removal, edit = "it is gone already", "it is gone: whoever creates it anew gives it to new VMs"
+		removal, edit = "it is gone already", "it is gone: if it is created again, new VMs get it"
 		if unpinned > 0 {
 			removal += fmt.Sprintf(", and %s cannot start", countVMs(unpinned))
 		}
@@ -169,7 +169,7 @@ func (u *Usage) consequences() (removal, edit string) {
 	return strings.Join(removed, "; "), strings.Join(edited, "; ")
 }
 
-// nameFirst names the first of many.
+// nameFirst lists the first names, at most most, and counts the others.
 func nameFirst(names []string, most int) string {
 	if more := len(names) - most; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)

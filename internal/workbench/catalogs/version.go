@@ -12,12 +12,12 @@ import (
 
 // Version is the semantic version of a catalog.
 type Version struct {
-	// Tag is as it is published.
+	// Tag is the version as published, with a leading 'v' if it has one.
 	Tag    string
 	parsed *version.Version
 }
 
-// ParseVersion reads a tag such as '1.2.0'. A leading 'v' is allowed, as registries and Flux's semver ranges allow it.
+// ParseVersion parses a tag such as '1.2.0'. A leading 'v' is allowed, as in registries and Flux's semver ranges.
 func ParseVersion(tag string) (Version, error) {
 	parsed, err := version.ParseSemantic(tag)
 	if err != nil {
@@ -26,8 +26,8 @@ func ParseVersion(tag string) (Version, error) {
 	return Version{tag, parsed}, nil
 }
 
-// Predecessor returns the highest version among tags that is lower than v; false if there is none. Tags that are no versions, such as those
-// of signatures, are left out.
+// Predecessor returns the highest version among tags that is lower than v, and whether there is one. It ignores tags that are not versions, such as the
+// tags of signatures.
 func (v Version) Predecessor(tags []string) (best Version, found bool) {
 	for _, tag := range tags {
 		other, err := ParseVersion(tag)
@@ -41,7 +41,7 @@ func (v Version) Predecessor(tags []string) (best Version, found bool) {
 	return best, found
 }
 
-// ChangedInstancetypes returns the names of the instancetypes that both catalogs have, with specs that mean different VMs.
+// ChangedInstancetypes returns the names of the instancetypes that both catalogs have with different specs.
 func ChangedInstancetypes(before, after catalog.Index) (names []string) {
 	specs := map[catalog.Key]string{}
 	for _, e := range before.Instancetypes {
@@ -55,7 +55,7 @@ func ChangedInstancetypes(before, after catalog.Index) (names []string) {
 	return names
 }
 
-// FilesOf returns the files of a published catalog.
+// FilesOf converts the files of a published catalog.
 func FilesOf(a oci.Artifact) (files []manifest.File) {
 	for _, f := range a.Files {
 		files = append(files, manifest.File{Name: f.Name, Content: f.Content})

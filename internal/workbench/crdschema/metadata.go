@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// metadata judges metadata as the API server does with a custom resource that is created: it is the same for all kinds, and in no schema.
+// metadata judges the metadata of a new object as an API server does. The rules are the same for all kinds, and in no schema.
 func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 	at := field.NewPath("metadata")
 	raw, err := json.Marshal(content["metadata"])
@@ -20,7 +20,7 @@ func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 	var meta metav1.ObjectMeta
 	errs, meta = validate.Metadata(raw, at)
 	if slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Type == field.ErrorTypeTypeInvalid }) {
-		return errs // a wrong type ends the decoding
+		return errs // decoding ends at a wrong type
 	}
 	for _, err := range errs {
 		if err.Type == field.ErrorTypeForbidden { // validate.Metadata forbids only unknown fields
@@ -34,8 +34,8 @@ func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 	return append(errs, validation.ValidateObjectMeta(&meta, namespaced, validation.NameIsDNSSubdomain, at)...)
 }
 
-// generated returns a name as an API server makes it (k8s.io/apiserver/pkg/storage/names): at most 63 characters, of which the last
-// five are drawn.
+// generated returns a name of the form that an API server generates (k8s.io/apiserver/pkg/storage/names): at most 63 characters, of which the last
+// five are random.
 func generated(base string) string {
 	const drawn = "xxxxx"
 	return base[:min(len(base), 63-len(drawn))] + drawn

@@ -1,4 +1,6 @@
-// Package crdschema judges an untyped object by the CRD of its kind, as an API server does before it asks a webhook.
+// Package crdschema checks an untyped object against the CRD of its kind, as an API server does before it calls a webhook. Wrong types and missing fields are
+// refused, and unknown fields too, because 'kubectl create' requests that. Go types cannot replace the schema: some of KubeVirt's types have their own
+// decoder and drop unknown fields.
 package crdschema
 
 import (
@@ -34,45 +36,41 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// An API server reads a manifest by the schema of its kind, before any webhook sees it. Wrong types and missing fields are refused, and unknown
-// fields too, because 'kubectl create' asks for that. Go types cannot replace the schema: some of KubeVirt's decode themselves and drop unknown
-// fields.
-
 // kindSchema is the schema of one version of a kind, from its CRD.
 type kindSchema struct {
-	// defined reports that there is a CRD of the kind, and served that it has this version.
+	// defined reports that the kind has a CRD, and served that the CRD serves this version.
 	defined, served bool
 	namespaced      bool
 	// warning is the deprecation warning of this version.
 	warning string
-	// The schema, in the two forms that the API server's own code wants.
+	// fields and validator have the same schema, in the two forms that the code of the API server needs.
 	fields    *structural.Structural
 	validator *validate.SchemaValidator
 }
 
-// served are the groups of which Kiln serves kinds.
+// served are the API groups with kinds that Kiln serves.
 var served = []string{
 	v1.GroupVersion.Group, v1beta1.SchemeGroupVersion.Group, v1alpha1.GroupVersion.Group, snapshot.SchemeGroupVersion.Group, clone.SchemeGroupVersion.Group,
 }
 
-// fileKinds are kinds of Kiln's group that are no objects of a cluster, and which commands read from files.
+// fileKinds are the kinds of Kiln's group that no cluster has. Commands read them from files.
 var fileKinds = []string{v1alpha1.KindHostCapabilities, v1alpha1.KindGuestPolicyTest}
 
-// IsFileKind reports whether a kind is none of a cluster: commands read its objects from files.
+// IsFileKind reports whether commands read objects of this kind only from files, because no cluster has it.
 func IsFileKind(kind schema.GroupVersionKind) bool {
 	return kind.Group == v1alpha1.GroupVersion.Group && slices.Contains(fileKinds, kind.Kind)
 }
 
-// Findings are what an API server finds in an object by the schema of its kind.
+// Findings are the results of checking an object against the schema of its kind.
 type Findings struct {
-	// Mistakes are refused.
+	// Mistakes are the errors for which an API server refuses the object.
 	Mistakes field.ErrorList
-	// EmptyKeys are the paths of keys without a value. A create drops them, and a server-side apply refuses them.
+	// EmptyKeys are the paths of keys without a value. An API server drops them on create, and refuses them on server-side apply.
 	EmptyKeys []string
 }
 
-// Check judges an object by the schema of its kind. Objects of other groups than KubeVirt's and Kiln's, and kinds of KubeVirt that Kiln does not serve, have no
-// findings. The object is not changed.
+// Check checks an object against the schema of its kind. It does not change the object. It returns no findings for groups other than KubeVirt's and Kiln's,
+// nor for kinds of KubeVirt that Kiln does not serve.
 func Check(object *unstructured.Unstructured) (Findings, error) {
 	known, err := Scheme()
 	if err != nil {
@@ -95,15 +93,15 @@ func Check(object *unstructured.Unstructured) (Findings, error) {
 	if err != nil {
 		return Findings{}, err
 	}
-	// As in the webhook, nothing else is judged then: a list of 100,000 elements has as many mistakes.
+	// As in the webhook, the rest is not judged then: a list of 100,000 elements may have as many mistakes.
 	if over := engine.Counts(raw); over != nil {
 		return Findings{Mistakes: field.ErrorList{over}}, nil
 	}
 	return Findings{by.mistakes(object), emptyKeys(object.Object, by.fields, nil)}, nil
 }
 
-// Convert gives an object the version of Kiln's types, as the API server does for the webhook, and returns the deprecation warning of the version that it had.
-// The CRDs convert nothing, so that versions differ only in their name.
+// Convert changes the apiVersion of an object to the version of Kiln's types, as the API server does for the webhook, and returns the deprecation warning of
+// the version that it had. Nothing else changes: the CRDs have no conversion.
 func Convert(object *unstructured.Unstructured) (deprecation string, err error) {
 	known, err := Scheme()
 	if err != nil {
@@ -118,13 +116,13 @@ func Convert(object *unstructured.Unstructured) (deprecation string, err error) 
 	return found.warning, nil
 }
 
-// mistakes returns what the schema and the rules on metadata refuse.
+// mistakes returns the errors by the schema and by the rules on metadata.
 func (k kindSchema) mistakes(object *unstructured.Unstructured) field.ErrorList {
 	// A copy, because pruning removes the unknown fields that it reports.
 	content := object.DeepCopy().Object
 	errs := metadata(content, k.namespaced)
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
-	meant := map[string]bool{} // fields that were probably meant, and therefore are missing
+	meant := map[string]bool{} // fields that are missing because their names were probably misspelled
 	for _, path := range pruning.PruneWithOptions(content, k.fields, true, options) {
 		likely := likelyField(k.fields, path)
 		errs = append(errs, engine.UnknownField(path, likely).WithOrigin(RuleUnknownField))
@@ -132,7 +130,7 @@ func (k kindSchema) mistakes(object *unstructured.Unstructured) field.ErrorList 
 			meant[parent+"."+likely] = true
 		}
 	}
-	defaulting.PruneNonNullableNullsWithoutDefaults(content, k.fields) // as an API server does with an object that is created
+	defaulting.PruneNonNullableNullsWithoutDefaults(content, k.fields) // as an API server does on create
 	wrong := judgeTypes(content, k.fields)
 	seen := placesWithMistakes{}
 	seen.add(errs...)
@@ -152,11 +150,11 @@ func (k kindSchema) mistakes(object *unstructured.Unstructured) field.ErrorList 
 // RuleUnknownField is the Origin of the error for a field that the API does not have.
 const RuleUnknownField = "schema/unknown-field"
 
-// parsedSchemas has a function for each kind that this process has read, which returns its schema. A schema is parsed when the first object of its kind comes:
-// that of a VM has 0.7 MB.
+// parsedSchemas has a function for each kind that returns its schema. A schema is parsed only when the first object of its kind is read, because the schema of
+// a VM has 0.7 MB.
 var parsedSchemas sync.Map
 
-// schemaOf returns the schema of a kind; empty if Kiln does not serve it. Kinds of other groups than KubeVirt's and Kiln's are not defined.
+// schemaOf returns the schema of a kind; the zero value for groups other than KubeVirt's and Kiln's, and for kinds without a CRD.
 func schemaOf(kind schema.GroupVersionKind) (kindSchema, error) {
 	if !slices.Contains(served, kind.Group) {
 		return kindSchema{}, nil
@@ -199,7 +197,7 @@ func parseSchema(kind schema.GroupVersionKind) (kindSchema, error) {
 	return found, nil
 }
 
-// with returns the schema of one version.
+// with adds the schema of one version.
 func (k kindSchema) with(version apiextensionsv1.CustomResourceDefinitionVersion) (kindSchema, error) {
 	k.served = true
 	if version.DeprecationWarning != nil {
@@ -226,7 +224,7 @@ func (k kindSchema) with(version apiextensionsv1.CustomResourceDefinitionVersion
 	return k, nil
 }
 
-// mistake returns an error of the schema as a field error.
+// mistake converts an error of the validator to a field error.
 func mistake(err error) *field.Error {
 	var invalid *openapierrors.Validation
 	if !errors.As(err, &invalid) {
@@ -249,10 +247,10 @@ func mistake(err error) *field.Error {
 	return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: invalid.Value, Detail: detail}
 }
 
-// quantityPattern is in the pattern of a quantity alone, and in no other one of a schema. It is controller-gen's.
+// quantityPattern is a part of controller-gen's pattern for quantities, and of no other pattern of a schema.
 const quantityPattern = "(([KMGTPE]i)|[numkMGTPE]|"
 
-// unsupported is the error of a word that is none of an enum, in the words of an API server, with the one that was probably meant.
+// unsupported returns an API server's error for a value that is not in an enum, and suggests the value that was probably meant.
 func unsupported(path string, invalid *openapierrors.Validation) *field.Error {
 	var supported []string
 	for _, value := range invalid.Values {

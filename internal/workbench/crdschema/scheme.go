@@ -12,8 +12,7 @@ import (
 	snapshot "kubevirt.io/api/snapshot/v1beta1"
 )
 
-// Scheme returns the Go types of all kinds that are read: Kubernetes', KubeVirt's and Kiln's. It is made once, because a command asks for it several times.
-// Callers only read it.
+// Scheme returns the Go types of all kinds that commands read: Kubernetes', KubeVirt's and Kiln's. It is created once, and callers must not change it.
 var Scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme,

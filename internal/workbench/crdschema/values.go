@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The types of the values of an object, by its schema. kube-openapi's validator, which an API server uses, names a wrong type by the words of Go, some of them
-// without a path, and in an order that changes. So types are judged here, and the validator is asked about the rest.
+// This file checks the types of values. kube-openapi's validator, which an API server uses, describes wrong types in terms of Go, some of them
+// without a path, and in an order that changes. So the validator is used only for the rest.
 
-// typed judges the types of a value and of all in it.
+// typed collects the errors about wrong types of a value and the values in it.
 type typed struct{ errs field.ErrorList }
 
 // judgeTypes returns an error for each value of another type than the schema's, in the order of the paths.
@@ -27,7 +27,7 @@ func judgeTypes(content map[string]any, by *structural.Structural) field.ErrorLi
 
 func (t *typed) judgeValue(value any, by *structural.Structural, at *field.Path) {
 	if value == nil {
-		if !by.Nullable { // one in a list: a key without a value is dropped before
+		if !by.Nullable { // it is in a list: keys without a value have been dropped
 			t.errs = append(t.errs, field.Invalid(at, "null", "has no value: give one, or remove the entry"))
 		}
 		return
@@ -80,7 +80,7 @@ func (t *typed) judgeValue(value any, by *structural.Structural, at *field.Path)
 	}
 }
 
-// judgeFields judges the fields of an object that the schema has. The others are unknown, or nobody's business.
+// judgeFields judges the fields of an object that its schema has. Other fields are unknown, which is another error, or allowed.
 func (t *typed) judgeFields(fields map[string]any, by *structural.Structural, at *field.Path) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if of, known := by.Properties[name]; known {
@@ -101,7 +101,7 @@ func (t *typed) reportType(at *field.Path, value any, want string) {
 	t.errs = append(t.errs, field.TypeInvalid(at, value, "must be "+want))
 }
 
-// isWhole reports whether JSON would have the value as an integer.
+// isWhole reports whether JSON would encode the value as an integer.
 func isWhole(value any) bool {
 	switch of := value.(type) {
 	case int64:
@@ -128,7 +128,7 @@ func isBetween(value any, least, most int64) bool {
 	return of >= float64(least) && of <= float64(most)
 }
 
-// placesWithMistakes are the paths of errors, with dots in the place of brackets: two errors of one place may differ in that.
+// placesWithMistakes has the paths of errors, with dots instead of brackets, because two errors about one value may differ in that.
 type placesWithMistakes map[string]bool
 
 var plainPath = strings.NewReplacer("[", ".", "]", "")
@@ -139,8 +139,7 @@ func (p placesWithMistakes) add(errs ...*field.Error) {
 	}
 }
 
-// covers reports whether a mistake of the validator is about a value that has an error already, or about no place at all, as those that follow from a wrong
-// type are.
+// covers reports whether a mistake of the validator is about a value that already has an error, or has no path, as mistakes that follow from a wrong type do.
 func (p placesWithMistakes) covers(mistake *field.Error) bool {
 	if len(p) == 0 {
 		return false
@@ -148,7 +147,7 @@ func (p placesWithMistakes) covers(mistake *field.Error) bool {
 	return mistake.Field == "" || mistake.Field == "<nil>" || p[plainPath.Replace(mistake.Field)]
 }
 
-// emptyKeys returns the paths of keys without a value that an API server drops when an object is created.
+// emptyKeys returns the paths of keys without a value, which an API server drops on create.
 func emptyKeys(value any, by *structural.Structural, at *field.Path) (paths []string) {
 	fields, is := value.(map[string]any)
 	if list, ofList := value.([]any); ofList && by.Items != nil {
@@ -178,8 +177,8 @@ func emptyKeys(value any, by *structural.Structural, at *field.Path) (paths []st
 	return paths
 }
 
-// likelyField returns what was probably meant by an unknown field: a field of the same object with nearly that name, else the field of that name elsewhere in
-// the schema, if there is one such place, or one a level above or below. It is empty where nothing suggests itself.
+// likelyField returns the path of the field that was probably meant by an unknown field: a field of the same object with a similar name, or a field of this
+// name elsewhere in the schema, if there is only one, or if it is one level above or below. It returns an empty path if there is no such field.
 func likelyField(root *structural.Structural, path string) string {
 	parent, name := "", path
 	if at := strings.LastIndex(path, "."); at >= 0 {
@@ -213,7 +212,7 @@ func cutLast(path string) (before, last string, found bool) {
 	return path[:at], path[at+1:], true
 }
 
-// withoutIndices takes the indices out of a path.
+// withoutIndices removes the indices from a path.
 func withoutIndices(path string) string {
 	var out strings.Builder
 	depth := 0
@@ -230,7 +229,7 @@ func withoutIndices(path string) string {
 	return out.String()
 }
 
-// schemaAt returns the schema of the object at a path; nil if the path leads nowhere.
+// schemaAt returns the schema of the object at a path; nil if the schema does not have the path.
 func schemaAt(root *structural.Structural, path string) *structural.Structural {
 	at := root
 	if path == "" {
@@ -255,7 +254,7 @@ func schemaAt(root *structural.Structural, path string) *structural.Structural {
 	return at
 }
 
-// placesOf returns the paths at which a schema has a field of a name, without indices. A VM has the spec of its VMI in one place.
+// placesOf returns the paths, without indices, at which a schema has a field of a name.
 func placesOf(root *structural.Structural, name string) (paths []string) {
 	var walk func(of *structural.Structural, at string)
 	walk = func(of *structural.Structural, at string) {
