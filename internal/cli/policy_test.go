@@ -208,7 +208,7 @@ func TestPolicyTestAnswers(t *testing.T) {
 		{"a field that a test does not have", test("expect: allowed", "expect: allowed, massage: a"), 1,
 			`unknown field "cases[0].massage"`},
 		{"an answer that does not exist", test("expect: allowed", "expect: allow"), 1, "expect must be one of"},
-		{"a pattern that is none", test(`^at most \d cores`, "("), 1, "matches is no regular expression"},
+		{"a pattern that is not valid", test(`^at most \d cores`, "("), 1, "matches is not a regular expression"},
 		{"two cases of a name", test("name: many", "name: few"), 1, "another case of this test has this name"},
 		{"a file that is not there", test("object: few.yaml", "object: none.yaml"), 1, "the file 'none.yaml' is not in"},
 		{"a file outside of the folder", test("object: few.yaml", "object: ../../../../etc/passwd"), 1, "is not in the"},

@@ -64,7 +64,7 @@ spec:
 func TestPresetMigrate(t *testing.T) {
 	t.Parallel()
 	const left = "preset shop/watched: GuestProfile shop/watched\n" +
-		"  left out: spec.domain.memory: presets do not cover it, so that no VMI gets it from this preset\n"
+		"  left out: spec.domain.memory: presets do not cover it, so no VMI gets it from this preset\n"
 	for _, test := range []struct {
 		why, files string
 		status     int

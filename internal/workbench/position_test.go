@@ -172,7 +172,7 @@ func TestTooLargeObjects(t *testing.T) {
 		}
 		for i, want := range c.faults {
 			got := named[i].Fault
-			if (got != nil) != want || want && !strings.Contains(got.Error(), "a.yaml:1: the object has more than 3 MiB, which no API server takes") {
+			if (got != nil) != want || want && !strings.Contains(got.Error(), "a.yaml:1: the object has more than 3 MiB, which no API server accepts") {
 				t.Errorf("%s: object %d: %v, want a fault: %t", c.why, i, got, want)
 			}
 		}
@@ -213,9 +213,9 @@ func TestJSONIsReadAsJSON(t *testing.T) {
 		t.Errorf("of a key that stands twice the last one counts: causes %.300v", causes)
 	}
 	for text, want := range map[string]string{
-		`{"kind": "A",` + "\n" + `"` + key + `": 1,` + "\n}": "a.json:3: this is no JSON: invalid character '}' looking for beginning of object key string",
-		`{"kind": "A"` + "\n" + `"` + key + `": 1}`:          "a.json:2: this is no JSON: invalid character '\"' after object key:value pair",
-		`{"kind": "A", "` + key + `": `:                      "a.json:1: this is no JSON: unexpected end of JSON input",
+		`{"kind": "A",` + "\n" + `"` + key + `": 1,` + "\n}": "a.json:3: this is not JSON: invalid character '}' looking for beginning of object key string",
+		`{"kind": "A"` + "\n" + `"` + key + `": 1}`:          "a.json:2: this is not JSON: invalid character '\"' after object key:value pair",
+		`{"kind": "A", "` + key + `": `:                      "a.json:1: this is not JSON: unexpected end of JSON input",
 		`[{"` + key + `": 1}]`:                               "this is a list or a single value, and no object",
 		`{"kind": "A", "value": 1e999}`:                      "1e999",
 	} {

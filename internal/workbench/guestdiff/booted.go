@@ -11,14 +11,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Comparisons of one VM or VMI with what it has booted: what an edit waits for, and what 'kilnvm.io/hardware: latest' would change.
+// This file compares one VM or VMI with its last boot: the changes that wait for a restart, and the changes that 'kilnvm.io/hardware: latest' would make.
 
-// lastBoot names the record of a guest.
+// lastBoot returns the name of the record of a guest, for messages.
 func lastBoot(r workbench.Reviewed) string {
 	return fmt.Sprintf("GuestHardware %s/%s", r.Guest.Explicit.Namespace, r.Guest.Explicit.Name)
 }
 
-// nextBoot names what a VM or VMI boots next, for messages.
+// nextBoot returns the name of the object that a VM or VMI boots next, for messages.
 func nextBoot(r workbench.Reviewed) string {
 	if r.Guest.VM != nil {
 		return "the template of " + r.Name()
@@ -75,7 +75,7 @@ func CompareRunning(ctx context.Context, b *workbench.Bench, of VMWithVMI, host 
 	return d, d.addTextDiffs(before, after)
 }
 
-// Whatever a record does not hold is known by the digest alone.
+// Texts of Difference.Unknown. A record contains only the digest of some settings.
 const (
 	changeUnrecorded = "the guest will see other hardware in something that a record does not hold: memory, vCPUs, the CPU model or settings of devices"
 	changeUnknown    = "whether memory, vCPUs, the CPU model and settings of devices change too is not known: a record does not hold them"
@@ -107,7 +107,7 @@ func CompareRecord(ctx context.Context, b *workbench.Bench, of Side) (Difference
 	return d, nil
 }
 
-// bootedPaused reports whether a guest differs from its record by having been started paused alone, which a request to start may have asked for.
+// bootedPaused reports whether a guest differs from its record only because it was started paused, which a request to start may ask for.
 func bootedPaused(ctx context.Context, b *workbench.Bench, of Side) bool {
 	guest, paused := *of.Guest, v1.StartStrategyPaused
 	guest.Explicit = guest.Explicit.DeepCopy()

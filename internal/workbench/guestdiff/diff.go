@@ -1,5 +1,4 @@
-// Package guestdiff says what changes of the hardware that a guest sees: between two VMs, since the last boot of one, and between the states of its
-// configuration.
+// Package guestdiff compares the hardware that a guest sees: of two VMs, of a VM and its last boot, and of the states of a VM's configuration.
 package guestdiff
 
 import (
@@ -24,33 +23,33 @@ import (
 // Side is one side of a comparison: a guest on a host.
 type Side struct {
 	workbench.Reviewed
-	// Host is a YAML file of a host's capabilities; assumed where empty.
+	// Host is a YAML file with a host's capabilities. If it is empty, capabilities are assumed.
 	Host string
-	// Afresh derives the hardware anew, but for the guest's identity.
+	// Afresh derives the hardware anew, except the guest's identity.
 	Afresh bool
 
-	// machine is the machine type of an earlier boot, for which an alias stands on an assumed host.
+	// machine is the machine type of an earlier boot. On an assumed host, aliases such as 'q35' mean this machine type.
 	machine  string
 	rendered render.Result
 	// identified is the VMI that was rendered, with its UUID, serial number and MACs.
 	identified *v1.VirtualMachineInstance
 }
 
-// Difference is what a change means for the hardware that a guest sees.
+// Difference describes how a change affects the hardware that a guest sees.
 type Difference struct {
 	workbench.Notes `json:"-"`
-	// Compared says what was compared where the user named one object.
+	// Compared says what was compared if the user named only one object.
 	Compared string `json:"compared,omitempty"`
 	Before   string `json:"before"`
 	After    string `json:"after"`
-	// Verdict is what the change means for a guest that has run as Before.
+	// Verdict is how the change affects a guest that has run as Before.
 	Verdict record.Verdict  `json:"verdict"`
 	Changes []record.Change `json:"changes"`
-	// Unknown is what else may differ, and is on no record.
+	// Unknown says what else may differ, because a record does not contain it.
 	Unknown string `json:"unknown,omitempty"`
-	// Rollout says when a guest that runs gets the change, where KubeVirt runs it; nil elsewhere. A change that it makes while the guest runs is compatible.
+	// Rollout says when a running guest gets the change, if KubeVirt runs it; otherwise nil. A change that KubeVirt makes while the guest runs is compatible.
 	Rollout *validate.Rollout `json:"rollout,omitempty"`
-	// Digests of the guest's hardware.
+	// BeforeDigest and AfterDigest are the digests of the guest's hardware.
 	BeforeDigest string `json:"beforeDigest"`
 	AfterDigest  string `json:"afterDigest"`
 	// Spec and Domain are unified diffs of the explicit spec and of the complete libvirt domain.
@@ -59,8 +58,8 @@ type Difference struct {
 }
 
 // Compare renders both sides, and compares the hardware that their guests see. after is the next version of before: it gets the identity of before, and boots
-// with the record of before unless it asks for kilnvm.io/hardware: latest. If stage 2 or 3 refuses a side, the error is a Refusal. Notes are returned with an
-// error too.
+// with the record of before unless it has the annotation kilnvm.io/hardware: latest. If stage 2 or 3 refuses a side, the error is a workbench.Refusal. The
+// Notes are also valid with an error.
 func Compare(ctx context.Context, b *workbench.Bench, before, after Side) (Difference, error) {
 	d, err := compareSides(ctx, b, &before, &after)
 	if err != nil {
@@ -70,7 +69,7 @@ func Compare(ctx context.Context, b *workbench.Bench, before, after Side) (Diffe
 	return d, d.addTextDiffs(before, after)
 }
 
-// compareSides is Compare without the texts.
+// compareSides is Compare without Rollout, Spec and Domain. It fills the private fields of both sides.
 func compareSides(ctx context.Context, b *workbench.Bench, before, after *Side) (d Difference, err error) {
 	if d.Notes, err = renderSide(ctx, b, before, before.Guest.Recorded); err != nil {
 		return d, err
@@ -98,8 +97,8 @@ func compareSides(ctx context.Context, b *workbench.Bench, before, after *Side) 
 	return d, nil
 }
 
-// asNextVersion returns a VMI as the next version of another one. The UID and the annotation of the VM Generation ID are those of before: its
-// disks are the same, so the guest must not take itself for a restored copy.
+// asNextVersion returns a copy of next with the UID and the annotation of the VM Generation ID of before: both have the same
+// disks, so the guest must not take itself for a restored copy.
 func asNextVersion(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	vmi := next.DeepCopy()
 	vmi.UID = before.UID
@@ -122,7 +121,7 @@ func renderSide(ctx context.Context, b *workbench.Bench, s *Side, recorded *reco
 	return notes, workbench.RefusalOf(s.Reviewed, s.Host, errs)
 }
 
-// resolveAlias has an alias of machine types, such as 'q35', stand for the machine of an earlier boot: an assumed host has no table of aliases, and the guest
+// resolveAlias makes an alias of machine types, such as 'q35', mean the machine type of an earlier boot. An assumed host has no table of aliases, so the guest
 // would seem to get another machine.
 func resolveAlias(m *workbench.Machine, earlier string) {
 	if m.VMI.Spec.Domain.Machine == nil || earlier == "" {
@@ -134,11 +133,11 @@ func resolveAlias(m *workbench.Machine, earlier string) {
 	}
 }
 
-// addTextDiffs compares specs and domains of both sides line by line.
+// addTextDiffs sets Spec and Domain.
 func (d *Difference) addTextDiffs(before, after Side) error {
 	var specs, domains [2][]byte
 	for i, s := range []Side{before, after} {
-		// Through JSON, as the object would be stored: Go types would print empty structs that the user did not write.
+		// The JSON is as a cluster would store it. Go types would print empty structs that the user did not write.
 		var object struct {
 			Spec map[string]any `json:"spec"`
 		}
@@ -163,11 +162,11 @@ func (d *Difference) addTextDiffs(before, after Side) error {
 // unifiedDiff returns the unified diff of two texts; empty if they are equal.
 func unifiedDiff(before string, old []byte, after string, new []byte) string {
 	text := string(diff.Diff(before, old, after, new))
-	_, text, _ = strings.Cut(text, "\n") // the command line that the library puts first
+	_, text, _ = strings.Cut(text, "\n") // the library begins with a command line
 	return text
 }
 
-// label names a side in diffs: the object, the file that it was read from, and the file of its host.
+// label returns the name of a side in diffs: the object, the file that it was read from, and the file of its host.
 func (s Side) label() string {
 	text := s.Name()
 	if s.File() != "" {

@@ -8,8 +8,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// addRollout says when the guest gets the change, if KubeVirt runs the guest. KubeVirt compares templates with instancetype and preference applied, because the
-// other steps that make a VMI explicit ran when the VMI was created. A VMI without a VM cannot be changed, and has no rollout.
+// addRollout sets Rollout if KubeVirt runs the guest. KubeVirt compares templates with instancetype and preference applied, because the other steps that
+// complete a VMI ran when the VMI was created. A VMI without a VM cannot be changed, and has no rollout.
 func (d *Difference) addRollout(before, after workbench.Reviewed) {
 	limits := after.Guest.Input.Cluster.Limits
 	if !limits.KubeVirtGuests || before.Guest.VM == nil || after.Guest.VM == nil {
@@ -24,7 +24,7 @@ func (d *Difference) addRollout(before, after workbench.Reviewed) {
 	}
 }
 
-// withInstancetype returns the VMI of a VM with its instancetype and preference applied, and the architecture that it gets.
+// withInstancetype returns the VMI of a VM with only its instancetype, its preference and its architecture applied.
 func withInstancetype(r workbench.Reviewed) *v1.VirtualMachineInstance {
 	vmi := r.Guest.Sparse.DeepCopy()
 	instancetype.Apply(r.Guest.Input.Set, vmi)

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Numbers of the states of a guest's configuration.
+// Values of State.State, which users give on the command line.
 const (
 	StateTemplate = iota + 1
 	StateRecord
@@ -33,36 +33,37 @@ const (
 type State struct {
 	State int    `json:"state"`
 	Name  string `json:"name"`
-	// Digest is that of the hardware that a guest sees; empty where there is none.
+	// Digest is the digest of the hardware that a guest sees; empty if the state has no hardware.
 	Digest string `json:"digest,omitempty"`
-	// Cause is what made the state, and Time when. Without Digest, Cause is why there is none.
+	// Cause and Time say how and when the state arose. Without Digest, Cause is the reason why the state has no hardware.
 	Cause string       `json:"cause"`
 	Time  *metav1.Time `json:"time,omitempty"`
-	// Changes are those of the hardware between this state and the one above that has a digest, from the older to the newer of both; of a snapshot, what a
-	// restore would change of the record. Hidden reports that the digests differ by something that is not known, since no record holds it.
+	// Changes are the changes of the hardware from the older to the newer of two states: this state and the nearest state above it with a digest. For a
+	// snapshot, they are the changes of the record that a restore would make. Hidden reports that the digests differ because of settings that no record
+	// contains.
 	Changes []record.Change `json:"changes,omitempty"`
 	Hidden  bool            `json:"hidden,omitempty"`
-	// Newer and Older are the names of the two states that differ. A snapshot has none.
+	// Newer and Older are the names of the two states that differ. They are empty for a snapshot.
 	Newer string `json:"newer,omitempty"`
 	Older string `json:"older,omitempty"`
-	// Open is what the VMI asks for and the guest that runs has not got, in words.
+	// Open describes what the VMI requests and the running guest lacks.
 	Open string `json:"open,omitempty"`
 
-	// YAML and XML are the configuration itself; empty where the state has none of the kind.
+	// YAML and XML are the configuration itself. Either may be empty.
 	YAML, XML string `json:"-"`
 
 	record *record.Record
-	// frontend is all that the guest sees; nil where only the record is known.
+	// frontend is all that the guest sees; nil if only the record is known.
 	frontend *libvirtxml.Domain
 }
 
-// VMWithVMI are a VM and its VMI, reviewed; VMI is nil if there is none.
+// VMWithVMI has a reviewed VM and its VMI. VMI is nil if the VM has no VMI.
 type VMWithVMI struct {
 	VM  workbench.Reviewed
 	VMI *workbench.Reviewed
 }
 
-// States returns the states of a VM of a cluster. Where stage 2 or 3 refuses the VM or its VMI, the error is a Refusal.
+// States returns the states of the configuration of a VM in a cluster. If stage 2 or 3 refuses the VM or its VMI, the error is a workbench.Refusal.
 func States(ctx context.Context, b *workbench.Bench, cluster client.Reader, of VMWithVMI) ([]State, workbench.Notes, error) {
 	key := client.ObjectKeyFromObject(of.VM.Guest.VM)
 	hardware, err := lifecycle.Hardware(ctx, cluster, key)
@@ -95,7 +96,7 @@ func States(ctx context.Context, b *workbench.Bench, cluster client.Reader, of V
 	return append(states, snapshots...), notes, err
 }
 
-// fillRendered fills digest, record and documents of a state whose hardware stages 2 and 3 make. recorded is the record of the guest.
+// fillRendered renders a VM or VMI, and fills the digest, record and documents of a state. recorded is the record of the guest.
 func fillRendered(ctx context.Context, b *workbench.Bench, s *State, r workbench.Reviewed, recorded *record.Record) (workbench.Notes, error) {
 	side := Side{Reviewed: r}
 	if booted := r.Guest.Booted; booted != nil {
@@ -114,7 +115,7 @@ func fillRendered(ctx context.Context, b *workbench.Bench, s *State, r workbench
 	return notes, err
 }
 
-// templateState is what the VM would boot now.
+// templateState returns the state of the VM's template: what the VM would boot now.
 func templateState(ctx context.Context, b *workbench.Bench, r workbench.Reviewed) (State, workbench.Notes, error) {
 	vm := r.Guest.VM
 	s := State{State: StateTemplate, Name: "template", Cause: fmt.Sprintf("generation %d of the VM", vm.Generation), Time: lastWritten(vm)}
@@ -125,7 +126,7 @@ func templateState(ctx context.Context, b *workbench.Bench, r workbench.Reviewed
 	return s, notes, err
 }
 
-// lastWritten returns when somebody last wrote the spec of an object, by its managed fields, or it was created.
+// lastWritten returns the time of the last write of an object's spec according to its managed fields, or the time of its creation.
 func lastWritten(object client.Object) *metav1.Time {
 	at := object.GetCreationTimestamp()
 	for _, entry := range object.GetManagedFields() {
@@ -155,8 +156,8 @@ func recordState(hardware *v1alpha1.GuestHardware) (State, error) {
 	return s, err
 }
 
-// findFrontend sets the frontend of the last boot, of which the record holds only a part: the frontend that the pod was started with, else that of another
-// state with the digest of the record.
+// findFrontend sets the frontend of the last boot, of which the record contains only a part: it is the frontend that the pod was started with, or the frontend
+// of another state with the same digest.
 func (s *State) findFrontend(hardware *v1alpha1.GuestHardware, pod *v1alpha1.GuestPod, others ...State) {
 	if s.record == nil {
 		return
@@ -174,7 +175,8 @@ func (s *State) findFrontend(hardware *v1alpha1.GuestHardware, pod *v1alpha1.Gue
 	}
 }
 
-// vmiState is what the VMI says. A VMI that has booted has the record of that boot, whatever the next one asks for.
+// vmiState returns the state of the VMI. If the VMI has booted, it is rendered with the record of that boot, even if the VM has the annotation
+// kilnvm.io/hardware: latest for the next boot.
 func vmiState(ctx context.Context, b *workbench.Bench, of VMWithVMI, hardware *v1alpha1.GuestHardware) (State, workbench.Notes, error) {
 	s := State{State: StateVMI, Name: "vmi", Cause: "the VM has no VMI"}
 	if of.VMI == nil {
@@ -193,8 +195,8 @@ func vmiState(ctx context.Context, b *workbench.Bench, of VMWithVMI, hardware *v
 	return s, notes, err
 }
 
-// compareNeighbours fills the changes between each state and the state above it that has a digest, in the direction of edits: a template is newer than all
-// other states, and a record older. If the whole frontend is known of both, the words are those of 'diff'.
+// compareNeighbours fills the changes between each state and the nearest state above it with a digest, from the older to the newer one: a template is newer
+// than all other states, and a record is older. If both frontends are known, the changes are the changes of 'diff'.
 func compareNeighbours(states []State) {
 	var above *State
 	for i := range states {
@@ -209,7 +211,7 @@ func compareNeighbours(states []State) {
 			}
 			s.Older, s.Newer = older.Name, newer.Name
 			switch {
-			case s.Open != "": // it says the same in the words of the VMI
+			case s.Open != "": // it describes the same changes
 			case older.frontend != nil && newer.frontend != nil:
 				s.Changes = abi.Compare(older.frontend, newer.frontend)
 			case older.record != nil && newer.record != nil:
@@ -221,10 +223,10 @@ func compareNeighbours(states []State) {
 	}
 }
 
-// ErrNoDocument is the error of a state that has no configuration of the kind.
+// ErrNoDocument is the error of Document if the state has no configuration in the format.
 var ErrNoDocument = errors.New("the state has no such document")
 
-// Document returns the configuration of a state as 'yaml' or 'xml'.
+// Document returns the configuration of a state. format is 'yaml' or 'xml'.
 func (s State) Document(format string) (string, error) {
 	text := s.YAML
 	if format == "xml" {

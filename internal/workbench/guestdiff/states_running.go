@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// guestPod reads the GuestPod of a guest; nil if there is none, as on a bare machine, or it may not be read.
+// guestPod returns the GuestPod of a guest; nil if it does not exist, as on a bare machine, or the user may not read it.
 func guestPod(ctx context.Context, cluster client.Reader, key client.ObjectKey) (*v1alpha1.GuestPod, error) {
 	pod := &v1alpha1.GuestPod{}
 	if err := cluster.Get(ctx, key, pod); apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -23,7 +23,7 @@ func guestPod(ctx context.Context, cluster client.Reader, key client.ObjectKey) 
 	return pod, nil
 }
 
-// runningState is what libvirt was started with, and its newest report.
+// runningState returns the state of the running guest: what libvirt was started with, and what it has reported since.
 func runningState(of *workbench.Reviewed, hardware *v1alpha1.GuestHardware, pod *v1alpha1.GuestPod) State {
 	s := State{State: StateRunning, Name: "running", Cause: "no guest runs"}
 	if of == nil || hardware == nil || hardware.Status.LastBoot == nil || hardware.Status.LastBoot.UID != of.Guest.Explicit.UID {
@@ -64,7 +64,7 @@ func runningState(of *workbench.Reviewed, hardware *v1alpha1.GuestHardware, pod 
 	return s
 }
 
-// addLiveHardware fills what follows from what libvirt reports: what the VMI asks for beside it, and the frontend that runs.
+// addLiveHardware fills Open and the frontend of the running guest from libvirt's report.
 func (s *State) addLiveHardware(vmi *v1.VirtualMachineInstance, running *v1alpha1.HardwareRunning, pod *v1alpha1.GuestPod) {
 	if pod.Spec.Hardware == nil {
 		return

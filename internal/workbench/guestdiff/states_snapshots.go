@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxSnapshots is how many snapshots are read, the newest ones: a VM may have thousands.
+// maxSnapshots is how many of the newest snapshots are read. A VM may have thousands.
 const maxSnapshots = 20
 
-// snapshotStates are the snapshots of a VM, the newest first: one state each, or one that says that there is none. Each says what differs from the record of
-// the VM.
+// snapshotStates returns one state for each snapshot of a VM, the newest first, with the changes relative to the record of the VM. Without a snapshot, it
+// returns one state that says why.
 func snapshotStates(ctx context.Context, cluster client.Reader, vm *v1.VirtualMachine, recorded State) ([]State, error) {
 	none := func(cause string) []State {
 		return []State{{State: StateSnapshots, Name: "snapshots", Cause: cause}}
@@ -63,7 +63,7 @@ func snapshotStates(ctx context.Context, cluster client.Reader, vm *v1.VirtualMa
 	return all, nil
 }
 
-// snapshotState is one snapshot. What of it cannot be read is its cause.
+// snapshotState returns the state of one snapshot. If its content cannot be read, Cause has the error.
 func snapshotState(ctx context.Context, cluster client.Reader, of *api.VirtualMachineSnapshot) (State, error) {
 	s := State{State: StateSnapshots, Name: "snapshot " + of.Name, Time: &of.CreationTimestamp, Cause: "waits for Kiln's controller"}
 	if of.Status == nil {

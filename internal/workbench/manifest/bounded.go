@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// maxBytes bounds what is read of one file, of the standard input or of a URL. A list of 10,000 VMs has about 30 MB.
+// maxBytes is the maximal size of a file, of the standard input or of the content of a URL. A list of 10,000 VMs has about 30 MB.
 const maxBytes = 64 << 20
 
-// downloadLimit bounds the time of a download. It is a variable for tests.
+// downloadLimit bounds the duration of a download. It is a variable for tests.
 var downloadLimit = time.Minute
 
-// ReadBounded reads to the end. name is what the error calls it.
+// ReadBounded reads to the end. It fails after 64 MiB. Errors call the source name.
 func ReadBounded(name string, from io.Reader) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(from, maxBytes+1))
 	if err != nil {
@@ -27,7 +27,7 @@ func ReadBounded(name string, from io.Reader) ([]byte, error) {
 	return raw, nil
 }
 
-// ReadFile is os.ReadFile for files of at most 64 MiB: a path may name a device without an end.
+// ReadFile is os.ReadFile for files of at most 64 MiB, because a path may name a device without an end.
 func ReadFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -37,7 +37,7 @@ func ReadFile(path string) ([]byte, error) {
 	return ReadBounded(path, file)
 }
 
-// download reads a URL that the user named, as kubectl does, within downloadLimit.
+// download reads a URL that the user gave, as kubectl does. It fails after downloadLimit.
 func download(url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), downloadLimit, fmt.Errorf("the download takes longer than %s", downloadLimit))
 	defer cancel()

@@ -19,21 +19,21 @@ import (
 
 // source is one YAML or JSON document of a file: an object or a list of objects.
 type source struct {
-	// file it was read from, or the directory of the kustomization that made it; empty when it came from a cluster.
+	// file is the file that it was read from, or the directory of the kustomization that made it; empty for an object of a cluster.
 	file string
 	text []byte
-	// line of the file at which it starts, from 1.
+	// line is the line of the file at which it starts, from 1.
 	line int
-	// json says that the text is JSON, and read as JSON.
+	// json reports that the text is JSON, and must be parsed as JSON.
 	json bool
-	// Places are those of all sources that are read together.
+	// Places is shared by all sources that are read together.
 	Places *Positions
 }
 
-// marker starts or ends a document of a YAML file; the rest of its line belongs to the next document.
+// marker matches the marker that starts or ends a document of a YAML file. The rest of its line belongs to the next document.
 var marker = regexp.MustCompile(`(?m)^(---|\.\.\.)([ \t\r]|$)`)
 
-// kustomizeGroup is that of Kustomizations and Components.
+// kustomizeGroup is the API group of Kustomizations and Components.
 const kustomizeGroup = "kustomize.config.k8s.io"
 
 // splitDocuments splits a file into its documents.
@@ -54,13 +54,13 @@ func splitDocuments(file string, raw []byte, at *Positions) (all []source) {
 	return all
 }
 
-// looksLikeJSON reports whether a text begins as JSON objects and lists do. Flows of YAML do, too.
+// looksLikeJSON reports whether a text begins like a JSON object or list. YAML in flow style begins like that, too.
 func looksLikeJSON(raw []byte) bool {
 	trimmed := bytes.TrimSpace(raw)
 	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')
 }
 
-// jsonDocuments returns the documents of a file of JSON objects, one after the other; false if it is no such file.
+// jsonDocuments returns the documents of a file that consists of JSON objects; false if the file is not like that.
 func jsonDocuments(file string, raw []byte, at *Positions) (all []source, ok bool) {
 	if !looksLikeJSON(raw) {
 		return nil, false
@@ -84,14 +84,14 @@ func jsonDocuments(file string, raw []byte, at *Positions) (all []source, ok boo
 	}
 }
 
-// MaxObjectBytes bounds one object, in bytes. An API server takes no larger body. A list in a file may have thousands of objects.
+// MaxObjectBytes is the maximal size of an object, because an API server accepts no larger body. A list in a file may be larger.
 const MaxObjectBytes = 3 << 20
 
-// kindLine is the line of a YAML document that names its kind.
+// kindLine matches the line of a YAML document that names its kind.
 var kindLine = regexp.MustCompile(`(?m)^kind:[ \t]*["']?(\w+)`)
 
-// isTooLarge reports whether a YAML document is one object beyond mostOfObject. It looks at the text, because YAML takes some hundred times its bytes when it
-// is parsed.
+// isTooLarge reports whether a YAML document is one object of more than MaxObjectBytes. It does not parse the document, because parsed YAML takes some hundred
+// times as much memory.
 func (s source) isTooLarge() bool {
 	if s.json || len(s.text) <= MaxObjectBytes {
 		return false
@@ -100,12 +100,12 @@ func (s source) isTooLarge() bool {
 	return kind != nil && !bytes.HasSuffix(kind[1], []byte("List"))
 }
 
-// tooLargeObject is the entry of an object beyond mostOfObject.
+// tooLargeObject returns the entry for an object of more than MaxObjectBytes.
 func (s source) tooLargeObject() Object {
-	return unreadableObject(s.file, fmt.Errorf("%s:%d: the object has more than %d MiB, which no API server takes", s.file, s.line, MaxObjectBytes>>20))
+	return unreadableObject(s.file, fmt.Errorf("%s:%d: the object has more than %d MiB, which no API server accepts", s.file, s.line, MaxObjectBytes>>20))
 }
 
-// objects decodes a document. A list gives its items; a document of comments gives none.
+// objects returns the object of a document, or the items if it is a list. A document that has only comments has no objects.
 func (s source) objects() (all []Object) {
 	if s.isTooLarge() {
 		return []Object{s.tooLargeObject()}
@@ -133,8 +133,8 @@ func (s source) objects() (all []Object) {
 	return all
 }
 
-// object decodes one object. item is its index if the document is a list; empty if not. of is the kind of the list's items, which
-// need not repeat it.
+// object decodes one object. item is its index if the document is a list, and otherwise empty. of is the kind of the list's items, which
+// may leave out their kind.
 func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
 	if len(raw) > MaxObjectBytes {
 		return s.tooLargeObject()
@@ -148,11 +148,11 @@ func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
 	switch {
 	case err != nil && raw[0] == '{':
 	case err != nil || one.Object == nil:
-		err = errors.New("this is a list or a single value, and no object")
+		err = errors.New("this is a list or a single value, not an object")
 	case one.GetKind() == "":
-		err = errors.New("this is no object of Kubernetes: it has no kind")
+		err = errors.New("this is not an object of Kubernetes: it has no kind")
 	case one.GetAPIVersion() == "":
-		err = errors.New("this is no object of Kubernetes: it has no apiVersion")
+		err = errors.New("this is not an object of Kubernetes: it has no apiVersion")
 	case one.GroupVersionKind().Group == kustomizeGroup:
 		err = ErrKustomization
 	}
@@ -163,11 +163,11 @@ func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
 	return one
 }
 
-// withLine returns the error of a text that is no YAML with the line of the file, which kubectl's decoder does not name. A text that begins as JSON is no JSON
-// either, and most probably meant to be: the error begins with that.
+// withLine adds the line of the file to an error about invalid YAML, because kubectl's decoder does not name it. A text that begins like JSON is probably
+// invalid JSON, so its error begins with that.
 func (s source) withLine(given error) error {
 	if looksLikeJSON(s.text) {
-		return fmt.Errorf("%w; and it is no YAML: %w", s.notJSON(), given)
+		return fmt.Errorf("%w; nor is it YAML: %w", s.notJSON(), given)
 	}
 	padded := append(bytes.Repeat([]byte("\n"), s.line-1), s.text...)
 	if err := syntax.Unmarshal(padded, new(syntax.Node)); err != nil {

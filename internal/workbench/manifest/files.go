@@ -1,4 +1,4 @@
-// Package manifest reads the objects of files, and finds the line of each field. A file is as hostile as a request of a tenant: it may come from anybody's
+// Package manifest reads the objects of files, and finds the line of each field. Files are not trusted: they may come from anybody's
 // repository.
 package manifest
 
@@ -23,32 +23,32 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// Files are found as kubectl finds them. A file or a document that cannot be read as objects becomes an entry with a fault, so
-// that everything else of a run is still judged.
+// Files are found as kubectl finds them. A file or a document that cannot be parsed becomes an Object with a Fault, so
+// that all other objects of a run are still judged.
 
 // StandardInput is the name of the standard input in messages; '-' is its name among files.
 const StandardInput = "standard input"
 
-// Files are what the user named on the command line.
+// Files are the files that the user named on the command line.
 type Files struct {
 	// Names are files, directories, patterns, URLs, or '-'.
 	Names []string
-	// Kustomizations are directories that hold one.
+	// Kustomizations are directories with a kustomization.
 	Kustomizations []string
-	// Catalog names further files, whose objects are read and not judged.
+	// Catalog names further files. Named objects may refer to their objects, which are not judged.
 	Catalog []string
-	// Namespace is that of namespaced objects that have none.
+	// Namespace is the namespace of namespaced objects without a namespace; empty means 'default'.
 	Namespace string
 	Stdin     io.Reader
 }
 
-// Named reports whether there is anything to judge.
+// Named reports whether the user named files or kustomizations.
 func (f Files) Named() bool { return len(f.Names)+len(f.Kustomizations) > 0 }
 
-// ErrKustomization is the fault of a file that is the input of kustomize, and no object of a cluster.
+// ErrKustomization is the Fault of a kustomization's file.
 var ErrKustomization = errors.New("this is a kustomization, which is not built with -f: use -k with its directory")
 
-// ReadNames decodes every object below the given files. It fails when a name does not exist.
+// ReadNames returns the objects of the given files and directories. It fails if a name does not exist.
 func (f Files) ReadNames(names []string) (all []Object, err error) {
 	at := &Positions{}
 	for _, name := range names {
@@ -63,7 +63,7 @@ func (f Files) ReadNames(names []string) (all []Object, err error) {
 	return f.SetNamespaces(all), nil
 }
 
-// SetNamespaces sets the namespace of namespaced objects that have none, and removes it from objects of kinds without namespaces, as an API server does.
+// SetNamespaces sets the namespace of namespaced objects that have none, and removes the namespace from cluster-wide objects, as an API server does.
 func (f Files) SetNamespaces(all []Object) []Object {
 	for _, one := range all {
 		switch {
@@ -82,8 +82,8 @@ var ClusterKinds = map[string]bool{
 	v1alpha1.KindFrontendProfile: true, "HostProfile": true, "Namespace": true,
 }
 
-// expandName returns the files that a name stands for: itself, those of a directory with the extensions that kubectl reads, or those
-// that match a pattern.
+// expandName returns the files that a name means: the file itself, the files of a directory with the extensions that kubectl reads, or the
+// files that match a pattern.
 func expandName(name string) (found []string, err error) {
 	if name == "-" || isURL(name) {
 		return []string{name}, nil
@@ -106,8 +106,8 @@ func expandName(name string) (found []string, err error) {
 	if err != nil || !info.IsDir() {
 		return []string{name}, err
 	}
-	// Without the separator WalkDir does not follow a symbolic link to a directory.
-	// Trap: folders below are read too, which kubectl does with --recursive alone.
+	// Without the separator, WalkDir does not follow a symbolic link to a directory.
+	// Trap: subdirectories are read, too, which kubectl does only with --recursive.
 	err = filepath.WalkDir(name+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && slices.Contains(resource.FileExtensions, filepath.Ext(path)) {
 			found = append(found, path)
@@ -138,7 +138,7 @@ func (f Files) readFile(path string, at *Positions) []Object {
 	return parseFile(path, raw, err, at)
 }
 
-// parseFile returns the objects of a file with this content; err is why it could not be read, which becomes the fault of its one entry.
+// parseFile returns the objects of a file with this content. If err is not nil, the file could not be read, and the only entry has this Fault.
 func parseFile(file string, raw []byte, err error, at *Positions) (all []Object) {
 	if err != nil {
 		return []Object{unreadableObject(file, err)}
@@ -149,7 +149,7 @@ func parseFile(file string, raw []byte, err error, at *Positions) (all []Object)
 	return all
 }
 
-// unreadableObject returns the entry of a file that holds no objects. Its Fault names the file.
+// unreadableObject returns the entry for a file or document that cannot be parsed. Its Fault names the file.
 func unreadableObject(file string, fault error) Object {
 	if !strings.Contains(fault.Error(), file) {
 		fault = fmt.Errorf("%s: %w", file, fault)
@@ -157,8 +157,8 @@ func unreadableObject(file string, fault error) Object {
 	return Object{Unstructured: &unstructured.Unstructured{}, source: source{file: file}, Fault: fault}
 }
 
-// buildKustomizations returns the objects of the kustomizations. The library's defaults are kubectl's: no plugins, and no file outside of the
-// directory of a kustomization.
+// buildKustomizations returns the objects of the kustomizations. With the library's defaults, which kubectl uses, too, it runs no plugins, and reads no file
+// outside of the directory of a kustomization.
 func (f Files) buildKustomizations() (all []Object) {
 	for _, directory := range f.Kustomizations {
 		raw, err := kustomize(directory)
@@ -170,7 +170,7 @@ func (f Files) buildKustomizations() (all []Object) {
 	return f.SetNamespaces(all)
 }
 
-// kustomize builds a directory to one text of YAML documents.
+// kustomize builds the kustomization of a directory, and returns YAML documents.
 func kustomize(directory string) ([]byte, error) {
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory)
 	if err != nil {

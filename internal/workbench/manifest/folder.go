@@ -13,32 +13,32 @@ import (
 	"sigs.k8s.io/kustomize/api/konfig"
 )
 
-// A catalog is checked before anyone trusts it, often in a pipeline that runs on a stranger's change. So its folder is read as hostile: no link leads
-// out of it, nothing but regular files is opened, and its size is bounded.
+// A catalog is checked before anyone trusts it, often in a pipeline that runs on a stranger's change. So its folder is not trusted: no link leads
+// out of it, only regular files are opened, and its size is limited.
 
 // File is a file of a catalog: of a folder, an archive or the standard input.
 type File struct {
-	// Name is what messages call the file.
+	// Name is the name of the file in messages.
 	Name    string
 	Content []byte
-	// Fault is why there is no content.
+	// Fault is why the file could not be read; nil if it could.
 	Fault error
 }
 
-// Bounds of a catalog. 10,000 instancetypes of 4 kB are 40 MB.
+// Limits of a catalog. 10,000 instancetypes of 4 kB are 40 MB.
 const (
 	maxFolderBytes = 128 << 20
 	maxFolderFiles = 20000
 )
 
-// errTooLarge: reading on would let a folder take all memory.
+// errTooLarge is the Fault of the first file beyond maxFolderBytes.
 var errTooLarge = fmt.Errorf("a catalog has at most %d MiB: split it", maxFolderBytes>>20)
 
-// Objects decodes the objects of the file. at is the same for all files that are read together.
+// Objects returns the objects of the file. All files that are read together share at.
 func (f File) Objects(at *Positions) []Object { return parseFile(f.Name, f.Content, f.Fault, at) }
 
-// ReadFolder reads a catalog's files: those of a folder and of its folders with the extensions that kubectl reads, one file, or the standard
-// input for '-'. Kustomizations are left out, as they make objects and are none. An error is a name that leads nowhere.
+// ReadFolder reads the files of a catalog. name is a folder, whose files and subfolders are read, a file, or '-' for the standard
+// input. Files with extensions that kubectl does not read, and kustomizations, are left out. It fails if the name does not exist.
 func ReadFolder(name string, stdin io.Reader) ([]File, error) {
 	rest := int64(maxFolderBytes)
 	if name == "-" {
@@ -87,11 +87,11 @@ func readFolder(folder string, rest *int64) (files []File, err error) {
 	return files, err
 }
 
-// readInFolder reads one file of a folder. A link is followed if it stays in the folder. A pipe is not opened: that would wait for whoever writes it.
+// readInFolder reads one file of a folder. It follows a link that stays in the folder. It does not open a pipe, because that would wait for a writer.
 func readInFolder(root *os.Root, path, name string, rest *int64) File {
 	info, err := root.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
+		err = errors.New("it is not a regular file")
 	}
 	if err != nil {
 		return File{Name: name, Fault: err}
@@ -104,7 +104,7 @@ func readInFolder(root *os.Root, path, name string, rest *int64) File {
 	return readWithin(name, file, rest)
 }
 
-// readWithin reads a file within what is left of the bound.
+// readWithin reads a file of at most rest bytes, and reduces rest by its size.
 func readWithin(name string, from io.Reader, rest *int64) File {
 	content, err := io.ReadAll(io.LimitReader(from, *rest+1))
 	if *rest -= int64(len(content)); err == nil && *rest < 0 {

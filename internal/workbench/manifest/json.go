@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// JSON is nearly a part of YAML, and is read as JSON all the same: YAML bounds a key to 1,024 characters, and its errors are about YAML.
+// JSON is nearly a subset of YAML. It is parsed as JSON nevertheless, because YAML limits a key to 1,024 characters, and its errors are about YAML.
 
-// parseJSON returns a JSON value as the nodes that YAML has for it, with the line of each.
+// parseJSON returns a JSON value as nodes of YAML with their lines.
 func parseJSON(text []byte) (*yaml.Node, error) {
 	r := nodeReader{text: text, line: 1, decoder: jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
 	return r.value()
@@ -22,11 +22,11 @@ func parseJSON(text []byte) (*yaml.Node, error) {
 type nodeReader struct {
 	text    []byte
 	decoder *jsontext.Decoder
-	// line is that of the byte at counted.
+	// line is the line of the byte at counted.
 	line, counted int
 }
 
-// value reads a value with all in it.
+// value reads a value with all values in it.
 func (r *nodeReader) value() (*yaml.Node, error) {
 	node, err := r.token()
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *nodeReader) value() (*yaml.Node, error) {
 	return node, nil
 }
 
-// token reads a name, a scalar, or what begins a list or an object.
+// token reads a name, a scalar, or the beginning of a list or an object.
 func (r *nodeReader) token() (*yaml.Node, error) {
 	token, err := r.decoder.ReadToken()
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *nodeReader) token() (*yaml.Node, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Line: r.line, Value: token.String()}, nil
 }
 
-// notJSON returns why the text is no JSON, with the line of the file.
+// notJSON returns why the text is not JSON, with the line of the file.
 func (s source) notJSON() error {
 	var text json.RawMessage
 	err := json.Unmarshal(s.text, &text)
@@ -73,5 +73,5 @@ func (s source) notJSON() error {
 	if errors.As(err, &syntax) {
 		line += bytes.Count(s.text[:syntax.Offset], []byte("\n"))
 	}
-	return fmt.Errorf("%s:%d: this is no JSON: %w", s.file, line, err)
+	return fmt.Errorf("%s:%d: this is not JSON: %w", s.file, line, err)
 }

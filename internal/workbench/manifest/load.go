@@ -9,16 +9,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Inputs are the objects that the user named, and where to find what they refer to.
+// Inputs has the objects that the user named, and a reader of the objects to which they refer.
 type Inputs struct {
 	Named  []Object
 	Reader client.Reader
-	// OfCluster reports that Reader reads a cluster, whose settings are the same for all objects. Files may hold several.
+	// OfCluster reports that Reader reads a cluster. A cluster has the same settings for all objects; files may have several settings.
 	OfCluster bool
 }
 
-// Load reads files, and judges each named object by the schema of its kind. A file or document that cannot be read becomes an object with a
-// Fault. Objects of the catalog are not judged. It fails when a name does not exist.
+// Load reads files, and checks each named object against the schema of its kind, but not objects of the catalog. A file or document that cannot be read
+// becomes an object with a Fault. Load fails if a name does not exist.
 func Load(files Files) (Inputs, error) {
 	named, err := files.ReadNames(files.Names)
 	if err != nil {
@@ -38,7 +38,7 @@ func Load(files Files) (Inputs, error) {
 				return Inputs{}, err
 			}
 			all = append(all, one.Unstructured)
-		case !errors.Is(one.Fault, ErrKustomization): // published catalogs have them in each directory
+		case !errors.Is(one.Fault, ErrKustomization): // published catalogs have a kustomization in each directory
 			in.Named = append(in.Named, one)
 		}
 	}
@@ -59,7 +59,7 @@ func Load(files Files) (Inputs, error) {
 	return in, nil
 }
 
-// CheckSchema judges an object of a file by the schema of its kind, and converts it to the version that the webhook would see.
+// CheckSchema checks an object of a file against the schema of its kind, sets Mistakes and Warnings, and converts it to the version that the webhook gets.
 func (o *Object) CheckSchema() error {
 	found, err := crdschema.Check(o.Unstructured)
 	if err != nil {
@@ -72,7 +72,7 @@ func (o *Object) CheckSchema() error {
 	return o.ConvertVersion()
 }
 
-// ConvertVersion gives an object the version that the webhook would see.
+// ConvertVersion converts an object to the version that the webhook gets, and adds the warning about a deprecated version.
 func (o *Object) ConvertVersion() error {
 	deprecation, err := crdschema.Convert(o.Unstructured)
 	if deprecation != "" {

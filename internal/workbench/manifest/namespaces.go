@@ -5,8 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// AddNamespaceLabels sets the label with its name on each Namespace among objects of files, as an API server does: a selector may ask for it. A review adds the
-// namespaces that no file has.
+// AddNamespaceLabels sets the label kubernetes.io/metadata.name on each Namespace among the objects, as an API server does, because selectors may match it.
 func AddNamespaceLabels(all []*unstructured.Unstructured) []*unstructured.Unstructured {
 	for _, object := range all {
 		if object.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Namespace") {

@@ -7,34 +7,34 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Object is one that the user named, or the reason why there is none.
+// Object is an object that the user named, or the Fault why it could not be read.
 type Object struct {
 	*unstructured.Unstructured
 	source
-	// item is its index in the list that the document is; empty when it is none.
+	// item is the index of the object in the document's list; empty if the document is not a list.
 	item string
-	// built reports that a kustomization made it.
+	// built reports that a kustomization made the object.
 	built bool
-	// Stored reports that it was read from a cluster.
+	// Stored reports that the object was read from a cluster.
 	Stored bool
-	// Mistakes are what an API server would refuse before it asks a webhook, and warnings what it would warn of.
+	// Mistakes are the errors for which an API server refuses the object before it calls a webhook, and Warnings are its warnings.
 	Mistakes field.ErrorList
 	Warnings []string
-	// Fault is why the object can be neither accepted nor rejected. The object may be empty then.
+	// Fault is why the object can be neither accepted nor rejected. Then the object may be empty.
 	Fault error
 }
 
-// Stored returns an object that was read from a cluster.
+// Stored wraps an object that was read from a cluster.
 func Stored(object *unstructured.Unstructured) Object {
 	return Object{Unstructured: object, Stored: true}
 }
 
-// Inline returns the object that another one holds as JSON. Lines are counted from its beginning.
+// Inline returns the object that a field of o contains as JSON. Its lines are counted from the beginning of the field.
 func (o Object) Inline(raw []byte) Object {
 	return source{file: o.file, text: raw, line: 1, json: true, Places: o.Places}.objects()[0]
 }
 
-// Name returns kind, namespace and name, as messages call the object. The name of one to be generated ends with '*'.
+// Name returns the kind, namespace and name of the object for messages. A name that is to be generated ends with '*'.
 func (o Object) Name() string {
 	name := o.GetName()
 	if name == "" && o.GetGenerateName() != "" {
@@ -46,5 +46,5 @@ func (o Object) Name() string {
 	return strings.TrimSpace(o.GetKind() + " " + name)
 }
 
-// File returns the file that the object was read from, or the directory of the kustomization that made it; empty for one of a cluster.
+// File returns the file that the object was read from, or the directory of the kustomization that made it; empty for an object of a cluster.
 func (o Object) File() string { return o.file }

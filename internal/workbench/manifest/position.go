@@ -15,15 +15,15 @@ import (
 // Line is one line of a file.
 type Line struct {
 	File string
-	// Number counts from 1. It is 0 for what a kustomization made: none of its files holds the object as it is judged.
+	// Number counts from 1. It is 0 for an object of a kustomization, because no file contains the object that is judged.
 	Number int
 	Text   string
 }
 
-// maxLineRunes bounds what String quotes of a line, in characters. A manifest in JSON is one line of any length, which each cause would repeat.
+// maxLineRunes is how many characters of a line String quotes. A manifest in JSON may be one long line, which each cause would repeat.
 const maxLineRunes = 200
 
-// String returns the line for people, cut after mostOfLine characters.
+// String returns the position and the text of the line, cut after maxLineRunes characters.
 func (l Line) String() string {
 	if l.Number == 0 {
 		return "built from the kustomization " + l.File
@@ -35,8 +35,8 @@ func (l Line) String() string {
 	return fmt.Sprintf("%s:%d: %s", l.File, l.Number, text)
 }
 
-// Find returns the line of a field in the file that the object came from. A field that is missing there has no line: the line of its nearest
-// parent is returned. Objects of a cluster have no file, and no lines.
+// Find returns the line of a field in the file that the object was read from. If the field is missing there, it returns the line of the nearest
+// parent. It returns false for an object of a cluster.
 func (o Object) Find(path string) (Line, bool) {
 	if o.built {
 		return Line{File: o.file}, true
@@ -60,8 +60,8 @@ func (o Object) LineInFile(path string) int {
 	return o.line
 }
 
-// Positions keeps the document in which a field was found last. Causes come in the order of objects, and an object or a list of them is one document: it is
-// parsed once for all its causes. Two documents are not kept, because thousands may have causes, and a parsed one takes many times its bytes.
+// Positions keeps the document in which a field was found last. Causes are sorted by object, so a document is parsed only once for all causes of its objects.
+// Only one document is kept, because thousands may have causes, and a parsed document takes many times its size.
 type Positions struct {
 	mutex sync.Mutex
 	last  document
@@ -72,12 +72,12 @@ type Positions struct {
 // document is a parsed source.
 type document struct {
 	text []byte
-	// content is nil if the text is no YAML or empty.
+	// content is nil if the text is empty or not YAML.
 	content *yaml.Node
 	lines   [][]byte
 }
 
-// of returns the parsed source.
+// of returns the parsed document of a source.
 func (p *Positions) of(s source) document {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -89,7 +89,7 @@ func (p *Positions) of(s source) document {
 	return p.last
 }
 
-// parse returns the document's content; nil if it is no YAML or empty.
+// parse returns the document's content; nil if it is empty or not YAML.
 func (s source) parse() *yaml.Node {
 	if s.json {
 		content, _ := parseJSON(s.text) // it was decoded before
@@ -115,7 +115,7 @@ func (o Object) lineOf(document *yaml.Node, path string) int {
 	return lineOfPath(node, path)
 }
 
-// lineOfPath follows a path as far as the file has it, and returns the line where it ends, from 1.
+// lineOfPath returns the line, from 1, of the longest prefix of a path that the node has.
 func lineOfPath(node *yaml.Node, path string) int {
 	number := node.Line
 	for _, step := range fieldpath.Parse(path) {
@@ -128,7 +128,7 @@ func lineOfPath(node *yaml.Node, path string) int {
 	return number
 }
 
-// childNode returns the value of an entry of a mapping or sequence, and the node at which the entry starts; nil if there is none.
+// childNode returns the value of an entry of a mapping or sequence, and the node at which the entry starts; nil if the entry does not exist.
 func childNode(node *yaml.Node, name string) (key, value *yaml.Node) {
 	if node == nil {
 		return nil, nil
@@ -138,7 +138,7 @@ func childNode(node *yaml.Node, name string) (key, value *yaml.Node) {
 	}
 	switch node.Kind {
 	case yaml.MappingNode:
-		for i := len(node.Content) - 2; i >= 0; i -= 2 { // of a key that stands twice, the last one counts
+		for i := len(node.Content) - 2; i >= 0; i -= 2 { // the last one of repeated keys counts
 			if node.Content[i].Value == name {
 				return node.Content[i], node.Content[i+1]
 			}

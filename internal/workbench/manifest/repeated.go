@@ -8,15 +8,16 @@ import (
 	k8syaml "sigs.k8s.io/yaml"
 )
 
-// RepeatedKey is a key that an earlier line of the same mapping has too.
+// RepeatedKey is a key that occurs earlier in the same mapping.
 type RepeatedKey struct {
 	// Line is the line of the file, from 1.
 	Line int
-	// Text is the key as messages show it: a text is quoted.
+	// Text is the key for messages, in quotes if it is a string.
 	Text string
 }
 
-// RepeatedKeys returns the keys that stand twice in the object's document. Those of a list are returned for its first item. An object of a cluster has none.
+// RepeatedKeys returns the repeated keys of the object's document. If the document is a list, it returns them only for the first item. It returns nil for an
+// object of a cluster.
 func (o Object) RepeatedKeys() (keys []RepeatedKey) {
 	switch {
 	case o.file == "" || o.item != "" && o.item != "0":
@@ -50,10 +51,11 @@ func repeatedInJSON(node *yaml.Node) (keys []RepeatedKey) {
 	return keys
 }
 
-// repeatedMessage matches the message of the YAML library about a repeated key. The library has no type for it; a test notices another message.
+// repeatedMessage matches the message of the YAML library about a repeated key, because the library has no type for this error. A test fails if the message
+// changes.
 var repeatedMessage = regexp.MustCompile(`line (\d+): key (.*) already set in map`)
 
-// repeatedInYAML returns the repeated keys of a document, with their lines in the document. A line is that of the value.
+// repeatedInYAML returns the repeated keys of a document, with the lines of their values in the document.
 func repeatedInYAML(text []byte) (keys []RepeatedKey) {
 	_, err := k8syaml.YAMLToJSONStrict(text)
 	if err == nil {

@@ -1,4 +1,4 @@
-// Package policyaudit finds the VMs and VMIs that exist and violate GuestPolicies.
+// Package policyaudit finds existing VMs and VMIs that violate GuestPolicies.
 package policyaudit
 
 import (
@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Audit is which VMs and VMIs that exist violate policies.
+// Audit reports which existing VMs and VMIs violate policies.
 type Audit struct {
-	// Policies are the names of those that judged, and Judged is how many VMs, and VMIs without a VM, they have judged.
+	// Policies are the names of the policies, and Judged is the number of VMs, and of VMIs without a VM, that they have judged.
 	Policies []string `json:"policies"`
 	Judged   int      `json:"judged"`
 	// Violations are sorted by namespace, kind, name and policy.
 	Violations []Violation `json:"violations"`
-	// Unjudged are the objects that have no answer.
+	// Unjudged are the objects that could not be judged.
 	Unjudged []UnjudgedObject `json:"unjudged"`
 	Warnings []string         `json:"warnings"`
 	// Forbidden reports that the user may not list the GuestPolicies of the cluster.
@@ -41,13 +41,13 @@ type Violation struct {
 	Message   string `json:"message"`
 	// Field is the path of the cause.
 	Field string `json:"field,omitempty"`
-	// Actions are those of the policy; none if it fails.
+	// Actions are the validationActions of the policy; empty if Failed.
 	Actions []v1alpha1.GuestPolicyAction `json:"validationActions"`
 	// Failed means that the policy could not be evaluated, and that its failurePolicy decides about the object.
 	Failed bool `json:"failed,omitempty"`
 }
 
-// UnjudgedObject is an object without an answer, and why it has none.
+// UnjudgedObject is an object that could not be judged, and the reason.
 type UnjudgedObject struct {
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
@@ -55,11 +55,11 @@ type UnjudgedObject struct {
 	Reason    string `json:"reason"`
 }
 
-// auditPage is how many VMs are held at once. A page of 500 VMs has a few MiB.
+// auditPage is how many VMs are read at a time. A page of 500 VMs has a few MiB.
 const auditPage = 500
 
-// OfCluster judges the VMs of a namespace of a cluster, and its VMIs without a VM, by the policies of the cluster and of the files Policies; of all
-// namespaces if it is empty. VMs are read in pages, and what they refer to once: 8,000 VMs of one instancetype are about 20 calls.
+// OfCluster judges the VMs, and the VMIs without a VM, of a namespace, or of all namespaces if it is empty. The policies are those of the cluster and of the
+// bench. VMs are read in pages, and the objects to which they refer only once: 8,000 VMs with one instancetype take about 20 requests.
 func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string) (Audit, error) {
 	in := manifest.Inputs{Reader: objects.Remember(cluster), OfCluster: true}
 	audit, err := newAudit(ctx, b, in)
@@ -106,7 +106,7 @@ func OfFiles(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Audit
 	return audit.sorted(), err
 }
 
-// newAudit returns an audit by the policies that judge the inputs. It is an error if there are none: silence would look like an answer.
+// newAudit returns an audit with the names of the policies that judge the inputs, and with no results.
 func newAudit(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Audit, error) {
 	audit := Audit{Policies: []string{}, Violations: []Violation{}, Unjudged: []UnjudgedObject{}, Warnings: []string{}}
 	policies, warnings, err := b.GuestPolicies(ctx, in)
@@ -117,7 +117,7 @@ func newAudit(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Audi
 	return audit, err
 }
 
-// judgePage adds the violations of objects.
+// judgePage judges objects, and adds their violations.
 func (a *Audit) judgePage(ctx context.Context, b *workbench.Bench, in manifest.Inputs) error {
 	in.Named = slices.DeleteFunc(in.Named, func(o manifest.Object) bool { return isMadeByVM(o.Unstructured) })
 	reviewed, err := b.ReviewForAudit(ctx, in)
@@ -131,13 +131,13 @@ func (a *Audit) judgePage(ctx context.Context, b *workbench.Bench, in manifest.I
 	return ctx.Err()
 }
 
-// isMadeByVM reports whether a VM made a VMI: the policies have judged the VM.
+// isMadeByVM reports whether a VM created a VMI. Such a VMI is left out, because the policies judge its VM.
 func isMadeByVM(object *unstructured.Unstructured) bool {
 	by := metav1.GetControllerOf(object)
 	return object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind && by != nil && by.Kind == v1.VirtualMachineGroupVersionKind.Kind
 }
 
-// add adds the violations of an object.
+// add adds the violations of an object, or the reason why it could not be judged.
 func (a *Audit) add(r workbench.Reviewed) {
 	violation := Violation{Namespace: r.GetNamespace(), Kind: r.GetKind(), Name: r.GetName()}
 	fault := r.Fault
@@ -160,7 +160,7 @@ func (a *Audit) add(r workbench.Reviewed) {
 	}
 }
 
-// sorted returns the audit with its violations in order.
+// sorted returns the audit with sorted violations and warnings.
 func (a Audit) sorted() Audit {
 	slices.SortStableFunc(a.Violations, func(x, y Violation) int {
 		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Kind, y.Kind), strings.Compare(x.Name, y.Name),

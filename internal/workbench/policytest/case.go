@@ -72,12 +72,12 @@ func expectedAnswer(c v1alpha1.GuestPolicyCase) Answer {
 	return answer
 }
 
-// expectableAnswers are those that a case may expect.
+// expectableAnswers are the answers that a case may expect.
 var expectableAnswers = []v1alpha1.GuestPolicyAnswer{
 	v1alpha1.PolicyAllows, v1alpha1.PolicyDenies, v1alpha1.PolicyWarns, v1alpha1.PolicyAudits, v1alpha1.PolicyBreaks,
 }
 
-// checkCase returns what is wrong with a case itself. others are the names of those before it.
+// checkCase returns the mistake of a case itself; nil if it has none. others are the names of the cases before it.
 func checkCase(c v1alpha1.GuestPolicyCase, others map[string]bool) error {
 	_, malformed := regexp.Compile(c.Matches)
 	switch {
@@ -88,9 +88,9 @@ func checkCase(c v1alpha1.GuestPolicyCase, others map[string]bool) error {
 	case !slices.Contains(expectableAnswers, c.Expect):
 		return fmt.Errorf("expect must be one of %q", expectableAnswers)
 	case c.Expect == v1alpha1.PolicyAllows && c.Message+c.Matches+c.Field != "":
-		return errors.New("message, matches and field must not be set where 'allowed' is expected: there is no violation")
+		return errors.New("message, matches and field must not be set if 'allowed' is expected: there is no violation")
 	case malformed != nil:
-		return fmt.Errorf("matches is no regular expression: %w", malformed)
+		return fmt.Errorf("matches is not a regular expression: %w", malformed)
 	case c.Operation != "" && c.Operation != v1alpha1.PolicyCreate && c.Operation != v1alpha1.PolicyUpdate:
 		return fmt.Errorf("operation must be %s or %s", v1alpha1.PolicyCreate, v1alpha1.PolicyUpdate)
 	case c.OldObject != nil && c.Operation == v1alpha1.PolicyCreate, c.OldObject == nil && c.Operation == v1alpha1.PolicyUpdate:
@@ -99,7 +99,7 @@ func checkCase(c v1alpha1.GuestPolicyCase, others map[string]bool) error {
 	return nil
 }
 
-// failureReason says why a case has failed; empty if it has passed.
+// failureReason returns why a case has failed; empty if it has passed.
 func failureReason(c Case, err error) string {
 	switch {
 	case err != nil:
@@ -110,7 +110,7 @@ func failureReason(c Case, err error) string {
 	return ""
 }
 
-// matches reports whether a violation is what an answer expects; each is if it expects none in particular.
+// matches reports whether an expected answer matches a violation. An answer without violations matches each.
 func (a Answer) matches(seen Violation) bool {
 	for _, want := range a.Violations {
 		matches, err := regexp.MatchString(want.Matches, seen.Message)
@@ -121,7 +121,7 @@ func (a Answer) matches(seen Violation) bool {
 	return true
 }
 
-// recordViolations notes which validations a case has shown to be violated.
+// recordViolations marks the validations that a case has violated as it expected.
 func (p *testedPolicy) recordViolations(c Case) {
 	for _, seen := range c.Seen.Violations {
 		if c.Expected.matches(seen) && seen.validation < len(p.violated) {
@@ -130,7 +130,7 @@ func (p *testedPolicy) recordViolations(c Case) {
 	}
 }
 
-// clusterOf returns what the cluster of a test has.
+// clusterOf returns the objects of the files of a test's field 'cluster'.
 func (f *policyFolder) clusterOf(t policyTest) (all []*unstructured.Unstructured, err error) {
 	for _, name := range t.typed.Cluster {
 		found, err := f.named(t, name)
@@ -154,17 +154,18 @@ func (f *policyFolder) clusterOf(t policyTest) (all []*unstructured.Unstructured
 	return all, nil
 }
 
-// named returns the objects of a file of the folder that a test names, relative to its own.
+// named returns the objects of a file of the folder. The name is relative to the file of the test.
 func (f *policyFolder) named(t policyTest, name string) ([]manifest.Object, error) {
 	at := filepath.Join(filepath.Dir(t.File()), filepath.FromSlash(name))
 	found, ok := f.files[at]
 	if !ok {
-		return nil, fmt.Errorf("the file '%s' is not in the tested folder, or is no .yaml, .yml or .json", name)
+		return nil, fmt.Errorf("the file '%s' is not in the tested folder, or is not a .yaml, .yml or .json", name)
 	}
 	return slices.Clone(found), nil
 }
 
-// object returns an object of a case: of a file if the text is a name, else the text itself. It gets the namespace if it has none.
+// object returns an object of a case: the object of a file if the JSON is a string with its name, otherwise the JSON itself. If the object has no namespace,
+// it gets the given one.
 func (f *policyFolder) object(t policyTest, raw json.RawMessage, namespace string) (manifest.Object, error) {
 	one := manifest.Object{}
 	var name string

@@ -29,8 +29,8 @@ type caseJudge struct {
 	cluster []*unstructured.Unstructured
 }
 
-// answer reviews the object of a case as the webhook does, by its policy alone. An error says why the case has no answer: Kiln refuses the object for
-// another reason, so that the policy shows nothing.
+// answer reviews the object of a case as the webhook does, with only the policy of the test. It fails if Kiln refuses the object for another reason, because
+// then the policy is not tested.
 func (j caseJudge) answer(ctx context.Context, c v1alpha1.GuestPolicyCase) (Answer, error) {
 	var none Answer
 	object, err := j.object(j.test, c.Object, c.Namespace)
@@ -54,13 +54,13 @@ func (j caseJudge) answer(ctx context.Context, c v1alpha1.GuestPolicyCase) (Answ
 	return answerOf(reviewed.Objects[0])
 }
 
-// inputs returns an object with what the cluster of the test has.
+// inputs returns inputs with an object, whose cluster has the objects of the test and more.
 func (j caseJudge) inputs(object manifest.Object, more ...*unstructured.Unstructured) manifest.Inputs {
 	return manifest.Inputs{Named: []manifest.Object{object}, Reader: objects.New(j.known, manifest.AddNamespaceLabels(slices.Concat(j.cluster, more))...)}
 }
 
-// old returns the VM before an update as a cluster has stored it, pinned, and the revisions that it is pinned to; nil if the case has none. VMIs are not
-// judged when they are updated: a user may not change what they boot.
+// old returns the VM before an update as a cluster stores it, and the revisions that it is pinned to; nil if the case has no oldObject. VMIs are not
+// judged when they are updated, because a user may not change what they boot.
 func (j caseJudge) old(ctx context.Context, c v1alpha1.GuestPolicyCase) (*v1.VirtualMachine, []*unstructured.Unstructured, error) {
 	if c.OldObject == nil {
 		return nil, nil, nil
@@ -98,7 +98,7 @@ func (j caseJudge) old(ctx context.Context, c v1alpha1.GuestPolicyCase) (*v1.Vir
 	return stored, revisions, nil
 }
 
-// accountOf returns the user of a case as an API server does.
+// accountOf converts the user of a case to the type of an API server.
 func accountOf(u v1alpha1.GuestPolicyUser) authenticationv1.UserInfo {
 	info := authenticationv1.UserInfo{Username: u.Username, UID: u.UID, Groups: u.Groups}
 	for key, values := range u.Extra {
@@ -110,10 +110,10 @@ func accountOf(u v1alpha1.GuestPolicyUser) authenticationv1.UserInfo {
 	return info
 }
 
-// noValidation is the index of what is no validation: an expression that fails.
+// noValidation is the index of a violation that no validation caused: an expression failed.
 const noValidation = math.MaxInt
 
-// answerOf returns the answer of the policies that an object was reviewed by.
+// answerOf returns the answer of the policies with which an object was reviewed. It fails if something else refuses the object.
 func answerOf(r workbench.Reviewed) (Answer, error) {
 	answer := Answer{Answer: v1alpha1.PolicyAllows, Violations: []Violation{}}
 	var others field.ErrorList

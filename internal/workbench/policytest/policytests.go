@@ -17,28 +17,28 @@ import (
 	strictjson "sigs.k8s.io/json"
 )
 
-// A folder of policies is tested before anyone trusts it. It is read as a catalog is: no file of a test is outside of the folder.
+// A folder of policies is tested before anyone trusts it. As for a catalog, no file of a test may be outside of the folder.
 
 // policyFolder is a folder of policies and their tests.
 type policyFolder struct {
 	Report
 	known  *runtime.Scheme
 	places *manifest.Positions
-	// files are the objects of each file, by its name without '.' and '..'.
+	// files has the objects of each file by its cleaned path.
 	files map[string][]manifest.Object
-	// policies are those of the folder, in the order of the files.
+	// policies are in the order of the files.
 	policies []*testedPolicy
 	tests    []policyTest
 }
 
-// testedPolicy is a policy of the folder, and what its cases have shown.
+// testedPolicy is a policy of the folder, with results of its cases.
 type testedPolicy struct {
 	manifest.Object
 	typed v1alpha1.GuestPolicy
 	// compiled is nil for a policy that is refused.
 	compiled *policy.Policy
 	cases    int
-	// violated are the validations that a case has violated as it expected.
+	// violated has, for each validation, whether a case has violated it as expected.
 	violated []bool
 }
 
@@ -48,8 +48,8 @@ type policyTest struct {
 	typed v1alpha1.GuestPolicyTest
 }
 
-// Run runs the tests of a folder of policies. source is how messages call it. Mistakes of policies and tests are findings; an error is a
-// failure of Kiln.
+// Run runs the tests of a folder of policies. source is the name of the folder in the report. Mistakes of policies and tests are findings; an error means
+// that Kiln failed.
 func Run(ctx context.Context, b *workbench.Bench, source string, files []manifest.File) (Report, error) {
 	known, err := crdschema.Scheme()
 	if err != nil {
@@ -72,7 +72,7 @@ func Run(ctx context.Context, b *workbench.Bench, source string, files []manifes
 	return f.Report, nil
 }
 
-// read reads the objects of a file. Those of a test are read once more for each case: what a file has in its cluster may be refused there.
+// read adds the objects of a file, and the policies and tests among them. Other objects are not checked here: a case checks the objects that it uses.
 func (f *policyFolder) read(file manifest.File) error {
 	all := file.Objects(f.places)
 	f.files[filepath.Clean(file.Name)] = all
@@ -92,7 +92,7 @@ func (f *policyFolder) read(file manifest.File) error {
 	return nil
 }
 
-// addPolicy adds a policy. One that an API server or Kiln would refuse is a finding, and none of its cases can be judged.
+// addPolicy adds a policy. If an API server or Kiln would refuse it, it adds a finding, and the cases of the policy fail.
 func (f *policyFolder) addPolicy(one manifest.Object) error {
 	p := &testedPolicy{Object: one}
 	found, err := crdschema.Check(one.Unstructured)
@@ -108,7 +108,7 @@ func (f *policyFolder) addPolicy(one manifest.Object) error {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(one.Object, &p.typed); err != nil {
 			return err
 		}
-		// An expression that fails is an answer of its own here, also of a policy that ignores it in a cluster.
+		// An expression that fails must be reported here, even if the policy ignores it in a cluster.
 		strict := p.typed.DeepCopy()
 		strict.Spec.FailurePolicy = v1alpha1.PolicyFail
 		p.compiled, mistakes = policy.Compile(strict)
@@ -124,7 +124,7 @@ func (f *policyFolder) addPolicy(one manifest.Object) error {
 	return nil
 }
 
-// policy returns the policy of a name; nil if the folder has none.
+// policy returns the policy of a name; nil if the folder does not have it.
 func (f *policyFolder) policy(name string) *testedPolicy {
 	if i := slices.IndexFunc(f.policies, func(p *testedPolicy) bool { return p.GetName() == name }); i >= 0 {
 		return f.policies[i]
@@ -140,7 +140,7 @@ func (f *policyFolder) names() (names []string) {
 	return names
 }
 
-// addTest adds a test. A field that does not exist is a mistake: the case would expect less than its author wrote.
+// addTest adds a test. It refuses unknown fields, because the case would expect less than its author wrote.
 func (f *policyFolder) addTest(one manifest.Object) {
 	t := policyTest{Object: one}
 	raw, err := one.MarshalJSON()
@@ -155,7 +155,7 @@ func (f *policyFolder) addTest(one manifest.Object) {
 	f.tests = append(f.tests, t)
 }
 
-// findUntested finds the policies without a case, and the validations that no case violates: a test that cannot fail shows nothing.
+// findUntested adds findings for policies without a case, and for validations that no case violates.
 func (f *policyFolder) findUntested() {
 	for _, p := range f.policies {
 		finding := Finding{Policy: p.GetName(), Rule: RuleUntested}

@@ -12,8 +12,8 @@ import (
 	"github.com/kilnvm/kiln/pkg/preset"
 )
 
-// differingFields returns the fields of two VMIs that differ, in the order of the API's types, each with what set it and why the profile sets it
-// otherwise than the preset.
+// differingFields returns the fields of two VMIs that differ, in the order of the API's types. Each has its origin, and the reason why the profile and the
+// preset set it differently.
 func (m *migration) differingFields(ctx context.Context, before, after workbench.Reviewed) ([]Field, error) {
 	was, err := before.Explain(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (m *migration) differingFields(ctx context.Context, before, after workbench
 	return fields, nil
 }
 
-// unset says why no profile fills a field that a preset fills.
+// unset returns why no profile fills a field that a preset fills; empty if the reason is not known.
 func (m *migration) unset(path string, after workbench.Reviewed) string {
 	switch area := preset.AreaOf(path); {
 	case area == "spec.domain.firmware" && !m.Firmware:
@@ -70,8 +70,8 @@ func textOf(value any) string {
 	return string(raw)
 }
 
-// reasonOf says why no preset filled a field that a profile fills: the VMI has a part of the area. was explains the VMI with the presets. It is empty for
-// a field that differs because of another one, such as a default.
+// reasonOf returns why no preset filled a field that a profile fills: the VMI has a part of the area. was explains the VMI with the presets. The reason is
+// empty for a field that differs because of another field, such as a default.
 func reasonOf(path string, was admit.Explanation) string {
 	area := preset.AreaOf(path)
 	for _, s := range was.NotApplied {
@@ -83,7 +83,7 @@ func reasonOf(path string, was admit.Explanation) string {
 	return ""
 }
 
-// partsOf returns what a VMI has of an area from others than presets and defaults, each with its origin.
+// partsOf returns the fields of an area that neither presets nor defaults set, each with its origin.
 func partsOf(area string, facts []admit.Fact) []string {
 	var parts []string
 	for _, f := range facts {
@@ -91,7 +91,7 @@ func partsOf(area string, facts []admit.Fact) []string {
 			parts = append(parts, fmt.Sprintf("%s (%s)", f.Path, f.Origin))
 		}
 	}
-	if len(parts) == 0 { // such as the firmware of a VM, in which its identity is
+	if len(parts) == 0 { // such as the firmware of a VM, which contains its identity
 		parts = append(parts, area)
 	}
 	if more := len(parts) - 3; more > 0 {

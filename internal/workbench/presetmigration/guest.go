@@ -16,7 +16,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// compare makes a VM or VMI explicit with the presets and with the profiles.
+// compare runs stage 1 on a VM or VMI with the presets and with the profiles, and compares the results.
 func (m *migration) compare(ctx context.Context, object manifest.Object) (Guest, error) {
 	done := newGuest(object)
 	if object.Fault != nil {
@@ -68,12 +68,12 @@ func (m *migration) review(ctx context.Context, side int, object manifest.Object
 	case err != nil:
 		return workbench.Reviewed{}, err
 	case len(reviewed.Objects) != 1:
-		return workbench.Reviewed{}, errors.New("it is no VirtualMachine or VirtualMachineInstance of a version that Kiln serves")
+		return workbench.Reviewed{}, errors.New("it is not a VirtualMachine or VirtualMachineInstance of a version that Kiln serves")
 	}
 	return reviewed.Objects[0], reviewed.Objects[0].Fault
 }
 
-// verdicts sets the state of an object that has no VMI to compare on one side. It reports whether that is so.
+// verdicts sets the state of an object that has no VMI to compare on one side or both. It reports whether it set the state.
 func (m *migration) verdicts(done *Guest, before, after workbench.Reviewed) bool {
 	allowed := [2]bool{before.Verdict.Allowed(), after.Verdict.Allowed()}
 	switch {
@@ -83,7 +83,7 @@ func (m *migration) verdicts(done *Guest, before, after workbench.Reviewed) bool
 		done.State = Differs
 		sides := map[bool]string{true: "with the presets", false: "with the profiles"}
 		for _, e := range slices.Concat(before.Verdict.Errors, after.Verdict.Errors) {
-			done.Causes = append(done.Causes, fmt.Sprintf("rejected %s alone: %v", sides[!allowed[0]], e))
+			done.Causes = append(done.Causes, fmt.Sprintf("rejected only %s: %v", sides[!allowed[0]], e))
 		}
 	case before.Unknown || after.Unknown:
 		done.State = Unknown
@@ -96,7 +96,7 @@ func (m *migration) verdicts(done *Guest, before, after workbench.Reviewed) bool
 	return true
 }
 
-// fillers returns the presets that were migrated and fill something in a VMI, in the order of their names.
+// fillers returns the names of the migrated presets that fill something in a VMI, sorted.
 func (m *migration) fillers(r workbench.Reviewed) []string {
 	names := []string{}
 	for key := range r.Guest.Explicit.Annotations {
@@ -108,8 +108,8 @@ func (m *migration) fillers(r workbench.Reviewed) []string {
 	return names
 }
 
-// same reports whether two VMIs have the same bytes in spec, labels and annotations, but for the marks of the presets that were migrated and for one
-// more annotation.
+// same reports whether two VMIs have the same spec, labels and annotations. It ignores the marks of the migrated presets and one more
+// annotation.
 func (m *migration) same(before, after workbench.Reviewed, annotation string) (bool, error) {
 	var texts [2][]byte
 	for i, r := range []workbench.Reviewed{before, after} {
@@ -129,7 +129,7 @@ func (m *migration) same(before, after workbench.Reviewed, annotation string) (b
 }
 
 // compareDomains compares the libvirt domains as 'diff' does: the VMI with the profiles is the next version of the VMI with the presets. rendered is false if
-// a domain cannot be rendered. The reason is then in the VMI, so that equal VMIs have no different domains.
+// a domain cannot be rendered. Then equal is true, because the reason is in the VMI: equal VMIs have equal domains.
 func (m *migration) compareDomains(ctx context.Context, before, after workbench.Reviewed) (equal, rendered bool, err error) {
 	if before.Guest.Unreadable != nil { // the record of the last boot, which both sides read
 		return true, false, nil

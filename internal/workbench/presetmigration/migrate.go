@@ -22,32 +22,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A preset fills an area, such as spec.domain.cpu, where the VMI has nothing of it. A profile fills each field that the VMI lacks. The same fields thus
-// are more in a VMI that has a part of the area. Which VMIs these are is not guessed: stage 1 makes each one with the presets and with the profiles.
+// A preset fills an area, such as spec.domain.cpu, only if the VMI has no field of the area. A profile fills each field that the VMI lacks. So a profile with
+// the same fields fills more in a VMI that has a part of the area. To find these VMIs, stage 1 runs with the presets and with the profiles.
 
-// Options says which part of presets becomes a profile.
+// Options says which fields of presets profiles get.
 type Options struct {
-	// Firmware keeps spec.domain.firmware. No preset fills it in the VMI of a VM, which has an identity there, so that a profile with it changes VMs.
+	// Firmware keeps spec.domain.firmware. Presets never fill it in the VMI of a VM, which has an identity there, but a profile would.
 	Firmware bool
 }
 
-// Result are the profiles of presets, and what VMs and VMIs get from them in the place of the presets.
+// Result has the profiles that replace presets, and the effects on VMs and VMIs.
 type Result struct {
 	Presets []Preset `json:"presets"`
 	Guests  []Guest  `json:"guests"`
 }
 
-// Preset is a preset and the profile that takes its place.
+// Preset is a preset and the profile that replaces it.
 type Preset struct {
-	// Preset is its name, as NAMESPACE/NAME.
+	// Preset is the name of the preset, as NAMESPACE/NAME.
 	Preset string `json:"preset"`
-	// Profile is the manifest of a GuestProfile; absent for a preset that fills nothing, and for one that is rejected.
+	// Profile is the manifest of a GuestProfile. It is absent if the preset fills nothing or is rejected.
 	Profile map[string]any `json:"profile,omitempty"`
-	// LeftOut are fields of the preset that the profile does not have, each with the reason.
+	// LeftOut are the fields of the preset that the profile does not have, each with the reason.
 	LeftOut []string `json:"leftOut"`
-	// Warnings are what the profile does besides, such as to replace another one.
+	// Warnings are side effects of the profile, such as that it replaces another one.
 	Warnings []string `json:"warnings"`
-	// Causes are why neither an API server nor Kiln would accept the preset or its profile. Such a preset is not migrated.
+	// Causes are why an API server or Kiln would refuse the preset or its profile. Such a preset is not migrated.
 	Causes []workbench.Cause `json:"causes"`
 
 	key client.ObjectKey
@@ -55,55 +55,55 @@ type Preset struct {
 
 // The states of Guest.
 const (
-	// Equal: spec, labels, annotations and domain are the same bytes, except for the annotations by which presets mark a VMI.
+	// Equal: spec, labels, annotations and domain are the same, except for the annotations by which presets mark a VMI.
 	Equal = "equal"
-	// Differs: the VMI with the profiles is another one, or only one of both is accepted.
+	// Differs: the VMI with the profiles differs from the VMI with the presets, or only one of both is accepted.
 	Differs = "differs"
-	// Rejected: it is rejected with the presets and with the profiles.
+	// Rejected: both VMIs are rejected.
 	Rejected = "rejected"
-	// Unknown: there is no VMI to compare, because what it refers to does not exist, or for a Fault.
+	// Unknown: the VMIs are not known, because the object refers to an object that does not exist, or because of a Fault.
 	Unknown = "unknown"
-	// Stored: a VMI of a cluster. It was made explicit when it was created, and is never filled again.
+	// Stored: a VMI of a cluster. Its fields were filled when it was created, and are never filled again.
 	Stored = "stored"
 )
 
-// Guest is a VM or a VMI without a VM, made explicit with presets and with profiles.
+// Guest is the comparison of a VM, or of a VMI without a VM, with presets and with profiles.
 type Guest struct {
 	Object string `json:"object"`
 	State  string `json:"state"`
-	// Presets are the names of those that fill something in it.
+	// Presets are the names of the presets that fill a field.
 	Presets []string `json:"presets"`
-	// Pinned reports that the VM is pinned to presets. It keeps these revisions, also after the presets are deleted, until it is repinned.
+	// Pinned reports that the VM is pinned to presets. Until it is repinned, it keeps these revisions, even if the presets are deleted.
 	Pinned bool `json:"pinned"`
 	// Rendered reports that both libvirt domains were rendered and compared.
 	Rendered bool    `json:"rendered"`
 	Fields   []Field `json:"fields"`
-	// Causes are why only one of both is accepted.
+	// Causes are why only one of both VMIs is accepted.
 	Causes []string `json:"causes"`
-	// Remedy is a change of the VM or VMI with which its guest stays as it is. It was tried. Absent where there is none.
+	// Remedy is a change of the VM or VMI that keeps its guest unchanged, which stage 1 has confirmed. It is absent if there is no such change.
 	Remedy *Remedy `json:"remedy,omitempty"`
 	// Fault is why the guest could not be compared.
 	Fault error `json:"-"`
 }
 
-// newGuest returns a guest with empty lists, which are no null in JSON.
+// newGuest returns a guest with empty lists, which are [] in JSON, not null.
 func newGuest(object manifest.Object) Guest {
 	return Guest{Object: object.Name(), Presets: []string{}, Fields: []Field{}, Causes: []string{}}
 }
 
-// Field is a field of a VMI that is another one with profiles.
+// Field is a field of a VMI that differs with profiles.
 type Field struct {
 	Field string `json:"field"`
-	// Before and After are JSON; empty where the field is not set.
+	// Before and After are JSON; empty if the field is not set.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// Origin is what set it: the profile, or the preset of a field that no profile sets.
+	// Origin is what sets the field: the profile, or the preset if no profile sets it.
 	Origin string `json:"origin"`
 	Reason string `json:"reason"`
 }
 
 // Migrate makes a GuestProfile of each preset among the named objects, and compares the VMIs that the VMs and VMIs among them would boot with
-// the presets and with the profiles in their place. What is stored is not changed. Presets that are only referred to stay presets on both sides.
+// the presets and with the profiles. It changes no object of the cluster. Presets that were not named are presets on both sides.
 func Migrate(ctx context.Context, b *workbench.Bench, in manifest.Inputs, wanted Options) (Result, []string, error) {
 	b.IgnoreProfiles() // HostProfiles are the same on both sides
 	var presets, guests []manifest.Object
@@ -115,7 +115,7 @@ func Migrate(ctx context.Context, b *workbench.Bench, in manifest.Inputs, wanted
 			guests = append(guests, object)
 		}
 	}
-	// Both in the order of their names: the answer does not depend on the order of files.
+	// The result must not depend on the order of files.
 	byName := func(a, b manifest.Object) int { return cmp.Compare(a.Name(), b.Name()) }
 	slices.SortStableFunc(presets, byName)
 	slices.SortStableFunc(guests, byName)
@@ -155,18 +155,20 @@ func Migrate(ctx context.Context, b *workbench.Bench, in manifest.Inputs, wanted
 	return done, reviewed.Warnings, nil
 }
 
-// migration compares guests of one run. The sides are the objects with the presets and with the profiles.
+// migration compares the guests of one run.
 type migration struct {
 	*workbench.Bench
 	Options
+	// sides are the objects with the presets, and the objects with the profiles instead.
 	sides [2]manifest.Inputs
-	// presets are those that are migrated, also where they fill nothing. marks are the names of those of a namespace, by the annotation that each leaves.
+	// presets are the migrated presets, including those that fill nothing. marks has, for each namespace, the names of the migrated presets by the
+	// annotations with which they mark a VMI.
 	presets map[client.ObjectKey]bool
 	marks   map[string]map[string]string
 }
 
-// newMigration takes the presets that are migrated out of the second side, and puts their profiles there. A profile that the inputs have already under the
-// same name is the new one on the second side.
+// newMigration replaces the migrated presets by their profiles on the second side. If the inputs already have a profile of the same name, the second side
+// has the new one.
 func newMigration(b *workbench.Bench, in manifest.Inputs, presets []Preset) (*migration, error) {
 	known, err := crdschema.Scheme()
 	if err != nil {
@@ -193,14 +195,14 @@ func newMigration(b *workbench.Bench, in manifest.Inputs, presets []Preset) (*mi
 	return m, nil
 }
 
-// without reads everything but some presets.
+// without is a reader without some presets.
 type without struct {
 	client.Reader
 	presets map[client.ObjectKey]bool
 }
 
-// List leaves the presets out of a typed list, by which stage 1 finds them. It reads each by name afterwards, and only those of the list.
-// A kind that the cluster does not serve has no objects: its profiles may be planned before Kiln's new version is installed.
+// List leaves the presets out of a typed list. Stage 1 lists presets, and then reads each preset of the list by name.
+// A kind that the cluster does not serve has no objects: users may plan profiles before they install the version of Kiln that serves them.
 func (w without) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if err := w.Reader.List(ctx, list, options...); err != nil {
 		if meta.IsNoMatchError(err) {
@@ -214,20 +216,20 @@ func (w without) List(ctx context.Context, list client.ObjectList, options ...cl
 	return nil
 }
 
-// unpinned returns a VM or VMI without pins of presets and profiles, so that both sides fill what there is now. pinned reports that it had pins of presets.
-// Its other pins stay.
+// unpinned returns a VM or VMI without pins of presets and profiles, so that both sides use the current presets and profiles. It keeps the other pins. pinned
+// reports that the object had pins of presets.
 func unpinned(object manifest.Object) (same manifest.Object, pinned bool) {
 	pins := pin.Read(object)
 	pinned = len(pins.Presets) > 0
 	pins.Presets, pins.Profiles, pins.Bases = nil, nil, nil
 	object.Unstructured = object.DeepCopy()
-	if !pin.Parse(object).Malformed { // such an annotation is judged as it is written
+	if !pin.Parse(object).Malformed { // a malformed annotation is kept, and refused later
 		pin.Write(object, pins)
 	}
 	return object, pinned
 }
 
-// ReadInputs lists the presets, the VMs and the VMIs without a VM of a namespace of a cluster; of all namespaces if it is empty.
+// ReadInputs lists the presets, the VMs and the VMIs without a VM of a namespace, or of all namespaces if it is empty.
 func ReadInputs(ctx context.Context, cluster client.Reader, namespace string) (manifest.Inputs, error) {
 	in := manifest.Inputs{Reader: cluster, OfCluster: true}
 	for _, kind := range []schema.GroupVersionKind{

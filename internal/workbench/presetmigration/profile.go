@@ -21,12 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// profileOf makes the profile of a preset. A preset that an API server or Kiln would refuse has causes and no profile, and so has one whose profile
-// would be refused.
+// profileOf makes the profile of a preset. If an API server or Kiln would refuse the preset or the profile, the result has Causes and no Profile.
 func profileOf(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, wanted Options) (Preset, error) {
 	done := Preset{key: client.ObjectKeyFromObject(r), LeftOut: []string{}, Warnings: []string{}, Causes: r.Judgement().Causes}
 	done.Preset = done.key.String()
-	// KubeVirt stores presets without a domain, which a rule of Kiln refuses when they are written. They fill nothing.
+	// KubeVirt accepts presets without a domain, which Kiln refuses. Such a preset fills nothing.
 	done.Causes = slices.DeleteFunc(done.Causes, func(c workbench.Cause) bool {
 		return c.Field == "spec.domain" && c.Type == string(field.ErrorTypeRequired)
 	})
@@ -37,18 +36,18 @@ func profileOf(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, wa
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object.Object, &p); err != nil {
 		return done, fmt.Errorf("%s: %w", r.Name(), err)
 	}
-	// The schema has the operators of a selector as text, and one that cannot be read refuses every VMI of the namespace.
+	// The schema accepts any operator of a selector, and a preset with an invalid selector refuses every VMI of the namespace.
 	if _, err := metav1.LabelSelectorAsSelector(&p.Spec.Selector); err != nil {
 		done.Causes = append(done.Causes, workbench.Cause{Type: string(field.ErrorTypeInvalid), Field: "spec.selector", Message: err.Error()})
 		return done, nil
 	}
 	domain, uncovered := preset.Covered(&p)
 	for _, s := range uncovered {
-		done.LeftOut = append(done.LeftOut, s.Field+": "+s.Reason+", so that no VMI gets it from this preset")
+		done.LeftOut = append(done.LeftOut, s.Field+": "+s.Reason+", so no VMI gets it from this preset")
 	}
 	if domain != nil && domain.Firmware != nil && !wanted.Firmware {
 		domain.Firmware = nil
-		done.LeftOut = append(done.LeftOut, "spec.domain.firmware: presets fill it in VMIs without a VM alone, and a profile would fill it in VMs too")
+		done.LeftOut = append(done.LeftOut, "spec.domain.firmware: presets fill it only in VMIs without a VM, and a profile would fill it in VMs, too")
 	}
 	content, err := domainOf(domain)
 	if err != nil || len(content) == 0 {
@@ -65,7 +64,7 @@ func profileOf(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, wa
 	return done, err
 }
 
-// judgeProfile judges the profile of a migrated preset as if it were written. One that would be refused has causes, and is dropped.
+// judgeProfile judges the profile of a migrated preset. If it would be refused, judgeProfile adds Causes and removes the profile.
 func judgeProfile(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, done *Preset) error {
 	profile := manifest.Object{Unstructured: &unstructured.Unstructured{Object: done.Profile}}
 	judged, err := b.Review(ctx, manifest.Inputs{Named: []manifest.Object{profile}, Reader: r.Inputs.Reader, OfCluster: r.Inputs.OfCluster}, nil)
@@ -84,7 +83,7 @@ func judgeProfile(ctx context.Context, b *workbench.Bench, r workbench.Reviewed,
 	return nil
 }
 
-// replaces warns where a profile of this name exists and is another one: the manifest would replace it.
+// replaces adds a warning if a profile of this name with another spec exists, because the manifest would replace it.
 func replaces(ctx context.Context, reader client.Reader, done *Preset) error {
 	var now v1alpha1.GuestProfile
 	err := reader.Get(ctx, done.key, &now)
@@ -106,7 +105,7 @@ func replaces(ctx context.Context, reader client.Reader, done *Preset) error {
 	return err
 }
 
-// specText returns the JSON of a spec, with the keys of its template in order.
+// specText returns the JSON of a spec with sorted keys.
 func specText(spec v1alpha1.GuestProfileSpec) (string, error) {
 	raw, err := json.Marshal(spec)
 	if err != nil {
@@ -120,7 +119,7 @@ func specText(spec v1alpha1.GuestProfileSpec) (string, error) {
 	return string(raw), err
 }
 
-// domainOf returns the JSON of a domain without the objects that Go's encoder writes though they are empty. It is empty for nil.
+// domainOf converts a domain to JSON, without the empty objects that Go's encoder writes. It returns nil for nil.
 func domainOf(domain *v1.DomainSpec) (map[string]any, error) {
 	if domain == nil {
 		return nil, nil
@@ -135,7 +134,7 @@ func domainOf(domain *v1.DomainSpec) (map[string]any, error) {
 	return content, err
 }
 
-// profileManifest returns the GuestProfile that takes the place of a preset. All presets may be excluded, and none has a priority.
+// profileManifest returns the GuestProfile that replaces a preset. It allows exclusion and has no priority, as presets.
 func profileManifest(p *v1.VirtualMachineInstancePreset, domain map[string]any) (map[string]any, error) {
 	selector, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.Spec.Selector)
 	if err != nil {
@@ -149,7 +148,7 @@ func profileManifest(p *v1.VirtualMachineInstancePreset, domain map[string]any) 
 			"template": map[string]any{"spec": map[string]any{"domain": domain}},
 		},
 	}
-	// Through JSON, as it is read back: numbers have the types that a decoder gives them.
+	// Decode it from JSON, so that numbers have the types of a decoder.
 	raw, err := json.Marshal(manifest)
 	if err != nil {
 		return nil, err

@@ -12,22 +12,23 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Remedy is a change of a VM or VMI with which it gets from the profiles the guest that it has from the presets.
+// Remedy is a change of a VM or VMI, with which the profiles give it the same guest as the presets.
 type Remedy struct {
-	// Exclude asks for the annotation that keeps presets and profiles away (preset.Exclude), in the metadata of the VMI.
+	// Exclude: set the annotation preset.Exclude in the metadata of the VMI, which excludes it from presets and profiles.
 	Exclude bool `json:"exclude"`
-	// Fields are to be set, each with its JSON. Their paths are those of the VMI.
+	// Fields are the fields to set. The paths are paths of the VMI.
 	Fields []RemedyField `json:"fields"`
 }
 
-// RemedyField is a field that keeps its value once it is written.
+// RemedyField is a field to set, so that it keeps its current value.
 type RemedyField struct {
 	Field string `json:"field"`
+	// Value is JSON.
 	Value string `json:"value"`
 }
 
-// remedy returns the first change with which stage 1 makes the same VMI: what the VMI has today in the fields that would change, written down. Where it has
-// none in one of them, no value stands for 'unset'. Then the VMI must be excluded, and what presets fill be written down. nil where neither helps.
+// remedy returns a change of the object with which stage 1 makes the same VMI; nil if there is none. It first tries to set the fields that would change to
+// their current values. If one of them is unset, which no value can express, it tries to exclude the VMI and to set the fields that presets fill.
 func (m *migration) remedy(ctx context.Context, object manifest.Object, before workbench.Reviewed, fields []Field) (*Remedy, error) {
 	was, err := before.Explain(ctx)
 	if err != nil {
@@ -56,11 +57,11 @@ func (m *migration) remedy(ctx context.Context, object manifest.Object, before w
 	return &excluded, nil
 }
 
-// helps reports whether the changed object has the same VMI with the profiles.
+// helps reports whether the object with the remedy has the same VMI with the profiles.
 func (m *migration) helps(ctx context.Context, r Remedy, object manifest.Object, before workbench.Reviewed) (bool, error) {
 	changed := object
 	changed.Unstructured = object.DeepCopy()
-	var at []string // of the VMI
+	var at []string // the path of the VMI in the object
 	if before.Guest.VM != nil {
 		at = []string{"spec", "template"}
 	}
@@ -68,7 +69,7 @@ func (m *migration) helps(ctx context.Context, r Remedy, object manifest.Object,
 	if r.Exclude {
 		annotation = preset.Exclude
 		if err := unstructured.SetNestedField(changed.Object, "true", append(at, "metadata", "annotations", preset.Exclude)...); err != nil {
-			return false, nil // annotations that are no map were refused
+			return false, nil // a review has refused annotations that are not a map
 		}
 	}
 	for _, f := range r.Fields {
@@ -88,7 +89,7 @@ func (m *migration) helps(ctx context.Context, r Remedy, object manifest.Object,
 	return m.same(before, after, annotation)
 }
 
-// namesOf returns the names that a path is made of. An element of a list has none.
+// namesOf returns the names of the fields in a path; false if the path contains an index of a list.
 func namesOf(path string) (names []string, ok bool) {
 	for _, step := range fieldpath.Parse(path) {
 		if _, index := step.Index(); index {

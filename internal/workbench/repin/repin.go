@@ -19,28 +19,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Repinned is a VM with new pins.
+// Repinned describes how repinning changes a VM.
 type Repinned struct {
 	Object       string     `json:"object"`
 	DryRun       bool       `json:"dryRun"`
 	Instancetype *PinChange `json:"instancetype,omitempty"`
 	Preference   *PinChange `json:"preference,omitempty"`
 	// Presets, Profiles and Configuration apply without a reference in the VM. The names of several presets, and of several profiles, are separated by
-	// commas. Those that a profile extends are among them.
+	// commas. Profiles includes the profiles that others extend.
 	Presets       *PinChange `json:"presets,omitempty"`
 	Profiles      *PinChange `json:"profiles,omitempty"`
 	Configuration *PinChange `json:"configuration,omitempty"`
-	// Difference is what the next start will change.
+	// Difference has the changes of the hardware at the next start.
 	Difference guestdiff.Difference `json:"difference"`
 }
 
-// PinChange is the revision of an instancetype, preference, preset, profile or configuration before and after; empty for none.
+// PinChange has the revisions of an instancetype, preference, preset, profile or configuration before and after; empty if there is no pin.
 type PinChange struct {
 	Before string `json:"before"`
 	After  string `json:"after"`
 }
 
-// Asks returns an error when a VM has no reference for a pin that is asked for. keys are those of annotation kilnvm.io/pins.
+// Asks returns an error if a VM has no reference for a requested pin. keys are keys of the annotation kilnvm.io/pins.
 func Asks(r workbench.Reviewed, keys []string) error {
 	for _, key := range keys {
 		if key == "instancetype" && r.Guest.VM.Spec.Instancetype == nil || key == "preference" && r.Guest.VM.Spec.Preference == nil {
@@ -50,7 +50,7 @@ func Asks(r workbench.Reviewed, keys []string) error {
 	return nil
 }
 
-// Repin asks the cluster for new pins by a patch, and returns the VM as admission answers. No keys mean all pins. It fails with a conflict when the
+// Repin requests new pins by a patch, and returns the patched VM. Without keys, it requests all pins. It fails with a conflict if the
 // VM has changed since it was read, because the difference was computed from that version.
 func Repin(ctx context.Context, cluster client.Client, before *unstructured.Unstructured, keys []string, options ...client.PatchOption) (
 	*unstructured.Unstructured, error) {
@@ -68,8 +68,8 @@ func Repin(ctx context.Context, cluster client.Client, before *unstructured.Unst
 	return after, nil
 }
 
-// ReadPins returns the pins of the VM before and in the object that the cluster answered. It warns when the webhook pinned a configuration that the
-// bench did not read: the difference does not show what that changes.
+// ReadPins compares the pins of the VM with the pins in the answer of the cluster. It warns if the webhook pinned another configuration than the
+// bench read, because then the difference does not show the changes of the configuration.
 func ReadPins(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, answered *unstructured.Unstructured) (Repinned, []string, error) {
 	was, is := pin.Read(r), pin.Read(answered)
 	changed := Repinned{Object: r.Name()}
@@ -92,12 +92,12 @@ func ReadPins(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, ans
 	return changed, warnings, err
 }
 
-// profileNames returns the revisions of profiles, separated by commas.
+// profileNames returns the revisions of profiles and of their bases, separated by commas.
 func profileNames(pins v1alpha1.Pins) string {
 	return strings.Join(slices.Concat(pins.Profiles, pins.Bases), ",")
 }
 
-// warnIfConfigurationDiffers warns when the webhook pinned a configuration other than the one that the bench reads.
+// warnIfConfigurationDiffers returns a warning if the webhook pinned another configuration than the bench reads.
 func warnIfConfigurationDiffers(ctx context.Context, b *workbench.Bench, in manifest.Inputs, was, is v1alpha1.Pins) ([]string, error) {
 	now, warnings, err := b.Configuration(ctx, in)
 	if err != nil || is.Configuration == was.Configuration {
@@ -110,7 +110,7 @@ func warnIfConfigurationDiffers(ctx context.Context, b *workbench.Bench, in mani
 	snapshot, err := instancetype.Take(object)
 	if err == nil && snapshot.Name != is.Configuration {
 		warnings = append(warnings, "the webhook has another configuration than this command, "+
-			"so the difference does not show what it changes: name the webhook's with --config FILE")
+			"so the difference does not show its changes: name the configuration of the webhook with --config FILE")
 	}
 	return warnings, err
 }
