@@ -46,7 +46,7 @@ func TestDryRunWritesNothingAndAnswersAlike(t *testing.T) {
 	real := ask(t, c.Hooks()[MutateVM], request)
 	but := strings.Replace(string(real.Patch), `"kilnvm.io/identity":"review-1",`, "", 1)
 	if but != string(dry.Patch) || but == string(real.Patch) || len(c.written) != 1 {
-		t.Errorf("dry run %s, real run %s, %d written; want the same, but for the identity", dry.Patch, real.Patch, len(c.written))
+		t.Errorf("dry run %s, real run %s, %d written; want the same, except the identity", dry.Patch, real.Patch, len(c.written))
 	}
 	validated := create(t, patched(t, request, dry))
 	if response := ask(t, c.Hooks()[ValidateVM], validated); !response.Allowed || len(response.Warnings) > 0 {
@@ -64,7 +64,7 @@ func TestSnapshotThatCannotBeWritten(t *testing.T) {
 }
 
 func TestUpdatesThatAreNotJudged(t *testing.T) {
-	// Neither size nor revision exist: whoever resolved anything would fail or warn.
+	// Neither the instancetype nor the revision exists: to resolve anything would fail or warn.
 	pinned := strings.Replace(sparse, "name: web,", "name: web, annotations: {kilnvm.io/pins: '{\"instancetype\":\"small-gone\"}'},", 1)
 	for _, test := range []struct{ name, why, before, after, patch string }{
 		{name: "label", why: "labels need no catalog", before: pinned, after: strings.Replace(pinned, "name: web,", "name: web, labels: {a: b},", 1)},

@@ -45,7 +45,7 @@ func post(t *testing.T, url string, body []byte) *admissionv1.AdmissionResponse 
 	return review.Response
 }
 
-// While the reviews at hand take all the room, another one waits for as long as its caller does, and is told to come again.
+// While the reviews at hand take all the capacity, another one waits for as long as its caller does, and is answered with 429.
 func TestTooManyBytesInFlight(t *testing.T) {
 	const size = 1 << 20
 	at, done := make(chan types.UID), make(chan struct{})
@@ -61,7 +61,7 @@ func TestTooManyBytesInFlight(t *testing.T) {
 		go func() { answers <- post(t, server.URL+"?timeout=10s", reviewBody(uid, size)) }()
 		<-at
 	}
-	for _, large := range []int{200, size, maxReview - 1} { // the last would never find room here
+	for _, large := range []int{200, size, maxReview - 1} { // the last would never find capacity here
 		got := post(t, server.URL+"?timeout=50ms", reviewBody("third", large))
 		if r := got.Result; got.UID != "third" || got.Allowed || r == nil || r.Code != http.StatusTooManyRequests ||
 			r.Reason != metav1.StatusReasonTooManyRequests || r.Details == nil || r.Details.RetryAfterSeconds != 1 || r.Message == "" {
@@ -76,18 +76,18 @@ func TestTooManyBytesInFlight(t *testing.T) {
 	}
 	for _, answered := range []*admissionv1.AdmissionResponse{<-answers, <-answers, <-waiting} {
 		if !answered.Allowed {
-			t.Errorf("%+v: it had room, or waited for it", answered)
+			t.Errorf("%+v: it found capacity, or waited for it", answered)
 		}
 	}
 	if !hook.capacity.TryAcquire(2 * size) {
-		t.Error("not all of the room came back")
+		t.Error("not all of the capacity was released")
 	}
 }
 
-// The room that a review took is free again, whatever became of it.
-func TestRoomComesBack(t *testing.T) {
-	room := semaphore.NewWeighted(maxReview)
-	hook := Hook{handle: func(context.Context, *admissionv1.AdmissionRequest) (answer, error) { panic("bug") }, capacity: room}
+// TestCapacityIsReleased: the capacity that a review took is free again, whatever came of the review.
+func TestCapacityIsReleased(t *testing.T) {
+	capacity := semaphore.NewWeighted(maxReview)
+	hook := Hook{handle: func(context.Context, *admissionv1.AdmissionRequest) (answer, error) { panic("bug") }, capacity: capacity}
 	unknown := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{"))
 	unknown.ContentLength = -1
 	for name, request := range map[string]*http.Request{
@@ -98,10 +98,10 @@ func TestRoomComesBack(t *testing.T) {
 		"broken off":     httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader("{"), broken{})),
 	} {
 		hook.ServeHTTP(httptest.NewRecorder(), request)
-		if !room.TryAcquire(maxReview) {
-			t.Fatalf("%s: not all of the room came back", name)
+		if !capacity.TryAcquire(maxReview) {
+			t.Fatalf("%s: not all of the capacity was released", name)
 		}
-		room.Release(maxReview)
+		capacity.Release(maxReview)
 	}
 }
 

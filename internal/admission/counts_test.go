@@ -32,8 +32,8 @@ func allocated(t *testing.T, hook Hook, body []byte) (uint64, *admissionv1.Admis
 	return after.TotalAlloc - before.TotalAlloc, answered.Response
 }
 
-// Each list and map of each type, those of a newer API too: as many of its smallest elements as go into 3 MiB cost a few times the bytes of the review,
-// and the answer is one cause, at the list.
+// TestEveryListIsBounded tries each list and map of each type, also of a newer API. As many of its smallest elements as fit into 3 MiB cost a few times the
+// bytes of the review, and the answer is one cause, at the list.
 func TestEveryListIsBounded(t *testing.T) {
 	const times = 4
 	for _, judged := range judgedTypes {

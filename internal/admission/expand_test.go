@@ -33,8 +33,8 @@ data:
   spec: {cpu: {guest: 2}, memory: {guest: 1Gi}}
 `
 
-// TestMistakesAreToldFirst: policies are asked between the two kinds of webhooks, and tell less than these.
-func TestMistakesAreToldFirst(t *testing.T) {
+// TestMutatingWebhookRefusesMistakes: the API server asks ValidatingAdmissionPolicies before validating webhooks, and they report less than the webhooks.
+func TestMutatingWebhookRefusesMistakes(t *testing.T) {
 	hooks := newCluster(t, catalog, preferring, kubeVirts).Hooks()
 	conflict := ask(t, hooks[MutateVM], create(t, strings.Replace(sparse, "devices: {}", "devices: {}, cpu: {cores: 1}", 1))).Result
 	if conflict == nil || conflict.Code != 422 || conflict.Details.Causes[0].Field != "spec.template.spec.domain.cpu.cores" {

@@ -44,7 +44,7 @@ func TestWhatKubeVirtWroteSurvivesAReplace(t *testing.T) {
 		{"firmware without either", eve, of(finalizer, "", "firmware: {bootloader: {bios: {}}},"), of(finalizer, "", ""), "null"},
 		{"KubeVirt is not here: the spec that is applied is the spec that is read", eve, of("", "", ids), of("", "", ""), "null"},
 		{"KubeVirt's controller means what it writes", virtController, of(finalizer, numbered, ids), of(finalizer, "", ""), "null"},
-		{"so does Kiln's, which restores", controller, of(finalizer, numbered, ids), of(finalizer, "", ""), "null"},
+		{"Kiln's controller, which restores, means what it writes", controller, of(finalizer, numbered, ids), of(finalizer, "", ""), "null"},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			c := newCluster(t)

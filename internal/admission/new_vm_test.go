@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestIdentity: the seed is that of the request that creates the VM, unless the VM has one.
+// TestIdentity: the seed is the UID of the request that creates the VM, unless the VM has a seed.
 func TestIdentity(t *testing.T) {
 	identified := strings.Replace(sparse, "name: web,", "name: web, annotations: {kilnvm.io/identity: seed},", 1)
 	empty := strings.Replace(identified, "seed", "''", 1)
@@ -24,7 +24,7 @@ func TestIdentity(t *testing.T) {
 		{"new", "no two requests have one UID", "review-1", create(t, sparse)},
 		{"new, called again", "the first call of a request has another UID", "seed", create(t, identified)},
 		{"restored", "from a backup or from Git", "seed", create(t, identified)},
-		{"empty", "it is none", "review-1", create(t, empty)},
+		{"empty", "an empty text is not a seed", "review-1", create(t, empty)},
 		{"dry run", "no VM has this identity", "", dry},
 		{"replaced", "a manifest without the seed must not make another machine of the guest", "seed", update(t, identified, sparse)},
 		{"edited", "an owner may choose the seed", "mine", update(t, identified, strings.Replace(identified, "seed", "mine", 1))},

@@ -133,7 +133,7 @@ func TestVMBeforeItsPins(t *testing.T) {
 	}
 }
 
-// TestVMBeforeItsPinsIsJudged: nobody has judged a VM with the presets of now. Policies judge its VMI, and no other VMI of a VM.
+// TestVMBeforeItsPinsIsJudged: nobody has judged the VM with the current presets. Policies judge the VMI of such a VM, and no other VMI of a VM.
 func TestVMBeforeItsPinsIsJudged(t *testing.T) {
 	written := &v1alpha1.GuestPolicy{}
 	if err := yaml.UnmarshalStrict([]byte(strings.Replace(onlyOneSocket, "{namespaceSelector: {matchLabels: {tier: gold}}}", "{}", 1)), written); err != nil {

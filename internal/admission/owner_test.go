@@ -158,7 +158,7 @@ func TestVMIOfKubeVirtIsMadeOfTheVMsPins(t *testing.T) {
 	}
 	domain := vmi.Spec.Domain
 	if domain.IOThreadsPolicy == nil || *domain.IOThreadsPolicy != v1.IOThreadsPolicyAuto || domain.CPU.Model != "Haswell" || vmi.Spec.Architecture != "amd64" {
-		t.Errorf("IO threads %v, CPU model '%s', architecture '%s': want those of the pinned preset and configuration",
+		t.Errorf("IO threads %v, CPU model '%s', architecture '%s': want the values of the pinned preset and configuration",
 			domain.IOThreadsPolicy, domain.CPU.Model, vmi.Spec.Architecture)
 	}
 	if domain.Firmware.UUID != "5d307ca9-b3ef-428c-8861-06e72d69f223" || domain.Firmware.Serial != "" {

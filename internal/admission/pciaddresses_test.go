@@ -95,9 +95,9 @@ func (r noHardware) Get(ctx context.Context, key client.ObjectKey, object client
 	return r.Reader.Get(ctx, key, object, options...)
 }
 
-// TestAddressesUnread: a guest does not start at other addresses because its record could not be read. KubeVirt tries again. Guests that ask for new hardware
+// TestUnreadableRecord: a guest does not start at other addresses because its record could not be read. KubeVirt tries again. Guests that ask for new hardware
 // have no record to be read.
-func TestAddressesUnread(t *testing.T) {
+func TestUnreadableRecord(t *testing.T) {
 	for hardware, allowed := range map[string]bool{"": false, "latest": true} {
 		o := newOwned(t)
 		o.vm.Annotations[v1alpha1.AnnotationHardware] = hardware

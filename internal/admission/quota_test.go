@@ -140,9 +140,9 @@ spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}}
 				most + 5: fmt.Sprintf("at most %d are allowed", most),
 			} {
 				have.objects = objects
-				said := ask(t, hooks[c.validate], create(t, noted))
-				if said.Allowed != (want == "") || want != "" && !strings.Contains(said.Result.Message, want) {
-					t.Errorf("beside %d: %+v, want '%s'", objects, said.Result, want)
+				response := ask(t, hooks[c.validate], create(t, noted))
+				if response.Allowed != (want == "") || want != "" && !strings.Contains(response.Result.Message, want) {
+					t.Errorf("beside %d: %+v, want '%s'", objects, response.Result, want)
 				}
 			}
 			if last := have.asked[len(have.asked)-1]; last != fmt.Sprintf("%s/v1beta1, Kind=%sList", c.group, c.kind) {
@@ -152,14 +152,14 @@ spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}}
 			ours := create(t, c.text)
 			ours.UserInfo.Username = "system:serviceaccount:machines:kiln-controller"
 			for why, request := range map[string]*admissionv1.AdmissionRequest{"by the controller": ours, "an update": update(t, noted, noted)} {
-				if said := ask(t, hooks[c.validate], request); !said.Allowed || len(have.asked) > asked {
-					t.Errorf("%s: %+v, counted %d times", why, said.Result, len(have.asked)-asked)
+				if response := ask(t, hooks[c.validate], request); !response.Allowed || len(have.asked) > asked {
+					t.Errorf("%s: %+v, counted %d times", why, response.Result, len(have.asked)-asked)
 				}
 			}
 			elsewhere := create(t, noted)
 			elsewhere.Namespace = "other"
-			if said := ask(t, hooks[c.validate], elsewhere); !said.Allowed {
-				t.Errorf("another namespace is refused: %+v", said.Result)
+			if response := ask(t, hooks[c.validate], elsewhere); !response.Allowed {
+				t.Errorf("another namespace is refused: %+v", response.Result)
 			}
 		})
 	}

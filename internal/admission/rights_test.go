@@ -53,7 +53,7 @@ func TestWhoMayInfer(t *testing.T) {
 			after: changed(with(waiting), "golden/image", "golden/*"), allowed: true, recorded: `["persistentvolumeclaims/golden/image"]`},
 		{name: "annotation dropped", why: "kubectl replace", user: "bob", before: with(waiting), after: cloned, allowed: true,
 			recorded: `["persistentvolumeclaims/golden/image"]`},
-		{name: "started by another", why: "the inference is that of whom it was authorised to", user: "bob", before: with(waiting),
+		{name: "started by another", why: "the inference stays authorised by the user who requested it", user: "bob", before: with(waiting),
 			after: changed(with(waiting), "Always", "Halted"), objects: []string{image}, allowed: true},
 		{name: "source changed by another", why: "an inference of their own", user: "bob", before: with(waiting),
 			after: changed(with(waiting), "name: image,", "name: secret,"), reviews: 1},

@@ -26,7 +26,7 @@ spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}}
 `
 )
 
-// TestAsker: admission notes who asks, whatever the object says, and lets nobody but Kiln's controller name another account.
+// TestAsker: admission notes the user of the request, whatever the object says. Only Kiln's controller may name another account.
 func TestAsker(t *testing.T) {
 	alice := authenticationv1.UserInfo{Username: "alice", Groups: []string{"team"}, Extra: map[string]authenticationv1.ExtraValue{"scopes": {"a"}}}
 	ours := authenticationv1.UserInfo{Username: "system:serviceaccount:machines:kiln-controller"}
@@ -48,11 +48,11 @@ func TestAsker(t *testing.T) {
 		}
 		judge := create(t, after)
 		judge.UserInfo = alice
-		if said := ask(t, hooks[test.validate], judge); !said.Allowed {
-			t.Errorf("%s: %v", test.why, said.Result)
+		if response := ask(t, hooks[test.validate], judge); !response.Allowed {
+			t.Errorf("%s: %v", test.why, response.Result)
 		}
 		judge.UserInfo.Groups = nil
-		if said := ask(t, hooks[test.validate], judge); said.Allowed {
+		if response := ask(t, hooks[test.validate], judge); response.Allowed {
 			t.Errorf("%s: another account may send it", test.why)
 		}
 		request.UserInfo = ours
@@ -62,15 +62,15 @@ func TestAsker(t *testing.T) {
 		for who, change := range map[string]bool{"alice": false, ours.Username: true} {
 			edited := update(t, after, test.text)
 			edited.UserInfo.Username = who
-			if said := ask(t, hooks[test.validate], edited); said.Allowed != change {
-				t.Errorf("%s: '%s' changes the asker: %t", test.why, who, said.Allowed)
+			if response := ask(t, hooks[test.validate], edited); response.Allowed != change {
+				t.Errorf("%s: '%s' changes the asker: %t", test.why, who, response.Allowed)
 			}
 		}
 	}
 	unnoted := create(t, restoring)
 	unnoted.UserInfo = alice
-	if said := ask(t, hooks[ValidateRestore], unnoted); said.Allowed || !strings.Contains(said.Result.Message, "written by admission alone") {
-		t.Errorf("without the mutating webhook: %v", said.Result)
+	if response := ask(t, hooks[ValidateRestore], unnoted); response.Allowed || !strings.Contains(response.Result.Message, "written by admission alone") {
+		t.Errorf("without the mutating webhook: %v", response.Result)
 	}
 }
 
@@ -115,15 +115,15 @@ func TestFormsOfSnapshots(t *testing.T) {
 	} {
 		request := create(t, "metadata: {name: a, namespace: team}\nspec: "+test.spec)
 		request.UserInfo.Username = "system:serviceaccount:machines:kiln-controller" // whose asker is not judged
-		said := ask(t, hooks[test.hook], request)
+		response := ask(t, hooks[test.hook], request)
 		var paths []string
-		if said.Result != nil && said.Result.Details != nil {
-			for _, cause := range said.Result.Details.Causes {
+		if response.Result != nil && response.Result.Details != nil {
+			for _, cause := range response.Result.Details.Causes {
 				paths = append(paths, cause.Field)
 			}
 		}
-		if said.Allowed != (test.want == nil) || strings.Join(paths, " ") != strings.Join(test.want, " ") {
-			t.Errorf("%s: allowed %t, %v\nwant %v", test.why, said.Allowed, paths, test.want)
+		if response.Allowed != (test.want == nil) || strings.Join(paths, " ") != strings.Join(test.want, " ") {
+			t.Errorf("%s: allowed %t, %v\nwant %v", test.why, response.Allowed, paths, test.want)
 		}
 	}
 }
@@ -145,16 +145,16 @@ func TestReferencesOfSnapshots(t *testing.T) {
 		{ValidateClone, "apiVersion: clone.kubevirt.io/v1beta1\nkind: VirtualMachineClone\n",
 			"{source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: before}}", "; did you mean kind 'VirtualMachineSnapshot'?"},
 	} {
-		for who, told := range map[string]bool{"ann": true, "bob": false, "system:serviceaccount:machines:kiln-controller": false} {
+		for who, expected := range map[string]bool{"ann": true, "bob": false, "system:serviceaccount:machines:kiln-controller": false} {
 			request := create(t, test.kind+"metadata: {name: a}\nspec: "+test.spec)
 			request.Namespace, request.UserInfo.Username = "team", who
 			if test.hook != ValidateSnapshot && who != "system:serviceaccount:machines:kiln-controller" {
 				request = create(t, patched(t, request, ask(t, c.Hooks()[strings.Replace(test.hook, "validate", "mutate", 1)], request)))
 				request.Namespace, request.UserInfo.Username = "team", who
 			}
-			said := ask(t, c.Hooks()[test.hook], request)
-			if !said.Allowed || strings.Contains(strings.Join(said.Warnings, "\n"), test.want) != told || !told && len(said.Warnings) > 0 {
-				t.Errorf("%s of %s: %+v, want '%s': %t", test.hook, who, said, test.want, told)
+			response := ask(t, c.Hooks()[test.hook], request)
+			if !response.Allowed || strings.Contains(strings.Join(response.Warnings, "\n"), test.want) != expected || !expected && len(response.Warnings) > 0 {
+				t.Errorf("%s of %s: %+v, want '%s': %t", test.hook, who, response, test.want, expected)
 			}
 		}
 	}

@@ -4,7 +4,7 @@ import "testing"
 
 // TestUnitsOfOthers: an amount such as 128MB is refused with what was probably meant, before the API server's schema answers it by a regular expression.
 func TestUnitsOfOthers(t *testing.T) {
-	for _, test := range []struct{ spec, field, said string }{
+	for _, test := range []struct{ spec, field, message string }{
 		{"{domain: {devices: {}, memory: {guest: 128MB}}}", "spec.domain.memory.guest", `Invalid value: "128MB": must be a quantity: write 128M or 128Mi`},
 		{"{domain: {devices: {}, resources: {limits: {memory: 2GiB}}}}", "spec.domain.resources.limits[memory]",
 			`Invalid value: "2GiB": must be a quantity: write 2Gi`},
@@ -22,8 +22,8 @@ func TestUnitsOfOthers(t *testing.T) {
 				t.Errorf("%s %s: allowed %t: %+v", of.kind, test.spec, response.Allowed, response.Result)
 				continue
 			}
-			if cause := response.Result.Details.Causes[0]; cause.Field != of.path+test.field || cause.Message != test.said {
-				t.Errorf("%s: %s: %s, want %s%s: %s", of.kind, cause.Field, cause.Message, of.path, test.field, test.said)
+			if cause := response.Result.Details.Causes[0]; cause.Field != of.path+test.field || cause.Message != test.message {
+				t.Errorf("%s: %s: %s, want %s%s: %s", of.kind, cause.Field, cause.Message, of.path, test.field, test.message)
 			}
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestNumbersOfZero: who writes 0 cores is told that they are not what the guest gets, once for each object.
+// TestNumbersOfZero: a user who writes 0 cores gets one warning for each object: the guest does not get 0 cores.
 func TestNumbersOfZero(t *testing.T) {
-	const told = "cpu.cores of 0 is as if it were not written: the default or the instancetype decides"
+	const warning = "cpu.cores of 0 is as if it were not written: the default or the instancetype decides"
 	for _, object := range []struct {
 		head, tail       string
 		mutate, validate string
@@ -15,7 +15,7 @@ func TestNumbersOfZero(t *testing.T) {
 		{"kind: VirtualMachine\nmetadata: {name: a}\nspec: {runStrategy: Halted, template: ", "}", MutateVM, ValidateVM},
 		{"kind: VirtualMachineInstance\nmetadata: {name: a}\n", "", MutateVMI, ValidateVMI},
 	} {
-		for cores, want := range map[string][]string{"{cores: 0}": {told}, "{sockets: 2}": nil} {
+		for cores, want := range map[string][]string{"{cores: 0}": {warning}, "{sockets: 2}": nil} {
 			c := newCluster(t)
 			spec := "{spec: {domain: {devices: {}, memory: {guest: 1Gi}, cpu: " + cores + "}}}"
 			if object.tail == "" {
@@ -33,12 +33,12 @@ func TestNumbersOfZero(t *testing.T) {
 
 // TestIdentityOfAGuest: an update that writes another identity on a running VM brings a warning, also if it changes nothing else.
 func TestIdentityOfAGuest(t *testing.T) {
-	const told = "annotation 'kilnvm.io/identity': the guest keeps UUID, serial and MACs until it starts with 'kilnvm.io/hardware: latest'"
+	const warning = "annotation 'kilnvm.io/identity': the guest keeps UUID, serial and MACs until it starts with 'kilnvm.io/hardware: latest'"
 	vm := func(identity, strategy string) string {
 		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a, annotations: {kilnvm.io/identity: " + identity +
 			"}}\nspec: {runStrategy: " + strategy + ", template: {spec: {domain: {devices: {}, memory: {guest: 1Gi}}}}}\nstatus: {created: true}"
 	}
-	for after, want := range map[string][]string{vm("b", "Always"): {told}, vm("b", "Halted"): {told}, vm("a", "Halted"): nil} {
+	for after, want := range map[string][]string{vm("b", "Always"): {warning}, vm("b", "Halted"): {warning}, vm("a", "Halted"): nil} {
 		response := ask(t, newCluster(t).Hooks()[ValidateVM], update(t, vm("a", "Always"), after))
 		if !response.Allowed || !slices.Equal(response.Warnings, want) {
 			t.Errorf("%s: allowed %t, warnings %q", after, response.Allowed, response.Warnings)

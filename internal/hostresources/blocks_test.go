@@ -52,8 +52,8 @@ func TestWholeBlocks(t *testing.T) {
 				t.Errorf("%s of %d bytes: the image has %d bytes, which is no whole number of blocks", kind, length, info.Size())
 			}
 			if slices.Contains([]int{10, 2049, 4097}, length) {
-				if said := opened(t, volume, "driver=blkdebug,align=4096"); said != "" {
-					t.Errorf("%s of %d bytes: QEMU says %q on storage with blocks of 4 KiB", kind, length, said)
+				if output := opened(t, volume, "driver=blkdebug,align=4096"); output != "" {
+					t.Errorf("%s of %d bytes: QEMU says %q on storage with blocks of 4 KiB", kind, length, output)
 				}
 			}
 		}

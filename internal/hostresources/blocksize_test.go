@@ -24,7 +24,7 @@ func TestBlockSizeOfFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if size := uint(system.Bsize); volume.LogicalBlock != size || volume.PhysicalBlock != size || volume.DiscardGranularity != size {
-		t.Errorf("blocks are %d/%d/%d bytes, those of the file system %d", volume.LogicalBlock, volume.PhysicalBlock, volume.DiscardGranularity, size)
+		t.Errorf("blocks are %d/%d/%d bytes, and the file system has blocks of %d", volume.LogicalBlock, volume.PhysicalBlock, volume.DiscardGranularity, size)
 	}
 	if _, err := withBlockSizes(backend.Volume{Path: file + ".not"}); err == nil {
 		t.Error("a file that is not there has blocks")

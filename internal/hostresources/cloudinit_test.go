@@ -94,7 +94,7 @@ func inMemory(guid string) string {
 	return hex.EncodeToString(raw)
 }
 
-// arguments are those of the process of this machine whose program has the one text in its name and the other among its arguments.
+// arguments returns the command line of the process of this machine whose program has the one text in its name and the other among its arguments.
 func arguments(t *testing.T, program, part string) string {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")

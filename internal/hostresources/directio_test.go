@@ -80,8 +80,8 @@ func TestDirectIO(t *testing.T) {
 			if got := withDirectIO(volume).NoDirectIO; got != c.want {
 				t.Errorf("NoDirectIO is %v, want %v", got, c.want)
 			}
-			if said := opened(t, volume, ""); strings.Contains(said, "O_DIRECT") != c.want {
-				t.Errorf("QEMU without the page cache says %q, and NoDirectIO is %v", said, c.want)
+			if output := opened(t, volume, ""); strings.Contains(output, "O_DIRECT") != c.want {
+				t.Errorf("QEMU without the page cache says %q, and NoDirectIO is %v", output, c.want)
 			}
 		})
 	}
@@ -137,12 +137,12 @@ func opened(t *testing.T, volume backend.Volume, layer string) string {
 		"-qmp", "stdio",
 		"-device", "virtio-blk-pci,drive=disk"}, nodes...)...)
 	qemu.Stdin = strings.NewReader(`{"execute":"qmp_capabilities"}{"execute":"quit"}`)
-	said := &strings.Builder{}
-	qemu.Stderr = said
-	if err := qemu.Run(); err != nil && said.Len() == 0 {
+	output := &strings.Builder{}
+	qemu.Stderr = output
+	if err := qemu.Run(); err != nil && output.Len() == 0 {
 		t.Fatal(err)
 	}
-	return said.String()
+	return output.String()
 }
 
 // everyImage are the volumes of which a pod makes a file, and a claim whose file it finds.

@@ -41,7 +41,7 @@ func TestClaimsOfLUNs(t *testing.T) {
 		{"a disk that others have", hostClaim + "{lun: {path: /dev/sda, " + adapter + "}}", "below /dev/disk"},
 		{"out of the folder", hostClaim + "{lun: {path: /dev/disk/../sda, " + adapter + "}}", "below /dev/disk"},
 		{"no adapter", hostClaim + "{lun: {path: /dev/disk/by-path/x}}", "must have a parent"},
-		{"a name that is none", hostClaim + "{lun: {path: /dev/disk/by-path/x, adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: host}}}",
+		{"an invalid WWPN", hostClaim + "{lun: {path: /dev/disk/by-path/x, adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: host}}}",
 			"16 hexadecimal digits"},
 		{"two at once", hostClaim + "{network: {protocol: nbd}, lun: {path: /dev/disk/by-path/x, " + adapter + "}}", "exactly one of"},
 		{"nothing", hostClaim + "{encrypted: true}", "exactly one of"},

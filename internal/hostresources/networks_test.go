@@ -13,7 +13,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestMTU: the MTU is that of the link in the launcher's own network, on a bare machine and in a pod.
+// TestMTU: the interface has the MTU of the link in the launcher's own network, on a bare machine and in a pod.
 func TestMTU(t *testing.T) {
 	vmi := &v1.VirtualMachineInstance{}
 	vmi.UID = "1d9c2f0e-0000-4000-8000-000000000001"

@@ -17,7 +17,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestPodFiles: volumes of files become images whose names are those of the keys, and have nothing of how kubelet keeps them.
+// TestPodFiles: volumes of files become images. Their files have the names of the keys, and nothing of the way in which kubelet stores them.
 func TestPodFiles(t *testing.T) {
 	files := map[string]string{
 		"/volumes/data/..2026/DATABASE_URL": "secret", "/volumes/data/..2026/a.b.c.properties": "", "/volumes/data/..2026/labels/app": "web",

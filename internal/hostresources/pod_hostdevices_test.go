@@ -54,7 +54,7 @@ func TestPodHostDevices(t *testing.T) {
 		{"a bundle of more than a guest may have", []string{"x/u"},
 			map[string]string{"USB_RESOURCE_X_U": "1:1,1:2,1:3,1:4,1:5,1:6,1:7,1:8,1:9,1:10,1:11,1:12,1:13,1:14,1:15,1:16,1:17"}, nil, nil,
 			"gave this pod 17 USB devices for one device of the virtual machine instance, which may have 16"},
-		{"a bundle with a device that is none", []string{"x/u"}, map[string]string{"USB_RESOURCE_X_U": "1:4,1"}, nil, nil,
+		{"a bundle with an invalid device", []string{"x/u"}, map[string]string{"USB_RESOURCE_X_U": "1:4,1"}, nil, nil,
 			"the device plugin of 'x/u' gave this pod '1', which must be a USB bus and device"},
 		{"no bus has number 0", []string{"x/u"}, map[string]string{"USB_RESOURCE_X_U": "0:4"}, nil, nil, "such as '1:4'"},
 		{"no bus has so many devices", []string{"x/u"}, map[string]string{"USB_RESOURCE_X_U": "1:128"}, nil, nil, "such as '1:4'"},

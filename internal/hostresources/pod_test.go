@@ -275,7 +275,7 @@ func TestPodState(t *testing.T) {
 		}
 	}
 	if !cmp.Equal(bound.CPUs, p.CPUs) {
-		t.Errorf("dedicated CPUs are %v, want those of the pod", bound.CPUs)
+		t.Errorf("dedicated CPUs are %v, want the CPUs of the pod", bound.CPUs)
 	}
 	p.CPUs = []int{0, 1, 2, 3} // no static CPU manager
 	_, errs = p.Bind(t.Context(), vmi)

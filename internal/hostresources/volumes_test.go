@@ -81,7 +81,7 @@ func TestHostDiskStaysBelowItsRoot(t *testing.T) {
 			why: "the target of an administrator's link counts"},
 		{name: "keys of old", path: dir + "/claims", want: "administrator", why: "they may have been left there"},
 		{name: "pipe", path: dir + "/pipe", want: "not a regular file", why: "to open it would take until somebody writes"},
-		{name: "character device", path: dir + "/null", want: "not a regular file", why: "a disk is none"},
+		{name: "character device", path: dir + "/null", want: "not a regular file", why: "a character device is not a disk"},
 		{name: "absent", path: dir + "/none.img", want: "does not exist", why: "type Disk creates nothing"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -20,13 +20,13 @@ func TestDecide(t *testing.T) {
 		{repin, repin, Renew, Renew, "the request is made again"},
 		{repin, a, Honour, Honour, "nothing was pinned, so that nothing is exchanged"},
 		{repin, none, Honour, Honour, "nothing was pinned, so that nothing is exchanged"},
-		{a, absent, First, Keep, "'kubectl replace' keeps pins; those of another matcher are none"},
+		{a, absent, First, Keep, "'kubectl replace' keeps pins, and drops the pins of another matcher"},
 		{a, repin, Renew, Renew, "the owner asks for the current revision"},
-		{a, a, First, Keep, "an unchanged pin holds; that of another matcher is none"},
+		{a, a, First, Keep, "an unchanged pin stays; with another matcher it does not count"},
 		{a, b, Honour, Refuse, "a revision may come with another matcher, and never alone"},
 		{a, none, Honour, Refuse, "presets that were pinned do not go by the annotation"},
 		{none, absent, First, Keep, "no presets were pinned, so that later ones are not for this VM"},
-		{none, repin, Renew, Renew, "the owner asks for the presets of now"},
+		{none, repin, Renew, Renew, "the owner asks for the current presets"},
 		{none, none, First, Keep, "unchanged"},
 		{none, a, Honour, Refuse, "presets do not come by the annotation"},
 	} {
@@ -38,7 +38,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestOrNone: profiles are pinned with presets, so that a VM that was pinned before there were profiles has none.
+// TestOrNone: profiles are pinned together with presets: a VM that was pinned before there were profiles has no profiles.
 func TestOrNone(t *testing.T) {
 	none := Entry{Names: []string{}, Given: true}
 	for _, test := range []struct {

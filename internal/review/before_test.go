@@ -72,9 +72,9 @@ func TestOneOfTwoViolationsIsForgiven(t *testing.T) {
 	r := policied(t, inForce(t, fewCores, "runs object.spec.runStrategy == 'Always'"))
 	halted := edited(old, func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyHalted) })
 	reviewed, err := r.ReviewVM(t.Context(), halted, old, Asker{})
-	if said := texts(reviewed.Errors); err != nil || len(reviewed.Errors) != 1 || !strings.Contains(said, "'runs'") || len(reviewed.Warnings) != 1 ||
+	if mistakes := texts(reviewed.Errors); err != nil || len(reviewed.Errors) != 1 || !strings.Contains(mistakes, "'runs'") || len(reviewed.Warnings) != 1 ||
 		!strings.Contains(reviewed.Warnings[0], "'few'") {
-		t.Errorf("%s, warns %q, %v", said, reviewed.Warnings, err)
+		t.Errorf("%s, warns %q, %v", mistakes, reviewed.Warnings, err)
 	}
 }
 

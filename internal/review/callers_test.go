@@ -94,7 +94,7 @@ func TestVerbsAreShort(t *testing.T) {
 	}
 }
 
-// positions are those of the files that were read.
+// positions has the positions of the files that were read.
 type positions struct{ *token.FileSet }
 
 func (p positions) Line(at token.Pos) int { return p.Position(at).Line }

@@ -52,7 +52,7 @@ func TestLifecycles(t *testing.T) {
 		{"pins that lead nowhere make no VM old", with("{name: gone}", pins, `{"instancetype":"gone-0"}`), nil, false, year(2026), obsolete, replaced, 1},
 		{"a revision by name, as backups have it", with("{name: gone, revisionName: " + revision.GetName() + "}"), nil, false, year(2026), "", "", 0},
 		{"an edited VM", with("{name: gone}", pins, pinned), with("{name: gone}", pins, pinned), false, year(2026), "", "", 0},
-		{"a VM that is moved to the revision of now", with("{name: gone}", pins, ""), with("{name: gone}", pins, pinned), false, year(2026), "", replaced, 1},
+		{"a VM that is moved to the current revision", with("{name: gone}", pins, ""), with("{name: gone}", pins, pinned), false, year(2026), "", replaced, 1},
 		{"a VM that exists and is moved to it", with("{name: gone}"), with("{name: good}"), false, year(2026), "", replaced, 1},
 		{"a VM that exists and was never pinned", with("{name: gone}"), with("{name: gone}"), false, year(2026), "", replaced, 1},
 		{"a VM of a cluster that a person looks at", with("{name: gone}"), nil, true, year(2026), "", replaced, 1},
@@ -66,14 +66,14 @@ func TestLifecycles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var rules, said []string
+			var rules, mistakes []string
 			for _, e := range reviewed.Errors {
-				rules, said = append(rules, e.Origin), append(said, e.Error())
+				rules, mistakes = append(rules, e.Origin), append(mistakes, e.Error())
 			}
 			if strings.Join(rules, " ") != test.rule || len(reviewed.Warnings) != test.warnings {
-				t.Errorf("refused by %v %v, warnings %q", rules, said, reviewed.Warnings)
+				t.Errorf("refused by %v %v, warnings %q", rules, mistakes, reviewed.Warnings)
 			}
-			if all := strings.Join(append(said, reviewed.Warnings...), "\n"); !strings.Contains(all, test.says) {
+			if all := strings.Join(append(mistakes, reviewed.Warnings...), "\n"); !strings.Contains(all, test.says) {
 				t.Errorf("says %q, want '%s'", all, test.says)
 			}
 		})

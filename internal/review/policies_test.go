@@ -84,15 +84,15 @@ func TestPoliciesJudge(t *testing.T) {
 		"PrepareVM": func() (VM, error) { return r.PrepareVM(t.Context(), vm, nil, Asker{}) },
 	} {
 		reviewed, err := review()
-		said := texts(reviewed.Errors)
+		mistakes := texts(reviewed.Errors)
 		for _, want := range []string{"spec.template.spec.domain.cpu", "GuestPolicy 'few': broken few", "GuestPolicy 'named': broken named", "memory"} {
-			if err != nil || !strings.Contains(said, want) {
-				t.Errorf("%s says %s, %v; want '%s'", name, said, err, want)
+			if err != nil || !strings.Contains(mistakes, want) {
+				t.Errorf("%s says %s, %v; want '%s'", name, mistakes, err, want)
 			}
 		}
-		if strings.Count(said, policy.RuleDenied) != 2 || !strings.Contains(strings.Join(reviewed.Warnings, "\n"), "broken warn-of") ||
+		if strings.Count(mistakes, policy.RuleDenied) != 2 || !strings.Contains(strings.Join(reviewed.Warnings, "\n"), "broken warn-of") ||
 			!strings.Contains(reviewed.Audit[policy.ViolationsKey], "warn-of") {
-			t.Errorf("%s says %s, warns %q, audit %v", name, said, reviewed.Warnings, reviewed.Audit)
+			t.Errorf("%s says %s, warns %q, audit %v", name, mistakes, reviewed.Warnings, reviewed.Audit)
 		}
 	}
 	// The mutating webhook leaves a VM that the rules allow to the validating one.

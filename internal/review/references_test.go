@@ -66,7 +66,7 @@ func judge(t *testing.T, r Reviewer, manifest, reference string, asker Asker) ad
 	return reviewed.Verdict
 }
 
-// references are mistakes of references, what is said of them, and what whoever asks must be allowed to list.
+// references are mistakes of references, the message about each, and what the user of the request must be allowed to list.
 var references = []struct {
 	why, manifest, reference, want string
 	lists                          []string
@@ -121,7 +121,7 @@ var references = []struct {
 		`spec.source.apiGroup: Unsupported value: "kubevirt.io": supported values: "snapshot.kubevirt.io"`, nil},
 }
 
-// TestReferences: what does not exist comes with what was probably meant, for those alone who may list it.
+// TestReferences: the message about a missing object names the object that was probably meant, only if the user may list it.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	r := referring(t)
@@ -141,8 +141,9 @@ func TestReferences(t *testing.T) {
 			}}
 		}
 		for _, asker := range []Asker{{}, may(true, nil)} {
-			if said := sayings(judge(t, r, test.manifest, test.reference, asker)); !strings.Contains(said, test.want) || test.want == "" && said != "" {
-				t.Errorf("%s: '%s', want '%s'", test.why, said, test.want)
+			messages := verdictMessages(judge(t, r, test.manifest, test.reference, asker))
+			if !strings.Contains(messages, test.want) || test.want == "" && messages != "" {
+				t.Errorf("%s: '%s', want '%s'", test.why, messages, test.want)
 			}
 		}
 		if test.lists != nil && test.want != "" && !slices.Equal(asked, test.lists) {
@@ -150,11 +151,11 @@ func TestReferences(t *testing.T) {
 		}
 		for _, asker := range []Asker{may(false, nil), may(true, errors.New("down"))} {
 			verdict := judge(t, r, test.manifest, test.reference, asker)
-			if said := sayings(verdict); test.lists != nil && (strings.Contains(said, "did you mean") || strings.Contains(said, "' exists")) {
-				t.Errorf("%s: who may not list is told: %s", test.why, said)
+			if messages := verdictMessages(verdict); test.lists != nil && (strings.Contains(messages, "did you mean") || strings.Contains(messages, "' exists")) {
+				t.Errorf("%s: a user who may not list reads: %s", test.why, messages)
 			}
 			if ofVM := test.manifest != extending && test.manifest != extendingC; ofVM && len(verdict.Warnings) > 0 {
-				t.Errorf("%s: who may not list learns what exists: %s", test.why, verdict.Warnings)
+				t.Errorf("%s: a user who may not list learns what exists: %s", test.why, verdict.Warnings)
 			}
 		}
 	}
@@ -165,13 +166,13 @@ func TestReferencesOfTheStored(t *testing.T) {
 	t.Parallel()
 	r := referring(t)
 	r.Stored = true
-	if said := sayings(judge(t, r, taking, "kind: VirtualMachine, name: wep", Asker{})); said != "" {
-		t.Error(said)
+	if messages := verdictMessages(judge(t, r, taking, "kind: VirtualMachine, name: wep", Asker{})); messages != "" {
+		t.Error(messages)
 	}
 }
 
-// sayings are errors and warnings, one a line.
-func sayings(verdict admit.Verdict) string {
+// verdictMessages returns errors and warnings, one on each line.
+func verdictMessages(verdict admit.Verdict) string {
 	return strings.TrimSpace(strings.Join(append([]string{texts(verdict.Errors)}, verdict.Warnings...), "\n"))
 }
 
@@ -204,7 +205,8 @@ func TestNamesArePaged(t *testing.T) {
 	r := referring(t)
 	live := &paged{Reader: r.Resolver.Cached}
 	r.Resolver.Cached, r.Resolver.Live = nil, live
-	if said := sayings(judge(t, r, taking, "kind: VirtualMachine, name: wep", Asker{})); !strings.Contains(said, "did you mean 'web'?") || live.lists != 2 {
-		t.Errorf("%d lists: %s", live.lists, said)
+	messages := verdictMessages(judge(t, r, taking, "kind: VirtualMachine, name: wep", Asker{}))
+	if !strings.Contains(messages, "did you mean 'web'?") || live.lists != 2 {
+		t.Errorf("%d lists: %s", live.lists, messages)
 	}
 }

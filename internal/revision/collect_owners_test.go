@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestOthersRevisionsStay: those of KubeVirt, and of stateful sets.
+// TestOthersRevisionsStay: the collector deletes no revisions of KubeVirt and of StatefulSets.
 func TestOthersRevisionsStay(t *testing.T) {
 	foreign, owned := draft(t, "s", "1Gi").Object(), draft(t, "s", "2Gi").Object()
 	foreign.Name, owned.Name = "a-s-v1beta1-7f1a7c9e-5bd4-4a6e-9d54-0a1b2c3d4e5f-1", "a-s-v1beta1-7f1a7c9e-5bd4-4a6e-9d54-0a1b2c3d4e5f-2"

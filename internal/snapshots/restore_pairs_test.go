@@ -34,7 +34,7 @@ func (c *cluster) forceDelete(object client.Object) {
 	c.must(client.IgnoreNotFound(c.WithWatch.Delete(c.Context(), object)))
 }
 
-// checkPair reports whether spec and hardware of the VM are those of the snapshot. It fails the test if only one of them is, or if the VM is locked.
+// checkPair reports whether the VM has the spec and the hardware of the snapshot. It fails the test if the VM has only one of them, or is locked.
 func (c *cluster) checkPair(when string, specOf func(*v1.VirtualMachine) bool) (restored bool) {
 	c.Helper()
 	vm := c.vm("web")

@@ -31,7 +31,7 @@ func TestClientsOfLaunchers(t *testing.T) {
 	for _, authority := range []string{"one", "two"} {
 		on.must(os.WriteFile(file, []byte(authority), 0o600))
 		if !clients.update() || clients.update() {
-			t.Errorf("a new authority is a change, and the same one is none")
+			t.Errorf("a new authority must be a change, and the same one must not")
 		}
 		on.reconcileAll()
 		want := &v1alpha1.GuestPodClients{Authorities: authority, Name: "kiln-apiserver.kiln-system.svc"}

@@ -195,7 +195,7 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// read returns an object, nil if there is none.
+// read returns an object, nil if it does not exist.
 func read[O interface {
 	*E
 	client.Object

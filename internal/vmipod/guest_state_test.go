@@ -136,7 +136,7 @@ func TestStateOfAnEarlierBoot(t *testing.T) {
 		{"a backup without the Secret", vmiWithState(true, true), existingStateClaim(lost), "", "Secret '" + lost + "' does not exist"},
 		{"a TPM that is no more, without the Secret", vmiWithState(false, true), existingStateClaim(lost), "", ""},
 		{"another Secret of the tenant's", vmiWithState(true, false), existingStateClaim("bank-password"), "", "is not the name of a Secret with the key of a TPM"},
-		{"a name that is none", vmiWithState(true, false), existingStateClaim("guest-state-../-aaaaaaaaaaaaaaaa"), "",
+		{"an impossible name", vmiWithState(true, false), existingStateClaim("guest-state-../-aaaaaaaaaaaaaaaa"), "",
 			"is not the name of a Secret with the key of a TPM"},
 	} {
 		on := withStorage(t, c.vmi, c.claim, kept.DeepCopy())

@@ -26,13 +26,13 @@ func (c *cluster) readCondition(kind v1.VirtualMachineInstanceConditionType) (st
 // expectRefusal checks that condition Synchronized of the VMI is False with this reason and message.
 func (c *cluster) expectRefusal(why, reason, message string) {
 	c.Helper()
-	status, said := c.readCondition(v1.VirtualMachineInstanceSynchronized)
-	if status != corev1.ConditionFalse || said.Reason != reason || !strings.Contains(said.Message, message) {
-		c.Errorf("%s: Synchronized is '%s', %+v; want %s: %s", why, status, said, reason, message)
+	status, cause := c.readCondition(v1.VirtualMachineInstanceSynchronized)
+	if status != corev1.ConditionFalse || cause.Reason != reason || !strings.Contains(cause.Message, message) {
+		c.Errorf("%s: Synchronized is '%s', %+v; want %s: %s", why, status, cause, reason, message)
 	}
 }
 
-// TestDeletedAtEachStage: a VMI that is deleted gets its final phase and goes, and so does its pod.
+// TestDeletedAtEachStage: a VMI that is deleted gets its final phase, and VMI and pod go.
 func TestDeletedAtEachStage(t *testing.T) {
 	for _, c := range []struct {
 		why   string
@@ -42,7 +42,7 @@ func TestDeletedAtEachStage(t *testing.T) {
 	}{
 		{"before its pod is made", func(*cluster) {}, nil, v1.Failed},
 		{"before a node is found", func(c *cluster) { c.reconcileAll() }, nil, v1.Failed},
-		{"before its launcher is told", func(c *cluster) { c.reconcileAll(); c.bindPod("n1") }, (*cluster).endPod, v1.Failed},
+		{"before its launcher has a GuestPod", func(c *cluster) { c.reconcileAll(); c.bindPod("n1") }, (*cluster).endPod, v1.Failed},
 		{"before its launcher reports", func(c *cluster) { c.reconcileAll(); c.bindPod("n1"); c.reconcileAll() }, (*cluster).endPod, v1.Failed},
 		{"before it runs", func(c *cluster) {
 			c.reconcileAll()
@@ -262,15 +262,15 @@ func TestForgedAccount(t *testing.T) {
 	}
 }
 
-// TestForgedFacts: facts that no host has are refused with their field, and nothing is recorded. Facts that are told right later are used.
+// TestForgedFacts: facts that no host has are refused with their field, and nothing is recorded. Correct facts that are reported later are used.
 func TestForgedFacts(t *testing.T) {
 	for _, c := range []struct {
 		why, message string
 		facts        v1alpha1.GuestFacts
 	}{
 		{"a machine of another kind", "status.facts.machine", v1alpha1.GuestFacts{Machine: "microvm"}},
-		{"a block size that is none", "status.facts.blockSizes[a]", v1alpha1.GuestFacts{BlockSizes: map[string]v1alpha1.ReportedBlockSize{"a": {Logical: 3}}}},
-		{"a NUMA node that is none", "status.facts.numa[0]", v1alpha1.GuestFacts{NUMA: []v1alpha1.ReportedNUMANode{{ID: -1}}}},
+		{"an impossible block size", "status.facts.blockSizes[a]", v1alpha1.GuestFacts{BlockSizes: map[string]v1alpha1.ReportedBlockSize{"a": {Logical: 3}}}},
+		{"an impossible NUMA node", "status.facts.numa[0]", v1alpha1.GuestFacts{NUMA: []v1alpha1.ReportedNUMANode{{ID: -1}}}},
 	} {
 		on := newCluster(t, explicitVMI())
 		on.reconcileAll()

@@ -33,7 +33,7 @@ func vmiOnNetworks(names ...string) *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// TestNetworkResources: the resource is that of the definition that the VMI names, in its own namespace or another one.
+// TestNetworkResources: the pod requests the resource of the definition that the VMI names, in the namespace of the VMI or another one.
 func TestNetworkResources(t *testing.T) {
 	vmi := vmiOnNetworks("blue", "infra/lan", "plain", "later", "", "/", "a/b/c", "..", "x/%2e")
 	vmi.Spec.Networks = append(vmi.Spec.Networks, v1.Network{Name: "instead",

@@ -135,7 +135,7 @@ func TestInputOfAPod(t *testing.T) {
 	on.expectRefusal("a claim does not exist yet", v1alpha1.ReasonFailedPvcNotFound, "later")
 }
 
-// TestVolumeStatus: with the pod, the status gets what the launcher must know of claims. Their sizes are those of new disks.
+// TestVolumeStatus: with the pod, the status gets what the launcher must know of claims: their sizes are the sizes of new disks.
 func TestVolumeStatus(t *testing.T) {
 	vmi := explicitVMI()
 	vmi.Spec.Volumes = []v1.Volume{
@@ -156,7 +156,7 @@ func TestVolumeStatus(t *testing.T) {
 	}
 }
 
-// TestBareVMI: a VMI without a VM gets the finalizer, and a MAC address by its UID, which is also that of the record.
+// TestBareVMI: a VMI without a VM gets the finalizer, and a MAC address by its UID. The record has the same MAC address.
 func TestBareVMI(t *testing.T) {
 	vmi := explicitVMI()
 	vmi.OwnerReferences, vmi.Finalizers, vmi.Annotations = nil, nil, nil

@@ -42,11 +42,12 @@ func TestRefusedPods(t *testing.T) {
 	on.now = on.now.Add(retryInterval)
 	on.reconcileAll()
 	if status, _ := on.readCondition(v1.VirtualMachineInstanceSynchronized); status != "" || len(on.vmi().Status.ActivePods) != 1 {
-		t.Errorf("room has come: Synchronized is '%s', pods %v", status, on.vmi().Status.ActivePods)
+		t.Errorf("the quota is freed: Synchronized is '%s', pods %v", status, on.vmi().Status.ActivePods)
 	}
 }
 
-// TestAwaited: an object that comes has its VMI placed at once, but for one try a second. Objects of another kind, name or namespace do not.
+// TestAwaited: when an awaited object is created, the pod of its VMI is created soon, with at most one try a second. Objects of another kind, name or namespace
+// cause no try.
 func TestAwaited(t *testing.T) {
 	volume := func(source v1.VolumeSource) func(*v1.VirtualMachineInstance) {
 		return func(vmi *v1.VirtualMachineInstance) {
@@ -150,7 +151,7 @@ func TestLookupsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestLookupsOfNamespacesTakeTurns: a namespace in which thousands of objects are awaited delays those of another by little.
+// TestLookupsOfNamespacesTakeTurns: a namespace in which thousands of objects are awaited delays the lookups of another namespace only a little.
 func TestLookupsOfNamespacesTakeTurns(t *testing.T) {
 	var waiting awaitedObjects
 	secret := func(namespace string, i int) awaitedObject {
@@ -215,8 +216,8 @@ func TestFewObjectsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestRoomIsNoticed: where a quota gets room, the pods that it has refused are tried again, those first that waited longest, and few at a time.
-func TestRoomIsNoticed(t *testing.T) {
+// TestFreedQuotaIsNoticed: when a quota is freed, the pods that it has refused are tried again, few at a time. The pods that waited longest come first.
+func TestFreedQuotaIsNoticed(t *testing.T) {
 	vmis := []client.Object{explicitVMI()}
 	on := newCluster(t, vmis...)
 	on.refuse = func(object client.Object) error {
@@ -238,7 +239,7 @@ func TestRoomIsNoticed(t *testing.T) {
 	on.refuse = nil
 	on.now = on.now.Add(soon)
 	if on.reconcileAll(); on.pod() == nil {
-		t.Error("no pod, though there is room")
+		t.Error("no pod, though the quota is freed")
 	}
 	var many refusals
 	for i := range 100 {

@@ -93,7 +93,7 @@ func TestPodThatTheCacheLacks(t *testing.T) {
 	}
 }
 
-// TestPodWithoutLabels: the cache has pods of guests alone. One of the name that is none is found when the pod is created.
+// TestPodWithoutLabels: the cache contains only pods of guests. Another pod of the name is found when the pod is created.
 func TestPodWithoutLabels(t *testing.T) {
 	c := newCluster(t, explicitVMI(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: podKey.Namespace, Name: podKey.Name}})
 	c.answerFromCache(func(object client.Object) (bool, error) {
@@ -106,7 +106,7 @@ func TestPodWithoutLabels(t *testing.T) {
 	c.expectRefusal("a pod of somebody", v1alpha1.ReasonNameTaken, "a Pod '"+podKey.Name+"' exists")
 }
 
-// TestReportThatTheCacheLacks: the pod has ended, and the cache has not what the launcher said last.
+// TestReportThatTheCacheLacks: the pod has ended, and the cache lacks the last report of the launcher.
 func TestReportThatTheCacheLacks(t *testing.T) {
 	c := newCluster(t, explicitVMI())
 	c.runGuest()

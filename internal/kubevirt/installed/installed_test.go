@@ -49,7 +49,7 @@ func TestDecide(t *testing.T) {
 		{"two makers", Kiln, []client.Object{object, deployment}, false, "namespace 'cnv' makes VMIs too"},
 		{"KubeVirt by the flag", KubeVirt, []client.Object{object, deployment}, true, ""},
 		{"KubeVirt that comes later", KubeVirt, nil, true, ""},
-		{"a word that is none", "both", nil, false, "--guests is 'both'"},
+		{"an unknown value", "both", nil, false, "--guests is 'both'"},
 		{"KubeVirt in a namespace that nobody named", Auto, []client.Object{moved, movedDeployment}, false, "in namespace 'virt', and --kubevirt-namespace is 'cnv'"},
 		{"the same, by the flag", KubeVirt, []client.Object{moved, movedDeployment}, false, "in namespace 'virt'"},
 	} {

@@ -18,7 +18,7 @@ const (
 	tapMAC = "52:54:00:ab:cd:02"
 )
 
-// TestAgentsCards: what the guest's words change of a card on the pod network, and of one on a network of Multus.
+// TestAgentsCards: what the report of the agent changes of an interface on the pod network, and of one on a network of Multus.
 func TestAgentsCards(t *testing.T) {
 	nic := func(name, mac string, ips ...string) v1alpha1.GuestInterface {
 		return v1alpha1.GuestInterface{Name: name, MAC: mac, IPs: ips}
@@ -28,8 +28,8 @@ func TestAgentsCards(t *testing.T) {
 		many = append(many, fmt.Sprintf("192.0.2.%d", i))
 	}
 	for _, c := range []struct {
-		why  string
-		said []v1alpha1.GuestInterface
+		why      string
+		reported []v1alpha1.GuestInterface
 		// pods and taps are "interfaceName infoSource ips".
 		pods, taps string
 	}{
@@ -49,14 +49,14 @@ func TestAgentsCards(t *testing.T) {
 			" domain 10.1.0.7,fd00::7", "eth1 domain, guest-agent 192.0.2.5,fe80::1"},
 		{"a card and its bridge", []v1alpha1.GuestInterface{nic("eth1", tapMAC, "no"), nic("br0", tapMAC, "192.0.2.5"), nic("vlan", tapMAC, "192.0.2.6")},
 			" domain 10.1.0.7,fd00::7", "br0 domain, guest-agent 192.0.2.5"},
-		{"a name that is none", []v1alpha1.GuestInterface{nic("e\x1b[31m\n\u202et", tapMAC)}, " domain 10.1.0.7,fd00::7", "e[31mt domain, guest-agent "},
+		{"a name with control characters", []v1alpha1.GuestInterface{nic("e\x1b[31m\n\u202et", tapMAC)}, " domain 10.1.0.7,fd00::7", "e[31mt domain, guest-agent "},
 	} {
 		vmi := &v1.VirtualMachineInstance{}
 		vmi.Status.Interfaces = []v1.VirtualMachineInstanceNetworkInterface{
 			{Name: "default", MAC: podMAC, PodInterfaceName: podInterface, IP: "10.1.0.7", IPs: []string{"10.1.0.7", "fd00::7"}, InfoSource: infoDomain},
 			{Name: "lan", MAC: tapMAC, PodInterfaceName: pod.PodInterface("lan"), InfoSource: infoDomain}}
 		before := vmi.DeepCopy()
-		agent := &v1alpha1.GuestAgent{Interfaces: c.said}
+		agent := &v1alpha1.GuestAgent{Interfaces: c.reported}
 		setAgent(vmi, agent)
 		for i, want := range []string{c.pods, c.taps} {
 			card := vmi.Status.Interfaces[i]

@@ -95,11 +95,11 @@ func TestEnds(t *testing.T) {
 			c.do(&s)
 		}
 		ended, why := finalPhase(s)
-		said := strings.Contains(why.Message, c.message)
+		matches := strings.Contains(why.Message, c.message)
 		if last, whole := strings.CutSuffix(c.message, "$"); whole {
-			said = strings.HasSuffix(why.Message, last)
+			matches = strings.HasSuffix(why.Message, last)
 		}
-		if ended != c.phase || why.Reason != c.reason || !said {
+		if ended != c.phase || why.Reason != c.reason || !matches {
 			t.Errorf("%s: phase %s, %+v; want %s, %s: %s", c.why, ended, why, c.phase, c.reason, c.message)
 		}
 	}

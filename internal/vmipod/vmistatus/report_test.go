@@ -77,18 +77,19 @@ func TestWaiting(t *testing.T) {
 		{"a Secret is missing", waitingFor("CreateContainerConfigError", "secret \"x\" not found"), nil, 0,
 			condition.Cause{Reason: "CreateContainerConfigError", Message: "secret \"x\" not found"}, 0},
 		{"the launcher refuses", launcher("NotBindable", "no disk"), nil, 0, condition.Cause{Reason: "NotBindable", Message: "no disk"}, 0},
-		{"and its reason is none", launcher("not a reason\n", "a\nb\x1b[31m"), nil, 0, condition.Cause{Reason: "StartFailed", Message: "a b [31m"}, 0},
+		{"the launcher refuses with an invalid reason", launcher("not a reason\n", "a\nb\x1b[31m"), nil, 0,
+			condition.Cause{Reason: "StartFailed", Message: "a b [31m"}, 0},
 		{"the controller refuses, and the launcher too", launcher("NotBindable", "no disk"), own, 0, *own, 0},
 	} {
 		s := scheduled(v1.Scheduled)
 		c.do(&s)
 		is := s.VMI.DeepCopy()
 		after := Report{Objects: s, Refusal: c.refusal}.Write(is, noon.Add(c.later))
-		var said condition.Cause
+		var refusal condition.Cause
 		if found := condition.Of(is, v1.VirtualMachineInstanceSynchronized); found != nil && found.Status == corev1.ConditionFalse {
-			said = condition.Cause{Reason: found.Reason, Message: found.Message}
+			refusal = condition.Cause{Reason: found.Reason, Message: found.Message}
 		}
-		if diff := cmp.Diff(c.want, said); diff != "" || after != c.after {
+		if diff := cmp.Diff(c.want, refusal); diff != "" || after != c.after {
 			t.Errorf("%s: again after %s, want %s; -want +got\n%s", c.why, after, c.after, diff)
 		}
 	}
