@@ -1,6 +1,6 @@
 package pin
 
-// Event is what a request does to the object that an entry pins.
+// Event is what a request does to the reference that an entry pins.
 type Event string
 
 const (
@@ -14,22 +14,21 @@ const (
 type Action string
 
 const (
-	// First pins for the first time: nothing is pinned, and the request names no revision.
+	// First pins the current object: nothing is pinned yet, and the request names no revision.
 	First Action = "first"
-	// Renew pins the current object, as a repin requests.
+	// Renew pins the current object, because the request asks for a repin.
 	Renew Action = "renew"
-	// Honour uses the revisions that the request names if they exist in the namespace and match, as those of a restored VM do. Otherwise they
-	// are dropped with a warning.
+	// Honour uses the revisions that the request names, such as the revisions of a restored VM. Those that do not exist in the namespace, or do not match, are
+	// dropped with a warning.
 	Honour Action = "honour"
-	// Keep uses the revisions of the stored VM. If one is missing, that is an error: another must not silently take its place.
+	// Keep uses the revisions of the stored VM. A missing revision is an error: no other revision may silently take its place.
 	Keep Action = "keep"
-	// Refuse refuses revisions that are not those of the stored VM, unless Keep or Renew would lead to them: then this is the reinvocation of
-	// the webhook for one request, with the result of the first call.
+	// Refuse refuses revisions that differ from the revisions of the stored VM, unless Keep or Renew would lead to them: then the API server calls the webhook
+	// again for the same request, with the result of the first call.
 	Refuse Action = "refuse"
 )
 
-// Decide returns the action for one entry from its value in the request (now) and in the stored VM (was). Instancetype, preference, presets and
-// configuration are all decided here.
+// Decide returns the action for one entry from its value in the request (now) and in the stored VM (was). All keys of the annotation are decided here.
 func Decide(now, was Entry, event Event) Action {
 	switch {
 	case now.RepinRequested():

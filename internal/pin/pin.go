@@ -1,5 +1,5 @@
-// Package pin reads and writes annotation kilnvm.io/pins, which names the revisions that a VM or VMI is built from, and decides what a change of
-// it means. Tenants may write the annotation: it is hostile input, a request that admission grants or refuses.
+// Package pin reads and writes annotation kilnvm.io/pins, which names the revisions that a VM or VMI is built from. It decides what a change of the annotation
+// means. Tenants may write the annotation: it is hostile input, a request that admission grants or refuses.
 package pin
 
 import (
@@ -25,7 +25,7 @@ const (
 	Configuration = "configuration"
 )
 
-// bases is the part of Profiles that fills nothing by itself. It cannot be repinned alone.
+// bases is the key of the profiles that other profiles extend. It is repinned only together with Profiles.
 const bases = "bases"
 
 var keys = []string{Instancetype, Preference, Presets, Profiles, Configuration}
@@ -34,13 +34,13 @@ var keys = []string{Instancetype, Preference, Presets, Profiles, Configuration}
 type Entry struct {
 	// Names are names of revisions: any number for presets and profiles, one for the other keys.
 	Names []string
-	// Bases are those of profiles, see v1alpha1.Pins.
+	// Bases are the revisions of the profiles that the pinned profiles extend, see v1alpha1.Pins.
 	Bases []string
 	// Given reports that the key is present.
 	Given bool
 }
 
-// Each yields the names, and then the bases with true.
+// Each yields the names with false, and then the bases with true.
 func (e Entry) Each() iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
 		for i, name := range slices.Concat(e.Names, e.Bases) {
@@ -51,16 +51,16 @@ func (e Entry) Each() iter.Seq2[string, bool] {
 	}
 }
 
-// RepinRequested reports whether the value is an empty string. An empty list is not: it pins no presets.
+// RepinRequested reports whether the value is an empty string. An empty list requests no repin: it pins that there are no presets.
 func (e Entry) RepinRequested() bool { return e.Given && len(e.Names) == 1 && e.Names[0] == "" }
 
 // Pinned reports whether the entry names pins. An empty list pins that there are no presets.
 func (e Entry) Pinned() bool { return e.Given && !e.RepinRequested() }
 
-// Name returns the name of an entry that has one, else empty.
+// Name returns the name of an entry with one name; empty if the entry has no name.
 func (e Entry) Name() string { return strings.Join(e.Names, ", ") }
 
-// Equal reports whether both entries pin the same.
+// Equal reports whether both entries have the same value.
 func (e Entry) Equal(other Entry) bool {
 	return e.Given == other.Given && slices.Equal(e.Names, other.Names) && slices.Equal(e.Bases, other.Bases)
 }
@@ -118,8 +118,8 @@ func several(value json.RawMessage) (entry Entry, err error) {
 	return entry, err
 }
 
-// OrNone returns the pins, with none for profiles that are absent beside pinned presets: both are pinned together, and a release without profiles
-// pinned presets alone.
+// OrNone returns the annotation with an empty list of profiles if it pins presets and has no key for profiles: both are pinned together, and a release without
+// profiles pinned only presets.
 func (w Written) OrNone() Written {
 	if !w.Profiles.Given && w.Presets.Pinned() {
 		w.Profiles = Entry{Names: []string{}, Given: true}
@@ -134,7 +134,7 @@ func single(value *string) Entry {
 	return Entry{Names: []string{*value}, Given: true}
 }
 
-// Read returns what a VM or VMI is pinned to. Keys are empty where the annotation is absent or malformed, or requests a repin.
+// Read returns what a VM or VMI is pinned to. A key is empty if the annotation is absent or malformed, or requests a repin.
 func Read(object metav1.Object) v1alpha1.Pins {
 	written := Parse(object).OrNone()
 	pins := v1alpha1.Pins{Instancetype: written.Instancetype.Name(), Preference: written.Preference.Name(), Configuration: written.Configuration.Name()}
@@ -147,8 +147,8 @@ func Read(object metav1.Object) v1alpha1.Pins {
 	return pins
 }
 
-// Names returns every name in the annotation, also at keys of a newer release: after a downgrade, the collector must keep those revisions too.
-// If legible is false, the annotation may name others.
+// Names returns every name in the annotation, also at keys of a newer release: after a downgrade, the collector must keep those revisions, too. If legible is
+// false, the annotation may contain other names.
 func Names(object metav1.Object) (names []string, legible bool) {
 	text := object.GetAnnotations()[v1alpha1.AnnotationPins]
 	if text == "" {
@@ -179,7 +179,7 @@ func Write(object metav1.Object, pins v1alpha1.Pins) {
 		return
 	}
 	if pins.Presets != nil && len(pins.Profiles) == 0 {
-		pins.Profiles = nil // the same as none, and what a VM without profiles always had
+		pins.Profiles = nil // has the same meaning, and is what releases without profiles wrote
 	}
 	text, err := json.Marshal(pins)
 	if err != nil {
@@ -208,7 +208,7 @@ func RequestRepin(vm metav1.Object, wanted ...string) error {
 	if slices.Contains(wanted, Profiles) {
 		delete(values, bases)
 	} else if _, found := values[Profiles]; !found && slices.Contains(wanted, Presets) && Parse(vm).Presets.Pinned() {
-		values[Profiles] = []string{} // "none" until now by the presets that are pinned
+		values[Profiles] = []string{} // OrNone would not add it to a repin of presets
 	}
 	text, err := json.Marshal(values)
 	if err == nil {
