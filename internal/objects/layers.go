@@ -10,11 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Layers reads from the first reader, and what that does not hold from the second, as
-// workbench.Inputs.Over needs it.
+// Layers reads from the first reader, and from the second one what the first one does not have: files over a cluster.
 type Layers [2]client.Reader
 
-// Get reads one object. Only NotFound leads to the second reader: any other error of the first is returned, because what it holds is unknown.
+// Get reads one object. It returns any error of the first reader except NotFound, because then it is not known what the first reader has.
 func (l Layers) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	err := l[0].Get(ctx, key, object, options...)
 	if apierrors.IsNotFound(err) {
@@ -23,8 +22,8 @@ func (l Layers) Get(ctx context.Context, key client.ObjectKey, object client.Obj
 	return err
 }
 
-// List reads both; of two with one name the first reader's counts. Both must answer: half of a list would look
-// like objects that were deleted.
+// List returns the objects of both readers. If both have an object of one name, the result has the object of the first reader. It fails if one of them fails:
+// half of a list would look as if objects were deleted.
 func (l Layers) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	second, ok := list.DeepCopyObject().(client.ObjectList)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package objects reads objects from memory, such as those of files, through the interface of a cluster client, and patches objects of a cluster.
+// Package objects reads objects of files and of a cluster through the interface of a cluster client, and patches objects of a cluster.
 package objects
 
 import (
@@ -16,23 +16,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Reader is a client.Reader of objects in memory. It gives out copies: a caller may change what it has read. Reading is safe for concurrent use,
-// because nothing writes after New.
+// Reader is a client.Reader of objects in memory, such as the objects of files. It returns copies, which a caller may change. It is safe for concurrent use.
 type Reader struct {
-	// scheme tells the kind of a typed object that a caller reads.
+	// scheme has the kinds of typed objects.
 	scheme *runtime.Scheme
-	// objects are never changed after New: Get and List give out copies.
+	// objects are not changed after New.
 	objects map[objectKey]*unstructured.Unstructured
 }
 
-// objectKey identifies an object. The version is not part of it: a reader of v1beta1 finds what a file has as v1alpha1.
+// objectKey identifies an object. The version is not part of it: a caller that reads v1beta1 finds an object that a file has as v1alpha1.
 type objectKey struct {
 	schema.GroupKind
 	client.ObjectKey
 }
 
-// New indexes objects. Of two with one kind, namespace and name the later wins. The scheme must know every kind
-// that is going to be read typed.
+// New returns a reader of objects. If two of them have the same kind, namespace and name, the reader has the later one. The scheme must have every kind that is
+// read as a typed object.
 func New(scheme *runtime.Scheme, objects ...*unstructured.Unstructured) Reader {
 	r := Reader{scheme: scheme, objects: map[objectKey]*unstructured.Unstructured{}}
 	for _, object := range objects {
@@ -41,7 +40,7 @@ func New(scheme *runtime.Scheme, objects ...*unstructured.Unstructured) Reader {
 	return r
 }
 
-// Get copies an object into the given one. An object that does not exist is the API's NotFound error, as from a cluster.
+// Get copies an object into the given one. If it does not exist, the error is NotFound, as from a cluster.
 func (r Reader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	kind, err := apiutil.GVKForObject(into, r.scheme)
 	if err != nil {
@@ -54,8 +53,8 @@ func (r Reader) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return copyTo(object, into)
 }
 
-// List fills a list with the objects of its kind, in no particular order. Of the options it applies the namespace alone: selectors of labels and
-// fields select nothing away.
+// List fills a list with the objects of its kind, in no particular order. It applies only the namespace of the options, and ignores selectors of labels and
+// fields.
 func (r Reader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	kind, err := apiutil.GVKForObject(list, r.scheme)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Remembered reads each object and each list of a reader once, for a run that asks for the same ones thousands of times. It gives out copies. What changes
-// meanwhile is not seen. It is not safe for concurrent use.
+// Remembered reads each object and each list of a reader once, for a run that reads the same objects thousands of times. It returns copies. It does not see
+// later changes, and is not safe for concurrent use.
 type Remembered struct {
 	reader client.Reader
 	known  map[string]remembered
 }
 
-// remembered is the answer to one call. An error is an answer too: an object that does not exist is asked for as often as one that does.
+// remembered is the answer to one call. An error is an answer, too, because objects that do not exist are read as often as others.
 type remembered struct {
 	object runtime.Object
 	err    error
@@ -25,13 +25,13 @@ type remembered struct {
 // Remember returns a reader that reads everything once.
 func Remember(reader client.Reader) Remembered { return Remembered{reader, map[string]remembered{}} }
 
-// Get reads one object. The options are not remembered apart: no caller reads one object with several.
+// Get reads one object. It does not distinguish calls by their options, because no caller reads one object with different options.
 func (r Remembered) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	name := fmt.Sprintf("%T %s %s", into, into.GetObjectKind().GroupVersionKind(), key)
 	return r.once(name, into, func() error { return r.reader.Get(ctx, key, into, options...) })
 }
 
-// List reads the objects of a namespace, or of all. A call with other options than the namespace is not remembered.
+// List reads the objects of one namespace or of all. It does not remember a call with other options than the namespace.
 func (r Remembered) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
 	wanted := client.ListOptions{}
 	wanted.ApplyOptions(options)
