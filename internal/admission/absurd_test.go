@@ -36,8 +36,8 @@ var absurd = []struct {
 		legal: "{domain: {memory: {guest: 1Gi}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}", expected: "emptyDisk.capacity: Required value"},
 }
 
-// TestAbsurdValues: an operator tried these values, and nothing refused them. VMs, VMIs, and the kinds that give VMIs their values are refused with them, or warned
-// of.
+// TestAbsurdValues: an operator tried these values, and nothing refused them. VMs, VMIs, and the kinds that give VMIs their values are refused with them, or
+// warned of.
 func TestAbsurdValues(t *testing.T) {
 	for _, a := range absurd {
 		for i, spec := range []string{a.spec, a.legal} {

@@ -1,5 +1,5 @@
 // Package admission contains the HTTP webhooks: it decodes the object of an AdmissionReview, has package internal/review judge it, and answers with a
-// refusal, or with warnings and a patch. It contains no rule about VMs; the engine does. The patch pins a VM to revisions, and makes a VMI explicit.
+// refusal, or with warnings and a patch. The patch pins a VM to revisions, and makes a VMI explicit. The rules about VMs are in the engine.
 package admission
 
 import (
@@ -23,8 +23,8 @@ type Server struct {
 	LauncherHook virtcontroller.Hook
 	// MayRead reports what the caller of a request may read.
 	MayRead MayRead
-	// Write stores the ControllerRevisions that a VM or VMI is pinned to, before the object exists: no window is left in which an instancetype can
-	// change between the answer and the first start. It is never called in a dry run.
+	// Write stores the ControllerRevisions that a VM or VMI is pinned to, before the object exists: otherwise an instancetype could change between the answer
+	// and the first start. It is never called in a dry run.
 	Write func(context.Context, ...revision.Draft) error
 	// Refusals is the verbosity of the log entries of refused requests; 0 is the level info.
 	Refusals int
@@ -81,10 +81,10 @@ func (s *Server) Hooks() map[string]Hook {
 // hookPaths returns the paths of all hooks.
 func hookPaths() []string { return slices.Sorted(maps.Keys((&Server{}).Hooks())) }
 
-// answer is what a handler returns for a request that it allows. Beside it a handler returns errors: those of type *resolve.Refusal are the
-// user's mistakes, all others are faults of Kiln or of the cluster.
+// answer is what a handler returns for a request that it allows. The error of a handler is the user's mistake if it is a *resolve.Refusal. Any other error is a
+// fault of Kiln or of the cluster.
 type answer struct {
-	// patch is RFC 6902; nil when nothing changes.
+	// patch is a JSON patch (RFC 6902), nil if nothing changes.
 	patch    []byte
 	warnings []string
 	// audit are annotations for the audit event, by key without the name of the webhook. A refusal may have them too.

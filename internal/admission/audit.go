@@ -12,17 +12,17 @@ import (
 // Audit annotations go into the audit event of a request, which the API server keeps in memory until it writes it. It puts the name of the webhook
 // and a slash before each key, so that NAME/KEY of a policy becomes NAME_KEY: no name of a policy has an underscore.
 const (
-	// maxAuditValue bounds one value in bytes. A longer one is left out, not cut: the list of violations is JSON. Policies write shorter ones, unless a
-	// message is made of characters that JSON escapes.
+	// maxAuditValue bounds one value in bytes. A longer value is left out and not cut, because the list of violations is JSON. Policies write shorter values,
+	// unless a message consists of characters that JSON escapes.
 	maxAuditValue = 64 << 10
 	// maxAudit bounds the keys and values of one response in bytes.
 	maxAudit = 256 << 10
-	// auditDropped is the key of the annotation that counts those which were left out.
+	// auditDropped is the key of the annotation with the number of annotations that were left out.
 	auditDropped = "dropped_annotations"
 )
 
-// auditAnnotations returns the annotations that fit into a response, in the order of their keys. The API server drops and
-// logs a key that is no name of at most 63 characters; such a key is left out here.
+// auditAnnotations returns the annotations that fit into a response, in the order of their keys. It leaves out a key that is not a valid name of at most 63
+// characters: the API server would drop and log it.
 func auditAnnotations(all map[string]string) map[string]string {
 	if len(all) == 0 {
 		return nil

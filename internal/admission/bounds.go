@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Bounds of an answer in bytes: no manifest makes an answer of megabytes. maxCauses bounds the third part of one. No machine has so many
-// parts, and no user reads so many warnings.
+// Bounds of an answer in bytes: no manifest makes an answer of megabytes. No machine has so many parts, and no user reads so many warnings. maxCauses bounds
+// the causes of a refusal.
 const (
 	maxPatch    = 512 << 10 // a third more in base64
 	maxWarnings = 64 << 10

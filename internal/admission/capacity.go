@@ -16,25 +16,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The memory of a process is bounded by the bytes of the reviews that it has at hand: judging one takes some eight times its size.
+// The memory of a process is bounded by the bytes of the reviews in progress: to judge a review takes about eight times its size.
 const (
-	// maxReview is the largest review that is read: two objects of the 3 MiB that an API server takes, and the rest.
+	// maxReview is the largest review that is read: two objects of 3 MiB, the maximum of an API server, and the rest.
 	maxReview = 7 << 20
-	// maxInFlight is the size of all reviews at hand: 4 of the largest, or 5,000 of the usual ones.
+	// maxInFlight bounds the size of all reviews in progress: 4 of the largest, or 5,000 of the usual size.
 	maxInFlight = 4 * maxReview
-	// maxHead is how much is read to find the UID of a review that there is no capacity for. API servers write it first.
+	// maxHead bounds what is read to find the UID of a review for which there is no capacity. API servers write the UID first.
 	maxHead = 64 << 10
 )
 
 const (
 	// defaultTimeout is the API's default of a webhook's timeoutSeconds.
 	defaultTimeout = 10 * time.Second
-	// maxRead is how long a request may take to arrive. API servers have it in memory when they call.
+	// maxRead is how long a request may take to arrive. API servers have the whole request in memory when they call.
 	maxRead = 10 * time.Second
 )
 
-// NewHTTPServer returns a server that closes the connections of clients which send or read slowly. Its handler may wait for as long as an API
-// server does.
+// NewHTTPServer returns a server that closes the connections of clients that send or read slowly. Its handler may wait for as long as an API server waits.
 func NewHTTPServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:     handler,
@@ -56,7 +55,7 @@ func requestSize(r *http.Request) (int64, bool) {
 	return r.ContentLength, r.ContentLength <= maxReview
 }
 
-// timeout returns how long the API server waits, from the URL.
+// timeout returns how long the API server waits for the answer: parameter timeout of the URL, at most defaultTimeout.
 func timeout(r *http.Request) time.Duration {
 	given, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || given <= 0 {
@@ -74,7 +73,7 @@ func (h Hook) acquire(ctx context.Context, size int64) bool {
 	return h.capacity.Acquire(ctx, size) == nil
 }
 
-// read reads the body into a buffer of just its size, when that is known.
+// read reads the body into a buffer of exactly its size, if the size is known.
 func read(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error) {
 	if r.ContentLength < 0 {
 		size = 0
@@ -84,8 +83,8 @@ func read(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// refuseBusy refuses a review for which there is no capacity, as a review: the API server would make an internal error of an HTTP error,
-// or let the request pass. Clients try again by themselves on 429. Of the body only the UID is kept.
+// refuseBusy answers a review for which there is no capacity with code 429, on which clients try again. The answer is a review, because the API server would
+// turn an HTTP error into an internal error, or let the request pass. Only the UID of the body is kept.
 func refuseBusy(w http.ResponseWriter, r *http.Request) {
 	body := http.MaxBytesReader(w, r.Body, maxReview)
 	uid, err := readUID(io.LimitReader(body, maxHead))

@@ -14,7 +14,7 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Both scopes of a kind have one schema, so that one handler serves both.
+// The namespaced and the cluster-scoped kind have one schema, and one handler.
 
 func validateInstancetype(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decode[v1beta1.VirtualMachineInstancetype](request.Object.Raw)
@@ -64,8 +64,8 @@ func answerMistakes(mistakes field.ErrorList, warnings []string) (answer, error)
 	return answerVerdict(admit.Verdict{Errors: mistakes, Warnings: warnings}, nil)
 }
 
-// validateProfile judges a GuestProfile or ClusterGuestProfile with the profiles that it extends. The labels and annotations of one that is illegal since its
-// bases or the cluster changed stay editable.
+// validateProfile judges a GuestProfile or ClusterGuestProfile with the profiles that it extends. If a profile has become illegal because its bases or the
+// cluster changed, its labels and annotations can still be edited.
 func (s *Server) validateProfile(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	if request.Operation == admissionv1.Update && keepsSpec(request) {
 		return answer{}, nil

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// decode reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema. What the
-// schema lets pass and the type does not, such as a label that is a number, is the user's mistake. So is an amount such as 128MB, which the schema would answer
-// by a regular expression.
+// decode reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema. A value that the schema accepts and the type
+// does not, such as a label that is a number, is the user's mistake. An amount such as 128MB is the user's mistake, too: the schema would answer it with a
+// regular expression.
 func decode[T any](raw []byte) (*T, error) {
 	object := new(T)
 	err := json.Unmarshal(raw, object)

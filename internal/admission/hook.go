@@ -23,9 +23,9 @@ import (
 // Hook answers the reviews of one path.
 type Hook struct {
 	handle handler
-	// capacity bounds the bytes of all reviews in progress, those of the other hooks included.
+	// capacity bounds the bytes of all reviews in progress. All hooks share it.
 	capacity *semaphore.Weighted
-	// path is the one of the webhook configurations, in metrics and log.
+	// path is the path in the webhook configurations. Metrics and log contain it.
 	path string
 	// refusals is the verbosity of log entries of refused requests.
 	refusals int
@@ -37,8 +37,8 @@ func (h Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.recordDuration(h.serve(w, r), began)
 }
 
-// serve answers one review. Reviews that cannot be read get an HTTP error, since they have no request to answer. Work ends when
-// the caller has hung up, or has stopped waiting.
+// serve answers one review. A review that cannot be read gets an HTTP error, because it has no request to answer. Work ends when the caller has hung up, or has
+// stopped waiting.
 func (h Hook) serve(w http.ResponseWriter, r *http.Request) outcome {
 	size, ok := requestSize(r)
 	if !ok {
@@ -78,17 +78,16 @@ func writeReview(ctx context.Context, w http.ResponseWriter, review []byte) {
 	}
 }
 
-// Answer turns the JSON of an admission.k8s.io/v1 AdmissionReview with a request into one with the response. The error is
-// for bytes that are no such review.
+// Answer returns the response to the JSON of an AdmissionReview of admission.k8s.io/v1, as JSON of an AdmissionReview. It returns an error if the bytes are not
+// such a review.
 func (h Hook) Answer(ctx context.Context, body []byte) ([]byte, error) {
 	response, _, err := h.answer(ctx, body)
 	return response, err
 }
 
-// answer returns what Answer does, and what came of the request.
+// answer returns the response as Answer does, and the outcome of the request.
 func (h Hook) answer(ctx context.Context, body []byte) ([]byte, outcome, error) {
-	// The API server speaks JSON of exactly this type to webhooks that list v1 alone; a decoder that first has to find
-	// out the type would read megabytes twice.
+	// The API server sends JSON of exactly this type to webhooks that list only v1. A decoder that first has to find out the type would read megabytes twice.
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &review); err != nil {
 		return nil, failed, fmt.Errorf("reading the review: %w", err)
@@ -101,8 +100,8 @@ func (h Hook) answer(ctx context.Context, body []byte) ([]byte, outcome, error) 
 	return written, outcomeOf(response), err
 }
 
-// respond calls the handler. A panic is answered with code 500 and logged with the request's UID, and the process goes on: one hostile object must
-// not take admission from all others.
+// respond calls the handler. It answers a panic with code 500, logs it with the request's UID, and the process goes on: one hostile object must not end
+// admission of all other objects.
 func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse) {
 	response = &admissionv1.AdmissionResponse{UID: request.UID}
 	began := time.Now()
@@ -134,7 +133,7 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 	return response
 }
 
-// judge calls the handler for objects that are small enough to be decoded and judged.
+// judge calls the handler if the objects are small enough to be decoded and judged.
 func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	over := validate.Counts(request.Object.Raw)
 	if over == nil {
@@ -153,8 +152,9 @@ func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) 
 	return answer{}, &resolve.Refusal{Errors: field.ErrorList{over}}
 }
 
-// losesFinalizers reports whether an update may be of the finalizers of an object that is being deleted: its spec stays. It is admitted however large the
-// object is, which may be older than the limits. Any other update of it is bounded like those of other objects, since caches keep it until it is gone.
+// losesFinalizers reports whether an update may remove finalizers of an object that is being deleted: its spec stays. Such an update is admitted whatever the
+// size of the object, which may be older than the limits. Any other update of the object is bounded as for other objects, because caches keep it until it is
+// gone.
 func losesFinalizers(request *admissionv1.AdmissionRequest) bool {
 	return request.Operation == admissionv1.Update && gjson.GetBytes(request.Object.Raw, "metadata.deletionTimestamp").Str != "" && keepsSpec(request)
 }
@@ -164,11 +164,11 @@ func keepsSpec(request *admissionv1.AdmissionRequest) bool {
 	return gjson.GetBytes(request.Object.Raw, "spec").Raw == gjson.GetBytes(request.OldObject.Raw, "spec").Raw
 }
 
-// mostOfWarning is how much of a warning an API server passes on to its client, whatever else it warns of. What says in a warning who set a field is beyond
-// validate.MaxWarning. (k8s.io/apiserver, pkg/endpoints/filters/warning.go)
+// mostOfWarning is the length of a warning that an API server passes on to its client whatever the other warnings are, in characters. The part of a warning
+// that says who set a field is beyond validate.MaxWarning. (k8s.io/apiserver, pkg/endpoints/filters/warning.go)
 const mostOfWarning = 256
 
-// truncateWarnings cuts warnings to the length that API servers pass on whole. Runes are counted: a cut within one is no UTF-8.
+// truncateWarnings cuts warnings to the length that API servers pass on whole. It counts characters, because a cut within a character is not UTF-8.
 func truncateWarnings(warnings []string) []string {
 	for i, warning := range warnings {
 		warnings[i] = shorten.Runes(warning, mostOfWarning)
@@ -183,13 +183,12 @@ func (u *unreadable) Error() string { return u.refusal.Error() }
 
 func (u *unreadable) Unwrap() error { return u.refusal }
 
-// skipUnreadable leaves an object that cannot be read to the API server. Mutating webhooks run before its schema check, whose errors name the field
-// better than a decoder can. What the schema lets through is refused by the validating webhook.
+// skipUnreadable allows an object that cannot be read. Mutating webhooks run before the schema check of the API server, whose errors name the field better than
+// a decoder can. The validating webhook refuses what the schema accepts.
 func skipUnreadable(handle handler) handler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 		given, err := handle(ctx, request)
-		var unread *unreadable
-		if errors.As(err, &unread) {
+		if errors.As(err, new(*unreadable)) {
 			return answer{}, nil
 		}
 		return given, err

@@ -16,11 +16,11 @@ import (
 // verbose is the verbosity of entries that are logged from the level debug on: slog.LevelDebug is -4.
 const verbose = 4
 
-// mostRules bounds the rules that a log entry names.
+// mostRules bounds the rules in a log entry.
 const mostRules = 10
 
-// logValues returns the keys and values of a log entry about a request. The answer to the user has the UID too. The API server's audit log does not: there the
-// request is found by its account. metadata.name is empty where the API server generates it.
+// logValues returns the keys and values of a log entry about a request. The answer to the user contains the UID, too. The API server's audit log does not
+// contain it: search there for the account. metadata.name is empty if the API server generates it.
 func (h Hook) logValues(request *admissionv1.AdmissionRequest, began time.Time) []any {
 	return []any{
 		"uid", request.UID, "path", h.path, "operation", request.Operation, "kind", request.Kind.Kind, "subresource", request.SubResource,
@@ -28,8 +28,8 @@ func (h Hook) logValues(request *admissionv1.AdmissionRequest, began time.Time) 
 	}
 }
 
-// logRefusal logs why a request is not allowed. Of the user's mistakes it logs the rules: paths and messages quote what the user wrote, which may
-// be a password. Work that ended because the caller has gone is no fault.
+// logRefusal logs why a request is not allowed. Of the user's mistakes it logs only the rules, because paths and messages quote what the user wrote, perhaps a
+// password. It is not a fault if work ended because the caller has gone.
 func (h Hook) logRefusal(ctx context.Context, err error, about []any) {
 	var mistakes *resolve.Refusal
 	switch {
@@ -58,8 +58,8 @@ func outcomeOf(response *admissionv1.AdmissionResponse) outcome {
 	return failed
 }
 
-// rulesOf returns the rules that mistakes break, in the order of their names. The Origin of a mistake is a constant beside its rule, which a test
-// demands of all.
+// rulesOf returns the rules that mistakes break, in the order of their names. The Origin of a mistake is the name of its rule; a test requires one for each
+// rule.
 func rulesOf(mistakes field.ErrorList) []string {
 	rules := sets.New[string]()
 	for _, mistake := range mistakes {

@@ -7,22 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// outcome is what came of a review. It is a label of a metric: the list is closed.
+// outcome is the result of a review. It is a label of a metric, so the list is closed.
 type outcome string
 
 const (
 	allowed outcome = "allowed"
-	// denied is a mistake of the user.
+	// denied: the user has made a mistake.
 	denied outcome = "denied"
-	// busy is a review for which there was no capacity.
+	// busy: there was no capacity for the review.
 	busy outcome = "busy"
-	// outdated is an object that was made from another one, which has changed since.
+	// outdated: the object was made from another object, which has changed since.
 	outdated outcome = "outdated"
-	// failed is a fault of Kiln or of the cluster, a review that cannot be read, and one whose caller has gone.
+	// failed: a fault of Kiln or of the cluster, a review that cannot be read, or a caller that has gone.
 	failed outcome = "failed"
 )
 
-// No label has a text of a tenant: paths, outcomes and rules are constants of this program.
+// No label contains text of a tenant: paths, outcomes and rules are constants of this program.
 var (
 	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "kiln_admission_duration_seconds",
@@ -53,8 +53,8 @@ var (
 // alerted are the outcomes that alerts count.
 var alerted = []outcome{busy, failed}
 
-// Metrics are the metrics of this package. The label sets of alerts exist from the start, so that a rate counts the first event too. Others do not: a
-// histogram has sixteen lines, and there are hundreds of rules.
+// Metrics returns the metrics of this package. The label sets that alerts use exist from the start, so that a rate counts the first event, too. Other label
+// sets do not, because a histogram has sixteen lines, and there are hundreds of rules.
 func Metrics() []prometheus.Collector {
 	for _, path := range hookPaths() {
 		for _, of := range alerted {
@@ -65,12 +65,13 @@ func Metrics() []prometheus.Collector {
 	return []prometheus.Collector{duration, rejections, inFlight, capacityBytes, panics}
 }
 
-// recordDuration records a review that has been answered. Its path is one of the webhook configurations: no other path has a Hook.
+// recordDuration records a review that has been answered. No path of a tenant becomes a label, because only the paths of the webhook configurations have a
+// Hook.
 func (h Hook) recordDuration(of outcome, began time.Time) {
 	duration.WithLabelValues(h.path, string(of)).Observe(time.Since(began).Seconds())
 }
 
-// ruleOther is the rule of mistakes that no rule of the engine found.
+// ruleOther is the label of mistakes that no rule of the engine has found.
 const ruleOther = "other"
 
 // countRejection counts a refused request by its rules.

@@ -9,7 +9,7 @@ import (
 )
 
 // mutatePod gives a pod of KubeVirt's virt-launcher the container of Kiln's hook. The webhook configuration selects only pods
-// of KubeVirt's controller. A pod of any other account stays as it is, whatever its labels say.
+// of KubeVirt's controller. A pod of any other account stays as it is, whatever its labels are.
 func (s *Server) mutatePod(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	if request.Operation != admissionv1.Create || !slices.Contains(s.Reviewer.Configuration().Limits.KubeVirt, request.UserInfo.Username) {
 		return answer{}, nil

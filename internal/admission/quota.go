@@ -16,29 +16,30 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// quota bounds the objects of one kind in one namespace, and their bytes unless that is 0. Webhook and controller keep all of them in memory, and judge the
-// profiles and presets of a namespace together. Kubernetes bounds neither their number nor their bytes unless an administrator writes a ResourceQuota: one
-// tenant could end both processes.
+// quota bounds the objects of one kind in one namespace, and their bytes unless bytes is 0. Webhook and controller keep all of them in memory, and judge the
+// profiles and presets of a namespace together. Without a ResourceQuota of an administrator Kubernetes bounds neither their number nor their bytes: one tenant
+// could end both processes.
 type quota struct{ objects, bytes int }
 
-// quotas are those of the kinds that tenants write and caches keep. KubeVirt's catalog has about 200 objects of 1 KiB.
+// quotas are the quotas of the kinds that tenants write and caches keep. KubeVirt's catalog has about 200 objects of 1 KiB.
 var quotas = map[string]quota{
-	v1alpha1.KindGuestProfile:                            {256, 2 << 20}, // a VM is judged by as many
+	v1alpha1.KindGuestProfile:                            {256, 2 << 20}, // as many may select one VM
 	v1.VirtualMachineInstancePresetGroupVersionKind.Kind: {256, 2 << 20},
 	instancetype.Kinds.Namespaced:                        {1000, 4 << 20},
 	instancetype.PreferenceKinds.Namespaced:              {1000, 4 << 20},
-	// Of these the controller's cache has the metadata alone (command.Slim), so that their number bounds their bytes. Kiln deletes none that has ended.
+	// The controller's cache has only the metadata of these kinds (command.Slim), so that their number bounds their bytes. Kiln does not delete objects of
+	// these kinds that have ended.
 	"VirtualMachineSnapshot":           {objects: 2000},
 	"VirtualMachineRestore":            {objects: 1000},
 	clone.VirtualMachineCloneKind.Kind: {objects: 1000},
 }
 
-// ofRevisions is the quota of the revisions that a namespace's VMs are pinned to. VMs share them. Unused ones are deleted after a while, and until then each
-// edit of an instancetype may add one.
-var ofRevisions = quota{2000, 16 << 20}
+// revisionQuota is the quota of the revisions to which the VMs of a namespace are pinned. VMs share them. Unused revisions are deleted after a while; until
+// then each edit of an instancetype may add a revision.
+var revisionQuota = quota{2000, 16 << 20}
 
-// withinQuota refuses a new object, and one that grows, if its namespace would then have more than its quota. Objects that are there stay, and may become
-// smaller. Requests at the same time do not see each other's objects, so that a namespace may have a few more.
+// withinQuota refuses an object that is new or grows if its namespace would exceed its quota. Objects that exist stay, and may become smaller. Simultaneous
+// requests do not see each other's objects, so that a namespace may exceed its quota by a few objects.
 func (s *Server) withinQuota(handle handler) handler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 		given, err := handle(ctx, request)
@@ -49,8 +50,8 @@ func (s *Server) withinQuota(handle handler) handler {
 	}
 }
 
-// withinCount is withinQuota for kinds that the webhook does not cache. The controller makes a snapshot and a restore for each clone, and
-// deletes them when it is done: the quota is of what others write.
+// withinCount is withinQuota for kinds that the webhook does not cache. It admits what the controller creates: a snapshot and a restore for each clone, which
+// the controller deletes when the clone is complete.
 func (s *Server) withinCount(handle handler) handler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 		given, err := handle(ctx, request)
@@ -77,7 +78,7 @@ func (s *Server) judgeQuota(ctx context.Context, request *admissionv1.AdmissionR
 		return err
 	}
 	have.objects, have.bytes = have.objects+1, have.bytes+size
-	if request.Operation == admissionv1.Update { // what is there already is not refused for its number
+	if request.Operation == admissionv1.Update { // the number of objects stays
 		have.objects = 0
 	}
 	return most.judge(have, request.Kind.Kind+"s", request.Namespace, "delete those that no VM needs")
@@ -92,7 +93,7 @@ func (s *Server) judgeRevisions(ctx context.Context, drafts []revision.Draft) er
 	if err != nil {
 		return err
 	}
-	return ofRevisions.judge(have, "ControllerRevisions of instancetypes, preferences, presets and profiles", drafts[0].Namespace,
+	return revisionQuota.judge(have, "ControllerRevisions of instancetypes, preferences, presets and profiles", drafts[0].Namespace,
 		"delete VMs and snapshots that use old ones, or wait until unused ones are deleted")
 }
 
@@ -109,7 +110,7 @@ func (q quota) judge(have usage, what, namespace, remedy string) error {
 		"namespace '%s' would have %d %s in its %s, at most %d are allowed: %s", namespace, has, unit, what, most, remedy)).WithOrigin("request/quota")}}
 }
 
-// cachedBytes is the size of what caches keep of an object: its spec, labels and annotations.
+// cachedBytes returns the size of what caches keep of an object: its spec, labels and annotations.
 func cachedBytes(raw []byte) int {
 	parsed := gjson.ParseBytes(raw)
 	return len(parsed.Get("spec").Raw) + len(parsed.Get("metadata.labels").Raw) + len(parsed.Get("metadata.annotations").Raw)

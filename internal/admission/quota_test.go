@@ -169,7 +169,7 @@ spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: web}}
 func TestQuotaOfRevisions(t *testing.T) {
 	t.Parallel()
 	var have []string
-	for i := range ofRevisions.objects {
+	for i := range revisionQuota.objects {
 		have = append(have, fmt.Sprintf("apiVersion: apps/v1\nkind: ControllerRevision\nmetadata: {name: r%d, namespace: team}\nrevision: 0\ndata: {}\n", i))
 	}
 	server := newCluster(t, append(have, catalog)...)

@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxCauses bounds the bytes of causes in a response: a spec with ten thousand mistakes must not answer with megabytes.
+// maxCauses bounds the bytes of causes in a response: a spec with ten thousand mistakes must not be answered with megabytes.
 const maxCauses = 256 << 10
 
-// errorStatus returns the status for an error, and counts the error. Mistakes of the user are 422 with every cause. What is not the user's is never
-// 422: clients retry 5xx, and people do not search their manifest for what is not in it. A request that is outdated is 409, which no client sends again by
-// itself: client-go repeats a 503 up to ten times, and the worker of KubeVirt's controller would wait for as many seconds, for the same answer.
+// errorStatus returns the status for an error, and counts the error. Mistakes of the user are 422 with every cause. Any other fault is 503 and never 422,
+// because clients retry a 503, and users search their manifest after a 422. An outdated request is 409, which no client sends again by itself: client-go
+// repeats a 503 up to ten times, and the worker of KubeVirt's controller would wait ten seconds for the same answer.
 func errorStatus(request *admissionv1.AdmissionRequest, err error) *metav1.Status {
 	var mistakes *resolve.Refusal
 	if errors.As(err, &mistakes) {
@@ -40,19 +40,19 @@ func errorStatus(request *admissionv1.AdmissionRequest, err error) *metav1.Statu
 func invalidStatus(request *admissionv1.AdmissionRequest, mistakes field.ErrorList) *metav1.Status {
 	name := request.Name
 	if name == "" {
-		name = "(generated)" // of a generated name only the prefix is known, and not to us
+		name = "(generated)" // the API server generates the name later
 	}
 	status := apierrors.NewInvalid(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, name, nil).ErrStatus
 	var texts []string
 	more, seen, size := "", map[string]bool{}, 0
 	for i, mistake := range mistakes {
 		text := mistake.Error()
-		// What the client gets holds each twice, in message and causes; the limit counts the causes.
+		// The client gets each mistake twice, in message and causes. The limit counts only the causes.
 		if size += len(mistake.Field) + len(text); size > maxCauses {
 			more = fmt.Sprintf("and %d more", len(mistakes)-i)
 			break
 		}
-		if !seen[text] { // references and the VMI are judged apart, and may find the same mistake
+		if !seen[text] { // references and VMI are judged separately, and may have the same mistake
 			texts, seen[text] = append(texts, text), true
 			status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
 				Type: metav1.CauseType(mistake.Type), Message: mistake.ErrorBody(), Field: mistake.Field,
@@ -70,7 +70,7 @@ func invalidStatus(request *admissionv1.AdmissionRequest, mistakes field.ErrorLi
 	return &status
 }
 
-// joinMessages joins errors as an aggregate of apimachinery does. The aggregate takes time and memory by the square of their number.
+// joinMessages joins errors like an aggregate of apimachinery, which takes time and memory by the square of their number.
 func joinMessages(texts []string) string {
 	switch len(texts) {
 	case 0:

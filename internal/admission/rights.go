@@ -27,11 +27,11 @@ func AccessReview(c client.Client) MayRead {
 // asker returns the requesting account, and what it may read.
 func (s *Server) asker(request *admissionv1.AdmissionRequest) review.Asker {
 	asker := review.Asker{Name: request.UserInfo.Username, User: request.UserInfo, DryRun: request.DryRun != nil && *request.DryRun}
-	if !asker.DryRun { // nothing is created, and its answer is shown again and again
+	if !asker.DryRun { // a dry run creates nothing, and its answers are compared
 		asker.Seed = string(request.UID)
 	}
 	asker.MayRead = func(ctx context.Context, source resolve.Source) (bool, error) {
-		// A restore is written by the controller in the name of a user. Rights of the controller must not decide what that user may read.
+		// The controller writes a restore in the name of a user. The rights of the controller must not decide what that user may read.
 		if s.MayRead == nil || s.isRestorer(request) {
 			return false, nil
 		}

@@ -17,10 +17,10 @@ import (
 	api "kubevirt.io/api/snapshot/v1beta1"
 )
 
-// A restore gives a VM back what it was: also networks of other namespaces, which its author may use and somebody else may not. The controller that restores
-// asks for the rights of the account in annotation kilnvm.io/asker. Admission writes it, and refuses any other.
+// A restore gives a VM back what it had, also networks of other namespaces, which the author of the VM may use and the author of the restore perhaps not. So
+// the controller checks the rights of the account in annotation kilnvm.io/asker. Admission writes this annotation, and refuses any other value.
 
-// longestAsker bounds the annotation, in bytes. A UserInfo has as many groups as an identity provider gives.
+// longestAsker bounds the annotation, in bytes. Identity providers give a UserInfo any number of groups.
 const longestAsker = 64 << 10
 
 // mutateRestore writes the requesting account into a restore.
@@ -77,7 +77,7 @@ func noteAsker(of metav1.Object, request *admissionv1.AdmissionRequest) {
 	of.SetAnnotations(annotations)
 }
 
-// checkAsker refuses another asker than that of the request, and any change of it.
+// checkAsker refuses an annotation that does not name the account of the request, and any change of the annotation.
 func (s *Server) checkAsker(request *admissionv1.AdmissionRequest, now, was metav1.Object) field.ErrorList {
 	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationAsker)
 	asker := now.GetAnnotations()[v1alpha1.AnnotationAsker]
@@ -86,12 +86,12 @@ func (s *Server) checkAsker(request *admissionv1.AdmissionRequest, now, was meta
 	case len(asker) > longestAsker:
 		return field.ErrorList{field.TooLong(at, "", longestAsker).WithOrigin("restore/asker")}
 	case was == nil && asker != askerAnnotation(request), was != nil && asker != was.GetAnnotations()[v1alpha1.AnnotationAsker]:
-		return field.ErrorList{field.Forbidden(at, "is written by admission alone: it names the account that created the object").WithOrigin("restore/asker")}
+		return field.ErrorList{field.Forbidden(at, "is written only by admission: it names the account that created the object").WithOrigin("restore/asker")}
 	}
 	return nil
 }
 
-// isRestorer reports whether Kiln's own controller sends a request, for an account that it names or has asked about.
+// isRestorer reports whether Kiln's controller sends a request. It has checked the rights of the account in whose name it restores.
 func (s *Server) isRestorer(request *admissionv1.AdmissionRequest) bool {
 	return slices.Contains(s.Reviewer.Configuration().Limits.Restorers, request.UserInfo.Username)
 }

@@ -69,7 +69,7 @@ func TestAsker(t *testing.T) {
 	}
 	unnoted := create(t, restoring)
 	unnoted.UserInfo = alice
-	if response := ask(t, hooks[ValidateRestore], unnoted); response.Allowed || !strings.Contains(response.Result.Message, "written by admission alone") {
+	if response := ask(t, hooks[ValidateRestore], unnoted); response.Allowed || !strings.Contains(response.Result.Message, "written only by admission") {
 		t.Errorf("without the mutating webhook: %v", response.Result)
 	}
 }

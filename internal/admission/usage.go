@@ -19,10 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// usage is how many objects of a kind a namespace has, and how many bytes of JSON these are without managed fields and status.
+// usage is the number of objects of a kind in a namespace, and their bytes of JSON without managed fields and status.
 type usage struct{ objects, bytes int }
 
-// cachedUsage returns what the cache has of a kind of instancetypes, preferences, presets or profiles in a namespace, without the object of a name.
+// cachedUsage returns the usage of a kind of instancetypes, preferences, presets or profiles in a namespace, from the cache. It does not count the object of
+// the given name.
 func cachedUsage(ctx context.Context, resolver resolve.Resolver, kind, namespace, without string) (used usage, err error) {
 	if kind == v1.VirtualMachineInstancePresetGroupVersionKind.Kind {
 		all, err := resolver.Presets(ctx, namespace)

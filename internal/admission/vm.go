@@ -14,8 +14,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// mutateVM pins a VM to revisions. Its spec stays as its owner wrote it, unless the cluster's policy is to expand it. A VM that is wrong is
-// refused here already: the API server asks policies before validating webhooks, and a policy names one mistake without its value.
+// mutateVM pins a VM to revisions. Its spec stays as its owner wrote it, unless the cluster's policy is to expand it. A VM with mistakes is refused here
+// already: the API server evaluates ValidatingAdmissionPolicies before validating webhooks, and they report one mistake without its value.
 func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vm, old, err := readVM(request)
 	if err != nil || isUnchanged(vm, old) {
@@ -29,7 +29,7 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 	return s.answerPatch(ctx, request, change{vm, stored, drafts, reviewed.Resolved.Warnings})
 }
 
-// validateVM judges a VM and the VMI that it would boot. If only metadata changed, rules that came later must not refuse the update.
+// validateVM judges a VM and the VMI that it would boot. If only metadata changed, newer rules must not refuse the update.
 func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vm, old, embedded, err := readWrittenVM(request)
 	switch {
@@ -52,8 +52,8 @@ func (s *Server) addWrittenWarnings(request *admissionv1.AdmissionRequest, vm, o
 	return verdict
 }
 
-// readWrittenVM returns a VM, and the mistakes in the metadata that it embeds. If no VM can be read, the mistakes are the error: they name each value at which
-// the decoder would stop, and the others.
+// readWrittenVM returns a VM, and the mistakes in the metadata that it embeds. If the VM cannot be read, the error has these mistakes: the decoder would name
+// only the first one.
 func readWrittenVM(request *admissionv1.AdmissionRequest) (vm, old *v1.VirtualMachine, embedded field.ErrorList, err error) {
 	embedded = validate.AddedEmbeddedMetadata(request.Object.Raw, request.OldObject.Raw)
 	vm, old, err = readVM(request)

@@ -9,8 +9,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// mutateVMI makes a VMI explicit: the instancetype and preference of its pins, presets, defaults. One that is wrong is refused here already,
-// see mutateVM; the validating webhook judges again what other webhooks made of it.
+// mutateVMI makes a VMI explicit: the instancetype and preference of its pins, presets, defaults. A VMI with mistakes is refused here
+// already, see mutateVM. The validating webhook judges it again, because other webhooks may have changed it.
 func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vmi, _, err := readVMI(request)
 	if err != nil || request.Operation != admissionv1.Create {
@@ -20,7 +20,7 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 	if err != nil || !reviewed.Allowed() {
 		return answerVerdict(reviewed.Verdict, err)
 	}
-	// The drafts of pins that exist are of revisions which the collector has marked: written again, they stay.
+	// Drafts of revisions that exist are of revisions that the collector has marked: they are written again, so that they stay.
 	warnings := slices.Concat(reviewed.Merged.Warnings, validate.CountWarnings(request.Object.Raw)) // an explicit VMI has no such numbers
 	return s.answerPatch(ctx, request, change{vmi, reviewed.Explicit, reviewed.Resolved.Drafts, warnings})
 }

@@ -220,7 +220,7 @@ func TestWhoRestores(t *testing.T) {
 		t.Errorf("%t %s", complete, failure)
 	}
 	if result := s.kubectl("", "annotate", "vmrestore", "eves", "kilnvm.io/asker=x", "--overwrite"); result.err == nil ||
-		!strings.Contains(result.stderr, "written by admission alone") {
+		!strings.Contains(result.stderr, "written only by admission") {
 		t.Errorf("the asker was changed: %s", result.stderr)
 	}
 	s.create(fmt.Sprintf(restoringTo, "ours", "", "first", "FailImmediate"))
