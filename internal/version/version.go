@@ -20,21 +20,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Set with -ldflags by the Makefile and by manifests/images: a build without -buildvcs, or from an archive, has no revision. The linker can set variables
-// only.
-// Trap: the variables of k8s.io/component-base/version are not for other projects. Its package metrics, which CEL's environment links, takes gitVersion for
+// The Makefile and manifests/images set these variables with -ldflags: a build without -buildvcs, or from an archive, has no revision. The linker can set only
+// variables. Trap: do not use k8s.io/component-base/version instead. Package metrics of component-base, which CEL's environment links, takes its gitVersion for
 // the version of Kubernetes when a process starts: it panics at the output of 'git describe' without a tag, and deprecates metrics by any other version.
 var (
 	stamp     string // the output of 'git describe'
 	revision  string // the commit
-	committed string // its time, as RFC 3339 has it
+	committed string // the time of the commit (RFC 3339)
 )
 
 // Info is what a binary was built from. Unknown fields are empty.
 type Info struct {
 	// Version is the Makefile's stamp, else the module's version, else '(devel)'.
 	Version string `json:"version"`
-	// Revision of the repository, when it was committed, and whether files differed from it.
+	// Revision is the commit, Time is its time, and Modified reports that files differed from it.
 	Revision string `json:"revision,omitempty"`
 	Time     string `json:"time,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
@@ -43,7 +42,7 @@ type Info struct {
 	Platform string `json:"platform"`
 	// APIs are the groups and versions that Kiln's programs read and write.
 	APIs []string `json:"apis"`
-	// Libraries are the versions of the modules that have the types of these APIs and the client of Kubernetes.
+	// Libraries are the versions of the modules with the types of these APIs and the client of Kubernetes.
 	Libraries map[string]string `json:"libraries,omitempty"`
 }
 
@@ -61,7 +60,7 @@ func apis() []string {
 	return names
 }
 
-// Read returns the Info of the running binary. A binary without build information, such as one that another tool than Go's linked, has only the stamps.
+// Read returns the Info of the running binary. A binary without build information has only the values of -ldflags: another tool than Go's may have linked it.
 func Read() Info {
 	build, found := debug.ReadBuildInfo()
 	if !found {
@@ -112,7 +111,7 @@ func (i Info) String() string {
 	return text + ", " + i.Go
 }
 
-// details returns the lines of 'version' below that of --version.
+// details returns the lines that the command 'version' prints after the line of --version.
 func (i Info) details() string {
 	text := "platform: " + i.Platform + "\nAPIs: " + strings.Join(i.APIs, ", ") + "\n"
 	var modules []string
@@ -127,9 +126,9 @@ func (i Info) details() string {
 	return text + "libraries: " + strings.Join(modules, ", ") + "\n"
 }
 
-// Add adds the command 'version' and the flag --version to a program. The flag prints the line of cobra's own --version; the command, lines below it too.
-// Trap: a template of our own (SetVersionTemplate) would link text/template, which calls methods by name. The linker then keeps each method of each type
-// that a program knows: the webhook had 54 MB of code and tables to map, and has 41.
+// Add adds the command 'version' and the flag --version to a program. The flag prints one line, as cobra's own --version does. The command prints more lines.
+// Trap: a template for the version (SetVersionTemplate) would link text/template, which calls methods by name. The linker would keep every method of every
+// linked type: the webhook would have 54 MB of code and tables instead of 41 MB.
 func Add(root *cobra.Command) {
 	root.Version = Read().String()
 	name := root.DisplayName()
@@ -143,7 +142,7 @@ func Add(root *cobra.Command) {
 	root.AddCommand(cmd)
 }
 
-// printInfo prints the Info of the running binary as text, JSON or YAML. The first line of the text is that of --version.
+// printInfo prints the Info of the running binary as text, JSON or YAML. The first line of the text is the line of --version.
 func printInfo(out io.Writer, name, format string) error {
 	info := Read()
 	var text []byte
