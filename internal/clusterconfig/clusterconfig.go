@@ -1,4 +1,5 @@
-// Package clusterconfig reads the configuration of a cluster: from a file, else from the KubeVirt object, else KubeVirt's defaults.
+// Package clusterconfig reads the configuration of a cluster from a file or from the KubeVirt object, and keeps it current. Without either, KubeVirt's defaults
+// are the configuration.
 package clusterconfig
 
 import (
@@ -16,19 +17,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Reading is a configuration and what its reader reports about it.
+// Reading is a configuration with its source.
 type Reading struct {
 	config.Cluster
-	// Warnings name what has no effect.
+	// Warnings name the fields that have no effect.
 	Warnings []string
-	// Source is the file or the object; empty where nobody configured anything, so that these are KubeVirt's defaults.
+	// Source is the file or the object. It is empty if nobody configured anything: then the configuration is KubeVirt's defaults.
 	Source string
 }
 
 // evenThreads is KubeVirt's annotation of the KubeVirt object, see config.Defaults.EvenEmulatorThreads.
 const evenThreads = v1.EmulatorThreadCompleteToEvenParity
 
-// Read returns the configuration of a file if one is named, else that of the KubeVirt object that the reader finds. The reader may be nil.
+// Read returns the configuration of a file. If file is empty, it returns the configuration of the KubeVirt object that the reader finds. The reader may be nil.
 func Read(ctx context.Context, file string, reader client.Reader) (Reading, error) {
 	switch {
 	case file != "":
@@ -45,13 +46,13 @@ func Read(ctx context.Context, file string, reader client.Reader) (Reading, erro
 		return Reading{Cluster: config.Default()}, nil
 	}
 	read, err := ofObject(ctx, reader)
-	if meta.IsNoMatchError(err) { // KubeVirt need not be installed
+	if meta.IsNoMatchError(err) { // KubeVirt is not installed
 		return Reading{Cluster: config.Default()}, nil
 	}
 	return read, err
 }
 
-// ofObject reads the KubeVirt object. A cluster has at most one; of several the first by namespace and name counts.
+// ofObject reads the KubeVirt object. A cluster has at most one. If it has several, the first one by namespace and name counts.
 func ofObject(ctx context.Context, reader client.Reader) (Reading, error) {
 	var list v1.KubeVirtList
 	if err := reader.List(ctx, &list); err != nil {
@@ -71,7 +72,7 @@ func ofObject(ctx context.Context, reader client.Reader) (Reading, error) {
 	return Reading{cluster, warnings, source}, nil
 }
 
-// FrontendProfiles returns the FrontendProfiles that a reader finds; none where the kind is not served.
+// FrontendProfiles returns the FrontendProfiles of a cluster. It returns none if the cluster does not serve the kind.
 func FrontendProfiles(ctx context.Context, reader client.Reader) ([]v1alpha1.FrontendProfile, error) {
 	var list v1alpha1.FrontendProfileList
 	if err := reader.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
@@ -80,9 +81,8 @@ func FrontendProfiles(ctx context.Context, reader client.Reader) ([]v1alpha1.Fro
 	return list.Items, nil
 }
 
-// Parse reads a configuration from YAML or JSON: a KubeVirt object, or what stands in its
-// spec.configuration, with or without the key 'configuration'. Fields that do not exist are errors. The warnings name
-// what has no effect.
+// Parse reads a configuration from YAML or JSON: a KubeVirt object, or the value of its spec.configuration, with or without the key 'configuration'. Unknown
+// fields are errors. The warnings name the fields that have no effect.
 func Parse(data []byte) (config.Cluster, []string, error) {
 	var kind struct {
 		Kind          string `json:"kind"`
@@ -109,7 +109,7 @@ func Parse(data []byte) (config.Cluster, []string, error) {
 	return fromObject(&object)
 }
 
-// fromObject returns what a KubeVirt object configures. Its error names every wrong field.
+// fromObject returns the configuration of a KubeVirt object. Its error names every wrong field.
 func fromObject(object *v1.KubeVirt) (config.Cluster, []string, error) {
 	cluster, errs := config.FromKubeVirt(object.Spec.Configuration)
 	if len(errs) > 0 {

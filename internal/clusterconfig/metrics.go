@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Failures counts what leaves the previous configuration in force.
+// Failures counts the reads of the configuration that failed, so that the previous configuration stays in force.
 var Failures = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "kiln_configuration_failures_total",
 	Help: "Readings of the configuration or of the FrontendProfiles that failed, so that the previous ones stay in force.",
@@ -24,7 +24,7 @@ var (
 		"Unix time at which this process put the configuration in force.", nil, nil)
 )
 
-// inForce describes a configuration for those who watch. It is made once for each change.
+// inForce are the values of metrics about a configuration. They are computed once for each change.
 type inForce struct {
 	digest, profile string
 	since           time.Time
@@ -39,13 +39,13 @@ func describe(cluster config.Cluster, profile string) *inForce {
 	return &inForce{digest: hex.EncodeToString(sum[:6]), profile: profile, since: time.Now()}
 }
 
-// Describe is for prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (w *Watcher) Describe(all chan<- *prometheus.Desc) {
 	all <- infoDesc
 	all <- changeDesc
 }
 
-// Collect is for prometheus.Collector. There is nothing to tell before the first reading.
+// Collect implements prometheus.Collector. It sends nothing before the first read.
 func (w *Watcher) Collect(all chan<- prometheus.Metric) {
 	now := w.inForce.Load()
 	if now == nil {

@@ -23,16 +23,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Watcher keeps the configuration of a file, or of the KubeVirt object where that kind is served, and the FrontendProfile in force. A change takes
-// effect without a restart. A wrong configuration is logged, and the last good one stays.
+// Watcher follows the configuration in a file, or in the KubeVirt object if the cluster serves the kind, and the FrontendProfile in force. A change takes
+// effect without a restart. It logs a wrong configuration, and the last good one stays in force. It is a manager.Runnable and a prometheus.Collector.
 type Watcher struct {
-	// File is read if it is named; else the KubeVirt object is.
+	// File is the file of the configuration. If it is empty, the configuration is in the KubeVirt object.
 	File string
-	// Installation names the namespaces whose accounts may do what controllers do. Its zero value is for processes that judge no request.
+	// Installation names the namespaces whose accounts may do what controllers do. Processes that judge no request leave it empty.
 	Installation config.Installation
 
-	// FrontendProfiles makes the profile in force a part of the configuration. Launchers leave it out and need no right to read the kind: the
-	// controller writes into GuestHardware what a VMI is pinned to.
+	// FrontendProfiles makes the FrontendProfile in force a part of the configuration. Launchers set false, and need no right to read the kind: the controller
+	// writes the profile that a VMI is pinned to into the GuestHardware.
 	FrontendProfiles bool
 
 	Cache  cache.Cache
@@ -44,27 +44,26 @@ type Watcher struct {
 	kubevirt bool
 
 	now atomic.Pointer[config.Cluster]
-	// inForce is what metrics tell about now.
+	// inForce has the values of metrics about now.
 	inForce atomic.Pointer[inForce]
-	// data is what the file held when it was read last.
+	// data is the content of the file when it was read last.
 	data []byte
-	// objects and profiles are the watches of KubeVirt objects and FrontendProfiles; nil as long as the cluster does not serve them.
+	// objects and profiles are the watches of KubeVirt objects and FrontendProfiles. They are nil until the cluster serves the kind.
 	objects, profiles atomic.Pointer[registration]
 
 	mutex sync.Mutex
-	// base is the configuration without FrontendProfile, nil before the first read; known are the profiles that were read last.
+	// base is the configuration without FrontendProfile, nil before the first read. known are the FrontendProfiles that were read last.
 	base  *config.Cluster
 	known []v1alpha1.FrontendProfile
 }
 
 type registration = toolscache.ResourceEventHandlerRegistration
 
-// period is how often a file is read again, and the API server asked for a kind that it did not serve. A file of a mounted
-// ConfigMap lags a minute behind by itself.
+// period is the time between two reads of the file, and between two requests for a kind that the API server does not serve yet. Kubelet takes a minute to write
+// a file of a ConfigMap.
 const period = 10 * time.Second
 
-// Now returns the configuration in force, without a call. Before the first read it is that of a cluster that configures nothing. The caller must
-// not change it.
+// Now returns the configuration in force, without a request. Before the first read it returns KubeVirt's defaults. The caller must not change the result.
 func (w *Watcher) Now() config.Cluster {
 	if now := w.now.Load(); now != nil {
 		return *now
@@ -72,8 +71,8 @@ func (w *Watcher) Now() config.Cluster {
 	return config.Default().InstalledIn(w.Installation)
 }
 
-// Load reads the file, or starts to watch the object. A wrong file is an error, so that nothing starts with another
-// configuration than the one that was asked for.
+// Load reads the file, or starts to watch the KubeVirt object. It returns an error for a wrong file, so that no process starts with another configuration than
+// the one in its file.
 func (w *Watcher) Load(ctx context.Context) error {
 	w.begin()
 	var err error
@@ -86,7 +85,7 @@ func (w *Watcher) Load(ctx context.Context) error {
 	return errors.Join(err, w.follow(ctx, followed{&v1.KubeVirt{}, v1.KubeVirtGroupVersionKind, &w.objects, w.readObjects}))
 }
 
-// Synced reports whether the configuration that stood in the cluster at the start has been read.
+// Synced reports whether the configuration that was in the cluster at the start has been read.
 func (w *Watcher) Synced() bool {
 	for _, begun := range []*registration{w.objects.Load(), w.profiles.Load()} {
 		if begun != nil && !(*begun).HasSynced() {
@@ -116,7 +115,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection is false: every replica admits, so every replica needs the configuration.
+// NeedLeaderElection returns false, because every replica admits and needs the configuration.
 func (w *Watcher) NeedLeaderElection() bool { return false }
 
 func (w *Watcher) readFile() error {
@@ -124,7 +123,7 @@ func (w *Watcher) readFile() error {
 	if err != nil || w.data != nil && bytes.Equal(data, w.data) {
 		return err
 	}
-	w.data = data // a wrong file is reported once, not each period
+	w.data = data // a wrong file is reported only once
 	cluster, warnings, err := Parse(data)
 	if err != nil {
 		return fmt.Errorf("configuration '%s': %w", w.File, err)
@@ -133,7 +132,7 @@ func (w *Watcher) readFile() error {
 	return nil
 }
 
-// followed is a kind, the watch of it, and what reads its objects after each change.
+// followed is a kind, its watch, and the function that reads its objects after each change.
 type followed struct {
 	object client.Object
 	kind   schema.GroupVersionKind
@@ -141,7 +140,7 @@ type followed struct {
 	read   func(context.Context)
 }
 
-// follow has the cache watch a kind once the cluster serves it: KubeVirt need not be installed, and Kiln's kinds may be older than this process.
+// follow starts the watch of a kind if the cluster serves the kind: KubeVirt need not be installed, and Kiln's definitions may be older than this process.
 func (w *Watcher) follow(ctx context.Context, f followed) error {
 	if f.begun.Load() != nil {
 		return nil
@@ -196,7 +195,7 @@ func (w *Watcher) readProfiles(ctx context.Context) {
 	}
 }
 
-// nameOf returns the name of a profile, for the log; empty for none.
+// nameOf returns the name of a profile, which may be nil.
 func nameOf(profile *v1alpha1.FrontendProfile) string {
 	if profile == nil {
 		return ""
@@ -204,7 +203,7 @@ func nameOf(profile *v1alpha1.FrontendProfile) string {
 	return profile.Name
 }
 
-// set puts a configuration in force and logs its warnings, once for each change and not for each write of the object.
+// set puts a configuration in force and logs its warnings. It does nothing if the configuration has not changed.
 func (w *Watcher) set(read Reading) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -229,7 +228,7 @@ func (w *Watcher) current() config.Cluster {
 	return config.Default().InstalledIn(w.Installation)
 }
 
-// begin puts the configuration of a cluster that configures nothing in force, before anything has been read.
+// begin puts KubeVirt's defaults in force if nothing has been read yet.
 func (w *Watcher) begin() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
