@@ -59,7 +59,7 @@ func (h *Hook) domainWithRecord(xml, instance []byte) ([]byte, error) {
 		err, v1alpha1.AnnotationHardwareFailure, v1alpha1.HardwareFailureIgnore)
 }
 
-// putBack puts recorded devices at their recorded addresses, and new ones where Kiln places them. Kiln's controller computes and records the same addresses.
+// putBack puts recorded devices at their recorded addresses, and new devices where Kiln places them. Kiln's controller computes and records the same addresses.
 func putBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) ([]byte, error) {
 	whole, errs := render.KubeVirt(vmi, frozen)
 	if len(errs) > 0 {
@@ -68,8 +68,8 @@ func putBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) 
 	return kubevirt.PutBack(xml, vmi, &whole)
 }
 
-// isMigrating reports whether this pod receives a guest that runs elsewhere. KubeVirt calls hook sidecars also there. It ignores their domain, and not their
-// error (virtwrap/live-migration-target.go). A VMI boots once, before it runs.
+// isMigrating reports whether this pod receives a guest that runs elsewhere. KubeVirt calls hook sidecars there, too. It ignores their domain, but not their
+// error (virtwrap/live-migration-target.go). A VMI boots only once, before it runs.
 func isMigrating(vmi *v1.VirtualMachineInstance) bool {
 	return vmi.Status.MigrationState != nil || vmi.Status.Phase == v1.Running
 }

@@ -37,7 +37,7 @@ func CheckGuests(guests string) error {
 	return fmt.Errorf("--guests is '%s': it must be '%s', '%s' or '%s'", guests, Auto, Kiln, KubeVirt)
 }
 
-// RunsGuests reports whether KubeVirt runs the guests. It decides by a value of --guests and, for Auto, by what is installed in the cluster.
+// RunsGuests reports whether KubeVirt runs the guests, for a value of --guests. For Auto it searches for KubeVirt in the cluster.
 func RunsGuests(ctx context.Context, guests string, reader client.Reader) (bool, error) {
 	if guests != Auto {
 		return guests == KubeVirt, nil
@@ -74,7 +74,8 @@ func Find(ctx context.Context, reader client.Reader) (namespace string, err erro
 	return "", nil
 }
 
-// Makers decides who creates VMIs. It ends the process if the decision no longer holds: the process starts again, and decides anew.
+// Makers decides who creates VMIs. It is a manager.Runnable that ends the process when the decision no longer holds: the process starts again, and decides
+// anew.
 type Makers struct {
 	// Guests is the value of --guests.
 	Guests string
@@ -85,8 +86,8 @@ type Makers struct {
 	found string
 }
 
-// Decide reports whether KubeVirt creates the VMIs. It returns an error if both would create them, or if KubeVirt is in another namespace than webhooks and
-// policies know: they would judge what its accounts write as if a tenant had written it.
+// Decide reports whether KubeVirt creates the VMIs. It returns an error if Kiln and KubeVirt would create them, or if webhooks and policies know another
+// namespace of KubeVirt: they would judge its accounts as tenants.
 func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
 	if err := CheckGuests(m.Guests); err != nil {
 		return false, err
@@ -121,7 +122,7 @@ func (m *Makers) checkNamespace(found string) error {
 		"kubevirt.namespace of the chart", found, m.Namespace)
 }
 
-// Start searches for KubeVirt again, at once and until the context ends. At once, because the process may have waited long for the Lease. Its error ends the
+// Start searches for KubeVirt again until the context ends. It begins at once, because the process may have waited long for the Lease. Its error ends the
 // process.
 func (m *Makers) Start(ctx context.Context) error {
 	tick := time.NewTicker(checkInterval)
@@ -138,7 +139,7 @@ func (m *Makers) Start(ctx context.Context) error {
 	}
 }
 
-// recheck returns an error if Decide would decide otherwise now.
+// recheck returns an error if Decide would now decide otherwise.
 func (m *Makers) recheck(ctx context.Context) error {
 	now, err := Find(ctx, m.Live)
 	if err != nil { // without an answer, the decision holds

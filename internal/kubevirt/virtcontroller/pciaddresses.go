@@ -9,17 +9,17 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Recorded PCI addresses of guests that KubeVirt runs without Kiln's hook. pciAddress of virtio disks and interfaces is all that KubeVirt's API can pin.
-// libvirt places the other devices around them.
-// KubeVirt: pkg/virt-launcher/virtwrap/converter/converter.go, converter/network/configurator.go and converter/pci-placement.go, v1.9.
+// A guest that KubeVirt runs without Kiln's hook keeps only the PCI addresses of its virtio disks and interfaces: KubeVirt's API can pin only these, by
+// pciAddress. libvirt places the other devices around them. KubeVirt: pkg/virt-launcher/virtwrap/converter/converter.go, converter/network/configurator.go and
+// converter/pci-placement.go, v1.9.
 
-// highestBus is the highest bus whose recorded address is used. libvirt adds root ports up to the bus of an address, and fails where the root bus has no more
-// slots: it defines no guest with an address on bus fe. With 128 buses half of the root bus remains for the other devices.
+// highestBus is the highest bus whose recorded addresses are used. libvirt adds root ports up to the bus of an address, and fails if the root bus has no slot
+// left: it defines no guest with an address on bus fe. With 128 buses, half of the root bus remains for other devices.
 const highestBus = 0x7f
 
-// KeepAddresses sets pciAddress of the virtio disks of an explicit VMI, and with interfaces also of its virtio interfaces, to the recorded address. Fields
-// that are set stay. It leaves out each address that libvirt might refuse, or behind whose root port the guest would not find the device again. The record must
-// have passed record.Check.
+// KeepAddresses sets pciAddress of the virtio disks of an explicit VMI to the recorded addresses. If interfaces is true, it sets pciAddress of the virtio
+// interfaces, too. Fields that are set stay. It leaves out addresses that libvirt might refuse, and addresses behind a root port that would be elsewhere. The
+// record must have passed record.Check.
 func KeepAddresses(vmi *v1.VirtualMachineInstance, frozen *record.Record, interfaces bool) {
 	if !hasFreePorts(vmi) {
 		return
@@ -46,7 +46,7 @@ func KeepAddresses(vmi *v1.VirtualMachineInstance, frozen *record.Record, interf
 	}
 }
 
-// hasFreePorts reports whether libvirt alone makes the root ports of a VMI, and puts virtio devices behind them.
+// hasFreePorts reports whether only libvirt creates root ports for a VMI, and puts virtio devices behind them.
 func hasFreePorts(vmi *v1.VirtualMachineInstance) bool {
 	spec, devices, machine := &vmi.Spec, &vmi.Spec.Domain.Devices, ""
 	if spec.Domain.Machine != nil {
@@ -65,7 +65,7 @@ func hasFreePorts(vmi *v1.VirtualMachineInstance) bool {
 	return !followsNUMA(spec)
 }
 
-// followsNUMA reports whether KubeVirt may give a guest expander buses. It numbers them from 1 on, as libvirt does the root ports.
+// followsNUMA reports whether KubeVirt may give a guest expander buses. KubeVirt numbers them from 1 on, as libvirt numbers the root ports.
 func followsNUMA(spec *v1.VirtualMachineInstanceSpec) bool {
 	hostDevices := len(spec.Domain.Devices.GPUs) + len(spec.Domain.Devices.HostDevices)
 	for i := range spec.Domain.Devices.Interfaces {
@@ -76,8 +76,8 @@ func followsNUMA(spec *v1.VirtualMachineInstanceSpec) bool {
 	return hostDevices > 0 && spec.Domain.CPU != nil && spec.Domain.CPU.DedicatedCPUPlacement
 }
 
-// isPlaceable reports whether a disk is on PCI from the start of the guest on. Virt-launcher refuses a pciAddress on other buses than those of PCI, and plugs
-// hotpluggable volumes in later: libvirt may have given their place to another device by then.
+// isPlaceable reports whether a disk is on a PCI bus when the guest starts. Virt-launcher refuses a pciAddress on any other bus. It plugs hotpluggable volumes
+// in later, when libvirt may have given their place to another device.
 func isPlaceable(vmi *v1.VirtualMachineInstance, disk *v1.Disk) bool {
 	if disk.Disk == nil || hardware.Bus(disk.Disk.Bus).Address != hardware.OnPCI {
 		return false
@@ -94,16 +94,16 @@ func isHotpluggable(volume *v1.Volume) bool {
 	return volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.Hotpluggable || volume.DataVolume != nil && volume.DataVolume.Hotpluggable
 }
 
-// isVirtio reports whether an interface is a virtio device that KubeVirt's converter makes. A binding plugin makes its own. With a pciAddress, KubeVirt does
-// not put an SR-IOV device next to its NUMA node, and may refuse to start the guest for it.
+// isVirtio reports whether an interface is a virtio device that KubeVirt's converter creates. A binding plugin creates its own device. An SR-IOV device does
+// not count: with a pciAddress KubeVirt does not put it next to its NUMA node, and may refuse to start the guest.
 func isVirtio(nic *v1.Interface) bool {
 	return hardware.Model(nic.Model).Virtio && nic.SRIOV == nil && nic.Binding == nil && nic.State != v1.InterfaceStateAbsent
 }
 
-// portAddresses are the addresses behind root ports, by the key of the device.
+// portAddresses are addresses behind root ports, by the key of the device in the record.
 type portAddresses map[string]string
 
-// remove takes out the device on the bus of an address, which may be empty.
+// remove removes the device on the bus of an address, which may be empty.
 func (p portAddresses) remove(pin string) {
 	at, err := address.ParsePCI(pin)
 	if err != nil {
@@ -116,9 +116,9 @@ func (p portAddresses) remove(pin string) {
 	}
 }
 
-// recordedPorts returns the recorded addresses that libvirt can give again, by the key of the device. For an address on bus n libvirt makes root ports 1 to n,
-// one function after the other, and adds bridges afterwards. So from the first number on that was no root port, or was elsewhere, the guest would find another
-// port above the device.
+// recordedPorts returns the recorded addresses that libvirt can give again, by the key of the device. For an address on bus n libvirt creates root ports 1 to
+// n, one function after the other, and adds bridges afterwards. So the list ends at the first number that was not a root port or was elsewhere: above a later
+// device the guest would find another port.
 func recordedPorts(frozen *record.Record) portAddresses {
 	last := uint(0)
 	first, err := address.ParsePCI(frozen.Devices[record.ControllerKey("pci", 1)].PCI)
@@ -135,7 +135,7 @@ func recordedPorts(frozen *record.Record) portAddresses {
 		if err != nil || at.Bus == 0 || at.Bus > last || at.Slot > 0 || at.Function > 0 {
 			continue
 		}
-		if other, shared := keys[at.Bus]; shared { // nobody knows which of them was there
+		if other, shared := keys[at.Bus]; shared { // it is not known which of them was there
 			delete(out, other)
 			continue
 		}

@@ -1,4 +1,5 @@
-// Package virtcontroller adds to the VMs, VMIs and pods of KubeVirt's virt-controller what Kiln's controllers would have given them. Admission calls it.
+// Package virtcontroller adds to the VMs, VMIs and pods of KubeVirt's virt-controller what Kiln's controllers would have given them: pins, identity, recorded
+// hardware, and the container of the hook. Admission calls it.
 package virtcontroller
 
 import (
@@ -18,10 +19,10 @@ import (
 )
 
 // Completer implements review.KubeVirt. Virt-controller creates the VMI of a VM with only the annotations of the template. Completer adds the pins, the
-// identity, and the rest that a VMI takes from its VM. It adds them only to VMIs of KubeVirt's accounts. An owner reference to a VM that anybody else
-// writes adds nothing: rule vmi/owner refuses it. KubeVirt: SetupVMIFromVM of pkg/virt-controller/watch/vm, v1.9.
+// identity, and the rest that a VMI takes from its VM. It adds them only to VMIs of KubeVirt's accounts. If anybody else
+// writes an owner reference to a VM, nothing is added: rule vmi/owner refuses the VMI. KubeVirt: SetupVMIFromVM of pkg/virt-controller/watch/vm, v1.9.
 type Completer struct {
-	// Hook puts recorded hardware back. Without an image, guests have at most the recorded PCI addresses of disks and interfaces.
+	// Hook puts recorded hardware back. Without an image, guests get at most the recorded PCI addresses of disks and interfaces.
 	Hook Hook
 }
 
@@ -45,7 +46,7 @@ func (c Completer) Inherit(ctx context.Context, resolver resolve.Resolver, vmi *
 	if completed.Annotations = maps.Clone(vmi.Annotations); completed.Annotations == nil {
 		completed.Annotations = map[string]string{}
 	}
-	// A tenant writes the template. Its values for these keys must never replace values of the VM.
+	// A tenant writes the template. Its values of these annotations must never replace the values of the VM.
 	for _, key := range []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationArchitecture} {
 		delete(completed.Annotations, key)
 	}
@@ -64,7 +65,7 @@ func (Completer) CompletePins(
 		return false
 	}
 	pins := pin.Read(vmi)
-	resolved.Pins = pins // with what a volume recommends nothing for
+	resolved.Pins = pins // also for a reference to a volume that recommends nothing
 	unpinned = resolver.CompleteVMI(ctx, owner, resolved)
 	if !resolved.Pins.Equal(pins) {
 		pin.Write(vmi, resolved.Pins)

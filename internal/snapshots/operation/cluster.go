@@ -27,7 +27,7 @@ func (c *Cluster) Patch(ctx context.Context, object client.Object, change func()
 	return c.write(ctx, object, change, objects.Patch)
 }
 
-// PatchStatus is Patch for the status.
+// PatchStatus applies change to an object and writes the difference of the status, as Patch does.
 func (c *Cluster) PatchStatus(ctx context.Context, object client.Object, change func()) error {
 	return c.write(ctx, object, change, objects.PatchStatus)
 }
@@ -54,8 +54,8 @@ func (c *Cluster) RecordWarning(about client.Object, reason, note string) {
 	c.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", condition.Note(note))
 }
 
-// WarnAfterWrite records an event about a write that succeeded, and returns the error of the write. A write that is repeated after a conflict must not
-// repeat its event.
+// WarnAfterWrite records a warning if write is nil: write is the error of the request that the event is about. It returns write. Otherwise a write that is
+// repeated after a conflict would repeat its event.
 func (c *Cluster) WarnAfterWrite(write error, about client.Object, reason, note string) error {
 	if write == nil {
 		c.RecordWarning(about, reason, note)

@@ -11,7 +11,7 @@ import (
 )
 
 // ConditionText is the content of a condition. KubeVirt writes sentences into the reasons of these conditions, and no messages. Kiln's reasons are
-// words, and its messages the sentences.
+// words, and its messages are the sentences.
 type ConditionText struct {
 	Status          corev1.ConditionStatus
 	Reason, Message string
@@ -42,7 +42,7 @@ func SetCondition(all []api.Condition, kind api.ConditionType, text ConditionTex
 	return all
 }
 
-// FindCondition returns the condition of a type, and nil if there is none.
+// FindCondition returns the condition of a type, and nil if it does not exist.
 func FindCondition(all []api.Condition, kind api.ConditionType) *api.Condition {
 	i := slices.IndexFunc(all, func(c api.Condition) bool { return c.Type == kind })
 	if i < 0 {
@@ -73,7 +73,7 @@ func NewError(message string, now time.Time) *api.Error {
 	return &api.Error{Time: &at, Message: &message}
 }
 
-// ErrorMessage returns the message of an error of a status, or the default if there is none.
+// ErrorMessage returns the message of an error of a status, and the default if there is no error or no message.
 func ErrorMessage(err *api.Error, defaultMessage string) string {
 	if err == nil || err.Message == nil {
 		return defaultMessage

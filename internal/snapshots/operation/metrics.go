@@ -34,7 +34,7 @@ func Metrics() []prometheus.Collector {
 	return []prometheus.Collector{endedOperations}
 }
 
-// CountSuccess counts an operation if the write that ended it succeeded, and returns the error of the write.
+// CountSuccess counts an operation as succeeded if write is nil: write is the error of the request that ended it. It returns write.
 func CountSuccess(kind Kind, write error) error { return count(kind, resultSucceeded, write) }
 
 // WarnAfterFailure is WarnAfterWrite for the write that ends an operation as failed. It also counts the operation.

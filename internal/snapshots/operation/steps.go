@@ -5,28 +5,29 @@ import (
 	"time"
 )
 
-// Step is one step of an operation. Each reconcile begins with the first step, so a step that was taken before must do nothing and be done.
+// Step is one step of an operation. Each reconcile begins with the first step: a step that was completed in an earlier reconcile must do nothing and return
+// Done.
 type Step[State any] interface {
 	Run(ctx context.Context, state State) (Result, error)
 }
 
 // Result is what follows a step.
 type Result struct {
-	// done has the next step run. Otherwise the steps begin anew after a time, and 0 if only an event can lead to another reconcile.
+	// done means that the next step runs. Otherwise the steps begin anew after the given time. It is 0 if only an event can lead to another reconcile.
 	done  bool
 	after time.Duration
 }
 
-// Done has the next step run.
+// Done lets the next step run.
 func Done() Result { return Result{done: true} }
 
-// Wait ends a reconcile until an event. A step that returns an error returns the zero Result.
+// Wait ends a reconcile until an event. A step that returns an error returns the zero Result, too.
 func Wait() Result { return Result{} }
 
 // RetryAfter ends a reconcile for the given time, or until an event.
 func RetryAfter(after time.Duration) Result { return Result{after: after} }
 
-// Steps are steps in their order. They are a step themselves.
+// Steps are the steps of an operation, in their order. Steps are a Step themselves.
 type Steps[State any] []Step[State]
 
 // Run runs steps until one of them is not done.
@@ -39,7 +40,7 @@ func (s Steps[State]) Run(ctx context.Context, state State) (Result, error) {
 	return Done(), nil
 }
 
-// Reconcile runs steps, and returns the time until the next reconcile, and 0 if only an event can lead to it.
+// Reconcile runs steps and returns the time until the next reconcile: 0 if only an event can lead to it.
 func (s Steps[State]) Reconcile(ctx context.Context, state State) (time.Duration, error) {
 	result, err := s.Run(ctx, state)
 	return result.after, err

@@ -171,7 +171,7 @@ func (q *Quiescer) setQuiesced(
 }
 
 // Thaw ends the freeze of a guest when its volumes are snapshotted, or when the snapshot ends. The content may be nil. done reports that the guest has
-// answered. A guest that does not thaw is left to its launcher and to RetryThaw.
+// answered. If the guest does not thaw, its launcher thaws it later, or RetryThaw.
 func (q *Quiescer) Thaw(
 	ctx context.Context, snapshot *api.VirtualMachineSnapshot, content *api.VirtualMachineSnapshotContent,
 ) (done bool, err error) {
@@ -255,7 +255,7 @@ func (q *Quiescer) RetryThaw(ctx context.Context, snapshot *api.VirtualMachineSn
 	return 0, q.reportThawed(ctx, snapshot)
 }
 
-// ThawOrphan asks the guest of a VM to thaw after the snapshot of the VM was deleted without running its finalizer. Nobody waits for the answer.
+// ThawOrphan asks the guest of a VM to thaw after the snapshot of the VM was deleted without running its finalizer. It does not wait for the answer.
 func (q *Quiescer) ThawOrphan(ctx context.Context, vm *v1.VirtualMachine) error {
 	guest := client.ObjectKeyFromObject(vm)
 	vmi, err := objects.GetOrNil(ctx, q.Live, guest, &v1.VirtualMachineInstance{})

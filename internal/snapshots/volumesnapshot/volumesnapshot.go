@@ -62,8 +62,8 @@ func ListClasses(ctx context.Context, reader client.Reader) (Classes, error) {
 	return classes, nil
 }
 
-// For returns the name of the VolumeSnapshotClass for claims of a StorageClass: the only class of its driver, or the default class. It is empty if there
-// is none.
+// For returns the name of the VolumeSnapshotClass for claims of a StorageClass: the only class of its driver, or the default class. It is empty if the driver
+// has neither.
 func (c Classes) For(ctx context.Context, reader client.Reader, storageClass string) (string, error) {
 	found, err := objects.GetOrNil(ctx, reader, types.NamespacedName{Name: storageClass}, &storagev1.StorageClass{})
 	if err != nil || found == nil {
