@@ -26,7 +26,7 @@ func Message(text string) string { return truncate(text, longestMessage) }
 // Note returns the text as the note of an event. It cuts a longer text as Message does.
 func Note(text string) string { return truncate(text, longestNote) }
 
-// Mistakes returns errors as the message of a condition: as many errors as fit, and the number of the others. Equal errors appear once.
+// Mistakes returns the message of a condition for errors: as many errors as fit, and the number of the others. Equal errors appear once.
 func Mistakes(errs field.ErrorList) string {
 	var texts []string
 	size, seen := 0, sets.New[string]()

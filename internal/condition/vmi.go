@@ -10,7 +10,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Phases and conditions of VMIs have the same reasons and messages, whether the launcher of a bare machine or the controller writes them.
+// The launcher of a bare machine and the controller write phases and conditions of VMIs with these functions, so that reasons and messages are the same.
 
 // Cause is the reason and message of a condition or event.
 type Cause struct{ Reason, Message string }
@@ -29,7 +29,7 @@ var (
 // launchers report it. Nor is ReasonEvicted: kubelet evicts a guest that fills its disks, and would evict its successor at once.
 var fromOutside = []string{v1alpha1.ReasonDisrupted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonPodDeleted}
 
-// IsFromOutside reports whether the reason of a VMI's end says that the cluster or a person ended the guest.
+// IsFromOutside reports whether a reason of condition Ready means that the cluster or a person ended the guest.
 func IsFromOutside(reason string) bool { return slices.Contains(fromOutside, reason) }
 
 // NeverStarted returns the cause of the end of a VMI whose domain was never started, including the message of condition Synchronized if it is False.

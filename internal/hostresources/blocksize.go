@@ -31,8 +31,8 @@ func roundUpToBlock(size int64) int64 {
 	return (size + blockAlignment - 1) / blockAlignment * blockAlignment
 }
 
-// withBlockSizes returns the volume with its block sizes, for disks with blockSize.matchVolume. A file has the block size of its file system. Block sizes
-// stay 0 (unknown) if QEMU does not accept those of the file system.
+// withBlockSizes returns the volume with its block sizes, for disks with blockSize.matchVolume. A file has the block size of its file system. They
+// stay 0 (unknown) if QEMU does not accept the block size of the file system.
 func withBlockSizes(volume backend.Volume) (backend.Volume, error) {
 	if volume.Network != nil || volume.Adapter != nil {
 		return volume, nil // only the server knows them, and a LUN does not exist before its adapter

@@ -38,9 +38,8 @@ func inlineData(data *v1.CloudInitNoCloudSource) (given cloudData, err error) {
 	return given, nil
 }
 
-// noCloudISO describes the ISO that cloud-init's NoCloud data source looks for: volume label 'cidata' and the files meta-data,
-// user-data and network-config. The instance id is the VMI's name and namespace, because a new id makes
-// cloud-init run as at a first boot.
+// noCloudISO describes the ISO that cloud-init's NoCloud data source looks for: volume label 'cidata' and the files meta-data, user-data and network-config.
+// The instance id is the VMI's name and namespace, because a new id makes cloud-init run as at a first boot.
 func noCloudISO(path string, vmi *v1.VirtualMachineInstance, data cloudData) (volumeSource, error) {
 	metaData, err := yaml.Marshal(map[string]string{"instance-id": instanceID(vmi), "local-hostname": hostname(vmi)})
 	if err != nil {

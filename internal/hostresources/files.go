@@ -65,7 +65,7 @@ func nameDraft(file string, fill func(draft string) error, name func(from, to st
 	return name(draft.Name(), file)
 }
 
-// ReadFile reads a file of the VMI's own folder. The error is fs.ErrNotExist if there is none.
+// ReadFile reads a file of the VMI's own folder. If the file does not exist, the error is fs.ErrNotExist.
 func (h *BareMachine) ReadFile(vmi *v1.VirtualMachineInstance, name string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(h.Folder(vmi), name))
 }

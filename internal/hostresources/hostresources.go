@@ -18,7 +18,7 @@ import (
 type BareMachine struct {
 	// Volumes serves disks and images; nil serves none.
 	Volumes *Root
-	// Claims is the folder of claim descriptions; nil if there is none. Guests never get its files.
+	// Claims is the folder of claim descriptions; nil if the launcher has no such folder. Guests never get its files.
 	Claims *Root
 	// State is the folder for files that live as long as a VMI: overlays, empty disks, ISOs, NVRAM, sockets, logs.
 	State string

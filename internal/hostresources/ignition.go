@@ -9,8 +9,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// firmwareFiles writes the fw_cfg files of a VMI and returns their paths by name: the configuration of Ignition. It often contains a password, and
-// only root and QEMU may read it. A VMI without annotation kubevirt.io/ignitiondata has none.
+// firmwareFiles writes the fw_cfg files of a VMI and returns their paths by name. The only one is the configuration of Ignition, in annotation
+// kubevirt.io/ignitiondata. It often contains a password: only root and QEMU may read it.
 func firmwareFiles(ctx context.Context, vmi *v1.VirtualMachineInstance, folder string) (map[string]string, field.ErrorList) {
 	data := vmi.Annotations[v1.IgnitionAnnotation]
 	if data == "" {

@@ -15,8 +15,7 @@ import (
 )
 
 // A bare machine has no container runtime. Its administrator unpacks the tree of image 'registry.example/demo:1' into the folder
-// containers/registry.example/demo:1 below
-// --volume-root.
+// containers/registry.example/demo:1 below --volume-root.
 
 const imagesDir = "containers"
 

@@ -23,8 +23,8 @@ type deviceVariables []struct{ prefix, kind string }
 var (
 	// pluginVariables are KubeVirt's prefixes, so that plugins for KubeVirt work.
 	pluginVariables = deviceVariables{{v1.PCIResourcePrefix, "pci"}, {v1.MDevResourcePrefix, "mdev"}, {v1.USBResourcePrefix, "usb"}}
-	// sriovVariables are those of the SR-IOV plugin of the network plumbing working group. They are used only for interfaces, because CNI plugins set VLAN and
-	// MAC address of these devices. A host device would have neither.
+	// sriovVariables are the prefixes of the SR-IOV plugin of the network plumbing working group. They are used only for interfaces, because CNI plugins set VLAN
+	// and MAC address of these devices. A host device would have neither.
 	sriovVariables = deviceVariables{{"PCIDEVICE", "pci"}}
 )
 
@@ -155,7 +155,7 @@ func (p *Pod) listedDevices(kind, value string, taken map[string]bool) (free []b
 }
 
 // bundleUSB returns the USB devices of a request. One unit of a resource of KubeVirt's plugin has all USB devices that its selectors name. Each unit is for
-// one host device, and the plugin lists the devices of one unit after those of another.
+// one host device, and the plugin lists all devices of one unit before the devices of the next one.
 func (r deviceRequest) bundleUSB(free []backend.HostDev) (device backend.HostDev, err error) {
 	each := len(free) / r.unserved
 	switch {

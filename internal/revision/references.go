@@ -124,7 +124,8 @@ func (u *usedRevisions) addRevisionNames(user metav1.Object, spec *v1.VirtualMac
 	}
 }
 
-// addContent adds the revisions that the content of a snapshot names, and those of the VM in it, because KubeVirt's contents have no annotation.
+// addContent adds the revisions that the content of a snapshot names. It also adds the revisions of the VM in the content, because KubeVirt's contents have no
+// annotation.
 func (u *usedRevisions) addContent(content *snapshot.VirtualMachineSnapshotContent) {
 	u.addPins(content)
 	vm := content.Spec.Source.VirtualMachine

@@ -138,8 +138,8 @@ func (l currentObjects) usageOf(ctx context.Context, r *appsv1.ControllerRevisio
 		return usage, nil
 	}
 	now, err := l.read(ctx, r.Namespace, &object)
-	if unread := unreadableReason(err); unread != "" {
-		usage.State, usage.Reason, usage.Forbidden = Unknown, unread, apierrors.IsForbidden(err)
+	if reason := unreadableReason(err); reason != "" {
+		usage.State, usage.Reason, usage.Forbidden = Unknown, reason, apierrors.IsForbidden(err)
 		return usage, nil
 	}
 	usage.Lifecycle = now.lifecycle

@@ -85,7 +85,7 @@ func (e *environment) delete(ctx context.Context, object client.Object, options 
 	return nil
 }
 
-// event writes an event about a VMI. Call it after the write that it tells of: a write that is repeated after a conflict must not repeat the event.
+// event writes an event about a VMI. Call it after the write that the event is about: a write that is repeated after a conflict must not repeat the event.
 func (e *environment) event(vmi *v1.VirtualMachineInstance, kind string, cause condition.Cause) {
 	e.Events.Eventf(vmi, nil, kind, cause.Reason, "Reconcile", "%s", condition.Note(cause.Message))
 }

@@ -61,7 +61,7 @@ func (h hardwareRecord) reconcile(ctx context.Context, o observed.Objects) (*con
 	return nil, h.patchGuestPod(ctx, guest, o.GuestPod)
 }
 
-// render runs stage 2. The hardware is that of the record, unless annotation kilnvm.io/hardware asks for new hardware.
+// render runs stage 2. The guest gets the recorded hardware, unless annotation kilnvm.io/hardware asks for new hardware.
 func (h hardwareRecord) render(
 	vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware, report *v1alpha1.GuestFacts,
 ) (made render.Hardware, cause *condition.Cause) {
@@ -76,7 +76,7 @@ func (h hardwareRecord) render(
 		return refuse(v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestHardware '%s': status.guest: %v", hardware.Name, err))
 	}
 	machine := render.Machine{VMI: vmi, Defaults: h.Configuration().Frontend.With(hardware.Status.Guest.Frontend)}
-	// A GuestPod that is created again while the guest runs needs the recorded hardware, and no newer one.
+	// If the GuestPod is created again while the guest runs, it needs the recorded hardware, also with that annotation.
 	if hasRun(vmi, hardware) || vmi.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
 		if err := record.Check(hardware.Spec.Hardware); err != nil {
 			return refuse(v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestHardware '%s': %v", hardware.Name, err))

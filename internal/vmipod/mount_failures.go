@@ -32,7 +32,8 @@ const mountEvents = 100
 // tenant who changes his objects all the time and has a namespace full of events.
 const mountInterval = time.Minute
 
-// describe returns the newest such event, empty if there is none. Between two reads it returns the message of the VMI's condition.
+// describe returns the newest event that says why a volume is not mounted; empty if no event does. Between two reads it returns the message of the VMI's
+// condition.
 func (m *mountFailures) describe(ctx context.Context, o observed.Objects, done *outcome) string {
 	if wait := m.limits.wait(o.Key, m.Now(), rate.Every(mountInterval), 1); wait > 0 {
 		done.requeueAfter(wait)

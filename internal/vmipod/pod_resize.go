@@ -61,9 +61,9 @@ func guestContainer(of *corev1.Pod) *corev1.Container {
 	return &corev1.Container{}
 }
 
-// setResources raises the requests and limits of a running guest's container to those of the wanted one, and reports whether anything changed. It adds and
-// removes none, because the pod keeps its quality of service. It lowers only what kubelet has not granted yet, because another version of Kiln may have
-// created the pod.
+// setResources raises the requests and limits of a running guest's container to the requests and limits of the wanted container, and reports whether anything
+// changed. It neither adds nor removes a request or limit, because the pod must keep its quality of service. It lowers only what kubelet has not granted yet,
+// because another version of Kiln may have created the pod.
 func setResources(running *corev1.Pod, wanted *corev1.Container) (changed bool) {
 	current, granted := &guestContainer(running).Resources, corev1.ResourceRequirements{}
 	if status := observed.Container(running); status != nil && status.Resources != nil && resizePending(running) != nil {
@@ -87,7 +87,7 @@ func setResources(running *corev1.Pod, wanted *corev1.Container) (changed bool) 
 	return changed
 }
 
-// resizePending returns kubelet's condition that it has not granted what the spec of a pod requests; nil if there is none.
+// resizePending returns kubelet's condition that it has not granted what the spec of a pod requests; nil if the condition is not True.
 func resizePending(of *corev1.Pod) *corev1.PodCondition {
 	if pending := observed.PodCondition(of, corev1.PodResizePending); pending != nil && pending.Status == corev1.ConditionTrue {
 		return pending

@@ -14,8 +14,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A step that is refused is tried again at an interval. In between, events of the VMI do not cause it: a tenant could have this process call the API server as
-// often as it writes its GuestPod. Only what the VMI waits for brings the next try near: an object that has come, or room in a quota.
+// A step that is refused is tried again at an interval. Events of the VMI do not cause another try: otherwise a tenant could have this process call the API
+// server as often as it writes its GuestPod. Only what the VMI waits for makes the next try due soon: an object that was created, or a quota that was freed.
 
 // retryInterval is the interval at first. A refusal that lasts is tried again after as long as it has lasted, longestInterval at most.
 const (
@@ -35,7 +35,7 @@ type refusal struct {
 	since, until time.Time
 }
 
-// of returns the refusal that keeps a VMI from another try, nil if there is none.
+// of returns the refusal that keeps a VMI from another try, nil if the next try is due.
 func (r *refusals) of(key types.NamespacedName, vmi types.UID, now time.Time) *refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()

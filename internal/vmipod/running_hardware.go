@@ -19,7 +19,7 @@ import (
 )
 
 // runningHardware writes what libvirt runs into status.running of the GuestHardware. The launcher reports it, and a tenant may be the launcher: a report is
-// copied if the guest can have such hardware. The digest and the time are those of this process.
+// copied only if the guest can have such hardware. This process computes the digest, and sets the time.
 type runningHardware struct {
 	*environment
 	// limits bound how often reports are copied.

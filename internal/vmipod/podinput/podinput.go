@@ -76,8 +76,8 @@ func (r Reader) record(ctx context.Context, vmi *v1.VirtualMachineInstance) (*re
 	return hardware.Spec.Hardware, nil
 }
 
-// demandedLimits returns the resources of which the containers of a namespace must have limits: those of its ResourceQuotas, and CPUs if the configuration
-// selects the namespace.
+// demandedLimits returns the resources for which the containers of a namespace must have limits, because a ResourceQuota bounds the limits, or because the
+// configuration selects the namespace for limits of CPUs.
 func (r Reader) demandedLimits(ctx context.Context, namespace string) (demanded []corev1.ResourceName, err error) {
 	var quotas corev1.ResourceQuotaList
 	if err := r.Live.List(ctx, &quotas, client.InNamespace(namespace)); err != nil {

@@ -11,7 +11,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Values of infoSource of an interface, as in KubeVirt (pkg/network/vmispec): who has reported what status.interfaces says.
+// Values of infoSource of an interface, as in KubeVirt (pkg/network/vmispec): the sources of its fields.
 const (
 	infoDomain         = "domain"
 	infoDomainAndAgent = "domain, guest-agent"
@@ -25,7 +25,7 @@ func (r Report) agent(lost *condition.Cause) *v1alpha1.GuestAgent {
 	return r.GuestPod.Status.Agent
 }
 
-// setAgent writes the report of the guest agent, and removes an earlier report if there is none. The guest may report anything. Each field depends only on the
+// setAgent writes the report of the guest agent. If agent is nil, it removes an earlier report. The guest may report anything. Each field depends only on the
 // report, not on its own earlier value: otherwise the status would be written without end.
 func setAgent(vmi *v1.VirtualMachineInstance, agent *v1alpha1.GuestAgent) {
 	vmi.Status.GuestOSInfo = v1.VirtualMachineInstanceGuestOSInfo{}
@@ -76,8 +76,8 @@ func addressRank(ip string) int {
 	return 0
 }
 
-// guestInterface returns the guest's interface with a MAC address, nil if there is none. Several may have it, such as a card and the bridge above it: then it
-// is the first one with an IP address.
+// guestInterface returns the guest's interface with a MAC address, nil if the guest reports no such interface. If several have it, such as a card and the
+// bridge above it, it returns the first one with an IP address.
 func guestInterface(mac string, agent *v1alpha1.GuestAgent) (found *v1alpha1.GuestInterface) {
 	if agent == nil || mac == "" {
 		return nil

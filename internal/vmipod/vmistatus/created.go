@@ -26,7 +26,7 @@ func SetCreated(vmi *v1.VirtualMachineInstance, in pod.Input, created *corev1.Po
 	vmi.Status.Interfaces, vmi.Status.VolumeStatus = interfaces(in), volumes(in)
 	setPod(vmi, created)
 	condition.SetPhase(vmi, v1.Scheduling)
-	condition.Clear(vmi, v1.VirtualMachineInstanceSynchronized) // it said why there was no pod
+	condition.Clear(vmi, v1.VirtualMachineInstanceSynchronized) // it reported why there was no pod
 }
 
 // setPod writes what the status says about the pod, unless the status has another pod.
@@ -59,8 +59,9 @@ func setPod(vmi *v1.VirtualMachineInstance, pod *corev1.Pod) {
 	}
 }
 
-// interfaces returns status.interfaces of a VMI, with the MAC addresses of the hardware record, or else those that stage 2 will assign. The interface on the
-// pod network is the first, because 'kubectl get vmi' prints the first. With slirp it has no addresses: the guest cannot be reached at those of the pod.
+// interfaces returns status.interfaces of a VMI, with the MAC addresses of the hardware record, or with the MAC addresses that stage 2 will assign. The
+// interface on the pod network is the first one, because 'kubectl get vmi' prints the first one. With slirp it has no addresses: the guest cannot be reached at
+// the addresses of the pod.
 func interfaces(in pod.Input) (nics []v1.VirtualMachineInstanceNetworkInterface) {
 	vmi := in.VMI.DeepCopy()
 	if in.Record != nil {

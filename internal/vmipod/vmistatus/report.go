@@ -121,8 +121,8 @@ func isHardwareReason(reason string) bool {
 	return reason == v1alpha1.ReasonNameTaken || reason == v1alpha1.ReasonHardwareForeign || reason == v1alpha1.ReasonFailedPin
 }
 
-// waitCause returns why the guest does not start, nil if no reason is known: the pod comes first, then the refusal of the controller, then that of the
-// launcher.
+// waitCause returns why the guest does not start, nil if no reason is known. The cause of the pod comes first, then the refusal of the controller, then the
+// refusal of the launcher.
 func (r Report) waitCause(now time.Time) (*condition.Cause, time.Duration) {
 	cause, recheck := podWaitCause(r.Pod, now)
 	switch {
