@@ -208,22 +208,21 @@ func (r Reviewer) forgiveVMUpdate(ctx context.Context, reviewed *VM, request *po
 	return err
 }
 
-// forgiveOldViolations turns an error of a result into a warning if the object violated the same validation before.
+// forgiveOldViolations turns an error of a result into a warning if the object violated the same validation before, or if the same expression failed before.
 func forgiveOldViolations(was policy.Result, result *policy.Result) {
-	violated := map[[2]any]bool{}
-	for _, v := range was.Violations {
-		violated[[2]any{v.Policy, v.Validation}] = true
+	forgiven := map[*field.Error]bool{}
+	for _, now := range result.Violations {
+		forgiven[now.Err] = slices.ContainsFunc(was.Violations, func(before policy.Violation) bool {
+			return before.Policy == now.Policy && before.Validation == now.Validation
+		})
 	}
-	same := map[*field.Error]bool{}
-	for _, v := range result.Violations {
-		same[v.Err] = violated[[2]any{v.Policy, v.Validation}]
+	for _, now := range result.Failures {
+		forgiven[now.Err] = slices.ContainsFunc(was.Failures, now.SameAs)
 	}
 	result.Errors = slices.DeleteFunc(result.Errors, func(err *field.Error) bool {
-		// A failure has no index. It is the same if its text is, which names the policy, the expression and the cause.
-		failed := err.Origin == policy.RuleFailed && slices.ContainsFunc(was.Errors, func(e *field.Error) bool { return e.Error() == err.Error() })
-		if same[err] || failed {
+		if forgiven[err] {
 			result.Warnings = append(result.Warnings, forgivenText(err.Detail))
 		}
-		return same[err] || failed
+		return forgiven[err]
 	})
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -63,8 +64,18 @@ type Violation struct {
 // Failure is a policy that could not be evaluated.
 type Failure struct {
 	Policy string
+	// Expression is the path of the expression that failed, such as spec.validations[0].expression. It is empty if the policy does not compile.
+	Expression string
+	Cause      error
 	// Message names the expression and says why it failed.
 	Message string
+	// Err refuses the object. It is nil if the failurePolicy is Ignore.
+	Err *field.Error
+}
+
+// SameAs reports whether the same expression failed for the same cause. Causes of cel-go say themselves whether they are the same (errors.Is).
+func (f Failure) SameAs(other Failure) bool {
+	return f.Policy == other.Policy && f.Expression == other.Expression && errors.Is(f.Cause, other.Cause)
 }
 
 // judge is one judgement. It evaluates one policy after the other, in one goroutine: values of CEL keep what they have read.
@@ -115,7 +126,7 @@ func Judge(interrupt <-chan struct{}, policies []*Policy, r *Request) Result {
 // policy judges by one policy.
 func (j *judge) policy(p *Policy, resource v1alpha1.GuestPolicyResource) {
 	if len(p.Errors) > 0 {
-		j.failed(p, "it does not compile: "+printable(p.Errors[0].Error(), mostIssue))
+		j.addFailure(p, Failure{Cause: p.Errors[0], Message: "it does not compile: " + printable(p.Errors[0].Error(), mostIssue)})
 		return
 	}
 	compiled := p.programs[resource]
@@ -131,16 +142,17 @@ func (j *judge) policy(p *Policy, resource v1alpha1.GuestPolicyResource) {
 	}
 }
 
-// failed reports that a policy could not be evaluated, by its failurePolicy.
-func (j *judge) failed(p *Policy, why string) {
-	j.Failures = append(j.Failures, Failure{p.Name, why})
-	text := fmt.Sprintf("GuestPolicy '%s' failed: %s", p.Name, why)
+// addFailure adds the failure of a policy, and a warning or an error as its failurePolicy requires.
+func (j *judge) addFailure(p *Policy, failure Failure) {
+	failure.Policy = p.Name
+	text := fmt.Sprintf("GuestPolicy '%s' failed: %s", p.Name, failure.Message)
 	if p.spec.FailurePolicy == v1alpha1.PolicyIgnore {
 		j.Warnings = append(j.Warnings, text)
-		return
+	} else {
+		failure.Err = field.Forbidden(field.NewPath("spec"), text).WithOrigin(RuleFailed)
+		j.Errors = append(j.Errors, failure.Err)
 	}
-	err := field.Forbidden(field.NewPath("spec"), text).WithOrigin(RuleFailed)
-	j.Errors = append(j.Errors, err)
+	j.Failures = append(j.Failures, failure)
 }
 
 // annotate adds an annotation to the audit event.

@@ -26,20 +26,21 @@ type evaluation struct {
 
 // conditions reports whether all match conditions are true. One that is false counts more than one that fails, as in Kubernetes.
 func (e *evaluation) conditions() bool {
-	var failure error
+	var failure *Failure
 	for i, condition := range e.programs.conditions {
 		value, err := e.run(condition)
 		switch {
 		case e.Interrupted:
 			return false
 		case err != nil && failure == nil:
-			failure = fmt.Errorf("spec.matchConditions[%d].expression: %w", i, err)
+			expression := fmt.Sprintf("spec.matchConditions[%d].expression", i)
+			failure = &Failure{Expression: expression, Cause: err, Message: printable(expression+": "+err.Error(), mostIssue)}
 		case err == nil && value != types.True:
 			return false
 		}
 	}
 	if failure != nil {
-		e.failed(e.policy, printable(failure.Error(), mostIssue))
+		e.addFailure(e.policy, *failure)
 	}
 	return failure == nil
 }
@@ -56,11 +57,16 @@ func (e *evaluation) validation(i int) bool {
 	switch {
 	case e.Interrupted || err == nil && value == types.True:
 	case err != nil:
-		e.failed(e.policy, fmt.Sprintf("spec.validations[%d].expression: %s", i, printable(err.Error(), mostIssue)))
+		e.expressionFailed(fmt.Sprintf("spec.validations[%d].expression", i), err)
 	default:
 		e.violated(i)
 	}
 	return !errors.Is(err, errBudget)
+}
+
+// expressionFailed adds the failure of an expression of the policy.
+func (e *evaluation) expressionFailed(expression string, cause error) {
+	e.addFailure(e.policy, Failure{Expression: expression, Cause: cause, Message: expression + ": " + printable(cause.Error(), mostIssue)})
 }
 
 // violated reports a validation that is not true.
@@ -95,7 +101,7 @@ func (e *evaluation) annotation(i int) bool {
 	value, err := e.run(e.annotations[i])
 	if err != nil {
 		if !e.Interrupted && e.policy.spec.FailurePolicy != v1alpha1.PolicyIgnore {
-			e.failed(e.policy, fmt.Sprintf("spec.auditAnnotations[%d].valueExpression: %s", i, printable(err.Error(), mostIssue)))
+			e.expressionFailed(fmt.Sprintf("spec.auditAnnotations[%d].valueExpression", i), err)
 		}
 		return !errors.Is(err, errBudget)
 	}
