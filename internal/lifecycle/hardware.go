@@ -257,8 +257,7 @@ func (r *hardwareReconciler) isCurrent(ctx context.Context, key types.Namespaced
 // deleteHardware deletes a GuestHardware if it was neither changed nor created anew since it was read.
 func (r *hardwareReconciler) deleteHardware(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
 	r.lastBoots.remove(client.ObjectKeyFromObject(hardware))
-	err := r.live.Delete(ctx, hardware, client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
+	if err := objects.DeleteUnchanged(ctx, r.live, hardware); err != nil {
 		return fmt.Errorf("deleting GuestHardware '%s': %w", hardware.Name, err)
 	}
 	return nil

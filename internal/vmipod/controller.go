@@ -144,7 +144,7 @@ func (c *Controller) perform(ctx context.Context, o observed.Objects, next actio
 	case actionDeleteUnrecordedPod:
 		return done, c.podDeletion.deleteUnrecorded(ctx, o)
 	case actionDeleteGuestPod:
-		return done, c.delete(ctx, o.GuestPod)
+		return done, c.deleteObject(ctx, o.GuestPod)
 	case actionCreateGuestPod:
 		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.guestPodCreation.reconcile(ctx, o) })
 	case actionRecordHardware:

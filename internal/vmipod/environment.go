@@ -76,10 +76,9 @@ func (e *environment) patchGuestPod(ctx context.Context, changed, before *v1alph
 	return client.IgnoreNotFound(err)
 }
 
-// delete deletes an object if it is still the one that was read: with the UID a cache that lags behind does not delete a successor with the same name.
-func (e *environment) delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
-	uid := object.GetUID()
-	if err := client.IgnoreNotFound(e.Live.Delete(ctx, object, append(options, client.Preconditions{UID: &uid})...)); err != nil {
+// deleteObject deletes an object if it is still the one that was read.
+func (e *environment) deleteObject(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+	if err := objects.DeleteSame(ctx, e.Live, object, options...); err != nil {
 		return fmt.Errorf("deleting %T '%s': %w", object, object.GetName(), err)
 	}
 	return nil

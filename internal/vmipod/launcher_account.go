@@ -69,7 +69,7 @@ func (l launcherAccount) ensureObject(ctx context.Context, wanted client.Object,
 	case observed.IsOwnedBy(found, vmi) && grantsTheSame(found, wanted):
 		return nil, nil
 	case observed.IsOwnedByName(found, vmi.Name): // of a previous VMI, or from another release of Kiln
-		if err := l.delete(ctx, found); err != nil {
+		if err := l.deleteObject(ctx, found); err != nil {
 			return nil, err
 		}
 		if err := l.Live.Create(ctx, wanted); !apierrors.IsAlreadyExists(err) {

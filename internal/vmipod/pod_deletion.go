@@ -18,7 +18,7 @@ type podDeletion struct{ *environment }
 // deletePod deletes the pod of a VMI, with the current grace period of the VMI. It may have become shorter since the pod was created; kubelet accepts no
 // longer one.
 func (d podDeletion) deletePod(ctx context.Context, o observed.Objects) error {
-	return d.delete(ctx, o.Pod, client.GracePeriodSeconds(pod.Grace(o.VMI.Spec.TerminationGracePeriodSeconds)))
+	return d.deleteObject(ctx, o.Pod, client.GracePeriodSeconds(pod.Grace(o.VMI.Spec.TerminationGracePeriodSeconds)))
 }
 
 // shortenGracePeriod deletes a pod once more if the VMI's owner has shortened the grace period since the first deletion.
@@ -34,7 +34,7 @@ func (d podDeletion) deleteUnrecorded(ctx context.Context, o observed.Objects) e
 	if unrecorded, err := d.isUnrecorded(ctx, o); err != nil || !unrecorded {
 		return err
 	}
-	return d.delete(ctx, o.Pod)
+	return d.deleteObject(ctx, o.Pod)
 }
 
 // removeFinalizer removes the finalizer of a pod in which no guest runs.

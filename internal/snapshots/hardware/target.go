@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
@@ -62,7 +63,7 @@ func (w Writer) replace(
 	ctx context.Context, vm *v1.VirtualMachine, existing *v1alpha1.GuestHardware, spec v1alpha1.GuestHardwareSpec, annotations map[string]string,
 ) error {
 	if existing != nil {
-		if err := w.deleteVersion(ctx, existing); err != nil {
+		if err := objects.DeleteUnchanged(ctx, w.Live, existing); err != nil {
 			return err
 		}
 	}
@@ -79,11 +80,5 @@ func (w Writer) DeleteUnused(ctx context.Context, restore *api.VirtualMachineRes
 	if err != nil || hardware == nil || hardware.Annotations[snapshot.Mark] != snapshot.MarkOf(restore) || ownership.Assigned(hardware) {
 		return err
 	}
-	return w.deleteVersion(ctx, hardware)
-}
-
-// deleteVersion deletes a GuestHardware unless it has changed since it was read.
-func (w Writer) deleteVersion(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
-	unchanged := client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion}
-	return client.IgnoreNotFound(w.Live.Delete(ctx, hardware, unchanged))
+	return objects.DeleteUnchanged(ctx, w.Live, hardware)
 }

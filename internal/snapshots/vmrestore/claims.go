@@ -66,7 +66,7 @@ func (c createClaims) Run(ctx context.Context, s *state) (operation.Result, erro
 			return operation.Result{}, failBecause(v1alpha1.ReasonTargetExists, claimExistsMessage(claim.Name))
 		default:
 			pending = true
-			if err := client.IgnoreNotFound(c.Live.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})); err != nil {
+			if err := objects.DeleteSame(ctx, c.Live, claim); err != nil {
 				return operation.Result{}, err
 			}
 		}

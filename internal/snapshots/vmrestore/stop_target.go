@@ -35,7 +35,7 @@ func (t stopTarget) Run(ctx context.Context, s *state) (operation.Result, error)
 	case s.isWritten() && !s.hasLock(): // it was unlocked and started: only the status of the restore is missing
 		return operation.Done(), nil
 	case s.isWritten(): // it was started between the read and the lock: the VMI has the spec of before
-		return operation.RetryAfter(operation.PollInterval), client.IgnoreNotFound(t.Live.Delete(ctx, vmi, client.Preconditions{UID: &vmi.UID}))
+		return operation.RetryAfter(operation.PollInterval), objects.DeleteSame(ctx, t.Live, vmi)
 	}
 	text := fmt.Sprintf("VirtualMachineInstance '%s' exists: stop the VM", vmi.Name)
 	switch ptr.Deref(s.restore.Spec.TargetReadinessPolicy, api.VirtualMachineRestoreWaitGracePeriodAndFail) {

@@ -3,6 +3,7 @@ package vmsnapshot
 import (
 	"context"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"k8s.io/utils/ptr"
 	api "kubevirt.io/api/snapshot/v1beta1"
@@ -22,7 +23,7 @@ func (d deleteContent) Run(ctx context.Context, s *state) (operation.Result, err
 	if s.snapshot.DeletionTimestamp != nil && retain && usable {
 		return operation.Done(), nil
 	}
-	return operation.Done(), client.IgnoreNotFound(d.Live.Delete(ctx, s.content, client.Preconditions{UID: &s.content.UID}))
+	return operation.Done(), objects.DeleteSame(ctx, d.Live, s.content)
 }
 
 // removeFinalizer lets a snapshot go that is being deleted.

@@ -31,3 +31,16 @@ func GetOrNil[O interface {
 	}
 	return into, nil
 }
+
+// DeleteUnchanged deletes an object unless it has changed since it was read: then the error is a conflict. An object that is gone is no error.
+func DeleteUnchanged(ctx context.Context, c client.Client, read client.Object) error {
+	uid, version := read.GetUID(), read.GetResourceVersion()
+	return client.IgnoreNotFound(c.Delete(ctx, read, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+}
+
+// DeleteSame deletes an object if it is still the one that was read, changed or not: with the UID, an outdated cache does not delete a successor of the same name.
+// An object that is gone is no error.
+func DeleteSame(ctx context.Context, c client.Client, read client.Object, options ...client.DeleteOption) error {
+	uid := read.GetUID()
+	return client.IgnoreNotFound(c.Delete(ctx, read, append(options, client.Preconditions{UID: &uid})...))
+}
