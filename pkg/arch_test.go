@@ -39,6 +39,8 @@ var never = []struct {
 	{from: "pkg/", to: "k8s.io/client-go", why: "the engine is usable without a cluster"},
 	{from: "pkg/", to: module + "internal/", why: "the engine is importable by others; edges depend on it, not it on them"},
 	{from: "internal/review", to: module + "internal/kubevirt/", why: "a review knows KubeVirt's controllers only by its interface"},
+	{from: "internal/lifecycle", to: module + "internal/kubevirt/", why: "the controller of VMs knows KubeVirt's guests only by its interface"},
+	{from: "internal/lifecycle", to: module + "pkg/domain/kubevirt", why: "the controller of VMs knows KubeVirt's guests only by its interface"},
 	{from: "internal/", to: module + "cmd/", why: "processes compose edges"},
 	{from: "pkg/validate", to: module + "pkg/mutate", why: "a rule that needs a default shows that mutate left something implicit"},
 	{from: "pkg/mutate", to: module + "pkg/validate", why: "mutate cannot fail, so it has nothing to judge"},

@@ -15,6 +15,7 @@ import (
 	"github.com/kilnvm/kiln/internal/guestpolicy"
 	"github.com/kilnvm/kiln/internal/guestprofile"
 	"github.com/kilnvm/kiln/internal/hostprofile"
+	"github.com/kilnvm/kiln/internal/kubevirt/guestcontroller"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/revision"
@@ -84,7 +85,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	engine.Configuration.Beside(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process when that changes
+	engine.Configuration.FollowKubeVirt(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process when that changes
 	machines := o.machines(engine, kubevirt)
 	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers)); err != nil {
 		return err
@@ -146,14 +147,18 @@ func (o options) tell(engine *command.Engine, kubevirt bool) error {
 	return engine.Add(machines)
 }
 
-// machines returns the controller of VMs, which makes no VMIs beside KubeVirt. Live reads past the cache what must not be stale, such as the hardware record of
-// a VM.
+// machines returns the controller of VMs, which creates no VMIs if KubeVirt does. Live reads past the cache what must not be stale, such as the hardware record
+// of a VM.
 func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Controller {
-	return &lifecycle.Controller{
+	machines := &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
-		Finalizers: o.guests.finalizers(), Beside: kubevirt,
+		Finalizers: o.guests.finalizers(),
 	}
+	if kubevirt {
+		machines.KubeVirt = &guestcontroller.Controller{Client: machines.Client, Live: machines.Live, Events: machines.Events}
+	}
+	return machines
 }
 
 // snapshots adds the reconcilers of snapshots, restores and clones. Beside KubeVirt, KubeVirt has its own reconcilers of these kinds. Guests are frozen only

@@ -50,7 +50,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	engine.Configuration.Beside(ctx, func(ctx context.Context) (bool, error) { return installed.RunsGuests(ctx, o.guests, engine.Live) })
+	engine.Configuration.FollowKubeVirt(ctx, func(ctx context.Context) (bool, error) { return installed.RunsGuests(ctx, o.guests, engine.Live) })
 	policies, err := watch(ctx, engine)
 	if err != nil {
 		return err

@@ -45,15 +45,15 @@ func Read(ctx context.Context, file string, reader client.Reader) (Reading, erro
 	case reader == nil:
 		return Reading{Cluster: config.Default()}, nil
 	}
-	read, err := ofObject(ctx, reader)
+	read, err := readObject(ctx, reader)
 	if meta.IsNoMatchError(err) { // KubeVirt is not installed
 		return Reading{Cluster: config.Default()}, nil
 	}
 	return read, err
 }
 
-// ofObject reads the KubeVirt object. A cluster has at most one. If it has several, the first one by namespace and name counts.
-func ofObject(ctx context.Context, reader client.Reader) (Reading, error) {
+// readObject reads the KubeVirt object. A cluster has at most one. If it has several, the first one by namespace and name counts.
+func readObject(ctx context.Context, reader client.Reader) (Reading, error) {
 	var list v1.KubeVirtList
 	if err := reader.List(ctx, &list); err != nil {
 		return Reading{}, err

@@ -30,7 +30,7 @@ type inForce struct {
 	since           time.Time
 }
 
-func describe(cluster config.Cluster, profile string) *inForce {
+func newInForce(cluster config.Cluster, profile string) *inForce {
 	text, err := json.Marshal(cluster)
 	if err != nil {
 		panic(err) // it was read from JSON

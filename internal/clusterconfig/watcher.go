@@ -39,9 +39,9 @@ type Watcher struct {
 	Mapper meta.RESTMapper
 	Log    logr.Logger
 
-	// beside is what Beside was given; nil where Kiln runs the guests. kubevirt is its last answer.
-	beside   func(context.Context) (bool, error)
-	kubevirt bool
+	// findKubeVirt is the argument of FollowKubeVirt, nil if Kiln runs the guests. runByKubeVirt is its last answer.
+	findKubeVirt  func(context.Context) (bool, error)
+	runByKubeVirt bool
 
 	now atomic.Pointer[config.Cluster]
 	// inForce has the values of metrics about now.
@@ -74,15 +74,42 @@ func (w *Watcher) Now() config.Cluster {
 // Load reads the file, or starts to watch the KubeVirt object. It returns an error for a wrong file, so that no process starts with another configuration than
 // the one in its file.
 func (w *Watcher) Load(ctx context.Context) error {
-	w.begin()
+	w.putDefaultsInForce()
 	var err error
 	if w.FrontendProfiles {
-		err = w.follow(ctx, followed{&v1alpha1.FrontendProfile{}, v1alpha1.GroupVersion.WithKind(v1alpha1.KindFrontendProfile), &w.profiles, w.readProfiles})
+		err = w.watchKind(ctx, watchedKind{&v1alpha1.FrontendProfile{}, v1alpha1.GroupVersion.WithKind(v1alpha1.KindFrontendProfile), &w.profiles, w.readProfiles})
 	}
 	if w.File != "" {
 		return errors.Join(err, w.readFile())
 	}
-	return errors.Join(err, w.follow(ctx, followed{&v1.KubeVirt{}, v1.KubeVirtGroupVersionKind, &w.objects, w.readObjects}))
+	return errors.Join(err, w.watchKind(ctx, watchedKind{&v1.KubeVirt{}, v1.KubeVirtGroupVersionKind, &w.objects, w.readObjects}))
+}
+
+// kubeVirtPeriods is the number of periods between two searches for KubeVirt.
+const kubeVirtPeriods = 6
+
+// FollowKubeVirt makes the configuration report whether KubeVirt runs the guests (config.Limits.KubeVirtGuests), as the function finds at once and then each
+// minute. After an error the last answer stays, at first that Kiln runs them: a missing right keeps no process from starting. It must be called before Start.
+func (w *Watcher) FollowKubeVirt(ctx context.Context, runsGuests func(context.Context) (bool, error)) {
+	w.findKubeVirt = runsGuests
+	w.checkKubeVirt(ctx)
+}
+
+func (w *Watcher) checkKubeVirt(ctx context.Context) {
+	found, err := w.findKubeVirt(ctx)
+	if err != nil {
+		Failures.Inc()
+		w.Log.Error(err, "cannot find out whether KubeVirt runs guests; the last answer stays in force")
+		return
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.runByKubeVirt == found {
+		return
+	}
+	w.runByKubeVirt = found
+	w.putInForce()
+	w.Log.Info("who runs guests has changed", "kubevirt", found)
 }
 
 // Synced reports whether the configuration that was in the cluster at the start has been read.
@@ -108,8 +135,8 @@ func (w *Watcher) Start(ctx context.Context) error {
 				Failures.Inc()
 				w.Log.Error(err, "cannot read the configuration; the previous one stays in force")
 			}
-			if w.beside != nil && tick%looks == 0 {
-				w.look(ctx)
+			if w.findKubeVirt != nil && tick%kubeVirtPeriods == 0 {
+				w.checkKubeVirt(ctx)
 			}
 		}
 	}
@@ -128,53 +155,53 @@ func (w *Watcher) readFile() error {
 	if err != nil {
 		return fmt.Errorf("configuration '%s': %w", w.File, err)
 	}
-	w.set(Reading{cluster, warnings, w.File})
+	w.putReading(Reading{cluster, warnings, w.File})
 	return nil
 }
 
-// followed is a kind, its watch, and the function that reads its objects after each change.
-type followed struct {
+// watchedKind is a kind, its watch, and the function that reads its objects after each change.
+type watchedKind struct {
 	object client.Object
 	kind   schema.GroupVersionKind
 	begun  *atomic.Pointer[registration]
 	read   func(context.Context)
 }
 
-// follow starts the watch of a kind if the cluster serves the kind: KubeVirt need not be installed, and Kiln's definitions may be older than this process.
-func (w *Watcher) follow(ctx context.Context, f followed) error {
-	if f.begun.Load() != nil {
+// watchKind starts the watch of a kind if the cluster serves the kind: KubeVirt need not be installed, and Kiln's definitions may be older than this process.
+func (w *Watcher) watchKind(ctx context.Context, watched watchedKind) error {
+	if watched.begun.Load() != nil {
 		return nil
 	}
-	if _, err := w.Mapper.RESTMapping(f.kind.GroupKind(), f.kind.Version); err != nil {
+	if _, err := w.Mapper.RESTMapping(watched.kind.GroupKind(), watched.kind.Version); err != nil {
 		if meta.IsNoMatchError(err) {
 			return nil
 		}
 		return err
 	}
-	informer, err := w.Cache.GetInformer(ctx, f.object)
+	informer, err := w.Cache.GetInformer(ctx, watched.object)
 	if err != nil {
-		return fmt.Errorf("watching objects of kind %s: %w", f.kind.Kind, err)
+		return fmt.Errorf("watching objects of kind %s: %w", watched.kind.Kind, err)
 	}
-	changed := func(any) { f.read(ctx) }
+	changed := func(any) { watched.read(ctx) }
 	begun, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed,
 	})
 	if err != nil {
 		return err
 	}
-	f.begun.Store(&begun)
+	watched.begun.Store(&begun)
 	return nil
 }
 
 // readObjects reads the KubeVirt object from the cache. An error leaves the last good configuration in force.
 func (w *Watcher) readObjects(ctx context.Context) {
-	read, err := ofObject(ctx, w.Cache)
+	read, err := readObject(ctx, w.Cache)
 	if err != nil {
 		Failures.Inc()
 		w.Log.Error(err, "cannot read the configuration; the previous one stays in force")
 		return
 	}
-	w.set(read)
+	w.putReading(read)
 }
 
 // readProfiles reads the FrontendProfiles from the cache. An error leaves the last ones in force.
@@ -189,7 +216,7 @@ func (w *Watcher) readProfiles(ctx context.Context) {
 	defer w.mutex.Unlock()
 	was := config.FrontendInForce(w.known)
 	w.known = profiles
-	w.put()
+	w.putInForce()
 	if is := config.FrontendInForce(profiles); nameOf(was) != nameOf(is) {
 		w.Log.Info("FrontendProfile in force", "version", nameOf(is))
 	}
@@ -203,16 +230,16 @@ func nameOf(profile *v1alpha1.FrontendProfile) string {
 	return profile.Name
 }
 
-// set puts a configuration in force and logs its warnings. It does nothing if the configuration has not changed.
-func (w *Watcher) set(read Reading) {
+// putReading puts a configuration in force and logs its warnings. It does nothing if the configuration has not changed.
+func (w *Watcher) putReading(read Reading) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	cluster := read.InstalledIn(w.Installation)
-	if equality.Semantic.DeepEqual(cluster, w.current()) {
+	if equality.Semantic.DeepEqual(cluster, w.withoutProfile()) {
 		return // the object also changes when virt-operator writes its status
 	}
 	w.base = &cluster
-	w.put()
+	w.putInForce()
 	source := cmp.Or(read.Source, "KubeVirt's defaults")
 	for _, warning := range read.Warnings {
 		w.Log.Info(warning, "source", source)
@@ -220,27 +247,27 @@ func (w *Watcher) set(read Reading) {
 	w.Log.Info("configuration read", "source", source)
 }
 
-// current returns the configuration without FrontendProfile. The mutex must be locked.
-func (w *Watcher) current() config.Cluster {
+// withoutProfile returns the configuration without FrontendProfile. The mutex must be locked.
+func (w *Watcher) withoutProfile() config.Cluster {
 	if w.base != nil {
 		return *w.base
 	}
 	return config.Default().InstalledIn(w.Installation)
 }
 
-// begin puts KubeVirt's defaults in force if nothing has been read yet.
-func (w *Watcher) begin() {
+// putDefaultsInForce puts KubeVirt's defaults in force if nothing has been read yet.
+func (w *Watcher) putDefaultsInForce() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if w.now.Load() == nil {
-		w.put()
+		w.putInForce()
 	}
 }
 
-// put puts the configuration with the FrontendProfile in force. The mutex must be locked.
-func (w *Watcher) put() {
-	cluster := w.current().WithFrontendProfiles(w.known)
-	cluster.Limits.KubeVirtGuests = w.kubevirt
+// putInForce puts the configuration with the FrontendProfile in force. The mutex must be locked.
+func (w *Watcher) putInForce() {
+	cluster := w.withoutProfile().WithFrontendProfiles(w.known)
+	cluster.Limits.KubeVirtGuests = w.runByKubeVirt
 	w.now.Store(&cluster)
-	w.inForce.Store(describe(cluster, nameOf(config.FrontendInForce(w.known))))
+	w.inForce.Store(newInForce(cluster, nameOf(config.FrontendInForce(w.known))))
 }

@@ -171,7 +171,7 @@ func TestBeside(t *testing.T) {
 	var failure error
 	asked := 0
 	w := &Watcher{Log: logr.Discard()}
-	w.Beside(t.Context(), func(context.Context) (bool, error) { asked++; return runs, failure })
+	w.FollowKubeVirt(t.Context(), func(context.Context) (bool, error) { asked++; return runs, failure })
 	for _, step := range []struct {
 		why     string
 		runs    bool
@@ -184,7 +184,7 @@ func TestBeside(t *testing.T) {
 		{"KubeVirt was removed", false, nil, false},
 	} {
 		runs, failure = step.runs, step.failure
-		w.look(t.Context())
+		w.checkKubeVirt(t.Context())
 		if got := w.Now().Limits.KubeVirtGuests; got != step.now {
 			t.Errorf("%s: KubeVirt runs guests: %t", step.why, got)
 		}
@@ -194,8 +194,8 @@ func TestBeside(t *testing.T) {
 	}
 	// Another configuration leaves the answer.
 	runs = true
-	w.look(t.Context())
-	w.set(Reading{Cluster: config.Cluster{Defaults: config.Defaults{CPUModel: "Nehalem"}}})
+	w.checkKubeVirt(t.Context())
+	w.putReading(Reading{Cluster: config.Cluster{Defaults: config.Defaults{CPUModel: "Nehalem"}}})
 	if now := w.Now(); !now.Limits.KubeVirtGuests || now.Defaults.CPUModel != "Nehalem" {
 		t.Errorf("got %t, %s", now.Limits.KubeVirtGuests, now.Defaults.CPUModel)
 	}

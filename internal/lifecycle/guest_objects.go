@@ -17,7 +17,7 @@ type guestObjects struct {
 // false if both exist and the VM does not control the VMI: then neither may boot with the GuestHardware.
 func (o guestObjects) hardwareGuest() (ownership.Guest, bool) {
 	switch {
-	case o.vm != nil && (o.vmi == nil || controls(o.vm, o.vmi)):
+	case o.vm != nil && (o.vmi == nil || Controls(o.vm, o.vmi)):
 		guest := ownership.GuestOf(o.vm)
 		if o.vmi != nil {
 			guest.VMI = o.vmi.UID

@@ -40,8 +40,8 @@ type Controller struct {
 	Now           func() time.Time
 	// Finalizers are set on new VMIs. The component that ends their guests removes them.
 	Finalizers []string
-	// Beside leaves VMIs to KubeVirt: VMs only get identity, pins, and status references to the revisions that they are pinned to. See beside.go.
-	Beside bool
+	// KubeVirt is set if KubeVirt creates the VMIs: then VMs get only identity, pins, and status references to the revisions that they are pinned to.
+	KubeVirt KubeVirt
 
 	unpinned    unpinnedVMs
 	ownWrites   ownwrite.Memo
@@ -74,9 +74,8 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		return err
 	}
 	vms.WatchesRawSource(retried)
-	if c.Beside {
-		hardware := &kubeVirtHardwareReconciler{client: c.Client, live: c.Live, events: c.Events}
-		return errors.Join(vms.Complete(c), hardware.registerWith(mgr))
+	if c.KubeVirt != nil {
+		return errors.Join(vms.Complete(c), c.KubeVirt.Register(mgr))
 	}
 	toVM := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1.VirtualMachine{}, handler.OnlyControllerOwner())
 	vms.Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(c.refusedVMs), builder.WithPredicates(QuotaFreed))
@@ -134,9 +133,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 		}
 		c.pinMatchers(ctx, s)
 	}
-	if c.Beside {
+	if c.KubeVirt != nil {
 		c.noteOutage(key, s)
-		return c.finishBesideKubeVirt(ctx, s)
+		return c.finishForKubeVirt(ctx, s)
 	}
 	if s.vm.DeletionTimestamp == nil {
 		c.findPendingEdit(ctx, s)
@@ -163,10 +162,10 @@ func (c *Controller) noteOutage(key types.NamespacedName, s *state) {
 	c.waitingForWebhooks.Note(key, s.awaitedWebhook)
 }
 
-// readState returns the VM of a name with its VMI; nil if the VM does not exist. Beside KubeVirt the VMI is not read.
+// readState returns the VM of a name with its VMI; nil if the VM does not exist. It does not read a VMI of KubeVirt.
 func (c *Controller) readState(ctx context.Context, key types.NamespacedName) (*state, error) {
 	var vmi *v1.VirtualMachineInstance
-	if !c.Beside {
+	if c.KubeVirt == nil {
 		var err error
 		if vmi, err = objects.GetOrNil(ctx, c.Client, key, &v1.VirtualMachineInstance{}); err != nil {
 			return nil, err

@@ -6,9 +6,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// controls reports whether a VM is the controller of a VMI. metav1.IsControlledBy only compares the UID, which is not enough: admission only lets controllers
-// write owner references of kind VirtualMachine, but anybody may write one of another kind with the VM's UID.
-func controls(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) bool {
+// Controls reports whether a VM is the controller of a VMI. metav1.IsControlledBy compares only the UID, which is not enough: admission lets only controllers
+// write owner references of kind VirtualMachine, but anybody may write a reference of another kind with the VM's UID.
+func Controls(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) bool {
 	owner := metav1.GetControllerOf(vmi)
 	if owner == nil {
 		return false

@@ -56,7 +56,7 @@ func newState(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, now time.Ti
 	s.strategy, _ = vm.RunStrategy()
 	switch {
 	case vmi == nil:
-	case controls(vm, vmi):
+	case Controls(vm, vmi):
 		s.vmi = vmi
 	default:
 		s.nameTaken = true

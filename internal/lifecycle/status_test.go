@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/resolve"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -162,6 +163,16 @@ func TestFirstStatus(t *testing.T) {
 	}
 }
 
+// fakeKubeVirt is KubeVirt whose status references are always replaced.
+type fakeKubeVirt struct{}
+
+func (fakeKubeVirt) Register(ctrl.Manager) error { return nil }
+
+func (fakeKubeVirt) SetReferences(_ context.Context, _ resolve.Resolver, vm *v1.VirtualMachine, instancetype, preference *v1.InstancetypeStatusRef) error {
+	vm.Status.InstancetypeRef, vm.Status.PreferenceRef = instancetype, preference
+	return nil
+}
+
 // TestConflictRepeatsNoEvent: another writer changes the VM between read and status write, so that the reconcile is repeated. The event about the missing
 // preference is recorded once.
 func TestConflictRepeatsNoEvent(t *testing.T) {
@@ -169,7 +180,9 @@ func TestConflictRepeatsNoEvent(t *testing.T) {
 		vm := newVM(v1.RunStrategyAlways)
 		vm.Spec.Instancetype, vm.Spec.Preference = &v1.InstancetypeMatcher{Name: "small"}, &v1.PreferenceMatcher{Name: "missing"}
 		c := newCluster(t, vm, smallInstancetype())
-		c.controller.Beside = beside
+		if beside {
+			c.controller.KubeVirt = fakeKubeVirt{}
+		}
 		conflicts := 0
 		c.controller.Client = interceptor.NewClient(c.controller.Client.(client.WithWatch), interceptor.Funcs{
 			SubResourcePatch: func(ctx context.Context, to client.Client, of string, object client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {

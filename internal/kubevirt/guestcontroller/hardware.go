@@ -1,4 +1,4 @@
-package lifecycle
+package guestcontroller
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
@@ -23,13 +24,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// kubeVirtHardwareReconciler records the hardware of guests that KubeVirt runs and whose VMI has annotation kilnvm.io/frontend. The hook in the guest's pod
-// has no credentials, so nobody reports that hardware: render.KubeVirt computes here again what the hook makes of the VMI and its record. Other guests of
-// KubeVirt have no GuestHardware.
-type kubeVirtHardwareReconciler struct {
+// hardwareReconciler records the hardware of guests whose VMI has annotation kilnvm.io/frontend. The hook in the guest's pod has no credentials, so it cannot
+// report that hardware: render.KubeVirt computes it here again from the VMI and its record. Other guests of KubeVirt have no GuestHardware.
+type hardwareReconciler struct {
 	// client reads from the cache, which contains no specs, and only the key of the annotation. live reads everything from the API server.
 	client, live client.Client
 	events       events.EventRecorder
@@ -37,15 +36,8 @@ type kubeVirtHardwareReconciler struct {
 	recordedDevices sync.Map
 }
 
-func (r *kubeVirtHardwareReconciler) registerWith(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("kubevirthardware").
-		For(&v1.VirtualMachineInstance{}).
-		Watches(&v1.VirtualMachine{}, &handler.EnqueueRequestForObject{}).
-		WithOptions(controllerOptions).Complete(r)
-}
-
 // Reconcile records the hardware of a new VMI, and again when devices were plugged in or unplugged. It deletes the hardware of a VM that is gone.
-func (r *kubeVirtHardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (r *hardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	key := request.NamespacedName
 	cached, err := objects.GetOrNil(ctx, r.client, key, &v1.VirtualMachineInstance{})
 	switch {
@@ -73,16 +65,16 @@ func (r *kubeVirtHardwareReconciler) Reconcile(ctx context.Context, request ctrl
 }
 
 // recordHardware records the hardware of a VMI: first what it boots with, later what was plugged in.
-func (r *kubeVirtHardwareReconciler) recordHardware(ctx context.Context, key types.NamespacedName, uid types.UID) error {
+func (r *hardwareReconciler) recordHardware(ctx context.Context, key types.NamespacedName, uid types.UID) error {
 	vm, vmi, err := r.readVMAndVMI(ctx, key)
-	if err != nil || vm == nil || vmi == nil || vmi.UID != uid || vmi.IsFinal() || !controls(vm, vmi) {
+	if err != nil || vm == nil || vmi == nil || vmi.UID != uid || vmi.IsFinal() || !lifecycle.Controls(vm, vmi) {
 		return err
 	}
 	earlier, asked, err := kubevirt.Recorded(vmi)
 	if !asked || err != nil { // the hook logs this error in the pod
 		return nil
 	}
-	hardware, err := Hardware(ctx, r.live, key)
+	hardware, err := lifecycle.Hardware(ctx, r.live, key)
 	if err != nil {
 		return err
 	}
@@ -94,18 +86,18 @@ func (r *kubeVirtHardwareReconciler) recordHardware(ctx context.Context, key typ
 		r.reportNotRecorded(vm, errs)
 		return nil
 	}
-	return r.writeHardware(ctx, kubeVirtGuest{vm, vmi, hardware}, earlier, &made)
+	return r.writeHardware(ctx, guest{vm, vmi, hardware}, earlier, &made)
 }
 
 // reportNotRecorded records an event that says why a guest has no record, or an outdated one.
-func (r *kubeVirtHardwareReconciler) reportNotRecorded(vm *v1.VirtualMachine, errs field.ErrorList) {
+func (r *hardwareReconciler) reportNotRecorded(vm *v1.VirtualMachine, errs field.ErrorList) {
 	r.events.Eventf(vm, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s",
 		condition.Note("the hardware of the guest is not recorded: "+errs.ToAggregate().Error()))
 }
 
 // recordHotplug adds to the record the devices that were plugged in since it was written, and removes the unplugged ones. It continues from the stored record,
 // which an administrator may have captured. If it is not certain what libvirt did, the record stays: the next boot has a place for each device.
-func (r *kubeVirtHardwareReconciler) recordHotplug(
+func (r *hardwareReconciler) recordHotplug(
 	ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware,
 ) error {
 	if hardware.Spec.Hardware == nil {
@@ -123,14 +115,14 @@ func (r *kubeVirtHardwareReconciler) recordHotplug(
 }
 
 // replaceRecord replaces the record of a GuestHardware. It fails with a conflict if the GuestHardware has changed since it was read.
-func (r *kubeVirtHardwareReconciler) replaceRecord(ctx context.Context, hardware *v1alpha1.GuestHardware, made *record.Record) error {
+func (r *hardwareReconciler) replaceRecord(ctx context.Context, hardware *v1alpha1.GuestHardware, made *record.Record) error {
 	before := hardware.DeepCopy()
 	hardware.Spec.Hardware = made
 	return objects.Patch(ctx, r.live, hardware, before)
 }
 
 // readVMAndVMI returns the VM and VMI of a name; nil for one that does not exist. Both are read from the API server, because the cache has no specs.
-func (r *kubeVirtHardwareReconciler) readVMAndVMI(
+func (r *hardwareReconciler) readVMAndVMI(
 	ctx context.Context, key types.NamespacedName,
 ) (vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, err error) {
 	if vm, err = objects.GetOrNil(ctx, r.live, key, &v1.VirtualMachine{}); err != nil {
@@ -140,8 +132,8 @@ func (r *kubeVirtHardwareReconciler) readVMAndVMI(
 	return vm, vmi, err
 }
 
-// kubeVirtGuest is a guest with the GuestHardware of its name, nil if it does not exist.
-type kubeVirtGuest struct {
+// guest is a guest with the GuestHardware of its name, nil if it does not exist.
+type guest struct {
 	vm       *v1.VirtualMachine
 	vmi      *v1.VirtualMachineInstance
 	hardware *v1alpha1.GuestHardware
@@ -149,10 +141,9 @@ type kubeVirtGuest struct {
 
 // writeHardware writes the GuestHardware of a VM. If the stored record is not the one that the VMI was given, it stays: it was captured since. If the VMI was
 // given a record and no GuestHardware contains one, the record came from a tenant's template during a start without the webhook, and nothing is written.
-func (r *kubeVirtHardwareReconciler) writeHardware(ctx context.Context, target kubeVirtGuest, earlier, made *record.Record) error {
+func (r *hardwareReconciler) writeHardware(ctx context.Context, target guest, earlier, made *record.Record) error {
 	vm, hardware := target.vm, target.hardware
-	guest := ownership.GuestOf(vm)
-	relation := guest.Ownership(hardware)
+	relation := ownership.GuestOf(vm).Ownership(hardware)
 	if earlier != nil && relation != ownership.Own {
 		return nil
 	}
@@ -167,7 +158,7 @@ func (r *kubeVirtHardwareReconciler) writeHardware(ctx context.Context, target k
 		fallthrough
 	case ownership.Absent:
 		hardware = &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: vm.Namespace, Name: vm.Name}}
-		hardware.Spec = v1alpha1.GuestHardwareSpec{Identity: guest.Identity, Hardware: made}
+		hardware.Spec = v1alpha1.GuestHardwareSpec{Identity: ownership.GuestOf(vm).Identity, Hardware: made}
 		if err := r.live.Create(ctx, hardware); err != nil {
 			return fmt.Errorf("creating GuestHardware '%s': %w", vm.Name, err)
 		}
@@ -186,11 +177,11 @@ func (r *kubeVirtHardwareReconciler) writeHardware(ctx context.Context, target k
 
 // deleteOrphanedHardware deletes the GuestHardware of a VM that is gone together with its VMI. A GuestHardware that was never assigned to a guest of this
 // cluster stays, because its VM may still be restored.
-func (r *kubeVirtHardwareReconciler) deleteOrphanedHardware(ctx context.Context, key types.NamespacedName) error {
+func (r *hardwareReconciler) deleteOrphanedHardware(ctx context.Context, key types.NamespacedName) error {
 	if cached, err := objects.GetOrNil(ctx, r.client, key, &v1.VirtualMachine{}); err != nil || cached != nil { // most VMs that have no VMI are stopped
 		return err
 	}
-	hardware, err := Hardware(ctx, r.live, key)
+	hardware, err := lifecycle.Hardware(ctx, r.live, key)
 	if err != nil || hardware == nil || !ownership.Assigned(hardware) {
 		return err
 	}
@@ -201,9 +192,8 @@ func (r *kubeVirtHardwareReconciler) deleteOrphanedHardware(ctx context.Context,
 }
 
 // deleteHardware deletes a GuestHardware if it has not changed since it was read.
-func (r *kubeVirtHardwareReconciler) deleteHardware(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
-	err := r.live.Delete(ctx, hardware, client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
+func (r *hardwareReconciler) deleteHardware(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
+	if err := objects.DeleteUnchanged(ctx, r.live, hardware); err != nil {
 		return fmt.Errorf("deleting GuestHardware '%s': %w", hardware.Name, err)
 	}
 	return nil

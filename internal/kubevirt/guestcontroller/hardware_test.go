@@ -1,4 +1,4 @@
-package lifecycle
+package guestcontroller
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/explicit"
@@ -39,23 +40,22 @@ func kubeVirtVMI(t *testing.T, vm *v1.VirtualMachine, uid string, disks int, tex
 	return vmi
 }
 
-// newKubeVirtCluster returns a cluster with a VM, and the reconciler.
-func newKubeVirtCluster(t *testing.T, objects ...client.Object) (*testCluster, *kubeVirtHardwareReconciler) {
+// newVMCluster returns a cluster with a VM.
+func newVMCluster(t *testing.T, objects ...client.Object) *testCluster {
 	t.Helper()
 	vm := newVM(v1.RunStrategyAlways)
 	vm.Annotations = map[string]string{v1alpha1.AnnotationIdentity: "seed"}
-	c := newCluster(t, append(objects, vm)...)
-	return c, &kubeVirtHardwareReconciler{client: c.controller.Client, live: c.Client, events: c.controller.Events}
+	return newCluster(t, append(objects, vm)...)
 }
 
-func (c *testCluster) reconciledHardware(r *kubeVirtHardwareReconciler) *v1alpha1.GuestHardware {
+func (c *testCluster) reconciledHardware() *v1alpha1.GuestHardware {
 	c.Helper()
 	for range 2 {
-		if _, err := r.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+		if _, err := c.hardware.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 			c.Fatal(err)
 		}
 	}
-	hardware, err := Hardware(c.Context(), c.Client, key)
+	hardware, err := lifecycle.Hardware(c.Context(), c.Client, key)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -86,9 +86,9 @@ func recordText(t *testing.T, r *record.Record) string {
 // TestRecordOfKubeVirtsGuest: each boot with the annotation is recorded, including added devices; no earlier device moves. A record that was captured meanwhile
 // stays. The record is deleted with the VM.
 func TestRecordOfKubeVirtsGuest(t *testing.T) {
-	c, r := newKubeVirtCluster(t)
+	c := newVMCluster(t)
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))
-	first := c.reconciledHardware(r)
+	first := c.reconciledHardware()
 	want, errs := render.KubeVirt(c.vmi(), nil)
 	if len(errs) > 0 {
 		t.Fatal(errs)
@@ -98,7 +98,7 @@ func TestRecordOfKubeVirtsGuest(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "2", 2, recordText(t, first.Spec.Hardware)))
-	second := c.reconciledHardware(r)
+	second := c.reconciledHardware()
 	for name, at := range first.Spec.Hardware.Devices {
 		if now := second.Spec.Hardware.Devices[name]; !cmp.Equal(at, now) {
 			t.Errorf("%s was at %s and is at %s", name, at, now)
@@ -113,20 +113,20 @@ func TestRecordOfKubeVirtsGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "3", 3, recordText(t, second.Spec.Hardware)))
-	if got := c.reconciledHardware(r); got.Spec.Hardware.Machine != "pc-q35-7.2" || got.Spec.Hardware.Devices["disk.x"] != (record.Address{}) ||
+	if got := c.reconciledHardware(); got.Spec.Hardware.Machine != "pc-q35-7.2" || got.Spec.Hardware.Devices["disk.x"] != (record.Address{}) ||
 		got.Status.Guest.UID != c.vmi().UID {
 		t.Errorf("what was captured while the VMI was made is overwritten: %+v", got)
 	}
 	if err := c.Delete(t.Context(), c.vm()); err != nil {
 		t.Fatal(err)
 	}
-	if c.reconciledHardware(r) == nil {
+	if c.reconciledHardware() == nil {
 		t.Error("the record goes before the VMI")
 	}
 	if err := c.Delete(t.Context(), c.vmi()); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.reconciledHardware(r); got != nil {
+	if got := c.reconciledHardware(); got != nil {
 		t.Errorf("the record outlives its VM: %+v", got)
 	}
 }
@@ -153,13 +153,13 @@ func TestNoRecordOfKubeVirtsGuest(t *testing.T) {
 		if test.hardware != nil {
 			objects = append(objects, test.hardware)
 		}
-		c, r := newKubeVirtCluster(t, objects...)
+		c := newVMCluster(t, objects...)
 		vmi := kubeVirtVMI(t, c.vm(), "1", 1, test.text)
 		if test.edit != nil {
 			test.edit(vmi)
 		}
 		c.replaceVMI(vmi)
-		got := c.reconciledHardware(r)
+		got := c.reconciledHardware()
 		if (got != nil) != (test.hardware != nil) || got != nil && !cmp.Equal(got.Spec, foreign.Spec) {
 			t.Errorf("%s: %+v", test.why, got)
 		}
@@ -171,9 +171,9 @@ func TestStaleRecordOfKubeVirtsGuest(t *testing.T) {
 	stale := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace}}
 	stale.Spec = v1alpha1.GuestHardwareSpec{Identity: "other", Hardware: &record.Record{Machine: "pc-q35-6.0"}}
 	stale.Status.VirtualMachineUID = "older"
-	c, r := newKubeVirtCluster(t, stale)
+	c := newVMCluster(t, stale)
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))
-	if got := c.reconciledHardware(r); got == nil || got.Spec.Identity != "seed" || got.Spec.Hardware.Machine != "" {
+	if got := c.reconciledHardware(); got == nil || got.Spec.Identity != "seed" || got.Spec.Hardware.Machine != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -181,9 +181,9 @@ func TestStaleRecordOfKubeVirtsGuest(t *testing.T) {
 // TestPluggedIntoKubeVirtsGuest: a plugged-in device is recorded when the status contains it, also after a restart of the controller. A record that an
 // administrator has captured is continued.
 func TestPluggedIntoKubeVirtsGuest(t *testing.T) {
-	c, r := newKubeVirtCluster(t)
+	c := newVMCluster(t)
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))
-	booted := c.reconciledHardware(r)
+	booted := c.reconciledHardware()
 	plug := func(name, target string) {
 		t.Helper()
 		vmi := c.vmi()
@@ -203,11 +203,11 @@ func TestPluggedIntoKubeVirtsGuest(t *testing.T) {
 		}
 	}
 	plug("b", "")
-	if got := c.reconciledHardware(r); !cmp.Equal(got.Spec, booted.Spec) {
+	if got := c.reconciledHardware(); !cmp.Equal(got.Spec, booted.Spec) {
 		t.Errorf("recorded before it was plugged in: %v", cmp.Diff(booted.Spec, got.Spec))
 	}
 	plug("b", "vdb")
-	first := c.reconciledHardware(r)
+	first := c.reconciledHardware()
 	if first.Spec.Hardware.Devices["disk.b"].PCI == "" || first.Spec.Hardware.Devices["disk.z"] != booted.Spec.Hardware.Devices["disk.z"] {
 		t.Fatalf("not recorded: %+v", first.Spec.Hardware.Devices)
 	}
@@ -218,8 +218,8 @@ func TestPluggedIntoKubeVirtsGuest(t *testing.T) {
 	}
 	plug("c", "")
 	plug("c", "vdc")
-	restarted := &kubeVirtHardwareReconciler{client: r.client, live: r.live, events: r.events}
-	second := c.reconciledHardware(restarted)
+	c.hardware = c.newHardwareReconciler() // the controller starts again
+	second := c.reconciledHardware()
 	got, was := second.Spec.Hardware, first.Spec.Hardware
 	if got.Devices["disk.c"].PCI == "" || got.Devices["disk.b"] != was.Devices["disk.b"] || got.Machine != "pc-q35-7.2" {
 		t.Errorf("not continued: %+v", got)
@@ -227,7 +227,7 @@ func TestPluggedIntoKubeVirtsGuest(t *testing.T) {
 	plug("gone", "vdd") // and is leaving
 	plug("d", "")
 	plug("d", "vde")
-	if got := c.reconciledHardware(restarted); !cmp.Equal(got.Spec, second.Spec) {
+	if got := c.reconciledHardware(); !cmp.Equal(got.Spec, second.Spec) {
 		t.Errorf("recorded while a disk is leaving: %v", cmp.Diff(second.Spec, got.Spec))
 	}
 }

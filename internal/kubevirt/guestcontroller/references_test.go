@@ -1,4 +1,4 @@
-package lifecycle
+package guestcontroller
 
 import (
 	"strings"
@@ -22,20 +22,8 @@ func TestBesideKubeVirt(t *testing.T) {
 		StateChangeRequests: []v1.VirtualMachineStateChangeRequest{{Action: v1.StartRequest}},
 		Conditions:          []v1.VirtualMachineCondition{{Type: v1.VirtualMachineFailure, Status: "True", Reason: "Theirs"}}}
 	c := newCluster(t, vm)
-	c.controller.Beside = true
-	step := func() ctrl.Result {
-		t.Helper()
-		var result ctrl.Result
-		for range 3 {
-			var err error
-			if result, err = c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return result
-	}
 	theirs := c.vm().Status
-	if result := step(); result.RequeueAfter == 0 || c.vmi() != nil {
+	if result := c.reconcileVM(); result.RequeueAfter == 0 || c.vmi() != nil {
 		t.Errorf("a VM of an unknown instancetype: %+v, VMI %v", result, c.vmi())
 	}
 	if got := c.vm(); got.Annotations[v1alpha1.AnnotationIdentity] == "" || !cmp.Equal(theirs, got.Status) {
@@ -48,7 +36,7 @@ func TestBesideKubeVirt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step()
+	c.reconcileVM()
 	want := theirs.DeepCopy()
 	want.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "small", ControllerRevisionRef: &v1.ControllerRevisionRef{Name: draft.Name}}
 	if got := c.vm(); pin.Read(got).Instancetype != draft.Name || !cmp.Equal(*want, got.Status) {
@@ -59,18 +47,18 @@ func TestBesideKubeVirt(t *testing.T) {
 	if err := c.Status().Update(t.Context(), got); err != nil {
 		t.Fatal(err)
 	}
-	step()
+	c.reconcileVM()
 	if got := c.vm().Status.InstancetypeRef; !cmp.Equal(want.InstancetypeRef, got) {
 		t.Errorf("after KubeVirt stored a revision of its own the reference is %+v", got)
 	}
 	before := c.vm()
-	if step(); c.vm().ResourceVersion != before.ResourceVersion || c.vmi() != nil {
+	if c.reconcileVM(); c.vm().ResourceVersion != before.ResourceVersion || c.vmi() != nil {
 		t.Error("nothing is left to do, and the controller writes")
 	}
 	if err := c.Delete(t.Context(), c.vm()); err != nil {
 		t.Fatal(err)
 	}
-	step()
+	c.reconcileVM()
 }
 
 // TestReferencesWithoutPins: a matcher that Kiln cannot pin keeps what KubeVirt recorded.
@@ -80,8 +68,7 @@ func TestReferencesWithoutPins(t *testing.T) {
 	vm.Status.PreferenceRef = &v1.InstancetypeStatusRef{Name: "linux", Kind: "VirtualMachineClusterPreference",
 		ControllerRevisionRef: &v1.ControllerRevisionRef{Name: "vm-linux-theirs"}}
 	c := newCluster(t, vm)
-	c.controller.Beside = true
-	if _, err := c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err == nil || !strings.Contains(err.Error(), "no longer exists") {
+	if _, err := c.vms.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err == nil || !strings.Contains(err.Error(), "no longer exists") {
 		t.Errorf("the revision is gone: %v", err)
 	}
 	if got := c.vm().Status.PreferenceRef; got == nil || got.ControllerRevisionRef == nil || got.ControllerRevisionRef.Name != "vm-linux-theirs" {
@@ -113,12 +100,7 @@ func TestUpgradedReferences(t *testing.T) {
 			theirs.Name, theirs.OwnerReferences = "vm-small-theirs", []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
 			theirs.Data.Raw = []byte(strings.Replace(string(theirs.Data.Raw), test.was, test.is, 1))
 			c := newCluster(t, vm, draft.Object(), theirs)
-			c.controller.Beside = true
-			for range 3 {
-				if _, err := c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			c.reconcileVM()
 			if got := c.vm().Status.InstancetypeRef.ControllerRevisionRef.Name; (got == theirs.Name) != test.kept || !test.kept && got != draft.Name {
 				t.Errorf("the status names '%s'", got)
 			}
