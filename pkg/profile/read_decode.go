@@ -94,7 +94,7 @@ func fieldTypes(of reflect.Type) map[string]reflect.Type {
 // mistyped is the error of the first value that its type does not read, at its path.
 func mistyped(raw []byte, of reflect.Type, at *field.Path, err error) *field.Error {
 	var wrong *json.UnmarshalTypeError
-	found := validate.FirstUnread(raw, of, at, err)
+	found := validate.FirstUndecodable(raw, of, at, err)
 	switch {
 	case found.IsQuantity():
 		return found.NoQuantity().WithOrigin("profile/type")

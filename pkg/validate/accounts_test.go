@@ -9,7 +9,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Who asks for changes. A user is nobody special; a launcher and a migrator are controllers too.
+// The accounts that change objects. A user has no rights of a controller; a launcher and a migrator are controllers, too.
 var (
 	user       = validate.Account{Name: "user"}
 	controller = validate.Account{Name: "controller"}

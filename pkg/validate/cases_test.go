@@ -20,7 +20,7 @@ type testCase struct {
 	rule string
 	// given is the object: a legal one, changed by a fragment. See objects_test.go.
 	given given
-	// limits changes those of a cluster that configures nothing.
+	// limits changes the limits of a cluster that configures nothing.
 	limits func(*config.Limits)
 	// want are the errors of the rule, in their order. None says that the object is legal: no rule refuses it.
 	want []refusal

@@ -11,8 +11,8 @@ import (
 // Fields: the specs of instancetypes, preferences and presets.
 // An instancetype has at least one CPU and some memory. A preference spreads vCPUs in a way that Kiln knows. A preset is judged by the rules
 // that need no other field; the others judge the VMI that it is merged into.
-// The rules are those of KubeVirt's ValidateInstanceTypeSpec, ValidatePreferenceSpec and ValidateVMIPresetSpec. KubeVirt accepts an
-// instancetype without vCPUs or memory, and a spread ratio of 0, by which it then divides.
+// KubeVirt has the rules in ValidateInstanceTypeSpec, ValidatePreferenceSpec and ValidateVMIPresetSpec. It accepts an instancetype without vCPUs or memory,
+// and a spread ratio of 0, by which it then divides.
 
 type (
 	instancetypeRule = judgement[func(*v1beta1.VirtualMachineInstancetypeSpec, *field.Path) field.ErrorList]

@@ -160,7 +160,7 @@ var catalogCases = []testCase{
 		given: instancetype("memory: {overcommitPercent: 1}"),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "preference/topology",
 		given: preference("cpu: {preferredCPUTopology: nodes}"),
 		want:  notSupported("spec.cpu.preferredCPUTopology"),
@@ -197,7 +197,7 @@ var catalogCases = []testCase{
 		given: preference("cpu: {spreadOptions: {across: SocketsCores}}"),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "preference/spread-across",
 		given: preference("cpu: {spreadOptions: {across: Sockets}}"),
 		want:  notSupported("spec.cpu.spreadOptions.across"),

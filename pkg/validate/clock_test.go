@@ -59,7 +59,7 @@ var clockCases = []testCase{
 		given: spec("domain: {clock: {timezone: EST5EDT}}"),
 	},
 	{
-		why:   "RTC knows two policies for ticks that were missed, and not those of the PIT",
+		why:   "RTC knows two policies for missed ticks, and not the policies of the PIT",
 		rule:  "clock/word",
 		given: spec("domain: {clock: {timer: {rtc: {tickPolicy: discard}}}}"),
 		want:  notSupported("spec.domain.clock.timer.rtc.tickPolicy"),

@@ -48,7 +48,7 @@ const recordedDevices = 1024
 const maxDepth = 64
 
 // Counts bounds an object before it is decoded. raw is valid JSON. The error names the path of the first list, map, object or quantity that
-// exceeds a limit; it is nil if there is none.
+// exceeds a limit. It is nil if everything is within its limit.
 func Counts(raw []byte) *field.Error { return written.judge(raw) }
 
 // StoredCounts is Counts for the old object of an update: only the sum of its parts and its quantities are limited.
@@ -67,7 +67,7 @@ func (c counts) walk(raw []byte) *field.Error {
 	if !opens(walk.text.PeekKind()) {
 		return nil
 	}
-	_, over := walk.part(place{})
+	_, over := walk.countParts(place{})
 	if over == nil && walk.err != nil { // what cannot be counted is not taken for few
 		over = &field.Error{Type: field.ErrorTypeForbidden, Detail: walk.err.Error(), Origin: "request/unreadable"}
 	}
@@ -77,8 +77,8 @@ func (c counts) walk(raw []byte) *field.Error {
 // surelyFew reports whether an object has so few brackets, commas and digits that it exceeds no limit, whatever they mean: most objects need no walk.
 func (c counts) surelyFew(raw []byte) bool {
 	opened, commas := bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}), bytes.Count(raw, []byte{','})
-	// A list of n elements has n-1 commas, and no limit of lists is lower than that of templates. An escape such as \u0031 may hide a digit; the others,
-	// such as the \n of user data, hide none.
+	// A list of n elements has n-1 commas, and no limit of lists is lower than the limit of templates. An escape such as \u0031 may hide a digit; the other
+	// escapes, such as the \n of user data, never hide one.
 	if opened > maxDepth || commas >= c.templates || opened+commas > c.parts || bytes.Contains(raw, []byte(`\u`)) {
 		return false
 	}
@@ -135,9 +135,9 @@ func (p *place) path() *field.Path {
 	return p.above.path().Child(strings.Clone(p.name))
 }
 
-// part reads a list or an object, and counts its parts. It goes on counting after an error in one of them, because the error about the list itself is more
-// useful than one about an element.
-func (c *counter) part(at place) (parts int, over *field.Error) {
+// countParts reads a list or an object, and counts its parts. It goes on counting after an error in one part, because the error about the list itself is more
+// useful than an error about an element.
+func (c *counter) countParts(at place) (parts int, over *field.Error) {
 	if at.depth > maxDepth {
 		c.skip()
 		return 0, field.Forbidden(at.path(), fmt.Sprintf("must not be nested more than %d levels deep", maxDepth)).WithOrigin("request/depth")
@@ -162,7 +162,7 @@ func (c *counter) part(at place) (parts int, over *field.Error) {
 				below.index = own - 1
 			}
 			var inside int
-			inside, over = c.part(below)
+			inside, over = c.countParts(below)
 			parts += inside
 		}
 	}
@@ -179,8 +179,8 @@ func (c *counter) part(at place) (parts int, over *field.Error) {
 // notInList is the index of the field of an object, whose name may be empty as well.
 const notInList = -1
 
-// most is the limit of a list or map. encoding/json compares names without regard to case, and so does this. The text of a path takes memory: it is
-// asked for where the last name is right.
+// most is the limit of a list or map. It compares names without regard to case, as encoding/json does. The text of a path takes memory: it is built only if
+// the last name is right.
 func (c counts) most(at *place) int {
 	is := func(path, last string) bool {
 		return strings.EqualFold(at.name, last) && strings.EqualFold(at.path().String(), path)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// unreadable are texts that are no JSON. Nobody asks about them: what could not be counted must not pass as few, and the walk must end.
+// unreadable are texts that are not JSON. Counts is never called with them. They must not count as few parts, and the walk must end.
 var unreadable = []string{`{`, `[`, `{"a":[`, `{"a" 1}`, `{"a":tru}`, `{"a":1,}`, `[1 2]`, `{"a":"\x"}`, "{\"a\":\"\n\"}", `{"a":[1}`, `{"\u12":1}`,
 	`{"fieldsV1":` + strings.Repeat("[", 20_000), strings.Repeat(`{"a":`, 20_000)}
 

@@ -20,8 +20,8 @@ const (
 	longestExponent = 3
 )
 
-// quantityFields are the JSON names of the fields that are quantities, quantityMaps those of maps and lists of them such as resources.requests. They stand
-// apart because GuestHardware has a status.guest.uid: a UID may begin like a number with an exponent, as memory.guest may not.
+// quantityFields are the JSON names of the fields that are quantities, and quantityMaps the names of maps and lists of quantities, such as resources.requests.
+// Other fields are not checked: the status.guest.uid of a GuestHardware may begin like a number with an exponent, as memory.guest may not.
 var quantityFields, quantityMaps = quantityNames(v1.VirtualMachine{}, v1.VirtualMachineInstance{}, v1.VirtualMachineInstancePreset{},
 	v1beta1.VirtualMachineInstancetype{}, v1beta1.VirtualMachinePreference{})
 
@@ -74,7 +74,7 @@ func quantity(text string, at *place, key string) *field.Error {
 // ofNumber are the characters of a number before its exponent.
 const ofNumber = "+-.0123456789"
 
-// startsQuantity are the bytes of JSON with which a quantity may start: those of a number, and of an escape.
+// startsQuantity are the bytes of JSON with which a quantity may start: the bytes of a number, and the beginning of an escape.
 const startsQuantity = ofNumber + `\`
 
 // CostlyQuantity reports whether a text starts like a number and has too many digits, before or in an exponent.

@@ -66,7 +66,7 @@ var countsCases = []testCase{
 		want:  tooMany("spec.hardware.others"),
 	},
 	{
-		why:   "a key with a dot, whose path looks like that of a record",
+		why:   "a key with a dot, whose path looks like the path of a record",
 		rule:  "request/elements",
 		given: raw(`{"spec.hardware":{"devices":{` + entries(513) + `}}}`),
 		want:  tooMany("spec.hardware.devices"),

@@ -98,7 +98,7 @@ func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	return nil
 }
 
-// mostOfPod returns the pod's request or limit of more CPUs than a guest may have, with its path; nil if there is none.
+// mostOfPod returns the pod's request or limit of more CPUs than a guest may have, with its path; nil if both are within the bound.
 func mostOfPod(spec *v1.VirtualMachineInstanceSpec, most uint64, path *field.Path) (*field.Path, resource.Quantity) {
 	allowed, requested := spec.Domain.Resources.Limits[corev1.ResourceCPU], spec.Domain.Resources.Requests[corev1.ResourceCPU]
 	switch {

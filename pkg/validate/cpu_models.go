@@ -12,8 +12,8 @@ import (
 // libvirt refuses a model that it does not know when the guest starts. Which ones it knows depends on its version, so that an unknown model brings a warning
 // with the nearest name, and no refusal. arm64 has rule cpu/model-arm64 instead.
 
-// modelNames are the models by architecture, without versions such as '-v2', which newer libvirt has. Those of amd64 are libvirt's (src/cpu_map: all of 9.0,
-// and those of its sources of 2025), those of s390x QEMU's ('qemu-system-s390x -cpu help' of 7.2, and gen17 of 10.0), each of which has a '-base', too.
+// modelNames are the models by architecture, without versions such as '-v2', which newer libvirt has. For amd64 they are libvirt's models (src/cpu_map: all of
+// 9.0, and the models in its sources of 2025), for s390x QEMU's ('qemu-system-s390x -cpu help' of 7.2, and gen17 of 10.0), each of which has a '-base', too.
 var modelNames = map[string]string{
 	"amd64": `486 pentium pentium2 pentium3 pentiumpro coreduo n270 core2duo qemu32 kvm32 cpu64-rhel5 cpu64-rhel6 qemu64 kvm64
 		Conroe Penryn Nehalem Nehalem-IBRS Westmere Westmere-IBRS SandyBridge SandyBridge-IBRS IvyBridge IvyBridge-IBRS

@@ -18,7 +18,7 @@ var cpuNUMANodesCases = []testCase{
 		given: vmi("{spec: {architecture: s390x}}"),
 	},
 	{
-		why:  "nodes of its own, and those of the host",
+		why:  "its own NUMA nodes, and the NUMA nodes of the host",
 		rule: "cpu/numa-nodes-mirrored",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "1"}}

@@ -12,7 +12,7 @@ import (
 
 // Fields: domain.devices: inputs, sound, video, watchdog, panicDevices, downwardMetrics, autoattachVSOCK.
 // QEMU has the model of each device on the architecture.
-// QEMU decides which models exist; the words are those of KubeVirt's API, which is smaller than QEMU's list.
+// QEMU decides which models exist; the names are from KubeVirt's API, which has fewer models than QEMU.
 
 var deviceRules = []guestRule{
 	{inputs, []Rule{
@@ -163,7 +163,7 @@ func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 		errs = append(errs, field.Forbidden(path, "architecture 's390x' always has a panic device: remove panicDevices").WithOrigin("devices/panic-s390x"))
 	}
 	models := []v1.PanicDeviceModel{v1.Hyperv, v1.Isa, v1.Pvpanic}
-	if spec.Architecture == arm64 { // the others are those of a PC
+	if spec.Architecture == arm64 { // the other models are devices of a PC
 		models = models[2:]
 	}
 	seen := map[v1.PanicDeviceModel]bool{}

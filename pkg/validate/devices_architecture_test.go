@@ -120,13 +120,13 @@ var devicesArchitectureCases = []testCase{
 		given: onPod("masquerade: {}, pciAddress: '0000:81:01.0'"),
 	},
 	{
-		why:    "an address that is none is refused as such alone",
+		why:    "only the rule about the form refuses what is not an address",
 		rule:   "devices/pci-address",
 		given:  disk("disk: {bus: virtio, pciAddress: '0000:00:00'}"),
 		others: []string{"disks/pci-address"},
 	},
 	{
-		why:    "an interface's address that is none is refused as such alone",
+		why:    "only the rule about the form refuses what is not an address of an interface",
 		rule:   "devices/pci-address",
 		given:  onPod("masquerade: {}, pciAddress: '0000:00:00'"),
 		others: []string{"networks/pci-address"},

@@ -2,7 +2,7 @@ package validate_test
 
 var devicesWatchdogCases = []testCase{
 	{
-		why:   "an action that is none, of a PC's watchdog",
+		why:   "an unknown action of a PC's watchdog",
 		rule:  "devices/watchdog-action",
 		given: devices("watchdog: {name: w, i6300esb: {action: dump}}"),
 		want:  notSupported("spec.domain.devices.watchdog.i6300esb.action"),
@@ -13,7 +13,7 @@ var devicesWatchdogCases = []testCase{
 		given: devices("watchdog: {name: w, i6300esb: {action: poweroff}}"),
 	},
 	{
-		why:   "an action that is none, of a mainframe's watchdog",
+		why:   "an unknown action of a mainframe's watchdog",
 		rule:  "devices/watchdog-action",
 		given: devicesOn("s390x", "watchdog: {name: w, diag288: {action: dump}}"),
 		want:  notSupported("spec.domain.devices.watchdog.diag288.action"),

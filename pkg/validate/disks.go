@@ -86,7 +86,7 @@ func diskForms(list []v1.Disk, places places) (errs field.ErrorList) {
 	return errs
 }
 
-// shownSerial returns the serial number that the guest sees; empty if the disk has none of its own. A LUN shows that of the device behind it.
+// shownSerial returns the serial number that the guest sees; empty if the disk sets no serial number. A LUN shows the serial number of the device behind it.
 func shownSerial(disk *v1.Disk) string {
 	on, target := bus(disk)
 	if b := hardware.Bus(on); b.Known() && target != hardware.LUN && len(disk.Serial) > b.ShownSerial {
@@ -116,7 +116,7 @@ func diskSerials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 			first[key] = disk.Serial
 		case other != disk.Serial:
 			errs = append(errs, field.Invalid(disksOf(path)(i, "serial"), disk.Serial, fmt.Sprintf(
-				"bus '%s' shows the first %d bytes, which are those of '%s' too: the guest could not tell the disks apart", on, hardware.Bus(on).ShownSerial, other)).
+				"bus '%s' shows the first %d bytes, with which '%s' begins too: the guest could not tell the disks apart", on, hardware.Bus(on).ShownSerial, other)).
 				WithOrigin("disks/serial-shown"))
 		}
 	}

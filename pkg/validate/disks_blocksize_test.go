@@ -2,7 +2,7 @@ package validate_test
 
 import "fmt"
 
-// blocks are those of a disk.
+// blocks is a disk with blocks of these sizes in bytes.
 func blocks(logical, physical int) string {
 	return "disk: {}, " + custom(fmt.Sprintf("logical: %d, physical: %d", logical, physical))
 }

@@ -2,7 +2,7 @@ package validate_test
 
 import "github.com/kilnvm/kiln/pkg/config"
 
-// reservations is a cluster that allows those of SCSI.
+// reservations are the limits of a cluster that allows persistent reservations of SCSI.
 func reservations(limits *config.Limits) { limits.PersistentReservation = true }
 
 var disksBusesCases = []testCase{

@@ -66,7 +66,7 @@ func cloudInitData(at *field.Path, user, network cloudInit) field.ErrorList {
 	return errs
 }
 
-// given reports whether any source is set. A reference without a name is none, as in KubeVirt.
+// given reports whether any source is set. A reference without a name does not count, as in KubeVirt.
 func (c cloudInit) given() bool {
 	return c.secret != nil && c.secret.Name != "" || c.base64 != "" || c.text != ""
 }

@@ -18,13 +18,13 @@ var disksDriversCases = []testCase{
 		given: disk("disk: {}"),
 	},
 	{
-		why:   "a way that is none",
+		why:   "an unknown way",
 		rule:  "disks/io",
 		given: disk("disk: {}, io: sync"),
 		want:  notSupported("spec.domain.devices.disks[0].io"),
 	},
 	{
-		why:   "a way of a disk of a preset that is none",
+		why:   "an unknown way in a preset",
 		rule:  "disks/io",
 		given: preset("domain: {devices: {disks: [{name: a, io: sync}]}}"),
 		want:  notSupported("spec.domain.devices.disks[0].io"),
@@ -62,7 +62,7 @@ var disksDriversCases = []testCase{
 		given: disk("disk: {}, io: threads, cache: writeback"),
 	},
 	{
-		why:   "a policy that is none",
+		why:   "an unknown policy",
 		rule:  "disks/error-policy",
 		given: disk("disk: {}, errorPolicy: retry"),
 		want:  notSupported("spec.domain.devices.disks[0].errorPolicy"),

@@ -12,8 +12,8 @@ import (
 )
 
 // Fields: names of objects in volumes, volumes[].containerDisk.image, volumes[].sysprep, volumes[].downwardAPI.
-// KubeVirt accepts what this file refuses, and so does the API server where a VMI is concerned. The API server then refuses the VMI's pod, or the pod waits
-// for an object that nobody can create.
+// KubeVirt and, in a VMI, the API server accept what this file refuses. The API server then refuses the VMI's pod, or the pod waits for an object that nobody
+// can create.
 
 var volumeReferenceRules = []guestRule{
 	{volumeReferences, []Rule{
@@ -96,7 +96,7 @@ var (
 	downwardResources = []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage"}
 )
 
-// downwardAPIs judges the items of downwardAPI volumes as Kubernetes judges those of the pod.
+// downwardAPIs judges the items of downwardAPI volumes as Kubernetes judges the items in a pod.
 func downwardAPIs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Volumes {
 		if source := spec.Volumes[i].DownwardAPI; source != nil {

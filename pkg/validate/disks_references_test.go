@@ -182,7 +182,7 @@ var disksReferencesCases = []testCase{
 		want:  required("spec.volumes[0].downwardAPI.fields[0].resourceFieldRef.containerName"),
 	},
 	{
-		why:   "a resource that is none",
+		why:   "an unknown resource",
 		rule:  "disks/downward-api",
 		given: volume("downwardAPI: {fields: [{path: a, resourceFieldRef: {containerName: compute, resource: cpu}}]}"),
 		want:  notSupported("spec.volumes[0].downwardAPI.fields[0].resourceFieldRef.resource"),

@@ -90,7 +90,7 @@ func hotplugBuses(target string) []v1.DiskBus {
 	return hardware.BusNames(func(b *hardware.DiskBus) bool { return b.Hotplug && b.Has(target) })
 }
 
-// requestedDisk applies the rules of domain.devices.disks to the disk of a request, a list of one disk whose path is that of the request.
+// requestedDisk applies the rules of domain.devices.disks to the disk of a request, as a list of one disk. at is the path of the request.
 func requestedDisk(disk *v1.Disk, at *field.Path) (errs field.ErrorList) {
 	in := func(_ int, names ...string) *field.Path { return at.Child(names[0], names[1:]...) }
 	for _, judge := range []func([]v1.Disk, places) field.ErrorList{diskForms, diskDriverForms, blockSizeForms} {

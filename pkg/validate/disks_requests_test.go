@@ -154,7 +154,7 @@ var disksRequestsCases = []testCase{
 		given: requests(adds("a", "disk: {bus: scsi}")),
 	},
 	{
-		why:   "a place in the boot order that is none",
+		why:   "0 is not a place in the boot order",
 		rule:  "disks/request-boot-order",
 		given: requests(adds("a", "disk: {bus: scsi}, bootOrder: 0")),
 		want:  invalid("status.volumeRequests[0].addVolumeOptions.disk.bootOrder"),

@@ -158,8 +158,8 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 	return errs
 }
 
-// hostDisk needs a gate because the path is one of the host: whoever may create a VM could otherwise use the files of its node.
-// Without the gate other mistakes are reported all the same.
+// hostDisk needs a gate because the path is on the host: a user who may create a VM could otherwise use the files of its node.
+// Without the gate other mistakes are reported, too.
 func hostDisk(disk *v1.HostDisk, limits config.Limits, at *field.Path) field.ErrorList {
 	errs := gated(limits, "HostDisk", at).WithOrigin("disks/host-disk-gate")
 	if disk.Path == "" {

@@ -66,7 +66,7 @@ var disksSourcesCases = []testCase{
 		limits: gates("DownwardMetrics"),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "disks/pull-policy",
 		given: volume("containerDisk: {image: i, imagePullPolicy: Sometimes}"),
 		want:  notSupported("spec.volumes[0].containerDisk.imagePullPolicy"),

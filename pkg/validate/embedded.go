@@ -54,7 +54,7 @@ func AddedEmbeddedMetadata(raw, old []byte) field.ErrorList {
 	return slices.DeleteFunc(errs, func(err *field.Error) bool { return had.Has(err.Error()) })
 }
 
-// metadataFields are the fields of metadata, and guestFields those of a VMI's spec, of which people write some one level too high.
+// metadataFields are the fields of metadata, and guestFields the fields of a VMI's spec. People write some of them one level too high.
 var metadataFields, guestFields = fieldsOf[metav1.ObjectMeta](), fieldsOf[v1.VirtualMachineInstanceSpec]()
 
 // fieldsOf returns the names of the fields of a type in JSON.
@@ -155,7 +155,7 @@ func asWritten(value gjson.Result) any {
 	return json.RawMessage(value.Raw)
 }
 
-// pathOfValue returns the path of the first value below these names that is the wanted one; nil if there is none.
+// pathOfValue returns the path of the first value below these names for which wanted is true; nil if it is false for all.
 func pathOfValue(in gjson.Result, names []string, wanted func(gjson.Result) bool) *field.Path {
 	var find func(in gjson.Result, names []string, at *field.Path) *field.Path
 	find = func(in gjson.Result, names []string, at *field.Path) *field.Path {

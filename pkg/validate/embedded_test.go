@@ -55,7 +55,7 @@ var embeddedCases = []testCase{
 		want:  mistyped("spec.template.metadata.labels[version]", "spec.template.metadata.annotations[d]"),
 	},
 	{
-		why:   "a list in the place of labels, and a time that is none",
+		why:   "a list in the place of labels, and a text that is not a time",
 		rule:  "metadata/type",
 		given: ofTemplate(`{"labels":["a"]}`),
 		want:  mistyped("spec.template.metadata.labels"),
@@ -110,7 +110,7 @@ func TestMisplacedFields(t *testing.T) {
 	}
 }
 
-// TestMistyped: the path has its indices, and the words are those of a manifest.
+// TestMistyped: the path has its indices, and the message has the words of a manifest.
 func TestMistyped(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -141,7 +141,7 @@ func externalKernel(firmware *v1.Firmware, path *field.Path) (errs field.ErrorLi
 	return append(errs, filePath(path.Child("initrdPath"), container.InitrdPath).WithOrigin("firmware/initrd-path")...)
 }
 
-// pullPolicies are those of pods. Without this rule Kubernetes would refuse the pod of a VMI that was admitted.
+// pullPolicies are the policies of pods. Without this rule Kubernetes would refuse the pod of a VMI that was admitted.
 var pullPolicies = []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
 
 func isPullPolicy(given corev1.PullPolicy) bool {

@@ -40,7 +40,7 @@ var firmwareKernelCases = []testCase{
 		given: spec("domain: {firmware: {kernelBoot: {container: {image: kernels, kernelPath: /boot/vmlinuz}}}}"),
 	},
 	{
-		why:  "a word that is none",
+		why:  "an unknown word",
 		rule: "firmware/pull-policy",
 		given: spec(`
 domain:

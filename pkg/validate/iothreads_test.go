@@ -2,7 +2,7 @@ package validate_test
 
 var iothreadsCases = []testCase{
 	{
-		why:   "a policy that is none",
+		why:   "an unknown policy",
 		rule:  "iothreads/policy",
 		given: spec("domain: {ioThreadsPolicy: dedicated}"),
 		want:  notSupported("spec.domain.ioThreadsPolicy"),

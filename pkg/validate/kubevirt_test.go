@@ -34,7 +34,7 @@ var kubeVirtCases = []testCase{
 	{why: "the slot of a root port, and one of the root bus", rule: "kubevirt/pci-address", given: placedAt("0000:81:00.0", "0000:00:05.0"),
 		limits: besideKubeVirt},
 	{why: "no addresses", rule: "kubevirt/pci-address", given: placedAt("", ""), limits: besideKubeVirt},
-	{why: "an address that is none, which another rule refuses", rule: "kubevirt/pci-address", given: placedAt("0001:81:01.0", ""), limits: besideKubeVirt,
+	{why: "not an address, which another rule refuses", rule: "kubevirt/pci-address", given: placedAt("0001:81:01.0", ""), limits: besideKubeVirt,
 		others: []string{"devices/pci-address"}},
 }
 

@@ -41,8 +41,8 @@ func architecture(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, at *fiel
 	return supported(at.Child("architecture"), spec.Architecture, amd64, arm64, s390x).WithOrigin("machine/architecture")
 }
 
-// machineType compares with the cluster's glob patterns. Without an architecture those of amd64 count, which is the default unless the
-// cluster sets another.
+// machineType compares with the cluster's glob patterns. Without an architecture the patterns of amd64 apply, which is the default unless the cluster sets
+// another architecture.
 // In KubeVirt it is validateEmulatedMachine.
 func machineType(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
 	machine := spec.Domain.Machine

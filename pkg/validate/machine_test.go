@@ -104,7 +104,7 @@ var machineCases = []testCase{
 		given: spec("domain: {rebootPolicy: Reboot}"),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "machine/reboot-policy",
 		given: spec("domain: {rebootPolicy: Restart}"),
 		want:  notSupported("spec.domain.rebootPolicy"),

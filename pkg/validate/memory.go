@@ -104,12 +104,12 @@ var hugePages = map[string][]string{
 	s390x: {"1Mi"},
 }
 
-// pagesOf returns the sizes of the huge pages of an architecture; those of all where it is not known.
+// pagesOf returns the sizes of the huge pages of an architecture, or the sizes of all architectures if the architecture is not known.
 func pagesOf(architecture string) (sizes []string) {
 	if known := hugePages[architecture]; known != nil {
 		return known
 	}
-	return slices.Concat(hugePages[s390x], hugePages[arm64]) // which has those of amd64
+	return slices.Concat(hugePages[s390x], hugePages[arm64]) // arm64 has all sizes of amd64
 }
 
 // hasPage reports whether a size is one of sizes.
@@ -189,7 +189,7 @@ func fromPod(spec *v1.VirtualMachineInstanceSpec, amount resource.Quantity) bool
 	return podsMemory(spec, amount, nil) != nil || vm.PageSize(spec.Domain.Memory) == amount.Value()
 }
 
-// podsMemory returns the path of the pod's request or limit that an amount of memory is also; nil if it is none of them. path is the spec's.
+// podsMemory returns the path of the pod's request or limit that equals an amount of memory; nil if both differ from it. path is the spec's.
 func podsMemory(spec *v1.VirtualMachineInstanceSpec, amount resource.Quantity, path *field.Path) *field.Path {
 	if request, set := spec.Domain.Resources.Requests[corev1.ResourceMemory]; set && request.Cmp(amount) == 0 {
 		return requestPath(path, corev1.ResourceMemory)

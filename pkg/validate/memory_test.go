@@ -182,7 +182,7 @@ var memoryCases = []testCase{
 		limits: staged,
 	},
 	{
-		why:    "a limit of nothing is none",
+		why:    "a limit of 0 bounds nothing",
 		rule:   "memory/guest-limit",
 		given:  spec(`domain: {memory: {guest: 1Gi}, resources: {limits: {memory: "0"}}}`),
 		limits: staged,

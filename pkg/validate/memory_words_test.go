@@ -16,12 +16,12 @@ func TestWordsOfMemory(t *testing.T) {
 		`{architecture: "", domain: {memory: {guest: 129Mi, hugepages: {pageSize: 3Mi}}}}`: "no architecture has huge pages of this size: " +
 			"use one of 1Mi, 64Ki, 2Mi, 32Mi, 512Mi, 1Gi, 16Gi",
 	} {
-		var said []string
+		var details []string
 		for _, err := range spec(fragment)(t, config.Default().Limits) {
-			said = append(said, err.Detail)
+			details = append(details, err.Detail)
 		}
-		if !slices.Contains(said, want) {
-			t.Errorf("%s: %q, want '%s'", fragment, said, want)
+		if !slices.Contains(details, want) {
+			t.Errorf("%s: %q, want '%s'", fragment, details, want)
 		}
 	}
 }

@@ -86,7 +86,7 @@ var networksBindingsCases = []testCase{
 		given: onPod("masquerade: {}, macAddress: '02:00:00:00:00:01'"),
 	},
 	{
-		why:   "the address of a pod's bridge where there is none",
+		why:   "the address of a pod's bridge on a network without such a bridge",
 		rule:  "networks/masquerade-mac",
 		given: onMultus("bridge: {}, macAddress: '02:00:00:00:00:00'"),
 	},

@@ -47,7 +47,7 @@ var interfaceRules = []guestRule{
 // reservedMAC is the address of the bridge in a pod with masquerade: a guest with the same address cannot reach its gateway.
 const reservedMAC = "02:00:00:00:00:00"
 
-// macForm allows the two usual separators. KubeVirt refuses longer addresses too, such as those of InfiniBand.
+// macForm allows the two usual separators. KubeVirt refuses longer addresses too, such as addresses of InfiniBand.
 var macForm = regexp.MustCompile(`^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$`)
 
 // maxACPIIndex is QEMU's limit.

@@ -194,7 +194,7 @@ var networksInterfacesCases = []testCase{
 		given: onMultus("sriov: {}"),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "networks/state",
 		given: onMultus("bridge: {}, state: gone"),
 		want:  notSupported("spec.domain.devices.interfaces[0].state"),

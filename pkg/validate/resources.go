@@ -11,7 +11,7 @@ import (
 )
 
 // Fields: domain.resources.
-// Requests and limits are those of the VMI's pod: not negative, no request greater than its limit, memory a multiple of the huge page size.
+// The VMI's pod gets these requests and limits: not negative, no request greater than its limit, memory a multiple of the huge page size.
 // KubeVirt has one function for each comparison: validateMemoryRequestsNegativeOrNull, validateCPULimitNotNegative,
 // validateCpuRequestDoesNotExceedLimit and their neighbours.
 
@@ -37,7 +37,7 @@ var requestRules = []Rule{
 	{Name: "resources/request-over-limit", MendedBy: byInstancetype},
 }
 
-// memoryResources judges the units of requests and limits, too. The least request is that of validateMemoryRequestsNegativeOrNull.
+// memoryResources judges the units of requests and limits, too. The least request is the same as in validateMemoryRequestsNegativeOrNull.
 func memoryResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	errs := requestAndLimit(spec, corev1.ResourceMemory, path)
 	request, limit := spec.Domain.Resources.Requests[corev1.ResourceMemory], spec.Domain.Resources.Limits[corev1.ResourceMemory]
@@ -72,8 +72,8 @@ func quantityPath(list *field.Path, name corev1.ResourceName) *field.Path {
 	return list.Key(string(name))
 }
 
-// requestAndLimit judges one resource. A limit of 0 is none, as for pods: it bounds no request. Of a request that equals its limit only the limit is reported,
-// here and in the other rules: a request that is not written is made from the limit, so that one mistake would have two causes.
+// requestAndLimit judges one resource. A limit of 0 bounds no request, as for pods. If a request equals its limit only the limit is reported, here and in the
+// other rules, because a request that is not written is made from the limit: one mistake would have two causes.
 func requestAndLimit(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceName, path *field.Path) (errs field.ErrorList) {
 	request, limit := spec.Domain.Resources.Requests[name], spec.Domain.Resources.Limits[name]
 	if request.Sign() < 0 && request.Cmp(limit) != 0 {

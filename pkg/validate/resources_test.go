@@ -42,7 +42,7 @@ var resourcesCases = []testCase{
 		want:  invalid("spec.domain.resources.requests[ephemeral-storage]"),
 	},
 	{
-		why:   "a limit of 0 is none",
+		why:   "a limit of 0 bounds nothing",
 		rule:  "resources/request-over-limit",
 		given: spec(`domain: {resources: {requests: {ephemeral-storage: 2Gi}, limits: {ephemeral-storage: '0'}}}`),
 	},

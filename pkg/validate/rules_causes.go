@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// One mistake has one cause. Rules are independent, so that several of them refuse what one wrong value leads to: a disk whose name is no name has no volume
-// either. Who reads two causes looks for two mistakes.
+// One mistake has one cause. Rules are independent, so that several rules refuse what one wrong value leads to: a disk with an invalid name has no volume,
+// either. A user who reads two causes looks for two mistakes.
 
-// Causes returns errs without those that only follow from another of them: when that is corrected, they are gone, or are mistakes of their own. The Origin
-// of an error is the name of its rule.
+// Causes returns errs without the errors that only follow from another error: they are gone, or are mistakes by themselves, when the other is corrected. The
+// Origin of an error is the name of its rule.
 func Causes(errs field.ErrorList) field.ErrorList {
 	if len(errs) < 2 {
 		return errs
@@ -63,7 +63,7 @@ func (s scope) of(path string) string {
 	}
 }
 
-// explanation is a rule whose errors explain those of another rule.
+// explanation is a rule whose errors explain the errors of another rule.
 type explanation struct {
 	rule   string
 	within scope
@@ -95,13 +95,13 @@ var consequences = []struct {
 	{"the cause is that dedicatedCpuPlacement is missing", anywhere, []string{"cpu/realtime-dedicated"}, []string{"cpu/isolated-emulator", "cpu/numa-dedicated"}},
 	{"KubeVirt's guests cannot have the annotation, whatever its value", sameField, []string{"kubevirt/numa-nodes"}, []string{"cpu/numa-nodes-number"}},
 
-	{"an amount that is none fits nothing", anywhere, []string{"memory/guest", "memory/unit"},
+	{"an invalid amount fits nothing", anywhere, []string{"memory/guest", "memory/unit"},
 		[]string{"memory/growth", "memory/numa-pages", "memory/numa-nodes", "resources/page-size"}},
-	{"no amount is a multiple of what is no size of a page, which gives the memory where nothing else does", anywhere,
+	{"no amount is a multiple of an invalid page size, which gives the memory if nothing else does", anywhere,
 		[]string{"memory/page-size", "memory/page-size-unit", "memory/page-size-architecture"},
 		[]string{"memory/guest", "memory/numa-pages", "resources/page-size", "resources/page-multiple"}},
 	{"both compare with the size of a page", anywhere, []string{"resources/page-size", "resources/page-multiple"}, []string{"memory/numa-pages"}},
-	{"the request or the limit gives the memory where nothing else does", anywhere, []string{"resources/request-negative", "resources/limit-negative"},
+	{"the request or the limit gives the memory if nothing else does", anywhere, []string{"resources/request-negative", "resources/limit-negative"},
 		[]string{"memory/guest"}},
 
 	{"encryption needs a guest without secure boot, which then needs no SMM", anywhere, []string{"security/encryption-secure-boot"},
@@ -112,7 +112,7 @@ var consequences = []struct {
 	{"enlightenments that are off need no feature of the CPU", anywhere, []string{"features/hyperv-needs"}, []string{"features/evmcs-vmx"}},
 	{"what a disk can have depends on its bus", sameElement, []string{"disks/bus"},
 		[]string{"disks/pci-bus", "disks/dedicated-iothread", "disks/block-size-sata", "disks/metrics-bus"}},
-	{"other sizes are compared with one that is none", sameElement, []string{"disks/block-size-small", "disks/block-size-large", "disks/block-size-power"},
+	{"other sizes are compared with an invalid size", sameElement, []string{"disks/block-size-small", "disks/block-size-large", "disks/block-size-power"},
 		[]string{"disks/block-size-order", "disks/discard-granularity"}},
 	{"a smaller logical size divides what a greater one does not", sameElement, []string{"disks/block-size-order"}, []string{"disks/discard-granularity"}},
 	{"nothing refers to what has no name, and what has no name refers to nothing", pairwise, []string{"disks/name"},
@@ -126,7 +126,7 @@ var consequences = []struct {
 		[]string{"networks/network-missing", "networks/masquerade-pod", "networks/passt-pod"}},
 	{"an interface that belongs to no network is on no pod network", sameField, []string{"networks/network-missing"},
 		[]string{"networks/masquerade-pod", "networks/passt-pod"}},
-	{"the network is that of an interface with a wrong name", pairwise, []string{"networks/interface-name", "networks/network-missing"},
+	{"the network belongs to an interface with a wrong name", pairwise, []string{"networks/interface-name", "networks/network-missing"},
 		[]string{"networks/interface-missing"}},
 	{"a network of no type is not the pod network", anywhere, []string{"networks/type"},
 		[]string{"networks/masquerade-pod", "networks/passt-pod", "placement/probe-network"}},

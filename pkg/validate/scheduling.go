@@ -80,7 +80,7 @@ func names(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	return errs
 }
 
-// serviceAccount must be that of the serviceAccount volume, if there is one, because a pod has one account.
+// serviceAccount must be the account of the serviceAccount volume, if the VMI has such a volume, because a pod has one account.
 // In KubeVirt it is validateServiceAccountName.
 func serviceAccount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	given, at := spec.ServiceAccountName, path.Child("serviceAccountName")
@@ -132,7 +132,7 @@ func nodeSelector(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	return labels(spec.NodeSelector, path.Child("nodeSelector")).WithOrigin("placement/node-selector")
 }
 
-// labels judges keys and values as those of labels, in the order of the keys. Each error is at its key.
+// labels judges keys and values by the rules of labels, in the order of the keys. Each error is at its key.
 func labels(given map[string]string, at *field.Path) (errs field.ErrorList) {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		errs = append(errs, named(at.Key(key), key, validation.IsQualifiedName)...)

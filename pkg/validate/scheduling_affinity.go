@@ -15,7 +15,7 @@ import (
 )
 
 // Fields: affinity, topologySpreadConstraints.
-// The rules are those of pods, which get these fields unchanged: otherwise Kubernetes would refuse the pod of a VMI that was admitted.
+// Pods have the same rules and get these fields unchanged: otherwise Kubernetes would refuse the pod of a VMI that was admitted.
 // KubeVirt copied them from Kubernetes (validate-k8s-utils.go), where they are not importable; its paths lack 'affinity'.
 
 var affinityRules = []guestRule{

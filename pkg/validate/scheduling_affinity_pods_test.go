@@ -13,7 +13,7 @@ var podAffinityCases = []testCase{
 		given: weighted("podAffinity", "{weight: 1, podAffinityTerm: {topologyKey: zone}}"),
 	},
 	{
-		why:  "a word that is none",
+		why:  "an unknown word",
 		rule: "placement/pod-selector",
 		given: spec(`
 affinity:
@@ -35,7 +35,7 @@ affinity:
 `),
 	},
 	{
-		why:  "a word that is none",
+		why:  "an unknown word",
 		rule: "placement/pod-namespace-selector",
 		given: spec(`
 affinity:
@@ -125,7 +125,7 @@ affinity:
 		given: spec("topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]"),
 	},
 	{
-		why:  "a word that is none",
+		why:  "an unknown word",
 		rule: "placement/spread-selector",
 		given: spec(`
 topologySpreadConstraints:

@@ -40,7 +40,7 @@ var affinityCases = []testCase{
 		given: weighted("nodeAffinity", "{weight: 100, preference: {matchExpressions: [{key: a, operator: Exists}]}}"),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "placement/node-operator",
 		given: nodeTerm("matchExpressions: [{key: a, operator: Is, values: [b]}]"),
 		want:  notSupported("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator"),

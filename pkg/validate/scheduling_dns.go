@@ -12,7 +12,7 @@ import (
 )
 
 // Fields: dnsPolicy, dnsConfig.
-// The limits are those of pods. Those of searches are the older ones (6 domains, 256 characters), as KubeVirt has them.
+// The limits are the limits of pods. For searches they are the older ones (6 domains, 256 characters), as in KubeVirt.
 // KubeVirt has them in validateDNSPolicy and validatePodDNSConfig, which it copied from Kubernetes.
 
 var dnsRules = []guestRule{
@@ -28,14 +28,14 @@ var dnsRules = []guestRule{
 	}},
 }
 
-// The limits are those of resolv.conf: glibc reads three nameservers and, before version 2.26, six domains of 256 characters in all.
+// The limits come from resolv.conf: glibc reads three nameservers and, before version 2.26, six domains of 256 characters in all.
 const (
 	maxNameservers = 3
 	maxSearches    = 6
 	maxSearchChars = 256
 )
 
-// dnsPolicies are those of pods. An empty policy is legal, and means ClusterFirst to Kubernetes.
+// dnsPolicies are the policies of pods. An empty policy is legal, and means ClusterFirst to Kubernetes.
 var dnsPolicies = []corev1.DNSPolicy{corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone}
 
 // dns requires a nameserver with policy None, because nothing else gives the pod one.

@@ -2,7 +2,7 @@ package validate_test
 
 var dnsCases = []testCase{
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "placement/dns-policy",
 		given: spec("dnsPolicy: Cluster"),
 		want:  notSupported("spec.dnsPolicy"),

@@ -73,7 +73,7 @@ volumes: [{name: a, serviceAccount: {serviceAccountName: mine}}, {name: b, confi
 `),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "placement/eviction-strategy",
 		given: spec("evictionStrategy: Migrate"),
 		want:  notSupported("spec.evictionStrategy"),
@@ -84,7 +84,7 @@ volumes: [{name: a, serviceAccount: {serviceAccountName: mine}}, {name: b, confi
 		given: spec("evictionStrategy: LiveMigrate"),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "placement/start-strategy",
 		given: spec("startStrategy: Running"),
 		want:  notSupported("spec.startStrategy"),
@@ -111,13 +111,13 @@ volumes: [{name: a, serviceAccount: {serviceAccountName: mine}}, {name: b, confi
 		given: spec("livenessProbe: {guestAgentPing: {}}"),
 	},
 	{
-		why:    "a strategy that is none is refused as such alone",
+		why:    "only the rule about the strategy refuses an unknown strategy",
 		rule:   "placement/paused-liveness",
 		given:  spec("{startStrategy: Running, livenessProbe: {guestAgentPing: {}}}"),
 		others: []string{"placement/start-strategy"},
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "placement/toleration-operator",
 		given: spec("tolerations: [{key: a, operator: In}]"),
 		want:  notSupported("spec.tolerations[0].operator"),
@@ -128,7 +128,7 @@ volumes: [{name: a, serviceAccount: {serviceAccountName: mine}}, {name: b, confi
 		given: spec("tolerations: [{key: a, operator: Equal, value: b}, {key: a, operator: Exists}, {key: a}]"),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "placement/toleration-effect",
 		given: spec("tolerations: [{key: a}, {key: a, effect: Evict}]"),
 		want:  notSupported("spec.tolerations[1].effect"),

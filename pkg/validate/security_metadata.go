@@ -30,8 +30,8 @@ var labelRules = []metadataRule{
 	}},
 }
 
-// templateMetadataRules judge metadata in a VM that the API server does not: it does so when the controllers create VMI and data volumes, and refuses them
-// each time. KubeVirt accepts such a VM, which never starts.
+// templateMetadataRules judge metadata in a VM that the API server does not judge there. It judges them in the VMI and the data volumes, which it would refuse
+// each time a controller creates them. KubeVirt accepts such a VM, which never starts.
 var templateMetadataRules = []vmRule{
 	{metadataOfTemplates, []Rule{
 		{Name: "security/template-labels"},

@@ -21,7 +21,7 @@ var securityMetadataCases = []testCase{
 		want:  forbidden("metadata.annotations[kubevirt.io/ignitiondata]"),
 	},
 	{
-		why:    "the gate of sidecars is not that of Ignition",
+		why:    "the gate of sidecars is not the gate of Ignition",
 		rule:   "security/annotation-gate",
 		given:  vmi(`metadata: {annotations: {hooks.kubevirt.io/hookSidecars: "[]"}}`),
 		limits: gates("ExperimentalIgnitionSupport"),

@@ -15,7 +15,7 @@ import (
 
 // Fields: metadata, spec and status of a VMI that exists, and status of a VM.
 // A VMI was started from its spec, so only Kiln's controller changes the spec, and only what the guest gets while it runs (updates_live.go). Controllers
-// write its status, reserved labels and owner references; a launcher writes those of the VMIs of its own node.
+// write its status, reserved labels and owner references; a launcher writes them in the VMIs of its own node.
 // KubeVirt has these rules in VMIUpdateAdmitter.Admit, which lets KubeVirt's accounts change the spec in order to hotplug, and reverts a
 // user's change of the status in silence. It does not judge owner references and status.nodeName.
 
@@ -62,7 +62,7 @@ var (
 var controlled = []string{v1alpha1.AnnotationGeneration, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationPins, v1alpha1.AnnotationEjected,
 	v1alpha1.AnnotationFrontend}
 
-// For returns errs without those of rules from which the user is exempt: rules with ControllersMay, if the user is one of
+// For returns errs without the errors of rules from which the user is exempt: rules with ControllersMay, if the user is one of
 // limits.Controllers. The Origin of an error is the name of its rule.
 func For(user string, limits config.Limits, errs field.ErrorList) field.ErrorList {
 	if !slices.Contains(limits.Controllers, user) {

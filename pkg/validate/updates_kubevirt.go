@@ -20,11 +20,11 @@ import (
 type Rollout struct {
 	// Live are those that KubeVirt makes while the guest runs.
 	Live []string `json:"live,omitempty"`
-	// Migrating are those that KubeVirt makes while the guest runs, if the VMI can be migrated: a condition of the VMI says so.
+	// Migrating are the changes that KubeVirt makes while the guest runs, if the VMI can be migrated: a condition of the VMI says whether it can.
 	Migrating []string `json:"migrating,omitempty"`
-	// Open are those of which it is not known.
+	// Open are the changes of which it is not known when the guest gets them.
 	Open []string `json:"open,omitempty"`
-	// Restart are those that the guest gets when the VM is restarted.
+	// Restart are the changes that the guest gets when the VM is restarted.
 	Restart []string `json:"restart,omitempty"`
 }
 

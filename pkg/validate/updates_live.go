@@ -179,8 +179,8 @@ func ejectedVolumes(vmi *v1.VirtualMachineInstance) (list []v1.Volume) {
 	return list
 }
 
-// Ejected returns annotation kilnvm.io/ejected of a VMI whose spec becomes that of another one: the volumes that its pod has and its spec has not. It is empty
-// if there are none.
+// Ejected returns annotation kilnvm.io/ejected of a VMI that gets the spec of live: the volumes that its pod has and its spec has not. It is empty if there
+// are no such volumes.
 func Ejected(runs, live *v1.VirtualMachineInstance) string {
 	list := ejectedVolumes(runs)
 	for i := range runs.Spec.Volumes {

@@ -21,7 +21,7 @@ metadata:
 		given: vmi("metadata: {ownerReferences: [{apiVersion: example.org/v1, kind: VirtualMachine, name: a, uid: u}]}"),
 	},
 	{
-		why:   "a version that is none names no VM",
+		why:   "an owner of an invalid version is not a VM",
 		rule:  "vmi/owner",
 		given: vmi("metadata: {ownerReferences: [{apiVersion: kubevirt.io/v1/x, kind: VirtualMachine, name: a, uid: u}]}"),
 	},

@@ -104,8 +104,8 @@ type Draft struct {
 	May struct{ Instancetype, Preference bool }
 }
 
-// Known judges a draft of the VMI of a VM. It returns the errors that the unknown instancetype or preference cannot mend: those of Written, and
-// those of the explicit VMI by rules that do not wait for it (Rule.MendedBy). path is as for Guest.
+// Known judges a draft of the VMI of a VM. It returns the errors that the unknown instancetype or preference cannot mend: the errors of Written, and the
+// errors of the explicit VMI by rules that do not wait for it (Rule.MendedBy). path is as for Guest.
 func Known(draft Draft, limits config.Limits, path *field.Path) field.ErrorList {
 	errs := append(Guest(draft.Explicit, limits, path), Growth(draft.Explicit, limits, path)...)
 	if draft.Written == nil {

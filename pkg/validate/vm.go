@@ -12,7 +12,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: spec of a VM but for the content of its template: template, running, runStrategy, instancetype, preference.
+// Fields: spec of a VM except the content of its template: template, running, runStrategy, instancetype, preference.
 // KubeVirt has these rules in ValidateVirtualMachineSpec, validateRunStrategy and, for instancetype and preference, in its mutating webhook
 // (validateInstancetypeMatcher, validatePreferenceMatcher), which therefore refuses VMs before anything else is judged.
 
@@ -48,7 +48,7 @@ var vmRules = slices.Concat([]vmRule{
 var ofVM = field.NewPath("spec")
 
 // VM judges what only a VirtualMachine has: template, run strategy, instancetype and preference, data volume templates. Guest and Growth judge
-// the VMI of its template. old is nil on create. Paths are those of the VM.
+// the VMI of its template. old is nil on create. Paths start at the VM.
 func VM(vm, old *v1.VirtualMachine, limits config.Limits) (errs field.ErrorList) {
 	for i := range vmRules {
 		errs = append(errs, vmRules[i].judge(vm, old, limits)...)
@@ -86,13 +86,13 @@ func runStrategy(vm, _ *v1.VirtualMachine, limits config.Limits) field.ErrorList
 	}
 }
 
-// VMWarnings returns warnings about fields that only a VM has, whose paths are those of the VM.
+// VMWarnings returns warnings about fields that only a VM has. Their paths start at the VM.
 func VMWarnings(vm *v1.VirtualMachine, limits config.Limits) []Warning {
 	var found warned
 	if vm.Spec.Running != nil {
 		found.of([]string{"running"}, "spec.running is deprecated: use spec.runStrategy")
 	}
-	found = append(found, unreadKeys(vm.Annotations)...)
+	found = append(found, unknownKeyWarnings(vm.Annotations)...)
 	if limits.KubeVirtGuests {
 		return append(found, kubeVirtIgnores(vm)...)
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // Fields: spec.template, spec.instancetype and spec.preference of a VM whose VMI exists.
-// Such changes wait until the VM is restarted, but for those that the guest gets while it runs (updates_live.go). Condition RestartRequired names the ones
-// that wait; running and runStrategy act at once.
+// Such changes wait until the VM is restarted, except the changes that the guest gets while it runs (updates_live.go). Condition RestartRequired names the
+// changes that wait; running and runStrategy act at once.
 
 // ChangeWarnings returns warnings with the names of the fields that an update of a VM changes while its VMI exists, and when its guest gets them. A create,
 // whose old is nil, and a VM without a VMI (status.created) have none.

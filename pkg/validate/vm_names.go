@@ -8,8 +8,8 @@ import (
 )
 
 // Fields: metadata.name of VMs and VMIs.
-// A name becomes names of a pod, of labels and of sockets, which are cut where they would be too long (pkg/pod/paths_names.go), and that of a domain, which
-// is not: the records of guests and their tools know domains by it. KubeVirt accepts any name, and fails when it starts the VMI.
+// The names of a pod, of labels and of sockets are made from it, and cut if they would be too long (pkg/pod/paths_names.go). The name of the domain is made
+// from it, too, and not cut: guest records and tools know domains by their names. KubeVirt accepts any name, and fails when it starts the VMI.
 
 var domainNameRules = []Rule{{Name: "metadata/domain-name"}}
 
@@ -28,7 +28,7 @@ func nameOfVMI(change GuestChange, _ config.Limits) field.ErrorList {
 	return DomainName(change.New.Namespace, change.New.Name)
 }
 
-// DomainName judges the name of a VM or VMI by that of its domain.
+// DomainName judges the name of a VM or VMI by the name of its domain.
 func DomainName(namespace, name string) field.ErrorList {
 	over := len(identity.DomainName(namespace, name)) - longestDomain
 	if over <= 0 {

@@ -53,7 +53,7 @@ var vmCases = []testCase{
 		limits: gates("DecentralizedLiveMigration"),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "vm/strategy",
 		given: vm("spec: {runStrategy: Never}"),
 		want:  notSupported("spec.runStrategy"),
@@ -130,7 +130,7 @@ var vmCases = []testCase{
 		given: vm("spec: {instancetype: {kind: VirtualMachineInstancetype, name: i}, preference: {kind: VirtualMachineClusterPreference, name: p}}"),
 	},
 	{
-		why:   "a word that is none",
+		why:   "an unknown word",
 		rule:  "vm/matcher-policy",
 		given: vm("spec: {instancetype: {inferFromVolume: v, inferFromVolumeFailurePolicy: Fail}}"),
 		want:  notSupported("spec.instancetype.inferFromVolumeFailurePolicy"),

@@ -110,7 +110,7 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 	if features := spec.Domain.Features; features != nil && features.Hyperv != nil && spec.Architecture == arm64 {
 		found.of([]string{"domain.features.hyperv"}, "features.hyperv has no effect on architecture 'arm64'")
 	}
-	found = append(found, unreadKeys(vmi.Annotations)...)
+	found = append(found, unknownKeyWarnings(vmi.Annotations)...)
 	// Ignition reads JSON only, and stops the boot otherwise. The usual mistake is the YAML from which Butane makes that JSON.
 	if data := vmi.Annotations[v1.IgnitionAnnotation]; data != "" && !json.Valid([]byte(data)) {
 		found = append(found, ofAnnotation(v1.IgnitionAnnotation, "annotation '%s' is not JSON: Ignition will refuse it", v1.IgnitionAnnotation))
@@ -163,8 +163,8 @@ func bootsByBIOS(spec *v1.VirtualMachineInstanceSpec) bool {
 	return spec.Architecture == amd64 && !kernelBoots(spec) && (f == nil || f.Bootloader == nil || f.Bootloader.EFI == nil)
 }
 
-// bootDisk returns which disk the firmware tries first: that with the lowest bootOrder, else the first that is no CD-ROM. It is -1 if an interface comes
-// first, or if there is none.
+// bootDisk returns the index of the disk that the firmware tries first: the disk with the lowest bootOrder, else the first that is not a CD-ROM. It is -1 if
+// an interface comes first, or without such a disk.
 func bootDisk(spec *v1.VirtualMachineInstanceSpec) int {
 	first, lowest := -1, uint(0)
 	for i := range spec.Domain.Devices.Disks {
@@ -247,7 +247,7 @@ func permitted(all *v1.PermittedHostDevices, resource string) bool {
 // InstancetypeWarnings returns warnings about an instancetype: annotations of Kiln's that nobody reads, a CPU model of no architecture, and memory that the
 // guest may be killed for.
 func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warnings []string) {
-	warnings = texts(unreadKeys(spec.Annotations))
+	warnings = texts(unknownKeyWarnings(spec.Annotations))
 	if model := spec.CPU.Model; model != nil {
 		if _, mainframe := modelHint(s390x, *model); !mainframe {
 			if warning := modelWarning("amd64", "spec.cpu.model", *model); warning != "" {
@@ -264,7 +264,7 @@ func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warning
 // PreferenceWarnings returns a warning for each annotation of Kiln's that nobody reads, and for each deprecated field and value of a preference, with its
 // replacement. KubeVirt warns of the values only (checkForDeprecatedPreferredCPUTopology).
 func PreferenceWarnings(spec *v1beta1.VirtualMachinePreferenceSpec) (warnings []string) {
-	warnings = texts(unreadKeys(spec.Annotations))
+	warnings = texts(unknownKeyWarnings(spec.Annotations))
 	if cpu := spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {
 		if now, old := renamed[*cpu.PreferredCPUTopology]; old {
 			warnings = append(warnings, fmt.Sprintf("spec.cpu.preferredCPUTopology '%s' is deprecated: use '%s'", *cpu.PreferredCPUTopology, now))

@@ -13,7 +13,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Warnings about what is written and has no effect: annotations of Kiln's that nobody reads, and numbers of CPUs that are 0.
+// Warnings about what is written and has no effect: unknown annotations with Kiln's prefix, and numbers of CPUs that are 0.
 
 // keys are the annotations that Kiln reads or writes, on whatever kind: all constants of api/v1alpha1 that begin with Annotation.
 var keys = []string{
@@ -34,18 +34,19 @@ var shortKeys = func() (short []string) {
 	return short
 }()
 
-// mostUnread bounds the warnings about one object's annotations.
-const mostUnread = 4
+// maxUnknownKeys bounds the warnings about one object's annotations.
+const maxUnknownKeys = 4
 
 // ofAnnotation is a warning about an annotation.
 func ofAnnotation(key, format string, args ...any) Warning {
 	return Warning{fmt.Sprintf(format, args...), []string{"metadata.annotations[" + key + "]"}}
 }
 
-// unreadKeys returns a warning for each of an object's first annotations of Kiln's that nobody reads, with the one that was probably meant.
-func unreadKeys(annotations map[string]string) (found []Warning) {
+// unknownKeyWarnings returns a warning for each of the first maxUnknownKeys annotations with Kiln's prefix that Kiln does not know, with the key that was
+// probably meant.
+func unknownKeyWarnings(annotations map[string]string) (found []Warning) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		if !strings.HasPrefix(key, v1alpha1.Prefix) || slices.Contains(keys, key) || len(found) == mostUnread {
+		if !strings.HasPrefix(key, v1alpha1.Prefix) || slices.Contains(keys, key) || len(found) == maxUnknownKeys {
 			continue
 		}
 		warning := ofAnnotation(key, "annotation '%s' has no effect: Kiln has no such key", short(key))
@@ -66,7 +67,7 @@ func texts(warnings []Warning) (all []string) {
 }
 
 // WrittenVMWarnings returns the warnings about a VM as it was written that its review does not give: about counts of 0, and about another identity of a guest
-// that exists. A guest keeps what its record has of its UUID, serial number and MAC addresses, whatever the seed is now. Where KubeVirt runs guests, nothing of
+// that exists. A guest keeps the UUID, serial number and MAC addresses of its record, whatever the current seed is. If KubeVirt runs the guests, nothing in
 // them follows from the seed.
 func WrittenVMWarnings(raw []byte, vm, old *v1.VirtualMachine, limits config.Limits) []string {
 	warnings := CountWarnings(raw)
@@ -80,8 +81,8 @@ func WrittenVMWarnings(raw []byte, vm, old *v1.VirtualMachine, limits config.Lim
 	return warnings
 }
 
-// CountWarnings returns a warning about numbers of CPUs that are written as 0. In Go they are not told from those that are not written. raw is the JSON of a
-// VM or VMI.
+// CountWarnings returns a warning about numbers of CPUs that are written as 0. The Go types cannot tell them from numbers that are not written. raw is the JSON
+// of a VM or VMI.
 func CountWarnings(raw []byte) []string {
 	var zero []string
 	for _, at := range []string{"spec.template.spec.domain.cpu.", "spec.domain.cpu."} {

@@ -61,7 +61,7 @@ var guestWarnings = []warningCase{
 	{"a request of the limit", "spec: {domain: {memory: {guest: 1025Mi}, resources: {requests: {memory: 1Gi}, limits: {memory: 1Gi}}}}",
 		[]string{"memory.guest '1025Mi'"}},
 	{"as much memory as its limit", memoryLimit("1Gi", "1Gi"), nil},
-	{"memory with a limit of nothing, which is none", memoryLimit("1Gi", "0"), nil},
+	{"memory with a limit of 0, which bounds nothing", memoryLimit("1Gi", "0"), nil},
 	{"a limit of what the instancetype says", "spec: {domain: {memory: {guest: null}, resources: {limits: {memory: 1Gi}}}}", nil},
 	{"a limit and no memory", "spec: {domain: {memory: null, resources: {limits: {memory: 1Gi}}}}", nil},
 	{"a model with a letter missing", cpu("model: CascadelakeServer"), []string{"'Cascadelake-Server'"}},

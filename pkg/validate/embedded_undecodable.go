@@ -17,18 +17,18 @@ import (
 
 // What a decoder cannot read: the value and its path, and what was probably meant by an amount with another unit.
 
-// Unread is a value that its type does not read.
-type Unread struct {
+// Undecodable is a value that its type does not read.
+type Undecodable struct {
 	Raw  []byte
 	Path *field.Path
 	Err  error
 	of   reflect.Type
 }
 
-// FirstUnread returns the first value within raw that its type does not read. err is what the decoder says of raw. The decoder names no element of a list,
-// and for what reads itself, such as a quantity, no path at all.
-func FirstUnread(raw []byte, of reflect.Type, at *field.Path, err error) Unread {
-	found := Unread{raw, at, err, of}
+// FirstUndecodable returns the first value within raw that its type does not read. err is the decoder's error about raw: the decoder does not name elements of
+// lists, and no path at all for a type with its own decoder, such as a quantity.
+func FirstUndecodable(raw []byte, of reflect.Type, at *field.Path, err error) Undecodable {
+	found := Undecodable{raw, at, err, of}
 	for {
 		inner := found.inside()
 		if inner == nil {
@@ -38,8 +38,8 @@ func FirstUnread(raw []byte, of reflect.Type, at *field.Path, err error) Unread 
 	}
 }
 
-// inside returns the first part of a value that its type does not read; nil where the value itself is of a wrong kind.
-func (u Unread) inside() *Unread {
+// inside returns the first part of a value that its type does not read; nil if the value itself is of a wrong kind.
+func (u Undecodable) inside() *Undecodable {
 	of := u.of
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
@@ -52,23 +52,23 @@ func (u Unread) inside() *Unread {
 		for _, f := range leaves.Fields(of) {
 			of := of.Field(f.Index).Type
 			if f.Name == "" { // its fields are in the same object
-				if found := (Unread{u.Raw, u.Path, u.Err, of}).inside(); found != nil {
+				if found := (Undecodable{u.Raw, u.Path, u.Err, of}).inside(); found != nil {
 					return found
 				}
 			} else if err := reads(object[f.Name], of); err != nil {
-				return &Unread{object[f.Name], u.Path.Child(f.Name), err, of}
+				return &Undecodable{object[f.Name], u.Path.Child(f.Name), err, of}
 			}
 		}
 	case of.Kind() == reflect.Map && json.Unmarshal(u.Raw, &object) == nil:
 		for _, key := range slices.Sorted(maps.Keys(object)) {
 			if err := reads(object[key], of.Elem()); err != nil {
-				return &Unread{object[key], u.Path.Key(message.Short(key)), err, of.Elem()}
+				return &Undecodable{object[key], u.Path.Key(message.Short(key)), err, of.Elem()}
 			}
 		}
 	case of.Kind() == reflect.Slice && json.Unmarshal(u.Raw, &list) == nil:
 		for i := range list {
 			if err := reads(list[i], of.Elem()); err != nil {
-				return &Unread{list[i], u.Path.Index(i), err, of.Elem()}
+				return &Undecodable{list[i], u.Path.Index(i), err, of.Elem()}
 			}
 		}
 	}
@@ -83,12 +83,12 @@ func reads(raw json.RawMessage, of reflect.Type) error {
 }
 
 // IsQuantity reports whether the value should be a quantity.
-func (u Unread) IsQuantity() bool {
+func (u Undecodable) IsQuantity() bool {
 	return u.of == reflect.TypeFor[resource.Quantity]() || u.of == reflect.TypeFor[*resource.Quantity]()
 }
 
 // NoQuantity is the error of a value that should be a quantity.
-func (u Unread) NoQuantity() *field.Error {
+func (u Undecodable) NoQuantity() *field.Error {
 	text := strings.Trim(string(u.Raw), `"`)
 	return &field.Error{Type: field.ErrorTypeInvalid, Field: u.Path.String(), BadValue: short(text), Detail: NoQuantity(text), Origin: "request/unreadable"}
 }

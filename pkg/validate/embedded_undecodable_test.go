@@ -9,8 +9,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestFirstUnread: the value that the decoder does not read is found below structs, embedded ones too, maps, lists and pointers, and nothing beside it is.
-func TestFirstUnread(t *testing.T) {
+// TestFirstUndecodable: the value that the decoder does not read is found below structs, embedded structs, maps, lists and pointers, and no value beside it.
+func TestFirstUndecodable(t *testing.T) {
 	t.Parallel()
 	const in = `{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"running":true,"template":{"spec":{`
 	for _, c := range []struct {
@@ -33,7 +33,7 @@ func TestFirstUnread(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s is read", c.raw)
 		}
-		got := validate.FirstUnread([]byte(c.raw), reflect.TypeFor[v1.VirtualMachine](), nil, err)
+		got := validate.FirstUndecodable([]byte(c.raw), reflect.TypeFor[v1.VirtualMachine](), nil, err)
 		if got.Path.String() != c.path || string(got.Raw) != c.value || got.IsQuantity() != c.quantity || got.Err == nil {
 			t.Errorf("%s: %s: %s, a quantity: %t, %v", c.raw, got.Path, got.Raw, got.IsQuantity(), got.Err)
 		}
