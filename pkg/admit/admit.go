@@ -1,5 +1,5 @@
-// Package admit is stage 1 of the engine, on values: it turns a VM or VMI, and the objects that it refers to, into an explicit VMI and a verdict. It
-// also explains where each field came from. It reads nothing; package internal/review reads for it.
+// Package admit is stage 1 of the engine: it turns a VM or VMI, and the objects to which it refers, into an explicit VMI and a verdict. It also explains
+// where each field came from. It does not read from a cluster: package internal/review reads the objects and passes them as values.
 package admit
 
 import (
@@ -15,39 +15,40 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Input is what stage 1 needs besides the object. All of it has been read already: the engine reads nothing itself.
+// Input is what stage 1 needs besides the object.
 type Input struct {
 	Set     instancetype.Set
 	Presets []v1.VirtualMachineInstancePreset
-	// Profiles are those that the VM is pinned to, or all that are for the VMI's namespace, each with what they extend, in any order.
+	// Profiles are the profiles to which the VM is pinned, or all profiles for the VMI's namespace, each with the profiles that it extends, in any order.
 	Profiles []*profile.Profile
 	Cluster  config.Cluster
 	// User is the account that sends the object; empty outside of admission. Accounts in Cluster.Limits.Controllers may do more than others.
 	User string
-	// Mistakes are those that resolving the references of a VM found. The Set is empty then, and each mistake is part of the verdict.
+	// Mistakes are in the references of a VM, found when they were resolved. The Set is empty then, and each mistake is part of the verdict.
 	Mistakes field.ErrorList
 }
 
-// defaults are the cluster's. The architecture of the image that a disk is made from counts before the cluster's.
+// defaults returns the defaults of the cluster. The architecture of the image from which a disk is made precedes the architecture of the cluster.
 func (in Input) defaults() config.Defaults {
 	defaults := in.Cluster.Defaults
 	defaults.Architecture = cmp.Or(in.Set.Architecture, defaults.Architecture)
 	return defaults
 }
 
-// Verdict is the judgement on an object.
+// Verdict is the result of a judgement on an object.
 type Verdict struct {
 	Errors   field.ErrorList
 	Warnings []string
-	// Audit are annotations for the audit event of the request, by key. Only GuestPolicies write any.
+	// Audit contains annotations for the audit event of the request, by key. Only GuestPolicies write them.
 	Audit map[string]string
 }
 
-// Allowed reports whether there are no errors. Warnings refuse nothing.
+// Allowed reports whether the verdict has no errors. It may have warnings.
 func (v Verdict) Allowed() bool { return len(v.Errors) == 0 }
 
-// VMI runs the whole of stage 1 on a copy of a VMI: instancetype, preference, presets, profiles, defaults. Its verdict reports whether they agree. Judge
-// judges the result. A value that equals the instancetype's is no conflict: the VMI has been through stage 1 before.
+// VMI returns the explicit form of a VMI, which it does not change: with the values of instancetype, preference, presets, profiles and defaults. The verdict
+// has the conflicts between them; Judge judges the result. A value that equals the instancetype's is no conflict, because the VMI may have been through
+// stage 1 before.
 func VMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, Verdict) {
 	explicit := vmi.DeepCopy()
 	verdict := Verdict{Errors: instancetype.Differences(in.Set, explicit, nil).WithOrigin("vmi/instancetype-difference")}
@@ -57,41 +58,42 @@ func VMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, 
 	return explicit, verdict
 }
 
-// Judge judges an explicit VMI.
+// Judge returns the verdict on an explicit VMI.
 func Judge(vmi *v1.VirtualMachineInstance, in Input) Verdict {
 	errs, warnings := judge(vmi, in)
-	return Verdict{Errors: errs, Warnings: told(warnings, nil)}
+	return Verdict{Errors: errs, Warnings: warningTexts(warnings, nil)}
 }
 
-// JudgeMade judges an explicit VMI that VMI has made of another one: errors and warnings at fields that the other does not have name what set them.
+// JudgeMade returns the verdict on an explicit VMI that function VMI has made of the written one. Errors and warnings at fields that are not in the written VMI
+// name the object that set them.
 func JudgeMade(explicit, written *v1.VirtualMachineInstance, in Input) Verdict {
 	errs, warnings := judge(explicit, in)
 	if len(errs)+len(warnings) == 0 || !in.hasSources() {
-		return Verdict{Errors: errs, Warnings: told(warnings, nil)}
+		return Verdict{Errors: errs, Warnings: warningTexts(warnings, nil)}
 	}
 	f := finderOf(written, "", written, in)
 	for _, err := range errs {
 		f.name(err)
 	}
-	return Verdict{Errors: errs, Warnings: told(warnings, f)}
+	return Verdict{Errors: errs, Warnings: warningTexts(warnings, f)}
 }
 
-// judge judges an explicit VMI. It does not warn of fields that are refused.
+// judge returns the errors and warnings about an explicit VMI. A field with an error has no warnings.
 func judge(vmi *v1.VirtualMachineInstance, in Input) (field.ErrorList, []validate.Warning) {
 	errs := append(validate.Guest(vmi, in.Cluster.Limits, nil), validate.VMI(vmi)...)
 	errs = sortByField(validate.Causes(validate.For(in.User, in.Cluster.Limits, errs)), reflect.TypeFor[v1.VirtualMachineInstance]())
 	return errs, besides(errs, "", validate.Warnings(vmi, in.Cluster.Limits))
 }
 
-// template is the path in a VM of what its VMI is made from.
+// template is the path of the template in a VM.
 var template = field.NewPath("spec", "template")
 
-// VM makes the VMI that a VM would boot explicit and judges the VM and that VMI together, so that a VM that could never start is refused when it
-// is written. old is nil on create. Paths are those of the VM. The VMI is nil without a template. It stays as it is written while the instancetype
-// or the preference does not exist: then only those mistakes are reported that neither could mend.
+// VM returns the explicit VMI that a VM would boot, and a verdict on both: a VM that could never start is refused when it is written. old is nil on create.
+// Paths in the verdict start at the VM. The VMI is nil without a template. While the instancetype or the preference does not exist, the VMI stays as it was
+// written, and the verdict has only the mistakes that neither of them could mend.
 func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdict) {
 	explicit, verdict := judgeVM(vm, old, in)
-	verdict.Warnings = append(told(besides(verdict.Errors, "", validate.VMWarnings(vm, in.Cluster.Limits)), nil), verdict.Warnings...)
+	verdict.Warnings = append(warningTexts(besides(verdict.Errors, "", validate.VMWarnings(vm, in.Cluster.Limits)), nil), verdict.Warnings...)
 	return explicit, verdict
 }
 
@@ -118,12 +120,12 @@ func judgeVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, 
 	if warned = besides(verdict.Errors, templatePrefix, warned); len(verdict.Errors)+len(warned) > 0 {
 		f := &finder{vm: vm, done: done, sent: sent(vm), prefix: templatePrefix}
 		verdict.Errors = sortByField(f.actionable(verdict.Errors), reflect.TypeFor[v1.VirtualMachine]())
-		verdict.Warnings = append(verdict.Warnings, told(warned, f)...)
+		verdict.Warnings = append(verdict.Warnings, warningTexts(warned, f)...)
 	}
 	return explicit, verdict
 }
 
-// except puts mistakes before errs, without those of errs at the same fields.
+// except returns mistakes, followed by the errors of errs at other fields.
 func except(errs, mistakes field.ErrorList) field.ErrorList {
 	return append(slices.Clone(mistakes), slices.DeleteFunc(errs, func(err *field.Error) bool {
 		return slices.ContainsFunc(mistakes, func(m *field.Error) bool { return m.Field == err.Field })

@@ -41,8 +41,8 @@ func TestConflictsHideNothing(t *testing.T) {
 	}
 }
 
-// TestRefusedFieldsBringNoWarnings: what is said of a field of a VM that is refused is the refusal.
-func TestRefusedFieldsBringNoWarnings(t *testing.T) {
+// TestRefusedFieldsHaveNoWarnings: the only message about a field of a VM that is refused is the error.
+func TestRefusedFieldsHaveNoWarnings(t *testing.T) {
 	memory, always := resource.MustParse("1Gi"), v1.RunStrategyAlways
 	for strategy, want := range map[v1.EvictionStrategy]struct{ errors, warnings int }{"LiveMigrat": {1, 0}, v1.EvictionStrategyLiveMigrate: {0, 1}} {
 		vm := &v1.VirtualMachine{Spec: v1.VirtualMachineSpec{RunStrategy: &always, Template: &v1.VirtualMachineInstanceTemplateSpec{

@@ -7,11 +7,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// inherited are the annotations that a VMI takes from its VM. All others come from the template.
+// inherited are the annotations that a VMI takes from the metadata of its VM. All others come from the template.
 var inherited = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture}
 
-// Instance is the sparse VMI of a VM: template, name, namespace, pins, identity. Owner, finalizers and the frozen frontend
-// are for the caller to add. The VM must have a template.
+// Instance returns the sparse VMI of a VM: template, name, namespace, pins, identity. The caller adds owner, finalizers and the recorded frontend. The VM must
+// have a template.
 func Instance(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 	vmi := &v1.VirtualMachineInstance{TypeMeta: metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: "VirtualMachineInstance"}}
 	template := vm.Spec.Template.DeepCopy()
@@ -22,7 +22,8 @@ func Instance(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// Inherit writes into the annotations of a VMI, which must belong to it alone, those that it takes from its VM. KubeVirt's controller makes VMIs without them.
+// Inherit copies the annotations that a VMI takes from its VM. It changes the map of annotations, which no other object may share. VMIs that KubeVirt's
+// controller makes do not have these annotations.
 func Inherit(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine) {
 	for _, key := range inherited {
 		annotateNonEmpty(vmi, key, vm.Annotations[key])
@@ -30,7 +31,7 @@ func Inherit(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine) {
 	annotateNonEmpty(vmi, v1alpha1.AnnotationGeneration, identity.Generation(vm))
 }
 
-// annotateNonEmpty sets an annotation unless its key or value is empty. It writes into the map, which must belong to the VMI alone.
+// annotateNonEmpty sets an annotation unless its key or value is empty. It changes the map of annotations, which no other object may share.
 func annotateNonEmpty(vmi *v1.VirtualMachineInstance, key, value string) {
 	if key != "" && value != "" {
 		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, key, value)

@@ -13,11 +13,12 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A VM is judged by the VMI that it would boot, which has fields that are not in the manifest. An error at one of them is moved to the user's
-// reference to what set it, or to the nearest field that was sent: users search their manifest for the path of an error.
+// A VM is judged by the VMI that it would boot, which has fields that are not in the manifest. Users search their manifest for the path of an error. An
+// error at a field that is not in the manifest is therefore moved to the user's reference to the object that set the field, or to the nearest field that was
+// sent.
 
-// elsewhere leaves out errors at fields that conflict with the instancetype. The VMI was judged with the user's values there: everything else
-// that is wrong is reported at once.
+// elsewhere returns errs without the errors at fields that conflict with the instancetype. The VMI was judged with the user's values in these fields, so that
+// all other mistakes are reported in the same answer.
 func elsewhere(errs, conflicts field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(err *field.Error) bool {
 		return slices.ContainsFunc(conflicts, func(c *field.Error) bool {
@@ -32,13 +33,13 @@ type finder struct {
 	vm   *v1.VirtualMachine // nil if the user wrote a VMI
 	done *run
 	sent any // the JSON of what the user wrote, decoded once for all errors: a manifest can have thousands
-	// prefix is what a path of the VMI begins with in what the user wrote.
+	// prefix comes before a path of the VMI in what the user wrote: templatePrefix for a VM, nothing for a VMI.
 	prefix string
 }
 
 const templatePrefix = "spec.template."
 
-// sent returns the JSON of an object; nil if it cannot be written, which a VM that was read can.
+// sent returns an object as decoded JSON. It is nil if the object cannot be marshalled, which does not happen to a VM that was decoded.
 func sent(object any) (decoded any) {
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -50,7 +51,7 @@ func sent(object any) (decoded any) {
 	return decoded
 }
 
-// actionable changes paths below the template that the VM does not have.
+// actionable moves errors at fields of the template that the VM does not have.
 func (f *finder) actionable(errs field.ErrorList) field.ErrorList {
 	for _, err := range errs {
 		if below, inGuest := strings.CutPrefix(err.Field, templatePrefix); inGuest && f.sent != nil {
@@ -60,8 +61,8 @@ func (f *finder) actionable(errs field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// move names who set the value of a field that the VM does not have. below is the path in the VMI. A field that an instancetype, a preference or a preset
-// filled in an object of the user keeps its path, as in KubeVirt. An error at any other field that was not sent is moved to the reference to its source.
+// move adds to an error the object that set the field, if the VM does not have the field. below is the path in the VMI. The error keeps its path, as in
+// KubeVirt, if an instancetype, a preference or a preset filled the field in an object that the user sent. Otherwise it is moved to the reference to the source.
 func (f *finder) move(err *field.Error, below string) {
 	f.nameArchitecture(err)
 	if f.has(err.Field) || f.arranged(err) {
@@ -82,7 +83,7 @@ func (f *finder) move(err *field.Error, below string) {
 	}
 }
 
-// nameArchitecture says who set the architecture that an error is about.
+// nameArchitecture adds to an error that names the architecture of the VMI the object that set it.
 func (f *finder) nameArchitecture(err *field.Error) {
 	const at = "spec.architecture"
 	if by := f.setter(at); by != "" && strings.Contains(err.Detail, "architecture '"+f.done.vmi.Spec.Architecture+"'") {
@@ -90,7 +91,8 @@ func (f *finder) nameArchitecture(err *field.Error) {
 	}
 }
 
-// source returns who set the field that is at *below. What a default filled in an object of a source is the source's: its path becomes that of the object.
+// source returns what set the field at *below. If a default filled the field within an object that a source set, the source counts, and *below becomes the
+// path of the object.
 func (f *finder) source(below *string) filler {
 	from := f.done.filledBy(*below)
 	steps := fieldpath.Parse(*below)
@@ -103,7 +105,7 @@ func (f *finder) source(below *string) filler {
 			return by
 		}
 	}
-	// What is missing in an object that the user did not write is missing beside what a source has put there.
+	// A field that is missing in an object that the user did not write belongs to the source that filled another field of the object.
 	if parent := fieldpath.Join(steps[:len(steps)-1]); len(steps) > 3 && !f.has(f.prefix+parent) {
 		if by := f.done.filledBy(parent); references[by.Kind] != "" {
 			*below = parent
@@ -113,8 +115,8 @@ func (f *finder) source(below *string) filler {
 	return from
 }
 
-// arranged moves an error about the threads per core of an instancetype to the preference, which alone arranges vCPUs as threads: a VM cannot set the
-// threads beside an instancetype.
+// arranged moves an error about the threads per core of an instancetype to the preference. Only a preference arranges vCPUs as threads: a VM with an
+// instancetype cannot set them.
 func (f *finder) arranged(err *field.Error) bool {
 	set := f.done.in.Set
 	if set.Instancetype == nil || set.Preference == nil || err.Origin != "cpu/dedicated-threads" && err.Origin != "cpu/dedicated-threads-arm64" {
@@ -132,21 +134,21 @@ func (f *finder) arranged(err *field.Error) bool {
 	return true
 }
 
-// has reports whether the VM has a field. The JSON of some has an empty text where the user wrote nothing, such as the type of an input.
+// has reports whether the user sent a field. An empty text does not count: the JSON of some types, such as the type of an input, has it for an absent value.
 func (f *finder) has(path string) bool {
 	here := f.sent
 	for _, step := range fieldpath.Parse(path) {
-		here = part(here, step)
+		here = childOf(here, step)
 	}
 	return here != nil && here != ""
 }
 
-// written cuts a path after its first step that was not sent. A path of which only the last step is absent stays; of an element that is absent,
-// the list is what there is.
+// written returns the path up to its first step that was not sent. A path of which only the last step is absent stays as it is. For an absent element of a
+// list it returns the path of the list.
 func (f *finder) written(path string) string {
 	here, steps := f.sent, fieldpath.Parse(path)
 	for i, step := range steps {
-		if here = part(here, step); here != nil || i == len(steps)-1 {
+		if here = childOf(here, step); here != nil || i == len(steps)-1 {
 			continue
 		}
 		if !step.Element {
@@ -157,8 +159,8 @@ func (f *finder) written(path string) string {
 	return path
 }
 
-// part is a field or an element of a JSON value, nil when it is not there.
-func part(value any, step fieldpath.Step) any {
+// childOf returns a field or an element of a decoded JSON value; nil if it is absent.
+func childOf(value any, step fieldpath.Step) any {
 	switch value := value.(type) {
 	case map[string]any:
 		return value[step.Text]
@@ -170,7 +172,7 @@ func part(value any, step fieldpath.Step) any {
 	return nil
 }
 
-// name says in the text of an error that the origin set the field. What the error tells the user to do with the field becomes what can be done about the
+// name writes into the text of an error that the origin set the field. The advice at the end of the text, which is about the field, becomes advice about the
 // origin.
 func (o Origin) name(err *field.Error, below string) {
 	detail, instead := err.Detail, insteads[o.Kind]
@@ -203,7 +205,7 @@ var references = map[string]string{
 	FromClusterProfile: templatePrefix + "metadata.labels",
 }
 
-// quoted is the origin in the message of an error.
+// quoted returns the origin as messages name it, such as "preference 'small'".
 func (o Origin) quoted() string {
 	text := fmt.Sprintf("%s '%s'", o.Kind, o.Name)
 	if o.Extends != nil {
@@ -212,11 +214,11 @@ func (o Origin) quoted() string {
 	return text
 }
 
-// disks are the list in a VM's template.
+// disks is the path of the disks in a VM.
 const disks = templatePrefix + "spec.domain.devices.disks"
 
-// volume returns the path of the volume for which stage 1 made a disk: a volume without a disk gets one, behind those that were written. The disk has its name
-// from the volume. For any other field it returns otherwise.
+// volume returns the path of the volume for which stage 1 made the disk at a path. A volume without a disk gets a disk of its name behind the disks that were
+// written. For a path of any other field it returns otherwise.
 func (f *finder) volume(path, otherwise string) string {
 	below, _ := fieldpath.Below(path, disks)
 	name, field, ok := f.madeDisk(below)
@@ -235,7 +237,7 @@ func (f *finder) volume(path, otherwise string) string {
 	return otherwise
 }
 
-// sourceOfVolume returns who set the volume for which stage 1 made the disk at *below: the path becomes the volume's.
+// sourceOfVolume returns what set the volume for which stage 1 made the disk at *below. *below becomes the path of the volume.
 func (f *finder) sourceOfVolume(below *string) filler {
 	rest, _ := fieldpath.Below(f.prefix+*below, f.prefix+"spec.domain.devices.disks")
 	name, _, ok := f.madeDisk(rest)
@@ -254,7 +256,7 @@ func (f *finder) sourceOfVolume(below *string) filler {
 	return filler{}
 }
 
-// madeDisk returns the name of the disk that a path below the list of disks leads to, and the rest of the path. ok is false for disks that were written.
+// madeDisk returns the name of the disk to which a path below the list of disks leads, and the rest of the path. ok is false if the user wrote the disk.
 func (f *finder) madeDisk(below string) (name, rest string, ok bool) {
 	steps := fieldpath.Parse(below)
 	if len(steps) == 0 {

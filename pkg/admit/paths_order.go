@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// sortByField sorts errors by their fields, in the order of the API's types, and those of one field in the order of their rules. of is the type of the object.
+// sortByField sorts errors by their fields, in the order of the API's types. Errors at one field stay in the order of their rules. of is the type of the object.
 func sortByField(errs field.ErrorList, of reflect.Type) field.ErrorList {
 	if len(errs) < 2 {
 		return errs
@@ -24,7 +24,7 @@ func sortByField(errs field.ErrorList, of reflect.Type) field.ErrorList {
 	return errs
 }
 
-// position is a text that sorts paths as the fields of a type are: a number for each step, and the key of a map.
+// position returns a text by which paths sort in the order of the fields of a type: a number for each step, and the key for an element of a map.
 func position(at reflect.Type, path string) string {
 	var key strings.Builder
 	for _, step := range fieldpath.Parse(path) {
@@ -48,7 +48,7 @@ func position(at reflect.Type, path string) string {
 	return key.String()
 }
 
-// fieldOf returns the number of a field in its type, those of inlined structures included, and its type.
+// fieldOf returns the position of a field among the fields of a struct, including the fields of inlined structs, and the type of the field.
 func fieldOf(t reflect.Type, name string) (index int, of reflect.Type) {
 	n := 0
 	for _, f := range leaves.Fields(t) {

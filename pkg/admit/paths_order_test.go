@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestOrdered: errors are in the order of the fields, whatever rules found them first; those of one field stay as they are.
+// TestOrdered: errors are in the order of the fields, whatever rules found them first. Errors at one field keep their order.
 func TestOrdered(t *testing.T) {
 	t.Parallel()
 	want := []string{

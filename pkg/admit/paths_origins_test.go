@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestErrorsNameTheOrigin: whoever gets an error at a field that the VM does not have learns which object set it, whether the VM has the parent of the
-// field or not.
+// TestErrorsNameTheOrigin: an error at a field that the VM does not have names the object that set the field, whether the VM has the parent of the field or
+// not.
 func TestErrorsNameTheOrigin(t *testing.T) {
 	t.Parallel()
 	const size, preference = "instancetype 'size' sets ", "preference 'taste' sets "

@@ -12,20 +12,20 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// hasSources reports whether something beside defaults may fill a VMI.
+// hasSources reports whether anything but defaults may fill a VMI.
 func (in Input) hasSources() bool {
 	return in.Set.Instancetype != nil || in.Set.Preference != nil || len(in.Presets) > 0 || len(in.Profiles) > 0
 }
 
-// finderOf makes the VMI explicit again, and notes who fills its fields: admission does so for those few VMIs that it has something to say about.
+// finderOf makes a VMI explicit again and notes what fills its fields. Admission needs this only for VMIs with errors or warnings, which are few.
 func finderOf(vmi *v1.VirtualMachineInstance, prefix string, written any, in Input) *finder {
 	r := &run{vmi: vmi.DeepCopy(), in: in, log: filled.New()}
-	r.fillers = r.room[:0]
+	r.fillers = r.fillerBuffer[:0]
 	return &finder{done: r.all(), sent: sent(written), prefix: prefix}
 }
 
-// Setters returns a function that says which instancetype, preference, preset or profile set the field at a path of a VM's VMI. It returns nothing for fields
-// that the user or a default set.
+// Setters returns a function that names the instancetype, preference, preset or profile that set the field at a path of a VM's VMI. The function returns an
+// empty text for a field that the user or a default set.
 func Setters(vm *v1.VirtualMachine, in Input) func(path string) string {
 	if !in.hasSources() {
 		return func(string) string { return "" }
@@ -34,7 +34,7 @@ func Setters(vm *v1.VirtualMachine, in Input) func(path string) string {
 	return (&finder{vm: vm, done: done, sent: sent(vm), prefix: templatePrefix}).setter
 }
 
-// SettersOfVMI is Setters for a VMI as it was written.
+// SettersOfVMI is Setters for a VMI as the user wrote it.
 func SettersOfVMI(vmi *v1.VirtualMachineInstance, in Input) func(path string) string {
 	if !in.hasSources() {
 		return func(string) string { return "" }
@@ -42,7 +42,7 @@ func SettersOfVMI(vmi *v1.VirtualMachineInstance, in Input) func(path string) st
 	return finderOf(vmi, "", vmi, in).setter
 }
 
-// setter names who set the field at a path of the VMI.
+// setter names the object that set the field at a path of the VMI; empty if the user or a default set it.
 func (f *finder) setter(path string) string {
 	if f.has(f.prefix + path) {
 		return ""
@@ -53,7 +53,7 @@ func (f *finder) setter(path string) string {
 	return ""
 }
 
-// name says in the text of an error who set its field. The path stays: a VMI has no field that names what filled it.
+// name writes into the text of an error which object set its field. The path stays, because a VMI has no field that names what filled it.
 func (f *finder) name(err *field.Error) {
 	f.nameArchitecture(err)
 	below := err.Field
@@ -69,8 +69,8 @@ func (f *finder) name(err *field.Error) {
 	}
 }
 
-// told returns what users read of warnings. Those at fields that the user did not write name who set them; f may be nil.
-func told(warnings []validate.Warning, f *finder) (texts []string) {
+// warningTexts returns the texts of warnings for users. A warning at a field that the user did not write names the object that set the field. f may be nil.
+func warningTexts(warnings []validate.Warning, f *finder) (texts []string) {
 	for _, w := range warnings {
 		text := w.Text
 		for _, at := range w.Fields {
@@ -86,7 +86,8 @@ func told(warnings []validate.Warning, f *finder) (texts []string) {
 	return texts
 }
 
-// besides leaves out warnings about fields that are refused, whose paths begin with prefix, or whose lists and parents are: one mistake has one message.
+// besides returns warnings without the warnings about fields at, above or below which is an error: one mistake has one message. prefix comes before a path of
+// the warnings in the paths of the errors.
 func besides(errs field.ErrorList, prefix string, warnings []validate.Warning) []validate.Warning {
 	return slices.DeleteFunc(warnings, func(w validate.Warning) bool {
 		return slices.ContainsFunc(w.Fields, func(at string) bool {

@@ -20,7 +20,7 @@ func modelled(t *testing.T, template string) (*v1.VirtualMachine, admit.Input) {
 	return vm, admit.Input{Set: instancetype.Set{Instancetype: size}, Cluster: config.Default()}
 }
 
-// TestWarningsNameTheOrigin: whoever is warned of a value that the VM does not have learns which object set it.
+// TestWarningsNameTheOrigin: a warning about a value that the VM does not have names the object that set it.
 func TestWarningsNameTheOrigin(t *testing.T) {
 	t.Parallel()
 	vm, in := modelled(t, "devices: {}")

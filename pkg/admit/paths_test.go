@@ -53,7 +53,7 @@ func TestVolumesOfMadeDisks(t *testing.T) {
 		disks + "[1]":                   "spec.template.spec.volumes[1]",
 		disks + "[0].disk.bus":          "otherwise", // the owner wrote it
 		disks + "[2].disk.bus":          "otherwise", // no volume has its name
-		disks + "[3].disk.bus":          "otherwise", // there is none
+		disks + "[3].disk.bus":          "otherwise", // the VMI has only three disks
 		disks + "[99999999999999999]":   "otherwise",
 		disks:                           "otherwise",
 		disks + ".x[1]":                 "otherwise",

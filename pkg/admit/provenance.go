@@ -8,8 +8,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Provenance comes from running stage 1 step by step and comparing the VMI before and after each step. Rules and passes know nothing of it, and
-// admission does not pay for it.
+// Provenance is found by running stage 1 step by step and comparing the VMI before and after each step. Rules and passes have no code for it, and it costs
+// admission nothing.
 
 // Kinds of origins.
 const (
@@ -18,7 +18,7 @@ const (
 	FromPreference   = "preference"
 	FromPreset       = "preset"
 	FromDefault      = "default"
-	// FromRecord is the hardware of earlier boots; the name is that of the GuestHardware, with its kind.
+	// FromRecord is the hardware of earlier boots. The name of the origin is the kind and the name of the GuestHardware.
 	FromRecord = "record"
 	// FromProfile and FromClusterProfile are the kinds of profiles.
 	FromProfile        = v1alpha1.KindGuestProfile
@@ -28,22 +28,22 @@ const (
 // Origin says where the value of a field came from.
 type Origin struct {
 	Kind string `json:"kind"`
-	// Name of the instancetype, preference, preset or profile, of the record, or of the pass that set the default.
+	// Name is the name of the instancetype, preference, preset, profile or record, or of the pass that set the default.
 	Name string `json:"name,omitempty"`
-	// Revision that the instancetype, preference or profile was read from.
+	// Revision is the ControllerRevision from which the instancetype, preference or profile was read.
 	Revision string `json:"revision,omitempty"`
 	// InferredFrom is the volume that named the instancetype or preference.
 	InferredFrom string `json:"inferredFrom,omitempty"`
-	// Extends is the profile whose template has the value, where the profile of this origin extends it; nil for the profile's own values.
+	// Extends is the profile whose template has the value, if the profile of this origin extends that profile; nil for the profile's own values.
 	Extends *Origin `json:"extends,omitempty"`
-	// Because is the preference without which this origin would not have given the value, such as the one that arranges the vCPUs of
-	// an instancetype; nil where no preference made a difference.
+	// Because is the preference without which this origin would not have set the value, such as the preference that arranges the vCPUs of an instancetype.
+	// It is nil if no preference made a difference.
 	Because *Origin `json:"because,omitempty"`
-	// Or is another possible author of the value. It is nil where the author is known.
+	// Or is another possible author of the value. It is nil if the author is known.
 	Or *Origin `json:"or,omitempty"`
 }
 
-// String is the origin for people.
+// String returns the origin as explanations show it.
 func (o Origin) String() string {
 	text := strings.TrimSpace(o.Kind + " " + o.Name)
 	if o.Kind == FromDefault || o.Kind == FromRecord {
@@ -69,18 +69,18 @@ func (o Origin) String() string {
 
 // Fact is one leaf of an explicit VMI: a value, or an object without fields, such as 'masquerade: {}'.
 type Fact struct {
-	// Path starts at the VMI: spec.domain.devices.disks[0].disk.bus
+	// Path starts at the VMI, such as spec.domain.devices.disks[0].disk.bus.
 	Path  string `json:"path"`
 	Value any    `json:"value"`
-	// Origin is the step that set the value: the last one, where a pass corrected the user.
+	// Origin is the last step that set the value. A pass may correct the user.
 	Origin Origin `json:"origin"`
 }
 
-// Skipped is a field of a preference or preset that was not applied. A preference's field is listed if and only if the VMI and the verdict on it
-// are the same without the field.
+// Skipped is a field of a preference or preset that was not applied. A field of a preference is listed if and only if the VMI and its verdict are the same
+// without the field.
 type Skipped struct {
 	Origin Origin `json:"origin"`
-	// Field of the preference's or preset's spec.
+	// Field is a path in the preference's or preset's spec.
 	Field  string `json:"field"`
 	Reason string `json:"reason"`
 }
@@ -90,11 +90,11 @@ type Explanation struct {
 	// Fields are the labels that profiles filled, the annotations that stage 1 set, and the leaves of spec, in the order of the API's types.
 	Fields     []Fact    `json:"fields"`
 	NotApplied []Skipped `json:"notApplied"`
-	// Notes say what the explanation leaves open.
+	// Notes are sentences about what the explanation cannot know.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// ExplainVM explains the VMI that a VM would boot. The VM must have a template and be one that VM allows.
+// ExplainVM explains the VMI that a VM would boot. The VM must have a template, and the verdict of function VM on it must have no errors.
 func ExplainVM(vm *v1.VirtualMachine, in Input) Explanation {
 	vmi, h := written(vm)
 	h.ascribeToKubeVirt(vmi, vm, in)
@@ -112,8 +112,8 @@ func written(vm *v1.VirtualMachine) (*v1.VirtualMachineInstance, history) {
 	return vmi, h
 }
 
-// ExplainVMI explains a VMI that VMI allows. All that it holds counts as the user's, also what the instancetype of its VM set before: for a VMI of
-// a VM use ExplainGuest, which compares with the VM.
+// ExplainVMI explains a VMI without errors in the verdict of function VMI. All that the VMI contains counts as the user's, even what the instancetype of its VM
+// set before. For a VMI of a VM use ExplainGuest, which compares with the VM.
 func ExplainVMI(given *v1.VirtualMachineInstance, in Input) Explanation {
 	vmi, h := given.DeepCopy(), history{}
 	h.note(vmi, Origin{Kind: FromUser})
@@ -125,7 +125,7 @@ func ExplainVMI(given *v1.VirtualMachineInstance, in Input) Explanation {
 	if given.UID == "" {
 		return h.explain(vmi, in, from)
 	}
-	// It has been through admission: what its preference set stays without the preference.
+	// The VMI has been through admission: what its preference set would stay without the preference.
 	from.try = nil
 	explained := h.explain(vmi, in, from)
 	explained.Notes = []string{noteBare}
@@ -134,13 +134,13 @@ func ExplainVMI(given *v1.VirtualMachineInstance, in Input) Explanation {
 
 // source is what else is known of a VMI that is explained.
 type source struct {
-	// volumes are those from which instancetype and preference were inferred.
+	// volumes are the volumes from which the instancetype and the preference were inferred, by FromInstancetype and FromPreference.
 	volumes map[string]string
-	// try runs stage 1 with another input; nil for a VMI that has been through stage 1 already.
+	// try runs stage 1 with another input; nil for a VMI that has been through stage 1 before.
 	try trial
 }
 
-// explain makes the VMI explicit and notes the origin of each leaf on the way.
+// explain makes the VMI explicit and returns the origin of each leaf.
 func (h history) explain(vmi *v1.VirtualMachineInstance, in Input, from source) Explanation {
 	start := vmi.DeepCopy()
 	preference, skipped := h.follow(vmi, in, from.volumes)
@@ -155,8 +155,7 @@ func (h history) explain(vmi *v1.VirtualMachineInstance, in Input, from source) 
 	return explained
 }
 
-// follow runs stage 1 and notes what each step sets. It returns the origin of what the preference sets, and the fields of presets
-// that were not applied.
+// follow runs stage 1 and notes what each step sets. It returns the origin of values that the preference sets, and the fields of presets that were not applied.
 func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string) (preference Origin, skipped []Skipped) {
 	skipped = Steps(vmi, in, func(origin Origin) {
 		origin.InferredFrom = volumes[origin.Kind]
@@ -168,10 +167,10 @@ func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[st
 	return preference, skipped
 }
 
-// Steps runs stage 1 on the VMI itself and calls back after each step: the instancetype, the preference, each preset, each
-// profile and each pass of the defaults, in this order. The first two and one preset come in any case, without a name where there is none. The
-// preference comes twice, around the devices that a VMI has without naming them: first whether it has them, then their models.
-// It returns the fields of presets that were not applied.
+// Steps runs stage 1 on the VMI itself and calls after at the end of each step: the instancetype, the preference, each preset, each profile and each pass of
+// the defaults, in this order. The origins of the first two and of one preset come in any case, without a name if the VMI has no such object. The preference
+// comes twice: first it decides whether a VMI gets devices that it does not name, then it sets their models. Steps returns the fields of presets that were not
+// applied.
 func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skipped []Skipped) {
 	// Errors are part of the verdict: a VMI whose presets disagree has no explanation.
 	for _, s := range expand(vmi, in, after).left {
@@ -180,7 +179,7 @@ func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skippe
 	return skipped
 }
 
-// history holds the value and the origin of each leaf, by its key.
+// history contains the value and the origin of each leaf, by Leaf.Key.
 type history map[string]known
 
 type known struct {
@@ -188,7 +187,7 @@ type known struct {
 	origin Origin
 }
 
-// note compares the VMI with the leaves noted before and ascribes to the origin what differs.
+// note sets the origin of all leaves of the VMI that are new, or whose values differ from the noted values.
 func (h history) note(vmi *v1.VirtualMachineInstance, origin Origin) {
 	for _, l := range append(labelLeaves(vmi), guestLeaves(vmi)...) {
 		if was, found := h[l.Key]; !found || was.value != l.Text() {
@@ -205,7 +204,7 @@ func (h history) facts(vmi *v1.VirtualMachineInstance) []Fact {
 	return facts
 }
 
-// labels returns the labels that profiles filled. Those of the owner change nothing in what boots.
+// labels returns the labels that profiles filled. The owner's labels do not change what boots.
 func (h history) labels(vmi *v1.VirtualMachineInstance) (facts []Fact) {
 	for _, l := range labelLeaves(vmi) {
 		if was := h[l.Key]; was.value == l.Text() && (was.origin.Kind == FromProfile || was.origin.Kind == FromClusterProfile) {

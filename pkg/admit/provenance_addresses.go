@@ -5,7 +5,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// noteAddresses notes the recorded PCI addresses that admission gave a VMI which KubeVirt runs. explicit is what stage 1 makes of the VM, without them.
+// noteAddresses notes the recorded PCI addresses that admission gave a VMI that KubeVirt runs. explicit is the VMI that stage 1 makes of the VM, without these
+// addresses.
 func (h history) noteAddresses(vmi, explicit *v1.VirtualMachineInstance, frozen *record.Record, in Input) {
 	if frozen == nil || !in.Cluster.Limits.KubeVirtGuests {
 		return
@@ -19,7 +20,7 @@ func (h history) noteAddresses(vmi, explicit *v1.VirtualMachineInstance, frozen 
 	h.note(made, recordOf(vmi))
 }
 
-// pciAddresses are the fields pciAddress of a VMI, by the key of the device in records.
+// pciAddresses returns the fields pciAddress of a VMI, by the key of the device in records.
 func pciAddresses(vmi *v1.VirtualMachineInstance) map[string]*string {
 	fields, devices := map[string]*string{}, &vmi.Spec.Domain.Devices
 	for i := range devices.Disks {

@@ -9,8 +9,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestRecordedAddressesAreExplained: an address that admission gave the VMI of a VM is that of the recorded hardware. One of the VM's own is the user's,
-// also if the record has the same, and another one comes from elsewhere.
+// TestRecordedAddressesAreExplained: the origin of an address that admission gave the VMI of a VM is the recorded hardware. An address in the VM comes from the
+// user, even if the record has the same, and any other address comes from elsewhere.
 func TestRecordedAddressesAreExplained(t *testing.T) {
 	t.Parallel()
 	const (

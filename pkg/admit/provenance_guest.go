@@ -9,11 +9,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A stored VMI holds one value for each field and not who set it: the API server ascribes what admission changed to the user's request. The
-// provenance of a VMI of a VM can be found again: the VM is as it was written, and the pins of the VMI name all else that went into it. Stage 1
-// runs once more, and the result is compared.
+// A stored VMI has values and not their origins: the API server ascribes what admission changed to the user's request. The provenance of a VMI of a VM can be
+// found again, because the VM is as it was written, and the pins of the VMI name all other objects that went into it: stage 1 runs once more, and the result is
+// compared.
 
-// fromElsewhere is the origin of what is in a stored VMI and does not follow from its VM.
+// fromElsewhere is the origin of a value in a stored VMI that does not follow from its VM.
 const fromElsewhere = "elsewhere"
 
 // Notes of explanations.
@@ -22,7 +22,7 @@ const (
 	noteElse = "'elsewhere': the VM as it is now does not set the field. The VM was edited after this VMI was created, or something else changed the VMI"
 )
 
-// ExplainGuest explains a stored VMI by the VM that it was made of and what the VMI is pinned to. frozen is the record of its hardware; nil
+// ExplainGuest explains a stored VMI by the VM of which it was made and the objects to which the VMI is pinned. frozen is the record of its hardware; nil
 // before its first boot. The VM must have a template.
 func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen *record.Record, in Input) Explanation {
 	made, h := Instance(vm), history{}
@@ -32,7 +32,7 @@ func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen 
 	derived := made.DeepCopy()
 	identity.Fill(derived, seed)
 	h.note(derived, Origin{Kind: FromDefault, Name: "identity"})
-	if frozen != nil { // as its controller does: the recorded hardware wins over the seed
+	if frozen != nil { // as the controller does: the recorded hardware wins over the seed
 		identity.Recall(made, frozen)
 	}
 	identity.Fill(made, seed)
@@ -50,12 +50,12 @@ func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen 
 	return explained
 }
 
-// recordOf is the origin of what the record of a VMI has given it.
+// recordOf returns the origin of values that a VMI has from its record.
 func recordOf(vmi *v1.VirtualMachineInstance) Origin {
 	return Origin{Kind: FromRecord, Name: "GuestHardware " + vmi.Name}
 }
 
-// inferred are the volumes that named the instancetype and the preference of a VM.
+// inferred returns the volumes from which the instancetype and the preference of a VM are inferred, by FromInstancetype and FromPreference.
 func inferred(vm *v1.VirtualMachine) map[string]string {
 	volumes := map[string]string{}
 	if m := vm.Spec.Instancetype; m != nil {

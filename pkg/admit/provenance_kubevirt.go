@@ -12,25 +12,25 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Where KubeVirt runs guests, its mutating webhook writes firmware, machine type, architecture and an annotation into the template of a VM, which then look
-// as if its owner had written them. Who wrote a field is found by evidence, the strongest first: the managers of fields (an API server notes them before it
-// calls webhooks, so that nobody manages what a webhook wrote), the manifest that 'kubectl apply' noted, and the values that KubeVirt gives.
+// If KubeVirt runs the guests, its mutating webhook writes firmware, machine type, architecture and an annotation into the template of a VM. They then look as
+// if its owner had written them. Three kinds of evidence tell who wrote a field, the strongest first: the managers of fields (an API server notes them before
+// it calls webhooks, so that a field that a webhook wrote has no manager), the manifest that 'kubectl apply' noted, and the values that KubeVirt sets.
 // KubeVirt v1.9: pkg/virt-api/webhooks/mutating-webhook/mutators/vm-mutator.go, SetVirtualMachineDefaults (pkg/defaults), and the controller of firmware
 // (pkg/virt-controller/watch/vm/firmware.go).
 
 // FromKubeVirt is the origin of what KubeVirt wrote into a VM.
 const FromKubeVirt = "KubeVirt"
 
-const noteFirmware = "KubeVirt gives the VM a random firmware UUID and serial number when it is created, where they are not set"
+const noteFirmware = "KubeVirt gives the VM a random firmware UUID and serial number when it is created, if they are not set"
 
 // kubeVirtFill is a field of a template that KubeVirt fills.
 type kubeVirtFill struct {
-	// path is that of the leaf in the VMI, and steps lead to the field in the template.
+	// path is the path of the leaf in the VMI, and steps lead to the field in the template.
 	path  string
 	steps []string
-	// usual reports whether KubeVirt gives such a value, and the preference that it has it from, or nil.
+	// usual reports whether KubeVirt sets such a value. It also returns the preference from which KubeVirt takes the value, or nil.
 	usual func(value string, vm *v1.VirtualMachine, in Input) (bool, *Origin)
-	// configured means that the configuration of the cluster decides the value: it may have been another one.
+	// configured means that the configuration of the cluster decides the value, and may have changed since KubeVirt wrote the field.
 	configured bool
 }
 
@@ -43,7 +43,7 @@ var kubeVirtFills = []kubeVirtFill{
 		usual: usualTopology},
 }
 
-// random is a UUID of version 4.
+// random matches a UUID of version 4.
 var random = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 func usualUUID(value string, vm *v1.VirtualMachine, _ Input) (bool, *Origin) {
@@ -72,13 +72,13 @@ func usualTopology(value string, _ *v1.VirtualMachine, _ Input) (bool, *Origin) 
 	return value == v1.PciTopologyVersionV3, nil
 }
 
-// preferred is the preference of an input as an origin.
+// preferred returns the preference of an input as an origin.
 func preferred(in Input) *Origin {
 	origin := (&run{in: in}).byPreference()
 	return &origin
 }
 
-// kubeVirtNames is the namespace of the UUIDs that KubeVirt derives from names (RFC 9562, version 5), which it gives to VMs without one.
+// kubeVirtNames is the namespace of the UUIDs that KubeVirt derives from the names of VMs without a UUID (RFC 9562, version 5).
 var kubeVirtNames = [16]byte{0x6a, 0x1a, 0x24, 0xa1, 0x40, 0x61, 0x46, 0x07, 0x8b, 0xf4, 0xa3, 0x96, 0x3d, 0x0c, 0x58, 0x95}
 
 func uuidOfName(name string) string {
@@ -88,7 +88,7 @@ func uuidOfName(name string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// ascribeToKubeVirt gives what KubeVirt wrote into a stored VM its origin. vmi is the VMI of the VM before stage 1.
+// ascribeToKubeVirt sets the origin of values that KubeVirt wrote into a stored VM. vmi is the VMI of the VM before stage 1.
 func (h history) ascribeToKubeVirt(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, in Input) {
 	if !in.Cluster.Limits.KubeVirtGuests {
 		return
@@ -101,12 +101,12 @@ func (h history) ascribeToKubeVirt(vmi *v1.VirtualMachineInstance, vm *v1.Virtua
 	}
 }
 
-// textOf returns the text of a leaf. Types of texts, such as that of UIDs, differ.
+// textOf returns the text of a leaf whose type is a kind of string, such as types.UID.
 func textOf(l leaves.Leaf) (text string, ok bool) {
 	return text, json.Unmarshal([]byte(l.Text()), &text) == nil
 }
 
-// origin says who wrote a field into a VM: KubeVirt, the user, or one of them.
+// origin returns who wrote a field into a VM: KubeVirt, the user, or one of them.
 func (f kubeVirtFill) origin(value string, vm *v1.VirtualMachine, in Input) Origin {
 	usual, because := f.usual(value, vm, in)
 	certain := Origin{Kind: FromKubeVirt, Because: because}
@@ -125,7 +125,7 @@ func (f kubeVirtFill) origin(value string, vm *v1.VirtualMachine, in Input) Orig
 	return Origin{Kind: FromUser}
 }
 
-// writer is who wrote a field, as far as metadata tell.
+// writer is who wrote a field, as far as the metadata of the VM show.
 type writer int
 
 const (
@@ -135,10 +135,10 @@ const (
 	byWebhook
 )
 
-// kubeVirtManagers are the field managers of KubeVirt's processes: their user agents begin so.
+// kubeVirtManagers are the field managers of KubeVirt's processes, which are the beginnings of their user agents.
 var kubeVirtManagers = []string{"virt-controller", "virt-api", "virt-operator"}
 
-// writer reads metadata.managedFields, else the annotation of 'kubectl apply'. 'kubectl get -o yaml' leaves the former out.
+// writer returns who wrote a field by metadata.managedFields, which 'kubectl get -o yaml' omits, else by the annotation of 'kubectl apply'.
 func (f kubeVirtFill) writer(vm *v1.VirtualMachine) writer {
 	path, found := append([]string{"spec", "template"}, f.steps...), unknownWriter
 	for _, entry := range vm.ManagedFields {
@@ -162,7 +162,7 @@ func (f kubeVirtFill) writer(vm *v1.VirtualMachine) writer {
 	return found
 }
 
-// manages reports whether an entry of managedFields has a field, or all of an object around it.
+// manages reports whether an entry of managedFields has a field, or a whole object around the field.
 func manages(fields map[string]any, path []string) bool {
 	for _, step := range path {
 		below, isObject := fields["f:"+step].(map[string]any)
@@ -188,7 +188,7 @@ func has(document map[string]any, path []string) bool {
 	return false
 }
 
-// foretell gives what KubeVirt will write into a VM that is not stored yet its origin, and says what is not known before.
+// foretell sets the origin of values that KubeVirt will write into a VM that is not stored yet, and adds a note about values that are random.
 func (e *Explanation) foretell(vm *v1.VirtualMachine, in Input) {
 	if !in.Cluster.Limits.KubeVirtGuests || vm.UID != "" {
 		return

@@ -18,11 +18,11 @@ func labelLeaves(vmi *v1.VirtualMachineInstance) []leaves.Leaf {
 	return leaves.Append(nil, "metadata.labels", vmi.Labels)
 }
 
-// hardwareAnnotations returns the annotations of a VMI that can change its hardware: those of Kiln are left out.
+// hardwareAnnotations returns the annotations of a VMI that can change its hardware. Kiln's own annotations do not.
 func hardwareAnnotations(vmi *v1.VirtualMachineInstance) map[string]string {
 	annotations := map[string]string{}
 	for key, value := range vmi.Annotations {
-		// KubeVirt's controller notes the generation of the VM here: it is no part of what boots.
+		// KubeVirt's controller notes the generation of the VM in this annotation, which is no part of what boots.
 		if !strings.HasPrefix(key, v1alpha1.Prefix) && key != v1.VirtualMachineGenerationAnnotation {
 			annotations[key] = value
 		}

@@ -12,17 +12,17 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// target says which field of a guest a field of a preference fills, so that one that was not applied can say who was first.
+// target is the field of a guest that a field of a preference fills. The reason why a field was not applied names what filled its target before.
 type target struct {
-	// preferred is a field of the preference's spec; what stands below it stands below guest in the guest.
+	// preferred is a field of the preference's spec. A field below it fills the field of the same name below guest.
 	preferred string
-	// guest is a field of the VMI's spec, [*] for each element of a list. Empty: it fills none.
+	// guest is a field of the VMI's spec, with [*] for each element of a list. It is empty if the preference's field fills nothing.
 	guest string
-	// without is the reason when the guest has no such field at all.
+	// without is the reason if the guest has no such field.
 	without string
 }
 
-// targets: the first whose field a path begins with counts.
+// targets has the target of each field of a preference. The first one with the beginning of a path counts.
 var targets = []target{
 	{"annotations", "metadata.annotations", ""},
 	{"clock.preferredClockOffset.utc", "spec.domain.clock.utc", "the VMI has another clock offset"},
@@ -75,10 +75,10 @@ var targets = []target{
 
 const otherLoader = "the VMI has another boot loader"
 
-// switches are fields of which false asks for nothing, and true for an object or a flag that the guest then has.
+// switches are fields that have an effect only if they are true.
 var switches = []string{"devices.preferredDisableHotplug", "firmware.preferredUseBios", "firmware.preferredUseEfi"}
 
-// reasons why a field that makes no difference makes none, one for each field of the guest that it could have filled.
+// reasons returns why a field of a preference has no effect: one reason for each field of the guest that it could have filled.
 func reasons(set instancetype.Set, field leaves.Leaf, facts []Fact) []string {
 	switch {
 	case slices.Contains(switches, field.Path) && field.Value == false:
@@ -118,19 +118,19 @@ func (t target) reasons(below string, facts []Fact) (all []string) {
 	return []string{"the VMI has no " + t.guest}
 }
 
-// already says what a field of the guest is without the field of the preference that fills it.
+// already is the reason that a field of the guest has its value without the preference's field that could fill it.
 func (f Fact) already() string {
 	value := leaves.Leaf{Value: f.Value}.Text()
-	if f.Origin.Kind == FromPreference { // another field of it, or what the preference says is the default
+	if f.Origin.Kind == FromPreference { // from another field of the preference, or the preference's value is the default
 		return fmt.Sprintf("%s is already %s without it", f.Path, value)
 	}
 	return fmt.Sprintf("%s is %s (%s)", f.Path, value, f.Origin)
 }
 
-// anyIndex stands in a pattern for each element of a list.
+// anyIndex is the step of a pattern that matches each element of a list.
 var anyIndex = fieldpath.Step{Text: "*", Element: true}
 
-// within reports whether a fact is the field of a pattern, or lies below it.
+// within reports whether a path is the field of a pattern, or a field below it.
 func within(pattern, path string) bool {
 	steps, wanted := fieldpath.Parse(path), fieldpath.Parse(pattern)
 	if len(steps) < len(wanted) {
@@ -144,7 +144,7 @@ func within(pattern, path string) bool {
 	return true
 }
 
-// owned reports whether an object that preferences fill as a whole has another origin than the preference.
+// owned reports whether an object that preferences fill only as a whole has a value of another origin.
 func owned(pattern string, facts []Fact) bool {
 	for _, fact := range facts {
 		if within(pattern, fact.Path) && fact.Origin.Kind != FromPreference {
@@ -154,7 +154,7 @@ func owned(pattern string, facts []Fact) bool {
 	return false
 }
 
-// featureReasons go by the name of a CPU feature, not by its place in the list.
+// featureReasons returns why a CPU feature has no effect. Features are compared by name, not by their index in the list.
 func featureReasons(field leaves.Leaf, facts []Fact) []string {
 	wanted, _ := field.Value.(v1.CPUFeature)
 	for _, fact := range facts {
@@ -165,7 +165,7 @@ func featureReasons(field leaves.Leaf, facts []Fact) []string {
 	return []string{"the VMI has no such feature"}
 }
 
-// arrangementReason: a preference arranges the vCPUs of an instancetype, and only those.
+// arrangementReason returns why a field about the CPU topology has no effect. A preference arranges only the vCPUs of an instancetype.
 func arrangementReason(set instancetype.Set, field string) string {
 	topology := v1beta1.Sockets
 	if cpu := set.Preference.Spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {

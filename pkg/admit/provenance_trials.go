@@ -13,19 +13,18 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// What a field of a preference does is found by running stage 1 without it. Comparing the fields of the VMI with those of the preference is not
-// enough: 'relaxed: {}' of a preference becomes 'enabled: true' of the VMI by a default, and 'preferredSmm: {}' may be all that keeps a VMI from
-// being refused.
+// Running stage 1 without a field of a preference shows what the field does. It is not enough to compare the fields of the VMI with the fields of the
+// preference: a default turns 'relaxed: {}' of a preference into 'enabled: true' of the VMI, and a VMI may be refused without 'preferredSmm: {}'.
 
-// trial returns the VMI that is explained, and the verdict on it, for another input.
+// trial returns the explained VMI and its verdict for another input.
 type trial func(Input) (*v1.VirtualMachineInstance, Verdict)
 
 func trialOf(vm *v1.VirtualMachine) trial {
 	return func(in Input) (*v1.VirtualMachineInstance, Verdict) { return VM(vm, nil, in) }
 }
 
-// unpreferred returns the fields of the preference without which VMI and verdict are the same, each with its reasons. It runs stage 1 once for
-// each field: explain is no part of admission.
+// unpreferred returns the fields of the preference without which VMI and verdict are the same, each with its reasons. It runs stage 1 once for each field,
+// which would be too slow for admission.
 func unpreferred(in Input, origin Origin, facts []Fact, try trial) (skipped []Skipped) {
 	if in.Set.Preference == nil {
 		return nil
@@ -45,7 +44,7 @@ func unpreferred(in Input, origin Origin, facts []Fact, try trial) (skipped []Sk
 	return skipped
 }
 
-// equal reports whether two verdicts have the same errors and warnings in one order.
+// equal reports whether two verdicts have the same errors and warnings in the same order.
 func (v Verdict) equal(other Verdict) bool {
 	texts := func(v Verdict) (all []string) {
 		for _, err := range v.Errors {
@@ -60,7 +59,7 @@ func sameGuest(a, b *v1.VirtualMachineInstance) bool {
 	return maps.Equal(a.Annotations, b.Annotations) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-// ascribe marks the values of other origins that would differ without the preference. vmi is the VMI before stage 1.
+// ascribe adds the preference to the origins of values that come from elsewhere, and would differ without the preference. vmi is the VMI before stage 1.
 func (h history) ascribe(vmi *v1.VirtualMachineInstance, in Input, preference Origin) {
 	in.Set = instancetype.Set{Instancetype: in.Set.Instancetype, Architecture: in.Set.Architecture}
 	expand(vmi, in, nil)
@@ -77,8 +76,8 @@ func (h history) ascribe(vmi *v1.VirtualMachineInstance, in Input, preference Or
 	}
 }
 
-// eachTaken takes one field after the other out of a preference, visits it, and puts it back. Fields are values, empty objects,
-// elements of lists and keys of maps.
+// eachTaken takes one field after the other out of a preference, calls visit, and puts the field back. Fields are values, empty objects, elements of lists and
+// keys of maps.
 func eachTaken(spec *v1beta1.VirtualMachinePreferenceSpec, visit func(leaves.Leaf)) {
 	taker(visit).walk(leaves.Leaf{}, reflect.ValueOf(spec).Elem())
 }
@@ -105,7 +104,7 @@ func (t taker) walk(at leaves.Leaf, v reflect.Value) (found bool) {
 	return t.value(at, v)
 }
 
-// value takes out a field that has no others below it.
+// value takes out a field that has no fields below it.
 func (t taker) value(at leaves.Leaf, v reflect.Value) bool {
 	if v.IsZero() {
 		return false

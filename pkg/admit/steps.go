@@ -17,11 +17,11 @@ import (
 // steps make a VMI explicit, in this order. Each fills only what is unset, so that an earlier step wins: the user, then the instancetype, the
 // preference, presets, profiles, defaults.
 var steps = []func(*run){
-	// The labels that select profiles are those before any profile adds some.
+	// Profiles are selected by the labels before any profile adds labels.
 	(*run).plan,
 	(*run).instancetype,
-	// A preference says whether the VMI has a device that it does not name, and then which model: the device must exist in between. The devices of
-	// profiles come before those of defaults, which a VMI gets that has none.
+	// A preference decides whether the VMI gets a device that it does not name, and then its model: the device must be added in between. The devices of
+	// profiles come before the devices of defaults, which only a VMI without such devices gets.
 	(*run).preferredDevices,
 	(*run).profiledDevices,
 	(*run).attachedDevices,
@@ -35,15 +35,15 @@ var steps = []func(*run){
 type run struct {
 	vmi *v1.VirtualMachineInstance
 	in  Input
-	// observe is called after each step with the origin of what the step set. It is nil in admission, which then pays nothing for provenance.
+	// observe is called after each step with the origin of the values that the step set. It is nil in admission, so that provenance costs admission nothing.
 	observe func(Origin)
-	// planned is what profiles fill; nil where none selects the VMI.
+	// planned is what profiles fill; nil if no profile selects the VMI.
 	planned *profile.Plan
-	// log holds what instancetype, preference, presets and profiles fill. It is nil where there is none of them, so that no error can name one.
+	// log has what instancetype, preference, presets and profiles fill. It is nil without any such object, because no error can then name one.
 	log *filled.Log
 	// fillers are the sources that filled something, in the order of the log.
-	fillers []filler
-	room    [4]filler // enough for most runs, without an allocation
+	fillers      []filler
+	fillerBuffer [4]filler // enough for most runs, without an allocation
 	// left are fields of presets that were not applied.
 	left []preset.Skipped
 	errs field.ErrorList
@@ -61,8 +61,8 @@ func expand(vmi *v1.VirtualMachineInstance, in Input, observe func(Origin)) *run
 	return r.all()
 }
 
-// complete makes the VMI of a VM explicit and logs who fills its fields. A VMI whose instancetype or preference does not exist yet stays as it
-// is: drafts of it are completed instead, and the rest is judged when the controller pins the VM.
+// complete makes the VMI of a VM explicit and logs what fills its fields. A VMI whose instancetype or preference does not exist yet is not changed: a draft of
+// it is made explicit instead, and the VMI is judged in full when the controller pins the VM.
 func complete(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in Input) (validate.Draft, *run) {
 	draft := validate.Draft{Explicit: vmi}
 	draft.May.Instancetype = vm.Spec.Instancetype != nil && in.Set.Instancetype == nil
@@ -75,12 +75,12 @@ func complete(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in Input) (
 	}
 	r := &run{vmi: draft.Explicit, in: in}
 	if in.hasSources() {
-		r.log, r.fillers = filled.New(), r.room[:0]
+		r.log, r.fillers = filled.New(), r.fillerBuffer[:0]
 	}
 	return draft, r.all()
 }
 
-// placeIdentity gives the VMI of a VM the object into which the controller puts its identity, so that no preset fills it.
+// placeIdentity adds the object for the controller's UUID and serial number to the VMI of a VM, so that no preset fills it.
 func placeIdentity(vmi *v1.VirtualMachineInstance) {
 	if vmi.Spec.Domain.Firmware == nil {
 		vmi.Spec.Domain.Firmware = &v1.Firmware{}
@@ -94,7 +94,7 @@ func (r *run) all() *run {
 	return r
 }
 
-// filledBy returns the source of the first field at or below a path of the VMI; empty where the user or a default set it.
+// filledBy returns the source of the first field at or below a path of the VMI; empty if the user or a default set the field.
 func (r *run) filledBy(path string) filler {
 	at := filled.None
 	switch {
@@ -110,7 +110,7 @@ func (r *run) filledBy(path string) filler {
 	return r.fillerOf(at)
 }
 
-// gaveObject returns the source of the object at a path of the spec; empty where the user or a default has put it. Its fields may be those of others.
+// gaveObject returns the source of the object at a path of the spec; empty if the user or a default has set it. Other sources may have filled its fields.
 func (r *run) gaveObject(path string) filler {
 	if r.log.Len() == 0 || !strings.HasPrefix(path, "spec.") {
 		return filler{}
@@ -128,6 +128,7 @@ func (r *run) fillerOf(entry int) filler {
 	return filler{}
 }
 
+// gave ends a step: the entries of the log since the last step come from origin.
 func (r *run) gave(origin Origin) {
 	if r.log.Len() > 0 && origin.Kind != FromDefault {
 		r.fillers = append(r.fillers, filler{origin, r.log.Len()})
@@ -147,8 +148,8 @@ func (r *run) instancetype() {
 	r.gave(origin)
 }
 
-// sourceAnnotations name the instancetype and preference of a VMI for people and dashboards, as KubeVirt's controller does. Stage 1 never reads
-// them: a user can write them.
+// sourceAnnotations name the instancetype and preference of a VMI for people and dashboards, as KubeVirt's controller does. Stage 1 does not read them, because
+// a user can write them.
 var sourceAnnotations = map[string]string{
 	instancetype.Kinds.Namespaced:           v1.InstancetypeAnnotation,
 	instancetype.Kinds.Cluster:              v1.ClusterInstancetypeAnnotation,
@@ -169,7 +170,7 @@ func (r *run) preferredDevices() {
 func (r *run) attachedDevices() {
 	before := r.vmi.Spec.Domain.Devices
 	mutate.Attach(r.vmi, r.in.defaults())
-	if r.log.Len() > 0 { // of profiles, whose devices the lists may have moved
+	if r.log.Len() > 0 { // mutate.Attach may have reallocated the lists that have the devices of profiles
 		after := r.vmi.Spec.Domain.Devices
 		r.log.Moved(reflect.ValueOf(before.Disks), reflect.ValueOf(after.Disks))
 		r.log.Moved(reflect.ValueOf(before.Interfaces), reflect.ValueOf(after.Interfaces))
@@ -194,7 +195,7 @@ func (r *run) byPreference() Origin {
 	return origin
 }
 
-// presets are observed one by one. A VMI that no preset matches has the step all the same, without a name.
+// presets applies the presets, each as a step. Without a matching preset there is one step without a name.
 func (r *run) presets() {
 	if len(r.in.Presets) == 0 {
 		r.gave(Origin{Kind: FromPreset})
@@ -220,7 +221,7 @@ func (r *run) defaults() {
 	r.errs = append(r.errs, validate.QuoteSocket(r.vmi, r.in.defaults(), nil)...)
 }
 
-// verdict reports whether what was merged into the VMI agrees. at is the object that holds its metadata and spec: nil for the VMI itself.
+// verdict returns the conflicts between what was merged into the VMI. at is the path of the object with its metadata and spec: nil for the VMI itself.
 func (r *run) verdict(at *field.Path) Verdict {
 	var warnings []string
 	for _, s := range r.left {

@@ -5,7 +5,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/profile"
 )
 
-// plan finds what profiles fill. What the instancetype owns is left out: it would be a conflict if the user had written it.
+// plan finds what profiles fill. Fields that the instancetype owns are left out, because they would be conflicts if the user had set them.
 func (r *run) plan() {
 	planned, errs := profile.For(r.in.Profiles, r.vmi)
 	r.errs = append(r.errs, errs...)
@@ -27,7 +27,7 @@ func (r *run) profiles() {
 	}
 }
 
-// byProfile observes profiles one by one, each before what it extends. A VMI that no profile selects has no such step.
+// byProfile returns an observer to which each profile is a step, before the profiles that it extends. A VMI that no profile selects has no such step.
 func (r *run) byProfile() profile.Observer {
 	return profile.Observer{Log: r.log, After: func(from profile.Source) {
 		origin := profileOrigin(from.Profile)
