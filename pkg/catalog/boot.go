@@ -17,27 +17,27 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Whether an instancetype and a preference work together, and what a VM sees of them, is found by the engine itself: a VM that says nothing which
-// either of them could say is admitted, and rendered on the host that offline rendering assumes. No rule is repeated here.
+// The engine itself finds whether an instancetype and a preference work together, and what a VM sees of them: a VM that leaves open all that they could set is
+// admitted, and rendered on the host that offline rendering assumes. This package repeats no rule.
 
 // architectures that Kiln boots, in the order in which they are tried.
 var architectures = hardware.Architectures
 
-// machine is one VM: what it refers to, and where it runs.
+// machine is a VM for one trial: the objects to which it refers, and where it runs.
 type machine struct {
 	instancetype.Set
 	architecture string
-	// efi asks for a VM with EFI of its own: memory encryption needs it, and an instancetype cannot set it.
+	// efi sets EFI in the VM itself: memory encryption needs it, and an instancetype cannot set it.
 	efi bool
 }
 
-// trials run VMs through the engine, as many as are left. A run takes about a millisecond.
+// trials run VMs through the engine. left is the number of runs that remain. A run takes about a millisecond.
 type trials struct {
 	cluster config.Cluster
 	left    int
 }
 
-// boot admits and renders a VM. frozen is the hardware of its last boot; nil for a first one. The errors name why it cannot boot.
+// boot admits and renders a VM. frozen is the hardware of its last boot; nil for a first boot. The errors say why the VM cannot boot.
 func (t *trials) boot(m machine, frozen *record.Record) (render.Result, field.ErrorList) {
 	t.left--
 	vm := equipped(m)
@@ -53,8 +53,7 @@ func (t *trials) boot(m machine, frozen *record.Record) (render.Result, field.Er
 	})
 }
 
-// equipped returns a VM with one of each device that a preference says something about and that every architecture has. It leaves all their
-// settings open.
+// equipped returns a VM with one of each device that a preference can set up and that every architecture has. The VM leaves all settings of the devices open.
 func equipped(m machine) *v1.VirtualMachine {
 	always := v1.RunStrategyAlways
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "catalog", Name: "probe"}}
@@ -93,10 +92,10 @@ func equipped(m machine) *v1.VirtualMachine {
 	return vm
 }
 
-// claim is an architecture on which an object says to boot, and the field that says so.
+// claim is an architecture on which an object should boot, and the field that names it.
 type claim struct{ architecture, path string }
 
-// claims returns the architectures on which an object says to boot, each once; none for an object that says nothing of them.
+// claims returns the architectures that an object names, each once.
 func (o *Object) claims() (all []claim) {
 	add := func(architecture, path string) {
 		for _, c := range all {
@@ -119,7 +118,7 @@ func (o *Object) claims() (all []claim) {
 			add(*p.PreferredArchitecture, "spec.preferredArchitecture")
 		}
 	}
-	if len(all) == 0 { // beside a spec that says something else the label is wrong, which is a finding of its own
+	if len(all) == 0 { // if the spec names another architecture, the label is wrong, which is a finding of its own
 		add(o.Labels[prefix+"arch"], labelPath(prefix+"arch"))
 	}
 	return all
@@ -142,10 +141,10 @@ func on(objects ...*Object) []string {
 	return architectures
 }
 
-// mostVCPUs that a preference spreads in one unit: a ratio is 32 bits wide.
+// mostVCPUs is the number of vCPUs at which roomy gives up: the API allows ratios of 32 bits, so that one unit of a preference may have any number of vCPUs.
 const mostVCPUs = 4096
 
-// roomy returns an instancetype that has just what a preference requires. It stands for one that the catalog lacks.
+// roomy returns an instancetype with exactly the vCPUs and the memory that a preference requires. It replaces an instancetype that the catalog lacks.
 func roomy(p *v1beta1.VirtualMachinePreferenceSpec) *instancetype.Instancetype {
 	least := &instancetype.Instancetype{Source: instancetype.Source{Kind: instancetype.Kinds.Cluster, Name: "just-enough"}}
 	least.Spec.CPU.Guest, least.Spec.Memory.Guest = 1, resource.MustParse("1Gi")

@@ -1,5 +1,5 @@
-// Package catalog judges a set of instancetypes and preferences as a whole: what is wrong with it (Lint), what is in it (IndexOf), and what
-// the change from one version to the next means for the VMs that take it (Compare). It reads no files and no cluster.
+// Package catalog judges a set of instancetypes and preferences as a whole: Lint finds mistakes, IndexOf lists the objects, and Compare finds what a change from
+// one version to the next means for the VMs that take it. The package does not read files or clusters.
 package catalog
 
 import (
@@ -21,9 +21,9 @@ import (
 type Object struct {
 	// Kind is one of instancetype.CatalogKinds.
 	Kind string
-	// ObjectMeta has namespace, name, labels and annotations. The rest of it is not read.
+	// ObjectMeta has namespace, name, labels and annotations. Its other fields are not read.
 	metav1.ObjectMeta
-	// One of both is the object's spec; the other one is nil.
+	// Either Instancetype or Preference is the object's spec; the other is nil.
 	Instancetype *v1beta1.VirtualMachineInstancetypeSpec
 	Preference   *v1beta1.VirtualMachinePreferenceSpec
 }
@@ -35,10 +35,10 @@ type Key struct {
 	Name      string `json:"name"`
 }
 
-// Key returns what identifies the object.
+// Key returns the kind, the namespace and the name of the object.
 func (o *Object) Key() Key { return Key{o.Kind, o.Namespace, o.Name} }
 
-// String returns kind, namespace and name, as messages call an object.
+// String returns kind, namespace and name in the form of messages, such as 'VirtualMachineInstancetype shop/small'.
 func (k Key) String() string {
 	if k.Namespace == "" {
 		return k.Kind + " " + k.Name
@@ -50,12 +50,12 @@ func (k Key) compare(other Key) int {
 	return cmp.Or(cmp.Compare(k.Kind, other.Kind), cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name))
 }
 
-// meets reports whether one VM can name both objects: a namespaced one serves the VMs of its namespace alone.
+// meets reports whether one VM can name both objects: only VMs in its namespace can name a namespaced object.
 func (o *Object) meets(other *Object) bool {
 	return o.Namespace == "" || other.Namespace == "" || o.Namespace == other.Namespace
 }
 
-// Pair returns what a VM refers to that names an instancetype and a preference, in any order. Either may be nil.
+// Pair returns the set of a VM that names an instancetype and a preference, in any order. Either may be nil.
 func Pair(a, b *Object) (s instancetype.Set) {
 	for _, o := range []*Object{a, b} {
 		switch {
@@ -69,7 +69,7 @@ func Pair(a, b *Object) (s instancetype.Set) {
 	return s
 }
 
-// join returns the instancetype and the preference of two sets that have one of both each.
+// join returns the instancetype and the preference of two sets, of which one has the instancetype and the other the preference.
 func join(a, b instancetype.Set) instancetype.Set {
 	return instancetype.Set{Instancetype: cmp.Or(a.Instancetype, b.Instancetype), Preference: cmp.Or(a.Preference, b.Preference)}
 }
@@ -91,7 +91,7 @@ func (o *Object) fields() (all []leaf) {
 	return all
 }
 
-// content is a text that two objects share if and only if their specs mean the same: '1Gi' and '1024Mi' are one amount.
+// content returns a text that is the same for two objects if and only if their specs mean the same: '1Gi' and '1024Mi' are one amount.
 func (o *Object) content() string {
 	copied := *o
 	if o.Instancetype != nil {
@@ -115,12 +115,12 @@ func (o *Object) content() string {
 	return text.String()
 }
 
-// plain returns an amount without the form in which it was written.
+// plain returns an amount in one form, whatever the form in which it was written.
 func plain(q resource.Quantity) resource.Quantity {
 	return resource.MustParse(q.AsDec().String()) // a quantity's own digits are always a quantity
 }
 
-// split returns the instancetypes and the preferences among objects, in the order of their keys.
+// split returns the instancetypes and the preferences among objects, each in the order of their keys.
 func split(objects []*Object) (instancetypes, preferences []*Object) {
 	sorted := slices.SortedFunc(slices.Values(objects), func(a, b *Object) int { return a.Key().compare(b.Key()) })
 	for _, o := range sorted {
@@ -133,15 +133,15 @@ func split(objects []*Object) (instancetypes, preferences []*Object) {
 	return instancetypes, preferences
 }
 
-// applied are prefixes of keys that those who apply a catalog write into its objects: kubectl, KubeVirt's operator, Helm, Argo CD and Flux. They
-// are no part of it.
+// applied are prefixes of keys that tools write into the objects of a catalog when they apply it: kubectl, KubeVirt's operator, Helm, Argo CD and Flux. Such
+// keys are not part of the catalog.
 var applied = []string{"kubectl.kubernetes.io/", "app.kubernetes.io/", "kubevirt.io/", "helm.sh/", "meta.helm.sh/", "argocd.argoproj.io/",
 	"kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/"}
 
-// longestValue is how much of a field's value a difference repeats, in bytes.
+// longestValue is the number of bytes to which a difference cuts the value of a field.
 const longestValue = 200
 
-// described returns the leaves of metadata and spec, in short: labels and annotations in the order of their keys, and then the spec.
+// described returns the leaves of metadata and spec: labels and annotations in the order of their keys, and then the spec.
 func (o *Object) described() (all []leaf) {
 	for _, part := range []struct {
 		path func(string) string
@@ -156,5 +156,5 @@ func (o *Object) described() (all []leaf) {
 	return append(all, o.fields()...)
 }
 
-// short returns the beginning of a long value.
+// short cuts a value to longestValue bytes.
 func short(value string) string { return shorten.Bytes(value, longestValue) }

@@ -9,13 +9,13 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
-// Refused is the verdict on a change after which a VM that booted is refused. It is worse than record.Breaks.
+// Refused is the verdict on a change after which the webhook refuses a VM that booted before. It is worse than record.Breaks.
 const Refused record.Verdict = "refused"
 
 // verdicts in the order of their weight.
 var verdicts = []record.Verdict{"", record.Compatible, record.NeedsRestart, record.Breaks, Refused}
 
-// worst returns the heavier of two verdicts.
+// worst returns the worse of two verdicts.
 func worst(a, b record.Verdict) record.Verdict {
 	if slices.Index(verdicts, b) > slices.Index(verdicts, a) {
 		return b
@@ -23,17 +23,17 @@ func worst(a, b record.Verdict) record.Verdict {
 	return a
 }
 
-// Step is the step of a semantic version (semver.org) that a change is.
+// Step is the part of a semantic version (semver.org) that a change increases.
 type Step string
 
 const (
 	// Unchanged is the step of two catalogs that are the same.
 	Unchanged Step = "none"
-	// Patch is a step without effect: whoever takes the new version sees nothing of it in a VM.
+	// Patch is a step without effect on the VMs that take the new version.
 	Patch Step = "patch"
-	// Minor is an addition: something is new, or a VM that takes the new version sees it after a restart.
+	// Minor is an addition: the catalog has a new object, or a VM that takes the new version sees a difference after a restart.
 	Minor Step = "minor"
-	// Major is a loss: a name is gone, or a VM that takes the new version loses hardware that it knows, or is refused.
+	// Major is a loss: an object is gone, or a VM that takes the new version loses hardware that its guest knows, or is refused.
 	Major Step = "major"
 )
 
@@ -46,7 +46,7 @@ func larger(a, b Step) Step {
 	return a
 }
 
-// stepOf returns the step that a change of a spec is. A change that was not judged may be of any kind.
+// stepOf returns the step of a change of a spec by its verdict. Without a verdict it is Major, because the change may break VMs.
 func stepOf(verdict record.Verdict) Step {
 	switch verdict {
 	case record.Compatible:
@@ -64,77 +64,78 @@ const (
 	Changed = "changed"
 )
 
-// Change is what becomes of one object.
+// Change is the difference between two versions of one object.
 type Change struct {
 	Key
 	// Action is Added, Removed or Changed.
 	Action string `json:"action"`
 	Step   Step   `json:"step"`
-	// Verdict is what a changed spec means for a VM that has run with the object and takes its new version. It is empty for an object whose spec is
-	// as it was, and for one that was not judged.
+	// Verdict is what a changed spec means for a VM that has run with the object and takes its new version. It is empty if the spec did not change, or if the
+	// change was not judged.
 	Verdict record.Verdict `json:"verdict,omitempty"`
-	// Fields are those of metadata and spec that differ.
+	// Fields are the fields of metadata and spec that differ.
 	Fields []FieldChange `json:"fields,omitempty"`
-	// Seen is what VMs see, and Refusals are why some boot no more.
+	// Seen are the differences that VMs see, and Refusals the reasons why some VMs no longer boot.
 	Seen     []Seen    `json:"seen,omitempty"`
 	Refusals []Refusal `json:"refusals,omitempty"`
-	// Tried is how many others of the catalog the object was tried with, and Untried how many were left out because there were too many.
+	// Tried is the number of other objects of the catalog with which the object was tried, and Untried the number that was left out because there were too
+	// many.
 	Tried   int `json:"tried,omitempty"`
 	Untried int `json:"untried,omitempty"`
 }
 
-// FieldChange is a field with its values as JSON; an absent one is empty.
+// FieldChange is a field with its values as JSON. The text of an absent value is empty.
 type FieldChange struct {
 	Path   string `json:"path"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// Seen is a difference that VMs see, and which.
+// Seen is a difference that VMs see, and the VMs that see it.
 type Seen struct {
 	record.Change
 	Where
 }
 
-// Refusal is why VMs boot no more, and which.
+// Refusal is the reason why VMs no longer boot, and the VMs.
 type Refusal struct {
 	Reason string `json:"reason"`
 	Where
 }
 
-// Where is which VMs a change concerns: the other objects that they name, and the architectures on which they run.
+// Where are the VMs that a change concerns, by the other objects that they name, and by the architectures on which they run.
 type Where struct {
 	With          []string `json:"with"`
 	Architectures []string `json:"architectures"`
 }
 
-// Difference is what the step from one version of a catalog to the next means.
+// Difference is the difference between two versions of a catalog.
 type Difference struct {
-	// Verdict is the worst of all changes, and Step the largest.
+	// Verdict is the worst verdict of all changes, and Step the largest step.
 	Verdict record.Verdict `json:"verdict"`
 	Step    Step           `json:"step"`
 	Changes []Change       `json:"changes"`
-	// Same is how many objects are as they were.
+	// Same is the number of objects that did not change.
 	Same int `json:"same"`
 }
 
-// Compare compares two versions of a catalog, whose objects must have passed the schemas of their kinds. Existing VMs are pinned and see nothing of a
-// new version; the verdicts are on VMs that take it (kubectl kiln repin).
+// Compare returns the difference between two versions of a catalog, whose objects must have passed the schemas of their kinds. The verdicts are about VMs that
+// take the new version ('kubectl kiln repin'): other existing VMs are pinned to the old one.
 func Compare(before, after []*Object, settings Settings) Difference {
 	return newComparison(before, after, settings).run(mostTrials)
 }
 
-// comparison is one run.
+// comparison is one run of Compare.
 type comparison struct {
 	Settings
 	before, after map[Key]*Object
-	// contents are the texts of all specs, which are compared often.
+	// contents are the results of Object.content, which are compared often.
 	contents map[*Object]string
 	keys     []Key
 	// others are the objects before the change, in the order of keys.
 	others []company
 	trials trials
-	// each is how many other objects one is tried with.
+	// each is the number of other objects with which a changed object is tried.
 	each int
 }
 
@@ -163,13 +164,13 @@ func newComparison(before, after []*Object, settings Settings) *comparison {
 	return c
 }
 
-// respecified reports whether both versions have an object, and its spec means something else.
+// respecified reports whether both versions have an object, and the meaning of its spec differs.
 func (c *comparison) respecified(key Key) bool {
 	was, is := c.before[key], c.after[key]
 	return was != nil && is != nil && c.contents[was] != c.contents[is]
 }
 
-// byKey returns objects by what identifies them; of two the last counts, as it does for whoever applies the catalog.
+// byKey returns objects by their keys. Of two objects of one key the last counts, as when the catalog is applied.
 func byKey(objects []*Object) map[Key]*Object {
 	all := make(map[Key]*Object, len(objects))
 	for _, o := range objects {
@@ -202,7 +203,7 @@ func (c *comparison) run(most int) Difference {
 	return d
 }
 
-// change returns what becomes of an object; false if nothing does.
+// change returns the difference between the two versions of an object; false if they are the same.
 func (c *comparison) change(key Key) (Change, bool) {
 	was, is := c.before[key], c.after[key]
 	change := Change{Key: key}
@@ -232,8 +233,8 @@ func (c *comparison) life(o *Object) instancetype.Lifecycle {
 	return instancetype.ReadLifecycle(o, c.Now)
 }
 
-// lifeStep returns the step that a change of the metadata is.
-// A change to obsolete is a loss, because no new VM may name the object. Other changes of the state are additions.
+// lifeStep returns the step of a change of the lifecycle. A change to obsolete is a loss, because no new VM may name the object. Other changes of the state are
+// additions.
 func (c *comparison) lifeStep(was, is *Object) Step {
 	before, after := c.life(was), c.life(is)
 	switch {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// fieldChanges returns the fields of two versions that differ: labels, annotations, and the spec in the order of the API's types.
+// fieldChanges returns the fields that differ between two versions of an object, in the order of their paths.
 func fieldChanges(was, is *Object) (changes []FieldChange) {
 	before, after := was.described(), is.described()
 	old, new := make(map[string]string, len(before)), make(map[string]string, len(after))

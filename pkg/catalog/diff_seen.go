@@ -9,22 +9,22 @@ import (
 	"github.com/kilnvm/kiln/pkg/render"
 )
 
-// What a change means is found by booting VMs: with each object that the changed one works with before and after the change. The VM after the change
-// is the same one: it has the record of the boot before it, so that what stays keeps its address.
+// Booting VMs shows what a change means: VMs that name the changed object and each other object with which it works, before and after the change. A VM has the
+// record of its boot before the change, so that devices that stay keep their addresses.
 
-// company is what the VMs of a trial name besides the changed object.
+// company is the object that the VMs of a trial name besides the changed object.
 type company struct {
-	// names of the objects with this spec; one that stands for no object says what it is.
+	// names are the names of all objects with this spec. Without an object they are a description.
 	names []string
-	// object is nil where none is named.
+	// object is nil if the VMs name no other object.
 	object *Object
-	// set is what a VM refers to before the change; after is that of its own new version, if that changes too.
+	// set has the object before the change, and after its new version, if the object changes, too.
 	set, after instancetype.Set
 	changes    bool
 	efi        bool
 }
 
-// companies returns what an object is tried with, and how many were left out because there were too many.
+// companies returns the companies with which an object is tried, and the number of objects that were left out because there were too many.
 func (c *comparison) companies(o *Object) (all []company, left int) {
 	if o.Instancetype != nil {
 		all = append(all, company{names: []string{"no preference"}}, company{names: []string{"no preference, and EFI"}, efi: true})
@@ -59,7 +59,7 @@ func (c *comparison) judge(change *Change, was, is *Object) {
 	change.Untried = left
 	old, new := Pair(was, nil), Pair(is, nil)
 	for _, with := range all {
-		if with.efi && change.Tried > 0 { // it only stands in where a VM needs EFI
+		if with.efi && change.Tried > 0 { // the VM with EFI is only for instancetypes that do not boot without
 			continue
 		}
 		booted := false
@@ -73,7 +73,7 @@ func (c *comparison) judge(change *Change, was, is *Object) {
 				continue // no VM of this kind has run
 			}
 			booted = true
-			// The changed object alone: what it works with stays as VMs have it.
+			// Only the changed object: the other object stays as it is in existing VMs.
 			m.Set = join(new, with.set)
 			alone := change.tried(c.next(m, before), Where{with.names, []string{architecture}})
 			if with.changes && was.Instancetype != nil {
@@ -105,21 +105,21 @@ func (c *comparison) next(m machine, before render.Result) outcome {
 	if len(refused) > 0 {
 		return outcome{verdict: Refused, reason: why(refused)}
 	}
-	// Frontends are compared, not whole domains: paths and CPUs of the assumed host are nothing that a guest sees.
+	// Frontends are compared, not whole domains: a guest does not see the paths and CPUs of the assumed host.
 	changes := abi.Compare(before.Frontend, after.Frontend)
 	return outcome{verdict: record.Judge(changes), changes: changes}
 }
 
 // trial is a pair of which both objects change.
 type trial struct {
-	// set is the pair with the other object's change alone, both with both changes.
+	// set is the pair with only the other object changed, and both the pair with both changed.
 	set, both instancetype.Set
-	// worst is the verdict of the changes alone.
+	// worst is the verdict on the change of only the first object.
 	worst record.Verdict
 	names []string
 }
 
-// together judges two changes that a VM takes at once, where that is worse than each of them alone.
+// together judges two changes that a VM takes at once. Their outcome is noted only if it is worse than the outcome of each single change.
 func (c *comparison) together(change *Change, m machine, before render.Result, t trial) {
 	m.Set = t.set
 	single := worst(t.worst, c.next(m, before).verdict)
@@ -133,7 +133,7 @@ func (c *comparison) together(change *Change, m machine, before render.Result, t
 	}
 }
 
-// tried notes the outcome of one trial, and returns its verdict.
+// tried adds the outcome of one trial to the change, and returns its verdict.
 func (c *Change) tried(o outcome, at Where) record.Verdict {
 	c.Verdict = worst(c.Verdict, o.verdict)
 	if o.verdict == Refused {
@@ -159,7 +159,7 @@ func (w *Where) add(more Where) {
 	w.With, w.Architectures = union(w.With, more.With), union(w.Architectures, more.Architectures)
 }
 
-// union returns names, and those of more that are not among them.
+// union returns names, followed by the names in more that are not among them.
 func union(names, more []string) []string {
 	for _, name := range more {
 		if !slices.Contains(names, name) {

@@ -12,15 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Annotations of the published catalogs with a name for people: that of instancetypes, and that which OpenShift's console reads of
-// preferences.
+// Annotations of the published catalogs with a name and a description for people. OpenShift's console reads annotationOpenShiftName of preferences.
 const (
 	annotationDisplayName   = prefix + "displayName"
 	annotationDescription   = prefix + "description"
 	annotationOpenShiftName = "openshift.io/display-name"
 )
 
-// Index lists what a catalog has. It is published beside the catalog's files, for those who choose from a list.
+// Index lists the objects of a catalog. It is published beside the catalog's files, for users who choose from a list.
 type Index struct {
 	metav1.TypeMeta
 	Instancetypes []Entry `json:"instancetypes"`
@@ -40,22 +39,22 @@ type Entry struct {
 	Lifecycle     string `json:"lifecycle"`
 	ReplacedBy    string `json:"replacedBy,omitempty"`
 	ObsoleteAfter string `json:"obsoleteAfter,omitempty"`
-	// CPUs are the vCPUs of an instancetype, or those that a preference requires; 0 if it requires none.
+	// CPUs is the number of vCPUs of an instancetype, or the number that a preference requires; 0 if it has no such requirement.
 	CPUs uint32 `json:"cpus,omitempty"`
-	// Memory is the memory of an instancetype, or that which a preference requires; empty if it requires none. It is text, because an index may
-	// come from a stranger: apimachinery takes hours to parse some quantities. Bytes is the same amount.
+	// Memory is the memory of an instancetype, or the memory that a preference requires; empty if it has no such requirement. It is text, because an index
+	// may come from a stranger: apimachinery takes hours to parse some quantities. Bytes is the same amount.
 	Memory string `json:"memory,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`
 	GPUs   int    `json:"gpus,omitempty"`
-	// HostDevices are those besides GPUs.
+	// HostDevices is the number of host devices that are not GPUs.
 	HostDevices int `json:"hostDevices,omitempty"`
-	// Architectures are those that the object names; none stands for any.
+	// Architectures are the architectures that the object names. An empty list means any.
 	Architectures []string `json:"architectures,omitempty"`
 	// Features are words such as 'dedicated CPUs' and 'hugepages 2Mi'.
 	Features []string `json:"features,omitempty"`
-	// NeedsSpecialNode is true for an instancetype whose guests only some nodes run: those with its devices, huge pages, free CPUs or labels.
+	// NeedsSpecialNode is true for an instancetype whose guests run only on nodes with its devices, huge pages, free CPUs or labels.
 	NeedsSpecialNode bool `json:"-"`
-	// Spec is the SHA-256 of what the spec means: two objects of one digest give the same VMs.
+	// Spec is the SHA-256 of the meaning of the spec: two objects with one digest make the same VMs.
 	Spec string `json:"spec"`
 }
 
@@ -72,7 +71,7 @@ func IndexOf(objects []*Object, now time.Time) Index {
 	return index
 }
 
-// Entry returns what an index says of the object as of a time.
+// Entry returns the object as an index lists it as of a time.
 func (o *Object) Entry(now time.Time) Entry {
 	life := instancetype.ReadLifecycle(o, now)
 	sum := sha256.Sum256([]byte(o.content()))
@@ -146,8 +145,7 @@ func (e *Entry) fillPreference(o *Object) {
 	}
 }
 
-// Meets reports whether a VM can name both objects and its instancetype meets the requirements of its preference. It does not try
-// whether such a VM boots.
+// Meets reports whether a VM can name both objects, and the instancetype meets the requirements of the preference. It does not try whether such a VM boots.
 func Meets(a, b *Object) bool {
 	both := join(Pair(a, nil), Pair(b, nil))
 	return both.Instancetype != nil && both.Preference != nil && a.meets(b) && instancetype.Fits(both)
@@ -165,6 +163,6 @@ func (o *Object) Fields() (all []Field) {
 type Field struct {
 	// Path starts with 'spec'.
 	Path string
-	// Value is as messages show it.
+	// Value is JSON.
 	Value string
 }

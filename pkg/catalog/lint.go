@@ -13,50 +13,50 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Severity says what a finding means for the catalog. The words are SARIF's levels.
+// Severity is the weight of a finding. The values are SARIF's levels.
 type Severity string
 
 const (
-	// Error is for what an API server or Kiln refuses, and for what is untrue.
+	// Error marks what an API server or Kiln refuses, and statements that are not true.
 	Error Severity = "error"
-	// Warning is for what can be published, and is hardly meant.
+	// Warning marks a finding that does not block publishing but is probably a mistake.
 	Warning Severity = "warning"
-	// Note is for what would help those who choose.
+	// Note marks missing metadata that would help users to choose an object.
 	Note Severity = "note"
 )
 
-// Rule is a reason for findings. All that is known about it stands in its literal, beside the function that judges.
+// Rule is a reason for findings. The literals of rules stand beside the functions that judge.
 type Rule struct {
-	// Name is the rule's subject, a slash, and what is wrong.
+	// Name is the rule's subject, a slash, and the mistake.
 	Name     string
 	Severity Severity
-	// Says is what a catalog must be like.
+	// Says is the sentence that holds for a catalog without such a finding.
 	Says string
-	// Remedy is what to do; a finding may have a closer one.
+	// Remedy tells the user what to do. A finding may have a more specific remedy.
 	Remedy string
 }
 
-// Finding is one place of a catalog that a rule finds wrong.
+// Finding is a mistake in one object of a catalog.
 type Finding struct {
 	Rule     string
 	Severity Severity
-	// Object is the index of the object that Lint was given.
+	// Object is the index of the object among the objects that were passed to Lint.
 	Object int
-	// Field is the path in that object, such as 'metadata.labels[instancetype.kubevirt.io/cpu]'.
+	// Field is the path in the object, such as 'metadata.labels[instancetype.kubevirt.io/cpu]'.
 	Field   string
 	Message string
 	Remedy  string
 }
 
-// Settings are what a catalog is judged by besides itself.
+// Settings are the circumstances under which a catalog is judged.
 type Settings struct {
 	// Cluster is the configuration of the cluster for which the catalog is meant.
 	Cluster config.Cluster
-	// Now decides which objects are obsolete.
+	// Now is the time by which objects are obsolete.
 	Now time.Time
 }
 
-// checks judge a whole catalog each, in the order of their findings about one object.
+// checks each judge a whole catalog. Their order is the order of the findings about one object.
 var checks = []func(*linter){
 	(*linter).legal, (*linter).twice, (*linter).longNames, (*linter).labels, (*linter).described, (*linter).lifecycles, (*linter).sameSpecs,
 	(*linter).claims, (*linter).pairs, (*linter).bounded,
@@ -81,7 +81,7 @@ func Rules() []Rule {
 // mostTrials bounds what a catalog of thousands of objects costs: some 30 seconds.
 const mostTrials = 30000
 
-// Lint judges a catalog, whose objects must have passed the schemas of their kinds. Findings are in the order of the objects.
+// Lint returns the findings about a catalog, whose objects must have passed the schemas of their kinds, in the order of the objects.
 func Lint(objects []*Object, settings Settings) []Finding {
 	return newLinter(objects, settings).run(mostTrials)
 }
@@ -105,19 +105,19 @@ func (l *linter) run(most int) []Finding {
 	return l.found
 }
 
-// linter is one run.
+// linter is one run of Lint.
 type linter struct {
 	Settings
 	objects []*Object
 	index   map[*Object]int
-	// sets are what a VM refers to that names the object alone.
+	// sets are the sets of VMs that name only the object.
 	sets map[*Object]instancetype.Set
-	// broken are objects that no VM can refer to. They are not tried.
+	// broken are objects to which no VM can refer. They are not tried.
 	broken map[*Object]bool
 	trials trials
-	// most is how many trials there were at first.
+	// most is the number of trials at the start of the run.
 	most int
-	// untried is how many objects were not tried, because too many trials were necessary.
+	// untried is the number of objects that were not tried, because no trials were left.
 	untried int
 	found   []Finding
 }
@@ -128,7 +128,7 @@ type about struct {
 	path   string
 }
 
-// add adds a finding with the remedy of its rule.
+// add adds a finding with the rule's own remedy.
 func (l *linter) add(rule string, at about, message string) {
 	l.addWith(rule, at, message, declared[rule].Remedy)
 }
@@ -142,7 +142,7 @@ func (l *linter) usable() (instancetypes, preferences []*Object) {
 	return split(slices.DeleteFunc(slices.Clone(l.objects), func(o *Object) bool { return l.broken[o] }))
 }
 
-// why returns the first reasons of a refusal in one line.
+// why returns the first reasons for a refusal in one line.
 func why(errs field.ErrorList) string {
 	const shown = 2
 	var words []string

@@ -20,7 +20,7 @@ const prefix = instancetype.GroupName + "/"
 // guestOS is the annotation by which KubeVirt's dashboards and metrics know the operating system of a VMI.
 const guestOS = "vm.kubevirt.io/os"
 
-// free are the keys of the contract whose values the spec does not determine. Those of instancetypes and of preferences overlap.
+// The keys of the contract whose values the spec does not determine. Some keys are in several lists.
 var (
 	anyLabels          = []string{"vendor", "icon-pf", "deprecated", "common-instancetypes-version"}
 	instancetypeLabels = []string{"version", "class", "size"}
@@ -34,16 +34,16 @@ var systems = []string{"linux", "windows", "legacy"}
 
 var labelRules = []Rule{
 	{"label/value", Error, "a label has the value that the spec determines", ""},
-	{"label/missing", Warning, "what the spec determines stands in labels too", "add the labels: 'kubectl get -l' and dashboards select by them"},
-	{"label/unknown", Warning, "labels and annotations below 'instancetype.kubevirt.io/' are those of the contract", "correct the key, or remove it"},
-	{"label/misplaced", Warning, "a key of the contract stands where it is looked for", ""},
+	{"label/missing", Warning, "what the spec determines is also in the labels", "add the labels: 'kubectl get -l' and dashboards select by them"},
+	{"label/unknown", Warning, "labels and annotations below 'instancetype.kubevirt.io/' are in the contract", "correct the key, or remove it"},
+	{"label/misplaced", Warning, "a key of the contract stands where tools read it", ""},
 	{"label/name", Warning, "labels 'size' and 'version' agree with a name of the form SERIES+VERSION.SIZE, such as u1.medium", ""},
 	{"label/os-type", Warning, "label 'os-type' is 'linux', 'windows' or 'legacy', and agrees with the annotation '" + guestOS + "' of the spec", ""},
 	{"label/architecture", Warning, "an architecture that label 'arch' names is also in the spec",
 		"set spec.preferredArchitecture and spec.requirements.architecture: a label gives no VM an architecture"},
 }
 
-// labels judges the keys of the contract on each object. Labels that an API server would refuse are no concern of it: those objects do not get here.
+// labels judges the keys of the contract on each object. The objects have passed their schemas, so that an API server accepts the labels.
 func (l *linter) labels() {
 	for _, o := range l.objects {
 		promises := instancetypePromises
@@ -61,7 +61,7 @@ func (l *linter) labels() {
 	}
 }
 
-// promised compares labels with the spec. What is missing is one finding, with the lines to add.
+// promised compares labels with the spec. All missing labels are one finding, which has the lines to add.
 func (l *linter) promised(o *Object, promises []promise) {
 	var missing []string
 	for _, p := range promises {
@@ -87,7 +87,7 @@ func (l *linter) promised(o *Object, promises []promise) {
 	}
 }
 
-// keys finds keys of the contract's prefix that are not in it, or not for this kind of object.
+// keys finds keys with the contract's prefix that are not in the contract, or not for this kind of object.
 func (l *linter) keys(o *Object) {
 	own, others := keysOf(instancetypePromises, instancetypeLabels), keysOf(preferencePromises, preferenceLabels)
 	what := "preferences"
@@ -128,7 +128,7 @@ func keysOf(promises []promise, further []string) []string {
 	return keys
 }
 
-// unknown names the key that was probably meant. Other groups of keys are anyone's, and not judged.
+// unknown adds a finding about a key that is not in the contract, with the key that was probably meant.
 func (l *linter) unknown(at about, full string, known []string) {
 	key := strings.TrimPrefix(full, prefix)
 	best, least := "", (len(key)+2)/3+1
@@ -144,7 +144,7 @@ func (l *linter) unknown(at about, full string, known []string) {
 	l.add("label/unknown", at, message)
 }
 
-// operatingSystem judges label 'os-type' of a preference: dashboards group by the label, and KubeVirt's metrics by the annotation.
+// operatingSystem judges the label 'os-type' of a preference: dashboards group by the label, and KubeVirt's metrics by the annotation.
 func (l *linter) operatingSystem(o *Object) {
 	key, at := prefix+"os-type", about{o, labelPath(prefix + "os-type")}
 	label, given := o.Labels[key]
@@ -158,7 +158,7 @@ func (l *linter) operatingSystem(o *Object) {
 	}
 }
 
-// claimed judges label 'arch' of a preference. The engine tries whether the preference boots there.
+// claimed judges the label 'arch' of a preference. Whether the preference boots on this architecture is judged by the check claims.
 func (l *linter) claimed(o *Object) {
 	key := prefix + "arch"
 	label, given := o.Labels[key]

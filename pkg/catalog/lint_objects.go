@@ -19,7 +19,7 @@ var legalRules = []Rule{
 	{"catalog/deprecated-value", Warning, "a field has no value that KubeVirt deprecated", "use the value that the message names"},
 }
 
-// legal runs the rules of the webhook. What it refuses is not tried further.
+// legal runs the rules of the webhook. Objects that it refuses are not tried further.
 func (l *linter) legal() {
 	at := field.NewPath("spec")
 	for _, o := range l.objects {
@@ -45,13 +45,13 @@ func (l *linter) legal() {
 	}
 }
 
-// A folder may well hold one object in two files. 'kubectl apply' and GitOps tools send both, in the order of the files, and report success.
+// A folder may contain one object in two files. 'kubectl apply' and GitOps tools send both, in the order of the files, and report success.
 
 var twiceRules = []Rule{
-	{"catalog/twice", Error, "an object stands once in a catalog", "remove one of them: whoever applies the catalog gets the last one"},
+	{"catalog/twice", Error, "an object stands once in a catalog", "remove one of them: if the catalog is applied, the last one wins"},
 }
 
-// twice finds objects of one key. The second one is not tried: it would hide what is wrong with the first.
+// twice finds several objects of one key. Only the first one is tried: another one would hide the mistakes in the first.
 func (l *linter) twice() {
 	first := map[Key]bool{}
 	for _, o := range l.objects {
@@ -68,7 +68,7 @@ var nameRules = []Rule{
 		"choose a shorter name: revisions are labelled with it, and KubeVirt cannot create one for this name"},
 }
 
-// longNames finds names that an API server takes, and that KubeVirt cannot make a label of (instancetype.kubevirt.io/object-name).
+// longNames finds names that an API server accepts, and that are too long for KubeVirt's label instancetype.kubevirt.io/object-name.
 func (l *linter) longNames() {
 	for _, o := range l.objects {
 		if n := len(o.Name); n > validation.LabelValueMaxLength {
@@ -81,7 +81,7 @@ var describedRules = []Rule{
 	{"label/description", Note, "an object says who made it, what it is called, and what it is for", "add the keys: dashboards and the catalog's page show them"},
 }
 
-// descriptions are the keys that people choose by. Preferences have the names of OpenShift's console, which reads no others.
+// descriptions are the keys by which people choose an object. Preferences have the names of OpenShift's console, which reads no others.
 var descriptions = map[string]struct{ labels, annotations []string }{
 	"instancetype": {[]string{prefix + "vendor", prefix + "class"}, []string{prefix + "displayName", prefix + "description"}},
 	"preference":   {[]string{prefix + "vendor", prefix + "os-type"}, []string{displayName}},
@@ -89,7 +89,7 @@ var descriptions = map[string]struct{ labels, annotations []string }{
 
 const displayName = "openshift.io/display-name"
 
-// described finds objects without words for people, as one finding with all that is missing.
+// described finds objects without descriptions for people. All missing keys of an object are one finding.
 func (l *linter) described() {
 	for _, o := range l.objects {
 		wanted := descriptions["instancetype"]
@@ -118,13 +118,13 @@ var lifecycleRules = []Rule{
 	{"catalog/deprecated", Error, "label 'instancetype.kubevirt.io/deprecated' can be read", "correct the value: it has no effect"},
 	{"catalog/replaced-by", Error, "annotation 'kilnvm.io/replaced-by' can be read", "correct the value: it has no effect"},
 	{"catalog/obsolete-after", Error, "annotation 'kilnvm.io/obsolete-after' can be read", "correct the value: it has no effect"},
-	{"catalog/misplaced", Error, "the keys of a lifecycle stand where they are looked for", "move the key: it has no effect where it is"},
+	{"catalog/misplaced", Error, "the keys of a lifecycle stand where they are read", "move the key: it has no effect where it is"},
 	{"catalog/no-replacement", Warning, "what is deprecated or obsolete names its replacement",
 		"add the annotation kilnvm.io/replaced-by with the name of another object of this kind"},
 	{"catalog/replacement", Warning, "a replacement is in the catalog, and is neither deprecated nor obsolete", "name an active object of this kind"},
 }
 
-// lifecycles judges what objects say of their future. The rules of illegible values are named by instancetype.ReadLifecycle.
+// lifecycles judges the keys of the lifecycle. instancetype.ReadLifecycle names the rules of values that it cannot read.
 func (l *linter) lifecycles() {
 	all := make(map[Key]instancetype.Lifecycle, len(l.objects))
 	for _, o := range l.objects {
@@ -142,7 +142,7 @@ func (l *linter) lifecycles() {
 			}
 			continue
 		}
-		// The replacement is of the same kind and namespace: admission names it to users as it stands.
+		// The replacement has the same kind and namespace: the message of admission has only its name.
 		successor, found := all[Key{o.Kind, o.Namespace, life.ReplacedBy}]
 		switch {
 		case !found:
@@ -157,8 +157,8 @@ var sameSpecRules = []Rule{
 	{"catalog/same-spec", Warning, "two instancetypes differ in what a VM gets of them", "remove one of them, or make it the replacement of the other"},
 }
 
-// sameSpecs finds instancetypes that differ in name alone. Whoever renames one keeps both for a while, and says so by kilnvm.io/replaced-by: that
-// is no mistake. Preferences of one spec are none either: the published catalog has them for releases of one operating system.
+// sameSpecs finds instancetypes that differ only in their names. After a renaming both names stay for a while, one with kilnvm.io/replaced-by, which is no
+// mistake. Preferences with the same spec are no mistake either: the published catalog has them for releases of one operating system.
 func (l *linter) sameSpecs() {
 	type content struct{ kind, namespace, spec string }
 	first := map[content]*Object{}

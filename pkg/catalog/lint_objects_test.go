@@ -8,7 +8,7 @@ var other = changed(changed(changed(small, "name: small", "name: other"), `"2"`,
 var objectCases = []lintCase{
 	{"no CPU", "catalog/legal", []string{changed(changed(small, "guest: 2", "guest: 0"), `"2"`, `"0"`), linux}, []string{small, linux}, "spec.cpu.guest",
 		[]string{"must be at least 1", "instancetype/cpus"}},
-	{"a topology that is none", "catalog/legal", []string{small, "{kind: p, metadata: {name: x}, spec: {cpu: {preferredCPUTopology: rows}}}", linux},
+	{"an unknown topology", "catalog/legal", []string{small, "{kind: p, metadata: {name: x}, spec: {cpu: {preferredCPUTopology: rows}}}", linux},
 		[]string{small, pinned}, "spec.cpu.preferredCPUTopology", []string{"supported values"}},
 	{"two of one name", "catalog/twice", []string{small, small, linux}, []string{small, other, linux}, "metadata.name", []string{"before"}},
 	{"two namespaces", "catalog/twice", []string{small, ofNamespace("shop"), ofNamespace("shop"), linux}, []string{small, ofNamespace("shop"),

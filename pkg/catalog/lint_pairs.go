@@ -15,13 +15,14 @@ var pairRules = []Rule{
 		"enlarge the instancetype, or add a preference that it boots with"},
 }
 
-// pairs finds instancetypes that no preference can use, and the reverse. A catalog of one of both alone is meant for another one's.
+// pairs finds instancetypes that boot with no preference, and the reverse. A catalog of only instancetypes or only preferences is meant to be used with another
+// catalog, and not judged.
 func (l *linter) pairs() {
 	instancetypes, preferences := l.usable()
 	if len(instancetypes) == 0 || len(preferences) == 0 {
 		return
 	}
-	// An object that boots nowhere has a finding of its own, and is not among these.
+	// An object that boots nowhere has a finding of its own, and is not among the usable objects.
 	for _, o := range preferences {
 		if l.lacksTrials() {
 			continue
@@ -53,7 +54,7 @@ func (l *linter) pairs() {
 	}
 }
 
-// lacksTrials reports that the run may try no further object, and counts the one that it does not.
+// lacksTrials reports whether no trials are left. It then counts the object that is not tried.
 func (l *linter) lacksTrials() bool {
 	if l.trials.left > 0 {
 		return false
@@ -62,8 +63,8 @@ func (l *linter) lacksTrials() bool {
 	return true
 }
 
-// partner finds an object among others that a VM boots with together with o. It returns how many others fit, and why the first of them does not
-// boot. When no trials are left, that is no refusal.
+// partner reports whether a VM boots that names o and any of the others. It returns how many of the others fit, and why the first of them does not boot. If no
+// trials are left, it reports that the VM boots.
 func (l *linter) partner(o *Object, others []*Object) (fitting int, errs field.ErrorList, booted bool) {
 	for _, other := range others {
 		both := join(l.sets[o], l.sets[other])
@@ -87,8 +88,8 @@ func (l *linter) partner(o *Object, others []*Object) (fitting int, errs field.E
 	return fitting, errs, false
 }
 
-// needs returns the requirements of a preference in words.
-// Without requirements a preference can still refuse: the number of vCPUs must be one that preferSpread can divide.
+// needs returns the requirements of a preference in words. A preference without requirements can also refuse an instancetype: the topology 'spread' must be able
+// to divide the number of vCPUs.
 func needs(o *Object) string {
 	var words string
 	if need := o.Preference.Requirements; need != nil {
@@ -108,13 +109,13 @@ func needs(o *Object) string {
 	return words
 }
 
-// bootRules judge each object by what happens to a VM that names it.
+// bootRules judge whether a VM boots that names the object.
 var bootRules = []Rule{
 	{"catalog/boot", Error, "an object boots on each architecture that it names, or on one if it names none", "remove what is refused, or the architecture"},
 }
 
-// mostPartners is how many instancetypes of a catalog a preference is tried with on each architecture, besides one that has just what it
-// requires.
+// mostPartners is the number of instancetypes of a catalog with which a preference is tried on each architecture, besides an instancetype with exactly what the
+// preference requires. The same number applies to the preferences of an instancetype.
 const mostPartners = 4
 
 // claims tries each object on each architecture that it names.
@@ -128,7 +129,8 @@ func (l *linter) claims() {
 	}
 }
 
-// boots tries an object on each architecture that it names, or on all until it boots. One that boots nowhere is not tried further.
+// boots tries an object on each architecture that it names. An object that names none is tried on all architectures until it boots. An object that boots nowhere
+// is not tried further.
 func (l *linter) boots(o *Object, try func(architecture string) field.ErrorList) {
 	if l.lacksTrials() {
 		return
@@ -155,8 +157,8 @@ func (l *linter) boots(o *Object, try func(architecture string) field.ErrorList)
 	l.broken[o] = !booted
 }
 
-// bootsPreference tries a preference with an instancetype that has just what it requires, and with some of the catalog. It returns why the
-// first one does not boot, if none does.
+// bootsPreference tries a preference with an instancetype that has exactly what it requires, and with some instancetypes of the catalog. If no VM boots, it
+// returns the errors of the first one.
 func (l *linter) bootsPreference(o *Object, instancetypes []*Object, architecture string) (errs field.ErrorList) {
 	alone := l.sets[o]
 	alone.Instancetype = roomy(o.Preference)
@@ -166,8 +168,8 @@ func (l *linter) bootsPreference(o *Object, instancetypes []*Object, architectur
 	return l.anyPartner(o, instancetypes, machine{architecture: architecture}, errs)
 }
 
-// bootsInstancetype tries an instancetype alone, with EFI, and with some preferences. Alone means that the VM names no preference.
-// launchSecurity asks for EFI, which is a field of VMs and preferences, and of no instancetype.
+// bootsInstancetype tries an instancetype without a preference, then with EFI, and then with some preferences. An instancetype with launchSecurity needs EFI,
+// which only VMs and preferences can set. If no VM boots, it returns the errors of the first one.
 func (l *linter) bootsInstancetype(o *Object, preferences []*Object, architecture string) (errs field.ErrorList) {
 	m := machine{Set: l.sets[o], architecture: architecture}
 	if _, errs = l.trials.boot(m, nil); len(errs) == 0 {
@@ -180,7 +182,7 @@ func (l *linter) bootsInstancetype(o *Object, preferences []*Object, architectur
 	return l.anyPartner(o, preferences, m, errs)
 }
 
-// anyPartner returns nil if a VM boots with one of some others, else errs.
+// anyPartner returns nil if a VM boots that names o and one of the first mostPartners others that fit; otherwise errs.
 func (l *linter) anyPartner(o *Object, others []*Object, m machine, errs field.ErrorList) field.ErrorList {
 	m.efi = false
 	tried := 0
@@ -201,10 +203,10 @@ func (l *linter) anyPartner(o *Object, others []*Object, m machine, errs field.E
 }
 
 var boundedRules = []Rule{
-	{"catalog/bounded", Note, "a catalog is small enough to try each object of it", "split the catalog"},
+	{"catalog/bounded", Note, "a catalog is small enough to try each of its objects", "split the catalog"},
 }
 
-// bounded says what was not tried.
+// bounded adds a finding if some objects were not tried.
 func (l *linter) bounded() {
 	if l.untried > 0 && len(l.objects) > 0 {
 		l.add("catalog/bounded", about{l.objects[0], "metadata.name"},

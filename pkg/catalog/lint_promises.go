@@ -12,7 +12,7 @@ type promise struct {
 	key string
 	// of returns the value that the spec determines; empty if the label must be absent.
 	of func(*Object) string
-	// same compares a label with what the spec says; nil compares texts.
+	// same compares the label with the value that the spec determines. If it is nil, the texts are compared.
 	same func(label, spec string) bool
 }
 
@@ -27,7 +27,7 @@ var instancetypePromises = []promise{
 	{key: "dedicatedCPUPlacement", of: func(o *Object) string { return switched(o.Instancetype.CPU.DedicatedCPUPlacement) }},
 	{key: "isolateEmulatorThread", of: func(o *Object) string { return switched(o.Instancetype.CPU.IsolateEmulatorThread) }},
 	{key: "realtime", of: func(o *Object) string { return flag(o.Instancetype.CPU.Realtime != nil) }},
-	// Published catalogs had 'true'; a number can be selected by.
+	// Published catalogs had 'true'. A number can be used in a selector.
 	{key: "gpus", of: gpus, same: func(label, spec string) bool { return label == spec || label == "true" }},
 }
 
@@ -78,7 +78,7 @@ func flag(on bool) string {
 	return ""
 }
 
-// switched returns 'true' for a switch that is on. One that is off means the same as an absent one, so neither needs a label.
+// switched returns 'true' for a switch that is on. A switch that is off means the same as an absent one, so that neither needs a label.
 func switched(value *bool) string { return flag(ptr.Deref(value, false)) }
 
 func text(value *string) string {

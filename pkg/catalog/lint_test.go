@@ -14,7 +14,7 @@ import (
 
 var noon = Settings{Cluster: config.Default(), Now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
 
-// Objects without any finding, but for descriptions, which most cases leave out.
+// Objects without any finding except about descriptions, which most cases leave out.
 const (
 	small = `
 metadata: {name: small, labels: {instancetype.kubevirt.io/cpu: "2", instancetype.kubevirt.io/memory: 4Gi}}
