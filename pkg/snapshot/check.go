@@ -16,18 +16,18 @@ import (
 	api "kubevirt.io/api/snapshot/v1beta1"
 )
 
-// What users write of snapshots, restores and clones is judged when they are created. Controllers ask again: a webhook may have been down.
+// The specs of snapshots, restores and clones are judged when they are created. Controllers judge them again, because a webhook may have been down.
 
-// longestDeadline is how long a snapshot may take at most.
+// longestDeadline is the longest time that a snapshot may take.
 const longestDeadline = 24 * time.Hour
 
 // macForm is the form of a unicast MAC address.
 var macForm = regexp.MustCompile(`^[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}$`)
 
-// virtualMachines is the kind of sources and targets.
+// virtualMachines is the group and kind of sources and targets.
 var virtualMachines = corev1.TypedLocalObjectReference{APIGroup: &v1.GroupVersion.Group, Kind: v1.VirtualMachineGroupVersionKind.Kind}
 
-// CheckSnapshot returns what is wrong with a snapshot.
+// CheckSnapshot returns the mistakes in the spec of a snapshot.
 func CheckSnapshot(spec *api.VirtualMachineSnapshotSpec) (errs field.ErrorList) {
 	at := field.NewPath("spec")
 	errs = checkReference(&spec.Source, at.Child("source"), virtualMachines)
@@ -43,7 +43,7 @@ func CheckSnapshot(spec *api.VirtualMachineSnapshotSpec) (errs field.ErrorList) 
 	return errs
 }
 
-// CheckRestore returns what is wrong with a restore.
+// CheckRestore returns the mistakes in the spec of a restore.
 func CheckRestore(spec *api.VirtualMachineRestoreSpec) (errs field.ErrorList) {
 	at := field.NewPath("spec")
 	errs = checkReference(&spec.Target, at.Child("target"), virtualMachines)
@@ -82,7 +82,7 @@ func CheckRestore(spec *api.VirtualMachineRestoreSpec) (errs field.ErrorList) {
 	return errs
 }
 
-// CheckClone returns what is wrong with a clone.
+// CheckClone returns the mistakes in the spec of a clone.
 func CheckClone(spec *clone.VirtualMachineCloneSpec) (errs field.ErrorList) {
 	at := field.NewPath("spec")
 	snapshots := corev1.TypedLocalObjectReference{APIGroup: &api.SchemeGroupVersion.Group, Kind: "VirtualMachineSnapshot"}
@@ -116,8 +116,8 @@ func CheckClone(spec *clone.VirtualMachineCloneSpec) (errs field.ErrorList) {
 	return errs
 }
 
-// checkReference judges a source or target, which must be of one of the kinds. The group of a kind in another case or in the plural is judged as that of the
-// kind that was meant, so that one answer has all mistakes.
+// checkReference judges a source or target, which must have one of the kinds. The group of a misspelt kind is compared with the group of the kind that was
+// meant, so that one answer has all mistakes.
 func checkReference(of *corev1.TypedLocalObjectReference, at *field.Path, kinds ...corev1.TypedLocalObjectReference) (errs field.ErrorList) {
 	if of.APIGroup == nil {
 		return field.ErrorList{field.Required(at.Child("apiGroup"), "set '"+*kinds[0].APIGroup+"'")}
@@ -138,7 +138,7 @@ func checkReference(of *corev1.TypedLocalObjectReference, at *field.Path, kinds 
 	return append(errs, checkReferredName(at.Child("name"), of.Name)...)
 }
 
-// checkReferredName judges the name of an object that exists already.
+// checkReferredName judges the name of an object that should exist.
 func checkReferredName(at *field.Path, text string) field.ErrorList {
 	if why := validation.IsDNS1123Subdomain(text); text != "" && len(why) > 0 {
 		return field.ErrorList{field.Invalid(at, text, nearest.NoObject+": "+why[0])}

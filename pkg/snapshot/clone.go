@@ -14,9 +14,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// ClonePatches returns the patches of the restore that makes a clone: its filters, the MAC addresses and the serial that it asks for, and its own patches.
-// Everything else of the identity is new by the restore. Filters leave what Kiln keeps in annotations of a VM: without its pins the clone would be made from
-// other objects.
+// ClonePatches returns the patches of the restore that makes a clone: the clone's filters, MAC addresses, serial number and patches. The restore itself renews
+// the rest of the identity. Filters do not remove Kiln's annotations: without its pins the clone would be made from other objects.
 func ClonePatches(vm *v1.VirtualMachine, spec *clone.VirtualMachineCloneSpec) ([]string, error) {
 	p := &patches{}
 	p.filter(vm.Labels, spec.LabelFilters, "/metadata/labels/")
@@ -56,8 +55,8 @@ func (p *patches) add(path string, value any) {
 	p.write(map[string]any{"op": "add", "path": path, "value": value})
 }
 
-// filter removes the keys that filters do not select. Nil filters select all. A filter is a regular expression that is found in the key, as in KubeVirt; '*'
-// alone selects all, and what begins with '!' is taken away last. One that is no expression selects nothing.
+// filter removes the keys that filters do not select. Nil filters select all keys. As in KubeVirt, a filter is a regular expression that matches a part of the
+// key; the filter '*' selects all keys, and the keys of filters that begin with '!' are taken away last. An invalid expression selects nothing.
 func (p *patches) filter(keys map[string]string, filters []string, base string) {
 	if filters == nil {
 		return
@@ -85,14 +84,14 @@ func (p *patches) filter(keys map[string]string, filters []string, base string) 
 	}
 }
 
-// ofOthers returns the annotations that are neither Kiln's nor the mark of a restore.
+// ofOthers returns annotations without Kiln's own and without the mark of a restore.
 func ofOthers(all map[string]string) map[string]string {
 	rest := maps.Clone(all)
 	maps.DeleteFunc(rest, func(key, _ string) bool { return key == Mark || strings.HasPrefix(key, v1alpha1.Prefix) })
 	return rest
 }
 
-// checkFilters returns what is wrong with filters, by KubeVirt's rules.
+// checkFilters returns the mistakes in filters, by KubeVirt's rules.
 func checkFilters(filters []string, at *field.Path) (errs field.ErrorList) {
 	for i, filter := range filters {
 		of := at.Index(i)

@@ -9,32 +9,32 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fact is what is known of an object.
+// Fact is what is known about an object that a VM needs.
 type Fact int
 
 const (
-	// Gone means that the cluster has no such object, or does not serve its kind. It is what holds of an object of which nothing is known.
+	// Gone means that the cluster has no such object, or does not serve its kind. It is the zero value: an object about which nothing is known counts as gone.
 	Gone Fact = iota
-	// Present means that the VM may have it.
+	// Present means that the object exists, and the VM may use it.
 	Present
-	// Denied means that the account that asks for the restore may not use it. Whether it exists is not said.
+	// Denied means that the account that created the restore may not use the object, whether or not the object exists.
 	Denied
-	// Shared means that another VM has it: two guests would write to one disk.
+	// Shared means that another VM uses the object: two guests would write to one disk.
 	Shared
 	// Forbidden means that the configuration of the cluster does not permit the resource.
 	Forbidden
 )
 
-// Facts are what is known of the objects that a VM needs.
+// Facts are the facts about the objects that a VM needs.
 type Facts map[Object]Fact
 
-// Cause is why a VM may not be activated.
+// Cause is a need that is not met, so that the VM may not be restored.
 type Cause struct {
 	Need
 	Fact Fact
 }
 
-// Causes returns all needs that are not met, in their order.
+// Causes returns the needs that are not met, in their order.
 func Causes(all []Need, known Facts) (causes []Cause) {
 	for _, need := range all {
 		if fact := known[need.Object]; fact != Present {
@@ -44,7 +44,7 @@ func Causes(all []Need, known Facts) (causes []Cause) {
 	return causes
 }
 
-// Error returns the cause with its path and what to do about it.
+// Error returns the cause as an error at its path. The message says what to do.
 func (c Cause) Error() *field.Error {
 	err := &field.Error{Type: field.ErrorTypeNotFound, Field: c.Path.String(), BadValue: c.name(), Detail: c.remedy()}
 	if c.Fact == Denied || c.Fact == Forbidden || c.Fact == Shared {
@@ -54,7 +54,7 @@ func (c Cause) Error() *field.Error {
 	return err
 }
 
-// name is the object for a message.
+// name returns the name of the object as messages have it.
 func (c Cause) name() string {
 	if c.Kind == Network {
 		return c.Namespace + "/" + c.Name
@@ -62,14 +62,14 @@ func (c Cause) name() string {
 	return c.Name
 }
 
-// remedy says what to do.
+// remedy returns what is wrong with the object, and what to do.
 func (c Cause) remedy() string {
 	var remedy string
 	switch {
 	case c.Fact == Denied:
 		remedy = "may not be used by the account that created the restore: ask its owner for the right to get it"
 	case c.Fact == Shared:
-		remedy = "is that of the VM of the snapshot, which does not include its content: two VMs would write to one disk; name another claim in spec.patches"
+		remedy = "belongs to the VM of the snapshot, which does not include its content: two VMs would write to one disk; name another claim in spec.patches"
 	case c.Fact == Forbidden:
 		remedy = "is not permitted by the configuration of the cluster: ask its administrator"
 	case c.Kind == Revision:
@@ -86,12 +86,12 @@ func (c Cause) remedy() string {
 	return remedy
 }
 
-// words are the lists of devices as people say.
+// words are the names of devices in messages, by their lists.
 var words = map[string]string{
 	volumes: "volume", networks: "network", gpus: "GPU", hostDevices: "host device", resourceClaims: "resource claim", credentials: "access credential",
 }
 
-// LeaveOut takes the devices of causes out of a VM, and returns what is left out and the causes that remain: of what the VM cannot do without.
+// LeaveOut removes the devices of causes from a VM. It returns these devices, and the causes that remain because the VM cannot start without their objects.
 func LeaveOut(vm *v1.VirtualMachine, causes []Cause) (left []Device, remaining []Cause) {
 	for _, cause := range causes {
 		if cause.Device == (Device{}) {
@@ -116,7 +116,8 @@ func LeaveOut(vm *v1.VirtualMachine, causes []Cause) (left []Device, remaining [
 	return left, remaining
 }
 
-// leaveOutNetworks takes networks with their cards. A VM that has none left must not get the card that one without networks gets.
+// leaveOutNetworks removes networks with their interfaces. A VM without networks gets a default interface, which a VM that has lost all its networks must not
+// get.
 func leaveOutNetworks(spec *v1.VirtualMachineInstanceSpec, out func(list, name string) bool) {
 	devices, had := &spec.Domain.Devices, len(spec.Networks)
 	spec.Networks = slices.DeleteFunc(spec.Networks, func(of v1.Network) bool { return out(networks, of.Name) })
@@ -126,7 +127,7 @@ func leaveOutNetworks(spec *v1.VirtualMachineInstanceSpec, out func(list, name s
 	}
 }
 
-// leaveOutHostDevices takes devices of plugins, and claims with the devices and networks that are theirs.
+// leaveOutHostDevices removes devices of plugins, and resource claims together with their devices and networks.
 func leaveOutHostDevices(spec *v1.VirtualMachineInstanceSpec, out func(list, name string) bool) {
 	devices := &spec.Domain.Devices
 	claimed := func(request *v1.ClaimRequest) bool { return request != nil && out(resourceClaims, request.ClaimName) }
@@ -144,7 +145,7 @@ func leaveOutHostDevices(spec *v1.VirtualMachineInstanceSpec, out func(list, nam
 		func(of v1.VirtualMachineInstanceResourceClaim) bool { return out(resourceClaims, of.Name) })
 }
 
-// Report says what is left out, for a condition; empty if nothing is.
+// Report returns the message of a condition about devices that are left out; empty if there are no such devices.
 func Report(left []Device) string {
 	text := ""
 	for i, device := range left {

@@ -9,7 +9,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Kind is what a VM needs of its cluster.
+// Kind is the kind of an object that a VM needs.
 type Kind string
 
 // The kinds. Resource is a resource of a device plugin, such as example.com/gpu.
@@ -26,13 +26,14 @@ const (
 	Revision              Kind = "ControllerRevision"
 )
 
-// Object is one of them. Resources and DeviceClasses have no namespace. A DeviceClass is needed by a claim: whoever reads that adds the need.
+// Object is an object that a VM needs. Resources and DeviceClasses have no namespace. Needs does not return DeviceClasses: the caller, who reads the
+// ResourceClaims, adds the classes that they name.
 type Object struct {
 	Kind            Kind
 	Namespace, Name string
 }
 
-// Device is a part of a VM that can be left out, by the list of the spec that has it, such as 'volumes', and its name.
+// Device is a part of a VM that can be left out. List is a list of the VM's spec, such as 'volumes', and Name the name in this list.
 type Device struct{ List, Name string }
 
 // The lists of devices.
@@ -49,17 +50,17 @@ const (
 type Need struct {
 	Object
 	Path *field.Path
-	// Device is what is left out without the object; the zero value if the VM cannot do without.
+	// Device is the device that is left out if the object is missing. It is the zero value if the VM cannot start without the object.
 	Device Device
 }
 
-// needs gathers those of one VM.
+// needs collects the needs of one VM.
 type needs struct {
 	namespace string
 	all       []Need
 }
 
-// Needs returns what a VM refers to, in the order of its fields. Objects that its author marked as optional are not needed.
+// Needs returns the objects to which a VM refers, in the order of its fields, without the objects that the VM marks as optional.
 func Needs(vm *v1.VirtualMachine) []Need {
 	n := &needs{namespace: vm.Namespace}
 	for _, of := range revisions(vm) {
@@ -102,7 +103,8 @@ func (n *needs) volumes(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
 	}
 }
 
-// volume adds what a volume refers to. The claim of a DataVolume has its name; Kiln makes no DataVolumes, so that one of a template must be there too.
+// volume adds the objects to which a volume refers. The claim of a DataVolume has the name of the DataVolume. It must exist even if the VM has a template for
+// the DataVolume, because Kiln does not create DataVolumes.
 func (n *needs) volume(of *v1.Volume, at *field.Path) {
 	device, own := Device{volumes, of.Name}, func(optional *bool) bool { return optional == nil || !*optional }
 	switch {
@@ -165,7 +167,7 @@ func (n *needs) cloudInit(of *corev1.LocalObjectReference, at *field.Path, devic
 	}
 }
 
-// credential adds the Secret of an access credential. Credentials have no name: it is left out by its number.
+// credential adds the Secret of an access credential. Credentials have no name: their device has their index.
 func (n *needs) credential(of *v1.AccessCredential, at *field.Path, i int) {
 	device := Device{credentials, strconv.Itoa(i)}
 	if key := of.SSHPublicKey; key != nil && key.Source.Secret != nil {

@@ -11,14 +11,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// named is the name of a revision, and the field that names it.
+// named is the name of a revision, and the field that has the name.
 type named struct {
 	name string
 	path *field.Path
 }
 
-// revisions returns the names of the revisions that a VM is built from, by its pins and by revisionName. A name of a key that this release does not know
-// counts too.
+// revisions returns the names of the revisions from which a VM is built: the names in revisionName and in its pins, even in keys of pins that this release does
+// not know.
 func revisions(vm *v1.VirtualMachine) (all []named) {
 	add := func(name string, at *field.Path) {
 		if name != "" && name != v1alpha1.PinNone && !strings.Contains(name, "/") {

@@ -11,8 +11,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// patchable are the fields of a VM that patches of a restore may change, as in KubeVirt. What Kiln derives, such as pins and identity, is among them: it is
-// judged with the VM.
+// patchable are the beginnings of paths that patches of a restore may change, as in KubeVirt. They include Kiln's annotations, such as pins and identity, which
+// are judged with the VM.
 var patchable = []string{"/metadata/labels/", "/metadata/annotations/", "/spec/"}
 
 const (
@@ -21,7 +21,7 @@ const (
 	longestPatches = 256 << 10
 )
 
-// checkPatches returns what is wrong with the patches of a restore or a clone. Each is an operation of RFC 6902 as JSON.
+// checkPatches returns the mistakes in the patches of a restore or a clone. Each patch is an operation of RFC 6902 as JSON.
 func checkPatches(patches []string, at *field.Path) (errs field.ErrorList) {
 	_, errs = readPatches(patches, at)
 	return errs

@@ -12,17 +12,17 @@ import (
 	api "kubevirt.io/api/snapshot/v1beta1"
 )
 
-// Mark is KubeVirt's annotation of a VM and of claims that a restore has written. The generation ID of a VM follows from it.
+// Mark is KubeVirt's annotation on a VM and on claims that a restore has written. The generation ID of a VM follows from it.
 const Mark = "restore.kubevirt.io/lastRestoreUID"
 
-// MarkOf is the value of the mark of a restore, as KubeVirt writes it.
+// MarkOf returns the value of annotation Mark for a restore, in KubeVirt's form.
 func MarkOf(restore metav1.Object) string { return restore.GetName() + "-" + string(restore.GetUID()) }
 
-// carried are the annotations of a VM that are a part of its configuration. The others belong to the VM that exists.
+// carried are the annotations that a restore in place takes from the snapshot. All others stay as they are on the existing VM.
 var carried = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture}
 
-// InPlace returns a VM that exists as it was at the snapshot, with the volumes that the restore has made. As in KubeVirt, its run strategy, its labels
-// and all other annotations stay. Until it has its hardware, it names the record.
+// InPlace returns an existing VM with the spec of the snapshot and the volumes that the restore has made. As in KubeVirt, its run strategy, its labels and all
+// other annotations stay. Annotation kilnvm.io/record names the hardware record until the VM has its hardware back.
 func (k Kept) InPlace(existing *v1.VirtualMachine, restore *api.VirtualMachineRestore) *v1.VirtualMachine {
 	vm := existing.DeepCopy()
 	strategy, running := vm.Spec.RunStrategy, vm.Spec.Running //nolint:staticcheck // the owner may use the deprecated field
@@ -43,8 +43,8 @@ func (k Kept) InPlace(existing *v1.VirtualMachine, restore *api.VirtualMachineRe
 	return vm
 }
 
-// Anew returns the VM that a restore creates. One with the name of the snapshot's VM is that VM again. Another one has the same hardware, and an identity of
-// its own: its seed is the UID of the restore, whatever the patches of the restore say. It is halted, as in KubeVirt.
+// Anew returns the VM that a restore creates. It is halted, as in KubeVirt. If it has the name of the snapshot's VM, it has the identity of that VM. Otherwise
+// it is another VM with the same hardware and a new identity, whose seed is the UID of the restore; patches of the restore cannot change the seed.
 func (k Kept) Anew(restore *api.VirtualMachineRestore) (*v1.VirtualMachine, field.ErrorList) {
 	vm := &v1.VirtualMachine{TypeMeta: k.VM.TypeMeta, Spec: *k.VM.Spec.DeepCopy()}
 	vm.Name, vm.Namespace = restore.Spec.Target.Name, k.VM.Namespace
@@ -52,7 +52,7 @@ func (k Kept) Anew(restore *api.VirtualMachineRestore) (*v1.VirtualMachine, fiel
 	if vm.Annotations == nil {
 		vm.Annotations = map[string]string{}
 	}
-	delete(vm.Annotations, v1alpha1.AnnotationInference) // what somebody else was allowed to read
+	delete(vm.Annotations, v1alpha1.AnnotationInference) // has the rights of another user
 	delete(vm.Annotations, v1alpha1.AnnotationRollout)
 	delete(vm.Annotations, v1alpha1.AnnotationRecord) // of a restore under way
 	if vm.Spec.Running != nil {                       //nolint:staticcheck // the owner may use the deprecated field
@@ -76,12 +76,12 @@ func (k Kept) Anew(restore *api.VirtualMachineRestore) (*v1.VirtualMachine, fiel
 	return vm, errs
 }
 
-// Another reports whether a restore makes another VM than that of the snapshot.
+// Another reports whether a restore creates a VM with another name than the VM of the snapshot.
 func (k Kept) Another(restore *api.VirtualMachineRestore) bool {
 	return restore.Spec.Target.Name != k.VM.Name
 }
 
-// withoutIdentity takes what the owner of a VM has chosen of its identity: two machines would have it.
+// withoutIdentity removes UUID, serial number and MAC addresses that the owner of a VM has chosen, because two machines would have them.
 func withoutIdentity(spec *v1.VirtualMachineInstanceSpec) {
 	if firmware := spec.Domain.Firmware; firmware != nil {
 		firmware.UUID, firmware.Serial = "", ""
@@ -91,8 +91,8 @@ func withoutIdentity(spec *v1.VirtualMachineInstanceSpec) {
 	}
 }
 
-// GuestHardware returns the hardware of a VM that is restored. That of another VM has the places of the devices, and the identity of its VM. The number on
-// the host's vsock, and the digest, which covers the identity, are found at its first boot.
+// GuestHardware returns the hardware of a restored VM. When restoring into another VM, the result keeps the device addresses of the snapshot's VM but has the
+// identity of the other VM. Its vsock context ID, and its digest, which covers the identity, stay empty until the first boot.
 func (k Kept) GuestHardware(vm *v1.VirtualMachine, restore *api.VirtualMachineRestore) v1alpha1.GuestHardwareSpec {
 	seed := vm.Annotations[v1alpha1.AnnotationIdentity]
 	if k.Hardware == nil {
@@ -111,7 +111,8 @@ func (k Kept) GuestHardware(vm *v1.VirtualMachine, restore *api.VirtualMachineRe
 	return hardware
 }
 
-// identified is a VMI with the identity of a VM, and with a card for each that the record knows: presets and preferences add some that the VM does not name.
+// identified returns a VMI with the identity of a VM, and with an interface for each MAC address of the record: presets and preferences add interfaces that the
+// VM does not name.
 func identified(vm *v1.VirtualMachine, seed string, of *v1alpha1.HardwareRecord) *v1.VirtualMachineInstance {
 	vmi := &v1.VirtualMachineInstance{}
 	vmi.Spec.Domain.Firmware = vm.Spec.Template.Spec.Domain.Firmware.DeepCopy()

@@ -1,5 +1,5 @@
-// Package snapshot says what a snapshot holds of a VM, whether that configuration may be activated again, and what becomes of it: the VM as it was, or
-// another VM with the same hardware and an identity of its own. It takes what the cluster has as values.
+// Package snapshot decides what a snapshot contains of a VM, whether the VM can be restored from it, and what the restored VM is: the VM as it was, or another
+// VM with the same hardware and a new identity. It does not read from the cluster: callers pass the objects as values.
 package snapshot
 
 import (
@@ -20,31 +20,32 @@ import (
 // Moment is a VM at the moment of its snapshot.
 type Moment struct {
 	VM *v1.VirtualMachine
-	// Hardware is the spec of its GuestHardware; nil where it has none.
+	// Hardware is the spec of the VM's GuestHardware; nil if there is no GuestHardware.
 	Hardware *v1alpha1.GuestHardwareSpec
-	// Running reports that a guest was running with it.
+	// Running is true if the guest of the VM was running.
 	Running bool
-	// Live is what libvirt ran then, by the reports of the guest that ran; nil without one.
+	// Live is the hardware that libvirt ran, as the launcher reported it; nil if no guest was running.
 	Live *v1alpha1.HardwareRunning
 }
 
-// Live is what a guest ran at the moment of a snapshot, where that differs from its record: it grew, or has ignored a removal. No restore brings it back: the
-// next cold boot starts with the record and with what the spec asks for. It has neither UID nor time, so that snapshots share what is the same.
+// Live is the hardware of a running guest at the moment of a snapshot, if it differs from the record: the guest has grown, or has ignored a removal. It is
+// information only: a restored VM boots with the record and the spec. It has neither UID nor time, so that snapshots with the same content share a revision.
 type Live struct {
 	v1alpha1.LiveHardware `json:",inline"`
 	Digest                string `json:"digest"`
 }
 
-// longestVM bounds the JSON of a VM that a content holds, in bytes. etcd stores objects of 1.5 MiB; the claims of the volumes come on top.
+// longestVM is the bound, in bytes, of the JSON of a VM in a content. etcd stores objects of up to 1.5 MiB, and the content also has the claims of the volumes.
 const longestVM = 1 << 20
 
 // recordKind is the kind of the object that a ControllerRevision holds for a content.
 const recordKind = "GuestHardware"
 
-// State is the name, in the volumeBackups of a content, of the claim with the EFI variables and the TPM state of a VM. No volume of a VM can have it.
+// State is the name of the claim with the EFI variables and the TPM state of a VM in the volumeBackups of a content. No volume of a VM can have this name.
 const State = v1alpha1.Prefix + "state"
 
-// Source returns the VM in the form in which a content holds it. Managed fields and the copy of kubectl are no part of a VM.
+// Source returns the VM in the form in which a content has it: without managed fields, and without the copy that 'kubectl apply' keeps in an annotation. It
+// returns an error if the JSON of the VM is longer than longestVM.
 func (m Moment) Source() (*api.VirtualMachine, error) {
 	kept := &api.VirtualMachine{ObjectMeta: *m.VM.ObjectMeta.DeepCopy(), Spec: *m.VM.Spec.DeepCopy(), Status: *m.VM.Status.DeepCopy()}
 	kept.ManagedFields = nil
@@ -56,7 +57,8 @@ func (m Moment) Source() (*api.VirtualMachine, error) {
 	return kept, err
 }
 
-// Record returns the object whose revision holds the hardware record; nil where the VM has not been recorded. It has the name of the VM.
+// Record returns the object for the revision with the hardware record; nil if the VM has no record. The object has the name of the VM. An invalid record is an
+// error.
 func (m Moment) Record() (map[string]any, error) {
 	if m.Hardware == nil || m.Hardware.Hardware == nil {
 		return nil, nil
@@ -89,8 +91,8 @@ func (m Moment) Record() (map[string]any, error) {
 	return object, nil
 }
 
-// Annotations returns those of a content: the state of the VM, the revision of its record, empty for none, and all revisions that the content needs. The
-// collector keeps what annotation kilnvm.io/pins names.
+// Annotations returns the annotations of a content: the state of the VM, the revision of its record, and all revisions that the content needs. The collector
+// keeps the revisions that annotation kilnvm.io/pins names. revision is empty for a VM without a record.
 func (m Moment) Annotations(revision string) map[string]string {
 	state := v1alpha1.SnapshotInactive
 	if m.Running {
@@ -116,20 +118,20 @@ func (m Moment) Annotations(revision string) map[string]string {
 	return annotations
 }
 
-// Kept is what a content holds, read as hostile input: a backup tool may have written it.
+// Kept is the VM in a content. The content is read as hostile input: a backup tool may have written it.
 type Kept struct {
 	// VM has name, namespace, UID, labels and annotations, and the spec.
 	VM *v1.VirtualMachine
-	// Revision is the name of the revision with the record; empty if the VM had none.
+	// Revision is the name of the revision with the hardware record; empty if the VM had no record.
 	Revision string
-	// Hardware is what that revision holds; nil if the VM had none.
+	// Hardware is the content of the revision; nil before WithRecord.
 	Hardware *v1alpha1.GuestHardwareSpec
-	// Live is what the guest ran; nil if that was the record, or no guest ran.
+	// Live is the hardware of the running guest; nil if it was the record, or no guest was running.
 	Live    *Live
 	Backups []api.VolumeBackup
 }
 
-// Read reads a content without the record.
+// Read returns the VM in a content, without its record. It returns an error if the content has no VM or the VM has no template.
 func Read(content *api.VirtualMachineSnapshotContent) (Kept, error) {
 	source := content.Spec.Source.VirtualMachine
 	switch {
@@ -151,7 +153,7 @@ func Read(content *api.VirtualMachineSnapshotContent) (Kept, error) {
 	return kept, nil
 }
 
-// WithRecord returns a content with the record that the data of its revision holds.
+// WithRecord returns k with the record in the data of its revision. It returns an error if the data is not a valid record of the VM.
 func (k Kept) WithRecord(data []byte) (Kept, error) {
 	var object struct {
 		APIVersion, Kind string
@@ -174,7 +176,7 @@ func (k Kept) WithRecord(data []byte) (Kept, error) {
 	return k, nil
 }
 
-// Backup returns the backup of a volume; nil if the snapshot has none.
+// Backup returns the backup of a volume; nil if the snapshot does not include the volume.
 func (k Kept) Backup(volume string) *api.VolumeBackup {
 	for i := range k.Backups {
 		if k.Backups[i].VolumeName == volume && k.Backups[i].VolumeSnapshotName != nil {

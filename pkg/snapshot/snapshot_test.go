@@ -119,7 +119,7 @@ func TestContentHoldsTheMoment(t *testing.T) {
 	}
 }
 
-// TestAnnotationsNameEveryRevision: also those of a newer release, each once.
+// TestAnnotationsNameEveryRevision: the annotation lists each revision once, even the revisions in keys of a newer release.
 func TestAnnotationsNameEveryRevision(t *testing.T) {
 	t.Parallel()
 	vm := vmOf(t, demo)

@@ -20,8 +20,8 @@ import (
 // Volume is a volume of a VM whose claim can be snapshotted.
 type Volume struct{ Name, Claim string }
 
-// Volumes returns the volumes of a VM whose claims a snapshot includes where the cluster can, and those that it leaves out whatever the cluster can: what is
-// in them comes from elsewhere, or is gone with each start. The state of EFI and TPM comes last.
+// Volumes returns the volumes of a VM whose claims a snapshot includes, if the cluster can take snapshots of them, and the names of all other volumes, which no
+// snapshot includes: their content comes from elsewhere, or is lost at each start. The state of EFI and TPM is the last claim.
 func Volumes(vm *v1.VirtualMachine) (claims []Volume, others []string) {
 	for i := range vm.Spec.Template.Spec.Volumes {
 		switch of := &vm.Spec.Template.Spec.Volumes[i]; {
@@ -36,7 +36,7 @@ func Volumes(vm *v1.VirtualMachine) (claims []Volume, others []string) {
 	return append(claims, Volume{State, pod.StateName(vm.Name)}), others
 }
 
-// VolumeSnapshotName returns the name of the VolumeSnapshot of a volume, which is KubeVirt's.
+// VolumeSnapshotName returns the name of the VolumeSnapshot of a volume, in KubeVirt's form.
 func VolumeSnapshotName(snapshot types.UID, volume string) string {
 	if volume == State {
 		return fmt.Sprintf("vmsnapshot-%s-state", snapshot)
@@ -44,7 +44,7 @@ func VolumeSnapshotName(snapshot types.UID, volume string) string {
 	return fmt.Sprintf("vmsnapshot-%s-volume-%s", snapshot, volume)
 }
 
-// Backup returns what a content holds of a claim.
+// Backup returns the entry of a claim in the volumeBackups of a content.
 func Backup(snapshot types.UID, of Volume, claim *corev1.PersistentVolumeClaim) api.VolumeBackup {
 	name := VolumeSnapshotName(snapshot, of.Name)
 	meta := *claim.ObjectMeta.DeepCopy()
@@ -54,11 +54,11 @@ func Backup(snapshot types.UID, of Volume, claim *corev1.PersistentVolumeClaim) 
 		PersistentVolumeClaim: api.PersistentVolumeClaim{ObjectMeta: meta, Spec: *claim.Spec.DeepCopy()}}
 }
 
-// Restores returns the claims that a restore makes, by KubeVirt's names. The state keeps the name by which the pod of its VM finds it.
+// Restores returns the claims that a restore makes, with KubeVirt's names. The claim with the state of EFI and TPM has the name by which the VM's pod finds it.
 func (k Kept) Restores(restore *api.VirtualMachineRestore) (all []api.VolumeRestore) {
 	for i := range k.Backups {
 		backup := &k.Backups[i]
-		// The state of EFI variables and of a TPM may not be in two VMs, also where a preference alone has made it persistent.
+		// Two VMs may not have the same state of EFI and TPM, even if only a preference has made it persistent.
 		if backup.VolumeSnapshotName == nil || backup.VolumeName == State && k.Another(restore) {
 			continue
 		}
@@ -88,7 +88,7 @@ func claimName(restore *api.VirtualMachineRestore, backup *api.VolumeBackup) str
 	return fmt.Sprintf("restore-%s-%s", restore.UID, backup.VolumeName)
 }
 
-// prefixed joins two names, and shortens them to a label with a digest of both.
+// prefixed joins two names by '-'. A name that is too long for a label is cut, and ends with a digest of the whole name.
 func prefixed(target, volume string) string {
 	name := target + "-" + volume
 	if len(name) <= validation.DNS1035LabelMaxLength {
@@ -99,7 +99,8 @@ func prefixed(target, volume string) string {
 	return strings.TrimRight(name[:validation.DNS1035LabelMaxLength-digits-1], "-.") + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
-// useVolumes has a VM use the claims that a restore makes. A DataVolume becomes a claim: Kiln makes none, and CDI would fill it again from its template.
+// useVolumes replaces the volumes of a VM by the claims that a restore makes. A DataVolume becomes a PersistentVolumeClaim, and its template is removed: Kiln
+// does not create DataVolumes, and CDI would fill the claim again from the template.
 func useVolumes(vm *v1.VirtualMachine, restore *api.VirtualMachineRestore) {
 	if restore.Status == nil {
 		return
@@ -133,11 +134,11 @@ func useVolumes(vm *v1.VirtualMachine, restore *api.VirtualMachineRestore) {
 	vm.Spec.DataVolumeTemplates = kept
 }
 
-// foreign are the beginnings of annotations of a claim that are about the volume that it had.
+// foreign are the beginnings of annotations of a claim that are about its old volume.
 var foreign = []string{"pv.kubernetes.io", "volume.beta.kubernetes.io", "volume.kubernetes.io", "cdi.kubevirt.io", "k8s.io/CloneRequest", "k8s.io/CloneOf"}
 
-// RestoredClaim returns the claim that is made from a VolumeSnapshot. size is what the snapshot needs, nil if that is not known. owner is nil for a claim
-// that belongs to nobody.
+// RestoredClaim returns the claim that is made from a VolumeSnapshot. size is the size of the snapshot, nil if it is not known. owner is nil for a claim
+// without an owner.
 func RestoredClaim(
 	restore *api.VirtualMachineRestore, of api.VolumeRestore, backup *api.VolumeBackup, size *resource.Quantity, owner *metav1.OwnerReference,
 ) *corev1.PersistentVolumeClaim {
