@@ -16,7 +16,7 @@ var covered = []string{
 	"spec.domain.resources.requests", "spec.domain.devices.watchdog",
 }
 
-// TestEveryFieldIsFilledOrReported: each field of a preset, those of a newer API too, is filled into an empty VMI, or reported as not applied.
+// TestEveryFieldIsFilledOrReported: each field of a preset, even a field of a newer API, is filled into an empty VMI, or reported as not applied.
 func TestEveryFieldIsFilledOrReported(t *testing.T) {
 	tested, filled := 0, 0
 	for _, path := range paths() {
@@ -51,7 +51,7 @@ func TestAppliedBefore(t *testing.T) {
 	}
 }
 
-// paths are the fields of a domain; those of its devices and of its resources one by one.
+// paths are the fields of a domain, and the fields of its devices and of its resources one by one.
 func paths() (all []string) {
 	for i := range reflect.TypeFor[v1.DomainSpec]().NumField() {
 		f := reflect.TypeFor[v1.DomainSpec]().Field(i)

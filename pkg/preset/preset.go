@@ -1,7 +1,6 @@
-// Package preset finds the VirtualMachineInstancePresets that match a VMI, refuses those that disagree, and applies the others. A preset
-// fills only what the user, the instancetype and the preference left unset, in the eight areas of KubeVirt's mergeDomainSpec: requests,
-// cpu, firmware, clock offset, timers, features, watchdog, ioThreadsPolicy. KubeVirt applies presets in the order of a map; here they
-// apply in the order of their names.
+// Package preset finds the VirtualMachineInstancePresets that match a VMI, and applies them unless two of them disagree. A preset fills only what the user, the
+// instancetype and the preference left unset, in the eight areas of KubeVirt's mergeDomainSpec: requests, cpu, firmware, clock offset, timers, features,
+// watchdog, ioThreadsPolicy. KubeVirt applies presets in the order of a map; Kiln applies them in the order of their names.
 package preset
 
 import (
@@ -19,9 +18,9 @@ import (
 
 // Annotations of KubeVirt's presets.
 const (
-	// Exclude on a VMI, with the value "true", keeps all presets away.
+	// Exclude is on VMIs. With the value "true" no preset is applied.
 	Exclude = "virtualmachineinstancepresets.admission.kubevirt.io/exclude"
-	// AppliedPrefix and the preset's name mark a VMI that got something from it.
+	// AppliedPrefix, followed by the name of a preset, is on VMIs to which the preset was applied.
 	AppliedPrefix = "virtualmachinepreset.kubevirt.io/"
 )
 
@@ -29,16 +28,16 @@ const (
 type area struct {
 	// name is the path of the area below spec.domain.
 	name string
-	// values are those of the area by key: one with an empty key, or the requests by resource.
+	// values returns the values in the area by key: one value with an empty key, or the requests by resource.
 	values func(*v1.DomainSpec) map[string]any
-	// fill copies the value of a key from the preset's domain into the VMI's, which has none.
+	// fill copies the value of a key from the preset's domain into the VMI's domain, which has no such value.
 	fill func(vmi, preset *v1.DomainSpec, key string)
 }
 
-// Skipped is a field of a matching preset that was not applied. KubeVirt drops it without a word; Kiln warns.
+// Skipped is a field of a matching preset that was not applied. Kiln warns about it; KubeVirt does not.
 type Skipped struct {
 	Preset string
-	// Field is a path in the preset and in the VMI alike, such as spec.domain.cpu. Reason completes "not applied, ...".
+	// Field is a path in the preset and in the VMI, such as spec.domain.cpu. Reason completes the sentence "not applied, ...".
 	Field, Reason string
 }
 
@@ -47,17 +46,17 @@ func (s Skipped) String() string {
 	return fmt.Sprintf("preset '%s': %s not applied, %s", s.Preset, s.Field, s.Reason)
 }
 
-// Observer receives what Fill does. Both fields may be nil.
+// Observer observes Fill. Both fields may be nil.
 type Observer struct {
-	// Log notes what presets fill.
+	// Log notes the fields that presets fill.
 	Log *filled.Log
 	// After is called after each preset that matches.
 	After func(name string)
 }
 
-// Fill applies the matching presets in the order of their names, and adds the annotation of each one that was applied (applyPresets,
-// annotateVMI). It returns the preset fields that were not applied. Errors are those of Match and of presets that disagree, all at
-// metadata.labels; the VMI is unchanged then.
+// Fill applies the matching presets in the order of their names, and adds the annotation of each applied preset (applyPresets, annotateVMI in KubeVirt). It
+// returns the fields of presets that were not applied. If Match returns errors or presets disagree, it returns errors, all at metadata.labels, and does not
+// change the VMI.
 func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, by Observer) (skipped []Skipped, errs field.ErrorList) {
 	matching, errs := match(presets, vmi)
 	if errs = append(errs, disagreements(matching)...); len(errs) > 0 {
@@ -74,8 +73,8 @@ func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInsta
 
 // fill applies one preset (mergeDomainSpec). The domain is a copy, because the VMI keeps parts of it.
 //
-// A VMI that has the preset's annotation already was filled before, by this webhook or by KubeVirt. Its values have defaults by now and no
-// longer equal the preset's, so that they are not reported as skipped.
+// A VMI with the preset's annotation was filled before, by this webhook or by KubeVirt. Since then defaults were added to its values, so that they differ from
+// the preset's. They are not reported as skipped.
 func fill(p v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, log *filled.Log) (skipped []Skipped) {
 	name, domain := p.Name, p.Spec.Domain.DeepCopy()
 	applied := vmi.Annotations[AppliedPrefix+name] != ""
@@ -102,18 +101,18 @@ func fill(p v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, log
 	return append(skipped, ignored(name, domain)...)
 }
 
-// Match returns the presets that Fill would apply, in the order of their names. Errors are invalid selectors and too many presets, all at
-// metadata.labels.
+// Match returns the presets that Fill would apply, in the order of their names. It returns errors for invalid selectors and for more than MaxMatching presets,
+// all at metadata.labels.
 func Match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) ([]v1.VirtualMachineInstancePreset, field.ErrorList) {
 	return match(presets, vmi)
 }
 
-// MaxMatching is how many presets may match one VMI. Each is read and pinned for each VMI, and whoever may write presets in a namespace
-// can make all of them match all VMIs there. KubeVirt has no limit.
+// MaxMatching is the number of presets that may match one VMI. Each preset is read and pinned for each VMI, and a user who may write presets in a namespace can
+// make all of them match all VMIs. KubeVirt has no limit.
 const MaxMatching = 64
 
-// match is filterPresets. An invalid selector of any preset of the namespace is an error, as in KubeVirt, because the preset may be meant
-// for this VMI. A preset without a domain sets nothing and does not count.
+// match is KubeVirt's filterPresets. An invalid selector of any preset in the namespace is an error, as in KubeVirt, because the preset may be meant for this
+// VMI. A preset without a domain sets nothing and does not count.
 func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (matching []v1.VirtualMachineInstancePreset, errs field.ErrorList) {
 	if vmi.Annotations[Exclude] == "true" {
 		return nil, nil
@@ -144,12 +143,12 @@ func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 // labelsPath is the field of all errors: labels select presets, and the owner of a VMI can change them.
 var labelsPath = field.NewPath("metadata", "labels")
 
-// maxMistakes is how many errors of presets one VMI gets.
+// maxMistakes is the largest number of errors about presets of one VMI.
 const maxMistakes = 64
 
-// disagreements is checkPresetConflicts: it compares each area of a preset with the first preset that sets it, and returns an error for each
-// other value. Presets that disagree are refused even where the VMI has a value of its own, as in KubeVirt, because the next VMI
-// would get one of two values by the order of names.
+// disagreements is KubeVirt's checkPresetConflicts: it compares each area of a preset with the first preset that sets the area, and returns an error for each
+// other value. Presets that disagree are refused even if the VMI sets the area, as in KubeVirt, because the next VMI would get one of two values by the order
+// of names.
 func disagreements(matching []v1.VirtualMachineInstancePreset) (errs field.ErrorList) {
 	type setting struct {
 		preset string

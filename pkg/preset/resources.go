@@ -12,8 +12,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// areas is the order in which areas are compared and filled. Requests are merged key by key: one preset may give CPU and another memory.
-// Trap: KubeVirt copies requests only where the VMI has none at all, so that which of two presets it applies is left to chance.
+// areas are in the order in which they are compared and filled. Requests are merged key by key: one preset may set CPU and another memory.
+// Trap: KubeVirt copies requests only if the VMI has no requests, so that chance decides which of two presets it applies.
 var areas = []area{
 	{"resources.requests", requests, fillRequest},
 	{"cpu", one(func(d *v1.DomainSpec) **v1.CPU { return &d.CPU }), copied(func(d *v1.DomainSpec) **v1.CPU { return &d.CPU })},
@@ -73,8 +73,8 @@ func fillRequest(vmi, preset *v1.DomainSpec, key string) {
 	vmi.Resources.Requests[corev1.ResourceName(key)] = preset.Resources.Requests[corev1.ResourceName(key)]
 }
 
-// clockOffset and timer are two areas of one object. Trap: KubeVirt compares and fills the offset with clock as a whole, so that a preset
-// with an offset disagrees with one that has timers alone.
+// clockOffset and timer are two areas of one object. Trap: KubeVirt compares and fills clock as a whole, so that a preset with an offset disagrees with a
+// preset that has only timers.
 func clockOffset(d *v1.DomainSpec) map[string]any {
 	if d.Clock == nil || d.Clock.ClockOffset == (v1.ClockOffset{}) {
 		return nil
@@ -103,13 +103,13 @@ func fillTimer(vmi, preset *v1.DomainSpec, _ string) {
 	vmi.Clock.Timer = preset.Clock.Timer
 }
 
-// same compares quantities by amount. Trap: KubeVirt compares requests with !=, and takes 1 and 1000m for different.
+// same compares quantities by amount. Trap: KubeVirt compares requests with !=, so that 1 and 1000m differ.
 func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
 func keys(values map[string]any) []string { return slices.Sorted(maps.Keys(values)) }
 
-// Covered returns the part of a preset's domain that Fill would fill into a VMI that has none of it, and the fields that Fill never fills. It returns nil
-// for a preset that fills nothing.
+// Covered returns the part of a preset's domain that Fill would fill into an empty VMI, and the fields that Fill never fills. The domain is nil for a preset
+// that fills nothing.
 func Covered(p *v1.VirtualMachineInstancePreset) (*v1.DomainSpec, []Skipped) {
 	if p.Spec.Domain == nil {
 		return nil, nil
@@ -126,7 +126,7 @@ func Covered(p *v1.VirtualMachineInstancePreset) (*v1.DomainSpec, []Skipped) {
 	return covered, ignored(p.Name, domain)
 }
 
-// AreaOf returns the path of the area that a field of a VMI is in, such as spec.domain.cpu; empty for a field that no preset fills.
+// AreaOf returns the path of the area to which a field of a VMI belongs, such as spec.domain.cpu; empty for a field that no preset fills.
 func AreaOf(path string) string {
 	found := ""
 	for _, a := range areas {
@@ -137,7 +137,7 @@ func AreaOf(path string) string {
 	return found
 }
 
-// ignored lists what a preset sets beyond the eight areas.
+// ignored returns the fields that a preset sets outside the eight areas.
 func ignored(name string, domain *v1.DomainSpec) (skipped []Skipped) {
 	rest := domain.DeepCopy()
 	rest.Resources.Requests, rest.CPU, rest.Firmware, rest.Clock, rest.Features = nil, nil, nil, nil, nil
@@ -166,5 +166,5 @@ func ignored(name string, domain *v1.DomainSpec) (skipped []Skipped) {
 
 const uncovered = "presets do not cover it"
 
-// parts are objects that presets cover in part: their other fields are listed one by one.
+// parts are objects of which presets cover some fields. The other fields are listed one by one.
 var parts = map[string]bool{"devices": true, "resources": true}

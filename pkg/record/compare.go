@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Compare returns the differences of the hardware that one guest found at two boots. No difference does not mean that the guest found the same: a
-// record holds what must return, and its digest covers all else.
+// Compare returns the differences between the hardware that one guest found at two boots. Without differences the guest may still have found other hardware: a
+// record has only what must return, and its digest covers the rest.
 func Compare(before, after Record) (changes []Change) {
 	for _, key := range slices.Sorted(maps.Keys(before.Devices)) {
 		old := before.Devices[key]
 		now, still := after.Devices[key]
 		old.Index, now.Index = nil, nil
-		// The NUMA node of an expander bus goes with those of the VMI.
+		// The NUMA node of an expander bus follows from the NUMA nodes of the VMI.
 		old.Expander, _, _ = strings.Cut(old.Expander, ":")
 		now.Expander, _, _ = strings.Cut(now.Expander, ":")
 		switch none := (Address{}); {
@@ -39,7 +39,7 @@ func Compare(before, after Record) (changes []Change) {
 			changes = append(changes, Change{Device: key, Text: text, Verdict: Breaks})
 		}
 	}
-	if before.BootDisk == "" || after.BootDisk == "" { // records did not always have it
+	if before.BootDisk == "" || after.BootDisk == "" { // old records do not have it
 		before.BootDisk, after.BootDisk = "", ""
 	}
 	for _, fact := range facts {
@@ -51,13 +51,13 @@ func Compare(before, after Record) (changes []Change) {
 	return changes
 }
 
-// called is a device in words, from its key.
+// called returns the device of a key in words, such as "disk 'root'".
 func called(key string) string {
 	kind, name := SplitKey(key)
 	return fmt.Sprintf("%s '%s'", kind, name)
 }
 
-// facts of a record beside its devices.
+// facts are the parts of a record beside its devices.
 var facts = []struct {
 	part Part
 	of   func(Record) any

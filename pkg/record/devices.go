@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Keys of devices: 'disk.root' is the disk 'root', 'controller.pci.3' the PCI controller with index 3. They stand in stored records, so that
-// their form never changes.
+// Keys of devices: 'disk.root' is the disk 'root', and 'controller.pci.3' the PCI controller with index 3. Their form never changes, because stored records
+// have them.
 
-// Key returns the key in Record.Devices of a device with a kind, such as 'disk', and a name that is unique within its kind.
+// Key returns the key of a device in Record.Devices. kind is a word such as 'disk', and name is unique within the kind.
 func Key(kind, name string) string { return kind + "." + name }
 
-// WriteKey appends a key to others.
+// WriteKey appends the key of a device to a text, without the allocations of Key.
 func WriteKey(to *strings.Builder, kind, name string) {
 	to.WriteString(kind)
 	to.WriteByte('.')
 	to.WriteString(name)
 }
 
-// SplitKey returns the kind and the name of a key. A name may hold dots, a kind none.
+// SplitKey returns the kind and the name of a key. A name may have dots, a kind has none.
 func SplitKey(key string) (kind, name string) {
 	kind, name, _ = strings.Cut(key, ".")
 	return kind, name
@@ -38,7 +38,7 @@ func ControllerKey(kind string, index uint) string {
 	return controller + "." + kind + "." + strconv.FormatUint(uint64(index), 10) // Key of Key, which would take two allocations for each of dozens
 }
 
-// firsts are the keys of the controllers that most guests have one of.
+// firsts are the keys of the first controllers, of which most guests have only one.
 var firsts = map[string]string{
 	"sata": controller + ".sata.0", "scsi": controller + ".scsi.0", "usb": controller + ".usb.0", "virtio-serial": controller + ".virtio-serial.0",
 }
@@ -51,9 +51,9 @@ var ports = func() (keys [256]string) {
 	return keys
 }()
 
-// Port returns the index of the PCI controller with a key, which is also the number of its bus. Index 0 is the root bus, which is at no
-// address: ok is false for it, for other devices, and for what ControllerKey never gives, such as 'controller.pci.03'. Two keys of a hostile
-// record never mean one controller.
+// Port returns the index of the PCI controller with a key, which is also the number of its bus. ok is false for index 0, which is the root bus and has no
+// address, for other devices, and for keys that ControllerKey never returns, such as 'controller.pci.03': two keys of a hostile record never mean one
+// controller.
 func Port(key string) (index uint, ok bool) {
 	kind, name := SplitKey(key)
 	bus, digits := SplitKey(name)

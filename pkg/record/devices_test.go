@@ -37,7 +37,7 @@ func TestKeysOfControllers(t *testing.T) {
 	}
 }
 
-// TestKeys: names may hold dots, such as those of controllers.
+// TestKeys: names may have dots, such as the names of controllers.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ key, kind, name string }{

@@ -15,24 +15,24 @@ import (
 	"github.com/kilnvm/kiln/pkg/shorten"
 )
 
-// A record comes from a launcher or a backup tool. It decides how many controllers are built and what QEMU is started with, so that each
-// value is judged before anything is made of it. Whether a machine or video model is one of the guest's architecture is for stage 2 to say.
+// A record comes from a launcher or a backup tool. It decides how many controllers a guest gets and how QEMU is started, so that each value is judged before it
+// is used. Stage 2 judges whether a machine or video model fits the guest's architecture.
 
 const (
-	// longestRecord bounds what a controller or launcher holds and compares for each guest, in bytes of JSON.
+	// longestRecord is the bound of a record as JSON, in bytes. Controllers and launchers keep and compare a record for each guest.
 	longestRecord = 256 << 10
-	// mostDevices is more than the PCI buses of a guest and the units of its disk controllers hold.
+	// mostDevices is more than the PCI buses of a guest and the units of its disk controllers can have.
 	mostDevices = 1024
-	// mostFindings is how many mistakes are listed; the others are counted.
+	// mostFindings is the number of mistakes that an error lists. Further mistakes are counted.
 	mostFindings = 8
-	// longestValue is how much of a wrong value is repeated, in characters.
+	// longestValue is the number of characters to which a wrong value is cut.
 	longestValue = 64
-	// longestText is the length of a DMI string, in bytes.
+	// longestText is the longest DMI string, in bytes.
 	longestText = 1024
 )
 
-// Check refuses a record that no boot can have written. The error names the entries, in at most a few thousand bytes. A
-// record without error is safe to render. Nil is none, and is accepted.
+// Check returns an error for a record that no boot can have written. The error names the entries, in at most a few thousand bytes. A record without an error is
+// safe to render. Nil means that there is no record, and is accepted.
 func Check(record *Record) error {
 	if record == nil {
 		return nil
@@ -79,7 +79,7 @@ func (f *findings) err() error {
 	return errors.New(text)
 }
 
-// shortened cuts a text of others at a character, and leaves out what no line of text holds.
+// shortened cuts an untrusted text to a number of characters, and replaces characters that cannot be printed.
 func shortened(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -137,7 +137,7 @@ func judge(r *Record, f *findings) {
 	judgeNUMANodes(r.NUMA, f)
 }
 
-// judge names what of an address the allocator cannot give.
+// judgeAddress adds findings about addresses that the allocator cannot assign.
 func judgeAddress(a Address, entry string, f *findings) {
 	for _, place := range []struct {
 		name, text string
@@ -172,7 +172,7 @@ func discarding[T any](parse func(string) (T, error)) func(string) error {
 	return func(text string) error { _, err := parse(text); return err }
 }
 
-// Forms of words. Whether a machine or another model is one of the guest's architecture is said elsewhere.
+// Forms of words. They do not depend on the guest's architecture.
 var (
 	versionForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 	digestForm  = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -181,7 +181,7 @@ var (
 	modelForm   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 	// The second digit of a unicast address is even.
 	macForm = regexp.MustCompile(`^[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}$`)
-	// Kinds are not listed: one that a later version has, or that this guest has not, has no effect.
+	// Kinds are not listed: a kind of a later version, or a device that this guest does not have, has no effect.
 	keyForm = regexp.MustCompile(`^[a-z]+\.[A-Za-z0-9._-]+$`)
 )
 
@@ -199,12 +199,12 @@ func named(name, like string) error {
 	return errors.New("must be " + like)
 }
 
-// legible judges a DMI string, which the guest's owner may choose.
+// legible returns an error for a text that SMBIOS or XML cannot hold. The guest's owner may choose the text.
 func legible(text string) error {
 	if len(text) > longestText {
 		return fmt.Errorf("must have at most %d bytes", longestText)
 	}
-	// What XML cannot hold would reach libvirt as another character.
+	// libvirt would read another character in place of one that XML cannot have.
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\n\r", r) || r == 0xfffe || r == 0xffff }) {
 		return errors.New("must not contain control characters")
 	}

@@ -14,7 +14,7 @@ import (
 const (
 	// maxNUMANodes is QEMU's limit of NUMA nodes.
 	maxNUMANodes = 128
-	// mostCPUs is more than a guest of any machine has, those to be added counted.
+	// mostCPUs is more than the CPUs of any machine, including CPUs that can be added.
 	mostCPUs = 4096
 	// maxNUMANodeMemory is 4 PiB in KiB, so that the sum over all nodes is a number too.
 	maxNUMANodeMemory = 1 << 42
@@ -37,8 +37,8 @@ func judgeNUMANodes(nodes []NUMANode, f *findings) {
 	}
 }
 
-// ParseCPUs reads Linux' list format. It counts before it spells the numbers out: "0-4000000000" is twelve bytes, and gigabytes of
-// numbers.
+// ParseCPUs returns the CPUs of a list in Linux' format, such as '0-3,8'. It returns an error for CPUs of 4096 and above, and counts the CPUs before it expands
+// the list: "0-4000000000" is twelve bytes, and gigabytes of numbers.
 func ParseCPUs(text string) (cpuset.CPUSet, error) {
 	listed := 0
 	for part := range strings.SplitSeq(text, ",") {
@@ -48,7 +48,7 @@ func ParseCPUs(text string) (cpuset.CPUSet, error) {
 		}
 		first, err := strconv.ParseUint(low, 10, 16)
 		last, second := strconv.ParseUint(high, 10, 16)
-		// Ranges that overlap would otherwise name each CPU as often as the text is long.
+		// The sum bounds the work for ranges that overlap.
 		if err != nil || second != nil || first > last || last >= mostCPUs || listed+int(last-first) >= mostCPUs {
 			return cpuset.New(), fmt.Errorf("must be a list of CPUs below %d such as '0-3,8'", mostCPUs)
 		}
@@ -57,7 +57,7 @@ func ParseCPUs(text string) (cpuset.CPUSet, error) {
 	return cpuset.Parse(text)
 }
 
-// distancesOf checks that the distances of a NUMA node count as ACPI's: 10 to itself, more to others, and 254 at most.
+// distancesOf returns an error unless the distances of a NUMA node are ACPI's: 10 to itself, more to others, and 254 at most.
 func distancesOf(node int, distances []uint, nodes int) error {
 	if len(distances) == 0 {
 		return nil
@@ -88,7 +88,7 @@ func judgeBlockSize(b BlockSize) error {
 	return nil
 }
 
-// contextID of a vsock: 0 to 2 are the hypervisor, the local system and the host, and the highest number means any.
+// contextID judges the context ID of a vsock: 0 to 2 are the hypervisor, the local system and the host, and the highest number means any.
 func contextID(text string) error {
 	if text == "" {
 		return nil
@@ -99,7 +99,7 @@ func contextID(text string) error {
 	return nil
 }
 
-// frequency of a time stamp counter in Hz; 0 is none.
+// frequency judges the frequency of a time stamp counter in Hz; 0 means unknown.
 func frequency(hz uint64) error {
 	if hz == 0 {
 		return nil

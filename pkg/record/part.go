@@ -5,10 +5,10 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Part identifies a part of a guest's hardware besides its devices. Programs go by it; texts may change.
+// Part identifies a part of a guest's hardware that is not a device. Programs compare parts, because texts may change.
 type Part string
 
-// Parts of domains and of records. A record has less: what must return, and no more.
+// Parts of domains and of records. A record has only the parts that must return.
 const (
 	PartUUID           Part = "uuid"
 	PartGenerationID   Part = "generationID"
@@ -32,8 +32,8 @@ const (
 	PartVSOCK          Part = "vsock"
 )
 
-// parts say of each what it is called, what its change means, and which field of spec.domain it comes from. What software binds itself to,
-// or a boot depends on, breaks; more or less of what guests find out anew at each boot does not.
+// parts has the name of each part, the verdict on its change, and the field of spec.domain from which it comes. A change breaks a guest if software binds
+// itself to the part, or if a boot depends on it. It does not if guests detect the part at each boot.
 var parts = map[Part]struct {
 	text string
 	// verb agrees with the text's number.
@@ -63,16 +63,16 @@ var parts = map[Part]struct {
 	PartVSOCK:          {"the vsock context ID", "changes", Breaks, "devices.autoattachVSOCK"},
 }
 
-// String is the part in words.
+// String returns the part in words, such as "the machine".
 func (p Part) String() string { return parts[p].text }
 
-// Changes is the part in words with the verb that its number asks for.
+// Changes returns the part in words with its verb, such as "the machine changes".
 func (p Part) Changes() string { return p.String() + " " + parts[p].verb }
 
-// Verdict is what a change of the part means for a guest, wherever it was found.
+// Verdict returns what a change of the part means for a guest.
 func (p Part) Verdict() Verdict { return parts[p].verdict }
 
-// Path is the field of a VMI that the part comes from, or the nearest above it.
+// Path returns the field of a VMI from which the part comes, or the nearest field above it.
 func (p Part) Path() *field.Path {
 	if p == PartFirmwareFiles {
 		return field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)

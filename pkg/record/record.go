@@ -1,16 +1,16 @@
-// Package record judges and compares hardware records: what a guest finds again at later boots. It reads stored records as hostile input. It knows
-// no libvirt XML: pkg/domain/abi makes records of domains.
+// Package record judges and compares hardware records. A record has the hardware that a guest must find again at later boots. Stored records are hostile input.
+// The package does not read libvirt XML: pkg/domain/abi makes records of domains.
 package record
 
 import "github.com/kilnvm/kiln/api/v1alpha1"
 
-// Types of a record are those of the API.
+// The API has the types of records.
 type (
-	// Record is what a guest finds again.
+	// Record is the hardware that a guest must find again.
 	Record = v1alpha1.HardwareRecord
-	// Address is where a device of it is.
+	// Address is the address of a device.
 	Address = v1alpha1.GuestAddress
-	// BlockSize is that of a disk.
+	// BlockSize has the sizes of a disk's blocks.
 	BlockSize = v1alpha1.GuestBlockSize
 	// NUMANode is a NUMA node of the guest.
 	NUMANode = v1alpha1.GuestNUMANode

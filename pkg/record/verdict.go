@@ -1,29 +1,29 @@
 package record
 
-// Verdict says what a change of its hardware means for a guest.
+// Verdict is what a change of the hardware means for a guest.
 type Verdict string
 
 const (
 	// Compatible means that the guest sees no difference.
 	Compatible Verdict = "compatible"
-	// NeedsRestart means that at its next boot the guest finds more, less or other settings; all else is where it was.
+	// NeedsRestart means that the guest finds more devices, fewer devices or other settings at its next boot, and all other devices where they were.
 	NeedsRestart Verdict = "needs restart"
-	// Breaks means that something that the guest knows is another or elsewhere. Network names, boot entries and licences may go.
+	// Breaks means that a device or identifier on which the guest relies changes or moves: network names, boot entries and licences may be lost.
 	Breaks Verdict = "breaks the guest's hardware"
 )
 
 // Change is one difference that the guest sees.
 type Change struct {
-	// Device is the key of records, e.g. disk.root; empty for the platform.
+	// Device is the key of the device in records, such as disk.root; empty if Part is set.
 	Device string `json:"device,omitempty"`
-	// Part is what changes besides devices; empty for devices.
+	// Part is the part that changes; empty if Device is set.
 	Part Part `json:"part,omitempty"`
-	// Text is the change in plain words.
+	// Text is the change in words for users.
 	Text    string  `json:"text"`
 	Verdict Verdict `json:"verdict"`
 }
 
-// Judge is the verdict on changes together: the worst of them.
+// Judge returns the worst verdict of changes; Compatible without changes.
 func Judge(changes []Change) Verdict {
 	worst := Compatible
 	for _, c := range changes {

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTellingChanges: consequences are left out beside what they follow from, and never change the verdict.
-func TestTellingChanges(t *testing.T) {
+// TestWithoutConsequences: consequences are left out beside their causes, and leaving them out never changes the verdict.
+func TestWithoutConsequences(t *testing.T) {
 	t.Parallel()
 	disk := Change{Device: "disk.extra", Text: "disk 'extra' is added", Verdict: NeedsRestart}
 	moved := Change{Device: "disk.root", Text: "disk 'root' moves", Verdict: Breaks}

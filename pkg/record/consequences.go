@@ -2,8 +2,8 @@ package record
 
 import "slices"
 
-// WithoutConsequences returns changes without their consequences, which say nothing beside them: PCI root ports that come, go or change with a device, and
-// moves of devices whose place no guest keeps. All are returned if nothing else changes, or if the verdict would be another one without them.
+// WithoutConsequences returns changes without the changes that only follow from others: PCI root ports that are added, removed or changed with a device, and
+// moves of devices whose address no guest remembers. It returns all changes if nothing else changes, or if the verdict would differ without them.
 func WithoutConsequences(changes []Change) []Change {
 	causes := slices.DeleteFunc(slices.Clone(changes), Change.isConsequence)
 	if len(causes) == 0 || Judge(causes) != Judge(changes) {
@@ -12,7 +12,7 @@ func WithoutConsequences(changes []Change) []Change {
 	return causes
 }
 
-// isConsequence reports whether a change is of a PCI controller, or of a device of which a guest has one and knows it by its kind.
+// isConsequence reports whether a PCI controller changes, or a device moves that a guest knows by its kind, because it has only one.
 func (c Change) isConsequence() bool {
 	if _, port := Port(c.Device); port {
 		return true
