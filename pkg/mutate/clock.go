@@ -32,8 +32,8 @@ func timers(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// enable fills a switch that is unset with a value of its own. Trap: KubeVirt gives every object the same *bool, so that whoever writes
-// through one changes all.
+// enable sets a switch that is unset to a new pointer to true. Trap: KubeVirt gives every object the same *bool, so that a write through one pointer changes
+// all objects.
 func enable(set **bool) {
 	if *set == nil {
 		*set = new(true)

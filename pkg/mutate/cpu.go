@@ -15,8 +15,8 @@ import (
 // alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity.
 
 // topology is SetDefaultGuestCPUTopology: without cores, sockets and threads, sockets is the CPU limit, else the CPU request, rounded up
-// and at least 1. A topology that is given in part stays: a count that is left out beside another means 1. It creates domain.cpu, which
-// later passes rely on.
+// and at least 1. A topology of which only some counts are set stays: a count that is left out beside another means 1. The pass creates domain.cpu, on which
+// later passes rely.
 func topology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	domain := &vmi.Spec.Domain
 	if domain.CPU == nil {
@@ -33,8 +33,8 @@ func topology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	cpu.Sockets, cpu.Cores, cpu.Threads = wholeCPUs(count), 1, 1
 }
 
-// wholeCPUs rounds up, to 1 at least. More than any guest has stays more, so that validate refuses it: of '1e400' Value would be 0. The schema of
-// domain.cpu.sockets takes 32 bits with a sign.
+// wholeCPUs rounds up, to 1 at least and math.MaxInt32 at most, which validate refuses: Value would return 0 for '1e400', and the schema of domain.cpu.sockets
+// has signed numbers of 32 bits.
 func wholeCPUs(count resource.Quantity) uint32 {
 	if count.CmpInt64(math.MaxInt32) > 0 {
 		return math.MaxInt32
@@ -91,8 +91,8 @@ func enlightenedVMCS(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// emulatorParity copies the annotation by which the administrator asks for an even number of dedicated CPUs from the KubeVirt object to
-// a VMI with isolateEmulatorThread (ApplyNewVMIMutations).
+// emulatorParity copies an annotation from the KubeVirt object to a VMI with isolateEmulatorThread (ApplyNewVMIMutations). With this annotation an
+// administrator asks for an even number of dedicated CPUs.
 func emulatorParity(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if d.EvenEmulatorThreads && vmi.Spec.Domain.CPU.IsolateEmulatorThread {
 		annotateUnset(vmi, v1.EmulatorThreadCompleteToEvenParity, "")

@@ -23,7 +23,7 @@ func TestQuoteSocketOfTheUserStays(t *testing.T) {
 	}
 }
 
-// defaulted is a guest and what it has by default: 'PATH VALUE', a value of '-' meaning that there is none.
+// defaulted is a guest and what it has by default: 'PATH VALUE', with '-' for an absent value.
 type defaulted struct {
 	name, spec string
 	// cluster is the configuration that differs from KubeVirt's defaults.
@@ -174,7 +174,7 @@ func TestEveryDefault(t *testing.T) {
 	}
 }
 
-// at is the JSON at a path, '-' where there is none. '~' stands for a dot within a name.
+// at returns the JSON at a path, '-' if the path does not exist. '~' stands for a dot within a name.
 func at(t *testing.T, vmi *v1.VirtualMachineInstance, path string) string {
 	t.Helper()
 	raw, err := json.Marshal(vmi)

@@ -9,8 +9,8 @@ import (
 
 // Fields: domain.devices.inputs, domain.devices.watchdog.
 
-// defaultInput is AutoAttachInputDevice of KubeVirt's VM controller: autoattachInputDevice without inputs adds one. KubeVirt does this for
-// the VMIs of VMs alone, Kiln for every VMI.
+// defaultInput is AutoAttachInputDevice of KubeVirt's VM controller: autoattachInputDevice without inputs adds one. KubeVirt does this only for VMIs of VMs,
+// Kiln for every VMI.
 func defaultInput(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	devices := &vmi.Spec.Domain.Devices
 	if attach := devices.AutoattachInputDevice; attach != nil && *attach && len(devices.Inputs) == 0 {
@@ -34,9 +34,8 @@ func inputs(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// watchdog is SetAmd64Watchdog and SetS390xWatchdog: a watchdog without a model gets that of the architecture, and action reset.
-// Trap: KubeVirt adds its model beside one of another architecture. Here that one stays as it is, and so does any watchdog on arm64:
-// validate refuses both.
+// watchdog is SetAmd64Watchdog and SetS390xWatchdog: a watchdog without a model gets the model of the architecture, and action reset.
+// Trap: KubeVirt adds its model beside a model of another architecture. Kiln does not change such a watchdog, and no watchdog on arm64: validate refuses both.
 func watchdog(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	dog := vmi.Spec.Domain.Devices.Watchdog
 	if dog == nil {

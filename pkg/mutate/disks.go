@@ -27,8 +27,8 @@ func pullPolicy(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// isLatest reports whether an image reference '[registry[:port]/]name[:tag][@digest]' has no digest, and no tag but 'latest'. Trap: a
-// colon before the last slash belongs to the registry's port; KubeVirt takes it for that of a tag.
+// isLatest reports whether an image reference '[registry[:port]/]name[:tag][@digest]' has no digest, and no tag except 'latest'. Trap: a
+// colon before the last slash belongs to the registry's port; KubeVirt takes it for the beginning of a tag.
 func isLatest(image string) bool {
 	name := image[strings.LastIndexByte(image, '/')+1:]
 	if strings.Contains(name, "@") {
@@ -57,7 +57,7 @@ func volumeDisks(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 }
 
 // diskTargets is SetDefaults_DiskDevice and SetDefaults_CDRomTarget: a disk without disk, cdrom and lun is a disk; a CD-ROM is read-only
-// and its tray closed. blockSize.matchVolume that is present is on, as every FeatureState.
+// and its tray closed. blockSize.matchVolume is on if it is present, as every FeatureState.
 func diskTargets(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for i := range vmi.Spec.Domain.Devices.Disks {
 		disk := &vmi.Spec.Domain.Devices.Disks[i]
@@ -80,7 +80,7 @@ func diskTargets(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 
 // diskBuses is setDefaultAmd64DisksBus, setDefaultArm64DisksBus and setDefaultS390xDisksBus. An unknown architecture gets the buses of
 // amd64, as in KubeVirt. Traps: KubeVirt's default for a CD-ROM on architectures without SATA is virtio, which it then refuses; and its default for a LUN
-// is sata or virtio, as for a disk, which pass no SCSI commands, so that the guest cannot start. Both are scsi here.
+// is sata or virtio, as for a disk, which pass no SCSI commands, so that the guest cannot start. Kiln's default is scsi for both.
 func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	disk, cdrom := v1.DiskBusVirtio, v1.DiskBusSCSI
 	if hardware.Bus(v1.DiskBusSATA).On(vmi.Spec.Architecture) {

@@ -11,9 +11,8 @@ import (
 // spinlockRetries is how often a Windows guest tries a spinlock before it notifies the hypervisor (SetDefaults_FeatureSpinlocks).
 const spinlockRetries = 4096
 
-// features is SetDefaults_FeatureState over all features: one that is present is on unless it says otherwise. domain.features is
-// created, and acpi is always set: on, but off on s390x, whose machine has none (setS390xDefaultFeatures). kvm and hypervPassthrough have
-// no default.
+// features is SetDefaults_FeatureState over all features: a feature that is present is on unless it is off explicitly. The pass creates domain.features and
+// always sets acpi: off on s390x, whose machine has no ACPI (setS390xDefaultFeatures), and on elsewhere. kvm and hypervPassthrough have no default.
 func features(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	if vmi.Spec.Domain.Features == nil {
 		vmi.Spec.Domain.Features = &v1.Features{}
@@ -33,7 +32,7 @@ func features(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// hyperv is the same for features.hyperv, with SetDefaults_SyNICTimer, SetDefaults_FeatureVendorID and SetDefaults_FeatureSpinlocks.
+// hyperv switches on the features in features.hyperv: SetDefaults_SyNICTimer, SetDefaults_FeatureVendorID and SetDefaults_FeatureSpinlocks.
 func hyperv(h *v1.FeatureHyperv) {
 	for _, state := range []*v1.FeatureState{h.Relaxed, h.VAPIC, h.VPIndex, h.Runtime, h.SyNIC, h.Reset, h.Frequencies, h.Reenlightenment, h.IPI, h.EVMCS} {
 		enableState(state)
@@ -64,9 +63,9 @@ func enableState(state *v1.FeatureState) {
 	}
 }
 
-// hypervDependencies is SetHypervFeatureDependencies: it switches on what an enabled HyperV feature needs, because QEMU refuses to start
-// without. The table runs from dependant to dependency: synictimer needs synic, which needs vpindex. A dependency that is off explicitly
-// stays off, for validate to refuse; the pass then ends, as KubeVirt's does.
+// hypervDependencies is SetHypervFeatureDependencies: it switches on the features that an enabled HyperV feature needs, because QEMU would not start without
+// them. The table has dependants before their dependencies: synictimer needs synic, which needs vpindex. A dependency that is off explicitly stays off, and
+// validate refuses it; the pass then ends, as in KubeVirt.
 func hypervDependencies(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	h := vmi.Spec.Domain.Features.Hyperv
 	if h == nil {

@@ -5,8 +5,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.firmware. KubeVirt draws uuid and serial at random here (SetDefaults_Firmware); Kiln derives them in package identity,
-// so that a dry run and a restore give the same.
+// Fields: domain.firmware. KubeVirt sets uuid and serial to random values (SetDefaults_Firmware). Kiln derives them in package identity, so that a dry run and
+// a restore have the same values.
 
 // firmware creates domain.firmware (SetDefaults_VirtualMachineInstance). On arm64 it adds EFI, the only firmware there, with secureBoot
 // off, because its variables have no keys enrolled (setDefaultArm64Bootloader). Trap: KubeVirt leaves an empty bootloader empty.

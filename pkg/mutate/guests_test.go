@@ -26,7 +26,7 @@ func differentClusters() []config.Defaults {
 	return []config.Defaults{plain, rich, arm, mainframe, staged}
 }
 
-// guests makes specs out of those of the corpus.
+// guests makes specs out of the specs of the corpus.
 type guests struct {
 	*rand.Rand
 	specs []map[string]any

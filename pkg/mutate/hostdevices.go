@@ -7,8 +7,8 @@ import (
 
 // Fields: domain.devices.gpus[].virtualGPUOptions.display.ramFB.enabled.
 
-// gpuDisplays switches on each ramFB, the display of a vGPU before its driver is loaded, that is present without enabled: ramFB is a
-// FeatureState (SetObjectDefaults_VirtualMachineInstance).
+// gpuDisplays switches on each ramFB that is present without enabled, as every FeatureState (SetObjectDefaults_VirtualMachineInstance). ramFB is the display of
+// a vGPU before its driver is loaded.
 func gpuDisplays(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for i := range vmi.Spec.Domain.Devices.GPUs {
 		options := vmi.Spec.Domain.Devices.GPUs[i].VirtualGPUOptions

@@ -10,7 +10,7 @@ import (
 
 // Fields: architecture, domain.machine.type, annotation kubevirt.io/pci-topology-version.
 
-// architecture is setDefaultArchitecture: the cluster's defaultArchitecture where the VMI names none.
+// architecture is setDefaultArchitecture: the cluster's defaultArchitecture, if the VMI names no architecture.
 func architecture(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if vmi.Spec.Architecture == "" {
 		vmi.Spec.Architecture = d.Architecture
@@ -28,8 +28,8 @@ func machine(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	}
 }
 
-// pciTopology is setDefaultPciTopologyVersion, for what SupportsPCIeHotplug means: q35 on amd64 and virt on arm64. Only KubeVirt reads the
-// annotation, and keeps the layout of a VMI that moves there. Kiln reads the addresses of the hardware record.
+// pciTopology is setDefaultPciTopologyVersion, for the machines of KubeVirt's SupportsPCIeHotplug: q35 on amd64 and virt on arm64. Only KubeVirt reads the
+// annotation: a VMI that moves to KubeVirt keeps its layout. Kiln reads the addresses of the hardware record.
 func pciTopology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	kind := vmi.Spec.Domain.Machine.Type
 	pcie := strings.Contains(kind, "q35") || strings.HasPrefix(kind, "virt")

@@ -10,8 +10,8 @@ import (
 
 // Fields: domain.memory.guest, domain.memory.maxGuest.
 
-// guestMemory is setGuestMemory: memory.guest is the memory request, else the memory limit, else one huge page. With none of them it
-// stays unset, and validate refuses the VMI.
+// guestMemory is setGuestMemory: memory.guest is the memory request, else the memory limit, else one huge page. Without any of these it stays unset, and
+// validate refuses the VMI.
 func guestMemory(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	domain := &vmi.Spec.Domain
 	if domain.Memory != nil && domain.Memory.Guest != nil {
@@ -41,9 +41,8 @@ func memoryOf(list corev1.ResourceList) (memory resource.Quantity, found bool) {
 	return memory, !memory.IsZero()
 }
 
-// maxMemory is setupMemoryHotplug: memory.maxGuest is the cluster's maxGuest, else memory.guest times maxHotplugRatio. Where memory cannot
-// grow, it stays unset without an error: vm.FixedMemory has the conditions of KubeVirt's ValidateLiveUpdateMemory, by which
-// validate judges a maxGuest that the user wrote.
+// maxMemory is setupMemoryHotplug: memory.maxGuest is the cluster's maxGuest, else memory.guest times maxHotplugRatio. If memory cannot grow, maxGuest stays
+// unset without an error. vm.FixedMemory has the conditions of KubeVirt's ValidateLiveUpdateMemory, by which validate judges a maxGuest that the user wrote.
 func maxMemory(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	memory := vmi.Spec.Domain.Memory
 	if d.LiveUpdate == nil || memory == nil || memory.Guest == nil || memory.MaxGuest != nil {

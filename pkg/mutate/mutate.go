@@ -1,11 +1,11 @@
 // Package mutate makes the spec of a VMI explicit. It is an ordered list of passes; each fills one subject. A pass fills what is
-// unset, never changes what is set, changes nothing the second time, and cannot fail: package validate refuses wrong input. One
+// unset, never changes what is set, changes nothing the second time, and cannot fail: package validate refuses wrong input. There is one
 // exception: a number below 1 in a probe counts as unset, as in Kubernetes.
 //
 // The passes reproduce what KubeVirt's virt-api does when a VMI is created: ApplyNewVMIMutations, which calls
 // SetDefaultVirtualMachineInstance and the SetDefaults_ functions of kubevirt.io/api/core/v1. The comment of each pass names the
-// function; docs/deviations.md lists the differences. Presets, instancetypes and preferences have packages of their own, which admit
-// calls before. Status and finalizers are the controller's.
+// function; docs/deviations.md lists the differences. Package admit applies presets, instancetypes and preferences before. The controller sets status and
+// finalizers.
 package mutate
 
 import (
@@ -13,14 +13,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Apply runs all passes in order.
+// Apply runs all passes in their order.
 func Apply(vmi *v1.VirtualMachineInstance, defaults config.Defaults) {
 	for _, p := range passes {
 		p.Run(vmi, defaults)
 	}
 }
 
-// Each is Apply with an observer: after is called after each pass, with the pass's name.
+// Each is Apply with an observer: after is called with the name of each pass when the pass has run.
 func Each(vmi *v1.VirtualMachineInstance, defaults config.Defaults, after func(pass string)) {
 	for _, p := range passes {
 		p.Run(vmi, defaults)
@@ -28,9 +28,9 @@ func Each(vmi *v1.VirtualMachineInstance, defaults config.Defaults, after func(p
 	}
 }
 
-// Attach adds the devices that a VMI has without naming them: an interface, an input device, a disk for each volume. They have no
-// model and no bus yet. A preference is applied between Attach and Apply, because its preferred models and buses are for these
-// devices too. Apply runs the same passes, because it must make a spec explicit on its own; after Attach they add nothing.
+// Attach adds the devices that a VMI gets by default: an interface, an input device, a disk for each volume. They have no model and no bus yet. A preference is
+// applied between Attach and Apply, because its preferred models and buses are for these devices, too. Apply runs the same passes, because it must make a spec
+// explicit without Attach; after Attach they add nothing.
 func Attach(vmi *v1.VirtualMachineInstance, defaults config.Defaults) {
 	for _, run := range attach {
 		run(vmi, defaults)
@@ -46,8 +46,8 @@ type pass struct {
 	Run  func(*v1.VirtualMachineInstance, config.Defaults)
 }
 
-// passes run in this order, which is close to that of KubeVirt's calls. Only the pairs of order below are needed: TestOrderIsComplete
-// shuffles the passes within them.
+// passes run in this order, which is close to the order of KubeVirt's calls. Only the pairs in order below are needed: TestOrderIsComplete shuffles the passes
+// within these pairs.
 var passes = []pass{
 	{"architecture", architecture},
 	{"machine", machine},
@@ -81,8 +81,8 @@ var passes = []pass{
 // before is one dependency between passes: first runs before second, for the reason because.
 type before struct{ first, second, because string }
 
-// order lists all dependencies between passes. Every order that keeps to them gives the same VMI. Without a pair the second pass reads
-// a field that is still unset: it fills another value, or dereferences a nil pointer such as domain.cpu.
+// order lists all dependencies between passes. Every order of the passes that respects them makes the same VMI. Without a pair the second pass would read a
+// field that is still unset: it would fill another value, or dereference a nil pointer such as domain.cpu.
 var order = []before{
 	{"architecture", "machine", "the default machine type is per architecture"},
 	{"architecture", "disk buses", "the default bus is per architecture"},
@@ -92,7 +92,7 @@ var order = []before{
 	{"architecture", "cpu model", "arm64 guests get the host's CPU"},
 	{"architecture", "features", "s390x guests have no ACPI"},
 	{"architecture", "max sockets", "arm64 has no CPU hotplug"},
-	{"architecture", "max memory", "memory grows on amd64 alone"},
+	{"architecture", "max memory", "memory grows only on amd64"},
 	{"machine", "pci topology", "only PCIe machines have one"},
 	{"cpu request", "cpu topology", "without a topology the CPU request is the number of sockets"},
 	{"memory", "max memory", "maxGuest derives from memory.guest"},

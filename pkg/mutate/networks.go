@@ -8,8 +8,8 @@ import (
 // Fields: networks, domain.devices.interfaces.
 
 // defaultNetwork is SetDefaultNetworkInterface: without networks and interfaces a VMI gets one interface on the pod network, with the
-// cluster's defaultNetworkInterface as its binding, unless autoattachPodInterface is false. Where the cluster forbids bridge there, KubeVirt
-// answers 400; a pass cannot fail, and validate refuses the interface by its path.
+// cluster's defaultNetworkInterface as its binding, unless autoattachPodInterface is false. If the cluster forbids the binding bridge on the pod network,
+// KubeVirt answers 400. A pass cannot fail: validate refuses the interface at its path.
 func defaultNetwork(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	spec := &vmi.Spec
 	attach := spec.Domain.Devices.AutoattachPodInterface

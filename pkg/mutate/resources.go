@@ -9,7 +9,7 @@ import (
 // Fields: domain.resources.requests.cpu.
 
 // cpuRequest is setDefaultResourceRequests: requests.cpu is limits.cpu, else the cluster's cpuRequest. Dedicated CPUs get no cpuRequest,
-// because their number is that of the topology. Trap: KubeVirt overwrites a request of 0 with the limit; here it stays.
+// because the topology has their number. Trap: KubeVirt overwrites a request of 0 with the limit; Kiln keeps it.
 func cpuRequest(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	resources := &vmi.Spec.Domain.Resources
 	if _, set := resources.Requests[corev1.ResourceCPU]; set {

@@ -14,7 +14,7 @@ func eviction(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	}
 }
 
-// probes is SetDefaults_Probe: the defaults of Kubernetes' own probes. A number below 1 counts as unset, as there.
+// probes is SetDefaults_Probe: the defaults of Kubernetes' own probes. A number below 1 counts as unset, as in Kubernetes.
 func probes(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for _, probe := range []*v1.Probe{vmi.Spec.ReadinessProbe, vmi.Spec.LivenessProbe} {
 		if probe == nil {

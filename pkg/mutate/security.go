@@ -8,8 +8,7 @@ import (
 // Fields: annotation kubevirt.io/qgs-socket-path.
 
 // quoteSocket gives a VMI with launchSecurity.tdx the socket of the host's quote generation service, as the cluster configures it
-// (ApplyNewVMIMutations). Trap: KubeVirt overwrites the annotation; here a user's stays, and validate refuses a path that is not the
-// cluster's.
+// (ApplyNewVMIMutations). Trap: KubeVirt overwrites the annotation. Kiln keeps a user's annotation, and validate refuses a path that is not the cluster's.
 func quoteSocket(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if security := vmi.Spec.Domain.LaunchSecurity; security == nil || security.TDX == nil {
 		return

@@ -1,5 +1,5 @@
-// Package filled finds the source that filled a field of a VMI. Steps note the fields that they fill; an error that has to name the source of one
-// looks it up later. To note a field costs an append of two pointers: admission does it for every VM, and few VMs are refused.
+// Package filled finds the source that filled a field of a VMI. Steps note the fields that they fill in a Log. When an error has to name the source of a field,
+// the field is looked up. Noting a field costs only an append of two pointers, because admission notes the fields of every VM and refuses few VMs.
 package filled
 
 import (
@@ -9,41 +9,41 @@ import (
 	"github.com/kilnvm/kiln/pkg/internal/leaves"
 )
 
-// Log holds the fields that were filled, in order. A nil Log notes nothing. It must not be copied once it is in use.
+// Log contains the fields that were filled, in order. A nil Log notes nothing. A Log must not be copied after its first use.
 type Log struct {
 	entries []entry
-	room    [usual]entry
+	buffer  [usual]entry
 }
 
 // entry is one field.
 type entry struct {
-	// at is a pointer into the VMI. Keys of maps have no address: for one of them it is its path.
+	// at is a pointer into the VMI. An element of a map has no address: at is then its path.
 	at any
-	// from is the source's own field, of the type that at points to or a pointer to it; nil where at has nothing inside. It bounds the entry: what a
-	// later step puts into an object belongs to that step.
+	// from is the field of the source, either of the type to which at points or a pointer to it. It is nil if the field has no fields inside. A field inside at
+	// belongs to the entry only if from has it: what a later step adds to an object belongs to that step.
 	from any
 }
 
-// usual is how many fields an instancetype and a preference fill of a small VMI. A log of more allocates.
+// usual is the number of fields that an instancetype and a preference fill in a small VMI. A log with more entries allocates again.
 const usual = 32
 
-// New returns an empty log with room for the usual number of fields: one allocation.
+// New returns an empty log with a buffer for the usual number of fields. It allocates once.
 func New() *Log {
 	l := &Log{}
-	l.entries = l.room[:0]
+	l.entries = l.buffer[:0]
 	return l
 }
 
-// Note takes a pointer to a field that was filled, and what it was filled with, which must not be changed later. The field must stay where it is:
-// a list that grows moves its elements, and their entries are lost.
+// Note adds an entry for a field that was filled. at is a pointer to the field, and from its value in the source, which must not change later. The field must
+// keep its address: entries for elements of a list are lost when append moves the elements, unless Moved is called.
 func (l *Log) Note(at, from any) {
 	if l != nil {
 		l.entries = append(l.entries, entry{at, from})
 	}
 }
 
-// Moved follows the elements of a list to another list that begins with the same elements: what was noted of them counts for the new ones. Most lists
-// stay where they are. Of one that moved, only the entries inside are looked at: it has hundreds of fields, and few of them are noted.
+// Moved moves the entries for elements of a list to a copy of the list that begins with the same elements. It does nothing if both have the same address, as
+// most lists do. It looks only at the entries, because elements have hundreds of fields, and few of them are noted.
 func (l *Log) Moved(from, to reflect.Value) {
 	if l.Len() == 0 || from.Len() == 0 || from.Pointer() == to.Pointer() {
 		return
@@ -59,8 +59,8 @@ func (l *Log) Moved(from, to reflect.Value) {
 	}
 }
 
-// counterpart returns the address in a copy of the field that has an address in a value; nil where no field has it. Two fields can begin at one address:
-// their types differ. What pointers lead to has not moved.
+// counterpart returns a pointer to the field of to that corresponds to the field of from at which at points; nil if at points to no field of from. Two fields
+// can begin at one address, with different types. Pointers are not followed, because their values do not move.
 func counterpart(from, to reflect.Value, at any) any {
 	if from.Addr().Interface() == at {
 		return to.Addr().Interface()
@@ -76,14 +76,14 @@ func counterpart(from, to reflect.Value, at any) any {
 	return nil
 }
 
-// Key notes a key of the map at a path.
+// Key adds an entry for a key of the map at a path.
 func (l *Log) Key(path, key string) {
 	if l != nil {
 		l.entries = append(l.entries, entry{at: path + "[" + key + "]"})
 	}
 }
 
-// Leaves notes each leaf of a value that was put at a path.
+// Leaves adds an entry for each leaf of a value that was set at a path.
 func (l *Log) Leaves(path string, value any) {
 	if l == nil {
 		return
@@ -93,7 +93,7 @@ func (l *Log) Leaves(path string, value any) {
 	}
 }
 
-// Len is the number of entries so far.
+// Len returns the number of entries; 0 for a nil Log.
 func (l *Log) Len() int {
 	if l == nil {
 		return 0

@@ -24,7 +24,7 @@ type guest struct {
 	Zone   string            `json:"zone,omitempty"`
 }
 
-// TestFind: each leaf has the entry of who filled it, and none where nobody of the log did.
+// TestFind: Find returns the entry of the source that filled a leaf, and None for a leaf that no source filled.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	const byObject, byField, byDisk, byKey, byLeaves = 0, 1, 2, 3, 4
@@ -57,7 +57,7 @@ func TestFind(t *testing.T) {
 		{"g.zone", "the user's", None},
 		{"g.rng", "an empty object of the user", None},
 		{"g.cp", "the start of a name is no field", None},
-		{"g.disks[7].bus", "there is none", None},
+		{"g.disks[7].bus", "an index beyond the list", None},
 	} {
 		if got := log.Find(&g, "g", test.path); got != test.want {
 			t.Errorf("%s: entry %d, want %d: %s", test.path, got, test.want, test.why)
@@ -65,7 +65,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestLaterStepsInside: what a step puts into an object that another one filled is its own, also where it is not noted.
+// TestLaterStepsInside: a field that a step adds to an object of another source does not belong to that source, even if it is not noted.
 func TestLaterStepsInside(t *testing.T) {
 	t.Parallel()
 	source := &cpu{Cores: 2}
@@ -82,7 +82,7 @@ func TestLaterStepsInside(t *testing.T) {
 	}
 }
 
-// TestNoLog: where nobody asks later, noting does nothing.
+// TestNoLog: a nil log notes nothing.
 func TestNoLog(t *testing.T) {
 	t.Parallel()
 	var log *Log
@@ -95,7 +95,7 @@ func TestNoLog(t *testing.T) {
 	}
 }
 
-// TestManyEntries: a log grows beyond the room that it starts with, and forgets none.
+// TestManyEntries: a log grows beyond its buffer without losing entries.
 func TestManyEntries(t *testing.T) {
 	t.Parallel()
 	g, log := guest{Disks: make([]disk, 3*usual)}, New()
@@ -110,7 +110,7 @@ func TestManyEntries(t *testing.T) {
 	}
 }
 
-// TestMoved: what was noted of an element counts where a longer list has it, and so does what is noted afterwards.
+// TestMoved: entries for elements count in the longer list to which the elements moved, and new entries count there, too.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	g, log := guest{Disks: []disk{{"a", "virtio"}, {"b", "sata"}}, Zone: "own", Labels: map[string]string{"k": "v"}}, New()

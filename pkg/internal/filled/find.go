@@ -9,8 +9,8 @@ import (
 	"github.com/kilnvm/kiln/pkg/internal/leaves"
 )
 
-// Find returns the index of the entry that filled a leaf at or below a path, of the first leaf that has one; None where no leaf has. object is a
-// pointer to the part of the VMI that is at root. It walks the object once: an error asks, and admissions without errors never do.
+// Find returns the index of the entry that filled the first leaf with an entry at or below a path; None if no such leaf has an entry. object is a pointer to
+// the part of the VMI at the path root. Find walks the whole object, which only admissions with errors need.
 func (l *Log) Find(object any, root, path string) int {
 	s := search{log: l, noted: make(map[any]int, l.Len()), path: path}
 	if l != nil {
@@ -21,7 +21,7 @@ func (l *Log) Find(object any, root, path string) int {
 	return s.walk(root, reflect.ValueOf(object).Elem(), within{entry: None})
 }
 
-// FindObject returns the index of the entry that put the object at a path, whoever filled its fields; None where no source has that object.
+// FindObject returns the index of the entry that set the object at a path, whatever filled its fields; None if no source has the object.
 func (l *Log) FindObject(object any, root, path string) int {
 	s := search{log: l, noted: make(map[any]int, l.Len()), path: path, object: true}
 	if l != nil {
@@ -32,7 +32,7 @@ func (l *Log) FindObject(object any, root, path string) int {
 	return s.walk(root, reflect.ValueOf(object).Elem(), within{entry: None})
 }
 
-// None is no entry of a log.
+// None is returned in place of the index of an entry.
 const None = -1
 
 // search is one walk over an object.
@@ -44,15 +44,15 @@ type search struct {
 	object bool
 }
 
-// within is the innermost noted field around a value, and the source's value in the same place.
+// within is the innermost noted field around a value, and the value of the source at the same path.
 type within struct {
 	entry int
-	// bounded reports whether from counts: a leaf that the source does not have was filled by another.
+	// bounded means that only leaves that from has belong to the entry. Other leaves were filled by another source.
 	bounded bool
 	from    reflect.Value
 }
 
-// enter returns the entry of a value that was noted itself, else the one around it. Elements of maps have no address.
+// enter returns the entry of a value that was noted, else in, the entry around it. Elements of maps have no address.
 func (s *search) enter(v reflect.Value, in within) within {
 	if !v.CanAddr() {
 		return in
@@ -121,7 +121,7 @@ func (s *search) fields(at string, v reflect.Value, in within) int {
 	return None
 }
 
-// pointed is what a pointer, list or map holds: a zero there is a value, and a struct without fields set an empty object.
+// pointed searches the value behind a pointer, or an element of a list or map. A zero value counts as set, and a struct without set fields as an empty object.
 func (s *search) pointed(at string, v reflect.Value, in within) int {
 	in = s.enter(v, in)
 	if v.Kind() == reflect.Struct && !leaves.Whole(v.Type()) && !v.IsZero() {
@@ -133,7 +133,7 @@ func (s *search) pointed(at string, v reflect.Value, in within) int {
 	return s.found(at, in)
 }
 
-// leaf is a value that has nothing below it. A zero one is not set.
+// leaf returns the entry of a value without fields. A zero value is not set.
 func (s *search) leaf(at string, v reflect.Value, in within) int {
 	if v.IsZero() {
 		return None
@@ -144,7 +144,7 @@ func (s *search) leaf(at string, v reflect.Value, in within) int {
 	return s.found(at, in)
 }
 
-// found is the entry of a leaf, if the leaf is at or below the path.
+// found returns the entry of a leaf; None if the leaf is not at or below the path.
 func (s *search) found(at string, in within) int {
 	if _, below := fieldpath.Below(at, s.path); !below {
 		return None

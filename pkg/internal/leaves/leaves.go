@@ -1,4 +1,4 @@
-// Package leaves walks API objects by their Go types and names their fields as JSON does. The patch writer and provenance share it.
+// Package leaves walks API objects by their Go types and names their fields as in JSON.
 package leaves
 
 import (
@@ -13,13 +13,13 @@ import (
 
 // Leaf is a field of an object that is set and has no fields below it.
 type Leaf struct {
-	// Path is for people and has the form of field.Path, with indices. Key names the same leaf before and after a step, which may insert elements
-	// into a list: it has their names instead of indices.
+	// Path has the form of field.Path, with the indices of elements. Key has their names instead, so that it stays the same when a step inserts elements into
+	// a list.
 	Path, Key string
 	Value     any
 }
 
-// Text is the value for comparisons.
+// Text returns the value as JSON, for comparisons.
 func (l Leaf) Text() string {
 	raw, err := json.Marshal(l.Value)
 	if err != nil {
@@ -28,7 +28,7 @@ func (l Leaf) Text() string {
 	return string(raw)
 }
 
-// Below is the field of a struct; an inlined one has no name.
+// Below returns the leaf for a field of a struct. name is empty for an inlined struct.
 func (l Leaf) Below(name string) Leaf {
 	if name == "" {
 		return l
@@ -36,7 +36,7 @@ func (l Leaf) Below(name string) Leaf {
 	return Leaf{Path: strings.TrimPrefix(l.Path+"."+name, "."), Key: l.Key + "." + name}
 }
 
-// Append adds the leaves of a value below a path, in the order of the type's fields; those of maps in that of their keys.
+// Append appends the leaves of a value below a path, in the order of the type's fields. Elements of maps are in the order of their keys.
 func Append(found []Leaf, path string, value any) []Leaf {
 	l := list(found)
 	l.walk(Leaf{Path: path, Key: path}, reflect.ValueOf(value))
@@ -45,7 +45,7 @@ func Append(found []Leaf, path string, value any) []Leaf {
 
 type list []Leaf
 
-// walk goes by Go types, not by JSON: the JSON of a VMI has 'devices: {}' where nothing is set, since the field is no pointer.
+// walk follows the Go types, not JSON: the JSON of a VMI has 'devices: {}' even if nothing is set, because the field is not a pointer.
 func (l *list) walk(at Leaf, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Pointer:
@@ -83,7 +83,7 @@ func (l *list) walk(at Leaf, v reflect.Value) {
 	}
 }
 
-// pointed is what a pointer, list or map holds: a zero there is a value, and a struct without fields set an empty object.
+// pointed adds the leaves behind a pointer, or of an element of a list or map. A zero value counts as set, and a struct without set fields as an empty object.
 func (l *list) pointed(at Leaf, v reflect.Value) {
 	before := len(*l)
 	if v.Kind() == reflect.Struct && !Whole(v.Type()) {
@@ -100,7 +100,7 @@ func (l *list) add(at Leaf, v reflect.Value) {
 	*l = append(*l, Leaf{at.Path, at.Key, v.Interface()})
 }
 
-// elementName identifies an element of a list wherever it stands: the Name that most lists of the API have as their key, else its index.
+// elementName returns the field Name of an element, which most lists of the API have as their key, else the index of the element.
 func elementName(v reflect.Value, index int) string {
 	if v.Kind() == reflect.Struct {
 		if name := v.FieldByName("Name"); name.IsValid() && name.Kind() == reflect.String && name.Len() > 0 {
@@ -110,7 +110,7 @@ func elementName(v reflect.Value, index int) string {
 	return strconv.Itoa(index)
 }
 
-// Field is one of a struct: its index among the Go fields, and its JSON key, which is empty for an inlined struct.
+// Field is a field of a struct: its index among the Go fields, and its JSON key, which is empty for an inlined struct.
 type Field struct {
 	Index int
 	Name  string
@@ -132,7 +132,7 @@ func Fields(t reflect.Type) []Field {
 	return fields
 }
 
-// marshaler is implemented by what writes its own JSON.
+// marshaler is the interface of types that write their own JSON.
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
 // WritesItself reports whether a type writes its own JSON, such as quantities and times.
@@ -140,13 +140,13 @@ func WritesItself(t reflect.Type) bool {
 	return t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler)
 }
 
-// Whole reports whether a type has no fields of its own in JSON though it is a struct or a list: bytes, which JSON has as base64, and what writes
-// itself.
+// Whole reports whether JSON has one value for a type that may be a struct or a list in Go: bytes, which are base64 in JSON, and types that write their own
+// JSON.
 func Whole(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 || WritesItself(t)
 }
 
-// SortedKeys are the keys of both maps, each once.
+// SortedKeys returns the keys of two maps in their order, each once.
 func SortedKeys(a, b reflect.Value) []reflect.Value {
 	keys := append(a.MapKeys(), b.MapKeys()...)
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Inlined is what the API inlines: its fields stand among those of the struct around it.
+// Inlined is a struct that is inlined: JSON has its fields among the fields of the struct around it.
 type Inlined struct {
 	Kind string `json:"kind,omitempty"`
 }

@@ -1,4 +1,4 @@
-// Package message bounds what messages quote of objects: a tenant or an administrator may have written a megabyte.
+// Package message shortens values of objects for messages: a tenant or an administrator may have written a megabyte.
 package message
 
 import (
@@ -8,13 +8,13 @@ import (
 	"github.com/kilnvm/kiln/pkg/shorten"
 )
 
-// maxText is how many bytes of a value, or of a list of names, a message holds.
+// maxText is the number of bytes of a value, or of a list of names, in a message.
 const maxText = 1024
 
-// Short returns the beginning of a text.
+// Short cuts a text to maxText bytes.
 func Short(text string) string { return shorten.Bytes(text, maxText) }
 
-// Value returns a value as JSON, shortened.
+// Value returns a value as JSON, cut to maxText bytes.
 func Value(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -23,7 +23,7 @@ func Value(value any) string {
 	return Short(string(raw))
 }
 
-// Names lists names in single quotes, in a text of about MaxText bytes. There is one at least.
+// Names lists names in single quotes, in a text of about maxText bytes. list must not be empty.
 func Names[T any](list []T, name func(T) string) string {
 	text := "'" + name(list[0]) + "'"
 	for i, item := range list[1:] {

@@ -1,4 +1,4 @@
-// Package selector compares label selectors: whether some object can match two of them.
+// Package selector compares label selectors: it finds whether any object can match two of them.
 package selector
 
 import (
@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Requirements are what a label selector requires, by the label's key. Selectors are compared exactly: Kubernetes' four operators on one key
-// restrict its value or its presence, and nothing else.
+// Requirements are the requirements of a label selector, by the label's key. The comparison is exact, because Kubernetes' four operators on one key restrict
+// only its value or its presence.
 type Requirements map[string]requirement
 
 // requirement is what a selector requires of one label.
@@ -18,7 +18,7 @@ type requirement struct {
 	notIn          []string
 }
 
-// Of returns the requirements of a selector; none for nil, which selects everything here.
+// Of returns the requirements of a selector. Nil has no requirements: it selects everything.
 func Of(given *metav1.LabelSelector) Requirements {
 	out := Requirements{}
 	if given == nil {
@@ -54,7 +54,7 @@ func (d requirement) and(other requirement) requirement {
 	return out
 }
 
-// satisfiable reports whether some value of the label, or its absence, satisfies the requirement.
+// satisfiable reports whether any value of the label, or its absence, satisfies the requirement.
 func (d requirement) satisfiable() bool {
 	if d.absent {
 		return !d.exists
@@ -62,7 +62,7 @@ func (d requirement) satisfiable() bool {
 	return d.in == nil || slices.ContainsFunc(d.in, func(value string) bool { return !slices.Contains(d.notIn, value) })
 }
 
-// Compatible reports whether some set of labels satisfies both. Each key can be judged alone.
+// Compatible reports whether any set of labels satisfies both. Each key is judged by itself.
 func (d Requirements) Compatible(other Requirements) bool {
 	for key, own := range d {
 		if !own.and(other[key]).satisfiable() {

@@ -7,11 +7,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// MaxNUMANodes is the highest value of the annotation. QEMU's limit is 128; each node has a whole socket at least.
+// MaxNUMANodes is the highest value of the annotation kilnvm.io/numa-cells. QEMU's limit is 128; each node has at least one whole socket.
 const MaxNUMANodes = 64
 
-// NUMANodes returns the number of NUMA nodes that the annotation kilnvm.io/numa-cells asks for; 0 without it. It reports false for a value that is
-// no decimal number from 1 to MaxNUMANodes. '+2' and '02' are none: a value has one spelling.
+// NUMANodes returns the number of NUMA nodes in the annotation kilnvm.io/numa-cells; 0 without the annotation. It reports false for a value that is not a
+// decimal number from 1 to MaxNUMANodes. Each number has one spelling: '+2' and '02' are not accepted.
 func NUMANodes(vmi *v1.VirtualMachineInstance) (nodes uint, ok bool) {
 	text := vmi.Annotations[v1alpha1.AnnotationNUMACells]
 	if text == "" {

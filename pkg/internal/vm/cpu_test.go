@@ -44,7 +44,7 @@ func TestMirrorsNUMA(t *testing.T) {
 		{"no CPUs", nil, false},
 		{"no NUMA nodes", &v1.CPU{}, false},
 		{"NUMA nodes of no kind", &v1.CPU{NUMA: &v1.NUMA{}}, false},
-		{"those of the host", &v1.CPU{NUMA: &v1.NUMA{GuestMappingPassthrough: &v1.NUMAGuestMappingPassthrough{}}}, true},
+		{"the NUMA nodes of the host", &v1.CPU{NUMA: &v1.NUMA{GuestMappingPassthrough: &v1.NUMAGuestMappingPassthrough{}}}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := MirrorsNUMA(test.cpu); got != test.want {

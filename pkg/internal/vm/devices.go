@@ -6,7 +6,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// IsDeviceName reports whether libvirt takes a name as an alias: it is what follows 'ua-'. The record finds a device again by it.
+// IsDeviceName reports whether libvirt accepts 'ua-' and the name as the alias of a device, by which the hardware record finds the device again.
 func IsDeviceName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'

@@ -7,8 +7,8 @@ import (
 
 // Fields: domain.devices.gpus[].virtualGPUOptions.
 
-// BootDisplay reports whether a vGPU with these options shows the output of firmware and boot loader (display with ramFB). A field enabled that
-// is absent means true, as the API documents. Only one vGPU of a VMI may do so.
+// BootDisplay reports whether a vGPU with these options shows the output of firmware and boot loader (display with ramFB). An absent field enabled means true,
+// as the API documents. Only one vGPU of a VMI may show this output.
 func BootDisplay(options *v1.VGPUOptions) bool {
 	if options == nil || options.Display == nil {
 		return false

@@ -12,12 +12,12 @@ import (
 const (
 	plugBlock = 2 << 20
 	largePage = 1 << 30
-	// minPluggable is the least memory.guest that can grow: Linux places its first 32-bit devices above.
+	// minPluggable is the smallest memory.guest that can grow: Linux places its first 32-bit devices above.
 	minPluggable = 1 << 30
 )
 
-// mostMemory is the most memory of a guest: QEMU's processors address 52 bits on amd64 and arm64 (QEMU, target/i386/cpu-param.h and target/arm/cpu-param.h,
-// TARGET_PHYS_ADDR_SPACE_BITS). Those of s390x have 64 bits, which no mainframe has memory for: its guests have the same bound.
+// mostMemory is the largest memory of a guest: QEMU's processors have addresses of 52 bits on amd64 and arm64 (QEMU, target/i386/cpu-param.h and
+// target/arm/cpu-param.h, TARGET_PHYS_ADDR_SPACE_BITS). Guests on s390x have the same bound, because no mainframe has memory for its addresses of 64 bits.
 var mostMemory = resource.MustParse("4Pi")
 
 // NoMemory is the detail of an error about an amount that IsMemory refuses.
@@ -26,7 +26,7 @@ const NoMemory = "must be greater than 0 and at most 4Pi"
 // IsMemory reports whether a guest can have an amount of memory. Trap: a Quantity may be greater than any int64, such as '1e400', and its Value is 0 then.
 func IsMemory(amount resource.Quantity) bool { return amount.Sign() > 0 && amount.Cmp(mostMemory) <= 0 }
 
-// PageSize returns memory.hugepages.pageSize in bytes. It is 0 where that is not set, no quantity or negative.
+// PageSize returns memory.hugepages.pageSize in bytes. It returns 0 if the size is not set, is not a quantity or is negative.
 func PageSize(memory *v1.Memory) int64 {
 	if memory == nil || memory.Hugepages == nil {
 		return 0
@@ -38,8 +38,8 @@ func PageSize(memory *v1.Memory) int64 {
 	return max(size.Value(), 0)
 }
 
-// FixedMemory returns why memory.guest, which must be set, cannot grow to a ceiling while the VMI runs, in the words of an error; empty if it can.
-// The callers are stage 1's default for maxGuest and the rule about it, which must agree.
+// FixedMemory returns the text of an error about why memory.guest, which must be set, cannot grow to a ceiling while the VMI runs; empty if it can grow. Stage
+// 1's default for maxGuest and the rule about maxGuest both call it, because they must agree.
 func FixedMemory(spec *v1.VirtualMachineInstanceSpec, ceiling resource.Quantity) string {
 	guest, block := spec.Domain.Memory.Guest, int64(plugBlock)
 	if PageSize(spec.Domain.Memory) == largePage {

@@ -1,3 +1,2 @@
-// Package vm answers questions about the spec of a VMI that several packages ask, so that each answer is in one place. It changes nothing and has no
-// defaults.
+// Package vm has functions about the spec of a VMI that several packages need. They do not change the spec and have no defaults.
 package vm
