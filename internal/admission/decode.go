@@ -23,7 +23,7 @@ func decode[T any](raw []byte) (*T, error) {
 	mistake := &field.Error{Type: field.ErrorTypeForbidden, Detail: err.Error(), Origin: "request/unreadable"}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		mistake = validate.Mistyped(wrong, raw)
-	} else if found := validate.FirstUnread(raw, reflect.TypeFor[T](), nil, err); found.IsQuantity() {
+	} else if found := validate.FirstUndecodable(raw, reflect.TypeFor[T](), nil, err); found.IsQuantity() {
 		return nil, &resolve.Refusal{Errors: field.ErrorList{found.NoQuantity()}}
 	}
 	return nil, &unreadable{&resolve.Refusal{Errors: field.ErrorList{mistake}}}
