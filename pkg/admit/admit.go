@@ -28,8 +28,8 @@ type Input struct {
 	Mistakes field.ErrorList
 }
 
-// defaults returns the defaults of the cluster. The architecture of the image from which a disk is made precedes the architecture of the cluster.
-func (in Input) defaults() config.Defaults {
+// clusterDefaults returns the defaults of the cluster. The architecture of the image from which a disk is made precedes the architecture of the cluster.
+func (in Input) clusterDefaults() config.Defaults {
 	defaults := in.Cluster.Defaults
 	defaults.Architecture = cmp.Or(in.Set.Architecture, defaults.Architecture)
 	return defaults
@@ -53,80 +53,80 @@ func VMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, 
 	explicit := vmi.DeepCopy()
 	verdict := Verdict{Errors: instancetype.Differences(in.Set, explicit, nil).WithOrigin("vmi/instancetype-difference")}
 	if verdict.Allowed() {
-		verdict = expand(explicit, in, nil).verdict(nil)
+		verdict = expandVMI(explicit, in, nil).mergeVerdict(nil)
 	}
 	return explicit, verdict
 }
 
 // Judge returns the verdict on an explicit VMI.
 func Judge(vmi *v1.VirtualMachineInstance, in Input) Verdict {
-	errs, warnings := judge(vmi, in)
+	errs, warnings := judgeGuest(vmi, in)
 	return Verdict{Errors: errs, Warnings: warningTexts(warnings, nil)}
 }
 
 // JudgeMade returns the verdict on an explicit VMI that function VMI has made of the written one. Errors and warnings at fields that are not in the written VMI
 // name the object that set them.
 func JudgeMade(explicit, written *v1.VirtualMachineInstance, in Input) Verdict {
-	errs, warnings := judge(explicit, in)
+	errs, warnings := judgeGuest(explicit, in)
 	if len(errs)+len(warnings) == 0 || !in.hasSources() {
 		return Verdict{Errors: errs, Warnings: warningTexts(warnings, nil)}
 	}
-	f := finderOf(written, "", written, in)
+	f := newSourceFinder(written, "", written, in)
 	for _, err := range errs {
-		f.name(err)
+		f.nameSource(err)
 	}
 	return Verdict{Errors: errs, Warnings: warningTexts(warnings, f)}
 }
 
-// judge returns the errors and warnings about an explicit VMI. A field with an error has no warnings.
-func judge(vmi *v1.VirtualMachineInstance, in Input) (field.ErrorList, []validate.Warning) {
+// judgeGuest returns the errors and warnings about an explicit VMI. A field with an error has no warnings.
+func judgeGuest(vmi *v1.VirtualMachineInstance, in Input) (field.ErrorList, []validate.Warning) {
 	errs := append(validate.Guest(vmi, in.Cluster.Limits, nil), validate.VMI(vmi)...)
 	errs = sortByField(validate.Causes(validate.For(in.User, in.Cluster.Limits, errs)), reflect.TypeFor[v1.VirtualMachineInstance]())
-	return errs, besides(errs, "", validate.Warnings(vmi, in.Cluster.Limits))
+	return errs, withoutRefusedFields(errs, "", validate.Warnings(vmi, in.Cluster.Limits))
 }
 
-// template is the path of the template in a VM.
-var template = field.NewPath("spec", "template")
+// templatePath is the path of the template in a VM.
+var templatePath = field.NewPath("spec", "template")
 
 // VM returns the explicit VMI that a VM would boot, and a verdict on both: a VM that could never start is refused when it is written. old is nil on create.
 // Paths in the verdict start at the VM. The VMI is nil without a template. While the instancetype or the preference does not exist, the VMI stays as it was
 // written, and the verdict has only the mistakes that neither of them could mend.
 func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdict) {
 	explicit, verdict := judgeVM(vm, old, in)
-	verdict.Warnings = append(warningTexts(besides(verdict.Errors, "", validate.VMWarnings(vm, in.Cluster.Limits)), nil), verdict.Warnings...)
+	verdict.Warnings = append(warningTexts(withoutRefusedFields(verdict.Errors, "", validate.VMWarnings(vm, in.Cluster.Limits)), nil), verdict.Warnings...)
 	return explicit, verdict
 }
 
 // judgeVM is VM without the warnings about fields that only a VM has.
 func judgeVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdict) {
-	verdict := Verdict{Errors: except(validate.VM(vm, old, in.Cluster.Limits), in.Mistakes)}
+	verdict := Verdict{Errors: withMistakes(validate.VM(vm, old, in.Cluster.Limits), in.Mistakes)}
 	if vm.Spec.Template == nil {
 		return nil, verdict // validate.VM names the missing template; there is no VMI to judge
 	}
 	explicit := Instance(vm)
-	conflicts := instancetype.Conflicts(in.Set, explicit, template).WithOrigin("vm/instancetype-conflict")
+	conflicts := instancetype.Conflicts(in.Set, explicit, templatePath).WithOrigin("vm/instancetype-conflict")
 	verdict.Errors = append(verdict.Errors, conflicts...)
-	draft, done := complete(vm, explicit, in)
+	draft, done := completeVM(vm, explicit, in)
 	var warned []validate.Warning
 	if draft.Written == nil {
-		merged := done.verdict(template)
+		merged := done.mergeVerdict(templatePath)
 		needed := instancetype.Requirements(in.Set, explicit, &vm.Spec.Template.Spec, field.NewPath("spec")).WithOrigin("vm/preference-requirement")
 		verdict.Errors = slices.Concat(verdict.Errors, merged.Errors, needed)
 		verdict.Warnings, warned = append(verdict.Warnings, merged.Warnings...), validate.Warnings(explicit, in.Cluster.Limits)
 	}
-	judged := validate.For(in.User, in.Cluster.Limits, validate.Known(draft, in.Cluster.Limits, template))
-	verdict.Errors = append(verdict.Errors, elsewhere(judged, conflicts)...)
+	judged := validate.For(in.User, in.Cluster.Limits, validate.Known(draft, in.Cluster.Limits, templatePath))
+	verdict.Errors = append(verdict.Errors, withoutConflicts(judged, conflicts)...)
 	verdict.Errors = validate.Most(validate.Causes(verdict.Errors))
-	if warned = besides(verdict.Errors, templatePrefix, warned); len(verdict.Errors)+len(warned) > 0 {
-		f := &finder{vm: vm, done: done, sent: sent(vm), prefix: templatePrefix}
-		verdict.Errors = sortByField(f.actionable(verdict.Errors), reflect.TypeFor[v1.VirtualMachine]())
+	if warned = withoutRefusedFields(verdict.Errors, templatePrefix, warned); len(verdict.Errors)+len(warned) > 0 {
+		f := &sourceFinder{vm: vm, done: done, sent: asJSON(vm), prefix: templatePrefix}
+		verdict.Errors = sortByField(f.moveErrors(verdict.Errors), reflect.TypeFor[v1.VirtualMachine]())
 		verdict.Warnings = append(verdict.Warnings, warningTexts(warned, f)...)
 	}
 	return explicit, verdict
 }
 
-// except returns mistakes, followed by the errors of errs at other fields.
-func except(errs, mistakes field.ErrorList) field.ErrorList {
+// withMistakes returns mistakes, followed by the errors of errs at other fields.
+func withMistakes(errs, mistakes field.ErrorList) field.ErrorList {
 	return append(slices.Clone(mistakes), slices.DeleteFunc(errs, func(err *field.Error) bool {
 		return slices.ContainsFunc(mistakes, func(m *field.Error) bool { return m.Field == err.Field })
 	})...)

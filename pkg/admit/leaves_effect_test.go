@@ -81,10 +81,10 @@ func ownFields(of reflect.Type, at string, visit func(string)) (count int) {
 // sameFillers checks that what steps note while they fill is what comparing the guest after each of them says.
 func sameFillers(t *testing.T, vm *v1.VirtualMachine, in Input) (named int) {
 	t.Helper()
-	vmi, h := written(vm)
-	h.follow(vmi, in, nil)
-	_, done := complete(vm, Instance(vm), in)
-	for _, fact := range h.facts(vmi) {
+	vmi, h := unexpandedVMI(vm)
+	h.runSteps(vmi, in, nil)
+	_, done := completeVM(vm, Instance(vm), in)
+	for _, fact := range h.factsOf(vmi) {
 		if strings.HasPrefix(fact.Path, "metadata.annotations[") && fact.Origin.Kind != FromUser && strings.Contains(fact.Path, "kubevirt.io/") {
 			continue // information about the sources, which nothing judges
 		}

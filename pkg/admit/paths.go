@@ -17,9 +17,9 @@ import (
 // error at a field that is not in the manifest is therefore moved to the user's reference to the object that set the field, or to the nearest field that was
 // sent.
 
-// elsewhere returns errs without the errors at fields that conflict with the instancetype. The VMI was judged with the user's values in these fields, so that
-// all other mistakes are reported in the same answer.
-func elsewhere(errs, conflicts field.ErrorList) field.ErrorList {
+// withoutConflicts returns errs without the errors at fields that conflict with the instancetype. The VMI was judged with the user's values in these fields,
+// so that all other mistakes are reported in the same answer.
+func withoutConflicts(errs, conflicts field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(err *field.Error) bool {
 		return slices.ContainsFunc(conflicts, func(c *field.Error) bool {
 			_, below := fieldpath.Below(err.Field, c.Field)
@@ -28,8 +28,8 @@ func elsewhere(errs, conflicts field.ErrorList) field.ErrorList {
 	})
 }
 
-// finder moves errors to where a user can act, and names who set a field.
-type finder struct {
+// sourceFinder moves errors to where a user can act, and names who set a field.
+type sourceFinder struct {
 	vm   *v1.VirtualMachine // nil if the user wrote a VMI
 	done *run
 	sent any // the JSON of what the user wrote, decoded once for all errors: a manifest can have thousands
@@ -39,8 +39,8 @@ type finder struct {
 
 const templatePrefix = "spec.template."
 
-// sent returns an object as decoded JSON. It is nil if the object cannot be marshalled, which does not happen to a VM that was decoded.
-func sent(object any) (decoded any) {
+// asJSON returns an object as decoded JSON. It is nil if the object cannot be marshalled, which does not happen to a VM that was decoded.
+func asJSON(object any) (decoded any) {
 	raw, err := json.Marshal(object)
 	if err != nil {
 		return nil
@@ -51,62 +51,63 @@ func sent(object any) (decoded any) {
 	return decoded
 }
 
-// actionable moves errors at fields of the template that the VM does not have.
-func (f *finder) actionable(errs field.ErrorList) field.ErrorList {
+// moveErrors moves errors at fields of the template that the VM does not have.
+func (f *sourceFinder) moveErrors(errs field.ErrorList) field.ErrorList {
 	for _, err := range errs {
 		if below, inGuest := strings.CutPrefix(err.Field, templatePrefix); inGuest && f.sent != nil {
-			f.move(err, below)
+			f.moveError(err, below)
 		}
 	}
 	return errs
 }
 
-// move adds to an error the object that set the field, if the VM does not have the field. below is the path in the VMI. The error keeps its path, as in
-// KubeVirt, if an instancetype, a preference or a preset filled the field in an object that the user sent. Otherwise it is moved to the reference to the source.
-func (f *finder) move(err *field.Error, below string) {
+// moveError adds to an error the object that set the field, if the VM does not have the field. below is the path in the VMI. The error keeps its path, as in
+// KubeVirt, if an instancetype, a preference or a preset filled the field in an object that the user sent. Otherwise it is moved to the reference to the
+// source.
+func (f *sourceFinder) moveError(err *field.Error, below string) {
 	f.nameArchitecture(err)
-	if f.has(err.Field) || f.arranged(err) {
+	if f.wasSent(err.Field) || f.moveThreadError(err) {
 		return
 	}
-	at, from := f.written(err.Field), f.source(&below)
+	at, from := f.nearestSent(err.Field), f.sourceOf(&below)
 	if references[from.Kind] == "" {
 		from = f.sourceOfVolume(&below)
 	}
 	switch {
 	case references[from.Kind] == "":
-		err.Field = f.volume(err.Field, at)
-	case at == err.Field && !from.byProfile():
-		from.name(err, below)
+		err.Field = f.volumePath(err.Field, at)
+	case at == err.Field && !from.isProfile():
+		from.nameIn(err, below)
 	default:
-		from.name(err, below)
+		from.nameIn(err, below)
 		err.Field = references[from.Kind]
 	}
 }
 
 // nameArchitecture adds to an error that names the architecture of the VMI the object that set it.
-func (f *finder) nameArchitecture(err *field.Error) {
+func (f *sourceFinder) nameArchitecture(err *field.Error) {
 	const at = "spec.architecture"
-	if by := f.setter(at); by != "" && strings.Contains(err.Detail, "architecture '"+f.done.vmi.Spec.Architecture+"'") {
+	if by := f.setterOf(at); by != "" && strings.Contains(err.Detail, "architecture '"+f.done.vmi.Spec.Architecture+"'") {
 		err.Detail += "; " + by + " sets " + at
 	}
 }
 
-// source returns what set the field at *below. If a default filled the field within an object that a source set, the source counts, and *below becomes the
+// sourceOf returns what set the field at *below. If a default filled the field within an object that a source set, the source counts, and *below becomes the
 // path of the object.
-func (f *finder) source(below *string) filler {
+func (f *sourceFinder) sourceOf(below *string) filler {
 	from := f.done.filledBy(*below)
 	steps := fieldpath.Parse(*below)
 	if references[from.Kind] != "" || len(steps) < 2 {
 		return from
 	}
 	for _, object := range []string{*below, fieldpath.Join(steps[:len(steps)-1])} {
-		if by := f.done.gaveObject(object); references[by.Kind] != "" && !f.has(f.prefix+object) {
+		if by := f.done.objectFilledBy(object); references[by.Kind] != "" && !f.wasSent(f.prefix+object) {
 			*below = object
 			return by
 		}
 	}
 	// A field that is missing in an object that the user did not write belongs to the source that filled another field of the object.
-	if parent := fieldpath.Join(steps[:len(steps)-1]); len(steps) > 3 && !f.has(f.prefix+parent) {
+	if parent := fieldpath.Join(steps[:len(steps)-1]); len(steps) > 3 && !f.wasSent(f.prefix+parent) {
 		if by := f.done.filledBy(parent); references[by.Kind] != "" {
 			*below = parent
 			return by
@@ -115,9 +116,9 @@ func (f *finder) source(below *string) filler {
 	return from
 }
 
-// arranged moves an error about the threads per core of an instancetype to the preference. Only a preference arranges vCPUs as threads: a VM with an
+// moveThreadError moves an error about the threads per core of an instancetype to the preference. Only a preference arranges vCPUs as threads: a VM with an
 // instancetype cannot set them.
-func (f *finder) arranged(err *field.Error) bool {
+func (f *sourceFinder) moveThreadError(err *field.Error) bool {
 	set := f.done.in.Set
 	if set.Instancetype == nil || set.Preference == nil || err.Origin != "cpu/dedicated-threads" && err.Origin != "cpu/dedicated-threads-arm64" {
 		return false
@@ -134,8 +135,9 @@ func (f *finder) arranged(err *field.Error) bool {
 	return true
 }
 
-// has reports whether the user sent a field. An empty text does not count: the JSON of some types, such as the type of an input, has it for an absent value.
-func (f *finder) has(path string) bool {
+// wasSent reports whether the user sent a field. An empty text does not count: the JSON of some types, such as the type of an input, has it for an absent
+// value.
+func (f *sourceFinder) wasSent(path string) bool {
 	here := f.sent
 	for _, step := range fieldpath.Parse(path) {
 		here = childOf(here, step)
@@ -143,9 +145,9 @@ func (f *finder) has(path string) bool {
 	return here != nil && here != ""
 }
 
-// written returns the path up to its first step that was not sent. A path of which only the last step is absent stays as it is. For an absent element of a
+// nearestSent returns the path up to its first step that was not sent. A path of which only the last step is absent stays as it is. For an absent element of a
 // list it returns the path of the list.
-func (f *finder) written(path string) string {
+func (f *sourceFinder) nearestSent(path string) string {
 	here, steps := f.sent, fieldpath.Parse(path)
 	for i, step := range steps {
 		if here = childOf(here, step); here != nil || i == len(steps)-1 {
@@ -172,14 +174,14 @@ func childOf(value any, step fieldpath.Step) any {
 	return nil
 }
 
-// name writes into the text of an error that the origin set the field. The advice at the end of the text, which is about the field, becomes advice about the
+// nameIn writes into the text of an error that the origin set the field. The advice at the end of the text, which is about the field, becomes advice about the
 // origin.
-func (o Origin) name(err *field.Error, below string) {
+func (o Origin) nameIn(err *field.Error, below string) {
 	detail, instead := err.Detail, insteads[o.Kind]
 	if found := advice.FindStringIndex(detail); found != nil && instead != "" {
 		detail = detail[:found[0]] + ": " + instead
 	}
-	err.Detail = strings.TrimSuffix(fmt.Sprintf("%s sets %s: %s", o.quoted(), below, detail), ": ")
+	err.Detail = strings.TrimSuffix(fmt.Sprintf("%s sets %s: %s", o.quotedName(), below, detail), ": ")
 }
 
 // advice is the end of a message that tells the user what to do.
@@ -194,7 +196,7 @@ var insteads = map[string]string{
 	FromClusterProfile: "choose labels that the profile does not select, or have it corrected",
 }
 
-func (o Origin) byProfile() bool { return o.Kind == FromProfile || o.Kind == FromClusterProfile }
+func (o Origin) isProfile() bool { return o.Kind == FromProfile || o.Kind == FromClusterProfile }
 
 // references are the fields by which a VM names or selects what fills it. Presets and profiles have no reference: they select the VMI by its labels.
 var references = map[string]string{
@@ -205,30 +207,30 @@ var references = map[string]string{
 	FromClusterProfile: templatePrefix + "metadata.labels",
 }
 
-// quoted returns the origin as messages name it, such as "preference 'small'".
-func (o Origin) quoted() string {
+// quotedName returns the origin as messages name it, such as "preference 'small'".
+func (o Origin) quotedName() string {
 	text := fmt.Sprintf("%s '%s'", o.Kind, o.Name)
 	if o.Extends != nil {
-		text += ", which extends " + o.Extends.quoted() + ","
+		text += ", which extends " + o.Extends.quotedName() + ","
 	}
 	return text
 }
 
-// disks is the path of the disks in a VM.
-const disks = templatePrefix + "spec.domain.devices.disks"
+// disksPath is the path of the disks in a VM.
+const disksPath = templatePrefix + "spec.domain.devices.disks"
 
-// volume returns the path of the volume for which stage 1 made the disk at a path. A volume without a disk gets a disk of its name behind the disks that were
-// written. For a path of any other field it returns otherwise.
-func (f *finder) volume(path, otherwise string) string {
-	below, _ := fieldpath.Below(path, disks)
+// volumePath returns the path of the volume for which stage 1 made the disk at a path. A volume without a disk gets a disk of its name behind the disks that
+// were written. For a path of any other field it returns otherwise.
+func (f *sourceFinder) volumePath(path, otherwise string) string {
+	below, _ := fieldpath.Below(path, disksPath)
 	name, field, ok := f.madeDisk(below)
 	if !ok || f.vm == nil {
 		return otherwise
 	}
 	for i, volume := range f.vm.Spec.Template.Spec.Volumes {
 		if volume.Name == name {
-			at := template.Child("spec", "volumes").Index(i)
-			if field == ".name" && f.has(at.Child("name").String()) {
+			at := templatePath.Child("spec", "volumes").Index(i)
+			if field == ".name" && f.wasSent(at.Child("name").String()) {
 				return at.Child("name").String()
 			}
 			return at.String()
@@ -238,7 +240,7 @@ func (f *finder) volume(path, otherwise string) string {
 }
 
 // sourceOfVolume returns what set the volume for which stage 1 made the disk at *below. *below becomes the path of the volume.
-func (f *finder) sourceOfVolume(below *string) filler {
+func (f *sourceFinder) sourceOfVolume(below *string) filler {
 	rest, _ := fieldpath.Below(f.prefix+*below, f.prefix+"spec.domain.devices.disks")
 	name, _, ok := f.madeDisk(rest)
 	if !ok {
@@ -257,7 +259,7 @@ func (f *finder) sourceOfVolume(below *string) filler {
 }
 
 // madeDisk returns the name of the disk to which a path below the list of disks leads, and the rest of the path. ok is false if the user wrote the disk.
-func (f *finder) madeDisk(below string) (name, rest string, ok bool) {
+func (f *sourceFinder) madeDisk(below string) (name, rest string, ok bool) {
 	steps := fieldpath.Parse(below)
 	if len(steps) == 0 {
 		return "", "", false

@@ -11,21 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// sortByField sorts errors by their fields, in the order of the API's types. Errors at one field stay in the order of their rules. of is the type of the object.
+// sortByField sorts errors by their fields, in the order of the API's types. Errors at one field stay in the order of their rules. of is the type of the
+// object.
 func sortByField(errs field.ErrorList, of reflect.Type) field.ErrorList {
 	if len(errs) < 2 {
 		return errs
 	}
 	keys := make(map[*field.Error]string, len(errs))
 	for _, err := range errs {
-		keys[err] = position(of, err.Field)
+		keys[err] = sortKey(of, err.Field)
 	}
 	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(keys[a], keys[b]) })
 	return errs
 }
 
-// position returns a text by which paths sort in the order of the fields of a type: a number for each step, and the key for an element of a map.
-func position(at reflect.Type, path string) string {
+// sortKey returns a text by which paths sort in the order of the fields of a type: a number for each step, and the key for an element of a map.
+func sortKey(at reflect.Type, path string) string {
 	var key strings.Builder
 	for _, step := range fieldpath.Parse(path) {
 		for at != nil && at.Kind() == reflect.Pointer {

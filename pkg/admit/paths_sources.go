@@ -17,11 +17,11 @@ func (in Input) hasSources() bool {
 	return in.Set.Instancetype != nil || in.Set.Preference != nil || len(in.Presets) > 0 || len(in.Profiles) > 0
 }
 
-// finderOf makes a VMI explicit again and notes what fills its fields. Admission needs this only for VMIs with errors or warnings, which are few.
-func finderOf(vmi *v1.VirtualMachineInstance, prefix string, written any, in Input) *finder {
+// newSourceFinder makes a VMI explicit again and notes what fills its fields. Admission needs this only for VMIs with errors or warnings, which are few.
+func newSourceFinder(vmi *v1.VirtualMachineInstance, prefix string, written any, in Input) *sourceFinder {
 	r := &run{vmi: vmi.DeepCopy(), in: in, log: filled.New()}
 	r.fillers = r.fillerBuffer[:0]
-	return &finder{done: r.all(), sent: sent(written), prefix: prefix}
+	return &sourceFinder{done: r.runSteps(), sent: asJSON(written), prefix: prefix}
 }
 
 // Setters returns a function that names the instancetype, preference, preset or profile that set the field at a path of a VM's VMI. The function returns an
@@ -30,8 +30,8 @@ func Setters(vm *v1.VirtualMachine, in Input) func(path string) string {
 	if !in.hasSources() {
 		return func(string) string { return "" }
 	}
-	_, done := complete(vm, Instance(vm), in)
-	return (&finder{vm: vm, done: done, sent: sent(vm), prefix: templatePrefix}).setter
+	_, done := completeVM(vm, Instance(vm), in)
+	return (&sourceFinder{vm: vm, done: done, sent: asJSON(vm), prefix: templatePrefix}).setterOf
 }
 
 // SettersOfVMI is Setters for a VMI as the user wrote it.
@@ -39,45 +39,45 @@ func SettersOfVMI(vmi *v1.VirtualMachineInstance, in Input) func(path string) st
 	if !in.hasSources() {
 		return func(string) string { return "" }
 	}
-	return finderOf(vmi, "", vmi, in).setter
+	return newSourceFinder(vmi, "", vmi, in).setterOf
 }
 
-// setter names the object that set the field at a path of the VMI; empty if the user or a default set it.
-func (f *finder) setter(path string) string {
-	if f.has(f.prefix + path) {
+// setterOf names the object that set the field at a path of the VMI; empty if the user or a default set it.
+func (f *sourceFinder) setterOf(path string) string {
+	if f.wasSent(f.prefix + path) {
 		return ""
 	}
-	if from := f.source(&path); references[from.Kind] != "" {
-		return from.quoted()
+	if from := f.sourceOf(&path); references[from.Kind] != "" {
+		return from.quotedName()
 	}
 	return ""
 }
 
-// name writes into the text of an error which object set its field. The path stays, because a VMI has no field that names what filled it.
-func (f *finder) name(err *field.Error) {
+// nameSource writes into the text of an error which object set its field. The path stays, because a VMI has no field that names what filled it.
+func (f *sourceFinder) nameSource(err *field.Error) {
 	f.nameArchitecture(err)
 	below := err.Field
-	if f.has(below) {
+	if f.wasSent(below) {
 		return
 	}
-	from := f.source(&below)
+	from := f.sourceOf(&below)
 	if references[from.Kind] == "" {
 		from = f.sourceOfVolume(&below)
 	}
 	if references[from.Kind] != "" {
-		from.name(err, below)
+		from.nameIn(err, below)
 	}
 }
 
 // warningTexts returns the texts of warnings for users. A warning at a field that the user did not write names the object that set the field. f may be nil.
-func warningTexts(warnings []validate.Warning, f *finder) (texts []string) {
+func warningTexts(warnings []validate.Warning, f *sourceFinder) (texts []string) {
 	for _, w := range warnings {
 		text := w.Text
 		for _, at := range w.Fields {
 			if f == nil {
 				break
 			}
-			if from := f.setter(at); from != "" {
+			if from := f.setterOf(at); from != "" {
 				text += fmt.Sprintf("; %s sets %s", from, strings.TrimPrefix(strings.TrimPrefix(at, "spec."), "domain."))
 			}
 		}
@@ -86,9 +86,9 @@ func warningTexts(warnings []validate.Warning, f *finder) (texts []string) {
 	return texts
 }
 
-// besides returns warnings without the warnings about fields at, above or below which is an error: one mistake has one message. prefix comes before a path of
-// the warnings in the paths of the errors.
-func besides(errs field.ErrorList, prefix string, warnings []validate.Warning) []validate.Warning {
+// withoutRefusedFields returns warnings without the warnings about fields at, above or below which is an error: one mistake has one message. prefix comes
+// before a path of the warnings in the paths of the errors.
+func withoutRefusedFields(errs field.ErrorList, prefix string, warnings []validate.Warning) []validate.Warning {
 	return slices.DeleteFunc(warnings, func(w validate.Warning) bool {
 		return slices.ContainsFunc(w.Fields, func(at string) bool {
 			return slices.ContainsFunc(errs, func(err *field.Error) bool {

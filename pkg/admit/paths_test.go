@@ -11,7 +11,7 @@ import (
 // TestWrittenPaths: an error is at what was sent, whatever names a tenant gave to it.
 func TestWrittenPaths(t *testing.T) {
 	t.Parallel()
-	f := finder{}
+	f := sourceFinder{}
 	err := json.Unmarshal([]byte(`{"spec": {"disks": [{"name": "a"}], "labels": {"a.b/c": "", "a]b": "", "x[0]": {"y": {}}}}}`), &f.sent)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestWrittenPaths(t *testing.T) {
 		{labels.Key("x[0]").Child("y", "z").String(), "spec.labels[x[0]].y.z", "a key may look like an element"},
 		{labels.Key("a.b").Child("z").String(), "spec.labels", "there is no such key"},
 	} {
-		if got := f.written(test.path); got != test.want {
+		if got := f.nearestSent(test.path); got != test.want {
 			t.Errorf("%s: '%s', want '%s': %s", test.path, got, test.want, test.why)
 		}
 	}
@@ -47,19 +47,19 @@ func TestVolumesOfMadeDisks(t *testing.T) {
 	written.Volumes = []v1.Volume{{Name: "own"}, {Name: "data"}}
 	vmi := &v1.VirtualMachineInstance{}
 	vmi.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "own"}, {Name: "data"}, {Name: "none"}}
-	f := finder{vm: vm, done: &run{vmi: vmi}}
+	f := sourceFinder{vm: vm, done: &run{vmi: vmi}}
 	for path, want := range map[string]string{
-		disks + "[1].disk.bus":          "spec.template.spec.volumes[1]",
-		disks + "[1]":                   "spec.template.spec.volumes[1]",
-		disks + "[0].disk.bus":          "otherwise", // the owner wrote it
-		disks + "[2].disk.bus":          "otherwise", // no volume has its name
-		disks + "[3].disk.bus":          "otherwise", // the VMI has only three disks
-		disks + "[99999999999999999]":   "otherwise",
-		disks:                           "otherwise",
-		disks + ".x[1]":                 "otherwise",
-		"spec.template.spec.volumes[1]": "otherwise",
+		disksPath + "[1].disk.bus":        "spec.template.spec.volumes[1]",
+		disksPath + "[1]":                 "spec.template.spec.volumes[1]",
+		disksPath + "[0].disk.bus":        "otherwise", // the owner wrote it
+		disksPath + "[2].disk.bus":        "otherwise", // no volume has its name
+		disksPath + "[3].disk.bus":        "otherwise", // the VMI has only three disks
+		disksPath + "[99999999999999999]": "otherwise",
+		disksPath:                         "otherwise",
+		disksPath + ".x[1]":               "otherwise",
+		"spec.template.spec.volumes[1]":   "otherwise",
 	} {
-		if got := f.volume(path, "otherwise"); got != want {
+		if got := f.volumePath(path, "otherwise"); got != want {
 			t.Errorf("%s: '%s', want '%s'", path, got, want)
 		}
 	}

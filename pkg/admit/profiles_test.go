@@ -157,10 +157,10 @@ func TestInstancetypesKeepTheirFields(t *testing.T) {
 	in.Presets = nil
 	in.Set.Instancetype.Spec = decode[v1beta1.VirtualMachineInstancetypeSpec](t, ownedByInstancetype)
 	bare := Instance(&vm)
-	expand(bare, in, nil)
+	expandVMI(bare, in, nil)
 	in.Profiles = []*profile.Profile{guestProfile(t, "p", `{selector: {}, template: {metadata: {annotations: {a: other}}, spec: `+claiming+`}}`)}
 	filled := Instance(&vm)
-	if errs := expand(filled, in, nil).errs; len(errs) > 0 {
+	if errs := expandVMI(filled, in, nil).errs; len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	if filled.Spec.Subdomain != "filled" || filled.Spec.Architecture != "s390x" || filled.Spec.Domain.Resources.Requests.Name("example.com/a",

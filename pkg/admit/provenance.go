@@ -96,19 +96,19 @@ type Explanation struct {
 
 // ExplainVM explains the VMI that a VM would boot. The VM must have a template, and the verdict of function VM on it must have no errors.
 func ExplainVM(vm *v1.VirtualMachine, in Input) Explanation {
-	vmi, h := written(vm)
+	vmi, h := unexpandedVMI(vm)
 	h.ascribeToKubeVirt(vmi, vm, in)
-	explained := h.explain(vmi, in, source{volumes: inferred(vm), try: trialOf(vm)})
-	explained.foretell(vm, in)
+	explained := h.explainLeaves(vmi, in, sourceHints{volumes: inferredVolumes(vm), try: trialOf(vm)})
+	explained.addKubeVirtFills(vm, in)
 	return explained
 }
 
-// written returns the VMI of a VM before stage 1, with its history.
-func written(vm *v1.VirtualMachine) (*v1.VirtualMachineInstance, history) {
+// unexpandedVMI returns the VMI of a VM before stage 1, with its history.
+func unexpandedVMI(vm *v1.VirtualMachine) (*v1.VirtualMachineInstance, history) {
 	vmi, h := Instance(vm), history{}
-	h.note(vmi, Origin{Kind: FromUser})
+	h.noteChanges(vmi, Origin{Kind: FromUser})
 	placeIdentity(vmi)
-	h.note(vmi, Origin{Kind: FromDefault, Name: "identity"})
+	h.noteChanges(vmi, Origin{Kind: FromDefault, Name: "identity"})
 	return vmi, h
 }
 
@@ -116,53 +116,54 @@ func written(vm *v1.VirtualMachine) (*v1.VirtualMachineInstance, history) {
 // set before. For a VMI of a VM use ExplainGuest, which compares with the VM.
 func ExplainVMI(given *v1.VirtualMachineInstance, in Input) Explanation {
 	vmi, h := given.DeepCopy(), history{}
-	h.note(vmi, Origin{Kind: FromUser})
-	from := source{try: func(in Input) (*v1.VirtualMachineInstance, Verdict) {
+	h.noteChanges(vmi, Origin{Kind: FromUser})
+	from := sourceHints{try: func(in Input) (*v1.VirtualMachineInstance, Verdict) {
 		explicit, verdict := VMI(given, in)
 		judged := Judge(explicit, in)
 		return explicit, Verdict{Errors: append(verdict.Errors, judged.Errors...), Warnings: append(verdict.Warnings, judged.Warnings...)}
 	}}
 	if given.UID == "" {
-		return h.explain(vmi, in, from)
+		return h.explainLeaves(vmi, in, from)
 	}
 	// The VMI has been through admission: what its preference set would stay without the preference.
 	from.try = nil
-	explained := h.explain(vmi, in, from)
+	explained := h.explainLeaves(vmi, in, from)
 	explained.Notes = []string{noteBare}
 	return explained
 }
 
-// source is what else is known of a VMI that is explained.
-type source struct {
+// sourceHints is what else is known of a VMI that is explained.
+type sourceHints struct {
 	// volumes are the volumes from which the instancetype and the preference were inferred, by FromInstancetype and FromPreference.
 	volumes map[string]string
 	// try runs stage 1 with another input; nil for a VMI that has been through stage 1 before.
 	try trial
 }
 
-// explain makes the VMI explicit and returns the origin of each leaf.
-func (h history) explain(vmi *v1.VirtualMachineInstance, in Input, from source) Explanation {
+// explainLeaves makes the VMI explicit and returns the origin of each leaf.
+func (h history) explainLeaves(vmi *v1.VirtualMachineInstance, in Input, from sourceHints) Explanation {
 	start := vmi.DeepCopy()
-	preference, skipped := h.follow(vmi, in, from.volumes)
+	preference, skipped := h.runSteps(vmi, in, from.volumes)
 	if in.Set.Preference != nil {
-		h.ascribe(start, in, preference)
+		h.markPreferenceEffects(start, in, preference)
 	}
-	explained := Explanation{Fields: h.facts(vmi)}
+	explained := Explanation{Fields: h.factsOf(vmi)}
 	if from.try != nil {
-		explained.NotApplied = unpreferred(in, preference, explained.Fields, from.try)
+		explained.NotApplied = fieldsWithoutEffect(in, preference, explained.Fields, from.try)
 	}
 	explained.NotApplied = append(explained.NotApplied, skipped...)
 	return explained
 }
 
-// follow runs stage 1 and notes what each step sets. It returns the origin of values that the preference sets, and the fields of presets that were not applied.
-func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string) (preference Origin, skipped []Skipped) {
+// runSteps runs stage 1 and notes what each step sets. It returns the origin of values that the preference sets, and the fields of presets that were not
+// applied.
+func (h history) runSteps(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string) (preference Origin, skipped []Skipped) {
 	skipped = Steps(vmi, in, func(origin Origin) {
 		origin.InferredFrom = volumes[origin.Kind]
 		if origin.Kind == FromPreference {
 			preference = origin
 		}
-		h.note(vmi, origin)
+		h.noteChanges(vmi, origin)
 	})
 	return preference, skipped
 }
@@ -173,39 +174,39 @@ func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[st
 // applied.
 func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skipped []Skipped) {
 	// Errors are part of the verdict: a VMI whose presets disagree has no explanation.
-	for _, s := range expand(vmi, in, after).left {
+	for _, s := range expandVMI(vmi, in, after).skipped {
 		skipped = append(skipped, Skipped{Origin{Kind: FromPreset, Name: s.Preset}, s.Field, s.Reason})
 	}
 	return skipped
 }
 
 // history contains the value and the origin of each leaf, by Leaf.Key.
-type history map[string]known
+type history map[string]noted
 
-type known struct {
+type noted struct {
 	value  string
 	origin Origin
 }
 
-// note sets the origin of all leaves of the VMI that are new, or whose values differ from the noted values.
-func (h history) note(vmi *v1.VirtualMachineInstance, origin Origin) {
+// noteChanges sets the origin of all leaves of the VMI that are new, or whose values differ from the noted values.
+func (h history) noteChanges(vmi *v1.VirtualMachineInstance, origin Origin) {
 	for _, l := range append(labelLeaves(vmi), guestLeaves(vmi)...) {
 		if was, found := h[l.Key]; !found || was.value != l.Text() {
-			h[l.Key] = known{l.Text(), origin}
+			h[l.Key] = noted{l.Text(), origin}
 		}
 	}
 }
 
-func (h history) facts(vmi *v1.VirtualMachineInstance) []Fact {
-	facts := h.labels(vmi)
+func (h history) factsOf(vmi *v1.VirtualMachineInstance) []Fact {
+	facts := h.profileLabels(vmi)
 	for _, l := range guestLeaves(vmi) {
 		facts = append(facts, Fact{l.Path, l.Value, h[l.Key].origin})
 	}
 	return facts
 }
 
-// labels returns the labels that profiles filled. The owner's labels do not change what boots.
-func (h history) labels(vmi *v1.VirtualMachineInstance) (facts []Fact) {
+// profileLabels returns the labels that profiles filled. The owner's labels do not change what boots.
+func (h history) profileLabels(vmi *v1.VirtualMachineInstance) (facts []Fact) {
 	for _, l := range labelLeaves(vmi) {
 		if was := h[l.Key]; was.value == l.Text() && (was.origin.Kind == FromProfile || was.origin.Kind == FromClusterProfile) {
 			facts = append(facts, Fact{l.Path, l.Value, was.origin})

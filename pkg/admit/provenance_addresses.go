@@ -17,7 +17,7 @@ func (h history) noteAddresses(vmi, explicit *v1.VirtualMachineInstance, frozen 
 			*at = *is
 		}
 	}
-	h.note(made, recordOf(vmi))
+	h.noteChanges(made, recordOrigin(vmi))
 }
 
 // pciAddresses returns the fields pciAddress of a VMI, by the key of the device in records.

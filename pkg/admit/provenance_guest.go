@@ -26,20 +26,20 @@ const (
 // before its first boot. The VM must have a template.
 func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen *record.Record, in Input) Explanation {
 	made, h := Instance(vm), history{}
-	h.note(made, Origin{Kind: FromUser})
+	h.noteChanges(made, Origin{Kind: FromUser})
 	h.ascribeToKubeVirt(made, vm, in)
 	seed := cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], vm.Annotations[v1alpha1.AnnotationIdentity])
 	derived := made.DeepCopy()
 	identity.Fill(derived, seed)
-	h.note(derived, Origin{Kind: FromDefault, Name: "identity"})
+	h.noteChanges(derived, Origin{Kind: FromDefault, Name: "identity"})
 	if frozen != nil { // as the controller does: the recorded hardware wins over the seed
 		identity.Recall(made, frozen)
 	}
 	identity.Fill(made, seed)
-	h.note(made, recordOf(vmi))
-	explained := h.explain(made, in, source{volumes: inferred(vm), try: trialOf(vm)})
+	h.noteChanges(made, recordOrigin(vmi))
+	explained := h.explainLeaves(made, in, sourceHints{volumes: inferredVolumes(vm), try: trialOf(vm)})
 	h.noteAddresses(vmi, made, frozen, in)
-	explained.Fields = h.labels(vmi)
+	explained.Fields = h.profileLabels(vmi)
 	for _, l := range guestLeaves(vmi) {
 		origin := h[l.Key].origin
 		if h[l.Key].value != l.Text() {
@@ -50,13 +50,13 @@ func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen 
 	return explained
 }
 
-// recordOf returns the origin of values that a VMI has from its record.
-func recordOf(vmi *v1.VirtualMachineInstance) Origin {
+// recordOrigin returns the origin of values that a VMI has from its record.
+func recordOrigin(vmi *v1.VirtualMachineInstance) Origin {
 	return Origin{Kind: FromRecord, Name: "GuestHardware " + vmi.Name}
 }
 
-// inferred returns the volumes from which the instancetype and the preference of a VM are inferred, by FromInstancetype and FromPreference.
-func inferred(vm *v1.VirtualMachine) map[string]string {
+// inferredVolumes returns the volumes from which the instancetype and the preference of a VM are inferred, by FromInstancetype and FromPreference.
+func inferredVolumes(vm *v1.VirtualMachine) map[string]string {
 	volumes := map[string]string{}
 	if m := vm.Spec.Instancetype; m != nil {
 		volumes[FromInstancetype] = m.InferFromVolume

@@ -43,38 +43,38 @@ var kubeVirtFills = []kubeVirtFill{
 		usual: usualTopology},
 }
 
-// random matches a UUID of version 4.
-var random = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+// randomUUID matches a UUID of version 4.
+var randomUUID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 func usualUUID(value string, vm *v1.VirtualMachine, _ Input) (bool, *Origin) {
-	return random.MatchString(value) || value == uuidOfName(vm.Name), nil
+	return randomUUID.MatchString(value) || value == uuidOfName(vm.Name), nil
 }
 
 func usualSerial(value string, _ *v1.VirtualMachine, _ Input) (bool, *Origin) {
-	return random.MatchString(value), nil
+	return randomUUID.MatchString(value), nil
 }
 
 func usualMachine(value string, vm *v1.VirtualMachine, in Input) (bool, *Origin) {
 	if p := in.Set.Preference; p != nil && p.Spec.Machine != nil && p.Spec.Machine.PreferredMachineType == value {
-		return true, preferred(in)
+		return true, preferenceOrigin(in)
 	}
 	return value == in.Cluster.Defaults.Machines[vm.Spec.Template.Spec.Architecture], nil
 }
 
 func usualArchitecture(value string, _ *v1.VirtualMachine, in Input) (bool, *Origin) {
 	if p := in.Set.Preference; p != nil && p.Spec.PreferredArchitecture != nil && *p.Spec.PreferredArchitecture == value {
-		return true, preferred(in)
+		return true, preferenceOrigin(in)
 	}
-	return value == in.defaults().Architecture, nil
+	return value == in.clusterDefaults().Architecture, nil
 }
 
 func usualTopology(value string, _ *v1.VirtualMachine, _ Input) (bool, *Origin) {
 	return value == v1.PciTopologyVersionV3, nil
 }
 
-// preferred returns the preference of an input as an origin.
-func preferred(in Input) *Origin {
-	origin := (&run{in: in}).byPreference()
+// preferenceOrigin returns the preference of an input as an origin.
+func preferenceOrigin(in Input) *Origin {
+	origin := (&run{in: in}).preferenceOrigin()
 	return &origin
 }
 
@@ -96,7 +96,7 @@ func (h history) ascribeToKubeVirt(vmi *v1.VirtualMachineInstance, vm *v1.Virtua
 	for _, l := range guestLeaves(vmi) {
 		at := slices.IndexFunc(kubeVirtFills, func(f kubeVirtFill) bool { return f.path == l.Path })
 		if text, isText := textOf(l); at >= 0 && isText {
-			h[l.Key] = known{l.Text(), kubeVirtFills[at].origin(text, vm, in)}
+			h[l.Key] = noted{l.Text(), kubeVirtFills[at].originIn(text, vm, in)}
 		}
 	}
 }
@@ -106,12 +106,12 @@ func textOf(l leaves.Leaf) (text string, ok bool) {
 	return text, json.Unmarshal([]byte(l.Text()), &text) == nil
 }
 
-// origin returns who wrote a field into a VM: KubeVirt, the user, or one of them.
-func (f kubeVirtFill) origin(value string, vm *v1.VirtualMachine, in Input) Origin {
+// originIn returns who wrote a field into a VM: KubeVirt, the user, or one of them.
+func (f kubeVirtFill) originIn(value string, vm *v1.VirtualMachine, in Input) Origin {
 	usual, because := f.usual(value, vm, in)
 	certain := Origin{Kind: FromKubeVirt, Because: because}
 	either := Origin{Kind: FromKubeVirt, Or: &Origin{Kind: FromUser}}
-	switch writer := f.writer(vm); {
+	switch writer := f.writerIn(vm); {
 	case writer == byUser:
 		return Origin{Kind: FromUser}
 	case writer == byKubeVirt, f.path == kubeVirtFills[0].path && value == uuidOfName(vm.Name):
@@ -138,16 +138,16 @@ const (
 // kubeVirtManagers are the field managers of KubeVirt's processes, which are the beginnings of their user agents.
 var kubeVirtManagers = []string{"virt-controller", "virt-api", "virt-operator"}
 
-// writer returns who wrote a field by metadata.managedFields, which 'kubectl get -o yaml' omits, else by the annotation of 'kubectl apply'.
-func (f kubeVirtFill) writer(vm *v1.VirtualMachine) writer {
+// writerIn returns who wrote a field by metadata.managedFields, which 'kubectl get -o yaml' omits, else by the annotation of 'kubectl apply'.
+func (f kubeVirtFill) writerIn(vm *v1.VirtualMachine) writer {
 	path, found := append([]string{"spec", "template"}, f.steps...), unknownWriter
 	for _, entry := range vm.ManagedFields {
 		var fields map[string]any
-		if entry.Subresource != "" || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil || !manages(fields, path[:1]) {
+		if entry.Subresource != "" || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil || !managesField(fields, path[:1]) {
 			continue
 		}
 		switch {
-		case !manages(fields, path):
+		case !managesField(fields, path):
 			found = max(found, byWebhook)
 		case slices.Contains(kubeVirtManagers, entry.Manager):
 			return byKubeVirt
@@ -156,14 +156,15 @@ func (f kubeVirtFill) writer(vm *v1.VirtualMachine) writer {
 		}
 	}
 	var applied map[string]any
-	if text := vm.Annotations[corev1.LastAppliedConfigAnnotation]; found == unknownWriter && json.Unmarshal([]byte(text), &applied) == nil && has(applied, path) {
+	text := vm.Annotations[corev1.LastAppliedConfigAnnotation]
+	if found == unknownWriter && json.Unmarshal([]byte(text), &applied) == nil && hasField(applied, path) {
 		return byUser
 	}
 	return found
 }
 
-// manages reports whether an entry of managedFields has a field, or a whole object around the field.
-func manages(fields map[string]any, path []string) bool {
+// managesField reports whether an entry of managedFields has a field, or a whole object around the field.
+func managesField(fields map[string]any, path []string) bool {
 	for _, step := range path {
 		below, isObject := fields["f:"+step].(map[string]any)
 		if !isObject || len(below) == 0 {
@@ -174,8 +175,8 @@ func manages(fields map[string]any, path []string) bool {
 	return true
 }
 
-// has reports whether a document has a field.
-func has(document map[string]any, path []string) bool {
+// hasField reports whether a document has a field.
+func hasField(document map[string]any, path []string) bool {
 	for i, step := range path {
 		value, found := document[step]
 		if !found || i == len(path)-1 {
@@ -188,8 +189,8 @@ func has(document map[string]any, path []string) bool {
 	return false
 }
 
-// foretell sets the origin of values that KubeVirt will write into a VM that is not stored yet, and adds a note about values that are random.
-func (e *Explanation) foretell(vm *v1.VirtualMachine, in Input) {
+// addKubeVirtFills sets the origin of values that KubeVirt will write into a VM that is not stored yet, and adds a note about values that are random.
+func (e *Explanation) addKubeVirtFills(vm *v1.VirtualMachine, in Input) {
 	if !in.Cluster.Limits.KubeVirtGuests || vm.UID != "" {
 		return
 	}

@@ -78,8 +78,8 @@ const otherLoader = "the VMI has another boot loader"
 // switches are fields that have an effect only if they are true.
 var switches = []string{"devices.preferredDisableHotplug", "firmware.preferredUseBios", "firmware.preferredUseEfi"}
 
-// reasons returns why a field of a preference has no effect: one reason for each field of the guest that it could have filled.
-func reasons(set instancetype.Set, field leaves.Leaf, facts []Fact) []string {
+// noEffectReasons returns why a field of a preference has no effect: one reason for each field of the guest that it could have filled.
+func noEffectReasons(set instancetype.Set, field leaves.Leaf, facts []Fact) []string {
 	switch {
 	case slices.Contains(switches, field.Path) && field.Value == false:
 		return []string{"false asks for nothing"}
@@ -92,25 +92,25 @@ func reasons(set instancetype.Set, field leaves.Leaf, facts []Fact) []string {
 	}
 	for _, t := range targets {
 		if below, found := fieldpath.Below(field.Path, t.preferred); found {
-			return t.reasons(below, facts)
+			return t.noEffectReasons(below, facts)
 		}
 	}
 	return []string{"this release does not know it"}
 }
 
-func (t target) reasons(below string, facts []Fact) (all []string) {
+func (t target) noEffectReasons(below string, facts []Fact) (all []string) {
 	if t.guest == "" {
 		return []string{t.without}
 	}
 	for _, fact := range facts {
-		if within(t.guest+below, fact.Path) {
-			all = append(all, fact.already())
+		if matchesPattern(t.guest+below, fact.Path) {
+			all = append(all, fact.existingValue())
 		}
 	}
 	switch {
 	case len(all) > 0:
 		return all
-	case below != "" && owned(t.guest, facts):
+	case below != "" && hasOtherOrigin(t.guest, facts):
 		return []string{"the VMI has its own " + t.guest}
 	case t.without != "":
 		return []string{t.without}
@@ -118,8 +118,8 @@ func (t target) reasons(below string, facts []Fact) (all []string) {
 	return []string{"the VMI has no " + t.guest}
 }
 
-// already is the reason that a field of the guest has its value without the preference's field that could fill it.
-func (f Fact) already() string {
+// existingValue is the reason that a field of the guest has its value without the preference's field that could fill it.
+func (f Fact) existingValue() string {
 	value := leaves.Leaf{Value: f.Value}.Text()
 	if f.Origin.Kind == FromPreference { // from another field of the preference, or the preference's value is the default
 		return fmt.Sprintf("%s is already %s without it", f.Path, value)
@@ -130,8 +130,8 @@ func (f Fact) already() string {
 // anyIndex is the step of a pattern that matches each element of a list.
 var anyIndex = fieldpath.Step{Text: "*", Element: true}
 
-// within reports whether a path is the field of a pattern, or a field below it.
-func within(pattern, path string) bool {
+// matchesPattern reports whether a path is the field of a pattern, or a field below it.
+func matchesPattern(pattern, path string) bool {
 	steps, wanted := fieldpath.Parse(path), fieldpath.Parse(pattern)
 	if len(steps) < len(wanted) {
 		return false
@@ -144,10 +144,10 @@ func within(pattern, path string) bool {
 	return true
 }
 
-// owned reports whether an object that preferences fill only as a whole has a value of another origin.
-func owned(pattern string, facts []Fact) bool {
+// hasOtherOrigin reports whether an object that preferences fill only as a whole has a value of another origin.
+func hasOtherOrigin(pattern string, facts []Fact) bool {
 	for _, fact := range facts {
-		if within(pattern, fact.Path) && fact.Origin.Kind != FromPreference {
+		if matchesPattern(pattern, fact.Path) && fact.Origin.Kind != FromPreference {
 			return true
 		}
 	}
@@ -158,8 +158,8 @@ func owned(pattern string, facts []Fact) bool {
 func featureReasons(field leaves.Leaf, facts []Fact) []string {
 	wanted, _ := field.Value.(v1.CPUFeature)
 	for _, fact := range facts {
-		if within("spec.domain.cpu.features[*].name", fact.Path) && fact.Value == wanted.Name {
-			return []string{fact.already()}
+		if matchesPattern("spec.domain.cpu.features[*].name", fact.Path) && fact.Value == wanted.Name {
+			return []string{fact.existingValue()}
 		}
 	}
 	return []string{"the VMI has no such feature"}

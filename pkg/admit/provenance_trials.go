@@ -23,9 +23,9 @@ func trialOf(vm *v1.VirtualMachine) trial {
 	return func(in Input) (*v1.VirtualMachineInstance, Verdict) { return VM(vm, nil, in) }
 }
 
-// unpreferred returns the fields of the preference without which VMI and verdict are the same, each with its reasons. It runs stage 1 once for each field,
-// which would be too slow for admission.
-func unpreferred(in Input, origin Origin, facts []Fact, try trial) (skipped []Skipped) {
+// fieldsWithoutEffect returns the fields of the preference without which VMI and verdict are the same, each with its reasons. It runs stage 1 once for each
+// field, which would be too slow for admission.
+func fieldsWithoutEffect(in Input, origin Origin, facts []Fact, try trial) (skipped []Skipped) {
 	if in.Set.Preference == nil {
 		return nil
 	}
@@ -33,19 +33,19 @@ func unpreferred(in Input, origin Origin, facts []Fact, try trial) (skipped []Sk
 	set, rest := in.Set, *in.Set.Preference
 	rest.Spec = *rest.Spec.DeepCopy()
 	in.Set.Preference = &rest
-	eachTaken(&rest.Spec, func(field leaves.Leaf) {
-		if other, judged := try(in); !verdict.equal(judged) || !sameGuest(guest, other) {
+	withoutEachField(&rest.Spec, func(field leaves.Leaf) {
+		if other, judged := try(in); !verdict.sameMessages(judged) || !sameGuest(guest, other) {
 			return
 		}
-		for _, reason := range reasons(set, field, facts) {
+		for _, reason := range noEffectReasons(set, field, facts) {
 			skipped = append(skipped, Skipped{origin, field.Path, reason})
 		}
 	})
 	return skipped
 }
 
-// equal reports whether two verdicts have the same errors and warnings in the same order.
-func (v Verdict) equal(other Verdict) bool {
+// sameMessages reports whether two verdicts have the same errors and warnings in the same order.
+func (v Verdict) sameMessages(other Verdict) bool {
 	texts := func(v Verdict) (all []string) {
 		for _, err := range v.Errors {
 			all = append(all, err.Error())
@@ -59,10 +59,11 @@ func sameGuest(a, b *v1.VirtualMachineInstance) bool {
 	return maps.Equal(a.Annotations, b.Annotations) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-// ascribe adds the preference to the origins of values that come from elsewhere, and would differ without the preference. vmi is the VMI before stage 1.
-func (h history) ascribe(vmi *v1.VirtualMachineInstance, in Input, preference Origin) {
+// markPreferenceEffects adds the preference to the origins of values that come from elsewhere, and would differ without the preference. vmi is the VMI before
+// stage 1.
+func (h history) markPreferenceEffects(vmi *v1.VirtualMachineInstance, in Input, preference Origin) {
 	in.Set = instancetype.Set{Instancetype: in.Set.Instancetype, Architecture: in.Set.Architecture}
-	expand(vmi, in, nil)
+	expandVMI(vmi, in, nil)
 	without := map[string]string{}
 	for _, l := range append(labelLeaves(vmi), guestLeaves(vmi)...) {
 		without[l.Key] = l.Text()
@@ -76,36 +77,36 @@ func (h history) ascribe(vmi *v1.VirtualMachineInstance, in Input, preference Or
 	}
 }
 
-// eachTaken takes one field after the other out of a preference, calls visit, and puts the field back. Fields are values, empty objects, elements of lists and
-// keys of maps.
-func eachTaken(spec *v1beta1.VirtualMachinePreferenceSpec, visit func(leaves.Leaf)) {
-	taker(visit).walk(leaves.Leaf{}, reflect.ValueOf(spec).Elem())
+// withoutEachField takes one field after the other out of a preference, calls visit, and puts the field back. Fields are values, empty objects, elements of
+// lists and keys of maps.
+func withoutEachField(spec *v1beta1.VirtualMachinePreferenceSpec, visit func(leaves.Leaf)) {
+	taker(visit).takeBelow(leaves.Leaf{}, reflect.ValueOf(spec).Elem())
 }
 
 type taker func(leaves.Leaf)
 
-// walk reports whether a field is set at or below a value.
-func (t taker) walk(at leaves.Leaf, v reflect.Value) (found bool) {
+// takeBelow reports whether a field is set at or below a value.
+func (t taker) takeBelow(at leaves.Leaf, v reflect.Value) (found bool) {
 	switch {
 	case leaves.Whole(v.Type()):
-		return t.value(at, v)
+		return t.takeValue(at, v)
 	case v.Kind() == reflect.Pointer:
-		return !v.IsNil() && (v.Type().Elem().Kind() == reflect.Struct && t.walk(at, v.Elem()) || t.value(at, v))
+		return !v.IsNil() && (v.Type().Elem().Kind() == reflect.Struct && t.takeBelow(at, v.Elem()) || t.takeValue(at, v))
 	case v.Kind() == reflect.Struct:
 		for _, f := range leaves.Fields(v.Type()) {
-			found = t.walk(at.Below(f.Name), v.Field(f.Index)) || found
+			found = t.takeBelow(at.Below(f.Name), v.Field(f.Index)) || found
 		}
 		return found
 	case v.Kind() == reflect.Slice:
-		return t.elements(at, v)
+		return t.takeElements(at, v)
 	case v.Kind() == reflect.Map:
-		return t.keys(at, v)
+		return t.takeKeys(at, v)
 	}
-	return t.value(at, v)
+	return t.takeValue(at, v)
 }
 
-// value takes out a field that has no fields below it.
-func (t taker) value(at leaves.Leaf, v reflect.Value) bool {
+// takeValue takes out a field that has no fields below it.
+func (t taker) takeValue(at leaves.Leaf, v reflect.Value) bool {
 	if v.IsZero() {
 		return false
 	}
@@ -117,7 +118,7 @@ func (t taker) value(at leaves.Leaf, v reflect.Value) bool {
 	return true
 }
 
-func (t taker) elements(at leaves.Leaf, v reflect.Value) bool {
+func (t taker) takeElements(at leaves.Leaf, v reflect.Value) bool {
 	was := reflect.ValueOf(v.Interface())
 	for i := range was.Len() {
 		v.Set(reflect.AppendSlice(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, was.Len()), was.Slice(0, i)), was.Slice(i+1, was.Len())))
@@ -127,7 +128,7 @@ func (t taker) elements(at leaves.Leaf, v reflect.Value) bool {
 	return was.Len() > 0
 }
 
-func (t taker) keys(at leaves.Leaf, v reflect.Value) bool {
+func (t taker) takeKeys(at leaves.Leaf, v reflect.Value) bool {
 	for _, key := range leaves.SortedKeys(v, v) {
 		was := v.MapIndex(key)
 		v.SetMapIndex(key, reflect.Value{})

@@ -18,17 +18,17 @@ import (
 // preference, presets, profiles, defaults.
 var steps = []func(*run){
 	// Profiles are selected by the labels before any profile adds labels.
-	(*run).plan,
-	(*run).instancetype,
+	(*run).planProfiles,
+	(*run).applyInstancetype,
 	// A preference decides whether the VMI gets a device that it does not name, and then its model: the device must be added in between. The devices of
 	// profiles come before the devices of defaults, which only a VMI without such devices gets.
-	(*run).preferredDevices,
-	(*run).profiledDevices,
-	(*run).attachedDevices,
-	(*run).preference,
-	(*run).presets,
-	(*run).profiles,
-	(*run).defaults,
+	(*run).attachPreferredDevices,
+	(*run).attachProfileDevices,
+	(*run).attachDefaultDevices,
+	(*run).applyPreference,
+	(*run).fillPresets,
+	(*run).fillProfiles,
+	(*run).fillDefaults,
 }
 
 // run is stage 1 on one VMI.
@@ -44,9 +44,9 @@ type run struct {
 	// fillers are the sources that filled something, in the order of the log.
 	fillers      []filler
 	fillerBuffer [4]filler // enough for most runs, without an allocation
-	// left are fields of presets that were not applied.
-	left []preset.Skipped
-	errs field.ErrorList
+	// skipped are fields of presets that were not applied.
+	skipped []preset.Skipped
+	errs    field.ErrorList
 }
 
 // filler is the source of the entries of the log from the end of the filler before it up to its own end.
@@ -55,15 +55,15 @@ type filler struct {
 	end int
 }
 
-// expand runs all steps on the VMI itself, not on a copy. observe may be nil.
-func expand(vmi *v1.VirtualMachineInstance, in Input, observe func(Origin)) *run {
+// expandVMI runs all steps on the VMI itself, not on a copy. observe may be nil.
+func expandVMI(vmi *v1.VirtualMachineInstance, in Input, observe func(Origin)) *run {
 	r := &run{vmi: vmi, in: in, observe: observe}
-	return r.all()
+	return r.runSteps()
 }
 
-// complete makes the VMI of a VM explicit and logs what fills its fields. A VMI whose instancetype or preference does not exist yet is not changed: a draft of
-// it is made explicit instead, and the VMI is judged in full when the controller pins the VM.
-func complete(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in Input) (validate.Draft, *run) {
+// completeVM makes the VMI of a VM explicit and logs what fills its fields. A VMI whose instancetype or preference does not exist yet is not changed: a draft
+// of it is made explicit instead, and the VMI is judged in full when the controller pins the VM.
+func completeVM(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in Input) (validate.Draft, *run) {
 	draft := validate.Draft{Explicit: vmi}
 	draft.May.Instancetype = vm.Spec.Instancetype != nil && in.Set.Instancetype == nil
 	draft.May.Preference = vm.Spec.Preference != nil && in.Set.Preference == nil
@@ -77,7 +77,7 @@ func complete(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in Input) (
 	if in.hasSources() {
 		r.log, r.fillers = filled.New(), r.fillerBuffer[:0]
 	}
-	return draft, r.all()
+	return draft, r.runSteps()
 }
 
 // placeIdentity adds the object for the controller's UUID and serial number to the VMI of a VM, so that no preset fills it.
@@ -87,7 +87,7 @@ func placeIdentity(vmi *v1.VirtualMachineInstance) {
 	}
 }
 
-func (r *run) all() *run {
+func (r *run) runSteps() *run {
 	for _, step := range steps {
 		step(r)
 	}
@@ -110,8 +110,8 @@ func (r *run) filledBy(path string) filler {
 	return r.fillerOf(at)
 }
 
-// gaveObject returns the source of the object at a path of the spec; empty if the user or a default has set it. Other sources may have filled its fields.
-func (r *run) gaveObject(path string) filler {
+// objectFilledBy returns the source of the object at a path of the spec; empty if the user or a default has set it. Other sources may have filled its fields.
+func (r *run) objectFilledBy(path string) filler {
 	if r.log.Len() == 0 || !strings.HasPrefix(path, "spec.") {
 		return filler{}
 	}
@@ -128,8 +128,8 @@ func (r *run) fillerOf(entry int) filler {
 	return filler{}
 }
 
-// gave ends a step: the entries of the log since the last step come from origin.
-func (r *run) gave(origin Origin) {
+// endStep ends a step: the entries of the log since the last step come from origin.
+func (r *run) endStep(origin Origin) {
 	if r.log.Len() > 0 && origin.Kind != FromDefault {
 		r.fillers = append(r.fillers, filler{origin, r.log.Len()})
 	}
@@ -138,14 +138,14 @@ func (r *run) gave(origin Origin) {
 	}
 }
 
-func (r *run) instancetype() {
+func (r *run) applyInstancetype() {
 	instancetype.ApplyInstancetype(r.in.Set, r.vmi, r.log)
 	origin := Origin{Kind: FromInstancetype}
 	if s := r.in.Set.Instancetype; s != nil {
-		name(r.vmi, s.Source)
+		annotateSource(r.vmi, s.Source)
 		origin.Name, origin.Revision = s.Name, s.Revision
 	}
-	r.gave(origin)
+	r.endStep(origin)
 }
 
 // sourceAnnotations name the instancetype and preference of a VMI for people and dashboards, as KubeVirt's controller does. Stage 1 does not read them, because
@@ -157,37 +157,37 @@ var sourceAnnotations = map[string]string{
 	instancetype.PreferenceKinds.Cluster:    v1.ClusterPreferenceAnnotation,
 }
 
-// name writes the annotation that names a source.
-func name(vmi *v1.VirtualMachineInstance, source instancetype.Source) {
+// annotateSource writes the annotation that names a source.
+func annotateSource(vmi *v1.VirtualMachineInstance, source instancetype.Source) {
 	annotateNonEmpty(vmi, sourceAnnotations[source.Kind], source.Name)
 }
 
-func (r *run) preferredDevices() {
+func (r *run) attachPreferredDevices() {
 	instancetype.Attach(r.in.Set, r.vmi, r.log)
-	r.gave(r.byPreference())
+	r.endStep(r.preferenceOrigin())
 }
 
-func (r *run) attachedDevices() {
+func (r *run) attachDefaultDevices() {
 	before := r.vmi.Spec.Domain.Devices
-	mutate.Attach(r.vmi, r.in.defaults())
+	mutate.Attach(r.vmi, r.in.clusterDefaults())
 	if r.log.Len() > 0 { // mutate.Attach may have reallocated the lists that have the devices of profiles
 		after := r.vmi.Spec.Domain.Devices
 		r.log.Moved(reflect.ValueOf(before.Disks), reflect.ValueOf(after.Disks))
 		r.log.Moved(reflect.ValueOf(before.Interfaces), reflect.ValueOf(after.Interfaces))
 		r.log.Moved(reflect.ValueOf(before.Inputs), reflect.ValueOf(after.Inputs))
 	}
-	r.gave(Origin{Kind: FromDefault, Name: "attached devices"})
+	r.endStep(Origin{Kind: FromDefault, Name: "attached devices"})
 }
 
-func (r *run) preference() {
+func (r *run) applyPreference() {
 	instancetype.ApplyPreference(r.in.Set, r.vmi, r.log)
 	if p := r.in.Set.Preference; p != nil {
-		name(r.vmi, p.Source)
+		annotateSource(r.vmi, p.Source)
 	}
-	r.gave(r.byPreference())
+	r.endStep(r.preferenceOrigin())
 }
 
-func (r *run) byPreference() Origin {
+func (r *run) preferenceOrigin() Origin {
 	origin := Origin{Kind: FromPreference}
 	if p := r.in.Set.Preference; p != nil {
 		origin.Name, origin.Revision = p.Name, p.Revision
@@ -195,36 +195,36 @@ func (r *run) byPreference() Origin {
 	return origin
 }
 
-// presets applies the presets, each as a step. Without a matching preset there is one step without a name.
-func (r *run) presets() {
+// fillPresets applies the presets, each as a step. Without a matching preset there is one step without a name.
+func (r *run) fillPresets() {
 	if len(r.in.Presets) == 0 {
-		r.gave(Origin{Kind: FromPreset})
+		r.endStep(Origin{Kind: FromPreset})
 		return
 	}
 	some := false
 	left, errs := preset.Fill(r.in.Presets, r.vmi, preset.Observer{Log: r.log, After: func(name string) {
 		some = true
-		r.gave(Origin{Kind: FromPreset, Name: name})
+		r.endStep(Origin{Kind: FromPreset, Name: name})
 	}})
-	r.left, r.errs = left, append(r.errs, errs.WithOrigin("preset/conflict")...)
+	r.skipped, r.errs = left, append(r.errs, errs.WithOrigin("preset/conflict")...)
 	if !some {
-		r.gave(Origin{Kind: FromPreset})
+		r.endStep(Origin{Kind: FromPreset})
 	}
 }
 
-func (r *run) defaults() {
+func (r *run) fillDefaults() {
 	if r.observe == nil {
-		mutate.Apply(r.vmi, r.in.defaults())
+		mutate.Apply(r.vmi, r.in.clusterDefaults())
 	} else {
-		mutate.Each(r.vmi, r.in.defaults(), func(pass string) { r.observe(Origin{Kind: FromDefault, Name: pass}) })
+		mutate.Each(r.vmi, r.in.clusterDefaults(), func(pass string) { r.observe(Origin{Kind: FromDefault, Name: pass}) })
 	}
-	r.errs = append(r.errs, validate.QuoteSocket(r.vmi, r.in.defaults(), nil)...)
+	r.errs = append(r.errs, validate.QuoteSocket(r.vmi, r.in.clusterDefaults(), nil)...)
 }
 
-// verdict returns the conflicts between what was merged into the VMI. at is the path of the object with its metadata and spec: nil for the VMI itself.
-func (r *run) verdict(at *field.Path) Verdict {
+// mergeVerdict returns the conflicts between what was merged into the VMI. at is the path of the object with its metadata and spec: nil for the VMI itself.
+func (r *run) mergeVerdict(at *field.Path) Verdict {
 	var warnings []string
-	for _, s := range r.left {
+	for _, s := range r.skipped {
 		warnings = append(warnings, s.String())
 	}
 	if at != nil {

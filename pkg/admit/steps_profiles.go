@@ -5,8 +5,8 @@ import (
 	"github.com/kilnvm/kiln/pkg/profile"
 )
 
-// plan finds what profiles fill. Fields that the instancetype owns are left out, because they would be conflicts if the user had set them.
-func (r *run) plan() {
+// planProfiles finds what profiles fill. Fields that the instancetype owns are left out, because they would be conflicts if the user had set them.
+func (r *run) planProfiles() {
 	planned, errs := profile.For(r.in.Profiles, r.vmi)
 	r.errs = append(r.errs, errs...)
 	if planned != nil && r.in.Set.Instancetype != nil {
@@ -15,27 +15,27 @@ func (r *run) plan() {
 	r.planned = planned
 }
 
-func (r *run) profiledDevices() {
+func (r *run) attachProfileDevices() {
 	if r.planned != nil {
-		r.planned.Attach(r.vmi, r.byProfile())
+		r.planned.Attach(r.vmi, r.profileObserver())
 	}
 }
 
-func (r *run) profiles() {
+func (r *run) fillProfiles() {
 	if r.planned != nil {
-		r.planned.Fill(r.vmi, r.byProfile())
+		r.planned.Fill(r.vmi, r.profileObserver())
 	}
 }
 
-// byProfile returns an observer to which each profile is a step, before the profiles that it extends. A VMI that no profile selects has no such step.
-func (r *run) byProfile() profile.Observer {
+// profileObserver returns an observer to which each profile is a step, before the profiles that it extends. A VMI that no profile selects has no such step.
+func (r *run) profileObserver() profile.Observer {
 	return profile.Observer{Log: r.log, After: func(from profile.Source) {
 		origin := profileOrigin(from.Profile)
 		if from.Base != nil {
 			base := profileOrigin(from.Base)
 			origin.Extends = &base
 		}
-		r.gave(origin)
+		r.endStep(origin)
 	}}
 }
 
