@@ -19,8 +19,8 @@ import (
 
 const module = "github.com/kilnvm/kiln/"
 
-// never lists direct imports: packages whose path starts with from may not import a package that starts with to,
-// but for those listed in except (by prefix).
+// never lists direct imports: a package whose path starts with from must not import a package whose path starts with to, except those whose path starts with
+// an entry of except.
 var never = []struct {
 	from, to string
 	except   []string
@@ -204,7 +204,7 @@ func eachFile(t *testing.T, pattern string, visit func(name string, file *ast.Fi
 	}
 }
 
-// TestCatalogKindsStandOnce: whoever lists the kinds of instancetypes and preferences by hand forgets one some day.
+// TestCatalogKindsStandOnce: a list of the kinds of instancetypes and preferences that is written by hand misses one some day.
 func TestCatalogKindsStandOnce(t *testing.T) {
 	eachFile(t, "./...", func(name string, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {

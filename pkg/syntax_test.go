@@ -127,7 +127,7 @@ func errorsByOr(file *ast.File) (calls []string) {
 	return calls
 }
 
-// eachReturned visits the values that a function returns, and not those of functions within it.
+// eachReturned visits the values that a function returns, and not the values that functions within it return.
 func eachReturned(of *ast.FuncType, body *ast.BlockStmt, visit func(value ast.Expr, isError bool)) {
 	if of.Results == nil || body == nil {
 		return

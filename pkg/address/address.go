@@ -32,8 +32,8 @@ func ParsePCI(text string) (PCI, error) {
 	return a, nil
 }
 
-// HostPCI is a PCI address of a host. A host may have many PCI domains: the kernel numbers those of firmware from 0000 on, and those behind a controller of
-// its own, such as Intel's VMD, from 10000 on.
+// HostPCI is a PCI address of a host. A host may have many PCI domains: the kernel numbers the domains of the firmware from 0000, and the domains behind
+// controllers such as Intel's VMD from 10000.
 type HostPCI struct {
 	Domain uint
 	PCI

@@ -84,7 +84,7 @@ func TestNumbers(t *testing.T) {
 		{"a new one before the others", []uint{none, 1, 2}, []uint{3, 1, 2}},
 		{"holes are filled", []uint{none, 2, none}, []uint{1, 2, 3}},
 		{"of two recorded alike the first keeps it", []uint{5, 5, 2}, []uint{5, 1, 2}},
-		{"a recorded number below the first is none", []uint{0}, []uint{1}},
+		{"a recorded number below the first is ignored", []uint{0}, []uint{1}},
 	} {
 		if diff := cmp.Diff(c.want, address.Numbers(c.recorded, 1)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
@@ -133,7 +133,7 @@ func TestPlace(t *testing.T) {
 		{name: "a device that became another kind gets a new place", t: address.PCIe{Frozen: map[string]string{"a": "0000:01:00.0"},
 			Ports: map[uint]string{1: "0000:00:02.0"}},
 			devices: []address.Device{single("a", "")}, want: "00:1f.0"},
-		{name: "a record that is none is ignored", t: address.PCIe{Frozen: map[string]string{"a": "nonsense", "b": "0000:77:00.0"}, Ports: map[uint]string{1: "?"}},
+		{name: "invalid recorded addresses are ignored", t: address.PCIe{Frozen: map[string]string{"a": "nonsense", "b": "0000:77:00.0"}, Ports: map[uint]string{1: "?"}},
 			devices: []address.Device{device("a", ""), device("b", "")}, want: "01:00.0 02:00.0"},
 		{name: "functions of one slot", devices: []address.Device{single("a", "00:05.0"), single("b", "00:05.1")}, want: "00:05.0 00:05.1"},
 		{name: "two pins on one address", devices: []address.Device{device("a", "01:00.0"), device("b", "0000:01:00.0")},
@@ -160,7 +160,7 @@ func TestPlace(t *testing.T) {
 			errs:    []string{"Duplicate value spec.a: already used by 'bridge 2 since an earlier boot': choose another"}},
 		{name: "devices that need ports of the PC share a bridge", devices: []address.Device{device("a", ""), bridged("b"), bridged("c"), device("d", "")},
 			want: "01:00.0 03:01.0 03:02.0 04:00.0"},
-		{name: "or that of the user's", devices: []address.Device{device("a", "05:02.0"), bridged("b"), bridged("c")}, want: "05:02.0 05:01.0 05:03.0"},
+		{name: "or on the user's bridge", devices: []address.Device{device("a", "05:02.0"), bridged("b"), bridged("c")}, want: "05:02.0 05:01.0 05:03.0"},
 		{name: "the bridge of an earlier boot", t: address.PCIe{Frozen: map[string]string{"a": "0000:02:01.0"},
 			Ports: map[uint]string{1: "0000:00:02.0", 2: "0000:01:00.0"}},
 			devices: []address.Device{bridged("b"), bridged("a")}, want: "02:02.0 02:01.0"},
@@ -217,8 +217,8 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// TestRandom: whatever the record and the pins say, no two devices share a place, and those of the record stay if nobody
-// pinned theirs.
+// TestRandom: whatever the record and the pins say, no two devices share a place, and recorded devices keep their places unless another device is pinned
+// there.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -9,10 +9,10 @@ import (
 	"github.com/kilnvm/kiln/pkg/hardware"
 )
 
-// Places on buses other than PCI, as records hold them. Whoever reads one must be able to build all that it needs: a drive on
-// controller 4000000000 would need as many controllers. So a number that the allocator cannot give is refused when it is read.
+// Places on buses other than PCI, as records hold them. A domain with a place has all controllers below it: a drive on controller 4000000000 would need as
+// many controllers. Therefore a number that the allocator cannot give is refused when it is read.
 
-// Places of a controller. Package hardware has those of controllers of drives.
+// Numbers of places of a controller. Package hardware has the numbers for controllers of drives.
 const (
 	// USBPorts of a controller; QEMU's default of four is soon full, and libvirt would add hubs.
 	USBPorts = 15

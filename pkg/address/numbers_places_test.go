@@ -54,7 +54,7 @@ func TestNumbersOfPlaces(t *testing.T) {
 		}
 	}
 	if _, ok := (address.Drive{Unit: hardware.Bus("sata").Controller.Units}).Number(hardware.Bus("sata").Controller.Units); ok {
-		t.Error("a unit that only a SCSI controller has is none of a SATA one")
+		t.Error("a unit that only a SCSI controller has was read as a unit of a SATA controller")
 	}
 	if at, err := address.ParseUSB(address.FormatUSB(3, "15")); err != nil || at != (address.USB{Bus: 3, Port: 15}) {
 		t.Errorf("%v, %v", at, err)

@@ -12,7 +12,7 @@ type Where int
 const (
 	// BehindPort is a root port of the device's own: virtio and other PCI Express devices, which can be hot-plugged there.
 	BehindPort Where = iota
-	// OnRootBus is for conventional PCI devices and those of the chipset. They are not hot-plugged.
+	// OnRootBus is for conventional PCI devices and for devices of the chipset. They cannot be hot-plugged.
 	OnRootBus
 	// OnBridge is for devices that need the ports of the PC: each root port takes 4 KiB of the 64 KiB that there are, and firmware does not
 	// start a guest that needs more. On a bridge they share.
@@ -31,7 +31,7 @@ type Device struct {
 	Preferred *PCI
 	// Fixed devices are part of the machine type: QEMU creates them at Preferred in any case, and no other device may be there.
 	Fixed bool
-	// NUMANode is the NUMA node of the guest that a new device is to be next to, on a bus of that NUMA node; nil is none.
+	// NUMANode is the NUMA node of the guest on whose buses a new device is placed; nil for any bus.
 	NUMANode *uint
 }
 
@@ -61,14 +61,14 @@ type Plan struct {
 	Ports []PCI
 	// Expanders tells which of Ports are expander buses, by index.
 	Expanders map[uint]Expander
-	// sharedSlots are the slots of the root bus in which function 0 is not alone, and shared those of other buses, by the address of function 0.
+	// sharedSlots are the slots of the root bus that have functions besides function 0. shared has such slots of other buses, by the address of function 0.
 	sharedSlots [slots]bool
 	shared      map[PCI]bool
 	// Occupied tells of each port whether something sits behind it.
 	Occupied []bool
 }
 
-// Multifunction reports whether an address is that of function 0 in a slot with other functions. QEMU requires multifunction=on for such a device.
+// Multifunction reports whether a device has function 0 of a slot with other functions. QEMU requires multifunction=on for such a device.
 func (p *Plan) Multifunction(at PCI) bool {
 	switch {
 	case at.Function > 0:

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Buses of conventional PCI, which are bridges behind a root port: one for devices that share its window of ports, and each bus on which
-// a user has put something on another slot than 00, such as the 0000:81:01.0 of the API's documentation. libvirt wants the index
-// of a bridge to be above that of its port.
+// Buses of conventional PCI are bridges behind a root port. There is one for devices that share its window of IO ports, and one for each bus on which a user
+// has put a device on another slot than 00, such as 0000:81:01.0 in the API's documentation. libvirt requires the index of a bridge to be above the index of
+// its port.
 
 // wanted finds the buses that the user's addresses make bridges, and those that are since an earlier boot.
 func (b *board) wanted(devices []Device) {

@@ -22,8 +22,8 @@ type Expander struct {
 
 const (
 	buses = 256 // numbers of a PCI domain
-	// window is how many numbers an expander has: its own and those of 15 ports. One device more later must not change the number of
-	// any bus, so that an expander cannot begin just below the last port that the guest has today.
+	// window is the count of bus numbers of an expander: its own and 15 for ports. A device that is added later must not change the number of any bus.
+	// Therefore an expander cannot begin just below the last port that the guest has today.
 	window = 16
 )
 
@@ -90,7 +90,7 @@ func (b *board) freeOnNUMANode(node uint) (PCI, bool) {
 		}
 	}
 	for _, index := range slices.Sorted(maps.Keys(b.plan.Expanders)) {
-		if e := b.plan.Expanders[index]; e.NUMANode != nil && *e.NUMANode == node && full[index] < b.room(e) {
+		if e := b.plan.Expanders[index]; e.NUMANode != nil && *e.NUMANode == node && full[index] < b.portCapacity(e) {
 			return b.portOf(index)
 		}
 	}
@@ -101,8 +101,8 @@ func (b *board) freeOnNUMANode(node uint) (PCI, bool) {
 	return b.portOf(index)
 }
 
-// room is how many ports an expander has numbers for.
-func (b *board) room(e Expander) uint {
+// portCapacity returns how many ports can get a bus number on an expander.
+func (b *board) portCapacity(e Expander) uint {
 	next := uint(buses)
 	for _, other := range b.plan.Expanders {
 		if other.BusNr > e.BusNr {
@@ -126,7 +126,7 @@ func (b *board) portOf(expander uint) (PCI, bool) {
 	return PCI{}, false
 }
 
-// addExpander takes the numbers below those of the others, as long as they are above what the root bus needs.
+// addExpander takes the bus numbers below the numbers of the other expanders. It returns false if these are not above what the root bus needs.
 func (b *board) addExpander(node uint) (uint, bool) {
 	at, ok := b.freeSlot()
 	if !ok || b.lowest <= window+b.plain() || len(b.plan.Ports) == MaxPorts {

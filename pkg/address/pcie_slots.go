@@ -33,7 +33,7 @@ func (t tenant) String() string {
 // tenants are what sits at PCI addresses.
 type tenants struct {
 	of map[place]tenant
-	// functions has a bit for each function that is taken in each slot of the root bus. Most lookups are there, and those of a map take longer.
+	// functions has a bit for each function that is taken in each slot of the root bus. It is not a map because most lookups are on the root bus.
 	functions [slots]uint8
 }
 

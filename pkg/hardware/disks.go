@@ -27,7 +27,7 @@ const (
 	OnUSB Address = "usb"
 )
 
-// DiskBus is what a disk bus is. The zero value is that of a bus which Kiln does not have.
+// DiskBus describes a disk bus. The zero value stands for a bus that Kiln does not support.
 type DiskBus struct {
 	// Name is the bus in the API and in libvirt. Controllers of the bus have it as their type.
 	Name v1.DiskBus
@@ -35,8 +35,8 @@ type DiskBus struct {
 	Architectures []string
 	// Targets are what a drive on the bus can be.
 	Targets []string
-	// Prefix is how libvirt's names of the drives begin: vd is that of vda. Buses may share one. The guest does not see these names, but libvirt sorts drives by
-	// them, and its ABI check compares them.
+	// Prefix is how libvirt's names of the drives begin: vda begins with vd. Buses may share a prefix. The guest does not see these names, but libvirt sorts
+	// drives by them, and its ABI check compares them.
 	Prefix  string
 	Address Address
 	// Controller is nil unless the drives are OnController.
@@ -49,7 +49,7 @@ type DiskBus struct {
 	Hotplug bool
 	// ReadOnlyDisks means that a disk can be read-only. CD-ROMs can on each bus.
 	ReadOnlyDisks bool
-	// BlockSize is the only logical block size in bytes; 0 if there is none.
+	// BlockSize is the only logical block size in bytes; 0 if the bus allows several.
 	BlockSize uint
 	// ShownSerial is how many bytes of a serial number the guest sees.
 	ShownSerial int
@@ -133,7 +133,7 @@ func Bus[T ~string](name T) *DiskBus {
 // Known reports whether Kiln has the bus.
 func (b *DiskBus) Known() bool { return b.Name != "" }
 
-// On reports whether guests of an architecture have the bus. Those of an unknown one have each known bus.
+// On reports whether guests of an architecture can have the bus. It returns true for each known bus if the architecture is unknown.
 func (b *DiskBus) On(architecture string) bool {
 	return b.Known() && isOn(b.Architectures, architecture)
 }

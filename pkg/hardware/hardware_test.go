@@ -126,7 +126,7 @@ func names(buses []v1.DiskBus) (out []string) {
 // list is a list in CEL.
 func list(values []string) string { return "['" + strings.Join(values, "', '") + "']" }
 
-// noneOf is the condition in CEL that a term is none of some values.
+// noneOf returns the condition in CEL that a term is not one of some values.
 func noneOf(term string, values []string) string {
 	if len(values) == 1 {
 		return term + " != '" + values[0] + "'"

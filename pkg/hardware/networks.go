@@ -4,7 +4,7 @@ import v1 "kubevirt.io/api/core/v1"
 
 // Fields: domain.devices.interfaces[].model.
 
-// InterfaceModel is what a model of network interfaces is. The zero value is that of a model which Kiln does not have.
+// InterfaceModel describes a model of network interfaces. The zero value stands for a model that Kiln does not support.
 type InterfaceModel struct {
 	// Name is the model in the API and in libvirt.
 	Name string
@@ -46,7 +46,7 @@ func Model(name string) *InterfaceModel {
 	return unknownModel
 }
 
-// On reports whether guests of an architecture have the model. Those of an unknown one have each known model.
+// On reports whether guests of an architecture can have the model. It returns true for each known model if the architecture is unknown.
 func (m *InterfaceModel) On(architecture string) bool {
 	return m.Name != "" && isOn(m.Architectures, architecture)
 }

@@ -47,8 +47,8 @@ func (g guest) poolThreads() int64 {
 	return int64(*threads.SupplementalPoolThreadCount)
 }
 
-// DedicatedCPUs returns the number of CPUs that the pod of a VMI with dedicatedCpuPlacement requests: those of its vCPUs, of a supplemental pool of IO threads,
-// and of an isolated emulator. It returns 0 for another VMI.
+// DedicatedCPUs returns the number of CPUs that the pod of a VMI with dedicatedCpuPlacement requests: for its vCPUs, a supplemental pool of IO threads, and an
+// isolated emulator. It returns 0 for a VMI without dedicatedCpuPlacement.
 func DedicatedCPUs(vmi *v1.VirtualMachineInstance) int64 {
 	return guest{Input: Input{VMI: vmi}, spec: &vmi.Spec}.dedicatedCPUs()
 }

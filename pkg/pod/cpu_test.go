@@ -30,7 +30,7 @@ func TestCPUs(t *testing.T) {
 		{"a count without the policy has no effect", "domain: {ioThreads: {supplementalPoolThreadCount: 3}}", nil, "200m", "-"},
 		{"what the VMI sets", "domain: {resources: {requests: {cpu: 1500m}, limits: {cpu: '3'}}}", nil, "1500m", "3"},
 		{"a limit below the request of KubeVirt", "domain: {resources: {limits: {cpu: 100m}}}", nil, "100m", "100m"},
-		{"a limit of 0 is none", "domain: {resources: {limits: {cpu: '0'}}}", nil, "200m", "-"},
+		{"a limit of 0 does not count", "domain: {resources: {limits: {cpu: '0'}}}", nil, "200m", "-"},
 		{"a quota", "", quota, "200m", "2"},
 		{"a quota, and a request above all vCPUs", "domain: {resources: {requests: {cpu: '3'}}}", quota, "3", "3"},
 		{"a quota, and a limit", "domain: {resources: {limits: {cpu: 1500m}}}", quota, "200m", "1500m"},

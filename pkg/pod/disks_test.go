@@ -89,7 +89,7 @@ func TestMissingClaims(t *testing.T) {
 	_, errs := Of(in)
 	want := []string{"FieldValueNotFound spec.volumes[0].persistentVolumeClaim.claimName", "FieldValueNotFound spec.volumes[1].dataVolume.name",
 		"FieldValueNotFound spec.volumes[2].ephemeral.persistentVolumeClaim.claimName"}
-	if diff := cmp.Diff(want, told(errs)); diff != "" {
+	if diff := cmp.Diff(want, typesAndFields(errs)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -41,8 +41,9 @@ func (g guest) keepsTPM() bool {
 	return g.tpm() && ptr.Deref(g.spec.Domain.Devices.TPM.Persistent, false)
 }
 
-// StateClaim returns the claim for what outlives the pods of a VMI, nil if it needs none. It belongs to the VM, if the VMI has one: it stays when the VM
-// is stopped, and goes with it. Its name is that of the VM.
+// StateClaim returns the PersistentVolumeClaim for EFI variables and TPM state, which outlive the pods of a VMI; nil if the VMI needs no claim or there is no
+// storage class for it. The VM owns the claim, or a VMI without a VM does: the claim stays when the VM is stopped, and is deleted with the VM. It is named
+// after the VM (StateName).
 func StateClaim(in Input) *corev1.PersistentVolumeClaim {
 	g := guest{Input: in, spec: &in.VMI.Spec}
 	if !g.keepsVariables() && !g.keepsTPM() || in.StateClass == "" {
@@ -62,7 +63,7 @@ func StateClaim(in Input) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// stateMeta is that of what belongs to the VM, or to a VMI without one.
+// stateMeta returns the metadata of an object that the VM owns, or a VMI without a VM.
 func stateMeta(vmi *v1.VirtualMachineInstance, name string) metav1.ObjectMeta {
 	owner := metav1.NewControllerRef(vmi, v1.VirtualMachineInstanceGroupVersionKind)
 	if vm := metav1.GetControllerOf(vmi); vm != nil {
@@ -110,7 +111,7 @@ func (g guest) kernel(m *mounted) {
 	}
 }
 
-// pullSecrets returns those of the launcher's image and of all images that are mounted.
+// pullSecrets returns the pull secrets of the launcher's image and of all images that are mounted.
 func (g guest) pullSecrets() (list []corev1.LocalObjectReference) {
 	seen := map[string]bool{}
 	add := func(name string) {

@@ -34,8 +34,8 @@ func KeySecret(in Input, key string) *corev1.Secret {
 // keySecretName is the form of the names that KeySecret gives.
 var keySecretName = regexp.MustCompile(`^` + statePrefix + `.+-[a-z2-7]{16}$`)
 
-// IsKeySecret reports whether a Secret may have this name and be one of KeySecret. Whoever may write the claim writes the name, and must not have the pod
-// mount any other Secret. The name of another VM may be in it: a claim can be copied.
+// IsKeySecret reports whether KeySecret can have given a Secret this name. A user who may write the claim may write any name into it, and must not make the
+// pod mount other Secrets. The name of another VM may be in it, because a claim can be copied.
 func IsKeySecret(name string) bool {
 	return keySecretName.MatchString(name) && len(validation.IsDNS1123Subdomain(name)) == 0
 }

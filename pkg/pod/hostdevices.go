@@ -37,7 +37,7 @@ var hostDeviceEffects = []Effect{
 
 const forbiddenReason = "is not among permittedHostDevices of KubeVirt's configuration: choose one of them, or ask the administrator"
 
-// forbids reports whether the configuration lists devices, and this resource is none of them. KubeVirt reports it when it makes the pod, too.
+// forbids reports whether the configuration lists permitted devices and this resource is not among them. KubeVirt reports it when it makes the pod, too.
 func (g guest) forbids(resource string) bool {
 	permitted := g.PermittedHostDevices
 	if permitted == nil || resource == "" {
@@ -98,7 +98,7 @@ func (g guest) claimRequests() (list []corev1.ResourceClaim) {
 	return list
 }
 
-// resourceClaims are those of the pod.
+// resourceClaims returns the resource claims of the pod.
 func (g guest) resourceClaims() (list []corev1.PodResourceClaim) {
 	for _, claim := range g.spec.ResourceClaims {
 		list = append(list, corev1.PodResourceClaim{

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// overheadOfBase is that of a guest of 512 MiB with two vCPUs: 240 for the processes, 1 for page tables, 16 + 8 for threads, 32 for video.
+// overheadOfBase is the overhead in MiB of a guest of 512 MiB with two vCPUs: 240 for the processes, 1 for page tables, 16 + 8 for threads, 32 for video.
 const overheadOfBase = 240 + 1 + 16 + 8 + 32
 
 func TestMemory(t *testing.T) {
@@ -21,7 +21,7 @@ func TestMemory(t *testing.T) {
 		{"a request", "domain: {resources: {requests: {memory: 256Mi}}}", nil, 256, -1, 0},
 		{"a greater request has page tables too", "domain: {resources: {requests: {memory: 1536Mi}}}", nil, 1536, -1, 2},
 		{"a limit is the request", "domain: {resources: {limits: {memory: 1536Mi}}}", nil, 1536, 1536, 2},
-		{"a limit of 0 is none", "domain: {resources: {limits: {memory: '0'}}}", nil, 512, -1, 0},
+		{"a limit of 0 does not count", "domain: {resources: {limits: {memory: '0'}}}", nil, 512, -1, 0},
 		{"both", "domain: {resources: {requests: {memory: 512Mi}, limits: {memory: 1Gi}}}", nil, 512, 1024, 0},
 		{"without the overhead in the request", "domain: {resources: {overcommitGuestOverhead: true, limits: {memory: 512Mi}}}", nil, 512 - overheadOfBase, 512, 0},
 		{"a quota", "", quota, 512, 2*512 + overheadOfBase, 0},

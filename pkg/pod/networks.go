@@ -86,7 +86,7 @@ func (g guest) nics(holds func(*v1.Interface) bool, names ...string) []*field.Pa
 	return each(g.spec.Domain.Devices.Interfaces, g.domain.Child("devices", "interfaces"), present, names...)
 }
 
-// onPodNetwork reports whether an interface is on the default network of the pod: that of the cluster, or one of Multus in its place.
+// onPodNetwork reports whether an interface is on the default network of the pod: the network of the cluster, or a network of Multus in its place.
 func (g guest) onPodNetwork(nic *v1.Interface) bool {
 	for i := range g.spec.Networks {
 		if n := &g.spec.Networks[i]; n.Name == nic.Name {

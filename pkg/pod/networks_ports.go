@@ -1,6 +1,6 @@
 package pod
 
-// passt opens a socket for each port that it forwards, of TCP and of UDP, when it starts. The limit of open files of a container is that of its runtime.
+// passt opens a socket for each port that it forwards, of TCP and of UDP, when it starts. The container runtime sets the limit of open files of a container.
 
 // MostPort is the highest port of TCP and UDP.
 const MostPort = 1<<16 - 1

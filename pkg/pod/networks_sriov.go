@@ -64,8 +64,8 @@ func (g guest) resourceOf(n *v1.Network) string {
 	return g.NetworkResources[n.Multus.NetworkName]
 }
 
-// networkResources are the resources of the guest's networks, as often as it has them. KubeVirt requests those of all bindings, too: that of a bridge says
-// which nodes have the bridge.
+// networkResources returns the resource of each of the guest's networks that has one. A resource occurs as often as networks have it. KubeVirt requests
+// resources for all bindings, too: the resource of a bridge says which nodes have the bridge.
 func (g guest) networkResources() (names []corev1.ResourceName) {
 	for i := range g.spec.Networks {
 		if resource := g.resourceOf(&g.spec.Networks[i]); resource != "" {
@@ -90,8 +90,8 @@ func (g guest) devices() map[corev1.ResourceName]int {
 	return count
 }
 
-// identified reports whether the launcher can tell which device is that of an interface with sriov: its resource has one device. A NetworkAttachmentDefinition
-// that does not exist is reported by missingNetworks.
+// identified reports whether the launcher can tell which device an interface with sriov has: the pod has one device of its resource. It is true for a
+// NetworkAttachmentDefinition that does not exist, because missingNetworks reports it.
 func (g guest) identified(nic *v1.Interface, devices map[corev1.ResourceName]int) bool {
 	network := g.network(nic.Name)
 	switch {
@@ -125,7 +125,7 @@ func (g guest) missingNetworks() (errs field.ErrorList) {
 	return errs
 }
 
-// networkVariables say which resource is that of which interface with sriov.
+// networkVariables tell the launcher the resource of each interface with sriov.
 func (g guest) networkVariables() (list []corev1.EnvVar) {
 	for i := range g.spec.Domain.Devices.Interfaces {
 		nic := &g.spec.Domain.Devices.Interfaces[i]
@@ -136,8 +136,8 @@ func (g guest) networkVariables() (list []corev1.EnvVar) {
 	return list
 }
 
-// extended reports whether a resource can be that of a device plugin. Whoever may write a NetworkAttachmentDefinition chooses the name: also that of a GPU,
-// which the pod then requests and no guest gets. cpu and memory would change what the pod is.
+// extended reports whether a device plugin can have a resource of this name. A user who may write a NetworkAttachmentDefinition chooses the name. If it is the
+// name of a GPU, the pod requests the GPU and no guest gets it. cpu and memory are refused, because they would change the size of the pod.
 func extended(resource string) bool {
 	domain, _, found := strings.Cut(resource, "/")
 	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasPrefix(resource, "requests.") &&

@@ -55,7 +55,7 @@ func TestMissingNetworks(t *testing.T) {
 	taps(&in)
 	in.NetworkResources = nil
 	_, errs := Of(in)
-	if diff := cmp.Diff([]string{"FieldValueNotFound spec.networks[0].multus.networkName"}, told(errs)); diff != "" {
+	if diff := cmp.Diff([]string{"FieldValueNotFound spec.networks[0].multus.networkName"}, typesAndFields(errs)); diff != "" {
 		t.Error(diff)
 	}
 	// Multus looks for it elsewhere.

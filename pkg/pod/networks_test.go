@@ -55,7 +55,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestMultus: the annotations are those of KubeVirt 1.9 for the same networks.
+// TestMultus: the annotations are the same as KubeVirt 1.9 writes for the networks.
 func TestMultus(t *testing.T) {
 	in := input(t, `domain: {devices: {interfaces: [{name: main, bridge: {}}, {name: blue, bridge: {}, macAddress: '02:00:00:00:00:01'},
 			{name: red, bridge: {}}, {name: gone, bridge: {}, state: absent}]}},

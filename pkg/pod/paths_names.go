@@ -12,7 +12,7 @@ const (
 	digestLength = 16
 	// longestName leaves kubelet's folder of a pod's logs, NAMESPACE_NAME_UID, within the 255 bytes of a file name.
 	longestName = 150
-	// longestVolume is that of a DNS label, which names of a pod's volumes are.
+	// longestVolume is the length of a DNS label, because a name of a pod's volume is one.
 	longestVolume = 63
 )
 

@@ -18,7 +18,7 @@ import (
 type Input struct {
 	// VMI is explicit, and has its UID.
 	VMI *v1.VirtualMachineInstance
-	// Record is that of an earlier boot, nil at the first.
+	// Record is the hardware record of an earlier boot, nil at the first boot.
 	Record *record.Record
 	// Claims are the PersistentVolumeClaims of the VMI's namespace that its volumes name, by their names. One that is missing does not exist yet.
 	Claims map[string]Claim
@@ -58,9 +58,9 @@ const (
 	Slirp Network = "slirp"
 )
 
-// Settings are those of the cluster and of Kiln's administrator.
+// Settings are set by the administrator for all pods of a cluster.
 type Settings struct {
-	// Image is that of the launcher. PullPolicy and PullSecrets are for it.
+	// Image is the image of the launcher. PullPolicy and PullSecrets are for it.
 	Image       string
 	PullPolicy  corev1.PullPolicy
 	PullSecrets []corev1.LocalObjectReference
@@ -83,7 +83,7 @@ type Settings struct {
 	// LockedMemory says that containers of the nodes may lock memory without a limit (LimitMEMLOCK=infinity of the container runtime). Without it no VMI
 	// has devices that access its memory directly: PCI devices, mediated devices, claims.
 	LockedMemory bool
-	// PermittedHostDevices are those of KubeVirt's configuration; nil permits all.
+	// PermittedHostDevices is the field of KubeVirt's configuration; nil permits all.
 	PermittedHostDevices *v1.PermittedHostDevices
 }
 

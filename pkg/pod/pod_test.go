@@ -61,7 +61,7 @@ func made(t *testing.T, in Input) *corev1.Pod {
 	return result.Pod
 }
 
-// container is that of the pod.
+// container returns the container of the pod.
 func container(t *testing.T, in Input) corev1.Container {
 	t.Helper()
 	return made(t, in).Spec.Containers[0]
@@ -72,7 +72,8 @@ func onPodNetwork(more string) string {
 	return "domain: {devices: {interfaces: [{name: default" + more + "}]}}, networks: [{name: default, pod: {}}]"
 }
 
-func told(errs field.ErrorList) (list []string) {
+// typesAndFields returns the type and the field of each error.
+func typesAndFields(errs field.ErrorList) (list []string) {
 	for _, err := range errs {
 		list = append(list, string(err.Type)+" "+err.Field)
 	}
@@ -160,8 +161,8 @@ func TestName(t *testing.T) {
 func TestAccount(t *testing.T) {
 	for _, test := range []struct{ why, spec, want string }{
 		{"its own", "", "guest-web"},
-		{"that of the VMI", "serviceAccountName: mine", "mine"},
-		{"that of a volume: a pod has tokens of no other", "volumes: [{name: a, serviceAccount: {serviceAccountName: theirs}}]", "theirs"},
+		{"the account of the VMI", "serviceAccountName: mine", "mine"},
+		{"the account of a volume: a pod can only have tokens of its own account", "volumes: [{name: a, serviceAccount: {serviceAccountName: theirs}}]", "theirs"},
 	} {
 		in := input(t, test.spec)
 		pod := made(t, in)

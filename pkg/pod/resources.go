@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Fields: domain.resources. Requests and limits of the VMI are those of the container; CPUs, memory and devices of the guest are added.
+// Fields: domain.resources. The container has the requests and limits of the VMI; CPUs, memory and devices of the guest are added.
 
 // ephemeralOverhead is KubeVirt's request of ephemeral storage besides the VMI's: what libvirt and the launcher write. Without a limit of the VMI's the
 // pod has none: overlays and emptyDisks are as large as their disks at most.

@@ -14,7 +14,7 @@ import (
 
 // Fields: nodeSelector, affinity, tolerations, topologySpreadConstraints, priorityClassName, schedulerName, dnsPolicy, dnsConfig, hostname, subdomain,
 // architecture, terminationGracePeriodSeconds, evictionStrategy. Labels and annotations are in scheduling_metadata.go, probes in scheduling_probes.go.
-// Kubernetes does all of it: the fields of the VMI are those of the pod.
+// Kubernetes implements all of it: the fields of the VMI are copied into the pod.
 
 var schedulingEffects = []Effect{
 	{"evictionStrategy", Warned, "has no effect: a guest is shut down when its node is drained, and not migrated", func(g guest) []*field.Path {
@@ -69,7 +69,7 @@ func (g guest) nodes() map[string]string {
 	return selector
 }
 
-// hostname is KubeVirt's: that of the VMI, else its name up to the first dot.
+// hostname returns the hostname of the VMI, else its name up to the first dot, as KubeVirt does.
 func (g guest) hostname() string {
 	if g.spec.Hostname != "" {
 		return g.spec.Hostname
@@ -78,11 +78,10 @@ func (g guest) hostname() string {
 	return strings.TrimRight(name[:min(len(name), validation.DNS1123LabelMaxLength)], "-")
 }
 
-// grace is that of the VMI, with a margin. It is never 0, by which kubelet would kill the launcher before it can report. Go's durations end at 292
-// years; Kubernetes bounds the number not at all.
 func (g guest) grace() int64 { return Grace(g.spec.TerminationGracePeriodSeconds) }
 
-// Grace returns the grace period of a pod in seconds by that of its VMI.
+// Grace returns the grace period of a pod in seconds for the grace period of its VMI: with a margin, in which the launcher reports. It is never 0, because
+// kubelet would kill the launcher at once. It is bounded because Kubernetes bounds the number not at all, and Go's durations end at 292 years.
 func Grace(vmi *int64) int64 {
 	seconds := ptr.Deref(vmi, v1.DefaultGracePeriodSeconds)
 	return min(max(seconds, 0), math.MaxInt32-graceMargin) + graceMargin

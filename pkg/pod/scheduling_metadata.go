@@ -12,7 +12,7 @@ import (
 
 // Labels and annotations of the VMI are the pod's too: Services, network policies and CNI plugins read them there.
 
-// withheld are prefixes of keys that the pod does not get, each with the reason. Whoever may write a VMI need not be allowed to write pods.
+// withheld are prefixes of keys that the pod does not get, each with the reason. A user who may write VMIs need not be allowed to write pods.
 var withheld = []struct{ prefix, why string }{
 	{v1alpha1.Prefix, "Kiln's own: they are of the VMI"},
 	{"kubectl.kubernetes.io/", "of the object that was applied"},
@@ -26,8 +26,8 @@ var withheld = []struct{ prefix, why string }{
 	{"io.containerd.", "of the container runtime"},
 	{"io.kubernetes.cri", "of the container runtime"},
 	{"io.katacontainers.", "of the container runtime"},
-	{annotationNetworks, "networks are those of the VMI"},
-	{annotationDefaultNetwork, "networks are those of the VMI"},
+	{annotationNetworks, "the spec of the VMI names the networks"},
+	{annotationDefaultNetwork, "the spec of the VMI names the networks"},
 }
 
 // carried copies what is not withheld.

@@ -50,7 +50,7 @@ func TestNodes(t *testing.T) {
 		want      map[string]string
 	}{
 		{"of the architecture", "architecture: arm64", map[string]string{"kubernetes.io/arch": "arm64"}},
-		{"and those of the VMI", "nodeSelector: {disk: ssd}", map[string]string{"kubernetes.io/arch": "amd64", "disk": "ssd"}},
+		{"and the labels that the VMI selects", "nodeSelector: {disk: ssd}", map[string]string{"kubernetes.io/arch": "amd64", "disk": "ssd"}},
 		{"the VMI knows better", "nodeSelector: {kubernetes.io/arch: arm64}", map[string]string{"kubernetes.io/arch": "arm64"}},
 		{"not where passt is missing", "nodeSelector: {kilnvm.io/passt: 'false'}, " + onPodNetwork(", masquerade: {}"),
 			map[string]string{"kubernetes.io/arch": "amd64", "kilnvm.io/passt": "true"}},

@@ -31,7 +31,7 @@ var securityEffects = []Effect{
 	}},
 }
 
-// account is that of QEMU in KubeVirt's images: files in images and claims that were made for KubeVirt belong to it.
+// account is the user ID of QEMU in KubeVirt's images: files in images and claims that were made for KubeVirt belong to it.
 const account int64 = 107
 
 // podSecurity is what all containers of the pod may do. fsGroup makes file systems writable for the account; only where they are not already, since

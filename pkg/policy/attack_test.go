@@ -134,7 +134,7 @@ func TestForms(t *testing.T) {
 		{"a type that grows with each variable", growing(40), "spec.variables[32].expression"},
 		{"much in all", validations(slices.Repeat([]string{strings.Repeat(" ", 16000) + "true"}, 17)...), "spec"},
 		{"a reserved word", variables("in"), "spec.variables[0].name"},
-		{"a name that is none", variables("a-b"), "spec.variables[0].name"},
+		{"an invalid name", variables("a-b"), "spec.variables[0].name"},
 		{"two of one name", variables("a", "a"), "spec.variables[1].name"},
 		{"an unknown resource", worded(func(s *v1alpha1.GuestPolicySpec) {
 			s.MatchConstraints.Resources = []v1alpha1.GuestPolicyResource{"pods"}

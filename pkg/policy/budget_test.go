@@ -31,6 +31,6 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%v", j.Errors)
 	}
 	if j.Cost != 11*one {
-		t.Errorf("cost %d, want that of 11 validations of %d", j.Cost, one)
+		t.Errorf("cost %d, want the cost of 11 validations of %d each", j.Cost, one)
 	}
 }

@@ -14,15 +14,15 @@ import (
 
 // Rules that errors of policies carry as their origin.
 const (
-	// RuleDenied is that of a validation that is not true.
+	// RuleDenied is the origin of an error because a validation is not true.
 	RuleDenied = "policy/denied"
-	// RuleFailed is that of an expression that failed, or did not compile.
+	// RuleFailed is the origin of an error because an expression failed or does not compile.
 	RuleFailed = "policy/failed"
 )
 
 // Result is what policies say of an object.
 type Result struct {
-	// Errors refuse the object. Their paths are those of the object; their origin is one of the rules above.
+	// Errors refuse the object. Their fields are fields of the object; their origin is one of the rules above.
 	Errors   field.ErrorList
 	Warnings []string
 	// Audit are annotations for the audit event of the request. Keys are NAME/KEY for auditAnnotations of a policy, and ViolationsKey.
@@ -171,7 +171,7 @@ func (p *Policy) actions() []v1alpha1.GuestPolicyAction {
 	return p.spec.ValidationActions
 }
 
-// denial returns the error of a violated validation. The reasons are those of a ValidatingAdmissionPolicy. "Invalid value" is said of a value alone: a field
+// denial returns the error of a violated validation. A ValidatingAdmissionPolicy has the same reasons. An error says "Invalid value" only of a value: a field
 // without one, such as a part of the object, is forbidden.
 func denial(reason metav1.StatusReason, at string, value any, text string) *field.Error {
 	err := &field.Error{Type: field.ErrorTypeInvalid, Field: at, BadValue: value, Detail: text}

@@ -30,7 +30,7 @@ func TestLimitOfOneExpression(t *testing.T) {
 	}
 }
 
-// TestInterrupted: whoever asked has gone away, and no answer may be made of half a judgement.
+// TestInterrupted: if the request was canceled, there must be no answer from half an evaluation.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})

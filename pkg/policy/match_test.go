@@ -46,7 +46,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestOrderDoesNotMatter: policies know nothing of each other. Their results are the same in any order, but for the order.
+// TestOrderDoesNotMatter: policies do not depend on each other. If they are evaluated in another order, only the order of their results changes.
 func TestOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	policies := many(t, 6, "")

@@ -16,7 +16,7 @@ import (
 type Policy struct {
 	// Name of the GuestPolicy.
 	Name string
-	// Errors are those of Compile. A policy with errors is not evaluated: its failurePolicy decides.
+	// Errors are the errors that Compile returned. A policy with errors is not evaluated: its failurePolicy decides.
 	Errors field.ErrorList
 
 	spec       v1alpha1.GuestPolicySpec

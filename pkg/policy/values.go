@@ -25,16 +25,16 @@ type Request struct {
 	Object, OldObject metav1.Object
 	// Guest is the VMI that boots, with every default; nil where the instancetype or preference does not exist.
 	Guest *v1.VirtualMachineInstance
-	// Instancetype and Preference are those that the object refers to, or nil. Those of cluster kinds are converted: they have the same fields.
+	// Instancetype and Preference are what the object refers to, or nil. Objects of cluster kinds are converted: they have the same fields.
 	Instancetype *v1beta1.VirtualMachineInstancetype
 	Preference   *v1beta1.VirtualMachinePreference
-	// Namespace is that of the object. A policy with a namespaceSelector matches nothing where it is nil.
+	// Namespace is the namespace of the object. If it is nil, a policy with a namespaceSelector does not match.
 	Namespace *corev1.Namespace
 	User      authenticationv1.UserInfo
 	DryRun    bool
 }
 
-// request is variable 'request', with the fields that a ValidatingAdmissionPolicy declares, but for 'options'.
+// request is the variable 'request', with the fields that a ValidatingAdmissionPolicy declares, except 'options'.
 type request struct {
 	Kind               metav1.GroupVersionKind     `json:"kind"`
 	Resource           metav1.GroupVersionResource `json:"resource"`

@@ -13,8 +13,9 @@ import (
 // maxErrors is how many errors of profiles one VMI gets.
 const maxErrors = 64
 
-// Closure returns selected profiles with all that they extend, each once: what is pinned. all are the profiles among which bases are looked up. An
-// error, at metadata.labels, is a base that does not exist, a circle, or too many profiles; the list is complete but for what is missing.
+// Closure returns the selected profiles and all profiles that they extend, each once. A VM pins these. Bases are looked up in all. The errors, at
+// metadata.labels, say that a base does not exist, that profiles extend each other in a circle, or that there are too many; the list then contains all other
+// profiles.
 func Closure(selected, all []*Profile) ([]*Profile, field.ErrorList) {
 	layers, errs := layersOf(ordered(selected), all)
 	closure := profilesOf(layers)
@@ -36,7 +37,7 @@ func profilesOf(layers []layer) (profiles []*Profile) {
 	return profiles
 }
 
-// layersOf returns, for each of the profiles, its own settings and those of its bases: depth first, each base once.
+// layersOf returns, for each of the profiles, its own settings and the settings of its bases: depth first, each base once.
 func layersOf(selected, all []*Profile) (layers []layer, errs field.ErrorList) {
 	for _, p := range selected {
 		layers = append(layers, layer{Source{Profile: p}, p.settings})

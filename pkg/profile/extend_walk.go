@@ -31,7 +31,7 @@ type Extension struct {
 	Root int
 	// Path is the way from the first profile to the one that has the reference, both included.
 	Path []*Profile
-	// Kind and Name are those of the reference, Base the profile. Base is nil with ErrMissingBase and with errors of the lookup.
+	// Kind and Name are the kind and name in the reference. Base is the profile with them; nil with ErrMissingBase and with errors of the lookup.
 	Kind, Name string
 	Base       *Profile
 }

@@ -156,7 +156,7 @@ func impliesMemory(domain *v1.DomainSpec) bool {
 	return requested || limited
 }
 
-// each visits settings, and calls the observer after those of each source.
+// each visits settings, and calls the observer after the last setting of each source.
 func each(settings []planned, by Observer, visit func(*setting)) {
 	for i, s := range settings {
 		visit(s.setting)

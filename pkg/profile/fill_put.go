@@ -41,7 +41,7 @@ func (s *setting) fill(v reflect.Value, log *filled.Log) bool {
 	return (!existed || !s.toggle) && s.put(v, log)
 }
 
-// element returns the first element of a list that has a name; an invalid value where there is none.
+// element returns the first element of a list that has a name; an invalid value if no element has it.
 func element(list reflect.Value, name string) reflect.Value {
 	for i := range list.Len() {
 		if nameOf(list.Index(i)) == name {

@@ -94,7 +94,7 @@ func TestFill(t *testing.T) {
 		{"another clock offset", `{domain: {clock: {utc: {}}}}`, `{domain: {clock: {timezone: Europe/Vienna, timer: {hpet: {}}}}}`, `{domain: {clock: {utc: {},
 			timer: {hpet: {}}}}}`},
 		{"a list without names", `{tolerations: [{key: a}]}`, `{tolerations: [{key: b}]}`, `{tolerations: [{key: a}]}`},
-		{"a list without names where there is none", `{}`, `{tolerations: [{key: b, tolerationSeconds: 3}]}`, `{tolerations: [{key: b, tolerationSeconds: 3}]}`},
+		{"a list without names that the VMI lacks", `{}`, `{tolerations: [{key: b, tolerationSeconds: 3}]}`, `{tolerations: [{key: b, tolerationSeconds: 3}]}`},
 		{"a selector is a whole", `{topologySpreadConstraints: [{topologyKey: k, whenUnsatisfiable: DoNotSchedule, maxSkew: 1,
 			labelSelector: {matchLabels: {a: b}}}]}`,
 			`{topologySpreadConstraints: [{topologyKey: k, whenUnsatisfiable: DoNotSchedule, maxSkew: 2, minDomains: 3, labelSelector: {matchLabels: {c: d}}},

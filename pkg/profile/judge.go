@@ -30,7 +30,7 @@ type Verdict struct {
 	Errors field.ErrorList
 	// Missing are the bases that do not exist. What they would fill is not judged.
 	Missing []Missing
-	// Warnings tell of them, and of values that are legal on other architectures than that of the cluster.
+	// Warnings name missing bases, and values that are legal only on other architectures than the cluster's default.
 	Warnings []string
 }
 
@@ -61,8 +61,8 @@ type judgement struct {
 	*lineage
 }
 
-// illegal returns the errors of the profile on its architecture, or on the default of the cluster if it has none. elsewhere reports that the profile is legal
-// on another architecture. If it is legal on none, the errors are those of the architecture that has the fewest.
+// illegal returns the errors of the profile on its architecture, or on the default of the cluster if it sets none. elsewhere reports that the profile is legal
+// on another architecture. If it is legal on no architecture, illegal returns the errors of the architecture with the fewest.
 func (j *judgement) illegal() (errs field.ErrorList, elsewhere bool) {
 	content := j.content(len(j.bases))
 	own := content.Spec.Architecture

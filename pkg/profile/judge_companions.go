@@ -31,7 +31,7 @@ func accompany(vmi *v1.VirtualMachineInstance, family string) {
 	}
 }
 
-// bootDisplays leaves the guest one boot display: where a GPU of the profile does not say whether its display is one, that of the VM says no.
+// bootDisplays leaves the guest one boot display: if a GPU of the profile does not say whether its display is a boot display, the VM says that it is not.
 func bootDisplays(spec *v1.VirtualMachineInstanceSpec) {
 	found := false
 	for i := range spec.Domain.Devices.GPUs {

@@ -23,7 +23,7 @@ func reach(vmi *v1.VirtualMachineInstance, steps []fieldpath.Step) int {
 		for v.Kind() == reflect.Pointer {
 			v = v.Elem()
 		}
-		if v = part(v, step); !v.IsValid() || v.IsZero() {
+		if v = childOf(v, step); !v.IsValid() || v.IsZero() {
 			return i
 		}
 		if q, ok := v.Interface().(resource.Quantity); ok && q.IsZero() {
@@ -33,8 +33,8 @@ func reach(vmi *v1.VirtualMachineInstance, steps []fieldpath.Step) int {
 	return len(steps)
 }
 
-// part is a field, an element or the value of a key; invalid when it is not there.
-func part(v reflect.Value, step fieldpath.Step) reflect.Value {
+// childOf returns a field of a struct, an element of a list or the value of a key; an invalid value if it does not exist.
+func childOf(v reflect.Value, step fieldpath.Step) reflect.Value {
 	switch v.Kind() {
 	case reflect.Struct:
 		return member(v, step.Text)
@@ -48,7 +48,7 @@ func part(v reflect.Value, step fieldpath.Step) reflect.Value {
 	return reflect.Value{}
 }
 
-// member returns the field of a struct that has a JSON name, those of embedded structs included.
+// member returns the field of a struct, or of a struct embedded in it, that has a JSON name.
 func member(v reflect.Value, name string) reflect.Value {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -84,7 +84,8 @@ func stands(content *v1.VirtualMachineInstance, err *field.Error) bool {
 	return false
 }
 
-// open reports whether a VM can set fields beside those of a profile at a path: not in elements of a list that is filled where the VM has none.
+// open reports whether a VM can set fields at a path besides the fields of a profile. It cannot in elements without names: a list of them is filled only if
+// the VM has none.
 func open(steps []fieldpath.Step) bool {
 	at := reflect.TypeFor[v1.VirtualMachineInstance]()
 	for _, step := range steps {

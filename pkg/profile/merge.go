@@ -32,7 +32,7 @@ type merged struct {
 	taken    map[string]planned
 	// picks are the members that were picked of each choice.
 	picks map[string]picked
-	// disagreements are those of different profiles of one priority. A choice is named once.
+	// disagreements are between different profiles of the same priority. A choice is named once.
 	disagreements []Disagreement
 	named         map[string]bool
 }

@@ -20,7 +20,7 @@ const (
 	// conflictNames bounds what is reported of one profile.
 	conflictNames  = 10
 	conflictFields = 3
-	// conflictWork bounds the fields that are compared, for whoever may write profiles decides how many there are: half a second.
+	// conflictWork bounds the fields that are compared to half a second of work: users who may write profiles decide how many fields there are.
 	conflictWork = 200_000
 )
 

@@ -99,8 +99,8 @@ func (r *reader) kind(meta metav1.TypeMeta) {
 	}
 }
 
-// maxSpec is the size of a spec in bytes of JSON. A review may read hundreds of profiles, and what one costs is decided by whoever writes it. Large
-// data, such as user data of cloud-init, belongs into a Secret that the profile names.
+// maxSpec is the size of a spec in bytes of JSON. A review may read hundreds of profiles, and the author of a profile decides what it costs. Large data, such
+// as user data of cloud-init, belongs into a Secret that the profile names.
 const maxSpec = 64 << 10
 
 // spec reads the spec, and then its parts, each only if it could be decoded.
@@ -147,7 +147,7 @@ func (r *reader) selector(from *metav1.LabelSelector, at *field.Path) labels.Sel
 	return selector
 }
 
-// maxExtends and maxPriority are those of the schema, for objects that were written without it.
+// maxExtends and maxPriority repeat limits of the schema, for objects that were written without it.
 const (
 	maxExtends  = 16
 	maxPriority = 1_000_000_000

@@ -45,9 +45,9 @@ func TestCheck(t *testing.T) {
 			`spec.template.metadata.annotations[virtualmachineinstancepresets.admission.kubevirt.io/exclude]: Forbidden: records or controls`},
 		{"a label of controllers", `{template: {metadata: {labels: {kubevirt.io/nodeName: node}}}}`,
 			`spec.template.metadata.labels[kubevirt.io/nodeName]: Forbidden: records or controls`},
-		{"a label that is none", `{template: {metadata: {labels: {a b: c}}}}`, `spec.template.metadata.labels[a b]: Invalid value: "a b": name part must`},
+		{"an invalid label", `{template: {metadata: {labels: {a b: c}}}}`, `spec.template.metadata.labels[a b]: Invalid value: "a b": name part must`},
 		{"the value of a label", `{template: {metadata: {labels: {a: b c}}}}`, `spec.template.metadata.labels[a]: Invalid value: "a": a valid label must`},
-		{"an annotation that is none", `{template: {metadata: {annotations: {a b: c}}}}`,
+		{"an invalid annotation", `{template: {metadata: {annotations: {a b: c}}}}`,
 			`spec.template.metadata.annotations[a b]: Invalid value: "a b": name part must`},
 		{"the record of a preset", `{template: {metadata: {annotations: {virtualmachinepreset.kubevirt.io/a: v}}}}`,
 			`spec.template.metadata.annotations[virtualmachinepreset.kubevirt.io/a]: Forbidden: records or controls`},
@@ -58,7 +58,7 @@ func TestCheck(t *testing.T) {
 		{"more than a review may cost", `{template: {metadata: {annotations: {a: ` + strings.Repeat("x", 64<<10) + `}}}}`,
 			`spec: Too long: may not be more than 65536 bytes`},
 		{"a long list", fmt.Sprintf(disk, strings.Repeat("{},", 600)+"{}"), `spec.template.spec.domain.devices.disks: Too many: has 602 elements`},
-		{"a number that is none of the field's", `{template: {spec: {domain: {cpu: {cores: -1}}}}}`,
+		{"a number outside the field's range", `{template: {spec: {domain: {cpu: {cores: -1}}}}}`,
 			`spec.template.spec.domain.cpu.cores: Invalid value: "number -1": must be of type uint32`},
 	} {
 		raw, err := yaml.YAMLToJSON([]byte("{apiVersion: kilnvm.io/v1alpha1, kind: GuestProfile, metadata: {name: p}, spec: " + test.spec + "}"))

@@ -22,7 +22,7 @@ type setting struct {
 	value reflect.Value
 	// exists is set for an object that need only exist, for which value is a pointer to an empty one, and for an element, which has no value.
 	exists bool
-	// fields are those of a struct that are set together; value is the struct then.
+	// fields are fields of a struct that are set together; value is the struct then.
 	fields []int
 	// picks are the choices on the way to the field.
 	picks []pick
@@ -43,7 +43,7 @@ type step struct {
 	index int
 	// others are the fields of the struct that must be unset.
 	others []int
-	// key is that of a map, or names an element.
+	// key is a key of a map, or the name of an element.
 	key string
 	// named is an element that has only its name; it is invalid for a key of a map.
 	named reflect.Value
@@ -192,8 +192,8 @@ var early = map[string]bool{
 	"spec.domain.devices.sound":                  true,
 }
 
-// isDevice reports whether the elements of a list are devices, or what devices are made of: a preference has a say in them once they exist. A CPU
-// feature is none: the preference may have another policy for it.
+// isDevice reports whether the elements of a list are devices, or volumes and networks of devices: a preference has a say in them once they exist. A CPU
+// feature is not a device: the preference may have another policy for it.
 func isDevice(list string) bool {
 	return strings.HasPrefix(list, "spec.domain.devices.") || list == "spec.volumes" || list == "spec.networks"
 }

@@ -84,7 +84,7 @@ func isWhole(t reflect.Type) bool {
 	return t.Kind() != reflect.Struct || whole[t] || leaves.Whole(t)
 }
 
-// rivals returns the indices of the fields that exclude a field of a struct, and a name of the choice; nil where there is none.
+// rivals returns the indices of the fields that exclude a field of a struct, and a name of the choice; nil if the field is in no choice.
 func rivals(of reflect.Type, index int) (fields []int, name string) {
 	own := of.Field(index).Name
 	for _, c := range choices[of] {

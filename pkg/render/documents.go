@@ -33,8 +33,8 @@ func ReadFrontend(xml string) (*libvirtxml.Domain, error) {
 	return front, nil
 }
 
-// Side returns the documents besides the domain, in the order in which libvirt must have them, all before the domain. Those of secrets hold no
-// values: a value is set by a call of its own, and is never printed.
+// Side returns the documents that libvirt must have before the domain, in the order in which they are defined. Documents of secrets do not contain the values:
+// a value is set by a separate call, and is never printed.
 func (r Result) Side() ([]Document, error) {
 	var side []Document
 	add := func(kind, name string, document libvirtxml.Document) error {

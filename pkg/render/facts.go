@@ -181,8 +181,8 @@ func volumeNames(vmi *v1.VirtualMachineInstance) map[string]bool {
 	return named
 }
 
-// resolves reports whether QEMU can have answered that a machine type of a spec is another one: itself, or a version of an alias. A version of q35 is
-// pc-q35-10.0; those of other machines begin with the alias.
+// resolves reports whether a machine type that QEMU reports can be what a machine type of a spec means: the same, or a version of an alias. A version of q35 is
+// pc-q35-10.0; versions of other machines begin with the alias.
 func resolves(alias, machine string) bool {
 	if len(machine) > longestMachine || strings.ContainsFunc(machine, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_'
@@ -235,7 +235,7 @@ func readNodes(reported []v1alpha1.ReportedNUMANode) (nodes []frontend.NUMANode,
 	return nodes, nil
 }
 
-// readDistances reads those of a node. Hosts report any byte; stage 2 leaves out those that a guest cannot have.
+// readDistances reads the distances of a node. Hosts report any byte; stage 2 leaves out distances that a guest cannot have.
 func readDistances(node v1alpha1.ReportedNUMANode) (read map[int]uint, err error) {
 	if len(node.Distances) > mostReported {
 		return nil, fmt.Errorf("%d must be at most %d", len(node.Distances), mostReported)

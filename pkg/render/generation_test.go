@@ -48,7 +48,7 @@ func (l life) boot(t *testing.T) Result {
 	return rendered
 }
 
-// TestGenerations: the ID changes exactly when the disks may be those of another time, and nothing else changes with it.
+// TestGenerations: the ID changes exactly when the disks may have the content of another time, and nothing else changes with it.
 func TestGenerations(t *testing.T) {
 	t.Parallel()
 	first := life{vm: "vm-1", vmi: "vmi-1", identity: "vm-1"}

@@ -9,11 +9,12 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// KubeVirt returns the record by which a guest that KubeVirt runs boots: that of earlier boots, nil at the first, with a place for each device of the VMI
-// that it lacks, and without those that are gone. It depends on its arguments alone, so that the hook in the guest's pod and the controller find the same
-// without talking to each other. So it has Kiln's own FrontendDefaults and no facts of a host; KubeVirt decides all but places.
+// KubeVirt returns the record with which a guest that KubeVirt runs boots: the earlier record (nil at the first boot) with a place for each new device of the
+// VMI, and without the devices that are gone. It depends only on its arguments: the hook in the guest's pod and the controller get the same result without
+// talking to each other. Therefore it uses Kiln's own FrontendDefaults and no facts of a host. KubeVirt decides everything except places.
 //
-// The machine is that of the earlier record: which version an alias means, KubeVirt's libvirt decides. Errors name the fields of a VMI that Kiln cannot render.
+// The machine is copied from the earlier record, because KubeVirt's libvirt decides which version an alias means. Errors name the fields of a VMI that Kiln
+// cannot render.
 func KubeVirt(vmi *v1.VirtualMachineInstance, earlier *record.Record) (record.Record, field.ErrorList) {
 	made, errs := FromFacts(Machine{VMI: vmi, Defaults: config.Default().Frontend, Frozen: earlier}, frontend.Facts{})
 	made.Record.Machine = ""

@@ -14,14 +14,14 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// What a guest has may change while it runs: vCPUs and memory grow, links go up and down, CD-ROM drives lose and get media, devices are unplugged. The rest
-// is that of the frontend that it was started with. LiveHardware says the first in terms of the second.
+// A guest's hardware may change while it runs: vCPUs and memory grow, links go up and down, CD-ROM drives lose and get media, devices are unplugged. All other
+// hardware is as in the frontend that the guest was started with. LiveHardware has the differences to this frontend.
 
-// Seen is what libvirt runs, in its own terms.
+// Seen is the hardware of a running guest as libvirt reports it.
 type Seen struct {
 	VCPUs     uint
 	MemoryKiB uint64
-	// Aliases are those of the disks and interfaces. Down are those of the interfaces whose links are down, Empty those of the CD-ROM drives without a medium.
+	// Aliases are the aliases of all disks and interfaces, Down of the interfaces whose links are down, Empty of the CD-ROM drives without a medium.
 	Aliases, Down, Empty []string
 }
 
@@ -101,8 +101,8 @@ func CheckLive(front *libvirtxml.Domain, live v1alpha1.LiveHardware) error {
 	return nil
 }
 
-// WithLive returns the frontend as it would be if the guest were started with what it has now. Its digest is that of the running hardware. The frontend
-// stays as it is.
+// WithLive returns a frontend with which a guest would get the hardware that it has now. Its digest is the digest of the running hardware. front is not
+// changed.
 func WithLive(front *libvirtxml.Domain, live v1alpha1.LiveHardware) *libvirtxml.Domain {
 	now := *front
 	vcpu, memory := *front.VCPU, *front.Memory
@@ -191,8 +191,8 @@ func LiveChanges(before, after v1alpha1.LiveHardware) string {
 // CauseStarted is the cause of the hardware that a guest was started with.
 const CauseStarted = "the guest was started"
 
-// Observed returns state 4 of a guest: what libvirt runs, with digest, cause and time. was is what was observed before, nil if nothing was. While the same VMI
-// has the same hardware, the cause and the time are those of was. The cause may be longer than the API holds.
+// Observed returns state 4 of a guest: what libvirt runs, with digest, cause and time. was is the state that was observed before, or nil. Cause and time are
+// copied from was if it is of the same VMI and has the same hardware. The cause may be longer than the API allows.
 func Observed(was *v1alpha1.HardwareRunning, front *libvirtxml.Domain, live v1alpha1.LiveHardware, vmi types.UID, now metav1.Time) v1alpha1.HardwareRunning {
 	running := v1alpha1.HardwareRunning{LiveHardware: live, UID: vmi, Digest: abi.Digest(WithLive(front, live)), Cause: CauseStarted, Time: now}
 	switch {

@@ -102,7 +102,7 @@ func TestLiveDigest(t *testing.T) {
 	}
 }
 
-// TestCheckLive: what no such guest can have is refused, whoever reports it.
+// TestCheckLive: a report of hardware that the guest cannot have is refused.
 func TestCheckLive(t *testing.T) {
 	t.Parallel()
 	front := frontOf(t, growing(t, nil))

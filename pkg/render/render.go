@@ -43,7 +43,7 @@ func Policy(m Machine, profiles []v1alpha1.HostProfile) (v1alpha1.HostPolicy, fi
 	return policy, errs
 }
 
-// UnderProfiles runs stages 2 and 3 with the merged HostProfiles of a cluster. Errors are those of Policy and of Domain.
+// UnderProfiles runs stages 2 and 3 with the merged HostProfiles of a cluster. It returns the errors of Policy or of Domain.
 func UnderProfiles(m Machine, profiles []v1alpha1.HostProfile) (Result, field.ErrorList) {
 	var errs field.ErrorList
 	if m.Policy, errs = Policy(m, profiles); len(errs) > 0 {
@@ -85,7 +85,7 @@ func stageTwo(m Machine, vmi *v1.VirtualMachineInstance, facts frontend.Facts) (
 	return frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts, Generation: identity.GenerationID(vmi)})
 }
 
-// Domain runs stages 2 and 3. Errors are those of Frontend, and name what the VMI needs that the host or its bindings do not offer.
+// Domain runs stages 2 and 3. It returns the errors of Frontend, or errors that name what the VMI requires and the host or its bindings do not have.
 func Domain(m Machine) (Result, field.ErrorList) {
 	vmi := identified(m.VMI, m.Frozen)
 	front, errs := stageTwo(m, vmi, Facts(m))
@@ -131,7 +131,7 @@ func (m Machine) freeze(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain
 	return frozen
 }
 
-// version is that of the defaults that made the record. Those of later boots make what the record lacks, such as a device that is added.
+// version returns the version of the defaults that made the record. The defaults of later boots apply only to what the record lacks, such as a new device.
 func (m Machine) version() string {
 	if m.Frozen != nil && m.Frozen.Defaults != "" {
 		return m.Frozen.Defaults
@@ -184,7 +184,7 @@ func Facts(m Machine) frontend.Facts {
 	return f
 }
 
-// blockSizes returns those of the volumes that a disk with matchVolume has.
+// blockSizes returns the block sizes of the volumes of disks with matchVolume.
 func blockSizes(m Machine) (sizes map[string]v1.CustomBlockSize) {
 	disks := m.VMI.Spec.Domain.Devices.Disks
 	for i := range disks {

@@ -37,7 +37,7 @@ func Digest(dom *libvirtxml.Domain) string {
 
 const algorithm = "sha256:"
 
-// buffers for texts. That of a VMI with thirty disks has 20 KiB, and a buffer for it would be more than the rest of a record.
+// buffers are reused for texts. The text of a VMI with thirty disks has 20 KiB, more than all other memory that a record takes.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // longestBuffer is what is kept for the next text, in bytes.

@@ -7,9 +7,9 @@ import (
 )
 
 // Devices that are written without reflection, each with the fields that its projection in devices.go keeps, in the order of libvirtxml. A test
-// compares the text with that of the projection.
+// compares the text with the text of the projection.
 
-// writers are those of devices that most domains have.
+// writers are the functions for the devices that most domains have.
 var writers = []any{writeDisk, writeController, writeNIC, writeSerial, writeChannel, writeInput, writeVideo, writeRNG}
 
 // writerOf returns the function that appends the projection of a device.

@@ -8,8 +8,8 @@ import (
 )
 
 // The canonical text of what each domain has, or has dozens of, is written without reflection: addresses and aliases here, devices in
-// canon_devices.go, the platform in canon_platform.go. That of a projection is written device by device, without a copy of the lists. The texts are
-// the same.
+// canon_devices.go, the platform in canon_platform.go. The text of a projection is written device by device, without a copy of the lists. Both ways give the
+// same text.
 
 // directly has these types.
 var directly = []reflect.Type{reflect.TypeFor[libvirtxml.DomainAddress](), reflect.TypeFor[libvirtxml.DomainAlias]()}

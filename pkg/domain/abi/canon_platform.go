@@ -8,7 +8,7 @@ import (
 )
 
 // Parts of the platform that every domain has, or most have, each with the fields that its projection in project.go keeps, in the order of
-// libvirtxml. A test compares the text with that of the projection.
+// libvirtxml. A test compares the text with the text of the projection.
 
 func writeVCPU(out []byte, v *libvirtxml.DomainVCPU) []byte {
 	if v == nil {
@@ -99,7 +99,7 @@ func writeOS(out []byte, o *libvirtxml.DomainOS) []byte {
 	return append(out, "} "...)
 }
 
-// writeFeatures has a short way for the features of most guests; those of a Windows guest are many.
+// writeFeatures writes the features that most guests have without reflection. A Windows guest has many more, which are written by writePart.
 func writeFeatures(out []byte, f *libvirtxml.DomainFeatureList) []byte {
 	if f == nil || *f != (libvirtxml.DomainFeatureList{ACPI: f.ACPI, APIC: f.APIC, VMPort: f.VMPort, SMM: f.SMM}) {
 		return writePart(out, "Features:", f)

@@ -156,7 +156,7 @@ func everything() *libvirtxml.Domain {
 	return dom
 }
 
-// TestWriteSeen: the text of a digest is that of the projected domain, though no domain is made for it.
+// TestWriteSeen: a digest is made of the text of the projected domain, although no projected domain is made for it.
 func TestWriteSeen(t *testing.T) {
 	t.Parallel()
 	whole := everything()

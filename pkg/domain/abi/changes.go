@@ -65,7 +65,7 @@ func values(of func(*libvirtxml.Domain) string) func(before, after *libvirtxml.D
 	}
 }
 
-// quoted puts a value in single quotes, as in Kubernetes' messages; an empty one is none.
+// quoted puts a value in single quotes, as in Kubernetes' messages. An empty value becomes the word none, without quotes.
 func quoted(value string) string {
 	if value == "" {
 		return "none"
@@ -116,7 +116,7 @@ func sysinfoOf(d *libvirtxml.Domain, kind string) (out []libvirtxml.DomainSysInf
 	return out
 }
 
-// deviceChanges lists removed, moved and changed devices in the order of the old domain, then added ones in that of the new one. A moved device breaks
+// deviceChanges lists removed, moved and changed devices in the order of the old domain, then added ones in the order of the new domain. A moved device breaks
 // the guest's hardware: an operating system names network cards and finds boot disks by their addresses.
 func deviceChanges(before, after *libvirtxml.Domain) []record.Change {
 	old, new := described(before), described(after)
@@ -152,7 +152,7 @@ func deviceChanges(before, after *libvirtxml.Domain) []record.Change {
 	return changes
 }
 
-// description is what is compared of a device. key is that of the record; words name it for people; identity is what the guest recognizes it by.
+// description has what is compared of a device. key is its key in the record, words name it for people, and the guest recognizes it by identity.
 type description struct {
 	key, words, text, identity, address string
 	element                             any

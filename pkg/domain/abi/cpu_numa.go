@@ -7,8 +7,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// numaNodes returns the NUMA nodes to record: those of a frontend without maxMemory, for which a host may have been mirrored. The single NUMA node of
-// a VMI with memory.maxGuest follows from its spec. Recorded, it would be taken for a mirrored one once the owner sets
+// numaNodes returns the NUMA nodes to record. Only a frontend without maxMemory has some, because only such a frontend can mirror a host. The single NUMA node
+// of a VMI with memory.maxGuest follows from its spec. If it were recorded, it would be taken for a mirrored node once the owner sets
 // numa.guestMappingPassthrough.
 func numaNodes(dom *libvirtxml.Domain) []record.NUMANode {
 	if dom.CPU == nil || dom.CPU.Numa == nil || dom.MaximumMemory != nil {

@@ -54,7 +54,7 @@ func TestFirmwareOf(t *testing.T) {
 	}
 }
 
-// TestOrdered: the order is that of a stable sort, whatever the list.
+// TestOrdered: a list of any order is sorted as by a stable sort.
 func TestOrdered(t *testing.T) {
 	t.Parallel()
 	type item struct{ key, at int }

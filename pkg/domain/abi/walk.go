@@ -13,7 +13,7 @@ type Device struct {
 	// Kind is the name of the XML element; Name is the alias without its prefixes, or for controllers type and index. They
 	// make the Key of the record: a disk and an interface of one name are two keys.
 	Kind, Name string
-	// Alias is nil for controllers: libvirt names those of the machine after QEMU's buses (pci.0) and requires these names.
+	// Alias is nil for controllers: libvirt names the machine's controllers after QEMU's buses (pci.0) and requires these names.
 	Alias   **libvirtxml.DomainAlias
 	Address **libvirtxml.DomainAddress
 	// One of these is set where more than the address matters.
@@ -31,8 +31,8 @@ type Device struct {
 // Key names a device in records.
 func (d Device) Key() string { return d.key }
 
-// Devices lists all devices of a domain in a fixed order of kinds, and within a kind in that of the domain. New devices get addresses in this
-// order, so it must not change. Interfaces come first, because guests name them after their bus.
+// Devices lists all devices of a domain in a fixed order of kinds, and within a kind in the order of the domain. New devices get addresses in this order, so
+// it must not change. Interfaces come first, because guests name them after their bus.
 func Devices(dom *libvirtxml.Domain) []Device {
 	if dom.Devices == nil {
 		return nil

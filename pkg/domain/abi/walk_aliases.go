@@ -17,9 +17,9 @@ func Alias(name string) *libvirtxml.DomainAlias {
 	return &libvirtxml.DomainAlias{Name: AliasPrefix + name}
 }
 
-// BoundAlias returns the alias of a device of a kind whose binding the backend finds by the name. That of an interface named 'interface_a' is qualified, or
-// Name would return 'a'. Inputs, watchdogs and sound devices need no binding: Name shortens theirs, and recorded guests have the addresses of those under the
-// short name.
+// BoundAlias returns the alias of a device of a kind whose binding the backend finds by the name. The alias of an interface named 'interface_a' is qualified,
+// because Name would return 'a' otherwise. Inputs, watchdogs and sound devices need no binding: Name shortens their names, and the records of older guests
+// have their addresses under the short names.
 func BoundAlias(kind, name string) *libvirtxml.DomainAlias {
 	if _, qualified := cutKind(kind, name); qualified {
 		return QualifiedAlias(kind, name)
@@ -49,7 +49,8 @@ func BundledName(name string, n int) string {
 	return name + "_" + strconv.Itoa(n)
 }
 
-// CutBundled is the inverse of BundledName for all but the first. It returns false for a name that is none of these; a host device may be named like one.
+// CutBundled is the inverse of BundledName for all names except the first. It returns false for other names. Trap: a host device may have such a name by
+// chance.
 func CutBundled(name string) (first string, n int, bundled bool) {
 	at := strings.LastIndexByte(name, '_')
 	if at < 0 {

@@ -97,8 +97,8 @@ func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 // assumedBlock is the block size that most devices report, in bytes.
 const assumedBlock = 512
 
-// assumedExtra returns how many dedicated CPUs a VMI needs besides those of its vCPUs: one for the emulator, two with the annotation for an even
-// number, and one for each thread of a supplemental pool.
+// assumedExtra returns how many dedicated CPUs a VMI needs besides one for each vCPU: one for the emulator, two with the annotation for an even number, and
+// one for each thread of a supplemental pool.
 func assumedExtra(vmi *v1.VirtualMachineInstance) int {
 	extra, pool := 1, vmi.Spec.Domain.IOThreads
 	if _, even := vmi.Annotations[v1.EmulatorThreadCompleteToEvenParity]; even {

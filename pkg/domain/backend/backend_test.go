@@ -90,8 +90,8 @@ func causes(errs field.ErrorList) string {
 	return strings.Join(list, ", ")
 }
 
-// part is one part of a domain as XML without white space between elements.
-func part(t *testing.T, domain libvirtxml.Domain) string {
+// partXML returns one part of a domain as XML without white space between elements.
+func partXML(t *testing.T, domain libvirtxml.Domain) string {
 	t.Helper()
 	text, err := domain.Marshal()
 	if err != nil {

@@ -40,7 +40,7 @@ func (h *host) cpuTune() *libvirtxml.DomainCPUTune {
 	return out
 }
 
-// emulatorPin returns the CPUs of isolateEmulatorThread, else those of hostProfile.cpu.emulatorCPUs.
+// emulatorPin returns the CPUs that isolateEmulatorThread reserves, else hostProfile.cpu.emulatorCPUs.
 func (h *host) emulatorPin() *libvirtxml.DomainCPUTuneEmulatorPin {
 	if h.pins != nil && len(h.pins.emulator) > 0 {
 		return &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: cpuset.New(h.pins.emulator...).String()}

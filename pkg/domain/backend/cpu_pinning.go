@@ -16,7 +16,7 @@ import (
 
 // pinning is the CPUs and NUMA nodes that the VMI gets, in the host's numbering.
 type pinning struct {
-	// vcpus has the CPU of each vCPU that is enabled at boot, pool that of each thread of the supplemental pool.
+	// vcpus has the CPU of each vCPU that is enabled at boot, pool the CPU of each thread of the supplemental pool.
 	vcpus, pool, emulator []int
 	// nodes has the NUMA node of the host for each of the guest's, in the guest's order. It is empty unless the VMI mirrors NUMA nodes.
 	nodes []int

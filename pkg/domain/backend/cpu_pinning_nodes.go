@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The free CPUs of the host's NUMA nodes, from which cpu_pinning.go and memory_numa.go take those of the VMI.
+// The free CPUs of the host's NUMA nodes. cpu_pinning.go and memory_numa.go take the CPUs of the VMI from them.
 
 // hostNode is what the VMI may have of one NUMA node of the host.
 type hostNode struct {

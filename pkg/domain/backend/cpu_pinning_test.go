@@ -59,7 +59,7 @@ func TestPinning(t *testing.T) {
 		want      string
 	}{
 		{"without dedicated CPUs nothing is pinned", "{architecture: amd64, domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {}}}", oneNode, nil, "none"},
-		{"the threads of a core of the guest are those of one core of the host", own("cores: 2, threads: 2", ""), oneNode, nil, "v 0 4 1 5"},
+		{"the threads of a core of the guest are threads of one core of the host", own("cores: 2, threads: 2", ""), oneNode, nil, "v 0 4 1 5"},
 		{"cores of one thread fill whole cores, which leaves whole ones to others", own("cores: 3", ""), oneNode, nil, "v 0 4 1"},
 		{"sockets count like cores", own("sockets: 2, threads: 2", ""), oneNode, nil, "v 0 4 1 5"},
 		{"a core with a busy thread comes last", own("cores: 1, threads: 2", ""), oneNode, []int{4, 1, 5}, "v 1 5"},
@@ -118,7 +118,7 @@ func TestEmulatorParity(t *testing.T) {
 	}
 }
 
-// TestRealtime: the guest's CPUs come before all that is not realtime, or those of its mask do.
+// TestRealtime: the guest's CPUs, or the CPUs of its mask, have a higher priority than everything that is not realtime.
 func TestRealtime(t *testing.T) {
 	t.Parallel()
 	for mask, want := range map[string]string{
@@ -127,7 +127,7 @@ func TestRealtime(t *testing.T) {
 	} {
 		m := on(machine(t, own("cores: 4, realtime: "+mask, "")), oneNode)
 		m.Policy = policyOf(t, m, profile(t, "p", "{cpu: {vcpuScheduler: {policy: Batch}}}")) // the user's word counts
-		if text := part(t, libvirtxml.Domain{CPUTune: rendered(t, m).CPUTune}); !strings.Contains(text, want) {
+		if text := partXML(t, libvirtxml.Domain{CPUTune: rendered(t, m).CPUTune}); !strings.Contains(text, want) {
 			t.Errorf("realtime %s: no '%s' in %s", mask, want, text)
 		}
 	}

@@ -46,7 +46,7 @@ func TestProfilesAreDefined(t *testing.T) {
 	t.Logf("%d fields of host profiles: %d defined by libvirt, which is too old for %v and needs KVM for %v", len(every), defined, newer, kvm)
 }
 
-// versionOf is that of a libvirt.
+// versionOf returns the version of a libvirt.
 func versionOf(t *testing.T, daemon *libvirt.Daemon) string {
 	t.Helper()
 	client, err := daemon.Connect()

@@ -81,7 +81,7 @@ func TestNetworkDisksRefused(t *testing.T) {
 		{"a user of nbd", "spec.volumes[2]", func(b *backend.Bindings) { b.Volumes["nbd"].Network.User = "x" }},
 		{"no server", "spec.volumes[2]", func(b *backend.Bindings) { b.Volumes["nbd"].Network.Hosts = nil }},
 		{"a filter without a tap", "spec.domain.devices.interfaces[0]", func(b *backend.Bindings) { b.NICs["default"] = backend.NIC{Kind: "user", Guarded: true} }},
-		{"an address that is none", "spec.domain.devices.interfaces[0]", func(b *backend.Bindings) {
+		{"an invalid address", "spec.domain.devices.interfaces[0]", func(b *backend.Bindings) {
 			b.NICs["default"] = backend.NIC{Kind: "bridge", Device: "br0", Guarded: true, Addresses: []string{"here"}}
 		}},
 	} {

@@ -16,7 +16,7 @@ func hostSide(t *testing.T, disk libvirtxml.DomainDisk) string {
 	driver := *disk.Driver
 	driver.Queues = nil
 	only := libvirtxml.DomainDisk{Driver: &driver, Source: disk.Source, BackingStore: disk.BackingStore}
-	return part(t, libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Disks: []libvirtxml.DomainDisk{only}}})
+	return partXML(t, libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Disks: []libvirtxml.DomainDisk{only}}})
 }
 
 func TestDisk(t *testing.T) {
@@ -130,7 +130,7 @@ func TestIOThreads(t *testing.T) {
 	}
 }
 
-// threadsOf is the thread of each disk: its number, those of a pool, or - for none.
+// threadsOf returns the thread of each disk: its number, the numbers of a pool, or - without a thread.
 func threadsOf(disks []libvirtxml.DomainDisk) string {
 	var all []string
 	for _, disk := range disks {

@@ -104,17 +104,17 @@ type Volume struct {
 
 // NIC is the host side of an interface.
 type NIC struct {
-	// Kind is user (QEMU's own NAT), passt, tap, bridge, ethernet, direct (macvtap) or vhostuser. vDPA is not among them: libvirt has it
-	// for one model of interface alone, which is not what new guests have.
+	// Kind is user (QEMU's own NAT), passt, tap, bridge, ethernet, direct (macvtap) or vhostuser. vDPA is not among them: libvirt has it only for one model
+	// of interfaces, which new guests do not have.
 	Kind string `json:"kind"`
 	// Device is the tap, the bridge, or the link below a macvtap.
 	Device string `json:"device,omitempty"`
-	// MTU is that of Device in bytes, 0 if it is unknown.
+	// MTU is the MTU of Device in bytes, 0 if it is unknown.
 	MTU uint `json:"mtu,omitempty"`
 	// Guarded asks for a packet filter: the guest may send from its own MAC address only, and from Addresses only if there are any (IPv4).
 	Guarded   bool     `json:"guarded,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
-	// Socket is that of vhostuser. QEMU connects to it as the client.
+	// Socket is the path of the socket of vhostuser. QEMU connects to it as the client.
 	Socket string `json:"socket,omitempty"`
 	// LastPort is the highest port that passt forwards for an interface that lists none; 0 means each port.
 	LastPort uint `json:"lastPort,omitempty"`

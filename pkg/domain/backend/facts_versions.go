@@ -21,8 +21,8 @@ const (
 	tpmPlace           Feature = "a path for TPM state"
 )
 
-// features are those newer than libvirt 6.1 and QEMU 4.2, the oldest versions that Kiln supports. The versions are those of libvirt's page
-// "Domain XML format" and release notes; that of discard granularity is from libvirt's own tests, because neither names it.
+// features are newer than libvirt 6.1 and QEMU 4.2, the oldest versions that Kiln supports. The versions are from libvirt's page "Domain XML format" and its
+// release notes. The version for discard granularity is from libvirt's tests, because neither names it.
 //
 // An older libvirt ignores elements that it does not know: without these checks the guest would start without what its owner asked for.
 var features = slices.Concat([]versioned{

@@ -53,7 +53,7 @@ func TestFirmwareFormats(t *testing.T) {
 		{"a build without a format", all(built("9.0.0", "raw"), func(m *render.Machine) { m.Host.Firmware[0].Format = "" }), raw, ""},
 		{"raw comes before others, whatever the host prefers", built("11.3.0", "qcow2", "raw"), raw, ""},
 		{"a format that libvirt is told", built("9.2.0", "qcow2"), qcow2(""), ""},
-		{"and that of the template, where it asks for it", built("10.10.0", "qcow2"), qcow2(` templateFormat="qcow2"`), ""},
+		{"and the format of the template, if libvirt requires it", built("10.10.0", "qcow2"), qcow2(` templateFormat="qcow2"`), ""},
 		{"an unknown libvirt is new enough", built("", "qcow2"), qcow2(` templateFormat="qcow2"`), ""},
 		{"an older libvirt would map the file as it is", built("9.1.0", "qcow2"), "",
 			"in format 'qcow2' alone ('/fw/code.qcow2'), and libvirt 9.1.0, which reads it from version 9.2.0 on; install a build in format 'raw'"},

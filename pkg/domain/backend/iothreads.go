@@ -44,7 +44,7 @@ func unsigned[T int32 | int64](n *T) *uint {
 	return &value
 }
 
-// ioThreadsPolicy is that of the spec, else that of the host profile; nil is none.
+// ioThreadsPolicy returns the IO threads policy of the spec, else of the host profile; nil if neither has one.
 func (h *host) ioThreadsPolicy() *v1.IOThreadsPolicy {
 	policy := h.spec.Domain.IOThreadsPolicy
 	if name := v1.IOThreadsPolicy(h.policy.IOThreads.Policy); policy == nil && name != "" {

@@ -107,7 +107,7 @@ func (h *host) memoryTune() *libvirtxml.DomainMemoryTune {
 }
 
 // preferredPageKiB returns the first of hostProfile.memory.hugePageSizes, in KiB, that divides the guest's memory and of which the host has enough
-// pages in total; 0 if there is none. How many of them are free is known at the start only.
+// pages in total; 0 if no size does. Only at the start it is known how many of them are free.
 func (h *host) preferredPageKiB() uint64 {
 	for _, quantity := range h.policy.Memory.HugePageSizes {
 		size, pages := uint64(quantity.Value()/1024), uint64(0)

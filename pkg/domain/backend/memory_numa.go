@@ -64,7 +64,7 @@ func (h *host) mirror(nodes []guestNode, hostNodes []*hostNode) (ids, vcpus []in
 		found = h.match(nodes, hostNodes)
 	}
 	if found == nil {
-		h.fail(field.Forbidden(h.numaPath(), fmt.Sprintf("the guest's NUMA nodes (%s) do not fit those of %s (%s); run the VMI on a host where they fit",
+		h.fail(field.Forbidden(h.numaPath(), fmt.Sprintf("the guest's NUMA nodes (%s) do not fit the NUMA nodes of %s (%s); run the VMI on a host where they fit",
 			describeGuestNodes(nodes), h.node(), describeHostNodes(hostNodes))))
 		return nil, nil
 	}
@@ -79,7 +79,7 @@ func (h *host) mirror(nodes []guestNode, hostNodes []*hostNode) (ids, vcpus []in
 	return ids, vcpus
 }
 
-// match assigns a different node of the host to each of the guest's, by backtracking: hosts have few nodes. It returns nil if there is none.
+// match assigns a different node of the host to each node of the guest, by backtracking: hosts have few nodes. It returns nil if no assignment fits.
 func (h *host) match(nodes []guestNode, hostNodes []*hostNode) []*hostNode {
 	if len(nodes) == 0 {
 		return []*hostNode{}

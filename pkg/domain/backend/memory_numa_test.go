@@ -51,16 +51,16 @@ func TestMemoryOfNUMANodes(t *testing.T) {
 	t.Parallel()
 	dom := rendered(t, on(machine(t, mirroring("cores: 4, threads: 2", "2Gi")), twoNodes))
 	same(t, "numatune", `<numatune><memory mode="strict" nodeset="0-1"></memory><memnode cellid="0" mode="strict" nodeset="0"></memnode>`+
-		`<memnode cellid="1" mode="strict" nodeset="1"></memnode></numatune>`, part(t, libvirtxml.Domain{NUMATune: dom.NUMATune}))
+		`<memnode cellid="1" mode="strict" nodeset="1"></memnode></numatune>`, partXML(t, libvirtxml.Domain{NUMATune: dom.NUMATune}))
 	same(t, "memoryBacking",
 		`<memoryBacking><hugepages><page size="2048" unit="KiB" nodeset="0"></page><page size="2048" unit="KiB" nodeset="1"></page></hugepages>`+
-			`<allocation mode="immediate"></allocation></memoryBacking>`, part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
+			`<allocation mode="immediate"></allocation></memoryBacking>`, partXML(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
 	same(t, "nodes",
 		`<cpu><numa><cell id="0" cpus="0-3" memory="1048576" unit="KiB"><distances><sibling id="0" value="10"></sibling>`+
 			`<sibling id="1" value="20"></sibling></distances></cell>`+
 			`<cell id="1" cpus="4-7" memory="1048576" unit="KiB"><distances><sibling id="0" value="20"></sibling>`+
 			`<sibling id="1" value="10"></sibling></distances></cell></numa></cpu>`,
-		part(t, libvirtxml.Domain{CPU: &libvirtxml.DomainCPU{Numa: dom.CPU.Numa}}))
+		partXML(t, libvirtxml.Domain{CPU: &libvirtxml.DomainCPU{Numa: dom.CPU.Numa}}))
 }
 
 // booted is the record of a guest's first boot there.
@@ -114,7 +114,7 @@ func TestNUMANodesThatDoNotFit(t *testing.T) {
 		words string
 	}{
 		{"one large node is not two", nodes([][]int{{0, 1}, {2, 3}, {4, 5}, {6, 7}}),
-			"the guest's NUMA nodes (0: 4 CPUs, 1048576 KiB; 1: 4 CPUs, 1048576 KiB) do not fit those of this host (node 0: 8 CPUs, 8388608 KiB)"},
+			"the guest's NUMA nodes (0: 4 CPUs, 1048576 KiB; 1: 4 CPUs, 1048576 KiB) do not fit the NUMA nodes of this host (node 0: 8 CPUs, 8388608 KiB)"},
 		{"a node with too little memory", small, "node 1: 4 CPUs, 524288 KiB"},
 		{"a node with too few huge pages", pageless, "do not fit"},
 		{"three small nodes", nodes([][]int{{0, 1}, {2, 3}}, [][]int{{4, 5}}, [][]int{{6, 7}}), "node 2: 2 CPUs"},
@@ -137,7 +137,7 @@ func TestHugePagesWithoutNUMANodes(t *testing.T) {
 	spec := "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 2Gi, hugepages: {pageSize: 1Gi}}, devices: {}}}"
 	dom := rendered(t, machine(t, spec))
 	same(t, "memoryBacking", `<memoryBacking><hugepages><page size="1048576" unit="KiB"></page></hugepages></memoryBacking>`,
-		part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
+		partXML(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
 	if dom.NUMATune != nil {
 		t.Error("a guest that mirrors no nodes is tied to one")
 	}
@@ -154,6 +154,6 @@ func TestMemoryBacking(t *testing.T) {
 			`<memoryBacking><hugepages><page size="2048" unit="KiB"></page></hugepages><nosharepages></nosharepages></memoryBacking>`},
 	} {
 		dom := rendered(t, machine(t, "{architecture: amd64, domain: {"+c.domain+"}}"))
-		same(t, c.why, c.want, part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
+		same(t, c.why, c.want, partXML(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
 	}
 }

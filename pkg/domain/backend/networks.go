@@ -69,9 +69,9 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC) {
 	h.applyFilter(out, nic)
 }
 
-// mtu returns the MTU that virtio tells the guest, that of the link: a guest that believes in 1500 bytes loses packets on a link of fewer, and jumbo frames on
-// one of more. Other models cannot tell it, and libvirt has it for these kinds alone. User-mode networking and passt end the guest's connections themselves:
-// the length of their link is nothing to the network, and passt tells the guest of it by DHCP and NDP.
+// mtu returns the MTU of the link, which a virtio device reports to the guest. A guest that assumes 1500 bytes loses packets on a link with a smaller MTU, and
+// gets no jumbo frames on a link with a larger one. Other models cannot report the MTU, and libvirt supports it only for these kinds. User-mode networking and
+// passt terminate the guest's connections: the MTU of their link does not concern the network, and passt announces it to the guest by DHCP and NDP.
 func mtu(out *libvirtxml.DomainInterface, nic NIC) *libvirtxml.DomainInterfaceMTU {
 	if !virtio(out) || nic.MTU < leastMTU || nic.MTU > mostMTU || !slices.Contains([]string{"bridge", "tap", "ethernet", "vhostuser"}, nic.Kind) {
 		return nil
@@ -88,8 +88,8 @@ const (
 // mostPort is the highest port of TCP and UDP.
 const mostPort = 1<<16 - 1
 
-// forwarded returns the ports at which the guest is reached: those of the spec, or all. KubeVirt's passt does the same. libvirt: "Userspace connection
-// using passt".
+// forwarded returns the ports that passt forwards to the guest: the ports of the spec, or all if the spec has none. KubeVirt's passt does the same. libvirt:
+// "Userspace connection using passt".
 func (h *host) forwarded(out *libvirtxml.DomainInterface) []libvirtxml.DomainInterfaceSourcePortForward {
 	tcp, udp := libvirtxml.DomainInterfaceSourcePortForward{Proto: "tcp"}, libvirtxml.DomainInterfaceSourcePortForward{Proto: "udp"}
 	name := abi.Name("interface", out.Alias)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestWhoseFilter: an interface has one filter, which is ours where host or profile want it, with the administrator's in it.
-func TestWhoseFilter(t *testing.T) {
+func TestFilterOwner(t *testing.T) {
 	t.Parallel()
 	const own, others = "own", "clean-traffic"
 	for _, c := range []struct {

@@ -38,7 +38,7 @@ func TestNICs(t *testing.T) {
 		dom := out.Documents.Domain
 		nic := dom.Devices.Interfaces[0]
 		only := libvirtxml.DomainInterface{Source: nic.Source, Target: nic.Target, Backend: nic.Backend}
-		same(t, kind, "<devices>"+want+"</devices>", part(t,
+		same(t, kind, "<devices>"+want+"</devices>", partXML(t,
 			libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Interfaces: []libvirtxml.DomainInterface{only}}}))
 		if digest != "" && digest != out.Record.Digest {
 			t.Errorf("%s: the guest sees another interface", kind)
@@ -88,7 +88,7 @@ func TestPasstPorts(t *testing.T) {
 		}
 		only := libvirtxml.DomainInterface{PortForward: out.Documents.Domain.Devices.Interfaces[0].PortForward, Source: &libvirtxml.DomainInterfaceSource{
 			User: &libvirtxml.DomainInterfaceSourceUser{}}}
-		same(t, c.why, `<devices><interface type="user">`+c.want+`</interface></devices>`, part(t,
+		same(t, c.why, `<devices><interface type="user">`+c.want+`</interface></devices>`, partXML(t,
 			libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Interfaces: []libvirtxml.DomainInterface{only}}}))
 	}
 }
@@ -108,7 +108,7 @@ func TestMTU(t *testing.T) {
 		{"an ethernet device", "ethernet", "virtio", 1450, 1450},
 		{"vhost-user", "vhostuser", "virtio", 9000, 9000},
 		{"a model that cannot tell it", "tap", "e1000", 9000, 0},
-		{"libvirt has none for a macvtap, which has that of its link", "direct", "virtio", 9000, 0},
+		{"libvirt has no MTU for a macvtap, which has the MTU of its link", "direct", "virtio", 9000, 0},
 		{"QEMU's NAT", "user", "virtio", 9000, 0},
 		{"passt, which tells it itself", "passt", "virtio", 9000, 0},
 		{"a link that is not known", "tap", "virtio", 0, 0},

@@ -81,7 +81,7 @@ func (m *merge) fill(to, from reflect.Value, at origin) {
 	}
 }
 
-// applyPathTemplates replaces the bound paths by those of hostProfile.pathTemplates.
+// applyPathTemplates replaces bound paths by the paths that hostProfile.pathTemplates gives.
 func (h *host) applyPathTemplates() {
 	t := h.policy.PathTemplates
 	for _, p := range []struct {

@@ -45,7 +45,7 @@ func TestConflicts(t *testing.T) {
 		{"two values of one label", []string{"vmiSelector: {matchLabels: {a: b}}, " + few, "vmiSelector: {matchLabels: {a: c}}, " + many}, ""},
 		{"two labels", []string{"vmiSelector: {matchLabels: {a: b}}, " + few, "vmiSelector: {matchLabels: {b: c}}, " + many}, "a: b cpu.shares; b: a cpu.shares"},
 		{"other hosts", []string{"nodeSelector: {matchLabels: {a: b}}, " + few, "nodeSelector: {matchLabels: {a: c}}, " + many}, ""},
-		{"a label of a VMI is none of a host", []string{"vmiSelector: {matchLabels: {a: b}}, " + few, "nodeSelector: {matchLabels: {a: c}}, " + many},
+		{"a label of a VMI is not a label of a host", []string{"vmiSelector: {matchLabels: {a: b}}, " + few, "nodeSelector: {matchLabels: {a: c}}, " + many},
 			"a: b cpu.shares; b: a cpu.shares"},
 		{"lists that meet", []string{in("p, q") + few, in("q, r") + many}, "a: b cpu.shares; b: a cpu.shares"},
 		{"lists that do not", []string{in("p, q") + few, in("r") + many}, ""},

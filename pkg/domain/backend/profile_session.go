@@ -2,9 +2,9 @@ package backend
 
 import "github.com/kilnvm/kiln/api/v1alpha1"
 
-// A libvirt of an unprivileged user, in a pod of the restricted profile, has no cgroups, no network filters and no devices of the node; its system
-// calls are those of the container runtime's seccomp profile. libvirt refuses a domain that asks for more ("CPU tuning is not available in session
-// mode"), or fails to start it ("Cannot set scheduler parameters: Operation not permitted").
+// A libvirt of an unprivileged user, in a pod of the restricted profile, has no cgroups, no network filters and no devices of the node. It has only the system
+// calls that the container runtime's seccomp profile allows. libvirt refuses a domain that requires more ("CPU tuning is not available in session mode"), or
+// fails to start it ("Cannot set scheduler parameters: Operation not permitted").
 
 // InSession returns the policy as far as such a libvirt serves it, and the fields that it leaves out, such as cpu.shares. What they are for is the
 // business of the pod: its requests and limits, kubelet's CPU and topology managers, the network of the cluster.

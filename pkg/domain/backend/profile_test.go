@@ -166,7 +166,7 @@ func TestEveryFieldOfAProfile(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	without := part(t, *plain.Documents.Domain)
+	without := partXML(t, *plain.Documents.Domain)
 	listed := map[string]bool{}
 	for _, c := range every {
 		listed[c.field] = true
@@ -183,7 +183,7 @@ func TestEveryFieldOfAProfile(t *testing.T) {
 			t.Errorf("%s: %v", c.field, errs.ToAggregate())
 			continue
 		}
-		if text := part(t, *out.Documents.Domain); !strings.Contains(text, c.want) {
+		if text := partXML(t, *out.Documents.Domain); !strings.Contains(text, c.want) {
 			t.Errorf("%s: no '%s' in\n%s", c.field, c.want, text)
 		}
 		if strings.Contains(without, c.want) {

@@ -177,9 +177,9 @@ func again(t *testing.T, m render.Machine, booted render.Result) bool {
 		never(t, errs)
 		return false
 	}
-	text := part(t, *one.Documents.Domain)
-	if text != part(t, *two.Documents.Domain) {
-		t.Errorf("another domain the second time:\n%s\n%s", text, part(t, *two.Documents.Domain))
+	text := partXML(t, *one.Documents.Domain)
+	if text != partXML(t, *two.Documents.Domain) {
+		t.Errorf("another domain the second time:\n%s\n%s", text, partXML(t, *two.Documents.Domain))
 	}
 	if one.Record.Digest != booted.Record.Digest || abi.Digest(one.Documents.Domain) != booted.Record.Digest {
 		t.Errorf("the guest sees another machine: %q", abi.Changes(booted.Frontend, one.Documents.Domain))
@@ -187,7 +187,7 @@ func again(t *testing.T, m render.Machine, booted render.Result) bool {
 	done, errs := backend.Render(backend.Input{Frontend: one.Documents.Domain, VMI: m.VMI, Host: m.Host, Bindings: m.Bindings, Policy: m.Policy})
 	if len(errs) > 0 {
 		t.Errorf("its own result is refused: %v", errs.ToAggregate())
-	} else if got := part(t, *done.Domain); got != text {
+	} else if got := partXML(t, *done.Domain); got != text {
 		t.Errorf("stage 3 changes its own result:\n%s\n%s", text, got)
 	}
 	return true

@@ -119,14 +119,14 @@ func TestPlaceOfTPMState(t *testing.T) {
 			t.Errorf("%s: %v", c.why, errs.ToAggregate())
 			continue
 		}
-		told := ""
+		inDomain := ""
 		for _, tpm := range result.Documents.Domain.Devices.TPMs {
 			if source := tpm.Backend.Emulator.Source; source != nil {
-				told = source.Dir.Path
+				inDomain = source.Dir.Path
 			}
 		}
-		if told != c.domain || result.Documents.TPMState != c.host {
-			t.Errorf("%s: the domain says '%s', the host is told '%s'; want '%s' and '%s'", c.why, told, result.Documents.TPMState, c.domain, c.host)
+		if inDomain != c.domain || result.Documents.TPMState != c.host {
+			t.Errorf("%s: TPM state at '%s' in the domain and '%s' in the documents; want '%s' and '%s'", c.why, inDomain, result.Documents.TPMState, c.domain, c.host)
 		}
 	}
 }

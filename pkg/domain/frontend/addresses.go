@@ -50,7 +50,7 @@ var scratches = sync.Pool{New: func() any { return &scratch{owners: map[string]*
 // mostKept is how many devices a scratch may have that is kept.
 const mostKept = 256
 
-// release forgets the devices, which are those of a domain.
+// release puts the scratch back into the pool, without pointers into the domain.
 func (s *scratch) release(devices []abi.Device) {
 	clear(devices)
 	clear(s.owners)
@@ -132,8 +132,7 @@ func (p *addressPlanner) recorded(key string) record.Address {
 	return p.Frozen.Devices[key]
 }
 
-// numbered returns the devices that match, and a number for each: the recorded one, else the lowest free one. number reads that of a recorded
-// address.
+// numbered returns the devices that match, and a number for each: the recorded one, else the lowest free one. number reads the number of a recorded address.
 func (p *addressPlanner) numbered(match func(*abi.Device) bool, number func(record.Address) (uint, bool)) (matching []*abi.Device, numbers []uint) {
 	var recorded []uint
 	for i := range p.devices {

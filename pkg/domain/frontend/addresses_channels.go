@@ -6,7 +6,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns channel and zPCI addresses: those of s390x guests. libvirt: "Device Addresses", types ccw and pci with zpci.
+// Owns channel and zPCI addresses, which only s390x guests have. libvirt: "Device Addresses", types ccw and pci with zpci.
 
 // ccwAddresses numbers the virtio devices of an s390x guest on channel subsystem fe, which QEMU reserves for virtual devices. Devices that are
 // not channel devices, and those with pciAddress, are zPCI functions.

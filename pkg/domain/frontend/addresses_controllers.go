@@ -86,7 +86,7 @@ func (p *addressPlanner) useIOMMU(c *libvirtxml.DomainController) {
 	}
 }
 
-// Slots of devices on the root bus: that of Intel's ICH9 for the q35 machine, and for video slot 1, where libvirt places it on q35.
+// Slots of devices on the root bus: sound has the slot of Intel's ICH9, video slot 1, where libvirt places it on q35.
 var (
 	soundAddress = &address.PCI{Slot: 0x1b}
 	videoAddress = &address.PCI{Slot: 0x01}

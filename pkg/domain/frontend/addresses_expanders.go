@@ -14,7 +14,7 @@ import (
 func (p *addressPlanner) recordedTopology() address.PCIe {
 	topology := address.PCIe{Flat: p.flat(), Reserved: address.Reserved[p.spec.Architecture], Free: p.Defaults.FreePorts}
 	if f := p.Frozen; f != nil {
-		// The number of free root ports is that of the first boot. After an upgrade with another default, recorded VMIs must not get new ports.
+		// A guest keeps the number of free root ports of its first boot. After an upgrade with another default, recorded VMIs must not get new ports.
 		topology.Free = f.FreePorts
 		topology.Frozen = make(map[string]string, len(f.Devices))
 		topology.Ports = map[uint]string{}

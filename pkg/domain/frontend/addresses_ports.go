@@ -74,7 +74,7 @@ func (p *addressPlanner) unpluggable(d *abi.Device) bool {
 	return v != nil && vm.Hotpluggable(v)
 }
 
-// place is a PCI address with everything that libvirtxml has pointers to. Those of all devices are one allocation, as are those of root ports.
+// place is a PCI address with everything that libvirtxml has pointers to. The places of all devices are one allocation, and so are the places of root ports.
 type place struct {
 	address libvirtxml.DomainAddress
 	pci     libvirtxml.DomainAddressPCI

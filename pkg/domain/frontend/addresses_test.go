@@ -30,7 +30,7 @@ spec: {domain: {devices: {
 		}
 		alias := (*d.Alias).Name
 		if other, taken := aliases[alias]; taken {
-			t.Errorf("alias '%s' is that of %s and of %s", alias, other, d.Key())
+			t.Errorf("%s and %s have the same alias '%s'", other, d.Key(), alias)
 		}
 		aliases[alias], names[d.Kind] = d.Key(), append(names[d.Kind], d.Name)
 	}

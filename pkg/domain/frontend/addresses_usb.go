@@ -9,14 +9,14 @@ import (
 // Owns the model of the USB controllers, which no field of the API governs. addresses_controllers.go has their number.
 // KubeVirt: converter/compute/controllers.go, which has qemu-xhci alone. libvirt: "Controllers".
 
-// usbModels are the xHCI controllers that QEMU has on PCI Express. Those of USB 2 come in groups, each with fewer ports, which the recorded ports of
-// devices would not fit.
+// usbModels are the xHCI controllers that QEMU has on PCI Express. Controllers of USB 2 are not among them: they come in groups, each with fewer ports, and
+// recorded ports of devices would not fit.
 var usbModels = []string{defaultUSBModel, "nec-xhci"}
 
-// defaultUSBModel is KubeVirt's, and that of records without a model.
+// defaultUSBModel is KubeVirt's model. Guests whose records have no model have it, too.
 const defaultUSBModel = "qemu-xhci"
 
-// usbModel is the recorded model if the guest had a USB controller, else that of the defaults.
+// usbModel returns the recorded model if the guest had a USB controller, else the model of the defaults.
 func (p *addressPlanner) usbModel() string {
 	path, model := p.devPath, p.Defaults.USBModel
 	if p.recorded(record.ControllerKey("usb", 0)).PCI != "" {

@@ -53,8 +53,8 @@ func (g *guest) vcpu() *libvirtxml.DomainVCPU {
 	return v
 }
 
-// vcpus lists every vCPU where some can be hot-plugged, as KubeVirt does. libvirt requires disabled ones to be
-// hot-pluggable. Those of the first socket cannot be unplugged: firmware and kernel need one to boot with.
+// vcpus lists every vCPU if some can be hot-plugged, as KubeVirt does. libvirt requires disabled vCPUs to be hot-pluggable. The vCPUs of the first socket
+// cannot be unplugged: firmware and kernel need one to boot with.
 func (g *guest) vcpus() *libvirtxml.DomainVCPUs {
 	current, maximum := g.cpus(), g.maxCPUs()
 	if current == maximum {
@@ -97,8 +97,8 @@ func (g *guest) cpu() *libvirtxml.DomainCPU {
 }
 
 const (
-	// physicalBits is the width of physical addresses of QEMU's CPU models on x86, except host-passthrough: 1 TiB. The models of RHEL's machine types have the
-	// host's, those of QEMU's own machine types have not. manyBits is that of every server with more memory.
+	// physicalBits is the width of physical addresses of QEMU's CPU models on x86, except host-passthrough: 1 TiB. With RHEL's machine types a model has the
+	// width of the host, with QEMU's own machine types it has not. manyBits is a width that every server with more memory has.
 	physicalBits, manyBits = 40, 46
 	// besideMemory is what the firmware and the windows of PCI devices take of the addresses beside memory, in KiB. A guest of 240 GiB that may grow to 960 GiB
 	// starts with 40 bits, and one of 248 GiB and 992 GiB does not (QEMU 7.2).

@@ -50,8 +50,8 @@ func hostNUMANodes(cpus ...uint) []frontend.NUMANode {
 
 func TestNewNUMANodes(t *testing.T) {
 	t.Parallel()
-	mute := hostNUMANodes(4, 4)
-	mute[1].Distances = nil
+	withoutDistances := hostNUMANodes(4, 4)
+	withoutDistances[1].Distances = nil
 	odd := hostNUMANodes(4, 4)
 	odd[0].ID, odd[1].ID = 2, 8
 	odd[0].Distances, odd[1].Distances = map[int]uint{2: 10, 8: 32}, map[int]uint{2: 32, 8: 10}
@@ -71,7 +71,7 @@ func TestNewNUMANodes(t *testing.T) {
 		{"sockets to be added go to the nodes in turn", "sockets: 4, maxSockets: 7, cores: 2", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostNUMANodes(4, 4),
 			"0-3,8-9,12-13:512 4-7,10-11:512 10 21"},
 		{"nodes are numbered from 0 whatever the host calls them", "cores: 8", "guest: 1Gi, hugepages: {pageSize: 2Mi}", odd, "0-3:512 4-7:512 10 32"},
-		{"no distances where the host does not tell them all", "cores: 8", "guest: 1Gi, hugepages: {pageSize: 2Mi}", mute, "0-3:512 4-7:512"},
+		{"no distances where the host does not tell them all", "cores: 8", "guest: 1Gi, hugepages: {pageSize: 2Mi}", withoutDistances, "0-3:512 4-7:512"},
 	} {
 		in := mirroring(t, c.cpu, c.memory)
 		in.Facts.NUMA = c.host

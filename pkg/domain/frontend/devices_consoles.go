@@ -106,8 +106,8 @@ func (g *guest) videoModel() string {
 	return g.Defaults.Video[g.spec.Architecture]
 }
 
-// inputs are those of the spec, and those of the architecture. As in KubeVirt, VMIs of arm64 and s390x with graphics get a keyboard, and on
-// arm64 a tablet: their boards have no PS/2 devices.
+// inputs returns the inputs of the spec and of the architecture. As in KubeVirt, VMIs of arm64 and s390x with graphics get a keyboard, and on arm64 a tablet:
+// their boards have no PS/2 devices.
 func (g *guest) inputs() []libvirtxml.DomainInput {
 	var out []libvirtxml.DomainInput
 	tablet := false

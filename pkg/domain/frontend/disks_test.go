@@ -41,7 +41,7 @@ func TestBlockSizes(t *testing.T) {
 		want      string
 	}{
 		{"the volume's", match, four, nil, "4096/4096/4096"},
-		{"those of the first boot, though the volume has moved to another device", match, four, was, "512/4096/0"},
+		{"the sizes of the first boot, although the volume has moved to another device", match, four, was, "512/4096/0"},
 		{"also where nothing is known of the volume", match, nil, was, "512/4096/0"},
 		{"a record of other disks says nothing", match, four, &record.Record{BlockSizes: map[string]record.BlockSize{"b": {Logical: 512, Physical: 512}}},
 			"4096/4096/4096"},

@@ -20,8 +20,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestExamples: every guest of the examples that stage 1 has made explicit renders. Those of a size need instancetypes, which
-// the corpus adds.
+// TestExamples: every guest of the examples that stage 1 has made explicit renders. Guests with a size need instancetypes, which the corpus adds.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	for _, set := range samples.Sets(t) {

@@ -58,7 +58,7 @@ func (p *addressPlanner) numaNodeFor(d *abi.Device) *uint {
 	return nil
 }
 
-// guestNodeOf returns the NUMA node of the guest that mirrors the host device's NUMA node; nil if there is none.
+// guestNodeOf returns the NUMA node of the guest that mirrors the host device's NUMA node; nil if no node does.
 func (p *addressPlanner) guestNodeOf(d *abi.Device) *uint {
 	host, reported := p.Facts.HostDeviceNUMANodes[d.Name]
 	if node, mirrored := p.nodes[host]; d.Kind == "hostdev" && reported && mirrored {

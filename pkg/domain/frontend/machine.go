@@ -128,8 +128,8 @@ func (g *guest) recordPath() *field.Path {
 	return field.NewPath("guesthardwares").Key(g.VMI.Name).Child("spec", "hardware")
 }
 
-// recordsThisBoard reports whether the record is of this architecture. It is false after the owner changed spec.architecture; the recorded
-// models are then those of another board.
+// recordsThisBoard reports whether the record is of this architecture. It is false after the owner changed spec.architecture: then the recorded models belong
+// to another board.
 func (g *guest) recordsThisBoard() bool {
 	machine := g.Frozen.Machine
 	return machine == "" || machine == g.arch.alias || strings.HasPrefix(machine, g.arch.family)

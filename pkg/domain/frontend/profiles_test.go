@@ -54,7 +54,7 @@ func TestRecordWithoutProfile(t *testing.T) {
 		more.Frozen, more.Defaults = &frozen, in.Defaults
 		dom := frontends.Rendered(t, more)
 		if text := frontends.Printed(t, dom); !strings.Contains(text, `model="nec-xhci"`) || !strings.Contains(text, `autodeflate="on"`) {
-			t.Errorf("new devices are not those of the profile:\n%s", text)
+			t.Errorf("new devices are not as in the profile:\n%s", text)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/kilnvm/kiln/test/frontends"
 )
 
-// TestEncrypted: the host cannot reach an encrypted guest's memory, so that each virtio device uses the IOMMU, no card has an
-// option ROM, and the policy is that of the API.
+// TestEncrypted: the host cannot reach an encrypted guest's memory. Therefore each virtio device uses the IOMMU and no card has an option ROM. The policy is
+// taken from the API.
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	const devices = `devices: {autoattachVSOCK: true, rng: {}, disks: [{name: a, disk: {bus: virtio}, bootOrder: 1}, {name: b, disk: {bus: scsi}}],

@@ -126,7 +126,7 @@ func (g *guest) numbered() {
 				continue
 			}
 			if other := taken[place]; other != nil {
-				g.fail(d.String(), "its recorded place %s %s is that of %s", bus.kind, place, other)
+				g.fail(d.String(), "its recorded place %s %s is taken by %s", bus.kind, place, other)
 				continue
 			}
 			taken[place] = d

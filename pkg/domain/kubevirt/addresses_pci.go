@@ -98,7 +98,7 @@ func (b *board) readPorts() {
 // claim takes a place for its owner, and fails where another one has it.
 func (b *board) claim(at address.PCI, owner string) bool {
 	if other, ok := b.owner[at]; ok {
-		b.fail(owner, "its place %s is that of %s", at, other)
+		b.fail(owner, "its place %s is taken by %s", at, other)
 		return false
 	}
 	b.owner[at] = owner

@@ -16,10 +16,10 @@ import (
 // Finds the devices of a domain and their entries in the record.
 // KubeVirt: virtwrap/converter names devices, virtwrap/device/hostdevice host devices.
 
-// device is one of a domain, but for PCI controllers.
+// device is a device of a domain other than a PCI controller.
 type device struct {
 	*etree.Element
-	// key is that of the record. A device without name and entry has none.
+	// key is the key of the device in the record; empty for a device without name and entry.
 	key string
 	// recorded is its entry.
 	recorded record.Address
@@ -33,7 +33,7 @@ func (d *device) String() string {
 	return kind + " '" + name + "'"
 }
 
-// bus is that of a disk, an input or a redirected device.
+// bus returns the bus of a disk, an input or a redirected device.
 func (d *device) bus() string {
 	if target := d.SelectElement("target"); d.Tag == "disk" && target != nil {
 		return target.SelectAttrValue("bus", "")
@@ -41,7 +41,7 @@ func (d *device) bus() string {
 	return d.SelectAttrValue("bus", "")
 }
 
-// model is that of the element, which some have as an attribute and some as a child.
+// model returns the model of the device, which some elements have as an attribute and some as a child.
 func (d *device) model() string {
 	if child := d.SelectElement("model"); child != nil {
 		return child.SelectAttrValue("type", "")
@@ -54,7 +54,7 @@ func isPort(e *etree.Element) bool {
 	return e.Tag == "controller" && e.SelectAttrValue("type", "") == "pci"
 }
 
-// index is that of a controller; without one it is the first.
+// index returns the index of a controller. A controller without one is the first.
 func index(e *etree.Element) uint {
 	n, err := strconv.ParseUint(e.SelectAttrValue("index", "0"), 10, 32)
 	if err != nil {
@@ -110,7 +110,7 @@ func (g *guest) keyOf(e *etree.Element, used map[string]int) string {
 	case e.Tag == "channel" && target != nil:
 		port := target.SelectAttrValue("name", "")
 		return record.Key(e.Tag, cmp.Or(channelNames[port], port))
-	case e.Tag == "input": // those of an architecture
+	case e.Tag == "input": // inputs that each VMI of an architecture has
 		return record.Key(e.Tag, e.SelectAttrValue("bus", "")+"-"+e.SelectAttrValue("type", ""))
 	}
 	return record.Key(e.Tag, "")

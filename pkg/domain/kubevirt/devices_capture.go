@@ -11,9 +11,9 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
-// Capture adds to a record where libvirt has the devices of a domain of KubeVirt, and takes out what the domain does not have: the places that PutBack puts
-// back, the machine, and the disk that is booted. The rest of the record stays; nil is an empty one. The XML is that of libvirt, of a guest that runs or has
-// been defined, so that devices that were plugged in are in it. An error says what of it no record can hold.
+// Capture returns a record with what libvirt has assigned to a domain of KubeVirt: the places of the devices, which PutBack restores, the machine, and the disk
+// that is booted. Entries of devices that the domain does not have are removed, and the rest of the earlier record is kept; a nil record is an empty one. xml
+// is what libvirt prints for a guest that runs or is defined: it contains devices that were hot-plugged. An error names what a record cannot hold.
 func Capture(xml []byte, earlier *record.Record) (*record.Record, error) {
 	doc := etree.NewDocument()
 	if err := doc.ReadFromBytes(xml); err != nil {
@@ -66,7 +66,7 @@ func (g *guest) capture(devices map[string]record.Address, d *device, earlier *r
 // names of devices without alias in Kiln's own domains.
 var names = map[string]string{"memballoon": "balloon"}
 
-// given is the key of the next device of a kind: the earlier record's, or that of Kiln's own domains.
+// given returns the key of the next device of a kind without alias: the key in the earlier record, or else the key that it has in Kiln's own domains.
 func (g *guest) given(d *device, taken map[string]record.Address, earlier *record.Record) string {
 	kind := d.Tag
 	n := 1

@@ -48,7 +48,7 @@ func (g *guest) units(bus *hardware.DiskBus, names map[*device]string) bool {
 	places := address.Numbers(append(numbers, wanted...), 0)
 	for i, d := range append(disks, added...) {
 		if i < len(numbers) && places[i] != numbers[i] {
-			g.fail(d.String(), "its recorded place %s is that of another disk", d.recorded.Drive)
+			g.fail(d.String(), "its recorded place %s is taken by another disk", d.recorded.Drive)
 		}
 		at := address.DriveAt(places[i], size)
 		setAddress(d.Element, "drive", attr{"controller", decimal(at.Controller)}, attr{"bus", "0"}, attr{"target", "0"}, attr{"unit", decimal(at.Unit)})

@@ -193,7 +193,7 @@ func TestPutBack(t *testing.T) {
 	}
 }
 
-// TestDrives: SATA and SCSI disks keep their units, and the names of SCSI disks are those of their units, so that KubeVirt plugs new ones in elsewhere.
+// TestDrives: SATA and SCSI disks keep their units. SCSI disks are named after their units, so that KubeVirt plugs new ones in elsewhere.
 func TestDrives(t *testing.T) {
 	t.Parallel()
 	disk := func(name, bus, dev, address string) string {
