@@ -70,7 +70,7 @@ type Controller struct {
 	Slot, Function uint
 }
 
-// DiskBuses are all buses.
+// DiskBuses are all disk buses. PortableBuses keeps their order.
 var DiskBuses = []*DiskBus{
 	{
 		Name:          v1.DiskBusVirtio,
@@ -155,6 +155,16 @@ func BusNames(match func(*DiskBus) bool) (names []v1.DiskBus) {
 // BusesFor returns the names of the buses on which a guest of an architecture can have a disk, lun or cdrom, in alphabetical order.
 func BusesFor(architecture, target string) []v1.DiskBus {
 	return BusNames(func(b *DiskBus) bool { return b.On(architecture) && b.Has(target) })
+}
+
+// PortableBuses returns the names of the buses on which guests of every architecture can have a disk, lun or cdrom, in the order of DiskBuses.
+func PortableBuses(target string) (names []v1.DiskBus) {
+	for _, b := range DiskBuses {
+		if b.Has(target) && !slices.ContainsFunc(Architectures, func(architecture string) bool { return !b.On(architecture) }) {
+			names = append(names, b.Name)
+		}
+	}
+	return names
 }
 
 // DiskPrefixes are the prefixes of all buses.

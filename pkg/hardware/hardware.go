@@ -1,5 +1,5 @@
-// Package hardware says which disk buses and interface models the guests of Kiln have, and what each of them is. Rules, defaults, domains, records and
-// policies read these tables: a new bus or model is an entry here.
+// Package hardware describes the disk buses and interface models that guests of Kiln can have. Rules, defaults, domains, records and policies read these
+// tables: a new bus or model is an entry here.
 package hardware
 
 // Architectures of guests, by their names in spec.architecture.
@@ -9,5 +9,5 @@ const (
 	s390x = "s390x"
 )
 
-// Architectures are all of them.
+// Architectures are the names of all architectures.
 var Architectures = []string{amd64, arm64, s390x}

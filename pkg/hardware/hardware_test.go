@@ -27,6 +27,16 @@ func TestBusesFor(t *testing.T) {
 	}
 }
 
+// TestPortableBuses: trials of profiles take the first bus for a disk, and the second one for another trial.
+func TestPortableBuses(t *testing.T) {
+	t.Parallel()
+	for target, want := range map[string]string{"disk": "[virtio scsi]", "lun": "[scsi]", "cdrom": "[scsi]"} {
+		if got := fmt.Sprint(hardware.PortableBuses(target)); got != want {
+			t.Errorf("%s: %s, want %s", target, got, want)
+		}
+	}
+}
+
 func TestModelsFor(t *testing.T) {
 	t.Parallel()
 	for architecture, want := range map[string]string{

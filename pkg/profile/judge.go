@@ -8,33 +8,32 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/mutate"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Whether a profile could fill an illegal value is found by the engine itself: a VMI that has just what the profile and its bases fill gets what a VM may bring
-// (accompany) and the defaults of the cluster, and is judged by the rules of package validate. No rule is repeated here. Some rules ask for more than every VM
-// has, such as dedicated CPUs or SMM: if a family of rules refuses the VMI, the family judges a second one, beside a VM that brings what its rules ask for
-// (families). A profile is not refused for what a VM might set beside it, since the VM is judged then.
+// The engine itself finds out whether a profile could fill an illegal value. A trial VMI has only what the profile and its bases fill. It gets what a VM may
+// bring (accompany) and the defaults of the cluster, and package validate judges it. No rule is repeated here. Some rules require more than every VM has, such
+// as dedicated CPUs or SMM: if a family of rules refuses the trial VMI, the family judges a second one, beside a VM that has what the rules of the family
+// require (families). A profile is not refused for what a VM might set beside it, because the VM is judged then.
 //
-// An error that is left is one that no VM mends on the architecture. A profile without an architecture is refused if it has one on each.
+// The errors that remain are those which no VM can mend on the architecture. A profile that sets no architecture is refused if such errors remain on each
+// architecture.
 
-// architectures on which a VMI may be.
-var architectures = []string{"amd64", "arm64", "s390x"}
-
-// Verdict is the judgement on a profile.
+// Verdict is the result of Judge.
 type Verdict struct {
-	// Errors refuse the profile. They are bases that lead back to it, and what no VM can mend.
+	// Errors refuse the profile: a base extends the profile in turn, or a value is illegal whatever a VM sets besides.
 	Errors field.ErrorList
-	// Missing are the bases that do not exist. What they would fill is not judged.
+	// Missing are the bases that do not exist. Their values are not judged.
 	Missing []Missing
 	// Warnings name missing bases, and values that are legal only on other architectures than the cluster's default.
 	Warnings []string
 }
 
-// Judge judges what a profile, with its bases among all, would make of VMIs in a cluster.
+// Judge reports whether a profile and its bases, which are looked up in all, could give VMIs of a cluster illegal values.
 func Judge(p *Profile, all []*Profile, cluster config.Cluster) Verdict {
 	found := lineageOf(p, all)
 	verdict := Verdict{Errors: found.errs, Missing: found.missing}
@@ -72,7 +71,7 @@ func (j *judgement) illegal() (errs field.ErrorList, elsewhere bool) {
 		return j.placed(errs), false
 	}
 	fewest := errs
-	for _, architecture := range architectures {
+	for _, architecture := range hardware.Architectures {
 		if architecture == first {
 			continue
 		}
@@ -87,7 +86,7 @@ func (j *judgement) illegal() (errs field.ErrorList, elsewhere bool) {
 	return j.placed(fewest), false
 }
 
-// weight is the number of errors. Those on an architecture that the cluster does not serve count most: the profile has no field that such an error is at.
+// weight returns the number of errors. Errors on an architecture that the cluster does not serve weigh most: they are at no field of the profile.
 func weight(errs field.ErrorList) int {
 	if slices.ContainsFunc(errs, ofArchitecture) {
 		return len(errs) + validate.MostErrors
@@ -98,7 +97,7 @@ func weight(errs field.ErrorList) int {
 // ofArchitecture reports whether an error is at the architecture, which each trial sets.
 func ofArchitecture(err *field.Error) bool { return err.Field == "spec.architecture" }
 
-// content returns a VMI that has what the profile and the first of its bases fill. Where the profile sets two members of a choice, it has both.
+// content returns a VMI that has what the profile and the first of its bases fill. If the profile sets two members of a choice, the VMI has both.
 func (j *judgement) content(bases int) *v1.VirtualMachineInstance {
 	vmi := j.own()
 	for _, e := range j.bases[:bases] {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -69,11 +70,12 @@ func presented(spec *v1.VirtualMachineInstanceSpec, name string) bool {
 		slices.ContainsFunc(devices.Filesystems, func(f v1.Filesystem) bool { return f.Name == name })
 }
 
-// disks gives each disk a volume, a target, a bus and a cache. again asks for the second choice.
+// disks gives each disk a volume, a target, a cache, and a bus that guests of every architecture have. again asks for the second choice.
 func disks(spec *v1.VirtualMachineInstanceSpec, again bool) {
-	bus := v1.DiskBusVirtio
+	buses, busOfLUN := hardware.PortableBuses(hardware.Disk), hardware.PortableBuses(hardware.LUN)[0]
+	bus := buses[0]
 	if again {
-		bus = v1.DiskBusSCSI
+		bus = buses[1]
 	}
 	for i := range spec.Domain.Devices.Disks {
 		disk := &spec.Domain.Devices.Disks[i]
@@ -85,7 +87,7 @@ func disks(spec *v1.VirtualMachineInstanceSpec, again bool) {
 			disk.Disk.Bus = cmp.Or(disk.Disk.Bus, bus)
 		}
 		if disk.LUN != nil {
-			disk.LUN.Bus = cmp.Or(disk.LUN.Bus, v1.DiskBusSCSI)
+			disk.LUN.Bus = cmp.Or(disk.LUN.Bus, busOfLUN)
 		}
 		disk.Cache = cmp.Or(disk.Cache, v1.CacheNone)
 		if size := disk.BlockSize; size != nil && size.Custom != nil {
