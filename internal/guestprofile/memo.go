@@ -1,7 +1,6 @@
 package guestprofile
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -96,42 +95,34 @@ func (m *memo) accepted(one *judged, among []*judged, cluster config.Cluster) me
 	return condition
 }
 
-// keyOf names the contents that a verdict depends on: those of the profile and of all profiles that it extends, directly or not. A profile that does not exist
-// or cannot be read counts by its name.
+// keyOf names the contents that a verdict depends on: the content of the profile and of all profiles that it extends, directly or through others. A profile
+// that does not exist counts by its name. What a profile that cannot be read extends does not count.
 func keyOf(one *judged, among []*judged) (key string, named bool) {
 	key, named = one.content()
 	if one.profile == nil || len(one.profile.Spec.Extends) == 0 {
 		return key, named
 	}
-	type name struct{ kind, name string }
-	by := map[name]*judged{}
+	byReference := map[v1alpha1.ProfileReference]*judged{}
 	for _, other := range among {
-		by[name{other.kind, other.object.GetName()}] = other
+		byReference[v1alpha1.ProfileReference{Kind: other.kind, Name: other.object.GetName()}] = other
+	}
+	lookup := func(kind, name string) (*profile.Profile, error) {
+		if found := byReference[v1alpha1.ProfileReference{Kind: kind, Name: name}]; found != nil {
+			return found.profile, nil
+		}
+		return nil, nil
 	}
 	var text strings.Builder
 	text.WriteString(key)
-	seen, open := map[name]bool{}, []*judged{one}
-	for len(open) > 0 {
-		next := open[0]
-		open = open[1:]
-		if next.profile == nil {
-			continue
+	// Errors say which bases are not followed. The verdict does not depend on what these extend.
+	for base := range profile.WalkExtends(one.profile, lookup) {
+		content := "none"
+		if found := byReference[v1alpha1.ProfileReference{Kind: base.Kind, Name: base.Name}]; found != nil {
+			var known bool
+			content, known = found.content()
+			named = named && known
 		}
-		for _, base := range next.profile.Spec.Extends {
-			at := name{cmp.Or(base.Kind, next.kind), base.Name}
-			if seen[at] {
-				continue
-			}
-			seen[at] = true
-			content := "none"
-			if found := by[at]; found != nil {
-				var known bool
-				content, known = found.content()
-				named = named && known
-				open = append(open, found)
-			}
-			text.WriteString(" " + at.kind + " " + at.name + " " + content)
-		}
+		text.WriteString(" " + base.Kind + " " + base.Name + " " + content)
 	}
 	return text.String(), named
 }
