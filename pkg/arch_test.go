@@ -74,11 +74,13 @@ type goPackage struct {
 	GoFiles    []string
 	Imports    []string
 	Deps       []string
+	// TestImports and XTestImports are imports of the tests.
+	TestImports, XTestImports []string
 }
 
 func list(t *testing.T, args ...string) []goPackage {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,Deps"}, args...)...)
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,Deps,TestImports,XTestImports"}, args...)...)
 	cmd.Dir = ".."
 	out, err := cmd.Output()
 	if err != nil {
@@ -113,6 +115,15 @@ func TestNeverArrows(t *testing.T) {
 					t.Errorf("%s imports %s: %s", from, to, arrow.why)
 				}
 			}
+		}
+	}
+}
+
+// TestEngineStartsNoLibvirt: tests that start one are in packages of their own, such as test/frontends and test/backends.
+func TestEngineStartsNoLibvirt(t *testing.T) {
+	for _, p := range list(t, engine...) {
+		if slices.Contains(slices.Concat(p.TestImports, p.XTestImports), module+"test/libvirt") {
+			t.Errorf("tests of %s start a libvirtd: it takes seconds", p.ImportPath)
 		}
 	}
 }

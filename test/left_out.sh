@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 # A package or module, and the paths that it covers besides its own.
 covers() {
 	cat <<'EOF'
+test/backends  pkg/domain/backend
 test/beside    internal/kubevirt internal/review internal/lifecycle pkg/domain/kubevirt manifests/beside-kubevirt manifests/overlays test/kubevirt
 test/catalog   internal/oci internal/site internal/workbench pkg/catalog manifests/catalog
 test/frontends pkg/domain/frontend pkg/domain/backend

@@ -5,32 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
-	"sigs.k8s.io/yaml"
 )
-
-// machine is a guest of YAML (a spec) made explicit by stage 1, on the assumed host.
-func machine(t testing.TB, spec string) render.Machine {
-	t.Helper()
-	vmi := &v1.VirtualMachineInstance{}
-	vmi.Name, vmi.Namespace, vmi.UID = "guest", "default", "5f0c1f6e-6d2a-4c7b-9a43-8f3e1d2c7b6a"
-	if err := yaml.UnmarshalStrict([]byte(spec), &vmi.Spec); err != nil {
-		t.Fatal(err)
-	}
-	explicit, verdict := admit.VMI(vmi, admit.Input{Cluster: config.Default()})
-	if !verdict.Allowed() {
-		t.Fatal(verdict.Errors.ToAggregate())
-	}
-	arch := explicit.Spec.Architecture
-	return render.Machine{VMI: explicit, Defaults: config.Default().Frontend,
-		Host: backend.Assumed(arch), Bindings: backend.AssumedBindings(explicit)}
-}
 
 func rendered(t testing.TB, m render.Machine) *libvirtxml.Domain {
 	t.Helper()
@@ -39,38 +17,6 @@ func rendered(t testing.TB, m render.Machine) *libvirtxml.Domain {
 		t.Fatal(errs.ToAggregate())
 	}
 	return out.Documents.Domain
-}
-
-// nodes of a host: for each its cores, for each core its CPUs. A node has 1 GiB for each CPU, half of it in pages of 2 MiB.
-func nodes(cores ...[][]int) []backend.NUMANode {
-	var out []backend.NUMANode
-	for id, node := range cores {
-		c := backend.NUMANode{ID: id, Distances: map[int]uint{}}
-		for to := range cores {
-			c.Distances[to] = 20
-		}
-		c.Distances[id] = 10
-		for core, cpus := range node {
-			for _, cpu := range cpus {
-				c.CPUs = append(c.CPUs, backend.CPU{ID: cpu, Socket: id, Core: core})
-				c.MemoryKiB += 1 << 20
-			}
-		}
-		c.Pages = map[uint64]uint64{2048: c.MemoryKiB / 2048 / 2}
-		out = append(out, c)
-	}
-	return out
-}
-
-// on gives the guest a host of these nodes and all their CPUs.
-func on(m render.Machine, host []backend.NUMANode) render.Machine {
-	m.Host.NUMA, m.Bindings.CPUs = host, nil
-	for _, node := range host {
-		for _, cpu := range node.CPUs {
-			m.Bindings.CPUs = append(m.Bindings.CPUs, cpu.ID)
-		}
-	}
-	return m
 }
 
 // refusal compares errors by type and field, and the first one's message.

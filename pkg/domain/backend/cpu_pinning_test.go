@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/test/backends"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -37,9 +38,8 @@ func pinned(tune *libvirtxml.DomainCPUTune) string {
 
 // Hosts that number the second threads of all cores after the first ones, as Intel's and AMD's do.
 var (
-	oneNode  = nodes([][]int{{0, 4}, {1, 5}, {2, 6}, {3, 7}})
-	twoNodes = nodes([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
-	uneven   = nodes([][]int{{0, 6}}, [][]int{{1, 7}, {2, 8}, {3, 9}}, [][]int{{4, 10}, {5, 11}})
+	oneNode = backends.NUMANodes([][]int{{0, 4}, {1, 5}, {2, 6}, {3, 7}})
+	uneven  = backends.NUMANodes([][]int{{0, 6}}, [][]int{{1, 7}, {2, 8}, {3, 9}}, [][]int{{4, 10}, {5, 11}})
 )
 
 func TestPinning(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPinning(t *testing.T) {
 		{"sockets count like cores", own("sockets: 2, threads: 2", ""), oneNode, nil, "v 0 4 1 5"},
 		{"a core with a busy thread comes last", own("cores: 1, threads: 2", ""), oneNode, []int{4, 1, 5}, "v 1 5"},
 		{"fragments serve where whole cores are gone", own("cores: 1, threads: 2", ""), oneNode, []int{4, 5}, "v 4 5"},
-		{"one node has room for all", own("cores: 2, threads: 2", ""), twoNodes, []int{0, 1, 2, 3, 5, 6, 7}, "v 2 6 3 7"},
+		{"one node has room for all", own("cores: 2, threads: 2", ""), backends.TwoNodes, []int{0, 1, 2, 3, 5, 6, 7}, "v 2 6 3 7"},
 		{"the fullest node that has room, so that the roomy one stays for large guests", own("cores: 2", ""), uneven, nil, "v 0 6"},
 		{"the isolated emulator is in the guest's node", own("cores: 3, isolateEmulatorThread: true", ""), uneven, nil, "v 4 10 5 e 11"},
 		{"a guest larger than a node takes the roomiest first, and only whole cores across nodes", own("cores: 4, threads: 2", ""), uneven, nil,
@@ -79,7 +79,7 @@ func TestPinning(t *testing.T) {
 			", ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}, devices: {disks: ["+disks("a")+"]}"), oneNode, nil, "v 0 4 i 1 5"},
 	} {
 		spec := strings.Replace(c.spec, "devices: {}, ioThreads", "ioThreads", 1)
-		m := on(machine(t, withVolumes(spec, "a b c")), c.host)
+		m := backends.OnHost(backends.Machine(t, withVolumes(spec, "a b c")), c.host)
 		if c.free != nil {
 			m.Bindings.CPUs = c.free
 		}
@@ -100,7 +100,7 @@ func withVolumes(spec, names string) string {
 
 func TestTooFewCPUs(t *testing.T) {
 	t.Parallel()
-	m := on(machine(t, own("cores: 3, isolateEmulatorThread: true", "")), oneNode)
+	m := backends.OnHost(backends.Machine(t, own("cores: 3, isolateEmulatorThread: true", "")), oneNode)
 	m.Bindings.CPUs = []int{0, 1, 2}
 	refusal(t, m, "FieldValueInvalid spec.domain.cpu.dedicatedCpuPlacement", "the VMI needs 4 dedicated CPUs, and this host has 3 for it")
 	m.Bindings.CPUs = []int{20, 21, 22, 23, 24} // a node may offer what its libvirt does not know
@@ -112,7 +112,7 @@ func TestTooFewCPUs(t *testing.T) {
 func TestEmulatorParity(t *testing.T) {
 	t.Parallel()
 	for cores, want := range map[int]string{2: "v 0 4 e 1,5", 3: "v 0 4 1 e 5"} {
-		m := on(machine(t, own(fmt.Sprintf("cores: %d, isolateEmulatorThread: true", cores), "")), oneNode)
+		m := backends.OnHost(backends.Machine(t, own(fmt.Sprintf("cores: %d, isolateEmulatorThread: true", cores), "")), oneNode)
 		m.VMI.Annotations = map[string]string{"alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity": ""}
 		same(t, fmt.Sprintf("%d CPUs", cores), want, pinned(rendered(t, m).CPUTune))
 	}
@@ -125,8 +125,8 @@ func TestRealtime(t *testing.T) {
 		"{}":            `<vcpusched vcpus="0-3" scheduler="fifo" priority="1">`,
 		"{mask: '1-2'}": `<vcpusched vcpus="1-2" scheduler="fifo" priority="1">`,
 	} {
-		m := on(machine(t, own("cores: 4, realtime: "+mask, "")), oneNode)
-		m.Policy = policyOf(t, m, profile(t, "p", "{cpu: {vcpuScheduler: {policy: Batch}}}")) // the user's word counts
+		m := backends.OnHost(backends.Machine(t, own("cores: 4, realtime: "+mask, "")), oneNode)
+		m.Policy = backends.PolicyOf(t, m, backends.HostProfile(t, "p", "{cpu: {vcpuScheduler: {policy: Batch}}}")) // the user's word counts
 		if text := partXML(t, libvirtxml.Domain{CPUTune: rendered(t, m).CPUTune}); !strings.Contains(text, want) {
 			t.Errorf("realtime %s: no '%s' in %s", mask, want, text)
 		}
@@ -136,6 +136,6 @@ func TestRealtime(t *testing.T) {
 // Sockets to be added later have no CPU yet: the guest starts with what it has.
 func TestLaterSocketsAreNotPinned(t *testing.T) {
 	t.Parallel()
-	m := on(machine(t, own("sockets: 1, cores: 2, maxSockets: 4", "")), oneNode)
+	m := backends.OnHost(backends.Machine(t, own("sockets: 1, cores: 2, maxSockets: 4", "")), oneNode)
 	same(t, "pins", "v 0 4", pinned(rendered(t, m).CPUTune))
 }

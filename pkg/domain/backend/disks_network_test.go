@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/backends"
 )
 
 const networkGuest = `
@@ -21,7 +22,7 @@ volumes: [{name: ceph, persistentVolumeClaim: {claimName: one}}, {name: iscsi, p
 `
 
 func network(t *testing.T) render.Machine {
-	m := machine(t, networkGuest)
+	m := backends.Machine(t, networkGuest)
 	server := []backend.NetworkHost{{Name: "192.0.2.1", Port: "6789"}}
 	m.Bindings.Volumes["ceph"] = backend.Volume{Format: "raw", Network: &backend.NetworkDisk{Protocol: "rbd", Name: "pool/image", Hosts: server, User: "kiln"}}
 	m.Bindings.Volumes["iscsi"] = backend.Volume{Format: "raw",
@@ -40,7 +41,7 @@ func TestSideDocuments(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	files, errs := render.Domain(machine(t, networkGuest))
+	files, errs := render.Domain(backends.Machine(t, networkGuest))
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/test/backends"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -49,7 +50,7 @@ func TestDisk(t *testing.T) {
 			wrap(`<disk type="file"><driver name="qemu" type="qcow2" cache="none" error_policy="stop" discard="unmap"></driver><source file="/v/a.qcow2"></source>` +
 				`<backingStore type="file"><format type="raw"></format><source file="/v/base"></source><backingStore></backingStore></backingStore></disk>`)},
 	} {
-		m := machine(t,
+		m := backends.Machine(t,
 			"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+
 				"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 		m.Bindings.Volumes = map[string]backend.Volume{"a": c.volume}
@@ -81,12 +82,12 @@ func TestDiskRefusals(t *testing.T) {
 		{"the user's cache comes before an administrator's", "disk: {bus: virtio}, cache: writeback", noDirectIO, "{disk: {cachePolicy: None}}", "", ""},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			m := machine(t,
+			m := backends.Machine(t,
 				"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+
 					"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 			m.Bindings.Volumes = c.bound
 			if c.policy != "" {
-				m.Policy = policyOf(t, m, profile(t, "p", c.policy))
+				m.Policy = backends.PolicyOf(t, m, backends.HostProfile(t, "p", c.policy))
 			}
 			refusal(t, m, c.want, c.words)
 		})
@@ -96,7 +97,7 @@ func TestDiskRefusals(t *testing.T) {
 // TestEmptyDrive: a CD-ROM drive without a volume is no mistake of the host.
 func TestEmptyDrive(t *testing.T) {
 	t.Parallel()
-	m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, cdrom: {bus: sata}}]}}}")
+	m := backends.Machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, cdrom: {bus: sata}}]}}}")
 	want := `<devices><disk type="file"><driver name="qemu" type="raw"></driver></disk></devices>`
 	same(t, "an empty drive has neither source nor cache", want, hostSide(t, rendered(t, m).Devices.Disks[0]))
 }
@@ -117,7 +118,7 @@ func TestIOThreads(t *testing.T) {
 		{"dedicated disks need no policy", "", yes, "", "", 2, "2 1 -"},
 		{"a pool serves all", "ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 3},", "", "", "", 3, "1,2,3 1,2,3 -"},
 	} {
-		m := machine(t,
+		m := backends.Machine(t,
 			"{architecture: amd64, domain: {"+c.policy+" cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: virtio}"+c.a+
 				"}, {name: b, disk: {bus: virtio}"+c.b+
 				"}, {name: c, disk: {bus: sata}"+c.c+

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/backends"
 )
 
 // TestOldHosts: what a host is too old for is refused by the field that asks for it, with the version that is needed and the
@@ -52,14 +53,14 @@ func TestOldHosts(t *testing.T) {
 			if c.why == "an MSDM table" {
 				volume = "secret: {secretName: s}"
 			}
-			m := machine(t,
+			m := backends.Machine(t,
 				"{architecture: amd64, domain: {memory: {guest: 1Gi}, "+c.domain+"}, networks: [{name: default, pod: {}}], volumes: [{name: a, "+volume+"}]}")
 			m.Host.NodeName, m.Host.LibvirtVersion, m.Host.QEMUVersion = "rack1", c.libvirt, c.qemu
 			if c.why == "passt" {
 				bind(m, "passt")
 			}
 			if strings.Contains(c.why, "place") {
-				m.Policy = policyOf(t, m, profile(t, "p", "{pathTemplates: {swtpm: '/tpm/{{.Name}}'}}"))
+				m.Policy = backends.PolicyOf(t, m, backends.HostProfile(t, "p", "{pathTemplates: {swtpm: '/tpm/{{.Name}}'}}"))
 			}
 			refusal(t, m, c.want, c.words)
 		})

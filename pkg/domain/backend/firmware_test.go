@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/backends"
 )
 
 // built is a host whose libvirt has a version, with builds of OVMF that need no keys, each in a format.
@@ -42,7 +43,7 @@ func TestFirmwareFormats(t *testing.T) {
 			`<nvram template="/fw/vars.qcow2" format="qcow2"` + template + `>/var/lib/kiln/default/guest/nvram.fd.qcow2</nvram></os>`
 	}
 	profile := func(text string) func(*render.Machine) {
-		return func(m *render.Machine) { m.Policy = policyOf(t, *m, profile(t, "p", text)) }
+		return func(m *render.Machine) { m.Policy = backends.PolicyOf(t, *m, backends.HostProfile(t, "p", text)) }
 	}
 	for _, c := range []struct {
 		why         string
@@ -66,7 +67,7 @@ func TestFirmwareFormats(t *testing.T) {
 			"hostProfile.pathTemplates.nvram needs one in format 'raw'"},
 		{"a format of which there is no build", built("11.3.0", "vmdk"), "", "in format 'vmdk' alone ('/fw/code.vmdk'), and it must be 'raw' or 'qcow2'"},
 	} {
-		m := machine(t, spec)
+		m := backends.Machine(t, spec)
 		c.host(&m)
 		out, errs := render.Domain(m)
 		if c.want == "" {
@@ -95,12 +96,12 @@ func TestFirmwareFormats(t *testing.T) {
 func TestEncryptedFirmwareIsRaw(t *testing.T) {
 	t.Parallel()
 	const spec = "{architecture: amd64, domain: {memory: {guest: 1Gi}, launchSecurity: {snp: {}}, firmware: {bootloader: {efi: {secureBoot: false}}}}}"
-	m := machine(t, spec)
+	m := backends.Machine(t, spec)
 	for i := range m.Host.Firmware {
 		m.Host.Firmware[i].Format = "qcow2"
 	}
 	refusal(t, m, "FieldValueInvalid spec.domain.firmware.bootloader.efi", "encrypted memory needs one in format 'raw'")
-	whole := machine(t, spec)
+	whole := backends.Machine(t, spec)
 	whole.Host.Firmware = append(m.Host.Firmware, whole.Host.Firmware...)
 	if loader := rendered(t, whole).OS.Loader; loader.Type != "rom" || loader.Format != "" {
 		t.Errorf("the loader is %+v, want a raw one of type rom", loader)

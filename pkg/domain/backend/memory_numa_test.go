@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/backends"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -32,24 +33,25 @@ func TestMirroredNUMANodes(t *testing.T) {
 		host      []backend.NUMANode
 		want      string
 	}{
-		{"a guest that fits one node has one", mirroring("cores: 2, threads: 2", "1Gi"), twoNodes, "0-3:1024Mi=0 v 0 4 1 5"},
-		{"a guest larger than a node has two, half of its memory in each", mirroring("cores: 4, threads: 2", "2Gi"), twoNodes,
+		{"a guest that fits one node has one", mirroring("cores: 2, threads: 2", "1Gi"), backends.TwoNodes, "0-3:1024Mi=0 v 0 4 1 5"},
+		{"a guest larger than a node has two, half of its memory in each", mirroring("cores: 4, threads: 2", "2Gi"), backends.TwoNodes,
 			"0-3:1024Mi=0 4-7:1024Mi=1 v 0 4 1 5 2 6 3 7"},
 		{"the roomiest nodes serve, in the host's order", mirroring("cores: 5, threads: 2", "1Gi"), uneven, "0-5:512Mi=1 6-9:512Mi=2 v 1 7 2 8 3 9 4 10 5 11"},
-		{"sockets to be added later belong to a node and have no CPU yet", mirroring("sockets: 2, cores: 2, maxSockets: 3", "1Gi"), twoNodes,
+		{"sockets to be added later belong to a node and have no CPU yet", mirroring("sockets: 2, cores: 2, maxSockets: 3", "1Gi"), backends.TwoNodes,
 			"0-5:1024Mi=0 v 0 4 1 5"},
-		{"the emulator takes what the guest's nodes have left", mirroring("cores: 3, isolateEmulatorThread: true", "1Gi"), twoNodes, "0-2:1024Mi=0 v 0 4 1 e 5"},
-		{"the emulator runs in another node where they have nothing left", mirroring("cores: 4, isolateEmulatorThread: true", "1Gi"), twoNodes,
+		{"the emulator takes what the guest's nodes have left", mirroring("cores: 3, isolateEmulatorThread: true", "1Gi"), backends.TwoNodes,
+			"0-2:1024Mi=0 v 0 4 1 e 5"},
+		{"the emulator runs in another node where they have nothing left", mirroring("cores: 4, isolateEmulatorThread: true", "1Gi"), backends.TwoNodes,
 			"0-3:1024Mi=0 v 0 4 1 5 e 2"},
 	} {
-		same(t, c.why, c.want, mirror(rendered(t, on(machine(t, c.spec), c.host))))
+		same(t, c.why, c.want, mirror(rendered(t, backends.OnHost(backends.Machine(t, c.spec), c.host))))
 	}
 }
 
 // TestMemoryOfNUMANodes: memory in huge pages of the node of the host that the CPUs are in, taken at the start.
 func TestMemoryOfNUMANodes(t *testing.T) {
 	t.Parallel()
-	dom := rendered(t, on(machine(t, mirroring("cores: 4, threads: 2", "2Gi")), twoNodes))
+	dom := rendered(t, backends.OnHost(backends.Machine(t, mirroring("cores: 4, threads: 2", "2Gi")), backends.TwoNodes))
 	same(t, "numatune", `<numatune><memory mode="strict" nodeset="0-1"></memory><memnode cellid="0" mode="strict" nodeset="0"></memnode>`+
 		`<memnode cellid="1" mode="strict" nodeset="1"></memnode></numatune>`, partXML(t, libvirtxml.Domain{NUMATune: dom.NUMATune}))
 	same(t, "memoryBacking",
@@ -66,7 +68,7 @@ func TestMemoryOfNUMANodes(t *testing.T) {
 // booted is the record of a guest's first boot there.
 func booted(t *testing.T, spec string, host []backend.NUMANode) *record.Record {
 	t.Helper()
-	first, errs := render.Domain(on(machine(t, spec), host))
+	first, errs := render.Domain(backends.OnHost(backends.Machine(t, spec), host))
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
@@ -77,17 +79,18 @@ func booted(t *testing.T, spec string, host []backend.NUMANode) *record.Record {
 func TestNUMANodesOnAnotherHost(t *testing.T) {
 	t.Parallel()
 	spec := mirroring("cores: 4, threads: 2", "2Gi")
-	record := booted(t, spec, twoNodes)
+	record := booted(t, spec, backends.TwoNodes)
 	for _, c := range []struct {
 		why  string
 		host []backend.NUMANode
 		want string
 	}{
-		{"the same host", twoNodes, "0-3:1024Mi=0 4-7:1024Mi=1 v 0 4 1 5 2 6 3 7"},
+		{"the same host", backends.TwoNodes, "0-3:1024Mi=0 4-7:1024Mi=1 v 0 4 1 5 2 6 3 7"},
 		{"three uneven nodes: those with room", uneven, "0-3:1024Mi=1 4-7:1024Mi=2 v 1 7 2 8 4 10 5 11"},
-		{"nodes with room to spare", nodes([][]int{{0, 1}, {2, 3}, {4, 5}}, [][]int{{6, 7}, {8, 9}, {10, 11}}), "0-3:1024Mi=0 4-7:1024Mi=1 v 0 1 2 3 6 7 8 9"},
+		{"nodes with room to spare", backends.NUMANodes([][]int{{0, 1}, {2, 3}, {4, 5}}, [][]int{{6, 7}, {8, 9}, {10, 11}}),
+			"0-3:1024Mi=0 4-7:1024Mi=1 v 0 1 2 3 6 7 8 9"},
 	} {
-		m := on(machine(t, spec), c.host)
+		m := backends.OnHost(backends.Machine(t, spec), c.host)
 		m.Frozen = record
 		out, errs := render.Domain(m)
 		if len(errs) > 0 {
@@ -103,25 +106,25 @@ func TestNUMANodesOnAnotherHost(t *testing.T) {
 func TestNUMANodesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	spec := mirroring("cores: 4, threads: 2", "2Gi")
-	record := booted(t, spec, twoNodes)
-	small := nodes([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
+	record := booted(t, spec, backends.TwoNodes)
+	small := backends.NUMANodes([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
 	small[1].MemoryKiB = 1 << 19
-	pageless := nodes([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
+	pageless := backends.NUMANodes([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
 	pageless[0].Pages = map[uint64]uint64{4: 1 << 20, 2048: 100}
 	for _, c := range []struct {
 		why   string
 		host  []backend.NUMANode
 		words string
 	}{
-		{"one large node is not two", nodes([][]int{{0, 1}, {2, 3}, {4, 5}, {6, 7}}),
+		{"one large node is not two", backends.NUMANodes([][]int{{0, 1}, {2, 3}, {4, 5}, {6, 7}}),
 			"the guest's NUMA nodes (0: 4 CPUs, 1048576 KiB; 1: 4 CPUs, 1048576 KiB) do not fit the NUMA nodes of this host (node 0: 8 CPUs, 8388608 KiB)"},
 		{"a node with too little memory", small, "node 1: 4 CPUs, 524288 KiB"},
 		{"a node with too few huge pages", pageless, "do not fit"},
-		{"three small nodes", nodes([][]int{{0, 1}, {2, 3}}, [][]int{{4, 5}}, [][]int{{6, 7}}), "node 2: 2 CPUs"},
+		{"three small nodes", backends.NUMANodes([][]int{{0, 1}, {2, 3}}, [][]int{{4, 5}}, [][]int{{6, 7}}), "node 2: 2 CPUs"},
 		{"a host that tells no nodes", nil, "none is known"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			m := on(machine(t, spec), c.host)
+			m := backends.OnHost(backends.Machine(t, spec), c.host)
 			if c.host == nil {
 				m.Bindings.CPUs = []int{0, 1, 2, 3, 4, 5, 6, 7}
 			}
@@ -135,7 +138,7 @@ func TestNUMANodesThatDoNotFit(t *testing.T) {
 func TestHugePagesWithoutNUMANodes(t *testing.T) {
 	t.Parallel()
 	spec := "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 2Gi, hugepages: {pageSize: 1Gi}}, devices: {}}}"
-	dom := rendered(t, machine(t, spec))
+	dom := rendered(t, backends.Machine(t, spec))
 	same(t, "memoryBacking", `<memoryBacking><hugepages><page size="1048576" unit="KiB"></page></hugepages></memoryBacking>`,
 		partXML(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
 	if dom.NUMATune != nil {
@@ -153,7 +156,7 @@ func TestMemoryBacking(t *testing.T) {
 			"cpu: {cores: 2, dedicatedCpuPlacement: true, realtime: {}, model: host-passthrough}, memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}",
 			`<memoryBacking><hugepages><page size="2048" unit="KiB"></page></hugepages><nosharepages></nosharepages></memoryBacking>`},
 	} {
-		dom := rendered(t, machine(t, "{architecture: amd64, domain: {"+c.domain+"}}"))
+		dom := rendered(t, backends.Machine(t, "{architecture: amd64, domain: {"+c.domain+"}}"))
 		same(t, c.why, c.want, partXML(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/backends"
 )
 
 // TestWhoseFilter: an interface has one filter, which is ours where host or profile want it, with the administrator's in it.
@@ -28,11 +29,11 @@ func TestFilterOwner(t *testing.T) {
 		{"one that the host has, beside ours", "bridge", true, "{net: {filterRef: clean-traffic}}", own, []string{others}},
 		{"one that the host has, instead of ours", "bridge", true, "{net: {filterRef: clean-traffic}, security: {nwFilter: None}}", others, nil},
 	} {
-		m := machine(t,
+		m := backends.Machine(t,
 			"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, "+
 				"networks: [{name: default, pod: {}}]}")
 		m.Bindings.NICs["default"] = backend.NIC{Kind: c.kind, Device: "br0", Guarded: c.guarded}
-		m.Policy = policyOf(t, m, profile(t, "p", c.profile))
+		m.Policy = backends.PolicyOf(t, m, backends.HostProfile(t, "p", c.profile))
 		out, errs := render.Domain(m)
 		if len(errs) > 0 {
 			t.Errorf("%s: %v", c.why, errs.ToAggregate())

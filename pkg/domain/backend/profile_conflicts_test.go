@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/test/backends"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -60,7 +61,7 @@ func TestConflicts(t *testing.T) {
 	} {
 		var profiles []v1alpha1.HostProfile
 		for i, spec := range c.profiles {
-			profiles = append(profiles, profile(t, string(rune('a'+i)), "{"+spec+"}"))
+			profiles = append(profiles, backends.HostProfile(t, string(rune('a'+i)), "{"+spec+"}"))
 		}
 		got, all := backend.Conflicts(profiles)
 		if diff := cmp.Diff(c.want, inWords(got)); diff != "" || !all {
@@ -90,8 +91,8 @@ func TestConflictsAreWhatPolicyRefuses(t *testing.T) {
 	labels := []map[string]string{nil, {"a": "p"}, {"a": "q"}, {"a": "r"}}
 	for _, one := range selectors {
 		for _, other := range selectors {
-			profiles := []v1alpha1.HostProfile{profile(t, "a", "{vmiSelector: "+one+", cpu: {shares: 2}}"),
-				profile(t, "b", "{vmiSelector: "+other+", cpu: {shares: 3}}")}
+			profiles := []v1alpha1.HostProfile{backends.HostProfile(t, "a", "{vmiSelector: "+one+", cpu: {shares: 2}}"),
+				backends.HostProfile(t, "b", "{vmiSelector: "+other+", cpu: {shares: 3}}")}
 			found, _ := backend.Conflicts(profiles)
 			refused := slices.ContainsFunc(labels, func(l map[string]string) bool {
 				vmi := &v1.VirtualMachineInstance{}
@@ -111,7 +112,7 @@ func TestConflictsAreBounded(t *testing.T) {
 	t.Parallel()
 	many := func(n int, spec string) (profiles []v1alpha1.HostProfile) {
 		for i := range n {
-			profiles = append(profiles, profile(t, fmt.Sprintf("p%04d", i), fmt.Sprintf("{"+spec+"}", i, i+2)))
+			profiles = append(profiles, backends.HostProfile(t, fmt.Sprintf("p%04d", i), fmt.Sprintf("{"+spec+"}", i, i+2)))
 		}
 		return profiles
 	}
@@ -134,7 +135,7 @@ func TestConflictsAreBounded(t *testing.T) {
 func BenchmarkConflicts(b *testing.B) {
 	var profiles []v1alpha1.HostProfile
 	for i := range 500 {
-		profiles = append(profiles, profile(b, fmt.Sprintf("p%d", i),
+		profiles = append(profiles, backends.HostProfile(b, fmt.Sprintf("p%d", i),
 			fmt.Sprintf("{vmiSelector: {matchLabels: {a: x%d}}, cpu: {shares: %d}, net: {vhost: true}}", i, i+2)))
 	}
 	for b.Loop() {

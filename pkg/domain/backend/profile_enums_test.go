@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/test/backends"
 	"sigs.k8s.io/yaml"
 )
 
@@ -56,7 +57,7 @@ func TestWords(t *testing.T) {
 	for name, values := range found {
 		names := strings.Split(name, ".")
 		with := func(value string) (mistakes []string) {
-			spec := profile(t, "p", "{"+strings.Join(names, ": {")+": "+value+strings.Repeat("}", len(names))).Spec
+			spec := backends.HostProfile(t, "p", "{"+strings.Join(names, ": {")+": "+value+strings.Repeat("}", len(names))).Spec
 			for _, err := range backend.InvalidFields(&spec, nil) {
 				mistakes = append(mistakes, err.Error())
 			}

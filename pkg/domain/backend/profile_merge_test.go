@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/test/backends"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -49,7 +50,7 @@ func TestPolicyIsMerged(t *testing.T) {
 	} {
 		var profiles []v1alpha1.HostProfile
 		for name, spec := range c.profiles { // in any order
-			profiles = append(profiles, profile(t, name, spec))
+			profiles = append(profiles, backends.HostProfile(t, name, spec))
 		}
 		policy, errs := backend.Policy(profiles, vmi, host)
 		got := causes(errs)
@@ -69,11 +70,11 @@ func TestPolicyIsMerged(t *testing.T) {
 // TestUserWins: policy is for what the owner of a VM leaves open.
 func TestUserWins(t *testing.T) {
 	t.Parallel()
-	m := machine(t, `{architecture: amd64, domain: {ioThreadsPolicy: shared, cpu: {cores: 1}, memory: {guest: 1Gi},
+	m := backends.Machine(t, `{architecture: amd64, domain: {ioThreadsPolicy: shared, cpu: {cores: 1}, memory: {guest: 1Gi},
   devices: {disks: [{name: a, disk: {bus: virtio}, cache: writethrough, io: threads, errorPolicy: ignore}]}},
  volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}`)
-	m.Policy = policyOf(t, m,
-		profile(t, "p", "{disk: {cachePolicy: Unsafe, ioPolicy: IOUring, errorPolicy: Stop, readErrorPolicy: Report}, ioThreads: {policy: None}}"))
+	m.Policy = backends.PolicyOf(t, m,
+		backends.HostProfile(t, "p", "{disk: {cachePolicy: Unsafe, ioPolicy: IOUring, errorPolicy: Stop, readErrorPolicy: Report}, ioThreads: {policy: None}}"))
 	dom := rendered(t, m)
 	id := uint(1)
 	want := libvirtxml.DomainDiskDriver{Name: "qemu", Type: "qcow2", Cache: "writethrough", IO: "threads", ErrorPolicy: "ignore", Discard: "unmap", IOThread: &id}

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/backends"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -55,7 +56,7 @@ func randomGuest(t testing.TB, r *rand.Rand) render.Machine {
 		networks = append(networks, fmt.Sprintf("{name: n%d, multus: {networkName: net%d}}", i, i))
 	}
 	spec := strings.NewReplacer("DISKS", "disks: ["+strings.Join(disks, ", ")+"]", "NICS", "interfaces: ["+strings.Join(nics, ", ")+"]").Replace(pick(r, kinds...))
-	return machine(t, strings.TrimSuffix(spec, "}")+", volumes: ["+strings.Join(volumes, ", ")+"], networks: ["+strings.Join(networks, ", ")+"]}")
+	return backends.Machine(t, strings.TrimSuffix(spec, "}")+", volumes: ["+strings.Join(volumes, ", ")+"], networks: ["+strings.Join(networks, ", ")+"]}")
 }
 
 // randomHost gives the guest another host: nodes, versions, firmware, and what it binds.
@@ -68,7 +69,7 @@ func randomHost(r *rand.Rand, m render.Machine) render.Machine {
 		}
 		layout = append(layout, cores)
 	}
-	m = on(m, nodes(layout...))
+	m = backends.OnHost(m, backends.NUMANodes(layout...))
 	m.Host.VirtTypes = pick(r, []string{"kvm", "qemu"}, []string{"qemu"})
 	m.Host.LibvirtVersion, m.Host.QEMUVersion = pick(r, "", "9.0.0", "11.2.0"), pick(r, "", "7.2.0", "10.0.0")
 	m.Bindings.VNC, m.Bindings.Serial, m.Bindings.NVRAM = fmt.Sprintf("/run/%d/vnc", r.IntN(9)), pick(r, "", "/run/serial"), fmt.Sprintf("/v/%d.fd", r.IntN(9))
@@ -100,8 +101,8 @@ func randomHost(r *rand.Rand, m render.Machine) render.Machine {
 func randomProfiles(t testing.TB, r *rand.Rand) (profiles []v1alpha1.HostProfile) {
 	for i := range r.IntN(4) {
 		for range 1 + r.IntN(3) {
-			c := every[r.IntN(len(every))]
-			p := profile(t, fmt.Sprintf("p%d", len(profiles)), "{"+only(c.field, c.value, c.also)+"}")
+			c := backends.ProfileFields[r.IntN(len(backends.ProfileFields))]
+			p := backends.HostProfile(t, fmt.Sprintf("p%d", len(profiles)), c.Spec())
 			p.Spec.Priority = int32(i*10 + len(profiles))
 			profiles = append(profiles, p)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/backends"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -16,7 +17,7 @@ func TestNamesOnTheHost(t *testing.T) {
 	t.Parallel()
 	names := func(namespace string, uid types.UID) []string {
 		t.Helper()
-		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, firmware: {uuid: 7f8f8c5e-0000-4000-8000-000000000001}, "+
+		m := backends.Machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, firmware: {uuid: 7f8f8c5e-0000-4000-8000-000000000001}, "+
 			"devices: {tpm: {persistent: true}, disks: [{name: a, disk: {bus: virtio}}], interfaces: [{name: default, bridge: {}, macAddress: '02:00:00:00:00:01'}]}}, "+
 			"networks: [{name: default, pod: {}}], volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 		m.VMI.Namespace, m.VMI.UID = namespace, uid
@@ -79,7 +80,7 @@ func TestKeyInAPod(t *testing.T) {
 	t.Parallel()
 	var digests []string
 	for _, encrypted := range []bool{false, true} {
-		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {tpm: {persistent: true}}}}")
+		m := backends.Machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {tpm: {persistent: true}}}}")
 		policy, _ := backend.InSession(v1alpha1.HostPolicy{Security: &v1alpha1.SecurityPolicy{VTPMSecret: "5d307ca9-b3ef-428c-8861-06e72d69f223"}})
 		m.Policy, m.Bindings.TPMEncrypted = policy, encrypted
 		result, errs := render.Domain(m)
@@ -112,7 +113,7 @@ func TestPlaceOfTPMState(t *testing.T) {
 		{"nothing is bound on an old one", "9.0.0", "", "{}", "", ""},
 		{"no TPM", "9.0.0", "/states/a/tpm2", "{enabled: false}", "", ""},
 	} {
-		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {tpm: "+c.tpm+"}}}")
+		m := backends.Machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {tpm: "+c.tpm+"}}}")
 		m.Host.LibvirtVersion, m.Host.QEMUVersion, m.Bindings.TPMState = c.version, "9.0.0", c.state
 		result, errs := render.Domain(m)
 		if len(errs) > 0 {

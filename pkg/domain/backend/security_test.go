@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/backends"
 )
 
 // TestCouplings: where guest and host do not go together, the error names both sides and the guest is not altered to fit.
@@ -15,7 +16,7 @@ func TestCouplings(t *testing.T) {
 			if name != "" {
 				bind(*m, name)
 			}
-			m.Policy = policyOf(t, *m, profile(t, "p", spec))
+			m.Policy = backends.PolicyOf(t, *m, backends.HostProfile(t, "p", spec))
 		}
 	}
 	nic, nicPath := "devices: {interfaces: [{name: default, masquerade: {}}]}", "FieldValueForbidden spec.domain.devices.interfaces[0]"
@@ -120,7 +121,7 @@ func TestCouplings(t *testing.T) {
 			if c.domain == mirrors {
 				pages = ", hugepages: {pageSize: 2Mi}"
 			}
-			m := machine(t,
+			m := backends.Machine(t,
 				"{architecture: amd64, domain: {memory: {guest: 1Gi"+pages+"}, "+c.domain+
 					"}, networks: [{name: default, pod: {}}], volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 			c.host(&m)

@@ -1,4 +1,4 @@
-package backend_test
+package backends_test
 
 import (
 	"errors"
@@ -8,42 +8,43 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/backends"
 	"github.com/kilnvm/kiln/test/libvirt"
 	"libvirt.org/go/libvirtxml"
 )
 
-// TestProfilesAreDefined: a real libvirt takes each field of a profile as it is rendered, by its schema and by its QEMU driver,
-// changes nothing that the guest sees, and keeps the element.
+// TestProfilesAreDefined: the schema of a real libvirt and its QEMU driver accept each field of a profile as it is rendered, and libvirt changes nothing that
+// the guest sees.
 func TestProfilesAreDefined(t *testing.T) {
 	t.Parallel()
 	daemon := libvirt.Start(t)
 	version := versionOf(t, daemon)
 	defined, newer, kvm := 0, []string{}, []string{}
-	for _, c := range every {
-		m := tuned(t)
+	for _, c := range backends.ProfileFields {
+		m := backends.Tuned(t)
 		m.Host.VirtTypes, m.Host.LibvirtVersion = []string{"qemu"}, version
-		m.Policy = policyOf(t, m, profile(t, "p", "{"+only(c.field, c.value, c.also)+"}"))
+		m.Policy = backends.PolicyOf(t, m, backends.HostProfile(t, "p", c.Spec()))
 		out, errs := render.Domain(m)
 		switch {
-		case strings.HasPrefix(c.want, "refused"):
+		case strings.HasPrefix(c.Want, "refused"):
 			continue
 		case len(errs) > 0 && strings.Contains(errs[0].Detail, "needs libvirt"):
-			newer = append(newer, c.field)
+			newer = append(newer, c.Field)
 			continue
 		case len(errs) > 0 && strings.Contains(errs[0].Detail, "hardware virtualization"):
-			kvm = append(kvm, c.field)
+			kvm = append(kvm, c.Field)
 			continue
 		case len(errs) > 0:
-			t.Errorf("%s: %v", c.field, errs.ToAggregate())
+			t.Errorf("%s: %v", c.Field, errs.ToAggregate())
 			continue
 		}
-		if text, err := taken(daemon, out.Documents.Domain); err != nil {
-			t.Errorf("%s: %v\n%s", c.field, err, text)
+		if text, err := define(daemon, out.Documents.Domain); err != nil {
+			t.Errorf("%s: %v\n%s", c.Field, err, text)
 			continue
 		}
 		defined++
 	}
-	t.Logf("%d fields of host profiles: %d defined by libvirt, which is too old for %v and needs KVM for %v", len(every), defined, newer, kvm)
+	t.Logf("%d fields of host profiles: %d defined by libvirt, which is too old for %v and needs KVM for %v", len(backends.ProfileFields), defined, newer, kvm)
 }
 
 // versionOf returns the version of a libvirt.
@@ -60,8 +61,9 @@ func versionOf(t *testing.T, daemon *libvirt.Daemon) string {
 	return fmt.Sprintf("%d.%d.%d", version/1000000, version/1000%1000, version%1000)
 }
 
-// taken defines a domain and compares what libvirt has read.
-func taken(daemon *libvirt.Daemon, domain *libvirtxml.Domain) (string, error) {
+// define defines a domain, and removes it again. It returns an error, and the XML that it is about, if libvirt refuses the domain or changes what the guest
+// sees.
+func define(daemon *libvirt.Daemon, domain *libvirtxml.Domain) (string, error) {
 	text, err := domain.Marshal()
 	if err == nil {
 		err = libvirt.Validate(text)
