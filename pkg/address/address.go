@@ -66,7 +66,7 @@ func hex(digits string) uint {
 	return uint(n)
 }
 
-// String is the form that ParsePCI reads.
+// String returns the form that ParsePCI reads.
 func (a PCI) String() string {
 	switch {
 	case a.Bus < uint(len(portTexts)) && a.Slot == 0 && a.Function == 0:

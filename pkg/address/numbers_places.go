@@ -41,12 +41,12 @@ func ParseDrive(text string) (Drive, error) {
 	return Drive{Controller: n[0], Unit: n[3]}, nil
 }
 
-// String is the form that ParseDrive reads.
+// String returns the form that ParseDrive reads.
 func (d Drive) String() string {
 	return joined(d.Controller, d.Bus, d.Target, d.Unit)
 }
 
-// joined separates numbers by colons. Each drive on a controller and each channel has such an address, for which fmt would take ten times as long.
+// joined separates numbers by colons. fmt would take ten times as long, and each drive on a controller and each channel has such an address.
 func joined(numbers ...uint) string {
 	var few [32]byte // on the stack
 	out := few[:0]
@@ -59,12 +59,12 @@ func joined(numbers ...uint) string {
 	return string(out)
 }
 
-// DriveAt is the place of a number, counted over all controllers of so many units.
+// DriveAt returns the place of a drive by its number, which counts from 0 over all controllers, if each controller has the given units.
 func DriveAt(number, units uint) Drive {
 	return Drive{Controller: number / units, Unit: number % units}
 }
 
-// Number counts over all controllers of so many units. False means that they have no such unit: the place was on another bus.
+// Number is the inverse of DriveAt. It returns false if a controller with the given units has no such unit: the place is of another bus.
 func (d Drive) Number(units uint) (uint, bool) {
 	return d.Controller*units + d.Unit, d.Unit < units
 }
@@ -81,10 +81,10 @@ func ParseUSB(text string) (USB, error) {
 	return USB{n[0], n[1]}, nil
 }
 
-// FormatUSB is the form that ParseUSB reads. libvirt's port is a text: below a hub, which Kiln's domains do not have, it is '1.2'.
+// FormatUSB returns the form that ParseUSB reads. libvirt's port is a text: below a hub, which Kiln's domains do not have, it is '1.2'.
 func FormatUSB(bus uint, port string) string { return joined(bus) + ":" + port }
 
-// USBAt is the place of a number, counted over all controllers.
+// USBAt returns the place of a USB device by its number, which counts from 0 over all controllers.
 func USBAt(number uint) USB { return USB{number / USBPorts, number%USBPorts + 1} }
 
 // Number counts over all controllers.
@@ -102,10 +102,10 @@ func ParseSerial(text string) (Serial, error) {
 	return Serial{Controller: n[0], Port: n[2]}, nil
 }
 
-// String is the form that ParseSerial reads.
+// String returns the form that ParseSerial reads.
 func (s Serial) String() string { return joined(s.Controller, s.Bus, s.Port) }
 
-// SerialAt is the place of a number, counted over all controllers.
+// SerialAt returns the place of a channel by its number, which counts from 0 over all controllers.
 func SerialAt(number uint) Serial {
 	return Serial{Controller: number / serialPorts, Port: number%serialPorts + 1}
 }
@@ -127,7 +127,7 @@ func ParseCCW(text string) (CCW, error) {
 	return CCW{hex(parts[1]), hex(parts[2]), hex(parts[3])}, nil
 }
 
-// String is the form that ParseCCW reads.
+// String returns the form that ParseCCW reads.
 func (c CCW) String() string { return fmt.Sprintf("%x.%x.%04x", c.CSSID, c.SSID, c.Device) }
 
 // Target is the name of a disk for libvirt: the prefix of its bus, such as 'vd', and a number in letters.
@@ -136,7 +136,7 @@ type Target struct {
 	Number uint
 }
 
-// String is the form that ParseTarget reads.
+// String returns the form that ParseTarget reads.
 func (t Target) String() string { return t.Prefix + Letters(t.Number) }
 
 // ParseTarget reads a name such as vda or sdab.
@@ -154,7 +154,7 @@ func ParseTarget(text string) (Target, error) {
 	return Target{}, fmt.Errorf("must be a disk name from %s", strings.Join(ranges, " or "))
 }
 
-// ParseExpander reads what records say of an expander bus: its number and the guest's NUMA node, 240:1, or 240: where it has none.
+// ParseExpander reads an expander bus in the form of records: its number and the guest's NUMA node, such as 240:1, or 240: without a node.
 func ParseExpander(text string) (Expander, error) {
 	number, node, found := strings.Cut(text, ":")
 	if !found {
@@ -174,7 +174,7 @@ func ParseExpander(text string) (Expander, error) {
 	return Expander{BusNr: n[0], NUMANode: &n[1]}, nil
 }
 
-// String is the form that ParseExpander reads.
+// String returns the form that ParseExpander reads.
 func (e Expander) String() string {
 	if e.NUMANode == nil {
 		return joined(e.BusNr) + ":"

@@ -10,12 +10,12 @@ import (
 type Where int
 
 const (
-	// BehindPort is a root port of the device's own: virtio and other PCI Express devices, which can be hot-plugged there.
+	// BehindPort is for virtio and other PCI Express devices. Each has a root port of its own, where it can be hot-plugged.
 	BehindPort Where = iota
 	// OnRootBus is for conventional PCI devices and for devices of the chipset. They cannot be hot-plugged.
 	OnRootBus
-	// OnBridge is for devices that need the ports of the PC: each root port takes 4 KiB of the 64 KiB that there are, and firmware does not
-	// start a guest that needs more. On a bridge they share.
+	// OnBridge is for devices that need IO ports. Each root port takes 4 KiB of the 64 KiB of IO ports, and firmware does not start a guest that needs more.
+	// Devices on a bridge share its 4 KiB.
 	OnBridge
 )
 
@@ -24,7 +24,7 @@ type Device struct {
 	// Key names the device in the record of earlier boots.
 	Key   string
 	Where Where
-	// Pin is the address that the user wrote, else empty. Path is the field that says so, or the device's own field.
+	// Pin is the address that the user wrote, else empty. Path is the field with the address, else the field of the device.
 	Pin  string
 	Path *field.Path
 	// Preferred is where the real chipset has such a device. A new device without a pin gets it if it is free.
@@ -42,29 +42,28 @@ type PCIe struct {
 	// Frozen addresses of an earlier boot, by key, and of its root ports, bridges and expander buses by index from 1 on.
 	Frozen map[string]string
 	Ports  map[uint]string
-	// Expanders tells which of Ports are expander buses.
+	// Expanders has the entries of Ports that are expander buses.
 	Expanders map[uint]Expander
-	// Flat: no root ports but those that are pinned; new devices are on the root bus, from slot 2 upwards, without the preferred addresses of the
-	// chipset. Nothing can be plugged into such a guest.
+	// Flat means that there are no root ports except for pinned devices. New devices are on the root bus, from slot 2 upwards, without the preferred addresses of
+	// the chipset. Nothing can be plugged into such a guest.
 	Flat bool
-	// Free root ports to keep for hot-plugging. Fewer remain when the root bus is full; of those at the end no more remain.
+	// Free is how many empty root ports are kept for hot-plugging. There are fewer if the root bus is full. More empty ports at the end are removed.
 	Free int
 }
 
 // Plan is the result of Place.
 type Plan struct {
-	// Devices has the address of each device that asked, in their order; Placed is false for those that have none.
+	// Devices has the address of each requested device, in their order. Placed is false for a device without an address.
 	Devices []PCI
 	Placed  []bool
-	// Ports are the root ports, and in their midst the bridges, which are behind a root port, and the expander buses; bus and index
-	// of Ports[0] are 1.
+	// Ports are the root ports, the bridges, each of which is behind a root port, and the expander buses. The number of the bus and the index of Ports[0] are 1.
 	Ports []PCI
-	// Expanders tells which of Ports are expander buses, by index.
+	// Expanders has the entries of Ports that are expander buses, by index.
 	Expanders map[uint]Expander
 	// sharedSlots are the slots of the root bus that have functions besides function 0. shared has such slots of other buses, by the address of function 0.
 	sharedSlots [slots]bool
 	shared      map[PCI]bool
-	// Occupied tells of each port whether something sits behind it.
+	// Occupied reports for each port whether a device is behind it.
 	Occupied []bool
 }
 
@@ -100,8 +99,7 @@ const (
 	firstPort = 2  // slot of the first root port: 0 is the host bridge and 1 the video adapter's preferred one
 )
 
-// Place gives every device an address. Errors are at the devices' paths: addresses that are no addresses, are taken, or are
-// not to be had.
+// Place gives every device an address. The errors, at the paths of the devices, name addresses that are malformed, taken or not available.
 func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
 	b := &board{PCIe: t, owner: newTenants(2 * len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1,
 		bridge: 1, bridgeSlot: 1}

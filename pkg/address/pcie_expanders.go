@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A guest that mirrors NUMA nodes of its host is told which of them a device is next to by the bus that the device is on: an expander
-// bus for each such NUMA node, with a root port for each device. The expander sits in a slot of the root bus, and has an index like
-// root ports; to the guest it is one more root bus, whose number and those after it are its own.
+// A guest that mirrors NUMA nodes of its host learns from the bus of a device which NUMA node the device is next to. Each such NUMA node has an expander bus,
+// with a root port for each device. The expander sits in a slot of the root bus, and has an index like root ports. For the guest it is one more root bus, with
+// bus numbers of its own.
 
 // Expander is an expander bus.
 type Expander struct {
-	// BusNr is its number for the guest; its ports have those that follow, up to the next expander's.
+	// BusNr is its bus number for the guest. Its ports have the numbers after it, up to the number of the next expander.
 	BusNr uint
-	// NUMANode of the guest that its devices are next to; nil where the guest has no such NUMA node any more.
+	// NUMANode is the NUMA node of the guest that its devices are next to; nil if the guest no longer has the NUMA node.
 	NUMANode *uint
 }
 

@@ -9,8 +9,8 @@ var Reserved = map[string][]uint{
 	"s390x": {0}, // zPCI counts from 1
 }
 
-// Judge places the devices that a user placed, alone: what is wrong with their addresses whatever else the guest has. Of an unknown
-// architecture it says what holds for all.
+// Judge returns the errors of the addresses that a user wrote, without regard to other devices of the guest. For an unknown architecture, it returns only
+// errors that the addresses have on every architecture with PCI Express.
 func Judge(architecture string, pinned []Device) field.ErrorList {
 	topology := PCIe{Reserved: Reserved[architecture]}
 	if architecture == "s390x" {
@@ -21,8 +21,8 @@ func Judge(architecture string, pinned []Device) field.ErrorList {
 	return errs
 }
 
-// PlaceZPCI gives every device a place on the only PCI bus of a mainframe, which takes one function a slot. Ports are of no use there. The plan
-// of devices with errors leaves some of them out.
+// PlaceZPCI gives every device a place on the only PCI bus of an s390x guest: one function in each slot, without root ports. If there are errors, the plan
+// lacks some devices.
 func (t PCIe) PlaceZPCI(devices []Device) (Plan, field.ErrorList) {
 	var errs field.ErrorList
 	asked := make([]Device, 0, len(devices))

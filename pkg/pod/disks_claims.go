@@ -65,13 +65,13 @@ func (g guest) claim(m *mounted, v *v1.Volume, c *claimed) *field.Error {
 
 // Origins of errors about claims.
 const (
-	// RuleClaimMissing is of a claim that does not exist.
+	// RuleClaimMissing is the origin if the claim does not exist.
 	RuleClaimMissing = "pod/claim-missing"
-	// RuleClaimFailed is of a claim that its DataVolume has failed to fill.
+	// RuleClaimFailed is the origin if the DataVolume of the claim has failed to fill it.
 	RuleClaimFailed = "pod/claim-failed"
-	// RuleClaimUnfilled is of a claim that does not have its content yet.
+	// RuleClaimUnfilled is the origin if the claim does not have its content yet.
 	RuleClaimUnfilled = "pod/claim-unfilled"
-	// RuleClaimUnbound is of a claim whose DataVolume waits for a first consumer.
+	// RuleClaimUnbound is the origin if the DataVolume of the claim waits for a first consumer.
 	RuleClaimUnbound = "pod/claim-unbound"
 )
 

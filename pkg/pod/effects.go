@@ -8,16 +8,16 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Verdict is what a pod does with a field that it cannot serve.
+// Verdict is how pods treat a VMI with a field that they do not support.
 type Verdict string
 
-// Verdicts. Only a field without which the guest would be another machine, or would not start, is refused.
+// Verdicts. A field is refused only if the guest would be another machine without it, or would not start.
 const (
 	Warned  Verdict = "warned of"
 	Refused Verdict = "refused"
 )
 
-// Effect is a field that a pod cannot serve, or not under all settings.
+// Effect is a field that pods do not support, or only with some settings.
 type Effect struct {
 	// Field is the path below spec of a VMI, with [] for any position.
 	Field   string
@@ -28,14 +28,14 @@ type Effect struct {
 	found func(guest) []*field.Path
 }
 
-// Effects returns all fields that pods do not serve, by areas.
+// Effects returns all fields that pods do not support, ordered by areas.
 func Effects() []Effect {
 	return slices.Concat(cpuEffects, memoryEffects, firmwareEffects, diskEffects, networkEffects, virtualFunctionEffects,
 		hostDeviceEffects, deviceEffects, securityEffects, schedulingEffects)
 }
 
-// Judge returns the fields of an explicit VMI that keep each pod from starting the guest, whatever the administrator allows on the nodes. It runs before
-// there is a pod, so it knows neither claims nor NetworkAttachmentDefinitions. stateClass is vmStateStorageClass of KubeVirt's configuration, or empty.
+// Judge returns the fields of an explicit VMI because of which no pod can start the guest, whatever the administrator allows on the nodes. It runs before there
+// is a pod, so it knows neither claims nor NetworkAttachmentDefinitions. stateClass is vmStateStorageClass of KubeVirt's configuration, or empty.
 func Judge(vmi *v1.VirtualMachineInstance, stateClass string) field.ErrorList {
 	path := field.NewPath("spec")
 	in := Input{VMI: vmi, NetworkResources: map[string]string{}, Settings: Settings{

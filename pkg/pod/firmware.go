@@ -75,7 +75,7 @@ func stateMeta(vmi *v1.VirtualMachineInstance, name string) metav1.ObjectMeta {
 // stateSize is KubeVirt's.
 var stateSize = resource.MustParse("10Mi")
 
-// StateName returns the name of the claim for what outlives the pods of a VM.
+// StateName returns the name of the claim for EFI variables and TPM state of a VM.
 func StateName(vm string) string { return fitting(statePrefix+vm, longestName) }
 
 const statePrefix = namePrefix + "state-"

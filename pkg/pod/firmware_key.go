@@ -11,7 +11,7 @@ import (
 )
 
 // The state of a persistent TPM is encrypted with a key in a Secret, which an annotation of the claim names. The name of the Secret ends in a digest of the
-// key. So nobody can take the name before, and a Secret that was replaced is found out, though Kiln's controller may read no Secret.
+// key. Therefore nobody can create a Secret of this name before, and a Secret that was replaced is detected, although Kiln's controller may read no Secret.
 
 // keySecretType is the type of Secrets with a key of a TPM's state.
 const keySecretType corev1.SecretType = v1alpha1.Prefix + "tpm-key"
@@ -22,7 +22,7 @@ func NeedsKey(in Input) bool { return guest{Input: in, spec: &in.VMI.Spec}.keeps
 // encryptsTPM reports whether the pod gets a key.
 func (g guest) encryptsTPM() bool { return g.keepsTPM() && g.KeySecret != "" }
 
-// KeySecret returns the Secret of a key. It has the owner of the claim for state, with which it goes.
+// KeySecret returns the Secret with a key. The claim for state has the same owner, so that both are deleted together.
 func KeySecret(in Input, key string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -40,5 +40,5 @@ func IsKeySecret(name string) bool {
 	return keySecretName.MatchString(name) && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
-// HoldsKey reports whether a key is the one that the Secret of this name was made with.
+// HoldsKey reports whether KeySecret has made the Secret of this name with the key.
 func HoldsKey(secret, key string) bool { return strings.HasSuffix(secret, "-"+digestOf(key)) }

@@ -49,13 +49,13 @@ func (g guest) multus(annotations map[string]string) {
 	}
 }
 
-// Defined reports whether a network is one of Multus whose NetworkAttachmentDefinition is known. Multus looks for a default network without a namespace in
-// its own one, or among the configurations of the node.
+// Defined reports whether the NetworkAttachmentDefinition of a network of Multus can be found from the VMI. It cannot for a default network without a
+// namespace: Multus looks for it in its own namespace, or among the configurations of the node.
 func Defined(n *v1.Network) bool {
 	return n.Multus != nil && (!n.Multus.Default || strings.Contains(n.Multus.NetworkName, "/"))
 }
 
-// NetworkAttachmentDefinition returns namespace and name of what the networkName of a VMI names: NAME in its own namespace, or NAMESPACE/NAME.
+// NetworkAttachmentDefinition returns namespace and name of the object that networkName of a VMI refers to: NAME in the VMI's own namespace, or NAMESPACE/NAME.
 func NetworkAttachmentDefinition(own, networkName string) (namespace, name string) {
 	if namespace, name, found := strings.Cut(networkName, "/"); found {
 		return namespace, name
@@ -63,7 +63,7 @@ func NetworkAttachmentDefinition(own, networkName string) (namespace, name strin
 	return own, networkName
 }
 
-// PodInterface returns the name that an interface of the pod has for a network of Multus: 14 bytes, which a name of Linux may have.
+// PodInterface returns the name of the pod's interface for a network of Multus. It has 14 bytes, which Linux accepts.
 func PodInterface(network string) string {
 	const digits = 11 // KubeVirt's
 	sum := sha256.Sum256([]byte(network))

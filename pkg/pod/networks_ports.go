@@ -6,14 +6,14 @@ package pod
 const MostPort = 1<<16 - 1
 
 const (
-	// leastPorts are the well-known ones. A guest that is reached at fewer is refused, so that its owner lists the ports.
+	// leastPorts are the well-known ports. A guest for which passt can forward fewer is refused, so that its owner lists the ports.
 	leastPorts = 1024
 	// filesOfConnections are left for the connections of the guest.
 	filesOfConnections = 2048
 )
 
-// LastForwardedPort returns the highest port that passt forwards to a guest whose interface lists none, where a process may have so many files open: MostPort
-// where that is enough or not known (0), and 0 where it is too few.
+// LastForwardedPort returns the highest port that passt forwards to a guest whose interface lists none, if a process may open so many files. It returns
+// MostPort if openFiles is enough or not known (0), and 0 if it is not enough for leastPorts.
 func LastForwardedPort(openFiles uint64) uint {
 	switch {
 	case openFiles == 0 || openFiles >= 2*MostPort:

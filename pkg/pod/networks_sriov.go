@@ -14,10 +14,11 @@ import (
 // A virtual function comes from a device plugin by the resource that its NetworkAttachmentDefinition names, or from a claim of dynamic resource allocation. The
 // guest gets it by VFIO, like other host devices. CNI plugins give it the MAC address of the interface.
 
-// AnnotationResource of a NetworkAttachmentDefinition names the resource of a device plugin that a pod requests for each connection to it.
+// AnnotationResource is an annotation of a NetworkAttachmentDefinition. It names the resource of a device plugin that a pod requests for each connection to the
+// network.
 const AnnotationResource = "k8s.v1.cni.cncf.io/resourceName"
 
-// EnvNetworkResource and the name of a network are the environment variable with the resource of the network's virtual function.
+// EnvNetworkResource is how environment variables begin that end in the name of a network. Such a variable has the resource of the network's virtual function.
 const EnvNetworkResource = "NETWORK_RESOURCE_"
 
 var virtualFunctionEffects = []Effect{

@@ -1,5 +1,5 @@
-// Package pod makes the pod of an explicit VMI: what the guest asks of the cluster. The launcher in that pod finds the VMI's volumes at the paths of
-// this package, and runs stages 2 and 3 with them.
+// Package pod makes the pod of an explicit VMI. The launcher in the pod finds the VMI's volumes at the paths of this package, and runs stages 2 and 3 with
+// them.
 package pod
 
 import (
@@ -20,30 +20,31 @@ type Input struct {
 	VMI *v1.VirtualMachineInstance
 	// Record is the hardware record of an earlier boot, nil at the first boot.
 	Record *record.Record
-	// Claims are the PersistentVolumeClaims of the VMI's namespace that its volumes name, by their names. One that is missing does not exist yet.
+	// Claims are the PersistentVolumeClaims that the VMI's volumes name, by their names. A claim that is missing here does not exist yet.
 	Claims map[string]Claim
-	// NetworkResources are the resources that the NetworkAttachmentDefinitions of the VMI's networks ask pods to request, by the networkName of the VMI;
-	// empty for one that asks for none (AnnotationResource). One that is missing does not exist.
+	// NetworkResources has the resource that a NetworkAttachmentDefinition asks pods to request (AnnotationResource), by the networkName of the VMI; empty if it
+	// asks for none. A NetworkAttachmentDefinition that is missing here does not exist.
 	NetworkResources map[string]string
-	// LimitsDemanded are the resources (cpu, memory) of which a ResourceQuota of the VMI's namespace demands limits. A VMI that sets none gets KubeVirt's:
+	// LimitsDemanded are the resources (cpu, memory) for which a ResourceQuota of the VMI's namespace demands limits. A VMI without limits then gets KubeVirt's:
 	// its vCPUs, and twice its memory request.
 	LimitsDemanded []corev1.ResourceName
-	// KeySecret is the Secret with the key of the TPM's state, as the claim for state names it. Empty leaves the state unencrypted.
+	// KeySecret is the name of the Secret with the key of the TPM's state, as the claim for state names it. If it is empty, the state is not encrypted.
 	KeySecret string
 	Settings
 }
 
-// Claim is what the pod must know of a PersistentVolumeClaim.
+// Claim has the facts about a PersistentVolumeClaim that a pod depends on.
 type Claim struct {
 	// Block is true for volumeMode Block: the pod gets a device, not a file system.
 	Block bool
 	// ReadOnly is true if no access mode of the claim allows writing.
 	ReadOnly bool
-	// Filling says what fills the claim, in words for the user; empty if it has its content. A guest must not boot from a disk that is half written.
+	// Filling says in words for the user what fills the claim; empty if the claim has its content. A guest must not boot from a half-written disk.
 	Filling string
-	// Unready is RuleClaimFailed, RuleClaimUnfilled, RuleClaimUnbound, or RuleClaimMissing of a claim that is about to go, where Filling is not empty.
+	// Unready is the origin of the error if Filling is not empty: RuleClaimFailed, RuleClaimUnfilled, RuleClaimUnbound, or RuleClaimMissing if the claim is being
+	// deleted.
 	Unready string
-	// Info is for status.volumeStatus of the VMI, where the launcher reads how large a new disk is to be.
+	// Info is copied into status.volumeStatus of the VMI, where the launcher reads the size of a new disk.
 	Info v1.PersistentVolumeClaimInfo
 }
 
@@ -66,28 +67,28 @@ type Settings struct {
 	PullSecrets []corev1.LocalObjectReference
 	// Network is how guests reach the network of their pod; empty stands for Passt.
 	Network Network
-	// Emulate asks for no KVM: developerConfiguration.useEmulation.
+	// Emulate means that guests do not use KVM: developerConfiguration.useEmulation.
 	Emulate bool
 	// CPUAllocationRatio is the number of vCPUs for each CPU that a pod requests; 0 stands for 10, KubeVirt's default (developerConfiguration).
 	CPUAllocationRatio int
-	// MemoryOvercommit is how many percent of a pod's memory request its guest gets, where the VMI has no memory request of its own; 0 stands for 100
+	// MemoryOvercommit is how many percent of a pod's memory request its guest gets, if the VMI has no memory request of its own; 0 stands for 100
 	// (developerConfiguration.memoryOvercommit).
 	MemoryOvercommit int
 	// OverheadRatio multiplies the memory overhead; a ratio below 1 stands for 1 (additionalGuestMemoryOverheadRatio).
 	OverheadRatio float64
-	// StateClass is the storage class of state that outlives a pod: EFI variables and TPM state (vmStateStorageClass). Empty serves none.
+	// StateClass is the storage class of EFI variables and TPM state that outlive a pod (vmStateStorageClass). If it is empty, VMIs that need it are refused.
 	StateClass string
-	// Taps says that the NetworkAttachmentDefinitions of the cluster give a pod tap devices that the launcher's account may open, as the CNI plugin tap
-	// does with owner 107. Without it no interface has a network of Multus: the launcher may create nothing in its pod's network.
+	// Taps means that the NetworkAttachmentDefinitions of the cluster give a pod tap devices that the launcher's account may open, as the CNI plugin tap does with
+	// owner 107. Without it no interface can have a network of Multus, because the launcher may create nothing in its pod's network.
 	Taps bool
-	// LockedMemory says that containers of the nodes may lock memory without a limit (LimitMEMLOCK=infinity of the container runtime). Without it no VMI
-	// has devices that access its memory directly: PCI devices, mediated devices, claims.
+	// LockedMemory means that containers of the nodes may lock memory without a limit (LimitMEMLOCK=infinity of the container runtime). Without it no VMI can have
+	// devices that access its memory directly: PCI devices, mediated devices, claims.
 	LockedMemory bool
 	// PermittedHostDevices is the field of KubeVirt's configuration; nil permits all.
 	PermittedHostDevices *v1.PermittedHostDevices
 }
 
-// Result is a pod, and what its owner should know.
+// Result is a pod with warnings for the owner of the VMI.
 type Result struct {
 	Pod *corev1.Pod
 	// Warnings name fields that have no effect in a pod.
@@ -116,9 +117,9 @@ type guest struct {
 	domain *field.Path
 }
 
-// Of returns the pod of a VMI. The errors are fields that would make the guest wrong in a pod, each with the reason. An error of type
-// ErrorTypeNotFound is a claim or a NetworkAttachmentDefinition that does not exist yet, or a claim that is being filled: all else being well, the pod can
-// be made as soon as they are there.
+// Of returns the pod of a VMI. An error names a field with which the guest would be wrong in a pod, and the reason. An error of type ErrorTypeNotFound is about
+// a claim or a NetworkAttachmentDefinition that does not exist yet, or about a claim that is being filled: without other errors, the pod can be made as soon as
+// these are ready.
 func Of(in Input) (Result, field.ErrorList) {
 	path := field.NewPath("spec")
 	in.VMI, in.Network = in.VMI.DeepCopy(), cmp.Or(in.Network, Passt)
@@ -192,8 +193,8 @@ func (g guest) environment() []corev1.EnvVar {
 	return append(list, g.networkVariables()...)
 }
 
-// Account returns the name of the service account of a VMI's pod: the one that the VMI names, by itself or by a serviceAccount volume, since a pod has
-// one account and can have tokens of no other; else Name. The Role of the launcher is bound to it.
+// Account returns the name of the service account of a VMI's pod: serviceAccountName of the VMI, else the account of its first serviceAccount volume, else
+// Name. A pod can only have tokens of its own account. The Role of the launcher is bound to the account.
 func Account(vmi *v1.VirtualMachineInstance) string {
 	if vmi.Spec.ServiceAccountName != "" {
 		return vmi.Spec.ServiceAccountName

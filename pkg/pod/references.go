@@ -32,8 +32,8 @@ func (r Reference) Missing() *field.Error {
 	return err.WithOrigin(ruleReferenceMissing)
 }
 
-// References returns the Secrets, ConfigMaps and the ServiceAccount of a VMI's pod, in the order of the fields, each once. Those that Kiln makes itself, and
-// those that may be missing, are not among them. The claims of volumes are not either: Input.Claims has them.
+// References returns the Secrets, ConfigMaps and the ServiceAccount of a VMI's pod, in the order of the fields, each once. It leaves out objects that Kiln
+// makes itself, optional ones, and the claims of volumes, which are in Input.Claims.
 func References(vmi *v1.VirtualMachineInstance) (all []Reference) {
 	known := map[Reference]bool{}
 	add := func(kind, name string, at *field.Path) {

@@ -71,9 +71,9 @@ func amount(cost uint64) string {
 	return fmt.Sprint(cost)
 }
 
-// costliest returns the innermost part of an expression that costs more than the limit by itself. Of loops in loops it is the outermost one that makes
-// the rest too expensive. Cost of checker returns a sum alone, so each part is estimated as an expression of its own. A variable of a loop outside of
-// the part has then no path, and counts by its type.
+// costliest returns the innermost part of an expression that alone costs more than the limit. For nested loops it returns the outermost one, which makes the
+// others too expensive. checker.Cost returns only a sum, so each part is estimated as an expression of its own. A variable of a loop outside of the part then
+// has no path, and counts by its type.
 func costliest(of ast.Expr, cost func(ast.Expr) uint64) ast.Expr {
 	var worst ast.Expr
 	most := uint64(mostCost)
@@ -125,7 +125,7 @@ func (c *compiler) probe(source string, of *cel.Type) size {
 type estimator struct {
 	library.CostEstimator
 	sizes *sizes
-	// seen is where the size of what the last call of size() reads goes, which is the outermost one; nil if nobody asks.
+	// seen receives the size of the argument of the last call of size(), which is the outermost one; nil if it is not needed.
 	seen *size
 }
 

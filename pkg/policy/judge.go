@@ -20,7 +20,7 @@ const (
 	RuleFailed = "policy/failed"
 )
 
-// Result is what policies say of an object.
+// Result is the result of evaluating policies on an object.
 type Result struct {
 	// Errors refuse the object. Their fields are fields of the object; their origin is one of the rules above.
 	Errors   field.ErrorList
@@ -29,13 +29,13 @@ type Result struct {
 	Audit map[string]string
 	// Violations are the validations that are not true, whatever the actions of their policies, in the order of the policies.
 	Violations []Violation
-	// Cost is what all evaluations cost, in Kubernetes' units: a million is about a tenth of a second.
+	// Cost is the cost of all evaluations, in Kubernetes' units: a million is about a tenth of a second.
 	Cost uint64
 	// Failures are the policies that could not be evaluated, whatever their failurePolicy.
 	Failures []Failure
-	// Interrupted reports that the evaluation was interrupted: the other fields are incomplete, and no answer may be made of them.
+	// Interrupted reports that the evaluation was interrupted. Then the other fields are incomplete, and must not be used for an answer.
 	Interrupted bool
-	// Last is the name of the policy that was evaluated last: after an interruption, the one that was interrupted.
+	// Last is the name of the policy that was evaluated last; after an interruption, of the policy that was interrupted.
 	Last string
 }
 
@@ -95,8 +95,8 @@ func newJudge(stop stopping, r *Request) *judge {
 	return j
 }
 
-// Judge judges an object by all policies that match it. Closing interrupt ends the evaluation; nil never does. Policies are judged in the order given,
-// and one that fails does not keep the others from being evaluated.
+// Judge evaluates all policies that match an object, in the order given. A policy that fails does not stop the others. Closing interrupt ends the evaluation;
+// with nil, nothing does.
 func Judge(interrupt <-chan struct{}, policies []*Policy, r *Request) Result {
 	var j *judge
 	for _, p := range policies {

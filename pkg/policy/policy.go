@@ -1,5 +1,6 @@
-// Package policy is the engine of GuestPolicy: it compiles the CEL of a policy and judges VMs and VMIs by it, in the words of a
-// ValidatingAdmissionPolicy, with Kubernetes' own environment, libraries and limits. Unlike one it sees what will boot.
+// Package policy is the engine of GuestPolicy: it compiles the CEL of a policy and judges VMs and VMIs by it. Policies have the fields of a
+// ValidatingAdmissionPolicy, with Kubernetes' own environment, libraries and limits. Unlike a ValidatingAdmissionPolicy, a GuestPolicy sees the VMI that will
+// boot.
 package policy
 
 import (
@@ -14,7 +15,7 @@ import (
 
 // Policy is a compiled GuestPolicy. It is immutable, and may be used by several goroutines at once.
 type Policy struct {
-	// Name of the GuestPolicy.
+	// Name is the name of the GuestPolicy.
 	Name string
 	// Errors are the errors that Compile returned. A policy with errors is not evaluated: its failurePolicy decides.
 	Errors field.ErrorList
@@ -40,8 +41,8 @@ func (p *Policy) Matches(r *Request) bool {
 	return p.namespaces == nil || r.Namespace != nil && p.namespaces.Matches(labels.Set(r.Namespace.Labels))
 }
 
-// Compile compiles a policy. The errors name the field of the policy, and line and column of an expression. The policy may be judged by even if
-// there are errors: its failurePolicy decides then.
+// Compile compiles a policy. The errors name the field of the policy, and line and column of an expression. A policy with errors can be passed to Judge: its
+// failurePolicy decides.
 func Compile(policy *v1alpha1.GuestPolicy) (*Policy, field.ErrorList) {
 	spec := policy.Spec.DeepCopy()
 	p := &Policy{

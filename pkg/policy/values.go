@@ -17,13 +17,13 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Request is what policies judge. Nothing in it is changed.
+// Request is the input of policies. They change nothing in it.
 type Request struct {
 	Operation v1alpha1.GuestPolicyOperation
 	Resource  v1alpha1.GuestPolicyResource
-	// Object is the VirtualMachine or VirtualMachineInstance as it is written, and OldObject the one before an update, else nil.
+	// Object is the VirtualMachine or VirtualMachineInstance of the request. OldObject is the object before an update, else nil.
 	Object, OldObject metav1.Object
-	// Guest is the VMI that boots, with every default; nil where the instancetype or preference does not exist.
+	// Guest is the VMI that boots, with every default; nil if the instancetype or preference does not exist.
 	Guest *v1.VirtualMachineInstance
 	// Instancetype and Preference are what the object refers to, or nil. Objects of cluster kinds are converted: they have the same fields.
 	Instancetype *v1beta1.VirtualMachineInstancetype

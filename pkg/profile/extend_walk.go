@@ -42,9 +42,9 @@ func (e Extension) From() *Profile { return e.Path[len(e.Path)-1] }
 // Lookup returns the profile of a kind and name; nil if it does not exist.
 type Lookup func(kind, name string) (*Profile, error)
 
-// WalkExtends follows spec.extends of a profile, directly and through others, in the order in which bases fill: depth first, each base once. The error of an
-// extension is ErrMissingBase, ErrCycle, ErrTooDeep or ErrTooManyBase, and the walk continues with the next reference; or an error of the lookup, which ends
-// the walk.
+// WalkExtends follows spec.extends of a profile, directly and through others, in the order in which bases fill: depth first, each base once. With
+// ErrMissingBase, ErrCycle, ErrTooDeep and ErrTooManyBases the base of an extension is not followed, and the walk continues with the next reference. An error
+// of the lookup ends the walk.
 func WalkExtends(first *Profile, lookup Lookup) iter.Seq2[Extension, error] {
 	return func(yield func(Extension, error) bool) {
 		w := extendsWalk{lookup: lookup, yield: yield, known: map[v1alpha1.ProfileReference]*Profile{}, seen: []*Profile{first}}

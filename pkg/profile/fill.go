@@ -21,14 +21,14 @@ type planned struct {
 	from Source
 }
 
-// Source is where a value comes from: a profile that selects the VMI and, where the value is not its own, the profile that it extends.
+// Source is where a value comes from: a profile that selects the VMI, and, if the value is not in its own template, the base that has it.
 type Source struct {
 	*Profile
 	// Base is nil for a value of the profile's own template.
 	Base *Profile
 }
 
-// String names both for a message.
+// String names the profile, and the base if there is one, for a message.
 func (s Source) String() string {
 	if s.Base == nil {
 		return s.Profile.String()
@@ -36,16 +36,16 @@ func (s Source) String() string {
 	return s.Profile.String() + " (by " + s.Base.String() + ", which it extends)"
 }
 
-// Observer receives what a plan fills. Both fields may be nil.
+// Observer is notified of what a plan fills. Both fields may be nil.
 type Observer struct {
 	// Log notes each field.
 	Log *filled.Log
-	// After is called after the settings of each source, also where it filled nothing.
+	// After is called after the settings of each source, even if none of them was filled.
 	After func(Source)
 }
 
-// Fill fills what the VMI leaves unset from the profiles that select it. all are the profiles of its namespace and their bases, in any order. The
-// VMI is unchanged where there are errors, and shares no memory with the profiles.
+// Fill fills what the VMI leaves unset from the profiles that select it. all are the profiles of its namespace and their bases, in any order. If there are
+// errors, the VMI is unchanged. The VMI shares no memory with the profiles.
 func Fill(all []*Profile, vmi *v1.VirtualMachineInstance, by Observer) field.ErrorList {
 	plan, errs := For(all, vmi)
 	if len(errs) > 0 {
@@ -65,7 +65,7 @@ func (p *Plan) Example() *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// Leave takes the fields at and below paths out of the plan.
+// Leave removes the fields at and below paths from the plan.
 func (p *Plan) Leave(paths []string) {
 	if len(paths) == 0 {
 		return
@@ -98,8 +98,8 @@ func (s *setting) within(fields [][]fieldpath.Step) bool {
 	return false
 }
 
-// Attach adds the devices that the VMI lacks, with their kinds and nothing else, and fills whether it has devices without naming them. It runs before
-// a preference gives devices their models, and before the defaults of what has no device.
+// Attach adds the devices that the VMI lacks, with only their kinds, and fills the fields by which a VMI has devices without naming them, such as
+// autoattachInputDevice. It runs before a preference gives devices their models, and before the defaults for VMIs without devices.
 func (p *Plan) Attach(vmi *v1.VirtualMachineInstance, by Observer) {
 	root := reflect.ValueOf(vmi).Elem()
 	added := map[string]bool{}
@@ -125,7 +125,7 @@ func (p *Plan) Attach(vmi *v1.VirtualMachineInstance, by Observer) {
 	})
 }
 
-// Fill fills all the rest, after instancetype, preference and presets.
+// Fill fills all other fields. It runs after instancetype, preference and presets.
 func (p *Plan) Fill(vmi *v1.VirtualMachineInstance, by Observer) {
 	root := reflect.ValueOf(vmi).Elem()
 	var filled []string
@@ -141,8 +141,8 @@ func (p *Plan) Fill(vmi *v1.VirtualMachineInstance, by Observer) {
 	recordLabels(vmi, filled)
 }
 
-// A template's 'memory: {}' is a setting of its own, at path memory. It is left out where memory.guest is, so that a profile fills the same whether a base or
-// its own template has memory.guest.
+// A template's 'memory: {}' is a setting of its own, at path memory. If memory.guest is left out, memory is left out too, so that a profile fills the same
+// whether a base or its own template has memory.guest.
 const (
 	memory      = "spec.domain.memory"
 	guestMemory = memory + ".guest"

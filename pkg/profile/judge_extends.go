@@ -13,11 +13,11 @@ import (
 
 // Missing is a base that does not exist. It may be created later: GitOps applies objects in any order.
 type Missing struct {
-	// Path is the reference of the judged profile that leads to it.
+	// Path is the field of the judged profile with the reference that leads to the missing base.
 	Path            *field.Path
 	Kind, Namespace string
 	Name            string
-	// Through is the base that extends it; empty where the judged profile does.
+	// Through is the base that extends the missing one; empty if the judged profile extends it.
 	Through string
 }
 
@@ -43,7 +43,7 @@ type lineage struct {
 	errs field.ErrorList
 }
 
-// lineageOf finds the bases of a profile among all. Among all may be the stored state of the profile; the state that is judged counts.
+// lineageOf finds the bases of a profile in all. all may contain the stored state of the profile: the state that is judged replaces it.
 func lineageOf(p *Profile, all []*Profile) *lineage {
 	l := &lineage{of: p}
 	for e, err := range WalkExtends(p, lookupIn(append([]*Profile{p}, all...))) {

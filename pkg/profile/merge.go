@@ -16,7 +16,7 @@ type Disagreement struct {
 	First, Second Source
 	// Field is a path in the VMI, with the names of elements.
 	Field string
-	// Values are JSON, shortened where they are long.
+	// Values are JSON, shortened if they are long.
 	Values [2]string
 }
 
@@ -112,7 +112,7 @@ func same(a, b reflect.Value) bool {
 
 func show(v reflect.Value) string { return message.Value(v.Interface()) }
 
-// Disagreements returns the fields in which profiles differ that select one VMI. all are the profiles among which their bases are.
+// Disagreements returns the fields that selected profiles of the same priority set to different values. Bases are looked up in all.
 func Disagreements(selected, all []*Profile) []Disagreement {
 	layers, _ := layersOf(ordered(selected), all)
 	return merge(layers).disagreements

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Conflict is another profile of the same priority that may select the same VMI, and fields in which the two differ, at most conflictFields. Such a
-// VMI is refused.
+// Conflict is another profile of the same priority that may select the same VMI, and the fields in which the two differ, at most conflictFields. A VMI that
+// both select is refused.
 type Conflict struct {
 	With   *Profile
 	Fields []string
@@ -24,9 +24,9 @@ const (
 	conflictWork = 200_000
 )
 
-// Conflicts returns the conflicts of each profile: the first conflictNames of them, in the order of kind and name. It reports false if there are too
-// many profiles to compare all; conflicts may then be missing. namespaces has the labels of each namespace. Fields that a profile of a higher priority
-// for all VMIs of all namespaces decides conflict with nothing.
+// Conflicts returns the conflicts of each profile: the first conflictNames of them, in the order of kind and name. It returns false if there are too many
+// profiles to compare all; conflicts may then be missing. namespaces returns the labels of a namespace. A field is no conflict if a profile of a higher
+// priority that selects all VMIs of all namespaces sets it.
 func Conflicts(all []*Profile, namespaces func(string) map[string]string) (found map[*Profile][]Conflict, complete bool) {
 	found = map[*Profile][]Conflict{}
 	sorted, left := ordered(all), conflictWork
@@ -87,8 +87,7 @@ func meet(a, b *Profile, namespaces func(string) map[string]string) bool {
 	return selector.Of(a.NamespaceSelector).Compatible(selector.Of(b.NamespaceSelector))
 }
 
-// differences returns the first conflictFields fields in which two profiles differ, and that none above them decides. all are those among which
-// their bases are.
+// differences returns the first conflictFields fields in which two profiles differ and which no profile above them sets. Bases are looked up in all.
 func differences(a, b *Profile, above, all []*Profile) []string {
 	fields := map[string]bool{}
 	for _, d := range Disagreements(append(slices.Clone(above), a, b), all) {

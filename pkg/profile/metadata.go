@@ -16,8 +16,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// metadata judges labels and annotations: their syntax, which the API server judges in the metadata of objects alone, and whether a profile may set
-// them.
+// metadata checks labels and annotations: their syntax, which the API server checks only in the metadata of objects, and whether a profile may set them.
 func (r *reader) metadata() {
 	at, given := templatePath.Child("metadata"), r.profile.Spec.Template.Metadata
 	for _, key := range slices.Sorted(maps.Keys(given.Labels)) {
@@ -44,10 +43,10 @@ func (r *reader) key(at *field.Path, key string, findings []string) {
 	}
 }
 
-// Reserved reports whether a label or annotation records something of a VMI, or controls what is done with it. No profile may set one: the VMI would
-// carry the record of another, or a tenant's profile would have the rights of the controller, which creates the VMIs of VMs.
+// Reserved reports whether a label or annotation records a fact about a VMI, or controls what is done with the VMI. No profile may set one: the VMI would carry
+// the record of another VMI, or a tenant's profile would have the rights of the controller, which creates the VMIs of VMs.
 //
-// Of Kiln's own keys a profile may set the number of NUMA nodes, which describes the guest. All others record, or belong to other kinds.
+// Of Kiln's own keys a profile may only set the number of NUMA nodes, which describes the guest. All other keys record facts, or belong to other kinds.
 func Reserved(key string) bool {
 	if strings.HasPrefix(key, v1alpha1.Prefix) {
 		return key != v1alpha1.AnnotationNUMACells
@@ -78,8 +77,8 @@ var controlling = []string{
 	v1.VirtualMachinePodCPULimitsLabel, v1.VirtualMachinePodMemoryRequestsLabel,
 }
 
-// ownLabels returns the labels of a VMI without those that profiles filled. A tenant may write the annotation too: the VMI is then selected as one
-// without these labels, which is as much as leaving them out.
+// ownLabels returns the labels of a VMI without those that profiles filled. A tenant may write the annotation, too. Then profiles select the VMI as if it did
+// not have these labels, which the tenant could have left out as well.
 func ownLabels(vmi *v1.VirtualMachineInstance) labels.Set {
 	filled := vmi.Annotations[v1alpha1.AnnotationProfileLabels]
 	if filled == "" {

@@ -25,7 +25,7 @@ type Profile struct {
 	// Revision is the name of the ControllerRevision that holds the profile; empty when the object was read live.
 	Revision string
 	Spec     v1alpha1.GuestProfileSpec
-	// NamespaceSelector is of a ClusterGuestProfile.
+	// NamespaceSelector is set only for a ClusterGuestProfile.
 	NamespaceSelector *metav1.LabelSelector
 
 	selector, namespaces labels.Selector
@@ -50,8 +50,8 @@ func (p *Profile) InNamespace(namespace map[string]string) bool {
 	return p.NamespaceSelector == nil || p.namespaces.Matches(labels.Set(namespace))
 }
 
-// Select returns the profiles that select a VMI by its labels, in the order in which they count: by priority, the highest first, then by kind and name.
-// An error, at metadata.labels, is that there are too many.
+// Select returns the profiles that select a VMI by its labels, in the order in which they count: by priority, the highest first, then by kind and name. It
+// returns an error at metadata.labels if there are more than MaxProfiles.
 func Select(all []*Profile, vmi *v1.VirtualMachineInstance) ([]*Profile, field.ErrorList) {
 	var selected []*Profile
 	own := ownLabels(vmi)

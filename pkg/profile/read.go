@@ -19,8 +19,8 @@ import (
 	strictjson "sigs.k8s.io/json"
 )
 
-// Read reads a GuestProfile or ClusterGuestProfile from JSON. revision is the name of the ControllerRevision that holds it, or empty. The error names
-// the path of each mistake: a profile that the webhook never saw is read too.
+// Read reads a GuestProfile or ClusterGuestProfile from JSON. revision is the name of the ControllerRevision that holds it, or empty. The error names the path
+// of each mistake. Read checks everything, because the webhook may never have seen the profile.
 func Read(revision string, data []byte) (*Profile, error) {
 	p, errs := Check(revision, data)
 	if len(errs) > 0 {
@@ -29,7 +29,7 @@ func Read(revision string, data []byte) (*Profile, error) {
 	return p, nil
 }
 
-// Check is Read with the mistakes as field errors. The profile is nil where there are any.
+// Check is Read with the mistakes as field errors. The profile is nil if there are any.
 func Check(revision string, data []byte) (*Profile, field.ErrorList) {
 	if !json.Valid(data) {
 		return nil, field.ErrorList{field.Forbidden(nil, "must be JSON").WithOrigin("profile/object")}
@@ -53,7 +53,7 @@ func Check(revision string, data []byte) (*Profile, field.ErrorList) {
 	return r.profile, nil
 }
 
-// written is a profile as it is written in JSON. S has what is read of its spec.
+// written is the JSON of a profile. S has the fields of the spec that are read.
 type written[S any] struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
@@ -63,8 +63,8 @@ type written[S any] struct {
 	Spec S `json:"spec"`
 }
 
-// Names returns the profile that is written, with its names alone, and the references of its spec.extends, also of one with mistakes elsewhere. Check must have
-// read the same data before: it bounds them.
+// Names returns a profile with only its kind, namespace and name, and the references of its spec.extends, even if other fields have mistakes. Check must have
+// read the same data before, because it limits the number of references.
 func Names(data []byte) (of Profile, extends []v1alpha1.ProfileReference) {
 	var object written[struct {
 		Extends []v1alpha1.ProfileReference `json:"extends"`
@@ -153,7 +153,7 @@ const (
 	maxPriority = 1_000_000_000
 )
 
-// extends judges the names of bases as names. Whether they exist is for Judge to say.
+// extends checks the form of the names of bases. Judge reports whether they exist.
 func (r *reader) extends() {
 	p, at := r.profile, specPath.Child("extends")
 	if priority := p.Spec.Priority; priority < -maxPriority || priority > maxPriority {

@@ -15,9 +15,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Capture is stage 2 in reverse: it returns the record of a running guest that another program started, by which later boots find the same
-// hardware. m.VMI is the explicit spec of the guest; m.Frozen is not used. Each difference between the running domain and the spec is an
-// error at the field that it comes from, because a partial record would move the hardware that it leaves out.
+// Capture is stage 2 in reverse: it returns the record of a running guest that another program started. Later boots with this record give the guest the same
+// hardware. m.VMI is the explicit spec of the guest; m.Frozen is not used. Each difference between the running domain and the spec is an error at the field
+// that it comes from, because a partial record would move the hardware that it leaves out.
 func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorList) {
 	vmi := identified(m.VMI, nil)
 	fresh, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Facts: Facts(m), Generation: identity.GenerationID(vmi)})
@@ -52,7 +52,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	return abi.Freeze(again, m.Defaults.Version), errs
 }
 
-// GuestHardware returns a captured record as the object by which the VMI boots. It holds the seed of the VMI. Without a seed it applies to any VMI
+// GuestHardware returns a captured record as the object that the next boot of the VMI reads. It holds the seed of the VMI. Without a seed it applies to any VMI
 // of that namespace and name.
 func GuestHardware(vmi *v1.VirtualMachineInstance, captured record.Record) *v1alpha1.GuestHardware {
 	hardware := &v1alpha1.GuestHardware{}

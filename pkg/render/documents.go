@@ -11,17 +11,16 @@ import (
 // Document is one XML document for libvirt.
 type Document struct {
 	XMLName xml.Name `json:"-" xml:"document"`
-	// Object is the VM or VMI that it is of; for lists of several.
+	// Object is the name of the rendered VM or VMI. It is set only in lists with documents of several.
 	Object string `json:"object,omitempty" xml:"object,attr,omitempty"`
 	// Kind is domain, secret, nwfilter or nodedev, as virsh has them in the names of its commands.
 	Kind string `json:"kind" xml:"kind,attr"`
-	// Name of the domain or filter; what a secret opens (luks/VOLUME, auth/VOLUME, vtpm); the UUID of a mediated device, or the WWPN of
-	// an adapter.
+	// Name is the name of the domain or filter; what a secret opens (luks/VOLUME, auth/VOLUME, vtpm); the UUID of a mediated device, or the WWPN of an adapter.
 	Name string `json:"name" xml:"name,attr"`
 	XML  string `json:"xml" xml:",innerxml"`
 }
 
-// ReadFrontend reads the frontend of a FromFacts that another process has printed.
+// ReadFrontend reads a frontend that another process has made with FromFacts and printed as XML.
 func ReadFrontend(xml string) (*libvirtxml.Domain, error) {
 	front := &libvirtxml.Domain{}
 	if err := front.Unmarshal(xml); err != nil {
@@ -75,7 +74,7 @@ func deviceName(d libvirtxml.NodeDevice) string {
 	return cmp.Or(d.Name, d.Parent)
 }
 
-// Bundle returns the list as one XML document: the only document as it is, several below one root. It changes the XML of the list.
+// Bundle returns the documents as one XML document: a single document as it is, several below one root. It changes the XML of the list.
 func Bundle(list []Document) (string, error) {
 	if len(list) == 1 {
 		return list[0].XML, nil

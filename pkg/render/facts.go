@@ -16,8 +16,8 @@ import (
 // The launcher in a guest's pod reports facts, and the controller runs stage 2 with them. A tenant may be the launcher: a false fact may only change
 // the hardware of its own guest, and only to something that a host can have.
 
-// Report returns the facts of a host as a launcher writes them into the status of its GuestPod: those that ReadFacts takes. A block size that no guest can
-// have is left out, as if the host did not report it.
+// Report returns the facts of a host in the form in which a launcher writes them into the status of its GuestPod. ReadFacts accepts them all. A block size that
+// no guest can have is left out, as if the host did not report it.
 func Report(vmi *v1.VirtualMachineInstance, facts frontend.Facts) *v1alpha1.GuestFacts {
 	report := &v1alpha1.GuestFacts{HostDevices: maps.Clone(facts.HostDevices)}
 	if vmi.Spec.Domain.Machine != nil {
@@ -88,10 +88,10 @@ const (
 	kindsOfDevices = "pci mdev usb ap ccw"
 )
 
-// MostBundled is the most USB devices that one host device may be. Device plugins list them one by one.
+// MostBundled is the highest number of USB devices that one host device can consist of. Device plugins list them one by one.
 const MostBundled = 16
 
-// ReadFacts reads what a launcher has reported, as hostile input. The error names the first fact that no host of the VMI can have.
+// ReadFacts reads what a launcher has reported, as hostile input. The error names the first fact that no host of the VMI can report.
 func ReadFacts(vmi *v1.VirtualMachineInstance, report *v1alpha1.GuestFacts) (facts frontend.Facts, err error) {
 	facts = frontend.Facts{Machines: map[string]string{}, HostDevices: map[string]string{}, HostDeviceNUMANodes: map[string]int{},
 		USBDevices: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{}}

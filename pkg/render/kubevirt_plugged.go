@@ -12,11 +12,12 @@ import (
 )
 
 // KubeVirtPlugged returns the record of a guest that KubeVirt runs, with the disks and interfaces that were plugged in since the earlier record, and without
-// those that were unplugged. The status of the VMI says which are in the domain. libvirt puts a device that is plugged in behind the first free root port, as
-// KubeVirt does with a new device; the unit of a disk on a controller follows from the name of its target. test/hooked compares both with a real libvirt.
+// those that were unplugged. The status of the VMI says which devices the domain has. libvirt puts a device that is plugged in behind the first free root port,
+// and KubeVirt does the same with a new device; the unit of a disk on a controller follows from the name of its target. test/hooked compares both with a real
+// libvirt.
 //
-// certain is false, and the record is nil, where the VMI does not tell which ports are free: while a device is leaving or the guest migrates, and after memory
-// was plugged in, since KubeVirt adds a device for it that no spec names. Errors name the fields of a VMI that Kiln cannot render.
+// If the VMI does not tell which ports are free, certain is false and the record is nil: while a device is unplugged or the guest migrates, and after memory
+// was plugged in, because KubeVirt adds a device for it that no spec names. Errors name the fields of a VMI that Kiln cannot render.
 func KubeVirtPlugged(vmi *v1.VirtualMachineInstance, earlier *record.Record) (made *record.Record, certain bool, errs field.ErrorList) {
 	targets, cards := domainDevices(vmi)
 	if leaving(vmi, targets, cards) || migrating(vmi) || memoryPlugged(vmi) {

@@ -25,8 +25,8 @@ type Seen struct {
 	Aliases, Down, Empty []string
 }
 
-// Running returns what a domain that was started from a frontend has now. Devices that the frontend has not, such as those that somebody has plugged in by
-// hand, are left out.
+// Running returns the current hardware of a domain that was started from a frontend. It leaves out devices that the frontend does not have, such as manually
+// plugged ones.
 func Running(front *libvirtxml.Domain, seen Seen) v1alpha1.LiveHardware {
 	live := v1alpha1.LiveHardware{
 		VCPUs: int32(min(seen.VCPUs, v1alpha1.MostLiveVCPUs)), MemoryKiB: int64(min(seen.MemoryKiB, mostMemory)), //nolint:gosec // bounded
@@ -66,7 +66,7 @@ func pluggable(front *libvirtxml.Domain) []abi.Device {
 	})
 }
 
-// CheckLive refuses what a guest that was started from the frontend cannot have. A tenant may have written it.
+// CheckLive returns an error if a guest that was started from the frontend cannot have this hardware. A tenant may have written it.
 func CheckLive(front *libvirtxml.Domain, live v1alpha1.LiveHardware) error {
 	least, most := int64(front.Memory.Value), int64(front.Memory.Value) //nolint:gosec // far below
 	if front.MaximumMemory != nil {
@@ -157,7 +157,7 @@ func grown(front *libvirtxml.Domain, live v1alpha1.LiveHardware) *libvirtxml.Dom
 	return &cpu
 }
 
-// LiveChanges says in words how what a guest has differs from what it had; empty if it does not.
+// LiveChanges describes how the current hardware of a guest differs from its earlier hardware; empty if they are equal.
 func LiveChanges(before, after v1alpha1.LiveHardware) string {
 	var texts []string
 	if before.VCPUs != after.VCPUs {

@@ -10,7 +10,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Wanted returns what a VMI asks for of a guest that was started from the frontend. What the guest cannot have stays as the frontend has it.
+// Wanted returns the hardware that a VMI requests for a running guest that was started from the frontend. Hardware that cannot change while the guest runs is
+// as in the frontend.
 func Wanted(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain) v1alpha1.LiveHardware {
 	spec := &vmi.Spec
 	live := v1alpha1.LiveHardware{VCPUs: wantedVCPUs(spec.Domain.CPU, front), MemoryKiB: wantedMemory(spec.Domain.Memory, front)}

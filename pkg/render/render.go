@@ -1,5 +1,5 @@
-// Package render runs stages 2 and 3: an explicit VMI on a host becomes the documents that libvirt starts. Capture is the way back: a
-// domain that runs becomes the record of its hardware.
+// Package render runs stages 2 and 3: it makes the documents that libvirt starts from an explicit VMI and a host. Capture does the reverse: it makes a hardware
+// record from a running domain.
 package render
 
 import (
@@ -18,16 +18,16 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Machine is what stages 2 and 3 need.
+// Machine is the input of stages 2 and 3.
 type Machine struct {
 	// VMI must be explicit. A VMI without identity gets one from its VM's seed, else from its UID.
 	VMI      *v1.VirtualMachineInstance
 	Defaults config.FrontendDefaults
-	// Frozen is the record of an earlier boot, nil at the first.
+	// Frozen is the record of an earlier boot, nil at the first boot.
 	Frozen   *record.Record
 	Host     backend.Capabilities
 	Bindings backend.Bindings
-	// Policy is the merged HostProfiles that select the VMI and the host, see the function Policy.
+	// Policy is the result of the function Policy: the merged HostProfiles that select the VMI and the host.
 	Policy v1alpha1.HostPolicy
 }
 
@@ -60,15 +60,15 @@ type Result struct {
 	Documents backend.Documents
 }
 
-// Frontend runs stage 2 alone: all that the guest sees, as a partial libvirt domain. Errors name the fields of the VMI that are not
-// explicit (Required) or cannot be rendered.
+// Frontend runs only stage 2. It returns all that the guest sees, as a partial libvirt domain. Errors name the fields of the VMI that are not explicit
+// (Required) or cannot be rendered.
 func Frontend(m Machine) (*libvirtxml.Domain, field.ErrorList) {
 	return stageTwo(m, identified(m.VMI, m.Frozen), Facts(m))
 }
 
-// identified is a VMI with the identity that admission could not give it, a copy where it lacks some. The controller identifies the VMIs of VMs alone,
-// and without what admission added, such as the default interface. The record wins over the seed, which for a bare VMI is its UID: restored from a
-// backup, it has another UID and must keep the UUID that its licences know.
+// identified returns the VMI with an identity. It is a copy if admission could not give the VMI all of its identity. The controller gives an identity only to
+// VMIs of VMs, and does not know what admission added, such as the default interface. The record comes before the seed, which for a VMI without a VM is its
+// UID: a VMI that is restored from a backup has another UID and must keep the UUID that its licences know.
 func identified(given *v1.VirtualMachineInstance, frozen *record.Record) *v1.VirtualMachineInstance {
 	if identity.Complete(given) {
 		return given
@@ -99,7 +99,7 @@ func Domain(m Machine) (Result, field.ErrorList) {
 	return Result{Frontend: front, Record: m.freeze(vmi, front), Documents: documents}, nil
 }
 
-// Hardware is the result of stage 2 where the host is known by its facts alone.
+// Hardware is the result of stage 2 if only facts of the host are known.
 type Hardware struct {
 	Frontend *libvirtxml.Domain
 	// Record is what later boots must be given as Frozen.
@@ -139,7 +139,7 @@ func (m Machine) version() string {
 	return m.Defaults.Version
 }
 
-// forgetWritten removes block sizes that the user wrote: the record holds only facts of the first host, and the user may change his mind.
+// forgetWritten removes block sizes that the user wrote: the record holds only facts of the first host, and a user may change a written size.
 func forgetWritten(sizes map[string]record.BlockSize, disks []v1.Disk) {
 	for i := range disks {
 		if size := disks[i].BlockSize; size != nil && size.Custom != nil {

@@ -43,7 +43,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // longestBuffer is what is kept for the next text, in bytes.
 const longestBuffer = 64 << 10
 
-// Same reports whether a guest sees the same hardware in two domains: whether their digests are equal. It is the check of every start.
+// Same reports whether a guest sees the same hardware in two domains: whether their digests are equal. Each start checks it.
 func Same(a, b *libvirtxml.Domain) bool {
 	// A frontend and its complete domain have their devices in the same order, so that mostly nothing is sorted or written.
 	one, other := oneBoot(a), oneBoot(b)

@@ -9,8 +9,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// What the firmware boots. A domain says it by <boot order> of devices, or by <boot dev='hd'>, which means the first disk. Both mean the same to the guest if
-// one disk alone is booted, so that they have one digest. libvirt: qemuBuildDisksCommandLine and virDomainDiskInsert.
+// What the firmware boots. A domain has either <boot order> of devices, or <boot dev='hd'>, which means the first disk. If only one disk is booted, both mean
+// the same to the guest and have the same digest. libvirt: qemuBuildDisksCommandLine and virDomainDiskInsert.
 
 // hd is libvirt's word for the first disk.
 const hd = "hd"
@@ -24,8 +24,8 @@ func BootDisk(dom *libvirtxml.Domain) string {
 	return ""
 }
 
-// BootFrom gives the disk with a name <boot order='1'>, and takes <boot dev> away, in a domain where no device has an order. It changes nothing if the firmware
-// tries that disk first as it is, or if the domain has no such disk.
+// BootFrom replaces <boot dev> by <boot order='1'> of the disk with a name. It changes nothing if a device has a boot order already, if the firmware tries that
+// disk first as it is, or if the domain has no such disk.
 func BootFrom(dom *libvirtxml.Domain, name string) {
 	if dom.Devices == nil || dom.OS == nil || BootDisk(dom) == name {
 		return
@@ -38,8 +38,8 @@ func BootFrom(dom *libvirtxml.Domain, name string) {
 	}
 }
 
-// OrderBoot writes <boot dev> of a domain as <boot order> of the devices that it means. It changes nothing in a domain where a device has an order.
-// libvirt: qemuBuildDisksCommandLine and qemuBuildNetCommandLine.
+// OrderBoot replaces <boot dev> of a domain by <boot order> of the devices that it means. It changes nothing if a device has a boot order already. libvirt:
+// qemuBuildDisksCommandLine and qemuBuildNetCommandLine.
 func OrderBoot(dom *libvirtxml.Domain) {
 	if dom.Devices == nil || dom.OS == nil || bootOrdersOf(dom.Devices).devices > 0 {
 		return

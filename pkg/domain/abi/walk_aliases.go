@@ -27,7 +27,7 @@ func BoundAlias(kind, name string) *libvirtxml.DomainAlias {
 	return Alias(name)
 }
 
-// QualifiedAlias is the alias of a device whose name a device of another kind has too: libvirt requires unique aliases.
+// QualifiedAlias returns the alias of a device if a device of another kind has the same name: libvirt requires unique aliases.
 func QualifiedAlias(kind, name string) *libvirtxml.DomainAlias {
 	return &libvirtxml.DomainAlias{Name: AliasPrefix + kind + "_" + name}
 }
@@ -41,7 +41,7 @@ func cutKind(kind, name string) (string, bool) {
 	return name, false
 }
 
-// BundledName is the name of the nth USB device, from 1 on, of a host device that is several. The first has the name of the host device.
+// BundledName returns the name of the nth USB device, from 1 on, of a host device that consists of several. The first has the name of the host device.
 func BundledName(name string, n int) string {
 	if n == 1 {
 		return name
@@ -63,8 +63,7 @@ func CutBundled(name string) (first string, n int, bundled bool) {
 	return name[:at], n, true
 }
 
-// Name is the name in the spec of the device with this alias, of this kind: the XML element's name, e.g. disk, interface,
-// filesystem, hostdev.
+// Name returns the name in the spec of the device with an alias. kind is the name of its XML element, such as disk, interface, filesystem or hostdev.
 func Name(kind string, alias *libvirtxml.DomainAlias) string {
 	if alias == nil {
 		return ""

@@ -16,7 +16,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Input is everything that stage 3 depends on. Nothing of it is modified.
+// Input is everything that stage 3 depends on. Render does not change it.
 type Input struct {
 	// Frontend is the domain of stage 2, complete with addresses.
 	Frontend *libvirtxml.Domain

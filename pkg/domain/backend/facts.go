@@ -28,7 +28,7 @@ type (
 	NetworkHost = v1alpha1.NetworkHost
 )
 
-// NUMANodes returns the host's NUMA nodes that have CPUs of the bindings, each with only those CPUs. It returns nil without dedicated CPUs.
+// NUMANodes returns the host's NUMA nodes that have CPUs of the bindings, with only those CPUs. It returns nil without dedicated CPUs.
 func NUMANodes(host Capabilities, bindings Bindings) []NUMANode {
 	if len(bindings.CPUs) == 0 {
 		return nil
@@ -44,8 +44,8 @@ func NUMANodes(host Capabilities, bindings Bindings) []NUMANode {
 	return nodes
 }
 
-// Bindings are the host resources of one start. Keys of the maps are names in the spec: of volumes, interfaces, host devices and GPUs, file
-// systems. No binding has a secret: the launcher gives the values of secrets to libvirt alone.
+// Bindings are the host resources of one start. Keys of the maps are names in the spec: of volumes, interfaces, host devices and GPUs, file systems. Bindings
+// contain no secrets: the launcher gives the values of secrets only to libvirt.
 type Bindings struct {
 	Volumes  map[string]Volume  `json:"volumes,omitempty"`
 	NICs     map[string]NIC     `json:"nics,omitempty"`
@@ -55,7 +55,7 @@ type Bindings struct {
 	// NVRAM is the file of the firmware's variables in format raw, TPMState the directory of the TPM's state. Both belong to this VMI and outlive it.
 	NVRAM    string `json:"nvram,omitempty"`
 	TPMState string `json:"tpmState,omitempty"`
-	// NVRAMFormat is the format of the variables that there are already, raw or qcow2, by the name of their file (NVRAMIn). Empty if there are none.
+	// NVRAMFormat is the format of the existing file of variables, raw or qcow2, by its name (NVRAMIn). Empty if there is no file.
 	NVRAMFormat string `json:"nvramFormat,omitempty"`
 	// Kernel and Initrd are paths of kernelBoot.
 	Kernel string `json:"kernel,omitempty"`
@@ -75,8 +75,8 @@ type Bindings struct {
 	FirmwareFiles map[string]string `json:"firmwareFiles,omitempty"`
 }
 
-// Volume is the host side of a volume: where its data is, and the facts that KubeVirt's converter reads from the host (format, block device,
-// O_DIRECT, block sizes).
+// Volume is the host side of a volume: where its data is, and the facts that KubeVirt's converter reads from the host (format, block device, O_DIRECT, block
+// sizes).
 type Volume struct {
 	Path string `json:"path"`
 	// Format is raw or qcow2.
@@ -87,7 +87,7 @@ type Volume struct {
 	Encrypted bool `json:"encrypted,omitempty"`
 	// Block is true for a block device.
 	Block bool `json:"block,omitempty"`
-	// Adapter is the virtual Fibre Channel adapter that is made for this start, where the volume is a LUN behind it.
+	// Adapter is the virtual Fibre Channel adapter that is made for this start, if the volume is a LUN behind it.
 	Adapter *HostAdapter `json:"adapter,omitempty"`
 	// Backing is a read-only image below a qcow2 overlay.
 	Backing       string `json:"backing,omitempty"`
@@ -125,13 +125,13 @@ type NIC struct {
 type HostDev struct {
 	// Type is pci, mdev or usb; for s390x ap (a crypto matrix) and ccw (a channel device), both mediated, too.
 	Type string `json:"type"`
-	// Parent and MediatedType describe a mediated device that is made for this start and removed after it: libvirt's node device of the card, and
-	// the type of the new device. Empty for a device that exists.
+	// Parent and MediatedType describe a mediated device that is made for this start and removed after it: libvirt's node device of the card, and the type of the
+	// new device. They are empty for a device that exists already.
 	Parent       string `json:"parent,omitempty"`
 	MediatedType string `json:"mediatedType,omitempty"`
 	// Address is the PCI address with its PCI domain, the UUID of the mediated device, or bus.device.
 	Address string `json:"address"`
-	// Bundle are the further USB devices of a host device that is several, as bus.device, in the order of the device plugin.
+	// Bundle are the further USB devices, as bus.device, of a host device that consists of several, in the order of the device plugin.
 	Bundle []string `json:"bundle,omitempty"`
 	// NUMANode is the NUMA node of the host that the device is on, as in sysfs; nil is unknown.
 	NUMANode *int `json:"numaNode,omitempty"`

@@ -11,8 +11,8 @@ import (
 // Couplings: the frontend shows a host device on a NUMA node of the guest (feature gate PCINUMAAwareTopology). The CPUs and memory of that node
 // must then be on the host's node of the device.
 
-// NUMANodeOf returns the NUMA node of the host that a PCI or mediated device is on. It reports false where the node is unknown: sysfs has -1 for
-// a device without affinity. On a host with one NUMA node it is that one.
+// NUMANodeOf returns the NUMA node of the host that a PCI or mediated device is on. It returns false if the node is unknown: sysfs has -1 for a device without
+// affinity. If the host has only one NUMA node, it returns that one.
 func NUMANodeOf(host Capabilities, device HostDev) (int, bool) {
 	switch {
 	case device.Type != "pci" && device.Type != "mdev":

@@ -21,9 +21,9 @@ func policyPath(names ...string) *field.Path { return field.NewPath("hostProfile
 
 var profileRoot = policyPath()
 
-// Policy merges the profiles that select a VMI on a host, field by field: the value of the highest priority counts. Profiles with InvalidSelectors
-// and fields of InvalidFields are left out: one mistake must not stop all VMIs. The errors are fields in which two profiles of one priority differ,
-// because the choice between them would be arbitrary.
+// Policy merges the profiles that select a VMI on a host, field by field: the value of the highest priority counts. Profiles with InvalidSelectors and fields
+// in InvalidFields are left out: one mistake must not stop all VMIs. It returns an error for each field in which two profiles of one priority differ, because a
+// choice between them would be arbitrary.
 func Policy(profiles []v1alpha1.HostProfile, vmi *v1.VirtualMachineInstance, host Capabilities) (v1alpha1.HostPolicy, field.ErrorList) {
 	var chosen []*v1alpha1.HostProfile
 	m := merge{setBy: map[string]*v1alpha1.HostProfile{}}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Conflict is another profile of the same priority that may select the same VMI on the same host, and the fields in which the two differ, at
-// most conflictFields. Such a VMI does not start.
+// Conflict is another profile of the same priority that may select the same VMI on the same host, and the fields in which the two differ, at most
+// conflictFields. A VMI that both select does not start.
 type Conflict struct {
 	Profile string
 	Fields  []string
@@ -26,9 +26,9 @@ const (
 	conflictComparisons = 250_000
 )
 
-// Conflicts returns the conflicts of each profile by its name: the first conflictNames of them, in the order of the names. It reports false if
-// there are too many profiles to compare all pairs; conflicts may then be missing. Invalid profiles and fields, which Policy leaves out, conflict
-// with nothing. Neither does a field that a profile for all VMIs on all hosts sets with a higher priority.
+// Conflicts returns the conflicts of each profile by its name: the first conflictNames of them, in the order of the names. It returns false if there are too
+// many profiles to compare all pairs; conflicts may then be missing. Invalid profiles and fields, which Policy leaves out, are no conflicts, and neither is a
+// field that a profile of a higher priority for all VMIs on all hosts sets.
 func Conflicts(profiles []v1alpha1.HostProfile) (found map[string][]Conflict, all bool) {
 	ranked := rankedProfiles(profiles)
 	found = map[string][]Conflict{}

@@ -6,8 +6,8 @@ import "github.com/kilnvm/kiln/api/v1alpha1"
 // calls that the container runtime's seccomp profile allows. libvirt refuses a domain that requires more ("CPU tuning is not available in session mode"), or
 // fails to start it ("Cannot set scheduler parameters: Operation not permitted").
 
-// InSession returns the policy as far as such a libvirt serves it, and the fields that it leaves out, such as cpu.shares. What they are for is the
-// business of the pod: its requests and limits, kubelet's CPU and topology managers, the network of the cluster.
+// InSession returns the part of a policy that such a libvirt supports, and the paths of the fields that it drops, such as cpu.shares. A pod has other means for
+// them: its requests and limits, kubelet's CPU and topology managers, the network of the cluster.
 func InSession(policy v1alpha1.HostPolicy) (v1alpha1.HostPolicy, []string) {
 	served := *policy.DeepCopy()
 	served.BlockIO, served.Cache, served.NUMA, served.Net = nil, nil, nil, nil

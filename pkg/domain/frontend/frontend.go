@@ -25,7 +25,7 @@ type Input struct {
 	VMI *v1.VirtualMachineInstance
 	// Defaults count at the first boot only: the record keeps what became of them.
 	Defaults config.FrontendDefaults
-	// Frozen is the record of an earlier boot, nil at the first. What it holds wins over Defaults and Facts.
+	// Frozen is the record of an earlier boot, nil at the first boot. What it holds comes before Defaults and Facts.
 	Frozen *record.Record
 	Facts  Facts
 	// Generation is the VM generation ID, a GUID that changes when the disks are restored or cloned.
@@ -40,14 +40,13 @@ type Facts struct {
 	// HostDevices is the kind of each host device and GPU by name: pci, mdev or usb, and on s390x ap or ccw, which are mediated
 	// too. A name that is missing has kind pci.
 	HostDevices map[string]string
-	// USBDevices is the number of USB devices of a host device by name, where it is more than one.
+	// USBDevices is the number of USB devices of a host device by name, if it is more than one.
 	USBDevices map[string]int
 	// BlockSizes are the block sizes of volumes in bytes, by the volumes' names, for disks with blockSize.matchVolume.
 	BlockSizes map[string]v1.CustomBlockSize
 	// NUMA are the NUMA nodes of the host that have CPUs for this VMI, in the host's order.
 	NUMA []NUMANode
-	// HostDeviceNUMANodes is the ID of the host's NUMA node of each host device, by the device's name. A device is missing where the host
-	// does not report its NUMA node.
+	// HostDeviceNUMANodes is the ID of the host's NUMA node of each host device, by the device's name. It lacks devices whose NUMA node the host does not report.
 	HostDeviceNUMANodes map[string]int
 }
 

@@ -30,7 +30,7 @@ const mostErrors = 8
 // recordPath is where the record of a VMI is.
 var recordPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
 
-// Recorded returns the record that annotation kilnvm.io/frontend of a VMI holds, nil without one or with FrontendNew. asked reports whether the VMI has the
+// Recorded returns the record in the annotation kilnvm.io/frontend of a VMI; nil without one or with FrontendNew. asked reports whether the VMI has the
 // annotation. The value is hostile input: an error names the annotation and the entries that no boot can have written.
 func Recorded(vmi *v1.VirtualMachineInstance) (frozen *record.Record, asked bool, err error) {
 	text, asked := vmi.Annotations[v1alpha1.AnnotationFrontend]
@@ -50,12 +50,12 @@ func Recorded(vmi *v1.VirtualMachineInstance) (frozen *record.Record, asked bool
 	return out, true, nil
 }
 
-// PutBack returns the XML of a domain in which each device of the record is at its recorded address, and the machine has its recorded version. Recorded root
-// ports are there, also those without a device; those that KubeVirt has added stay. A device that is not in the record keeps its address, and loses it if a
-// recorded device or port has that place: libvirt then gives it another. What the VMI asks for in pciAddress wins over the record. The firmware boots the
+// PutBack returns the XML of a domain in which each device of the record is at its recorded address, and the machine has its recorded version. The domain has
+// all recorded root ports, even those without a device, and those that KubeVirt has added. A device that is not in the record keeps its address. It loses the
+// address if a recorded device or port has that place: libvirt then assigns another. A pciAddress in the VMI comes before the record. The firmware boots the
 // recorded disk, unless a device has a boot order.
 //
-// The record must have passed record.Check; nil changes nothing. An error names each recorded device that cannot be placed.
+// The record must have passed record.Check; with nil, nothing changes. An error names each recorded device that cannot be placed.
 func PutBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) ([]byte, error) {
 	if frozen == nil {
 		return xml, nil
