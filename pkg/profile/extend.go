@@ -17,7 +17,7 @@ const maxErrors = 64
 // metadata.labels, say that a base does not exist, that profiles extend each other in a circle, or that there are too many; the list then contains all other
 // profiles.
 func Closure(selected, all []*Profile) ([]*Profile, field.ErrorList) {
-	layers, errs := layersOf(ordered(selected), all)
+	layers, errs := layersOf(sortByPriority(selected), all)
 	closure := profilesOf(layers)
 	if len(closure) > MaxProfiles {
 		errs = append(errs, tooMany(closure))
@@ -71,8 +71,8 @@ func extendsError(selected *Profile, e Extension, reason error) *field.Error {
 	return field.Invalid(labelsPath, selected.Name, text).WithOrigin("profile/base")
 }
 
-// ordered returns profiles by priority, the highest first, then by kind and name, without repetitions.
-func ordered(profiles []*Profile) []*Profile {
+// sortByPriority returns profiles by priority, the highest first, then by kind and name, without repetitions.
+func sortByPriority(profiles []*Profile) []*Profile {
 	sorted := slices.Clone(profiles)
 	slices.SortFunc(sorted, func(a, b *Profile) int {
 		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name),

@@ -48,7 +48,7 @@ type Lookup func(kind, name string) (*Profile, error)
 func WalkExtends(first *Profile, lookup Lookup) iter.Seq2[Extension, error] {
 	return func(yield func(Extension, error) bool) {
 		w := extendsWalk{lookup: lookup, yield: yield, known: map[v1alpha1.ProfileReference]*Profile{}, seen: []*Profile{first}}
-		w.follow(0, []*Profile{first})
+		w.followExtends(0, []*Profile{first})
 	}
 }
 
@@ -60,7 +60,7 @@ type extendsWalk struct {
 	seen  []*Profile
 }
 
-func (w *extendsWalk) base(kind, name string) (*Profile, error) {
+func (w *extendsWalk) lookUpBase(kind, name string) (*Profile, error) {
 	reference := v1alpha1.ProfileReference{Kind: kind, Name: name}
 	if base, found := w.known[reference]; found {
 		return base, nil
@@ -70,8 +70,8 @@ func (w *extendsWalk) base(kind, name string) (*Profile, error) {
 	return base, err
 }
 
-// follow follows the references of the last profile of a path. It returns false if the walk has ended.
-func (w *extendsWalk) follow(root int, path []*Profile) bool {
+// followExtends follows the references of the last profile of a path. It returns false if the walk has ended.
+func (w *extendsWalk) followExtends(root int, path []*Profile) bool {
 	from := path[len(path)-1]
 	for i, reference := range from.Spec.Extends {
 		if len(path) == 1 {
@@ -79,7 +79,7 @@ func (w *extendsWalk) follow(root int, path []*Profile) bool {
 		}
 		e := Extension{Root: root, Path: path, Kind: cmp.Or(reference.Kind, from.Kind), Name: reference.Name}
 		var err error
-		if e.Base, err = w.base(e.Kind, e.Name); err != nil {
+		if e.Base, err = w.lookUpBase(e.Kind, e.Name); err != nil {
 			w.yield(e, err)
 			return false
 		}
@@ -102,7 +102,7 @@ func (w *extendsWalk) follow(root int, path []*Profile) bool {
 			continue
 		}
 		w.seen = append(w.seen, e.Base)
-		if !w.follow(root, append(slices.Clone(path), e.Base)) {
+		if !w.followExtends(root, append(slices.Clone(path), e.Base)) {
 			return false
 		}
 	}

@@ -12,11 +12,11 @@ import (
 
 // Plan is what the profiles that select a VMI fill in it.
 type Plan struct {
-	settings []planned
+	settings []plannedSetting
 }
 
-// planned is a setting with its source.
-type planned struct {
+// plannedSetting is a setting with its source.
+type plannedSetting struct {
 	*setting
 	from Source
 }
@@ -76,15 +76,15 @@ func (p *Plan) Leave(paths []string) {
 	}
 	kept := p.settings[:0]
 	for _, s := range p.settings {
-		if !s.within(fields) {
+		if !s.isWithin(fields) {
 			kept = append(kept, s)
 		}
 	}
 	p.settings = kept
 }
 
-// within reports whether the setting is at or below one of the fields. Errors name the key of a map as an element or as a field.
-func (s *setting) within(fields [][]fieldpath.Step) bool {
+// isWithin reports whether the setting is at or below one of the fields. Errors name the key of a map as an element or as a field.
+func (s *setting) isWithin(fields [][]fieldpath.Step) bool {
 	steps := fieldpath.Parse(s.path)
 	for _, f := range fields {
 		below := len(steps) >= len(f)
@@ -103,7 +103,7 @@ func (s *setting) within(fields [][]fieldpath.Step) bool {
 func (p *Plan) Attach(vmi *v1.VirtualMachineInstance, by Observer) {
 	root := reflect.ValueOf(vmi).Elem()
 	added := map[string]bool{}
-	var own, members []planned
+	var own, members []plannedSetting
 	for _, s := range p.settings {
 		switch {
 		case !s.device:
@@ -113,14 +113,14 @@ func (p *Plan) Attach(vmi *v1.VirtualMachineInstance, by Observer) {
 			members = append(members, s)
 		}
 	}
-	each(own, by, func(s *setting) {
-		if s.fill(root, by.Log) {
+	visitSettings(own, by, func(s *setting) {
+		if s.fillVMI(root, by.Log) {
 			added[s.path] = true
 		}
 	})
-	each(members, by, func(s *setting) {
+	visitSettings(members, by, func(s *setting) {
 		if added[s.element] {
-			s.fill(root, by.Log)
+			s.fillVMI(root, by.Log)
 		}
 	})
 }
@@ -130,11 +130,11 @@ func (p *Plan) Fill(vmi *v1.VirtualMachineInstance, by Observer) {
 	root := reflect.ValueOf(vmi).Elem()
 	var filled []string
 	leave := impliesMemory(&vmi.Spec.Domain)
-	each(p.settings, by, func(s *setting) {
-		if leave && (s.path == memory || s.path == guestMemory) || !s.fill(root, by.Log) {
+	visitSettings(p.settings, by, func(s *setting) {
+		if leave && (s.path == memory || s.path == guestMemory) || !s.fillVMI(root, by.Log) {
 			return
 		}
-		if key, isLabel := s.label(); isLabel {
+		if key, isLabel := s.labelKey(); isLabel {
 			filled = append(filled, key)
 		}
 	})
@@ -156,8 +156,8 @@ func impliesMemory(domain *v1.DomainSpec) bool {
 	return requested || limited
 }
 
-// each visits settings, and calls the observer after the last setting of each source.
-func each(settings []planned, by Observer, visit func(*setting)) {
+// visitSettings visits settings, and calls the observer after the last setting of each source.
+func visitSettings(settings []plannedSetting, by Observer, visit func(*setting)) {
 	for i, s := range settings {
 		visit(s.setting)
 		if by.After != nil && (i+1 == len(settings) || settings[i+1].from != s.from) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// fill puts the setting into a VMI that has not set it, and reports whether it did.
-func (s *setting) fill(v reflect.Value, log *filled.Log) bool {
+// fillVMI puts the setting into a VMI that has not set it, and reports whether it did.
+func (s *setting) fillVMI(v reflect.Value, log *filled.Log) bool {
 	existed := false
 	for i, step := range s.steps {
 		if v.Kind() == reflect.Pointer {
@@ -26,23 +26,23 @@ func (s *setting) fill(v reflect.Value, log *filled.Log) bool {
 			}
 			v = v.Field(step.index)
 		case step.named.IsValid():
-			found := element(v, step.key)
+			found := elementNamed(v, step.key)
 			if !found.IsValid() {
-				found = grow(v, step.named, log)
+				found = appendElement(v, step.named, log)
 				if s.exists && i == len(s.steps)-1 {
 					return true
 				}
 			}
 			v = found
 		default:
-			return s.putKey(v, step.key, log)
+			return s.setMapKey(v, step.key, log)
 		}
 	}
-	return (!existed || !s.toggle) && s.put(v, log)
+	return (!existed || !s.toggle) && s.setField(v, log)
 }
 
-// element returns the first element of a list that has a name; an invalid value if no element has it.
-func element(list reflect.Value, name string) reflect.Value {
+// elementNamed returns the first element of a list that has a name; an invalid value if no element has it.
+func elementNamed(list reflect.Value, name string) reflect.Value {
 	for i := range list.Len() {
 		if nameOf(list.Index(i)) == name {
 			return list.Index(i)
@@ -51,8 +51,8 @@ func element(list reflect.Value, name string) reflect.Value {
 	return reflect.Value{}
 }
 
-// grow appends an element that has only its name. The list may be shared with the object that the VMI was made from, so that it is copied.
-func grow(list, named reflect.Value, log *filled.Log) reflect.Value {
+// appendElement appends an element that has only its name. The list may be shared with the object that the VMI was made from, so that it is copied.
+func appendElement(list, named reflect.Value, log *filled.Log) reflect.Value {
 	grown := reflect.MakeSlice(list.Type(), list.Len()+1, list.Len()+1)
 	reflect.Copy(grown, list)
 	log.Moved(list, grown)
@@ -63,8 +63,8 @@ func grow(list, named reflect.Value, log *filled.Log) reflect.Value {
 	return last
 }
 
-// putKey sets a key of a map.
-func (s *setting) putKey(m reflect.Value, key string, log *filled.Log) bool {
+// setMapKey sets a key of a map.
+func (s *setting) setMapKey(m reflect.Value, key string, log *filled.Log) bool {
 	name := reflect.ValueOf(key).Convert(m.Type().Key())
 	if m.MapIndex(name).IsValid() {
 		return false
@@ -72,27 +72,27 @@ func (s *setting) putKey(m reflect.Value, key string, log *filled.Log) bool {
 	if m.IsNil() {
 		m.Set(reflect.MakeMap(m.Type()))
 	}
-	m.SetMapIndex(name, clone(s.value))
+	m.SetMapIndex(name, cloneValue(s.value))
 	log.Key(s.path[:len(s.path)-len(key)-len("[]")], key)
 	return true
 }
 
-// put sets a field.
-func (s *setting) put(v reflect.Value, log *filled.Log) bool {
+// setField sets a field.
+func (s *setting) setField(v reflect.Value, log *filled.Log) bool {
 	switch {
 	case s.fields != nil:
-		return s.putTogether(v, log)
+		return s.setFieldsTogether(v, log)
 	case v.Kind() == reflect.Struct && s.exists:
 		return false // an element that the VMI has
 	case v.Kind() == reflect.Slice && v.Len() > 0 || v.Kind() != reflect.Slice && !v.IsZero():
 		return false
 	}
-	v.Set(clone(s.value))
+	v.Set(cloneValue(s.value))
 	log.Note(v.Addr().Interface(), s.value.Interface())
 	return true
 }
 
-func (s *setting) putTogether(v reflect.Value, log *filled.Log) bool {
+func (s *setting) setFieldsTogether(v reflect.Value, log *filled.Log) bool {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			v.Set(reflect.New(v.Type().Elem()))
@@ -106,15 +106,15 @@ func (s *setting) putTogether(v reflect.Value, log *filled.Log) bool {
 	}
 	for _, i := range s.fields {
 		if !s.value.Field(i).IsZero() {
-			v.Field(i).Set(clone(s.value.Field(i)))
+			v.Field(i).Set(cloneValue(s.value.Field(i)))
 			log.Note(v.Field(i).Addr().Interface(), s.value.Field(i).Interface())
 		}
 	}
 	return true
 }
 
-// clone copies a value with all that it points to.
-func clone(v reflect.Value) reflect.Value {
+// cloneValue copies a value with all that it points to.
+func cloneValue(v reflect.Value) reflect.Value {
 	copied := reflect.New(v.Type()).Elem()
 	if q, ok := v.Interface().(resource.Quantity); ok {
 		copied.Set(reflect.ValueOf(q.DeepCopy()))
@@ -124,27 +124,27 @@ func clone(v reflect.Value) reflect.Value {
 	case reflect.Pointer:
 		if !v.IsNil() {
 			copied.Set(reflect.New(v.Type().Elem()))
-			copied.Elem().Set(clone(v.Elem()))
+			copied.Elem().Set(cloneValue(v.Elem()))
 		}
 	case reflect.Slice:
 		if !v.IsNil() {
 			copied.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
 			for i := range v.Len() {
-				copied.Index(i).Set(clone(v.Index(i)))
+				copied.Index(i).Set(cloneValue(v.Index(i)))
 			}
 		}
 	case reflect.Map:
 		if !v.IsNil() {
 			copied.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
 			for entries := v.MapRange(); entries.Next(); {
-				copied.SetMapIndex(entries.Key(), clone(entries.Value()))
+				copied.SetMapIndex(entries.Key(), cloneValue(entries.Value()))
 			}
 		}
 	case reflect.Struct:
 		copied.Set(v) // with its unexported fields
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				copied.Field(i).Set(clone(v.Field(i)))
+				copied.Field(i).Set(cloneValue(v.Field(i)))
 			}
 		}
 	default:

@@ -16,8 +16,8 @@ import (
 )
 
 // The engine itself finds out whether a profile could fill an illegal value. A trial VMI has only what the profile and its bases fill. It gets what a VM may
-// bring (accompany) and the defaults of the cluster, and package validate judges it. No rule is repeated here. Some rules require more than every VM has, such
-// as dedicated CPUs or SMM: if a family of rules refuses the trial VMI, the family judges a second one, beside a VM that has what the rules of the family
+// bring (addCompanions) and the defaults of the cluster, and package validate judges it. No rule is repeated here. Some rules require more than every VM has,
+// such as dedicated CPUs or SMM: if a family of rules refuses the trial VMI, the family judges a second one, beside a VM that has what the rules of the family
 // require (families). A profile is not refused for what a VM might set beside it, because the VM is judged then.
 //
 // The errors that remain are those which no VM can mend on the architecture. A profile that sets no architecture is refused if such errors remain on each
@@ -44,7 +44,7 @@ func Judge(p *Profile, all []*Profile, cluster config.Cluster) Verdict {
 		return verdict
 	}
 	j := judgement{cluster: cluster, lineage: found}
-	errs, elsewhere := j.illegal()
+	errs, elsewhere := j.illegalValues()
 	if elsewhere {
 		verdict.Warnings = append(verdict.Warnings, fmt.Sprintf("VMIs of architecture '%s', which is the default of this cluster, are refused with this profile: %s",
 			cluster.Defaults.Architecture, errs[0].Error()))
@@ -60,55 +60,55 @@ type judgement struct {
 	*lineage
 }
 
-// illegal returns the errors of the profile on its architecture, or on the default of the cluster if it sets none. elsewhere reports that the profile is legal
-// on another architecture. If it is legal on no architecture, illegal returns the errors of the architecture with the fewest.
-func (j *judgement) illegal() (errs field.ErrorList, elsewhere bool) {
-	content := j.content(len(j.bases))
+// illegalValues returns the errors of the profile on its architecture, or on the default of the cluster if it sets none. elsewhere reports that the profile is
+// legal on another architecture. If it is legal on no architecture, it returns the errors of the architecture with the fewest.
+func (j *judgement) illegalValues() (errs field.ErrorList, elsewhere bool) {
+	content := j.contentWithBases(len(j.bases))
 	own := content.Spec.Architecture
 	first := cmp.Or(own, j.cluster.Defaults.Architecture)
-	errs = j.unmendable(content, first)
+	errs = j.unmendableErrors(content, first)
 	if len(errs) == 0 || own != "" {
-		return j.placed(errs), false
+		return j.locateErrors(errs), false
 	}
 	fewest := errs
 	for _, architecture := range hardware.Architectures {
 		if architecture == first {
 			continue
 		}
-		found := j.unmendable(content, architecture)
+		found := j.unmendableErrors(content, architecture)
 		if len(found) == 0 {
-			return j.placed(errs), true
+			return j.locateErrors(errs), true
 		}
-		if weight(found) < weight(fewest) {
+		if errorWeight(found) < errorWeight(fewest) {
 			fewest = found
 		}
 	}
-	return j.placed(fewest), false
+	return j.locateErrors(fewest), false
 }
 
-// weight returns the number of errors. Errors on an architecture that the cluster does not serve weigh most: they are at no field of the profile.
-func weight(errs field.ErrorList) int {
-	if slices.ContainsFunc(errs, ofArchitecture) {
+// errorWeight returns the number of errors. Errors on an architecture that the cluster does not serve weigh most: they are at no field of the profile.
+func errorWeight(errs field.ErrorList) int {
+	if slices.ContainsFunc(errs, isArchitectureError) {
 		return len(errs) + validate.MostErrors
 	}
 	return len(errs)
 }
 
-// ofArchitecture reports whether an error is at the architecture, which each trial sets.
-func ofArchitecture(err *field.Error) bool { return err.Field == "spec.architecture" }
+// isArchitectureError reports whether an error is at the architecture, which each trial sets.
+func isArchitectureError(err *field.Error) bool { return err.Field == "spec.architecture" }
 
-// content returns a VMI that has what the profile and the first of its bases fill. If the profile sets two members of a choice, the VMI has both.
-func (j *judgement) content(bases int) *v1.VirtualMachineInstance {
-	vmi := j.own()
+// contentWithBases returns a VMI that has what the profile and the first of its bases fill. If the profile sets two members of a choice, the VMI has both.
+func (j *judgement) contentWithBases(bases int) *v1.VirtualMachineInstance {
+	vmi := j.ownContent()
 	for _, e := range j.bases[:bases] {
-		e.Base.into(vmi)
+		e.Base.fillOwnSettings(vmi)
 	}
 	return vmi
 }
 
-// own returns a VMI that has the profile's own template.
-func (j *judgement) own() *v1.VirtualMachineInstance {
-	vmi := j.of.example()
+// ownContent returns a VMI that has the profile's own template.
+func (j *judgement) ownContent() *v1.VirtualMachineInstance {
+	vmi := j.of.vmiWithMetadata()
 	vmi.Namespace, vmi.Name = "profile", "trial"
 	if raw := j.of.Spec.Template.Spec.Raw; len(raw) > 0 {
 		_ = json.Unmarshal(raw, &vmi.Spec) // it was decoded when the profile was read
@@ -116,11 +116,11 @@ func (j *judgement) own() *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// unmendable returns the errors at what the profile and its bases set that no VM mends on an architecture.
-func (j *judgement) unmendable(content *v1.VirtualMachineInstance, architecture string) field.ErrorList {
+// unmendableErrors returns the errors at what the profile and its bases set that no VM mends on an architecture.
+func (j *judgement) unmendableErrors(content *v1.VirtualMachineInstance, architecture string) field.ErrorList {
 	again := map[string]field.ErrorList{} // by the family
-	return slices.DeleteFunc(j.try(content, architecture, ""), func(err *field.Error) bool {
-		if !ofArchitecture(err) && !stands(content, err) {
+	return slices.DeleteFunc(j.judgeTrialVMI(content, architecture, ""), func(err *field.Error) bool {
+		if !isArchitectureError(err) && !isAtContent(content, err) {
 			return true
 		}
 		family, _, _ := strings.Cut(err.Origin, "/")
@@ -128,39 +128,39 @@ func (j *judgement) unmendable(content *v1.VirtualMachineInstance, architecture 
 			return false
 		}
 		if _, tried := again[family]; !tried {
-			again[family] = j.try(content, architecture, family)
+			again[family] = j.judgeTrialVMI(content, architecture, family)
 		}
 		return !slices.ContainsFunc(again[family], func(e *field.Error) bool { return e.Field == err.Field && e.Origin == err.Origin })
 	})
 }
 
-// try judges a VMI beside the VM of a family of rules, or beside a plain VM without a family.
-func (j *judgement) try(content *v1.VirtualMachineInstance, architecture, family string) field.ErrorList {
+// judgeTrialVMI judges a VMI beside the VM of a family of rules, or beside a plain VM without a family.
+func (j *judgement) judgeTrialVMI(content *v1.VirtualMachineInstance, architecture, family string) field.ErrorList {
 	vmi := content.DeepCopy()
 	vmi.Spec.Architecture = architecture
-	accompany(vmi, family)
+	addCompanions(vmi, family)
 	if beside := families()[family]; beside != nil {
-		beside.into(vmi)
+		beside.fillOwnSettings(vmi)
 	}
-	plain().into(vmi)
+	plain().fillOwnSettings(vmi)
 	mutate.Attach(vmi, j.cluster.Defaults)
 	mutate.Apply(vmi, j.cluster.Defaults)
 	return slices.Concat(validate.Guest(vmi, j.cluster.Limits, nil), validate.VMI(vmi), validate.QuoteSocket(vmi, j.cluster.Defaults, nil))
 }
 
-// placed moves errors below the template of the profile, or to the reference to the base that sets what is wrong.
-func (j *judgement) placed(errs field.ErrorList) field.ErrorList {
-	own := j.own()
+// locateErrors moves errors below the template of the profile, or to the reference to the base that sets what is wrong.
+func (j *judgement) locateErrors(errs field.ErrorList) field.ErrorList {
+	own := j.ownContent()
 	for _, err := range errs {
 		at := err.Field
-		if err.Field = templatePath.Child(at).String(); has(own, at) {
+		if err.Field = templatePath.Child(at).String(); hasPath(own, at) {
 			continue
 		}
 		for i, e := range j.bases {
-			if has(j.content(i+1), at) {
+			if hasPath(j.contentWithBases(i+1), at) {
 				reference := j.of.Spec.Extends[e.Root]
 				err.Field = specPath.Child("extends").Index(e.Root).String()
-				err.Detail = fmt.Sprintf("%s sets %s: %s", called(cmp.Or(reference.Kind, j.of.Kind), reference.Name), at, err.Detail)
+				err.Detail = fmt.Sprintf("%s sets %s: %s", kindAndName(cmp.Or(reference.Kind, j.of.Kind), reference.Name), at, err.Detail)
 				break
 			}
 		}

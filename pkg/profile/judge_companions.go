@@ -14,26 +14,27 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// accompany adds to the content of a profile what a VM would bring with it: the volume of a disk, the network of an interface, the bus of a disk. If there is a
-// choice, the trial of a family of rules makes another one than the plain trial, whose family is empty.
-func accompany(vmi *v1.VirtualMachineInstance, family string) {
+// addCompanions adds to the content of a profile what a VM would bring with it: the volume of a disk, the network of an interface, the bus of a disk. If there
+// is a choice, the trial of a family of rules makes another one than the plain trial, whose family is empty.
+func addCompanions(vmi *v1.VirtualMachineInstance, family string) {
 	spec := &vmi.Spec
-	seeds(spec)
-	filesystems(spec)
-	disks(spec, family == "disks")
-	networks(spec, family == "networks")
-	claims(spec)
-	bootDisplays(spec)
-	requests(&spec.Domain)
-	encryption(spec)
-	nodes(vmi)
+	addSeedVolumes(spec)
+	completeFilesystems(spec)
+	completeDisks(spec, family == "disks")
+	completeNetworks(spec, family == "networks")
+	declareClaims(spec)
+	leaveOneBootDisplay(spec)
+	completeRequests(&spec.Domain)
+	chooseEncryption(spec)
+	completeNUMANodes(vmi)
 	if family == "cpu" {
-		numa(&spec.Domain)
+		mirrorNUMANodes(&spec.Domain)
 	}
 }
 
-// bootDisplays leaves the guest one boot display: if a GPU of the profile does not say whether its display is a boot display, the VM says that it is not.
-func bootDisplays(spec *v1.VirtualMachineInstanceSpec) {
+// leaveOneBootDisplay leaves the guest one boot display: if a GPU of the profile does not say whether its display is a boot display, the VM says that it is
+// not.
+func leaveOneBootDisplay(spec *v1.VirtualMachineInstanceSpec) {
 	found := false
 	for i := range spec.Domain.Devices.GPUs {
 		gpu := &spec.Domain.Devices.GPUs[i]
@@ -48,30 +49,30 @@ func bootDisplays(spec *v1.VirtualMachineInstanceSpec) {
 	}
 }
 
-// filesystems gives each file system a volume, and each volume a file system, which shows a directory to the guest.
-func filesystems(spec *v1.VirtualMachineInstanceSpec) {
+// completeFilesystems gives each file system a volume, and each volume a file system, which shows a directory to the guest.
+func completeFilesystems(spec *v1.VirtualMachineInstanceSpec) {
 	for _, shared := range spec.Domain.Devices.Filesystems {
 		source := v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}
 		source.ConfigMap.Name = shared.Name
 		addVolume(spec, shared.Name, source)
 	}
 	for _, volume := range spec.Volumes {
-		if !presented(spec, volume.Name) {
+		if !isPresented(spec, volume.Name) {
 			shared := v1.Filesystem{Name: volume.Name, Virtiofs: &v1.FilesystemVirtiofs{}}
 			spec.Domain.Devices.Filesystems = append(spec.Domain.Devices.Filesystems, shared)
 		}
 	}
 }
 
-// presented reports whether the guest sees a volume.
-func presented(spec *v1.VirtualMachineInstanceSpec, name string) bool {
+// isPresented reports whether the guest sees a volume.
+func isPresented(spec *v1.VirtualMachineInstanceSpec, name string) bool {
 	devices := &spec.Domain.Devices
 	return slices.ContainsFunc(devices.Disks, func(d v1.Disk) bool { return d.Name == name }) ||
 		slices.ContainsFunc(devices.Filesystems, func(f v1.Filesystem) bool { return f.Name == name })
 }
 
-// disks gives each disk a volume, a target, a cache, and a bus that guests of every architecture have. again asks for the second choice.
-func disks(spec *v1.VirtualMachineInstanceSpec, again bool) {
+// completeDisks gives each disk a volume, a target, a cache, and a bus that guests of every architecture have. again asks for the second choice.
+func completeDisks(spec *v1.VirtualMachineInstanceSpec, again bool) {
 	buses, busOfLUN := hardware.PortableBuses(hardware.Disk), hardware.PortableBuses(hardware.LUN)[0]
 	bus := buses[0]
 	if again {
@@ -79,7 +80,7 @@ func disks(spec *v1.VirtualMachineInstanceSpec, again bool) {
 	}
 	for i := range spec.Domain.Devices.Disks {
 		disk := &spec.Domain.Devices.Disks[i]
-		addVolume(spec, disk.Name, claimed(disk.Name))
+		addVolume(spec, disk.Name, claimSource(disk.Name))
 		if disk.DiskDevice == (v1.DiskDevice{}) {
 			disk.Disk = &v1.DiskTarget{}
 		}
@@ -100,7 +101,7 @@ func disks(spec *v1.VirtualMachineInstanceSpec, again bool) {
 	}
 }
 
-func claimed(name string) v1.VolumeSource {
+func claimSource(name string) v1.VolumeSource {
 	source := &v1.PersistentVolumeClaimVolumeSource{}
 	source.ClaimName = name
 	return v1.VolumeSource{PersistentVolumeClaim: source}
@@ -122,8 +123,8 @@ func addVolume(spec *v1.VirtualMachineInstanceSpec, name string, source v1.Volum
 	spec.Volumes = append(spec.Volumes, v1.Volume{Name: name, VolumeSource: source})
 }
 
-// claims declares the resource claims that devices and networks use.
-func claims(spec *v1.VirtualMachineInstanceSpec) {
+// declareClaims declares the resource claims that devices and networks use.
+func declareClaims(spec *v1.VirtualMachineInstanceSpec) {
 	declare := func(request *v1.ClaimRequest) {
 		if request == nil || request.ClaimName == "" ||
 			slices.ContainsFunc(spec.ResourceClaims, func(c v1.VirtualMachineInstanceResourceClaim) bool { return c.Name == request.ClaimName }) {
@@ -143,8 +144,8 @@ func claims(spec *v1.VirtualMachineInstanceSpec) {
 	}
 }
 
-// seeds adds the volumes that access credentials and ACPI tables are in.
-func seeds(spec *v1.VirtualMachineInstanceSpec) {
+// addSeedVolumes adds the volumes that access credentials and ACPI tables are in.
+func addSeedVolumes(spec *v1.VirtualMachineInstanceSpec) {
 	for _, credential := range spec.AccessCredentials {
 		if key := credential.SSHPublicKey; key != nil && key.PropagationMethod.ConfigDrive != nil {
 			addVolume(spec, "trial-config", v1.VolumeSource{CloudInitConfigDrive: &v1.CloudInitConfigDriveSource{UserData: "#cloud-config"}})
@@ -159,8 +160,8 @@ func seeds(spec *v1.VirtualMachineInstanceSpec) {
 	}
 }
 
-// requests gives a guest the CPUs that are requested, and a guest whose memory is no whole number of pages a request that is one.
-func requests(domain *v1.DomainSpec) {
+// completeRequests gives a guest the CPUs that are requested, and a guest whose memory is no whole number of pages a request that is one.
+func completeRequests(domain *v1.DomainSpec) {
 	if wanted := cmp.Or(domain.Resources.Requests.Cpu().Value(), domain.Resources.Limits.Cpu().Value()); wanted > 0 {
 		if domain.CPU == nil {
 			domain.CPU = &v1.CPU{}
@@ -188,22 +189,22 @@ func requests(domain *v1.DomainSpec) {
 	domain.Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(pages*page.Value(), resource.BinarySI)
 }
 
-// encryption picks the kind of memory encryption for a VMI that has some.
-func encryption(spec *v1.VirtualMachineInstanceSpec) {
+// chooseEncryption picks the kind of memory encryption for a VMI that has some.
+func chooseEncryption(spec *v1.VirtualMachineInstanceSpec) {
 	if security := spec.Domain.LaunchSecurity; security != nil && *security == (v1.LaunchSecurity{}) {
 		security.TDX = &v1.TDX{}
 	}
 }
 
-// numa mirrors the NUMA nodes of the host for a real-time guest.
-func numa(domain *v1.DomainSpec) {
+// mirrorNUMANodes mirrors the NUMA nodes of the host for a real-time guest.
+func mirrorNUMANodes(domain *v1.DomainSpec) {
 	if cpu := domain.CPU; cpu != nil && cpu.Realtime != nil && cpu.NUMA == nil {
 		cpu.NUMA = &v1.NUMA{GuestMappingPassthrough: &v1.NUMAGuestMappingPassthrough{}}
 	}
 }
 
-// nodes gives a VMI of several NUMA nodes sockets and memory for each.
-func nodes(vmi *v1.VirtualMachineInstance) {
+// completeNUMANodes gives a VMI of several NUMA nodes sockets and memory for each.
+func completeNUMANodes(vmi *v1.VirtualMachineInstance) {
 	n, err := strconv.Atoi(vmi.Annotations[v1alpha1.AnnotationNUMACells])
 	if err != nil || n < 1 || n > 64 {
 		return
@@ -223,9 +224,9 @@ func nodes(vmi *v1.VirtualMachineInstance) {
 	}
 }
 
-// networks gives each interface a binding and a network, and each network an interface. One of several networks is the pod's, which probes need. again asks for
-// the second choice.
-func networks(spec *v1.VirtualMachineInstanceSpec, again bool) {
+// completeNetworks gives each interface a binding and a network, and each network an interface. One of several networks is the pod's, which probes need. again
+// asks for the second choice.
+func completeNetworks(spec *v1.VirtualMachineInstanceSpec, again bool) {
 	binding := v1.InterfaceBindingMethod{Masquerade: &v1.InterfaceMasquerade{}}
 	if again {
 		binding = v1.InterfaceBindingMethod{Bridge: &v1.InterfaceBridge{}}
@@ -242,7 +243,7 @@ func networks(spec *v1.VirtualMachineInstanceSpec, again bool) {
 	pod := slices.ContainsFunc(spec.Networks, func(n v1.Network) bool { return n.Pod != nil || n.Multus != nil && n.Multus.Default })
 	for i := range devices.Interfaces {
 		if devices.Interfaces[i].Name != "" {
-			pod = connect(spec, &devices.Interfaces[i], binding, pod)
+			pod = connectInterface(spec, &devices.Interfaces[i], binding, pod)
 		}
 	}
 	if !pod {
@@ -252,8 +253,8 @@ func networks(spec *v1.VirtualMachineInstanceSpec, again bool) {
 	}
 }
 
-// connect gives an interface a binding and its network a source. pod reports whether a network is the pod's, before and after.
-func connect(spec *v1.VirtualMachineInstanceSpec, iface *v1.Interface, binding v1.InterfaceBindingMethod, pod bool) bool {
+// connectInterface gives an interface a binding and its network a source. pod reports whether a network is the pod's, before and after.
+func connectInterface(spec *v1.VirtualMachineInstanceSpec, iface *v1.Interface, binding v1.InterfaceBindingMethod, pod bool) bool {
 	at := slices.IndexFunc(spec.Networks, func(n v1.Network) bool { return n.Name == iface.Name })
 	if at < 0 {
 		at = len(spec.Networks)

@@ -23,15 +23,15 @@ type Missing struct {
 
 // String returns the text of the warning.
 func (m Missing) String() string {
-	text := fmt.Sprintf("%s: %s does not exist", m.Path, called(m.Kind, nearest.Short(m.Name)))
+	text := fmt.Sprintf("%s: %s does not exist", m.Path, kindAndName(m.Kind, nearest.Short(m.Name)))
 	if m.Through != "" {
 		text += ", which " + m.Through + " extends"
 	}
 	return text + ": until it does, new VMIs that the profile selects are refused"
 }
 
-// called returns kind and name as messages call a profile.
-func called(kind, name string) string { return kind + " '" + name + "'" }
+// kindAndName returns kind and name as messages call a profile.
+func kindAndName(kind, name string) string { return kind + " '" + name + "'" }
 
 // lineage is a profile with what it extends.
 type lineage struct {
@@ -55,11 +55,11 @@ func lineageOf(p *Profile, all []*Profile) *lineage {
 			l.addMissing(at, e)
 		case errors.Is(err, ErrCycle):
 			circle := slices.Concat(e.Path[slices.Index(e.Path, e.Base):], []*Profile{e.Base})
-			l.fail(field.Invalid(at, e.Name, "leads in a circle: "+chain(circle)).WithOrigin("profile/circular"))
+			l.addError(field.Invalid(at, e.Name, "leads in a circle: "+describeChain(circle)).WithOrigin("profile/circular"))
 		case errors.Is(err, ErrTooDeep):
-			l.fail(field.Invalid(at, e.Name, fmt.Sprintf("leads to more than %d profiles in a row", MaxDepth)).WithOrigin("profile/extends-depth"))
+			l.addError(field.Invalid(at, e.Name, fmt.Sprintf("leads to more than %d profiles in a row", MaxDepth)).WithOrigin("profile/extends-depth"))
 		case errors.Is(err, ErrTooManyBases):
-			l.fail(field.Invalid(at, e.Name, fmt.Sprintf("is one of more than %d profiles in all", MaxProfiles)).WithOrigin("profile/extends-count"))
+			l.addError(field.Invalid(at, e.Name, fmt.Sprintf("is one of more than %d profiles in all", MaxProfiles)).WithOrigin("profile/extends-count"))
 		}
 	}
 	return l
@@ -78,15 +78,15 @@ func (l *lineage) addMissing(at *field.Path, e Extension) {
 	}
 }
 
-// fail adds an error, unless the same reference of the profile has one.
-func (l *lineage) fail(err *field.Error) {
+// addError adds an error, unless the same reference of the profile has one.
+func (l *lineage) addError(err *field.Error) {
 	if n := len(l.errs); n == 0 || l.errs[n-1].Field != err.Field {
 		l.errs = append(l.errs, err)
 	}
 }
 
-// chain names profiles that extend each other, MaxDepth at most.
-func chain(profiles []*Profile) string {
+// describeChain names profiles that extend each other, MaxDepth at most.
+func describeChain(profiles []*Profile) string {
 	var names []string
 	for _, p := range profiles {
 		names = append(names, p.String())

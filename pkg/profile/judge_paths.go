@@ -10,14 +10,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// has reports whether a VMI has a path.
-func has(vmi *v1.VirtualMachineInstance, path string) bool {
+// hasPath reports whether a VMI has a path.
+func hasPath(vmi *v1.VirtualMachineInstance, path string) bool {
 	steps := fieldpath.Parse(path)
-	return reach(vmi, steps) == len(steps)
+	return stepsPresent(vmi, steps) == len(steps)
 }
 
-// reach returns how many steps of a path a VMI has. A zero without a pointer is unset, as everywhere in the API.
-func reach(vmi *v1.VirtualMachineInstance, steps []fieldpath.Step) int {
+// stepsPresent returns how many steps of a path a VMI has. A zero without a pointer is unset, as everywhere in the API.
+func stepsPresent(vmi *v1.VirtualMachineInstance, steps []fieldpath.Step) int {
 	v := reflect.ValueOf(vmi)
 	for i, step := range steps {
 		for v.Kind() == reflect.Pointer {
@@ -37,7 +37,7 @@ func reach(vmi *v1.VirtualMachineInstance, steps []fieldpath.Step) int {
 func childOf(v reflect.Value, step fieldpath.Step) reflect.Value {
 	switch v.Kind() {
 	case reflect.Struct:
-		return member(v, step.Text)
+		return fieldByJSONName(v, step.Text)
 	case reflect.Map: // requests and limits are named as fields
 		return v.MapIndex(reflect.ValueOf(step.Text).Convert(v.Type().Key()))
 	case reflect.Slice:
@@ -48,8 +48,8 @@ func childOf(v reflect.Value, step fieldpath.Step) reflect.Value {
 	return reflect.Value{}
 }
 
-// member returns the field of a struct, or of a struct embedded in it, that has a JSON name.
-func member(v reflect.Value, name string) reflect.Value {
+// fieldByJSONName returns the field of a struct, or of a struct embedded in it, that has a JSON name.
+func fieldByJSONName(v reflect.Value, name string) reflect.Value {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -62,7 +62,7 @@ func member(v reflect.Value, name string) reflect.Value {
 				inner = inner.Elem()
 			}
 			if inner.IsValid() {
-				if found := member(inner, name); found.IsValid() {
+				if found := fieldByJSONName(inner, name); found.IsValid() {
 					return found
 				}
 			}
@@ -71,22 +71,22 @@ func member(v reflect.Value, name string) reflect.Value {
 	return reflect.Value{}
 }
 
-// stands reports whether an error is at or below what a profile sets. A field beside it that a VM can set does not count: a rule that asks for it
+// isAtContent reports whether an error is at or below what a profile sets. A field beside it that a VM can set does not count: a rule that asks for it
 // asks the VM.
-func stands(content *v1.VirtualMachineInstance, err *field.Error) bool {
+func isAtContent(content *v1.VirtualMachineInstance, err *field.Error) bool {
 	steps := fieldpath.Parse(err.Field)
-	switch missing := len(steps) - reach(content, steps); {
+	switch missing := len(steps) - stepsPresent(content, steps); {
 	case missing == 0:
-		return err.Type != field.ErrorTypeRequired || !open(steps)
+		return err.Type != field.ErrorTypeRequired || !canSetBeside(steps)
 	case missing == 1:
-		return !open(steps)
+		return !canSetBeside(steps)
 	}
 	return false
 }
 
-// open reports whether a VM can set fields at a path besides the fields of a profile. It cannot in elements without names: a list of them is filled only if
-// the VM has none.
-func open(steps []fieldpath.Step) bool {
+// canSetBeside reports whether a VM can set fields at a path besides the fields of a profile. It cannot in elements without names: a list of them is filled
+// only if the VM has none.
+func canSetBeside(steps []fieldpath.Step) bool {
 	at := reflect.TypeFor[v1.VirtualMachineInstance]()
 	for _, step := range steps {
 		for at.Kind() == reflect.Pointer {

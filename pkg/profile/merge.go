@@ -28,30 +28,31 @@ func (d Disagreement) String() string {
 
 // merged is the result of laying the settings of profiles over each other: the first that sets a field counts.
 type merged struct {
-	settings []planned
-	taken    map[string]planned
+	settings []plannedSetting
+	taken    map[string]plannedSetting
 	// picks are the members that were picked of each choice.
-	picks map[string]picked
+	picks map[string]pickedMember
 	// disagreements are between different profiles of the same priority. A choice is named once.
 	disagreements []Disagreement
 	named         map[string]bool
 }
 
-type picked struct {
+type pickedMember struct {
 	member string
 	from   Source
 }
 
-// merge lays the settings of layers over each other, in their order.
-func merge(layers []layer) merged {
+// mergeLayers lays the settings of layers over each other, in their order.
+func mergeLayers(layers []layer) merged {
 	most := 0
 	for _, l := range layers {
 		most += len(l.settings)
 	}
-	m := merged{settings: make([]planned, 0, most), taken: make(map[string]planned, most), picks: map[string]picked{}, named: map[string]bool{}}
+	m := merged{settings: make([]plannedSetting, 0, most), taken: make(map[string]plannedSetting, most),
+		picks: map[string]pickedMember{}, named: map[string]bool{}}
 	for _, l := range layers {
 		for i := range l.settings {
-			m.add(planned{&l.settings[i], l.from})
+			m.addSetting(plannedSetting{&l.settings[i], l.from})
 		}
 	}
 	return m
@@ -63,38 +64,40 @@ type layer struct {
 	settings []setting
 }
 
-func (m *merged) add(s planned) {
+func (m *merged) addSetting(s plannedSetting) {
 	if was, found := m.taken[s.path]; found {
 		if was.setting == s.setting { // of one base of two profiles
 			return
 		}
-		if !s.exists && !was.exists && rivalling(was.from, s.from) && !same(was.value, s.value) {
-			m.disagree(Disagreement{was.from, s.from, s.path, [2]string{show(was.value), show(s.value)}})
+		if !s.exists && !was.exists && haveSamePriority(was.from, s.from) && !sameValue(was.value, s.value) {
+			m.addDisagreement(Disagreement{was.from, s.from, s.path, [2]string{printValue(was.value), printValue(s.value)}})
 		}
 		return
 	}
 	for _, p := range s.picks {
 		if was, found := m.picks[p.of]; found && was.member != p.member {
-			if rivalling(was.from, s.from) {
-				m.disagree(Disagreement{was.from, s.from, p.field, [2]string{was.member, p.member}})
+			if haveSamePriority(was.from, s.from) {
+				m.addDisagreement(Disagreement{was.from, s.from, p.field, [2]string{was.member, p.member}})
 			}
 			return
 		}
 	}
 	for _, p := range s.picks {
 		if _, found := m.picks[p.of]; !found {
-			m.picks[p.of] = picked{p.member, s.from}
+			m.picks[p.of] = pickedMember{p.member, s.from}
 		}
 	}
 	m.taken[s.path] = s
 	m.settings = append(m.settings, s)
 }
 
-// rivalling reports whether neither of two profiles decides.
-func rivalling(a, b Source) bool { return a.Profile != b.Profile && a.Spec.Priority == b.Spec.Priority }
+// haveSamePriority reports whether neither of two profiles decides.
+func haveSamePriority(a, b Source) bool {
+	return a.Profile != b.Profile && a.Spec.Priority == b.Spec.Priority
+}
 
-// disagree notes a field once for each pair of profiles.
-func (m *merged) disagree(d Disagreement) {
+// addDisagreement notes a field once for each pair of profiles.
+func (m *merged) addDisagreement(d Disagreement) {
 	key := d.First.Profile.String() + " " + d.Second.Profile.String() + " " + d.Field
 	if !m.named[key] && len(m.disagreements) < maxErrors {
 		m.named[key] = true
@@ -102,23 +105,23 @@ func (m *merged) disagree(d Disagreement) {
 	}
 }
 
-// same compares quantities by amount.
-func same(a, b reflect.Value) bool {
+// sameValue compares quantities by amount.
+func sameValue(a, b reflect.Value) bool {
 	if a.Kind() == reflect.String || a.Kind() == reflect.Bool {
 		return a.Equal(b)
 	}
 	return equality.Semantic.DeepEqual(a.Interface(), b.Interface())
 }
 
-func show(v reflect.Value) string { return message.Value(v.Interface()) }
+func printValue(v reflect.Value) string { return message.Value(v.Interface()) }
 
 // Disagreements returns the fields that selected profiles of the same priority set to different values. Bases are looked up in all.
 func Disagreements(selected, all []*Profile) []Disagreement {
-	layers, _ := layersOf(ordered(selected), all)
-	return merge(layers).disagreements
+	layers, _ := layersOf(sortByPriority(selected), all)
+	return mergeLayers(layers).disagreements
 }
 
-func conflicts(found []Disagreement) (errs field.ErrorList) {
+func disagreementErrors(found []Disagreement) (errs field.ErrorList) {
 	for _, d := range found {
 		errs = append(errs, field.Invalid(labelsPath, d.First.Name+", "+d.Second.Name, d.String()).WithOrigin("profile/conflict"))
 	}

@@ -29,7 +29,7 @@ const (
 // priority that selects all VMIs of all namespaces sets it.
 func Conflicts(all []*Profile, namespaces func(string) map[string]string) (found map[*Profile][]Conflict, complete bool) {
 	found = map[*Profile][]Conflict{}
-	sorted, left := ordered(all), conflictWork
+	sorted, left := sortByPriority(all), conflictWork
 	required := map[*Profile]selector.Requirements{}
 	visible := map[string][]*Profile{} // by namespace: among which bases are looked up
 	for _, p := range sorted {
@@ -42,40 +42,40 @@ func Conflicts(all []*Profile, namespaces func(string) map[string]string) (found
 		}
 	}
 	for i, a := range sorted {
-		above := slices.DeleteFunc(slices.Clone(sorted[:i]), func(p *Profile) bool { return p.Spec.Priority == a.Spec.Priority || !forAll(p) })
+		above := slices.DeleteFunc(slices.Clone(sorted[:i]), func(p *Profile) bool { return p.Spec.Priority == a.Spec.Priority || !selectsAllVMIs(p) })
 		for _, b := range sorted[i+1:] {
 			if a.Spec.Priority != b.Spec.Priority {
 				break
 			}
-			if a.Spec.Selector == nil || b.Spec.Selector == nil || !meet(a, b, namespaces) || !required[a].Compatible(required[b]) {
+			if a.Spec.Selector == nil || b.Spec.Selector == nil || !shareNamespace(a, b, namespaces) || !required[a].Compatible(required[b]) {
 				continue
 			}
 			if left -= 1 + len(a.settings) + len(b.settings) + len(above); left < 0 {
 				return found, false
 			}
-			if fields := differences(a, b, above, visible[cmp.Or(a.Namespace, b.Namespace)]); len(fields) > 0 {
-				found[a] = report(found[a], Conflict{b, fields})
-				found[b] = report(found[b], Conflict{a, fields})
+			if fields := differingFields(a, b, above, visible[cmp.Or(a.Namespace, b.Namespace)]); len(fields) > 0 {
+				found[a] = addConflict(found[a], Conflict{b, fields})
+				found[b] = addConflict(found[b], Conflict{a, fields})
 			}
 		}
 	}
 	return found, true
 }
 
-func report(list []Conflict, c Conflict) []Conflict {
+func addConflict(list []Conflict, c Conflict) []Conflict {
 	if len(list) == conflictNames {
 		return list
 	}
 	return append(list, c)
 }
 
-// forAll reports whether a profile selects each VMI of each namespace.
-func forAll(p *Profile) bool {
+// selectsAllVMIs reports whether a profile selects each VMI of each namespace.
+func selectsAllVMIs(p *Profile) bool {
 	return p.Spec.Selector != nil && p.selector.Empty() && p.Namespace == "" && (p.NamespaceSelector == nil || p.namespaces.Empty()) && !p.Spec.AllowExclusion
 }
 
-// meet reports whether there may be a namespace that both profiles are for.
-func meet(a, b *Profile, namespaces func(string) map[string]string) bool {
+// shareNamespace reports whether there may be a namespace that both profiles are for.
+func shareNamespace(a, b *Profile, namespaces func(string) map[string]string) bool {
 	switch {
 	case a.Namespace != "" && b.Namespace != "":
 		return a.Namespace == b.Namespace
@@ -87,8 +87,8 @@ func meet(a, b *Profile, namespaces func(string) map[string]string) bool {
 	return selector.Of(a.NamespaceSelector).Compatible(selector.Of(b.NamespaceSelector))
 }
 
-// differences returns the first conflictFields fields in which two profiles differ and which no profile above them sets. Bases are looked up in all.
-func differences(a, b *Profile, above, all []*Profile) []string {
+// differingFields returns the first conflictFields fields in which two profiles differ and which no profile above them sets. Bases are looked up in all.
+func differingFields(a, b *Profile, above, all []*Profile) []string {
 	fields := map[string]bool{}
 	for _, d := range Disagreements(append(slices.Clone(above), a, b), all) {
 		if d.First.Profile == a && d.Second.Profile == b || d.First.Profile == b && d.Second.Profile == a {

@@ -16,30 +16,30 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// metadata checks labels and annotations: their syntax, which the API server checks only in the metadata of objects, and whether a profile may set them.
-func (r *reader) metadata() {
+// checkMetadata checks labels and annotations: their syntax, which the API server checks only in the metadata of objects, and whether a profile may set them.
+func (r *reader) checkMetadata() {
 	at, given := templatePath.Child("metadata"), r.profile.Spec.Template.Metadata
 	for _, key := range slices.Sorted(maps.Keys(given.Labels)) {
 		findings := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(given.Labels[key])...)
-		r.key(at.Child("labels").Key(key), key, findings)
+		r.checkMetadataKey(at.Child("labels").Key(key), key, findings)
 	}
 	size := 0
 	for _, key := range slices.Sorted(maps.Keys(given.Annotations)) {
 		size += len(key) + len(given.Annotations[key])
-		r.key(at.Child("annotations").Key(key), key, validation.IsQualifiedName(strings.ToLower(key)))
+		r.checkMetadataKey(at.Child("annotations").Key(key), key, validation.IsQualifiedName(strings.ToLower(key)))
 	}
 	if size > apivalidation.TotalAnnotationSizeLimitB {
-		r.fail(field.TooLong(at.Child("annotations"), "", apivalidation.TotalAnnotationSizeLimitB).WithOrigin("profile/metadata"))
+		r.addError(field.TooLong(at.Child("annotations"), "", apivalidation.TotalAnnotationSizeLimitB).WithOrigin("profile/metadata"))
 	}
 }
 
-// key judges one label or annotation. findings are the mistakes of its syntax.
-func (r *reader) key(at *field.Path, key string, findings []string) {
+// checkMetadataKey judges one label or annotation. findings are the mistakes of its syntax.
+func (r *reader) checkMetadataKey(at *field.Path, key string, findings []string) {
 	if len(findings) > 0 {
-		r.fail(field.Invalid(at, message.Short(key), strings.Join(findings, "; ")).WithOrigin("profile/metadata"))
+		r.addError(field.Invalid(at, message.Short(key), strings.Join(findings, "; ")).WithOrigin("profile/metadata"))
 	}
 	if Reserved(key) {
-		r.fail(field.Forbidden(at, "records or controls how a VMI is admitted: a profile may not fill it").WithOrigin("profile/reserved-key"))
+		r.addError(field.Forbidden(at, "records or controls how a VMI is admitted: a profile may not fill it").WithOrigin("profile/reserved-key"))
 	}
 }
 

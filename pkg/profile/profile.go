@@ -36,9 +36,11 @@ type Profile struct {
 func (p *Profile) String() string { return fmt.Sprintf("%s '%s'", p.Kind, p.Name) }
 
 // Selects reports whether the profile's selector matches the labels of a VMI that is not excluded. A profile without a selector selects none.
-func (p *Profile) Selects(vmi *v1.VirtualMachineInstance) bool { return p.selects(vmi, ownLabels(vmi)) }
+func (p *Profile) Selects(vmi *v1.VirtualMachineInstance) bool {
+	return p.selectsWithLabels(vmi, ownLabels(vmi))
+}
 
-func (p *Profile) selects(vmi *v1.VirtualMachineInstance, own labels.Set) bool {
+func (p *Profile) selectsWithLabels(vmi *v1.VirtualMachineInstance, own labels.Set) bool {
 	if p.Spec.AllowExclusion && vmi.Annotations[preset.Exclude] == "true" {
 		return false
 	}
@@ -56,11 +58,11 @@ func Select(all []*Profile, vmi *v1.VirtualMachineInstance) ([]*Profile, field.E
 	var selected []*Profile
 	own := ownLabels(vmi)
 	for _, p := range all {
-		if p.selects(vmi, own) {
+		if p.selectsWithLabels(vmi, own) {
 			selected = append(selected, p)
 		}
 	}
-	selected = ordered(selected)
+	selected = sortByPriority(selected)
 	if len(selected) > MaxProfiles {
 		return nil, field.ErrorList{tooMany(selected)}
 	}
@@ -88,16 +90,16 @@ func For(all []*Profile, vmi *v1.VirtualMachineInstance) (*Plan, field.ErrorList
 	if counted := profilesOf(layers); len(counted) > MaxProfiles {
 		errs = append(errs, tooMany(counted))
 	}
-	found := merge(layers)
-	if errs = append(errs, conflicts(found.disagreements)...); len(errs) > 0 {
+	found := mergeLayers(layers)
+	if errs = append(errs, disagreementErrors(found.disagreements)...); len(errs) > 0 {
 		return nil, errs
 	}
 	// What turns an object on or off depends on whether the VMI has the object, before a profile adds it.
-	slices.SortStableFunc(found.settings, func(a, b planned) int { return cmp.Compare(order(a.toggle), order(b.toggle)) })
+	slices.SortStableFunc(found.settings, func(a, b plannedSetting) int { return cmp.Compare(orderTrueFirst(a.toggle), orderTrueFirst(b.toggle)) })
 	return &Plan{settings: found.settings}, nil
 }
 
-func order(first bool) int {
+func orderTrueFirst(first bool) int {
 	if first {
 		return 0
 	}

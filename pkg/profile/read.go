@@ -38,14 +38,14 @@ func Check(revision string, data []byte) (*Profile, field.ErrorList) {
 	if over := validate.Counts(data); over != nil {
 		return nil, field.ErrorList{over}
 	}
-	var object written[json.RawMessage]
+	var object profileJSON[json.RawMessage]
 	if err := strictjson.UnmarshalCaseSensitivePreserveInts(data, &object); err != nil {
-		return nil, field.ErrorList{mistyped(data, reflect.TypeOf(object), nil, err)}
+		return nil, field.ErrorList{typeError(data, reflect.TypeOf(object), nil, err)}
 	}
 	r := reader{profile: &Profile{Kind: object.Kind, Namespace: object.Metadata.Namespace, Name: object.Metadata.Name, Revision: revision}}
-	r.kind(object.TypeMeta)
+	r.checkKind(object.TypeMeta)
 	if len(r.errs) == 0 {
-		r.spec(object.Spec)
+		r.readSpec(object.Spec)
 	}
 	if len(r.errs) > 0 {
 		return nil, r.errs
@@ -53,8 +53,8 @@ func Check(revision string, data []byte) (*Profile, field.ErrorList) {
 	return r.profile, nil
 }
 
-// written is the JSON of a profile. S has the fields of the spec that are read.
-type written[S any] struct {
+// profileJSON is the JSON of a profile. S has the fields of the spec that are read.
+type profileJSON[S any] struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
 		Namespace string `json:"namespace"`
@@ -66,7 +66,7 @@ type written[S any] struct {
 // Names returns a profile with only its kind, namespace and name, and the references of its spec.extends, even if other fields have mistakes. Check must have
 // read the same data before, because it limits the number of references.
 func Names(data []byte) (of Profile, extends []v1alpha1.ProfileReference) {
-	var object written[struct {
+	var object profileJSON[struct {
 		Extends []v1alpha1.ProfileReference `json:"extends"`
 	}]
 	if strictjson.UnmarshalCaseSensitivePreserveInts(data, &object) != nil || len(object.Spec.Extends) > maxExtends {
@@ -86,16 +86,16 @@ var (
 	templatePath = specPath.Child("template")
 )
 
-func (r *reader) kind(meta metav1.TypeMeta) {
+func (r *reader) checkKind(meta metav1.TypeMeta) {
 	kinds := []string{v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile}
 	if version := v1alpha1.GroupVersion.String(); meta.APIVersion != version {
-		r.fail(field.NotSupported(field.NewPath("apiVersion"), message.Short(meta.APIVersion), []string{version}).WithOrigin("profile/object"))
+		r.addError(field.NotSupported(field.NewPath("apiVersion"), message.Short(meta.APIVersion), []string{version}).WithOrigin("profile/object"))
 	}
 	if meta.Kind != kinds[0] && meta.Kind != kinds[1] {
-		r.fail(field.NotSupported(field.NewPath("kind"), message.Short(meta.Kind), kinds).WithOrigin("profile/object"))
+		r.addError(field.NotSupported(field.NewPath("kind"), message.Short(meta.Kind), kinds).WithOrigin("profile/object"))
 	}
 	if r.profile.Name == "" {
-		r.fail(field.Required(field.NewPath("metadata", "name"), "").WithOrigin("profile/object"))
+		r.addError(field.Required(field.NewPath("metadata", "name"), "").WithOrigin("profile/object"))
 	}
 }
 
@@ -103,46 +103,46 @@ func (r *reader) kind(meta metav1.TypeMeta) {
 // as user data of cloud-init, belongs into a Secret that the profile names.
 const maxSpec = 64 << 10
 
-// spec reads the spec, and then its parts, each only if it could be decoded.
-func (r *reader) spec(raw json.RawMessage) {
+// readSpec reads the spec, and then its parts, each only if it could be decoded.
+func (r *reader) readSpec(raw json.RawMessage) {
 	if len(raw) > maxSpec {
-		r.fail(field.TooLong(specPath, "", maxSpec).WithOrigin("profile/limit"))
+		r.addError(field.TooLong(specPath, "", maxSpec).WithOrigin("profile/limit"))
 		return
 	}
 	var spec v1alpha1.ClusterGuestProfileSpec
 	if r.profile.Kind == v1alpha1.KindClusterGuestProfile {
-		r.decode(raw, &spec, specPath)
+		r.decodeStrictly(raw, &spec, specPath)
 	} else {
-		r.decode(raw, &spec.GuestProfileSpec, specPath)
+		r.decodeStrictly(raw, &spec.GuestProfileSpec, specPath)
 	}
 	r.profile.Spec, r.profile.NamespaceSelector = spec.GuestProfileSpec, spec.NamespaceSelector
-	r.profile.selector = r.selector(spec.Selector, specPath.Child("selector"))
-	r.profile.namespaces = r.selector(spec.NamespaceSelector, specPath.Child("namespaceSelector"))
-	r.extends()
-	r.metadata()
-	template := r.profile.example()
-	r.decode(spec.Template.Spec.Raw, &template.Spec, templatePath.Child("spec"))
+	r.profile.selector = r.readSelector(spec.Selector, specPath.Child("selector"))
+	r.profile.namespaces = r.readSelector(spec.NamespaceSelector, specPath.Child("namespaceSelector"))
+	r.checkExtends()
+	r.checkMetadata()
+	template := r.profile.vmiWithMetadata()
+	r.decodeStrictly(spec.Template.Spec.Raw, &template.Spec, templatePath.Child("spec"))
 	if len(r.errs) > 0 {
 		return
 	}
-	r.profile.settings, r.errs = compile(template, templatePath)
+	r.profile.settings, r.errs = compileTemplate(template, templatePath)
 }
 
-// example returns a VMI that has the labels and annotations of the template.
-func (p *Profile) example() *v1.VirtualMachineInstance {
+// vmiWithMetadata returns a VMI that has the labels and annotations of the template.
+func (p *Profile) vmiWithMetadata() *v1.VirtualMachineInstance {
 	vmi, metadata := &v1.VirtualMachineInstance{}, p.Spec.Template.Metadata
 	vmi.Labels, vmi.Annotations = maps.Clone(metadata.Labels), maps.Clone(metadata.Annotations)
 	return vmi
 }
 
-// selector returns nil for a selector that is absent: it is never asked.
-func (r *reader) selector(from *metav1.LabelSelector, at *field.Path) labels.Selector {
+// readSelector returns nil for a selector that is absent: it is never asked.
+func (r *reader) readSelector(from *metav1.LabelSelector, at *field.Path) labels.Selector {
 	if from == nil {
 		return nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(from)
 	if err != nil {
-		r.fail(field.Forbidden(at, message.Short(err.Error())).WithOrigin("profile/selector"))
+		r.addError(field.Forbidden(at, message.Short(err.Error())).WithOrigin("profile/selector"))
 	}
 	return selector
 }
@@ -153,15 +153,15 @@ const (
 	maxPriority = 1_000_000_000
 )
 
-// extends checks the form of the names of bases. Judge reports whether they exist.
-func (r *reader) extends() {
+// checkExtends checks the form of the names of bases. Judge reports whether they exist.
+func (r *reader) checkExtends() {
 	p, at := r.profile, specPath.Child("extends")
 	if priority := p.Spec.Priority; priority < -maxPriority || priority > maxPriority {
-		r.fail(field.Invalid(specPath.Child("priority"), priority,
+		r.addError(field.Invalid(specPath.Child("priority"), priority,
 			fmt.Sprintf("must be between %d and %d, inclusive", -maxPriority, maxPriority)).WithOrigin("profile/priority"))
 	}
 	if len(p.Spec.Extends) > maxExtends {
-		r.fail(field.TooMany(at, len(p.Spec.Extends), maxExtends).WithOrigin("profile/extends-count"))
+		r.addError(field.TooMany(at, len(p.Spec.Extends), maxExtends).WithOrigin("profile/extends-count"))
 	}
 	kinds := []string{v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile}
 	if p.Kind == v1alpha1.KindClusterGuestProfile {
@@ -169,12 +169,12 @@ func (r *reader) extends() {
 	}
 	for i, base := range p.Spec.Extends {
 		if base.Kind != "" && !slices.Contains(kinds, base.Kind) {
-			r.fail(nearest.Unsupported(at.Index(i).Child("kind"), message.Short(base.Kind), kinds).WithOrigin("profile/extends-kind"))
+			r.addError(nearest.Unsupported(at.Index(i).Child("kind"), message.Short(base.Kind), kinds).WithOrigin("profile/extends-kind"))
 		}
 		if base.Name == "" {
-			r.fail(field.Required(at.Index(i).Child("name"), "").WithOrigin("profile/extends-name"))
+			r.addError(field.Required(at.Index(i).Child("name"), "").WithOrigin("profile/extends-name"))
 		} else if findings := apivalidation.NameIsDNSSubdomain(base.Name, false); len(findings) > 0 {
-			r.fail(field.Invalid(at.Index(i).Child("name"), message.Short(base.Name), nearest.NoObject+": "+findings[0]).WithOrigin("profile/extends-name"))
+			r.addError(field.Invalid(at.Index(i).Child("name"), message.Short(base.Name), nearest.NoObject+": "+findings[0]).WithOrigin("profile/extends-name"))
 		}
 	}
 }

@@ -15,39 +15,39 @@ import (
 	strictjson "sigs.k8s.io/json"
 )
 
-// decode reads JSON strictly: an unknown field would fill nothing, and its author would wait for it. Trap: types of KubeVirt that have an UnmarshalJSON
+// decodeStrictly reads JSON strictly: an unknown field would fill nothing, and its author would wait for it. Trap: types of KubeVirt that have an UnmarshalJSON
 // of their own, such as VirtualMachineInstanceSpec, drop unknown fields whatever the decoder says, and take any case of a name.
-func (r *reader) decode(raw []byte, into any, at *field.Path) {
+func (r *reader) decodeStrictly(raw []byte, into any, at *field.Path) {
 	if len(raw) == 0 {
 		return
 	}
 	var tree any
 	twice, err := strictjson.UnmarshalStrict(raw, &tree, strictjson.DisallowDuplicateFields)
 	if err != nil {
-		r.fail(field.Forbidden(at, message.Short(err.Error())).WithOrigin("profile/type"))
+		r.addError(field.Forbidden(at, message.Short(err.Error())).WithOrigin("profile/type"))
 		return
 	}
 	for _, err := range twice {
 		var duplicate strictjson.FieldError
 		if errors.As(err, &duplicate) {
 			twice := field.Forbidden(at.Child(message.Short(duplicate.FieldPath())), "is there twice: remove one of them")
-			r.fail(twice.WithOrigin("profile/field"))
+			r.addError(twice.WithOrigin("profile/field"))
 		}
 	}
-	r.unknown(tree, reflect.TypeOf(into), at)
+	r.refuseUnknownFields(tree, reflect.TypeOf(into), at)
 	if err := json.Unmarshal(raw, into); err != nil {
-		r.fail(mistyped(raw, reflect.TypeOf(into), at, err))
+		r.addError(typeError(raw, reflect.TypeOf(into), at, err))
 	}
 }
 
-func (r *reader) fail(err *field.Error) {
+func (r *reader) addError(err *field.Error) {
 	if len(r.errs) < maxErrors {
 		r.errs = append(r.errs, err)
 	}
 }
 
-// unknown refuses the fields of a decoded value that its type does not have.
-func (r *reader) unknown(value any, of reflect.Type, at *field.Path) {
+// refuseUnknownFields refuses the fields of a decoded value that its type does not have.
+func (r *reader) refuseUnknownFields(value any, of reflect.Type, at *field.Path) {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
@@ -59,18 +59,18 @@ func (r *reader) unknown(value any, of reflect.Type, at *field.Path) {
 		known := fieldTypes(of)
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			if known[name] == nil {
-				r.fail(field.Forbidden(at.Child(message.Short(name)), "unknown field: remove it, or correct its name").WithOrigin("profile/field"))
+				r.addError(field.Forbidden(at.Child(message.Short(name)), "unknown field: remove it, or correct its name").WithOrigin("profile/field"))
 			} else {
-				r.unknown(object[name], known[name], at.Child(name))
+				r.refuseUnknownFields(object[name], known[name], at.Child(name))
 			}
 		}
 	case isObject && of.Kind() == reflect.Map:
 		for _, key := range slices.Sorted(maps.Keys(object)) {
-			r.unknown(object[key], of.Elem(), at.Key(message.Short(key)))
+			r.refuseUnknownFields(object[key], of.Elem(), at.Key(message.Short(key)))
 		}
 	case isList && of.Kind() == reflect.Slice:
 		for i := range list {
-			r.unknown(list[i], of.Elem(), at.Index(i))
+			r.refuseUnknownFields(list[i], of.Elem(), at.Index(i))
 		}
 	}
 }
@@ -91,8 +91,8 @@ func fieldTypes(of reflect.Type) map[string]reflect.Type {
 	return known
 }
 
-// mistyped is the error of the first value that its type does not read, at its path.
-func mistyped(raw []byte, of reflect.Type, at *field.Path, err error) *field.Error {
+// typeError is the error of the first value that its type does not read, at its path.
+func typeError(raw []byte, of reflect.Type, at *field.Path, err error) *field.Error {
 	var wrong *json.UnmarshalTypeError
 	found := validate.FirstUndecodable(raw, of, at, err)
 	switch {

@@ -64,31 +64,31 @@ type compiler struct {
 	root     *field.Path
 }
 
-// compile returns the settings of a template, in the order of the API's types. root is the path of the template in the profile.
-func compile(template *v1.VirtualMachineInstance, root *field.Path) ([]setting, field.ErrorList) {
+// compileTemplate returns the settings of a template, in the order of the API's types. root is the path of the template in the profile.
+func compileTemplate(template *v1.VirtualMachineInstance, root *field.Path) ([]setting, field.ErrorList) {
 	c := compiler{root: root}
 	object := reflect.ValueOf(template).Elem()
 	for _, part := range []struct{ name, path string }{{"ObjectMeta", "metadata"}, {"Spec", "spec"}} {
 		f, _ := object.Type().FieldByName(part.name)
-		c.walk(setting{}.through(step{index: f.Index[0]}, part.path), object.FieldByIndex(f.Index))
+		c.compileValue(setting{}.withStep(step{index: f.Index[0]}, part.path), object.FieldByIndex(f.Index))
 	}
 	return c.settings, c.errs
 }
 
-// walk adds the settings at and below a value. A zero value sets nothing.
-func (c *compiler) walk(at setting, v reflect.Value) {
+// compileValue adds the settings at and below a value. A zero value sets nothing.
+func (c *compiler) compileValue(at setting, v reflect.Value) {
 	switch {
 	case v.IsZero():
 	case v.Kind() == reflect.Pointer && !isWhole(v.Type().Elem()):
-		c.object(at, v.Elem())
+		c.compileObject(at, v.Elem())
 	case v.Kind() == reflect.Struct && !isWhole(v.Type()):
-		c.fields(at, v)
+		c.compileFields(at, v)
 	case v.Kind() == reflect.Slice && names[v.Type().Elem()] != nil:
-		c.elements(at, v)
+		c.compileElements(at, v)
 	case v.Kind() == reflect.Slice && v.Len() == 0:
 	case v.Kind() == reflect.Map:
 		for _, key := range leaves.SortedKeys(v, v) {
-			entry := at.through(step{index: -1, key: key.String()}, "["+key.String()+"]")
+			entry := at.withStep(step{index: -1, key: key.String()}, "["+key.String()+"]")
 			entry.value = v.MapIndex(key)
 			c.settings = append(c.settings, entry)
 		}
@@ -98,35 +98,35 @@ func (c *compiler) walk(at setting, v reflect.Value) {
 	}
 }
 
-// object adds the settings inside of an object, and the object itself where there are none: 'rng: {}' is a value. Preferences ask which member of
+// compileObject adds the settings inside of an object, and the object itself where there are none: 'rng: {}' is a value. Preferences ask which member of
 // a choice a device has, so that members stand for themselves too.
-func (c *compiler) object(at setting, v reflect.Value) {
-	if name, on := toggled(v); name != "" {
+func (c *compiler) compileObject(at setting, v reflect.Value) {
+	if name, on := toggleOf(v); name != "" {
 		at.picks = append(slices.Clip(at.picks), pick{at.path + " " + name, at.path + "." + name, strconv.FormatBool(on)})
 	}
 	self, before := at, len(c.settings)
 	at.device, at.direct, at.member = false, false, false
-	c.fields(at, v)
+	c.compileFields(at, v)
 	if self.device = self.device || self.member; self.device || len(c.settings) == before {
 		self.value, self.exists = reflect.New(v.Type()), true
 		c.settings = slices.Insert(c.settings, before, self)
 	}
 }
 
-func (c *compiler) fields(at setting, v reflect.Value) {
+func (c *compiler) compileFields(at setting, v reflect.Value) {
 	group := together[v.Type()]
-	c.group(at, v, group)
-	c.picks(at, v)
+	c.compileTogether(at, v, group)
+	c.refuseTwoPicks(at, v)
 	for _, f := range leaves.Fields(v.Type()) {
 		if slices.Contains(group, v.Type().Field(f.Index).Name) || v.Field(f.Index).IsZero() {
 			continue
 		}
-		others, name := rivals(v.Type(), f.Index)
+		others, name := rivalFields(v.Type(), f.Index)
 		dotted := ""
 		if f.Name != "" {
 			dotted = "." + f.Name
 		}
-		below := at.through(step{index: f.Index, others: others}, dotted)
+		below := at.withStep(step{index: f.Index, others: others}, dotted)
 		below.direct = at.direct && f.Name == ""
 		below.member = at.direct && f.Name != "" && name != ""
 		below.device = early[below.path]
@@ -135,18 +135,18 @@ func (c *compiler) fields(at setting, v reflect.Value) {
 			below.picks = append(slices.Clip(below.picks), pick{at.path + " " + name, at.path, cmp.Or(f.Name, "a binding")})
 		}
 		if part := v.Field(f.Index); f.Name == "" && part.Kind() == reflect.Struct {
-			c.fields(below, part) // also of one that is whole elsewhere: the name of a configMap is a field of the volume's source
+			c.compileFields(below, part) // also of one that is whole elsewhere: the name of a configMap is a field of the volume's source
 			continue
 		}
-		c.walk(below, v.Field(f.Index))
+		c.compileValue(below, v.Field(f.Index))
 	}
 }
 
 // toggles are the Go fields that turn an object on or off: unset means on.
 var toggles = []string{"Enabled", "Present"}
 
-// toggled returns the JSON name of the field that turns an object on or off, and whether it is on; no name where it has no such field.
-func toggled(v reflect.Value) (name string, on bool) {
+// toggleOf returns the JSON name of the field that turns an object on or off, and whether it is on; no name where it has no such field.
+func toggleOf(v reflect.Value) (name string, on bool) {
 	for _, toggle := range toggles {
 		if f, found := v.Type().FieldByName(toggle); found && f.Type == reflect.TypeFor[*bool]() {
 			value := v.FieldByIndex(f.Index)
@@ -156,8 +156,8 @@ func toggled(v reflect.Value) (name string, on bool) {
 	return "", false
 }
 
-// picks refuses two members of a choice: of a VMI without either, the profile could fill only one.
-func (c *compiler) picks(at setting, v reflect.Value) {
+// refuseTwoPicks refuses two members of a choice: of a VMI without either, the profile could fill only one.
+func (c *compiler) refuseTwoPicks(at setting, v reflect.Value) {
 	for _, of := range choices[v.Type()] {
 		var picked []string
 		for _, member := range of {
@@ -178,8 +178,8 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// through returns the setting one step further.
-func (s setting) through(next step, path string) setting {
+// withStep returns the setting one step further.
+func (s setting) withStep(next step, path string) setting {
 	s.steps = append(slices.Clip(s.steps), next)
 	s.path, s.written = s.path+path, s.written+path
 	return s
@@ -198,8 +198,8 @@ func isDevice(list string) bool {
 	return strings.HasPrefix(list, "spec.domain.devices.") || list == "spec.volumes" || list == "spec.networks"
 }
 
-// group adds the fields of a struct that are set together.
-func (c *compiler) group(at setting, v reflect.Value, group []string) {
+// compileTogether adds the fields of a struct that are set together.
+func (c *compiler) compileTogether(at setting, v reflect.Value, group []string) {
 	set, keys := false, []string(nil)
 	values := reflect.New(v.Type()).Elem()
 	for _, name := range group {
@@ -217,8 +217,8 @@ func (c *compiler) group(at setting, v reflect.Value, group []string) {
 	}
 }
 
-// label returns the key of a setting that is a label of the VMI.
-func (s *setting) label() (key string, isLabel bool) {
+// labelKey returns the key of a setting that is a label of the VMI.
+func (s *setting) labelKey() (key string, isLabel bool) {
 	key, isLabel = strings.CutPrefix(s.path, "metadata.labels[")
 	return strings.TrimSuffix(key, "]"), isLabel
 }

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// elements adds the elements of a list by their names.
-func (c *compiler) elements(at setting, v reflect.Value) {
+// compileElements adds the elements of a list by their names.
+func (c *compiler) compileElements(at setting, v reflect.Value) {
 	seen := map[string]bool{}
 	for i := range v.Len() {
 		key := nameOf(v.Index(i))
 		if key == "" || seen[key] {
-			c.errs = append(c.errs, unnamed(c.root.Child(at.written).Index(i), key))
+			c.errs = append(c.errs, elementNameError(c.root.Child(at.written).Index(i), key))
 			continue
 		}
 		seen[key] = true
@@ -24,16 +24,16 @@ func (c *compiler) elements(at setting, v reflect.Value) {
 			named.FieldByName(name).Set(rest.FieldByName(name))
 			rest.FieldByName(name).SetZero()
 		}
-		element := at.through(step{index: -1, key: key, named: named}, "["+key+"]")
+		element := at.withStep(step{index: -1, key: key, named: named}, "["+key+"]")
 		element.element, element.direct, element.written = element.path, isDevice(at.path), at.written+"["+strconv.Itoa(i)+"]"
 		self := element
 		self.exists, self.device = true, element.direct
 		c.settings = append(c.settings, self)
-		c.fields(element, rest)
+		c.compileFields(element, rest)
 	}
 }
 
-func unnamed(at *field.Path, key string) *field.Error {
+func elementNameError(at *field.Path, key string) *field.Error {
 	if key != "" {
 		return field.Duplicate(at, key).WithOrigin("profile/element")
 	}

@@ -28,17 +28,17 @@ var choices = map[reflect.Type][]choice{
 	reflect.TypeFor[v1.Handler]():                             {{"Exec", "GuestAgentPing", "HTTPGet", "TCPSocket"}},
 	reflect.TypeFor[v1.HostDevice]():                          {{"DeviceName", "ClaimRequest"}},
 	reflect.TypeFor[v1.Interface]():                           {{"InterfaceBindingMethod", "Binding"}, {"Ports", "PortRanges"}},
-	reflect.TypeFor[v1.InterfaceBindingMethod]():              all[v1.InterfaceBindingMethod](),
+	reflect.TypeFor[v1.InterfaceBindingMethod]():              choiceOfAllFields[v1.InterfaceBindingMethod](),
 	reflect.TypeFor[v1.LaunchSecurity]():                      {{"SEV", "SNP", "TDX"}},
-	reflect.TypeFor[v1.NetworkSource]():                       all[v1.NetworkSource](),
+	reflect.TypeFor[v1.NetworkSource]():                       choiceOfAllFields[v1.NetworkSource](),
 	reflect.TypeFor[v1.SysprepSource]():                       {{"Secret", "ConfigMap"}},
 	reflect.TypeFor[v1.VirtualMachineInstanceResourceClaim](): {{"ResourceClaimName", "ResourceClaimTemplateName"}},
-	reflect.TypeFor[v1.VolumeSource]():                        all[v1.VolumeSource](),
+	reflect.TypeFor[v1.VolumeSource]():                        choiceOfAllFields[v1.VolumeSource](),
 	reflect.TypeFor[v1.WatchdogDevice]():                      {{"I6300ESB", "Diag288"}},
 }
 
-// all is one choice of all fields of a struct.
-func all[T any]() []choice {
+// choiceOfAllFields is one choice of all fields of a struct.
+func choiceOfAllFields[T any]() []choice {
 	var members choice
 	of := reflect.TypeFor[T]()
 	for _, f := range leaves.Fields(of) {
@@ -84,8 +84,8 @@ func isWhole(t reflect.Type) bool {
 	return t.Kind() != reflect.Struct || whole[t] || leaves.Whole(t)
 }
 
-// rivals returns the indices of the fields that exclude a field of a struct, and a name of the choice; nil if the field is in no choice.
-func rivals(of reflect.Type, index int) (fields []int, name string) {
+// rivalFields returns the indices of the fields that exclude a field of a struct, and a name of the choice; nil if the field is in no choice.
+func rivalFields(of reflect.Type, index int) (fields []int, name string) {
 	own := of.Field(index).Name
 	for _, c := range choices[of] {
 		fields, found := []int(nil), false
