@@ -25,7 +25,7 @@ func TestBudget(t *testing.T) {
 	j := newJudge(stopping{}, request)
 	defer j.cancel()
 	e := &evaluation{judge: j, policy: compiled, programs: compiled.programs[request.Resource], budget: int64(10*one + one/2)}
-	e.validationsWithin()
+	e.runValidations()
 	const want = "GuestPolicy 'costly' failed: spec.validations[10].expression: the policy exceeds its cost budget"
 	if len(j.Errors) != 1 || !strings.Contains(j.Errors[0].Detail, want) {
 		t.Errorf("%v", j.Errors)

@@ -55,8 +55,8 @@ type compiler struct {
 	errors field.ErrorList
 }
 
-// compile compiles the expressions for each resource that the policy judges. An error that only one of them has names it.
-func (p *Policy) compile(at *field.Path) {
+// compileExpressions compiles the expressions for each resource that the policy judges. An error that occurs only for one of several resources names it.
+func (p *Policy) compileExpressions(at *field.Path) {
 	found := map[string]int{}
 	var all []field.ErrorList
 	for _, resource := range p.resources {
@@ -89,79 +89,81 @@ func (p *Policy) compileFor(resource v1alpha1.GuestPolicyResource, at *field.Pat
 	c := &compiler{world: world, env: world.env, measures: measures{}}
 	compiled := &programs{}
 	for i, condition := range p.spec.MatchConditions {
-		compiled.conditions = append(compiled.conditions, c.program(at.Child("matchConditions").Index(i).Child("expression"), condition.Expression, cel.BoolType))
+		compiled.conditions = append(compiled.conditions,
+			c.compileExpression(at.Child("matchConditions").Index(i).Child("expression"), condition.Expression, cel.BoolType))
 	}
 	// Conditions are evaluated before the variables, and know none, as in a ValidatingAdmissionPolicy.
 	c.variables = celtypes.NewObjectType("policy.variables", map[string]*celtypes.DeclField{})
-	c.env, err = extend(world.env, []*celtypes.DeclType{c.variables}, cel.Variable(varVariables, c.variables.CelType()))
+	c.env, err = extendEnvironment(world.env, []*celtypes.DeclType{c.variables}, cel.Variable(varVariables, c.variables.CelType()))
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(at, err)}
 	}
 	for i, v := range p.spec.Variables {
-		compiled.variables = append(compiled.variables, variable{v.Name, c.variable(at.Child("variables").Index(i).Child("expression"), v)})
+		compiled.variables = append(compiled.variables, variable{v.Name, c.compileVariable(at.Child("variables").Index(i).Child("expression"), v)})
 	}
 	for i, v := range p.spec.Validations {
-		compiled.validations = append(compiled.validations, c.validation(at.Child("validations").Index(i), v, resource))
+		compiled.validations = append(compiled.validations, c.compileValidation(at.Child("validations").Index(i), v, resource))
 	}
 	for i, a := range p.spec.AuditAnnotations {
 		compiled.annotations = append(compiled.annotations,
-			c.program(at.Child("auditAnnotations").Index(i).Child("valueExpression"), a.ValueExpression, cel.StringType, cel.NullType))
+			c.compileExpression(at.Child("auditAnnotations").Index(i).Child("valueExpression"), a.ValueExpression, cel.StringType, cel.NullType))
 	}
 	if c.total > mostTotalCost && len(c.errors) == 0 {
 		c.errors = append(c.errors, field.Forbidden(at, fmt.Sprintf("all expressions together may cost %s, at most %d is allowed: split the policy",
-			amount(c.total), mostTotalCost)))
+			formatCost(c.total), mostTotalCost)))
 	}
 	return compiled, c.errors
 }
 
-// validation compiles a validation and its message.
-func (c *compiler) validation(at *field.Path, v v1alpha1.GuestPolicyValidation, resource v1alpha1.GuestPolicyResource) validation {
-	compiled := validation{program: c.program(at.Child("expression"), v.Expression, cel.BoolType), field: cause(v.Field, resource)}
+// compileValidation compiles a validation and its message.
+func (c *compiler) compileValidation(at *field.Path, v v1alpha1.GuestPolicyValidation, resource v1alpha1.GuestPolicyResource) validation {
+	compiled := validation{program: c.compileExpression(at.Child("expression"), v.Expression, cel.BoolType), field: causeInResource(v.Field, resource)}
 	if v.MessageExpression != "" {
-		compiled.message = c.program(at.Child("messageExpression"), v.MessageExpression, cel.StringType)
+		compiled.message = c.compileExpression(at.Child("messageExpression"), v.MessageExpression, cel.StringType)
 	}
 	return compiled
 }
 
-// variable compiles a variable, which those behind it may use.
-func (c *compiler) variable(at *field.Path, v v1alpha1.GuestPolicyVariable) *program {
-	ast := c.check(at, v.Expression)
+// compileVariable compiles a variable. Later variables may use it.
+func (c *compiler) compileVariable(at *field.Path, v v1alpha1.GuestPolicyVariable) *program {
+	ast := c.checkTypes(at, v.Expression)
 	declared := celtypes.DynType
 	if ast != nil {
-		if deep(ast.OutputType(), mostNested) {
-			c.invalid(at, "1:1: the type of the variable is nested more than %d levels deep", mostNested)
+		if isNestedDeeper(ast.OutputType(), mostNested) {
+			c.addInvalid(at, "1:1: the type of the variable is nested more than %d levels deep", mostNested)
 			return nil
 		}
 		// The type as the checker found it: a field that the type does not have is an error where the variable is used. Kubernetes declares
 		// objects in variables as dyn.
 		declared = celtypes.NewSimpleTypeWithMinSize(v.Name, ast.OutputType(), nil, 1)
-		c.measures[v.Name] = c.measure(v.Expression, ast.OutputType())
+		c.measures[v.Name] = c.measureVariable(v.Expression, ast.OutputType())
 	}
 	c.variables.Fields[v.Name] = celtypes.NewDeclField(v.Name, declared, true, nil, nil)
-	return c.plan(at, ast)
+	return c.planWithinLimit(at, ast)
 }
 
-// program compiles an expression of one of the given types.
-func (c *compiler) program(at *field.Path, source string, types ...*cel.Type) *program {
-	ast := c.check(at, source)
+// compileExpression compiles an expression of one of the given types.
+func (c *compiler) compileExpression(at *field.Path, source string, types ...*cel.Type) *program {
+	ast := c.checkTypes(at, source)
 	if ast == nil {
 		return nil
 	}
 	if !slices.ContainsFunc(types, ast.OutputType().IsExactType) {
-		c.invalid(at, "1:1: must evaluate to %s, and evaluates to %s", types[0], ast.OutputType())
+		c.addInvalid(at, "1:1: must evaluate to %s, and evaluates to %s", types[0], ast.OutputType())
 		return nil
 	}
-	return c.plan(at, ast)
+	return c.planWithinLimit(at, ast)
 }
 
-// check parses an expression and checks its types. It returns nil if there are errors. Trap: the checker takes time cubic to the nesting of a type.
-func (c *compiler) check(at *field.Path, source string) *cel.Ast {
+// checkTypes parses an expression and checks its types. It returns nil if there are errors. Trap: the checker takes time cubic to the nesting of a type.
+func (c *compiler) checkTypes(at *field.Path, source string) *cel.Ast {
 	c.source = source
 	parsed, issues := c.env.Parse(source)
 	if issues.Err() == nil {
 		native := parsed.NativeRep()
 		if deep := tooDeep(native.Expr(), 0); deep != nil {
-			c.invalid(at, "%s: lists, maps and loops must not be nested more than %d levels deep", position(native.SourceInfo().GetStartLocation(deep.ID())), mostNested)
+			c.addInvalid(at, "%s: lists, maps and loops must not be nested more than %d levels deep",
+				lineAndColumn(native.SourceInfo().GetStartLocation(deep.ID())), mostNested)
 			return nil
 		}
 		var checked *cel.Ast
@@ -174,30 +176,30 @@ func (c *compiler) check(at *field.Path, source string) *cel.Ast {
 		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(), b.Location.Column()))
 	})
 	for _, err := range found[:min(len(found), mostIssues)] {
-		c.invalid(at, "%s: %s", position(err.Location), printable(err.Message, mostIssue))
+		c.addInvalid(at, "%s: %s", lineAndColumn(err.Location), printableLine(err.Message, mostIssue))
 	}
 	return nil
 }
 
-// plan estimates what an expression costs, and returns its program if that is within the limit.
-func (c *compiler) plan(at *field.Path, ast *cel.Ast) *program {
+// planWithinLimit estimates what an expression costs, and returns its program if that is within the limit.
+func (c *compiler) planWithinLimit(at *field.Path, ast *cel.Ast) *program {
 	if ast == nil {
 		return nil
 	}
-	if !c.affordable(at, ast) {
+	if !c.addCost(at, ast) {
 		return nil
 	}
 	planned, err := c.env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 	if err != nil {
-		c.invalid(at, "1:1: %s", printable(err.Error(), mostIssue)) // a constant that cannot be converted: the planner does not say where
+		c.addInvalid(at, "1:1: %s", printableLine(err.Error(), mostIssue)) // a constant that cannot be converted: the planner does not say where
 		return nil
 	}
 	return &program{planned, hasLoop(ast.NativeRep().Expr())}
 }
 
-// invalid adds an error about the expression that was checked last. Its value is shortened: an expression may have 16 KiB, and its position says more.
-func (c *compiler) invalid(at *field.Path, format string, args ...any) {
-	c.errors = append(c.errors, field.Invalid(at, printable(c.source, mostValue), fmt.Sprintf(format, args...)))
+// addInvalid adds an error about the expression that was checked last. Its value is shortened: an expression may have 16 KiB, and its position says more.
+func (c *compiler) addInvalid(at *field.Path, format string, args ...any) {
+	c.errors = append(c.errors, field.Invalid(at, printableLine(c.source, mostValue), fmt.Sprintf(format, args...)))
 }
 
 // Bounds of what is reported about one expression.
@@ -206,10 +208,10 @@ const (
 	mostIssue  = 512
 )
 
-// position returns line and column, both counted from 1.
-func position(at common.Location) string {
+// lineAndColumn returns line and column, both counted from 1.
+func lineAndColumn(at common.Location) string {
 	return fmt.Sprintf("%d:%d", max(at.Line(), 1), max(at.Column(), 0)+1)
 }
 
-// trimmed is how a ValidatingAdmissionPolicy reads texts.
-func trimmed(text string) string { return strings.TrimSpace(text) }
+// trimSpace trims a text as a ValidatingAdmissionPolicy does.
+func trimSpace(text string) string { return strings.TrimSpace(text) }

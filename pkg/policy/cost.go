@@ -33,11 +33,11 @@ type measures map[string]measure
 // measure is the size of a value and of its elements.
 type measure struct{ own, element size }
 
-// affordable adds what an expression costs to the total. It reports an error if that is over the limit of one expression.
-func (c *compiler) affordable(at *field.Path, compiled *cel.Ast) bool {
-	estimate, err := c.env.EstimateCost(compiled, c.estimator(compiled.NativeRep(), nil))
+// addCost adds the cost of an expression to the total. It returns false, and adds an error, if the cost is over the limit of one expression.
+func (c *compiler) addCost(at *field.Path, compiled *cel.Ast) bool {
+	estimate, err := c.env.EstimateCost(compiled, c.newEstimator(compiled.NativeRep(), nil))
 	if err != nil {
-		c.invalid(at, "the cost cannot be estimated: %s", printable(err.Error(), mostIssue))
+		c.addInvalid(at, "the cost cannot be estimated: %s", printableLine(err.Error(), mostIssue))
 		return false
 	}
 	if total := c.total + estimate.Max; total >= c.total {
@@ -49,35 +49,35 @@ func (c *compiler) affordable(at *field.Path, compiled *cel.Ast) bool {
 		return true
 	}
 	native := compiled.NativeRep()
-	costly := costliest(native.Expr(), func(part ast.Expr) uint64 {
+	costly := costliestPart(native.Expr(), func(part ast.Expr) uint64 {
 		sub := ast.NewCheckedAST(ast.NewAST(part, native.SourceInfo()), native.TypeMap(), native.ReferenceMap())
-		cost, err := checker.Cost(sub, c.estimator(sub, nil), checker.PresenceTestHasCost(false))
+		cost, err := checker.Cost(sub, c.newEstimator(sub, nil), checker.PresenceTestHasCost(false))
 		if err != nil {
 			return 0
 		}
 		return cost.Max
 	})
-	c.invalid(at, "%s: may cost %s, at most %d is allowed: a list or map counts as %d elements, a name as %d bytes, another text as %d. "+
-		"Nest fewer loops, or compare names instead of other texts", position(native.SourceInfo().GetStartLocation(costly.ID())), amount(estimate.Max),
+	c.addInvalid(at, "%s: may cost %s, at most %d is allowed: a list or map counts as %d elements, a name as %d bytes, another text as %d. "+
+		"Nest fewer loops, or compare names instead of other texts", lineAndColumn(native.SourceInfo().GetStartLocation(costly.ID())), formatCost(estimate.Max),
 		mostCost, mostElements, nameText, mostText)
 	return false
 }
 
-// amount prints a cost. An estimate that has no bound is the largest number.
-func amount(cost uint64) string {
+// formatCost prints a cost. The largest number means that the estimate has no bound.
+func formatCost(cost uint64) string {
 	if cost >= math.MaxInt64 {
 		return "any amount"
 	}
 	return fmt.Sprint(cost)
 }
 
-// costliest returns the innermost part of an expression that alone costs more than the limit. For nested loops it returns the outermost one, which makes the
-// others too expensive. checker.Cost returns only a sum, so each part is estimated as an expression of its own. A variable of a loop outside of the part then
-// has no path, and counts by its type.
-func costliest(of ast.Expr, cost func(ast.Expr) uint64) ast.Expr {
+// costliestPart returns the innermost part of an expression that alone costs more than the limit. For nested loops it returns the outermost one, which makes
+// the others too expensive. checker.Cost returns only a sum, so each part is estimated as an expression of its own. A variable of a loop outside of the part
+// then has no path, and counts by its type.
+func costliestPart(of ast.Expr, cost func(ast.Expr) uint64) ast.Expr {
 	var worst ast.Expr
 	most := uint64(mostCost)
-	for _, part := range parts(of) {
+	for _, part := range subexpressions(of) {
 		if paid := cost(part); paid > most {
 			worst, most = part, paid
 		}
@@ -85,26 +85,26 @@ func costliest(of ast.Expr, cost func(ast.Expr) uint64) ast.Expr {
 	if worst == nil {
 		return of
 	}
-	return costliest(worst, cost)
+	return costliestPart(worst, cost)
 }
 
-// measure returns the size of the value of an expression that compiles, and of its elements: what size() of it would read.
-func (c *compiler) measure(source string, of *cel.Type) measure {
-	inner := c.probe("("+source+"\n)", of)
+// measureVariable returns the size of the value of an expression that compiles, and the size of its elements, as size() would read them.
+func (c *compiler) measureVariable(source string, of *cel.Type) measure {
+	inner := c.estimateSize("("+source+"\n)", of)
 	switch of.Kind() {
 	case types.ListKind:
-		return measure{inner, c.probe("("+source+"\n)[0]", of.Parameters()[0])}
+		return measure{inner, c.estimateSize("("+source+"\n)[0]", of.Parameters()[0])}
 	case types.MapKind:
 		if of.Parameters()[0].IsExactType(cel.StringType) {
-			return measure{inner, c.probe("("+source+"\n)['']", of.Parameters()[1])}
+			return measure{inner, c.estimateSize("("+source+"\n)['']", of.Parameters()[1])}
 		}
 	}
-	return measure{inner, typical(nil)}
+	return measure{inner, typicalSize(nil)}
 }
 
-// probe returns the estimated size of an expression.
-func (c *compiler) probe(source string, of *cel.Type) size {
-	fallback := typical(of)
+// estimateSize returns the estimated size of an expression.
+func (c *compiler) estimateSize(source string, of *cel.Type) size {
+	fallback := typicalSize(of)
 	switch of.Kind() {
 	case types.ListKind, types.MapKind, types.StringKind, types.BytesKind:
 	default:
@@ -115,7 +115,7 @@ func (c *compiler) probe(source string, of *cel.Type) size {
 		return fallback
 	}
 	seen := &fallback
-	if _, err := c.env.EstimateCost(compiled, c.estimator(compiled.NativeRep(), seen)); err != nil {
+	if _, err := c.env.EstimateCost(compiled, c.newEstimator(compiled.NativeRep(), seen)); err != nil {
 		return fallback
 	}
 	return *seen
@@ -129,8 +129,8 @@ type estimator struct {
 	seen *size
 }
 
-// estimator returns an estimator for an expression. See its field for seen.
-func (c *compiler) estimator(checked *ast.AST, seen *size) *estimator {
+// newEstimator returns an estimator for an expression. See its field for seen.
+func (c *compiler) newEstimator(checked *ast.AST, seen *size) *estimator {
 	s := &sizes{world: c.world, measures: c.measures, checked: checked}
 	return &estimator{CostEstimator: library.CostEstimator{SizeEstimator: s}, sizes: s, seen: seen}
 }
@@ -173,7 +173,7 @@ func (s *sizes) EstimateSize(node checker.AstNode) *size {
 				return &known.element
 			}
 		}
-		if declared := descend(s.types[at[0]], at[1:]); declared != nil && declared.MaxElements > 0 {
+		if declared := typeAtPath(s.types[at[0]], at[1:]); declared != nil && declared.MaxElements > 0 {
 			return &size{Max: uint64(declared.MaxElements)}
 		}
 	}
@@ -185,12 +185,12 @@ func (s *sizes) EstimateSize(node checker.AstNode) *size {
 			}
 		}
 	}
-	known := typical(node.Type())
+	known := typicalSize(node.Type())
 	return &known
 }
 
-// descend returns the type at a path below a type, or nil.
-func descend(declared *celtypes.DeclType, at []string) *celtypes.DeclType {
+// typeAtPath returns the type at a path below a type, or nil.
+func typeAtPath(declared *celtypes.DeclType, at []string) *celtypes.DeclType {
 	for _, name := range at {
 		switch {
 		case declared == nil:
@@ -208,8 +208,8 @@ func descend(declared *celtypes.DeclType, at []string) *celtypes.DeclType {
 	return declared
 }
 
-// typical returns the size of a value of which only the type is known.
-func typical(of *cel.Type) size {
+// typicalSize returns the size of a value of which only the type is known.
+func typicalSize(of *cel.Type) size {
 	if of == nil {
 		return size{Max: mostText}
 	}
@@ -222,7 +222,7 @@ func typical(of *cel.Type) size {
 		return size{Max: mostParts}
 	case types.OpaqueKind:
 		if parameters := of.Parameters(); len(parameters) == 1 {
-			return typical(parameters[0])
+			return typicalSize(parameters[0])
 		}
 	case types.BoolKind, types.DoubleKind, types.DurationKind, types.IntKind, types.TimestampKind, types.UintKind, types.NullTypeKind:
 		return size{Min: 1, Max: 1}

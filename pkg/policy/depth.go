@@ -26,7 +26,7 @@ func tooDeep(of ast.Expr, depth int) ast.Expr {
 	if depth > mostNested {
 		return of
 	}
-	for _, part := range parts(of) {
+	for _, part := range subexpressions(of) {
 		if deep := tooDeep(part, depth); deep != nil {
 			return deep
 		}
@@ -36,16 +36,16 @@ func tooDeep(of ast.Expr, depth int) ast.Expr {
 
 // hasLoop reports whether an expression has a loop.
 func hasLoop(of ast.Expr) bool {
-	return of.Kind() == ast.ComprehensionKind || slices.ContainsFunc(parts(of), hasLoop)
+	return of.Kind() == ast.ComprehensionKind || slices.ContainsFunc(subexpressions(of), hasLoop)
 }
 
-// deep reports whether a type is nested more than so many levels deep.
-func deep(of *cel.Type, most int) bool {
-	return most < 0 || slices.ContainsFunc(of.Parameters(), func(inner *cel.Type) bool { return deep(inner, most-1) })
+// isNestedDeeper reports whether a type is nested more than so many levels deep.
+func isNestedDeeper(of *cel.Type, most int) bool {
+	return most < 0 || slices.ContainsFunc(of.Parameters(), func(inner *cel.Type) bool { return isNestedDeeper(inner, most-1) })
 }
 
-// parts returns the expressions that an expression consists of.
-func parts(of ast.Expr) (all []ast.Expr) {
+// subexpressions returns the expressions that an expression consists of.
+func subexpressions(of ast.Expr) (all []ast.Expr) {
 	switch of.Kind() {
 	case ast.CallKind:
 		all = of.AsCall().Args()

@@ -58,13 +58,13 @@ var worlds = map[v1alpha1.GuestPolicyResource]func() (*world, error){
 func newWorld(object reflect.Type) (*world, error) {
 	declared := declarations{}
 	w := &world{types: map[string]*celtypes.DeclType{
-		varObject:       declared.of(object),
-		varOldObject:    declared.of(object),
-		varGuest:        declared.of(reflect.TypeFor[v1.VirtualMachineInstance]()),
-		varInstancetype: declared.of(reflect.TypeFor[v1beta1.VirtualMachineInstancetype]()),
-		varPreference:   declared.of(reflect.TypeFor[v1beta1.VirtualMachinePreference]()),
-		varNamespace:    declared.of(reflect.TypeFor[corev1.Namespace]()),
-		varRequest:      declared.of(reflect.TypeFor[request]()),
+		varObject:       declared.declareType(object),
+		varOldObject:    declared.declareType(object),
+		varGuest:        declared.declareType(reflect.TypeFor[v1.VirtualMachineInstance]()),
+		varInstancetype: declared.declareType(reflect.TypeFor[v1beta1.VirtualMachineInstancetype]()),
+		varPreference:   declared.declareType(reflect.TypeFor[v1beta1.VirtualMachinePreference]()),
+		varNamespace:    declared.declareType(reflect.TypeFor[corev1.Namespace]()),
+		varRequest:      declared.declareType(reflect.TypeFor[request]()),
 	}, byName: map[string]*celtypes.DeclType{}}
 	var options []cel.EnvOption
 	var roots []*celtypes.DeclType
@@ -80,7 +80,7 @@ func newWorld(object reflect.Type) (*world, error) {
 	}
 	base := environment.MustBaseEnvSet(language).NewExpressionsEnv()
 	var err error
-	w.env, err = extend(base, roots, append(options, boundedQuantities...)...)
+	w.env, err = extendEnvironment(base, roots, append(options, boundedQuantities...)...)
 	return w, err
 }
 
@@ -113,9 +113,9 @@ func costlyQuantity() ref.Val {
 	return types.NewErr("a quantity may have at most 100 digits, and an exponent of at most 3 digits")
 }
 
-// extend returns an environment with further types and variables. It is what EnvSet.Extend does for new expressions; that one makes an environment for
-// stored expressions besides, which nobody uses here.
-func extend(base *cel.Env, roots []*celtypes.DeclType, options ...cel.EnvOption) (*cel.Env, error) {
+// extendEnvironment returns an environment with further types and variables. It is what EnvSet.Extend does for new expressions; that one makes an environment
+// for stored expressions besides, which nobody uses here.
+func extendEnvironment(base *cel.Env, roots []*celtypes.DeclType, options ...cel.EnvOption) (*cel.Env, error) {
 	provider := celtypes.NewDeclTypeProvider(roots...)
 	provider.SetRecognizeKeywordAsFieldName(true)
 	types, err := provider.EnvOptions(base.CELTypeProvider())

@@ -30,8 +30,8 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // reserved are words that CEL reads as something else than a name.
 var reserved = strings.Fields("true false null in as break const continue else for function if import let loop package namespace return var void while")
 
-// form judges the form of a policy: what must be right before its expressions are compiled.
-func (p *Policy) form(at *field.Path) (errs field.ErrorList) {
+// checkForm checks what must be right before the expressions of a policy are compiled.
+func (p *Policy) checkForm(at *field.Path) (errs field.ErrorList) {
 	s := p.spec
 	counted := func(name string, n, most int) {
 		if n > most {
@@ -48,32 +48,33 @@ func (p *Policy) form(at *field.Path) (errs field.ErrorList) {
 	if len(errs) > 0 {
 		return errs
 	}
-	f := names{errors: p.words(at)}
+	f := formChecks{errors: p.checkWords(at)}
 	for i, c := range s.MatchConditions {
-		f.named(at.Child("matchConditions").Index(i).Child("name"), c.Name)
-		f.expression(at.Child("matchConditions").Index(i).Child("expression"), c.Expression)
+		f.checkName(at.Child("matchConditions").Index(i).Child("name"), c.Name)
+		f.checkLength(at.Child("matchConditions").Index(i).Child("expression"), c.Expression)
 	}
 	for i, v := range s.Variables {
 		below := at.Child("variables").Index(i)
-		f.named(below.Child("name"), v.Name)
+		f.checkName(below.Child("name"), v.Name)
 		if !identifier.MatchString(v.Name) || slices.Contains(reserved, v.Name) {
-			f.errors = append(f.errors, field.Invalid(below.Child("name"), printable(v.Name, mostName), "must be an identifier of CEL, and none of its reserved words"))
+			f.errors = append(f.errors, field.Invalid(below.Child("name"), printableLine(v.Name, mostName),
+				"must be an identifier of CEL, and none of its reserved words"))
 		}
-		f.expression(below.Child("expression"), v.Expression)
+		f.checkLength(below.Child("expression"), v.Expression)
 	}
 	for i, v := range s.Validations {
 		below := at.Child("validations").Index(i)
-		f.expression(below.Child("expression"), v.Expression)
+		f.checkLength(below.Child("expression"), v.Expression)
 		if v.MessageExpression != "" {
-			f.expression(below.Child("messageExpression"), v.MessageExpression)
+			f.checkLength(below.Child("messageExpression"), v.MessageExpression)
 		}
-		f.cause(below.Child("field"), v.Field, p.resources)
+		f.checkCause(below.Child("field"), v.Field, p.resources)
 	}
 	for i, a := range s.AuditAnnotations {
 		below := at.Child("auditAnnotations").Index(i)
-		f.named(below.Child("key"), a.Key)
-		f.auditKey(below.Child("key"), p.Name+"_"+a.Key)
-		f.expression(below.Child("valueExpression"), a.ValueExpression)
+		f.checkName(below.Child("key"), a.Key)
+		f.checkAuditKey(below.Child("key"), p.Name+"_"+a.Key)
+		f.checkLength(below.Child("valueExpression"), a.ValueExpression)
 	}
 	if f.source > mostSource {
 		f.errors = append(f.errors, field.TooLong(at, "", mostSource))
@@ -81,16 +82,16 @@ func (p *Policy) form(at *field.Path) (errs field.ErrorList) {
 	return f.errors
 }
 
-// names judges names and expressions.
-type names struct {
+// formChecks checks names and expressions.
+type formChecks struct {
 	seen map[string]bool
 	// source is the length of all expressions.
 	source int
 	errors field.ErrorList
 }
 
-// named judges a name that must be unique in its list.
-func (f *names) named(at *field.Path, name string) {
+// checkName checks a name that must be unique in its list.
+func (f *formChecks) checkName(at *field.Path, name string) {
 	if f.seen == nil {
 		f.seen = map[string]bool{}
 	}
@@ -99,46 +100,46 @@ func (f *names) named(at *field.Path, name string) {
 	case name == "":
 		f.errors = append(f.errors, field.Required(at, ""))
 	case f.seen[key]:
-		f.errors = append(f.errors, field.Duplicate(at, printable(name, mostName)))
+		f.errors = append(f.errors, field.Duplicate(at, printableLine(name, mostName)))
 	default:
 		f.seen[key] = true
 	}
 }
 
-// auditKey judges the name that an annotation gets in the audit event: the API server leaves out an annotation whose key is not legal.
-func (f *names) auditKey(at *field.Path, name string) {
+// checkAuditKey checks the name that an annotation gets in the audit event: the API server leaves out an annotation whose key is not legal.
+func (f *formChecks) checkAuditKey(at *field.Path, name string) {
 	for _, wrong := range content.IsLabelKey(name) {
-		f.errors = append(f.errors, field.Invalid(at, printable(name, 64), "the policy's name, an underscore and the key must be a legal key: "+wrong))
+		f.errors = append(f.errors, field.Invalid(at, printableLine(name, 64), "the policy's name, an underscore and the key must be a legal key: "+wrong))
 	}
 }
 
-// expression judges the length of an expression.
-func (f *names) expression(at *field.Path, source string) {
+// checkLength checks the length of an expression.
+func (f *formChecks) checkLength(at *field.Path, source string) {
 	f.source += len(source)
 	switch {
-	case trimmed(source) == "":
+	case trimSpace(source) == "":
 		f.errors = append(f.errors, field.Required(at, ""))
 	case len(source) > mostExpression:
 		f.errors = append(f.errors, field.TooLong(at, "", mostExpression))
 	}
 }
 
-// cause judges the path of the cause: a field of one of the resources.
-func (f *names) cause(at *field.Path, path string, resources []v1alpha1.GuestPolicyResource) {
+// checkCause checks the path of the cause: it must be a field of one of the resources.
+func (f *formChecks) checkCause(at *field.Path, path string, resources []v1alpha1.GuestPolicyResource) {
 	if path == "" {
 		return
 	}
 	for _, resource := range resources {
-		if at := cause(path, resource); at != "spec" || path == "spec" {
+		if at := causeInResource(path, resource); at != "spec" || path == "spec" {
 			return
 		}
 	}
-	f.errors = append(f.errors, field.Invalid(at, printable(path, mostName),
-		fmt.Sprintf("must be the path of a field of %s, such as spec.domain.cpu.cores", either(resources))))
+	f.errors = append(f.errors, field.Invalid(at, printableLine(path, mostName),
+		fmt.Sprintf("must be the path of a field of %s, such as spec.domain.cpu.cores", joinResources(resources))))
 }
 
-// either names resources in a sentence.
-func either(resources []v1alpha1.GuestPolicyResource) string {
+// joinResources lists resources for a sentence.
+func joinResources(resources []v1alpha1.GuestPolicyResource) string {
 	var all []string
 	for _, resource := range resources {
 		all = append(all, string(resource))
@@ -146,9 +147,9 @@ func either(resources []v1alpha1.GuestPolicyResource) string {
 	return strings.Join(all, " or ")
 }
 
-// cause returns the path of a cause in an object of a resource. The path of a field of a VMI stands for that field in the template of a VM, and the
+// causeInResource returns the path of a cause in an object of a resource. The path of a field of a VMI stands for that field in the template of a VM, and the
 // other way round. A path that the resource does not have is 'spec'.
-func cause(path string, resource v1alpha1.GuestPolicyResource) string {
+func causeInResource(path string, resource v1alpha1.GuestPolicyResource) string {
 	const template = "spec.template."
 	if path == "" {
 		return "spec"
@@ -165,15 +166,15 @@ func cause(path string, resource v1alpha1.GuestPolicyResource) string {
 		return "spec"
 	}
 	for _, candidate := range candidates {
-		if exists(world.types[varObject], candidate) {
+		if hasField(world.types[varObject], candidate) {
 			return candidate
 		}
 	}
 	return "spec"
 }
 
-// exists reports whether a type has a field at a path.
-func exists(declared *celtypes.DeclType, path string) bool {
+// hasField reports whether a type has a field at a path.
+func hasField(declared *celtypes.DeclType, path string) bool {
 	for _, step := range fieldpath.Parse(path) {
 		switch {
 		case declared == nil:

@@ -18,28 +18,28 @@ var (
 		metav1.StatusReasonRequestEntityTooLarge, ""}
 )
 
-// words judges the fields that have one of a few values.
-func (p *Policy) words(at *field.Path) (errs field.ErrorList) {
+// checkWords checks the fields that have one of a few values.
+func (p *Policy) checkWords(at *field.Path) (errs field.ErrorList) {
 	match := at.Child("matchConstraints")
-	errs = append(errs, each(match.Child("resources"), p.spec.MatchConstraints.Resources, resources)...)
-	errs = append(errs, each(match.Child("operations"), p.spec.MatchConstraints.Operations, operations)...)
-	errs = append(errs, each(at.Child("validationActions"), p.spec.ValidationActions, actions)...)
+	errs = append(errs, checkWordSet(match.Child("resources"), p.spec.MatchConstraints.Resources, resources)...)
+	errs = append(errs, checkWordSet(match.Child("operations"), p.spec.MatchConstraints.Operations, operations)...)
+	errs = append(errs, checkWordSet(at.Child("validationActions"), p.spec.ValidationActions, actions)...)
 	if slices.Contains(p.spec.ValidationActions, v1alpha1.PolicyDeny) && slices.Contains(p.spec.ValidationActions, v1alpha1.PolicyWarn) {
 		errs = append(errs, field.Invalid(at.Child("validationActions"), p.spec.ValidationActions, "Deny and Warn exclude each other"))
 	}
-	errs = append(errs, one(at.Child("failurePolicy"), p.spec.FailurePolicy, failures)...)
+	errs = append(errs, checkWord(at.Child("failurePolicy"), p.spec.FailurePolicy, failures)...)
 	for i, v := range p.spec.Validations {
-		errs = append(errs, one(at.Child("validations").Index(i).Child("reason"), v.Reason, reasons)...)
+		errs = append(errs, checkWord(at.Child("validations").Index(i).Child("reason"), v.Reason, reasons)...)
 	}
 	return errs
 }
 
-// each judges a set of words.
-func each[T ~string](at *field.Path, given, known []T) (errs field.ErrorList) {
+// checkWordSet checks a list of words, each of which may occur once.
+func checkWordSet[T ~string](at *field.Path, given, known []T) (errs field.ErrorList) {
 	for i, word := range given[:min(len(given), len(known))] {
-		errs = append(errs, one(at.Index(i), word, known)...)
+		errs = append(errs, checkWord(at.Index(i), word, known)...)
 		if slices.Contains(given[:i], word) {
-			errs = append(errs, field.Duplicate(at.Index(i), printable(string(word), mostName)))
+			errs = append(errs, field.Duplicate(at.Index(i), printableLine(string(word), mostName)))
 		}
 	}
 	if len(given) > len(known) {
@@ -48,11 +48,11 @@ func each[T ~string](at *field.Path, given, known []T) (errs field.ErrorList) {
 	return errs
 }
 
-// one judges one word. An absent one stands for its default.
-func one[T ~string](at *field.Path, given T, known []T) field.ErrorList {
+// checkWord checks one word. If it is empty, the default applies.
+func checkWord[T ~string](at *field.Path, given T, known []T) field.ErrorList {
 	if slices.Contains(known, given) {
 		return nil
 	}
 	named := slices.DeleteFunc(slices.Clone(known), func(word T) bool { return word == "" })
-	return field.ErrorList{field.NotSupported(at, T(printable(string(given), mostName)), named)}
+	return field.ErrorList{field.NotSupported(at, T(printableLine(string(given), mostName)), named)}
 }

@@ -108,7 +108,7 @@ func Judge(interrupt <-chan struct{}, policies []*Policy, r *Request) Result {
 			defer j.cancel()
 		}
 		j.Last = p.Name
-		if j.policy(p, r.Resource); j.Interrupted {
+		if j.judgePolicy(p, r.Resource); j.Interrupted {
 			break
 		}
 	}
@@ -117,28 +117,28 @@ func Judge(interrupt <-chan struct{}, policies []*Policy, r *Request) Result {
 	}
 	if len(j.audited) > 0 {
 		if written, err := json.Marshal(j.audited); err == nil {
-			j.annotate(ViolationsKey, string(written))
+			j.addAuditAnnotation(ViolationsKey, string(written))
 		}
 	}
 	return *j.Result
 }
 
-// policy judges by one policy.
-func (j *judge) policy(p *Policy, resource v1alpha1.GuestPolicyResource) {
+// judgePolicy evaluates one policy on the object.
+func (j *judge) judgePolicy(p *Policy, resource v1alpha1.GuestPolicyResource) {
 	if len(p.Errors) > 0 {
-		j.addFailure(p, Failure{Cause: p.Errors[0], Message: "it does not compile: " + printable(p.Errors[0].Error(), mostIssue)})
+		j.addFailure(p, Failure{Cause: p.Errors[0], Message: "it does not compile: " + printableLine(p.Errors[0].Error(), mostIssue)})
 		return
 	}
 	compiled := p.programs[resource]
 	e := &evaluation{judge: j, policy: p, programs: compiled, budget: celconfig.RuntimeCELCostBudgetMatchConditions}
-	if !e.conditions() || j.Interrupted {
+	if !e.matchConditionsHold() || j.Interrupted {
 		return
 	}
 	e.budget = celconfig.RuntimeCELCostBudget
-	e.validationsWithin()
+	e.runValidations()
 	// As in a ValidatingAdmissionPolicy, annotations have a budget of their own, so that validations do not spend it.
 	e.budget = celconfig.RuntimeCELCostBudget
-	for i := 0; i < len(compiled.annotations) && !e.Interrupted && e.annotation(i); i++ {
+	for i := 0; i < len(compiled.annotations) && !e.Interrupted && e.runAnnotation(i); i++ {
 	}
 }
 
@@ -155,25 +155,25 @@ func (j *judge) addFailure(p *Policy, failure Failure) {
 	j.Failures = append(j.Failures, failure)
 }
 
-// annotate adds an annotation to the audit event.
-func (j *judge) annotate(key, value string) {
+// addAuditAnnotation adds an annotation to the audit event.
+func (j *judge) addAuditAnnotation(key, value string) {
 	if j.Audit == nil {
 		j.Audit = map[string]string{}
 	}
 	j.Audit[key] = value
 }
 
-// actions are the actions of a policy: Deny by default.
-func (p *Policy) actions() []v1alpha1.GuestPolicyAction {
+// validationActions returns the actions of a policy; Deny by default.
+func (p *Policy) validationActions() []v1alpha1.GuestPolicyAction {
 	if len(p.spec.ValidationActions) == 0 {
 		return []v1alpha1.GuestPolicyAction{v1alpha1.PolicyDeny}
 	}
 	return p.spec.ValidationActions
 }
 
-// denial returns the error of a violated validation. A ValidatingAdmissionPolicy has the same reasons. An error says "Invalid value" only of a value: a field
-// without one, such as a part of the object, is forbidden.
-func denial(reason metav1.StatusReason, at string, value any, text string) *field.Error {
+// denialError returns the error of a violated validation. A ValidatingAdmissionPolicy has the same reasons. An error says "Invalid value" only of a value: a
+// field without one, such as a part of the object, is forbidden.
+func denialError(reason metav1.StatusReason, at string, value any, text string) *field.Error {
 	err := &field.Error{Type: field.ErrorTypeInvalid, Field: at, BadValue: value, Detail: text}
 	switch {
 	case reason == metav1.StatusReasonRequestEntityTooLarge:

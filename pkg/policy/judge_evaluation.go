@@ -24,17 +24,17 @@ type evaluation struct {
 	values []ref.Val
 }
 
-// conditions reports whether all match conditions are true. One that is false counts more than one that fails, as in Kubernetes.
-func (e *evaluation) conditions() bool {
+// matchConditionsHold reports whether all match conditions are true. One that is false counts more than one that fails, as in Kubernetes.
+func (e *evaluation) matchConditionsHold() bool {
 	var failure *Failure
 	for i, condition := range e.programs.conditions {
-		value, err := e.run(condition)
+		value, err := e.runProgram(condition)
 		switch {
 		case e.Interrupted:
 			return false
 		case err != nil && failure == nil:
 			expression := fmt.Sprintf("spec.matchConditions[%d].expression", i)
-			failure = &Failure{Expression: expression, Cause: err, Message: printable(expression+": "+err.Error(), mostIssue)}
+			failure = &Failure{Expression: expression, Cause: err, Message: printableLine(expression+": "+err.Error(), mostIssue)}
 		case err == nil && value != types.True:
 			return false
 		}
@@ -45,40 +45,40 @@ func (e *evaluation) conditions() bool {
 	return failure == nil
 }
 
-// validationsWithin evaluates the validations while the budget lasts. The first one beyond it says so, and the others would say it again.
-func (e *evaluation) validationsWithin() {
-	for i := 0; i < len(e.validations) && e.validation(i) && !e.Interrupted; i++ {
+// runValidations evaluates the validations while the budget lasts. The first one that exceeds the budget reports it; the others are not evaluated.
+func (e *evaluation) runValidations() {
+	for i := 0; i < len(e.validations) && e.runValidation(i) && !e.Interrupted; i++ {
 	}
 }
 
-// validation evaluates a validation, and reports it if it is not true. It returns false if the budget is spent.
-func (e *evaluation) validation(i int) bool {
-	value, err := e.run(e.validations[i].program)
+// runValidation evaluates a validation, and reports it if it is not true. It returns false if the budget is spent.
+func (e *evaluation) runValidation(i int) bool {
+	value, err := e.runProgram(e.validations[i].program)
 	switch {
 	case e.Interrupted || err == nil && value == types.True:
 	case err != nil:
 		e.expressionFailed(fmt.Sprintf("spec.validations[%d].expression", i), err)
 	default:
-		e.violated(i)
+		e.reportViolation(i)
 	}
 	return !errors.Is(err, errBudget)
 }
 
 // expressionFailed adds the failure of an expression of the policy.
 func (e *evaluation) expressionFailed(expression string, cause error) {
-	e.addFailure(e.policy, Failure{Expression: expression, Cause: cause, Message: expression + ": " + printable(cause.Error(), mostIssue)})
+	e.addFailure(e.policy, Failure{Expression: expression, Cause: cause, Message: expression + ": " + printableLine(cause.Error(), mostIssue)})
 }
 
-// violated reports a validation that is not true.
-func (e *evaluation) violated(i int) {
-	message := e.message(i)
+// reportViolation reports a validation that is not true.
+func (e *evaluation) reportViolation(i int) {
+	message := e.violationMessage(i)
 	if e.Interrupted {
 		return
 	}
 	text := fmt.Sprintf("GuestPolicy '%s': %s", e.policy.Name, message)
-	at, value := e.input.deepest(e.validations[i].field)
-	found := Violation{Policy: e.policy.Name, Validation: i, Message: message, Actions: e.policy.actions(),
-		Err: denial(e.policy.spec.Validations[i].Reason, at, value, text)}
+	at, value := e.input.deepestExistingPath(e.validations[i].field)
+	found := Violation{Policy: e.policy.Name, Validation: i, Message: message, Actions: e.policy.validationActions(),
+		Err: denialError(e.policy.spec.Validations[i].Reason, at, value, text)}
 	e.Violations = append(e.Violations, found)
 	for _, action := range found.Actions {
 		switch action {
@@ -88,17 +88,17 @@ func (e *evaluation) violated(i int) {
 			e.Warnings = append(e.Warnings, text)
 		case v1alpha1.PolicyAudit:
 			if len(e.audited) < mostAudited {
-				found.Message = printable(found.Message, mostAuditedMessage)
+				found.Message = printableLine(found.Message, mostAuditedMessage)
 				e.audited = append(e.audited, found)
 			}
 		}
 	}
 }
 
-// annotation evaluates an audit annotation. One that fails is left out where the failurePolicy ignores failures, as in Kubernetes. It returns false if
+// runAnnotation evaluates an audit annotation. One that fails is left out where the failurePolicy ignores failures, as in Kubernetes. It returns false if
 // the budget is spent.
-func (e *evaluation) annotation(i int) bool {
-	value, err := e.run(e.annotations[i])
+func (e *evaluation) runAnnotation(i int) bool {
+	value, err := e.runProgram(e.annotations[i])
 	if err != nil {
 		if !e.Interrupted && e.policy.spec.FailurePolicy != v1alpha1.PolicyIgnore {
 			e.expressionFailed(fmt.Sprintf("spec.auditAnnotations[%d].valueExpression", i), err)
@@ -106,19 +106,19 @@ func (e *evaluation) annotation(i int) bool {
 		return !errors.Is(err, errBudget)
 	}
 	if text, ok := value.Value().(string); ok {
-		if text = printable(trimmed(text), mostAnnotation); text != "" {
-			e.annotate(e.policy.Name+"/"+e.policy.spec.AuditAnnotations[i].Key, text)
+		if text = printableLine(trimSpace(text), mostAnnotation); text != "" {
+			e.addAuditAnnotation(e.policy.Name+"/"+e.policy.spec.AuditAnnotations[i].Key, text)
 		}
 	}
 	return true
 }
 
-// errBudget is the error of an expression whose policy has spent its budget.
+// errBudget is the error of an expression after the policy has spent its budget.
 var errBudget = errors.New("the policy exceeds its cost budget for one object")
 
-// run evaluates an expression, and spends its cost. The variables that it reads first are evaluated by run, too, while it runs, and spend theirs. An
-// expression whose cost is over Kubernetes' limit of one call fails by itself. A panic in cel-go is an error of the expression: Eval recovers from it.
-func (e *evaluation) run(program *program) (ref.Val, error) {
+// runProgram evaluates an expression, and spends its cost. The variables that it reads first are evaluated by runProgram, too, while it runs, and spend theirs.
+// An expression whose cost is over Kubernetes' limit of one call fails by itself. A panic in cel-go is an error of the expression: Eval recovers from it.
+func (e *evaluation) runProgram(program *program) (ref.Val, error) {
 	if e.budget < 0 {
 		return nil, errBudget
 	}

@@ -12,29 +12,29 @@ import (
 // mostAnnotation is the length of an audit annotation's value, as in a ValidatingAdmissionPolicy.
 const mostAnnotation = 10 * 1024
 
-// message is what the owner of an object reads: of the messageExpression, else the message, else the expression. A messageExpression that fails, is
-// empty, longer than 5 KiB or of several lines does not count, as in a ValidatingAdmissionPolicy.
-func (e *evaluation) message(i int) string {
+// violationMessage returns the message for the owner of an object: of the messageExpression, else the message, else the expression. A messageExpression does
+// not count if it fails, is empty, is longer than 5 KiB or has several lines, as in a ValidatingAdmissionPolicy.
+func (e *evaluation) violationMessage(i int) string {
 	if expression := e.validations[i].message; expression != nil {
-		if value, err := e.run(expression); err == nil {
+		if value, err := e.runProgram(expression); err == nil {
 			if text, ok := value.Value().(string); ok {
-				text = trimmed(text)
+				text = trimSpace(text)
 				if text != "" && len(text) <= celconfig.MaxEvaluatedMessageExpressionSizeBytes && !strings.Contains(text, "\n") {
-					return printable(text, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
+					return printableLine(text, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
 				}
 			}
 		}
 	}
 	written := e.policy.spec.Validations[i]
-	if text := trimmed(written.Message); text != "" {
-		return printable(text, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
+	if text := trimSpace(written.Message); text != "" {
+		return printableLine(text, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
 	}
-	return "failed expression: " + printable(trimmed(written.Expression), celconfig.MaxEvaluatedMessageExpressionSizeBytes)
+	return "failed expression: " + printableLine(trimSpace(written.Expression), celconfig.MaxEvaluatedMessageExpressionSizeBytes)
 }
 
-// printable returns a text of at most so many bytes, on one line, without characters that a terminal obeys or that reorder what is read: a message
+// printableLine returns a text of at most so many bytes, on one line, without characters that a terminal obeys or that reorder what is read: a message
 // may contain what a tenant wrote.
-func printable(text string, most int) string {
+func printableLine(text string, most int) string {
 	if len(text) > most {
 		text = shorten.Prefix(text, most-len("...")) + "..."
 	}

@@ -59,11 +59,11 @@ func Compile(policy *v1alpha1.GuestPolicy) (*Policy, field.ErrorList) {
 		p.operations = operations
 	}
 	at := field.NewPath("spec")
-	p.Errors = p.form(at)
-	p.namespaces = p.selector(spec.MatchConstraints.NamespaceSelector, at.Child("matchConstraints", "namespaceSelector"))
-	p.objects = p.selector(spec.MatchConstraints.ObjectSelector, at.Child("matchConstraints", "objectSelector"))
+	p.Errors = p.checkForm(at)
+	p.namespaces = p.parseSelector(spec.MatchConstraints.NamespaceSelector, at.Child("matchConstraints", "namespaceSelector"))
+	p.objects = p.parseSelector(spec.MatchConstraints.ObjectSelector, at.Child("matchConstraints", "objectSelector"))
 	if len(p.Errors) == 0 {
-		p.compile(at)
+		p.compileExpressions(at)
 	}
 	return p, p.Errors
 }
@@ -89,8 +89,8 @@ func (p *Policy) Warnings() []string {
 	return []string{"request.userInfo names Kiln's or KubeVirt's API server where a user starts, stops or changes a VM by virtctl"}
 }
 
-// selector returns a selector, or nil for one that selects all.
-func (p *Policy) selector(selector *metav1.LabelSelector, at *field.Path) labels.Selector {
+// parseSelector returns a selector, or nil for one that selects all.
+func (p *Policy) parseSelector(selector *metav1.LabelSelector, at *field.Path) labels.Selector {
 	if selector == nil {
 		return nil
 	}

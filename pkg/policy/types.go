@@ -31,14 +31,14 @@ const (
 )
 
 var (
-	text   = sized(celtypes.StringType, mostText)
-	name   = sized(celtypes.StringType, nameText)
-	key    = sized(celtypes.StringType, keyText)
-	scalar = sized(celtypes.StringType, mostScalar)
+	text   = boundedText(celtypes.StringType, mostText)
+	name   = boundedText(celtypes.StringType, nameText)
+	key    = boundedText(celtypes.StringType, keyText)
+	scalar = boundedText(celtypes.StringType, mostScalar)
 )
 
-// sized returns the type of a text of bounded length.
-func sized(of *celtypes.DeclType, most int64) *celtypes.DeclType {
+// boundedText returns the type of a text of bounded length.
+func boundedText(of *celtypes.DeclType, most int64) *celtypes.DeclType {
 	bounded := *of
 	bounded.MaxElements = most
 	return &bounded
@@ -59,14 +59,14 @@ var leaves = map[reflect.Type]*celtypes.DeclType{
 // declarations are the types of CEL by the Go types that they are read from.
 type declarations map[reflect.Type]*celtypes.DeclType
 
-// of returns the type of CEL for a Go type, as its JSON reads.
-func (d declarations) of(t reflect.Type) *celtypes.DeclType {
+// declareType returns the type of CEL for a Go type, as its JSON reads.
+func (d declarations) declareType(t reflect.Type) *celtypes.DeclType {
 	if declared, ok := leaves[t]; ok {
 		return declared
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return d.of(t.Elem())
+		return d.declareType(t.Elem())
 	case reflect.Bool:
 		return celtypes.BoolType
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -79,43 +79,43 @@ func (d declarations) of(t reflect.Type) *celtypes.DeclType {
 		if t.Elem().Kind() == reflect.Uint8 {
 			return text // encoding/json writes bytes as base64
 		}
-		return celtypes.NewListType(d.of(t.Elem()), mostElements)
+		return celtypes.NewListType(d.declareType(t.Elem()), mostElements)
 	case reflect.Map:
-		return celtypes.NewMapType(key, d.of(t.Elem()), mostElements)
+		return celtypes.NewMapType(key, d.declareType(t.Elem()), mostElements)
 	case reflect.Struct:
 		if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
 			panic(fmt.Sprintf("%s writes its own JSON: name its type among the leaves", t))
 		}
-		return d.object(t)
+		return d.declareStruct(t)
 	}
 	return celtypes.DynType
 }
 
-// object returns the type of a struct. It is known before its fields are read, because a struct may contain itself.
-func (d declarations) object(t reflect.Type) *celtypes.DeclType {
+// declareStruct returns the type of a struct. It is known before its fields are read, because a struct may contain itself.
+func (d declarations) declareStruct(t reflect.Type) *celtypes.DeclType {
 	if declared, ok := d[t]; ok {
 		return declared
 	}
 	fields := map[string]*celtypes.DeclField{}
 	declared := celtypes.NewObjectType(typeName(t), fields)
 	d[t] = declared
-	d.fields(t, fields)
+	d.declareFields(t, fields)
 	return declared
 }
 
-// fields adds the fields of a struct and of those that stand inline in it, by their names in JSON.
-func (d declarations) fields(t reflect.Type, fields map[string]*celtypes.DeclField) {
+// declareFields adds the fields of a struct and of those that stand inline in it, by their names in JSON.
+func (d declarations) declareFields(t reflect.Type, fields map[string]*celtypes.DeclField) {
 	for i := range t.NumField() {
 		field := t.Field(i)
 		called, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		inline := called == "" && (field.Anonymous || strings.Contains(options, "inline"))
 		switch {
 		case inline && field.Type.Kind() == reflect.Pointer:
-			d.fields(field.Type.Elem(), fields)
+			d.declareFields(field.Type.Elem(), fields)
 		case inline:
-			d.fields(field.Type, fields)
+			d.declareFields(field.Type, fields)
 		case called != "-" && field.IsExported():
-			declared := d.of(field.Type)
+			declared := d.declareType(field.Type)
 			if declared == text && (called == "name" || called == "namespace" || strings.HasSuffix(called, "Name")) {
 				declared = name
 			}

@@ -99,8 +99,8 @@ func TestTypesAreShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written := descend(vm.types[varObject], strings.Split("spec.template.spec.domain", "."))
-	boots := descend(vm.types[varGuest], strings.Split("spec.domain", "."))
+	written := typeAtPath(vm.types[varObject], strings.Split("spec.template.spec.domain", "."))
+	boots := typeAtPath(vm.types[varGuest], strings.Split("spec.domain", "."))
 	if written != boots || written == nil {
 		t.Errorf("%v and %v", written, boots)
 	}

@@ -49,8 +49,8 @@ type request struct {
 	DryRun             bool                        `json:"dryRun"`
 }
 
-// request returns the value of variable 'request'.
-func (r *Request) request() *request {
+// requestVariable returns the value of variable 'request'.
+func (r *Request) requestVariable() *request {
 	kind := v1.VirtualMachineGroupVersionKind
 	if r.Resource == v1alpha1.PolicyVirtualMachineInstances {
 		kind = v1.VirtualMachineInstanceGroupVersionKind
@@ -74,8 +74,8 @@ type input struct {
 // newInput returns the input of a request.
 func newInput(r *Request) *input { return &input{request: r, values: make(map[string]ref.Val, 8)} }
 
-// value returns a variable that the policy does not define itself.
-func (in *input) value(name string) (ref.Val, bool) {
+// builtinVariable returns a variable that the policy does not define itself.
+func (in *input) builtinVariable(name string) (ref.Val, bool) {
 	if value, ok := in.values[name]; ok {
 		return value, true
 	}
@@ -94,7 +94,7 @@ func (in *input) value(name string) (ref.Val, bool) {
 	case varNamespace:
 		read = in.request.Namespace
 	case varRequest:
-		read = in.request.request()
+		read = in.request.requestVariable()
 	default:
 		return nil, false
 	}
@@ -104,10 +104,10 @@ func (in *input) value(name string) (ref.Val, bool) {
 	return value, true
 }
 
-// deepest returns the part of a path whose parent the object has: the owner of the object can find it. spec.domain.cpu.cores of an object without
+// deepestExistingPath returns the part of a path whose parent the object has: the owner of the object can find it. spec.domain.cpu.cores of an object without
 // spec.domain.cpu is spec.domain.cpu. scalar is the value there, if it is a number, a short text, true or false; else nil.
-func (in *input) deepest(path string) (deepest string, scalar any) {
-	value, _ := in.value(varObject)
+func (in *input) deepestExistingPath(path string) (deepest string, scalar any) {
+	value, _ := in.builtinVariable(varObject)
 	steps := fieldpath.Parse(path)
 	for i, step := range steps {
 		var found bool
@@ -144,7 +144,7 @@ func (e *evaluation) ResolveName(name string) (any, bool) {
 	if name == varVariables {
 		return (*scope)(e), true
 	}
-	return e.input.value(name)
+	return e.input.builtinVariable(name)
 }
 
 // Parent implements cel.Activation.
@@ -166,19 +166,19 @@ func (s *scope) Find(key ref.Val) (ref.Val, bool) {
 	}
 	for i, v := range s.variables {
 		if v.name == string(name) {
-			return s.compute(i), true
+			return s.computeVariable(i), true
 		}
 	}
 	return nil, false
 }
 
-// compute returns the value of a variable. An error is kept too: a variable that fails costs its price once.
-func (s *scope) compute(i int) ref.Val {
+// computeVariable returns the value of a variable. An error is kept too: a variable that fails costs its price once.
+func (s *scope) computeVariable(i int) ref.Val {
 	if s.values == nil {
 		s.values = make([]ref.Val, len(s.variables))
 	}
 	if s.values[i] == nil {
-		value, err := (*evaluation)(s).run(s.variables[i].program)
+		value, err := (*evaluation)(s).runProgram(s.variables[i].program)
 		if err != nil {
 			value = types.NewErr("variable '%s': %v", s.variables[i].name, err)
 		}
