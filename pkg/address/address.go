@@ -25,7 +25,7 @@ func ParsePCI(text string) (PCI, error) {
 	if parts[1] != "" && parts[1] != "0000" {
 		return PCI{}, fmt.Errorf("the PCI domain must be '0000'")
 	}
-	a := PCI{Bus: hex(parts[2]), Slot: hex(parts[3]), Function: hex(parts[4])}
+	a := PCI{Bus: parseHex(parts[2]), Slot: parseHex(parts[3]), Function: parseHex(parts[4])}
 	if a.Slot > 31 {
 		return PCI{}, fmt.Errorf("the slot must be from '00' to '1f'")
 	}
@@ -48,7 +48,7 @@ func ParseHostPCI(text string) (HostPCI, error) {
 	if parts == nil {
 		return HostPCI{}, fmt.Errorf("must be a PCI address of a host such as '0000:01:00.0' or '10000:e1:00.0'")
 	}
-	a := HostPCI{Domain: hex(parts[1]), PCI: PCI{Bus: hex(parts[2]), Slot: hex(parts[3]), Function: hex(parts[4])}}
+	a := HostPCI{Domain: parseHex(parts[1]), PCI: PCI{Bus: parseHex(parts[2]), Slot: parseHex(parts[3]), Function: parseHex(parts[4])}}
 	if a.Slot > 31 {
 		return HostPCI{}, fmt.Errorf("the slot must be from '00' to '1f'")
 	}
@@ -60,8 +60,8 @@ func (a HostPCI) String() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Slot, a.Function)
 }
 
-// hex is only given what pciForm or hostForm matched; of nothing it returns 0.
-func hex(digits string) uint {
+// parseHex reads digits that pciForm or hostForm has matched. It returns 0 for no digits.
+func parseHex(digits string) uint {
 	n, _ := strconv.ParseUint(digits, 16, 32)
 	return uint(n)
 }
@@ -74,23 +74,23 @@ func (a PCI) String() string {
 	case a.Bus == 0 && a.Slot < slots && a.Function < functions:
 		return rootTexts[a.Slot*functions+a.Function]
 	}
-	return a.format()
+	return a.formatPCI()
 }
 
-func (a PCI) format() string { return fmt.Sprintf("0000:%02x:%02x.%x", a.Bus, a.Slot, a.Function) }
+func (a PCI) formatPCI() string { return fmt.Sprintf("0000:%02x:%02x.%x", a.Bus, a.Slot, a.Function) }
 
 // portTexts and rootTexts are the texts of the addresses that nearly all devices have, behind a root port and on the root bus. Formatting would take an
 // allocation for each device of each domain.
 var (
 	portTexts = func() (texts [256]string) {
 		for bus := range texts {
-			texts[bus] = PCI{Bus: uint(bus)}.format()
+			texts[bus] = PCI{Bus: uint(bus)}.formatPCI()
 		}
 		return texts
 	}()
 	rootTexts = func() (texts [slots * functions]string) {
 		for i := range texts {
-			texts[i] = PCI{Slot: uint(i / functions), Function: uint(i % functions)}.format()
+			texts[i] = PCI{Slot: uint(i / functions), Function: uint(i % functions)}.formatPCI()
 		}
 		return texts
 	}()

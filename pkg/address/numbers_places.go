@@ -34,7 +34,7 @@ type Drive struct{ Controller, Bus, Target, Unit uint }
 
 // ParseDrive reads controller:bus:target:unit, decimal.
 func ParseDrive(text string) (Drive, error) {
-	n, err := numbers(text, []span{{"controller", 0, controllers - 1}, {"bus", 0, 0}, {"target", 0, 0}, {"unit", 0, hardware.MostUnits - 1}})
+	n, err := parseNumbers(text, []span{{"controller", 0, controllers - 1}, {"bus", 0, 0}, {"target", 0, 0}, {"unit", 0, hardware.MostUnits - 1}})
 	if err != nil {
 		return Drive{}, err
 	}
@@ -43,11 +43,11 @@ func ParseDrive(text string) (Drive, error) {
 
 // String returns the form that ParseDrive reads.
 func (d Drive) String() string {
-	return joined(d.Controller, d.Bus, d.Target, d.Unit)
+	return joinNumbers(d.Controller, d.Bus, d.Target, d.Unit)
 }
 
-// joined separates numbers by colons. fmt would take ten times as long, and each drive on a controller and each channel has such an address.
-func joined(numbers ...uint) string {
+// joinNumbers separates numbers by colons. fmt would take ten times as long, and each drive on a controller and each channel has such an address.
+func joinNumbers(numbers ...uint) string {
 	var few [32]byte // on the stack
 	out := few[:0]
 	for i, n := range numbers {
@@ -74,7 +74,7 @@ type USB struct{ Bus, Port uint }
 
 // ParseUSB reads bus:port, decimal.
 func ParseUSB(text string) (USB, error) {
-	n, err := numbers(text, []span{{"bus", 0, controllers - 1}, {"port", 1, USBPorts}})
+	n, err := parseNumbers(text, []span{{"bus", 0, controllers - 1}, {"port", 1, USBPorts}})
 	if err != nil {
 		return USB{}, err
 	}
@@ -82,7 +82,7 @@ func ParseUSB(text string) (USB, error) {
 }
 
 // FormatUSB returns the form that ParseUSB reads. libvirt's port is a text: below a hub, which Kiln's domains do not have, it is '1.2'.
-func FormatUSB(bus uint, port string) string { return joined(bus) + ":" + port }
+func FormatUSB(bus uint, port string) string { return joinNumbers(bus) + ":" + port }
 
 // USBAt returns the place of a USB device by its number, which counts from 0 over all controllers.
 func USBAt(number uint) USB { return USB{number / USBPorts, number%USBPorts + 1} }
@@ -95,7 +95,7 @@ type Serial struct{ Controller, Bus, Port uint }
 
 // ParseSerial reads controller:bus:port, decimal.
 func ParseSerial(text string) (Serial, error) {
-	n, err := numbers(text, []span{{"controller", 0, controllers - 1}, {"bus", 0, 0}, {"port", 1, serialPorts}})
+	n, err := parseNumbers(text, []span{{"controller", 0, controllers - 1}, {"bus", 0, 0}, {"port", 1, serialPorts}})
 	if err != nil {
 		return Serial{}, err
 	}
@@ -103,7 +103,7 @@ func ParseSerial(text string) (Serial, error) {
 }
 
 // String returns the form that ParseSerial reads.
-func (s Serial) String() string { return joined(s.Controller, s.Bus, s.Port) }
+func (s Serial) String() string { return joinNumbers(s.Controller, s.Bus, s.Port) }
 
 // SerialAt returns the place of a channel by its number, which counts from 0 over all controllers.
 func SerialAt(number uint) Serial {
@@ -124,7 +124,7 @@ func ParseCCW(text string) (CCW, error) {
 	if parts == nil {
 		return CCW{}, fmt.Errorf("must be a channel address such as 'fe.0.0001'")
 	}
-	return CCW{hex(parts[1]), hex(parts[2]), hex(parts[3])}, nil
+	return CCW{parseHex(parts[1]), parseHex(parts[2]), parseHex(parts[3])}, nil
 }
 
 // String returns the form that ParseCCW reads.
@@ -161,13 +161,13 @@ func ParseExpander(text string) (Expander, error) {
 		return Expander{}, fmt.Errorf("must be a bus number and a NUMA node such as '240:1'")
 	}
 	if node == "" {
-		n, err := numbers(number, []span{{"bus number", 1, buses - 1}})
+		n, err := parseNumbers(number, []span{{"bus number", 1, buses - 1}})
 		if err != nil {
 			return Expander{}, err
 		}
 		return Expander{BusNr: n[0]}, nil
 	}
-	n, err := numbers(text, []span{{"bus number", 1, buses - 1}, {"NUMA node", 0, maxNUMANodes - 1}})
+	n, err := parseNumbers(text, []span{{"bus number", 1, buses - 1}, {"NUMA node", 0, maxNUMANodes - 1}})
 	if err != nil {
 		return Expander{}, err
 	}
@@ -177,9 +177,9 @@ func ParseExpander(text string) (Expander, error) {
 // String returns the form that ParseExpander reads.
 func (e Expander) String() string {
 	if e.NUMANode == nil {
-		return joined(e.BusNr) + ":"
+		return joinNumbers(e.BusNr) + ":"
 	}
-	return joined(e.BusNr, *e.NUMANode)
+	return joinNumbers(e.BusNr, *e.NUMANode)
 }
 
 // span is what one number of a place may be.
@@ -188,8 +188,8 @@ type span struct {
 	least, most uint
 }
 
-// numbers reads decimal numbers with colons between them.
-func numbers(text string, spans []span) ([]uint, error) {
+// parseNumbers reads decimal numbers with colons between them.
+func parseNumbers(text string, spans []span) ([]uint, error) {
 	parts := strings.SplitN(text, ":", len(spans)+1)
 	if len(parts) != len(spans) {
 		return nil, fmt.Errorf("must be %d numbers with colons between them", len(spans))

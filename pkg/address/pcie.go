@@ -78,8 +78,8 @@ func (p *Plan) Multifunction(at PCI) bool {
 	return p.shared[at]
 }
 
-// share records that other functions may be in the slot of function 0, which has this address.
-func (p *Plan) share(at PCI) {
+// markShared records that other functions may be in the slot of function 0, which has this address.
+func (p *Plan) markShared(at PCI) {
 	switch {
 	case at.Bus == 0:
 		p.sharedSlots[at.Slot] = true
@@ -109,28 +109,28 @@ func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
 		b.slot[slot] = machine
 	}
 	// The order is the promise: what the user wrote, what was, what the chipset has, what is new.
-	b.fixed(devices)
-	b.recorded()
-	b.wanted(devices)
-	b.pinned(devices)
-	b.frozenPorts()
-	b.frozen(devices)
-	b.bridges()
-	b.preferred(devices)
-	b.added(devices)
-	b.spare()
+	b.placeFixed(devices)
+	b.readExpanders()
+	b.findBridges(devices)
+	b.placePinned(devices)
+	b.placeFrozenPorts()
+	b.placeFrozen(devices)
+	b.placeBridges()
+	b.placePreferred(devices)
+	b.placeAdded(devices)
+	b.addSparePorts()
 	b.placeOnNUMANodes(devices)
 	return b.plan, b.errs
 }
 
-// use says what a slot of the root bus is for.
-type use uint8
+// slotUse says what a slot of the root bus is for.
+type slotUse uint8
 
 const (
-	empty   use = iota
-	machine     // the machine's own devices
-	single      // devices without a port
-	ports       // root ports
+	empty   slotUse = iota
+	machine         // the machine's own devices
+	single          // devices without a port
+	ports           // root ports
 )
 
 // board is the state of one call of Place.
@@ -141,22 +141,22 @@ type board struct {
 	owner tenants
 	// bridged are the buses of bridges, with the field that wants each.
 	bridged map[uint]*field.Path
-	slot    [slots]use // of the root bus
-	// portSlot and portFunction are where the search for the next root port goes on; rootSlot that for a single device,
-	// downwards. Both only move on, which keeps the whole linear.
+	slot    [slots]slotUse // of the root bus
+	// portSlot and portFunction are where the search for the next root port continues, rootSlot where the search for a slot of a single device continues,
+	// downwards. They only advance, so that all searches together take linear time.
 	portSlot, portFunction uint
 	rootSlot               uint
 	freePort               int
-	// apart is how many of the ports are not below the root bus: expanders and theirs. lowest is the first number of theirs.
+	// apart is how many of the ports are not below the root bus: expanders and their ports. lowest is the lowest bus number of an expander.
 	apart, lowest uint
-	// bridge and bridgeSlot are where the search for a slot of a bridge goes on.
+	// bridge and bridgeSlot are where the search for a slot of a bridge continues.
 	bridge, bridgeSlot uint
 }
 
-// take gives the device with an index the address.
-func (b *board) take(i int, d *Device, at PCI) {
+// placeDevice gives the device with an index the address.
+func (b *board) placeDevice(i int, d *Device, at PCI) {
 	b.plan.Devices[i], b.plan.Placed[i] = at, true
-	b.owner.set(at, tenant{path: d.Path})
+	b.owner.setTenant(at, tenant{path: d.Path})
 	if at.Bus == 0 {
 		if b.slot[at.Slot] == empty {
 			b.slot[at.Slot] = single
@@ -166,17 +166,17 @@ func (b *board) take(i int, d *Device, at PCI) {
 	b.plan.Occupied[at.Bus-1] = true
 }
 
-func (b *board) fixed(devices []Device) {
+func (b *board) placeFixed(devices []Device) {
 	for i := range devices {
 		if d := &devices[i]; d.Fixed {
-			b.take(i, d, *d.Preferred)
+			b.placeDevice(i, d, *d.Preferred)
 		}
 	}
 }
 
-// pinned honours the user's addresses. On the root bus any slot that the machine does not need; behind a root port only slot
-// 00, which is all that a PCI Express link has; behind a bridge any but that.
-func (b *board) pinned(devices []Device) {
+// placePinned places devices at the addresses that the user wrote. On the root bus, the user may choose any slot that the machine does not need. Behind a root
+// port there is only slot 00, because a PCI Express link has only one. Behind a bridge, all slots but 00 are allowed.
+func (b *board) placePinned(devices []Device) {
 	for i := range devices {
 		d := &devices[i]
 		if d.Pin == "" {
@@ -188,7 +188,7 @@ func (b *board) pinned(devices []Device) {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, err.Error()))
 		case at.Bus > MaxPorts:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "the bus must be from '00' to 'fe'"))
-		case b.expands(at.Bus) || at.Bus >= b.lowest:
+		case b.isExpander(at.Bus) || at.Bus >= b.lowest:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this bus is reserved for devices of a NUMA node since an earlier boot: choose another"))
 		case b.bridged[at.Bus] != nil && at.Slot == 0:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, fmt.Sprintf("'%s' makes this bus a bridge: the slot must be from '01' to '1f'", b.bridged[at.Bus])))
@@ -196,33 +196,33 @@ func (b *board) pinned(devices []Device) {
 			continue // said of the bridge that it would need
 		case at.Bus == 0 && b.slot[at.Slot] == machine:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this slot is used by devices of the machine type: choose another"))
-		case b.owner.taken(at):
-			b.errs = append(b.errs, duplicate(d, b.owner.of[at.place()]))
+		case b.owner.isTaken(at):
+			b.errs = append(b.errs, duplicateError(d, b.owner.of[at.placeNumber()]))
 		default:
-			b.grow(at.Bus)
-			b.take(i, d, at)
+			b.growPorts(at.Bus)
+			b.placeDevice(i, d, at)
 		}
 	}
-	b.siblings(devices)
+	b.checkFunctionZero(devices)
 }
 
-// siblings checks that function 0 is there wherever another function is: without it the guest finds none of the slot.
-func (b *board) siblings(devices []Device) {
+// checkFunctionZero refuses a function without function 0 of its slot: the guest would find no function of the slot.
+func (b *board) checkFunctionZero(devices []Device) {
 	for i := range devices {
 		d, at := &devices[i], b.plan.Devices[i]
 		if d.Pin == "" || !b.plan.Placed[i] || at.Function == 0 {
 			continue
 		}
 		zero := PCI{Bus: at.Bus, Slot: at.Slot}
-		if !b.owner.taken(zero) {
+		if !b.owner.isTaken(zero) {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin,
 				fmt.Sprintf("no device has function 0 of this slot, '%s', without which the guest does not find the others: give it to a device", zero)))
 		}
-		b.plan.share(zero)
+		b.plan.markShared(zero)
 	}
 }
 
-func duplicate(d *Device, by tenant) *field.Error {
+func duplicateError(d *Device, by tenant) *field.Error {
 	err := field.Duplicate(d.Path, d.Pin)
 	err.Detail = fmt.Sprintf("already used by '%s': choose another", by)
 	return err

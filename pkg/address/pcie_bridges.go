@@ -10,12 +10,12 @@ import (
 // has put a device on another slot than 00, such as 0000:81:01.0 in the API's documentation. libvirt requires the index of a bridge to be above the index of
 // its port.
 
-// wanted finds the buses that the user's addresses make bridges, and those that are since an earlier boot.
-func (b *board) wanted(devices []Device) {
+// findBridges finds the buses that must be bridges because of the user's addresses, and the recorded bridges.
+func (b *board) findBridges(devices []Device) {
 	for index, text := range b.Ports {
-		if at, err := ParsePCI(text); err == nil && at.Bus > 0 && at.Bus < index && index <= MaxPorts && !b.expands(at.Bus) {
+		if at, err := ParsePCI(text); err == nil && at.Bus > 0 && at.Bus < index && index <= MaxPorts && !b.isExpander(at.Bus) {
 			b.bridged[index] = field.NewPath("an earlier boot")
-			b.owner.set(at, tenant{bridge: uint32(index)})
+			b.owner.setTenant(at, tenant{bridge: uint32(index)})
 		}
 	}
 	for i := range devices {
@@ -24,7 +24,7 @@ func (b *board) wanted(devices []Device) {
 			continue
 		}
 		at, err := ParsePCI(d.Pin)
-		if err != nil || at.Bus == 0 || at.Bus > MaxPorts || at.Slot == 0 || b.bridged[at.Bus] != nil || b.expands(at.Bus) {
+		if err != nil || at.Bus == 0 || at.Bus > MaxPorts || at.Slot == 0 || b.bridged[at.Bus] != nil || b.isExpander(at.Bus) {
 			continue
 		}
 		_, port := b.Ports[at.Bus]
@@ -39,8 +39,8 @@ func (b *board) wanted(devices []Device) {
 	}
 }
 
-// bridges puts each bridge behind the root port that it had, or the first free one.
-func (b *board) bridges() {
+// placeBridges puts each bridge behind the root port that it had, or the first free one.
+func (b *board) placeBridges() {
 	for bus := uint(2); bus <= uint(len(b.plan.Ports)); bus++ {
 		if b.bridged[bus] == nil {
 			continue
@@ -59,30 +59,30 @@ func (b *board) portBelow(bus uint) (uint, bool) {
 		return at.Bus, true
 	}
 	for port := uint(1); port < bus; port++ {
-		if !b.plan.Occupied[port-1] && b.bridged[port] == nil && b.below(int(port-1)) {
+		if !b.plan.Occupied[port-1] && b.bridged[port] == nil && b.isBelowRoot(int(port-1)) {
 			return port, true
 		}
 	}
 	return 0, false
 }
 
-// onBridge is a free slot of a bridge, of a new one if need be, which takes the port that a device would have.
-func (b *board) onBridge() (PCI, bool) {
+// freeOnBridge returns a free slot of a bridge. If there is none, it adds a bridge, which takes the root port that a device would have.
+func (b *board) freeOnBridge() (PCI, bool) {
 	for ; b.bridge <= uint(len(b.plan.Ports)); b.bridge, b.bridgeSlot = b.bridge+1, 1 {
 		for ; b.bridged[b.bridge] != nil && b.bridgeSlot < slots; b.bridgeSlot++ {
-			if at := (PCI{Bus: b.bridge, Slot: b.bridgeSlot}); !b.owner.taken(at) {
+			if at := (PCI{Bus: b.bridge, Slot: b.bridgeSlot}); !b.owner.isTaken(at) {
 				return at, true
 			}
 		}
 	}
-	port, ok := b.free(BehindPort)
-	if !ok || len(b.plan.Ports) == MaxPorts || b.plain()+1 >= b.lowest {
+	port, ok := b.freePlace(BehindPort)
+	if !ok || len(b.plan.Ports) == MaxPorts || b.busesBelowRoot()+1 >= b.lowest {
 		return PCI{}, false
 	}
 	b.plan.Occupied[port.Bus-1] = true
 	index := uint(len(b.plan.Ports) + 1)
-	b.grow(index)
+	b.growPorts(index)
 	b.plan.Ports[index-1], b.plan.Occupied[index-1] = port, true
-	b.bridged[index], b.bridge = tenant{}.at(), index
+	b.bridged[index], b.bridge = tenant{}.errorPath(), index
 	return PCI{Bus: index, Slot: 1}, true
 }

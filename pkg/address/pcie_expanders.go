@@ -27,8 +27,8 @@ const (
 	window = 16
 )
 
-// recorded finds the expanders of an earlier boot.
-func (b *board) recorded() {
+// readExpanders finds the expanders of an earlier boot.
+func (b *board) readExpanders() {
 	b.lowest = buses
 	if len(b.Expanders) == 0 {
 		return
@@ -41,27 +41,27 @@ func (b *board) recorded() {
 	}
 }
 
-func (b *board) expands(index uint) bool {
+func (b *board) isExpander(index uint) bool {
 	_, ok := b.plan.Expanders[index]
 	return ok
 }
 
-// expander puts an expander bus into a slot of the root bus. No device can be in it but its ports.
-func (b *board) expander(index uint, at PCI) {
+// placeExpander puts an expander bus into a slot of the root bus. No device can be in it but its ports.
+func (b *board) placeExpander(index uint, at PCI) {
 	b.plan.Ports[index-1], b.plan.Occupied[index-1] = at, true
 	b.slot[at.Slot] = single
-	b.owner.set(at, tenant{port: uint32(index)})
+	b.owner.setTenant(at, tenant{port: uint32(index)})
 	b.apart++
 }
 
-// expanderPort puts a root port onto an expander bus.
-func (b *board) expanderPort(index uint, at PCI) {
+// placeExpanderPort puts a root port onto an expander bus.
+func (b *board) placeExpanderPort(index uint, at PCI) {
 	b.plan.Ports[index-1] = at
-	b.owner.set(at, tenant{port: uint32(index)})
+	b.owner.setTenant(at, tenant{port: uint32(index)})
 	b.apart++
 }
 
-// placeOnNUMANodes places the devices that are to be next to a NUMA node, after all others, which are then where they are without it.
+// placeOnNUMANodes places the devices that are next to a NUMA node. They come after all others, so that the places of these do not depend on them.
 func (b *board) placeOnNUMANodes(devices []Device) {
 	for i := range devices {
 		d := &devices[i]
@@ -73,15 +73,15 @@ func (b *board) placeOnNUMANodes(devices []Device) {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, fmt.Sprintf("no PCI bus is left for NUMA node %d of the guest: remove devices", *d.NUMANode)))
 			continue
 		}
-		b.take(i, d, at)
+		b.placeDevice(i, d, at)
 	}
 }
 
-// freeOnNUMANode is a place next to a NUMA node: behind a port whose device is gone, else behind a new port, of a new expander if need be.
+// freeOnNUMANode returns a place next to a NUMA node: behind a port whose device is gone, else behind a new port, on a new expander if necessary.
 func (b *board) freeOnNUMANode(node uint) (PCI, bool) {
 	full := map[uint]uint{} // ports by expander
 	for i, at := range b.plan.Ports {
-		if !b.expands(at.Bus) {
+		if !b.isExpander(at.Bus) {
 			continue
 		}
 		full[at.Bus]++
@@ -116,11 +116,11 @@ func (b *board) portCapacity(e Expander) uint {
 func (b *board) portOf(expander uint) (PCI, bool) {
 	for slot := range uint(slots) {
 		at := PCI{Bus: expander, Slot: slot}
-		if b.owner.taken(at) || len(b.plan.Ports) == MaxPorts {
+		if b.owner.isTaken(at) || len(b.plan.Ports) == MaxPorts {
 			continue
 		}
-		b.grow(uint(len(b.plan.Ports) + 1))
-		b.expanderPort(uint(len(b.plan.Ports)), at)
+		b.growPorts(uint(len(b.plan.Ports) + 1))
+		b.placeExpanderPort(uint(len(b.plan.Ports)), at)
 		return PCI{Bus: uint(len(b.plan.Ports))}, true
 	}
 	return PCI{}, false
@@ -129,19 +129,19 @@ func (b *board) portOf(expander uint) (PCI, bool) {
 // addExpander takes the bus numbers below the numbers of the other expanders. It returns false if these are not above what the root bus needs.
 func (b *board) addExpander(node uint) (uint, bool) {
 	at, ok := b.freeSlot()
-	if !ok || b.lowest <= window+b.plain() || len(b.plan.Ports) == MaxPorts {
+	if !ok || b.lowest <= window+b.busesBelowRoot() || len(b.plan.Ports) == MaxPorts {
 		return 0, false
 	}
 	b.lowest -= window
-	b.grow(uint(len(b.plan.Ports) + 1))
+	b.growPorts(uint(len(b.plan.Ports) + 1))
 	index := uint(len(b.plan.Ports))
 	if b.plan.Expanders == nil {
 		b.plan.Expanders = map[uint]Expander{}
 	}
 	b.plan.Expanders[index] = Expander{BusNr: b.lowest, NUMANode: &node}
-	b.expander(index, at)
+	b.placeExpander(index, at)
 	return index, true
 }
 
-// plain is the number of buses below the root bus, which number 1 is the first of.
-func (b *board) plain() uint { return uint(len(b.plan.Ports)) - b.apart }
+// busesBelowRoot returns the number of buses below the root bus. They are numbered from 1.
+func (b *board) busesBelowRoot() uint { return uint(len(b.plan.Ports)) - b.apart }

@@ -12,8 +12,8 @@ type tenant struct {
 	port, bridge uint32
 }
 
-// at is the field to which errors about a tenant belong.
-func (t tenant) at() *field.Path {
+// errorPath returns the field for errors about a tenant.
+func (t tenant) errorPath() *field.Path {
 	if t.path == nil {
 		return field.NewPath("spec", "domain", "devices")
 	}
@@ -32,42 +32,42 @@ func (t tenant) String() string {
 
 // tenants are what sits at PCI addresses.
 type tenants struct {
-	of map[place]tenant
+	of map[placeNumber]tenant
 	// functions has a bit for each function that is taken in each slot of the root bus. It is not a map because most lookups are on the root bus.
 	functions [slots]uint8
 }
 
-func newTenants(n int) tenants { return tenants{of: make(map[place]tenant, n)} }
+func newTenants(n int) tenants { return tenants{of: make(map[placeNumber]tenant, n)} }
 
-func (t *tenants) set(at PCI, who tenant) {
-	t.of[at.place()] = who
+func (t *tenants) setTenant(at PCI, who tenant) {
+	t.of[at.placeNumber()] = who
 	if at.Bus == 0 {
 		t.functions[at.Slot] |= 1 << at.Function
 	}
 }
 
-func (t *tenants) remove(at PCI) {
-	delete(t.of, at.place())
+func (t *tenants) removeTenant(at PCI) {
+	delete(t.of, at.placeNumber())
 	if at.Bus == 0 {
 		t.functions[at.Slot] &^= 1 << at.Function
 	}
 }
 
-func (t *tenants) taken(at PCI) bool {
+func (t *tenants) isTaken(at PCI) bool {
 	if at.Bus == 0 {
 		return t.functions[at.Slot]&(1<<at.Function) != 0
 	}
-	_, taken := t.of[at.place()]
+	_, taken := t.of[at.placeNumber()]
 	return taken
 }
 
-// place is a PCI address as one number, which maps find faster.
-type place uint32
+// placeNumber is a PCI address as one number, which maps find faster.
+type placeNumber uint32
 
-func (a PCI) place() place { return place(a.Bus<<8 | a.Slot<<3 | a.Function) } //nolint:gosec // a bus has 8 bits, a slot 5 and a function 3
+func (a PCI) placeNumber() placeNumber { return placeNumber(a.Bus<<8 | a.Slot<<3 | a.Function) } //nolint:gosec // a bus has 8 bits, a slot 5 and a function 3
 
-// frozen puts devices back where an earlier boot had them.
-func (b *board) frozen(devices []Device) {
+// placeFrozen puts devices back where an earlier boot had them.
+func (b *board) placeFrozen(devices []Device) {
 	if len(b.Frozen) == 0 {
 		return
 	}
@@ -78,59 +78,59 @@ func (b *board) frozen(devices []Device) {
 			continue
 		}
 		at, err := ParsePCI(text)
-		if err != nil || !b.fits(d, at) {
+		if err != nil || !b.fitsDevice(d, at) {
 			continue // another kind of device under this name, which needs another kind of place
 		}
-		if owner, ok := b.owner.of[at.place()]; ok {
-			b.errs = append(b.errs, field.Invalid(owner.at(), at.String(),
+		if owner, ok := b.owner.of[at.placeNumber()]; ok {
+			b.errs = append(b.errs, field.Invalid(owner.errorPath(), at.String(),
 				"used by '"+d.Path.String()+"' since an earlier boot: choose another"))
 			continue
 		}
-		b.take(i, d, at)
+		b.placeDevice(i, d, at)
 	}
 }
 
-func (b *board) fits(d *Device, at PCI) bool {
+func (b *board) fitsDevice(d *Device, at PCI) bool {
 	if d.Where == OnRootBus {
 		return at.Bus == 0 && (b.slot[at.Slot] == empty || b.slot[at.Slot] == single)
 	}
-	return at.Bus > 0 && at.Bus <= uint(len(b.plan.Ports)) && !b.expands(at.Bus) && (at.Slot > 0) == (b.bridged[at.Bus] != nil)
+	return at.Bus > 0 && at.Bus <= uint(len(b.plan.Ports)) && !b.isExpander(at.Bus) && (at.Slot > 0) == (b.bridged[at.Bus] != nil)
 }
 
-func (b *board) preferred(devices []Device) {
+func (b *board) placePreferred(devices []Device) {
 	for i := range devices {
 		d := &devices[i]
 		if !b.plan.Placed[i] && d.Pin == "" && d.Preferred != nil && b.slot[d.Preferred.Slot] == empty {
-			b.take(i, d, *d.Preferred)
+			b.placeDevice(i, d, *d.Preferred)
 		}
 	}
 }
 
-// added finds places for devices that have none yet, in the order of the devices: holes first, then new ports.
-func (b *board) added(devices []Device) {
+// placeAdded finds places for devices that have none yet, in the order of the devices: holes first, then new ports.
+func (b *board) placeAdded(devices []Device) {
 	for i := range devices {
 		d := &devices[i]
 		if b.plan.Placed[i] || d.Pin != "" || d.NUMANode != nil {
 			continue
 		}
-		at, ok := b.free(d.Where)
+		at, ok := b.freePlace(d.Where)
 		if !ok {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, "no PCI address is left: remove devices, or use bus 'scsi' for disks"))
 			continue
 		}
-		b.take(i, d, at)
+		b.placeDevice(i, d, at)
 	}
 }
 
-func (b *board) free(where Where) (PCI, bool) {
+func (b *board) freePlace(where Where) (PCI, bool) {
 	switch {
 	case where == OnRootBus:
 		return b.freeSlot()
 	case where == OnBridge:
-		return b.onBridge()
+		return b.freeOnBridge()
 	}
 	for ; b.freePort < len(b.plan.Ports); b.freePort++ {
-		if !b.plan.Occupied[b.freePort] && b.below(b.freePort) {
+		if !b.plan.Occupied[b.freePort] && b.isBelowRoot(b.freePort) {
 			return PCI{Bus: uint(b.freePort + 1)}, true
 		}
 	}
