@@ -19,12 +19,12 @@ import (
 // hardware. m.VMI is the explicit spec of the guest; m.Frozen is not used. Each difference between the running domain and the spec is an error at the field
 // that it comes from, because a partial record would move the hardware that it leaves out.
 func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorList) {
-	vmi := identified(m.VMI, nil)
+	vmi := withIdentity(m.VMI, nil)
 	fresh, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Facts: Facts(m), Generation: identity.GenerationID(vmi)})
 	if len(errs) > 0 {
 		return record.Record{}, errs
 	}
-	seen, err := copied(running)
+	seen, err := copyDomain(running)
 	if err != nil {
 		return record.Record{}, field.ErrorList{field.InternalError(nil, err)}
 	}
@@ -33,7 +33,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	readIgnition(seen)
 	captured := abi.Freeze(seen, m.Defaults.Version)
 	// Where the spec leaves the identity open, the running guest's counts.
-	vmi = identified(m.VMI, &captured)
+	vmi = withIdentity(m.VMI, &captured)
 	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &captured, Facts: Facts(m), Generation: identity.GenerationID(vmi)})
 	if len(errs) > 0 {
 		return record.Record{}, errs
@@ -44,7 +44,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	}
 	adoptEquivalents(seen, again)
 	for _, change := range abi.Compare(seen, again) {
-		errs = append(errs, field.Forbidden(origin(&vmi.Spec, change), "the next boot would have different hardware: "+change.Text))
+		errs = append(errs, field.Forbidden(originOfChange(&vmi.Spec, change), "the next boot would have different hardware: "+change.Text))
 	}
 	if len(errs) > 0 && !ours {
 		errs = append(field.ErrorList{foreignDomainError()}, errs...)
@@ -62,8 +62,8 @@ func GuestHardware(vmi *v1.VirtualMachineInstance, captured record.Record) *v1al
 	return hardware
 }
 
-// copied returns a deep copy of a domain.
-func copied(dom *libvirtxml.Domain) (*libvirtxml.Domain, error) {
+// copyDomain returns a deep copy of a domain.
+func copyDomain(dom *libvirtxml.Domain) (*libvirtxml.Domain, error) {
 	text, err := dom.Marshal()
 	if err != nil {
 		return nil, err
@@ -129,14 +129,14 @@ func adoptSpecCPU(running, spec *libvirtxml.Domain) {
 	running.CPU = &cpu
 }
 
-// origin is the field that a difference comes from, or the nearest above it.
-func origin(spec *v1.VirtualMachineInstanceSpec, change record.Change) *field.Path {
+// originOfChange returns the field of the spec that a change comes from, or the nearest field above it.
+func originOfChange(spec *v1.VirtualMachineInstanceSpec, change record.Change) *field.Path {
 	if change.Part != "" {
 		return change.Part.Path()
 	}
 	devices := field.NewPath("spec", "domain", "devices")
 	kind, name := record.SplitKey(change.Device)
-	for list, names := range listed(&spec.Domain.Devices)[kind] {
+	for list, names := range namesByKind(&spec.Domain.Devices)[kind] {
 		if at := slices.Index(names, name); at >= 0 {
 			return devices.Child(list).Index(at)
 		}
@@ -150,22 +150,22 @@ func origin(spec *v1.VirtualMachineInstanceSpec, change record.Change) *field.Pa
 	return devices
 }
 
-// listed are the names in the lists that devices of a kind come from.
-func listed(d *v1.Devices) map[string]map[string][]string {
+// namesByKind returns, for each kind of device, the names in the lists of the spec that its devices come from.
+func namesByKind(d *v1.Devices) map[string]map[string][]string {
 	return map[string]map[string][]string{
-		"disk":       {"disks": names(d.Disks, func(d v1.Disk) string { return d.Name })},
-		"interface":  {"interfaces": names(d.Interfaces, func(i v1.Interface) string { return i.Name })},
-		"filesystem": {"filesystems": names(d.Filesystems, func(f v1.Filesystem) string { return f.Name })},
-		"input":      {"inputs": names(d.Inputs, func(i v1.Input) string { return i.Name })},
+		"disk":       {"disks": namesOf(d.Disks, func(d v1.Disk) string { return d.Name })},
+		"interface":  {"interfaces": namesOf(d.Interfaces, func(i v1.Interface) string { return i.Name })},
+		"filesystem": {"filesystems": namesOf(d.Filesystems, func(f v1.Filesystem) string { return f.Name })},
+		"input":      {"inputs": namesOf(d.Inputs, func(i v1.Input) string { return i.Name })},
 		"hostdev": {
-			"hostDevices": names(d.HostDevices, func(h v1.HostDevice) string { return h.Name }),
-			"gpus":        names(d.GPUs, func(g v1.GPU) string { return g.Name }),
-			"interfaces":  names(d.Interfaces, func(i v1.Interface) string { return i.Name }),
+			"hostDevices": namesOf(d.HostDevices, func(h v1.HostDevice) string { return h.Name }),
+			"gpus":        namesOf(d.GPUs, func(g v1.GPU) string { return g.Name }),
+			"interfaces":  namesOf(d.Interfaces, func(i v1.Interface) string { return i.Name }),
 		},
 	}
 }
 
-func names[T any](list []T, name func(T) string) (all []string) {
+func namesOf[T any](list []T, name func(T) string) (all []string) {
 	for _, element := range list {
 		all = append(all, name(element))
 	}

@@ -99,7 +99,7 @@ func ReadFacts(vmi *v1.VirtualMachineInstance, report *v1alpha1.GuestFacts) (fac
 		return facts, errors.New("status.facts: the launcher has reported none")
 	}
 	if machine := vmi.Spec.Domain.Machine; machine != nil && report.Machine != "" {
-		if !resolves(machine.Type, report.Machine) {
+		if !isVersionOfMachine(machine.Type, report.Machine) {
 			return facts, fmt.Errorf("status.facts.machine: '%.64s' is no machine type that '%.64s' stands for", report.Machine, machine.Type)
 		}
 		facts.Machines[machine.Type] = report.Machine
@@ -181,9 +181,9 @@ func volumeNames(vmi *v1.VirtualMachineInstance) map[string]bool {
 	return named
 }
 
-// resolves reports whether a machine type that QEMU reports can be what a machine type of a spec means: the same, or a version of an alias. A version of q35 is
-// pc-q35-10.0; versions of other machines begin with the alias.
-func resolves(alias, machine string) bool {
+// isVersionOfMachine reports whether a machine type that QEMU reports can be what a machine type of a spec means: the same, or a version of an alias. A version
+// of q35 is pc-q35-10.0; versions of other machines begin with the alias.
+func isVersionOfMachine(alias, machine string) bool {
 	if len(machine) > longestMachine || strings.ContainsFunc(machine, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_'
 	}) {

@@ -20,14 +20,14 @@ func KubeVirt(vmi *v1.VirtualMachineInstance, earlier *record.Record) (record.Re
 	made.Record.Machine = ""
 	if earlier != nil && len(errs) == 0 {
 		made.Record.Machine = earlier.Machine
-		keep(made.Record.Devices, earlier.Devices, kubevirt.Chosen(vmi))
+		keepPCIAddresses(made.Record.Devices, earlier.Devices, kubevirt.Chosen(vmi))
 	}
 	return made.Record, errs
 }
 
-// keep gives devices the PCI addresses that they had, also where Kiln has none for their model: libvirt puts conventional devices behind a bridge, Kiln on
-// the root bus. A new device at such a place leaves the record, and libvirt places it. chosen are the devices whose address the VMI asks for.
-func keep(now, before map[string]record.Address, chosen map[string]bool) {
+// keepPCIAddresses gives devices the PCI addresses that they had, also where Kiln has none for their model: libvirt puts conventional devices behind a bridge,
+// Kiln on the root bus. A new device at such a place leaves the record, and libvirt places it. chosen are the devices whose address the VMI asks for.
+func keepPCIAddresses(now, before map[string]record.Address, chosen map[string]bool) {
 	taken := map[string]bool{}
 	for key, was := range before {
 		is, there := now[key]

@@ -20,7 +20,7 @@ import (
 // was plugged in, because KubeVirt adds a device for it that no spec names. Errors name the fields of a VMI that Kiln cannot render.
 func KubeVirtPlugged(vmi *v1.VirtualMachineInstance, earlier *record.Record) (made *record.Record, certain bool, errs field.ErrorList) {
 	targets, cards := domainDevices(vmi)
-	if leaving(vmi, targets, cards) || migrating(vmi) || memoryPlugged(vmi) {
+	if isUnplugging(vmi, targets, cards) || isMigrating(vmi) || isMemoryPlugged(vmi) {
 		return nil, false, nil
 	}
 	live := vmi.DeepCopy()
@@ -31,7 +31,7 @@ func KubeVirtPlugged(vmi *v1.VirtualMachineInstance, earlier *record.Record) (ma
 			return false
 		}
 		target := targets[d.Name]
-		if bus := hardware.Bus(busOf(&d)); bus.Hotplug && bus.Address == hardware.OnController {
+		if bus := hardware.Bus(busOfDisk(&d)); bus.Hotplug && bus.Address == hardware.OnController {
 			units[record.Key("disk", d.Name)] = target
 		}
 		return target == ""
@@ -76,7 +76,7 @@ func domainDevices(vmi *v1.VirtualMachineInstance) (targets map[string]string, c
 	return targets, cards
 }
 
-func busOf(d *v1.Disk) v1.DiskBus {
+func busOfDisk(d *v1.Disk) v1.DiskBus {
 	switch {
 	case d.Disk != nil:
 		return d.Disk.Bus
@@ -86,8 +86,8 @@ func busOf(d *v1.Disk) v1.DiskBus {
 	return ""
 }
 
-// leaving reports whether a device is being unplugged: a guest may keep it, and with it its port.
-func leaving(vmi *v1.VirtualMachineInstance, targets map[string]string, cards map[string]bool) bool {
+// isUnplugging reports whether a device is being unplugged: a guest may keep it, and with it its port.
+func isUnplugging(vmi *v1.VirtualMachineInstance, targets map[string]string, cards map[string]bool) bool {
 	disks, interfaces := vmi.Spec.Domain.Devices.Disks, vmi.Spec.Domain.Devices.Interfaces
 	staying := 0
 	for i := range disks {
@@ -106,13 +106,13 @@ func leaving(vmi *v1.VirtualMachineInstance, targets map[string]string, cards ma
 	return staying < len(targets)+len(cards)
 }
 
-func migrating(vmi *v1.VirtualMachineInstance) bool {
+func isMigrating(vmi *v1.VirtualMachineInstance) bool {
 	state := vmi.Status.MigrationState
 	return state != nil && !state.Completed && !state.Failed
 }
 
-// memoryPlugged reports whether the guest has other memory than at its boot, or is to have.
-func memoryPlugged(vmi *v1.VirtualMachineInstance) bool {
+// isMemoryPlugged reports whether the guest has other memory than at its boot, or is to have.
+func isMemoryPlugged(vmi *v1.VirtualMachineInstance) bool {
 	status, wanted := vmi.Status.Memory, vmi.Spec.Domain.Memory
 	if status == nil || status.GuestAtBoot == nil {
 		return false

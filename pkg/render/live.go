@@ -35,7 +35,7 @@ func Running(front *libvirtxml.Domain, seen Seen) v1alpha1.LiveHardware {
 	if front.MaximumMemory == nil {
 		live.MemoryKiB = int64(front.Memory.Value) //nolint:gosec // far below
 	}
-	for _, device := range pluggable(front) {
+	for _, device := range pluggableDevices(front) {
 		alias := (*device.Alias).Name
 		switch {
 		case !slices.Contains(seen.Aliases, alias):
@@ -46,21 +46,21 @@ func Running(front *libvirtxml.Domain, seen Seen) v1alpha1.LiveHardware {
 			live.Ejected = append(live.Ejected, device.Name)
 		}
 	}
-	return sorted(live)
+	return sortLists(live)
 }
 
 // mostMemory is 4 PiB in KiB: more than a host has.
 const mostMemory = 1 << 42
 
-func sorted(live v1alpha1.LiveHardware) v1alpha1.LiveHardware {
+func sortLists(live v1alpha1.LiveHardware) v1alpha1.LiveHardware {
 	for _, list := range [][]string{live.Absent, live.LinksDown, live.Ejected} {
 		slices.Sort(list)
 	}
 	return live
 }
 
-// pluggable lists the disks and interfaces of a frontend.
-func pluggable(front *libvirtxml.Domain) []abi.Device {
+// pluggableDevices lists the disks and interfaces of a frontend.
+func pluggableDevices(front *libvirtxml.Domain) []abi.Device {
 	return slices.DeleteFunc(abi.Devices(front), func(d abi.Device) bool {
 		return d.Disk == nil && d.Interface == nil || d.Alias == nil || *d.Alias == nil
 	})
@@ -79,7 +79,7 @@ func CheckLive(front *libvirtxml.Domain, live v1alpha1.LiveHardware) error {
 		return fmt.Errorf("memoryKiB: %d must be from %d to %d", live.MemoryKiB, least, most)
 	}
 	keys, nics, drives := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, device := range pluggable(front) {
+	for _, device := range pluggableDevices(front) {
 		keys[device.Key()] = true
 		nics[device.Name] = nics[device.Name] || device.Interface != nil
 		drives[device.Name] = drives[device.Name] || device.Disk != nil && device.Disk.Device == "cdrom"
@@ -110,7 +110,7 @@ func WithLive(front *libvirtxml.Domain, live v1alpha1.LiveHardware) *libvirtxml.
 		vcpu.Current = 0
 	}
 	memory.Value = uint(live.MemoryKiB) //nolint:gosec // CheckLive has judged it
-	now.VCPU, now.Memory, now.VCPUs, now.CPU = &vcpu, &memory, enabled(front.VCPUs, live), grown(front, live)
+	now.VCPU, now.Memory, now.VCPUs, now.CPU = &vcpu, &memory, enabledVCPUs(front.VCPUs, live), grownCPU(front, live)
 	devices := *front.Devices
 	devices.Disks = slices.DeleteFunc(slices.Clone(front.Devices.Disks), func(d libvirtxml.DomainDisk) bool {
 		return slices.Contains(live.Absent, record.Key("disk", abi.Name("disk", d.Alias)))
@@ -131,8 +131,8 @@ func WithLive(front *libvirtxml.Domain, live v1alpha1.LiveHardware) *libvirtxml.
 	return &now
 }
 
-// enabled lists the vCPUs with as many enabled as the guest has. A frontend whose vCPUs all run lists none.
-func enabled(list *libvirtxml.DomainVCPUs, live v1alpha1.LiveHardware) *libvirtxml.DomainVCPUs {
+// enabledVCPUs returns the list of vCPUs with as many enabled as the guest has; nil if the frontend lists none, because all its vCPUs run.
+func enabledVCPUs(list *libvirtxml.DomainVCPUs, live v1alpha1.LiveHardware) *libvirtxml.DomainVCPUs {
 	if list == nil || int(live.VCPUs) == len(list.VCPU) {
 		return nil
 	}
@@ -145,8 +145,8 @@ func enabled(list *libvirtxml.DomainVCPUs, live v1alpha1.LiveHardware) *libvirtx
 	return out
 }
 
-// grown gives the only NUMA node the memory that was plugged in. The memory of several nodes does not grow.
-func grown(front *libvirtxml.Domain, live v1alpha1.LiveHardware) *libvirtxml.DomainCPU {
+// grownCPU returns the CPU with the plugged-in memory in its only NUMA node. The memory of several nodes does not grow.
+func grownCPU(front *libvirtxml.Domain, live v1alpha1.LiveHardware) *libvirtxml.DomainCPU {
 	if front.CPU == nil || front.CPU.Numa == nil || len(front.CPU.Numa.Cell) != 1 {
 		return front.CPU
 	}
@@ -170,7 +170,7 @@ func LiveChanges(before, after v1alpha1.LiveHardware) string {
 		before, after []string
 		gained, lost  string
 	}{
-		{called(before.Absent), called(after.Absent), "%s is unplugged", "%s is plugged in"},
+		{describeKeys(before.Absent), describeKeys(after.Absent), "%s is unplugged", "%s is plugged in"},
 		{before.LinksDown, after.LinksDown, "the link of interface '%s' is down", "the link of interface '%s' is up"},
 		{before.Ejected, after.Ejected, "CD-ROM '%s' has no medium", "CD-ROM '%s' has a medium"},
 	} {
@@ -205,8 +205,8 @@ func Observed(was *v1alpha1.HardwareRunning, front *libvirtxml.Domain, live v1al
 	return running
 }
 
-// called writes keys of devices as messages do: interface 'blue'.
-func called(keys []string) []string {
+// describeKeys returns keys of devices as messages write them: interface 'blue'.
+func describeKeys(keys []string) []string {
 	texts := make([]string, len(keys))
 	for i, key := range keys {
 		kind, name := record.SplitKey(key)
@@ -218,7 +218,7 @@ func called(keys []string) []string {
 // Aliases are libvirt's names of the disks and interfaces of a frontend, by their keys in the hardware record.
 func Aliases(front *libvirtxml.Domain) map[string]string {
 	names := map[string]string{}
-	for _, device := range pluggable(front) {
+	for _, device := range pluggableDevices(front) {
 		names[device.Key()] = (*device.Alias).Name
 	}
 	return names

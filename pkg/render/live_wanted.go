@@ -15,7 +15,7 @@ import (
 func Wanted(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain) v1alpha1.LiveHardware {
 	spec := &vmi.Spec
 	live := v1alpha1.LiveHardware{VCPUs: wantedVCPUs(spec.Domain.CPU, front), MemoryKiB: wantedMemory(spec.Domain.Memory, front)}
-	for _, device := range pluggable(front) {
+	for _, device := range pluggableDevices(front) {
 		switch state, there := wantedDevice(spec, device); {
 		case !there:
 			live.Absent = append(live.Absent, device.Key())
@@ -26,7 +26,7 @@ func Wanted(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain) v1alpha1.L
 			live.Ejected = append(live.Ejected, device.Name)
 		}
 	}
-	return sorted(live)
+	return sortLists(live)
 }
 
 // Booted returns the CPUs and the memory that a frontend starts a guest with.

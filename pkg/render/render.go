@@ -63,17 +63,17 @@ type Result struct {
 // Frontend runs only stage 2. It returns all that the guest sees, as a partial libvirt domain. Errors name the fields of the VMI that are not explicit
 // (Required) or cannot be rendered.
 func Frontend(m Machine) (*libvirtxml.Domain, field.ErrorList) {
-	return stageTwo(m, identified(m.VMI, m.Frozen), Facts(m))
+	return renderFrontend(m, withIdentity(m.VMI, m.Frozen), Facts(m))
 }
 
-// identified returns the VMI with an identity. It is a copy if admission could not give the VMI all of its identity. The controller gives an identity only to
+// withIdentity returns the VMI with an identity. It is a copy if admission could not give the VMI all of its identity. The controller gives an identity only to
 // VMIs of VMs, and does not know what admission added, such as the default interface. The record comes before the seed, which for a VMI without a VM is its
 // UID: a VMI that is restored from a backup has another UID and must keep the UUID that its licences know.
-func identified(given *v1.VirtualMachineInstance, frozen *record.Record) *v1.VirtualMachineInstance {
+func withIdentity(given *v1.VirtualMachineInstance, frozen *record.Record) *v1.VirtualMachineInstance {
 	if identity.Complete(given) {
 		return given
 	}
-	vmi := identifiable(given)
+	vmi := copyForIdentity(given)
 	if frozen != nil {
 		identity.Recall(vmi, frozen)
 	}
@@ -81,14 +81,14 @@ func identified(given *v1.VirtualMachineInstance, frozen *record.Record) *v1.Vir
 	return vmi
 }
 
-func stageTwo(m Machine, vmi *v1.VirtualMachineInstance, facts frontend.Facts) (*libvirtxml.Domain, field.ErrorList) {
+func renderFrontend(m Machine, vmi *v1.VirtualMachineInstance, facts frontend.Facts) (*libvirtxml.Domain, field.ErrorList) {
 	return frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts, Generation: identity.GenerationID(vmi)})
 }
 
 // Domain runs stages 2 and 3. It returns the errors of Frontend, or errors that name what the VMI requires and the host or its bindings do not have.
 func Domain(m Machine) (Result, field.ErrorList) {
-	vmi := identified(m.VMI, m.Frozen)
-	front, errs := stageTwo(m, vmi, Facts(m))
+	vmi := withIdentity(m.VMI, m.Frozen)
+	front, errs := renderFrontend(m, vmi, Facts(m))
 	if len(errs) > 0 {
 		return Result{}, errs
 	}
@@ -96,7 +96,7 @@ func Domain(m Machine) (Result, field.ErrorList) {
 	if len(errs) > 0 {
 		return Result{}, errs
 	}
-	return Result{Frontend: front, Record: m.freeze(vmi, front), Documents: documents}, nil
+	return Result{Frontend: front, Record: m.freezeRecord(vmi, front), Documents: documents}, nil
 }
 
 // Hardware is the result of stage 2 if only facts of the host are known.
@@ -108,12 +108,12 @@ type Hardware struct {
 
 // FromFacts runs stage 2 with the facts that another process has read from the host. It does not read m.Host, m.Bindings and m.Policy.
 func FromFacts(m Machine, facts frontend.Facts) (Hardware, field.ErrorList) {
-	vmi := identified(m.VMI, m.Frozen)
-	front, errs := stageTwo(m, vmi, facts)
+	vmi := withIdentity(m.VMI, m.Frozen)
+	front, errs := renderFrontend(m, vmi, facts)
 	if len(errs) > 0 {
 		return Hardware{}, errs
 	}
-	return Hardware{Frontend: front, Record: m.freeze(vmi, front)}, nil
+	return Hardware{Frontend: front, Record: m.freezeRecord(vmi, front)}, nil
 }
 
 // Documents runs stage 3 over a frontend, which another process may have made. It does not read m.Defaults and m.Frozen.
@@ -121,9 +121,9 @@ func Documents(m Machine, front *libvirtxml.Domain) (backend.Documents, field.Er
 	return backend.Render(backend.Input{Frontend: front, VMI: m.VMI, Host: m.Host, Bindings: m.Bindings, Policy: m.Policy})
 }
 
-// freeze returns the record of a frontend. vmi is the identified one of the machine.
-func (m Machine) freeze(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain) record.Record {
-	frozen := abi.Freeze(front, m.version())
+// freezeRecord returns the record of a frontend. vmi is the machine's VMI with its identity.
+func (m Machine) freezeRecord(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain) record.Record {
+	frozen := abi.Freeze(front, m.defaultsVersion())
 	forgetWritten(frozen.BlockSizes, vmi.Spec.Domain.Devices.Disks)
 	if cpu := vmi.Spec.Domain.CPU; cpu == nil || cpu.NUMA == nil {
 		frozen.NUMA = nil // NUMA nodes of the owner's choice must not pass for a host's when he turns mirroring on
@@ -131,8 +131,9 @@ func (m Machine) freeze(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain
 	return frozen
 }
 
-// version returns the version of the defaults that made the record. The defaults of later boots apply only to what the record lacks, such as a new device.
-func (m Machine) version() string {
+// defaultsVersion returns the version of the defaults that made the record. The defaults of later boots apply only to what the record lacks, such as a new
+// device.
+func (m Machine) defaultsVersion() string {
 	if m.Frozen != nil && m.Frozen.Defaults != "" {
 		return m.Frozen.Defaults
 	}
@@ -148,8 +149,8 @@ func forgetWritten(sizes map[string]record.BlockSize, disks []v1.Disk) {
 	}
 }
 
-// identifiable is a copy of a VMI as far as identity.Fill writes.
-func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+// copyForIdentity returns a copy of a VMI that is deep where identity.Fill writes.
+func copyForIdentity(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	vmi := *given
 	domain := &vmi.Spec.Domain
 	domain.Devices.Interfaces = slices.Clone(domain.Devices.Interfaces)
