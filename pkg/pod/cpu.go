@@ -17,25 +17,25 @@ var cpuEffects = []Effect{
 	{"domain.cpu.numa.guestMappingPassthrough", Refused,
 		"binds memory to NUMA nodes of the host, which the seccomp profile of pods forbids: remove it, or use annotation kilnvm.io/numa-cells",
 		func(g guest) []*field.Path {
-			return one(g.domain.Child("cpu", "numa", "guestMappingPassthrough"), vm.MirrorsNUMA(g.spec.Domain.CPU))
+			return pathIf(g.domain.Child("cpu", "numa", "guestMappingPassthrough"), vm.MirrorsNUMA(g.spec.Domain.CPU))
 		}},
 	{"domain.cpu.realtime", Refused, "needs the capability SYS_NICE, which restricted pods have not: remove it, or let the guest run on a bare machine",
 		func(g guest) []*field.Path {
 			cpu := g.spec.Domain.CPU
-			return one(g.domain.Child("cpu", "realtime"), cpu != nil && cpu.Realtime != nil)
+			return pathIf(g.domain.Child("cpu", "realtime"), cpu != nil && cpu.Realtime != nil)
 		}},
 }
 
 // defaultRatio is KubeVirt's cpuAllocationRatio.
 const defaultRatio = 10
 
-// dedicated reports whether the VMI has CPUs of its own.
-func (g guest) dedicated() bool {
+// hasDedicatedCPUs reports whether the VMI has CPUs of its own.
+func (g guest) hasDedicatedCPUs() bool {
 	return g.spec.Domain.CPU != nil && g.spec.Domain.CPU.DedicatedCPUPlacement
 }
 
-// vcpus returns the number of vCPUs at the start. An explicit VMI says it.
-func (g guest) vcpus() int64 { return max(vm.VCPUs(g.spec.Domain.CPU), 1) }
+// vcpuCount returns the number of vCPUs at the start, which the spec of an explicit VMI has.
+func (g guest) vcpuCount() int64 { return max(vm.VCPUs(g.spec.Domain.CPU), 1) }
 
 // poolThreads returns the number of IO threads with CPUs of their own. KubeVirt counts supplementalPoolThreadCount without the policy too, where it has
 // no effect.
@@ -54,24 +54,24 @@ func DedicatedCPUs(vmi *v1.VirtualMachineInstance) int64 {
 }
 
 func (g guest) dedicatedCPUs() int64 {
-	if !g.dedicated() {
+	if !g.hasDedicatedCPUs() {
 		return 0
 	}
-	threads := g.vcpus() + g.poolThreads()
+	threads := g.vcpuCount() + g.poolThreads()
 	return threads + g.emulatorCPUs(threads)
 }
 
-// cpus sets requests and limits of CPUs. Those that the VMI sets stay, except with dedicated CPUs, whose number follows from the topology.
-func (g guest) cpus(r *corev1.ResourceRequirements) {
-	if g.dedicated() {
+// addCPUs sets requests and limits of CPUs. Those that the VMI sets stay, except with dedicated CPUs, whose number follows from the topology.
+func (g guest) addCPUs(r *corev1.ResourceRequirements) {
+	if g.hasDedicatedCPUs() {
 		whole := *resource.NewQuantity(g.dedicatedCPUs(), resource.DecimalSI)
 		r.Requests[corev1.ResourceCPU], r.Limits[corev1.ResourceCPU] = whole, whole
 		return
 	}
-	threads := g.vcpus() + g.poolThreads()
+	threads := g.vcpuCount() + g.poolThreads()
 	limit, limited := r.Limits[corev1.ResourceCPU]
 	request, requested := r.Requests[corev1.ResourceCPU]
-	if !limited && g.demanded(corev1.ResourceCPU) {
+	if !limited && g.isLimitDemanded(corev1.ResourceCPU) {
 		limit, limited = *resource.NewQuantity(threads, resource.DecimalSI), true
 		if request.Cmp(limit) > 0 {
 			limit = request

@@ -20,10 +20,10 @@ const (
 
 var deviceEffects = []Effect{
 	{"domain.devices.downwardMetrics", Warned, "has no effect: restricted pods cannot read the metrics of the node", func(g guest) []*field.Path {
-		return one(g.domain.Child("devices", "downwardMetrics"), g.spec.Domain.Devices.DownwardMetrics != nil)
+		return pathIf(g.domain.Child("devices", "downwardMetrics"), g.spec.Domain.Devices.DownwardMetrics != nil)
 	}},
 	{"domain.devices.clientPassthrough", Warned, "has no effect: no client can bring USB devices", func(g guest) []*field.Path {
-		return one(g.domain.Child("devices", "clientPassthrough"), g.spec.Domain.Devices.ClientPassthrough != nil)
+		return pathIf(g.domain.Child("devices", "clientPassthrough"), g.spec.Domain.Devices.ClientPassthrough != nil)
 	}},
 }
 
@@ -32,16 +32,16 @@ func (g guest) deviceNames() (names []corev1.ResourceName) {
 	if !g.Emulate {
 		names = append(names, resourceKVM)
 	}
-	if g.tapped() {
+	if g.hasTaps() {
 		names = append(names, resourceTun)
-		if !g.Emulate && g.vhost() {
+		if !g.Emulate && g.usesVhost() {
 			names = append(names, resourceVhost)
 		}
 	}
 	if ptr.Deref(g.spec.Domain.Devices.AutoattachVSOCK, false) {
 		names = append(names, resourceVsock)
 	}
-	if g.sev() {
+	if g.hasSEV() {
 		names = append(names, resourceSEV)
 	}
 	return names

@@ -13,36 +13,36 @@ import (
 var diskEffects = []Effect{
 	{"domain.devices.filesystems[].virtiofs", Refused, virtiofsReason,
 		func(g guest) []*field.Path {
-			return each(g.spec.Domain.Devices.Filesystems, g.domain.Child("devices", "filesystems"), func(*v1.Filesystem) bool { return true }, "virtiofs")
+			return pathsOf(g.spec.Domain.Devices.Filesystems, g.domain.Child("devices", "filesystems"), func(*v1.Filesystem) bool { return true }, "virtiofs")
 		}},
 	{"domain.devices.disks[].lun.reservation", Refused, "needs the helper for persistent reservations of the host, which restricted pods cannot reach",
 		func(g guest) []*field.Path {
-			return each(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"),
+			return pathsOf(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"),
 				func(d *v1.Disk) bool { return d.LUN != nil && d.LUN.Reservation }, "lun", "reservation")
 		}},
 	{"domain.devices.disks[].changedBlockTracking", Warned, "has no effect: there are no incremental backups", func(g guest) []*field.Path {
-		return each(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"),
+		return pathsOf(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"),
 			func(d *v1.Disk) bool { return d.ChangedBlockTracking != nil }, "changedBlockTracking")
 	}},
 	{"domain.devices.disks[].tag", Warned, tagReason, func(g guest) []*field.Path {
-		return each(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"), func(d *v1.Disk) bool { return d.Tag != "" }, "tag")
+		return pathsOf(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"), func(d *v1.Disk) bool { return d.Tag != "" }, "tag")
 	}},
 	{"volumes[].hostDisk", Refused, "is a path of the node, which restricted pods have not: use a persistentVolumeClaim",
-		ofVolumes(func(v *v1.Volume) bool { return v.HostDisk != nil }, "hostDisk")},
+		pathsOfVolumes(func(v *v1.Volume) bool { return v.HostDisk != nil }, "hostDisk")},
 	{"volumes[].containerPath", Refused, virtiofsReason,
-		ofVolumes(func(v *v1.Volume) bool { return v.ContainerPath != nil }, "containerPath")},
+		pathsOfVolumes(func(v *v1.Volume) bool { return v.ContainerPath != nil }, "containerPath")},
 	{"volumes[].downwardMetrics", Refused, "needs the metrics of the node, which restricted pods cannot read: remove volume and disk",
-		ofVolumes(func(v *v1.Volume) bool { return v.DownwardMetrics != nil }, "downwardMetrics")},
+		pathsOfVolumes(func(v *v1.Volume) bool { return v.DownwardMetrics != nil }, "downwardMetrics")},
 	{"volumes[].persistentVolumeClaim.claimName", Refused, readOnlyReason, func(g guest) []*field.Path {
-		return ofVolumes(func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil && g.unwritable(v) }, "persistentVolumeClaim", "claimName")(g)
+		return pathsOfVolumes(func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil && g.writesReadOnlyClaim(v) }, "persistentVolumeClaim", "claimName")(g)
 	}},
 	{"volumes[].dataVolume.name", Refused, readOnlyReason, func(g guest) []*field.Path {
-		return ofVolumes(func(v *v1.Volume) bool { return v.DataVolume != nil && g.unwritable(v) }, "dataVolume", "name")(g)
+		return pathsOfVolumes(func(v *v1.Volume) bool { return v.DataVolume != nil && g.writesReadOnlyClaim(v) }, "dataVolume", "name")(g)
 	}},
 	{"volumes[].memoryDump", Warned, "has no effect: there are no memory dumps",
-		ofVolumes(func(v *v1.Volume) bool { return v.MemoryDump != nil }, "memoryDump")},
+		pathsOfVolumes(func(v *v1.Volume) bool { return v.MemoryDump != nil }, "memoryDump")},
 	{"utilityVolumes[]", Warned, "has no effect: nothing is plugged into a running guest", func(g guest) []*field.Path {
-		return each(g.spec.UtilityVolumes, g.path.Child("utilityVolumes"), func(*v1.UtilityVolume) bool { return true })
+		return pathsOf(g.spec.UtilityVolumes, g.path.Child("utilityVolumes"), func(*v1.UtilityVolume) bool { return true })
 	}},
 }
 
@@ -55,8 +55,8 @@ const (
 	tagReason = "has no effect: cloud-init data lists no devices"
 )
 
-func ofVolumes(holds func(*v1.Volume) bool, names ...string) func(guest) []*field.Path {
-	return func(g guest) []*field.Path { return each(g.spec.Volumes, g.path.Child("volumes"), holds, names...) }
+func pathsOfVolumes(holds func(*v1.Volume) bool, names ...string) func(guest) []*field.Path {
+	return func(g guest) []*field.Path { return pathsOf(g.spec.Volumes, g.path.Child("volumes"), holds, names...) }
 }
 
 // mounted is what the container finds: the pod's volumes, and where.
@@ -66,42 +66,42 @@ type mounted struct {
 	devices []corev1.VolumeDevice
 }
 
-// mount adds a volume. The mount needs no name.
-func (m *mounted) mount(volume corev1.Volume, at corev1.VolumeMount) {
+// addVolume adds a volume. The mount needs no name.
+func (m *mounted) addVolume(volume corev1.Volume, at corev1.VolumeMount) {
 	at.Name = volume.Name
 	m.volumes, m.mounts = append(m.volumes, volume), append(m.mounts, at)
 }
 
-func (m *mounted) empty(name, path string, medium corev1.StorageMedium) {
-	m.mount(corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}},
+func (m *mounted) addEmptyDir(name, path string, medium corev1.StorageMedium) {
+	m.addVolume(corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}},
 		corev1.VolumeMount{MountPath: path})
 }
 
-// image mounts the files of an image, which Kubernetes does from version 1.35 on.
-func (m *mounted) image(name, path string, image corev1.ImageVolumeSource) {
-	m.mount(corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Image: &image}}, corev1.VolumeMount{MountPath: path, ReadOnly: true})
+// addImage mounts the files of an image, which Kubernetes does from version 1.35 on.
+func (m *mounted) addImage(name, path string, image corev1.ImageVolumeSource) {
+	m.addVolume(corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Image: &image}}, corev1.VolumeMount{MountPath: path, ReadOnly: true})
 }
 
-// storage returns all that is mounted. The errors are claims that do not exist.
-func (g guest) storage() (m mounted, errs field.ErrorList) {
-	m.empty("private", Private, corev1.StorageMediumDefault)
-	m.empty("temporary", Temporary, corev1.StorageMediumDefault)
-	g.hugePages(&m)
-	g.state(&m)
-	g.kernel(&m)
+// mountStorage returns all that is mounted. The errors are claims that do not exist.
+func (g guest) mountStorage() (m mounted, errs field.ErrorList) {
+	m.addEmptyDir("private", Private, corev1.StorageMediumDefault)
+	m.addEmptyDir("temporary", Temporary, corev1.StorageMediumDefault)
+	g.mountHugePages(&m)
+	g.mountState(&m)
+	g.mountKernel(&m)
 	for i := range g.spec.Volumes {
 		v := &g.spec.Volumes[i]
 		name, path := volumeName("volume", v.Name), VolumePath(v.Name)
 		if claim := claimOf(v, g.path.Child("volumes").Index(i)); claim != nil {
-			if err := g.claim(&m, v, claim); err != nil {
+			if err := g.mountClaim(&m, v, claim); err != nil {
 				errs = append(errs, err)
 			}
-		} else if source := files(v); source != nil {
-			m.mount(corev1.Volume{Name: name, VolumeSource: *source}, corev1.VolumeMount{MountPath: path, ReadOnly: true})
+		} else if source := fileSource(v); source != nil {
+			m.addVolume(corev1.Volume{Name: name, VolumeSource: *source}, corev1.VolumeMount{MountPath: path, ReadOnly: true})
 		} else if disk := v.ContainerDisk; disk != nil {
-			m.image(name, path, corev1.ImageVolumeSource{Reference: disk.Image, PullPolicy: disk.ImagePullPolicy})
+			m.addImage(name, path, corev1.ImageVolumeSource{Reference: disk.Image, PullPolicy: disk.ImagePullPolicy})
 		}
-		m.cloudInit(v)
+		m.addCloudInit(v)
 	}
 	return m, errs
 }

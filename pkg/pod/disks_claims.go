@@ -34,8 +34,8 @@ func claimOf(v *v1.Volume, at *field.Path) *claimed {
 	return nil
 }
 
-// unwritable reports whether the guest has a disk that it may write of a claim that the pod may only read: QEMU would not start.
-func (g guest) unwritable(v *v1.Volume) bool {
+// writesReadOnlyClaim reports whether the guest has a writable disk on a claim that the pod may only read: QEMU would not start.
+func (g guest) writesReadOnlyClaim(v *v1.Volume) bool {
 	claim := claimOf(v, g.path)
 	if claim == nil || !claim.readOnly && !g.Claims[claim.name].ReadOnly {
 		return false
@@ -45,11 +45,11 @@ func (g guest) unwritable(v *v1.Volume) bool {
 	})
 }
 
-// claim adds the volume of a claim.
-func (g guest) claim(m *mounted, v *v1.Volume, c *claimed) *field.Error {
+// mountClaim adds the volume of a claim.
+func (g guest) mountClaim(m *mounted, v *v1.Volume, c *claimed) *field.Error {
 	claim, exists := g.Claims[c.name]
 	if !exists || claim.Filling != "" {
-		return notReady(c.at, c.name, claim)
+		return notReadyError(c.at, c.name, claim)
 	}
 	readOnly := c.readOnly || claim.ReadOnly
 	volume := corev1.Volume{Name: volumeName("volume", v.Name), VolumeSource: corev1.VolumeSource{
@@ -59,7 +59,7 @@ func (g guest) claim(m *mounted, v *v1.Volume, c *claimed) *field.Error {
 		m.devices = append(m.devices, corev1.VolumeDevice{Name: volume.Name, DevicePath: DevicePath(v.Name)})
 		return nil
 	}
-	m.mount(volume, corev1.VolumeMount{MountPath: VolumePath(v.Name), ReadOnly: readOnly})
+	m.addVolume(volume, corev1.VolumeMount{MountPath: VolumePath(v.Name), ReadOnly: readOnly})
 	return nil
 }
 
@@ -75,8 +75,8 @@ const (
 	RuleClaimUnbound = "pod/claim-unbound"
 )
 
-// notReady is the error of a claim that does not exist, or does not have its content. Its Origin says which.
-func notReady(at *field.Path, name string, claim Claim) *field.Error {
+// notReadyError returns the error of a claim that does not exist, or does not have its content. Its origin says which.
+func notReadyError(at *field.Path, name string, claim Claim) *field.Error {
 	err := field.NotFound(at, name)
 	err.Detail = cmp.Or(claim.Filling,
 		fmt.Sprintf("no PersistentVolumeClaim '%.253s' in this namespace: create it, or wait until its DataVolume has", name))

@@ -9,8 +9,8 @@ import (
 
 // Fields: volumes of all types but claims.
 
-// files returns what a volume of files is in the pod; nil for another type. The launcher makes an image of its files for the guest's disk.
-func files(v *v1.Volume) *corev1.VolumeSource {
+// fileSource returns the source of the pod's volume for a volume of files; nil for another type. The launcher makes an image of the files for the guest's disk.
+func fileSource(v *v1.Volume) *corev1.VolumeSource {
 	switch {
 	case v.ConfigMap != nil:
 		return &corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
@@ -22,19 +22,19 @@ func files(v *v1.Volume) *corev1.VolumeSource {
 	case v.ServiceAccount != nil:
 		return new(accountFiles())
 	case v.Sysprep != nil && v.Sysprep.Secret != nil:
-		return new(secret(v.Sysprep.Secret.Name))
+		return new(secretSource(v.Sysprep.Secret.Name))
 	case v.Sysprep != nil && v.Sysprep.ConfigMap != nil:
 		return &corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: *v.Sysprep.ConfigMap}}
 	}
 	return nil
 }
 
-func secret(name string) corev1.VolumeSource {
+func secretSource(name string) corev1.VolumeSource {
 	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}
 }
 
-// cloudInit mounts the Secrets of a cloud-init volume. Data that the VMI itself has needs no volume.
-func (m *mounted) cloudInit(v *v1.Volume) {
+// addCloudInit mounts the Secrets of a cloud-init volume. Data that the VMI itself has needs no volume.
+func (m *mounted) addCloudInit(v *v1.Volume) {
 	var user, network *corev1.LocalObjectReference
 	if data := v.CloudInitNoCloud; data != nil {
 		user, network = data.UserDataSecretRef, data.NetworkDataSecretRef
@@ -43,11 +43,11 @@ func (m *mounted) cloudInit(v *v1.Volume) {
 		user, network = cmp.Or(user, data.UserDataSecretRef), cmp.Or(network, data.NetworkDataSecretRef)
 	}
 	if user != nil {
-		m.mount(corev1.Volume{Name: volumeName("userdata", v.Name), VolumeSource: secret(user.Name)},
+		m.addVolume(corev1.Volume{Name: volumeName("userdata", v.Name), VolumeSource: secretSource(user.Name)},
 			corev1.VolumeMount{MountPath: UserDataPath(v.Name), ReadOnly: true})
 	}
 	if network != nil {
-		m.mount(corev1.Volume{Name: volumeName("networkdata", v.Name), VolumeSource: secret(network.Name)},
+		m.addVolume(corev1.Volume{Name: volumeName("networkdata", v.Name), VolumeSource: secretSource(network.Name)},
 			corev1.VolumeMount{MountPath: NetworkDataPath(v.Name), ReadOnly: true})
 	}
 }

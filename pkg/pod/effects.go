@@ -46,12 +46,12 @@ func Judge(vmi *v1.VirtualMachineInstance, stateClass string) field.ErrorList {
 			in.NetworkResources[network.Multus.NetworkName] = fmt.Sprintf("example.org/network-%d", i)
 		}
 	}
-	_, errs := judge(guest{Input: in, spec: &vmi.Spec, path: path, domain: path.Child("domain")})
+	_, errs := applyEffects(guest{Input: in, spec: &vmi.Spec, path: path, domain: path.Child("domain")})
 	return errs
 }
 
-// judge tries each effect on a VMI. Errors and warnings are in the order of the table, and of positions.
-func judge(g guest) (warnings []string, errs field.ErrorList) {
+// applyEffects returns warnings and errors for the fields of a VMI that are in the table, in the order of the table, then of positions.
+func applyEffects(g guest) (warnings []string, errs field.ErrorList) {
 	for _, e := range Effects() {
 		for _, at := range e.found(g) {
 			if e.Verdict == Refused {
@@ -64,16 +64,16 @@ func judge(g guest) (warnings []string, errs field.ErrorList) {
 	return warnings, errs
 }
 
-// one is the list of a path that a VMI has if a condition holds.
-func one(at *field.Path, holds bool) []*field.Path {
+// pathIf returns a list with the path if a condition holds, else nil.
+func pathIf(at *field.Path, holds bool) []*field.Path {
 	if !holds {
 		return nil
 	}
 	return []*field.Path{at}
 }
 
-// each returns the paths of those elements of a list that a condition holds of, with the names of a field below them.
-func each[T any](list []T, at *field.Path, holds func(*T) bool, names ...string) (found []*field.Path) {
+// pathsOf returns the paths of the elements of a list for which a condition holds, followed by names of fields below them.
+func pathsOf[T any](list []T, at *field.Path, holds func(*T) bool, names ...string) (found []*field.Path) {
 	for i := range list {
 		if holds(&list[i]) {
 			element := at.Index(i)

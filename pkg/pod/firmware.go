@@ -16,10 +16,10 @@ import (
 
 var firmwareEffects = []Effect{
 	{"domain.firmware.bootloader.efi.persistent", Refused, stateReason, func(g guest) []*field.Path {
-		return one(g.domain.Child("firmware", "bootloader", "efi", "persistent"), g.keepsVariables() && g.StateClass == "")
+		return pathIf(g.domain.Child("firmware", "bootloader", "efi", "persistent"), g.keepsVariables() && g.StateClass == "")
 	}},
 	{"domain.devices.tpm.persistent", Refused, stateReason, func(g guest) []*field.Path {
-		return one(g.domain.Child("devices", "tpm", "persistent"), g.keepsTPM() && g.StateClass == "")
+		return pathIf(g.domain.Child("devices", "tpm", "persistent"), g.keepsTPM() && g.StateClass == "")
 	}},
 }
 
@@ -32,13 +32,13 @@ func (g guest) keepsVariables() bool {
 	return firmware != nil && firmware.Bootloader != nil && firmware.Bootloader.EFI != nil && ptr.Deref(firmware.Bootloader.EFI.Persistent, false)
 }
 
-func (g guest) tpm() bool {
+func (g guest) hasTPM() bool {
 	tpm := g.spec.Domain.Devices.TPM
 	return tpm != nil && ptr.Deref(tpm.Enabled, true)
 }
 
 func (g guest) keepsTPM() bool {
-	return g.tpm() && ptr.Deref(g.spec.Domain.Devices.TPM.Persistent, false)
+	return g.hasTPM() && ptr.Deref(g.spec.Domain.Devices.TPM.Persistent, false)
 }
 
 // StateClaim returns the PersistentVolumeClaim for EFI variables and TPM state, which outlive the pods of a VMI; nil if the VMI needs no claim or there is no
@@ -76,21 +76,21 @@ func stateMeta(vmi *v1.VirtualMachineInstance, name string) metav1.ObjectMeta {
 var stateSize = resource.MustParse("10Mi")
 
 // StateName returns the name of the claim for EFI variables and TPM state of a VM.
-func StateName(vm string) string { return fitting(statePrefix+vm, longestName) }
+func StateName(vm string) string { return fitName(statePrefix+vm, longestName) }
 
 const statePrefix = namePrefix + "state-"
 
-// state mounts the claim, and the key of a TPM's state.
-func (g guest) state(m *mounted) {
+// mountState mounts the claim, and the key of a TPM's state.
+func (g guest) mountState(m *mounted) {
 	if g.keepsVariables() || g.keepsTPM() {
-		m.mount(corev1.Volume{Name: "state", VolumeSource: corev1.VolumeSource{
+		m.addVolume(corev1.Volume{Name: "state", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: StateName(g.VMI.Name)},
 		}}, corev1.VolumeMount{MountPath: State})
 	}
 	if g.encryptsTPM() {
 		// kubelet gives the file to fsGroup, which may read it too. Without items the launcher says what is wrong with a Secret of other data; with
 		// items kubelet would, in events alone.
-		m.mount(corev1.Volume{Name: "key", VolumeSource: corev1.VolumeSource{
+		m.addVolume(corev1.Volume{Name: "key", VolumeSource: corev1.VolumeSource{
 			Secret: &corev1.SecretVolumeSource{SecretName: g.KeySecret, DefaultMode: new(int32(0o400))},
 		}}, corev1.VolumeMount{MountPath: Key, ReadOnly: true})
 	}
@@ -104,10 +104,10 @@ func (g guest) kernelImage() *v1.KernelBootContainer {
 	return nil
 }
 
-// kernel mounts the image.
-func (g guest) kernel(m *mounted) {
+// mountKernel mounts the image.
+func (g guest) mountKernel(m *mounted) {
 	if image := g.kernelImage(); image != nil {
-		m.image("kernel", Kernel, corev1.ImageVolumeSource{Reference: image.Image, PullPolicy: image.ImagePullPolicy})
+		m.addImage("kernel", Kernel, corev1.ImageVolumeSource{Reference: image.Image, PullPolicy: image.ImagePullPolicy})
 	}
 }
 

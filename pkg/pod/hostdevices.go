@@ -14,49 +14,49 @@ import (
 
 var hostDeviceEffects = []Effect{
 	{"domain.devices.gpus[].deviceName", Refused, forbiddenReason, func(g guest) []*field.Path {
-		return each(g.spec.Domain.Devices.GPUs, g.domain.Child("devices", "gpus"), func(d *v1.GPU) bool { return g.forbids(d.DeviceName) }, "deviceName")
+		return pathsOf(g.spec.Domain.Devices.GPUs, g.domain.Child("devices", "gpus"), func(d *v1.GPU) bool { return g.isForbidden(d.DeviceName) }, "deviceName")
 	}},
 	{"domain.devices.hostDevices[].deviceName", Refused, forbiddenReason, func(g guest) []*field.Path {
-		return each(g.spec.Domain.Devices.HostDevices, g.domain.Child("devices", "hostDevices"),
-			func(d *v1.HostDevice) bool { return g.forbids(d.DeviceName) }, "deviceName")
+		return pathsOf(g.spec.Domain.Devices.HostDevices, g.domain.Child("devices", "hostDevices"),
+			func(d *v1.HostDevice) bool { return g.isForbidden(d.DeviceName) }, "deviceName")
 	}},
 	{"domain.devices.gpus[]", Refused, lockedReason, func(g guest) []*field.Path {
-		return each(g.spec.Domain.Devices.GPUs, g.domain.Child("devices", "gpus"), func(d *v1.GPU) bool { return g.locks(d.DeviceName) })
+		return pathsOf(g.spec.Domain.Devices.GPUs, g.domain.Child("devices", "gpus"), func(d *v1.GPU) bool { return g.lacksLockedMemory(d.DeviceName) })
 	}},
 	{"domain.devices.hostDevices[]", Refused, lockedReason, func(g guest) []*field.Path {
-		return each(g.spec.Domain.Devices.HostDevices, g.domain.Child("devices", "hostDevices"),
-			func(d *v1.HostDevice) bool { return g.locks(d.DeviceName) })
+		return pathsOf(g.spec.Domain.Devices.HostDevices, g.domain.Child("devices", "hostDevices"),
+			func(d *v1.HostDevice) bool { return g.lacksLockedMemory(d.DeviceName) })
 	}},
 	{"domain.devices.gpus[].tag", Warned, tagReason, func(g guest) []*field.Path {
-		return each(g.spec.Domain.Devices.GPUs, g.domain.Child("devices", "gpus"), func(d *v1.GPU) bool { return d.Tag != "" }, "tag")
+		return pathsOf(g.spec.Domain.Devices.GPUs, g.domain.Child("devices", "gpus"), func(d *v1.GPU) bool { return d.Tag != "" }, "tag")
 	}},
 	{"domain.devices.hostDevices[].tag", Warned, tagReason, func(g guest) []*field.Path {
-		return each(g.spec.Domain.Devices.HostDevices, g.domain.Child("devices", "hostDevices"), func(d *v1.HostDevice) bool { return d.Tag != "" }, "tag")
+		return pathsOf(g.spec.Domain.Devices.HostDevices, g.domain.Child("devices", "hostDevices"), func(d *v1.HostDevice) bool { return d.Tag != "" }, "tag")
 	}},
 }
 
 const forbiddenReason = "is not among permittedHostDevices of KubeVirt's configuration: choose one of them, or ask the administrator"
 
-// forbids reports whether the configuration lists permitted devices and this resource is not among them. KubeVirt reports it when it makes the pod, too.
-func (g guest) forbids(resource string) bool {
+// isForbidden reports whether the configuration lists permitted devices and this resource is not among them. KubeVirt reports it when it makes the pod, too.
+func (g guest) isForbidden(resource string) bool {
 	permitted := g.PermittedHostDevices
 	if permitted == nil || resource == "" {
 		return false
 	}
 	return !slices.ContainsFunc(permitted.PciHostDevices, func(d v1.PciHostDevice) bool { return d.ResourceName == resource }) &&
 		!slices.ContainsFunc(permitted.MediatedDevices, func(d v1.MediatedHostDevice) bool { return d.ResourceName == resource }) &&
-		!g.usb(resource)
+		!g.isUSB(resource)
 }
 
-// usb reports whether a resource is of USB devices.
-func (g guest) usb(resource string) bool {
+// isUSB reports whether a resource is of USB devices.
+func (g guest) isUSB(resource string) bool {
 	return g.PermittedHostDevices != nil &&
 		slices.ContainsFunc(g.PermittedHostDevices.USB, func(d v1.USBHostDevice) bool { return d.ResourceName == resource })
 }
 
-// locks reports whether a device, or one of a claim where the resource is empty, needs locked memory that the nodes do not give. Only USB devices are
-// known not to.
-func (g guest) locks(resource string) bool { return !g.LockedMemory && !g.usb(resource) }
+// lacksLockedMemory reports whether a device, or one of a claim where the resource is empty, needs locked memory that the nodes do not give. Only USB devices
+// are known not to.
+func (g guest) lacksLockedMemory(resource string) bool { return !g.LockedMemory && !g.isUSB(resource) }
 
 // hostDeviceNames are the resources of device plugins, as often as the VMI has them.
 func (g guest) hostDeviceNames() (names []corev1.ResourceName) {

@@ -17,15 +17,15 @@ var memoryEffects = []Effect{
 		memory := g.spec.Domain.Memory
 		locked := memory != nil && memory.ReservedOverhead != nil && memory.ReservedOverhead.MemLock != nil &&
 			*memory.ReservedOverhead.MemLock == v1.MemLockRequired
-		return one(g.domain.Child("memory", "reservedOverhead", "memLock"), locked && !g.LockedMemory)
+		return pathIf(g.domain.Child("memory", "reservedOverhead", "memLock"), locked && !g.LockedMemory)
 	}},
 }
 
 // lockedReason completes the path of a field that needs locked memory.
 const lockedReason = "needs locked memory: an administrator lets nodes lock it, and declares that by --guest-locked-memory (Helm: launcher.lockedMemory)"
 
-// huge reports whether the guest's memory consists of huge pages.
-func (g guest) huge() bool { return vm.PageSize(g.spec.Domain.Memory) > 0 }
+// hasHugePages reports whether the guest's memory consists of huge pages.
+func (g guest) hasHugePages() bool { return vm.PageSize(g.spec.Domain.Memory) > 0 }
 
 // guestMemory returns the memory of the guest.
 func (g guest) guestMemory() resource.Quantity {
@@ -35,23 +35,23 @@ func (g guest) guestMemory() resource.Quantity {
 	return resource.Quantity{}
 }
 
-// memory sets requests and limits of memory and huge pages.
-func (g guest) memory(r *corev1.ResourceRequirements) {
+// addMemory sets requests and limits of memory and huge pages.
+func (g guest) addMemory(r *corev1.ResourceRequirements) {
 	request := g.memoryRequest()
 	limit, limited := r.Limits[corev1.ResourceMemory]
-	if g.dedicated() {
+	if g.hasDedicatedCPUs() {
 		limit, limited = request, true // a pod has CPUs of its own only if it is Guaranteed
 	}
-	overcommits := g.spec.Domain.Resources.OvercommitGuestOverhead && !g.dedicated()
-	if g.huge() {
+	overcommits := g.spec.Domain.Resources.OvercommitGuestOverhead && !g.hasDedicatedCPUs()
+	if g.hasHugePages() {
 		size := resource.NewQuantity(vm.PageSize(g.spec.Domain.Memory), resource.BinarySI) // '1024Mi' is a node's hugepages-1Gi
 		pages, name := g.guestMemory(), corev1.ResourceName(corev1.ResourceHugePagesPrefix+size.String())
 		r.Requests[name], r.Limits[name] = pages, pages
-		request, limit = beyond(request, pages), beyond(limit, pages)
+		request, limit = amountBeyond(request, pages), amountBeyond(limit, pages)
 		overcommits = false // nothing but the overhead is left
 	}
-	overhead := g.overhead()
-	request, limit = plus(request, overhead), plus(limit, overhead)
+	overhead := g.memoryOverhead()
+	request, limit = addQuantities(request, overhead), addQuantities(limit, overhead)
 	if overcommits {
 		request = g.memoryRequest()
 	}
@@ -59,8 +59,8 @@ func (g guest) memory(r *corev1.ResourceRequirements) {
 	switch {
 	case limited:
 		r.Limits[corev1.ResourceMemory] = limit
-	case g.demanded(corev1.ResourceMemory):
-		r.Limits[corev1.ResourceMemory] = plus(request, request)
+	case g.isLimitDemanded(corev1.ResourceMemory):
+		r.Limits[corev1.ResourceMemory] = addQuantities(request, request)
 	}
 }
 
@@ -74,21 +74,21 @@ func (g guest) memoryRequest() resource.Quantity {
 		return limit
 	}
 	memory := g.guestMemory()
-	if percent := float64(g.MemoryOvercommit); percent > 0 && !g.dedicated() {
+	if percent := float64(g.MemoryOvercommit); percent > 0 && !g.hasDedicatedCPUs() {
 		return *resource.NewQuantity(int64(float64(memory.Value())*100/percent), resource.BinarySI)
 	}
 	return memory
 }
 
-// plus adds without changing what it is given.
-func plus(a, b resource.Quantity) resource.Quantity {
+// addQuantities adds without changing what it is given.
+func addQuantities(a, b resource.Quantity) resource.Quantity {
 	sum := a.DeepCopy()
 	sum.Add(b)
 	return sum
 }
 
-// beyond returns how much of an amount is above the huge pages.
-func beyond(amount, pages resource.Quantity) resource.Quantity {
+// amountBeyond returns how much of an amount is above the huge pages.
+func amountBeyond(amount, pages resource.Quantity) resource.Quantity {
 	if amount.Cmp(pages) <= 0 {
 		return resource.Quantity{Format: resource.BinarySI}
 	}
@@ -97,9 +97,9 @@ func beyond(amount, pages resource.Quantity) resource.Quantity {
 	return amount
 }
 
-// hugePages mounts the guest's huge pages. kubelet counts them against the container.
-func (g guest) hugePages(m *mounted) {
-	if g.huge() {
-		m.empty("hugepages", hugePages, corev1.StorageMediumHugePages)
+// mountHugePages mounts the guest's huge pages. kubelet counts them against the container.
+func (g guest) mountHugePages(m *mounted) {
+	if g.hasHugePages() {
+		m.addEmptyDir("hugepages", hugePages, corev1.StorageMediumHugePages)
 	}
 }

@@ -25,29 +25,29 @@ const mebibyte = 1 << 20
 // Overhead returns the terms of the memory overhead. Their sum is multiplied by Settings.OverheadRatio.
 func Overhead() []Part {
 	return []Part{
-		{"launcher", "always", "48 MiB", always(48)},
-		{"libvirtd", "always", "48 MiB", always(48)},
-		{"QEMU: its program, devices, buffers, and translated code where it emulates", "always", "112 MiB", always(112)},
-		{"passt, or QEMU's own NAT", "always", "32 MiB", always(32)},
+		{"launcher", "always", "48 MiB", constantBytes(48)},
+		{"libvirtd", "always", "48 MiB", constantBytes(48)},
+		{"QEMU: its program, devices, buffers, and translated code where it emulates", "always", "112 MiB", constantBytes(112)},
+		{"passt, or QEMU's own NAT", "always", "32 MiB", constantBytes(32)},
 		{"passt that forwards all ports: sockets of the kernel", "an interface on the pod network has no ports, or has passtBinding", "250 MiB",
-			when(guest.allPorts, 250)},
-		{"page tables of the host", "always", "1/512 of the memory", func(g guest) int64 { return g.tabled() / 512 }},
-		{"vCPUs", "always", "8 MiB for each", func(g guest) int64 { return g.vcpus() * 8 * mebibyte }},
+			bytesIf(guest.allPorts, 250)},
+		{"page tables of the host", "always", "1/512 of the memory", func(g guest) int64 { return g.pageTableMemory() / 512 }},
+		{"vCPUs", "always", "8 MiB for each", func(g guest) int64 { return g.vcpuCount() * 8 * mebibyte }},
 		{"IO threads", "always", "8 MiB for each, at least one", func(g guest) int64 { return g.ioThreads() * 8 * mebibyte }},
-		{"video memory", "unless autoattachGraphicsDevice is false", "32 MiB", when(guest.graphics, 32)},
-		{"flash memory of the firmware", "architecture arm64", "128 MiB", when(func(g guest) bool { return g.spec.Architecture == "arm64" }, 128)},
-		{"swtpm", "devices.tpm", "53 MiB", when(guest.tpm, 53)},
-		{"address space of devices, which VFIO locks", "devices.gpus, devices.hostDevices or interfaces with sriov", "1024 MiB", when(guest.passesThrough, 1024)},
-		{"bounce buffers of an encrypted guest", "launchSecurity.sev or snp", "256 MiB", when(guest.sev, 256)},
+		{"video memory", "unless autoattachGraphicsDevice is false", "32 MiB", bytesIf(guest.hasGraphics, 32)},
+		{"flash memory of the firmware", "architecture arm64", "128 MiB", bytesIf(func(g guest) bool { return g.spec.Architecture == "arm64" }, 128)},
+		{"swtpm", "devices.tpm", "53 MiB", bytesIf(guest.hasTPM, 53)},
+		{"address space of devices, which VFIO locks", "devices.gpus, devices.hostDevices or interfaces with sriov", "1024 MiB", bytesIf(guest.passesThrough, 1024)},
+		{"bounce buffers of an encrypted guest", "launchSecurity.sev or snp", "256 MiB", bytesIf(guest.hasSEV, 256)},
 		{"probes that run a command in the pod", "a probe with exec or guestAgentPing", "100 MiB, and 10 MiB for each", guest.probeBytes},
-		{"no memory from elsewhere: the pod is Guaranteed", "dedicated CPUs, or requests that are the limits", "100 MiB", when(guest.guaranteed, 100)},
-		{"what the VMI asks for", "memory.reservedOverhead.addedOverhead", "as it says", guest.added},
+		{"no memory from elsewhere: the pod is Guaranteed", "dedicated CPUs, or requests that are the limits", "100 MiB", bytesIf(guest.isGuaranteed, 100)},
+		{"what the VMI asks for", "memory.reservedOverhead.addedOverhead", "as it says", guest.addedOverhead},
 	}
 }
 
-func always(size int64) func(guest) int64 { return func(guest) int64 { return size * mebibyte } }
+func constantBytes(size int64) func(guest) int64 { return func(guest) int64 { return size * mebibyte } }
 
-func when(holds func(guest) bool, size int64) func(guest) int64 {
+func bytesIf(holds func(guest) bool, size int64) func(guest) int64 {
 	return func(g guest) int64 {
 		if holds(g) {
 			return size * mebibyte
@@ -56,8 +56,8 @@ func when(holds func(guest) bool, size int64) func(guest) int64 {
 	}
 }
 
-// overhead returns the sum of all parts.
-func (g guest) overhead() resource.Quantity {
+// memoryOverhead returns the sum of all parts.
+func (g guest) memoryOverhead() resource.Quantity {
 	var sum int64
 	for _, part := range Overhead() {
 		sum += part.bytes(g)
@@ -65,21 +65,21 @@ func (g guest) overhead() resource.Quantity {
 	return *resource.NewQuantity(int64(float64(sum)*max(g.OverheadRatio, 1)), resource.BinarySI)
 }
 
-// tabled is the memory that the host has page tables for: the guest's, or the request where that is greater.
-func (g guest) tabled() int64 {
+// pageTableMemory returns the memory for which the host has page tables: the guest's memory, or the request if it is greater.
+func (g guest) pageTableMemory() int64 {
 	memory, request := g.guestMemory(), g.memoryRequest()
 	return max(memory.Value(), request.Value())
 }
 
-func (g guest) graphics() bool {
+func (g guest) hasGraphics() bool {
 	return ptr.Deref(g.spec.Domain.Devices.AutoattachGraphicsDevice, true)
 }
 
 func (g guest) passesThrough() bool {
-	return len(g.spec.Domain.Devices.GPUs)+len(g.spec.Domain.Devices.HostDevices) > 0 || g.virtualFunctions()
+	return len(g.spec.Domain.Devices.GPUs)+len(g.spec.Domain.Devices.HostDevices) > 0 || g.hasVirtualFunctions()
 }
 
-func (g guest) sev() bool {
+func (g guest) hasSEV() bool {
 	security := g.spec.Domain.LaunchSecurity
 	return security != nil && (security.SEV != nil || security.SNP != nil)
 }
@@ -101,10 +101,10 @@ func (g guest) probeBytes() int64 {
 	return size * mebibyte
 }
 
-// guaranteed reports whether limits of memory and CPUs are the requests. Such a container is killed at its limit, and has nothing to borrow from its node.
-func (g guest) guaranteed() bool { return g.dedicated() || g.VMI.WantsToHaveQOSGuaranteed() }
+// isGuaranteed reports whether limits of memory and CPUs are the requests. Such a container is killed at its limit, and has nothing to borrow from its node.
+func (g guest) isGuaranteed() bool { return g.hasDedicatedCPUs() || g.VMI.WantsToHaveQOSGuaranteed() }
 
-func (g guest) added() int64 {
+func (g guest) addedOverhead() int64 {
 	memory := g.spec.Domain.Memory
 	if memory == nil || memory.ReservedOverhead == nil || memory.ReservedOverhead.AddedOverhead == nil {
 		return 0

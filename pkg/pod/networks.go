@@ -24,66 +24,67 @@ var (
 	launcherRangeReason = fmt.Sprintf("does not forward TCP port %d, which is the launcher's", v1alpha1.LauncherPort)
 )
 
-// tcp reports whether a protocol is TCP, which is the API's default.
-func tcp(protocol string) bool {
+// isTCP reports whether a protocol is TCP, which is the API's default.
+func isTCP(protocol string) bool {
 	return protocol == "" || strings.EqualFold(protocol, string(corev1.ProtocolTCP))
 }
 
 var networkEffects = []Effect{
 	{"domain.devices.interfaces[].binding", Refused, "names a plugin of KubeVirt's, which pods do not run: use masquerade on the pod network",
 		func(g guest) []*field.Path {
-			return g.nics(func(n *v1.Interface) bool { return n.Binding != nil }, "binding")
+			return g.interfacePaths(func(n *v1.Interface) bool { return n.Binding != nil }, "binding")
 		}},
 	{"domain.devices.interfaces[].bridge", Refused,
 		"needs a tap device on this network: the administrator must let the CNI plugins of pods make it, and declare it",
 		func(g guest) []*field.Path {
-			return g.nics(func(n *v1.Interface) bool { return n.Bridge != nil && !g.onPodNetwork(n) && !g.Taps }, "bridge")
+			return g.interfacePaths(func(n *v1.Interface) bool { return n.Bridge != nil && !g.onPodNetwork(n) && !g.Taps }, "bridge")
 		}},
 	{"domain.devices.networkInterfaceMultiqueue", Refused, "needs a tap device: an interface on the pod network has one queue", func(g guest) []*field.Path {
 		nic := g.podNIC()
-		queues := ptr.Deref(g.spec.Domain.Devices.NetworkInterfaceMultiQueue, false) && g.vcpus() > 1
-		return one(g.domain.Child("devices", "networkInterfaceMultiqueue"), queues && nic != nil && virtio(nic))
+		queues := ptr.Deref(g.spec.Domain.Devices.NetworkInterfaceMultiQueue, false) && g.vcpuCount() > 1
+		return pathIf(g.domain.Child("devices", "networkInterfaceMultiqueue"), queues && nic != nil && isVirtio(nic))
 	}},
 	{"domain.devices.interfaces[].ports", Refused, launcherPortReason, func(g guest) []*field.Path {
-		return g.nics(func(n *v1.Interface) bool {
-			return g.passt() && g.onPodNetwork(n) && slices.ContainsFunc(n.Ports, func(p v1.Port) bool { return p.Port == v1alpha1.LauncherPort && tcp(p.Protocol) })
+		return g.interfacePaths(func(n *v1.Interface) bool {
+			return g.usesPasst() && g.onPodNetwork(n) &&
+				slices.ContainsFunc(n.Ports, func(p v1.Port) bool { return p.Port == v1alpha1.LauncherPort && isTCP(p.Protocol) })
 		}, "ports")
 	}},
 	{"domain.devices.interfaces[].portRanges", Warned, launcherRangeReason, func(g guest) []*field.Path {
-		return g.nics(func(n *v1.Interface) bool {
-			return g.passt() && g.onPodNetwork(n) && slices.ContainsFunc(n.PortRanges, func(p v1.PortRange) bool {
-				return p.Start <= v1alpha1.LauncherPort && v1alpha1.LauncherPort <= p.End && tcp(p.Protocol)
+		return g.interfacePaths(func(n *v1.Interface) bool {
+			return g.usesPasst() && g.onPodNetwork(n) && slices.ContainsFunc(n.PortRanges, func(p v1.PortRange) bool {
+				return p.Start <= v1alpha1.LauncherPort && v1alpha1.LauncherPort <= p.End && isTCP(p.Protocol)
 			})
 		}, "portRanges")
 	}},
 	{"domain.devices.interfaces[].ports", Warned, "has no effect: nothing reaches a guest whose network is slirp", func(g guest) []*field.Path {
-		return g.nics(func(n *v1.Interface) bool { return len(n.Ports) > 0 && g.onPodNetwork(n) && g.Network == Slirp }, "ports")
+		return g.interfacePaths(func(n *v1.Interface) bool { return len(n.Ports) > 0 && g.onPodNetwork(n) && g.Network == Slirp }, "ports")
 	}},
 	{"domain.devices.interfaces[].portRanges", Warned, "has no effect: nothing reaches a guest whose network is slirp", func(g guest) []*field.Path {
-		return g.nics(func(n *v1.Interface) bool { return len(n.PortRanges) > 0 && g.onPodNetwork(n) && g.Network == Slirp }, "portRanges")
+		return g.interfacePaths(func(n *v1.Interface) bool { return len(n.PortRanges) > 0 && g.onPodNetwork(n) && g.Network == Slirp }, "portRanges")
 	}},
 	{"domain.devices.interfaces[].dhcpOptions", Warned, "has no effect: the DHCP server of the pod network has no such options",
 		func(g guest) []*field.Path {
-			return g.nics(func(n *v1.Interface) bool { return n.DHCPOptions != nil }, "dhcpOptions")
+			return g.interfacePaths(func(n *v1.Interface) bool { return n.DHCPOptions != nil }, "dhcpOptions")
 		}},
 	{"domain.devices.interfaces[].tag", Warned, tagReason, func(g guest) []*field.Path {
-		return g.nics(func(n *v1.Interface) bool { return n.Tag != "" }, "tag")
+		return g.interfacePaths(func(n *v1.Interface) bool { return n.Tag != "" }, "tag")
 	}},
 	{"networks[].pod.vmNetworkCIDR", Warned, "has no effect: passt gives the guest the address of the pod, slirp its own", func(g guest) []*field.Path {
-		return each(g.spec.Networks, g.path.Child("networks"),
+		return pathsOf(g.spec.Networks, g.path.Child("networks"),
 			func(n *v1.Network) bool { return n.Pod != nil && n.Pod.VMNetworkCIDR != "" }, "pod", "vmNetworkCIDR")
 	}},
 	{"networks[].pod.vmIPv6NetworkCIDR", Warned, "has no effect: passt gives the guest the address of the pod, slirp its own",
 		func(g guest) []*field.Path {
-			return each(g.spec.Networks, g.path.Child("networks"),
+			return pathsOf(g.spec.Networks, g.path.Child("networks"),
 				func(n *v1.Network) bool { return n.Pod != nil && n.Pod.VMIPv6NetworkCIDR != "" }, "pod", "vmIPv6NetworkCIDR")
 		}},
 }
 
-// nics returns the paths of interfaces that are present.
-func (g guest) nics(holds func(*v1.Interface) bool, names ...string) []*field.Path {
+// interfacePaths returns the paths of interfaces that are present.
+func (g guest) interfacePaths(holds func(*v1.Interface) bool, names ...string) []*field.Path {
 	present := func(n *v1.Interface) bool { return n.State != v1.InterfaceStateAbsent && holds(n) }
-	return each(g.spec.Domain.Devices.Interfaces, g.domain.Child("devices", "interfaces"), present, names...)
+	return pathsOf(g.spec.Domain.Devices.Interfaces, g.domain.Child("devices", "interfaces"), present, names...)
 }
 
 // onPodNetwork reports whether an interface is on the default network of the pod: the network of the cluster, or a network of Multus in its place.
@@ -106,8 +107,8 @@ func (g guest) podNIC() *v1.Interface {
 	return nil
 }
 
-// passt reports whether passt serves the guest.
-func (g guest) passt() bool { return g.Network == Passt && g.podNIC() != nil }
+// usesPasst reports whether passt serves the guest.
+func (g guest) usesPasst() bool { return g.Network == Passt && g.podNIC() != nil }
 
 // allPorts reports whether passt may have a socket for each port: an interface without ports forwards all. KubeVirt counts so for every passtBinding.
 func (g guest) allPorts() bool {
@@ -115,10 +116,10 @@ func (g guest) allPorts() bool {
 	return nic != nil && (nic.PasstBinding != nil || g.Network == Passt && len(nic.Ports)+len(nic.PortRanges) == 0)
 }
 
-func virtio(nic *v1.Interface) bool { return hardware.Model(nic.Model).Virtio }
+func isVirtio(nic *v1.Interface) bool { return hardware.Model(nic.Model).Virtio }
 
-// ports are those that the guest is reached by: Services find them by their names.
-func (g guest) ports() (list []corev1.ContainerPort) {
+// containerPorts returns the named ports of the guest, which Services find by their names.
+func (g guest) containerPorts() (list []corev1.ContainerPort) {
 	nic := g.podNIC()
 	if nic == nil || g.Network == Slirp {
 		return nil
@@ -130,9 +131,9 @@ func (g guest) ports() (list []corev1.ContainerPort) {
 	return list
 }
 
-// passtNodes adds the label of nodes that have the seccomp profile for passt.
-func (g guest) passtNodes(selector map[string]string) {
-	if g.passt() {
+// selectPasstNodes adds the label of nodes that have the seccomp profile for passt.
+func (g guest) selectPasstNodes(selector map[string]string) {
+	if g.usesPasst() {
 		selector[v1alpha1.LabelPasst] = "true"
 	}
 }

@@ -25,8 +25,8 @@ type attachment struct {
 	Interface string `json:"interface"`
 }
 
-// multus adds the annotations by which Multus connects the pod.
-func (g guest) multus(annotations map[string]string) {
+// addMultusAnnotations adds the annotations by which Multus connects the pod.
+func (g guest) addMultusAnnotations(annotations map[string]string) {
 	var list []attachment
 	for i := range g.spec.Networks {
 		n := &g.spec.Networks[i]
@@ -80,12 +80,12 @@ func (g guest) nicOf(network string) *v1.Interface {
 	return &nics[i]
 }
 
-// tapped reports whether an interface of the guest is a tap.
-func (g guest) tapped() bool { return len(g.nics(g.tap)) > 0 }
+// hasTaps reports whether an interface of the guest is a tap.
+func (g guest) hasTaps() bool { return len(g.interfacePaths(g.isTap)) > 0 }
 
-// vhost reports whether the kernel can serve one of the taps: those with a virtio card.
-func (g guest) vhost() bool {
-	return len(g.nics(func(n *v1.Interface) bool { return g.tap(n) && virtio(n) })) > 0
+// usesVhost reports whether the kernel can serve one of the taps: those with a virtio card.
+func (g guest) usesVhost() bool {
+	return len(g.interfacePaths(func(n *v1.Interface) bool { return g.isTap(n) && isVirtio(n) })) > 0
 }
 
-func (g guest) tap(n *v1.Interface) bool { return n.Bridge != nil && !g.onPodNetwork(n) }
+func (g guest) isTap(n *v1.Interface) bool { return n.Bridge != nil && !g.onPodNetwork(n) }

@@ -23,33 +23,33 @@ const EnvNetworkResource = "NETWORK_RESOURCE_"
 
 var virtualFunctionEffects = []Effect{
 	{"domain.devices.interfaces[].sriov", Refused, lockedReason, func(g guest) []*field.Path {
-		return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.LockedMemory }, "sriov")
+		return g.interfacePaths(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.LockedMemory }, "sriov")
 	}},
 	// A device plugin does not say which of several devices is for which network.
 	{"domain.devices.interfaces[].sriov", Refused,
 		"needs a NetworkAttachmentDefinition with a resource (" + AnnotationResource + ") that no other device of the guest has",
 		func(g guest) []*field.Path {
-			devices := g.devices()
-			return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.identified(n, devices) }, "sriov")
+			devices := g.countDevices()
+			return g.interfacePaths(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.isIdentified(n, devices) }, "sriov")
 		}},
 	{"networks[].multus.networkName", Refused,
 		"names a NetworkAttachmentDefinition whose annotation " + AnnotationResource + " is not a resource of a device plugin",
 		func(g guest) []*field.Path {
-			return each(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool {
+			return pathsOf(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool {
 				resource := g.resourceOf(n)
-				return resource != "" && !extended(resource)
+				return resource != "" && !isExtendedResource(resource)
 			}, "multus", "networkName")
 		}},
 	{"networks[].resourceClaim", Refused, "is a device of a claim, which only sriov connects to a guest", func(g guest) []*field.Path {
-		return each(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool {
+		return pathsOf(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool {
 			nic := g.nicOf(n.Name)
 			return n.ResourceClaim != nil && (nic == nil || nic.SRIOV == nil)
 		}, "resourceClaim")
 	}},
 }
 
-// network returns a network of the VMI; nil if it has none of the name.
-func (g guest) network(name string) *v1.Network {
+// networkNamed returns a network of the VMI; nil if it has none of the name.
+func (g guest) networkNamed(name string) *v1.Network {
 	i := slices.IndexFunc(g.spec.Networks, func(n v1.Network) bool { return n.Name == name })
 	if i < 0 {
 		return nil
@@ -76,8 +76,8 @@ func (g guest) networkResources() (names []corev1.ResourceName) {
 	return names
 }
 
-// devices counts the devices of each resource that the pod has. domain.resources of the VMI is copied into the pod, whatever it names.
-func (g guest) devices() map[corev1.ResourceName]int {
+// countDevices counts the devices of each resource that the pod has. domain.resources of the VMI is copied into the pod, whatever it names.
+func (g guest) countDevices() map[corev1.ResourceName]int {
 	count := map[corev1.ResourceName]int{}
 	for _, name := range slices.Concat(g.networkResources(), g.hostDeviceNames()) {
 		count[name]++
@@ -91,10 +91,10 @@ func (g guest) devices() map[corev1.ResourceName]int {
 	return count
 }
 
-// identified reports whether the launcher can tell which device an interface with sriov has: the pod has one device of its resource. It is true for a
+// isIdentified reports whether the launcher can tell which device an interface with sriov has: the pod has one device of its resource. It is true for a
 // NetworkAttachmentDefinition that does not exist, because missingNetworks reports it.
-func (g guest) identified(nic *v1.Interface, devices map[corev1.ResourceName]int) bool {
-	network := g.network(nic.Name)
+func (g guest) isIdentified(nic *v1.Interface, devices map[corev1.ResourceName]int) bool {
+	network := g.networkNamed(nic.Name)
 	switch {
 	case network == nil:
 		return false
@@ -107,9 +107,9 @@ func (g guest) identified(nic *v1.Interface, devices map[corev1.ResourceName]int
 	return !known || resource != "" && devices[corev1.ResourceName(resource)] == 1
 }
 
-// virtualFunctions reports whether an interface of the guest is one.
-func (g guest) virtualFunctions() bool {
-	return len(g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil })) > 0
+// hasVirtualFunctions reports whether an interface of the guest is one.
+func (g guest) hasVirtualFunctions() bool {
+	return len(g.interfacePaths(func(n *v1.Interface) bool { return n.SRIOV != nil })) > 0
 }
 
 // missingNetworks are the NetworkAttachmentDefinitions that do not exist: kubelet would try to start the pod again and again.
@@ -130,16 +130,16 @@ func (g guest) missingNetworks() (errs field.ErrorList) {
 func (g guest) networkVariables() (list []corev1.EnvVar) {
 	for i := range g.spec.Domain.Devices.Interfaces {
 		nic := &g.spec.Domain.Devices.Interfaces[i]
-		if resource := g.resourceOf(g.network(nic.Name)); nic.SRIOV != nil && resource != "" {
+		if resource := g.resourceOf(g.networkNamed(nic.Name)); nic.SRIOV != nil && resource != "" {
 			list = append(list, corev1.EnvVar{Name: EnvNetworkResource + nic.Name, Value: resource})
 		}
 	}
 	return list
 }
 
-// extended reports whether a device plugin can have a resource of this name. A user who may write a NetworkAttachmentDefinition chooses the name. If it is the
-// name of a GPU, the pod requests the GPU and no guest gets it. cpu and memory are refused, because they would change the size of the pod.
-func extended(resource string) bool {
+// isExtendedResource reports whether a device plugin can have a resource of this name. A user who may write a NetworkAttachmentDefinition chooses the name. If
+// it is the name of a GPU, the pod requests the GPU and no guest gets it. cpu and memory are refused, because they would change the size of the pod.
+func isExtendedResource(resource string) bool {
 	domain, _, found := strings.Cut(resource, "/")
 	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasPrefix(resource, "requests.") &&
 		len(content.IsLabelKey("requests."+resource)) == 0

@@ -21,14 +21,14 @@ const namePrefix = "guest-"
 
 // Name returns the name of the pod of a VMI, and of the service account, the Role and the RoleBinding of its launcher. A name that would be too long
 // is cut and ends in a digest of the whole.
-func Name(vmi string) string { return fitting(namePrefix+vmi, longestName) }
+func Name(vmi string) string { return fitName(namePrefix+vmi, longestName) }
 
 // volumeName returns the name of a pod's volume for a volume of the VMI. Prefixes hold no hyphen, and Kiln's own volumes have names without a hyphen:
 // names of different prefixes are different.
-func volumeName(prefix, volume string) string { return fitting(prefix+"-"+volume, longestVolume) }
+func volumeName(prefix, volume string) string { return fitName(prefix+"-"+volume, longestVolume) }
 
-// fitting returns a name as it is, or cut to exactly most bytes.
-func fitting(name string, most int) string {
+// fitName returns a name as it is, or cut to exactly most bytes.
+func fitName(name string, most int) string {
 	kept := most - digestLength - 1
 	if len(name) < kept {
 		return name

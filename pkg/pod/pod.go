@@ -124,8 +124,8 @@ func Of(in Input) (Result, field.ErrorList) {
 	path := field.NewPath("spec")
 	in.VMI, in.Network = in.VMI.DeepCopy(), cmp.Or(in.Network, Passt)
 	g := guest{Input: in, spec: &in.VMI.Spec, path: path, domain: path.Child("domain")}
-	warnings, errs := judge(g)
-	storage, missing := g.storage()
+	warnings, errs := applyEffects(g)
+	storage, missing := g.mountStorage()
 	if errs = slices.Concat(errs, missing, g.missingNetworks()); len(errs) > 0 {
 		return Result{Warnings: warnings}, errs
 	}
@@ -133,13 +133,13 @@ func Of(in Input) (Result, field.ErrorList) {
 	return Result{Warnings: warnings, Pod: &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: Name(in.VMI.Name), Namespace: in.VMI.Namespace, Labels: g.labels(), Annotations: g.annotations(),
+			Name: Name(in.VMI.Name), Namespace: in.VMI.Namespace, Labels: g.podLabels(), Annotations: g.podAnnotations(),
 			Finalizers:      []string{v1alpha1.FinalizerGuestPod},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(in.VMI, v1.VirtualMachineInstanceGroupVersionKind)},
 		},
-		Spec: g.placed(corev1.PodSpec{
+		Spec: g.addScheduling(corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, // the pod ends with its guest
-			Containers:    []corev1.Container{g.container(storage)},
+			Containers:    []corev1.Container{g.launcherContainer(storage)},
 			Volumes:       storage.volumes,
 			// The launcher asks the API server with the token of this account.
 			ServiceAccountName: account, AutomountServiceAccountToken: new(true),
@@ -152,26 +152,26 @@ func Of(in Input) (Result, field.ErrorList) {
 	}}, nil
 }
 
-// container runs 'launcher guest'.
-func (g guest) container(storage mounted) corev1.Container {
+// launcherContainer runs 'launcher guest'.
+func (g guest) launcherContainer(storage mounted) corev1.Container {
 	return corev1.Container{
 		Name: Container, Image: g.Image, ImagePullPolicy: g.PullPolicy,
-		Command: []string{Launcher, "guest"}, Args: g.arguments(),
-		Env:             g.environment(),
-		Ports:           g.ports(),
-		Resources:       g.resources(),
+		Command: []string{Launcher, "guest"}, Args: g.launcherArguments(),
+		Env:             g.launcherEnvironment(),
+		Ports:           g.containerPorts(),
+		Resources:       g.containerResources(),
 		VolumeMounts:    storage.mounts,
 		VolumeDevices:   storage.devices,
-		ReadinessProbe:  g.probe(g.spec.ReadinessProbe),
-		LivenessProbe:   g.probe(g.spec.LivenessProbe),
+		ReadinessProbe:  g.containerProbe(g.spec.ReadinessProbe),
+		LivenessProbe:   g.containerProbe(g.spec.LivenessProbe),
 		SecurityContext: containerSecurity(),
 		// A launcher that fails before it can report leaves its last words there.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 }
 
-// arguments tell the launcher the settings of the cluster.
-func (g guest) arguments() []string {
+// launcherArguments tell the launcher the settings of the cluster.
+func (g guest) launcherArguments() []string {
 	arguments := []string{"--network=" + string(g.Network)}
 	if g.Emulate {
 		arguments = append(arguments, "--emulate")
@@ -179,7 +179,7 @@ func (g guest) arguments() []string {
 	return arguments
 }
 
-func (g guest) environment() []corev1.EnvVar {
+func (g guest) launcherEnvironment() []corev1.EnvVar {
 	list := []corev1.EnvVar{{Name: EnvVMI, Value: g.VMI.Name}}
 	for _, v := range []struct{ name, field string }{
 		{EnvPodName, "metadata.name"}, {EnvNamespace, "metadata.namespace"}, {EnvPodUID, "metadata.uid"}, {EnvNode, "spec.nodeName"},

@@ -14,8 +14,8 @@ import (
 // pod has none: overlays and emptyDisks are as large as their disks at most.
 var ephemeralOverhead = resource.MustParse("50M")
 
-// resources returns what the container asks of its node.
-func (g guest) resources() corev1.ResourceRequirements {
+// containerResources returns what the container asks of its node.
+func (g guest) containerResources() corev1.ResourceRequirements {
 	own := g.spec.Domain.Resources
 	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}, Claims: g.claimRequests()}
 	maps.Copy(r.Requests, own.Requests)
@@ -25,24 +25,24 @@ func (g guest) resources() corev1.ResourceRequirements {
 			delete(r.Limits, name) // KubeVirt reads a limit of 0 as none; of a pod it would be below the request
 		}
 	}
-	g.memory(&r)
-	g.cpus(&r)
-	r.Requests[corev1.ResourceEphemeralStorage] = plus(r.Requests[corev1.ResourceEphemeralStorage], ephemeralOverhead)
+	g.addMemory(&r)
+	g.addCPUs(&r)
+	r.Requests[corev1.ResourceEphemeralStorage] = addQuantities(r.Requests[corev1.ResourceEphemeralStorage], ephemeralOverhead)
 	if limit, set := r.Limits[corev1.ResourceEphemeralStorage]; set {
-		r.Limits[corev1.ResourceEphemeralStorage] = plus(limit, ephemeralOverhead)
+		r.Limits[corev1.ResourceEphemeralStorage] = addQuantities(limit, ephemeralOverhead)
 	}
 	one := *resource.NewQuantity(1, resource.DecimalSI)
 	for _, name := range g.deviceNames() {
 		r.Requests[name], r.Limits[name] = one, one
 	}
 	for _, name := range slices.Concat(g.hostDeviceNames(), g.networkResources()) {
-		r.Limits[name] = plus(r.Limits[name], one)
+		r.Limits[name] = addQuantities(r.Limits[name], one)
 		r.Requests[name] = r.Limits[name] // of a device both are one number
 	}
 	return r
 }
 
-// demanded reports whether a ResourceQuota of the namespace refuses pods without a limit of the resource.
-func (g guest) demanded(name corev1.ResourceName) bool {
+// isLimitDemanded reports whether a ResourceQuota of the namespace refuses pods without a limit of the resource.
+func (g guest) isLimitDemanded(name corev1.ResourceName) bool {
 	return slices.Contains(g.LimitsDemanded, name)
 }

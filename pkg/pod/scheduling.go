@@ -19,58 +19,58 @@ import (
 var schedulingEffects = []Effect{
 	{"evictionStrategy", Warned, "has no effect: a guest is shut down when its node is drained, and not migrated", func(g guest) []*field.Path {
 		strategy := g.spec.EvictionStrategy
-		return one(g.path.Child("evictionStrategy"), strategy != nil && *strategy != v1.EvictionStrategyNone)
+		return pathIf(g.path.Child("evictionStrategy"), strategy != nil && *strategy != v1.EvictionStrategyNone)
 	}},
 	{"readinessProbe.httpGet.host", Refused, hostReason, func(g guest) []*field.Path {
-		return one(g.path.Child("readinessProbe", "httpGet", "host"), httpHost(g.spec.ReadinessProbe))
+		return pathIf(g.path.Child("readinessProbe", "httpGet", "host"), httpHost(g.spec.ReadinessProbe))
 	}},
 	{"readinessProbe.tcpSocket.host", Refused, hostReason, func(g guest) []*field.Path {
-		return one(g.path.Child("readinessProbe", "tcpSocket", "host"), tcpHost(g.spec.ReadinessProbe))
+		return pathIf(g.path.Child("readinessProbe", "tcpSocket", "host"), tcpHost(g.spec.ReadinessProbe))
 	}},
 	{"livenessProbe.httpGet.host", Refused, hostReason, func(g guest) []*field.Path {
-		return one(g.path.Child("livenessProbe", "httpGet", "host"), httpHost(g.spec.LivenessProbe))
+		return pathIf(g.path.Child("livenessProbe", "httpGet", "host"), httpHost(g.spec.LivenessProbe))
 	}},
 	{"livenessProbe.tcpSocket.host", Refused, hostReason, func(g guest) []*field.Path {
-		return one(g.path.Child("livenessProbe", "tcpSocket", "host"), tcpHost(g.spec.LivenessProbe))
+		return pathIf(g.path.Child("livenessProbe", "tcpSocket", "host"), tcpHost(g.spec.LivenessProbe))
 	}},
 	{"readinessProbe", Refused, slirpProbeReason, func(g guest) []*field.Path {
-		return one(g.path.Child("readinessProbe"), g.Network == Slirp && byNetwork(g.spec.ReadinessProbe))
+		return pathIf(g.path.Child("readinessProbe"), g.Network == Slirp && byNetwork(g.spec.ReadinessProbe))
 	}},
 	{"livenessProbe", Refused, slirpProbeReason, func(g guest) []*field.Path {
-		return one(g.path.Child("livenessProbe"), g.Network == Slirp && byNetwork(g.spec.LivenessProbe))
+		return pathIf(g.path.Child("livenessProbe"), g.Network == Slirp && byNetwork(g.spec.LivenessProbe))
 	}},
 }
 
 // graceMargin is how many seconds the launcher has to report after the VMI's grace period, before kubelet ends it. KubeVirt's padding is the same.
 const graceMargin = 15
 
-// placed adds to the spec of a pod where and how it is scheduled.
-func (g guest) placed(spec corev1.PodSpec) corev1.PodSpec {
-	spec.NodeSelector = g.nodes()
+// addScheduling adds the fields that decide where and how a pod is scheduled.
+func (g guest) addScheduling(spec corev1.PodSpec) corev1.PodSpec {
+	spec.NodeSelector = g.nodeSelector()
 	spec.Affinity = g.spec.Affinity
 	spec.Tolerations = g.spec.Tolerations
 	spec.TopologySpreadConstraints = g.spec.TopologySpreadConstraints
 	spec.PriorityClassName = g.spec.PriorityClassName
 	spec.SchedulerName = g.spec.SchedulerName
 	spec.DNSPolicy, spec.DNSConfig = g.spec.DNSPolicy, g.spec.DNSConfig
-	spec.Hostname, spec.Subdomain = g.hostname(), g.spec.Subdomain
+	spec.Hostname, spec.Subdomain = g.podHostname(), g.spec.Subdomain
 	spec.TerminationGracePeriodSeconds = new(g.grace())
 	return spec
 }
 
-// nodes selects nodes of the VMI's architecture, unless the VMI selects another by itself, as in KubeVirt.
-func (g guest) nodes() map[string]string {
+// nodeSelector selects nodes of the VMI's architecture, unless the VMI selects another by itself, as in KubeVirt.
+func (g guest) nodeSelector() map[string]string {
 	selector := map[string]string{}
 	if g.spec.Architecture != "" {
 		selector[corev1.LabelArchStable] = strings.ToLower(g.spec.Architecture)
 	}
 	maps.Copy(selector, g.spec.NodeSelector)
-	g.passtNodes(selector)
+	g.selectPasstNodes(selector)
 	return selector
 }
 
-// hostname returns the hostname of the VMI, else its name up to the first dot, as KubeVirt does.
-func (g guest) hostname() string {
+// podHostname returns the hostname of the VMI, else its name up to the first dot, as KubeVirt does.
+func (g guest) podHostname() string {
 	if g.spec.Hostname != "" {
 		return g.spec.Hostname
 	}

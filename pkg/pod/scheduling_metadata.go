@@ -30,8 +30,8 @@ var withheld = []struct{ prefix, why string }{
 	{annotationDefaultNetwork, "the spec of the VMI names the networks"},
 }
 
-// carried copies what is not withheld.
-func carried(given map[string]string) map[string]string {
+// withoutWithheld returns a copy of labels or annotations without the withheld keys.
+func withoutWithheld(given map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range given {
 		keep := true
@@ -45,17 +45,17 @@ func carried(given map[string]string) map[string]string {
 	return kept
 }
 
-// labels are the VMI's, and those by which KubeVirt's tools find a launcher's pod.
-func (g guest) labels() map[string]string {
-	labels := carried(g.VMI.Labels)
+// podLabels returns the labels of the VMI, and the labels by which KubeVirt's tools find a launcher's pod.
+func (g guest) podLabels() map[string]string {
+	labels := withoutWithheld(g.VMI.Labels)
 	labels[v1.AppLabel] = "virt-launcher"
 	labels[v1.CreatedByLabel] = string(g.VMI.UID)
-	labels[v1.DeprecatedVirtualMachineNameLabel] = g.hostname()
+	labels[v1.DeprecatedVirtualMachineNameLabel] = g.podHostname()
 	labels[v1.VirtualMachineInstanceIDLabel] = instanceID(g.VMI.Name)
 	return labels
 }
 
-// instanceID is KubeVirt's: the name of a VMI, cut where a label could not hold it.
+// instanceID returns the name of a VMI, cut to the length of a label, as KubeVirt does.
 func instanceID(name string) string {
 	const digits, most = 8, validation.DNS1035LabelMaxLength
 	if len(name) <= most {
@@ -65,11 +65,11 @@ func instanceID(name string) string {
 	return name[:most-digits-1] + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
-// annotations are the VMI's, the name of its domain, and the container that kubectl means without -c.
-func (g guest) annotations() map[string]string {
-	annotations := carried(g.VMI.Annotations)
+// podAnnotations returns the annotations of the VMI, the name of its domain, and the container that kubectl uses without -c.
+func (g guest) podAnnotations() map[string]string {
+	annotations := withoutWithheld(g.VMI.Annotations)
 	annotations[v1.DomainAnnotation] = g.VMI.Name
 	annotations["kubectl.kubernetes.io/default-container"] = Container
-	g.multus(annotations)
+	g.addMultusAnnotations(annotations)
 	return annotations
 }

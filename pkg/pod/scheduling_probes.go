@@ -42,14 +42,14 @@ func byNetwork(probe *v1.Probe) bool {
 	return probe != nil && (probe.HTTPGet != nil || probe.TCPSocket != nil)
 }
 
-// probe returns the container's probe for one of the guest.
-func (g guest) probe(p *v1.Probe) *corev1.Probe {
+// containerProbe returns the probe of the container for a probe of the guest.
+func (g guest) containerProbe(p *v1.Probe) *corev1.Probe {
 	if p == nil {
 		return nil
 	}
 	out := &corev1.Probe{
 		ProbeHandler:        corev1.ProbeHandler{Exec: p.Exec, HTTPGet: p.HTTPGet, TCPSocket: p.TCPSocket},
-		InitialDelaySeconds: later(p.InitialDelaySeconds, startDelay), TimeoutSeconds: p.TimeoutSeconds, PeriodSeconds: p.PeriodSeconds,
+		InitialDelaySeconds: addSeconds(p.InitialDelaySeconds, startDelay), TimeoutSeconds: p.TimeoutSeconds, PeriodSeconds: p.PeriodSeconds,
 		SuccessThreshold: p.SuccessThreshold, FailureThreshold: p.FailureThreshold,
 	}
 	if p.Exec == nil && p.GuestAgentPing == nil {
@@ -60,9 +60,9 @@ func (g guest) probe(p *v1.Probe) *corev1.Probe {
 		command[2] = ProbeExec
 		command = append(append(command, "--"), p.Exec.Command...)
 	}
-	out.Exec, out.TimeoutSeconds = &corev1.ExecAction{Command: command}, later(p.TimeoutSeconds, execMargin)
+	out.Exec, out.TimeoutSeconds = &corev1.ExecAction{Command: command}, addSeconds(p.TimeoutSeconds, execMargin)
 	return out
 }
 
-// later adds seconds to a number that a tenant wrote.
-func later(seconds, more int32) int32 { return min(max(seconds, 0), math.MaxInt32-more) + more }
+// addSeconds adds seconds to a number that a tenant wrote.
+func addSeconds(seconds, more int32) int32 { return min(max(seconds, 0), math.MaxInt32-more) + more }

@@ -11,23 +11,23 @@ import (
 
 var securityEffects = []Effect{
 	{"accessCredentials[]", Warned, "has no effect: put keys and passwords into the cloud-init data", func(g guest) []*field.Path {
-		return each(g.spec.AccessCredentials, g.path.Child("accessCredentials"), func(*v1.AccessCredential) bool { return true })
+		return pathsOf(g.spec.AccessCredentials, g.path.Child("accessCredentials"), func(*v1.AccessCredential) bool { return true })
 	}},
 	{"domain.launchSecurity.sev", Refused, lockedReason, func(g guest) []*field.Path {
 		security := g.spec.Domain.LaunchSecurity
-		return one(g.domain.Child("launchSecurity", "sev"), security != nil && security.SEV != nil && !g.LockedMemory)
+		return pathIf(g.domain.Child("launchSecurity", "sev"), security != nil && security.SEV != nil && !g.LockedMemory)
 	}},
 	{"domain.launchSecurity.sev.attestation", Warned, "has no effect: nobody asks for the measurement; the guest stays paused", func(g guest) []*field.Path {
 		security := g.spec.Domain.LaunchSecurity
-		return one(g.domain.Child("launchSecurity", "sev", "attestation"), security != nil && security.SEV != nil && security.SEV.Attestation != nil)
+		return pathIf(g.domain.Child("launchSecurity", "sev", "attestation"), security != nil && security.SEV != nil && security.SEV.Attestation != nil)
 	}},
 	{"domain.launchSecurity.snp", Refused, lockedReason, func(g guest) []*field.Path {
 		security := g.spec.Domain.LaunchSecurity
-		return one(g.domain.Child("launchSecurity", "snp"), security != nil && security.SNP != nil && !g.LockedMemory)
+		return pathIf(g.domain.Child("launchSecurity", "snp"), security != nil && security.SNP != nil && !g.LockedMemory)
 	}},
 	{"domain.launchSecurity.tdx", Refused, "needs a socket of the node for quotes, which restricted pods have not", func(g guest) []*field.Path {
 		security := g.spec.Domain.LaunchSecurity
-		return one(g.domain.Child("launchSecurity", "tdx"), security != nil && security.TDX != nil)
+		return pathIf(g.domain.Child("launchSecurity", "tdx"), security != nil && security.TDX != nil)
 	}},
 }
 
@@ -40,13 +40,13 @@ func (g guest) podSecurity() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
 		RunAsUser: new(account), RunAsGroup: new(account), FSGroup: new(account), RunAsNonRoot: new(true),
 		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
-		SeccompProfile:      g.seccomp(),
+		SeccompProfile:      g.seccompProfile(),
 	}
 }
 
-// seccomp is the container runtime's profile. passt makes namespaces for itself, which that forbids.
-func (g guest) seccomp() *corev1.SeccompProfile {
-	if g.passt() {
+// seccompProfile returns the container runtime's profile, or the profile for passt, which makes namespaces for itself.
+func (g guest) seccompProfile() *corev1.SeccompProfile {
+	if g.usesPasst() {
 		return &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new(v1alpha1.SeccompLauncher)}
 	}
 	return &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
