@@ -14,16 +14,16 @@ import (
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
-// A VM without an architecture, also in its preference, gets that of the image that its data volumes copy, by the label of the image's
-// DataSource. An annotation keeps it from then on: a label that changes must not change the VM.
+// A VM gets the architecture of the image that its data volumes copy, if neither the VM nor its preference names one. A label of the image's DataSource names
+// it. An annotation keeps it from then on, because a label that changes must not change the VM.
 
 // labelArchitecture is the label that CDI and the importers of images put on a DataSource.
 const labelArchitecture = "template.kubevirt.io/architecture"
 
 var architectures = []string{"amd64", "arm64", "s390x"}
 
-// architecture returns the architecture of the first image that has the label, empty if none has. It skips images that do not exist, and reads
-// no further after one that the author of the request may not read.
+// architecture returns the architecture of the first image that has the label, or an empty string if no image has it. It skips images that do not exist, and
+// stops at an image that the author of the request may not read.
 func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, preference *instancetype.Preference) (string, error) {
 	if vm.Spec.Template == nil || vm.Spec.Template.Spec.Architecture != "" {
 		return "", nil
@@ -69,11 +69,11 @@ func (r sourceReader) images() (all []Source) {
 	return all
 }
 
-// imageAccess makes one SubjectAccessReview for each namespace, however many of its images a VM copies: for the image if it is the only one,
-// else for all DataSources of the namespace. A request with many data volumes costs no more.
+// imageAccess makes one SubjectAccessReview for each namespace, however many of its images a VM copies. The review is about the image if it is the only one
+// of the namespace, else about all DataSources of the namespace. So a request with many data volumes does not cost more.
 type imageAccess struct {
 	sourceReader
-	// names are the names to ask for, by namespace.
+	// names has the name to review for each namespace: an image, or anyName.
 	names map[string]string
 }
 
@@ -84,8 +84,8 @@ func (r imageAccess) name(at Source) {
 	r.names[at.Namespace] = at.Name
 }
 
-// readPermitted asks for the right of its namespace (names), which may be that to all DataSources there. Unlike that of sourceReader, it asks for
-// no further rights if the image does not exist: a VM does not wait for an architecture.
+// readPermitted reviews the right that names has for the namespace, which may be the right to all its DataSources. Unlike sourceReader.readPermitted, it
+// reviews no further rights if the image does not exist, because a VM does not wait for an architecture.
 func (r imageAccess) readPermitted(ctx context.Context, at Source, into any) (map[string]string, error) {
 	r.name(at)
 	if err := r.permitted(ctx, Source{at.sourceKind, at.Namespace, r.names[at.Namespace]}); err != nil {
@@ -94,7 +94,7 @@ func (r imageAccess) readPermitted(ctx context.Context, at Source, into any) (ma
 	return r.read(ctx, at, into)
 }
 
-// labelled returns the architecture of a DataSource, or of the DataSource that it refers to: one step, as far as CDI follows.
+// labelled returns the architecture of a DataSource, or of the DataSource that it refers to. It follows one reference, as CDI does.
 func (r imageAccess) labelled(ctx context.Context, at Source) (string, error) {
 	var found cdi.DataSource
 	labels, err := r.readPermitted(ctx, at, &found)

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Bases returns what a profile extends, directly and through others, as it is now, including a base at which profile.WalkExtends ends: profile.Judge says why
-// it ends there. What does not exist is left out: the caller sees it by the names. A base that cannot be read is a Refusal. Only the cache is read, and at
-// most one profile more than may count for a VMI.
+// Bases returns the current profiles that a profile extends, directly and through others. They include a base at which profile.WalkExtends ends;
+// profile.Judge reports why it ends there. Bases that do not exist are left out: the caller finds them by their names. A base that cannot be read is a
+// Refusal. Bases reads only the cache, and at most one profile more than may count for a VMI.
 func (r Resolver) Bases(ctx context.Context, of *profile.Profile) (bases []*profile.Profile, err error) {
 	lookup := func(kind, name string) (*profile.Profile, error) {
 		if kind == of.Kind && name == of.Name {
-			return of, nil // as it is written, not as it is stored
+			return of, nil // the profile of the request, not the stored one
 		}
 		return r.base(ctx, kind, client.ObjectKey{Namespace: of.Namespace, Name: name})
 	}
@@ -37,7 +37,7 @@ func (r Resolver) Bases(ctx context.Context, of *profile.Profile) (bases []*prof
 	return bases, nil
 }
 
-// base returns a profile; nil if it does not exist.
+// base returns a profile from the cache; nil if it does not exist.
 func (r Resolver) base(ctx context.Context, kind string, key client.ObjectKey) (*profile.Profile, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))

@@ -43,7 +43,7 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*pinOb
 	return found, nil
 }
 
-// presetDraft returns the snapshot of a preset. It is of the untyped object, since a typed one would lose the fields of a newer API. Presets have no
+// presetDraft returns the snapshot of a preset. It is made from the untyped object, because a typed one would lose the fields of a newer API. Presets have no
 // untyped informer, so the object is read live, once for each version.
 func (r Resolver) presetDraft(ctx context.Context, typed *v1.VirtualMachineInstancePreset) (revision.Draft, error) {
 	if known, ok := r.Memo.remembered(typed.Namespace, typed); ok {
@@ -61,7 +61,7 @@ func (r Resolver) presetDraft(ctx context.Context, typed *v1.VirtualMachineInsta
 	return r.reader().draft(typed.Namespace, object)
 }
 
-// configuration returns the configuration in force as a snapshot for the VM's namespace; none if the Resolver has no Defaults.
+// configuration returns the current configuration as a snapshot for the VM's namespace, or nil if the Resolver has no Defaults.
 func (r Resolver) configuration(ctx context.Context, vm *v1.VirtualMachine) ([]*pinObject, error) {
 	if r.Defaults == nil {
 		return nil, nil

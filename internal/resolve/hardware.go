@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Hardware returns the record of a VM's GuestHardware, nil without one or if it is that of another guest of the name. It is read from the API server: a cache
-// would hold the records of all guests, and may be older than the last boot.
+// Hardware returns the record of a VM's GuestHardware. It returns nil if there is no GuestHardware, or if it belongs to another guest with the same name. The
+// record is read from the API server: a cache would hold the records of all guests, and may be older than the last boot.
 func (r Resolver) Hardware(ctx context.Context, vm *v1.VirtualMachine) (*record.Record, error) {
 	found := &v1alpha1.GuestHardware{}
 	err := r.reader().uncached().Get(ctx, client.ObjectKeyFromObject(vm), found)

@@ -12,23 +12,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A VM gets presets, profiles and the cluster's defaults without naming them: presets and profiles that match the labels of its VMI, and the
-// configuration in force. A new VM is pinned to them when it is admitted, if all their revisions exist already; otherwise the controller writes those
-// and pins the VM when it first reconciles it. From then on, editing them does not change the VM.
+// A VM gets presets, profiles and the cluster's defaults without naming them: presets and profiles that match the labels of its VMI, and the current
+// configuration. A new VM is pinned to them when it is admitted, if all their revisions exist already. Otherwise the controller writes the revisions and pins
+// the VM when it first reconciles it. From then on, editing them does not change the VM.
 
 // implicit is one of the three kinds that no field names, with the pins in the request (now) and in the stored VM (was). old is the stored VM, nil on create.
 type implicit struct {
 	pinKind
 	vm, old  *v1.VirtualMachine
 	now, was pin.Entry
-	// find returns what a new pin would name. It is called once at most, by currentOf, since presets and profiles are read one by one.
+	// find returns the objects that a new pin would name. Only currentOf calls it, at most once, because presets and profiles are read one by one.
 	find  func(Resolver, context.Context, *v1.VirtualMachine) ([]*pinObject, error)
 	asked bool
 	found []*pinObject
 	err   error
 }
 
-// currentOf returns what a new pin of a kind would name.
+// currentOf returns the objects that a new pin of a kind would name.
 func (r Resolver) currentOf(ctx context.Context, i *implicit) ([]*pinObject, error) {
 	if !i.asked {
 		i.found, i.err = i.find(r, ctx, i.vm)
@@ -37,8 +37,9 @@ func (r Resolver) currentOf(ctx context.Context, i *implicit) ([]*pinObject, err
 	return i.found, i.err
 }
 
-// implicitsOf returns presets, profiles and configuration of a VM, with their pins. Where the stored VM is pinned to profiles, a key that is absent in the
-// request keeps them; where it is not, as in a backup, the key that is absent beside presets means none.
+// implicitsOf returns the three kinds with their pins in the VM. If the stored VM is pinned to profiles and the request has no key 'profiles', the VM keeps
+// them. If the stored VM is not pinned to profiles, or if there is no stored VM, as when a backup is restored, pins with presets and without profiles mean
+// that the VM has no profiles.
 func implicitsOf(vm, old *v1.VirtualMachine) []implicit {
 	now, was := pin.Parse(vm), pin.Written{}
 	if old != nil {
@@ -51,7 +52,7 @@ func implicitsOf(vm, old *v1.VirtualMachine) []implicit {
 	}
 }
 
-// resolveImplicit returns what a VM is pinned to; nil if it is not pinned yet. The first pin is that of pinNew, else the controller's.
+// resolveImplicit returns the objects that a VM is pinned to; nil if it is not pinned yet. pinNew writes the first pin, else the controller does.
 func (r Resolver) resolveImplicit(ctx context.Context, i *implicit, resolution *Resolution) (found []*pinObject, refused field.ErrorList, err error) {
 	event := pin.Updated
 	if i.old == nil {
@@ -68,7 +69,7 @@ func (r Resolver) resolveImplicit(ctx context.Context, i *implicit, resolution *
 		if found, err = r.restored(ctx, i); found == nil && err == nil {
 			resolution.warn("pins of %s were dropped: namespace '%s' lacks these revisions, or they do not match this VM", i.field, i.vm.Namespace)
 			if i.field == pin.Profiles {
-				found, err = r.currentOf(ctx, i) // at once: beside pinned presets, an absent key would mean none
+				found, err = r.currentOf(ctx, i) // not later: beside pinned presets, an absent key means that the VM has no profiles
 			}
 		}
 		return found, nil, err
@@ -83,7 +84,7 @@ func (r Resolver) resolveImplicit(ctx context.Context, i *implicit, resolution *
 	return nil, field.ErrorList{replacedPin(i.now.Names...)}, nil
 }
 
-// restored returns the revisions that the request names; nil if one of them does not exist or was changed, or if they do not match this VM.
+// restored returns the revisions that the request names. It returns nil if one of them does not exist or was changed, or if they do not match this VM.
 func (r Resolver) restored(ctx context.Context, i *implicit) ([]*pinObject, error) {
 	all := []*pinObject{}
 	for name, base := range i.now.Each() {
@@ -102,8 +103,8 @@ func (r Resolver) restored(ctx context.Context, i *implicit) ([]*pinObject, erro
 	return all, nil
 }
 
-// recorded returns what stays pinned after an update. If the labels of the VMI change, presets and profiles that no longer match are dropped, and
-// those that match now and did not before are added. The others keep their revision, also if the object was edited or deleted.
+// recorded returns the objects that stay pinned after an update. If the labels of the VMI change, presets and profiles that no longer match are dropped, and
+// presets and profiles that match now and did not before are added. The others keep their revision, even if the object was edited or deleted.
 func (r Resolver) recorded(ctx context.Context, i *implicit) ([]*pinObject, error) {
 	kept := []*pinObject{}
 	for name, base := range i.was.Each() {
@@ -126,8 +127,8 @@ func (r Resolver) recorded(ctx context.Context, i *implicit) ([]*pinObject, erro
 	return i.relabel(change{was: kept, current: matching, vm: i.vm, old: i.old})
 }
 
-// impliedRevision returns a pinned revision from the cache, else from a current object with that content, else from the API server. Nil if it
-// does not exist.
+// impliedRevision returns a pinned revision from the cache, else from a current object with the same content, else from the API server. It returns nil if the
+// revision does not exist.
 func (r Resolver) impliedRevision(ctx context.Context, i *implicit, name string) (*pinObject, error) {
 	key := client.ObjectKey{Namespace: i.vm.Namespace, Name: name}
 	found, err := r.reader().cached().revision(ctx, i.pinKind, key)
@@ -135,7 +136,7 @@ func (r Resolver) impliedRevision(ctx context.Context, i *implicit, name string)
 		return found, err
 	}
 	now, err := r.currentOf(ctx, i)
-	if err != nil && !errors.As(err, new(*Refusal)) { // what is wrong with objects of now is no matter of what is pinned
+	if err != nil && !errors.As(err, new(*Refusal)) { // a mistake in a current object does not affect pinned revisions
 		return nil, err
 	}
 	for _, found := range now {
@@ -146,26 +147,26 @@ func (r Resolver) impliedRevision(ctx context.Context, i *implicit, name string)
 	return r.reader().revision(ctx, i.pinKind, key)
 }
 
-// pinNew pins a new VM to presets, profiles and configuration where nothing has pinned it yet, if that takes no revision that has to be written. If it
-// does, or if something cannot be read, nothing is pinned here: writing hundreds of revisions takes longer than a request may, and the controller
-// completes such a VM. It pins all or none, so that the controller writes to a VM once or not at all.
+// pinNew pins a new VM to presets, profiles and configuration that it is not pinned to yet, if all their revisions exist. If a revision has to be written, or
+// if something cannot be read, pinNew pins nothing and the controller pins the VM: writing hundreds of revisions takes longer than a request may. pinNew pins
+// all kinds or none, so that the controller writes to a VM once or not at all.
 func (r Resolver) pinNew(ctx context.Context, vm *v1.VirtualMachine, resolution *Resolution) {
 	r.pinImplied(ctx, vm, resolution, 0)
 }
 
-// mostDrafts is how many revisions admission writes for a VMI: those of a configuration and of some presets.
+// mostDrafts is how many revisions admission writes for a VMI: enough for a configuration and some presets.
 const mostDrafts = 8
 
-// CompleteVMI pins the VMI of a VM to what the controller is about to pin the VM to, if its presets, profiles and configuration are not pinned yet. KubeVirt
-// does not wait for the controller. It reports whether the presets of the VM were not pinned. If something cannot be read, or too many revisions do not exist
-// yet, nothing is pinned, and what is current applies.
+// CompleteVMI pins the VMI of a VM to the presets, profiles and configuration that the controller is about to pin the VM to, if the VM is not pinned to them
+// yet. KubeVirt does not wait for the controller. CompleteVMI reports whether the presets of the VM were not pinned. If something cannot be read, or if too
+// many revisions do not exist yet, it pins nothing, and the current objects apply.
 func (r Resolver) CompleteVMI(ctx context.Context, vm *v1.VirtualMachine, resolution *Resolution) (unpinned bool) {
 	unpinned = resolution.Pins.Presets == nil
 	r.pinImplied(ctx, vm, resolution, mostDrafts)
 	return unpinned
 }
 
-// pinImplied adds to a resolution what a VM gets without naming it, unless that takes more than so many revisions that do not exist yet.
+// pinImplied adds to a resolution the presets, profiles and configuration that it lacks, unless more than this number of their revisions do not exist yet.
 func (r Resolver) pinImplied(ctx context.Context, vm *v1.VirtualMachine, resolution *Resolution, drafts int) {
 	added, err := r.complete(ctx, vm, resolution.Pins)
 	if err != nil || len(added.Drafts) > drafts {
@@ -183,7 +184,7 @@ func (r Resolver) pinImplied(ctx context.Context, vm *v1.VirtualMachine, resolut
 	}
 }
 
-// Complete returns pins with the current presets, profiles and configuration where the given ones have none, and drafts of the revisions to write
+// Complete returns the pins with the current presets, profiles and configuration in place of those that are absent, and drafts of the revisions to write
 // first. A *Refusal names presets whose selector cannot be read, and profiles that cannot be applied.
 func (r Resolver) Complete(ctx context.Context, vm *v1.VirtualMachine, pins v1alpha1.Pins) (v1alpha1.Pins, []revision.Draft, error) {
 	added, err := r.complete(ctx, vm, pins)
@@ -193,7 +194,7 @@ func (r Resolver) Complete(ctx context.Context, vm *v1.VirtualMachine, pins v1al
 	return added.Pins, added.Drafts, nil
 }
 
-// complete is Complete, with what is added to the pins.
+// complete is Complete with the added objects, not only the names of their revisions.
 func (r Resolver) complete(ctx context.Context, vm *v1.VirtualMachine, pins v1alpha1.Pins) (Resolution, error) {
 	added := Resolution{Pins: pins}
 	for _, missing := range []struct {
@@ -213,7 +214,7 @@ func (r Resolver) complete(ctx context.Context, vm *v1.VirtualMachine, pins v1al
 			return added, err
 		}
 		if missing.several() {
-			found = append([]*pinObject{}, found...) // that there are none is a pin too
+			found = append([]*pinObject{}, found...) // an empty list is a pin too: it pins to none
 		}
 		added.take(missing.pinKind, found)
 	}

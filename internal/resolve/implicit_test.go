@@ -165,6 +165,6 @@ func TestComplete(t *testing.T) {
 	broken := presetFor("p", "web", "auto")
 	broken.Object["spec"].(map[string]any)["selector"] = map[string]any{"matchLabels": map[string]any{"-": "-"}}
 	if _, _, err := (Resolver{Cached: objects.New(scheme(t), broken)}).Complete(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, new(*Refusal)) {
-		t.Errorf("a selector that matches nothing known: %v, want what the owner is told", err)
+		t.Errorf("a selector that matches nothing known: %v, want the warning for the owner", err)
 	}
 }

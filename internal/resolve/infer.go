@@ -41,17 +41,17 @@ func (r *reference) ignores() bool {
 	return r.inferFrom != "" && r.policy != nil && *r.policy == v1.IgnoreInferFromVolumeFailure
 }
 
-// Inference is what a volume recommends, and which objects said so.
+// Inference is what a volume recommends, and the objects whose labels recommend it.
 type Inference struct {
 	// Path is the field of the VM that names the volume.
 	Path *field.Path
 	// Read are the objects that were read, in this order. The last has the labels.
 	Read []Source
-	// Kind and Name are what they recommend. Kind is as the labels have it; empty for the cluster-wide one.
+	// Kind and Name are of the recommended object. Kind is the value of the label; empty for the cluster-wide kind.
 	Kind, Name string
 }
 
-// String returns the sentence for people.
+// String returns the inference as a sentence.
 func (i Inference) String() string {
 	var steps []string
 	for _, source := range i.Read {
@@ -64,8 +64,8 @@ func (i Inference) String() string {
 	return strings.Join(steps, " leads to ") + verb + i.Kind + " '" + i.Name + "'"
 }
 
-// infer returns a reference to what the volume recommends; without a name if it recommends nothing and that is ignored. Nil without errors
-// means that a source does not exist yet.
+// infer returns a reference to the recommended object. The reference has no name if the volume recommends nothing and the failure policy is Ignore. Nil
+// without errors means that a source does not exist yet.
 func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolution) (*reference, field.ErrorList, error) {
 	at, named, before := ref.path().Child("inferFromVolume"), *ref, len(resolution.Read)
 	labels, err := sourceReader{Resolver: r, ref: ref}.volume(ctx)
@@ -100,8 +100,8 @@ func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolut
 	return &named, nil, nil
 }
 
-// sourceReader follows a volume to the source that it is made of. The order is that of KubeVirt's inference (PersistentVolumeClaim, DataVolume,
-// DataSource); unlike KubeVirt, it reads another namespace only with the rights of the request's author.
+// sourceReader follows a volume to the source that it is made from, in the order of KubeVirt's inference (PersistentVolumeClaim, DataVolume, DataSource).
+// Unlike KubeVirt, it reads another namespace only with the rights of the request's author.
 type sourceReader struct {
 	Resolver
 	ref *reference
@@ -112,7 +112,7 @@ type sourceReader struct {
 // recommends reports whether labels name an instancetype or a preference.
 func (r sourceReader) recommends(labels map[string]string) bool { return labels[r.ref.label] != "" }
 
-// volume returns the labels that recommend something: those of the volume's claim, or of what its DataVolume copies.
+// volume returns the labels that recommend something: the labels of the volume's claim, or of the source that its DataVolume copies.
 func (r sourceReader) volume(ctx context.Context) (map[string]string, error) {
 	var volumes []v1.Volume
 	if template := r.ref.vm.Spec.Template; template != nil {
@@ -151,9 +151,9 @@ func (r sourceReader) leaf(ctx context.Context, source Source) (map[string]strin
 	return labels, err
 }
 
-// dataVolume reads the DataVolume and its claim, which has the labels too, then those of the VM's template, which they will have, then what they are made
-// from. A DataVolume may be removed when its claim is filled. Beside KubeVirt the source of the template goes first: KubeVirt creates both from it after the
-// VM, infers when the VM is written, and does not read the template's labels.
+// dataVolume reads the labels of the DataVolume, then of its claim, which has them too, then of the VM's dataVolumeTemplate, from which both get them, then
+// of their source. A DataVolume may be removed when its claim is filled. Beside KubeVirt the source of the dataVolumeTemplate goes first: KubeVirt creates
+// both after the VM, infers when the VM is written, and does not read the labels of the dataVolumeTemplate.
 func (r sourceReader) dataVolume(ctx context.Context, name string) (map[string]string, error) {
 	template := r.template(name)
 	if template != nil && r.InfersAtOnce {
@@ -185,7 +185,7 @@ func (r sourceReader) dataVolume(ctx context.Context, name string) (map[string]s
 		spec = &template.Spec
 	}
 	labels, copied := r.copied(ctx, spec)
-	// The DataVolume that somebody makes from the template may have labels; an import from a registry gets those of its image when it has begun.
+	// A DataVolume that a user creates from the template may have labels. An import from a registry gets the labels of its image after it has begun.
 	imports := spec.Source != nil && spec.Source.Registry != nil && volume.Status.Phase != cdi.Succeeded
 	if errors.As(copied, &nothing) && unfilled && !copies(spec) && (absent || imports) {
 		return nil, &notFound{fmt.Sprintf("DataVolume '%s/%s' and its claim have no label '%s' yet", r.ref.namespace, name, r.ref.label)}
@@ -193,7 +193,7 @@ func (r sourceReader) dataVolume(ctx context.Context, name string) (map[string]s
 	return labels, copied
 }
 
-// template returns the VM's dataVolumeTemplate of a name; nil if there is none.
+// template returns the VM's dataVolumeTemplate of a name; nil if it does not exist.
 func (r sourceReader) template(name string) *v1.DataVolumeTemplateSpec {
 	for i := range r.ref.vm.Spec.DataVolumeTemplates {
 		if template := &r.ref.vm.Spec.DataVolumeTemplates[i]; template.Name == name {
@@ -203,7 +203,7 @@ func (r sourceReader) template(name string) *v1.DataVolumeTemplateSpec {
 	return nil
 }
 
-// copies reports whether a DataVolume is made from an object of the cluster, and not imported.
+// copies reports whether a DataVolume copies an object of the cluster, and is not imported.
 func copies(spec *cdi.DataVolumeSpec) bool {
 	return spec.SourceRef != nil || spec.Source != nil && (spec.Source.PVC != nil || spec.Source.Snapshot != nil)
 }
@@ -228,7 +228,7 @@ func (r sourceReader) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map
 	return nil, &noRecommendation{"the source of its DataVolume recommends nothing: only a PersistentVolumeClaim, VolumeSnapshot or DataSource does"}
 }
 
-// dataSource follows a DataSource to its source, over one other DataSource at most, as CDI does. The bound also ends a circle.
+// dataSource follows a DataSource to its source, over at most one other DataSource, as CDI does. The bound also ends a cycle.
 func (r sourceReader) dataSource(ctx context.Context, at Source) (map[string]string, error) {
 	var found cdi.DataSource
 	labels, err := r.readPermitted(ctx, at, &found)
@@ -255,8 +255,9 @@ func (r sourceReader) orOwnNamespace(namespace string) string {
 	return namespace
 }
 
-// Effective returns a copy of a VM as its pins resolve it. With policy Ignore, a matcher is dropped if its volume recommends nothing. If the
-// volume recommends an instancetype, spec.template.spec.domain.memory is dropped instead: it is for the case without one.
+// Effective returns a copy of a VM without the fields that its pins make ineffective. With inferFromVolumeFailurePolicy Ignore, it drops a matcher whose
+// volume recommends nothing. If the volume recommends an instancetype, it drops spec.template.spec.domain.memory, which is only for a VM without an
+// instancetype.
 func Effective(vm *v1.VirtualMachine, pins v1alpha1.Pins) *v1.VirtualMachine {
 	instancetype, preference := references(vm)
 	effective := *vm
@@ -275,8 +276,8 @@ func Effective(vm *v1.VirtualMachine, pins v1alpha1.Pins) *v1.VirtualMachine {
 	return &effective
 }
 
-// RequestsInference reports whether an update may need an inference: it changes a matcher, a volume or a pin. Then the sources are read with
-// the rights of the request's author.
+// RequestsInference reports whether an update may need an inference, because it changes a matcher, a volume or a pin. Then the sources are read with the
+// rights of the request's author.
 func RequestsInference(vm, old *v1.VirtualMachine) bool {
 	type sources struct { // exported fields, as equality.Semantic needs
 		Instancetype *v1.InstancetypeMatcher

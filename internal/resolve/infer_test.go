@@ -85,7 +85,7 @@ func TestInference(t *testing.T) {
 		{name: "claim", why: "its labels recommend", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", recommending)}, want: pin},
 		{name: "claim to come", why: "VM and volume may be applied together", source: "persistentVolumeClaim: {claimName: p}", waiting: true,
 			warning: "PersistentVolumeClaim 'team/p' does not exist"},
-		{name: "claim to come, ignored", why: "what is not there yet is not nothing", source: "persistentVolumeClaim: {claimName: p}", policy: ignoring,
+		{name: "claim to come, ignored", why: "a claim to come may recommend something", source: "persistentVolumeClaim: {claimName: p}", policy: ignoring,
 			waiting: true, warning: "does not exist"},
 		{name: "claim without label", why: "nothing will ever come", source: "persistentVolumeClaim: {claimName: p}",
 			objects: []string{claim("p/team", "labels: {}")}, refused: true},
@@ -105,11 +105,11 @@ func TestInference(t *testing.T) {
 			objects: []string{claim("p/team", recommending)}, want: pin},
 		{name: "template of a registry, to come", why: "its DataVolume gets the labels of the image", source: templated + "source: {registry: {url: u}}",
 			waiting: true, warning: "DataVolume 'team/d' and its claim have no label"},
-		{name: "template of a registry, ignored", why: "what is not there yet is not nothing", source: templated + "source: {registry: {url: u}}",
+		{name: "template of a registry, ignored", why: "a DataVolume to come may recommend something", source: templated + "source: {registry: {url: u}}",
 			policy: ignoring, waiting: true, warning: "have no label"},
 		{name: "template of a web page, to come", why: "the DataVolume that is made from it may have labels", source: templated + "source: {http: {url: u}}",
 			waiting: true, warning: "have no label"},
-		{name: "template, and the claim is there", why: "what the guest boots from recommends", source: templated + "source: {registry: {url: u}}",
+		{name: "template, and the claim is there", why: "the claim that the guest boots from recommends", source: templated + "source: {registry: {url: u}}",
 			objects: []string{claim("d/team", recommending)}, want: pin},
 		{name: "template, and the DataVolume is there", why: "it goes before the template", source: templated + "source: {http: {url: u}}",
 			objects: []string{volume(recommending, "source: {http: {url: u}}")}, want: pin},
@@ -121,7 +121,7 @@ func TestInference(t *testing.T) {
 			objects: []string{volume("labels: {}", "source: {registry: {url: u}}}, status: {phase: Succeeded")}, refused: true},
 		{name: "template with labels", why: "the DataVolume that is made from it has them", want: pin,
 			source: "dataVolume: {name: d}|source: {registry: {url: u}}|" + recommending},
-		{name: "template with labels, and a claim without", why: "what the guest boots from recommends", refused: true,
+		{name: "template with labels, and a claim without", why: "the claim that the guest boots from recommends", refused: true,
 			source: "dataVolume: {name: d}|source: {registry: {url: u}}|" + recommending, objects: []string{claim("d/team", "labels: {}")}},
 		{name: "template with labels, and another DataVolume", why: "it goes before the template", waiting: true,
 			warning: "DataVolume 'team/d' and its claim have no label",
@@ -133,7 +133,7 @@ func TestInference(t *testing.T) {
 		{name: "DataSource", why: "its own labels go first", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}",
 			objects: []string{strings.Replace(source("source: {}"), "golden}", "golden, "+recommending+"}", 1)}, want: pin,
 			asked: []string{"datasources.cdi.kubevirt.io/golden/ds"}},
-		{name: "DataSource of a claim", why: "then those of its source, wherever that is",
+		{name: "DataSource of a claim", why: "then the labels of its source, in any namespace",
 			source:  templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}",
 			objects: []string{source("source: {pvc: {name: p, namespace: images}}"), claim("p/images", recommending)}, want: pin,
 			asked: []string{"datasources.cdi.kubevirt.io/golden/ds", "persistentvolumeclaims/images/p"}},
@@ -147,7 +147,7 @@ func TestInference(t *testing.T) {
 			objects: []string{source("source: {dataSource: {name: next, namespace: images}}"), next("source: {dataSource: {name: ds, namespace: golden}}")},
 			refused: true,
 			asked:   []string{"datasources.cdi.kubevirt.io/golden/ds", "datasources.cdi.kubevirt.io/images/next"}},
-		{name: "DataSource of nothing", why: "it will not answer", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}",
+		{name: "DataSource of nothing", why: "it can recommend nothing", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}",
 			objects: []string{source("source: {}")}, refused: true, asked: []string{"datasources.cdi.kubevirt.io/golden/ds"}},
 		{name: "DataSource to come", why: "what it is likely to lead to is asked for now",
 			source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}", waiting: true, warning: "DataSource 'golden/ds' does not exist",
@@ -156,7 +156,7 @@ func TestInference(t *testing.T) {
 		{name: "another kind of source", why: "no such kind has labels", source: templated + "sourceRef: {kind: Image, name: ds}", refused: true},
 		{name: "instancetype to come", why: "as when it is named", source: "persistentVolumeClaim: {claimName: p}",
 			objects: []string{claim("p/team", strings.Replace(recommending, ": s", ": other", 1))}, warning: "VirtualMachineClusterInstancetype 'other' does not exist"},
-		{name: "unknown kind", why: "told, with the label that says it", source: "persistentVolumeClaim: {claimName: p}",
+		{name: "unknown kind", why: "the warning names the label", source: "persistentVolumeClaim: {claimName: p}",
 			objects: []string{claim("p/team", strings.Replace(recommending, ": s}", ": s, instancetype.kubevirt.io/default-instancetype-kind: flavor}", 1))},
 			warning: "default-instancetype-kind"},
 		{name: "no such volume", why: "a typing error, even under Ignore", source: "persistentVolumeClaim: {claimName: p}",
@@ -268,15 +268,15 @@ func TestWhatAnInferenceRead(t *testing.T) {
 	} {
 		resolver := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), size("s", "1Gi", ""))...), OfFiles: true}
 		answer, err := resolver.VM(t.Context(), inferring(t, test.source), nil)
-		said := strings.Join(answer.Warnings, "\n")
+		messages := strings.Join(answer.Warnings, "\n")
 		for _, inferred := range answer.Inferred {
-			said += inferred.String()
+			messages += inferred.String()
 			if inferred.Path.String() != "spec.instancetype.inferFromVolume" || len(inferred.Read) == 0 {
 				t.Errorf("%s: %+v", test.why, inferred)
 			}
 		}
-		if err != nil || !strings.HasPrefix(said, test.want) {
-			t.Errorf("%s: '%s', want '%s' (%v)", test.why, said, test.want, err)
+		if err != nil || !strings.HasPrefix(messages, test.want) {
+			t.Errorf("%s: '%s', want '%s' (%v)", test.why, messages, test.want, err)
 		}
 	}
 	_, err := Resolver{Cached: objects.New(scheme(t))}.VM(t.Context(), inferring(t, "dataVolume: {name: d}|sourceRef: {kind: datasources, name: ds}"), nil)

@@ -19,7 +19,7 @@ import (
 type matcherPin struct {
 	*reference
 	action pin.Action
-	// given is the pin in the request, recorded that of the stored VM.
+	// given is the pin in the request, recorded is the pin of the stored VM.
 	given, recorded string
 	// revisionIsNew reports that the stored VM does not have this revisionName.
 	revisionIsNew bool
@@ -54,7 +54,7 @@ func matchers(vm, old *v1.VirtualMachine, now, was pin.Written) (all []matcherPi
 	return all
 }
 
-// pinned returns the name of the pinned revision that the decision uses; empty if it uses none.
+// pinned returns the name of the revision that the decision uses: the pin in the request or the recorded one; empty if it uses neither.
 func (m matcherPin) pinned() string {
 	switch m.action {
 	case pin.Honour:
@@ -65,8 +65,8 @@ func (m matcherPin) pinned() string {
 	return ""
 }
 
-// match returns what a matcher refers to. Without object, errors and error it does not exist yet, or the matcher is malformed and validation
-// reports it; the VM cannot start.
+// match returns the object that a matcher refers to. If it returns neither object nor errors, the object does not exist yet, or the matcher is malformed and
+// validation reports it. The VM cannot start then.
 func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	switch {
 	case m.inferFrom != "" && (m.name+m.kind != "" || !m.hasPolicy()):
@@ -92,7 +92,7 @@ func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolutio
 		now = found.revision
 	}
 	switch {
-	case m.given == now: // such as in the second call of a dry run, which has written no revision
+	case m.given == now: // as in the second call of a dry run, which has written no revision
 	case m.action == pin.Refuse:
 		return nil, field.ErrorList{replacedPin(m.given)}, nil
 	case m.action == pin.Honour:
@@ -101,7 +101,7 @@ func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolutio
 	return found, nil, nil
 }
 
-// byPin returns the revision that the pins or the status of the VM name. Nil if neither names one, or if a restored pin cannot be used here.
+// byPin returns the revision that the pins or the status of the VM name. It returns nil if neither names one, or if a restored pin cannot be used here.
 func (r Resolver) byPin(ctx context.Context, m matcherPin) (*pinObject, error) {
 	switch m.action {
 	case pin.Honour:
@@ -122,7 +122,7 @@ func (r Resolver) byPin(ctx context.Context, m matcherPin) (*pinObject, error) {
 	return nil, nil
 }
 
-// byStatus returns the revision in status.instancetypeRef or preferenceRef. VMs that KubeVirt admitted have no pins but these.
+// byStatus returns the revision in status.instancetypeRef or status.preferenceRef. VMs that KubeVirt admitted have no other pins.
 func (r Resolver) byStatus(ctx context.Context, ref *reference) (*pinObject, error) {
 	name := ref.statusRevision()
 	if name == "" {
@@ -138,8 +138,8 @@ func (r Resolver) byStatus(ctx context.Context, ref *reference) (*pinObject, err
 	return nil, nil
 }
 
-// current returns the live object that the matcher names or its volume recommends, to which a new pin points. The webhook only warns if it
-// does not exist: it may be created later.
+// current returns the live object that the matcher names or its volume recommends. A new pin names it. The webhook only warns if it does not exist, because
+// it may be created later.
 func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	if ref.inferFrom != "" {
 		named, errs, err := r.infer(ctx, ref, resolution)
@@ -168,17 +168,17 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 			resolution.Missing = append(resolution.Missing, missing)
 			return nil, errs, nil
 		}
-		said := "does not exist; the VM cannot start until it does"
+		problem := "does not exist; the VM cannot start until it does"
 		if r.OfFiles {
-			said = "is not among the files: name a catalog with --catalog"
+			problem = "is not among the files: name a catalog with --catalog"
 		}
-		resolution.warnMissing(ref.missing(), "%s '%s'%s %s", ref.pinKind.Canonical(ref.kind), nearest.Short(ref.name), ref.where(), said)
+		resolution.warnMissing(ref.missing(), "%s '%s'%s %s", ref.pinKind.Canonical(ref.kind), nearest.Short(ref.name), ref.where(), problem)
 	}
 	return found, nil, nil
 }
 
-// byRevisionName returns the revision that revisionName names. Naming one that does not exist, or that is of another object, is an error of
-// the request. If it is deleted later, updates of the VM are still admitted, with a warning, and the VM cannot start.
+// byRevisionName returns the revision that revisionName names. If the revision does not exist or is a revision of another object, it refuses the request. If
+// the revision is deleted later, updates of the VM are still admitted, with a warning, and the VM cannot start.
 func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	ref := m.reference
 	at := ref.path().Child("revisionName")
@@ -201,8 +201,8 @@ func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *
 	return found, nil, nil
 }
 
-// impossible refuses a name that no object can have, for which a VM would wait for ever. VMs that exist are not kept from being changed by it, nor is the
-// author of a VM whose volume recommends such a name.
+// impossible refuses a name that no object can have, for which a VM would wait for ever. It does not refuse such a name in an unchanged matcher of a stored
+// VM, nor a name that a volume recommends: their authors may not be able to correct it.
 func (r *reference) impossible(at *field.Path, name string) field.ErrorList {
 	why := validation.IsDNS1123Subdomain(name)
 	if len(why) == 0 || !r.isNew || r.inferred {
@@ -217,8 +217,8 @@ func missing(at *field.Path, ref *reference) *field.Error {
 	return err
 }
 
-// pinned returns a pinned revision from the cache, else from a cached live object with that content, else from the API server. Nil if no such
-// revision exists in the namespace, or if it is of another object. The order costs no call for a VM whose revision is cached.
+// pinned returns a pinned revision from the cache, else from a cached live object with the same content, else from the API server. It returns nil if the
+// namespace has no such revision, or if it is a revision of another object. This order makes no call for a VM whose revision is cached.
 func (r Resolver) pinned(ctx context.Context, ref *reference, name string) (*pinObject, error) {
 	key := client.ObjectKey{Namespace: ref.namespace, Name: name}
 	found, err := r.reader().cached().revision(ctx, ref.pinKind, key)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Memo caches what was decoded from stored objects: ten thousand VMs of one instancetype verify and decode its revision once. It is safe for
-// concurrent use. Its values are shared and must not be changed. The nil Memo caches nothing.
+// Memo caches decoded objects, so that ten thousand VMs of one instancetype verify and decode its revision once. It is safe for concurrent use. Its values
+// are shared and must not be changed. A nil Memo caches nothing.
 type Memo struct {
 	entries, profiles *lru.Cache
 	// configured is the snapshot of the configuration that was pinned last.
@@ -34,10 +34,11 @@ const memoSize = 4096
 func NewMemo() *Memo { return &Memo{entries: lru.New(memoSize), profiles: lru.New(profileMemoSize)} }
 
 // profileMemoSize is the number of parsed profiles and of decoded drafts: as many as two namespaces may have. Most have some 10 KiB, but tenants may write
-// larger ones. They are remembered apart: every review reads all profiles of its namespace, and these must not displace the instancetypes of all others.
+// larger ones. They have a cache of their own: every review reads all profiles of its namespace, and these must not displace the instancetypes of all other
+// namespaces.
 const profileMemoSize = 512
 
-// forProfiles returns a Memo of the same lifetime that holds the profiles.
+// forProfiles returns the part of the Memo that caches profiles.
 func (m *Memo) forProfiles() *Memo {
 	if m == nil {
 		return nil
@@ -45,7 +46,7 @@ func (m *Memo) forProfiles() *Memo {
 	return &Memo{entries: m.profiles}
 }
 
-// version identifies stored content: UID and resourceVersion never stand for two contents. The purpose is the namespace of a live object's
+// version identifies stored content, because an object has one content for one UID and resourceVersion. The purpose is the namespace of a live object's
 // snapshot, or the kind that a revision is read as.
 type version struct {
 	uid      types.UID
@@ -53,8 +54,8 @@ type version struct {
 	purpose  string
 }
 
-// memoized returns what fresh returned for this version of an object, else calls fresh. Objects of files have no version and are not cached,
-// nor are errors.
+// memoized returns the cached value of this version of an object, else it calls fresh and caches the result. It caches neither objects of files, which have
+// no version, nor errors.
 func memoized[T any](m *Memo, object metav1.Object, purpose string, fresh func() (T, error)) (T, error) {
 	v := version{object.GetUID(), object.GetResourceVersion(), purpose}
 	if m == nil || v.uid == "" || v.resource == "" {
@@ -70,7 +71,8 @@ func memoized[T any](m *Memo, object metav1.Object, purpose string, fresh func()
 	return made, err
 }
 
-// snapshotOf returns what fresh returned for these defaults, else calls fresh: a configuration lasts for days, and each new VM is pinned to it.
+// snapshotOf returns the cached snapshot of these defaults, else it calls fresh and caches the result. A configuration lasts for days, and each new VM is
+// pinned to it.
 func (m *Memo) snapshotOf(defaults config.Defaults, fresh func() (revision.Draft, error)) (revision.Draft, error) {
 	if m == nil {
 		return fresh()
@@ -85,13 +87,14 @@ func (m *Memo) snapshotOf(defaults config.Defaults, fresh func() (revision.Draft
 	return draft, err
 }
 
-// decodedDraft is what a draft of this data decodes to, in any namespace.
+// decodedDraft is the object that a draft with this data decodes to, in any namespace.
 type decodedDraft struct {
 	data   []byte
 	object *pinObject
 }
 
-// decoded returns what a draft decodes to, without the draft. It is decoded once: each new VM of a namespace has the draft until its revision exists.
+// decoded returns the object that a draft decodes to, without the draft. It decodes a draft once, because each new VM of a namespace has the draft until its
+// revision exists.
 func (m *Memo) decoded(f pinKind, draft revision.Draft) (*pinObject, error) {
 	if m == nil {
 		return f.read(draft.Name, draft.Data)
@@ -107,7 +110,7 @@ func (m *Memo) decoded(f pinKind, draft revision.Draft) (*pinObject, error) {
 	return made, err
 }
 
-// remembered returns the draft of this version of an object for a namespace, if there is one.
+// remembered returns the cached draft of this version of an object for a namespace, and whether it is cached.
 func (m *Memo) remembered(namespace string, object metav1.Object) (revision.Draft, bool) {
 	if m == nil || object.GetUID() == "" || object.GetResourceVersion() == "" {
 		return revision.Draft{}, false

@@ -6,20 +6,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Missing is an object that a reference leads to and that does not exist. It may be created later: the webhook only warns of it.
+// Missing is an object that a VM refers to and that does not exist. The webhook only warns of it, because it may be created later.
 type Missing struct {
 	// Path is the field of the VM that refers to it, and Value the field's value.
 	Path  *field.Path
 	Value string
-	// Kind and Namespace are those of the instancetype or preference. Both are empty for a revision, and for a volume without its source.
+	// Kind and Namespace are of the missing object. Both are empty for a revision, and for the source of a volume.
 	Kind, Namespace string
-	// Warning is the text in Resolution.Warnings; empty where the name is refused.
+	// Warning is the text in Resolution.Warnings; empty if the name is refused.
 	Warning string
-	// otherKind is the other kind that the reference may name, and otherNamespace where an object of it would be; empty for none.
+	// otherKind is the other kind that the reference may name, and otherNamespace the namespace of its objects. Both are empty if there is no other kind.
 	otherKind, otherNamespace string
-	// otherForbidden is why the reference may not name the other kind after all; empty where it may.
+	// otherForbidden is the reason why the reference may not name an object of the other kind; empty if it may.
 	otherForbidden string
-	// self is the name of the object that has the reference, where it is of the kind that is missing: it cannot refer to itself.
+	// self is the name of the object that has the reference, if it has the kind of the missing object. An object cannot refer to itself.
 	self string
 	// refused is the error of a name that no object can have.
 	refused *field.Error

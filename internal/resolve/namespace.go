@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// newNamespace returns an empty namespace without spec and status: a cache keeps only the metadata of each.
+// newNamespace returns an empty namespace without spec and status, so that a cache keeps only the metadata of namespaces.
 func newNamespace() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

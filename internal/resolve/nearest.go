@@ -18,20 +18,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// MayRead reports whether whoever sends an object may read or list a source. Nil means that the reader itself reads with their rights.
+// MayRead reports whether the author of a request may read or list a source. Nil means that the process reads with the author's rights.
 type MayRead func(context.Context, Source) (bool, error)
 
-// Suggester looks for the objects that were probably meant by names that do not exist.
+// Suggester finds objects with a similar name if the object that a reference names does not exist.
 type Suggester struct {
 	reader
-	// mayRead bounds the names that are read: those that the sender of the object may list.
+	// mayRead limits suggestions to objects that the author of the request may list.
 	mayRead MayRead
 }
 
-// Suggester returns a Suggester for one sender of objects.
+// Suggester returns a Suggester for the author of one request.
 func (r Resolver) Suggester(mayRead MayRead) Suggester { return Suggester{r.reader(), mayRead} }
 
-// Suggest adds what was probably meant to each warning or error of an instancetype or preference that does not exist, see Hint.
+// Suggest adds a hint to each warning or error about an instancetype or preference that does not exist, see Hint.
 func (s Suggester) Suggest(ctx context.Context, resolution *Resolution) {
 	for i := range resolution.Missing {
 		missing := &resolution.Missing[i]
@@ -42,11 +42,9 @@ func (s Suggester) Suggest(ctx context.Context, resolution *Resolution) {
 	}
 }
 
-// Hint adds what was probably meant to the warning or the error of an object that does not exist: the other kind, if it has an object of that name, else the
-// nearest name. Names are those that whoever asks may list. Who may not list them gets no hint, and nothing is read either, so that the time of an answer
-// says nothing about it.
-//
-// The hint stands behind the fact: a warning may be cut after 256 characters, and then the fact is left.
+// Hint adds a hint to the warning or the error about an object that does not exist: the other kind, if it has an object of the same name, else the nearest
+// name. If the author of the request may not list such objects, Hint adds nothing and reads nothing, so that the time of the answer reveals nothing about
+// them. The hint comes last: a warning may be cut after 256 characters, and then the fact is left.
 func (s Suggester) Hint(ctx context.Context, missing *Missing) {
 	hint := s.meant(ctx, *missing)
 	switch {
@@ -65,7 +63,7 @@ func upperFirst(text string) string {
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
 }
 
-// meant returns what was probably meant by a name; empty where nothing is near.
+// meant returns the hint for a missing object; empty if no object has a similar name.
 func (s Suggester) meant(ctx context.Context, missing Missing) (hint string) {
 	if missing.Kind == "" || len(missing.Value) > nearest.Longest {
 		return ""
@@ -86,7 +84,7 @@ func (s Suggester) meant(ctx context.Context, missing Missing) (hint string) {
 	return "did you mean kind '" + other.Kind + "'?"
 }
 
-// mayList reports whether whoever asks may list the objects of the kind that is missing, where it was looked for.
+// mayList reports whether the author of the request may list the siblings of a missing object.
 func (s Suggester) mayList(ctx context.Context, missing Missing) bool {
 	if s.mayRead == nil {
 		return true
@@ -95,12 +93,12 @@ func (s Suggester) mayList(ctx context.Context, missing Missing) bool {
 	return err == nil && allowed // a hint is not worth an error
 }
 
-// siblings are the objects of the kind that is missing, where it was looked for.
+// siblings returns the source that stands for all objects of the missing object's kind and namespace.
 func (m Missing) siblings() Source {
 	return Source{sourceKind{groupOf(m.Kind).WithKind(m.Kind), strings.ToLower(m.Kind) + "s"}, m.Namespace, anyName}
 }
 
-// groupOf is the API of a kind that users refer to by its name.
+// groupOf returns the API group and version of a kind that users refer to by its name.
 func groupOf(kind string) schema.GroupVersion {
 	switch kind {
 	case v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile:
@@ -113,8 +111,8 @@ func groupOf(kind string) schema.GroupVersion {
 	return v1beta1.SchemeGroupVersion
 }
 
-// names returns the names of the siblings; none if they cannot be read. Objects of the catalog and profiles are read from the cache, and untyped, as
-// everywhere: a typed list would start a second informer.
+// names returns the names of the siblings; nil if they cannot be read. Instancetypes, preferences and profiles are read from the cache, untyped as
+// everywhere, because a typed list would start a second informer.
 func (s Suggester) names(ctx context.Context, m Missing) (names []string) {
 	kind := m.siblings().GroupVersionKind
 	if !isCached(kind) {
@@ -131,13 +129,13 @@ func (s Suggester) names(ctx context.Context, m Missing) (names []string) {
 	return names
 }
 
-// Metadata of an object may have more than a megabyte, and a tenant has written it. So one process reads one page at a time, and whoever comes meanwhile
-// gets no hint.
+// The metadata of an object may have more than a megabyte, and tenants write it. So a process reads one page at a time, and other requests get no hint
+// meanwhile.
 const namesOfPage = 25
 
 var readingNames = semaphore.NewWeighted(1)
 
-// uncachedNames returns names of VMs or snapshots of a namespace, of which no cache has any. It reads no more than are compared.
+// uncachedNames returns names of VMs or snapshots of a namespace, which no cache has. It stops at as many as nearest.Name compares.
 func (s Suggester) uncachedNames(ctx context.Context, kind schema.GroupVersionKind, namespace string) (names []string) {
 	if s.liveObjects != nil {
 		if !readingNames.TryAcquire(1) {

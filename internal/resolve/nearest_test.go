@@ -11,7 +11,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestSuggest: names are shown to those who may list them.
+// TestSuggest: hints name objects only to users who may list them.
 func TestSuggest(t *testing.T) {
 	named := func(kind, namespace, name string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
@@ -36,7 +36,7 @@ func TestSuggest(t *testing.T) {
 		mayRead func(context.Context, Source) (bool, error)
 		hints   bool
 	}{
-		{"the reader has the rights of whoever asks", nil, true},
+		{"the reader has the rights of the user", nil, true},
 		{"who may list", may(true, nil), true},
 		{"who may not", may(false, nil), false},
 		{"nobody knows", may(true, errors.New("down")), false},
@@ -46,12 +46,12 @@ func TestSuggest(t *testing.T) {
 			t.Fatal(err)
 		}
 		resolver.Suggester(test.mayRead).Suggest(t.Context(), &answer)
-		said := strings.Join(answer.Warnings, "\n")
-		if strings.Contains(said, size) != test.hints || strings.Contains(said, preference) != test.hints || strings.Contains(said, "mediun") {
-			t.Errorf("%s: %s", test.why, said)
+		messages := strings.Join(answer.Warnings, "\n")
+		if strings.Contains(messages, size) != test.hints || strings.Contains(messages, preference) != test.hints || strings.Contains(messages, "mediun") {
+			t.Errorf("%s: %s", test.why, messages)
 		}
 		for _, missing := range answer.Missing {
-			if !strings.Contains(said, missing.Warning) {
+			if !strings.Contains(messages, missing.Warning) {
 				t.Errorf("%s: warning '%s' is not among them", test.why, missing.Warning)
 			}
 		}
@@ -75,7 +75,7 @@ func TestSuggestKind(t *testing.T) {
 	for _, test := range []struct{ why, kind, name, want string }{
 		{"no kind, and the object is of the namespace", "", "own", "did you mean kind 'VirtualMachine#'?"},
 		{"a kind, and the object is the cluster's", "virtualmachine#", "wide", "did you mean kind 'VirtualMachineCluster#'?"},
-		{"an object of another namespace is none of this VM's", "", "foreign", ""},
+		{"a VM cannot use an object of another namespace", "", "foreign", ""},
 		{"upper case", "", "Wide", "no object can have this name; did you mean 'wide'? A lowercase"},
 	} {
 		guest := vm(matcher(v1.InstancetypeMatcher{Name: test.name, Kind: strings.ReplaceAll(test.kind, "#", "instancetype")}))
@@ -84,13 +84,13 @@ func TestSuggestKind(t *testing.T) {
 		}
 		answer, err := resolver.VM(t.Context(), guest, nil)
 		resolver.Suggester(nil).Suggest(t.Context(), &answer)
-		said := strings.Join(answer.Warnings, "\n")
+		messages := strings.Join(answer.Warnings, "\n")
 		if err != nil {
-			said += err.Error()
+			messages += err.Error()
 		}
 		for _, kind := range []string{"Instancetype", "Preference"} {
-			if want := strings.ReplaceAll(test.want, "#", kind); !strings.Contains(said, want) || (want == "") && strings.Contains(said, "did you mean") {
-				t.Errorf("%s: said %s, want %s", test.why, said, want)
+			if want := strings.ReplaceAll(test.want, "#", kind); !strings.Contains(messages, want) || (want == "") && strings.Contains(messages, "did you mean") {
+				t.Errorf("%s: %s, want %s", test.why, messages, want)
 			}
 		}
 	}

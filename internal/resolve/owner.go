@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Outdated is the error of a request that was made from an object which has changed since, or is about to. Its author reads that object again, and makes
-// another request: the same one would be refused again.
+// Outdated is the error of a request that was made from an object which has changed since, or is about to change. The author must read the object again and
+// make another request: the same request would be refused again.
 type Outdated struct{ reason string }
 
 func (o *Outdated) Error() string { return o.reason }
@@ -37,8 +37,8 @@ func OwnerRef(vmi *v1.VirtualMachineInstance) *metav1.OwnerReference {
 	return owner
 }
 
-// Owner returns the VM that a reference of a VMI names. It is read from the API server: pins of a cache may be older than those that KubeVirt has expanded. It
-// returns an *Outdated error if the VM is gone, has another UID than the reference or another name than the VMI.
+// Owner returns the VM that a reference of a VMI names. It reads the VM from the API server, because the pins in a cache may be older than the revisions that
+// KubeVirt has expanded. It returns an *Outdated error if the VM does not exist, or has another UID than the reference or another name than the VMI.
 func (r Resolver) Owner(ctx context.Context, vmi *v1.VirtualMachineInstance, ref *metav1.OwnerReference) (*v1.VirtualMachine, error) {
 	key, vm := client.ObjectKey{Namespace: vmi.Namespace, Name: ref.Name}, &v1.VirtualMachine{}
 	if ref.Name != vmi.Name || !validKey(key) {
@@ -56,9 +56,9 @@ func (r Resolver) Owner(ctx context.Context, vmi *v1.VirtualMachineInstance, ref
 	return vm, nil
 }
 
-// Expanded returns nil if KubeVirt expands what a VM is pinned to: the revision that spec.*.revisionName names, else the one of the status. An *Outdated error
-// says which instancetype or preference is not pinned yet, or is another one. The pin and KubeVirt's revision may be two with one content: KubeVirt stores a
-// revision for each VM, before Kiln's controller has named the pin in the status.
+// Expanded returns nil if KubeVirt expands the revisions that a VM is pinned to. KubeVirt expands the revision that spec.*.revisionName names, else the
+// revision in the status. An *Outdated error names the instancetype or preference that is not pinned yet, or that differs. The pin and KubeVirt's revision
+// may be two revisions with the same content, because KubeVirt stores a revision for each VM before Kiln's controller has named the pin in the status.
 func (r Resolver) Expanded(ctx context.Context, vm *v1.VirtualMachine) error {
 	pins := pin.Read(vm)
 	instancetype, preference := references(vm)
@@ -85,7 +85,7 @@ func (r Resolver) Expanded(ctx context.Context, vm *v1.VirtualMachine) error {
 	return nil
 }
 
-// sameContent reports whether two revisions hold one instancetype or preference, whatever the version of the API that each is stored in.
+// sameContent reports whether two revisions contain the same instancetype or preference, in any versions of the API.
 func (r reader) sameContent(ctx context.Context, namespace, a, b string) (bool, error) {
 	if a == b {
 		return true, nil
@@ -94,7 +94,8 @@ func (r reader) sameContent(ctx context.Context, namespace, a, b string) (bool, 
 	return err == nil && instancetype.SameContent(one, other), err
 }
 
-// Upgraded reports whether a revision holds what a pin holds, in another version of the API: KubeVirt stores such a revision when it serves a newer API.
+// Upgraded reports whether a revision contains the same object as the pinned one in another version of the API. KubeVirt stores such a revision when it
+// serves a newer API.
 func (r Resolver) Upgraded(ctx context.Context, namespace, pinned, revision string) (bool, error) {
 	if pinned == revision {
 		return false, nil
@@ -103,7 +104,7 @@ func (r Resolver) Upgraded(ctx context.Context, namespace, pinned, revision stri
 	return err == nil && instancetype.SameContent(one, other) && !instancetype.SameVersion(one, other), err
 }
 
-// both returns the contents of two revisions, each nil if the revision does not exist.
+// both returns the contents of two revisions. The content of a revision that does not exist is nil.
 func (r reader) both(ctx context.Context, namespace, a, b string) (one, other []byte, err error) {
 	if one, err = r.data(ctx, client.ObjectKey{Namespace: namespace, Name: a}); err != nil {
 		return nil, nil, err

@@ -17,7 +17,7 @@ import (
 	api "kubevirt.io/api/instancetype"
 )
 
-// pinObject is an object that a VM can be pinned to, decoded from a revision or from a live object. Of the five typed fields one is set.
+// pinObject is an object that a VM can be pinned to, decoded from a revision or from a live object. One of the five typed fields is set.
 type pinObject struct {
 	source       instancetype.Source
 	instancetype *instancetype.Instancetype
@@ -25,7 +25,7 @@ type pinObject struct {
 	preset       *v1.VirtualMachineInstancePreset
 	profile      *profile.Profile
 	defaults     *config.Defaults
-	// base reports that others extend the profile, and that it fills nothing by itself.
+	// base reports that the profile is pinned only because other profiles extend it: it fills nothing by itself.
 	base bool
 	// revision is the name of its ControllerRevision; v1alpha1.PinNone if a volume recommends no object.
 	revision string
@@ -33,20 +33,20 @@ type pinObject struct {
 	draft *revision.Draft
 }
 
-// pinKind is one of the five kinds of objects that a VM is pinned to, with what differs between them.
+// pinKind is one of the five kinds of objects that a VM is pinned to, and how a Resolver reads, compares and pins them.
 type pinKind struct {
-	// field is its key in the annotation with the pins, and the name of the matcher in the spec of a VM if it has one.
+	// field is the key of the kind in the annotation with the pins, and the name of its matcher in the spec of a VM if it has one.
 	field string
 	instancetype.KindNames
-	// label of a volume's source recommends one by name; with '-kind' appended, by kind.
+	// label is the label of a volume's source with the name of the recommended object. The label with the suffix '-kind' has its kind.
 	label string
-	// fit reports whether these, and no others, may be pinned together by a VM. Nil: any.
+	// fit reports whether a VM may be pinned to exactly these objects. Nil means that a VM is pinned to at most one object of the kind.
 	fit func(found []*pinObject, vm *v1.VirtualMachine) bool
-	// relabel returns what is pinned after the labels of the VMI have changed. Nil: what was.
+	// relabel returns the pinned objects after the labels of the VMI have changed. Nil means that they stay.
 	relabel func(change) ([]*pinObject, error)
 	// decode decodes a snapshot into the field of this kind.
 	decode func(*pinObject, []byte) error
-	// pin sets objects and the names of their revisions in a Resolution.
+	// pin sets the objects and the names of their revisions in a Resolution.
 	pin func(*Resolution, []*pinObject)
 }
 
@@ -110,7 +110,7 @@ var (
 			a.Profiles, a.Pins.Profiles, a.Pins.Bases = enginesOf(found), pinned.Names, pinned.Bases
 		},
 	}
-	// configurations have no API: their snapshots are all there is of them.
+	// configurations have no API: they exist only as snapshots.
 	configurations = pinKind{
 		field: pin.Configuration, KindNames: instancetype.KindNames{Namespaced: v1alpha1.KindClusterConfiguration},
 		decode: func(c *pinObject, data []byte) (err error) {
@@ -126,10 +126,10 @@ var (
 	}
 )
 
-// several reports whether a VM may be pinned to any number of the kind.
+// several reports whether a VM may be pinned to any number of objects of the kind.
 func (f pinKind) several() bool { return f.fit != nil }
 
-// read decodes a snapshot. Nil if it is of another kind: a pin may name any revision of the namespace.
+// read decodes a snapshot. It returns nil if the object has another kind, because a pin may name any revision of the namespace.
 func (f pinKind) read(name string, data []byte) (*pinObject, error) {
 	var object unstructured.Unstructured
 	if err := object.UnmarshalJSON(data); err != nil {
@@ -145,7 +145,7 @@ func (f pinKind) read(name string, data []byte) (*pinObject, error) {
 	return found, nil
 }
 
-// entryOf returns the names of the objects' revisions. Its Names are never nil, because an empty list of presets or profiles is a pin too.
+// entryOf returns the entry that pins to these objects. Its Names are never nil, because an empty list of presets or profiles is a pin too.
 func entryOf(found []*pinObject) pin.Entry {
 	entry := pin.Entry{Names: make([]string, 0, len(found)), Given: true}
 	for _, c := range found {
@@ -158,7 +158,7 @@ func entryOf(found []*pinObject) pin.Entry {
 	return entry
 }
 
-// revisionGone is the error for a revision that a VM is pinned to and that was deleted. The current one must not silently take its place.
+// revisionGone is the error for a revision that a VM is pinned to and that was deleted. The current revision must not silently replace it.
 func revisionGone(name string, of any) error {
 	return fmt.Errorf("revision '%s', which this VM uses, no longer exists: restore it, or set annotation '%s' to '' to use the current %s",
 		name, v1alpha1.AnnotationPins, of)

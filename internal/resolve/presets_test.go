@@ -16,6 +16,6 @@ func TestPresetsOfANamespace(t *testing.T) {
 	}
 	list, err := Resolver{Cached: objects.New(scheme(t), preset("here", namespace), preset("there", "other"))}.Presets(t.Context(), namespace)
 	if err != nil || len(list) != 1 || list[0].Name != "here" {
-		t.Errorf("got %v, %v; want the preset of the namespace alone", list, err)
+		t.Errorf("got %v, %v; want only the preset of the namespace", list, err)
 	}
 }

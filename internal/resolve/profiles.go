@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A VM gets profiles without naming them, as it gets presets: those of its namespace and of the cluster that select the labels of its VMI. It is
-// pinned to them and to all that they extend.
+// A VM gets profiles without naming them, as it gets presets: the profiles of its namespace and of the cluster whose selector matches the labels of its VMI.
+// It is pinned to them and to all profiles that they extend.
 
-// ProfileObjects returns an empty object of each kind that profiles are read from. Whoever resolves by a cache starts their informers.
+// ProfileObjects returns an empty object of each kind that a Resolver reads for profiles. A process that resolves from a cache starts their informers.
 func ProfileObjects() []client.Object {
 	objects := []client.Object{newNamespace()}
 	for _, kind := range profiles.Both() {
@@ -31,15 +31,15 @@ func ProfileObjects() []client.Object {
 	return objects
 }
 
-// currentProfile is a profile as it is now.
+// currentProfile is the current content of a profile.
 type currentProfile struct {
 	*profile.Profile
-	// base reports that it is not for the namespace: it may be extended and selects nothing. The Profile is one that selects nothing.
+	// base reports that the profile does not select the namespace: others may extend it, and Profile is a copy that selects nothing.
 	base   bool
 	object *unstructured.Unstructured
 }
 
-// Profiles returns the profiles that may fill VMIs of a namespace, and those that these may extend. They are shared: the caller must not change them.
+// Profiles returns the profiles that may fill VMIs of a namespace, and the profiles that these may extend. They are shared: the caller must not change them.
 func (r Resolver) Profiles(ctx context.Context, namespace string) ([]*profile.Profile, error) {
 	all, err := r.reader().currentProfiles(ctx, namespace)
 	return engines(all), err
@@ -138,17 +138,17 @@ func (r reader) readProfile(object *unstructured.Unstructured) (*liveProfile, er
 	})
 }
 
-// liveProfile is what is remembered of a version of a profile.
+// liveProfile is what a Memo caches of a version of a profile.
 type liveProfile struct {
 	*profile.Profile
 	// base is the same profile for namespaces that it does not select.
 	base              *profile.Profile
 	selectsNamespaces bool
-	// unreadable is why it cannot be read; empty if it can.
+	// unreadable is the reason why the profile cannot be read; empty if it can.
 	unreadable string
 }
 
-// selectedProfiles returns the profiles that select the VM's VMI now, with all that they extend.
+// selectedProfiles returns the profiles that select the VM's VMI now, and all profiles that they extend.
 func (r Resolver) selectedProfiles(ctx context.Context, vm *v1.VirtualMachine) ([]*pinObject, error) {
 	if vm.Spec.Template == nil {
 		return nil, nil
@@ -181,7 +181,7 @@ func (r Resolver) selectedProfiles(ctx context.Context, vm *v1.VirtualMachine) (
 	return sortedBySource(found), nil
 }
 
-// asBase returns the profile as one that selects nothing. Others may extend it.
+// asBase returns a copy of the profile that selects nothing. Others may extend it.
 func asBase(p *profile.Profile) *profile.Profile {
 	base := *p
 	base.Spec.Selector = nil
@@ -191,7 +191,7 @@ func asBase(p *profile.Profile) *profile.Profile {
 // profilesPath is the field of a VMI at which profiles are refused: its labels select them.
 var profilesPath = field.NewPath("metadata", "labels")
 
-// OfTemplate returns the refusal of a VM for that of the VMI of its template.
+// OfTemplate moves the paths of a refusal from the VMI to spec.template of its VM.
 func (r *Refusal) OfTemplate() *Refusal {
 	var errs field.ErrorList
 	for _, err := range r.Errors {
@@ -202,12 +202,12 @@ func (r *Refusal) OfTemplate() *Refusal {
 	return &Refusal{errs}
 }
 
-// as returns the object as a profile that fills nothing by itself (base), or as one that does.
+// as returns the object with this value of base. It copies it if necessary, because revisions are shared.
 func (c *pinObject) as(base bool) *pinObject {
 	if c.base == base {
 		return c
 	}
-	other := *c // revisions are shared
+	other := *c
 	other.base = base
 	return &other
 }

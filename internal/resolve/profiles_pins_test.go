@@ -50,9 +50,9 @@ func TestPinsOfProfiles(t *testing.T) {
 			objects: all(), want: pinsOfProfiles(t, far, nil, elsewhere)},
 		{name: "restore of a VM that is older than profiles", why: "its guest stays as it was", vm: labelled("web", annotated(`{"presets":[]}`)),
 			objects: all(old), want: none},
-		{name: "restore without revisions", why: "the VM gets the profiles of now", vm: labelled("web", annotated(kept)),
+		{name: "restore without revisions", why: "the VM gets the current profiles", vm: labelled("web", annotated(kept)),
 			objects: []*unstructured.Unstructured{edited}, want: pinsOfProfiles(t, edited), drafts: 1, warnings: 1},
-		{name: "restore without a base", why: "half of a profile is none", vm: labelled("web", annotated(pinsOfProfiles(t, child))), objects: all(),
+		{name: "restore without a base", why: "a profile without its base is not pinned", vm: labelled("web", annotated(pinsOfProfiles(t, child))), objects: all(),
 			want: none, warnings: 1},
 		{name: "restore with a base of nothing", why: "it is not of this VM", vm: labelled("web", annotated(pinsOfProfiles(t, base, old))), objects: all(),
 			want: none, warnings: 1},
@@ -66,7 +66,7 @@ func TestPinsOfProfiles(t *testing.T) {
 			old: labelled("web", annotated(kept)), objects: all(edited), want: kept},
 		{name: "update after the profile is gone", why: "the revision is enough", vm: labelled("web", annotated(kept)), old: labelled("web", annotated(kept)),
 			objects: all(), want: kept},
-		{name: "update beside a profile that cannot be applied", why: "it is none of this VM's", vm: labelled("web", annotated(kept)),
+		{name: "update beside a profile that cannot be applied", why: "the VM is not pinned to it", vm: labelled("web", annotated(kept)),
 			old: labelled("web", annotated(kept)), objects: all(orphan), want: kept},
 		{name: "update without pins", why: "kubectl replace keeps them", vm: labelled("web"), old: labelled("web", annotated(kept)),
 			objects: all(edited), want: kept},
@@ -79,7 +79,7 @@ func TestPinsOfProfiles(t *testing.T) {
 			objects: all(edited, db), want: pinsOfProfiles(t, db)},
 		{name: "other profile by label, second call", why: "admission is called with its own answer", vm: labelled("db", annotated(pinsOfProfiles(t, db))),
 			old: labelled("web", annotated(kept)), objects: all(edited, db), want: pinsOfProfiles(t, db)},
-		{name: "other profile by label, on one that came later", why: "that one is extended, and is not for this VM by itself",
+		{name: "other profile by label, on one that came later", why: "it is extended, and does not select this VM by itself",
 			vm: labelled("db", annotated(none)), old: labelled("web", annotated(none)), objects: all(later, onLater),
 			want: pinsOfProfiles(t, onLater, nil, later), drafts: 2},
 		{name: "excluded", why: "this profile does not allow it", objects: all(edited), want: kept, old: labelled("web", annotated(kept)),
@@ -94,7 +94,7 @@ func TestPinsOfProfiles(t *testing.T) {
 			old: labelled("web", annotated(kept)), objects: all(edited, base, child), want: pinsOfProfiles(t, base, edited, child)},
 		{name: "new pins, second call", why: "admission is called with its own answer", vm: labelled("web", annotated(pinsOfProfiles(t, base, edited, child))),
 			old: labelled("web", annotated(kept)), objects: all(edited, base, child), want: pinsOfProfiles(t, base, edited, child)},
-		{name: "new pins, and none is there", why: "the owner asked for the profiles of now", vm: labelled("web", annotated(`{"presets":[],"profiles":""}`)),
+		{name: "new pins, and none is there", why: "the owner asked for the current profiles", vm: labelled("web", annotated(`{"presets":[],"profiles":""}`)),
 			old: labelled("web", annotated(kept)), objects: all(), want: none},
 		{name: "new pins of what cannot be applied", why: "the VM must not lose its profiles for that", objects: all(orphan),
 			vm: labelled("web", annotated(`{"presets":[],"profiles":""}`)), old: labelled("web", annotated(kept)), refused: "spec.template.metadata.labels"},
@@ -113,7 +113,7 @@ func TestPinsOfProfiles(t *testing.T) {
 			resolution, err := Resolver{Cached: objects.New(scheme(t), test.objects...), CompletesNew: true}.VM(t.Context(), test.vm, test.old)
 			check(t, test.why, err, test.refused, test.failed)
 			if err == nil && (resolution.Profiles != nil) != (test.want != "") {
-				t.Errorf("%s: profiles %v of pins '%s'; nil means that those of now count", test.why, resolution.Profiles, test.want)
+				t.Errorf("%s: profiles %v of pins '%s'; nil means the current profiles", test.why, resolution.Profiles, test.want)
 			}
 			pin.Write(test.vm, resolution.Pins)
 			if got := test.vm.Annotations[v1alpha1.AnnotationPins]; err == nil && got != test.want {
@@ -146,7 +146,7 @@ func TestBaseThatIsSelectedLater(t *testing.T) {
 	}
 }
 
-// TestPinIsReadBesideWrongProfiles: a pinned revision that the cache lacks is read from the API server, also where the profiles of now are refused.
+// TestPinIsReadBesideWrongProfiles: a pinned revision that the cache lacks is read from the API server even if the current profiles are refused.
 func TestPinIsReadBesideWrongProfiles(t *testing.T) {
 	pinned := profileOf(t, "p", threads("web", "shared"))
 	wrong := profileOf(t, "o", "{selector: {matchLabels: {app: web}}, extends: [{name: nothing}]}")

@@ -89,7 +89,7 @@ func TestNamespacesOfProfiles(t *testing.T) {
 	}{
 		{"selected", "its label matches", "base auto", []*unstructured.Unstructured{far, ours("b")}},
 		{"not selected", "its label does not", " ", []*unstructured.Unstructured{far, ours("a")}},
-		{"of files", "a namespace that no file describes has its name as a label alone", " ", []*unstructured.Unstructured{far}},
+		{"of files", "a namespace that no file describes has only its name as a label", " ", []*unstructured.Unstructured{far}},
 		{"extended from elsewhere", "the base fills what the profile leaves, and does not count by itself", "child auto",
 			[]*unstructured.Unstructured{far, child, ours("a")}},
 		{"extended and selected", "the base has the higher priority", "base auto", []*unstructured.Unstructured{far, child, ours("b")}},
@@ -169,8 +169,8 @@ func TestProfilesAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestDraftsAreDecodedOnce: as long as the revision of a profile is not stored, each new VM has its draft. All namespaces share what the draft decodes to,
-// and none the draft.
+// TestDraftsAreDecodedOnce: as long as the revision of a profile is not stored, each new VM has its draft. All namespaces share the decoded object, and each
+// namespace has a draft of its own.
 func TestDraftsAreDecodedOnce(t *testing.T) {
 	p := profileOf(t, "cluster-p", threads("web", "shared"))
 	r := Resolver{Cached: objects.New(scheme(t), p), Memo: NewMemo()}
@@ -190,8 +190,8 @@ func TestDraftsAreDecodedOnce(t *testing.T) {
 	}
 }
 
-// TestUnreadableProfiles: a profile that came past admission and cannot be read refuses the VMs that it may be for, and no VM that is pinned. So do
-// more profiles than a review may cost.
+// TestUnreadableProfiles: a stored profile that cannot be read refuses the VMs that it may select, except VMs that are pinned. More profiles than a review
+// may read refuse them, too.
 func TestUnreadableProfiles(t *testing.T) {
 	broken := profileOf(t, "broken", "{selector: {}, template: {spec: {domain: 7}}}")
 	r := Resolver{Cached: objects.New(scheme(t), broken)}
@@ -208,8 +208,8 @@ func TestUnreadableProfiles(t *testing.T) {
 		t.Errorf("another namespace: %v", err)
 	}
 	resolution, err := r.VM(t.Context(), labelled("web", annotated(`{"presets":[]}`)), labelled("web", annotated(`{"presets":[]}`)))
-	if _, unread := r.Input(t.Context(), namespace, resolution, config.Default()); err != nil || unread != nil {
-		t.Errorf("a pinned VM: %v, %v", err, unread)
+	if _, inputErr := r.Input(t.Context(), namespace, resolution, config.Default()); err != nil || inputErr != nil {
+		t.Errorf("a pinned VM: %v, %v", err, inputErr)
 	}
 	var many []*unstructured.Unstructured
 	for i := range maxProfiles + 1 {

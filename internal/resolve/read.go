@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reader reads objects and revisions: from the cache, and once from the API server what the cache lacks.
+// reader reads objects and revisions from the cache. It reads an object that the cache lacks once from the API server.
 type reader struct {
 	cachedObjects client.Reader
 	// liveObjects is nil with files.
@@ -25,8 +25,9 @@ type reader struct {
 
 func (r Resolver) reader() reader { return reader{r.Cached, r.Live, r.Memo} }
 
-// revision returns a verified revision. Nil if it does not exist or is of another kind; a *revision.Untrusted error if its content is not
-// what its name says. The revision belongs to the cache: a VM may be pinned to a hundred, and copying them would cost more than all else.
+// revision returns a verified revision. It returns nil if the revision does not exist or contains another kind, and a *revision.Untrusted error if its
+// content does not have the digest in its name. The revision belongs to the cache: a VM may be pinned to a hundred, and copying them would cost more than
+// everything else.
 func (r reader) revision(ctx context.Context, f pinKind, key client.ObjectKey) (*pinObject, error) {
 	var stored appsv1.ControllerRevision
 	if err := r.get(ctx, key, &stored, client.UnsafeDisableDeepCopy); err != nil {
@@ -51,8 +52,8 @@ func (f pinKind) trusted(stored *appsv1.ControllerRevision) (*pinObject, error) 
 // catalogVersion is the apiVersion of instancetypes and preferences.
 var catalogVersion = v1beta1.SchemeGroupVersion.String()
 
-// live returns the object that a matcher names, as a snapshot and as it is. Nil if it does not exist. The object belongs to the cache: each
-// review of a VM reads two of them, and a copy costs more than finding it. Nobody may change it.
+// live returns the object that a matcher names, as a snapshot and as the object itself; both are nil if it does not exist. The object belongs to the cache
+// and must not be changed: each review of a VM reads two of them, and a copy costs more than the read.
 func (r reader) live(ctx context.Context, ref *reference) (*pinObject, *unstructured.Unstructured, error) {
 	kind := ref.pinKind.Canonical(ref.kind)
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": catalogVersion, "kind": kind}}
@@ -67,7 +68,7 @@ func (r reader) live(ctx context.Context, ref *reference) (*pinObject, *unstruct
 	return found, object, err
 }
 
-// snapshot returns the content of a live object as the revision of a namespace: the stored one, else a draft.
+// snapshot returns the content of a live object as a revision of a namespace: the stored revision, else a draft.
 func (r reader) snapshot(ctx context.Context, f pinKind, namespace string, object *unstructured.Unstructured) (*pinObject, error) {
 	draft, err := r.draft(namespace, object)
 	if err != nil {
@@ -76,7 +77,7 @@ func (r reader) snapshot(ctx context.Context, f pinKind, namespace string, objec
 	return r.stored(ctx, f, draft)
 }
 
-// stored returns the content of a draft as the revision that exists, else as the draft.
+// stored returns the stored revision of a draft, else the draft.
 func (r reader) stored(ctx context.Context, f pinKind, draft revision.Draft) (*pinObject, error) {
 	known, err := r.cached().revision(ctx, f, client.ObjectKey{Namespace: draft.Namespace, Name: draft.Name})
 	if err != nil || known != nil {
@@ -97,7 +98,7 @@ func (r reader) cached() reader {
 	return r
 }
 
-// uncached reads from the API server, and from the files where there is none.
+// uncached returns a reader of the API server, or of the files if there is no API server.
 func (r reader) uncached() client.Reader {
 	if r.liveObjects == nil {
 		return r.cachedObjects
@@ -105,7 +106,7 @@ func (r reader) uncached() client.Reader {
 	return r.liveObjects
 }
 
-// get reads from the cache, and on a miss once from the API server: the cache may lag behind.
+// get reads from the cache, and on a miss once from the API server, because the cache may lag behind.
 func (r reader) get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	err := r.cachedObjects.Get(ctx, key, object, options...)
 	if apierrors.IsNotFound(err) && r.liveObjects != nil && validKey(key) {
@@ -117,8 +118,8 @@ func (r reader) get(ctx context.Context, key client.ObjectKey, object client.Obj
 	return err
 }
 
-// validKey reports whether an object can have this name and namespace. client-go fails on any other without a call, with an error that would
-// become a 500, although the name is the user's.
+// validKey reports whether an object can have this name and namespace. For any other, client-go fails without a call, with an error that would become a 500,
+// although the user wrote the name.
 func validKey(key client.ObjectKey) bool {
 	for _, segment := range []string{key.Name, key.Namespace} {
 		if len(segment) > validation.DNS1123SubdomainMaxLength || len(legal.IsPathSegmentName(segment)) > 0 {

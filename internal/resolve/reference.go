@@ -20,11 +20,11 @@ type reference struct {
 	// status is what Kiln's or KubeVirt's controller resolved before.
 	status    *v1.InstancetypeStatusRef
 	namespace string
-	// isNew reports that the stored VM does not have this matcher, so that its author can still be told to correct it.
+	// isNew reports that the stored VM does not have this matcher, so that an error can still ask its author to correct it.
 	isNew bool
 }
 
-// references returns the two matchers of a VM; nil where it has none.
+// references returns the two matchers of a VM, each nil if the VM does not have it.
 func references(vm *v1.VirtualMachine) (instancetype, preference *reference) {
 	if vm == nil {
 		return nil, nil
@@ -44,16 +44,16 @@ func references(vm *v1.VirtualMachine) (instancetype, preference *reference) {
 	return instancetype, preference
 }
 
-// same reports whether two matchers refer to the same: then what was resolved for one holds for the other.
+// same reports whether two matchers refer to the same object, so that the result for one is valid for the other.
 func (r *reference) same(other *reference) bool {
 	return r != nil && other != nil && r.pinKind.Canonical(r.kind) == other.pinKind.Canonical(other.kind) &&
 		r.name == other.name && r.revision == other.revision && r.inferFrom == other.inferFrom && r.ignores() == other.ignores()
 }
 
-// fits reports whether a snapshot is of the object that the matcher names.
+// fits reports whether a snapshot was made from the object that the matcher names.
 func (r *reference) fits(s instancetype.Source) bool {
 	if r.inferFrom != "" && !r.inferred {
-		return true // the matcher names no object; whatever was inferred is in the pin
+		return true // the matcher names no object; the pin names what was inferred
 	}
 	return s.Name == r.name && s.Kind == r.pinKind.Canonical(r.kind)
 }
@@ -68,7 +68,7 @@ func (r *reference) statusRevision() string {
 	return s.ControllerRevisionRef.Name
 }
 
-// Recorded returns the revisions that the status of a VM records for its matchers, by Kiln's controller or KubeVirt's.
+// Recorded returns the revisions in the status of a VM for its matchers. Kiln's or KubeVirt's controller has written them.
 func Recorded(vm *v1.VirtualMachine) (recorded v1alpha1.Pins) {
 	instancetype, preference := references(vm)
 	if instancetype != nil {
@@ -80,8 +80,8 @@ func Recorded(vm *v1.VirtualMachine) (recorded v1alpha1.Pins) {
 	return recorded
 }
 
-// knownKind reports whether the kind of a matcher is one that its field may name. It warns of an unknown kind that a volume recommends; validation
-// refuses one that the user wrote.
+// knownKind reports whether a matcher may name its kind. It warns of an unknown kind that a volume recommends; validation refuses an unknown kind that the
+// user wrote.
 func (r *reference) knownKind(resolution *Resolution) bool {
 	if r.Canonical(r.kind) != "" {
 		return true
@@ -109,7 +109,7 @@ func (r *reference) scope() string {
 	return r.namespace
 }
 
-// where returns that namespace as the end of a message, if there is one.
+// where returns the namespace of the object that a matcher names, as the end of a message; empty for a cluster-wide one.
 func (r *reference) where() string {
 	if r.scope() == "" {
 		return ""
@@ -117,7 +117,7 @@ func (r *reference) where() string {
 	return " in namespace '" + r.namespace + "'"
 }
 
-// missing is the object that the matcher names.
+// missing returns the object that the matcher names as a missing one.
 func (r *reference) missing() Missing {
 	m := Missing{Path: r.at(), Value: r.name, Kind: r.pinKind.Canonical(r.kind), Namespace: r.scope(), otherKind: r.Cluster}
 	if m.Kind == r.Cluster {
@@ -126,7 +126,7 @@ func (r *reference) missing() Missing {
 	return m
 }
 
-// path is the field of the VM that has the matcher.
+// path returns the field of the VM that contains the matcher.
 func (r *reference) path() *field.Path { return field.NewPath("spec", r.field) }
 
 // at returns the field that names the object, or the volume that recommends it.

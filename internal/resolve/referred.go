@@ -18,10 +18,10 @@ import (
 // kindSnapshot is the kind of a VirtualMachineSnapshot.
 const kindSnapshot = "VirtualMachineSnapshot"
 
-// Extender is the profile that has a reference to another one.
+// Extender is a profile that extends another one.
 type Extender struct{ Kind, Namespace, Name string }
 
-// MissingBase is a profile that another one extends, and that does not exist. refused is the error of a name that no object can have; nil for others.
+// MissingBase returns a base that does not exist. refused is the error of a name that no object can have; nil for other names.
 func (e Extender) MissingBase(at *field.Path, kind, name, warning string, refused *field.Error) Missing {
 	m := Missing{Path: at, Value: name, Kind: cmp.Or(kind, e.Kind), Warning: warning, refused: refused, otherKind: profiles.Cluster}
 	if m.Kind == profiles.Namespaced {
@@ -33,7 +33,7 @@ func (e Extender) MissingBase(at *field.Path, kind, name, warning string, refuse
 		m.self = e.Name
 	}
 	if e.Kind == v1alpha1.KindClusterGuestProfile {
-		m.otherForbidden = "a ClusterGuestProfile extends ClusterGuestProfiles alone"
+		m.otherForbidden = "a ClusterGuestProfile extends only ClusterGuestProfiles"
 	}
 	return m
 }
@@ -45,19 +45,19 @@ type Referred struct {
 	Name            string
 	// Either reports that the reference may name a VM or a snapshot.
 	Either bool
-	// Without is what happens without the object; empty where nothing is to be said.
+	// Without is what happens without the object, as the end of the warning; empty for no warning.
 	Without string
-	// MadeAnew reports that the object need not exist. It is warned of only where another one has nearly its name.
+	// MadeAnew reports that the object need not exist, because it is created. Then Warn warns only if another object has a similar name.
 	MadeAnew bool
-	// Refused is the error of a name that no object can have; nil for others.
+	// Refused is the error of a name that no object can have; nil for other names.
 	Refused *field.Error
 }
 
-// hintLimit is how long the reads of Warn may take. An API server waits five seconds for a webhook, and a snapshot is not refused for want of a hint.
+// hintLimit is how long the reads of Warn may take. An API server waits five seconds for a webhook, and a missing hint must not refuse a snapshot.
 const hintLimit = time.Second
 
-// Warn returns the warning of an object that does not exist, with what was probably meant; empty if it exists, or if whoever asks may not list such objects.
-// Nobody else learns what exists. The error of a name that no object can have gets what was meant.
+// Warn returns the warning about an object that does not exist, with a hint. It is empty if the object exists, or if the author of the request may not list
+// such objects: only users with this right learn what exists. For a name that no object can have, Warn adds the hint to the error instead.
 func (s Suggester) Warn(ctx context.Context, to Referred) string {
 	missing := Missing{Path: to.Path, Value: to.Name, Kind: to.Kind, Namespace: to.Namespace, refused: to.Refused,
 		Warning: fmt.Sprintf("%s: %s '%s' does not exist: %s", to.Path, to.Kind, nearest.Short(to.Name), to.Without)}
@@ -83,7 +83,8 @@ func (s Suggester) Warn(ctx context.Context, to Referred) string {
 	return missing.Warning
 }
 
-// isAbsent reports whether an object does not exist. It is read past the cache, which has none of its kind, and of one that cannot be read nothing is said.
+// isAbsent reports whether an object does not exist. It reads the API server, because the cache does not have the kind. It returns false for an object that
+// cannot be read.
 func (s Suggester) isAbsent(ctx context.Context, missing Missing) bool {
 	key := client.ObjectKey{Namespace: missing.Namespace, Name: missing.Value}
 	if !validKey(key) {

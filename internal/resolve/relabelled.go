@@ -11,9 +11,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Presets and profiles select a VMI by its labels. A VM keeps those that it is pinned to, until its owner changes the labels.
+// Presets and profiles select a VMI by its labels. A VM stays pinned to the same ones until its owner changes the labels.
 
-// relabelled reports whether the labels changed by which presets and profiles match, or an annotation that excludes the VMI or some of its labels.
+// relabelled reports whether an update changes the labels by which presets and profiles match, or an annotation that excludes the VMI or some of its labels.
 func relabelled(vm, old *v1.VirtualMachine) bool {
 	if vm.Spec.Template == nil || old.Spec.Template == nil {
 		return false
@@ -25,7 +25,7 @@ func relabelled(vm, old *v1.VirtualMachine) bool {
 
 // change is an update of a VM that changes the labels of its VMI.
 type change struct {
-	// was is what the VM was pinned to, and current what a new pin would name.
+	// was are the objects that the VM was pinned to, and current the objects that a new pin would name.
 	was, current []*pinObject
 	vm, old      *v1.VirtualMachine
 }
@@ -44,14 +44,14 @@ func (c *pinObject) matches(vm *v1.VirtualMachine) bool {
 	return true
 }
 
-// selectable is the VMI of a VM with what selects presets and profiles: the labels and annotations of the template. It shares them with the VM. Those that
-// a VMI takes from its VM select nothing.
+// selectable returns the VMI of a VM with only the labels and annotations of the template, by which presets and profiles select it. It shares them with the
+// VM. Labels and annotations that a VMI takes from its VM select nothing.
 func selectable(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 	of := vm.Spec.Template.ObjectMeta
 	return &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Labels: of.Labels, Annotations: of.Annotations}}
 }
 
-// find returns the object of the same kind and name; nil if there is none.
+// find returns the object of the same kind and name; nil if it does not exist.
 func find(all []*pinObject, wanted *pinObject) *pinObject {
 	at := slices.IndexFunc(all, func(c *pinObject) bool {
 		return c.source.Kind == wanted.source.Kind && c.source.Name == wanted.source.Name
@@ -62,8 +62,8 @@ func find(all []*pinObject, wanted *pinObject) *pinObject {
 	return all[at]
 }
 
-// arrived returns the current objects that match now, did not match before, and are not pinned. One that matched before came later than the VM, and is
-// not for it.
+// arrived returns the current objects that match now, did not match before, and are not pinned. An object that matched before and is not pinned was created
+// after the VM was pinned, and does not apply to it.
 func (c change) arrived() (found []*pinObject) {
 	for _, p := range c.current {
 		if known := find(c.was, p); (known == nil || known.base) && p.matches(c.vm) && !p.matches(c.old) {
@@ -78,13 +78,13 @@ func presetsFit(found []*pinObject, vm *v1.VirtualMachine) bool {
 	return !slices.ContainsFunc(found, func(c *pinObject) bool { return !c.matches(vm) })
 }
 
-// relabelPresets drops those that no longer match, and adds those that match now and did not before.
+// relabelPresets drops the presets that no longer match, and adds the presets that match now and did not before.
 func relabelPresets(c change) ([]*pinObject, error) {
 	kept := slices.DeleteFunc(slices.Clone(c.was), func(p *pinObject) bool { return !p.matches(c.vm) })
 	return sortedBySource(append(kept, c.arrived()...)), nil
 }
 
-// profilesFit reports whether the profiles are those that select the VMI, and exactly those that they extend.
+// profilesFit reports whether each profile selects the VMI or is extended by one that does, and whether no extended profile is missing.
 func profilesFit(found []*pinObject, vm *v1.VirtualMachine) bool {
 	if vm.Spec.Template == nil {
 		return true
@@ -95,9 +95,9 @@ func profilesFit(found []*pinObject, vm *v1.VirtualMachine) bool {
 	return len(errs)+len(missing) == 0 && len(closure) == len(all)
 }
 
-// relabelProfiles keeps the revisions of profiles that still select the VMI, adds the profiles that select it now and did not before, and all that
-// these extend. An added profile extends the pinned revision of a base where there is one: a guest has one revision of a profile. A profile that came
-// later than the VM, and is only extended, fills nothing by itself.
+// relabelProfiles keeps the revisions of profiles that still select the VMI. It adds the profiles that select it now and did not before, and all profiles
+// that these extend. An added profile extends the pinned revision of a base if the VM is pinned to one, because a guest has one revision of a profile. A
+// profile that was created after the VM was pinned, and is only extended, fills nothing by itself.
 func relabelProfiles(c change) ([]*pinObject, error) {
 	pool := slices.Clone(c.was)
 	for _, p := range c.current {

@@ -20,26 +20,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Resolver resolves references. It calls the API server only for what the cache lacks; inferences are always read live.
+// Resolver resolves references. It calls the API server only for objects that the cache lacks; inferences are always read live.
 type Resolver struct {
 	// Cached reads from informers or files. Instancetypes and preferences are read untyped: typed, a snapshot would lose the fields of a newer
 	// API.
 	Cached client.Reader
 	// Live reads from the API server, once for each object that the cache lacks. Nil with files.
 	Live client.Reader
-	// Memo spares reading the same version of an object twice; nil reads it each time.
+	// Memo caches decoded objects by version; nil decodes them each time.
 	Memo *Memo
-	// Rights limit what an inference may read in other namespaces. Nil where the caller reads with rights of its own, as the command line does.
+	// Rights limit what an inference may read in other namespaces. Nil if Cached and Live read with the user's own rights, as on the command line.
 	Rights *Rights
-	// Defaults are those of the configuration to which VMs are pinned; nil to pin none. The caller sets them for each object, so that one
-	// request is resolved and judged by one configuration.
+	// Defaults are the defaults of the configuration that new VMs are pinned to; nil to pin none. The caller sets them for each object, so that one request is
+	// resolved and judged by one configuration.
 	Defaults *config.Defaults
-	// CompletesNew makes VM pin a VM that is created also to presets, profiles and configuration, see pinNew. Admission does when it writes the pins.
+	// CompletesNew makes the method VM pin a new VM also to presets, profiles and configuration, see pinNew. Admission sets it when it writes the pins.
 	CompletesNew bool
-	// InfersAtOnce refuses a VM with inferFromVolume whose source does not exist yet: KubeVirt, which runs guests, infers when the VM is written, and refuses it
-	// too. Elsewhere the VM waits.
+	// InfersAtOnce refuses a VM with inferFromVolume whose source does not exist yet, because KubeVirt infers when the VM is written and refuses it, too.
+	// Without KubeVirt the VM waits.
 	InfersAtOnce bool
-	// OfFiles means that the reader has the objects of files alone: what it lacks may be in the cluster.
+	// OfFiles means that the reader has only the objects of files: an object that it lacks may exist in the cluster.
 	OfFiles bool
 	// noteRead is called with each source that was read; nil to note none.
 	noteRead func(Source)
@@ -48,38 +48,38 @@ type Resolver struct {
 // Resolution is what the references of one VM or VMI resolve to.
 type Resolution struct {
 	Set instancetype.Set
-	// Presets, Profiles and Defaults are those that the VM is pinned to. Nil means that it is not pinned yet: the current ones apply.
+	// Presets, Profiles and Defaults are what the VM is pinned to. Nil means that it is not pinned yet, and that the current ones apply.
 	Presets  []v1.VirtualMachineInstancePreset
 	Profiles []*profile.Profile
 	Defaults *config.Defaults
-	// Pins name the revisions of these. A reference to something that does not exist yet has none.
+	// Pins are the names of the revisions. A reference to an object that does not exist yet has no pin.
 	Pins v1alpha1.Pins
 	// Drafts are the revisions that do not exist yet.
 	Drafts   []revision.Draft
 	Warnings []string
-	// Current are the instancetype and the preference that the VM gets as they are now. One that it gets from a pin, from revisionName or from
-	// its status is not among them.
+	// Current are the live objects that the VM gets as instancetype and preference. An object from a pin, from revisionName or from the status is not among
+	// them.
 	Current []Current
 	// Missing are the objects and volumes that some of the warnings are about.
 	Missing []Missing
-	// Inferred are what volumes recommend, in the order of the matchers.
+	// Inferred are the recommendations of volumes, in the order of the matchers.
 	Inferred []Inference
-	// Read are all objects that recommendations and the architecture were looked for in, and that exist.
+	// Read are all existing objects in which recommendations and the architecture were looked for.
 	Read []Source
 	// Waiting reports that the source of a volume does not exist yet, so that its recommendation is unknown.
 	Waiting bool
 }
 
-// Current is an instancetype or preference as it is now.
+// Current is a live instancetype or preference.
 type Current struct {
 	// Path is the field of the VM that names it, or the volume that recommends it.
 	Path *field.Path
 	instancetype.Source
-	// Object is the whole of it. Its metadata is in no revision. It belongs to the cache, and must not be changed.
+	// Object has the metadata, too, which no revision has. It belongs to the cache, and must not be changed.
 	Object metav1.Object
 }
 
-// Refusal is the error of a request that its author must correct (422). Every other error of this package is Kiln's or the cluster's: the same
+// Refusal is the error of a request that its author must correct (422). Every other error of this package is a fault of Kiln or of the cluster: the same
 // request may succeed later (500 or 503).
 type Refusal struct{ Errors field.ErrorList }
 
@@ -122,7 +122,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolutio
 		resolution.take(i.pinKind, found)
 	}
 	if resolution.Profiles == nil && resolution.Pins.PinsProfiles() {
-		resolution.Profiles = []*profile.Profile{} // none: pins of presets without those of profiles say so
+		resolution.Profiles = []*profile.Profile{} // pins with presets and without profiles mean that the VM has no profiles
 	}
 	if len(refused) > 0 {
 		return resolution, &Refusal{refused}
@@ -138,8 +138,8 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolutio
 	return resolution, err
 }
 
-// VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither instancetype nor preference. A pinned revision that does
-// not exist is an error, since a VMI without it would be another one.
+// VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither instancetype nor preference. A pinned revision that does not exist is an
+// error, because the VMI would be another machine without it.
 func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Resolution, error) {
 	resolution := Resolution{Set: instancetype.Set{Architecture: vmi.Annotations[v1alpha1.AnnotationArchitecture]}}
 	written := pin.Parse(vmi).OrNone()
@@ -165,7 +165,7 @@ func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Reso
 	return resolution, nil
 }
 
-// Configuration returns the configuration that a VMI is pinned to, and the Resolver's Defaults for a VMI that is pinned to none.
+// Configuration returns the configuration that a VMI is pinned to, or the Resolver's Defaults if it is not pinned to one.
 func (r Resolver) Configuration(ctx context.Context, vmi *v1.VirtualMachineInstance) (*config.Defaults, error) {
 	pinned := pin.Parse(vmi).Configuration
 	if !pinned.Pinned() {
@@ -178,7 +178,7 @@ func (r Resolver) Configuration(ctx context.Context, vmi *v1.VirtualMachineInsta
 	return found[0].defaults, nil
 }
 
-// all returns the revisions of a kind that an entry names; nil for nil names. PinNone names none. It fails if one does not exist.
+// all returns the revisions of a kind that an entry names; nil if Names are nil. It skips PinNone, and fails if a revision does not exist.
 func (r Resolver) all(ctx context.Context, namespace string, f pinKind, entry pin.Entry) (all []*pinObject, err error) {
 	if entry.Names != nil {
 		all = []*pinObject{}
@@ -209,20 +209,21 @@ func (r Resolver) Presets(ctx context.Context, namespace string) ([]v1.VirtualMa
 	return list.Items, nil
 }
 
-// Input returns the input of stage 1 for a VMI: what it is pinned to, and for the rest what the namespace and the configuration have now.
+// Input returns the input of stage 1 for a VMI: the objects that it is pinned to, and the current presets, profiles and defaults in place of those that it is
+// not pinned to.
 func (r Resolver) Input(ctx context.Context, namespace string, resolution Resolution, now config.Cluster) (admit.Input, error) {
 	in := admit.Input{Set: resolution.Set, Presets: resolution.Presets, Profiles: resolution.Profiles, Cluster: now}
 	if resolution.Defaults != nil {
 		in.Cluster.Defaults = *resolution.Defaults
 	}
-	var err, unread error
+	var err, profilesErr error
 	if in.Presets == nil {
 		in.Presets, err = r.Presets(ctx, namespace)
 	}
 	if in.Profiles == nil {
-		in.Profiles, unread = r.Profiles(ctx, namespace)
+		in.Profiles, profilesErr = r.Profiles(ctx, namespace)
 	}
-	return in, cmp.Or(err, unread)
+	return in, cmp.Or(err, profilesErr)
 }
 
 // warn adds a warning, which the webhook returns to the author of the request.
@@ -230,8 +231,8 @@ func (a *Resolution) warn(format string, args ...any) {
 	a.Warnings = append(a.Warnings, fmt.Sprintf(format, args...))
 }
 
-// take adds objects of a kind to the resolution, with a draft for each revision that does not exist yet. Nil leaves the kind unpinned; an empty list
-// does not, since "no presets" is a pin too.
+// take adds objects of a kind to the resolution, with a draft for each revision that does not exist yet. Nil leaves the kind unpinned; an empty list does
+// not, because "no presets" is a pin too.
 func (a *Resolution) take(f pinKind, found []*pinObject) {
 	if found == nil {
 		return

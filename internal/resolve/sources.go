@@ -19,8 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// sourceKind is a kind of objects that an inference reads. CDI and the snapshot controller are optional: a kind that the cluster does not serve
-// has no objects.
+// sourceKind is a kind that an inference reads. CDI and the snapshot controller are optional: a kind that the cluster does not serve has no objects.
 type sourceKind struct {
 	schema.GroupVersionKind
 	Resource string
@@ -33,7 +32,7 @@ var (
 	snapshots   = sourceKind{schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshot"}, "volumesnapshots"}
 )
 
-// SourceKinds returns the kinds of objects that an inference reads. The controller watches those that the cluster serves.
+// SourceKinds returns the kinds that an inference reads. The controller watches the kinds that the cluster serves.
 func SourceKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{claims.GroupVersionKind, dataVolumes.GroupVersionKind, dataSources.GroupVersionKind, snapshots.GroupVersionKind}
 }
@@ -44,7 +43,7 @@ type Source struct {
 	Namespace, Name string
 }
 
-// Verb is what is done with it: volume sources are read, all others are listed.
+// Verb returns the verb of the request that reads the source: get for the source of a volume, list for all others.
 func (s Source) Verb() string {
 	if slices.Contains(SourceKinds(), s.GroupVersionKind) {
 		return "get"
@@ -71,17 +70,17 @@ func (s Source) Attributes() (group, version, resource, namespace, name string) 
 	return s.Group, s.Version, s.Resource, s.Namespace, name
 }
 
-// Rights decide which sources in other namespaces an inference may read. Kiln's account may read more than the author of a request, who would
-// learn from the result what exists there.
+// Rights decide which sources in other namespaces an inference may read. Kiln's account may read more than the author of a request, and the result would tell
+// the author what exists there.
 type Rights struct {
-	// MayRead decides about one source. It is called before the source is read: a refusal is the same whether the source exists or not.
+	// MayRead decides about one source. It is called before the source is read, so that a refusal is the same whether the source exists or not.
 	MayRead func(context.Context, Source) (bool, error)
 	// allowed are the keys of the sources that MayRead has allowed, sorted.
 	allowed []string
 }
 
-// RecordedRights returns the rights that admission recorded in annotation kilnvm.io/inference of a VM. Admission alone writes it: the
-// controller, which waits for a volume, reads no more than was allowed.
+// RecordedRights returns the rights that admission recorded in the annotation kilnvm.io/inference of a VM. Only admission writes it. So the controller, which
+// waits for a volume, reads no more than the author of the request was allowed to.
 func RecordedRights(vm metav1.Object) *Rights {
 	var allowed []string
 	if json.Unmarshal([]byte(vm.GetAnnotations()[v1alpha1.AnnotationInference]), &allowed) != nil {
@@ -94,7 +93,7 @@ func RecordedRights(vm metav1.Object) *Rights {
 	}}
 }
 
-// Record returns the value of v1alpha1.AnnotationInference: all that was allowed, as a JSON list.
+// Record returns the value of v1alpha1.AnnotationInference: all sources that were allowed, as a JSON list.
 func (r *Rights) Record() string {
 	text, err := json.Marshal(append([]string{}, r.allowed...))
 	if err != nil {
@@ -103,7 +102,7 @@ func (r *Rights) Record() string {
 	return string(text)
 }
 
-// check reports whether a source may be read, and remembers a permission. A permission for all of a kind in a namespace covers each of them.
+// check reports whether a source may be read, and remembers a permission. A permission for all objects of a kind in a namespace covers each of them.
 func (r *Rights) check(ctx context.Context, s Source) (bool, error) {
 	all := Source{s.sourceKind, s.Namespace, anyName}
 	if slices.Contains(r.allowed, all.key()) {
@@ -120,7 +119,7 @@ func (r *Rights) check(ctx context.Context, s Source) (bool, error) {
 	return allowed, err
 }
 
-// readPermitted checks the right to a source, reads it into a typed object unless that is nil, and returns its labels.
+// readPermitted checks the right to read a source, reads it into a typed object unless into is nil, and returns its labels.
 func (r sourceReader) readPermitted(ctx context.Context, s Source, into any) (map[string]string, error) {
 	if err := r.permitted(ctx, s); err != nil {
 		return nil, err
@@ -132,8 +131,8 @@ func (r sourceReader) readPermitted(ctx context.Context, s Source, into any) (ma
 	return labels, err
 }
 
-// read is readPermitted without the check. An absent object is a *notFound, also for a kind that is not served and for a name that no object can
-// have: none of them is a fault of the cluster.
+// read is readPermitted without the check. It returns a *notFound error if the object does not exist, if the cluster does not serve the kind, or if no object
+// can have the name: none of these is a fault of the cluster.
 func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]string, error) {
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(s.GroupVersionKind)
@@ -159,14 +158,14 @@ func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]
 	return object.GetLabels(), nil
 }
 
-// note tells whoever asked that a source was read.
+// note calls noteRead.
 func (r sourceReader) note(s Source) {
 	if r.noteRead != nil {
 		r.noteRead(s)
 	}
 }
 
-// absent is the error of a source that does not exist, in the words for a cluster or for files.
+// absent returns the error of a source that does not exist in the cluster or among the files.
 func (r sourceReader) absent(source, inCluster, inFiles string) error {
 	if r.OfFiles {
 		return &notFound{source + " " + inFiles}
@@ -191,8 +190,8 @@ func (r sourceReader) permitted(ctx context.Context, s Source) error {
 	return nil
 }
 
-// checkNext asks for the rights that the controller will need when a missing DataSource exists: to claims, snapshots and DataSources of its
-// namespace. Their names are not known yet, so only an author who may read all of them need not write the VM again.
+// checkNext reviews the rights that the controller will need when a missing DataSource exists: to claims, snapshots and DataSources of its namespace. Their
+// names are not known yet, so only an author who may read all of them need not write the VM again.
 func (r sourceReader) checkNext(ctx context.Context, s Source) {
 	if r.Rights == nil || s.Namespace == r.ref.namespace {
 		return

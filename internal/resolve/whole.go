@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Whole are the instancetype and the preference of a VM with their metadata, each nil where there is none. Those of cluster kinds have the type of
-// the namespaced kind, which has the same fields, and their own kind. They are shared, and must not be changed.
+// Whole are the instancetype and the preference of a VM with their metadata, each nil if the VM does not have it. An object of a cluster-wide kind has the Go
+// type of the namespaced kind, which has the same fields, and its own kind. The objects are shared, and must not be changed.
 type Whole struct {
 	Instancetype *v1beta1.VirtualMachineInstancetype
 	Preference   *v1beta1.VirtualMachinePreference
 }
 
-// Whole returns what a set holds, with metadata. A revision has no labels and no annotations: they are known as long as the cached object has the
-// content of the revision. Otherwise the metadata is the name. It never calls the API server.
+// Whole returns the objects of a set with their metadata. A revision has no labels and no annotations: they come from the cached object if it has the content
+// of the revision. Otherwise the metadata is only the name. Whole never calls the API server.
 func (r Resolver) Whole(ctx context.Context, namespace string, set instancetype.Set) (whole Whole, err error) {
 	if i := set.Instancetype; i != nil {
 		whole.Instancetype, err = wholeOf[v1beta1.VirtualMachineInstancetype](ctx, r, sourced{instancetypes, namespace, i.Source})
@@ -49,7 +49,7 @@ type sourced struct {
 	instancetype.Source
 }
 
-// wholeOf returns the cached object that has the content of a source's revision; nil if there is none.
+// wholeOf returns the cached object that has the content of a source's revision; nil if no cached object has it.
 func wholeOf[T any](ctx context.Context, r Resolver, of sourced) (*T, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(of.Kind))

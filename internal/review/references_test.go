@@ -86,7 +86,7 @@ var references = []struct {
 	{"a base of another namespace", extending, "name: secret", "spec.extends[0].name: GuestProfile 'secret' does not exist",
 		[]string{"guestprofiles team", "clusterguestprofiles "}},
 	{"a base that is a namespace's, of the cluster", extendingC, "name: base",
-		"are refused; GuestProfile 'base' exists, but a ClusterGuestProfile extends ClusterGuestProfiles alone",
+		"are refused; GuestProfile 'base' exists, but a ClusterGuestProfile extends only ClusterGuestProfiles",
 		[]string{"clusterguestprofiles ", "guestprofiles "}},
 	{"a VM of nearly that name", taking, "kind: VirtualMachine, name: wep",
 		"spec.source.name: VirtualMachine 'wep' does not exist: the snapshot waits for it until its failureDeadline; did you mean 'web'?",
