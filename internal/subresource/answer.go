@@ -19,13 +19,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The most that a request may have, in bytes: a VM for expand-vm-spec, which etcd bounds, and options.
+// The largest bodies of requests, in bytes: a VM for expand-vm-spec, which etcd bounds, and options.
 const (
 	largestVM   = 2 << 20
 	largestBody = 64 << 10
 )
 
-// read returns the body of a request.
+// read returns the body of a request, or an error with status 413 or 400.
 func read(r *http.Request, largest int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
@@ -41,8 +41,8 @@ func read(r *http.Request, largest int64) ([]byte, error) {
 	return body, nil
 }
 
-// decode reads a body, JSON or YAML, into options; an empty body leaves them as they are. A field that is unknown is ignored with a warning: a newer client
-// may send it. With a mistake in the text nothing is done.
+// decode reads a body, JSON or YAML, into options; an empty body does not change them. It ignores an unknown field with a warning, because a newer client may
+// send it. A body with a syntax error is refused.
 func (c call) decode(options any) error {
 	if len(bytes.TrimSpace(c.body)) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func (c call) decode(options any) error {
 	return nil
 }
 
-// dryRun returns the options of a patch by dryRun of a body. Kubernetes knows one value.
+// dryRun returns the values of dryRun in a body as the option of a patch. Kubernetes knows one value.
 func dryRun(values []string) ([]string, error) {
 	for i, value := range values {
 		if value != metav1.DryRunAll {
@@ -77,7 +77,7 @@ func dryRun(values []string) ([]string, error) {
 	return values, nil
 }
 
-// write sends an answer. An error that has no status of Kubernetes is this server's own, and logged.
+// write sends an answer. An error without a Kubernetes status is a fault of this server: it is logged, and answered with 500.
 func write(w http.ResponseWriter, r *http.Request, answer reply, err error) {
 	if err != nil {
 		var status apierrors.APIStatus
@@ -85,9 +85,9 @@ func write(w http.ResponseWriter, r *http.Request, answer reply, err error) {
 			ctrl.LoggerFrom(r.Context()).Error(err, "a request failed", "path", r.URL.Path)
 			status = apierrors.NewInternalError(err)
 		}
-		said := status.Status()
-		said.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-		answer = reply{code: int(said.Code), object: said}
+		failure := status.Status()
+		failure.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		answer = reply{code: int(failure.Code), object: failure}
 	}
 	if answer.object == nil {
 		w.WriteHeader(answer.code)
@@ -101,15 +101,15 @@ func write(w http.ResponseWriter, r *http.Request, answer reply, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(answer.code)
-	_, _ = w.Write(text) // a caller who has gone away needs none
+	_, _ = w.Write(text) // an error means that the caller has closed the connection
 }
 
-// conflict says that a VM is not in the state that a request needs.
+// conflict returns the error (409) of a request that needs the VM in another state.
 func conflict(vm, format string, args ...any) error {
 	return apierrors.NewConflict(v1.Resource("virtualmachine"), vm, fmt.Errorf(format, args...))
 }
 
-// guestConflict says that of a VMI.
+// guestConflict returns the error (409) of a request that needs the VMI in another state.
 func guestConflict(vmi, format string, args ...any) error {
 	return apierrors.NewConflict(v1.Resource("virtualmachineinstance"), vmi, fmt.Errorf(format, args...))
 }

@@ -17,10 +17,10 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// expand-spec answers a VM with its instancetype, preference and defaults written into its template, and without the references: a manifest that means the
-// same, and needs no catalog.
+// expand-spec answers with a VM whose template contains its instancetype, preference and defaults, without the references: an equivalent manifest that needs
+// no catalog.
 
-// expandStored answers for a VM of the cluster, as its pins mean it.
+// expandStored expands a VM of the cluster by its pins.
 func (a *API) expandStored(ctx context.Context, c call) (reply, error) {
 	vm, err := c.readVM(ctx, a.Live)
 	if err != nil {
@@ -31,7 +31,7 @@ func (a *API) expandStored(ctx context.Context, c call) (reply, error) {
 	return a.expand(ctx, reviewer, vm)
 }
 
-// expandGiven answers for a VM that the caller sends.
+// expandGiven expands the VM in the body.
 func (a *API) expandGiven(ctx context.Context, c call) (reply, error) {
 	if len(c.body) == 0 {
 		return reply{}, apierrors.NewBadRequest("empty request body: send a VirtualMachine")
@@ -72,14 +72,15 @@ func (a *API) expand(ctx context.Context, reviewer review.Reviewer, vm *v1.Virtu
 	return found(expanded), nil
 }
 
-// invalid answers with all mistakes, and their paths as causes. The status code is KubeVirt's for a VM that cannot be expanded.
+// invalid returns an error with all mistakes, and their paths as causes. KubeVirt answers with the same status code if a VM cannot be expanded.
 func invalid(name string, mistakes field.ErrorList) error {
 	status := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), name, mistakes)
 	status.ErrStatus.Code, status.ErrStatus.Reason = 400, metav1.StatusReasonBadRequest
 	return status
 }
 
-// asker is the caller, who reads sources of volumes in other namespaces with their own rights. KubeVirt reads them with its own.
+// asker returns the caller as the author of the request: the review reads sources of volumes in other namespaces with the caller's rights. KubeVirt reads
+// them with its own.
 func (a *API) asker(ctx context.Context) (review.Asker, error) {
 	caller, known := request.UserFrom(ctx)
 	if !known {

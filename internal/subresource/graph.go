@@ -16,8 +16,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// objectgraph answers what a VM or VMI depends on, as a tree: for a backup, or to find what a restore in another cluster needs. Only names are followed, and
-// no object is read but the VM, the VMI and its pod: whoever may ask learns what the spec says.
+// objectgraph answers with the objects that a VM or VMI depends on, as a tree: for a backup, or to find what a restore in another cluster needs. It reads
+// only the VM, the VMI and its pod, and names the other objects as the specs name them. So a caller learns no more than the spec contains.
 
 // labelDependency is KubeVirt's label of a node: storage, network, compute or config.
 const labelDependency = "kubevirt.io/dependency-type"
@@ -70,7 +70,7 @@ func (a *API) graphOfInstance(ctx context.Context, c call) (reply, error) {
 	return answerGraph(c, g.node(dependsVMI, vmi.Name, append(a.podNode(ctx, c), g.spec(&vmi.Spec)...)...))
 }
 
-// podNode is the node of the pod of a VMI, none without one.
+// podNode returns the node of the VMI's pod; nil if the pod cannot be read.
 func (a *API) podNode(ctx context.Context, c call) []v1.ObjectGraphNode {
 	found, key := &corev1.Pod{}, c.key()
 	key.Name = pod.Name(c.name)
@@ -80,7 +80,7 @@ func (a *API) podNode(ctx context.Context, c call) []v1.ObjectGraphNode {
 	return []v1.ObjectGraphNode{graph{namespace: c.namespace}.node(dependsPod, found.Name)}
 }
 
-// answerGraph leaves out what the options of the request do not ask for.
+// answerGraph answers with the nodes that the options of the request select.
 func answerGraph(c call, root v1.ObjectGraphNode) (reply, error) {
 	options := &v1.ObjectGraphOptions{}
 	if err := c.decode(options); err != nil {
@@ -116,8 +116,8 @@ func (g graph) node(kind dependency, name string, children ...v1.ObjectGraphNode
 	}
 }
 
-// matched are the nodes of an instancetype or preference, and of the revision that the VM is pinned to. The first is optional: the revision has its content.
-// unnamed is the kind of a matcher that names none.
+// matched returns the nodes of an instancetype or preference, and of the revision that the VM is pinned to. The first node is optional, because the revision
+// has its content. unnamed is the kind of a matcher that names no kind.
 func (g graph) matched(matcher v1.Matcher, unnamed string, pinned *v1.InstancetypeStatusRef) (nodes []v1.ObjectGraphNode) {
 	kind := dependency{"instancetype.kubevirt.io", cmp.Or(matcher.GetKind(), unnamed), "config"}
 	of := g
@@ -137,7 +137,7 @@ func (g graph) matched(matcher v1.Matcher, unnamed string, pinned *v1.Instancety
 	return nodes
 }
 
-// spec are the nodes of what a VMI's spec names.
+// spec returns the nodes of the objects that a VMI's spec names.
 func (g graph) spec(spec *v1.VirtualMachineInstanceSpec) (nodes []v1.ObjectGraphNode) {
 	for i := range spec.AccessCredentials {
 		if secret := credential(&spec.AccessCredentials[i]); secret != "" {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// build is what 'virtctl version' reads of a server.
+// build has the fields of a server's version that 'virtctl version' reads.
 type build struct {
 	GitVersion string `json:"gitVersion"`
 	GitCommit  string `json:"gitCommit"`
@@ -31,10 +31,10 @@ func (a *API) version(context.Context, call) (reply, error) {
 	}), nil
 }
 
-// spoken is the version of KubeVirt whose API this is. virtctl compares it with its own, and warns where they differ.
+// spoken is the version of KubeVirt whose API this server serves. virtctl compares it with its own version, and warns if they differ.
 const spoken = "v1.9.0"
 
-// metadata is a text as the metadata of a semantic version: letters, digits and hyphens.
+// metadata returns a text as the build metadata of a semantic version: other characters than letters, digits and hyphens become hyphens.
 func metadata(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -53,7 +53,8 @@ func (a *API) health(ctx context.Context, _ call) (reply, error) {
 	return found(map[string]any{"apiserver": map[string]any{"connectivity": "ok"}}), nil
 }
 
-// updating is for a GET that changes something: the verb of the request is get, which a reader may have. The caller must have the verb update as well.
+// updating wraps a GET that changes an object. Kubernetes authorizes it by the verb get, which a reader may have, so updating requires the verb update as
+// well.
 func updating(subresource string, do func(*API, context.Context, call) (reply, error)) func(*API, context.Context, call) (reply, error) {
 	return func(a *API, ctx context.Context, c call) (reply, error) {
 		caller, known := request.UserFrom(ctx)

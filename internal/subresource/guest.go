@@ -8,7 +8,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// What is asked of a guest that runs: its launcher does it, and answers when it is done.
+// Actions on a running guest. Its launcher carries them out, and answers when they are done.
 
 func (a *API) pause(ctx context.Context, c call) (reply, error) {
 	options := &v1.PauseOptions{}
@@ -87,7 +87,7 @@ func (a *API) unfreeze(ctx context.Context, c call) (reply, error) {
 	return a.ask(ctx, c, "unfreeze", nil, anyGuest)
 }
 
-// notStopping is for actions that would keep a guest from powering off: it would be ended at the end of its grace period.
+// notStopping refuses an action that would keep a guest from powering off, so that it would be killed at the end of its grace period.
 func notStopping(vmi *v1.VirtualMachineInstance) error {
 	if vmi.DeletionTimestamp != nil {
 		return refuseStopping(vmi)
@@ -99,10 +99,10 @@ func refuseStopping(vmi *v1.VirtualMachineInstance) error {
 	return guestConflict(vmi.Name, "VMI is being stopped: wait until it has, or end it now with 'stop --force --grace-period=0'")
 }
 
-// anyGuest is for actions that any guest that runs can take.
+// anyGuest allows an action on every running guest.
 func anyGuest(*v1.VirtualMachineInstance) error { return nil }
 
-// ask has the launcher do something to a guest that runs, unless judge refuses it. A dry run ends before the launcher is called.
+// ask calls the launcher of a running guest for an action, unless judge refuses it. A dry run ends before the call.
 func (a *API) ask(ctx context.Context, c call, action string, dry []string, judge func(*v1.VirtualMachineInstance) error) (reply, error) {
 	dry, err := dryRun(dry)
 	if err != nil {
@@ -130,7 +130,7 @@ func (a *API) filesystemList(ctx context.Context, c call) (reply, error) {
 	return facts[v1.VirtualMachineInstanceFileSystemList](ctx, a, c, "filesystemlist")
 }
 
-// facts answers what the guest agent says. It may be anything that the type can hold: whoever is root in the guest may replace the agent.
+// facts answers with a report of the guest agent. Do not trust its values: a user who is root in the guest may replace the agent.
 func facts[T any](ctx context.Context, a *API, c call, path string) (reply, error) {
 	vmi, err := c.readRunningVMI(ctx, a.Live)
 	if err != nil {

@@ -28,14 +28,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Launchers calls the launchers in the pods of guests. Both sides show a certificate: a launcher answers this process alone, and this process speaks to the
-// launcher whose certificate the GuestPod of the VMI has. A launcher is its tenant's: what it answers is bounded, and none of its headers is passed on.
+// Launchers calls the launchers in the pods of guests. Both sides show a certificate: a launcher answers only this process, and this process calls only the
+// launcher whose certificate is in the GuestPod of the VMI. A tenant may control a launcher, so its answers are bounded, and its headers are not passed on.
 type Launchers struct {
 	// Live reads VMIs' GuestPods and pods.
 	Live client.Reader
-	// Port is that of launchers; 0 stands for v1alpha1.LauncherPort.
+	// Port is the TCP port of launchers; 0 stands for v1alpha1.LauncherPort.
 	Port int
-	// Certificate returns that of this process.
+	// Certificate returns the client certificate of this process.
 	Certificate func() (*tls.Certificate, error)
 }
 
@@ -44,18 +44,19 @@ const (
 	dialLimit = 10 * time.Second
 	// actionLimit bounds an action: an agent may take its time to freeze filesystems.
 	actionLimit = 30 * time.Second
-	// largestAnswer is the most that is read of a launcher's answer, in bytes. A launcher answers some 256 items a list.
+	// largestAnswer bounds a launcher's answer, in bytes. A list in an answer has at most some 256 items.
 	largestAnswer = 1 << 20
-	// mostElements bounds the commas of an answer: '{}' of two bytes becomes some hundred in memory.
+	// mostElements bounds the commas in an answer, because '{}' of two bytes takes some hundred bytes of memory.
 	mostElements = 1 << 14
-	// largestStatistics and mostStatistics are the same for statistics, of which many are read at once: a guest of 512 vCPUs and 100 disks has 3,000 elements.
+	// largestStatistics and mostStatistics are the same bounds for statistics, many of which are read at once. A guest of 512 vCPUs and 100 disks has 3,000
+	// elements.
 	largestStatistics = 128 << 10
 	mostStatistics    = 1 << 12
 	// longestWords bounds the text of a launcher's error, in bytes.
 	longestWords = 1024
 )
 
-// errNoServer is the reason for guests that nothing answers for.
+// errNoServer returns the error of a guest whose launcher cannot be called.
 func errNoServer(vmi *v1.VirtualMachineInstance, why string) error {
 	return guestConflict(vmi.Name, "its launcher cannot be called: %s", why)
 }
@@ -66,8 +67,8 @@ func (l *Launchers) Address(ctx context.Context, vmi *v1.VirtualMachineInstance)
 	return at, err
 }
 
-// find returns the GuestPod of a VMI and the IP address of its pod. Kiln's controller writes the spec of a GuestPod and kubelet the address of a pod: neither
-// is a tenant's word.
+// find returns the GuestPod of a VMI and the IP address of its pod. Kiln's controller writes the spec of a GuestPod, and kubelet the address of a pod: a
+// tenant can forge neither.
 func (l *Launchers) find(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.GuestPod, string, error) {
 	guest := &v1alpha1.GuestPod{}
 	err := l.Live.Get(ctx, client.ObjectKeyFromObject(vmi), guest)
@@ -77,7 +78,7 @@ func (l *Launchers) find(ctx context.Context, vmi *v1.VirtualMachineInstance) (*
 	case err != nil:
 		return nil, "", err
 	case guest.Spec.VMIUID != vmi.UID:
-		return nil, "", errNoServer(vmi, "its GuestPod is that of an earlier VMI")
+		return nil, "", errNoServer(vmi, "its GuestPod belongs to an earlier VMI")
 	}
 	found := &corev1.Pod{}
 	err = l.Live.Get(ctx, types.NamespacedName{Namespace: vmi.Namespace, Name: pod.Name(vmi.Name)}, found)
@@ -94,7 +95,7 @@ func (l *Launchers) find(ctx context.Context, vmi *v1.VirtualMachineInstance) (*
 	return guest, found.Status.PodIP, nil
 }
 
-// connection returns the URL of a launcher, and a transport that speaks to that launcher alone.
+// connection returns the URL of a launcher, and a transport that connects only to this launcher.
 func (l *Launchers) connection(ctx context.Context, vmi *v1.VirtualMachineInstance) (*url.URL, *http.Transport, error) {
 	guest, at, err := l.find(ctx, vmi)
 	if err != nil {
@@ -110,7 +111,7 @@ func (l *Launchers) connection(ctx context.Context, vmi *v1.VirtualMachineInstan
 		InsecureSkipVerify:   true, //nolint:gosec // VerifyConnection compares the certificate itself, which no authority has signed
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if len(state.PeerCertificates) == 0 || launcherserver.DigestOf(state.PeerCertificates[0]) != digest {
-				return errors.New("the certificate is not that of the launcher, as its GuestPod has it")
+				return errors.New("the certificate is not the one in the launcher's GuestPod")
 			}
 			return nil
 		},
@@ -122,24 +123,24 @@ func (l *Launchers) connection(ctx context.Context, vmi *v1.VirtualMachineInstan
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(at, strconv.Itoa(cmp.Or(l.Port, v1alpha1.LauncherPort)))}, transport, nil
 }
 
-// Put asks the launcher for an action.
+// Put requests an action of the launcher.
 func (l *Launchers) Put(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, body any) error {
 	_, err := l.call(ctx, vmi, http.MethodPut, path, body, largestAnswer)
 	return err
 }
 
-// Get asks the launcher for facts.
+// Get reads a report of the launcher into answer.
 func (l *Launchers) Get(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, answer any) error {
 	return l.get(ctx, vmi, path, bounds{largestAnswer, mostElements}, answer)
 }
 
-// Statistics asks the launcher what libvirt counts of the guest.
+// Statistics reads libvirt's counters of the guest from the launcher.
 func (l *Launchers) Statistics(ctx context.Context, vmi *v1.VirtualMachineInstance) (counted hypervisor.Statistics, err error) {
 	err = l.get(ctx, vmi, launcherserver.StatisticsPath, bounds{largestStatistics, mostStatistics}, &counted)
 	return counted, err
 }
 
-// bounds are those of an answer, in bytes and commas.
+// bounds are the largest size of an answer, in bytes, and its largest number of commas.
 type bounds struct{ bytes, elements int }
 
 func (l *Launchers) get(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, most bounds, answer any) error {
@@ -156,7 +157,7 @@ func (l *Launchers) get(ctx context.Context, vmi *v1.VirtualMachineInstance, pat
 	return nil
 }
 
-// call sends a request and returns the body of an answer with status 200, which has at most so many bytes.
+// call sends a request and returns the body of an answer with status 200. most is the largest size of the body, in bytes.
 func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, verb, path string, body any, most int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, actionLimit)
 	defer cancel()
@@ -179,7 +180,7 @@ func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, ve
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, said(vmi, response)
+		return nil, launcherError(vmi, response)
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, int64(most)+1))
 	switch {
@@ -191,14 +192,14 @@ func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, ve
 	return text, nil
 }
 
-// unreachable names the usual causes: users look at the VMI, and it is well.
+// unreachable names the usual cause, because the VMI itself shows no fault.
 func unreachable(vmi *v1.VirtualMachineInstance, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("the launcher of VMI '%s' cannot be reached (does a NetworkPolicy of the namespace allow TCP port %d from "+
 		"Kiln's namespace?): %w", vmi.Name, v1alpha1.LauncherPort, err))
 }
 
-// said is the error of a launcher's answer, with its status code as far as it is one that a launcher gives.
-func said(vmi *v1.VirtualMachineInstance, response *http.Response) error {
+// launcherError returns the error in a launcher's answer. It keeps the status codes that launchers use, and replaces others by 500.
+func launcherError(vmi *v1.VirtualMachineInstance, response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, longestWords))
 	words := guestagent.Text(string(text), longestWords)
 	switch response.StatusCode {

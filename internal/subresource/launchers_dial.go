@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// dialRetry is the time after which a launcher is connected to again that had no room.
+// dialRetry is the time after which dial tries again.
 const dialRetry = 100 * time.Millisecond
 
-// dial connects to a launcher. A launcher takes a few handshakes of an address at a time and closes further connections (package launcherserver): then nothing
-// has been sent, and dial tries again, for as long as dialLimit.
+// dial connects to a launcher. A launcher accepts a few handshakes of an address at a time and closes further connections (package launcherserver). No
+// request has been sent then, so dial tries again until dialLimit.
 func dial(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()

@@ -34,15 +34,15 @@ func (l *Launchers) Stream(w http.ResponseWriter, r *http.Request, vmi *v1.Virtu
 	}
 	proxy := &httputil.ReverseProxy{
 		Transport: transport,
-		// The launcher learns nothing of the caller: neither who it is, nor where.
+		// The launcher learns neither the name nor the address of the caller.
 		Rewrite: func(passed *httputil.ProxyRequest) {
 			passed.Out.URL, passed.Out.Host, passed.Out.Header = target, "", handshake(passed.In.Header)
 			passed.Out.Header.Set(launcherserver.GuestHeader, string(vmi.UID))
-			passed.Out.Header.Set("Sec-Websocket-Protocol", stream.Subprotocol) // what a caller offers besides may be a token
+			passed.Out.Header.Set("Sec-Websocket-Protocol", stream.Subprotocol) // another protocol that a caller offers may contain a token
 		},
 		ModifyResponse: func(response *http.Response) error {
 			if response.StatusCode != http.StatusSwitchingProtocols {
-				return said(vmi, response)
+				return launcherError(vmi, response)
 			}
 			body, both := response.Body.(io.ReadWriteCloser)
 			if !both {
@@ -62,10 +62,11 @@ func (l *Launchers) Stream(w http.ResponseWriter, r *http.Request, vmi *v1.Virtu
 	proxy.ServeHTTP(w, r)
 }
 
-// whole is a stream that is closed as a whole. With CloseWrite the proxy would wait for the launcher after its caller has gone, as long as the launcher likes.
+// whole is a stream without CloseWrite. With CloseWrite, the proxy would wait for the launcher after the caller has closed its connection, as long as the
+// launcher likes.
 type whole struct{ io.ReadWriteCloser }
 
-// handshake are the headers of a WebSocket's handshake, and no others.
+// handshake returns only the headers of a WebSocket's handshake.
 func handshake(all http.Header) http.Header {
 	kept := http.Header{}
 	for _, name := range []string{

@@ -67,7 +67,7 @@ type actions struct {
 	mutex   sync.Mutex
 	did     []string
 	fails   error
-	said    hypervisor.AgentAnswers
+	answers hypervisor.AgentAnswers
 	counted hypervisor.Statistics
 }
 
@@ -94,7 +94,7 @@ func (a *actions) Statistics(context.Context, hypervisor.Owner) (hypervisor.Stat
 	return a.counted, a.note("statistics")
 }
 func (a *actions) Agent(context.Context, hypervisor.Owner) (hypervisor.AgentAnswers, error) {
-	return a.said, a.note("agent")
+	return a.answers, a.note("agent")
 }
 
 // stage is a launcher that serves, and an API that calls it.
@@ -164,7 +164,7 @@ func newStage(t *testing.T, change func(*v1alpha1.GuestPod)) *stage {
 	return s
 }
 
-// served serves the routes as the server does, but asks nobody who a caller is. A container of go-restful alone would clean paths by redirects before.
+// served serves the routes as the server does, but without authentication. A container of go-restful itself would clean paths by redirects before.
 func (a *API) served() http.Handler {
 	handler := server.NewAPIServerHandler("test", serializer.NewCodecFactory(statusScheme()), func(routes http.Handler) http.Handler { return routes }, nil)
 	for _, service := range a.services() {
@@ -324,9 +324,9 @@ func TestFreezeEndsAfterAFailedThaw(t *testing.T) {
 // TestFacts: an agent's answer is cut, and has KubeVirt's form.
 func TestFacts(t *testing.T) {
 	s := newStage(t, nil)
-	s.guest.said = hypervisor.AgentAnswers{Version: "9.2.0\x1b[31m", Timezone: strings.Repeat("z", 10_000)}
+	s.guest.answers = hypervisor.AgentAnswers{Version: "9.2.0\x1b[31m", Timezone: strings.Repeat("z", 10_000)}
 	for range 1000 {
-		s.guest.said.Users = append(s.guest.said.Users, hypervisor.AgentUser{Name: "root\n", LoginTime: 1.5})
+		s.guest.answers.Users = append(s.guest.answers.Users, hypervisor.AgentUser{Name: "root\n", LoginTime: 1.5})
 	}
 	code, text := s.send(t, http.MethodGet, "guestosinfo", "")
 	info := v1.VirtualMachineInstanceGuestAgentInfo{}
@@ -418,7 +418,7 @@ func TestStrangers(t *testing.T) {
 		{"the client has another name", func(_ *testing.T, s *stage) { s.clients.Name = "other.kiln-system.svc" }, nil, 500, "cannot be reached"},
 		{"the launcher serves nobody", func(_ *testing.T, s *stage) { s.clients = nil }, nil, 500, "cannot be reached"},
 		{"another launcher answers at the address", nil, func(g *v1alpha1.GuestPod) { g.Status.ServerCertificate = "sha256:00" }, 500,
-			"not that of the launcher"},
+			"not the one in the launcher's GuestPod"},
 		{"the launcher reports no certificate", nil, func(g *v1alpha1.GuestPod) { g.Status.ServerCertificate = "" }, 409, "serves no console"},
 		{"the GuestPod is of an earlier VMI", nil, func(g *v1alpha1.GuestPod) { g.Spec.VMIUID = "before" }, 409, "earlier VMI"},
 		{"another tenant's launcher answers by a relay", func(_ *testing.T, s *stage) {
@@ -590,7 +590,7 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// TestStatistics: what a launcher counts arrives; that of another VMI's guest does not.
+// TestStatistics: the caller gets the counters of the guest, and never the counters of another VMI's guest.
 func TestStatistics(t *testing.T) {
 	s := newStage(t, nil)
 	s.guest.counted = hypervisor.Statistics{CPU: hypervisor.Values{"time": 1 << 63}, VCPUs: map[string]hypervisor.Values{"0": {"time": 2}}}

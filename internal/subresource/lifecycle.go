@@ -9,8 +9,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// start, stop and restart. The run strategy says what each means: with Always, Once and Halted the spec says whether the VM runs, so it is changed; with
-// Manual and RerunOnFailure a request in status.stateChangeRequests asks the controller. KubeVirt has the same table in virt-api.
+// start, stop and restart depend on the run strategy. With Always, Once and Halted they change the spec, which says whether the VM runs. With Manual and
+// RerunOnFailure they add a request for the controller to status.stateChangeRequests. KubeVirt's virt-api has the same rules.
 
 func (a *API) start(ctx context.Context, c call) (reply, error) {
 	options := &v1.StartOptions{}
@@ -52,7 +52,7 @@ func (a *API) restart(ctx context.Context, c call) (reply, error) {
 	})
 }
 
-// planStart decides a start. Halted with paused is a request too: the spec cannot say it, and the controller changes the run strategy.
+// planStart decides a start. A paused start of a Halted VM is a request, too, because the spec has no field for it; the controller changes the run strategy.
 func planStart(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, paused bool) (plan, error) {
 	strategy, err := vm.RunStrategy()
 	if err != nil {
@@ -87,12 +87,12 @@ func planStart(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, paused boo
 	return plan{}, conflict(vm.Name, "%s does not support manual start requests", strategy)
 }
 
-// startsPaused reports whether the template says by itself that the guest begins paused.
+// startsPaused reports whether the template starts the guest paused.
 func startsPaused(vm *v1.VirtualMachine) bool {
 	return vm.Spec.Template != nil && ptr.Deref(vm.Spec.Template.Spec.StartStrategy, "") == v1.StartStrategyPaused
 }
 
-// planStop decides a stop. A grace period in seconds replaces that of the VMI. A VM that is Halted and still powers off takes a shorter one.
+// planStop decides a stop. grace replaces the grace period of the VMI, in seconds. A Halted VM that is still powering off accepts only a shorter one.
 func planStop(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, grace *int64) (plan, error) {
 	strategy, err := vm.RunStrategy()
 	if err != nil {
@@ -120,11 +120,11 @@ func planStop(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, grace *int6
 	return plan{}, conflict(vm.Name, "%s does not support manual stop requests", strategy)
 }
 
-// forcedGrace is the grace period of a restart that is forced, in seconds, as in KubeVirt.
+// forcedGrace is the grace period of a forced restart, in seconds, as in KubeVirt.
 const forcedGrace = 1
 
 // planRestart decides a restart.
-func planRestart(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, force bool) (plan, error) { //nolint:revive // the body of the request says so
+func planRestart(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, force bool) (plan, error) { //nolint:revive // a field of the request
 	strategy, err := vm.RunStrategy()
 	if err != nil {
 		return plan{}, conflict(vm.Name, "%w", err)

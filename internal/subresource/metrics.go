@@ -6,23 +6,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Streams counts the streams that are open, by subresource, and bounds them. The library bounds other requests alone.
+// Streams counts the open streams by subresource, and bounds them. The library bounds only other requests.
 type Streams struct {
 	open *prometheus.GaugeVec
 
 	mutex sync.Mutex
-	// of counts them by namespace, all together.
+	// of is the number of open streams by namespace, all is their sum.
 	of  map[string]int
 	all int
 }
 
-// Bounds of streams, in this process and of one namespace in it. Each has two connections and some 100 KiB.
+// The largest numbers of open streams in this process, in all and for one namespace. A stream has two connections and some 100 KiB.
 const (
 	mostStreams            = 1000
 	mostStreamsOfNamespace = 250
 )
 
-// NewStreams returns a counter, which is a metric. It has a series for each subresource before a stream is opened: none would look like no process.
+// NewStreams returns a counter without streams. Its metric has a series for each subresource before a stream is opened, because no series would look like no
+// process.
 func NewStreams() *Streams {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kiln_subresource_streams", Help: "Streams to guests that are open, by subresource: console, vnc or portforward.",
@@ -36,7 +37,7 @@ func NewStreams() *Streams {
 // Metric returns the metric of the counter.
 func (s *Streams) Metric() prometheus.Collector { return s.open }
 
-// enter counts a request for a stream in a namespace, unless there are too many. The caller calls leave when it has ended.
+// enter counts a request for a stream in a namespace, unless too many are open. The caller calls leave when the request has ended.
 func (s *Streams) enter(namespace string) (leave func(), ok bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -55,7 +56,7 @@ func (s *Streams) enter(namespace string) (leave func(), ok bool) {
 	}, true
 }
 
-// opened counts a stream. The caller calls what it returns when the stream ends.
+// opened counts an open stream. The caller calls ended when the stream ends.
 func (s *Streams) opened(subresource string) (ended func()) {
 	open := s.open.WithLabelValues(subresource)
 	open.Inc()

@@ -16,7 +16,7 @@ func (c call) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: c.name}
 }
 
-// readVM reads a VM.
+// readVM reads the VM of the request.
 func (c call) readVM(ctx context.Context, live client.Client) (*v1.VirtualMachine, error) {
 	vm := &v1.VirtualMachine{}
 	err := live.Get(ctx, c.key(), vm)
@@ -26,7 +26,7 @@ func (c call) readVM(ctx context.Context, live client.Client) (*v1.VirtualMachin
 	return vm, err
 }
 
-// readVMI reads a VMI.
+// readVMI reads the VMI of the request.
 func (c call) readVMI(ctx context.Context, live client.Client) (*v1.VirtualMachineInstance, error) {
 	vmi := &v1.VirtualMachineInstance{}
 	err := live.Get(ctx, c.key(), vmi)
@@ -36,7 +36,7 @@ func (c call) readVMI(ctx context.Context, live client.Client) (*v1.VirtualMachi
 	return vmi, err
 }
 
-// readVMAndVMI reads a VM and its VMI; the VMI is nil if there is none. A VMI of this name that the VM does not control is an error.
+// readVMAndVMI reads the VM of the request and its VMI; the VMI is nil if it does not exist. A VMI of this name that the VM does not control is an error.
 func (c call) readVMAndVMI(ctx context.Context, live client.Client) (*v1.VirtualMachine, *v1.VirtualMachineInstance, error) {
 	vm, err := c.readVM(ctx, live)
 	if err != nil {
@@ -54,7 +54,7 @@ func (c call) readVMAndVMI(ctx context.Context, live client.Client) (*v1.Virtual
 	return vm, vmi, nil
 }
 
-// readRunningVMI reads a VMI whose guest runs.
+// readRunningVMI reads the VMI of the request, and fails if its guest does not run.
 func (c call) readRunningVMI(ctx context.Context, live client.Client) (*v1.VirtualMachineInstance, error) {
 	vmi, err := c.readVMI(ctx, live)
 	if err == nil && vmi.Status.Phase != v1.Running {

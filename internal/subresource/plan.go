@@ -17,17 +17,17 @@ import (
 type plan struct {
 	// strategy is the run strategy to set, Always or Halted; empty for none.
 	strategy v1.VirtualMachineRunStrategy
-	// requests are to be added to status.stateChangeRequests.
+	// requests replace status.stateChangeRequests.
 	requests []v1.VirtualMachineStateChangeRequest
 	// grace replaces spec.terminationGracePeriodSeconds of the VMI, in seconds.
 	grace *int64
 }
 
-// manager is who wrote a field, in managedFields.
+// manager is the name of this process in managedFields.
 const manager = "kiln-apiserver"
 
-// carryOut reads the VM and its VMI, decides by them, and writes what was decided. Whoever writes the VM meanwhile has it decided again: the decision must
-// be one about the VM that it changes.
+// carryOut reads the VM and its VMI, decides a plan for them, and writes it. If another process has written the VM meanwhile, it reads and decides again,
+// because the plan must be made from the VM that it changes.
 func (a *API) carryOut(ctx context.Context, c call, dry []string,
 	decide func(*v1.VirtualMachine, *v1.VirtualMachineInstance) (plan, error)) (reply, error) {
 	dry, err := dryRun(dry)
@@ -58,7 +58,7 @@ func (a *API) carryOut(ctx context.Context, c call, dry []string,
 	return accepted, a.writeGrace(ctx, vmi, *next.grace, options)
 }
 
-// write writes the run strategy or the requests.
+// write patches the run strategy or the requests of a plan into the VM.
 func (a *API) write(ctx context.Context, vm *v1.VirtualMachine, next plan, options client.PatchOptions) error {
 	changed := vm.DeepCopy()
 	if next.strategy != "" {
@@ -66,12 +66,12 @@ func (a *API) write(ctx context.Context, vm *v1.VirtualMachine, next plan, optio
 		return a.Live.Patch(ctx, changed, locked(vm), &options)
 	}
 	changed.Status.StateChangeRequests = next.requests
-	changed.Status.StartFailure = nil // whoever asks waits for no back-off
+	changed.Status.StartFailure = nil // a start by a user does not wait for the back-off
 	return a.Live.Status().Patch(ctx, changed, locked(vm), &client.SubResourcePatchOptions{PatchOptions: options})
 }
 
-// writeGrace sets the grace period of a VMI, whoever else writes it. It comes last: a guest that powers off already takes a shorter one, and a request that
-// is decided again must not find its own. A VMI that is gone needs none.
+// writeGrace sets the grace period of a VMI, without an optimistic lock. It comes after the write of the VM: if carryOut decides again, planStop must not
+// find the new grace period in the VMI. A guest that is already powering off obeys a shorter one. writeGrace ignores a VMI that does not exist any more.
 func (a *API) writeGrace(ctx context.Context, vmi *v1.VirtualMachineInstance, seconds int64, options client.PatchOptions) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": vmi.UID}, "spec": map[string]any{"terminationGracePeriodSeconds": seconds},
@@ -88,7 +88,7 @@ func (a *API) writeGrace(ctx context.Context, vmi *v1.VirtualMachineInstance, se
 	return client.IgnoreNotFound(err)
 }
 
-// locked is a patch that fails with a conflict where somebody has written the object since it was read.
+// locked returns a patch that fails with a conflict if the object was written since it was read.
 func locked(read client.Object) client.Patch {
 	return client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
 }
@@ -105,7 +105,7 @@ func run(vm *v1.VirtualMachine, strategy v1.VirtualMachineRunStrategy) {
 // underway is KubeVirt's answer to a second request.
 const underway = "unable to complete request: stop/start already underway"
 
-// waits reports whether a request that waits in the VM's status is in the way. A stop replaces it.
+// waits reports whether the plan must wait for a request in the VM's status. A stop does not wait: it replaces the request.
 func (p plan) waits(vm *v1.VirtualMachine) bool {
 	stops := len(p.requests) == 1 && p.requests[0].Action == v1.StopRequest
 	return len(p.requests) > 0 && !stops && len(vm.Status.StateChangeRequests) > 0

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// unserved is a subresource of KubeVirt 1.9 that Kiln does not serve. It answers 501 with the reason.
+// unserved is a subresource of KubeVirt 1.9 that Kiln does not serve. Its route answers 501 with the reason.
 type unserved struct {
 	resource, name, verb, reason string
 }
@@ -46,7 +46,7 @@ var refusals = []unserved{
 	{"", "dump-cluster-profiler", http.MethodGet, noProfiler},
 }
 
-// route answers 501.
+// route returns the route that answers 501.
 func (u unserved) route() route {
 	return route{
 		resource: u.resource, name: u.name, verb: u.verb, cluster: u.resource == "", unserved: u.reason,

@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// routes are all that is served, in the order of the table in docs/reference/subresources.md.
+// routes returns all routes, in the order of the table in docs/reference/subresources.md.
 func routes() []route {
 	list := []route{
 		{resource: machines, name: "start", verb: http.MethodPut, doc: "Start a VM", options: v1.StartOptions{}, do: (*API).start},
@@ -63,7 +63,7 @@ func routes() []route {
 	return list
 }
 
-// services are the web services of all versions.
+// services returns a web service for each version.
 func (a *API) services() (list []*restful.WebService) {
 	for _, version := range Versions {
 		service := new(restful.WebService)
@@ -76,7 +76,7 @@ func (a *API) services() (list []*restful.WebService) {
 	return list
 }
 
-// path is the path of a route below its version.
+// path returns the path of a route below its version.
 func (r route) path() string {
 	switch {
 	case r.resource != "":
@@ -87,7 +87,7 @@ func (r route) path() string {
 	return "/namespaces/{namespace}/" + r.name
 }
 
-// built is a route as go-restful has it. OpenAPI is written from these, too.
+// built returns a route as a go-restful route, from which OpenAPI is generated, too.
 func (a *API) built(service *restful.WebService, version schema.GroupVersion, r route) *restful.RouteBuilder {
 	operation := operations[r.verb] + title(version.Version) + title(r.resource) + title(r.name)
 	doc := r.doc
@@ -115,10 +115,10 @@ func (a *API) built(service *restful.WebService, version schema.GroupVersion, r 
 	return builder
 }
 
-// operations are the words with which the names of operations begin, by the verb of HTTP: OpenAPI of Kubernetes knows these.
+// operations has the first word of an operation's name for each HTTP verb, as in the OpenAPI of Kubernetes.
 var operations = map[string]string{http.MethodGet: "read", http.MethodPut: "replace"}
 
-// title makes a part of an operation's name: 'evacuate/cancel' becomes EvacuateCancel.
+// title returns a path as a part of an operation's name: 'evacuate/cancel' becomes EvacuateCancel.
 func title(name string) string {
 	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '-' })
 	for i := range parts {
@@ -127,7 +127,7 @@ func title(name string) string {
 	return strings.Join(parts, "")
 }
 
-// handler answers by a route.
+// handler returns the function that answers requests for a route.
 func (a *API) handler(r route) restful.RouteFunction {
 	return func(request *restful.Request, response *restful.Response) {
 		c := call{namespace: request.PathParameter("namespace"), name: request.PathParameter("name"), request: request.Request}
@@ -157,7 +157,7 @@ func (a *API) handler(r route) restful.RouteFunction {
 	}
 }
 
-// judgePath refuses names with which no object can be read. The client would refuse them by an error without a status.
+// judgePath refuses a namespace or name that no object can have. The client would refuse it with an error that has no status.
 func (r route) judgePath(c call) error {
 	if r.cluster {
 		return nil
@@ -177,7 +177,7 @@ func (r route) judgePath(c call) error {
 	return nil
 }
 
-// admitted serves a stream, if there are not too many.
+// admitted serves a stream unless too many streams are open.
 func (a *API) admitted(w http.ResponseWriter, r *http.Request, c call, of route) {
 	leave, ok := a.Open.enter(c.namespace)
 	if !ok {
@@ -188,7 +188,7 @@ func (a *API) admitted(w http.ResponseWriter, r *http.Request, c call, of route)
 	of.stream(a, w, r, c)
 }
 
-// largest is the most that a body of this route may have, in bytes.
+// largest returns the largest size of a body for this route, in bytes.
 func (r route) largest() int64 {
 	if _, vm := r.options.(v1.VirtualMachine); vm {
 		return largestVM
@@ -196,7 +196,7 @@ func (r route) largest() int64 {
 	return largestBody
 }
 
-// resources are the names of discovery, as KubeVirt has them: the parents are no resources of this group.
+// resources returns the resources for discovery, as in KubeVirt: subresources without their parents, which do not belong to this group.
 func resources() (list []metav1.APIResource) {
 	for _, r := range routes() {
 		if r.cluster {
@@ -210,7 +210,7 @@ func resources() (list []metav1.APIResource) {
 	return list
 }
 
-// longRunning reports whether a path is that of a stream, which no time limit ends.
+// longRunning reports whether a subresource is a stream, which has no time limit.
 func longRunning(resource, subresource string) bool {
 	return slices.ContainsFunc(routes(), func(r route) bool { return r.stream != nil && r.resource == resource && r.name == subresource })
 }

@@ -24,24 +24,24 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Serving is where the API is served, and whom it asks about callers.
+// Serving configures where the API is served, and how it authenticates and authorizes callers.
 type Serving struct {
-	// Address and Port are listened on; Certificate and Key are files, which are read again when they change. Both must exist.
+	// Address and Port are where the server listens. Certificate and Key are files that must exist; the server reads them again when they change.
 	Address          string
 	Port             int
 	Certificate, Key string
-	// Access is that of this process to Kubernetes' API server, which says who a caller is, and what they may do. Kubeconfig is its file; empty for the service
-	// account of the pod.
+	// Access connects this process with Kubernetes' API server, which authenticates callers and authorizes their requests. Kubeconfig is its file; empty for the
+	// service account of the pod.
 	Access     *rest.Config
 	Kubeconfig string
 }
 
 const (
-	// mostRequests is the number of requests that are answered at once, streams apart: more wait in their clients (429).
+	// mostRequests is the number of requests, except streams, that are answered at once. The server answers further ones with 429, and their clients try again.
 	mostRequests = 200
 )
 
-// Server returns a server that authenticates, authorises and answers.
+// Server returns a server that authenticates and authorizes requests, and answers them. It sets the Authorizer of the API.
 func (a *API) Server(s Serving) (*server.GenericAPIServer, error) {
 	scheme := statusScheme()
 	codecs := serializer.NewCodecFactory(scheme)
@@ -67,7 +67,7 @@ func (a *API) Server(s Serving) (*server.GenericAPIServer, error) {
 	return generic, nil
 }
 
-// statusScheme has what the library itself answers: the Status of a path or a verb that no route has.
+// statusScheme returns a scheme with the only type that the library itself answers with: Status, for a path or verb without a route.
 func statusScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
@@ -77,7 +77,7 @@ func statusScheme() *runtime.Scheme {
 	return scheme
 }
 
-// secure has the server listen with its certificate, and ask Kubernetes' API server about callers.
+// secure makes the server listen with its certificate, and authenticate and authorize callers by Kubernetes' API server.
 func (a *API) secure(config *server.RecommendedConfig, s Serving) error {
 	serving := options.NewSecureServingOptions().WithLoopback()
 	serving.BindPort, serving.HTTP2MaxStreamsPerConnection = s.Port, mostRequests
@@ -87,7 +87,7 @@ func (a *API) secure(config *server.RecommendedConfig, s Serving) error {
 	serving.ServerCert.CertKey = options.CertKey{CertFile: s.Certificate, KeyFile: s.Key}
 	authentication, authorization := options.NewDelegatingAuthenticationOptions(), options.NewDelegatingAuthorizationOptions()
 	authentication.RemoteKubeConfigFile, authorization.RemoteKubeConfigFile = s.Kubeconfig, s.Kubeconfig
-	// kube-apiserver reads discovery and OpenAPI as itself, and shows them to everyone who may read its own.
+	// kube-apiserver reads discovery and OpenAPI with its own account, and shows them to all users who may read its own discovery.
 	authorization.AlwaysAllowPaths = append(authorization.AlwaysAllowPaths, "/apis", "/apis/"+Group, "/openapi/*", "/version")
 	for _, version := range Versions {
 		authorization.AlwaysAllowPaths = append(authorization.AlwaysAllowPaths, "/apis/"+version.String())
@@ -107,8 +107,8 @@ func (a *API) secure(config *server.RecommendedConfig, s Serving) error {
 	return authorization.ApplyTo(&config.Authorization)
 }
 
-// install adds the routes and what discovery says of them. No resources are installed as such: that needs a parent with objects, and kubectl would find
-// 'virtualmachines' twice.
+// install adds the routes and their discovery. It does not install them by the library's storage API, because that needs a parent resource with objects, and
+// kubectl would find 'virtualmachines' twice.
 func (a *API) install(generic *server.GenericAPIServer, codecs serializer.CodecFactory) {
 	group := metav1.APIGroup{Name: Group}
 	for i, service := range a.services() {
@@ -123,8 +123,8 @@ func (a *API) install(generic *server.GenericAPIServer, codecs serializer.CodecF
 	generic.Handler.GoRestfulContainer.Add(discovery.NewAPIGroupHandler(codecs, group).WebService())
 }
 
-// definitions are the schemas of bodies and answers: each is an object, without its fields. The definitions of VMs and VMIs have those, and a second copy
-// of a VM's schema would cost every API server some MB.
+// definitions returns the schemas of bodies and answers. Each is an object without fields: the CRDs have the fields of VMs and VMIs, and a second copy of a
+// VM's schema would cost every API server some MB.
 func definitions(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	object := common.OpenAPIDefinition{Schema: spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}}
 	all := map[string]common.OpenAPIDefinition{}
@@ -134,7 +134,7 @@ func definitions(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return all
 }
 
-// samples are values of all types that a web service of this process reads or writes.
+// samples returns a value of each type that a web service of this process reads or writes.
 func samples() []any {
 	list := []any{metav1.APIGroup{}, metav1.APIGroupList{}, metav1.APIResourceList{}, apiversion.Info{}}
 	for _, r := range routes() {

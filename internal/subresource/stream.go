@@ -17,8 +17,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// console, vnc and portforward are WebSockets. The launcher ends those of console and vnc: this process copies bytes. It ends those of portforward itself,
-// and connects to the address of the pod, which is the guest's.
+// console, vnc and portforward are WebSockets. For console and vnc, the launcher is the server of the WebSocket, and this process copies bytes. For
+// portforward, this process is the server, and connects to the address of the pod, which is also the address of the guest.
 
 func (a *API) console(w http.ResponseWriter, r *http.Request, c call) {
 	vmi, err := c.readVMI(r.Context(), a.Live)
@@ -78,7 +78,7 @@ func judgeDisplay(vmi *v1.VirtualMachineInstance) error {
 	return nil
 }
 
-// forwardInstance is portforward of a VMI, forwardMachine that of a VM.
+// forwardInstance serves portforward of a VMI, forwardMachine serves portforward of a VM.
 func (a *API) forwardInstance(w http.ResponseWriter, r *http.Request, c call) {
 	vmi, err := c.readVMI(r.Context(), a.Live)
 	a.forward(w, r, vmi, err)
@@ -99,7 +99,7 @@ func (a *API) forwardMachine(w http.ResponseWriter, r *http.Request, c call) {
 	a.forward(w, r, vmi, err)
 }
 
-// forward connects the caller with a port of the guest, unless it failed before.
+// forward connects the caller with a port of the guest, or answers with the error if failed is not nil.
 func (a *API) forward(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMachineInstance, failed error) {
 	guest, err := net.Conn(nil), failed
 	if err == nil {

@@ -1,8 +1,7 @@
-// Package subresource serves the API group subresources.kubevirt.io: what is done to a VM or VMI that is no change of its fields, as KubeVirt serves it.
-// Paths, bodies, answers and status codes are KubeVirt's, so that virtctl and KubeVirt's Go client work.
-//
-// A process of its own serves it (cmd/apiserver), behind Kubernetes' API server, which is asked who a caller is and what they may do. What is left to this
-// package: what a request means for the VM and its VMI as they are, and whether the launcher of the guest has to be called for it.
+// Package subresource serves the API group subresources.kubevirt.io: actions on VMs and VMIs that do not change a field, such as start, pause and console.
+// Paths, bodies, answers and status codes are KubeVirt's, so that virtctl and KubeVirt's Go client work. A separate process (cmd/apiserver) serves the group
+// behind Kubernetes' API server, which authenticates and authorizes callers. This package decides what a request changes in the current VM and VMI, and
+// whether it has to call the launcher of the guest.
 package subresource
 
 import (
@@ -20,10 +19,10 @@ import (
 // Group is the API group.
 const Group = v1.SubresourceGroupName
 
-// Versions are those of the group, preferred first. All are the same, as in KubeVirt.
+// Versions are the versions of the group, the preferred one first. They are identical, as in KubeVirt.
 var Versions = []schema.GroupVersion{{Group: Group, Version: "v1"}, {Group: Group, Version: "v1alpha3"}}
 
-// API answers requests.
+// API answers requests for the subresources.
 type API struct {
 	// Live reads and writes past any cache: a VM that was stopped a moment ago must not seem to run.
 	Live client.Client
@@ -35,11 +34,11 @@ type API struct {
 	Guests Guests
 	// Open counts and bounds streams.
 	Open *Streams
-	// decoding bounds the bodies that are being read, in bytes: each takes many times its size.
+	// decoding bounds the bodies that are decoded at once, in bytes, because a decoded body takes many times its size.
 	decoding *semaphore.Weighted
 }
 
-// mostDecoding bounds the bodies that are read at once, in bytes.
+// mostDecoding is the largest sum of the bodies that are decoded at once, in bytes.
 const mostDecoding = 4 << 20
 
 // New returns an API. Server sets its Authorizer.
@@ -49,7 +48,7 @@ func New(live client.Client, reviewer review.Reviewer, guests Guests) *API {
 
 // Guests calls the launcher of a guest. Launchers implements it; tests use a fake.
 type Guests interface {
-	// Put asks for an action, and Get for facts, which are written into answer. The errors have the status codes to answer.
+	// Put requests an action. Get reads a report into answer. Their errors have the status code to answer with.
 	Put(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, body any) error
 	Get(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, answer any) error
 	// Stream connects a caller with a console or display until either side ends it.
@@ -58,7 +57,7 @@ type Guests interface {
 	Address(ctx context.Context, vmi *v1.VirtualMachineInstance) (string, error)
 }
 
-// Resources of the group. They have no objects of their own: their names are those of kubevirt.io.
+// The resources of the group. They have no objects of their own: they are named like the resources of kubevirt.io.
 const (
 	machines  = "virtualmachines"
 	instances = "virtualmachineinstances"
@@ -66,23 +65,23 @@ const (
 
 // route is one subresource with the verb that calls it.
 type route struct {
-	// resource is machines or instances. It is empty for paths that are no subresource: then name is one below the namespace or, with cluster, below the
+	// resource is machines or instances. It is empty for a path that is not a subresource: then name is a path below the namespace or, with cluster, below the
 	// version.
 	resource, name string
 	cluster        bool
-	// verb is that of HTTP, parameters what follows name in the path.
+	// verb is the HTTP method. parameters is the path after name.
 	verb       string
 	parameters string
-	// doc says what the route does. unserved is instead the reason for which it answers 501.
+	// doc says what the route does. unserved is the reason why it answers 501; empty for a route that is served.
 	doc, unserved string
-	// options is the body as its Go type, for OpenAPI; nil without one. answer is that of the answer.
+	// options and answer are values of the Go types of the body and of the answer, for OpenAPI; nil for an empty one.
 	options, answer any
-	// do answers, unless stream takes the connection over.
+	// do answers a request. A route with stream takes the connection over instead.
 	do     func(*API, context.Context, call) (reply, error)
 	stream func(*API, http.ResponseWriter, *http.Request, call)
 }
 
-// call is a request.
+// call is a request with the namespace and the name in its path.
 type call struct {
 	namespace, name string
 	body            []byte
@@ -95,11 +94,11 @@ type reply struct {
 	object any
 }
 
-// What KubeVirt answers without a body: 202 where a controller does what was asked for, 200 where it is done.
+// KubeVirt's answers without a body: 202 if a controller will carry out the request, 200 if it is carried out.
 var (
 	accepted = reply{code: http.StatusAccepted}
 	done     = reply{code: http.StatusOK}
 )
 
-// found answers with an object.
+// found returns an answer with an object.
 func found(object any) reply { return reply{code: http.StatusOK, object: object} }

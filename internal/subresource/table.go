@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Row is a subresource of KubeVirt's API, and whether it is served.
+// Row is a subresource of KubeVirt's API, and whether Kiln serves it.
 type Row struct {
-	// Resource is virtualmachines or virtualmachineinstances; empty for what is no subresource.
+	// Resource is virtualmachines or virtualmachineinstances; empty for a path that is not a subresource.
 	Resource, Name string
-	// Verb is that of HTTP.
+	// Verb is the HTTP method.
 	Verb   string
 	Served bool
-	// Doc says what it does, or why it is not served.
+	// Doc says what the subresource does, or why it is not served.
 	Doc string
 }
 
-// Table lists all of them, those that are served first.
+// Table returns all subresources, the served ones first.
 func Table() (rows []Row) {
 	for _, r := range routes() {
 		rows = append(rows, Row{Resource: r.resource, Name: r.name, Verb: r.verb, Served: r.unserved == "", Doc: cmp.Or(r.unserved, r.doc)})

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// addvolume and removevolume change the template of a VM, as KubeVirt does with its gate DeclarativeHotplugVolumes. A VM that runs has the volume with its
-// next start, and condition RestartRequired says so.
+// addvolume and removevolume change the template of a VM, as KubeVirt does with its feature gate DeclarativeHotplugVolumes. The change takes effect at the
+// next start of the VM, and the condition RestartRequired reports it.
 
 func (a *API) addVolume(ctx context.Context, c call) (reply, error) {
 	options := &v1.AddVolumeOptions{}
@@ -46,7 +46,7 @@ func (a *API) removeVolume(ctx context.Context, c call) (reply, error) {
 	return a.changeVolumes(ctx, c, options.DryRun, func(vm *v1.VirtualMachine) error { return unplug(vm, options.Name) })
 }
 
-// changeVolumes changes the template of a VM, again where somebody writes the VM meanwhile. Admission judges the result.
+// changeVolumes changes the template of a VM, and tries again if another process has written the VM meanwhile. Admission validates the result.
 func (a *API) changeVolumes(ctx context.Context, c call, dry []string, change func(*v1.VirtualMachine) error) (reply, error) {
 	dry, err := dryRun(dry)
 	if err != nil {
@@ -70,7 +70,7 @@ func (a *API) changeVolumes(ctx context.Context, c call, dry []string, change fu
 	return accepted, err
 }
 
-// plug adds a volume and its disk. The volume is marked as one that may be unplugged, as KubeVirt does.
+// plug adds a volume and its disk. It sets hotpluggable in the volume, as KubeVirt does, so that the volume may be removed.
 func plug(vm *v1.VirtualMachine, options *v1.AddVolumeOptions) error {
 	if vm.Spec.Template == nil {
 		return conflict(vm.Name, "the VM has no template")
@@ -100,7 +100,7 @@ func plug(vm *v1.VirtualMachine, options *v1.AddVolumeOptions) error {
 	return nil
 }
 
-// unplug removes a volume, found by its name or by that of its claim, and its disk.
+// unplug removes a volume and its disk. name is the name of the volume or of its claim.
 func unplug(vm *v1.VirtualMachine, name string) error {
 	if vm.Spec.Template == nil {
 		return conflict(vm.Name, "the VM has no template")
@@ -119,7 +119,7 @@ func unplug(vm *v1.VirtualMachine, name string) error {
 	return nil
 }
 
-// claimOf is the name of the claim that a volume has; empty for a volume of another kind. A DataVolume has a claim of its own name.
+// claimOf returns the name of the claim of a volume; empty for a volume of another kind. The claim of a DataVolume has the name of the DataVolume.
 func claimOf(volume *v1.Volume) string {
 	switch {
 	case volume.PersistentVolumeClaim != nil:
