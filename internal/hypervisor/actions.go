@@ -7,12 +7,12 @@ import (
 	"github.com/digitalocean/go-libvirt"
 )
 
-// What is asked of a domain that runs. A domain that is not active, or belongs to another owner, is an error of each.
+// Actions on a running domain. Each fails if the domain is not active or belongs to another owner.
 
-// errNotActive is the error for a domain that does not exist, in the words of one that does not run.
+// errNotActive is the error for a domain that does not exist. It has the code of libvirt's error for a domain that does not run.
 var errNotActive = libvirt.Error{Code: uint32(libvirt.ErrOperationInvalid), Message: "the guest does not run"}
 
-// on runs a call on the owner's active domain.
+// on runs a call on the owner's domain.
 func (l *Libvirt) on(ctx context.Context, owner Owner, work func(*libvirt.Libvirt, libvirt.Domain) error) error {
 	return l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, owner)
@@ -36,12 +36,12 @@ func (l *Libvirt) Resume(ctx context.Context, owner Owner) error {
 	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainResume(domain) })
 }
 
-// Reset resets the owner's domain, as a reset button does: the guest is not asked.
+// Reset resets the owner's domain, as a reset button does: the guest cannot refuse.
 func (l *Libvirt) Reset(ctx context.Context, owner Owner) error {
 	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainReset(domain, 0) })
 }
 
-// Reboot asks the guest to reboot, by its agent and, if that does not answer, by ACPI.
+// Reboot asks the guest to reboot, by its agent or, if the agent does not answer, by ACPI.
 func (l *Libvirt) Reboot(ctx context.Context, owner Owner) error {
 	if l.agentConnected(ctx, owner) == nil {
 		within, cancel := context.WithTimeout(ctx, shutdownByAgent)
@@ -58,7 +58,7 @@ func (l *Libvirt) Reboot(ctx context.Context, owner Owner) error {
 	})
 }
 
-// Freeze freezes all filesystems of the guest by its agent. Filesystems that are frozen already are no error: the caller repeats what had no answer.
+// Freeze freezes all filesystems of the guest by its agent. Frozen filesystems are not an error, because the caller repeats a request without an answer.
 func (l *Libvirt) Freeze(ctx context.Context, owner Owner) error {
 	if frozen, err := l.frozen(ctx, owner); err != nil || frozen {
 		return err
@@ -69,7 +69,7 @@ func (l *Libvirt) Freeze(ctx context.Context, owner Owner) error {
 	})
 }
 
-// Thaw thaws what Freeze has frozen. Filesystems that are not frozen are no error.
+// Thaw thaws the filesystems that Freeze has frozen. Filesystems that are not frozen are not an error.
 func (l *Libvirt) Thaw(ctx context.Context, owner Owner) error {
 	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 		_, err := rpc.DomainFsthaw(domain, nil, 0)
@@ -77,7 +77,7 @@ func (l *Libvirt) Thaw(ctx context.Context, owner Owner) error {
 	})
 }
 
-// frozen asks the agent.
+// frozen asks the agent whether the filesystems are frozen.
 func (l *Libvirt) frozen(ctx context.Context, owner Owner) (bool, error) {
 	if err := l.agentConnected(ctx, owner); err != nil {
 		return false, err
@@ -87,7 +87,7 @@ func (l *Libvirt) frozen(ctx context.Context, owner Owner) (bool, error) {
 	return state == "frozen", err
 }
 
-// AgentAnswers are all that subresources ask an agent. Each text may be anything; lists have any length.
+// AgentAnswers are the answers of an agent to all questions of subresources. Do not trust them: texts may contain any bytes, and lists have any length.
 type AgentAnswers struct {
 	Facts       AgentFacts
 	Version     string
@@ -128,8 +128,8 @@ type AgentDisk struct {
 	Bus    string `json:"bus-type"`
 }
 
-// Agent asks the agent of the owner's guest all that subresources answer. A question that the agent refuses leaves a fact out; the error says that it does not
-// answer.
+// Agent asks the agent of the owner's guest all questions of subresources. An answer is empty if the agent refuses the question. The error means that the
+// agent does not answer.
 func (l *Libvirt) Agent(ctx context.Context, owner Owner) (AgentAnswers, error) {
 	facts, err := l.AgentFacts(ctx, owner)
 	if err != nil {
@@ -151,12 +151,12 @@ func (l *Libvirt) Agent(ctx context.Context, owner Owner) (AgentAnswers, error) 
 		{"guest-info", &info}, {"guest-get-timezone", &zone}, {"guest-get-users", &answers.Users}, {"guest-get-fsinfo", &answers.Filesystems},
 		{"guest-fsfreeze-status", &state},
 	} {
-		said, err := l.send(ctx, owner.Domain(), agentCommand{Execute: question.command})
+		answer, err := l.send(ctx, owner.Domain(), agentCommand{Execute: question.command})
 		if unanswered(ctx, err) {
 			return AgentAnswers{}, errors.Join(errors.New("the guest agent has ceased to answer"), err)
 		}
 		if err == nil {
-			read(said, question.answer)
+			read(answer, question.answer)
 		}
 	}
 	answers.Version, answers.Commands, answers.Timezone, answers.Frozen = info.Version, info.Commands, zone.Name, state == "frozen"

@@ -9,9 +9,9 @@ import (
 	"github.com/digitalocean/go-libvirt"
 )
 
-// The agent in a guest (qemu-guest-agent) answers questions of its host. A tenant may have replaced it: each answer is hostile.
+// The agent in a guest (qemu-guest-agent) answers questions of its host. A tenant may have replaced it: treat each answer as hostile.
 
-// Ping asks the guest agent of a domain for a sign of life.
+// Ping returns an error if the guest agent of a domain does not answer.
 func (l *Libvirt) Ping(ctx context.Context, domain string) error {
 	var nothing struct{}
 	return l.ask(ctx, domain, agentCommand{Execute: "guest-ping"}, &nothing)
@@ -23,10 +23,10 @@ type Execution struct {
 	Output, Errors []byte
 }
 
-// executionInterval is the time between two questions whether a program has ended: the agent does not tell.
+// executionInterval is the time between two questions whether a program has ended. The agent does not report the end by itself.
 const executionInterval = 100 * time.Millisecond
 
-// Execute runs a program in the guest by its agent, and waits for its end, until ctx ends. The program is not ended then.
+// Execute runs a program in the guest by its agent, and waits until it has ended or ctx ends. The end of ctx does not end the program.
 func (l *Libvirt) Execute(ctx context.Context, domain string, command []string) (Execution, error) {
 	var begun struct {
 		PID int `json:"pid"`
@@ -60,7 +60,7 @@ func (l *Libvirt) Execute(ctx context.Context, domain string, command []string) 
 	}
 }
 
-// agentCommand is one of the agent's protocol.
+// agentCommand is a command of the agent's protocol.
 type agentCommand struct {
 	Execute   string `json:"execute"`
 	Arguments any    `json:"arguments,omitempty"`
@@ -68,15 +68,15 @@ type agentCommand struct {
 
 // ask sends a command to the agent of a domain and reads its answer.
 func (l *Libvirt) ask(ctx context.Context, domain string, command agentCommand, answer any) error {
-	said, err := l.send(ctx, domain, command)
+	reply, err := l.send(ctx, domain, command)
 	if err != nil {
 		return err
 	}
-	return decodeAnswer(said, answer)
+	return decodeAnswer(reply, answer)
 }
 
-// send sends a command to the agent of a domain and returns what it says: JSON of up to 4 MiB, which is libvirt's bound.
-func (l *Libvirt) send(ctx context.Context, domain string, command agentCommand) (said libvirt.OptString, err error) {
+// send sends a command to the agent of a domain and returns its reply: JSON of at most 4 MiB, which is libvirt's bound.
+func (l *Libvirt) send(ctx context.Context, domain string, command agentCommand) (reply libvirt.OptString, err error) {
 	text, err := json.Marshal(command)
 	if err != nil {
 		return nil, err
@@ -90,23 +90,23 @@ func (l *Libvirt) send(ctx context.Context, domain string, command agentCommand)
 		if err != nil {
 			return err
 		}
-		if said, err = rpc.QEMUDomainAgentCommand(found, string(text), seconds, 0); err != nil {
+		if reply, err = rpc.QEMUDomainAgentCommand(found, string(text), seconds, 0); err != nil {
 			return fmt.Errorf("the guest agent does not answer '%s': %w", command.Execute, err)
 		}
 		return nil
 	})
-	return said, err
+	return reply, err
 }
 
-// decodeAnswer reads the value of an answer's member 'return'.
-func decodeAnswer(said libvirt.OptString, answer any) error {
-	if len(said) == 0 {
+// decodeAnswer reads the member 'return' of a reply into answer.
+func decodeAnswer(reply libvirt.OptString, answer any) error {
+	if len(reply) == 0 {
 		return fmt.Errorf("the guest agent has answered nothing")
 	}
 	whole := struct {
 		Return any `json:"return"`
 	}{answer}
-	if err := json.Unmarshal([]byte(said[0]), &whole); err != nil {
+	if err := json.Unmarshal([]byte(reply[0]), &whole); err != nil {
 		return fmt.Errorf("the guest agent's answer cannot be read: %w", err)
 	}
 	return nil

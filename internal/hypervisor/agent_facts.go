@@ -10,10 +10,10 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// agentPort is the virtio port by which libvirt and the agent find each other.
+// agentPort is the name of the virtio port that connects libvirt with the agent.
 const agentPort = "org.qemu.guest_agent.0"
 
-// Agent returns the MAC addresses of the guest's network cards, as guestagent.MAC has them, and whether the domain has the channel of the agent.
+// Agent returns the MAC addresses of the guest's interfaces, in the form of guestagent.MAC, and whether the domain has a channel for the agent.
 func (g Guest) Agent() (macs []string, has bool) {
 	domain := g.Documents.Domain
 	if domain == nil || domain.Devices == nil {
@@ -40,7 +40,8 @@ func channelOf(domain *libvirtxml.Domain) *libvirtxml.DomainChannelTargetVirtIO 
 	return nil
 }
 
-// AgentFacts are what the agent of a guest says of it, as the guest wrote it: any text, any number of them. What the agent does not say is empty.
+// AgentFacts are the reports of an agent about its guest. Do not trust them: texts may contain any bytes, and lists have any length. A fact that the agent
+// does not report is empty.
 type AgentFacts struct {
 	OS         AgentOS
 	Hostname   string
@@ -68,11 +69,10 @@ type AgentInterface struct {
 	} `json:"ip-addresses"`
 }
 
-// AgentFacts asks the agent of the owner's guest what it knows of the guest. An agent that answers, and refuses a question, leaves a fact out: its
-// administrator may forbid commands. The error says that the agent does not answer.
-//
-// The questions are commands of the agent, and not virDomainGetGuestInfo: libvirt bounds the wait for the answer to a command by its argument, and to the
-// other one only by virDomainAgentSetResponseTimeout. Meanwhile probes of the pod and a shutdown wait for libvirt's one agent job of the domain.
+// AgentFacts asks the agent of the owner's guest for its facts. A fact is empty if the agent refuses the question, because the guest's administrator may
+// forbid commands. The error means that the agent does not answer. The questions are commands of the agent, and not virDomainGetGuestInfo. An argument of a
+// command bounds libvirt's wait for the answer, but only virDomainAgentSetResponseTimeout bounds virDomainGetGuestInfo. Probes of the pod and a shutdown wait
+// meanwhile, because libvirt has one agent job for a domain.
 func (l *Libvirt) AgentFacts(ctx context.Context, owner Owner) (facts AgentFacts, err error) {
 	if err := l.agentConnected(ctx, owner); err != nil {
 		return facts, err
@@ -87,12 +87,12 @@ func (l *Libvirt) AgentFacts(ctx context.Context, owner Owner) (facts AgentFacts
 		command string
 		answer  any
 	}{{"guest-get-osinfo", &facts.OS}, {"guest-get-host-name", &host}, {"guest-network-get-interfaces", &facts.Interfaces}} {
-		said, err := l.send(ctx, owner.Domain(), agentCommand{Execute: question.command})
+		answer, err := l.send(ctx, owner.Domain(), agentCommand{Execute: question.command})
 		if unanswered(ctx, err) {
 			return AgentFacts{}, err
 		}
 		if err == nil {
-			read(said, question.answer)
+			read(answer, question.answer)
 		}
 	}
 	facts.Hostname = host.Name
@@ -102,8 +102,8 @@ func (l *Libvirt) AgentFacts(ctx context.Context, owner Owner) (facts AgentFacts
 // errNoAgent is the error for a guest in which no agent has opened the channel.
 var errNoAgent = errors.New("the guest agent is not connected")
 
-// agentConnected returns an error if no agent has opened the channel, as libvirt knows from QEMU. libvirtd logs each question to an agent that is not there as
-// an error: guests without one would fill the logs of their pods.
+// agentConnected returns an error if no agent has opened the channel, which libvirt knows from QEMU. libvirtd logs an error for each question to a missing
+// agent: guests without an agent would fill the logs of their pods.
 func (l *Libvirt) agentConnected(ctx context.Context, owner Owner) error {
 	connected := false
 	err := l.query(ctx, func(rpc *libvirt.Libvirt) error {
@@ -134,17 +134,18 @@ func agentState(text string) (connected bool, err error) {
 	return channel != nil && channel.State == "connected", nil
 }
 
-// longestAnswer bounds the bytes of an answer that are decoded. A guest with a hundred interfaces says some 30 KiB.
+// longestAnswer is the largest size of a reply that is decoded, in bytes. The reply of a guest with a hundred interfaces has some 30 KiB.
 const longestAnswer = 256 << 10
 
-// read reads an answer. One that cannot be read, or is too long, leaves the fact out.
-func read(said libvirt.OptString, answer any) {
-	if len(said) > 0 && len(said[0]) <= longestAnswer {
-		_ = decodeAnswer(said, answer)
+// read reads a reply into answer. A reply that cannot be read, or is too long, does not change answer.
+func read(reply libvirt.OptString, answer any) {
+	if len(reply) > 0 && len(reply[0]) <= longestAnswer {
+		_ = decodeAnswer(reply, answer)
 	}
 }
 
-// unanswered reports whether an error of a question means that no answer came. Any other error that libvirt returns means that the agent has refused it.
+// unanswered reports whether an error means that the agent did not answer a question. Any other error of libvirt means that the agent has refused the
+// question.
 func unanswered(ctx context.Context, err error) bool {
 	var answer libvirt.Error
 	switch {

@@ -26,9 +26,9 @@ func TestAgentsAnswers(t *testing.T) {
 "hardware-address": "00:00:00:00:00:00"},
 {"name": "eth0", "hardware-address": "52:54:00:ab:cd:01", "statistics": {"tx-packets": 1}}, null]}`
 	for _, c := range []struct {
-		why  string
-		said rpc.OptString
-		want AgentFacts
+		why   string
+		reply rpc.OptString
+		want  AgentFacts
 	}{
 		{"a system", rpc.OptString{system}, AgentFacts{OS: debian}},
 		{"nothing", nil, AgentFacts{}}, {"no JSON", rpc.OptString{"{"}, AgentFacts{}}, {"no answer", rpc.OptString{`{}`}, AgentFacts{}},
@@ -38,7 +38,7 @@ func TestAgentsAnswers(t *testing.T) {
 		{"too deep", rpc.OptString{`{"return": ` + strings.Repeat("[", longestAnswer/2) + `}`}, AgentFacts{}},
 	} {
 		got := AgentFacts{}
-		read(c.said, &got.OS)
+		read(c.reply, &got.OS)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.why, diff)
 		}

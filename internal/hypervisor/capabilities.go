@@ -14,11 +14,11 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// architectures maps libvirt's names to Kubernetes' names. They are those for which KubeVirt's API has defaults.
+// architectures maps libvirt's names to Kubernetes' names, for the architectures that KubeVirt's API has defaults for.
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "s390x": "s390x"}
 
-// Capabilities reads the facts of this host from libvirt and from QEMU's firmware descriptors. node is the name to give it. The versions are empty
-// if libvirt does not report them.
+// Capabilities reads the facts of this host from libvirt and from QEMU's firmware descriptors. node becomes its NodeName. The versions are empty if libvirt
+// does not report them.
 func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (backend.Capabilities, error) {
 	var text, libvirtVersion, qemuVersion string
 	// On the first call a new libvirt daemon probes every QEMU that is installed. That takes up to a minute on a busy machine.
@@ -47,7 +47,7 @@ func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (
 	return host, err
 }
 
-// KVM is the administrator's setting of hardware virtualization: that /dev/kvm exists does not prove that guests run under it.
+// KVM is the administrator's setting of hardware virtualization, because guests may fail to run with KVM although /dev/kvm exists.
 type KVM string
 
 // Values of KVM.
@@ -56,11 +56,11 @@ const (
 	KVMNever KVM = "never"
 )
 
-// version prints libvirt's packed form, 1,000,000 x major + 1,000 x minor + release.
+// version returns a version that libvirt packs as 1,000,000 x major + 1,000 x minor + release.
 func version(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1000000, v/1000%1000, v%1000) }
 
-// hostFacts reads libvirt's capabilities. Architectures other than those of KubeVirt, and guests that are not fully virtualized, are left out. 'qemu'
-// stands last among the virtualization types, of which the first is preferred.
+// hostFacts reads libvirt's capabilities. It leaves out architectures that KubeVirt does not have, and guests that are not fully virtualized. The first
+// virtualization type is preferred; 'qemu' is the last.
 func hostFacts(caps libvirtxml.Caps, allowKVM KVM) backend.Capabilities {
 	host := backend.Capabilities{Emulators: map[string]string{}, Machines: map[string]map[string]string{}}
 	if caps.Host.CPU != nil {
@@ -89,7 +89,7 @@ func hostFacts(caps libvirtxml.Caps, allowKVM KVM) backend.Capabilities {
 	return host
 }
 
-// account returns the user that libvirt's DAC driver runs QEMU as: its label is +UID:+GID.
+// account returns the user that libvirt's DAC driver runs QEMU as, from its label +UID:+GID.
 func account(models []libvirtxml.CapsHostSecModel) *backend.Account {
 	for _, model := range models {
 		for _, label := range model.Labels {
@@ -102,7 +102,7 @@ func account(models []libvirtxml.CapsHostSecModel) *backend.Account {
 	return nil
 }
 
-// aliases maps each machine type to the versioned type that it stands for, which may be itself.
+// aliases maps each machine type to the versioned type that it stands for. A versioned type stands for itself.
 func aliases(arch libvirtxml.CapsGuestArch) map[string]string {
 	machines := map[string]string{}
 	lists := [][]libvirtxml.CapsGuestMachine{arch.Machines}
@@ -122,7 +122,7 @@ func aliases(arch libvirtxml.CapsGuestArch) map[string]string {
 	return machines
 }
 
-// firmwareDirs in order of precedence. A file name in an earlier folder hides that name in later folders (QEMU's
+// firmwareDirs are the folders of firmware descriptors. A file in an earlier folder hides files of the same name in later folders (QEMU's
 // docs/interop/firmware.json).
 var firmwareDirs = []string{"/etc/qemu/firmware", "/usr/share/qemu/firmware"}
 
@@ -142,7 +142,7 @@ type firmwareDescriptor struct {
 	Features []string `json:"features"`
 }
 
-// firmwareFile is a file of a descriptor, with its format: raw or qcow2.
+// firmwareFile is a file that a descriptor names, with its format: raw or qcow2.
 type firmwareFile struct {
 	Filename string `json:"filename"`
 	Format   string `json:"format"`
@@ -180,7 +180,8 @@ func firmwares(dirs []string) ([]backend.Firmware, error) {
 	return all, nil
 }
 
-// builds returns one build for each architecture of a UEFI descriptor; none for BIOS, which QEMU finds itself, and none whose file is missing.
+// builds returns the firmware of a UEFI descriptor for each of its architectures. It leaves out BIOS, which QEMU finds by itself, and firmware whose file is
+// missing.
 func (d firmwareDescriptor) builds() []backend.Firmware {
 	if !slices.Contains(d.Interfaces, "uefi") {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/digitalocean/go-libvirt/socket/dialers"
 )
 
-// Deadlines for the libvirt daemon. Both are above the 30 s that libvirt itself waits for another job of a domain: its own error says
-// more, and must come first.
+// Deadlines for the libvirt daemon. Both are longer than the 30 s that libvirt itself waits for another job of a domain: its own error says more, and must
+// come first.
 const (
 	// QueryDeadline bounds a query about a domain.
 	QueryDeadline = 45 * time.Second
@@ -25,8 +25,8 @@ const (
 // maxIdle is the number of connections that are kept for later calls.
 const maxIdle = 8
 
-// connections are the connections to a libvirt daemon. Each call has its own connection while it lasts, so a call that hangs, for example because the server of
-// a disk is gone, does not delay the others. Closing its connection ends a call: go-libvirt has no other way to cancel one.
+// connections are the connections to a libvirt daemon. Each call has its own connection while it lasts, so a call that hangs, for example because the server
+// of a disk does not answer, does not delay the others. Closing its connection is go-libvirt's only way to cancel a call.
 type connections struct {
 	socket                      string
 	uri                         libvirt.ConnectURI
@@ -42,18 +42,19 @@ type connection struct {
 	rpc  *libvirt.Libvirt
 }
 
-// query runs calls that change nothing. It ends with ctx, or after queryTimeout.
+// query runs calls that do not change anything. It ends with ctx, or after queryTimeout.
 func (c *connections) query(ctx context.Context, work func(*libvirt.Libvirt) error) error {
 	return c.runWithin(ctx, c.queryTimeout, work)
 }
 
-// change runs calls that change something, until changeTimeout. It goes on when ctx is cancelled: a launcher that is stopped does not
-// leave a change half done.
+// change runs calls that change something. It ends after changeTimeout, and not with ctx, so that a launcher that is stopped does not leave a change half
+// done.
 func (c *connections) change(ctx context.Context, work func(*libvirt.Libvirt) error) error {
 	return c.runWithin(context.WithoutCancel(ctx), c.changeTimeout, work)
 }
 
-// runWithin runs calls on a connection of their own. An error of the deadline names the socket; calls that end after it without an error have succeeded.
+// runWithin runs calls on a connection of their own. The error after the deadline names the socket. Calls that end after the deadline without an error have
+// succeeded.
 func (c *connections) runWithin(ctx context.Context, limit time.Duration, work func(*libvirt.Libvirt) error) error {
 	ctx, cancel := c.deadline(ctx, limit)
 	defer cancel()

@@ -11,9 +11,9 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 )
 
-// Side documents of a domain are secrets, network filters, node devices and the link to the state of its TPM. They are created after
-// the domain is defined, and removed after it ended and before it is undefined. The domain's metadata lists them: if a process dies
-// in between, the next removal finds all of them.
+// The side documents of a domain are secrets, network filters, node devices and the link to the state of its TPM. They are created after the domain is
+// defined, and removed after it has ended and before it is undefined. The domain's metadata lists them, so that the next removal finds all of them if a
+// process dies in between.
 
 // inventoryNamespace is the XML namespace of the inventory. It is stored in domains and cannot change.
 const inventoryNamespace = "https://kilnvm.io/launch"
@@ -24,7 +24,7 @@ type inventory struct {
 	Filters  []string `xml:"filter"` // names
 	Mediated []string `xml:"mdev"`   // UUIDs
 	Adapters []string `xml:"fc"`     // WWPNs
-	// TPM is set if libvirt cannot be configured with the folder of a TPM's state (before 10.10).
+	// TPM is set for a libvirt before 10.10, in whose domains the folder of a TPM's state cannot be configured.
 	TPM *tpmLink `xml:"tpm"`
 }
 
@@ -34,7 +34,7 @@ type tpmLink struct {
 	State string `xml:",chardata"` // folder
 }
 
-// inventoryElement is the form in which an inventory is written. libvirt returns it without its namespace.
+// inventoryElement is an inventory as it is written. libvirt returns it without its namespace.
 type inventoryElement struct {
 	XMLName xml.Name `xml:"https://kilnvm.io/launch documents"`
 	inventory
@@ -45,7 +45,7 @@ func (n inventory) empty() bool {
 	return len(n.Secrets)+len(n.Filters)+len(n.Mediated)+len(n.Adapters) == 0 && n.TPM == nil
 }
 
-// inventoryOf lists the side documents that a domain is rendered with.
+// inventoryOf returns the inventory of a rendered domain.
 func inventoryOf(documents backend.Documents) inventory {
 	var n inventory
 	for _, s := range documents.Secrets {
@@ -67,9 +67,8 @@ func inventoryOf(documents backend.Documents) inventory {
 	return n
 }
 
-// createSideDocuments creates the side documents of a defined domain. values are the values of the secrets, by reference. It returns
-// what to remove if the start fails, also with an error: all secrets and filters, since their names belong to this VMI alone, but only
-// those devices that did not exist before.
+// createSideDocuments creates the side documents of a defined domain. values are the values of the secrets, by reference. It returns the documents to remove
+// if the start fails, even with an error: all secrets and filters, because only this VMI has their names, and only devices that did not exist before.
 func createSideDocuments(rpc *libvirt.Libvirt, documents backend.Documents, values map[string][]byte) (inventory, error) {
 	made := inventoryOf(documents)
 	made.Mediated, made.Adapters = nil, nil
@@ -132,7 +131,7 @@ func removeSideDocuments(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 	return removeListed(rpc, made)
 }
 
-// readInventory returns the inventory of a domain, empty for one that is gone or has none.
+// readInventory returns the inventory of a domain. It is empty if the domain does not exist or has no inventory.
 func readInventory(rpc *libvirt.Libvirt, domain libvirt.Domain) (made inventory, err error) {
 	text, err := metadata(rpc, domain, inventoryNamespace)
 	if err != nil || text == "" {
@@ -144,7 +143,7 @@ func readInventory(rpc *libvirt.Libvirt, domain libvirt.Domain) (made inventory,
 	return made, nil
 }
 
-// removeListed removes side documents in the reverse order of createSideDocuments. One that is gone already is no error.
+// removeListed removes side documents in the reverse order of createSideDocuments. A document that does not exist is not an error.
 func removeListed(rpc *libvirt.Libvirt, made inventory) error {
 	if err := removeDevices(rpc, made); err != nil {
 		return err

@@ -9,11 +9,11 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Node devices that are created for a domain: mediated devices, found again by UUID, and virtual Fibre Channel adapters, found again
-// by the name of their port in the fabric (WWPN). libvirt gives both names of its own.
+// Two kinds of node devices are created for a domain: mediated devices, which are found again by their UUID, and virtual Fibre Channel adapters, which are
+// found again by the name of their port in the fabric (WWPN). libvirt gives both kinds names of its own.
 
-// makeDevice creates a device unless it exists, and adds it to made. The kernel needs a moment to find the LUNs behind a new adapter: a
-// start that comes too early fails and is repeated.
+// makeDevice creates a device unless it exists, and adds it to made. The kernel needs a moment to find the LUNs behind a new adapter: a start before that
+// fails and is repeated.
 func makeDevice(rpc *libvirt.Libvirt, device libvirtxml.NodeDevice, made *inventory) error {
 	find, key, kind, list := adapterName, portName(device), "adapter", &made.Adapters
 	if mediated := device.Capability.MDev; mediated != nil {
@@ -34,7 +34,7 @@ func makeDevice(rpc *libvirt.Libvirt, device libvirtxml.NodeDevice, made *invent
 	return nil
 }
 
-// withoutShared leaves out the devices that another domain's inventory has too: one adapter may reach the claims of several VMIs.
+// withoutShared returns an inventory without the devices in the inventory of another domain, because one adapter may reach the claims of several VMIs.
 func withoutShared(rpc *libvirt.Libvirt, domain libvirt.Domain, made inventory) (inventory, error) {
 	if len(made.Mediated)+len(made.Adapters) == 0 {
 		return made, nil
@@ -52,12 +52,12 @@ func withoutShared(rpc *libvirt.Libvirt, domain libvirt.Domain, made inventory) 
 	return made, err
 }
 
-// without returns the keys that are not among the others'.
+// without returns the keys that are not in others.
 func without(keys, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(others, key) })
 }
 
-// removeDevices removes the devices of an inventory, adapters first. One that is gone is no error.
+// removeDevices removes the devices of an inventory, adapters first. A device that does not exist is not an error.
 func removeDevices(rpc *libvirt.Libvirt, made inventory) error {
 	for _, kind := range []struct {
 		find func(*libvirt.Libvirt, string) (string, error)
@@ -76,7 +76,7 @@ func removeDevices(rpc *libvirt.Libvirt, made inventory) error {
 	return nil
 }
 
-// mediatedName returns libvirt's name of a mediated device, which begins with its UUID; empty if there is none.
+// mediatedName returns libvirt's name of a mediated device, which begins with its UUID; empty if the device does not exist.
 func mediatedName(rpc *libvirt.Libvirt, uuid string) (string, error) {
 	devices, _, err := rpc.ConnectListAllNodeDevices(1, uint32(libvirt.ConnectListNodeDevicesCapMdev))
 	if err != nil {
@@ -90,7 +90,7 @@ func mediatedName(rpc *libvirt.Libvirt, uuid string) (string, error) {
 	return devices[i].Name, nil
 }
 
-// adapterName returns libvirt's name of the adapter with this WWPN; empty if there is none.
+// adapterName returns libvirt's name of the adapter with this WWPN; empty if the adapter does not exist.
 func adapterName(rpc *libvirt.Libvirt, wwpn string) (string, error) {
 	devices, _, err := rpc.ConnectListAllNodeDevices(1, uint32(libvirt.ConnectListNodeDevicesCapFcHost))
 	if err != nil {

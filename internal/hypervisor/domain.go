@@ -12,9 +12,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Operations on the domain of one VMI. If the domain belongs to another owner, each of them returns a *TakenError and changes nothing.
+// Operations on the domain of a VMI. If the domain belongs to another owner, each of them returns a *TakenError and changes nothing.
 
-// Guest is a domain to start, with what it needs.
+// Guest is a domain to start, with its side documents and secrets.
 type Guest struct {
 	Owner     Owner
 	Documents backend.Documents
@@ -24,8 +24,8 @@ type Guest struct {
 	Paused bool
 }
 
-// Start defines the domain and its side documents and starts it, unless it is active. The domain is defined first: libvirt refuses one
-// whose name or UUID another domain has, and then nothing was changed. A start that fails removes what it created, and nothing else.
+// Start defines the domain and its side documents and starts it, unless it is active. The domain is defined first, because libvirt refuses a domain if
+// another one has its name or UUID, and nothing has been changed then. A start that fails removes only what it created.
 func (l *Libvirt) Start(ctx context.Context, guest Guest) error {
 	if err := l.checkTPM(guest.Documents); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (l *Libvirt) Start(ctx context.Context, guest Guest) error {
 	return err
 }
 
-// undo removes what a failed start created. A start that exceeded its deadline may still succeed: an active domain stays as it is.
+// undo removes what a failed start created. It leaves an active domain as it is, because a start may still succeed after its deadline.
 func (l *Libvirt) undo(ctx context.Context, owner Owner, made inventory) error {
 	return l.change(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, owner)
@@ -74,8 +74,8 @@ func (l *Libvirt) undo(ctx context.Context, owner Owner, made inventory) error {
 	})
 }
 
-// define defines the domain, validated against libvirt's schema: an element that libvirt would ignore is an error. A *TakenError says that another domain
-// has the UUID.
+// define defines the domain. libvirt validates it against its schema, so that an element which libvirt would ignore is an error. A *TakenError means that
+// another domain has the UUID.
 func define(rpc *libvirt.Libvirt, guest Guest) (domain libvirt.Domain, err error) {
 	text, err := guest.document(inventoryOf(guest.Documents))
 	if err != nil {
@@ -87,7 +87,7 @@ func define(rpc *libvirt.Libvirt, guest Guest) (domain libvirt.Domain, err error
 	}
 	domain, err = rpc.DomainDefineXMLFlags(text, libvirt.DomainDefineValidate)
 	if err != nil {
-		// Another domain may have got the UUID in between, and checkUUIDUnused names it.
+		// Another domain may have got the UUID in between.
 		if taken := checkUUIDUnused(rpc, uuid, name); taken != nil {
 			return domain, taken
 		}
@@ -127,11 +127,9 @@ func (guest Guest) document(made inventory) (string, error) {
 // shutdownByAgent bounds how long a shutdown waits for the guest agent.
 const shutdownByAgent = 5 * time.Second
 
-// Shutdown asks the guest to power off, by ACPI and then by its agent, and returns before it has. A guest that boots or hangs ignores the request, so the
-// caller repeats it. A domain that is not active is no error.
-//
-// virDomainShutdown without flags would ask the agent first, and ACPI when the agent has refused: an agent that hangs would keep the power button from a
-// guest that obeys it, for a minute.
+// Shutdown asks the guest to power off, by ACPI and then by its agent, and does not wait until the guest is off. A guest that boots or hangs ignores the
+// request, so the caller repeats it. A domain that is not active is not an error. virDomainShutdown without flags would ask the agent first, and use ACPI
+// only after the agent has refused. If the agent hangs, a guest that obeys ACPI would wait for a minute.
 func (l *Libvirt) Shutdown(ctx context.Context, owner Owner) error {
 	asked := false
 	by := func(way libvirt.DomainShutdownFlagValues) func(*libvirt.Libvirt) error {
@@ -149,11 +147,11 @@ func (l *Libvirt) Shutdown(ctx context.Context, owner Owner) error {
 	}
 	within, cancel := context.WithTimeout(ctx, shutdownByAgent)
 	defer cancel()
-	_ = l.query(within, by(libvirt.DomainShutdownGuestAgent)) // most guests have none, and the button is pressed
+	_ = l.query(within, by(libvirt.DomainShutdownGuestAgent)) // many guests have no agent, and ACPI has been asked already
 	return nil
 }
 
-// Destroy ends the owner's domain at once. A domain that is not active is no error.
+// Destroy ends the owner's domain at once. A domain that is not active is not an error.
 func (l *Libvirt) Destroy(ctx context.Context, owner Owner) error {
 	return l.change(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, owner)
@@ -164,8 +162,8 @@ func (l *Libvirt) Destroy(ctx context.Context, owner Owner) error {
 	})
 }
 
-// removeAll is what libvirt removes with a domain. Without these flags an administrator's snapshots and checkpoints prevent the removal.
-// Only libvirt's metadata of them is removed: their data is in the disks.
+// removeAll are the flags that remove the files and metadata of a domain with it. Without them, an administrator's snapshots and checkpoints prevent the
+// removal. Only libvirt's metadata of snapshots and checkpoints is removed: their data is in the disks.
 const removeAll = libvirt.DomainUndefineNvram | libvirt.DomainUndefineManagedSave |
 	libvirt.DomainUndefineSnapshotsMetadata | libvirt.DomainUndefineCheckpointsMetadata
 
@@ -186,12 +184,12 @@ func (l *Libvirt) Remove(ctx context.Context, owner Owner) error {
 	})
 }
 
-// undefine removes the definition of an inactive domain. One that is gone is no error.
+// undefine removes the definition of an inactive domain. A domain that does not exist is not an error.
 func undefine(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 	return tolerate(rpc.DomainUndefineFlags(domain, removeAll), libvirt.ErrNoDomain)
 }
 
-// ActiveDomain returns the XML of the active domain of a name. Its owner is not checked.
+// ActiveDomain returns the XML of the active domain with this name. It does not check the owner.
 func (l *Libvirt) ActiveDomain(ctx context.Context, name string) (*libvirtxml.Domain, error) {
 	var text string
 	err := l.query(ctx, func(rpc *libvirt.Libvirt) error {

@@ -10,17 +10,15 @@ import (
 )
 
 // libvirt sends an event for each step in the life of a domain: defined, started, suspended, resumed, shut down, stopped, crashed, undefined.
-// Events replace polling.
 
-// Event reports that the state of a domain may have changed. An event without a domain reports that a stream of events began: earlier
-// changes are not in the stream, so the receiver must read the state of every domain.
+// Event reports that the state of the domain with this name may have changed. An empty name reports that a stream of events has begun: the receiver must read
+// the state of every domain, because earlier changes are not in the stream.
 type Event struct{ Domain string }
 
-// retryInterval is the time from the end of a stream of events to the next attempt. The daemon restarts in seconds.
+// retryInterval is the time between the end of a stream of events and the next attempt to open one. The daemon restarts in seconds.
 const retryInterval = time.Second
 
-// Watch calls observe for each event, one after the other, until the context ends. When a stream ends because the daemon does, Watch opens
-// a new one.
+// Watch calls observe for each event, one after the other, until the context ends. When the daemon ends a stream, Watch opens a new one.
 func (l *Libvirt) Watch(ctx context.Context, observe func(Event)) {
 	log := ctrl.LoggerFrom(ctx).WithName("events")
 	for ctx.Err() == nil {
@@ -64,14 +62,15 @@ func (l *Libvirt) subscribe(ctx context.Context) (open *connection, received <-c
 	return open, received, nil
 }
 
-// signals knows the domains whose QEMU a signal has ended, until they start again. libvirt gives the same reason for them as for a guest that powered off: only
-// the event tells the two apart. The domains are kept in memory, so a guest that a signal ended while no launcher ran counts as powered off.
+// signals are the domains whose QEMU was ended by a signal, until they start again. The state of such a domain has the same reason in libvirt as the state of
+// a guest that powered off: only the events differ. signals are kept in memory, so a guest that was ended by a signal while no launcher ran counts as powered
+// off.
 type signals struct {
 	mutex sync.Mutex
 	ended map[libvirt.UUID]bool
 }
 
-// recordSignal takes an event of a domain. All guests are ended by a signal when their machine shuts down.
+// recordSignal updates the signals from an event of a domain. A machine that shuts down ends all guests by a signal.
 func (s *signals) recordSignal(event libvirt.DomainEventLifecycleMsg) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -88,7 +87,7 @@ func (s *signals) recordSignal(event libvirt.DomainEventLifecycleMsg) {
 	}
 }
 
-// wasSignalled reports whether a signal ended the QEMU of a domain. It does not know what happened while no stream of events was open.
+// wasSignalled reports whether a signal ended the QEMU of a domain. It misses signals that were sent while no stream of events was open.
 func (s *signals) wasSignalled(domain libvirt.UUID) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -9,13 +9,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// hardwareEvents are the events of libvirt about what a running domain has: a device came, went, or was kept by the guest; a tray opened or closed. libvirt
-// reports no event for vCPUs and links.
+// hardwareEvents are libvirt's events about the hardware of a running domain: a device was added or removed, the guest refused to release a device, or a tray
+// was opened or closed. libvirt has no events for vCPUs and links.
 var hardwareEvents = []libvirt.DomainEventID{libvirt.DomainEventIDDeviceAdded, libvirt.DomainEventIDDeviceRemoved, libvirt.DomainEventIDDeviceRemovalFailed,
 	libvirt.DomainEventIDTrayChange, libvirt.DomainEventIDDiskChange}
 
-// WatchHardware calls observe when the hardware of a domain may have changed, until the context ends: at each event of hardwareEvents, and when a stream of
-// them begins. Calls do not overlap.
+// WatchHardware calls observe when the hardware of a domain may have changed, until the context ends: at each of the hardwareEvents, and when a stream of
+// events begins. Calls do not overlap.
 func (l *Libvirt) WatchHardware(ctx context.Context, observe func()) {
 	log := ctrl.LoggerFrom(ctx).WithName("hardware")
 	for ctx.Err() == nil {
@@ -29,8 +29,8 @@ func (l *Libvirt) WatchHardware(ctx context.Context, observe func()) {
 	}
 }
 
-// hardwareStream receives events until the connection ends. The end of ctx closes the connection. go-libvirt does not get ctx: see the trap of subscribe.
-// Another trap: go-libvirt sends to a channel that somebody must read until it is closed.
+// hardwareStream receives events until the connection ends. The end of ctx closes the connection. Trap: go-libvirt must not get ctx, see subscribe. Another
+// trap: go-libvirt blocks unless its channel is read until it is closed.
 func (l *Libvirt) hardwareStream(ctx context.Context, observe func()) error {
 	bounded, cancel := l.deadline(ctx, l.queryTimeout)
 	defer cancel()

@@ -21,15 +21,15 @@ type Libvirt struct {
 // time.
 func New(socket string) *Libvirt { return connecting(socket, libvirt.QEMUSystem) }
 
-// NewSession is New for qemu:///session: the daemon of one unprivileged user, whose guests run as that user. It has no network filters, makes no devices,
-// and tunes nothing by cgroups: backend.InSession leaves the fields of a HostPolicy out that such a daemon refuses.
+// NewSession is New for qemu:///session: the daemon of one unprivileged user, whose guests run as this user. Such a daemon has neither network filters, nor
+// node devices, nor cgroups. backend.InSession leaves out the fields of a HostPolicy that it refuses.
 func NewSession(socket string) *Libvirt { return connecting(socket, libvirt.QEMUSession) }
 
 func connecting(socket string, uri libvirt.ConnectURI) *Libvirt {
 	return &Libvirt{connections: connections{socket: socket, uri: uri, queryTimeout: QueryDeadline, changeTimeout: changeDeadline}}
 }
 
-// tolerate drops errors with the given numbers, which mean that the work is already done.
+// tolerate returns nil for an error with one of the given numbers, which mean that the work is already done.
 func tolerate(err error, done ...libvirt.ErrorNumber) error {
 	var answer libvirt.Error
 	if errors.As(err, &answer) {

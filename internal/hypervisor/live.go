@@ -9,17 +9,18 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Changes of a domain that runs. Each changes the running domain alone, and not its definition: a domain is defined anew at each start.
+// Changes of a running domain. They do not change its definition, because a domain is defined anew at each start.
 
-// Hardware is what libvirt runs of a domain.
+// Hardware is the current hardware of a running domain.
 type Hardware struct {
 	VCPUs     uint
 	MemoryKiB uint64
-	// Aliases are those of the disks and interfaces. Down are those of the interfaces whose links are down, Empty those of the CD-ROM drives without a medium.
+	// Aliases are the aliases of all disks and interfaces. Down are the aliases of interfaces whose link is down, Empty the aliases of CD-ROM drives without a
+	// medium.
 	Aliases, Down, Empty []string
 }
 
-// Hardware reads what libvirt runs. It is the zero value if the owner's domain is not active.
+// Hardware reads the current hardware of the owner's domain. It returns the zero value if the domain is not active.
 func (l *Libvirt) Hardware(ctx context.Context, owner Owner) (now Hardware, err error) {
 	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		_, running, err := runningDomain(rpc, owner)
@@ -31,7 +32,7 @@ func (l *Libvirt) Hardware(ctx context.Context, owner Owner) (now Hardware, err 
 	return now, err
 }
 
-// runningDomain returns the owner's domain and its XML; nil if it is not active.
+// runningDomain returns the owner's domain and its XML. The XML is nil if the domain is not active.
 func runningDomain(rpc *libvirt.Libvirt, owner Owner) (domain libvirt.Domain, running *libvirtxml.Domain, err error) {
 	domain, found, err := find(rpc, owner)
 	if err != nil || !found {
@@ -101,33 +102,33 @@ func hasMedium(disk *libvirtxml.DomainDisk) bool {
 	return source.Block != nil || source.Network != nil || source.Volume != nil || source.NVME != nil || source.VHostUser != nil || source.VHostVDPA != nil
 }
 
-// ChangeKind is what a Change does.
+// ChangeKind is the kind of a Change.
 type ChangeKind int
 
 // Kinds of changes.
 const (
-	// SetVCPUs makes Amount vCPUs run. Fewer than now are a request to the guest.
+	// SetVCPUs changes the number of running vCPUs to Amount. A smaller number is a request that the guest may ignore.
 	SetVCPUs ChangeKind = iota
 	// AddMemory plugs a memory device of Amount KiB into the first NUMA node.
 	AddMemory
 	// LinkUp and LinkDown set the link of an interface.
 	LinkUp
 	LinkDown
-	// Eject takes the medium out of a CD-ROM drive, unless the guest has locked it. Insert puts the one in that the domain was started with.
+	// Eject removes the medium of a CD-ROM drive, unless the guest has locked it. Insert inserts the medium that the domain was started with.
 	Eject
 	Insert
-	// Unplug asks the guest to let a disk or interface go. It returns before the guest has, or has not.
+	// Unplug asks the guest to release a disk or interface. It does not wait for the guest.
 	Unplug
 )
 
-// Change is a change of a domain that runs. Alias names the device.
+// Change is a change of a running domain. Alias is the alias of the device.
 type Change struct {
 	Kind   ChangeKind
 	Alias  string
 	Amount uint64
 }
 
-// Change changes the guest's domain. The error says why libvirt does not. A domain that is not active is an error too.
+// Change changes the guest's domain. It fails if libvirt refuses the change, or if the domain is not active.
 func (l *Libvirt) Change(ctx context.Context, guest Guest, change Change) error {
 	return l.change(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, running, err := runningDomain(rpc, guest.Owner)
@@ -153,7 +154,7 @@ func (l *Libvirt) Change(ctx context.Context, guest Guest, change Change) error 
 	})
 }
 
-// attachMemory plugs a DIMM. It needs no driver of its own in the guest, and no place on a PCI bus.
+// attachMemory plugs a DIMM, which needs neither a special driver in the guest nor a PCI slot.
 func attachMemory(rpc *libvirt.Libvirt, domain libvirt.Domain, kib uint64) error {
 	dimm := libvirtxml.DomainMemorydev{Model: "dimm", Target: &libvirtxml.DomainMemorydevTarget{
 		Size: &libvirtxml.DomainMemorydevTargetSize{Value: uint(kib), Unit: "KiB"}, Node: &libvirtxml.DomainMemorydevTargetNode{Value: 0}}}
@@ -178,7 +179,7 @@ func setLink(rpc *libvirt.Libvirt, domain libvirt.Domain, running *libvirtxml.Do
 	return rpc.DomainUpdateDeviceFlags(domain, text, libvirt.DomainDeviceModifyLive)
 }
 
-// media are the disks that run, and those that the domain was started with.
+// media are the disks of the running domain, and the disks that the domain was started with.
 type media struct{ running, started []libvirtxml.DomainDisk }
 
 func setMedium(rpc *libvirt.Libvirt, domain libvirt.Domain, of media, change Change) error {

@@ -35,7 +35,7 @@ func numaNode(cell libvirtxml.CapsHostNUMACell) backend.NUMANode {
 	return facts
 }
 
-// known returns 0 for an ID that libvirt leaves out, such as the die of a CPU that has none.
+// known returns an ID, or 0 if libvirt leaves it out, as the die of a CPU without dies.
 func known(id *int) int {
 	if id == nil {
 		return 0

@@ -6,8 +6,8 @@ import (
 	"github.com/digitalocean/go-libvirt"
 )
 
-// Owners returns the owners of all domains of this machine that Kiln made, active or not, of every cluster and launcher. Domains without a mark, and
-// those that are undefined while the list is read, are left out.
+// Owners returns the owners of all domains of this machine that Kiln made, active or not, for every cluster and launcher. It leaves out domains without a
+// mark, and domains that are undefined while it reads the list.
 func (l *Libvirt) Owners(ctx context.Context) (owners []Owner, err error) {
 	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domains, _, err := rpc.ConnectListAllDomains(1, 0)

@@ -8,8 +8,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Pinned returns the CPUs that active domains other than one are pinned to, also of domains that Kiln did not make. libvirt is asked each time, because
-// it alone knows what runs after the launcher was restarted.
+// Pinned returns the CPUs that all active domains except one are pinned to, including domains that Kiln did not make. It asks libvirt each time, because only
+// libvirt knows what runs after the launcher was restarted.
 func (l *Libvirt) Pinned(ctx context.Context, except string) (all cpuset.CPUSet, err error) {
 	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domains, _, err := rpc.ConnectListAllDomains(1, libvirt.ConnectListDomainsActive)
@@ -38,8 +38,8 @@ func (l *Libvirt) Pinned(ctx context.Context, except string) (all cpuset.CPUSet,
 	return all, err
 }
 
-// Pins returns the CPUs that a domain's vCPUs, emulator and IO threads are pinned to (libvirt's element cputune). A domain without that element is
-// pinned nowhere.
+// Pins returns the CPUs that a domain's vCPUs, emulator and IO threads are pinned to (libvirt's element cputune). It returns an empty set for a domain
+// without this element.
 func Pins(tune *libvirtxml.DomainCPUTune) cpuset.CPUSet {
 	all := cpuset.New()
 	if tune == nil {

@@ -12,7 +12,7 @@ import (
 // State is the state of a domain.
 type State int
 
-// States of a domain, as far as a VMI's phase can tell them apart.
+// The states of a domain that make a difference for the phase of a VMI.
 const (
 	// Undefined is a domain that libvirt does not know.
 	Undefined State = iota
@@ -20,33 +20,33 @@ const (
 	Inactive
 	// PoweredOff is a domain whose guest powered off.
 	PoweredOff
-	// Destroyed is a domain that was ended from outside: by Kiln for the VMI's owner, or by hand.
+	// Destroyed is a domain that was ended from outside the guest: by Kiln for the VMI's owner, or by hand.
 	Destroyed
 	// Failed is a domain that ended in any other way.
 	Failed
-	// Paused is a domain that is active and executes nothing.
+	// Paused is an active domain whose CPUs are stopped.
 	Paused
 	// Running is a domain that runs.
 	Running
 )
 
-// Status is the state of a domain.
+// Status is the state of a domain, and the reason for it.
 type Status struct {
 	State State
-	// Cause is why a domain does not run, or is paused; empty for one that runs.
+	// Cause is the reason why a domain does not run, or is paused; empty for a running one.
 	Cause Cause
 	// Machine is the machine type of an active domain, such as pc-q35-7.2; empty for others.
 	Machine string
 }
 
-// Active reports whether the domain has a QEMU: libvirt calls such a domain active.
+// Active reports whether a QEMU process runs the domain: libvirt calls such a domain active.
 func (s Status) Active() bool { return s.State == Running || s.State == Paused }
 
-// Startable reports whether the domain has not run yet, as far as libvirt knows: nothing ended that a second start would hide.
+// Startable reports whether the domain has not run yet, as far as libvirt knows. A second start would hide how the first run ended.
 func (s Status) Startable() bool { return s.State == Undefined || s.State == Inactive }
 
-// State returns the status of the owner's domain, with Undefined if there is none. If the domain of that name has another owner, the error is a
-// *TakenError.
+// State returns the status of the owner's domain. Its State is Undefined if the domain does not exist. If the domain of this name has another owner, the
+// error is a *TakenError.
 func (l *Libvirt) State(ctx context.Context, owner Owner) (status Status, err error) {
 	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, owner)
@@ -94,7 +94,7 @@ func machineType(rpc *libvirt.Libvirt, domain libvirt.Domain) (string, error) {
 // Cause is the reason and message of a condition or event about a domain that does not run.
 type Cause struct{ Reason, Message string }
 
-// Causes that are not in the tables below, or are in use elsewhere.
+// Causes that are not in the tables below, or are used elsewhere, too.
 var (
 	causeGone = Cause{v1alpha1.ReasonDomainGone,
 		"libvirt no longer has the domain of this VMI: somebody undefined it, or the machine was reinstalled"}
@@ -105,7 +105,7 @@ var (
 	causeSignalled = Cause{v1alpha1.ReasonEndedWithHost, "a signal ended QEMU, for example because the machine was shut down"}
 )
 
-// shutoff maps libvirt's reasons of a domain that is shut off (enum virDomainShutoffReason). Only a guest that powers off by itself has succeeded.
+// shutoff maps libvirt's reasons why a domain is shut off (enum virDomainShutoffReason). Only a guest that powers off by itself has succeeded.
 var shutoff = map[libvirt.DomainShutoffReason]Status{
 	libvirt.DomainShutoffUnknown:  {State: Inactive, Cause: causeUnknown},
 	libvirt.DomainShutoffShutdown: {State: PoweredOff, Cause: Cause{v1alpha1.ReasonPoweredOff, "the guest powered off"}},
@@ -121,7 +121,7 @@ var shutoff = map[libvirt.DomainShutoffReason]Status{
 	libvirt.DomainShutoffDaemon: {State: Failed, Cause: Cause{v1alpha1.ReasonEndedByLibvirt, "the libvirt daemon ended the domain when the daemon was restarted"}},
 }
 
-// paused maps libvirt's reasons of a domain that is paused (enum virDomainPausedReason).
+// paused maps libvirt's reasons why a domain is paused (enum virDomainPausedReason).
 var paused = map[libvirt.DomainPausedReason]Cause{
 	libvirt.DomainPausedUser:      {v1alpha1.ReasonPausedByUser, "the domain is paused: it was started paused (spec.startStrategy) or suspended by hand"},
 	libvirt.DomainPausedMigration: {v1alpha1.ReasonPausedForMigration, "the domain is paused while it is migrated by hand"},
@@ -140,8 +140,8 @@ var paused = map[libvirt.DomainPausedReason]Cause{
 	libvirt.DomainPausedPostcopyFailed: {v1alpha1.ReasonPausedMigrationFailed, "the domain is paused because its migration by hand failed"},
 }
 
-// statusOf returns the status for a state and reason of DomainGetState. A reason that a newer libvirt adds is like one that is not known. The other
-// states count as Running, among them 'in shutdown', in which the guest still writes its disks.
+// statusOf returns the status for a state and reason of DomainGetState. A reason that a newer libvirt adds counts as unknown. The other states count as
+// Running, among them 'in shutdown', in which the guest still writes its disks.
 func statusOf(state, reason int32) Status {
 	switch libvirt.DomainState(state) {
 	case libvirt.DomainShutoff:

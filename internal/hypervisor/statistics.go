@@ -11,16 +11,17 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Values are what libvirt counts of one thing, by libvirt's own names (virConnectGetAllDomainStats), such as 'rd.bytes'. What libvirt does not give is missing.
+// Values are libvirt's counters of a device or another part of a domain, by libvirt's own names (virConnectGetAllDomainStats), such as 'rd.bytes'. A counter
+// that libvirt does not report is missing.
 type Values map[string]uint64
 
-// Statistics are what libvirt counts of a domain that runs: nanoseconds, KiB, bytes and numbers, as libvirt's documentation has them.
+// Statistics are libvirt's counters of a running domain. Their units are nanoseconds, KiB, bytes and numbers, as in libvirt's documentation.
 type Statistics struct {
 	CPU    Values `json:"cpu,omitempty"`
 	Memory Values `json:"memory,omitempty"`
-	// VCPUs are by their numbers: of vCPUs that were not plugged there is none.
+	// VCPUs are by their numbers. A vCPU that was not plugged has no entry.
 	VCPUs map[string]Values `json:"vcpus,omitempty"`
-	// Disks and NICs are by the names that they have in the spec of the VMI.
+	// Disks and NICs are by their names in the spec of the VMI.
 	Disks map[string]Values `json:"disks,omitempty"`
 	NICs  map[string]Values `json:"nics,omitempty"`
 }
@@ -33,7 +34,7 @@ const (
 	ValueBalloon = "balloon"
 )
 
-// kept are the values that are passed on, by their groups: of each vCPU alone newer versions of libvirt have dozens.
+// kept are the names of the values that are passed on, by group. Newer versions of libvirt have dozens of values for a single vCPU.
 var kept = map[string][]string{
 	"cpu":     {"time", "user", "system"},
 	"balloon": {"current", "swap_in", "swap_out", "major_fault", "minor_fault", "unused", "available", "rss", "usable", "disk_caches"},
@@ -42,10 +43,10 @@ var kept = map[string][]string{
 	"block":   {"rd.reqs", "rd.bytes", "rd.times", "wr.reqs", "wr.bytes", "wr.times", "fl.reqs", "fl.times"},
 }
 
-// counted are the groups of statistics that are asked for. The file systems of a guest are not among them: its agent would be asked.
+// counted are the groups of statistics that are read. The file systems of a guest are not among them, because libvirt would ask its agent.
 const counted = libvirt.DomainStatsCPUTotal | libvirt.DomainStatsBalloon | libvirt.DomainStatsVCPU | libvirt.DomainStatsInterface | libvirt.DomainStatsBlock
 
-// Statistics asks libvirt what it counts of the owner's domain. While the domain is busy libvirt answers at once, with fewer values.
+// Statistics reads libvirt's counters of the owner's domain. While the domain is busy, libvirt answers at once with fewer values.
 func (l *Libvirt) Statistics(ctx context.Context, owner Owner) (now Statistics, err error) {
 	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, running, err := runningDomain(rpc, owner)
@@ -70,7 +71,7 @@ func (l *Libvirt) Statistics(ctx context.Context, owner Owner) (now Statistics, 
 	return now, err
 }
 
-// statisticsOf sorts the values of one domain.
+// statisticsOf groups the values of one domain.
 func statisticsOf(params []libvirt.TypedParam, running *libvirtxml.Domain) Statistics {
 	groups := map[string]Values{"cpu": {}, "balloon": {}}
 	lists := map[string]map[string]Values{"vcpu": {}, "net": {}, "block": {}} // by the places in libvirt's lists
@@ -107,7 +108,7 @@ func statisticsOf(params []libvirt.TypedParam, running *libvirtxml.Domain) Stati
 	}
 }
 
-// named returns the values of a list by the names of the spec. A device that the spec does not name is left out.
+// named returns the values of a list by the names in the spec. It leaves out a device that the spec does not name.
 func named(list map[string]Values, targets, names map[string]string) map[string]Values {
 	all := map[string]Values{}
 	for place, values := range list {
@@ -118,7 +119,7 @@ func named(list map[string]Values, targets, names map[string]string) map[string]
 	return all
 }
 
-// namesByTarget returns the names that disks and interfaces have in the spec, by those that libvirt counts them under.
+// namesByTarget returns the names of disks and interfaces in the spec, by their names in libvirt's statistics.
 func namesByTarget(running *libvirtxml.Domain) (disks, nics map[string]string) {
 	disks, nics = map[string]string{}, map[string]string{}
 	if running.Devices == nil {
@@ -141,7 +142,7 @@ func hasBalloon(running *libvirtxml.Domain) bool {
 	return running.Devices != nil && running.Devices.MemBalloon != nil && running.Devices.MemBalloon.Model != "none"
 }
 
-// numberOf returns a value of libvirt that counts something. Texts, truth values and fractions do not, and no count is negative.
+// numberOf returns a counter of libvirt. Strings, booleans, fractions and negative numbers are not counters.
 func numberOf(value any) (uint64, bool) {
 	switch n := value.(type) {
 	case uint64:

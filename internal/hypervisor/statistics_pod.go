@@ -12,11 +12,12 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// libvirt counts what passes a tap. Of an interface that QEMU's own NAT or passt connects it counts nothing, and neither do these: such an interface has the
-// network of its pod, and no other interface has it. So the counters of the pod's own device are those of the guest, and of the launcher: some KiB a minute.
+// libvirt counts the traffic of a tap. It does not count the traffic of an interface that QEMU's own NAT or passt connects, and neither of these counts it.
+// Such an interface uses the network of its pod, and no other interface uses it. So the counters of the pod's own device count the traffic of the guest, and
+// some KiB a minute of the launcher.
 
-// podCounters returns the counters of the device that leads out of this process's network, by the name of the interface that has it; nothing where the
-// domain has no such interface, or several.
+// podCounters returns the counters of the device with the default route of this process's network, by the name of the interface that uses it. It returns nil
+// if the domain has no such interface, or several.
 func podCounters(running *libvirtxml.Domain) map[string]Values {
 	name := podInterface(running)
 	if name == "" {
@@ -30,7 +31,7 @@ func podCounters(running *libvirtxml.Domain) map[string]Values {
 	return map[string]Values{name: counters}
 }
 
-// readTable reads a table of the kernel; one that cannot be read is empty.
+// readTable reads a table of the kernel. It returns the zero value if the table cannot be read.
 func readTable[T any](path string, read func(io.Reader) T) (nothing T) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -40,7 +41,7 @@ func readTable[T any](path string, read func(io.Reader) T) (nothing T) {
 	return read(file)
 }
 
-// podInterface returns the name of the only interface that is connected in user mode.
+// podInterface returns the name of the interface that is connected in user mode; empty if there is not exactly one.
 func podInterface(running *libvirtxml.Domain) (name string) {
 	if running.Devices == nil {
 		return ""
@@ -58,7 +59,7 @@ func podInterface(running *libvirtxml.Domain) (name string) {
 	return name
 }
 
-// defaultRoute returns the device of the first route to everywhere: its destination and its mask are 0.
+// defaultRoute returns the device of the first default route, whose destination and mask are 0.
 func defaultRoute(table io.Reader) string {
 	for lines := bufio.NewScanner(table); lines.Scan(); {
 		if words := strings.Fields(lines.Text()); len(words) > 7 && words[1] == "00000000" && words[7] == "00000000" {
@@ -68,7 +69,7 @@ func defaultRoute(table io.Reader) string {
 	return ""
 }
 
-// defaultRoute6 is defaultRoute for IPv6. The kernel has a route of its own to everywhere, by lo, which leads nowhere.
+// defaultRoute6 is defaultRoute for IPv6. It skips the kernel's own default route over lo, which rejects packets.
 func defaultRoute6(table io.Reader) string {
 	for lines := bufio.NewScanner(table); lines.Scan(); {
 		if words := strings.Fields(lines.Text()); len(words) > 9 && words[1] == "00" && strings.Trim(words[0], "0") == "" && words[9] != "lo" {
@@ -78,7 +79,7 @@ func defaultRoute6(table io.Reader) string {
 	return ""
 }
 
-// deviceCounters reads the line of a device, and returns its counters by the names that libvirt has for those of a tap.
+// deviceCounters reads the line of a device, and returns its counters by libvirt's names for the counters of a tap.
 func deviceCounters(table io.Reader, device string) Values {
 	if device == "" {
 		return nil

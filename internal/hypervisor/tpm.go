@@ -12,10 +12,11 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 )
 
-// libvirt 10.10 and later takes the folder from the domain's XML (tpm/backend/source of type dir). Older ones derive it from the domain's UUID alone.
+// libvirt 10.10 and later takes the folder of a TPM's state from the domain's XML (tpm/backend/source of type dir). Older versions derive it from the
+// domain's UUID.
 
-// checkTPM refuses a TPM whose state an old session daemon would look for in a folder of its own, which ends with the pod. The links below are for the folder
-// of a system daemon.
+// checkTPM refuses a TPM for a session daemon before libvirt 10.10, which would look for the state in a folder of its own that ends with the pod. The links
+// below are for the folder of a system daemon.
 func (l *Libvirt) checkTPM(documents backend.Documents) error {
 	if l.uri == libvirt.QEMUSession && documents.TPMState != "" {
 		return errors.New("a libvirt that runs as an unprivileged user must be version 10.10 or later for a TPM: an older one cannot be told where the state is")
@@ -23,7 +24,7 @@ func (l *Libvirt) checkTPM(documents backend.Documents) error {
 	return nil
 }
 
-// stateLink returns the path at which a libvirt before 10.10 looks for the state of a TPM, and where a link there must lead.
+// stateLink returns the path at which a libvirt before 10.10 looks for the state of a TPM, and the target of a link at this path.
 func stateLink(tpm tpmLink) (link, target string, err error) {
 	uuid, err := parseUUID(tpm.UUID) // in libvirt's spelling
 	own := filepath.Dir(tpm.State)
@@ -35,7 +36,7 @@ func stateLink(tpm tpmLink) (link, target string, err error) {
 	return link, target, err
 }
 
-// linkState creates the link of a defined domain. It replaces a link that another domain left, but never a state that is there itself.
+// linkState creates the link of a defined domain. It replaces a link that another domain left, but never a folder with a state.
 func linkState(tpm tpmLink) error {
 	link, target, err := stateLink(tpm)
 	if err != nil {
@@ -45,7 +46,7 @@ func linkState(tpm tpmLink) error {
 		return fmt.Errorf("this machine has a TPM state of UUID %s whose owner is unknown; "+
 			"if it belongs to this VMI, the machine's administrator must move it from '%s' to '%s'", tpm.UUID, link, filepath.Dir(tpm.State))
 	}
-	// swtpm runs as a user of its own, to whom libvirt gives the state in this folder.
+	// swtpm runs as a user of its own. libvirt changes the owner of the state in this folder to this user.
 	if err := os.MkdirAll(filepath.Dir(tpm.State), 0o711); err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func linkState(tpm tpmLink) error {
 	return os.Rename(draft, link)
 }
 
-// unlinkState removes the link, unless it leads to another TPM's state. The state stays: bind.BareMachine removes it with its VMI, if at all.
+// unlinkState removes the link, unless it leads to another TPM's state. It does not remove the state: bind.BareMachine removes it with its VMI, if at all.
 func unlinkState(tpm tpmLink) error {
 	link, target, err := stateLink(tpm)
 	if err != nil {
