@@ -14,29 +14,29 @@ import (
 	"slices"
 )
 
-// Capabilities is the folder of the image with what libvirt found out about QEMU, one file for each emulator, named as libvirt names them.
+// Capabilities is the folder of the image with libvirt's cached capabilities of QEMU: one file for each emulator, with the name that libvirt gives it.
 const Capabilities = "/usr/share/kiln/capabilities"
 
-// Origin is what capabilities follow from. Its paths are those of the image. It lies beside them.
+// Origin names the files that determine the capabilities, with their paths in the image. It is stored beside the capabilities.
 type Origin struct {
 	// Emulator is the binary of QEMU, Modules the folder of its modules.
 	Emulator string `json:"emulator"`
 	Modules  string `json:"modules"`
-	// Daemon is libvirtd and the drivers that it loads, Libraries are further files that decide what it finds out.
+	// Daemon is libvirtd and the drivers that it loads, Libraries are further files that determine the capabilities.
 	Daemon    []string `json:"daemon"`
 	Libraries []string `json:"libraries"`
-	// Digests are those of all these files, by their paths.
+	// Digests are the digests of all these files, by their paths.
 	Digests map[string]string `json:"digests"`
 }
 
-// origin is its file.
+// origin is the name of the file with the Origin.
 const origin = "origin.json"
 
-// cached is where a libvirtd of session mode keeps capabilities, below XDG_CACHE_HOME.
+// cached is the folder below XDG_CACHE_HOME in which a libvirtd of session mode keeps capabilities.
 const cached = "libvirt/qemu/cache/capabilities"
 
-// Keep writes the capabilities that a libvirtd of the image below root has cached into the image's folder, with what they follow from. The same QEMU gives the
-// same bytes: times of this unpacking are left out.
+// Keep copies the capabilities that a libvirtd of the image below root has cached into dir, with their Origin. It leaves out the times of this unpacking, so
+// that the same QEMU gives the same bytes.
 func Keep(root, cacheHome string, from Origin, dir string) error {
 	found, err := filepath.Glob(filepath.Join(cacheHome, cached, "*.xml"))
 	if err != nil || len(found) == 0 {
@@ -64,13 +64,13 @@ func Keep(root, cacheHome string, from Origin, dir string) error {
 	return os.WriteFile(filepath.Join(dir, origin), append(raw, '\n'), 0o644)
 }
 
-// Provide gives the capabilities of the image below root, which is '/' in a pod, to a libvirtd whose XDG_CACHE_HOME is the given folder. libvirtd must be
-// started by its path after it. An error means that libvirtd probes QEMU itself, which takes it some seconds and is right in every case: the image has no
-// capabilities, or QEMU or libvirt was replaced since they were probed.
+// Provide copies the capabilities of the image below root, which is '/' in a pod, into the cache of a libvirtd with this XDG_CACHE_HOME. libvirtd must be
+// started afterwards, by its path. An error means that the image has no capabilities, or that QEMU or libvirt was replaced since they were probed. Then
+// libvirtd probes QEMU itself, which takes some seconds and is always right.
 //
 // libvirt accepts a cached file whose times are the ctimes of the emulator, and of libvirtd with its drivers, and the mtime of the folder of modules
-// (virQEMUCapsIsValid in its src/qemu/qemu_capabilities.c). In a container these are times of unpacking, so they are set here. Where the account may use
-// /dev/kvm, libvirt probes all the same: what QEMU can do then depends on the processor, its microcode and the kernel of the node.
+// (virQEMUCapsIsValid in its src/qemu/qemu_capabilities.c). In a container these are the times of unpacking, so Provide sets them. If the account may use
+// /dev/kvm, libvirt probes QEMU anyway, because its capabilities then depend on the processor, its microcode and the kernel of the node.
 func Provide(root, cacheHome string) error {
 	raw, err := os.ReadFile(filepath.Join(root, Capabilities, origin))
 	if err != nil {
@@ -85,7 +85,7 @@ func Provide(root, cacheHome string) error {
 		return err
 	}
 	if !maps.Equal(now, from.Digests) {
-		return fmt.Errorf("the image has other files of QEMU or libvirt than those whose capabilities it has: %q", different(now, from.Digests))
+		return fmt.Errorf("these files of QEMU or libvirt in the image differ from the files whose capabilities it has: %q", different(now, from.Digests))
 	}
 	at, err := from.times(root)
 	if err != nil {
@@ -103,7 +103,8 @@ func Provide(root, cacheHome string) error {
 	return nil
 }
 
-// provide leaves a file with the same times as it is: a container that starts again in its pod finds what libvirtd has found out with /dev/kvm.
+// provide copies one file. It does not replace a file with the same times, so that a container that starts again in its pod finds the capabilities that
+// libvirtd has probed with /dev/kvm.
 func provide(file, dir string, at times) error {
 	to := filepath.Join(dir, filepath.Base(file))
 	if had, err := os.ReadFile(to); err == nil {
@@ -121,7 +122,7 @@ func provide(file, dir string, at times) error {
 	return replace(to, text)
 }
 
-// digests reads all files that decide what libvirt finds out.
+// digests returns the digests of all files that determine the capabilities, by their paths.
 func (o Origin) digests(root string) (map[string]string, error) {
 	names := slices.Concat([]string{o.Emulator}, o.Daemon, o.Libraries)
 	modules, err := os.ReadDir(filepath.Join(root, o.Modules))

@@ -1,5 +1,5 @@
-// Package daemon prepares the folders with which libvirtd starts as the account of a guest's pod ("session mode"): its settings, and the capabilities of
-// QEMU that were probed when the image was made.
+// Package daemon prepares the folders of a libvirtd that runs as the account of a guest's pod ("session mode"): its settings, and the capabilities of QEMU
+// that were probed when the image was made.
 package daemon
 
 import (
@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// settings is where the image has the settings of libvirt's driver of QEMU.
+// settings is the file of the image with the settings of libvirt's QEMU driver.
 const settings = "/etc/libvirt/qemu.conf"
 
-// Configure gives the settings of the image to a libvirtd whose XDG_CONFIG_HOME is the given folder: as the account of a pod it reads none of /etc/libvirt.
-// The image lies below root, which is '/' in a pod.
+// Configure copies the settings of the image below root, which is '/' in a pod, for a libvirtd with this XDG_CONFIG_HOME. A libvirtd in session mode does not
+// read /etc/libvirt.
 func Configure(root, configHome string) error {
 	text, err := os.ReadFile(filepath.Join(root, settings))
 	if err != nil {
@@ -21,7 +21,7 @@ func Configure(root, configHome string) error {
 	return replace(filepath.Join(configHome, "libvirt", filepath.Base(settings)), text)
 }
 
-// replace writes a file, or leaves what was there: the process may end at any line.
+// replace writes a file atomically, because the process may be killed at any time.
 func replace(file string, text []byte) (err error) {
 	dir := filepath.Dir(file)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -125,10 +125,10 @@ func TestProvideAgain(t *testing.T) {
 	}
 }
 
-// TestOtherFiles: the capabilities of another QEMU, or another libvirt, are given to nobody.
+// TestOtherFiles: the capabilities of another QEMU, or another libvirt, are not provided.
 func TestOtherFiles(t *testing.T) {
 	t.Parallel()
-	for change, said := range map[string]string{
+	for change, named := range map[string]string{
 		from.Emulator:               from.Emulator,
 		from.Daemon[0]:              from.Daemon[0],
 		from.Daemon[1]:              from.Daemon[1],
@@ -138,7 +138,7 @@ func TestOtherFiles(t *testing.T) {
 	} {
 		root, cache := image(t), t.TempDir()
 		put(t, filepath.Join(root, change), "another")
-		if err := Provide(root, cache); err == nil || !strings.Contains(err.Error(), said) {
+		if err := Provide(root, cache); err == nil || !strings.Contains(err.Error(), named) {
 			t.Errorf("%s: %v", change, err)
 		}
 		if left, err := os.ReadDir(cache); err != nil || len(left) > 0 {
@@ -151,7 +151,7 @@ func TestOtherFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := Provide(root, t.TempDir()); err == nil {
-			t.Errorf("'%s' is gone, and nothing was said", gone)
+			t.Errorf("'%s' is gone, and Provide returns no error", gone)
 		}
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// times are those by which libvirt knows the files that it has probed, in seconds.
+// times are the times by which libvirt recognizes the files that it has probed, in seconds since 1970.
 type times struct {
 	emulator, modules, daemon int64
 }
 
-// times reads them from the files of an image.
+// times reads the times of an image's files.
 func (o Origin) times(root string) (times, error) {
 	var t times
 	emulator, err := stat(root, o.Emulator)
@@ -43,14 +43,14 @@ func stat(root, name string) (unix.Stat_t, error) {
 	return out, nil
 }
 
-// Where a cached file has the times. libvirt leaves out the folder's if it is 0, as in images whose files have no times.
+// The elements of a cached file with the times. libvirt leaves out the time of the folder if it is 0, as in images whose files have no times.
 var (
 	emulatorTime = regexp.MustCompile(`<qemuctime>[0-9]+</qemuctime>`)
 	daemonTime   = regexp.MustCompile(`<selfctime>[0-9]+</selfctime>`)
 	modulesTime  = regexp.MustCompile(`\n\s*<qemumoddirmtime>[0-9]+</qemumoddirmtime>`)
 )
 
-// into sets the times of a cached file, as libvirt would write it.
+// into sets the times in a cached file, in libvirt's form.
 func (t times) into(text []byte) ([]byte, error) {
 	emulator := fmt.Sprintf("<qemuctime>%d</qemuctime>", t.emulator)
 	if t.modules > 0 {

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// lookPeriod is the time between two looks at devices and sockets, which cost a few calls of stat. inotify would need the same looks: it misses what
-	// happens before a watch begins.
+	// lookPeriod is the time between two checks of devices and sockets, which cost a few calls of stat. inotify would need the same checks, because it misses
+	// what happens before a watch begins.
 	lookPeriod = time.Second
-	// reportPeriod is the time after which a Node is read again, whose label somebody may have removed.
+	// reportPeriod is the time after which a Node is read again, because its label may have been removed.
 	reportPeriod = 2 * time.Minute
 )
 
-// Agent is 'launcher devices': a plugin of each device, the files of the node, and the report.
+// Agent is 'launcher devices': it runs a plugin for each device, installs files on the node, and writes the Node.
 type Agent struct {
 	Node    string
 	Cluster client.Client
 	Folders Folders
-	// Count is how many guests may have a device at a time.
+	// Count is how many guests may use a device at a time.
 	Count int
 	Log   logr.Logger
 
@@ -35,7 +35,7 @@ type Agent struct {
 	reported   atomic.Bool
 }
 
-// Start runs until the context ends. It has the form of a manager's runnable.
+// Start runs until the context ends. It implements manager.Runnable.
 func (a *Agent) Start(ctx context.Context) error {
 	if err := a.Folders.writeCDI(); err != nil { // before kubelet asks for a device
 		a.Log.Error(err, "the description of devices is not written", "folder", a.Folders.CDI)
@@ -69,7 +69,7 @@ func (a *Agent) Ready(*http.Request) error {
 	return nil
 }
 
-// report writes the Node at once, soon again after a device came or went, and after reportPeriod. A failure is tried again.
+// report writes the Node at once, again soon after a device was added or removed, and after each reportPeriod. It tries again after a failure.
 func (a *Agent) report(ctx context.Context) {
 	for ctx.Err() == nil {
 		before := a.faults()
@@ -88,7 +88,7 @@ func (a *Agent) report(ctx context.Context) {
 	}
 }
 
-// faults are those of all devices, to be compared.
+// faults returns the faults of all devices as one text, for comparisons.
 func (a *Agent) faults() (all string) {
 	for _, d := range Served {
 		all += a.Folders.fault(d) + "\n"
@@ -96,7 +96,7 @@ func (a *Agent) faults() (all string) {
 	return all
 }
 
-// reportOnce installs the files that the machine must have, looks at it, and writes what it has found.
+// reportOnce installs files on the machine, checks the machine, and writes the result into the Node.
 func (a *Agent) reportOnce(ctx context.Context) error {
 	profile, description := a.Folders.writeProfile(), a.Folders.writeCDI() // also while the cluster does not answer
 	node := &corev1.Node{}

@@ -15,11 +15,11 @@ const (
 	launcher = 107
 )
 
-// cdiName is that of a device in a request to the container runtime.
+// cdiName returns the name of a device in a request to the container runtime.
 func cdiName(d Device) string { return cdiKind + "=" + d.Name }
 
-// writeCDI describes the devices to the container runtime: in a container each belongs to the user of launchers alone, whatever its owner and mode on the
-// machine, and whether or not the runtime has device_ownership_from_security_context.
+// writeCDI describes the devices to the container runtime. In a container each device belongs only to the user of launchers, whatever its owner and mode on
+// the machine, and even if the runtime does not have device_ownership_from_security_context.
 func (f Folders) writeCDI() error {
 	user, mode := uint32(launcher), os.FileMode(0o660)
 	spec := &specs.Spec{Kind: cdiKind}

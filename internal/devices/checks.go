@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// finding is something that guests may need and the node does not have, or of which nothing can be learned.
+// finding is something that guests may need and that the node does not have, or about which nothing is known.
 type finding struct {
 	text    string
 	unknown bool
@@ -36,7 +36,7 @@ var (
 	leastContainerd = version.MustParseGeneric("2.1.0")
 )
 
-// checkVersions looks at what kubelet says of itself and of its container runtime. A newer one may have any name.
+// checkVersions checks the versions that kubelet reports of itself and of its container runtime.
 func checkVersions(info corev1.NodeSystemInfo, found *findings) {
 	kubelet, err := version.ParseGeneric(info.KubeletVersion)
 	switch {
@@ -54,7 +54,7 @@ func checkVersions(info corev1.NodeSystemInfo, found *findings) {
 	}
 }
 
-// checkDevices names each device that no guest can have here. described is the error of CDI's file.
+// checkDevices names each device that guests cannot use on this node. described is the error of writeCDI.
 func (f Folders) checkDevices(described error, found *findings) {
 	for _, d := range Served {
 		if fault := f.fault(d); fault != "" {
@@ -62,11 +62,11 @@ func (f Folders) checkDevices(described error, found *findings) {
 		}
 	}
 	if described != nil {
-		found.missing("devices belong to the user of guests by containerd's %s alone: their description for CDI cannot be written: %v", ownership, described)
+		found.missing("only containerd's %s gives devices to the user of guests: their description for CDI cannot be written: %v", ownership, described)
 	}
 }
 
-// checkPasst tells whether passt can run, as far as a container that is confined as those of guests can see. written is the error of the profile.
+// checkPasst reports whether passt can run, as far as a container with the confinement of guests' containers can see. written is the error of writeProfile.
 func (f Folders) checkPasst(written error, found *findings) (runs bool) {
 	before := len(*found)
 	if written != nil {
@@ -95,14 +95,15 @@ func (f Folders) checkPasst(written error, found *findings) (runs bool) {
 	return len(*found) == before
 }
 
-// openFiles is the line of limits about open files, with the soft limit and the hard one. passt raises its own to the hard one.
+// openFiles matches the line about open files in limits, with the soft and the hard limit. passt raises its soft limit to the hard one.
 var openFiles = regexp.MustCompile(`(?m)^Max open files +\S+ +(\d+) `)
 
-// checkOpenFiles tells for how many ports of a guest passt may open sockets. The container runtime limits this container as it limits those of guests.
+// checkOpenFiles checks for how many ports of a guest passt may open sockets. The container runtime gives this container the same limits as the containers of
+// guests.
 func (f Folders) checkOpenFiles(found *findings) {
 	limits, err := os.ReadFile(filepath.Join(f.Proc, "self/limits"))
 	if err != nil {
-		return // the launcher says what it finds
+		return // the launcher reports what it finds
 	}
 	hard := openFiles.FindSubmatch(limits)
 	if hard == nil {
@@ -120,7 +121,7 @@ func (f Folders) checkOpenFiles(found *findings) {
 	}
 }
 
-// seccompMode is 0 without a filter, and 2 with one.
+// seccompMode returns 0 if this container has no seccomp filter, and 2 if it has one.
 func (f Folders) seccompMode() (string, error) {
 	const file = "self/status"
 	status, err := os.ReadFile(filepath.Join(f.Proc, file))
@@ -135,8 +136,8 @@ func (f Folders) seccompMode() (string, error) {
 	return "", fmt.Errorf("%s has no field 'Seccomp'", file)
 }
 
-// appArmor is the profile that is enforced on this container, which is the runtime's default as for guests. The file has a context of SELinux on machines
-// with that.
+// appArmor returns the AppArmor profile that is enforced on this container: the runtime's default, as for guests. It returns an empty string on machines with
+// SELinux, whose file has another content.
 func (f Folders) appArmor() string {
 	now, err := os.ReadFile(filepath.Join(f.Proc, "self/attr/current"))
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ownership is the setting by which a device belongs to the user of its container.
+// ownership is the setting that makes a device belong to the user of its container.
 const ownership = "device_ownership_from_security_context"
 
-// containerdConfig is what matters of config.toml: versions 2 and 3 have the setting at different places.
+// containerdConfig has the fields of config.toml that matter here. Versions 2 and 3 have the setting in different plugins.
 type containerdConfig struct {
 	Imports []string
 	Plugins map[string]struct {
@@ -21,11 +21,11 @@ type containerdConfig struct {
 	}
 }
 
-// criPlugins have the setting: that of containerd 2 first, then that of 1.
+// criPlugins are the plugins with the setting: first the plugin of containerd 2, then of containerd 1.
 var criPlugins = []string{"io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri"}
 
-// checkOwnership reads containerd's configuration: only block volumes need the setting, because devices have an owner by CDI. Asking containerd
-// itself would need its socket, which is root on the machine.
+// checkOwnership looks for the setting in containerd's configuration. Only block volumes need it, because devices have an owner by CDI. It reads files,
+// because containerd's socket would give root rights on the machine.
 func (f Folders) checkOwnership(info corev1.NodeSystemInfo, found *findings) {
 	const without = "without it block volumes belong to root, and no guest with one starts"
 	if !strings.HasPrefix(info.ContainerRuntimeVersion, "containerd://") {
@@ -41,7 +41,7 @@ func (f Folders) checkOwnership(info corev1.NodeSystemInfo, found *findings) {
 	}
 }
 
-// ownershipIn reads one file and those that it imports, of which a later one wins. Nil means that none has the setting.
+// ownershipIn returns the setting in a file or in the files that it imports, of which a later one wins. Nil means that no file has the setting.
 func (f Folders) ownershipIn(name string) (set *bool, err error) {
 	text, err := os.ReadFile(filepath.Join(f.Containerd, name))
 	if err != nil {
@@ -60,7 +60,7 @@ func (f Folders) ownershipIn(name string) (set *bool, err error) {
 		return set, nil // an imported file imports nothing that matters here
 	}
 	for _, pattern := range config.Imports {
-		// Of the machine's paths those alone can be read that are below the folder which is mounted.
+		// Only paths below the mounted folder can be read.
 		relative := strings.TrimPrefix(pattern, "/etc/containerd/")
 		if filepath.IsAbs(relative) {
 			return nil, fmt.Errorf("config.toml imports %s", pattern)
@@ -76,7 +76,7 @@ func (f Folders) ownershipIn(name string) (set *bool, err error) {
 	return set, nil
 }
 
-// ownershipInAll reads the files of a pattern.
+// ownershipInAll returns the setting in the files that match a pattern.
 func (f Folders) ownershipInAll(pattern string) (set *bool, err error) {
 	files, err := filepath.Glob(filepath.Join(f.Containerd, pattern))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package devices is 'launcher devices', which runs on each node as root without privileges. It serves the devices of the machine to kubelet, installs
-// the seccomp profile under which passt runs, and writes to the Node what guests will miss there.
+// Package devices is 'launcher devices', which runs on each node as root without privileges. It serves the devices of the machine to kubelet, installs the
+// seccomp profile that passt needs, and writes into the Node what guests will lack there.
 package devices
 
 import (
@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// domain is that of KubeVirt's resources, so that quotas, pods and scheduler settings written for KubeVirt hold.
+// domain is the domain of KubeVirt's resources, so that quotas, pods and scheduler settings written for KubeVirt apply.
 const domain = "devices.kubevirt.io/"
 
-// Device is one that guests need of their node.
+// Device is a device of the node that guests need.
 type Device struct {
-	// Name is that of the resource, below domain.
+	// Name is the name of the resource, below domain.
 	Name string
-	// Path on the machine, and in the containers that have the resource.
+	// Path is the path on the machine, and in containers with the resource.
 	Path string
-	// Misc is the name that /proc/misc lists while the kernel serves the device. Empty for a device whose module the kernel loads when it is opened.
+	// Misc is the name in /proc/misc while the kernel serves the device. It is empty for a device whose module the kernel loads when the device is opened.
 	Misc string
 }
 
-// Served are the devices, in the order of the documentation. udev may make /dev/kvm on a machine without virtualization: opening it there fails.
+// Served are the devices, in the order of the documentation. udev may create /dev/kvm on a machine without virtualization, where it cannot be opened.
 var Served = []Device{
 	{Name: "kvm", Path: "/dev/kvm", Misc: "kvm"},
 	{Name: "tun", Path: "/dev/net/tun"},
@@ -31,12 +31,12 @@ var Served = []Device{
 	{Name: "vhost-vsock", Path: "/dev/vhost-vsock"},
 }
 
-// Resource is the name that a pod asks for.
+// Resource returns the name of the resource in a pod.
 func (d Device) Resource() string { return domain + d.Name }
 
-// Folders are where a container sees those of the machine.
+// Folders are the paths at which the container sees folders of the machine.
 type Folders struct {
-	// Plugins has kubelet's socket, and those of device plugins.
+	// Plugins has the sockets of kubelet and of device plugins.
 	Plugins string
 	// Seccomp is kubelet's folder of profiles.
 	Seccomp string
@@ -50,8 +50,7 @@ type Folders struct {
 	Containerd string
 }
 
-// fault tells why a device cannot be used, or nothing. It opens none: the container that this runs in has none of them in its list of devices, so
-// that the kernel would refuse it whatever the device is.
+// fault returns the reason why a device cannot be used; empty if it can. It does not open the device, because this container may not open any of them.
 func (f Folders) fault(d Device) string {
 	info, err := os.Stat(filepath.Join(f.Dev, strings.TrimPrefix(d.Path, "/dev/")))
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// keep makes a file have this content, whole or not at all: whoever reads it at any time, and whenever the machine stops. A file that has it is left
-// alone, because container runtimes and kubelet watch these folders.
+// keep writes a file atomically: neither a reader nor a crash of the machine finds a part of it. It does not write a file that has the content already,
+// because container runtimes and kubelet watch these folders.
 func keep(file string, content []byte) error {
 	if now, err := os.ReadFile(file); err == nil && bytes.Equal(now, content) {
 		return nil

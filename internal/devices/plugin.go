@@ -13,30 +13,30 @@ import (
 	kubelet "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// access is what a container may do with a device: not make further ones, which 'm' would allow.
+// access are the permissions of a container for a device. 'm' would allow it to create device nodes.
 const access = "rw"
 
-// plugin serves one device to kubelet. A machine has one of each device, which any number of processes can open: kubelet counts as many as it is told.
+// plugin serves one device to kubelet. A machine has one of each device, which any number of processes can open, so the plugin reports count of them.
 type plugin struct {
 	kubelet.UnimplementedDevicePluginServer
 	device  Device
 	folders Folders
 	count   int
-	// period is the time between two looks at the machine.
+	// period is the time between two checks of the device.
 	period time.Duration
 	log    logr.Logger
 }
 
-// GetDevicePluginOptions asks for none.
+// GetDevicePluginOptions returns no options.
 func (p *plugin) GetDevicePluginOptions(context.Context, *kubelet.Empty) (*kubelet.DevicePluginOptions, error) {
 	return &kubelet.DevicePluginOptions{}, nil
 }
 
-// ListAndWatch sends the list at once, and again whenever the device comes or goes.
+// ListAndWatch sends the list at once, and again whenever the device is added or removed.
 func (p *plugin) ListAndWatch(_ *kubelet.Empty, to grpc.ServerStreamingServer[kubelet.ListAndWatchResponse]) error {
 	fault := p.folders.fault(p.device)
 	for {
-		p.log.Info("kubelet is told of the device", "resource", p.device.Resource(), "fault", fault)
+		p.log.Info("the device is reported to kubelet", "resource", p.device.Resource(), "fault", fault)
 		if err := to.Send(&kubelet.ListAndWatchResponse{Devices: p.list(fault == "")}); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (p *plugin) ListAndWatch(_ *kubelet.Empty, to grpc.ServerStreamingServer[ku
 	}
 }
 
-// health is a word of kubelet's.
+// health has kubelet's words for a usable and an unusable device.
 var health = map[bool]string{true: kubelet.Healthy, false: kubelet.Unhealthy}
 
 func (p *plugin) list(usable bool) []*kubelet.Device {
@@ -61,8 +61,8 @@ func (p *plugin) list(usable bool) []*kubelet.Device {
 	return all
 }
 
-// Allocate gives the device once to each container, however many of the resource it asks for. It names the device twice, by its path and by CDI. A runtime
-// that knows CDI replaces the first by the second, which has an owner; another one ignores the second.
+// Allocate gives the device once to each container, whatever quantity of the resource it requests. It names the device twice, by its path and by CDI. A
+// runtime with CDI replaces the first by the second, which has an owner. A runtime without CDI ignores the second.
 func (p *plugin) Allocate(_ context.Context, asked *kubelet.AllocateRequest) (*kubelet.AllocateResponse, error) {
 	given := &kubelet.ContainerAllocateResponse{
 		Devices: []*kubelet.DeviceSpec{{ContainerPath: p.device.Path, HostPath: p.device.Path, Permissions: access}},
@@ -78,5 +78,5 @@ func (p *plugin) Allocate(_ context.Context, asked *kubelet.AllocateRequest) (*k
 	return answer, nil
 }
 
-// socket is the name of the plugin's own, in the folder of kubelet's.
+// socket returns the name of the plugin's socket in the folder of plugins.
 func (p *plugin) socket() string { return fmt.Sprintf("kiln-%s.sock", p.device.Name) }

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reporter writes what is found into a Node: one label and one condition, which a policy allows for the node of its token alone.
+// reporter writes the findings into a Node: one label and one condition. A policy allows this only for the node of its token.
 type reporter struct {
 	cluster client.Client
 	now     func() time.Time
 }
 
-// write leaves a Node alone that says the same already.
+// write does not patch a Node that has the label and the condition already.
 func (r reporter) write(ctx context.Context, node *corev1.Node, passt bool, found findings) error {
 	if err := r.label(ctx, node, passt); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (r reporter) write(ctx context.Context, node *corev1.Node, passt bool, foun
 	if !setCondition(node, found, metav1.NewTime(r.now())) {
 		return nil
 	}
-	// Conditions are merged by their type, so that those of kubelet, which writes at the same time, stay.
+	// Conditions are merged by their type, so that the conditions of kubelet, which writes at the same time, stay.
 	return r.cluster.Status().Patch(ctx, node, client.StrategicMergeFrom(old))
 }
 
@@ -67,7 +67,7 @@ func setCondition(node *corev1.Node, found findings, now metav1.Time) bool {
 	return true
 }
 
-// conditionOf has what is missing before what is unknown. The unknown makes nothing false.
+// conditionOf returns the condition with all findings, missing ones first. Unknown ones do not make it False.
 func conditionOf(found findings) corev1.NodeCondition {
 	var missing, unknown []string
 	for _, f := range found {

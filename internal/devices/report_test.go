@@ -61,7 +61,7 @@ func guests(node *corev1.Node) (found corev1.NodeCondition) {
 	return found
 }
 
-// TestFindings: what is missing makes the condition false, what is unknown does not, and passt's label follows what passt needs alone.
+// TestFindings: missing things make the condition False, unknown things do not, and the label of passt depends only on the needs of passt.
 func TestFindings(t *testing.T) {
 	old, cri := good, good
 	old.KubeletVersion, old.ContainerRuntimeVersion = "v1.34.9+vendor", "containerd://1.7.27"
@@ -85,7 +85,7 @@ func TestFindings(t *testing.T) {
 		{"folders of others", good, func(t *testing.T, f *Folders) {
 			write(t, f.Seccomp, "a file")
 			write(t, f.CDI, "a file")
-		}, "False", "devices belong to the user of guests by containerd's device_ownership_from_security_context alone: their description for CDI cannot be " +
+		}, "False", "only containerd's device_ownership_from_security_context gives devices to the user of guests: their description for CDI cannot be " +
 			"written: mkdir CDI: not a directory; passt: its seccomp profile cannot be written: mkdir SECCOMP: not a directory", false},
 		{"no seccomp", good, func(t *testing.T, f *Folders) { write(t, filepath.Join(f.Proc, "self/status"), "Seccomp:\t0\n") }, "False",
 			"passt: containers run without seccomp, although the pod asks for profile RuntimeDefault", false},
@@ -188,7 +188,7 @@ func TestNodeIsWrittenOnChange(t *testing.T) {
 	}
 }
 
-// TestTransition: the time of a transition is that of the last other status, whatever the message says.
+// TestTransition: the time of a transition changes with the status, and not with the message.
 func TestTransition(t *testing.T) {
 	node := &corev1.Node{}
 	at := func(minute int) metav1.Time { return metav1.NewTime(time.Date(2026, 11, 1, 0, minute, 0, 0, time.UTC)) }

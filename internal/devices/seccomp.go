@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passtNamespaces are those that passt moves into (isolation.c of passt), and no others: a network namespace of one's own opens netfilter and the other
-// parts of the kernel's network stack to whoever has broken out of a guest.
+// passtNamespaces are the namespaces that passt moves into (isolation.c of passt), and no others. A new network namespace would open netfilter and other
+// parts of the kernel's network stack to a process that has broken out of a guest.
 const passtNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWIPC | unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWPID
 
-// passtCalls leave passt an empty root file system within these namespaces.
+// passtCalls are the system calls by which passt moves into an empty root file system within these namespaces.
 var passtCalls = []string{"mount", "pivot_root", "umount2"}
 
-// profile is the default one of Docker and containerd for a container without capabilities, on the architecture and the kernel that this runs on, and
-// what passt calls before it installs a filter of its own. clone and clone3 stay as they are there: the one makes no namespaces, and the other, whose
-// arguments no filter can read, does not exist.
+// profile returns the default profile of Docker and containerd for a container without capabilities, on this architecture and kernel, with the system calls
+// of passt before it installs a filter of its own. It does not change the rules about clone, which may not create namespaces, and about clone3, whose
+// arguments no filter can read: it does not exist.
 func profile() (*specs.LinuxSeccomp, error) {
 	made, err := seccomp.GetDefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
 	if err != nil {
@@ -40,7 +40,7 @@ func profile() (*specs.LinuxSeccomp, error) {
 	return made, nil
 }
 
-// writeProfile installs it where the localhostProfile of pods finds it.
+// writeProfile writes the profile to the path that the localhostProfile of pods names.
 func (f Folders) writeProfile() error {
 	made, err := profile()
 	if err != nil {

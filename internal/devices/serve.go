@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// kubeletSocket is in the folder of plugins.
+	// kubeletSocket is the name of kubelet's socket in the folder of plugins.
 	kubeletSocket = "kubelet.sock"
 	// answer bounds how long kubelet may take to register a plugin.
 	answer = 10 * time.Second
 )
 
-// serve keeps the plugin registered with kubelet until the context ends. A kubelet that starts removes all sockets of plugins and forgets the plugins.
-// registered is called after each registration.
+// serve keeps the plugin registered with kubelet until the context ends, because a kubelet that starts removes all sockets of plugins and forgets the
+// plugins. It calls registered after each registration.
 func (p *plugin) serve(ctx context.Context, registered func()) {
-	for said := ""; ctx.Err() == nil; {
-		err := p.serveOnce(ctx, func() { said = ""; registered() })
-		if err != nil && err.Error() != said && ctx.Err() == nil { // not once a second while kubelet is away
-			said = err.Error()
+	for reported := ""; ctx.Err() == nil; {
+		err := p.serveOnce(ctx, func() { reported = ""; registered() })
+		if err != nil && err.Error() != reported && ctx.Err() == nil { // not once a second while kubelet does not run
+			reported = err.Error()
 			p.log.Error(err, "the device is not served to kubelet", "resource", p.device.Resource())
 		}
 		select {
@@ -40,12 +40,12 @@ func (p *plugin) serve(ctx context.Context, registered func()) {
 // serveOnce serves until the context or this kubelet ends.
 func (p *plugin) serveOnce(ctx context.Context, registered func()) error {
 	own, theirs := filepath.Join(p.folders.Plugins, p.socket()), filepath.Join(p.folders.Plugins, kubeletSocket)
-	// Looked at before it is asked: one that is made anew meanwhile is another one.
+	// Before the registration, to notice a socket that is created again meanwhile.
 	before, err := os.Stat(theirs)
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(own); err != nil && !errors.Is(err, os.ErrNotExist) { // of a process that was killed
+	if err := os.Remove(own); err != nil && !errors.Is(err, os.ErrNotExist) { // left by a process that was killed
 		return err
 	}
 	listener, err := net.Listen("unix", own)
@@ -78,7 +78,7 @@ func (p *plugin) serveOnce(ctx context.Context, registered func()) error {
 	return nil
 }
 
-// same tells whether a file is the one that it was. File systems use numbers of files again.
+// same reports whether a path still has the same file. It compares times, too, because file systems use inode numbers again.
 func same(file string, before os.FileInfo) bool {
 	now, err := os.Stat(file)
 	return err == nil && os.SameFile(before, now) && now.ModTime().Equal(before.ModTime())

@@ -1,4 +1,5 @@
-// Package guestagent reads what a guest agent says. A launcher reads it before it reports, and Kiln's controller again: a tenant may be the launcher.
+// Package guestagent sanitizes the reports of guest agents. A launcher sanitizes them before it reports, and Kiln's controller again, because a tenant may
+// control the launcher.
 package guestagent
 
 import (
@@ -8,11 +9,11 @@ import (
 	"unicode"
 )
 
-// Text returns the printable characters of a text, at most so many. Left out are control characters, those that change the direction of a text, and what
-// replaces bytes that are no UTF-8.
-func Text(said string, most int) string {
+// Text returns the first printable characters of a text, at most most. It drops control characters, characters that change the direction of a text, and bytes
+// that are not UTF-8.
+func Text(text string, most int) string {
 	var kept strings.Builder
-	for _, r := range said {
+	for _, r := range text {
 		if most == 0 {
 			break
 		}
@@ -24,28 +25,28 @@ func Text(said string, most int) string {
 	return strings.TrimSpace(kept.String())
 }
 
-// MAC returns a MAC address of 48 bits in lower case and with colons; empty if the text is none.
-func MAC(said string) string {
-	if len(said) != len("00:00:00:00:00:00") {
+// MAC returns a MAC address of 48 bits in lower case and with colons; empty if the text is not such an address.
+func MAC(text string) string {
+	if len(text) != len("00:00:00:00:00:00") {
 		return ""
 	}
-	address, err := net.ParseMAC(said)
+	address, err := net.ParseMAC(text)
 	if err != nil {
 		return ""
 	}
 	return address.String()
 }
 
-// longestIP is the length of an IPv6 address that ends in an IPv4 one, and of a zone.
+// longestIP is enough for an IPv6 address that ends in an IPv4 address, and a zone.
 const longestIP = 64
 
-// IP returns an address that an interface may have, in its shortest form and without a zone, which Windows says; empty if the text is none, or one that
-// leads to no machine: loopback, multicast, unspecified.
-func IP(said string) string {
-	if len(said) > longestIP {
+// IP returns an IP address in its shortest form, without the zone that Windows reports. It is empty if the text is not an IP address, or not the address of
+// one machine in a network: a loopback, multicast or unspecified one.
+func IP(text string) string {
+	if len(text) > longestIP {
 		return ""
 	}
-	address, err := netip.ParseAddr(said)
+	address, err := netip.ParseAddr(text)
 	if err != nil {
 		return ""
 	}
@@ -56,16 +57,16 @@ func IP(said string) string {
 	return address.String()
 }
 
-// LinkLocal reports whether an address of IP leads to machines on the same link alone.
+// LinkLocal reports whether an IP address is link-local.
 func LinkLocal(ip string) bool {
 	address, err := netip.ParseAddr(ip)
 	return err == nil && address.IsLinkLocalUnicast()
 }
 
-// IPs returns the addresses of a list, each once, at most so many.
-func IPs(said []string, most int) (ips []string) {
+// IPs returns the addresses in a list of texts in the form of IP, each once, at most most.
+func IPs(texts []string, most int) (ips []string) {
 	seen := map[string]bool{}
-	for _, one := range said {
+	for _, one := range texts {
 		if len(ips) == most {
 			break
 		}

@@ -14,13 +14,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// thaw ends a freeze that nobody has ended in time.
+// thaw is the timer that ends a freeze which no request has ended in time.
 type thaw struct {
 	mutex sync.Mutex
 	timer *time.Timer
 }
 
-// after calls do once the time is over; 0 only ends what waits.
+// after stops a running timer, and calls do after the limit unless it is 0.
 func (t *thaw) after(limit time.Duration, do func()) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -33,14 +33,15 @@ func (t *thaw) after(limit time.Duration, do func()) {
 	}
 }
 
-// freeze freezes the filesystems of the guest, and thaws them after the time that the request says, in KubeVirt's form.
+// freeze freezes the filesystems of the guest, and thaws them after the time in the request, whose body is KubeVirt's FreezeUnfreezeTimeout.
 func (s *Server) freeze(w http.ResponseWriter, r *http.Request, g Guest) {
 	options := v1.FreezeUnfreezeTimeout{}
 	if err := json.NewDecoder(r.Body).Decode(&options); err != nil {
 		http.Error(w, "the body cannot be read: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	// The timer first: an agent may freeze after the client has given up, or a freeze has failed in part. A thaw of what is not frozen does no harm.
+	// The timer starts first, because an agent may freeze after the client has given up, or may freeze only some filesystems. A thaw of filesystems that are not
+	// frozen does no harm.
 	always, limit := context.WithoutCancel(r.Context()), time.Duration(0)
 	if options.UnfreezeTimeout != nil {
 		limit = options.UnfreezeTimeout.Duration
@@ -49,13 +50,13 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request, g Guest) {
 	answer(w, r, s.actions.Freeze(always, g.Owner), nil)
 }
 
-// thawAttempts is how often a thaw is tried, thawInterval the time between two attempts.
+// thawAttempts is how often thawed tries, thawInterval the time between two attempts.
 const (
 	thawAttempts = 20
 	thawInterval = 5 * time.Second
 )
 
-// thawed thaws the filesystems of the guest, again if it fails.
+// thawed thaws the filesystems of the guest after the limit of a freeze, and tries again if that fails.
 func (s *Server) thawed(ctx context.Context, g Guest, attempts int) {
 	err := s.actions.Thaw(ctx, g.Owner)
 	if err == nil {
@@ -67,7 +68,7 @@ func (s *Server) thawed(ctx context.Context, g Guest, attempts int) {
 	}
 }
 
-// unfreeze thaws the filesystems. The end of a freeze stands as long as it fails: a guest that is asked too early may freeze after it.
+// unfreeze thaws the filesystems. It stops the timer only if it succeeds: a guest that is asked too early may freeze afterwards.
 func (s *Server) unfreeze(ctx context.Context, g Guest) error {
 	err := s.actions.Thaw(ctx, g.Owner)
 	if err == nil {
@@ -76,58 +77,58 @@ func (s *Server) unfreeze(ctx context.Context, g Guest) error {
 	return err
 }
 
-// facts answers with what the guest agent says, within bounds, in KubeVirt's form.
+// facts answers with the agent's reports, bounded and in KubeVirt's form.
 func (s *Server) facts(form func(hypervisor.AgentAnswers) any) func(http.ResponseWriter, *http.Request, Guest) {
 	return func(w http.ResponseWriter, r *http.Request, g Guest) {
-		said, err := s.actions.Agent(r.Context(), g.Owner)
+		answers, err := s.actions.Agent(r.Context(), g.Owner)
 		if err != nil {
 			answer(w, r, err, nil)
 			return
 		}
-		answer(w, r, nil, form(said))
+		answer(w, r, nil, form(answers))
 	}
 }
 
-// Bounds of lists that an agent says, in items.
+// The largest lists of an agent that are passed on, in items.
 const (
 	mostUsers       = 256
 	mostFilesystems = 256
 	mostCommands    = 256
 )
 
-func text(said string) string { return guestagent.Text(said, v1alpha1.LongestAgentText) }
+func text(untrusted string) string { return guestagent.Text(untrusted, v1alpha1.LongestAgentText) }
 
-func osInfo(said hypervisor.AgentAnswers) any {
+func osInfo(answers hypervisor.AgentAnswers) any {
 	info := v1.VirtualMachineInstanceGuestAgentInfo{
-		GAVersion: text(said.Version), Hostname: guestagent.Text(said.Facts.Hostname, v1alpha1.LongestHostname), Timezone: text(said.Timezone),
+		GAVersion: text(answers.Version), Hostname: guestagent.Text(answers.Facts.Hostname, v1alpha1.LongestHostname), Timezone: text(answers.Timezone),
 		OS: v1.VirtualMachineInstanceGuestOSInfo{
-			Name: text(said.Facts.OS.Name), KernelRelease: text(said.Facts.OS.KernelRelease), Version: text(said.Facts.OS.Version),
-			PrettyName: text(said.Facts.OS.PrettyName), VersionID: text(said.Facts.OS.VersionID), KernelVersion: text(said.Facts.OS.KernelVersion),
-			Machine: text(said.Facts.OS.Machine), ID: text(said.Facts.OS.ID),
+			Name: text(answers.Facts.OS.Name), KernelRelease: text(answers.Facts.OS.KernelRelease), Version: text(answers.Facts.OS.Version),
+			PrettyName: text(answers.Facts.OS.PrettyName), VersionID: text(answers.Facts.OS.VersionID), KernelVersion: text(answers.Facts.OS.KernelVersion),
+			Machine: text(answers.Facts.OS.Machine), ID: text(answers.Facts.OS.ID),
 		},
-		UserList: users(said).(v1.VirtualMachineInstanceGuestOSUserList).Items,
+		UserList: users(answers).(v1.VirtualMachineInstanceGuestOSUserList).Items,
 	}
-	info.FSInfo.Filesystems = filesystems(said).(v1.VirtualMachineInstanceFileSystemList).Items
-	for _, command := range said.Commands[:min(len(said.Commands), mostCommands)] {
+	info.FSInfo.Filesystems = filesystems(answers).(v1.VirtualMachineInstanceFileSystemList).Items
+	for _, command := range answers.Commands[:min(len(answers.Commands), mostCommands)] {
 		info.SupportedCommands = append(info.SupportedCommands, v1.GuestAgentCommandInfo{Name: text(command.Name), Enabled: command.Enabled})
 	}
-	if said.Frozen {
+	if answers.Frozen {
 		info.FSFreezeStatus = "frozen"
 	}
 	return info
 }
 
-func users(said hypervisor.AgentAnswers) any {
+func users(answers hypervisor.AgentAnswers) any {
 	list := v1.VirtualMachineInstanceGuestOSUserList{Items: []v1.VirtualMachineInstanceGuestOSUser{}}
-	for _, user := range said.Users[:min(len(said.Users), mostUsers)] {
+	for _, user := range answers.Users[:min(len(answers.Users), mostUsers)] {
 		list.Items = append(list.Items, v1.VirtualMachineInstanceGuestOSUser{UserName: text(user.Name), Domain: text(user.Domain), LoginTime: user.LoginTime})
 	}
 	return list
 }
 
-func filesystems(said hypervisor.AgentAnswers) any {
+func filesystems(answers hypervisor.AgentAnswers) any {
 	list := v1.VirtualMachineInstanceFileSystemList{Items: []v1.VirtualMachineInstanceFileSystem{}}
-	for _, system := range said.Filesystems[:min(len(said.Filesystems), mostFilesystems)] {
+	for _, system := range answers.Filesystems[:min(len(answers.Filesystems), mostFilesystems)] {
 		one := v1.VirtualMachineInstanceFileSystem{
 			DiskName: text(system.Name), MountPoint: text(system.MountPoint), FileSystemType: text(system.Type),
 			UsedBytes: system.UsedBytes, TotalBytes: system.TotalBytes,

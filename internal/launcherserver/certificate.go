@@ -17,13 +17,14 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 )
 
-// newCertificate makes a key of this start, and a certificate that says nothing but the key: clients compare it with the one that the GuestPod names.
+// newCertificate creates a key for this start, and a certificate with it. Clients compare the certificate with the one that the GuestPod names, so its other
+// fields have no meaning.
 func newCertificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	// Nobody looks at the dates. The clock of a node may be wrong.
+	// Nobody verifies the dates, because the clock of a node may be wrong.
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "launcher"}, NotAfter: time.Unix(1<<37, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -33,13 +34,15 @@ func newCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// DigestOf returns a certificate as status.serverCertificate of GuestPods names it: 'sha256:' and the digest of its DER in hexadecimal digits.
+// DigestOf returns the digest of a certificate in the form of status.serverCertificate of GuestPods: 'sha256:' and the SHA-256 of its DER in hexadecimal
+// digits.
 func DigestOf(certificate *x509.Certificate) string {
 	sum := sha256.Sum256(certificate.Raw)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// admits returns the configuration of a handshake: the client must show a certificate of one of the authorities with the name.
+// admits returns the configuration of a handshake. The client must show a certificate that one of clients.authorities has signed, with the DNS name
+// clients.name.
 func admits(own tls.Certificate, clients *v1alpha1.GuestPodClients) (*tls.Config, error) {
 	if clients == nil {
 		return nil, errors.New("the GuestPod names no clients")
@@ -51,7 +54,7 @@ func admits(own tls.Certificate, clients *v1alpha1.GuestPodClients) (*tls.Config
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, NextProtos: []string{"http/1.1"},
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities,
-		SessionTicketsDisabled: true, // a session that is resumed would count by the authorities of its first handshake
+		SessionTicketsDisabled: true, // a resumed session would use the authorities of its first handshake
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if err := state.PeerCertificates[0].VerifyHostname(clients.Name); err != nil {
 				return fmt.Errorf("the client is not '%s': %w", clients.Name, err)

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// mostConnections bounds the connections of the server; further ones wait. Each is a file of the pod.
+	// mostConnections bounds the connections of the server, because each is an open file of the pod. Further ones wait.
 	mostConnections = 256
-	// mostUnknown bounds the connections whose clients have not shown a certificate yet, and mostOfAddress those of one address. Further ones are closed.
-	// Without these bounds, whoever reaches the port could take all connections, and Kiln's API server would get none.
+	// mostUnknown bounds the connections whose clients have not shown a certificate yet, and mostOfAddress the ones of a single address. Further ones are
+	// closed. Without these bounds, a process that reaches the port could take all connections, and Kiln's API server would get none.
 	mostUnknown   = 192
 	mostOfAddress = 32
-	// acceptRetry is the time after which an Accept that failed is repeated.
+	// acceptRetry is the time after which a failed Accept is repeated.
 	acceptRetry = 100 * time.Millisecond
 )
 
@@ -27,7 +27,7 @@ type gate struct {
 	net.Listener
 	config *tls.Config
 	known  chan net.Conn
-	// ended is closed when the listener was closed; err says so.
+	// ended is closed after the listener was closed; err is the error of its Accept.
 	ended chan struct{}
 	err   error
 
@@ -36,7 +36,7 @@ type gate struct {
 	total   int
 }
 
-// newGate does the handshakes of a listener's connections.
+// newGate returns a listener that accepts the connections of another one after their handshakes.
 func newGate(listener net.Listener, config *tls.Config) *gate {
 	g := &gate{Listener: netutil.LimitListener(listener, mostConnections), config: config, known: make(chan net.Conn), ended: make(chan struct{}),
 		unknown: map[string]int{}}
@@ -61,7 +61,7 @@ func (g *gate) run() {
 			g.err = err
 			return
 		}
-		if err != nil { // such as too many open files, which others may close
+		if err != nil { // for example too many open files
 			time.Sleep(acceptRetry)
 			continue
 		}
@@ -91,7 +91,7 @@ func (g *gate) shake(conn net.Conn) {
 	}
 }
 
-// enters counts a connection, and reports whether it may stay.
+// enters counts a connection without a certificate, and reports whether it may stay.
 func (g *gate) enters(conn net.Conn) bool {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()

@@ -1,8 +1,7 @@
-// Package launcherserver is the server of a launcher in its pod: the console and the display of its guest, and what is asked of the guest while it runs. Its
-// only client is Kiln's API server of subresources, which has asked Kubernetes whether the caller may.
-//
-// The server listens in the network of the pod, which the guest and every pod of the cluster may reach. A client must show a certificate of the authorities
-// that the GuestPod names; the server shows one of a key that it makes at its start, and whose digest it reports. So neither side can be another's.
+// Package launcherserver is the server of a launcher in its pod: it serves the console and the display of its guest, and actions on the running guest. Its
+// only client is Kiln's API server of subresources, which has authorized the caller by Kubernetes. The server listens in the network of the pod, which the
+// guest and every pod of the cluster may reach. A client must show a certificate of the authorities that the GuestPod names. The server shows a certificate
+// with a key that it creates at its start, and reports the digest of the certificate. So neither side can be impersonated.
 package launcherserver
 
 import (
@@ -20,14 +19,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Guest is the guest that is served, once it was started.
+// Guest is the started guest.
 type Guest struct {
 	Owner hypervisor.Owner
-	// Console and Display are sockets of QEMU; empty for a guest without one.
+	// Console and Display are paths of QEMU's sockets; empty for a guest without one.
 	Console, Display string
 }
 
-// Actions are what can be asked of a guest. hypervisor.Libvirt implements it; tests use a fake.
+// Actions act on a guest. hypervisor.Libvirt implements it; tests use a fake.
 type Actions interface {
 	Suspend(ctx context.Context, owner hypervisor.Owner) error
 	Resume(ctx context.Context, owner hypervisor.Owner) error
@@ -42,7 +41,7 @@ type Actions interface {
 // Server serves one guest.
 type Server struct {
 	actions Actions
-	// clients returns those of the GuestPod as it is now; nil for none.
+	// clients returns spec.clients of the current GuestPod; nil if it has none.
 	clients     func() *v1alpha1.GuestPodClients
 	certificate tls.Certificate
 	guest       atomic.Pointer[Guest]
@@ -60,23 +59,23 @@ func New(actions Actions, clients func() *v1alpha1.GuestPodClients) (*Server, er
 // Certificate returns the digest of the server's certificate, for its GuestPod.
 func (s *Server) Certificate() string { return DigestOf(s.certificate.Leaf) }
 
-// Serve names the guest that was started. Before, every request is refused.
+// Serve sets the guest after it was started. Before that, every request is refused.
 func (s *Server) Serve(guest Guest) { s.guest.Store(&guest) }
 
 const (
 	// headerLimit bounds the time for a handshake and the headers of a request.
 	headerLimit = 3 * time.Second
-	// largestBody and largestHeader bound what is read of a request, in bytes.
+	// largestBody and largestHeader bound the body and the headers of a request, in bytes.
 	largestBody   = 64 << 10
 	largestHeader = 16 << 10
 )
 
-// Listen opens the port of launchers. It is opened before the guest starts: passt takes ports that are free.
+// Listen opens the port of launchers. The caller opens it before the guest starts, because passt takes free ports.
 func Listen() (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(v1alpha1.LauncherPort)))
 }
 
-// Run serves on a listener until the context ends, which ends all streams.
+// Run serves on a listener until the context ends. The end of the context ends all streams.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS13,

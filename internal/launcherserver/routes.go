@@ -14,7 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// routes answers requests. Errors are one line of text: the client makes a Status of it.
+// routes returns the handler of all requests. An error is one line of text, from which the client makes a Status.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for path, act := range map[string]func(context.Context, Guest) error{
@@ -41,14 +41,14 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// StatisticsPath is where a launcher answers with hypervisor.Statistics.
+// StatisticsPath is the path at which a launcher answers with hypervisor.Statistics.
 const StatisticsPath = "statistics"
 
-// GuestHeader has the UID of the VMI that the client has asked Kubernetes about. The address of a launcher, and the certificate that it reports, are its
-// tenant's word: one whose pod passes bytes on to another tenant's launcher would have the client speak to that.
+// GuestHeader is the header with the UID of the VMI that the caller is authorized for. A tenant may forge the certificate that a launcher reports, and let
+// its pod forward connections to the launcher of another tenant. The header makes that launcher refuse the request.
 const GuestHeader = "Kiln-Guest"
 
-// started refuses requests before the guest was started, and those for another guest.
+// started refuses requests before the guest is started, and requests for another guest.
 func (s *Server) started(do func(http.ResponseWriter, *http.Request, Guest)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, largestBody)
@@ -76,21 +76,21 @@ func answer(w http.ResponseWriter, r *http.Request, err error, object any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(object) // a client that has gone away needs none
+	_ = json.NewEncoder(w).Encode(object) // an error means that the client has closed the connection
 }
 
-// status is 409 for what a guest in another state would do, and 500 for all else.
+// status returns 409 for an error that depends on the state of the guest, and 500 for any other.
 func status(err error) int {
-	var said libvirt.Error
-	if errors.Is(err, errTaken) || errors.Is(err, errReplaced) || errors.As(err, &said) && said.Code == uint32(libvirt.ErrOperationInvalid) {
+	var refused libvirt.Error
+	if errors.Is(err, errTaken) || errors.Is(err, errReplaced) || errors.As(err, &refused) && refused.Code == uint32(libvirt.ErrOperationInvalid) {
 		return http.StatusConflict
 	}
 	return http.StatusInternalServerError
 }
 
-// connect connects the client with a socket of QEMU, in the place of the client before.
+// connect connects the client with a socket of QEMU. It disconnects the client before.
 func connect(w http.ResponseWriter, r *http.Request, of *session, socket string) {
-	if !websocket.IsWebSocketUpgrade(r) { // it would take the place of a client, for nothing
+	if !websocket.IsWebSocketUpgrade(r) { // it would disconnect another client for nothing
 		http.Error(w, "connect by WebSocket", http.StatusBadRequest)
 		return
 	}

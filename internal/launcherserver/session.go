@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// session is the one client of a console or display. QEMU's socket takes one at a time, and a terminal that somebody forgot must not keep others out: a new
-// client takes over.
+// session is the only client of a console or display. QEMU's socket accepts one at a time. A new client replaces it, so that a forgotten terminal does not
+// keep others out.
 type session struct {
 	mutex sync.Mutex
-	// end ends the client that is connected, who closes gone then; nil without one.
+	// end disconnects the client, which closes gone then. Both are nil if no client is connected.
 	end  context.CancelFunc
 	gone chan struct{}
 }
 
-// errTaken says that a client who takes nothing over has found another.
+// errTaken is the error of a client that preserves the session of another one.
 var errTaken = errors.New("another client is connected, and the request asks to preserve its session")
 
-// errReplaced says that another client came before this one was connected.
+// errReplaced is the error of a client that another one has replaced before it was connected.
 var errReplaced = errors.New("another client has taken the connection over")
 
-// take ends the client that is connected, unless preserve is set, and returns a context that ends when the next one comes. The caller calls release when it has
-// closed its connection.
+// take disconnects the current client, or fails if preserve is set. It returns a context that ends when another client takes the session, and a function that
+// the caller calls after it has closed its connection.
 func (s *session) take(ctx context.Context, preserve bool) (context.Context, func(), error) { //nolint:revive // a parameter of the request
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
