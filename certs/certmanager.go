@@ -13,12 +13,12 @@ const InjectCAFrom = "cert-manager.io/inject-ca-from"
 
 const (
 	selfSigned = "kiln-selfsigned"
-	// Each process has a CA of its own: see the comment of the package.
+	// The two processes have different CAs, see the comment of the package.
 	authority          = "kiln-webhook-ca"
 	apiServerAuthority = "kiln-apiserver-ca"
 
-	// The CA outlives its certificates by far, so that a renewal changes what is served but not what
-	// is trusted: cert-manager injects one CA only, the newest, and so has no overlap of two.
+	// The CA is valid for much longer than its certificates, so that their renewal does not change the trusted CA: cert-manager injects only the newest CA, and
+	// so cannot overlap two of them.
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	lifetime          = 90 * 24 * time.Hour
 	renewal           = 30 * 24 * time.Hour
@@ -30,7 +30,7 @@ func InjectedFrom(namespace string) string { return namespace + "/" + Service }
 // APIServerInjectedFrom returns the value of InjectCAFrom for APIServices.
 func APIServerInjectedFrom(namespace string) string { return namespace + "/" + APIServerService }
 
-// Issuers returns the self-signed issuer of all CAs, and the issuer that signs with that of the webhook.
+// Issuers returns the self-signed issuer of all CAs, and the issuer that signs with the CA of the webhook.
 func Issuers(namespace string) []*certmanager.Issuer {
 	return []*certmanager.Issuer{
 		issuer(namespace, selfSigned, certmanager.IssuerConfig{SelfSigned: &certmanager.SelfSignedIssuer{}}),
@@ -43,7 +43,7 @@ func APIServerIssuers(namespace string) []*certmanager.Issuer {
 	return []*certmanager.Issuer{signer(namespace, apiServerAuthority)}
 }
 
-// signer signs with the CA in the Secret of its own name.
+// signer returns an issuer that signs with the CA in the Secret of the same name.
 func signer(namespace, name string) *certmanager.Issuer {
 	return issuer(namespace, name, certmanager.IssuerConfig{CA: &certmanager.CAIssuer{SecretName: name}})
 }
@@ -64,7 +64,8 @@ func Certificates(namespace string) []*certmanager.Certificate {
 	}
 }
 
-// APIServerCertificates returns the CA and the certificate of the API server of subresources. It is a client certificate, too: launchers ask for it.
+// APIServerCertificates returns the CA and the certificate of the API server of subresources. The certificate is a client certificate, too, because launchers
+// require one.
 func APIServerCertificates(namespace string) []*certmanager.Certificate {
 	return []*certmanager.Certificate{
 		ca(namespace, apiServerAuthority),
@@ -73,7 +74,7 @@ func APIServerCertificates(namespace string) []*certmanager.Certificate {
 	}
 }
 
-// ca is a CA that is in a Secret of its own name.
+// ca returns a CA in the Secret of the same name.
 func ca(namespace, name string) *certmanager.Certificate {
 	return certificate(namespace, name, certmanager.CertificateSpec{
 		IsCA:       true,
@@ -85,7 +86,7 @@ func ca(namespace, name string) *certmanager.Certificate {
 	})
 }
 
-// served is a certificate of an issuer, in a Secret, for a DNS name.
+// served returns the spec of a certificate for a DNS name.
 func served(issuer, secret, host string, usages ...certmanager.KeyUsage) certmanager.CertificateSpec {
 	return certmanager.CertificateSpec{
 		SecretName:  secret,

@@ -9,20 +9,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// overlap keeps the previous CA beside the new one.
-//
-// cert-controller replaces the CA at once, in the Secret and in the webhook configurations, while
-// kubelet takes up to two minutes to mount the new certificate: in between the API server would not
-// trust what is served, and with failurePolicy Fail no VM could be written. cert-controller signs with
-// the first certificate of ca.crt and injects the whole file. So the old one is appended to it, and
-// goes when the new one is replaced in its turn.
+// overlap keeps the previous CA beside the new one. cert-controller replaces the CA at once, in the Secret and in the webhook configurations, while kubelet
+// takes up to two minutes to mount the new certificate. In between, the API server would not trust the served certificate, and with failurePolicy Fail no VM
+// could be written. cert-controller signs with the first certificate of ca.crt and injects the whole file. So overlap appends the old CA to the file, and
+// drops it when the next CA comes.
 type overlap struct {
 	client.Client
 	live client.Reader
 }
 
-// Update adds the CA of the Secret as it is stored now. When somebody else has written it meanwhile,
-// the update fails on its resourceVersion, so what was read here is always what is replaced.
+// Update adds the CA of the stored Secret. If another process has written the Secret meanwhile, the update fails because of its resourceVersion. So the CA
+// that was read is always the one that is replaced.
 func (o overlap) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
 	if secret, ok := object.(*corev1.Secret); ok {
 		var stored corev1.Secret
@@ -34,7 +31,7 @@ func (o overlap) Update(ctx context.Context, object client.Object, options ...cl
 	return o.Client.Update(ctx, object, options...)
 }
 
-// bundle returns the new CA followed by the previous one, PEM. If only the certificate was renewed, it returns the bundle unchanged.
+// bundle returns the new CA followed by the previous one, as PEM. If only the certificate was renewed, it returns next unchanged.
 func bundle(next, stored []byte) []byte {
 	current, previous := first(next), first(stored)
 	if previous == nil || bytes.Equal(current, previous) {
@@ -43,7 +40,7 @@ func bundle(next, stored []byte) []byte {
 	return append(current, previous...)
 }
 
-// first returns the first certificate of a bundle, nil if there is none.
+// first returns the first certificate of a bundle, as PEM; nil if the bundle has no certificate.
 func first(bundle []byte) []byte {
 	block, _ := pem.Decode(bundle)
 	if block == nil {

@@ -18,17 +18,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Remount has kubelet mount the Secrets of Kiln's pods again as long as one of them runs and waits for a Secret.
-//
-// The pods start without their certificate, and wait for it. kubelet looks at mounted Secrets when it syncs a pod: every 60 to 90 seconds, and at once when the
-// pod changes. So an annotation of the pod brings what has come in between. A mount that is not optional would be no better: kubelet tries it again after
-// pauses that double up to two minutes. The processes could read the Secret themselves, but then they could read the key of the CA, too.
+// Remount makes kubelet mount the Secrets of a pod of Kiln again while the pod runs and waits for a Secret. The pods start without their certificate, and
+// wait for it. kubelet updates mounted Secrets when it syncs a pod: every 60 to 90 seconds, and at once when the pod changes. So Remount changes an
+// annotation of the pod. A mount that is not optional would not be faster: kubelet tries it again after pauses that double up to two minutes. The processes
+// could read the Secret themselves, but then they could read the key of the CA, too.
 type Remount struct {
-	// Live patches pods, past the cache.
+	// Live patches pods without the cache.
 	Live client.Client
-	// Namespace has the pods.
+	// Namespace is the namespace of the pods.
 	Namespace string
-	// Self is the name of this process' pod, and File what it reads of a mounted Secret: the pod is ready without it. Empty for no file.
+	// Self is the name of this process' pod, and File the file that the process reads from a mounted Secret: its pod is ready without the file. File is empty if
+	// it reads none.
 	Self, File string
 	Now        func() time.Time
 
@@ -72,8 +72,8 @@ func slimPod(object any) (any, error) {
 	return slim, nil
 }
 
-// Times of a pod that runs and is not ready: a process needs settles to become ready with a certificate. Afterwards the pod is annotated every soon, and
-// where nobody makes the Secret for longer than patient, every late.
+// settles is how long a process with a certificate may take to become ready. Afterwards a pod that is not ready is annotated at the interval soon, and at the
+// interval late if the Secret is still missing after patient.
 const (
 	settles = 3 * time.Second
 	soon    = 2 * time.Second
@@ -81,7 +81,7 @@ const (
 	late    = 10 * time.Second
 )
 
-// Reconcile annotates a pod, if it is time.
+// Reconcile annotates a pod that waits for a Secret, if its next annotation is due.
 func (r *Remount) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var pod corev1.Pod
 	if err := r.pods.Get(ctx, request.NamespacedName, &pod); err != nil {
@@ -106,8 +106,8 @@ func (r *Remount) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	return ctrl.Result{RequeueAfter: soon}, client.IgnoreNotFound(err)
 }
 
-// waitsForSecret returns since when a pod runs, and whether it waits: a pod of the webhook or of the API server that is not ready, or the own one without its
-// file. Their accounts have the names of their Services.
+// waitsForSecret reports whether a pod waits for a Secret, and since when the pod runs. A pod of the webhook or of the API server waits if it is not ready,
+// and the pod of this process if its file is missing. The service accounts of webhook and API server have the names of their Services.
 func (r *Remount) waitsForSecret(pod *corev1.Pod) (since time.Time, waits bool) {
 	self := r.File != "" && pod.Name == r.Self
 	if !self && !slices.Contains([]string{Service, APIServerService}, pod.Spec.ServiceAccountName) || pod.DeletionTimestamp != nil {
@@ -132,7 +132,7 @@ func lastRemount(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// untilRemount returns how long a pod that has been running for a time, and was annotated a time ago, waits for its next annotation.
+// untilRemount returns the time until the next annotation of a pod that has been running for a time, and was annotated a time ago.
 func untilRemount(running, ago time.Duration) time.Duration {
 	pause := soon
 	if running > patient {

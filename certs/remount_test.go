@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestRemount: a pod of the webhook or of the API server that runs and is not ready is annotated, more seldom with time. All other pods are left alone.
+// TestRemount: a pod of the webhook or of the API server that runs and is not ready is annotated, less often with time. Other pods are not changed.
 func TestRemount(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)

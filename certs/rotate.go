@@ -13,23 +13,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Options configure the built-in rotation. Zero durations mean cert-controller's defaults: a CA of ten years, certificates of one year, renewal 90
-// days before their end, a check every 12 hours.
+// Options configure the built-in rotation. Zero durations mean cert-controller's defaults: a CA is valid for ten years and a certificate for one year, both
+// are renewed 90 days before their end, and a check runs every 12 hours.
 type Options struct {
-	// Dir is where the Secret is mounted in this process. The rotation ends with an error when tls.crt does not appear there for a quarter of
-	// an hour.
+	// Dir is the folder at which the Secret is mounted in this process. The rotation fails if tls.crt does not appear there within a quarter of an hour.
 	Dir string
-	// Namespace holds the Secret and the Service.
+	// Namespace is the namespace of the Secret and the Service.
 	Namespace string
-	// Names are additional DNS names of the webhook, such as localhost. cert-controller puts no IP addresses into certificates.
+	// Names are additional DNS names of the webhook, such as localhost. cert-controller does not support IP addresses in certificates.
 	Names []string
-	// CALifetime and Lifetime are the validity of CA and certificate. Ahead is the time before the end at which each is renewed, and Every the
-	// interval of the check.
+	// CALifetime and Lifetime are the validity of the CA and of the certificate. Ahead is the time before the end at which both are renewed, and Every the
+	// interval of checks.
 	CALifetime, Lifetime, Ahead, Every time.Duration
 }
 
-// Rotate adds the rotation of the webhook's certificate to a manager whose scheme knows core/v1. The Secret must exist, if only empty. Of several replicas
-// the leader rotates.
+// Rotate adds the rotation of the webhook's certificate to a manager whose scheme has core/v1. The Secret must exist, and may be empty. Only the leader
+// rotates.
 func Rotate(mgr manager.Manager, o Options) error {
 	return o.rotate(mgr, target{
 		secret: Secret, service: Service, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -51,13 +50,13 @@ func RotateAPIServer(mgr manager.Manager, o Options) error {
 	return o.rotate(mgr, t)
 }
 
-// target is a certificate that is rotated.
+// target is a certificate to rotate.
 type target struct {
 	secret, service string
 	usages          []x509.ExtKeyUsage
-	// trusting are the objects that get the CA.
+	// trusting are the objects into which the CA is written.
 	trusting []rotator.WebhookInfo
-	// watched is the one object of a resource that is watched, by the resource.
+	// watched is the name of the only object that is watched, by its resource.
 	watched map[string]string
 }
 
@@ -92,8 +91,8 @@ type narrowed struct {
 func (n narrowed) GetConfig() *rest.Config  { return n.config }
 func (n narrowed) GetClient() client.Client { return n.client }
 
-// narrow restricts the watches of a rotation to its own objects. By itself cert-controller watches all Secrets of the namespace and all
-// webhook configurations; RBAC grants a watch of one name only to a request that selects that name. It also adds overlap.
+// narrow returns a manager that restricts the watches of a rotation to its own objects, and that adds overlap. cert-controller itself watches all Secrets of
+// the namespace and all webhook configurations, but RBAC allows a watch of one object only if the request selects its name.
 func narrow(mgr manager.Manager, watched map[string]string) manager.Manager {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -105,13 +104,13 @@ func narrow(mgr manager.Manager, watched map[string]string) manager.Manager {
 // selecting adds a field selector to requests for a whole collection.
 type selecting struct {
 	next  http.RoundTripper
-	names map[string]string // by the resource with which the path of a collection ends
+	names map[string]string // by resource, which is the end of a collection's path
 }
 
 func (s selecting) RoundTrip(request *http.Request) (*http.Response, error) {
 	name, known := s.names[path.Base(request.URL.Path)]
 	if known {
-		request = request.Clone(request.Context()) // a RoundTripper may not change what it is given
+		request = request.Clone(request.Context()) // a RoundTripper may not change its argument
 		query := request.URL.Query()
 		query.Set("fieldSelector", "metadata.name="+name)
 		request.URL.RawQuery = query.Encode()

@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Served judges the certificate that a server presents, which files do not show: they may be newer, unreadable or never loaded. Each check and each
+// Served checks the certificate that a server presents. It does not check the files, because they may be newer, unreadable or not loaded. Each check and each
 // scrape makes one TLS handshake. It is a prometheus.Collector.
 type Served struct {
 	Address net.Addr
-	// Name is what API servers verify: the DNS name of the Service, or the name or IP address of a webhook that is called by URL.
+	// Name is the name that API servers verify: the DNS name of the Service, or the DNS name or IP address in the URL of a webhook.
 	Name string
-	// Authorities is a file with the CAs that API servers trust, PEM. Without such a file nobody says which CA is right.
+	// Authorities is a PEM file with the CAs that API servers trust. If it does not exist, the CA is not checked.
 	Authorities string
 	Now         func() time.Time
 	Log         logr.Logger
@@ -31,7 +31,7 @@ type Served struct {
 	logged string
 }
 
-// Problems of a certificate, values of a label. Every API server sees the first two. The others are what this process's clock says, which may be wrong.
+// Problems of a certificate, as values of a label. Every API server sees the first two. The others depend on the clock of this process, which may be wrong.
 const (
 	wrongName = "name"
 	unknownCA = "authority"
@@ -39,13 +39,13 @@ const (
 	early     = "early"
 )
 
-// problem is one of these, and its text.
+// problem is a problem of a certificate, with its text.
 type problem struct{ name, text string }
 
-// Check is a healthz.Checker. It fails without a certificate, and for a certificate that every API server refuses. It does not fail for dates: API
-// servers compare them with their own clocks. If this clock is wrong, requests succeed; and as nodes may share a time server, all
-// replicas would become not ready together. If the certificate has really ended, requests fail with the reason, which says
-// more than that the Service has no endpoints.
+// Check is a healthz.Checker. It fails if there is no certificate, or if every API server refuses the certificate. It does not fail because of dates, which
+// API servers compare with their own clocks. If the clock of this process is wrong, requests succeed, but all replicas would become not ready together,
+// because nodes may share a time server. If the certificate has really ended, requests fail with this reason, which says more than that the Service has no
+// endpoints.
 func (s *Served) Check(*http.Request) error {
 	chain, err := s.handshake()
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Served) Check(*http.Request) error {
 	return err
 }
 
-// handshake returns the certificates that the server presents, its own first. It verifies nothing: problems does, one by one.
+// handshake returns the certificates that the server presents, its own first. It does not verify them: problems verifies each aspect separately.
 func (s *Served) handshake() ([]*x509.Certificate, error) {
 	dialer := &net.Dialer{Timeout: time.Second}
 	connection, err := tls.DialWithDialer(dialer, s.Address.Network(), s.Address.String(), &tls.Config{InsecureSkipVerify: true, ServerName: s.Name})
@@ -89,16 +89,15 @@ func (s *Served) problems(chain []*x509.Certificate) (all []problem) {
 	return all
 }
 
-// signed verifies that there is an instant at which the chain is valid, whatever the clock says. If there is one, it is valid when the last of its
-// certificates begins.
+// signed returns an error if the chain is not valid at any time. If it is valid at some time, it is valid when the validity of its last certificate begins.
 func (s *Served) signed(chain []*x509.Certificate) error {
 	content, err := os.ReadFile(s.Authorities)
 	if err != nil {
-		return nil //nolint:nilerr // no CA is known
+		return nil //nolint:nilerr // there is no CA to compare with
 	}
 	authorities, err := cert.ParseCertsPEM(content)
 	if err != nil {
-		return nil //nolint:nilerr // nor here
+		return nil //nolint:nilerr // there is no CA to compare with
 	}
 	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool()}
 	for _, authority := range authorities {
@@ -116,7 +115,7 @@ func (s *Served) signed(chain []*x509.Certificate) error {
 	return err
 }
 
-// tell logs problems when they change, not at every check.
+// tell logs the problems if they have changed since the last check.
 func (s *Served) tell(problems []problem) {
 	text := ""
 	for i, found := range problems {
@@ -140,18 +139,18 @@ func (s *Served) tell(problems []problem) {
 
 var (
 	notAfter = prometheus.NewDesc("kiln_webhook_certificate_not_after_seconds",
-		"Unix time at which the certificate that is served ends; absent without one.", nil, nil)
+		"Unix time at which the served certificate ends; absent without a certificate.", nil, nil)
 	wrong = prometheus.NewDesc("kiln_webhook_certificate_problem",
-		"1 where the certificate that is served lacks its name, fits no CA, or has ended or is early by the clock of the process.", []string{"problem"}, nil)
+		"1 if the served certificate lacks its name, fits no CA, or has ended or is not valid yet by the clock of the process.", []string{"problem"}, nil)
 )
 
-// Describe is for prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (s *Served) Describe(all chan<- *prometheus.Desc) {
 	all <- notAfter
 	all <- wrong
 }
 
-// Collect is for prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (s *Served) Collect(all chan<- prometheus.Metric) {
 	chain, err := s.handshake()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those of a served certificate by name, and by problem where they have one.
+// metrics returns the values of a served certificate's metrics, by name and label.
 func metrics(t *testing.T, served *Served) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -42,7 +42,7 @@ func metrics(t *testing.T, served *Served) map[string]float64 {
 	return all
 }
 
-// ends is the metric of the end, or 0 when there is none.
+// ends returns the metric of the certificate's end; 0 if it is absent.
 func ends(t *testing.T, served *Served) float64 {
 	t.Helper()
 	return metrics(t, served)["kiln_webhook_certificate_not_after_seconds"]

@@ -13,23 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// Serving is the certificate in use. It is a manager.Runnable on every replica, leader or not.
+// Serving is the current certificate of this process. It is a manager.Runnable that runs in every replica.
 type Serving struct {
 	dir     string
 	watcher atomic.Pointer[certwatcher.CertWatcher]
 }
 
-// Watch serves DIR/tls.crt and DIR/tls.key once its Start runs. The files need not exist yet: with the
-// built-in rotation a first replica starts before there is a certificate.
+// Watch returns a Serving whose Start reads DIR/tls.crt and DIR/tls.key, and follows their changes. The files need not exist yet: with the built-in rotation,
+// the first replica starts before there is a certificate.
 func Watch(dir string) *Serving { return &Serving{dir: dir} }
 
-// Authorities is the file beside the certificate with the CAs that API servers trust. The rotation and cert-manager write it; others need not.
+// Authorities returns the path of the file with the CAs that API servers trust. The rotation and cert-manager write it beside the certificate. Other signers
+// need not write it.
 func (s *Serving) Authorities() string { return filepath.Join(s.dir, caFile) }
 
 var errNoCertificate = errors.New("no serving certificate yet")
 
-// GetCertificate is for tls.Config. Until there is a certificate, handshakes fail, and so does the
-// readiness check that makes one.
+// GetCertificate is a function for tls.Config. Until there is a certificate, handshakes fail, and the readiness check, which makes a handshake, fails, too.
 func (s *Serving) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	watcher := s.watcher.Load()
 	if watcher == nil {
@@ -38,19 +38,19 @@ func (s *Serving) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, 
 	return watcher.GetCertificate(hello)
 }
 
-// Current returns the certificate in use, for a client that shows it.
+// Current returns the current certificate, for a client that shows it.
 func (s *Serving) Current() (*tls.Certificate, error) { return s.GetCertificate(nil) }
 
-// Await waits for the first certificate. It returns false when the context ends before.
+// Await waits for the first certificate. It returns false if the context ends before.
 func (s *Serving) Await(ctx context.Context) bool {
 	return wait.PollUntilContextCancel(ctx, appears, true, func(context.Context) (bool, error) { return s.watcher.Load() != nil, nil }) == nil
 }
 
 const (
-	// appears is the interval at which a first certificate is looked for. It appears once in the life of a cluster.
+	// appears is the interval at which Start looks for the first certificate, which appears once in the life of a cluster.
 	appears = 500 * time.Millisecond
-	// rereads is the interval at which the files are read, besides their watch: some mounts send no events, and certificate and key may be
-	// replaced one after the other.
+	// rereads is the interval at which the files are read in addition to their watch: some mounts send no events, and certificate and key may be replaced one
+	// after the other.
 	rereads = time.Second
 )
 
@@ -59,7 +59,7 @@ func (s *Serving) Start(ctx context.Context) error {
 	log, waits := ctrl.Log.WithName("certificate"), false
 	err := wait.PollUntilContextCancel(ctx, appears, true, func(context.Context) (bool, error) {
 		watcher, err := certwatcher.New(filepath.Join(s.dir, certificateFile), filepath.Join(s.dir, keyFile))
-		if err != nil { // not there yet, or only one of the two
+		if err != nil { // the files do not exist yet, or only one of them
 			if !waits {
 				log.Info("waiting for the serving certificate: not ready until then", "folder", s.dir, "reason", err.Error())
 			}

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// roundLimit bounds the time for which a scrape asks launchers. Prometheus waits for 10 s by default, and the answer is to be written too.
+	// roundLimit bounds the time in which a scrape asks launchers. Prometheus waits for 10 s by default, and the answer must be written in this time, too.
 	roundLimit = 7 * time.Second
-	// answerLimit bounds one launcher: its connection, its handshake and its answer.
+	// answerLimit bounds the time for one launcher: its connection, its handshake and its answer.
 	answerLimit = 2 * time.Second
-	// fresh is the time for which the answers of a round are those of the next scrape, too: two instances of Prometheus do not ask twice.
+	// fresh is the time for which the answers of a round are used for further scrapes, so that two instances of Prometheus do not ask twice.
 	fresh = 5 * time.Second
-	// mostAsked bounds the launchers that are asked at once, mostOfNamespace those of one namespace: guests that do not answer, be it for a NetworkPolicy of
-	// their namespace, keep none of another namespace waiting.
+	// mostAsked bounds the launchers that are asked at once, mostOfNamespace the launchers of one namespace among them. So guests that do not answer, for
+	// example because of a NetworkPolicy in their namespace, do not delay guests of another namespace.
 	mostAsked       = 128
 	mostOfNamespace = 32
 )
 
-// Asker asks a launcher. subresource.Launchers implements it.
+// Asker asks a launcher for statistics. subresource.Launchers implements it.
 type Asker interface {
 	Statistics(ctx context.Context, vmi *v1.VirtualMachineInstance) (hypervisor.Statistics, error)
 }
 
-// Guests collects the statistics of guests in pods, by asking their launchers at each scrape. Replicas that do not lead have none.
+// Guests collects the statistics of guests in pods by asking their launchers at each scrape. It is empty in replicas that do not lead.
 type Guests struct {
 	// rounds has a series for each result of the last round.
 	rounds *prometheus.GaugeVec
@@ -43,23 +43,23 @@ type Guests struct {
 	mutex sync.Mutex
 	// from is nil while this replica does not lead.
 	from *source
-	// answered is what the last round ended with, at the time ended.
+	// answered are the answers of the last round, which ended at the time ended.
 	answered []answer
 	ended    time.Time
 	// silent are the guests that did not answer in the last round: they are asked last.
 	silent map[types.UID]bool
 }
 
-// source is where a round finds guests.
+// source is where a round finds guests, and how it asks them.
 type source struct {
 	cached client.Reader
 	asks   Asker
 }
 
-// answer is what the launcher of a VMI says.
+// answer is the answer of a VMI's launcher.
 type answer struct {
-	vmi  *v1.VirtualMachineInstance
-	said hypervisor.Statistics
+	vmi        *v1.VirtualMachineInstance
+	statistics hypervisor.Statistics
 }
 
 // Results of asking a launcher.
@@ -69,19 +69,19 @@ const (
 	resultLate     = "late"
 )
 
-// NewGuests returns a collector that has nothing until it leads.
+// NewGuests returns a collector that is empty until its replica leads.
 func NewGuests() *Guests {
 	return &Guests{rounds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kiln_guest_statistics",
-		Help: "Guests whose launcher was asked for statistics at the last scrape of " + Path + " by result: answered, failed, or late where the time was over " +
+		Help: "Guests whose launcher was asked for statistics at the last scrape of " + Path + " by result: answered, failed, or late if the time was over " +
 			"before; of the replica that asks.",
 	}, []string{"result"})}
 }
 
-// Metric says what came of the last round.
+// Metric returns the metric with the results of the last round.
 func (g *Guests) Metric() prometheus.Collector { return g.rounds }
 
-// setSource has rounds find guests in a source; nil ends that.
+// setSource sets the source of rounds; nil if this replica no longer leads.
 func (g *Guests) setSource(from *source) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -94,21 +94,21 @@ func (g *Guests) setSource(from *source) {
 	}
 }
 
-// Describe is for prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (*Guests) Describe(all chan<- *prometheus.Desc) {
 	for _, s := range allStatistics() {
 		all <- s.desc
 	}
 }
 
-// Collect is for prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (g *Guests) Collect(all chan<- prometheus.Metric) {
 	for _, one := range g.currentAnswers() {
-		sendStatistics(all, one.vmi, one.said)
+		sendStatistics(all, one.vmi, one.statistics)
 	}
 }
 
-// currentAnswers returns the answers of a round that ended just now, or of a new one. Scrapes at the same time share a round.
+// currentAnswers returns the answers of the last round if they are fresh, else of a new one. Concurrent scrapes share a round.
 func (g *Guests) currentAnswers() []answer {
 	shared, _, _ := g.asking.Do("", func() (any, error) {
 		g.mutex.Lock()
@@ -126,7 +126,7 @@ func (g *Guests) currentAnswers() []answer {
 	return shared.([]answer)
 }
 
-// keepAnswers keeps what came of a round, unless this replica has ceased to lead.
+// keepAnswers keeps the results of a round, unless this replica has ceased to lead.
 func (g *Guests) keepAnswers(from *source, r *round) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -139,7 +139,7 @@ func (g *Guests) keepAnswers(from *source, r *round) {
 	}
 }
 
-// guests returns the VMIs that run and whose launcher serves. Nobody may write to them: they are those of the cache.
+// guests returns the running VMIs whose launcher serves. They belong to the cache, and must not be changed.
 func (s *source) guests(ctx context.Context) (running []*v1.VirtualMachineInstance, err error) {
 	pods := &v1alpha1.GuestPodList{}
 	if err := s.cached.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
@@ -161,11 +161,11 @@ func (s *source) guests(ctx context.Context) (running []*v1.VirtualMachineInstan
 	return running, nil
 }
 
-// round is what comes of asking all guests once.
+// round asks all guests once, and collects their answers.
 type round struct {
 	asks Asker
 
-	// guests is their number.
+	// guests is the number of guests to ask.
 	guests int
 
 	mutex    sync.Mutex
@@ -174,7 +174,7 @@ type round struct {
 	failed   int
 }
 
-// askAll asks the guests of a source: last those that were silent.
+// askAll asks the guests of a source. It asks the guests that were silent in the last round last.
 func (r *round) askAll(from *source, silent map[types.UID]bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), roundLimit)
 	defer cancel()
@@ -196,7 +196,7 @@ func (r *round) askAll(from *source, silent map[types.UID]bool) {
 	r.ask(ctx, last)
 }
 
-// ask asks guests, each in a goroutine that waits for its turn, and returns when all have answered or failed, or the context has ended.
+// ask asks guests, each in a goroutine that waits for its turn. It returns when all have answered or failed, or the context has ended.
 func (r *round) ask(ctx context.Context, vmis []*v1.VirtualMachineInstance) {
 	all, inNamespace := semaphore.NewWeighted(mostAsked), map[string]*semaphore.Weighted{}
 	var work sync.WaitGroup
@@ -207,7 +207,7 @@ func (r *round) ask(ctx context.Context, vmis []*v1.VirtualMachineInstance) {
 			inNamespace[vmi.Namespace] = own
 		}
 		work.Go(func() {
-			if own.Acquire(ctx, 1) != nil { // in this order: who waits for the namespace keeps nobody of another one waiting
+			if own.Acquire(ctx, 1) != nil { // first, so that a guest that waits for its namespace does not delay other namespaces
 				return
 			}
 			defer own.Release(1)
@@ -217,18 +217,18 @@ func (r *round) ask(ctx context.Context, vmis []*v1.VirtualMachineInstance) {
 			defer all.Release(1)
 			limited, cancel := context.WithTimeout(ctx, answerLimit)
 			defer cancel()
-			said, err := r.asks.Statistics(limited, vmi)
-			r.add(vmi, said, err)
+			statistics, err := r.asks.Statistics(limited, vmi)
+			r.add(vmi, statistics, err)
 		})
 	}
 	work.Wait()
 }
 
-func (r *round) add(vmi *v1.VirtualMachineInstance, said hypervisor.Statistics, err error) {
+func (r *round) add(vmi *v1.VirtualMachineInstance, statistics hypervisor.Statistics, err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if err == nil {
-		r.answered = append(r.answered, answer{vmi, said})
+		r.answered = append(r.answered, answer{vmi, statistics})
 		return
 	}
 	r.failed++

@@ -52,9 +52,10 @@ func served(t *testing.T, asks Asker, vmis ...*v1.VirtualMachineInstance) *sourc
 	return &source{fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), asks}
 }
 
-// TestHostileStatistics: what a launcher says makes series of its own VMI, for the vCPUs, disks and interfaces of the spec alone. What is missing is no series.
+// TestHostileStatistics: a launcher's statistics make series only of its own VMI, and only for vCPUs, disks and interfaces in the spec. A missing counter has
+// no series.
 func TestHostileStatistics(t *testing.T) {
-	said := hypervisor.Statistics{
+	statistics := hypervisor.Statistics{
 		CPU: hypervisor.Values{"time": 1_500_000_000, "evil": 1}, Memory: hypervisor.Values{"rss": 2},
 		VCPUs: map[string]hypervisor.Values{"0": {"time": 1e9, "state": 1}, "1": {"time": 2e9, "state": 77}, "2": {"time": 1}, "01": {"time": 1},
 			"-1": {"time": 1}, "x": {"time": 1}},
@@ -67,7 +68,9 @@ func TestHostileStatistics(t *testing.T) {
 	}
 	stopped := guestOf("team", "stopped")
 	stopped.Status.Phase = v1.Scheduled
-	g.setSource(served(t, askerFunc(func(context.Context, *v1.VirtualMachineInstance) (hypervisor.Statistics, error) { return said, nil }),
+	g.setSource(served(t, askerFunc(func(context.Context, *v1.VirtualMachineInstance) (hypervisor.Statistics, error) {
+		return statistics, nil
+	}),
 		guestOf("team", "web"), stopped))
 	const labels = `name="web",namespace="team",node="node-1"`
 	var want strings.Builder
@@ -103,7 +106,7 @@ func TestHostileStatistics(t *testing.T) {
 	}
 }
 
-// TestSilentGuests: guests of one namespace that never answer neither keep those of others waiting, nor let a scrape take longer than Prometheus waits.
+// TestSilentGuests: guests of one namespace that never answer neither delay guests of other namespaces, nor let a scrape take longer than Prometheus waits.
 func TestSilentGuests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var vmis []*v1.VirtualMachineInstance
@@ -151,7 +154,7 @@ func TestSilentGuests(t *testing.T) {
 	})
 }
 
-// TestScrapesShareARound: scrapes that follow each other closely, as those of two instances of Prometheus, ask each launcher once; the next scrape asks again.
+// TestScrapesShareARound: scrapes that follow each other closely, as by two instances of Prometheus, ask each launcher once; the next scrape asks again.
 func TestScrapesShareARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0

@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// kubevirts is what KubeVirt's source says of a metric.
+// kubevirts is a metric in KubeVirt's source.
 type kubevirts struct {
 	kind   string
 	labels []string
 }
 
 // ofDomains are the labels that KubeVirt's collector of domain statistics adds to metrics by maps, which parsing does not find: vcpu_metrics.go,
-// network_metrics.go and block_metrics.go. Those of all are in domainstats.go. Labels of VMIs (kubernetes_vmi_label_*) it has as well; Kiln has not: a tenant
-// would choose names of labels.
+// network_metrics.go and block_metrics.go. The labels of all metrics are in domainstats.go. KubeVirt also has labels of VMIs (kubernetes_vmi_label_*). Kiln
+// does not, because a tenant would choose the names of the labels.
 var ofDomains = map[string][]string{
 	"kubevirt_vmi_vcpu_seconds_total": {"id", "state"}, "kubevirt_vmi_vcpu_": {"id"}, "kubevirt_vmi_network_traffic_": {"interface", "type"},
 	"kubevirt_vmi_network_": {"interface"}, "kubevirt_vmi_storage_": {"drive"}, "kubevirt_vmi_memory_": nil, "kubevirt_vmi_cpu_": nil,

@@ -24,18 +24,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LeaseName is the Lease of the replica that asks guests; manifests/apiserver has the right to it.
+// LeaseName is the name of the Lease of the replica that asks guests. manifests/apiserver has the right to write it.
 const LeaseName = "kiln-guest-statistics"
 
 const (
-	// leaseDuration is the time after which another replica asks, where the one that did was killed.
+	// leaseDuration is the time after which another replica asks if the leader was killed.
 	leaseDuration = 30 * time.Second
 	renewDeadline = 20 * time.Second
 	retryPeriod   = 5 * time.Second
 )
 
-// Leader has one replica at a time ask guests. It is a manager.Runnable. The election of a manager is not for this: a process that loses it ends, and with it
-// all consoles.
+// Leader makes one replica at a time ask guests. It is a manager.Runnable. It does not use the election of a manager, because a process that loses that
+// election ends, and with it all consoles.
 type Leader struct {
 	Guests    *Guests
 	Namespace string
@@ -43,7 +43,7 @@ type Leader struct {
 	HTTP      *http.Client
 	Scheme    *runtime.Scheme
 	Mapper    meta.RESTMapper
-	// Asks returns what asks launchers, which it finds with a reader.
+	// Asks returns an Asker that finds launchers with a reader.
 	Asks func(client.Reader) Asker
 }
 
@@ -87,7 +87,8 @@ func (l *Leader) Start(ctx context.Context) error {
 	return nil
 }
 
-// askWhileLeading has a cache of its own as long as it leads: a replica that does not lead needs none, and readiness must not wait for it.
+// askWhileLeading runs a cache, and lets rounds read it, until the context ends. A replica that does not lead needs no cache, and readiness must not wait for
+// it.
 func (l *Leader) askWhileLeading(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -126,7 +127,8 @@ func slimMeta(of *metav1.ObjectMeta) {
 	*of = metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name, UID: of.UID, ResourceVersion: of.ResourceVersion}
 }
 
-// slimVMI keeps what a round asks, and what bounds the answer: how many vCPUs the guest has, and the names of its disks and interfaces.
+// slimVMI drops the fields of a VMI that a round does not read. It keeps the fields that bound an answer: the number of vCPUs, and the names of disks and
+// interfaces.
 func slimVMI(object any) (any, error) {
 	vmi, is := object.(*v1.VirtualMachineInstance)
 	if !is {
@@ -148,7 +150,7 @@ func slimVMI(object any) (any, error) {
 	return vmi, nil
 }
 
-// slimGuestPod keeps whose it is, and the certificate of its launcher.
+// slimGuestPod keeps the UIDs of the VMI and the pod, and the certificate of the launcher.
 func slimGuestPod(object any) (any, error) {
 	of, is := object.(*v1alpha1.GuestPod)
 	if !is {
@@ -160,7 +162,7 @@ func slimGuestPod(object any) (any, error) {
 	return of, nil
 }
 
-// slimPod keeps where a launcher serves.
+// slimPod keeps the phase and the IP address of a pod.
 func slimPod(object any) (any, error) {
 	pod, is := object.(*corev1.Pod)
 	if !is {

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What is told of VMs and VMIs.
+// The metrics of VMs and VMIs.
 var (
 	vmInfo = newMetric("kubevirt_vm_info", gauge, "Always 1. The labels describe a VirtualMachine.", "name", "namespace", "os", "workload", "flavor",
 		"machine_type",
@@ -36,7 +36,7 @@ var (
 		"outdated", "vmi_pod")
 )
 
-// statusGroup is a group of printable statuses, with the metric that has the time of the last change of a VM whose status is one of them.
+// statusGroup is a group of printable statuses, and the metric with the time at which a VM with one of these statuses changed last.
 type statusGroup struct {
 	name     string
 	since    *metric
@@ -48,7 +48,7 @@ func groupOf(name string, statuses ...v1.VirtualMachinePrintableStatus) statusGr
 		"Unix time at which a condition of a VirtualMachine with such a status changed last; 0 for one with another status.", "name", "namespace"), statuses}
 }
 
-// groups are KubeVirt's. The last one also has the statuses that KubeVirt does not know.
+// groups are KubeVirt's groups of statuses. The last one also has the statuses that KubeVirt does not know.
 var groups = []statusGroup{
 	groupOf("starting", v1.VirtualMachineStatusProvisioning, v1.VirtualMachineStatusStarting, v1.VirtualMachineStatusWaitingForVolumeBinding),
 	groupOf("running", v1.VirtualMachineStatusRunning),
@@ -58,25 +58,26 @@ var groups = []statusGroup{
 		v1.VirtualMachineStatusErrImagePull, v1.VirtualMachineStatusImagePullBackOff, v1.VirtualMachineStatusPvcNotFound, v1.VirtualMachineStatusDataVolumeError),
 }
 
-// unnamed stands for an instancetype or preference that is no administrator's. KubeVirt names those of some vendors alone.
+// unnamed stands for an instancetype or preference that a tenant may have named. KubeVirt names only the objects of some vendors.
 const unnamed = "<other>"
 
-// longestLabel bounds what a tenant or a guest writes into a label, in characters.
+// longestLabel bounds a label value that a tenant or a guest writes, in characters.
 const longestLabel = v1alpha1.LongestAgentText
 
-// Machines tells of the VMs and VMIs of the leader's cache. It is a manager.Runnable and a prometheus.Collector; replicas that do not lead have none.
+// Machines collects the metrics of the VMs and VMIs in the leader's cache. It is a manager.Runnable and a prometheus.Collector. It is empty in replicas that
+// do not lead.
 type Machines struct {
 	cache  cache.Cache
 	stores atomic.Pointer[machineStores]
 }
 
-// machineStores are what the controllers' informers hold.
+// machineStores are the stores of the controllers' informers.
 type machineStores struct{ vms, vmis toolscache.Store }
 
-// NewMachines returns a collector for the controllers whose cache it is.
+// NewMachines returns a collector that reads the cache of the controllers.
 func NewMachines(of cache.Cache) *Machines { return &Machines{cache: of} }
 
-// Start tells until the context ends. Without NeedLeaderElection only the leader runs it.
+// Start makes the collector read the cache until the context ends. A manager runs it only in the leader.
 func (m *Machines) Start(ctx context.Context) error {
 	var found machineStores
 	if err := command.InformerStores(ctx, m.cache, map[client.Object]*toolscache.Store{
@@ -90,7 +91,7 @@ func (m *Machines) Start(ctx context.Context) error {
 	return nil
 }
 
-// machineMetrics are those of this file.
+// machineMetrics returns all metrics of this file.
 func machineMetrics() []*metric {
 	all := []*metric{vmInfo, vmCreated, vmRequests, vmiInfo}
 	for _, group := range groups {
@@ -99,14 +100,14 @@ func machineMetrics() []*metric {
 	return all
 }
 
-// Describe is for prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (*Machines) Describe(all chan<- *prometheus.Desc) {
 	for _, one := range machineMetrics() {
 		all <- one.desc
 	}
 }
 
-// Collect is for prometheus.Collector. It reads what the cache holds, and copies nothing.
+// Collect implements prometheus.Collector. It reads objects of the cache without copying them.
 func (m *Machines) Collect(all chan<- prometheus.Metric) {
 	found := m.stores.Load()
 	if found == nil {
@@ -124,7 +125,7 @@ func (m *Machines) Collect(all chan<- prometheus.Metric) {
 	}
 }
 
-// vmiOf returns the VMI of a VM; nil if there is none.
+// vmiOf returns the VMI of a VM; nil if it does not exist.
 func (s *machineStores) vmiOf(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 	object, _, _ := s.vmis.GetByKey(vm.Namespace + "/" + vm.Name)
 	if vmi, is := object.(*v1.VirtualMachineInstance); is && metav1.IsControlledBy(vmi, vm) {
@@ -133,7 +134,7 @@ func (s *machineStores) vmiOf(vm *v1.VirtualMachine) *v1.VirtualMachineInstance 
 	return nil
 }
 
-// vmOf returns the VM of a VMI; nil if there is none.
+// vmOf returns the VM of a VMI; nil if the VMI has no VM.
 func (s *machineStores) vmOf(vmi *v1.VirtualMachineInstance) *v1.VirtualMachine {
 	object, _, _ := s.vms.GetByKey(vmi.Namespace + "/" + vmi.Name)
 	if vm, is := object.(*v1.VirtualMachine); is && metav1.IsControlledBy(vmi, vm) {
@@ -171,7 +172,7 @@ func sendVM(all chan<- prometheus.Metric, vm *v1.VirtualMachine, vmi *v1.Virtual
 	}
 }
 
-// sendRequests sends what the guest of a VMI has, whose spec is explicit.
+// sendRequests sends the CPUs and the memory of a VMI's guest, from its explicit spec.
 func sendRequests(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance) {
 	send := func(value float64, labels ...string) {
 		vmRequests.send(all, value, append([]string{vmi.Name, vmi.Namespace}, labels...)...)
@@ -210,10 +211,10 @@ func sendVMI(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance, vm *v
 		strconv.FormatBool(outdated), launcher)
 }
 
-// boundedText is a label that a tenant or a guest writes.
-func boundedText(said string) string { return guestagent.Text(said, longestLabel) }
+// boundedText returns the value of a label that a tenant or a guest writes.
+func boundedText(value string) string { return guestagent.Text(value, longestLabel) }
 
-// system is what annotations of KubeVirt's templates say.
+// system has the values of annotations that KubeVirt's templates set.
 type system struct{ os, workload, flavor string }
 
 func systemOf(annotations map[string]string) system {
@@ -221,7 +222,7 @@ func systemOf(annotations map[string]string) system {
 	return system{boundedText(annotations[prefix+"os"]), boundedText(annotations[prefix+"workload"]), boundedText(annotations[prefix+"flavor"])}
 }
 
-// instancetypeOf names the instancetype that a VM is pinned to, if it is one of the cluster; preferenceOf its preference.
+// instancetypeOf returns the label of a VM's instancetype, preferenceOf of its preference.
 func instancetypeOf(vm *v1.VirtualMachine) string {
 	return catalogLabel(vm.Spec.Instancetype != nil, vm.Status.InstancetypeRef, instancetype.Kinds)
 }
@@ -230,7 +231,8 @@ func preferenceOf(vm *v1.VirtualMachine) string {
 	return catalogLabel(vm.Spec.Preference != nil, vm.Status.PreferenceRef, instancetype.PreferenceKinds)
 }
 
-// catalogLabel returns the name of a reference. One of a namespace has a name that its tenant chose, and so has one that does not exist: no revision is of it.
+// catalogLabel returns the name of a cluster-wide object that a VM is pinned to. It returns unnamed for a namespaced object, and for one without a revision,
+// which may not exist: a tenant may have chosen both names.
 func catalogLabel(has bool, ref *v1.InstancetypeStatusRef, kinds instancetype.KindNames) string {
 	switch {
 	case !has:
@@ -241,7 +243,7 @@ func catalogLabel(has bool, ref *v1.InstancetypeStatusRef, kinds instancetype.Ki
 	return boundedText(ref.Name)
 }
 
-// unnamedOf returns what stands for the instancetype or preference of a VMI without a VM.
+// unnamedOf returns the label of the instancetype or preference of a VMI without a VM: unnamed if one of the annotations is set.
 func unnamedOf(annotations map[string]string, keys ...string) string {
 	for _, key := range keys {
 		if annotations[key] != "" {
@@ -251,7 +253,7 @@ func unnamedOf(annotations map[string]string, keys ...string) string {
 	return ""
 }
 
-// lastChange returns when one of the conditions that KubeVirt looks at changed last; 0 if the VM has none of them.
+// lastChange returns the Unix time at which one of the conditions that KubeVirt reads changed last; 0 if the VM has none of them.
 func lastChange(vm *v1.VirtualMachine) float64 {
 	latest := int64(0)
 	for _, c := range vm.Status.Conditions {

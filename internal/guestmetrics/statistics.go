@@ -9,14 +9,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Units of libvirt, as factors of those of Prometheus.
+// Factors from the units of libvirt to the units of Prometheus.
 const (
 	ones        = 1
 	nanoseconds = 1e-9
 	kibibytes   = 1024
 )
 
-// statistic is a metric of a value of libvirt.
+// statistic is a metric for one of libvirt's counters.
 type statistic struct {
 	*metric
 	value string
@@ -49,7 +49,7 @@ var (
 		ofGuest("kubevirt_vmi_memory_domain_bytes", gauge, "current", kibibytes, "Memory that the domain of the guest has."),
 	}
 	cpuStatistics = []statistic{
-		ofGuest("kubevirt_vmi_cpu_usage_seconds_total", counter, "time", nanoseconds, "CPU time of QEMU: that of vCPUs and its own."),
+		ofGuest("kubevirt_vmi_cpu_usage_seconds_total", counter, "time", nanoseconds, "CPU time of QEMU, including its vCPUs."),
 		ofGuest("kubevirt_vmi_cpu_user_usage_seconds_total", counter, "user", nanoseconds, "CPU time of QEMU in user mode."),
 		ofGuest("kubevirt_vmi_cpu_system_usage_seconds_total", counter, "system", nanoseconds, "CPU time of QEMU in the kernel of the node."),
 	}
@@ -87,14 +87,14 @@ var (
 	}
 )
 
-// allStatistics are all metrics of this file, each once.
+// allStatistics returns all metrics of this file, each once.
 func allStatistics() []statistic {
 	return slices.Concat(memoryStatistics, cpuStatistics, []statistic{vcpuSeconds}, vcpuStatistics, networkTraffic[:1], networkStatistics, storageStatistics)
 }
 
-// sendStatistics sends what a launcher says of the guest of a VMI. A launcher is its tenant's: what it says makes series of this VMI alone, whose vCPUs, disks
-// and interfaces are those of its spec. What libvirt does not count is no series.
-func sendStatistics(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance, said hypervisor.Statistics) {
+// sendStatistics sends the statistics that a launcher reports of a VMI's guest. A tenant may control the launcher, so it sends only series of this VMI, and
+// only for vCPUs, disks and interfaces in its spec. A counter that libvirt does not report has no series.
+func sendStatistics(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance, reported hypervisor.Statistics) {
 	send := func(list []statistic, values hypervisor.Values, labels ...string) {
 		for _, s := range list {
 			if value, has := values[s.value]; has {
@@ -102,9 +102,9 @@ func sendStatistics(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance
 			}
 		}
 	}
-	send(memoryStatistics, said.Memory)
-	send(cpuStatistics, said.CPU)
-	for label, values := range said.VCPUs {
+	send(memoryStatistics, reported.Memory)
+	send(cpuStatistics, reported.CPU)
+	for label, values := range reported.VCPUs {
 		if id, err := strconv.Atoi(label); err != nil || id < 0 || id >= countVCPUs(vmi) || strconv.Itoa(id) != label {
 			continue
 		}
@@ -114,17 +114,17 @@ func sendStatistics(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance
 	devices := &vmi.Spec.Domain.Devices
 	for i := range devices.Interfaces {
 		name := devices.Interfaces[i].Name
-		send(networkTraffic[:1], said.NICs[name], name, "rx")
-		send(networkTraffic[1:], said.NICs[name], name, "tx")
-		send(networkStatistics, said.NICs[name], name)
+		send(networkTraffic[:1], reported.NICs[name], name, "rx")
+		send(networkTraffic[1:], reported.NICs[name], name, "tx")
+		send(networkStatistics, reported.NICs[name], name)
 	}
 	for i := range devices.Disks {
 		name := devices.Disks[i].Name
-		send(storageStatistics, said.Disks[name], name)
+		send(storageStatistics, reported.Disks[name], name)
 	}
 }
 
-// countVCPUs returns how many vCPUs a guest has at most.
+// countVCPUs returns the largest number of vCPUs that a guest may have.
 func countVCPUs(vmi *v1.VirtualMachineInstance) int {
 	cpu := vmi.Spec.Domain.CPU
 	if cpu == nil {
@@ -133,7 +133,7 @@ func countVCPUs(vmi *v1.VirtualMachineInstance) int {
 	return int(max(cpu.Sockets, cpu.MaxSockets, 1) * max(cpu.Cores, 1) * max(cpu.Threads, 1))
 }
 
-// vcpuState names an element of libvirt's enum virVcpuState.
+// vcpuState returns the name of an element of libvirt's enum virVcpuState.
 func vcpuState(values hypervisor.Values) string {
 	state, has := values[hypervisor.ValueState]
 	if names := []string{"offline", "running", "blocked"}; has && state < uint64(len(names)) {
