@@ -17,7 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// listen adds the server to the manager, with a readiness check that makes a handshake, as the webhook has it.
+// listen adds the server to the manager, with a readiness check that makes a handshake, as in the webhook.
 func listen(engine *command.Engine, api *subresource.API, o options, certificate *certs.Serving) error {
 	host, text, err := net.SplitHostPort(o.address)
 	if err != nil {
@@ -43,7 +43,7 @@ func listen(engine *command.Engine, api *subresource.API, o options, certificate
 		command.Publish([]prometheus.Collector{served, api.Open.Metric()}))
 }
 
-// server runs once there is a certificate: the library that serves reads it at its start.
+// server starts when there is a certificate, because the library reads the certificate at its start.
 type server struct {
 	api         *subresource.API
 	serving     subresource.Serving

@@ -1,5 +1,5 @@
-// Command apiserver serves subresources.kubevirt.io behind Kubernetes' API server: start, stop, console and all else that virtctl calls. It is apart from
-// the webhook: consoles last for hours and carry any amount of bytes, and admission must not wait for them.
+// Command apiserver serves subresources.kubevirt.io behind Kubernetes' API server: start, stop, console and the other subresources that virtctl calls. It is
+// not part of the webhook, because consoles last for hours and carry any amount of bytes, and admission must not wait for them.
 package main
 
 import (
@@ -40,12 +40,12 @@ func root() *cobra.Command {
 	flags.StringVar(&o.address, "api-bind-address", ":8443", "address of the API")
 	flags.StringVar(&o.certs, "cert-dir", "/etc/kiln/certs", "folder of tls.crt and tls.key, which are read again when they change: the certificate that "+
 		"this process serves with, and shows to launchers")
-	flags.StringVar(&o.name, "certificate-name", "", "DNS name that the certificate must have; empty for that of Service "+certs.APIServerService)
+	flags.StringVar(&o.name, "certificate-name", "", "DNS name that the certificate must have; empty for the name of Service "+certs.APIServerService)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	return cmd
 }
 
-// run serves until the context ends. It elects no leader: every replica serves.
+// run serves until the context ends. It does not elect a leader: every replica serves.
 func run(ctx context.Context, o options) error {
 	command.Log(o.LogLevel)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})
@@ -61,7 +61,7 @@ func run(ctx context.Context, o options) error {
 	return engine.Start(ctx)
 }
 
-// measure has one replica ask guests for their statistics, when they are scraped.
+// measure adds the metrics of guests. One replica asks guests for their statistics when the metrics are scraped.
 func (o options) measure(engine *command.Engine, certificate *certs.Serving) error {
 	if o.Metrics == "0" {
 		return nil

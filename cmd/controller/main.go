@@ -1,5 +1,5 @@
-// Command controller creates VMIs of VMs and pods of VMIs, keeps their hardware records, snapshots and restores VMs, and signs the webhook's certificate. Of
-// several replicas the one that holds the Lease works.
+// Command controller creates VMIs of VMs and pods of VMIs, keeps their hardware records, snapshots and restores VMs, and signs the webhook's certificate.
+// Only the replica that holds the Lease works.
 package main
 
 import (
@@ -40,9 +40,9 @@ type options struct {
 
 func main() { command.Main(root()) }
 
-// root returns the command with the defaults of its flags: it elects a leader, and serves metrics only where an address is given.
-// The built-in rotation is off by default: where cert-manager is installed, it signs. The rotation writes a Secret and the webhook configurations, for
-// which manifests/overlays/rotation has the rights.
+// root returns the command with the defaults of its flags. It elects a leader, and serves metrics only if an address is given. The built-in rotation is off
+// by default, because cert-manager may sign. The rotation writes a Secret and the webhook configurations, for which manifests/overlays/rotation has the
+// rights.
 func root() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0", Elect: true}}
 	cmd := &cobra.Command{
@@ -67,8 +67,8 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// run adds the controllers, the collector of revisions and, on request, the rotation to a manager, and works until the context ends. Without
-// the Lease it waits: two controllers would create the VMIs of one VM in a race.
+// run adds the controllers, the collector of revisions and, on request, the rotation to a manager, and runs it until the context ends. It waits for the
+// Lease, because two controllers would create the VMIs of one VM in a race.
 func run(ctx context.Context, o options) error {
 	settings, err := o.guests.settings()
 	if err != nil {
@@ -85,7 +85,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	engine.Configuration.FollowKubeVirt(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process when that changes
+	engine.Configuration.FollowKubeVirt(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process if this changes
 	machines := o.machines(engine, kubevirt)
 	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers)); err != nil {
 		return err
@@ -123,7 +123,7 @@ func run(ctx context.Context, o options) error {
 	if err := remount.Register(engine); err != nil {
 		return err
 	}
-	if o.rotate { // the leader alone signs: two signers would replace each other's CA
+	if o.rotate { // only the leader signs: two signers would replace each other's CA
 		if err := o.rotation(engine); err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func run(ctx context.Context, o options) error {
 	return engine.Start(ctx)
 }
 
-// tell adds KubeVirt's metrics about VMs and VMIs. Beside KubeVirt, whose own controller has them, there are none at the path.
+// tell adds KubeVirt's metrics about VMs and VMIs. Beside KubeVirt the path has no metrics, because KubeVirt's own controller serves them.
 func (o options) tell(engine *command.Engine, kubevirt bool) error {
 	if o.Metrics == "0" {
 		return nil
@@ -147,8 +147,8 @@ func (o options) tell(engine *command.Engine, kubevirt bool) error {
 	return engine.Add(machines)
 }
 
-// machines returns the controller of VMs, which creates no VMIs if KubeVirt does. Live reads past the cache what must not be stale, such as the hardware record
-// of a VM.
+// machines returns the controller of VMs, which creates no VMIs if KubeVirt does. Live reads the objects that must not be stale, such as the hardware record
+// of a VM, from the API server.
 func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Controller {
 	machines := &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,

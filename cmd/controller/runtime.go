@@ -14,7 +14,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Runtimes: who runs the guests of VMIs.
+// Values of --runtime.
 const (
 	runtimePod  = "pod"
 	runtimeNode = "node"
@@ -23,13 +23,13 @@ const (
 // guests are the flags about how guests run.
 type guests struct {
 	runtime string
-	// image is that of the launcher in pods, secrets are for it.
+	// image is the image of the launcher in pods, secrets are its pull secrets.
 	image   string
 	secrets []string
 	network string
-	// authorities is the file of those who sign the certificates of launchers' clients.
+	// authorities is the file with the CAs that sign the certificates of launchers' clients.
 	authorities string
-	// taps and locked say what nodes and networks offer, see pod.Settings.
+	// taps and locked declare what nodes and networks support, see pod.Settings.
 	taps, locked bool
 }
 
@@ -49,7 +49,7 @@ func (g *guests) add(flags *pflag.FlagSet) {
 		"without it host devices and SR-IOV are refused")
 }
 
-// settings returns what the flags say of pods, or what is wrong with them.
+// settings returns the settings of pods by the flags, or an error that names a wrong flag.
 func (g *guests) settings() (settings pod.Settings, err error) {
 	settings = pod.Settings{Image: g.image, Network: pod.Network(g.network), Taps: g.taps, LockedMemory: g.locked}
 	for _, name := range g.secrets {
@@ -67,7 +67,7 @@ func (g *guests) settings() (settings pod.Settings, err error) {
 	return settings, nil
 }
 
-// finalizers are those of new VMIs: without a controller of pods nobody but a launcher that has claimed a VMI would take it away.
+// finalizers returns the finalizers of new VMIs. Without a controller of pods, only a launcher that has claimed a VMI would remove the finalizer.
 func (g *guests) finalizers() []string {
 	if g.runtime == runtimeNode {
 		return nil
@@ -75,7 +75,7 @@ func (g *guests) finalizers() []string {
 	return []string{v1.VirtualMachineInstanceFinalizer}
 }
 
-// register adds the controller of pods, if guests run in pods. Kiln is installed in the namespace.
+// register adds the controller of pods if guests run in pods. namespace is the namespace of the installation.
 func (g *guests) register(engine *command.Engine, namespace string, settings pod.Settings) error {
 	if g.runtime == runtimeNode {
 		return nil

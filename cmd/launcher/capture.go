@@ -25,8 +25,8 @@ func captureCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// capture prints the record of a running domain. It changes nothing. An assumed host will not do: the record is compared with what this host would
-// render, so libvirt must answer.
+// capture prints the record of a running domain. It does not change anything. libvirt must answer, because the record is compared with the domain that this
+// host would render; an assumed host is not enough.
 func (o *options) capture(cmd *cobra.Command, args []string, name string) error {
 	machine, _, err := o.machine(cmd, args)
 	if err != nil {
@@ -40,7 +40,7 @@ func (o *options) capture(cmd *cobra.Command, args []string, name string) error 
 		return fmt.Errorf("libvirt is not reachable at '%s'", o.socket)
 	}
 	defer daemon.Close()
-	// KubeVirt's domains have the same names, since Kiln took over their form.
+	// KubeVirt's domains have the same names, because Kiln has adopted their form.
 	if name == "" {
 		name = hypervisor.Owner{Namespace: machine.VMI.Namespace, Name: machine.VMI.Name}.Domain()
 	}

@@ -12,24 +12,24 @@ import (
 	kubeconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 )
 
-// options are the flags of the launcher's commands. Each process runs one command, so they are one value.
+// options are the flags of all of the launcher's commands, because a process runs one command.
 type options struct {
-	// Of all commands: the machine, and the configuration of the cluster.
+	// Flags of all commands, about the machine and the configuration of the cluster.
 	name, socket, kvm, config string
 	labels                    map[string]string
-	// Of 'node': folders, which bind.Folders checks, and networks.
+	// Flags of 'node', about folders, which hostresources.Folders checks, and networks.
 	volumeRoot, state, claims, tpmKeys, tpmStates string
 	bridges                                       map[string]string
 	guard                                         bool
 	// leases is the namespace of the Leases.
 	leases string
-	// Of 'render' and 'capture'.
+	// Flags of 'render' and 'capture'.
 	file, namespace, bindings, hardware string
 	command.Process
 }
 
-// root is 'launcher' with its subcommands. Health and metrics are off unless asked for. main prints errors, once, and without the usage
-// text, which would hide them.
+// root returns the command 'launcher' with its subcommands. Health checks and metrics are off by default. cobra does not print errors, because main prints
+// them once, without the usage text, which would hide them.
 func root() *cobra.Command {
 	o := &options{Process: command.Process{Health: "0", Metrics: "0"}}
 	cmd := &cobra.Command{
@@ -49,7 +49,8 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// allLabels include the name, as on a node of Kubernetes: a VMI can select one machine. A label kubernetes.io/hostname in --labels wins.
+// allLabels returns the labels of this machine. They include its name, as on a Node, so that a VMI can select one machine. A label kubernetes.io/hostname in
+// --labels wins.
 func (o *options) allLabels() map[string]string {
 	labels := map[string]string{corev1.LabelHostname: o.name}
 	maps.Copy(labels, o.labels)

@@ -16,10 +16,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// mostDevices keeps the list of a device's copies, which kubelet gets in one message of gRPC, far below the 4 MiB that such a message may have.
+// mostDevices keeps the list of a device's copies, which kubelet gets in one gRPC message, far below the limit of 4 MiB for such a message.
 const mostDevices = 10000
 
-// devicesCommand is 'launcher devices', which runs until it is stopped. Guests go on when it ends.
+// devicesCommand returns 'launcher devices', which runs until it is stopped. Guests continue to run when it ends.
 func devicesCommand(o *options) *cobra.Command {
 	agent := &devices.Agent{}
 	cmd := &cobra.Command{

@@ -13,7 +13,7 @@ func exitStatus(err error) int {
 	case errors.As(err, &no) && !errors.As(err, &wrong):
 		return 1
 	}
-	return 2 // also errors of cobra, such as an unknown flag: they have no type
+	return 2 // this includes errors of cobra, such as an unknown flag, which have no type
 }
 
 // failure is the error of a command that was used correctly and whose result is negative.

@@ -22,7 +22,7 @@ import (
 	kubeconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 )
 
-// guestOptions are the flags of 'launcher guest'. The pod sets the environment that gives their defaults.
+// guestOptions are the flags of 'launcher guest'. Their defaults are environment variables of the pod.
 type guestOptions struct {
 	vmi, namespace, podUID, node string
 	network, libvirtd, root      string
@@ -30,7 +30,7 @@ type guestOptions struct {
 	log                          command.Process
 }
 
-// guestCommand is 'launcher guest', process 1 in the container of a guest's pod.
+// guestCommand returns 'launcher guest', process 1 in the container of a guest's pod.
 func guestCommand() *cobra.Command {
 	o := &guestOptions{}
 	cmd := &cobra.Command{
@@ -45,7 +45,7 @@ func guestCommand() *cobra.Command {
 			}
 			status, err := guest.Init()
 			if err == nil {
-				os.Exit(status) // the child has said why
+				os.Exit(status) // the child has logged the reason
 			}
 			return failed(err)
 		},
@@ -64,10 +64,10 @@ func guestCommand() *cobra.Command {
 	return cmd
 }
 
-// run runs the guest until it has ended. An error is that of a guest that has failed, or of wrong usage.
+// run runs the guest until it has ended. The error is the reason why the guest failed, or a misuse.
 func (o *guestOptions) run(ctx context.Context) error {
 	ctx = ctrl.LoggerInto(ctx, command.Log(o.log.LogLevel))
-	// A second SIGTERM is as good as the first: kubelet sends one for each deletion of the pod, and the guest is on its way already.
+	// Ignore a second SIGTERM: kubelet sends one for each deletion of the pod, and the guest is stopping already.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT)
 	if o.vmi == "" || o.namespace == "" || o.podUID == "" {
 		return misuse{errors.New("--vmi, --namespace and --pod-uid must be set; the pod of a guest has them in VMI_NAME, POD_NAMESPACE and POD_UID")}
@@ -110,7 +110,7 @@ func (o *guestOptions) run(ctx context.Context) error {
 	return g.Run(ctx)
 }
 
-// allowed returns the CPUs that the pod may use: its cpuset.
+// allowed returns the numbers of the CPUs in the pod's cpuset.
 func allowed() (cpus []int, err error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

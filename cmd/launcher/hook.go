@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// hookCommand is 'launcher hook', the container of Kiln in pods of KubeVirt's virt-launcher.
+// hookCommand returns 'launcher hook', the container of Kiln in pods of KubeVirt's virt-launcher.
 func hookCommand(o *options) *cobra.Command {
 	var socket string
 	cmd := &cobra.Command{

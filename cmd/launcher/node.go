@@ -21,7 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// nodeCommand is 'launcher node', which runs until it is stopped. Guests go on when it ends.
+// nodeCommand returns 'launcher node', which runs until it is stopped. Guests continue to run when it ends.
 func nodeCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node", Short: "Claim, define, start, stop and report the VMIs of this machine",
@@ -40,7 +40,7 @@ func nodeCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVar(&o.leases, "lease-namespace", os.Getenv("POD_NAMESPACE"),
 		"namespace of the Lease that only one launcher of a --node can hold; POD_NAMESPACE if that is set")
 	cmd.Flags().StringVar(&o.tpmStates, "tpm-states", hostresources.DefaultTPMStates,
-		"folder of libvirt's TPM states; those of VMIs are in its folder '"+hostresources.OwnTPMStates+"'")
+		"folder of libvirt's TPM states; the states of VMIs are in its folder '"+hostresources.OwnTPMStates+"'")
 	cmd.Flags().BoolVar(&o.guard, "guard", false, "allow guests on bridges to send under their own MAC addresses only; requires ebtables on this machine")
 	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: bridge of this machine for interfaces of NETWORK with the bridge binding")
 	o.AddLog(cmd.Flags())
@@ -48,9 +48,9 @@ func nodeCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// runNode runs until the context ends. Until libvirt answers it claims no VMI, and writes the domain XML of VMIs that it could run into the
-// state folder. It returns an error if a flag or folder is refused, if the cluster does not answer at the start, or if another launcher of the same
-// name is alive.
+// runNode runs until the context ends. Until libvirt answers, it claims no VMI, and only writes the domain XML of VMIs that it could run into the state
+// folder. It returns an error if a flag or folder is refused, if the cluster does not answer at the start, or if another launcher with the same name is
+// running.
 func (o *options) runNode(ctx context.Context) error {
 	log := command.Log(o.LogLevel)
 	libvirt := hypervisor.New(o.socket)
@@ -59,7 +59,7 @@ func (o *options) runNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A machine whose libvirt starts later must not need a restart of the launcher: Node goes on asking.
+	// If libvirt starts later, Node learns the capabilities without a restart of the launcher.
 	first, cancel := context.WithTimeout(ctx, hypervisor.QueryDeadline)
 	defer cancel()
 	if err := n.Learn(first); err != nil {
@@ -69,11 +69,11 @@ func (o *options) runNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The Lease comes by the kubeconfig of the manager: the machine's name is unique in that cluster.
+	// The Lease is in the cluster of the manager, in which the machine's name is unique.
 	if n.Lease, err = node.NewLease(mgr.GetConfig(), o.leases, o.name); err != nil {
 		return err
 	}
-	// Live reads past the cache: before a start an old VMI or record would do harm.
+	// Live reads from the API server: before a start, an old VMI or record would do harm.
 	n.Client, n.Live, n.Events = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("kiln-launcher")
 	n.Configuration = &clusterconfig.Watcher{File: o.config, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: log.WithName("configuration")}
 	if err := n.Configuration.Load(ctx); err != nil {
@@ -82,7 +82,7 @@ func (o *options) runNode(ctx context.Context) error {
 	if err := errors.Join(mgr.Add(n.Configuration), n.SetupWithManager(mgr), metrics.Registry.Register(node.StraysEnded)); err != nil {
 		return err
 	}
-	// Reconciling begins with the manager, and so after this process holds the Lease of its name.
+	// The manager starts, and with it reconciling, only while this process holds the Lease.
 	return n.Lease.During(ctx, func(ctx context.Context) error {
 		if err := n.Identify(ctx); err != nil {
 			return err
@@ -91,8 +91,8 @@ func (o *options) runNode(ctx context.Context) error {
 	})
 }
 
-// manager reads and writes the cluster of the kubeconfig, and serves health and metrics. It elects no leader: the Lease of the machine's name does
-// that for each machine. The scheme has VMIs and Kiln's kinds alone; another kind that is read by mistake is an error.
+// manager returns a manager for the cluster of the kubeconfig, which serves health checks and metrics. It does not elect a leader, because the Lease of the
+// machine's name allows one launcher for each machine. The scheme has only VMIs and Kiln's kinds, so that reading another kind by mistake is an error.
 func (o *options) manager(ctx context.Context) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -109,17 +109,17 @@ func (o *options) manager(ctx context.Context) (ctrl.Manager, error) {
 	return mgr, command.Probe(ctx, mgr)
 }
 
-// node returns the Node of this machine, before libvirt has reported its capabilities. It creates the folders that the launcher writes to. A wrong
-// flag is a misuse, with exit status 2; a folder that is not safe is a failure.
+// node returns the Node of this machine, without the capabilities that libvirt reports. It creates the folders that the launcher writes to. A wrong flag is a
+// misuse, with exit status 2. A folder that is not safe is a failure.
 func (o *options) node(libvirt *hypervisor.Libvirt) (*node.Node, error) {
-	// A mistyped 'never' must not pass for 'auto': guests would hang where KVM does not work.
+	// A mistyped 'never' must not count as 'auto': guests would hang on machines where KVM does not work.
 	if kvm := hypervisor.KVM(o.kvm); kvm != hypervisor.KVMAuto && kvm != hypervisor.KVMNever {
 		return nil, misuse{fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, hypervisor.KVMAuto, hypervisor.KVMNever)}
 	}
 	if o.leases == "" {
 		return nil, misuse{errors.New("--lease-namespace must name the namespace of the Leases of launchers, which manifests/rbac makes")}
 	}
-	// Folders are checked before any is opened: an overlap would give a tenant the keys of others.
+	// All folders are checked before one is opened, because an overlap would give a tenant the keys of others.
 	folders := hostresources.Folders{VolumeRoot: o.volumeRoot, Claims: o.claims, State: o.state, TPMKeys: o.tpmKeys, TPMStates: o.tpmStates}
 	if err := folders.Prepare(); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ type probeOptions struct {
 	seconds              int
 }
 
-// probeCommand is 'launcher probe', with the words of package pod.
+// probeCommand returns 'launcher probe'. Package pod has the names of its subcommands.
 func probeCommand() *cobra.Command {
 	o := &probeOptions{}
 	cmd := &cobra.Command{Use: pod.ProbeCommand, Short: "Ask the guest agent of this pod's guest, for the probes of the pod"}
@@ -54,7 +54,7 @@ func probeCommand() *cobra.Command {
 	return cmd
 }
 
-// show prints what a command in the guest wrote. A status other than 0 is an error.
+// show prints the output of a command in the guest. An exit status other than 0 is an error.
 func show(cmd *cobra.Command, program string, ended hypervisor.Execution) error {
 	fmt.Fprint(cmd.OutOrStdout(), string(ended.Output))
 	fmt.Fprint(cmd.ErrOrStderr(), string(ended.Errors))
@@ -64,7 +64,7 @@ func show(cmd *cobra.Command, program string, ended hypervisor.Execution) error 
 	return nil
 }
 
-// ask calls the libvirt of the pod within the time limit.
+// ask calls question with the libvirt of the pod, within the time limit.
 func (o *probeOptions) ask(ctx context.Context, question func(context.Context, *hypervisor.Libvirt, string) error) error {
 	if o.vmi == "" || o.namespace == "" {
 		return misuse{errors.New("--vmi and --namespace must be set")}

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// renderCommand is 'launcher render'. Unlike 'kubectl kiln render' it takes an explicit VMI and renders it for the machine that it runs on.
+// renderCommand returns 'launcher render'. Unlike 'kubectl kiln render', it renders an explicit VMI for this machine.
 func renderCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "render (-f FILE | NAME)", Short: "Print the libvirt documents of one VMI, from a file or the cluster",
@@ -43,9 +43,9 @@ func renderCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// render prints the documents of one VMI. A record from --hardware is checked like one of the cluster: it may come from anywhere.
+// render prints the documents of one VMI. A record from --hardware is checked like one from the cluster.
 func (o *options) render(cmd *cobra.Command, args []string) error {
-	// Everything that may be wrong with the input is found before libvirt is asked.
+	// All mistakes in the input are reported before libvirt is called.
 	machine, profiles, err := o.machine(cmd, args)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 		}
 		machine.Frozen = given.Spec.Hardware
 	}
-	// A record is hostile input, from a file and from the cluster alike.
+	// A record is hostile input, whether from a file or from the cluster.
 	if err := record.Check(machine.Frozen); err != nil {
 		return err
 	}
@@ -69,10 +69,10 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 	if daemon != nil {
 		defer daemon.Close()
 	}
-	// Assumed paths are those that the launcher's defaults would give, below /var/lib/kiln.
+	// Assumed paths are below /var/lib/kiln, as with the launcher's defaults.
 	machine.Host, machine.Bindings = host, backend.AssumedBindings(vmi)
 	if o.bindings != "" {
-		// Over the assumed ones: a file has only what differs.
+		// The file overrides the assumed bindings: it has only the fields that differ.
 		if err := readYAML(o.bindings, &machine.Bindings); err != nil {
 			return fmt.Errorf("--bindings %s: %w", o.bindings, err)
 		}
@@ -84,8 +84,7 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// machine returns the VMI of a file or of the cluster, with the configuration and the HostProfiles that it is rendered by. For a VMI of a file there are
-// no HostProfiles.
+// machine returns the VMI of a file or of the cluster, with its configuration and the HostProfiles of the cluster. A VMI of a file has no HostProfiles.
 func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, profiles []v1alpha1.HostProfile, err error) {
 	var reader client.Reader
 	var pinned *v1alpha1.Frontend
@@ -96,7 +95,7 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 		if reader, err = connect(); err != nil {
 			return m, profiles, err
 		}
-		// With its record, and with the HostProfiles, whose kind may not be served.
+		// A VMI of the cluster has a record and HostProfiles.
 		m.VMI = &v1.VirtualMachineInstance{}
 		if err = reader.Get(cmd.Context(), client.ObjectKey{Namespace: o.namespace, Name: args[0]}, m.VMI); err == nil {
 			profiles, err = hostprofile.All(cmd.Context(), reader)
@@ -119,7 +118,7 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 	return m, profiles, nil
 }
 
-// assigned returns the record of a VMI of the cluster and its FrontendProfile, each nil where there is none.
+// assigned returns the record of a VMI of the cluster, and the frontend settings that it is pinned to. Each is nil if the VMI does not have it.
 func assigned(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineInstance) (*record.Record, *v1alpha1.Frontend, error) {
 	hardware, err := node.Assigned(ctx, reader, vmi)
 	if err != nil || hardware.Status.Guest == nil {
@@ -128,7 +127,7 @@ func assigned(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineI
 	return hardware.Spec.Hardware, hardware.Status.Guest.Frontend, nil
 }
 
-// bundle returns the domain and all that libvirt must have before it, as one XML document. The order is that in which they are defined.
+// bundle returns the side documents of a domain and the domain as one XML document, in the order in which libvirt must get them.
 func bundle(machine render.Machine, profiles []v1alpha1.HostProfile) (string, error) {
 	rendered, err := renderMachine(machine, profiles)
 	if err != nil {
@@ -142,12 +141,12 @@ func bundle(machine render.Machine, profiles []v1alpha1.HostProfile) (string, er
 	if err != nil {
 		return "", err
 	}
-	// One root makes it one document, which XML tools read; virsh takes the parts one by one.
+	// XML tools need one root. virsh takes its children one by one.
 	return render.Bundle(append(all, render.Document{Kind: "domain", Name: rendered.Documents.Domain.Name, XML: xml}))
 }
 
-// renderMachine runs stages 2 and 3. Errors are failures, with exit status 1: the command was right, and the VMI is refused.
-// The error of a spec that is not explicit names the command that makes it so.
+// renderMachine runs stages 2 and 3. An error is a failure, with exit status 1, because the VMI is refused and the command was right. The error for a spec
+// that is not explicit names the command that expands it.
 func renderMachine(machine render.Machine, profiles []v1alpha1.HostProfile) (render.Result, error) {
 	rendered, errs := render.UnderProfiles(machine, profiles)
 	switch {
@@ -159,8 +158,8 @@ func renderMachine(machine render.Machine, profiles []v1alpha1.HostProfile) (ren
 	return rendered, failed(errs.ToAggregate())
 }
 
-// readVMI reads one VMI, strictly: a mistyped field would render another machine without a word. It refuses other kinds, VirtualMachines among them,
-// whose spec is not explicit. A spec of the right kind that is not explicit is refused by rendering, with the fields that are missing.
+// readVMI reads one VMI, strictly, because a mistyped field would silently render another machine. It refuses other kinds, such as VirtualMachines, whose
+// spec is not explicit. Rendering refuses a VMI whose spec is not explicit, with the missing fields.
 func readVMI(file string, in io.Reader) (*v1.VirtualMachineInstance, error) {
 	raw, err := readFile(file, in)
 	if err != nil {
@@ -176,7 +175,7 @@ func readVMI(file string, in io.Reader) (*v1.VirtualMachineInstance, error) {
 	return vmi, nil
 }
 
-// readYAML reads a file over what is there, strictly. Fields that the file leaves out keep their values.
+// readYAML reads a file into an object, strictly. Fields that the file leaves out keep their values.
 func readYAML(file string, into any) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -193,7 +192,7 @@ func readFile(path string, in io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// connect returns a reader of the cluster of the kubeconfig, or of the pod. It has no cache: these commands read a few objects once.
+// connect returns a reader of the cluster of the kubeconfig, or of the pod. It has no cache, because these commands read a few objects once.
 func connect() (client.Reader, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -206,8 +205,8 @@ func connect() (client.Reader, error) {
 	return client.New(cluster, client.Options{Scheme: scheme})
 }
 
-// host returns this machine's capabilities and its libvirt; without libvirt assumed capabilities and no connection. A libvirt whose socket exists but
-// does not answer is an error: the caller would take assumed documents for those of this machine.
+// host returns this machine's capabilities and its libvirt. Without a libvirt it returns assumed capabilities and nil. A libvirt whose socket exists but that
+// does not answer is an error, because the caller would mistake assumed documents for the documents of this machine.
 func (o *options) host(ctx context.Context) (backend.Capabilities, *hypervisor.Libvirt, error) {
 	if _, err := os.Stat(o.socket); err != nil {
 		return o.assumed(), nil, nil
@@ -221,8 +220,8 @@ func (o *options) host(ctx context.Context) (backend.Capabilities, *hypervisor.L
 	return facts, daemon, nil
 }
 
-// assumed returns the capabilities to assume without libvirt: those of the architecture that this program was built for, with this machine's labels,
-// so that the HostProfiles that select it apply.
+// assumed returns the capabilities to assume without libvirt, for the architecture that this program was built for. They have this machine's labels, so that
+// the HostProfiles that select it apply.
 func (o *options) assumed() backend.Capabilities {
 	facts := backend.Assumed(goruntime.GOARCH)
 	facts.Labels = o.allLabels()

@@ -10,19 +10,18 @@ import (
 	"strings"
 )
 
-// clients says whose requests are answered: those with a client certificate of an authority in a file. An empty file name means everybody's, as
-// Kubernetes has it by default: an API server shows no certificate to a webhook unless its own configuration says so.
+// clients limits the clients of the webhook to those with a certificate of an authority in a file. Without a file, requests of all clients are answered,
+// because by default an API server shows no certificate to a webhook.
 type clients struct {
 	file string
-	// names are the common names that count. None means each one of the authority.
+	// names are the allowed common names. If there are none, all certificates of the authorities are allowed.
 	names []string
 }
 
-// verified has a server verify the certificate of each client that shows one. The file is read at each handshake, so that a new authority counts
-// without a restart; API servers keep their connections, so that handshakes are few. With a file that cannot be read no handshake succeeds.
-//
-// The handshake succeeds without a certificate too, and only a request is refused: the API server tells its user the text of an HTTP answer, and
-// of a failed handshake a code.
+// verified returns a configuration that verifies the certificate of each client that shows one. It reads the file at each handshake, so that a new authority
+// takes effect without a restart. Handshakes are few, because API servers keep their connections. If the file cannot be read, no handshake succeeds. The
+// handshake succeeds without a certificate, too, and only the request is refused, because the API server quotes the text of an HTTP answer, but only the code
+// of a failed handshake.
 func (c clients) verified(config *tls.Config) *tls.Config {
 	if c.file == "" {
 		return config
@@ -35,7 +34,7 @@ func (c clients) verified(config *tls.Config) *tls.Config {
 		}
 		one := config.Clone()
 		one.ClientAuth, one.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
-		one.SessionTicketsDisabled = true // a session that is resumed would count by the authorities of its first handshake
+		one.SessionTicketsDisabled = true // a resumed session would use the authorities of its first handshake
 		if !one.ClientCAs.AppendCertsFromPEM(raw) {
 			return nil, fmt.Errorf("--client-ca-file '%s' holds no certificate", c.file)
 		}
@@ -44,7 +43,7 @@ func (c clients) verified(config *tls.Config) *tls.Config {
 	return config
 }
 
-// only refuses requests of others with status 403, before anything of them is read.
+// only refuses requests of other clients with status 403, before it reads their bodies.
 func (c clients) only(next http.Handler) http.Handler {
 	if c.file == "" {
 		return next
@@ -58,10 +57,10 @@ func (c clients) only(next http.Handler) http.Handler {
 	})
 }
 
-// judge tells administrators what is wrong: the API server quotes it in its answer and its log.
+// judge returns an error for a client that is not allowed. Its text is for administrators: the API server quotes it in its answer and its log.
 func (c clients) judge(connection *tls.ConnectionState) error {
 	if connection == nil || len(connection.VerifiedChains) == 0 {
-		return fmt.Errorf("this webhook answers API servers with a client certificate alone, and this one shows none: " +
+		return fmt.Errorf("this webhook answers only API servers with a client certificate, and this one shows none: " +
 			"its flag --admission-control-config-file must name a kubeconfig for webhooks")
 	}
 	name := connection.VerifiedChains[0][0].Subject.CommonName

@@ -15,30 +15,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// lastRequests is the time that open requests may take after the server was stopped. API servers wait at most 30 seconds for a webhook.
+// lastRequests is how long open requests may take after the server was stopped. API servers wait at most 30 seconds for a webhook.
 const lastRequests = time.Minute
 
-// endpoint is the address that API servers call, with its clients, the name that its certificate must have, and its hooks by URL path.
+// endpoint is the address that API servers call, with its allowed clients, the name that its certificate must have, and its hooks by URL path.
 type endpoint struct {
 	address, name string
 	clients       clients
 	certificate   *certs.Serving
 	hooks         map[string]admission.Hook
-	// stopping is done when the process was asked to stop. It serves on for a while.
+	// stopping ends when the process is asked to stop. The process continues to serve for a while.
 	stopping context.Context
 }
 
-// listen adds the server of the webhooks, and a readiness check and metrics of the certificate that it serves. controller-runtime's own server has no
-// ReadTimeout, and no way to set one: a client that sends a byte now and then could keep its connection forever.
+// listen adds the server of the webhooks, and a readiness check and metrics of its certificate. It does not use controller-runtime's own server, which has no
+// ReadTimeout: a client that sends a byte now and then could keep its connection forever.
 func listen(mgr ctrl.Manager, at endpoint) error {
-	// Register wraps each hook with the metrics of requests that every controller-runtime webhook has. This server itself is never started.
+	// Register wraps each hook with controller-runtime's metrics of requests. This server itself is never started.
 	measured := webhook.NewServer(webhook.Options{})
 	for path, hook := range at.hooks {
 		measured.Register(path, hook)
 	}
 	listener, err := tls.Listen("tcp", at.address, at.clients.verified(&tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: at.certificate.GetCertificate,
-		// HTTP/2 would put all requests of an API server on one connection, and so on one replica.
+		// With HTTP/2 an API server would send all requests on one connection, and so to one replica.
 		NextProtos: []string{"http/1.1"},
 	}))
 	if err != nil {
@@ -54,9 +54,9 @@ func listen(mgr ctrl.Manager, at endpoint) error {
 	return errors.Join(mgr.Add(at.certificate), mgr.Add(server), mgr.AddReadyzCheck("certificate", served.Check), metrics.Registry.Register(served))
 }
 
-// drained ends each connection with its next answer once the process is to stop. API servers keep connections, and send their requests on them as long
-// as they are open, whatever a Service says. http.Server.Shutdown closes idle ones at once: a request that is just being sent on
-// one fails, and an API server does not repeat it.
+// drained closes each connection with its next answer after the process was asked to stop. API servers keep connections, and use them even after the pod was
+// removed from the Service. http.Server.Shutdown closes idle connections at once: a request that is just being sent on one fails, and an API server does not
+// repeat it.
 func drained(stopping context.Context, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if stopping.Err() != nil {

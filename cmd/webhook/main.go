@@ -1,4 +1,4 @@
-// Command webhook is the admission server of Kiln. It keeps no state: every replica answers alike.
+// Command webhook is the admission server of Kiln. It has no state: every replica gives the same answers.
 package main
 
 import (
@@ -22,8 +22,8 @@ import (
 
 func main() { command.Main(root()) }
 
-// root returns the command with the defaults of its flags, which fit the manifests of manifests/webhook: health checks are served,
-// metrics only where an address is given.
+// root returns the command with the defaults of its flags, which fit manifests/webhook. It serves health checks, and serves metrics only if an address is
+// given.
 func root() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0"}, refusals: slog.LevelDebug}
 	cmd := &cobra.Command{
@@ -34,10 +34,10 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// run serves until the context ends, and for the delay after it. It elects no leader: every replica serves.
+// run serves until the context ends, and for the delay after that. It does not elect a leader: every replica serves.
 func run(ctx context.Context, o options) error {
 	if o.refusals > slog.LevelInfo {
-		return fmt.Errorf("--log-refusals is %s, use debug or info: a mistake of a user is no fault", o.refusals)
+		return fmt.Errorf("--log-refusals is %s, must be debug or info", o.refusals)
 	}
 	if err := installed.CheckGuests(o.guests); err != nil {
 		return err
@@ -55,13 +55,13 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	// Admission writes revisions past the cache: the VM that it admits must not be stored before its revision.
+	// Admission writes revisions directly, because the VM that it admits must not be stored before its revisions.
 	server := &admission.Server{
 		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now, Judged: policies.Count,
 			KubeVirt: virtcontroller.Completer{Hook: o.hook}},
 		LauncherHook: o.hook,
 		MayRead:      admission.AccessReview(engine.Live),
-		Refusals:     -int(o.refusals), // logr counts the other way
+		Refusals:     -int(o.refusals), // logr's levels are slog's with the opposite sign
 		Write: func(ctx context.Context, drafts ...revision.Draft) error {
 			return revision.Write(ctx, engine.Live, drafts...)
 		},
@@ -79,8 +79,8 @@ func run(ctx context.Context, o options) error {
 	return engine.Start(delayed(ctx, o.delay))
 }
 
-// delayed returns a context that ends some time after its parent. Kubernetes takes a pod that is terminating out of a Service and signals it at the
-// same time, so that requests still come for a while. The values of the parent are kept.
+// delayed returns a context that ends some time after its parent, and has the parent's values. Kubernetes removes a terminating pod from a Service and
+// signals its processes at the same time, so requests still arrive for a while.
 func delayed(parent context.Context, delay time.Duration) context.Context {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	context.AfterFunc(parent, func() { time.AfterFunc(delay, cancel) })

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// options are the flags. delay is the time that the process serves on after a signal to stop; refusals is the level at which refused requests are logged.
+// options are the flags. delay is how long the process continues to serve after a signal to stop. refusals is the level at which refused requests are logged.
 type options struct {
 	command.Process
 	address, certs, name, config, guests string
@@ -30,7 +30,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.certs, "cert-dir", "/etc/kiln/certs",
 		"folder of tls.crt and tls.key, which are read again when they change, and of ca.crt, if there is one: the CAs that API servers trust")
 	flags.StringVar(&o.name, "certificate-name", "",
-		"DNS name or IP address that API servers call and the certificate must have; empty for that of Service kiln-webhook")
+		"DNS name or IP address that API servers call and the certificate must have; empty for the name of Service kiln-webhook")
 	flags.StringVar(&o.clients.file, "client-ca-file", "",
 		"file of authorities, read at each handshake: requests are answered only with a client certificate of one of them; empty answers everybody")
 	flags.StringSliceVar(&o.clients.names, "client-allowed-names", nil,

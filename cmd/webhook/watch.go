@@ -16,9 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watch starts the informers that admission reads before the first request comes, which would wait for them. Instancetypes, preferences and profiles
-// are read untyped: a revision is hashed from the object as it is stored, with the fields that a newer API has. The
-// policies are compiled before the process is ready.
+// watch starts the informers that admission reads, so that the first request does not wait for them, and compiles the policies before the process is ready.
+// Instancetypes, preferences and profiles are read untyped, because a revision has the digest of the stored object, with the fields of a newer API.
 func watch(ctx context.Context, mgr ctrl.Manager) (*guestpolicy.Set, error) {
 	objects := append([]client.Object{&appsv1.ControllerRevision{}, &v1.VirtualMachineInstancePreset{}}, resolve.ProfileObjects()...)
 	for _, kind := range instancetype.CatalogKinds() {

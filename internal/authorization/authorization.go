@@ -11,7 +11,7 @@ import (
 
 // ReviewFor returns a SubjectAccessReview for a user. The caller adds ResourceAttributes or NonResourceAttributes.
 func ReviewFor(user authenticationv1.UserInfo) *authorizationv1.SubjectAccessReview {
-	// Authorizers may decide by groups, UID and extra fields too: a node by its groups, a token with scopes by its extra fields.
+	// Authorizers may also decide by groups, UID and extra fields, for example about nodes by groups, and about tokens with scopes by extra fields.
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user.Username, Groups: user.Groups, UID: user.UID}}
 	for key, values := range user.Extra {
 		if review.Spec.Extra == nil {
@@ -22,7 +22,8 @@ func ReviewFor(user authenticationv1.UserInfo) *authorizationv1.SubjectAccessRev
 	return review
 }
 
-// IsAllowed reports whether a user may act on a resource. It creates a SubjectAccessReview, which the API server does not store: dry runs may do so.
+// IsAllowed reports whether a user may act on a resource. It creates a SubjectAccessReview, which is allowed in dry runs, because the API server does not
+// store it.
 func IsAllowed(ctx context.Context, c client.Writer, user authenticationv1.UserInfo, action authorizationv1.ResourceAttributes) (bool, error) {
 	review := ReviewFor(user)
 	review.Spec.ResourceAttributes = &action

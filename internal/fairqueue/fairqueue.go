@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// New returns a work queue in which namespaces take turns. The requests of one namespace are done in the order in which they were added. Delays and retries are
-// those of client-go's work queues. New can be controller.Options.NewQueue; name is the name of the controller in metrics.
+// New returns a work queue in which namespaces take turns. The requests of one namespace are done in the order in which they were added. Delays and retries
+// work as in client-go's work queues. New can be controller.Options.NewQueue; name is the name of the controller in metrics.
 func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
 		Name: name, Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: newTurns()}),
@@ -28,10 +28,10 @@ type turns struct {
 
 func newTurns() *turns { return &turns{waiting: map[string][]reconcile.Request{}} }
 
-// Touch is called for a request that waits and is added again. It keeps its place.
+// Touch is called for a waiting request that is added again. The request keeps its place.
 func (t *turns) Touch(reconcile.Request) {}
 
-// Push adds a request that does not wait.
+// Push adds a request that is not waiting yet.
 func (t *turns) Push(request reconcile.Request) {
 	if len(t.waiting[request.Namespace]) == 0 {
 		t.namespaces = append(t.namespaces, request.Namespace)
@@ -40,7 +40,7 @@ func (t *turns) Push(request reconcile.Request) {
 	t.length++
 }
 
-// Len returns the number of requests that wait.
+// Len returns the number of waiting requests.
 func (t *turns) Len() int { return t.length }
 
 // Pop returns the next request of the namespace whose turn it is. The work queue calls Pop only if Len is greater than 0.

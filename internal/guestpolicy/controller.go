@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Controller writes the condition Accepted into the status of GuestPolicies. Admission refuses a policy that does not compile, so Accepted is False
-// only for policies that were stored while no webhook ran, or for another release of Kiln. Reviews do not read the condition.
+// Controller writes the condition Accepted into the status of GuestPolicies. Admission refuses a policy that does not compile, so Accepted is False only for
+// policies that were stored while no webhook ran, or by another release of Kiln. Reviews do not read the condition.
 type Controller struct{ Client client.Client }
 
-// Register adds the controller to a manager. A write of the status raises no generation, and is no event.
+// Register adds the controller to a manager. A write of the status does not change the generation, and so causes no event.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("guestpolicy").
 		For(&v1alpha1.GuestPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).Complete(c)
@@ -39,7 +39,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition.
 const longest = 32768
 
-// accepted returns condition Accepted of a policy.
+// accepted returns the condition Accepted of a policy.
 func accepted(of *v1alpha1.GuestPolicy) metav1.Condition {
 	judgement := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: of.Generation,

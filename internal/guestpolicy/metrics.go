@@ -14,16 +14,16 @@ const (
 	labelAction = "action"
 )
 
-// Actions beside those of a GuestPolicy.
+// Values of the label action besides the actions of a GuestPolicy.
 const (
-	// forgiven is a violation that the stored VM has too, of an update that leaves its VMI as it is.
+	// forgiven is a violation in an update that does not change the VMI: the stored VM violates the policy, too.
 	forgiven = "Forgiven"
 	// failed is an expression that failed when it was evaluated, or a policy that does not compile.
 	failed = "Failed"
 )
 
-// Violations counts the violations and failures of each policy by what came of them. A review of a dry run counts. Warn and Audit of one policy count one
-// violation twice, once each.
+// Violations counts the violations and failures of each policy by action. It counts reviews of dry runs, too. A violation of a policy with Warn and Audit
+// counts once for each of them.
 var Violations = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "kiln_guest_policy_violations_total",
 	Help: "Violations and failures of GuestPolicies by policy and action: Deny, Warn, Audit, Forgiven or Failed.",

@@ -37,9 +37,9 @@ func counts(t *testing.T) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	err := registry.Register(Violations)
-	families, unread := registry.Gather()
-	if err != nil || unread != nil {
-		t.Fatal(err, unread)
+	families, gatherErr := registry.Gather()
+	if err != nil || gatherErr != nil {
+		t.Fatal(err, gatherErr)
 	}
 	all := map[string]float64{}
 	for _, family := range families {

@@ -20,12 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Set is the GuestPolicies of a cluster, compiled. It follows an informer, which calls it from one goroutine; reviews read it from many. A policy is
-// compiled once for each generation: reviews compile nothing. While a new generation is compiled, reviews use the previous one.
+// Set has the compiled GuestPolicies of a cluster. An informer updates it from one goroutine; reviews read it from many. A policy is compiled once for each
+// generation. While a new generation is compiled, reviews use the previous one.
 type Set struct {
 	Log logr.Logger
 
-	// compiled belongs to the goroutine of the informer.
+	// compiled is used only by the goroutine of the informer.
 	compiled map[string]compiled
 	now      atomic.Pointer[[]*policy.Policy]
 	synced   func() bool
@@ -38,7 +38,7 @@ type compiled struct {
 	policy     *policy.Policy
 }
 
-// Follow has an informer keep the policies current. It fails if the cluster does not serve the kind.
+// Follow starts an informer that keeps the policies current. It fails if the cluster does not serve the kind.
 func (s *Set) Follow(ctx context.Context, informers cache.Informers) error {
 	informer, err := informers.GetInformer(ctx, &v1alpha1.GuestPolicy{})
 	if err != nil {
@@ -54,11 +54,11 @@ func (s *Set) Follow(ctx context.Context, informers cache.Informers) error {
 	return nil
 }
 
-// errNotSynced is returned until all policies of the cluster are compiled that it had at the start of the process. A process that judged before would
-// admit what they refuse.
+// errNotSynced is the error until all policies that the cluster had at the start of the process are compiled. A review before that would admit VMs that they
+// refuse.
 var errNotSynced = errors.New("the GuestPolicies of the cluster have not been read yet")
 
-// Now returns the policies in force, by name. It makes no call. The caller must not change the slice.
+// Now returns the current policies in the order of their names. It does not call the API server. The caller must not change the slice.
 func (s *Set) Now() ([]*policy.Policy, error) {
 	if s.synced == nil || !s.synced() {
 		return nil, errNotSynced
@@ -75,7 +75,8 @@ func (s *Set) Ready(*http.Request) error {
 	return err
 }
 
-// put compiles a policy that is new or has another spec. The API server raises the generation with the spec, and not with status or metadata.
+// put compiles a policy that is new or whose spec has changed. The API server increments the generation when the spec changes, and not when status or
+// metadata change.
 func (s *Set) put(object any) {
 	of, ok := object.(*v1alpha1.GuestPolicy)
 	if !ok {
@@ -85,7 +86,7 @@ func (s *Set) put(object any) {
 		return
 	}
 	made, mistakes := policy.Compile(of)
-	if len(mistakes) > 0 { // admission refuses such a policy: it was written while no webhook ran, or for another release of Kiln
+	if len(mistakes) > 0 { // admission refuses such a policy: it was stored while no webhook ran, or by another release of Kiln
 		s.Log.Error(mistakes.ToAggregate(), "GuestPolicy does not compile; its failurePolicy decides", "name", of.Name)
 	}
 	if s.compiled == nil {
@@ -95,7 +96,7 @@ func (s *Set) put(object any) {
 	s.publish()
 }
 
-// drop removes a policy. The informer may have missed the deletion, and then has only its key.
+// drop removes a policy. If the informer has missed the deletion, it has only the key of the policy.
 func (s *Set) drop(object any) {
 	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object)
 	if err != nil {
@@ -103,10 +104,10 @@ func (s *Set) drop(object any) {
 	}
 	delete(s.compiled, key)
 	s.publish()
-	Violations.DeletePartialMatch(prometheus.Labels{labelPolicy: key}) // names are the administrator's, and any number of them may come and go
+	Violations.DeletePartialMatch(prometheus.Labels{labelPolicy: key}) // over time there may be any number of names
 }
 
-// publish puts the policies in force, in the order of their names: the order of their creation changes no answer.
+// publish makes Now return the compiled policies, in the order of their names, so that answers do not depend on the order of their creation.
 func (s *Set) publish() {
 	all := make([]*policy.Policy, 0, len(s.compiled))
 	for _, name := range slices.SortedFunc(maps.Keys(s.compiled), strings.Compare) {

@@ -79,7 +79,7 @@ func TestSet(t *testing.T) {
 	}
 	informer.Update(a, written("a", "2", 2, "object.metadata.name == 'y'"))
 	if _, now := names(); now["a"] == first["a"] || now["b"] != first["b"] {
-		t.Error("of the two policies, the edited one alone must be compiled")
+		t.Error("only the edited one of the two policies must be compiled")
 	}
 	informer.Update(b, written("b", "3", 1, "true")) // deleted and created again, and the informer has missed that
 	if _, now := names(); now["b"] == first["b"] {

@@ -1,5 +1,5 @@
-// Package guestprofile writes the status of GuestProfiles and ClusterGuestProfiles: whether new VMIs that they select are admitted, with whom they
-// disagree, and how many VMs they select.
+// Package guestprofile writes the status of GuestProfiles and ClusterGuestProfiles: whether new VMIs that they select are admitted, which other profiles
+// conflict with them, and how many VMs they select.
 package guestprofile
 
 import (
@@ -27,37 +27,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Controller writes the statuses. Nothing reads them: admission judges by the profiles themselves.
-//
-// A request is a namespace: its GuestProfiles are judged together, with the ClusterGuestProfiles, so that the profiles of one namespace at a time are decoded,
-// and an edit costs its own namespace. The empty namespace stands for the ClusterGuestProfiles. What they have in common with a namespace is noted when that
-// is judged.
+// Controller writes the status of profiles. Only users read it: admission judges the profiles themselves. A request is a namespace, whose GuestProfiles are
+// judged together with the ClusterGuestProfiles. So only the profiles of one namespace at a time are decoded, and an edit costs only its own namespace. The
+// empty namespace stands for the ClusterGuestProfiles. The share of a namespace in their status is kept when the namespace is judged.
 type Controller struct {
 	Client client.Client
-	// Cached has the profiles untyped, and VMs, VMIs and the metadata of namespaces.
+	// Cached reads untyped profiles, VMs, VMIs and the metadata of namespaces.
 	Cached client.Reader
 	// Configuration returns the configuration that profiles are judged by.
 	Configuration func() config.Cluster
 
 	memo   memo
 	shares map[string]share
-	// shared tells that what a namespace shares with the ClusterGuestProfiles has changed; nil in tests.
+	// shared gets an event when the share of a namespace has changed; nil in tests.
 	shared chan event.GenericEvent
 }
 
-// share is what ClusterGuestProfiles have in common with one namespace.
+// share is the part of the status of ClusterGuestProfiles that one namespace contributes.
 type share struct {
-	// selected is how many VMs of the namespace a ClusterGuestProfile selects, by its name. conflicts are its conflicts with GuestProfiles, in words.
+	// selected is the number of VMs of the namespace that a ClusterGuestProfile selects, by its name. conflicts are the messages about its conflicts with
+	// GuestProfiles.
 	selected  map[string]int32
 	conflicts map[string][]string
 	// complete reports that all profiles of the namespace were compared.
 	complete bool
 }
 
-// pause is the time from the first change in a namespace to its next judgement, which lists the VMs of the namespace once, whatever has changed meanwhile.
+// pause is the time from the first change in a namespace to its judgement, which lists the VMs of the namespace once for all changes meanwhile.
 const pause = 5 * time.Second
 
-// refresh is the time after which profiles are judged again: feature gates change without an event here.
+// refresh is the time after which profiles are judged again, because feature gates change without an event here.
 const refresh = 10 * time.Minute
 
 // ofCluster is the request for the ClusterGuestProfiles.
@@ -84,7 +83,8 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.Namespace{}, named(), changed).WatchesRawSource(source.Channel(c.shared, again)).Complete(c)
 }
 
-// later asks for the judgement of namespaces after the pause. The queue keeps one request for each, however many events there are.
+// later returns a handler that queues the namespaces of an event after the pause. The queue keeps one request for each namespace, however many events there
+// are.
 func later(of func(context.Context, client.Object) []string) handler.EventHandler {
 	add := func(ctx context.Context, object client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		for _, namespace := range of(ctx, object) {
@@ -99,17 +99,17 @@ func later(of func(context.Context, client.Object) []string) handler.EventHandle
 	}
 }
 
-// ofNamespace asks for the namespace of an object.
+// ofNamespace returns a handler that queues the namespace of the object.
 func ofNamespace() handler.EventHandler {
 	return later(func(_ context.Context, object client.Object) []string { return []string{object.GetNamespace()} })
 }
 
-// named asks for the namespace that an object is.
+// named returns a handler that queues the namespace that is the object.
 func named() handler.EventHandler {
 	return later(func(_ context.Context, object client.Object) []string { return []string{object.GetName()} })
 }
 
-// ofEveryNamespace asks for all namespaces: a ClusterGuestProfile may select VMs in each.
+// ofEveryNamespace returns a handler that queues all namespaces, because a ClusterGuestProfile may select VMs in each.
 func (c *Controller) ofEveryNamespace() handler.EventHandler {
 	return later(func(ctx context.Context, _ client.Object) []string {
 		all, err := c.namespaces(ctx)
@@ -133,7 +133,7 @@ func (c *Controller) namespaces(ctx context.Context) (all []string, err error) {
 	return all, nil
 }
 
-// Reconcile judges the profiles of a namespace, and counts what they select. One request is reconciled at a time.
+// Reconcile judges the profiles of a namespace, and counts the VMs that they select. One request is reconciled at a time.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	namespace := request.Namespace
 	shared, err := c.read(ctx, v1alpha1.KindClusterGuestProfile, "")
@@ -157,7 +157,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: refresh}, nil
 }
 
-// write patches a status that differs.
+// write patches the status of a profile if it has changed.
 func (c *Controller) write(ctx context.Context, one *judged) error {
 	now := one.object.DeepCopyObject().(client.Object)
 	status := statusOf(now)
@@ -171,7 +171,7 @@ func (c *Controller) write(ctx context.Context, one *judged) error {
 	return nil
 }
 
-// statusOf returns the status in an object of one of both kinds.
+// statusOf returns the status of a GuestProfile or ClusterGuestProfile.
 func statusOf(object client.Object) *v1alpha1.GuestProfileStatus {
 	if cluster, is := object.(*v1alpha1.ClusterGuestProfile); is {
 		return &cluster.Status

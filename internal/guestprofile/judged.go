@@ -26,7 +26,7 @@ import (
 type judged struct {
 	kind   string
 	object client.Object
-	// profile is nil where the object cannot be read; mistakes are why.
+	// parsed has no profile if the object cannot be read; its mistakes are the reasons.
 	parsed
 	status v1alpha1.GuestProfileStatus
 }
@@ -57,7 +57,7 @@ func readable(found []*judged) (all []*profile.Profile) {
 	return all
 }
 
-// labels returns the labels of a namespace; none if there is no such namespace.
+// labels returns the labels of a namespace; nil if it does not exist.
 func (c *Controller) labels(ctx context.Context, namespace string) (map[string]string, error) {
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -67,7 +67,7 @@ func (c *Controller) labels(ctx context.Context, namespace string) (map[string]s
 	return found.Labels, nil
 }
 
-// judgeOwn judges the GuestProfiles of a namespace, and notes what the ClusterGuestProfiles have in common with the namespace.
+// judgeOwn judges the GuestProfiles of a namespace, and keeps its share in the status of ClusterGuestProfiles.
 func (c *Controller) judgeOwn(ctx context.Context, namespace string, own, shared []*judged) error {
 	labels, err := c.labels(ctx, namespace)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Controller) judgeOwn(ctx context.Context, namespace string, own, shared
 	return errors.Join(errs...)
 }
 
-// noteShare keeps what the ClusterGuestProfiles have in common with a namespace, and asks for their judgement if that has changed.
+// noteShare keeps the share of a namespace, and queues the ClusterGuestProfiles if it has changed.
 func (c *Controller) noteShare(namespace string, common share) {
 	if was, known := c.shares[namespace]; known && reflect.DeepEqual(was, common) {
 		return
@@ -112,11 +112,12 @@ func (c *Controller) noteShare(namespace string, common share) {
 	c.shares[namespace] = common
 	select {
 	case c.shared <- event.GenericEvent{}:
-	default: // one that is there already is enough
+	default: // an event is pending already
 	}
 }
 
-// judgeShared judges the ClusterGuestProfiles when each namespace has been judged since this process began: else counts would fall at each restart.
+// judgeShared judges the ClusterGuestProfiles after each namespace has been judged since the start of this process. Before that, the counts would be too
+// small.
 func (c *Controller) judgeShared(ctx context.Context, shared []*judged) (ctrl.Result, error) {
 	if len(shared) == 0 {
 		return ctrl.Result{}, nil
@@ -150,7 +151,7 @@ func (c *Controller) judgeShared(ctx context.Context, shared []*judged) (ctrl.Re
 	return ctrl.Result{RequeueAfter: refresh}, errors.Join(errs...)
 }
 
-// count counts the VMs of a namespace, and its VMIs without a VM, that each profile selects.
+// count counts the VMs of a namespace that each profile selects, and the VMIs without a VM.
 func (c *Controller) count(ctx context.Context, found []*judged, namespace string, labels map[string]string) error {
 	var machines v1.VirtualMachineList
 	if err := c.Cached.List(ctx, &machines, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -173,7 +174,7 @@ func (c *Controller) count(ctx context.Context, found []*judged, namespace strin
 	return nil
 }
 
-// counted counts one VMI, of which selection asks labels and annotations alone. namespace has the labels of its namespace.
+// counted counts one VMI, by the labels and annotations that select it. namespace has the labels of its namespace.
 func counted(found []*judged, guest *metav1.ObjectMeta, namespace map[string]string) {
 	vmi := v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Labels: guest.Labels, Annotations: guest.Annotations}}
 	for _, one := range found {
@@ -183,10 +184,10 @@ func counted(found []*judged, guest *metav1.ObjectMeta, namespace map[string]str
 	}
 }
 
-// longest is the API server's maximum for the message of a condition, in characters: a longer one would have the whole status refused.
+// longest is the API server's maximum for the message of a condition, in characters. It refuses a status with a longer one.
 const longest = 32768
 
-// accepted returns condition Accepted, which is False where new VMIs that the profile selects are refused. visible are the profiles that it may extend.
+// accepted returns the condition Accepted, which is False if new VMIs that the profile selects are refused. visible are the profiles that it may extend.
 func (j *judged) accepted(visible []*profile.Profile, cluster config.Cluster) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: j.object.GetGeneration(),
@@ -218,7 +219,7 @@ func (j *judged) accepted(visible []*profile.Profile, cluster config.Cluster) me
 // mostConflicts bounds the profiles that a condition names, as profile.Conflicts does within one namespace.
 const mostConflicts = 10
 
-// conflictsInWords returns the profiles that disagree with one, each with the fields.
+// conflictsInWords returns a text for each profile that conflicts with one, with the fields that differ.
 func conflictsInWords(one *judged, conflicts map[*profile.Profile][]profile.Conflict) (others []string) {
 	if one.profile == nil {
 		return nil
@@ -229,7 +230,7 @@ func conflictsInWords(one *judged, conflicts map[*profile.Profile][]profile.Conf
 	return others
 }
 
-// conflicting returns condition Conflicting, which names the profiles that disagree.
+// conflicting returns the condition Conflicting, which names the profiles in others.
 func (j *judged) conflicting(others []string, complete bool) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoConflict, ObservedGeneration: j.object.GetGeneration(),

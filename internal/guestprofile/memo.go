@@ -17,36 +17,37 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// memo remembers what was read and judged, so that an edit of one profile costs that one and those that extend it, and not all of its namespace.
+// memo caches parsed profiles and verdicts, so that after an edit only the edited profile and the profiles that extend it are judged, and not all profiles of
+// the namespace.
 type memo struct {
-	// parsed are profiles by UID, each of the generation that was read last. verdicts are conditions by the digest of what keyOf returns.
+	// parsed are the last read generations of profiles, by UID. verdicts are conditions by the digest of their keyOf.
 	parsed, verdicts *lru.Cache
 	// judgedBy is the configuration of the verdicts.
 	judgedBy config.Cluster
 }
 
 const (
-	// mostParsed is the number of parsed profiles: those of one namespace with as many as admission allows, and of some others.
+	// mostParsed is the number of parsed profiles: enough for one namespace with as many profiles as admission allows, and for some others.
 	mostParsed = 512
-	// mostVerdicts is the number of conditions. One whose message has more than mostRemembered bytes is judged anew: tenants write names and values that
-	// messages quote, and each edit would add a message of 32 KiB.
+	// mostVerdicts is the number of cached conditions. A condition whose message has more than mostRemembered bytes is not cached: messages quote names and
+	// values that tenants write, and each edit could add a message of 32 KiB.
 	mostVerdicts, mostRemembered = 8192, 512
 )
 
-// parsed is what was read of one generation of a profile.
+// parsed is one generation of a profile: the profile, or the mistakes for which it cannot be read.
 type parsed struct {
 	generation int64
 	profile    *profile.Profile
 	mistakes   field.ErrorList
 }
 
-// read returns a profile as it is to be judged.
+// read returns a profile without its new status.
 func (m *memo) read(kind string, from *unstructured.Unstructured) (*judged, error) {
 	one := &judged{kind: kind, object: &v1alpha1.GuestProfile{}}
 	if kind == v1alpha1.KindClusterGuestProfile {
 		one.object = &v1alpha1.ClusterGuestProfile{}
 	}
-	// The typed object is for its metadata and status. What its type drops of the spec is not written: the patch is of the status alone.
+	// The typed object is only for metadata and status. It does not matter that it has no spec, because only the status is patched.
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{
 		"apiVersion": from.GetAPIVersion(), "kind": kind, "metadata": from.Object["metadata"], "status": from.Object["status"],
 	}, one.object); err != nil {
@@ -72,12 +73,13 @@ func (m *memo) read(kind string, from *unstructured.Unstructured) (*judged, erro
 	return one, nil
 }
 
-// content names the content of a profile. ok is false for objects without UID, as tests have.
+// content returns a key for the content of a profile. ok is false for an object without a UID, as in tests.
 func (j *judged) content() (key string, ok bool) {
 	return fmt.Sprintf("%s/%d", j.object.GetUID(), j.object.GetGeneration()), j.object.GetUID() != ""
 }
 
-// accepted is judged.accepted for profiles among others, once for each generation of the profile and of what it extends.
+// accepted returns judged.accepted for a profile among others. It calls judged.accepted once for each generation of the profile and of the profiles that it
+// extends.
 func (m *memo) accepted(one *judged, among []*judged, cluster config.Cluster) metav1.Condition {
 	if !reflect.DeepEqual(m.judgedBy, cluster) {
 		m.judgedBy = cluster
@@ -95,8 +97,8 @@ func (m *memo) accepted(one *judged, among []*judged, cluster config.Cluster) me
 	return condition
 }
 
-// keyOf names the contents that a verdict depends on: the content of the profile and of all profiles that it extends, directly or through others. A profile
-// that does not exist counts by its name. What a profile that cannot be read extends does not count.
+// keyOf returns a key for the contents that a verdict depends on: the contents of the profile and of all profiles that it extends, directly or through
+// others. A profile that does not exist counts by its name. What a profile that cannot be read extends does not count.
 func keyOf(one *judged, among []*judged) (key string, named bool) {
 	key, named = one.content()
 	if one.profile == nil || len(one.profile.Spec.Extends) == 0 {

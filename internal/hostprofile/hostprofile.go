@@ -20,15 +20,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Controller writes the conditions. The API server refuses unreadable fields, so Accepted is False only for profiles that were stored before it
-// did. Launchers do not read the conditions: they judge profiles in the same way.
+// Controller writes the conditions. The API server refuses invalid fields, so Accepted is False only for profiles that were stored before it did. Launchers
+// do not read the conditions: they judge profiles by the same functions.
 type Controller struct {
 	Client client.Client
-	// Pods says that guests run in pods, whose libvirt has no rights on the node: condition Served names the fields that it leaves out.
+	// Pods means that guests run in pods, whose libvirt has no rights on the node. Then the condition Served names the fields that have no effect.
 	Pods bool
 }
 
-// Register adds the controller to a manager. All events map to one request, which the work queue deduplicates: profiles are few, and judged together.
+// Register adds the controller to a manager. All events map to one request, which the work queue deduplicates, because profiles are few and judged together.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
@@ -36,7 +36,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("hostprofile").Watches(&v1alpha1.HostProfile{}, all).Complete(c)
 }
 
-// Reconcile judges all profiles, whatever the request: a change of one profile may begin or end conflicts of many others.
+// Reconcile judges all profiles, because a change of one profile may begin or end conflicts of many others.
 func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var list v1alpha1.HostProfileList
 	if err := c.Client.List(ctx, &list); err != nil {
@@ -55,7 +55,8 @@ func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// write patches the status if a condition differs. Where guests do not run in pods, it takes away what another runtime has said of them.
+// write patches the status if a condition has changed. If guests do not run in pods, it removes the condition Served, which a controller with pods may have
+// written.
 func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, conditions ...metav1.Condition) error {
 	judged := profile.DeepCopy()
 	if !c.Pods {
@@ -67,12 +68,11 @@ func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, c
 	return condition.Write(ctx, c.Client, profile, judged)
 }
 
-// longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition. A longer message would
-// have the whole status refused.
+// longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition. It refuses a status with a longer one.
 const longest = 32768
 
-// accepted returns condition Accepted: False with reason InvalidSelector if launchers ignore the whole profile, and with InvalidField if they
-// ignore single fields.
+// accepted returns the condition Accepted. It is False with reason InvalidSelector if launchers ignore the whole profile, and with reason InvalidField if
+// they ignore single fields.
 func accepted(profile *v1alpha1.HostProfile) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: profile.Generation,
@@ -88,7 +88,7 @@ func accepted(profile *v1alpha1.HostProfile) metav1.Condition {
 	return condition
 }
 
-// served names the fields that have no effect in a pod. Their number is that of the API's fields, which bounds the message.
+// served returns the condition Served, which names the fields that have no effect in a pod. The number of the API's fields bounds the message.
 func served(profile *v1alpha1.HostProfile) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionServed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonServed, ObservedGeneration: profile.Generation,
@@ -101,7 +101,8 @@ func served(profile *v1alpha1.HostProfile) metav1.Condition {
 	return condition
 }
 
-// conflicting names the conflicting profiles, each with the fields. backend.Conflicts bounds the message: ten names of 253 characters.
+// conflicting returns the condition Conflicting, which names the conflicting profiles and fields. backend.Conflicts bounds the message: ten names of 253
+// characters.
 func conflicting(profile *v1alpha1.HostProfile, conflicts []backend.Conflict, complete bool) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoConflict, ObservedGeneration: profile.Generation,
@@ -122,7 +123,7 @@ func conflicting(profile *v1alpha1.HostProfile, conflicts []backend.Conflict, co
 	return condition
 }
 
-// All returns all HostProfiles of a cluster; none if the kind is not served.
+// All returns all HostProfiles of a cluster; nil if the cluster does not serve the kind.
 func All(ctx context.Context, reader client.Reader) ([]v1alpha1.HostProfile, error) {
 	var list v1alpha1.HostProfileList
 	if err := reader.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {

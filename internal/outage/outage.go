@@ -46,8 +46,8 @@ type Waiting struct {
 	answering []types.NamespacedName
 }
 
-// Note notes the outcome of a try: the webhook that did not answer, or empty if all answered. If the object waited for another webhook before, that webhook
-// answers again, and all objects that wait for it are tried again.
+// Note records the outcome of a try: the name of the webhook that did not answer, or an empty name if all answered. If the object waited for another webhook
+// before, that webhook answers again, and all objects that wait for it are tried again.
 func (w *Waiting) Note(object types.NamespacedName, webhook string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

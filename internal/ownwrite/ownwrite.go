@@ -1,5 +1,5 @@
-// Package ownwrite tells an object of a cache that is older than what this process has written. Without it a second reconcile would write the same again,
-// and be refused with a conflict.
+// Package ownwrite recognizes a cached object that is older than the last write of this process. Otherwise a second reconcile would write the same change
+// again, and be refused with a conflict.
 package ownwrite
 
 import (
@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Gone reports whether an error is that a write found an object of these resources and this name no more. It was deleted after it was read, and the event of
-// that is on its way.
+// Gone reports whether an error means that the object of a write does not exist any more, for an object of one of these resources with this name. It was
+// deleted after it was read, and the event of the deletion has not arrived yet.
 func Gone(err error, name string, resources ...string) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -25,12 +25,12 @@ func Gone(err error, name string, resources ...string) bool {
 	return details.Name == name && slices.Contains(resources, details.Kind) // which is the resource, in lower case
 }
 
-// Arrives is the longest time that a reconcile waits for the event of a write of this process. It bounds the wait where the event never comes: after a
-// restore of etcd, resource versions start again from a lower number.
+// Arrives is the longest time that a reconcile waits for the event of a write of this process. The event may never come: after a restore of etcd, resource
+// versions start again from a lower number.
 const Arrives = 2 * time.Second
 
-// Memo has the resource versions of the objects of one kind that this process has written and whose events have not arrived yet. The event of another
-// object may arrive before, and reconcile this one. The zero value is ready to use.
+// Memo has the resource versions of objects of one kind that this process has written and whose events have not arrived yet. The event of another object may
+// arrive earlier, and cause a reconcile of the written one. The zero value is ready to use.
 type Memo struct {
 	mu       sync.Mutex
 	versions map[types.NamespacedName]write
@@ -41,7 +41,7 @@ type write struct {
 	at      time.Time
 }
 
-// Note records that an object was written; it is the API server's answer.
+// Note records a write. object is the API server's answer.
 func (m *Memo) Note(object client.Object, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,8 +51,8 @@ func (m *Memo) Note(object client.Object, now time.Time) {
 	m.versions[client.ObjectKeyFromObject(object)] = write{object.GetResourceVersion(), now}
 }
 
-// Ahead reports whether an object of the cache is older than what this process wrote last. It is false after Arrives, and for resource versions that
-// are not numbers.
+// Ahead reports whether a cached object is older than the last write of this process. It returns false after Arrives, and for resource versions that are not
+// numbers.
 func (m *Memo) Ahead(object client.Object, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,14 +69,14 @@ func (m *Memo) Ahead(object client.Object, now time.Time) bool {
 	return false
 }
 
-// Forget drops the entry of an object that does not exist.
+// Forget drops the write of an object that does not exist.
 func (m *Memo) Forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.versions, key)
 }
 
-// Len returns how many writes are remembered.
+// Len returns the number of remembered writes.
 func (m *Memo) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

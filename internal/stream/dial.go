@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Dial opens a stream at a path of an API server, with the credentials of a client. A refusal is the Status that the server answers.
+// Dial opens a stream at a path of an API server, with the credentials of a client. If the server refuses the stream, the error is the Status in its answer.
 func Dial(access *rest.Config, path string, query url.Values) (net.Conn, error) {
 	config, err := rest.TLSConfigFor(access)
 	if err != nil {
@@ -29,7 +29,7 @@ func Dial(access *rest.Config, path string, query url.Values) (net.Conn, error) 
 		return nil, err
 	}
 	opening := &opening{tls: config, proxy: access.Proxy}
-	// The wrappers add what says who calls: a token, a credential plugin, impersonation.
+	// The wrappers add the credentials of the caller: a token, a credential plugin, impersonation.
 	wrapped, err := rest.HTTPWrappersForConfig(access, opening)
 	if err != nil {
 		return nil, err
@@ -74,16 +74,16 @@ func (o *opening) RoundTrip(r *http.Request) (*http.Response, error) {
 	at.Scheme = map[string]string{"https": "wss", "http": "ws"}[at.Scheme]
 	conn, response, err := dialer.DialContext(r.Context(), at.String(), r.Header)
 	if errors.Is(err, websocket.ErrBadHandshake) && response != nil {
-		return response, nil // it says why
+		return response, nil // it contains the reason
 	}
 	o.conn = conn
 	return response, err
 }
 
-// longestRefusal bounds what is read of a refusal, in bytes.
+// longestRefusal is the largest size of an answer that refuses a stream, in bytes.
 const longestRefusal = 64 << 10
 
-// refusal is the error that a response says.
+// refusal returns the error in a response.
 func refusal(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, longestRefusal))
 	scheme := runtime.NewScheme()

@@ -13,20 +13,20 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// How long a caller may take nothing of what the guest sends.
+// How long a caller may receive nothing while the guest sends.
 const (
-	// ConsoleStall is that of consoles and displays: a guest whose serial console is not read waits for it.
+	// ConsoleStall is for consoles and displays. A guest blocks while its serial console is not read.
 	ConsoleStall = 10 * time.Second
-	// ForwardStall is that of forwarded ports: a download that pauses costs two sockets, and the guest's TCP waits as for any peer.
+	// ForwardStall is for forwarded ports. A paused download costs only two sockets, and the guest's TCP waits as for any peer.
 	ForwardStall = 10 * time.Minute
 )
 
 const (
-	// Subprotocol is that of KubeVirt's clients: each binary message is a piece of the stream.
+	// Subprotocol is the WebSocket subprotocol of KubeVirt's clients: each binary message is a piece of the stream.
 	Subprotocol = "plain.kubevirt.io"
 	// handshakeLimit bounds the handshake with a caller.
 	handshakeLimit = 10 * time.Second
-	// pingInterval is the time between two pings of a caller, who must answer within silenceLimit: a connection that is cut says nothing.
+	// pingInterval is the time between two pings of a caller, who must answer within silenceLimit. A broken connection would not be noticed otherwise.
 	pingInterval = 10 * time.Second
 	silenceLimit = time.Minute
 	// part is the size of a buffer, in bytes; longestMessage bounds a message of the caller. KubeVirt's clients send up to 32 KiB.
@@ -38,17 +38,18 @@ const (
 type relay struct {
 	caller *websocket.Conn
 	guest  net.Conn
-	// stall is how long the caller may take nothing. stalled reports whether a message waits for him: pings wait behind it, and his answers do not come.
+	// stall is how long the caller may receive nothing. stalled reports whether a message waits for the caller: pings wait behind it, and so their answers do
+	// not arrive.
 	stall   time.Duration
 	stalled atomic.Bool
 }
 
-// Relay makes the caller's request a WebSocket, and copies between it and the connection until one of them ends, the caller takes nothing for the time of
-// stall, or the context of the request ends. It closes both.
+// Relay upgrades the caller's request to a WebSocket, and copies between it and the connection until one of them ends, the caller receives nothing for the
+// time of stall, or the context of the request ends. It closes both.
 func Relay(w http.ResponseWriter, r *http.Request, guest net.Conn, stall time.Duration) {
 	upgrader := websocket.Upgrader{
 		HandshakeTimeout: handshakeLimit, ReadBufferSize: part, WriteBufferSize: part, Subprotocols: []string{Subprotocol},
-		// A browser's page is checked by Kubernetes' API server, whose client this is.
+		// Kubernetes' API server, which forwards the request, checks the origin of a browser's page.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
 	caller, err := upgrader.Upgrade(w, r, nil)
@@ -74,7 +75,7 @@ func Relay(w http.ResponseWriter, r *http.Request, guest net.Conn, stall time.Du
 	work.Wait()
 }
 
-// alive notes a sign of life of the caller, and that the next is due.
+// alive records a sign of life of the caller, and sets the deadline of the next.
 func (b *relay) alive() {
 	limit := silenceLimit
 	if b.stalled.Load() {
@@ -99,7 +100,7 @@ func (b *relay) toGuest() {
 		if _, err := io.Copy(b.guest, message); err != nil {
 			return
 		}
-		b.alive() // the guest may have kept it for long
+		b.alive() // the guest may have blocked the copy for long
 	}
 }
 
@@ -118,7 +119,8 @@ func (b *relay) toCaller() {
 	}
 }
 
-// send waits for a caller who takes nothing for up to b.stall. Only what he takes after a stall is a sign of life: the kernel takes the rest for him.
+// send sends a message to the caller, and waits up to b.stall until the caller receives it. Only the end of a stall is a sign of life, because the kernel's
+// buffer accepts other messages at once.
 func (b *relay) send(message []byte) error {
 	b.stalled.Store(true)
 	waits := time.AfterFunc(pingInterval, b.alive)
@@ -132,7 +134,7 @@ func (b *relay) send(message []byte) error {
 	return b.caller.WriteMessage(websocket.BinaryMessage, message)
 }
 
-// ping asks the caller for a sign of life.
+// ping sends pings to the caller, which answers with a sign of life.
 func (b *relay) ping(ctx context.Context) {
 	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
