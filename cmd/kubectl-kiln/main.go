@@ -1,5 +1,5 @@
-// Command kubectl-kiln is the kubectl plugin 'kubectl kiln'. kubectl finds it by its name in the PATH. Package cli has its commands and the
-// meaning of its exit statuses.
+// Command kubectl-kiln is the kubectl plugin 'kubectl kiln'. kubectl finds it in the PATH by its name. Package internal/cli has its commands, and
+// internal/cli/cmdutil its exit statuses.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 func main() {
-	klog.SetLogger(klog.Logger{}) // a logger without a sink: commands return as errors what client-go logs
-	// Warnings of the API server go to standard error, each once: standard output is the answer, which scripts parse.
+	klog.SetLogger(klog.Logger{}) // a logger without a sink, because commands return the errors that client-go logs
+	// Each warning of the API server is printed only once, and to standard error, because scripts parse standard output.
 	rest.SetDefaultWarningHandler(rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}))
 	streams := genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := cli.Command(streams).Execute()

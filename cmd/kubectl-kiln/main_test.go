@@ -107,9 +107,9 @@ func TestNamesOfObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, told := range map[string]string{
-		"foo":  "error: 'foo' names no object of a cluster: write vm/foo\n",
-		"vm/":  "error: 'vm/' names no object of a cluster: write vm/NAME\n",
-		"/foo": "error: '/foo' names no object of a cluster: write vm/foo\n",
+		"foo":  "error: 'foo' does not name an object of a cluster: write vm/foo\n",
+		"vm/":  "error: 'vm/' does not name an object of a cluster: write vm/NAME\n",
+		"/foo": "error: '/foo' does not name an object of a cluster: write vm/foo\n",
 		file:   "error: '" + file + "' is a file or directory: give it with -f\n",
 	} {
 		for _, command := range []string{"validate", "expand", "explain", "render"} {

@@ -11,24 +11,24 @@ import (
 // captureRun is a run of 'capture'.
 type captureRun struct{ cmdutil.Inputs }
 
-// 'capture' is for a domain that another program made and whose VM moves to Kiln: without a record the first boot would derive other addresses,
-// and the guest would find other hardware. The record is an object, so that it can be read before it is created.
+// 'capture' is for a domain that another program created and whose VM moves to Kiln. Without a record, the guest would get other addresses at its first boot
+// with Kiln. The record is printed as an object, so that a user can read it before it is created.
 
-// captureOptions are the flags of one call. Both are files; domain may be '-'.
+// captureOptions are the flags of one call. domain and host are files; domain may be '-'.
 type captureOptions struct {
 	domain, host string
 	kubevirt     bool
 }
 
-// captureCommand is 'capture'.
-// The exit status is 1 if the VM is rejected or does not match the domain, and 2 if the domain cannot be read, or if none or several VMs are named.
+// captureCommand returns 'capture'.
+// The exit status is 1 if the VM is rejected or does not match the domain, and 2 if the domain cannot be read, or if the user does not name exactly one VM.
 // The output is a manifest in every format, because it is piped to 'kubectl create -f -'.
 func captureCommand(s *cmdutil.Session) *cobra.Command {
 	o := &captureRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "capture (-f FILE|- | vm/NAME) --domain XML",
-		Short: "Record the hardware of a libvirt domain that runs already",
-		Long: "Record the hardware of a libvirt domain that runs already, so that the VM that takes it over boots with the same\n" +
+		Short: "Record the hardware of a running libvirt domain",
+		Long: "Record the hardware of a running libvirt domain, so that the VM that takes it over boots with the same\n" +
 			"addresses, MACs, UUID and machine. A domain that does not match the VM's spec is refused, with the field. The\n" +
 			"output is the GuestHardware of the VM, which an administrator creates before the VM starts.",
 		Example: "  kubectl kiln capture -f vm.yaml --domain web.xml\n" +
@@ -37,7 +37,8 @@ func captureCommand(s *cmdutil.Session) *cobra.Command {
 	var c captureOptions
 	cmd.Flags().StringVar(&c.domain, "domain", "", "file with the XML of the domain, or - for the standard input")
 	cmd.Flags().StringVar(&c.host, "host", "", "file with the HostCapabilities of the host that it runs on")
-	cmd.Flags().BoolVar(&c.kubevirt, "kubevirt", false, "KubeVirt goes on to run the VM: record places and machine alone, with what was plugged in")
+	cmd.Flags().BoolVar(&c.kubevirt, "kubevirt", false,
+		"KubeVirt will run the VM: record only the machine type and the addresses of devices, also of hotplugged ones")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		running, err := workbench.ReadRunning(c.domain, o.In)
 		if err != nil {
@@ -51,7 +52,7 @@ func captureCommand(s *cmdutil.Session) *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case len(found) != 1: // one domain is the hardware of one VM
+		case len(found) != 1: // a domain is the hardware of one VM
 			return fmt.Errorf("name one VM or VMI for the domain, not %d", len(found))
 		}
 		return o.capture(found[0], running, c)
@@ -61,8 +62,8 @@ func captureCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// capture prints the GuestHardware. manifests/policies/hardware.yaml says who may create it in a cluster.
-// A difference between domain and spec is a Refusal, which is printed with the field. A partial record would move the hardware that it leaves out.
+// capture prints the GuestHardware. If the domain differs from the spec, it prints the fields and refuses: with a partial record, the hardware that the record
+// leaves out would move. manifests/policies/hardware.yaml says who may create a GuestHardware in a cluster.
 func (o *captureRun) capture(r workbench.Reviewed, running workbench.Running, c captureOptions) error {
 	if c.kubevirt {
 		taken, err := workbench.CapturePlaces(r, running)

@@ -81,7 +81,7 @@ func TestChoosing(t *testing.T) {
 		{"a preference of another namespace", "instancetypes --for virtualmachinepreference/elsewhere --gpus 1 --all", "" +
 			"NAME                             CPU   MEMORY   GPUS   FEATURES        LIFECYCLE   FITS\n" +
 			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   active      no: is of another namespace\n", "", 0},
-		{"nothing", "instancetypes --min-cpu 100", "", "nothing in the catalog meets this; --all lists what does not fit, with the reason\n", 0},
+		{"nothing", "instancetypes --min-cpu 100", "", "nothing in the catalog meets this; --all lists objects that do not fit, with the reason\n", 0},
 		{"preferences", "preferences", "" +
 			"NAME                                 MIN-CPU   MIN-MEMORY   OS        LIFECYCLE\n" +
 			"virtualmachinepreference/elsewhere   -         -            -         active\n" +

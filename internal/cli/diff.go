@@ -15,22 +15,22 @@ import (
 // diffOptions is a run of 'diff'.
 type diffOptions struct{ comparison }
 
-// 'diff' compares what the guests see (abi.Compare over both frontends), and not the texts of two domains: those differ from host to host where
-// a guest sees no difference. The diffs of specs and domains as texts are for people.
+// The verdict of 'diff' depends on what the guests see (abi.Compare of both frontends), not on the text of the domains, which may differ from host to host
+// though a guest sees no difference. The text diffs of specs and domains are only printed.
 
-// diffCommand is 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
-// Statuses 3 and 4 stand above 1 and 2, which are taken as in 'kubectl diff'.
+// diffCommand returns 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
+// The statuses of verdicts are 3 and 4, because 1 and 2 have the meaning of 'kubectl diff'.
 func diffCommand(s *cmdutil.Session) *cobra.Command {
 	o := &diffOptions{newComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A [B]",
-		Short: "Judge what a change means for the hardware that a guest sees",
-		Long: "Judge what a change from A to B means for the hardware that a guest sees: it is compatible, or needs a restart, or\n" +
-			"breaks the guest's hardware. Where KubeVirt runs guests, what it changes in a guest that runs is compatible.\n" +
-			"A and B are files with one VM or VMI, or objects of the cluster, such as vm/web. B is taken for the next version\n" +
-			"of A: it keeps A's identity, pins and recorded addresses. With A alone, what runs is compared with the template of the\n" +
-			"VM, and the record of the last boot where nothing runs; with --latest the record, and what 'kilnvm.io/hardware: latest'\n" +
-			"would boot; with --host twice two hosts. The first line then says what was compared.\n\n" +
+		Short: "Judge how a change affects the hardware that a guest sees",
+		Long: "Judge how a change from A to B affects the hardware that a guest sees: it is compatible, or needs a restart, or\n" +
+			"breaks the guest's hardware. If KubeVirt runs guests, changes that it makes in a running guest are compatible.\n" +
+			"A and B are files with one VM or VMI, or objects of the cluster, such as vm/web. B is the next version\n" +
+			"of A: it keeps A's identity, pins and recorded addresses. Without B, the running VMI is compared with the template of the\n" +
+			"VM, or the record of the last boot if the VM does not run; with --latest, the record is compared with what\n" +
+			"'kilnvm.io/hardware: latest' would boot; with --host twice, two hosts. Then the first line says what was compared.\n\n" +
 			"The exit status is 0 if the change is compatible, 3 if it needs a restart, 4 if it breaks the guest's hardware, and 1\n" +
 			"if A or B is rejected.",
 		Example: "  kubectl kiln diff vm/web new.yaml\n" +
@@ -39,7 +39,7 @@ func diffCommand(s *cmdutil.Session) *cobra.Command {
 		Args: cobra.RangeArgs(1, 2),
 	}
 	var hosts []string
-	cmd.Flags().StringSliceVar(&hosts, "host", nil, "file with the HostCapabilities of a host; given twice, those of A and of B")
+	cmd.Flags().StringSliceVar(&hosts, "host", nil, "file with the HostCapabilities of a host; if it is given twice, the first is for A and the second for B")
 	o.AddProfiles(cmd)
 	domain := cmd.Flags().Bool("domain", false, "show how the complete libvirt domain changes, backends included")
 	latest := cmd.Flags().Bool("latest", false, "show what 'kilnvm.io/hardware: latest' would change")
@@ -55,11 +55,11 @@ func diffCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// difference compares A with B. Without B it compares A on two hosts, or with what it has booted.
-// It returns ErrRejected if a side is rejected, which is printed. More than two hosts, and a VM without B, a second host and a record, are faults.
+// difference compares A with B. Without B it compares A on two hosts, or with its last boot.
+// If a side is rejected, it prints the causes and returns ErrRejected. It fails for more than two hosts, and if A has no record to compare it with.
 func (o *diffOptions) difference(ctx context.Context, args, hosts []string, latest bool) (guestdiff.Difference, error) {
 	var none guestdiff.Difference
-	// One --host is that of both sides. None means the same assumed host for both.
+	// One --host is the host of both sides. Without --host, both sides have the same assumed host.
 	switch len(hosts) {
 	case 0:
 		hosts = []string{"", ""}
@@ -92,7 +92,7 @@ func (o *diffOptions) difference(ctx context.Context, args, hosts []string, late
 	return o.ReportDifference(guestdiff.Compare(ctx, &o.Bench, guestdiff.Side{Reviewed: before, Host: hosts[0]}, guestdiff.Side{Reviewed: after, Host: hosts[1]}))
 }
 
-// sinceBoot compares a VM or VMI with what it has booted: what runs of a VM, else its record.
+// sinceBoot compares a VM or VMI with its running VMI, or with the record of its last boot if it does not run.
 func (o *diffOptions) sinceBoot(ctx context.Context, name, host string, latest bool) (guestdiff.Difference, error) {
 	of, err := o.readGuests(ctx, name)
 	if err != nil {
@@ -108,7 +108,7 @@ func (o *diffOptions) sinceBoot(ctx context.Context, name, host string, latest b
 	return o.ReportDifference(guestdiff.CompareRecord(ctx, &o.Bench, side))
 }
 
-// printDifference prints a difference, and returns its verdict as an answer.
+// printDifference prints a difference. It returns nil for a compatible change, and otherwise ErrNeedsRestart or ErrBreaks.
 func (o *diffOptions) printDifference(d guestdiff.Difference, domain bool) error {
 	if o.Output != "text" {
 		if err := o.Print(d); err != nil {
@@ -129,9 +129,8 @@ func (o *diffOptions) printDifference(d guestdiff.Difference, domain bool) error
 	return nil
 }
 
-// writeDifference writes a difference as text: what was compared where the user named one object, the verdict, each change of the hardware without those
-// that only follow from another one, and the diff of the explicit spec.
-// 'repin' prints its difference by it too. Serial numbers and other texts of the VM are a tenant's.
+// writeDifference writes a difference as text: what was compared if the user named only one object, the verdict, the changes of the hardware without those
+// that follow from another one, and the diff of the explicit spec. It replaces control characters, because tenants write serial numbers and other texts.
 func writeDifference(out io.Writer, d guestdiff.Difference) {
 	verdict := string(d.Verdict)
 	if d.Compared != "" {

@@ -82,7 +82,7 @@ func TestDiffOfAVMWithWhatItBooted(t *testing.T) {
 		running = "compared: VirtualMachineInstance shop/web, which runs, with the template of VirtualMachine shop/web\n"
 		record  = "compared: GuestHardware shop/web, the record of the last boot, with the template of VirtualMachine shop/web\n"
 		latest  = "compared: GuestHardware shop/web, the record of the last boot, with what 'kilnvm.io/hardware: latest' would boot\n"
-		unknown = "needs restart\n  the guest will see other hardware in something that a record does not hold: memory"
+		unknown = "needs restart\n  the guest will see other hardware in something that a record does not contain: memory"
 	)
 	of := boots(t, nil)
 	paused := boots(t, startsPaused)
@@ -176,7 +176,7 @@ func TestStatesNameDifferences(t *testing.T) {
 			"  the memory changes from '1 GiB' to '2 GiB'\n  the number of CPUs changes from '1' to '2'\n" +
 			"  the CPU topology changes from '4 sockets, 1 cores, 1 threads' to '8 sockets, 1 cores, 1 threads'\n" +
 			"  the NUMA nodes change from '0-3 with 1 GiB' to '0-7 with 2 GiB'\n"},
-		{"memory of a stopped VM", []string{edit.Replace(of.vm), of.hardware}, "\n1 template differs from 2 record in something that a record does not hold: " +
+		{"memory of a stopped VM", []string{edit.Replace(of.vm), of.hardware}, "\n1 template differs from 2 record in something that a record does not contain: " +
 			"memory, vCPUs, the CPU model or settings of devices\n"},
 		{"a paused start", []string{paused.vm, paused.vmi, paused.hardware}, "\n1 template differs from 2 record: needs restart\n" +
 			"  what the firmware boots changes: the boot menu is removed, as the guest does not start paused\n"},
@@ -198,7 +198,7 @@ func TestStatesNameDifferences(t *testing.T) {
 	}
 	alone := strings.Replace(of.vmi, "kind: VirtualMachine\n    name", "kind: Other\n    name", 1)
 	got := call(t, "", append([]string{"states", "vmi/web"}, new(apiServer).serve(t, alone)...)...)
-	if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "is made by no VirtualMachine") {
+	if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "does not belong to a VirtualMachine") {
 		t.Errorf("of a bare VMI: %v", got.err)
 	}
 }

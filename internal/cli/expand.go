@@ -14,26 +14,26 @@ import (
 // expandOptions is a run of 'expand'.
 type expandOptions struct{ cmdutil.Inputs }
 
-// A stage of 'expand' is a beginning of stage 1. 'admitted' is the only one of the VM itself; the webhook's patch is applied
-// to it, so that it is what a cluster would store.
+// Each stage of 'expand' is the result of the first steps of stage 1. Only the stage 'admitted' is a VM: the VM with the webhook's patch, as a cluster would
+// store it.
 
-// stageAll asks for every stage.
+// stageAll is the value of --stage for all stages.
 const stageAll = "all"
 
 // stages are the values of --stage.
 var stages = append(slices.Clone(workbench.StageNames), stageAll)
 
-// expandCommand is 'expand'.
-// The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if nothing bootable is named or an object has no such stage.
-// It has no text format: the answer is a manifest, which kubectl and the other commands read.
+// expandCommand returns 'expand'.
+// The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if the user names no VM or VMI, or an object does not have the stage.
+// The command has no text format, because kubectl and the other commands read its output, which is a manifest.
 func expandCommand(s *cmdutil.Session) *cobra.Command {
 	o := &expandOptions{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
-		Long: "Print the explicit VirtualMachineInstance that each VM would boot, or what an earlier stage makes of it:\n\n" +
-			"  admitted       the VM as admission would leave it: with the pins of instancetype and preference, or expanded where the policy in --config says so\n" +
-			"  instancetype   its VMI with the instancetype alone; preference, presets, profiles and defaults are the stages that follow\n" +
+		Long: "Print the explicit VirtualMachineInstance that each VM would boot, or the result of an earlier stage:\n\n" +
+			"  admitted       the VM after admission: with the pins of instancetype and preference, or expanded if the policy in --config says so\n" +
+			"  instancetype   its VMI with only the instancetype; the next stages are preference, presets, profiles and defaults\n" +
 			"  all            every stage, one document each",
 		Example: "  kubectl kiln expand -f vm.yaml --catalog catalog/\n" +
 			"  kubectl kiln expand vm/web -n shop --stage all",
@@ -51,8 +51,7 @@ func expandCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// printStages prints one stage of an object, or all. A bare VMI has no stage 'admitted': no VM is stored for it.
-// A stage that the object does not have is a fault, which eachGuest prints with the name of the object.
+// printStages prints one stage of an object, or all. It fails if the object does not have the stage, such as 'admitted' of a bare VMI.
 func (o *expandOptions) printStages(r workbench.Reviewed, wanted string) error {
 	if wanted == workbench.StageDefaults {
 		return o.printGuest(r.Guest.Document, "")

@@ -16,16 +16,16 @@ import (
 // explainOptions is a run of 'explain'.
 type explainOptions struct{ cmdutil.Inputs }
 
-// explainCommand is 'explain'. What was not applied costs a run of stage 1 for each field of the preference; only this command pays it.
-// The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if nothing bootable is named.
+// explainCommand returns 'explain'. To find the fields that were not applied, it runs stage 1 once for each field of the preference.
+// The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if the user names no VM or VMI.
 func explainCommand(s *cmdutil.Session) *cobra.Command {
 	o := &explainOptions{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Show where each field of the explicit VMI comes from",
 		Long: "Show the explicit VMI of each VM as a tree, with the origin of each value: the user, an instancetype, a preference, a\n" +
-			"preset, a profile with what it extends, or a default with the pass that sets it. The fields of preferences and presets\n" +
-			"that were not applied follow, each with the reason. A VMI that a VM made is explained by its VM and the revisions that it is pinned to.",
+			"preset, a profile and its bases, or a default with the pass that sets it. Then it lists the fields of preferences and presets\n" +
+			"that were not applied, each with the reason. A VMI that a VM created is explained by its VM and the revisions that it is pinned to.",
 		Example: "  kubectl kiln explain -f vm.yaml --catalog catalog/\n" +
 			"  kubectl kiln explain vm/web -o json | jq '.fields[] | select(.origin.kind == \"user\")'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,8 +37,8 @@ func explainCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// printExplanation prints the tree of fields with their origins, then what was not applied, then notes. Documents have an empty list where everything
-// was applied, since jq fails on null.
+// printExplanation prints the tree of fields with their origins, then the fields that were not applied, then notes. In JSON and YAML, the list of fields that
+// were not applied may be empty, but is never null, on which jq fails.
 func (o *explainOptions) printExplanation(ctx context.Context, r workbench.Reviewed) error {
 	explained, err := r.Explain(ctx)
 	if err != nil {
@@ -74,8 +74,8 @@ func (o *explainOptions) printExplanation(ctx context.Context, r workbench.Revie
 	for _, s := range explained.NotApplied {
 		fmt.Fprintf(o.Out, "  %s: %s: %s\n", s.Origin, s.Field, s.Reason)
 	}
-	if frontend := r.Frontend(); frontend != nil { // a record is text of others
-		fmt.Fprintf(o.Out, "note: FrontendProfile %q, of the %s, sets the hardware that no field of the VMI governs\n", frontend.Version, frontend.Origin)
+	if frontend := r.Frontend(); frontend != nil { // %q, because others may have written the record
+		fmt.Fprintf(o.Out, "note: FrontendProfile %q, of the %s, sets the hardware for which a VMI has no field\n", frontend.Version, frontend.Origin)
 	}
 	for _, note := range explained.Notes {
 		fmt.Fprintf(o.Out, "note: %s\n", note)
@@ -83,15 +83,15 @@ func (o *explainOptions) printExplanation(ctx context.Context, r workbench.Revie
 	return nil
 }
 
-// row is one line of the tree. An object or list has no origin: only its leaves have one.
+// row is one line of the tree. Only leaves have an origin.
 type row struct{ text, origin string }
 
-// widest is the last column, in bytes, at which origins start: a long value, such as cloud-init user data, must not move all others off
+// widest is the last column, in bytes, at which origins start. A long value, such as cloud-init user data, must not move the origins of others off
 // the screen.
 const widest = 72
 
-// tree returns the rows of facts, which come in the order of their paths: a row is added for each step that the path before lacks.
-// Values are printed as JSON, in which a text is quoted and the escape character of a terminal is not left as it is.
+// tree returns the rows of facts, which must be sorted by path. It adds a row for each step of a path that the path before lacks.
+// Values are JSON, which escapes the control characters of a terminal.
 func tree(facts []admit.Fact) ([]row, error) {
 	var rows []row
 	var above []string
@@ -111,7 +111,7 @@ func tree(facts []admit.Fact) ([]row, error) {
 	return rows, nil
 }
 
-// branches are the fields of a path, each with the indices and keys that belong to it: 'disks[0]'.
+// branches returns the fields of a path, each with its indices and keys: 'disks[0]'.
 func branches(path string) (fields []string) {
 	for _, step := range fieldpath.Parse(path) {
 		if step.Element && len(fields) > 0 {
@@ -123,8 +123,7 @@ func branches(path string) (fields []string) {
 	return fields
 }
 
-// common returns how many steps two paths share from their start, not counting the last one, since each leaf has a row of its own.
-// Lists need no case of their own: branches keeps 'disks[0]' and 'disks[1]' apart.
+// common returns the number of steps that two paths share from their start. It does not count the last step, because each leaf has its own row.
 func common(a, b []string) int {
 	n := 0
 	for n < len(a)-1 && n < len(b)-1 && a[n] == b[n] {
@@ -133,5 +132,5 @@ func common(a, b []string) int {
 	return n
 }
 
-// indent returns the spaces before a row; the first level is below the name of the object.
+// indent returns the spaces before a row. Rows of depth 0 are indented, too, because they are below the name of the object.
 func indent(depth int) string { return strings.Repeat("  ", depth+1) }

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// usage is cobra's template without the flags of the connection. They fill thirty lines; 'kubectl kiln options' prints them, as 'kubectl
-// options' does. The help of a command fits on one screen.
+// usage is cobra's template without kubectl's flags of the connection, which fill thirty lines: 'kubectl kiln options' prints them, as 'kubectl
+// options' does.
 const usage = `{{with .Example}}Examples:
 {{.}}
 
@@ -24,9 +24,7 @@ Use '{{.Root.CommandPath}} options' for the flags that every command has (--name
 	`{{if .HasAvailableSubCommands}}, '{{.CommandPath}} COMMAND --help' for a command{{end}}.
 `
 
-// help sets the template of help, and the texts of usage errors: each names the page of help that has the right usage.
-// docs/reference/ is generated from the same commands, so that a test fails when the two differ.
-// Cobra looks for the template and for the function of flag errors in the parents of a command, so that the root has them for all.
+// help sets the template of help for all commands, and adds the command to see for help to errors about flags. It adds the commands 'completion' and 'options'.
 func help(root *cobra.Command) {
 	root.SetUsageTemplate(usage)
 	completion(root)
@@ -41,9 +39,8 @@ func help(root *cobra.Command) {
 	})
 }
 
-// completion is cobra's command with another text: the script of a shell completes the program kubectl-kiln, while kubectl completes a plugin
-// by running kubectl_complete-kiln.
-// Cobra adds its command only when the root runs, and only if there are others: so it is asked for here, after the commands are added.
+// completion adds cobra's command 'completion' with another text: its script completes only the program kubectl-kiln, because kubectl completes a plugin
+// by running kubectl_complete-kiln. It must be called after the other commands are added, without which cobra does not add its own.
 func completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

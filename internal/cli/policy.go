@@ -13,13 +13,13 @@ import (
 // policyTest is a run of 'policy test'.
 type policyTest struct{ cmdutil.Inputs }
 
-// policyCommand returns 'policy', the commands for authors of GuestPolicies. 'validate --policy' is for authors of VMs.
+// policyCommand returns 'policy', the commands for authors of GuestPolicies. Authors of VMs use 'validate --policy'.
 func policyCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Test GuestPolicies, and list the VMs that violate them",
-		Long: "Test GuestPolicies, and list the VMs that violate them. A policy is judged with the code of Kiln's webhook, so that it has the\n" +
-			"same answer on this machine and in the cluster.",
+		Long: "Test GuestPolicies, and list the VMs that violate them. Policies are evaluated with the code of Kiln's webhook, and have the\n" +
+			"same answers on this machine and in the cluster.",
 		Example: "  kubectl kiln policy test policies/\n" +
 			"  kubectl kiln policy audit -A --policy policies/",
 	}
@@ -28,8 +28,8 @@ func policyCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// policyTestCommand is 'policy test'. The report goes to standard output whatever it says, since it is the answer.
-// The exit status is 1 also for a validation that no case violates: a test that cannot fail shows nothing.
+// policyTestCommand returns 'policy test'. The report is printed to standard output, also if a case fails.
+// The exit status is also 1 if no case violates a validation, because such a validation is not tested.
 func policyTestCommand(s *cmdutil.Session) *cobra.Command {
 	o := &policyTest{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
@@ -70,7 +70,7 @@ func policyTestCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// policyOutcome returns errUnanswered if a file could not be read, else ErrRejected if anything has not passed.
+// policyOutcome returns ErrUnanswered if a file could not be read, and otherwise ErrRejected if there is a failed case or a finding.
 func policyOutcome(r policytest.Report) (outcome error) {
 	if r.Failed > 0 {
 		outcome = cmdutil.ErrRejected
@@ -84,8 +84,8 @@ func policyOutcome(r policytest.Report) (outcome error) {
 	return outcome
 }
 
-// printPolicyReport prints one line for each case and finding, with FILE:LINE where there is something to correct, then all counts. Names, messages and
-// files are a stranger's, so that each line goes through printable.
+// printPolicyReport prints each case and finding, with FILE:LINE if there is something to correct, and then the counts. It replaces control characters,
+// because names, messages and files are not trusted.
 func (o *policyTest) printPolicyReport(r policytest.Report) {
 	say := func(format string, args ...any) { fmt.Fprintln(o.Out, cmdutil.Printable(fmt.Sprintf(format, args...))) }
 	for _, c := range r.Cases {

@@ -15,16 +15,16 @@ import (
 // policyAudit is a run of 'policy audit'.
 type policyAudit struct{ cmdutil.Inputs }
 
-// policyAuditCommand is 'policy audit'. Violations are the answer and go to standard output.
-// The exit status 1 lets a pipeline stop before an administrator turns Warn into Deny.
+// policyAuditCommand returns 'policy audit'. Violations are printed to standard output.
+// If there are any, the exit status is 1, so that a pipeline can stop before an administrator changes Warn to Deny.
 func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 	o := &policyAudit{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "audit [-A | -f FILE|DIR|- | -k DIR]",
-		Short: "List the VMs that exist and violate a policy",
+		Short: "List existing VMs that violate a policy",
 		Long: "List the VMs of the cluster, and the VMIs without a VM, that violate a GuestPolicy of the cluster or of --policy. They are\n" +
-			"judged as if they were created now, each as what it boots: a pinned VM with its revisions. With -f or -k those of files are\n" +
-			"judged. An object that Kiln itself would refuse now is judged as far as it is known.\n\n" +
+			"judged as if they were created now, with the guest that they boot: a pinned VM with its revisions. With -f or -k, the VMs of\n" +
+			"files are judged. An object that Kiln itself would refuse now is judged as far as possible.\n\n" +
 			"The exit status is 0 if nothing violates a policy, 1 if something does, and 2 if policies or an object cannot be\n" +
 			"read. Without a policy nothing violates one.",
 		Example: "  kubectl kiln policy audit -A\n" +
@@ -43,13 +43,13 @@ func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 		case audit.Forbidden:
 			return errors.New("you may not list GuestPolicies: name files with --policy")
 		case !o.Documents && len(audit.Unjudged) == 0:
-			fmt.Fprintln(o.ErrOut, "there is no GuestPolicy, so that nothing violates one; --policy names files with some")
+			fmt.Fprintln(o.ErrOut, "there is no GuestPolicy, so nothing violates one; --policy names files with policies")
 			return nil
 		}
 		return o.printAudit(audit)
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil, "file, directory or - with the objects, instead of those of the cluster")
+	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil, "file, directory or - with the objects, instead of the objects of the cluster")
 	flags.StringSliceVarP(&o.Files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that builds the objects")
 	o.AddContext(cmd)
 	o.AddPolicies(cmd)
@@ -57,7 +57,7 @@ func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// audit judges the objects of files if any are named, else those of the cluster.
+// audit judges the objects of files if the user named any, and otherwise the objects of the cluster.
 func (o *policyAudit) audit(ctx context.Context, everywhere bool) (policyaudit.Audit, error) {
 	if o.Files.Named() {
 		in, err := o.Load(o.Files, nil)
@@ -80,8 +80,8 @@ func (o *policyAudit) audit(ctx context.Context, everywhere bool) (policyaudit.A
 	return policyaudit.OfCluster(ctx, &o.Bench, cluster, namespace)
 }
 
-// printAudit prints one line for each violation, and on standard error what was judged. It returns errUnanswered if an object has no answer, else
-// ErrRejected if there is a violation. Messages come from policies and from VMs, so that each cell goes through printable.
+// printAudit prints one line for each violation, and the counts on standard error. It returns ErrUnanswered if an object could not be judged, and otherwise
+// ErrRejected if there is a violation. It replaces control characters, because policies and VMs contain the messages.
 func (o *policyAudit) printAudit(a policyaudit.Audit) (outcome error) {
 	if len(a.Violations) > 0 {
 		outcome = cmdutil.ErrRejected
@@ -117,7 +117,7 @@ func (o *policyAudit) printAudit(a policyaudit.Audit) (outcome error) {
 	return outcome
 }
 
-// shortKind returns the short name of a kind that policies judge, as kubectl takes it.
+// shortKind returns the short name of a kind that policies judge, which kubectl accepts.
 func shortKind(kind string) string {
 	if kind == "VirtualMachine" {
 		return "vm"

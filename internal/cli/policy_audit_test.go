@@ -109,7 +109,7 @@ func TestPolicyAuditOfFiles(t *testing.T) {
 			"NAMESPACE   NAME     POLICY   MESSAGE                   FIELD\n" +
 				"default     vm/big   cores    at most 2 cores, not 4    spec.template.spec.domain.cpu.cores\n2 objects by 1 policy: 1 violation\n"},
 		{"a policy among the files", many + "---\n" + onePolicy, nil, 1, "1 violation"},
-		{"no policy", cores, nil, 0, "there is no GuestPolicy, so that nothing violates one"},
+		{"no policy", cores, nil, 0, "there is no GuestPolicy, so nothing violates one"},
 		{"no policy, and a file that cannot be read", cores + "---\na: [", nil, 2, "error: "},
 		{"a file that cannot be read", cores + "---\na: [", []string{"--policy", policy}, 2, "error: "},
 	} {
@@ -141,7 +141,7 @@ func TestPolicyAuditOfACluster(t *testing.T) {
 		forbidden []string
 		status    int
 		says      string
-	}{{nil, 0, "there is no GuestPolicy, so that nothing violates one"}, {[]string{"guestpolicies"}, 2, "you may not list GuestPolicies"}} {
+	}{{nil, 0, "there is no GuestPolicy, so nothing violates one"}, {[]string{"guestpolicies"}, 2, "you may not list GuestPolicies"}} {
 		got := call(t, "", append([]string{"policy", "audit", "-A"}, (&apiServer{forbidden: c.forbidden}).serve(t, vm)...)...)
 		said := got.errOut
 		if got.err != nil {

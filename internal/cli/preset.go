@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// presetCommand is 'preset', the commands for VirtualMachineInstancePresets.
+// presetCommand returns 'preset', the commands for VirtualMachineInstancePresets.
 func presetCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "preset",
@@ -31,13 +31,13 @@ func presetCommand(s *cmdutil.Session) *cobra.Command {
 type migrate struct {
 	cmdutil.Inputs
 	presetmigration.Options
-	// folder is that of --output-dir; empty to print the manifests.
+	// folder is the value of --output-dir; empty to print the manifests.
 	folder        string
 	allNamespaces bool
 }
 
-// presetMigrateCommand is 'preset migrate'. It writes nothing to a cluster. The exit status is 3 if a VM or VMI would differ, 1 if a preset is rejected or a
-// VM cannot be compared because what it refers to does not exist, and 2 for a fault. The highest of those that apply counts, but a fault counts first.
+// presetMigrateCommand returns 'preset migrate'. It writes nothing to a cluster. The exit status is 2 for a fault, otherwise 3 if a VM or VMI would differ, and
+// otherwise 1 if a preset is rejected or a VM cannot be compared because it refers to an object that does not exist.
 func presetMigrateCommand(s *cmdutil.Session) *cobra.Command {
 	m := migrate{Inputs: cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
@@ -46,9 +46,9 @@ func presetMigrateCommand(s *cmdutil.Session) *cobra.Command {
 		Long: "Write a GuestProfile for each preset of the files, or of a namespace of the cluster, and prove that no VMI changes: each VM and\n" +
 			"VMI among them is made explicit with the presets and with the profiles, and both VMIs and both libvirt domains are compared\n" +
 			"byte by byte. Nothing is written to the cluster.\n\n" +
-			"A preset fills an area such as spec.domain.cpu where a VMI has nothing of it; a profile fills each field that is not set. A\n" +
-			"VM that has a part of an area may thus differ. It is named, with the fields and with what to write into it to keep its VMI,\n" +
-			"and the exit status is 3. VMs that are pinned to presets keep them until 'kubectl kiln repin'.",
+			"A preset fills an area such as spec.domain.cpu only if a VMI has no field of it; a profile fills each field that is not set.\n" +
+			"So a VM that has a part of an area may differ. Then the command prints the fields and the change that keeps its VMI, and the\n" +
+			"exit status is 3. VMs that are pinned to presets keep them until 'kubectl kiln repin'.",
 		Example: "  kubectl kiln preset migrate -f presets/ -f vms/ --catalog catalog/ > profiles.yaml\n" +
 			"  kubectl kiln preset migrate -A --output-dir profiles/",
 		Args: cobra.NoArgs,
@@ -58,12 +58,12 @@ func presetMigrateCommand(s *cmdutil.Session) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVarP(&m.allNamespaces, "all-namespaces", "A", false, "migrate the presets of all namespaces of the cluster")
 	flags.StringVar(&m.folder, "output-dir", "", "folder to write the profiles to, as NAMESPACE/NAME.yaml; it must not exist or be empty")
-	flags.BoolVar(&m.Firmware, "firmware", false, "keep spec.domain.firmware, which presets fill in VMIs without a VM alone, and profiles in VMs too")
+	flags.BoolVar(&m.Firmware, "firmware", false, "keep spec.domain.firmware, which presets fill only in VMIs without a VM, and profiles in VMs, too")
 	m.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
-// run reads, migrates and prints. As text the manifests go to standard output and what was compared to standard error, so that the output is a manifest.
+// run reads, migrates and prints. Without -o, manifests are printed to standard output and the report to standard error.
 func (m *migrate) run(ctx context.Context) error {
 	in, err := m.readInputs(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *migrate) run(ctx context.Context) error {
 	return cmdutil.Worse(outcome, outcomeOf(done))
 }
 
-// inputs are those of the files, or of the cluster.
+// readInputs reads the objects of the files, or of the cluster if the user named none.
 func (m *migrate) readInputs(ctx context.Context) (manifest.Inputs, error) {
 	if m.Files.Named() {
 		if m.allNamespaces {
@@ -120,8 +120,8 @@ func (m *migrate) readInputs(ctx context.Context) (manifest.Inputs, error) {
 	return presetmigration.ReadInputs(ctx, cluster, namespace)
 }
 
-// unreadable prints the files that hold no object. It returns errUnanswered if there are any: a VM in such a file was not compared. VMs and VMIs print
-// their own faults.
+// unreadable prints the faults of files that cannot be parsed. If there are any it returns ErrUnanswered, because VMs in these files were not compared. The
+// faults of VMs and VMIs are printed elsewhere.
 func (m *migrate) unreadable(in manifest.Inputs) (outcome error) {
 	for _, object := range in.Named {
 		if object.Fault != nil && object.GetKind() == "" {
@@ -131,7 +131,7 @@ func (m *migrate) unreadable(in manifest.Inputs) (outcome error) {
 	return outcome
 }
 
-// outcomeOf returns the answer of a run; nil if every VM and VMI is the same.
+// outcomeOf returns the answer of a run; nil if no preset is rejected and no VM or VMI differs.
 func outcomeOf(done presetmigration.Result) (answer error) {
 	for _, p := range done.Presets {
 		if len(p.Causes) > 0 {
@@ -149,7 +149,7 @@ func outcomeOf(done presetmigration.Result) (answer error) {
 	return answer
 }
 
-// write writes the profiles below the folder. Without any it writes nothing: the report says why each preset has none.
+// write writes the profiles into the folder. If there are no profiles, it does not create the folder, and warns.
 func (m *migrate) write(done presetmigration.Result) error {
 	var files []oci.File
 	for _, p := range done.Presets {

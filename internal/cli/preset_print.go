@@ -9,8 +9,8 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/presetmigration"
 )
 
-// printMigrated prints the manifests, then the presets that have none or not all of their fields, and the VMs and VMIs that differ. All names and values
-// are those of a tenant.
+// printMigrated prints the manifests, then a report about the presets, and the VMs and VMIs that differ. It replaces control characters, because tenants write
+// names and values.
 func (m *migrate) printMigrated(done presetmigration.Result) error {
 	if m.Documents {
 		return m.Print(done)
@@ -38,7 +38,7 @@ func (m *migrate) printMigrated(done presetmigration.Result) error {
 	return nil
 }
 
-// printPreset prints what becomes of a preset. One that becomes a profile with all that it sets has one line.
+// printPreset prints the profile of a preset, and the fields that it leaves out, or why there is no profile.
 func printPreset(out io.Writer, p presetmigration.Preset) {
 	line := func(format string, values ...any) {
 		fmt.Fprintln(out, cmdutil.Printable(fmt.Sprintf(format, values...)))
@@ -62,14 +62,14 @@ func printPreset(out io.Writer, p presetmigration.Preset) {
 	}
 }
 
-// printMigratedGuest prints a VM or VMI that differs or has no VMI to compare. Those that are equal are counted only.
+// printMigratedGuest prints a VM or VMI that differs or could not be compared. It prints nothing for an equal one.
 func printMigratedGuest(out io.Writer, g presetmigration.Guest) {
 	line := func(format string, values ...any) {
 		fmt.Fprintln(out, cmdutil.Printable(fmt.Sprintf(format, values...)))
 	}
 	switch g.State {
 	case presetmigration.Unknown:
-		line("%s is not compared: what it refers to does not exist", g.Object)
+		line("%s is not compared: it refers to an object that does not exist", g.Object)
 	case presetmigration.Differs:
 		line("%s differs:", g.Object)
 	}
@@ -78,7 +78,7 @@ func printMigratedGuest(out io.Writer, g presetmigration.Guest) {
 	}
 	reason := ""
 	for _, f := range g.Fields {
-		if f.Reason != "" && f.Reason != reason { // fields of one area have one
+		if f.Reason != "" && f.Reason != reason { // fields of one area have the same reason
 			line("  %s:", f.Reason)
 			reason = f.Reason
 		}
@@ -89,11 +89,11 @@ func printMigratedGuest(out io.Writer, g presetmigration.Guest) {
 	}
 }
 
-// printRemedy prints how a VM or VMI keeps what it has.
+// printRemedy prints the change that keeps the VMI of a VM or VMI unchanged.
 func printRemedy(line func(string, ...any), g presetmigration.Guest) {
 	if g.Remedy == nil {
 		if len(g.Fields) > 0 {
-			line("  no change of it keeps its VMI: keep the preset, or accept the change")
+			line("  no edit keeps its VMI unchanged: keep the preset, or accept the change")
 		}
 		return
 	}
@@ -101,7 +101,7 @@ func printRemedy(line func(string, ...any), g presetmigration.Guest) {
 	if strings.HasPrefix(g.Object, "VirtualMachine ") {
 		into = "its spec.template"
 	}
-	line("  to keep its VMI as it is, write into %s:", into)
+	line("  to keep its VMI unchanged, write into %s:", into)
 	if g.Remedy.Exclude {
 		line("    metadata.annotations[virtualmachineinstancepresets.admission.kubevirt.io/exclude]: \"true\"")
 	}
@@ -117,7 +117,7 @@ func orUnset(value string) string {
 	return value
 }
 
-// printCompared prints how many VMs and VMIs were compared, and what becomes of those that are pinned.
+// printCompared prints how many VMs and VMIs were compared, and that pinned VMs keep their presets.
 func printCompared(out io.Writer, done presetmigration.Result) {
 	count, filled, rendered, pinned := map[string]int{}, 0, 0, 0
 	for _, g := range done.Guests {
@@ -150,11 +150,11 @@ func printCompared(out io.Writer, done presetmigration.Result) {
 	}
 }
 
-// compared are the words of the states.
+// compared has the formats of the counts of guests in each state.
 var compared = map[string]string{
 	presetmigration.Equal:    "%d equal",
 	presetmigration.Differs:  "%d different",
-	presetmigration.Rejected: "%d rejected with presets and with profiles alike",
+	presetmigration.Rejected: "%d rejected with both presets and profiles",
 	presetmigration.Unknown:  "%d not compared",
-	presetmigration.Stored:   "%d VMIs that exist and are never filled again",
+	presetmigration.Stored:   "%d existing VMIs, which are never filled again",
 }

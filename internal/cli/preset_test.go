@@ -78,14 +78,14 @@ func TestPresetMigrate(t *testing.T) {
 			"VirtualMachine shop/web differs:\n" +
 				"  preset watched fills spec.domain.cpu where the VMI has nothing of it, and the VMI has spec.domain.cpu.cores (user):\n" +
 				"    spec.domain.cpu.model: \"host-model\" -> \"host-passthrough\" (GuestProfile watched@watched-",
-			"  to keep its VMI as it is, write into its spec.template:\n    spec.domain.cpu.model: \"host-model\"\n", "VMs and VMIs: 1 different\n"}},
+			"  to keep its VMI unchanged, write into its spec.template:\n    spec.domain.cpu.model: \"host-model\"\n", "VMs and VMIs: 1 different\n"}},
 		{"a preset that fills nothing", strings.Replace(watched, "domain: {cpu: {cores: 4, model: host-passthrough}, memory: {guest: 9Gi}, devices: "+
 			"{watchdog: {name: dog, i6300esb: {action: reset}}}}", "domain: {devices: {}}", 1), 0, "",
 			[]string{"preset shop/watched fills nothing: it has no profile\n"}},
 		{"a selector that cannot be read", strings.Replace(watched, "matchLabels: {tier: web}", "matchExpressions: [{key: a, operator: Like}]", 1), 1, "",
 			[]string{"preset shop/watched is rejected and not migrated:\n  spec.selector: "}},
 		{"an instancetype that does not exist", watched + "---\n" + strings.Replace(webVM(""), "  template:", "  instancetype: {name: none}\n  template:", 1), 1,
-			watchedProfile, []string{"VirtualMachine shop/web is not compared: what it refers to does not exist\n  add the missing object's file"}},
+			watchedProfile, []string{"VirtualMachine shop/web is not compared: it refers to an object that does not exist\n  add the missing object's file"}},
 		{"no preset", webVM(""), 2, "", nil},
 		{"a file that is no object", watched + "---\na: b\n", 2, watchedProfile, []string{"error: "}},
 	} {

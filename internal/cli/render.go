@@ -20,25 +20,25 @@ type renderOptions struct {
 	folder string
 }
 
-// renderCommand is 'render'. Without --host and --bindings it assumes a host, so that it answers on any machine.
-// The exit status is 1 if a VM is rejected by stage 1, 2 or 3, also because the host cannot run it, and 2 if nothing bootable is named, or host or
-// bindings cannot be read. -o xml is the default, because virsh and virt-xml-validate read XML.
+// renderCommand returns 'render'. Without --host and --bindings it assumes a host, so that it works on any machine.
+// The exit status is 1 if stage 1, 2 or 3 rejects a VM, also because the host cannot run it, and 2 if the user names no VM or VMI, or host or
+// bindings cannot be read. The default is -o xml, because virsh and virt-xml-validate read XML.
 func renderCommand(s *cmdutil.Session) *cobra.Command {
 	o := &renderRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "render (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the libvirt domain that each VM would boot",
-		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, else on an assumed one: QEMU in\n" +
-			"/usr/bin, firmware at Debian's paths, files below /var/lib/kiln. A VM with a GuestHardware keeps the hardware that is\n" +
-			"recorded there. Several documents are printed below one root, <documents>, or written to --output-dir.",
+		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, or on an assumed host: QEMU in\n" +
+			"/usr/bin, firmware at Debian's paths, files below /var/lib/kiln. A VM with a GuestHardware keeps the recorded\n" +
+			"hardware. Several documents are printed below one root, <documents>, or written to --output-dir.",
 		Example: "  kubectl kiln render -f vm.yaml | virt-xml-validate -\n" +
 			"  kubectl kiln render vm/web -n shop --host host.yaml --documents --output-dir out/",
 	}
 	var r renderOptions
 	flags := cmd.Flags()
 	flags.StringVar(&r.Host, "host", "", "file with the HostCapabilities of the host")
-	flags.StringVar(&r.Bindings, "bindings", "", "YAML file with what the host gives to this start; assumed where it says nothing")
-	flags.StringVar(&r.Stage, "stage", workbench.StageBackend, "'frontend' for all that the guest sees (stage 2), 'backend' for the complete domain")
+	flags.StringVar(&r.Bindings, "bindings", "", "YAML file with the resources of the host for this start, such as paths and taps; missing ones are assumed")
+	flags.StringVar(&r.Stage, "stage", workbench.StageBackend, "'frontend' for what the guest sees (stage 2), 'backend' for the complete domain")
 	cmdutil.Complete(cmd, "stage", workbench.StageFrontend, workbench.StageBackend)
 	flags.BoolVar(&r.Side, "documents", false, "also print the secrets (without values), network filters and node devices of the domain")
 	flags.StringVar(&r.folder, "output-dir", "", "write each document to DIR/NAMESPACE/NAME/KIND[-NAME].xml")
@@ -49,18 +49,17 @@ func renderCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// render prints the documents of all objects at once. XML has one root and libvirt no list, so several documents are one document
-// <documents>. A single domain stays as it is, because it can be piped to 'virsh define' and virt-xml-validate.
-// JSON and YAML are printed object by object, since a stream may hold several documents of them.
+// render prints the XML documents of all objects together: several documents are in one root <documents>, because XML has one root. A single domain is
+// printed without it, so that it can be piped to 'virsh define' and virt-xml-validate. JSON and YAML are printed object by object.
 func (o *renderRun) render(cmd *cobra.Command, args []string, r renderOptions) error {
 	o.Bench.Quiet = true
 	switch {
 	case r.Stage != workbench.StageFrontend && r.Stage != workbench.StageBackend:
 		return fmt.Errorf("--stage '%s' is not supported, use %s or %s", r.Stage, workbench.StageFrontend, workbench.StageBackend)
 	case r.Stage == workbench.StageFrontend && r.Side:
-		return fmt.Errorf("--documents are those of the complete domain: leave out --stage %s", workbench.StageFrontend)
+		return fmt.Errorf("--documents prints documents of the complete domain: leave out --stage %s", workbench.StageFrontend)
 	case r.folder != "" && cmd.Flags().Changed("output"):
-		return errors.New("--output-dir takes XML alone: leave out -o")
+		return errors.New("--output-dir writes only XML: leave out -o")
 	}
 	var all []render.Document
 	err := o.EachGuest(cmd, args, func(guest workbench.Reviewed) error {
@@ -78,7 +77,7 @@ func (o *renderRun) render(cmd *cobra.Command, args []string, r renderOptions) e
 		all = append(all, rendered.Documents...)
 		return nil
 	})
-	// What was rendered is printed although another object was refused: the exit status tells.
+	// Rendered documents are printed even if another object was refused. The exit status reports the refusal.
 	if len(all) == 0 {
 		return err
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/kilnvm/kiln/pkg/render"
 )
 
-// printDocuments prints the documents of one object as JSON or YAML. The domain is last among them, because libvirt needs the others before.
+// printDocuments prints the documents of one object as JSON or YAML. The last document must be the domain.
 func (o *renderRun) printDocuments(r workbench.Reviewed, stage string, documents []render.Document) error {
 	for i := range documents {
-		documents[i].Object = "" // the answer names the object already
+		documents[i].Object = "" // the printed document has a field for the object
 	}
 	last := len(documents) - 1
 	return o.Print(struct {
@@ -22,13 +22,13 @@ func (o *renderRun) printDocuments(r workbench.Reviewed, stage string, documents
 		Stage string `json:"stage"`
 		// Domain is the XML of the domain.
 		Domain string `json:"domain"`
-		// Documents are those that libvirt must have before the domain.
+		// Documents are the documents that libvirt must have before the domain.
 		Documents []render.Document `json:"documents,omitempty"`
 	}{r.Name(), stage, documents[last].XML, documents[:last]})
 }
 
-// writeDocuments writes a file for each document. The names come from the object, so they are hostile: os.Root keeps all files below the folder.
-// Files of an earlier run are overwritten, and others stay. Only the folder is named by the user, and is created with its parents.
+// writeDocuments writes a file for each document. It creates the folder with its parents, overwrites files of an earlier run, and keeps others.
+// Trap: names of objects are not trusted, so os.Root keeps all files below the folder.
 func writeDocuments(folder string, r workbench.Reviewed, documents []render.Document) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

@@ -19,28 +19,29 @@ import (
 // repinRun is a run of 'repin'.
 type repinRun struct{ cmdutil.Inputs }
 
-// 'repin' asks by an empty value in annotation kilnvm.io/pins. The webhook fills in the current revisions in the same request, so that a dry run
-// of the API server already shows them, and no controller has to be waited for.
+// 'repin' requests new pins by an empty value in the annotation kilnvm.io/pins. The webhook sets the current revisions in the same request, so a dry run
+// of the API server already returns them, and the command does not wait for a controller.
 
 // repinOptions are the flags of one call, and the cluster.
-// With dryRun no request follows that of the dry run. cluster is set when the command runs: a patch needs a writer, and inputs have a reader only.
 type repinOptions struct {
-	// keys are the keys of annotation kilnvm.io/pins to renew; none means all.
-	keys    []string
-	dryRun  bool
+	// keys are the keys of the annotation kilnvm.io/pins to renew; none means all.
+	keys []string
+	// dryRun sends only the request with a dry run.
+	dryRun bool
+	// cluster is set when the command runs. The inputs have only a reader, and a patch needs a writer.
 	cluster client.Client
 }
 
-// repinCommand is 'repin'. It reads VMs of a cluster only: a file has no pins.
-// The exit status is 1 if a VM is rejected, now or with the new pins, and 2 for a fault: a VM that was edited meanwhile, a pin that the VM has no
-// reference for, or no webhook that processes the request. Unlike 'diff', it does not return the verdict of the difference.
+// repinCommand returns 'repin'. It reads VMs only from a cluster, because a file has no pins.
+// The exit status is 1 if a VM is rejected, now or with the new pins, and 2 for a fault: a VM that was edited meanwhile, a pin for which the VM has no
+// reference, or no webhook that processes the request. Unlike 'diff', it does not return the verdict of the difference.
 func repinCommand(s *cmdutil.Session) *cobra.Command {
 	o := &repinRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "repin vm/NAME ...",
 		Short: "Pin VMs to the current revisions of instancetype, preference, presets, profiles and configuration",
 		Long: "Pin VMs to the current revisions of their instancetype, preference, presets, profiles and the cluster's configuration, and\n" +
-			"show what that changes at their next start. Without it a VM keeps the revisions that it was created with.",
+			"show the changes at their next start. A VM that is not repinned keeps the revisions with which it was created.",
 		Example: "  kubectl kiln repin vm/web -n shop --dry-run\n" +
 			"  kubectl kiln repin vm/web --instancetype",
 		Args: cobra.MinimumNArgs(1),
@@ -70,11 +71,11 @@ func repinCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// maxConflicts bounds how often one VM is read again because it was changed meanwhile.
+// maxConflicts is how often repinning one VM is tried if the VM is changed meanwhile.
 const maxConflicts = 5
 
-// repin renews the pins of each VM in turn. A VM that is refused does not keep the others from being repinned; a fault does.
-// A VM that was repinned before a fault stays so: each VM is a request of its own.
+// repin renews the pins of each VM in turn. After a refused VM it goes on with the next one; after a fault it stops.
+// VMs that were repinned before a fault keep their new pins, because each VM is a separate request.
 func (o *repinRun) repin(ctx context.Context, args []string, r repinOptions) error {
 	in, err := o.Load(o.Files, args)
 	if err != nil {
@@ -83,7 +84,7 @@ func (o *repinRun) repin(ctx context.Context, args []string, r repinOptions) err
 	if r.cluster, err = o.WarningClient(); err != nil {
 		return err
 	}
-	o.Bench.IgnoreProfiles() // HostProfiles are no pins, and set nothing that a guest sees
+	o.Bench.IgnoreProfiles() // VMs are not pinned to HostProfiles, and these set nothing that a guest sees
 	var rejected error
 	for _, named := range in.Named {
 		if named.GetKind() != "VirtualMachine" {
@@ -93,7 +94,7 @@ func (o *repinRun) repin(ctx context.Context, args []string, r repinOptions) err
 		one.Named = []manifest.Object{named}
 		err := o.repinOne(ctx, one, r)
 		for tries := 1; apierrors.IsConflict(err) && tries < maxConflicts; tries++ {
-			// Nothing is printed yet. The difference is computed again from the VM as it is now, which the controller mostly changed the status of.
+			// Nothing is printed yet. The difference is computed again from the current VM. Mostly, the controller has changed its status.
 			if err = r.cluster.Get(ctx, client.ObjectKeyFromObject(named), named.Unstructured); err == nil {
 				err = o.repinOne(ctx, one, r)
 			}
@@ -110,8 +111,8 @@ func (o *repinRun) repin(ctx context.Context, args []string, r repinOptions) err
 	return rejected
 }
 
-// refusedByCluster prints the causes with which the webhook refuses the new pins. It returns ErrRejected.
-// As a document the causes of the Status are a Judgement, so that a program reads the refusal of a cluster as that of a file. They have no line.
+// refusedByCluster prints the causes for which the webhook refuses the new pins. It returns ErrRejected.
+// In JSON and YAML, the causes of the Status are a Judgement without lines, so that programs read them like the rejection of a file.
 func (o *repinRun) refusedByCluster(named manifest.Object, err error) error {
 	var status apierrors.APIStatus
 	if !o.Documents || !errors.As(err, &status) {
@@ -127,8 +128,8 @@ func (o *repinRun) refusedByCluster(named manifest.Object, err error) error {
 	return o.PrintRejection(j)
 }
 
-// repinOne asks for the new pins in a dry run first, and compares the VMI that would boot with the one that boots now. A VM whose
-// instancetype does not exist, or that could not start with the new pins, is not changed.
+// repinOne first requests the new pins in a dry run, and compares the VMI that would boot with the VMI that boots now. It does not change a VM whose
+// instancetype does not exist, or that could not start with the new pins.
 func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOptions) error {
 	before, err := o.alone(ctx, in)
 	if err != nil {
@@ -151,7 +152,7 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 	if err != nil {
 		return err
 	}
-	// The dry run was compared, and the VM may have been edited since: what is printed is what the second request stored.
+	// The printed pins are the pins that the second request stored, not those of the dry run, because an object may have been edited between the two.
 	result := planned
 	if !r.dryRun {
 		if result, err = repin.Repin(ctx, r.cluster, named, r.keys); err != nil {
@@ -167,7 +168,7 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 	return o.printRepinned(answer)
 }
 
-// alone reviews inputs of one VM, which must have a template: without one there is no VMI to compare.
+// alone reviews inputs with one VM. It fails if the VM has no template, because there is no VMI to compare.
 func (o *repinRun) alone(ctx context.Context, in manifest.Inputs) (workbench.Reviewed, error) {
 	all, err := o.Review(ctx, in, nil)
 	if err != nil {
@@ -183,7 +184,7 @@ func (o *repinRun) alone(ctx context.Context, in manifest.Inputs) (workbench.Rev
 	return found[0], nil
 }
 
-// printRepinned prints the pins before and after, and what they change at the next start.
+// printRepinned prints the pins before and after, and the changes at the next start.
 func (o *repinRun) printRepinned(r repin.Repinned) error {
 	if o.Output != "text" {
 		return o.Print(r)
@@ -203,12 +204,12 @@ func (o *repinRun) printRepinned(r repin.Repinned) error {
 	return nil
 }
 
-// printPin prints one pin; nil is a pin that was not asked for.
+// printPin prints the change of one pin. It prints nothing for nil.
 func (o *repinRun) printPin(what string, r *repin.PinChange) {
 	if r == nil {
 		return
 	}
-	// The annotation of pins is a tenant's to write.
+	// Printable, because tenants may write the annotation of pins.
 	before, after := cmdutil.Printable(cmp.Or(r.Before, "none")), cmdutil.Printable(cmp.Or(r.After, "none"))
 	if before == after {
 		fmt.Fprintf(o.Out, "  %s: %s, unchanged\n", what, after)

@@ -14,26 +14,26 @@ import (
 // revisionsOptions is a run of 'revisions'.
 type revisionsOptions struct{ cmdutil.Inputs }
 
-// A revision is 'current' while its content is that of the object of its name, and 'outdated' when the object has changed: VMs keep
-// revisions until their owner repins them, so that outdated ones are no fault. Package revision has the states.
+// A revision is 'current' if the object of its name has the same content, and 'outdated' if the object has changed. Outdated revisions are normal, because
+// VMs keep their revisions until their owner repins them. Package revision has the states.
 
-// revisionsCommand is 'revisions'. It needs a cluster: files have no revisions.
-// The exit status is 0 or 2: no state is a rejection, and a list without revisions is an answer. Objects that may not be read have the
-// state 'unknown'. -n and -A are kubectl's.
+// revisionsCommand returns 'revisions'. It needs a cluster, because files have no revisions.
+// The exit status is 0, or 2 for a fault: neither an outdated revision nor an empty list is a rejection. The revision of an object that the user may not read
+// has the state 'unknown'.
 func revisionsCommand(s *cmdutil.Session) *cobra.Command {
 	o := &revisionsOptions{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "revisions",
 		Short: "List the revisions of instancetypes and preferences, and who uses them",
 		Long: "List the revisions of instancetypes and preferences that VMs are pinned to, and who uses them. An outdated revision\n" +
-			"differs from the object as it is now: its VMs keep it until 'kubectl kiln repin'. Unused revisions are deleted after\n" +
+			"differs from the current object: its VMs keep it until 'kubectl kiln repin'. Unused revisions are deleted after\n" +
 			"a grace period.",
 		Example: "  kubectl kiln revisions -n shop\n" +
 			"  kubectl kiln revisions -A -o json | jq '.[] | select(.state == \"outdated\").virtualMachines'",
 		Args: cobra.NoArgs,
 	}
 	all := cmd.Flags().BoolP("all-namespaces", "A", false, "list revisions of all namespaces")
-	outdated := cmd.Flags().Bool("outdated", false, "list only revisions that differ from the object as it is now")
+	outdated := cmd.Flags().Bool("outdated", false, "list only revisions that differ from the current object")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
 		if err != nil {
@@ -62,9 +62,8 @@ func revisionsCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// printUsages prints a table, with a column for the namespace when all are listed.
-// kubectl get -A has the column NAMESPACE first too. A revision that is missing has the name that a tenant wrote into the pins of a VM. '?' stands
-// for the object of a revision that is missing.
+// printUsages prints a table, with a column for the namespace if all namespaces are listed.
+// If a revision does not exist, its object is '?', and its name is a text that a tenant may have written into the pins of a VM.
 func (o *revisionsOptions) printUsages(usages []revision.Usage, namespaces bool) error {
 	if o.Output != "text" {
 		return o.Print(append([]revision.Usage{}, usages...))

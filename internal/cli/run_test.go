@@ -149,12 +149,12 @@ func TestFilesThatAreNoObjects(t *testing.T) {
 	want := []string{
 		filepath.Join(dir, "base/kustomization.yaml") + ": this is a kustomization, which is not built with -f: use -k with its directory",
 		filepath.Join(dir, "chart/headless.yaml") + ":2: this is not an object of Kubernetes: it has no apiVersion",
-		filepath.Join(dir, "chart/list.yaml") + ":1: this is a list or a single value, and no object",
-		filepath.Join(dir, "chart/single.yaml") + ":1: this is a list or a single value, and no object",
+		filepath.Join(dir, "chart/list.yaml") + ":1: this is a list or a single value, not an object",
+		filepath.Join(dir, "chart/single.yaml") + ":1: this is a list or a single value, not an object",
 		filepath.Join(dir, "chart/template.yaml") + ":1: yaml: ",
 		filepath.Join(dir, "chart/values.yaml") + ":1: this is not an object of Kubernetes: it has no kind",
 		filepath.Join(dir, "component.yaml") + ":1: this is a kustomization",
-		filepath.Join(dir, "items.yaml") + ":4: this is a list or a single value, and no object",
+		filepath.Join(dir, "items.yaml") + ":4: this is a list or a single value, not an object",
 	}
 	lines := strings.Split(strings.TrimSpace(got.errOut), "\n")
 	if len(lines) != len(want) {

@@ -24,9 +24,9 @@ func newComparison(s *cmdutil.Session) comparison { return comparison{cmdutil.Ne
 
 // 'diff' has no -f: each argument is one object, in a file or as KIND/NAME in the cluster.
 
-// oneGuest returns the one VM or VMI of a file, or of the cluster. before is the object whose next version it is, or nil. What the next version
-// refers to may be among the objects of before. If before is stored in the cluster, the review is that of an update, so that pins stay.
-// It returns ErrRejected or errUnanswered, with the causes printed, for an object without a verdict to compare, and a fault for none or several.
+// oneGuest returns the VM or VMI of a file, or of the cluster. If before is not nil, the object is its next version, and may refer to the objects of before's
+// file. If before is stored in the cluster, the object is reviewed as an update, which keeps the pins.
+// If the object is rejected or cannot be judged, oneGuest prints the causes and returns ErrRejected or ErrUnanswered. It fails if there is not exactly one.
 func (o *comparison) oneGuest(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {
 	files, args := o.Files, []string{name}
 	if isFile(name) {
@@ -57,8 +57,8 @@ func (o *comparison) oneGuest(ctx context.Context, name string, before *workbenc
 	return found[0], nil
 }
 
-// readGuests returns the VM of a name with the VMI that it has made. A VMI of the cluster is found by its VM, which its ownerReference names. A VMI without a
-// VM is returned in the place of the VM. Of a file there is no VMI.
+// readGuests returns a VM and the VMI that it has created. The name may be the name of the VMI: its ownerReference names the VM. If a VMI has no VM, it is
+// returned as VM. The VM of a file has no VMI.
 func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.VMWithVMI, err error) {
 	if of.VM, err = o.oneGuest(ctx, name, nil); err != nil || isFile(name) {
 		return of, err
@@ -83,7 +83,7 @@ func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.
 	case err != nil:
 		return of, err
 	case !metav1.IsControlledBy(found, vm):
-		o.Warn(fmt.Sprintf("VirtualMachineInstance '%s' exists and is not of this VM", found.Name))
+		o.Warn(fmt.Sprintf("VirtualMachineInstance '%s' exists and does not belong to this VM", found.Name))
 		return of, nil
 	}
 	vmi, err := o.oneGuest(ctx, "vmi/"+vm.Name, nil)
@@ -91,9 +91,9 @@ func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.
 	return of, err
 }
 
-// readClusterSettings makes configuration and HostProfiles those of the cluster if one of the names is an object there: a file that it is
-// compared with is the next version of that object, and will boot there.
-// It is called before either side is reviewed: the bench reads settings once, so that the first review would fix those of the file.
+// readClusterSettings reads the configuration and the HostProfiles of the cluster if one of the names is an object in the cluster. If the other name is a
+// file, the object in it will boot in the same cluster.
+// It must be called before a side is reviewed: the bench reads settings only once, and could use settings of the file.
 func (o *comparison) readClusterSettings(ctx context.Context, names []string) error {
 	if !slices.ContainsFunc(names, func(name string) bool { return !isFile(name) }) {
 		return nil
@@ -107,9 +107,9 @@ func (o *comparison) readClusterSettings(ctx context.Context, names []string) er
 	return err
 }
 
-// isFile reports whether an argument of 'diff' is a file, and no object of the cluster such as vm/web. A name with the extension of a
-// manifest is a file even where it does not exist, so that the error names the file.
-// Unlike namesObject it takes any path that exists: there is no -f by which a user could say that a file is meant.
+// isFile reports whether an argument of 'diff' is a file, not an object of the cluster such as vm/web. A name with the extension of a
+// manifest is a file even if it does not exist, so that the error names the file.
+// Unlike namesObject it accepts any existing path, because 'diff' has no -f.
 func isFile(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil || name == "-" || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))

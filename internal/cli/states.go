@@ -18,19 +18,19 @@ import (
 // statesOptions is a run of 'states'.
 type statesOptions struct{ comparison }
 
-// 'states' shows where a VM, its hardware record, its VMI and its guest differ. It needs a cluster: a file has one state.
+// 'states' shows how a VM, its hardware record, its VMI and its guest differ. It needs a cluster, because a file has only one state.
 
-// statesCommand is 'states'.
-// The exit status is 1 if the VM or its VMI is rejected, and 2 if one cannot be read. Differences are no rejection.
+// statesCommand returns 'states'.
+// The exit status is 1 if the VM or its VMI is rejected, and 2 if one of them cannot be read. It does not depend on differences.
 func statesCommand(s *cmdutil.Session) *cobra.Command {
 	o := &statesOptions{newComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "states (vm/NAME | vmi/NAME)",
 		Short: "Show the states of a VM's configuration, from its template to what runs",
 		Long: "Show the states of a VM's configuration: 1 what it would boot now (template), 2 the hardware record, 3 its VMI, 4 what\n" +
-			"libvirt runs now (running), 5 its snapshots, a row each. Each has the digest of the hardware that the guest sees, its cause and\n" +
-			"time. Below stands what an edit has changed since the older one of two states, and what a restore of a snapshot would\n" +
-			"change of the record. --state prints the configuration of one state.",
+			"libvirt runs now (running), 5 its snapshots. Each row has the digest of the hardware that the guest sees, its cause and\n" +
+			"time. Below the table are the changes from the older to the newer of two states, and the changes of the record that a\n" +
+			"restore of a snapshot would make. --state prints the configuration of one state.",
 		Example: "  kubectl kiln states vm/web -n shop\n" +
 			"  kubectl kiln states vm/web --state 3 -o xml",
 		Args: cobra.ExactArgs(1),
@@ -71,7 +71,7 @@ func statesCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// states reads a VM and its VMI.
+// states returns the states of a VM. name may be the name of its VMI.
 func (o *statesOptions) states(ctx context.Context, name string) ([]guestdiff.State, error) {
 	if isFile(name) {
 		return nil, fmt.Errorf("%s: a file has one state: name a VM of the cluster, such as vm/web", name)
@@ -85,7 +85,7 @@ func (o *statesOptions) states(ctx context.Context, name string) ([]guestdiff.St
 		return nil, err
 	}
 	if of.VM.Guest.VM == nil {
-		return nil, fmt.Errorf("%s is made by no VirtualMachine: name a VM, such as vm/web", of.VM.Name())
+		return nil, fmt.Errorf("%s does not belong to a VirtualMachine: name a VM, such as vm/web", of.VM.Name())
 	}
 	reader, err := o.Client()
 	if err != nil {
@@ -99,10 +99,10 @@ func (o *statesOptions) states(ctx context.Context, name string) ([]guestdiff.St
 	return states, nil
 }
 
-// shownDigest is how much of a digest a row shows. JSON and YAML show all.
+// shownDigest is how many bytes of a digest the table shows. JSON and YAML have the whole digest.
 const shownDigest = len("sha256:") + 12
 
-// printStates prints a row a state. Below stands what differs.
+// printStates prints a table with a row for each state, and the differences below it.
 func (o *statesOptions) printStates(states []guestdiff.State) error {
 	if o.Output != "text" {
 		return o.Print(states)
@@ -130,9 +130,9 @@ func (o *statesOptions) printStates(states []guestdiff.State) error {
 		}
 		switch {
 		case s.Open != "":
-			fmt.Fprintf(o.Out, "\n%s has not got all that the state above asks for:\n  %s\n", numbered[s.Name], cmdutil.Printable(s.Open))
-		case s.Hidden: // a verdict would be about what is equal
-			fmt.Fprintf(o.Out, "\n%s in something that a record does not hold: memory, vCPUs, the CPU model or settings of devices\n", differ)
+			fmt.Fprintf(o.Out, "\n%s lacks what the state above requests:\n  %s\n", numbered[s.Name], cmdutil.Printable(s.Open))
+		case s.Hidden: // the known hardware is equal, so there is no verdict
+			fmt.Fprintf(o.Out, "\n%s in something that a record does not contain: memory, vCPUs, the CPU model or settings of devices\n", differ)
 		case len(s.Changes) > 0:
 			fmt.Fprintf(o.Out, "\n%s: %s\n", differ, record.Judge(s.Changes))
 		}
@@ -143,5 +143,5 @@ func (o *statesOptions) printStates(states []guestdiff.State) error {
 	return nil
 }
 
-// orDash is the text of a cell that may have none.
+// orDash returns '-' for an empty text.
 func orDash(text string) string { return cmp.Or(text, "-") }

@@ -12,19 +12,19 @@ import (
 // validateOptions is a run of 'validate'.
 type validateOptions struct{ cmdutil.Inputs }
 
-// 'validate' is the only command that accepts a VM whose instancetype or preference does not exist, as the webhook does. The other commands
+// Only 'validate' accepts a VM whose instancetype or preference does not exist, as the webhook does. The other commands
 // need the explicit VMI, and reject such a VM.
 
-// validateCommand is 'validate'. A test compares its verdicts, causes and warnings with the webhook's.
-// The exit status is 0 if all objects are accepted, 1 if one is rejected, and 2 if one has no verdict: a file that cannot be read, or nothing to judge.
-// All objects are judged, whatever the result of the others.
+// validateCommand returns 'validate'. A test compares its verdicts, causes and warnings with the webhook's.
+// The exit status is 0 if all objects are accepted, 1 if one is rejected, and 2 if one has no verdict, because a file cannot be read, or if there are no
+// objects. All objects are judged, even if others are rejected.
 func validateCommand(s *cmdutil.Session) *cobra.Command {
 	o := &validateOptions{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
-		Short: "Validate VMs and objects of the catalog as API server and webhook do",
-		Long: "Validate VMs, VMIs, instancetypes, preferences, presets, profiles and GuestPolicies as API server and webhook do. All\n" +
-			"causes are listed, each with the line of the file. A policy may ask whose request it is: name the user with --as.",
+		Short: "Validate VMs and objects of the catalog as the API server and the webhook do",
+		Long: "Validate VMs, VMIs, instancetypes, preferences, presets, profiles and GuestPolicies as the API server and the webhook do. All\n" +
+			"causes are listed, each with the line of the file. If a policy depends on the user of the request, name the user with --as.",
 		Example: "  kubectl kiln validate -f vm.yaml --catalog catalog/ --policy policies/\n" +
 			"  kustomize build | kubectl kiln validate -f - -o json | jq 'select(.allowed | not)'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ func validateCommand(s *cmdutil.Session) *cobra.Command {
 					outcome = cmdutil.Worse(outcome, o.Unanswered(r.Fault))
 					continue
 				}
-				// A rejection goes on to the next object; output that cannot be written ends the run.
+				// After a rejection the run goes on with the next object. It ends if output cannot be written.
 				rejected := o.printVerdict(r)
 				if rejected != nil && !errors.Is(rejected, cmdutil.ErrRejected) {
 					return rejected
@@ -57,8 +57,8 @@ func validateCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// printVerdict prints the verdict on one object. As text only the warnings and one line say that it is accepted.
-// It returns ErrRejected for a rejection, or the error of the output. An accepted object has a document too, with its warnings.
+// printVerdict prints the verdict on one object: a document in JSON and YAML, and otherwise its warnings and causes.
+// It returns ErrRejected for a rejection, or the error of the output.
 func (o *validateOptions) printVerdict(r workbench.Reviewed) error {
 	if !o.Documents {
 		for _, inferred := range r.Inferred {

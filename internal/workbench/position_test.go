@@ -216,7 +216,7 @@ func TestJSONIsReadAsJSON(t *testing.T) {
 		`{"kind": "A",` + "\n" + `"` + key + `": 1,` + "\n}": "a.json:3: this is not JSON: invalid character '}' looking for beginning of object key string",
 		`{"kind": "A"` + "\n" + `"` + key + `": 1}`:          "a.json:2: this is not JSON: invalid character '\"' after object key:value pair",
 		`{"kind": "A", "` + key + `": `:                      "a.json:1: this is not JSON: unexpected end of JSON input",
-		`[{"` + key + `": 1}]`:                               "this is a list or a single value, and no object",
+		`[{"` + key + `": 1}]`:                               "this is a list or a single value, not an object",
 		`{"kind": "A", "value": 1e999}`:                      "1e999",
 	} {
 		if found := loadText(t, "a.json", text).Named[0].Fault; found == nil || !strings.Contains(found.Error(), want) {

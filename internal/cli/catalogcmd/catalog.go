@@ -1,4 +1,4 @@
-// Package catalogcmd has the commands about catalogs: those below 'catalog', and 'instancetypes' and 'preferences'.
+// Package catalogcmd has the commands about catalogs: 'catalog' with its subcommands, 'instancetypes' and 'preferences'.
 package catalogcmd
 
 import (
@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// catalogOptions has the flags that several commands about catalogs have.
+// catalogOptions has the flags that several commands about catalogs share.
 type catalogOptions struct {
 	cmdutil.Inputs
 	cmdutil.CatalogSource
@@ -16,8 +16,7 @@ func newCatalogOptions(s *cmdutil.Session) catalogOptions {
 	return catalogOptions{Inputs: cmdutil.NewInputs(s), CatalogSource: cmdutil.NewCatalogSource(s)}
 }
 
-// Command returns 'catalog', the commands for maintainers of a catalog. Users of a catalog have commands of their own, such as
-// 'instancetypes'.
+// Command returns 'catalog', the commands for maintainers of a catalog. The commands for users of a catalog are 'instancetypes' and 'preferences'.
 func Command(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog",

@@ -21,18 +21,18 @@ import (
 // chooser is a run of 'instancetypes' or 'preferences'.
 type chooser struct{ catalogOptions }
 
-// InstancetypesCommand is 'instancetypes'. Unlike 'kubectl get', it lists both scopes at once, leaves out what is obsolete, and tells what meets a
-// preference's requirements.
-// The exit status is 0 for an empty list too, and 2 if the catalog cannot be read or --for names nothing.
+// InstancetypesCommand returns 'instancetypes'. Unlike 'kubectl get', the command lists cluster-wide and namespaced instancetypes together, leaves out
+// obsolete ones, and reports which ones meet the requirements of a preference.
+// The exit status is 0, also for an empty list, and 2 if the catalog or the object of --for cannot be read.
 func InstancetypesCommand(s *cmdutil.Session) *cobra.Command {
 	o := &chooser{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:     "instancetypes",
 		Aliases: []string{"instancetype"},
 		Short:   "List the instancetypes that a new VM may use",
-		Long: "List the instancetypes that a new VM may use: those of the cluster and of the namespace, or those of a folder or an OCI\n" +
-			"artifact with -f. Those that any node can run come first, and then those with features that only some nodes have, such as\n" +
-			"dedicated CPUs and huge pages; both by class and size. The first column is what --instancetype of 'kubectl kiln create vm' takes.",
+		Long: "List the instancetypes that a new VM may use: of the cluster and the namespace, or with -f of a folder or an OCI artifact.\n" +
+			"Instancetypes that any node can run come first, and then instancetypes with features that only some nodes have, such as\n" +
+			"dedicated CPUs and huge pages; both by class and size. The first column is a value for --instancetype of 'kubectl kiln create vm'.",
 		Example: "  kubectl kiln instancetypes --for windows.11 --min-cpu 4\n" +
 			"  kubectl kiln instancetypes -f catalog/ -l instancetype.kubevirt.io/class=general.purpose -o wide",
 		Args: cobra.NoArgs,
@@ -52,15 +52,15 @@ func InstancetypesCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// PreferencesCommand is 'preferences', the same question from the other side: which of them an instancetype satisfies.
+// PreferencesCommand returns 'preferences'. The command reports which preferences an instancetype satisfies.
 func PreferencesCommand(s *cmdutil.Session) *cobra.Command {
 	o := &chooser{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:     "preferences",
 		Aliases: []string{"preference"},
 		Short:   "List the preferences that a new VM may use",
-		Long: "List the preferences that a new VM may use, with what they require of an instancetype: those of the cluster and of the\n" +
-			"namespace, or those of a folder or an OCI artifact with -f. The first column is what --preference of 'kubectl kiln create vm' takes.",
+		Long: "List the preferences that a new VM may use, with their requirements: of the cluster and the namespace, or with -f of a folder\n" +
+			"or an OCI artifact. The first column is a value for --preference of 'kubectl kiln create vm'.",
 		Example: "  kubectl kiln preferences --for u1.small\n" +
 			"  kubectl kiln preferences -l instancetype.kubevirt.io/os-type=windows -o json",
 		Args: cobra.NoArgs,
@@ -70,28 +70,28 @@ func PreferencesCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// wish has the flags of 'instancetypes' and 'preferences'. selector is the value of -l before it is parsed, source that of -f.
+// wish has the flags of 'instancetypes' and 'preferences'. selector is the value of -l, and source the value of -f.
 type wish struct {
 	catalogs.Wish
 	selector, source string
 }
 
-// addWish adds the flags that both lists have. The values are read when the command runs.
-// -l is a selector as in kubectl get. -f has one value here, since a catalog has one source, and its default is the cluster.
+// addWish adds the flags that both commands have. Their values are set when the command runs.
+// -f has one value here, because a catalog has one source.
 func (o *chooser) addWish(cmd *cobra.Command, kinds instancetype.KindNames, about string) *wish {
 	w := &wish{Wish: catalogs.Wish{Kinds: kinds}}
 	flags := cmd.Flags()
 	flags.StringVar(&w.For, "for", "", about)
-	flags.StringVarP(&w.selector, "selector", "l", "", "list what has these labels, as in kubectl")
-	flags.BoolVar(&w.All, "all", false, "list what is obsolete and what does not fit, too")
+	flags.StringVarP(&w.selector, "selector", "l", "", "list only objects with these labels, as in kubectl")
+	flags.BoolVar(&w.All, "all", false, "list also objects that are obsolete or do not fit")
 	flags.StringVarP(&w.source, "filename", "f", cmdutil.ClusterSource, cmdutil.SourceUsage)
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "text", "text", "wide", "json", "yaml")
 	return w
 }
 
-// choose prints the offers that meet a wish. An object of the catalog that cannot be read is left out with a warning: one broken manifest must not
-// hide all others. An empty list is an answer and no error.
+// choose prints the offers that meet a wish. It leaves out objects that cannot be read, with a warning: a broken manifest must not
+// hide all others. An empty list is not an error.
 func (o *chooser) choose(ctx context.Context, w *wish, columns []column) (err error) {
 	if w.Labels, err = labels.Parse(w.selector); err != nil {
 		return fmt.Errorf("--selector '%s': %w", w.selector, err)
@@ -111,24 +111,24 @@ func (o *chooser) choose(ctx context.Context, w *wish, columns []column) (err er
 		return o.Print(append([]catalogs.Offer{}, offers...))
 	}
 	if len(offers) == 0 {
-		fmt.Fprintln(o.ErrOut, "nothing in the catalog meets this; --all lists what does not fit, with the reason")
+		fmt.Fprintln(o.ErrOut, "nothing in the catalog meets this; --all lists objects that do not fit, with the reason")
 		return nil
 	}
 	return o.table(columns, offers)
 }
 
-// column is one of a table of offers.
+// column is a column in a table of offers.
 type column struct {
 	// head is the title, in capitals as in kubectl get.
 	head string
-	// cell returns the text of an offer; empty for what it does not have.
+	// cell returns the text of an offer, which may be empty.
 	cell func(catalogs.Offer) string
-	// wide columns are those of -o wide.
+	// wide columns are printed only with -o wide.
 	wide bool
 }
 
 var (
-	// NAME is what --instancetype or --preference of 'create vm' takes, with the kind for an object of namespace scope.
+	// NAME is a value for --instancetype or --preference of 'create vm'. It includes the kind of a namespaced object.
 	sizeColumns = append([]column{
 		{head: "NAME", cell: catalogs.Offer.Flag},
 		{head: "CPU", cell: func(o catalogs.Offer) string { return fmt.Sprint(o.CPUs) }},
@@ -153,7 +153,7 @@ var (
 	}
 )
 
-// sizeFeatures returns the features of an instancetype, most of which only some nodes have, and its host devices, which have no column.
+// sizeFeatures returns the features of an instancetype, and the number of its host devices, which have no column.
 func sizeFeatures(o catalogs.Offer) string {
 	features := o.Features
 	if o.HostDevices > 0 {
@@ -162,7 +162,7 @@ func sizeFeatures(o catalogs.Offer) string {
 	return strings.Join(features, ", ")
 }
 
-// required are the vCPUs that a preference asks for; nothing if it asks for none.
+// required returns the number of vCPUs that a preference requires; empty if it requires none.
 func required(o catalogs.Offer) string {
 	if o.CPUs == 0 {
 		return ""
@@ -170,7 +170,7 @@ func required(o catalogs.Offer) string {
 	return fmt.Sprint(o.CPUs)
 }
 
-// fits is the column of the engine's verdict. It is printed only with --for, since without the other object there is no verdict.
+// fits is the column that reports whether an offer fits the object of --for. It must be used only with --for.
 var fits = column{head: "FITS", cell: func(o catalogs.Offer) string {
 	if *o.Fits {
 		return "yes"
@@ -178,8 +178,8 @@ var fits = column{head: "FITS", cell: func(o catalogs.Offer) string {
 	return "no: " + o.Misses
 }}
 
-// table prints offers. A cell that is empty in all of them has no column.
-// A cell that is empty where another offer's is not has '-'. Texts are a catalog author's, so that each goes through printable.
+// table prints offers. It leaves out columns in which all cells are empty, and prints '-' for other empty cells. It replaces control characters, because
+// authors of catalogs are not trusted.
 func (o *chooser) table(columns []column, offers []catalogs.Offer) error {
 	if offers[0].Fits != nil {
 		// The capacity is cut, because columns is a variable of the package: append must not write into its array.

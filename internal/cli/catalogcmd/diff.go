@@ -19,16 +19,16 @@ import (
 // catalogDiff is a run of 'catalog diff'.
 type catalogDiff struct{ catalogOptions }
 
-// catalogDiffCommand is 'catalog diff'. Its exit statuses are those of 'diff', so that one pipeline can judge VMs and catalogs.
-// Added and removed objects have no verdict and no status: their step, minor or major, is in the output (docs/catalog.md, Diff).
+// catalogDiffCommand returns 'catalog diff'. It has the same exit statuses as 'diff', so that one pipeline can judge VMs and catalogs.
+// Added and removed objects do not change the status: their step, minor or major, is in the output (docs/catalog.md, Diff).
 func catalogDiffCommand(s *cmdutil.Session) *cobra.Command {
 	o := &catalogDiff{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A B",
-		Short: "Judge what the next version of a catalog means for VMs",
-		Long: "Judge what the step from catalog A to catalog B means: what is added, removed and changed, what VMs see that take the new\n" +
-			"version of a changed object, and whether B is a major, minor or patch version. A and B are folders, files, '-',\n" +
-			"'cluster' or OCI references. VMs that exist are pinned: they see nothing of B until 'kubectl kiln repin'.\n\n" +
+		Short: "Judge how the next version of a catalog affects VMs",
+		Long: "Judge the step from catalog A to catalog B: which objects are added, removed and changed, how VMs change that use the new\n" +
+			"version of an object, and whether B is a major, minor or patch version. A and B are folders, files, '-',\n" +
+			"'cluster' or OCI references. Existing VMs are pinned: they do not change until 'kubectl kiln repin'.\n\n" +
 			"The exit status is 0 if all changes are compatible, 3 if one needs a restart, 4 if one breaks the guest's hardware or\n" +
 			"VMs are refused, 1 if an object of A or B is rejected, and 2 if there are too many changes to judge each.",
 		Example: "  kubectl kiln catalog diff catalog-1.0/ catalog-1.1/\n" +
@@ -59,9 +59,9 @@ func catalogDiffCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// catalogs reads both sides of a comparison. What is wrong with them is printed: there is no verdict on half of a catalog.
-// It returns errUnanswered if a file cannot be read, else ErrRejected if an object is refused. --selector does not leave out a refused object, whose
-// labels may be what is wrong.
+// catalogs reads both sides of a comparison, and prints their errors: there is no verdict on a part of a catalog.
+// It returns ErrUnanswered if a file cannot be read, and otherwise ErrRejected if an object is refused. wanted does not exclude refused objects, because
+// wrong labels may be the error.
 func (o *catalogDiff) catalogs(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]catalogs.Catalog, outcome error) {
 	for i, source := range sources {
 		read, err := o.Catalog(ctx, source)
@@ -84,9 +84,9 @@ func (o *catalogDiff) catalogs(ctx context.Context, sources []string, wanted lab
 	return sides, outcome
 }
 
-// printCatalogDifference prints a difference, and returns its exit status as an error.
-// The order decides: what breaks or is refused is certain (4), however much was not tried. A change that was not judged may be as bad, so that it goes
-// before 'needs restart' (3) and has no verdict (2).
+// printCatalogDifference prints a difference, and returns the error for its exit status.
+// If a change breaks VMs or is refused, the status is 4, even if others were not judged. Otherwise a change that was not judged may be as bad, so the status
+// is 2, even if another change needs a restart (3).
 func (o *catalogDiff) printCatalogDifference(d catalog.Difference) error {
 	if o.Documents {
 		if err := o.Print(d); err != nil {
@@ -108,11 +108,10 @@ func (o *catalogDiff) printCatalogDifference(d catalog.Difference) error {
 	return nil
 }
 
-// marks stand before changed objects.
-// '+' and '-' are those of a unified diff, and stand in the first column: 'grep ^-' finds what is removed.
+// marks are printed before changed objects, in the first column as in a unified diff: 'grep ^-' finds removed objects.
 var marks = map[string]string{catalog.Added: "+", catalog.Removed: "-", catalog.Changed: "~"}
 
-// writeCatalogDifference prints a line with the verdict and all counts, then each change.
+// writeCatalogDifference prints a line with the verdict and the counts, and then each change.
 func writeCatalogDifference(out io.Writer, d catalog.Difference) {
 	count := map[string]int{}
 	for _, c := range d.Changes {
@@ -129,8 +128,8 @@ func writeCatalogDifference(out io.Writer, d catalog.Difference) {
 	}
 }
 
-// writeChange prints a change: its object, verdict and step, the fields that differ, what VMs see, and why some boot no more. Values of fields and
-// reasons are a stranger's text, so that each line goes through printable.
+// writeChange prints a change: its object, verdict and step, the fields that differ, how VMs change, and why some no longer boot. It replaces control
+// characters, because values of fields are not trusted.
 func writeChange(out io.Writer, c catalog.Change) {
 	verdict := ""
 	switch {
@@ -167,8 +166,8 @@ func writeChange(out io.Writer, c catalog.Change) {
 	}
 }
 
-// where says which VMs a change concerns.
-// It names at most five of the objects that VMs name besides: the published catalog has some fifty preferences. JSON and YAML name all.
+// where describes the VMs that a change affects: their architectures and at most five of the objects that they use with the changed one. JSON and YAML have
+// all objects.
 func where(w catalog.Where) string {
 	const most = 5
 	names := w.With

@@ -22,31 +22,31 @@ import (
 type install struct {
 	catalogOptions
 	cataloginstall.Installation
-	// key is the file of a public key; empty for a catalog that need not be signed.
+	// key is the file of a public key; empty if the catalog need not be signed.
 	key    string
 	dryRun bool
 }
 
-// catalogInstallCommand is 'catalog install'. It prints each object that changes, then one line with the counts. The exit status is 1 if nothing is
-// written because of a conflict, a missing signature or an object that an API server would refuse, and 2 for a fault: a registry or cluster that does
-// not answer, a missing right to list, or an installation that stopped half-way.
+// catalogInstallCommand returns 'catalog install'. It prints each object that changes, and then one line with the counts. The exit status is 1 if nothing is
+// written because of a conflict, a missing signature or an object that the API server would refuse, and 2 for a fault: a registry or cluster that does
+// not answer, a missing permission to list, or an installation that stopped half-way.
 func catalogInstallCommand(s *cmdutil.Session) *cobra.Command {
 	i := install{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "install DIR|FILE|-|oci://HOST/REPOSITORY:VERSION", Short: "Install a version of a catalog in the cluster",
 		Long: "Install a version of a catalog in the cluster, by server-side apply with the field manager '" +
 			cataloginstall.FieldManager + "'. Objects that the\n" +
-			"version no longer has are deleted, or marked 'kilnvm.io/lifecycle: obsolete' if VMs or VMIs use them. VMs that exist keep\n" +
+			"version no longer has are deleted, or marked 'kilnvm.io/lifecycle: obsolete' if VMs or VMIs use them. Existing VMs keep\n" +
 			"their revisions.\n\n" +
-			"All changes are tried in a dry run of the API server first: if it refuses one, or if an object belongs to others,\n" +
-			"nothing is written and the exit status is 1. A run that was interrupted is finished by the next one.",
+			"All changes are first tried in a dry run of the API server: if it refuses one, or if an object belongs to others,\n" +
+			"nothing is written and the exit status is 1. The next run completes an interrupted one.",
 		Example: "  kubectl kiln catalog install oci://registry.example.org/catalogs/general:1.1.0 --key cosign.pub --dry-run\n" +
 			"  kubectl kiln catalog install catalog/ --name general",
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return i.install(cmd.Context(), args[0]) }
 	cmd.Flags().StringVar(&i.Name, "name", "", "name of the catalog in the cluster; default: the last part of the OCI repository")
-	cmd.Flags().StringVar(&i.key, "key", "", "file of a public key, in PEM: install only what it has signed")
+	cmd.Flags().StringVar(&i.key, "key", "", "file of a public key, in PEM: install only a catalog with a signature of this key")
 	cmd.Flags().BoolVar(&i.Force, "force", false, "take over objects and fields that belong to others")
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would change, by a dry run of the API server, and write nothing")
 	i.AddRegistry(cmd)
@@ -54,14 +54,14 @@ func catalogInstallCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// catalogUninstallCommand is 'catalog uninstall'. Its exit statuses are those of 'catalog install'. A name that no object has is a fault: a mistyped
-// name must not look like a removal. It reads no catalog, so that it works when the registry is gone.
+// catalogUninstallCommand returns 'catalog uninstall', with the same exit statuses as 'catalog install'. It fails if no object has the name, because a
+// misspelled name must not look like a removal. It does not read the catalog, and works without its registry.
 func catalogUninstallCommand(s *cmdutil.Session) *cobra.Command {
 	i := install{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "uninstall NAME", Short: "Remove a catalog from the cluster",
-		Long: "Remove a catalog from the cluster. What VMs or VMIs use is marked 'kilnvm.io/lifecycle: obsolete' and stays: run the command\n" +
-			"again when they are gone. VMs that exist keep their revisions.",
+		Long: "Remove a catalog from the cluster. Objects that VMs or VMIs use are kept and marked 'kilnvm.io/lifecycle: obsolete': run the\n" +
+			"command again when they are no longer used. Existing VMs keep their revisions.",
 		Example: "  kubectl kiln catalog uninstall general --dry-run",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -69,13 +69,13 @@ func catalogUninstallCommand(s *cmdutil.Session) *cobra.Command {
 		i.Name = args[0]
 		return i.uninstall(cmd.Context())
 	}
-	cmd.Flags().BoolVar(&i.Force, "force", false, "mark objects also where others own the label")
+	cmd.Flags().BoolVar(&i.Force, "force", false, "mark objects even if others own the label")
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would change, by a dry run of the API server, and write nothing")
 	i.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
 
-// install reads the catalog, then plans by the state of the cluster. The name is judged after the reading, because a repository may give it.
+// install reads the catalog and installs it. It checks the name after the catalog is read, because the name of the repository is the default.
 func (i *install) install(ctx context.Context, source string) error {
 	read, err := i.read(ctx, source)
 	if err != nil {
@@ -90,7 +90,7 @@ func (i *install) install(ctx context.Context, source string) error {
 	return i.run(ctx, func(s cataloginstall.State) (cataloginstall.Plan, error) { return i.Plan(read, s), nil })
 }
 
-// uninstall plans the removal of all that has the name of the catalog.
+// uninstall removes all objects of the catalog.
 func (i *install) uninstall(ctx context.Context) error {
 	if err := checkCatalogName(i.Name); err != nil {
 		return err
@@ -100,11 +100,11 @@ func (i *install) uninstall(ctx context.Context) error {
 	})
 }
 
-// checkCatalogName refuses a name that cannot be the value of a label.
-// The name is the value of label kilnvm.io/catalog. The check is stricter than Kubernetes' for values of labels: it is that of a DNS label (RFC 1123).
+// checkCatalogName refuses a name that is not a DNS label (RFC 1123), which is stricter than Kubernetes' check of the value of a label.
+// The name is the value of the label kilnvm.io/catalog.
 func checkCatalogName(name string) error {
 	if name == "" {
-		return errors.New("--name must name the catalog: only an OCI repository has a name of its own")
+		return errors.New("--name must name the catalog: only an OCI reference has a default")
 	}
 	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
 		return fmt.Errorf("the name '%s' of the catalog must have at most 63 lower-case letters, digits and '-': choose one with --name", cmdutil.Printable(name))
@@ -112,8 +112,8 @@ func checkCatalogName(name string) error {
 	return nil
 }
 
-// read returns the catalog, and fills in what it is installed as.
-// A registry gives version, source and, without --name, the name. Files have neither version nor source; their digest is that of their contents.
+// read returns the catalog, and sets the fields of its installation.
+// A catalog of a registry has a version, a source and a default name. A catalog of files has only a digest, which is the digest of its content.
 func (i *install) read(ctx context.Context, source string) (read catalogs.Catalog, err error) {
 	switch {
 	case source == cmdutil.ClusterSource:
@@ -132,8 +132,8 @@ func (i *install) read(ctx context.Context, source string) (read catalogs.Catalo
 	return read, err
 }
 
-// published resolves a reference once, verified if a key is given, and returns that of its digest: a tag may move meanwhile. The version is that of
-// the manifest, which is signed, and not the tag. A tag of another version is refused, as it may offer an old version for a new one.
+// published resolves a reference, verifies it if a key is given, and returns a reference by digest, because a tag may move. The version is the version in the
+// manifest, which is signed, not the tag. A tag of another version is refused, because a registry could offer an old version as a new one.
 func (i *install) published(ctx context.Context, source string) (pinned string, err error) {
 	client, err := i.RegistryClient()
 	if err != nil {
@@ -162,8 +162,8 @@ func (i *install) published(ctx context.Context, source string) (pinned string, 
 	return pinned, nil
 }
 
-// digest returns the digest that a reference has now; with a key it is one that the key has signed.
-// All later reads name this digest. Otherwise a registry could show a signed artifact to the verification and another one to the installation.
+// digest returns the digest that a reference names now. With a key, it fails unless the digest has a signature of the key.
+// All later reads use this digest: otherwise a registry could return a signed artifact for the verification and another one for the installation.
 func (i *install) digest(ctx context.Context, client *oci.Client, source string) (digest.Digest, error) {
 	if i.key != "" {
 		return i.verified(ctx, client, signedBy{source, i.key})
@@ -171,10 +171,8 @@ func (i *install) digest(ctx context.Context, client *oci.Client, source string)
 	return client.Resolve(ctx, source)
 }
 
-// run plans, tries and does the changes of a catalog.
-// The plan is computed anew at each run, because an installation has no record of its own that could disagree with the objects after a kill.
-// A dry run of the API server tries all changes before the first is written. A fault after that leaves some written: the report lists these,
-// and the next run finishes.
+// run plans the changes of a catalog, tries all of them in a dry run of the API server, and writes them.
+// If a write fails after the dry run, the report lists the changes that were written, and the next run completes them.
 func (i *install) run(ctx context.Context, plan func(cataloginstall.State) (cataloginstall.Plan, error)) error {
 	namespace, _, err := i.Cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -214,7 +212,7 @@ func (i *install) run(ctx context.Context, plan func(cataloginstall.State) (cata
 		err = p.Run(ctx, cluster, done)
 	}
 	if err != nil {
-		err = fmt.Errorf("%w; %d of %d objects are done: run the command again to finish", err, len(report.Actions), len(p.Actions))
+		err = fmt.Errorf("%w; %d of %d objects are done: run the command again for the rest", err, len(report.Actions), len(p.Actions))
 	}
 	return errors.Join(err, i.printInstalled(report))
 }

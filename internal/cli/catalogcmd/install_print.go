@@ -9,15 +9,15 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/cataloginstall"
 )
 
-// installReport is the answer of 'catalog install' and 'catalog uninstall' as a document.
-// actions are those that are done, or with --dry-run those that would be. With conflicts there are none, since nothing is written.
+// installReport is the JSON document of 'catalog install' and 'catalog uninstall'.
+// Actions are the actions that were executed, or with --dry-run would be. With conflicts there are no actions, because nothing is written.
 type installReport struct {
 	cataloginstall.Plan
 	DryRun bool `json:"dryRun"`
 }
 
 // printConflicts prints why nothing is written. It returns ErrRejected.
-// A conflict without a name is one of the whole catalog, such as a name that was installed from another repository.
+// A conflict without a name is about the whole catalog, such as a name that was installed from another repository.
 func (i *install) printConflicts(r installReport) error {
 	if i.Documents {
 		r.Actions = []cataloginstall.Action{}
@@ -37,14 +37,14 @@ func (i *install) printConflicts(r installReport) error {
 	return cmdutil.ErrRejected
 }
 
-// past are the words of a change that is done.
+// past has the texts for executed changes.
 var past = map[cataloginstall.Change]string{
 	cataloginstall.Create: "created", cataloginstall.Update: "updated", cataloginstall.Unchanged: "unchanged", cataloginstall.Obsolete: "obsolete",
 	cataloginstall.Delete:  "deleted",
 	cataloginstall.Release: "released",
 }
 
-// printAction prints a change when it is done. An object that stays as it is has no line, unless it waits for its removal.
+// printAction prints an executed change. It prints nothing for an unchanged object, unless the object waits for its removal.
 func (i *install) printAction(a cataloginstall.Action) {
 	if i.Documents || a.Change == cataloginstall.Unchanged && a.Reason == "" {
 		return
@@ -66,7 +66,7 @@ func (i *install) printAction(a cataloginstall.Action) {
 	fmt.Fprintln(i.Out, cmdutil.Printable(text))
 }
 
-// referrers returns the names of a few VMs and VMIs that refer to an object. The VMI of a VM has its name, and is not repeated.
+// referrers returns the names of some VMs and VMIs that refer to an object. It leaves out the VMI of a VM.
 func referrers(a cataloginstall.Action) string {
 	var names []string
 	seen := map[string]bool{}
@@ -85,8 +85,8 @@ func referrers(a cataloginstall.Action) string {
 	return strings.Join(names, ", ")
 }
 
-// printInstalled prints what a run did, or would do.
-// It is called after a fault too: the document then has what was done. An empty list is printed as [], since jq's iteration fails on null.
+// printInstalled prints the actions of a run, or of a dry run. It is also called after a fault, with the actions before it. An empty list is
+// printed as [], because jq's iteration fails on null.
 func (i *install) printInstalled(r installReport) error {
 	if i.Documents {
 		r.Actions = append([]cataloginstall.Action{}, r.Actions...)

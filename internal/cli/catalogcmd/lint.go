@@ -14,17 +14,16 @@ import (
 // catalogLint is a run of 'catalog lint'.
 type catalogLint struct{ catalogOptions }
 
-// catalogLintCommand is 'catalog lint'. Findings are the answer and go to standard output; only what kept a verdict from being made is on standard
-// error. --strict is for a pipeline in which warnings stop a release too.
-// The default configuration has every feature gate on, because a catalog is meant for many clusters; --config judges for one.
+// catalogLintCommand returns 'catalog lint'. Findings are printed to standard output, and only faults to standard error.
+// The default configuration has every feature gate on, because a catalog is meant for many clusters. --config judges for one cluster.
 func catalogLintCommand(s *cmdutil.Session) *cobra.Command {
 	o := &catalogLint{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "lint DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION",
 		Short: "Check a catalog before it is published",
 		Long: "Check a catalog before it is published: schemas, names, the labels below 'instancetype.kubevirt.io/' against the specs,\n" +
-			"lifecycles, instancetypes of one spec, and with Kiln's own engine what boots with what, and on which architecture. Each\n" +
-			"finding has its line, rule and remedy.\n\n" +
+			"lifecycles, instancetypes with the same spec, and with Kiln's engine which instancetypes and preferences boot together on\n" +
+			"which architectures. Each finding has its line, rule and remedy.\n\n" +
 			"The exit status is 1 if there are errors, with --strict also if there are warnings, and 2 if a file cannot be read.",
 		Example: "  kubectl kiln catalog lint catalog/\n" +
 			"  kustomize build catalog/ | kubectl kiln catalog lint - --strict\n" +
@@ -40,7 +39,7 @@ func catalogLintCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// lintReport is the answer of 'catalog lint' as a document. The counts of objects show that a catalog without findings was not an empty one.
+// lintReport is the JSON document of 'catalog lint'. The counts of objects show that a catalog without findings was not empty.
 type lintReport struct {
 	Source        string             `json:"source"`
 	Instancetypes int                `json:"instancetypes"`
@@ -51,8 +50,8 @@ type lintReport struct {
 	Notes         int                `json:"notes"`
 }
 
-// lint prints the findings in the wanted format and returns their outcome. The report is complete whatever the outcome, so that a pipeline can upload
-// SARIF and fail.
+// lint prints the findings in the format of -o, and returns the error for the exit status. It prints the report even if it returns an error, so that a
+// pipeline can upload SARIF.
 func (o *catalogLint) lint(cmd *cobra.Command, source string) error {
 	read, err := o.Catalog(cmd.Context(), source)
 	if err != nil {
@@ -94,8 +93,8 @@ func (r *lintReport) count() {
 	}
 }
 
-// outcome returns errUnanswered if something could not be read, else ErrRejected if there are errors. Strict counts warnings too.
-// Notes never count. A file that cannot be read goes first: errors that it holds were not found.
+// outcome returns ErrUnanswered if a file or object could not be read, because its errors were not found, and otherwise ErrRejected if there are errors, or if
+// strict, warnings.
 func (r *lintReport) outcome(strict bool) error {
 	for _, f := range r.Findings {
 		if f.Rule == catalogs.RuleUnreadable {
@@ -108,7 +107,7 @@ func (r *lintReport) outcome(strict bool) error {
 	return nil
 }
 
-// printFindings prints the findings, then one line with all counts.
+// printFindings prints the findings, and then one line with the counts.
 func (o *catalogLint) printFindings(r lintReport) {
 	for _, f := range r.Findings {
 		printFinding(o.Out, f)
@@ -118,14 +117,14 @@ func (o *catalogLint) printFindings(r lintReport) {
 		cmdutil.Counted(r.Errors, "error"), cmdutil.Counted(r.Warnings, "warning"), cmdutil.Counted(r.Notes, "note"))))
 }
 
-// printFinding prints a finding with its remedy. FILE:LINE stands first, as in the output of compilers, so that editors and code hosts can jump there.
-// An object of a cluster has neither.
+// printFinding prints a finding with its remedy. The line begins with FILE:LINE, as in the output of compilers, so that editors and code hosts can jump there,
+// or with the name of an object of a cluster.
 func printFinding(out io.Writer, f catalogs.Finding) {
 	at, object := f.Object, ""
 	if f.File != "" {
 		at = fmt.Sprintf("%s:%d", f.File, f.Line)
 	}
-	if f.File != "" && f.Line == 0 { // the file's own fault, which names it
+	if f.File != "" && f.Line == 0 { // the finding is about the whole file
 		at = f.File
 	}
 	if f.Object != "" && f.File != "" {

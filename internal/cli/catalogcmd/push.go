@@ -13,21 +13,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// mostTags bounds the versions of one repository that are compared: a registry that lists tags without end must not keep a push from ending.
+// mostTags is the maximal number of tags that are read, because a registry could list tags without end.
 const mostTags = 10_000
 
-// catalogPushCommand is 'catalog push'. A version that exists is never overwritten: its signatures and
-// mirrors are of its digest.
-// The exit status is 1 if an object is refused or an instancetype differs from the preceding version, and 2 if the tag names another artifact already.
-// Pushing the same artifact again is no error: an interrupted push is repeated.
+// catalogPushCommand returns 'catalog push'. It never overwrites a version, because signatures and mirrors refer to the digest.
+// The exit status is 1 if an object is refused or an instancetype differs from the preceding version, and 2 if the tag already names another artifact.
+// Pushing the same artifact again is not an error, so that a user can repeat an interrupted push.
 func catalogPushCommand(s *cmdutil.Session) *cobra.Command {
 	p := push{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "push DIR|FILE|-|cluster oci://HOST/REPOSITORY:VERSION", Short: "Publish a catalog as an OCI artifact",
 		Long: "Publish a catalog as an OCI artifact. Flux's OCIRepository and 'oras pull' read it too. The same catalog of the same commit has\n" +
 			"the same digest. A version that is published is never changed.\n\n" +
-			"An instancetype whose spec differs from that in the preceding version is refused: VMs choose it by name. Publish it under\n" +
-			"a new name, and mark the old one with 'kilnvm.io/replaced-by'. --allow-change publishes it all the same.",
+			"An instancetype whose spec differs from the preceding version is refused, because VMs choose it by name. Publish it under\n" +
+			"a new name, and mark the old one with 'kilnvm.io/replaced-by'. --allow-change publishes it nevertheless.",
 		Example: "  kubectl kiln catalog push catalog/ oci://registry.example.org/catalogs/general:1.0.0",
 		Args:    cobra.ExactArgs(2),
 		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0], args[1]) },
@@ -39,15 +38,16 @@ func catalogPushCommand(s *cmdutil.Session) *cobra.Command {
 }
 
 // push is a run of 'catalog push'.
-// allowChange publishes instancetypes whose spec differs under their old names. source is the value of --source, empty for that of Git.
 type push struct {
 	catalogOptions
+	// allowChange publishes instancetypes whose spec differs under their old names.
 	allowChange bool
-	source      string
+	// source is the value of --source; empty for the remote of the Git repository.
+	source string
 }
 
-// run publishes a catalog, and prints the reference with the digest, which is what a signature and an installation are bound to. The version is read
-// first: a tag that is no semantic version has no predecessor to compare with. What Kiln refuses is refused before the first write to the registry.
+// run publishes a catalog, and prints the reference with the digest. The tag must be a semantic version, because otherwise it has no predecessor. Everything
+// is checked before the first write to the registry.
 func (p *push) run(ctx context.Context, source, reference string) error {
 	_, tag, _ := cutTag(reference)
 	v, err := catalogs.ParseVersion(tag)
@@ -85,8 +85,8 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 	return nil
 }
 
-// publishable reads a catalog that has no object which an API server would refuse. Whoever applies a published catalog could not mend it.
-// It prints each such object and returns ErrRejected. The rules of 'catalog lint' beyond that do not count.
+// publishable reads a catalog. If an API server would refuse one of its objects, it prints each of these and returns ErrRejected, because a user who applies a
+// published catalog cannot correct it. Other rules of 'catalog lint' are not applied.
 func (o *catalogOptions) publishable(ctx context.Context, source string) (catalogs.Catalog, error) {
 	read, err := o.Catalog(ctx, source)
 	if err != nil {
@@ -105,8 +105,8 @@ func (o *catalogOptions) publishable(ctx context.Context, source string) (catalo
 	return read, nil
 }
 
-// annotations returns those of the OCI image specification. The time is that of the commit and not of the push, so that the same commit has the same
-// digest; without Git there is none.
+// annotations returns annotations of the OCI image specification. The time is the time of the commit, so that the same commit has the same
+// digest. Without Git there is no time.
 func (p *push) annotations(v catalogs.Version, c catalogs.Commit) map[string]string {
 	all := map[string]string{ocispec.AnnotationVersion: v.Tag}
 	if c.Revision != "" {
@@ -123,7 +123,7 @@ func (p *push) annotations(v catalogs.Version, c catalogs.Commit) map[string]str
 	return all
 }
 
-// predecessorOf is what a version is compared with its predecessor by.
+// predecessorOf is a version that is compared with its predecessor.
 type predecessorOf struct {
 	reference string
 	version   catalogs.Version
@@ -131,10 +131,10 @@ type predecessorOf struct {
 	now       time.Time
 }
 
-// compare refuses instancetypes that the preceding version has with another spec. It reads the index of that version alone, which has a digest of each
-// spec.
-// The predecessor is the highest lower version, and not the newest push: a patch of an old line is compared with that line. Names that differ are
-// printed, and it returns ErrRejected. The first version has no predecessor and is not compared.
+// compare refuses instancetypes that the preceding version has with another spec: it prints their names and returns ErrRejected. It reads only the index of
+// the preceding version, which has the digest of each spec.
+// The preceding version is the highest lower version, not the newest push: a patch of an old minor version is compared with that minor version. The first
+// version is not compared.
 func (p *push) compare(ctx context.Context, client *oci.Client, of predecessorOf) error {
 	repository, _, _ := cutTag(of.reference)
 	tags, err := client.Tags(ctx, of.reference, mostTags)

@@ -13,8 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// cutTag cuts the tag off a reference. A reference by digest has none. A colon before the last slash belongs to the port of the host.
-// It returns what is before the tag or digest, and false if there is no tag.
+// cutTag splits a reference before its tag or digest. It returns false if there is no tag. A colon before the last slash belongs to the port of the host.
 func cutTag(reference string) (repository, tag string, found bool) {
 	if repository, _, digested := strings.Cut(reference, "@"); digested {
 		return repository, "", false
@@ -26,13 +25,12 @@ func cutTag(reference string) (repository, tag string, found bool) {
 	return reference[:at], reference[at+1:], true
 }
 
-// catalogPullCommand is 'catalog pull'. Its -o is a folder and not a format: the files are written byte by byte as they were published.
-// So it does not call addOutput, and o.output stays empty. The exit status is 0 or 2: what is published is not judged here.
+// catalogPullCommand returns 'catalog pull'. Its -o is a folder, not a format, so it does not call AddOutput. It does not judge the catalog.
 func catalogPullCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var folder string
 	cmd := &cobra.Command{
-		Use: "pull oci://HOST/REPOSITORY:VERSION -o DIR", Short: "Write the manifests of a published catalog to a folder",
+		Use: "pull oci://HOST/REPOSITORY:VERSION -o DIR", Short: "Write the manifests of a published catalog into a folder",
 		Example: "  kubectl kiln catalog pull oci://registry.example.org/catalogs/general:1.0.0 -o general/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,8 +55,8 @@ func catalogPullCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// catalogCopyCommand is 'catalog copy'. The copy has the digest of the original, so that its signatures hold.
-// The exit status is 2 if the target has another artifact under the tag: as with push, no tag is moved.
+// catalogCopyCommand returns 'catalog copy'. The copy has the digest of the original, so its signatures are valid.
+// The exit status is 2 if the tag already names another artifact in the target.
 func catalogCopyCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	cmd := &cobra.Command{
@@ -81,11 +79,11 @@ func catalogCopyCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// catalogInspectCommand is 'catalog inspect'. It reads the index of the catalog, which is a document of its own in the artifact.
+// catalogInspectCommand returns 'catalog inspect'. It reads only the index of the catalog, which is a separate layer of the artifact.
 func catalogInspectCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	cmd := &cobra.Command{
-		Use: "inspect oci://HOST/REPOSITORY:VERSION", Short: "Show what a published catalog has, without its files",
+		Use: "inspect oci://HOST/REPOSITORY:VERSION", Short: "List the objects of a published catalog, without reading its files",
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.inspect(cmd.Context(), args[0]) }
@@ -94,8 +92,7 @@ func catalogInspectCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// inspection is the answer of 'catalog inspect' as a document.
-// annotations are those of the manifest, which 'catalog push' writes by the names of the OCI image specification.
+// inspection is the JSON document of 'catalog inspect'. Annotations are the annotations of the manifest.
 type inspection struct {
 	Reference   string            `json:"reference"`
 	Digest      string            `json:"digest"`
@@ -103,8 +100,8 @@ type inspection struct {
 	Index       catalog.Index     `json:"index"`
 }
 
-// inspect prints the digest, four annotations and a table for each family. Whoever may push to the repository wrote all of it, so that texts go
-// through printable. -o json has every annotation.
+// inspect prints the digest, four annotations, and a table of instancetypes and of preferences. It replaces control characters, because users who may push to
+// the repository are not trusted. -o json prints all annotations.
 func (o *catalogOptions) inspect(ctx context.Context, reference string) error {
 	client, err := o.RegistryClient()
 	if err != nil {
@@ -141,7 +138,7 @@ func (o *catalogOptions) inspect(ctx context.Context, reference string) error {
 	return table.Flush()
 }
 
-// number returns a count, or nothing for none.
+// number returns a number as text; empty for 0.
 func number(n uint32) string {
 	if n == 0 {
 		return ""

@@ -11,16 +11,16 @@ import (
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 )
 
-// rulesURI is where the rules of 'catalog lint' are described.
+// rulesURI is the page that describes the rules of 'catalog lint'.
 const rulesURI = "https://github.com/kilnvm/kiln/blob/main/docs/catalog.md"
 
 // printSARIF prints findings in the Static Analysis Results Interchange Format, version 2.1.0 (OASIS), which code hosts show at the line of a change.
-// The names of Kiln's severities (error, warning, note) are levels of SARIF. An object of a cluster and the standard input have no file, only a logical
+// The names of Kiln's severities (error, warning, note) are levels of SARIF. Objects of a cluster and of the standard input have no file, but only a logical
 // location.
 func (o *catalogLint) printSARIF(findings []catalogs.Finding) error {
 	run := sarif.NewRunWithInformationURI("kubectl-kiln", rulesURI)
 	run.Tool.Driver.WithVersion(version.Read().Version)
-	// All rules are listed, those without findings too: a code host shows which checks a run made. A result refers to its rule by its index.
+	// All rules are listed, also rules without findings, because code hosts show which checks a run made. A result refers to its rule by the index.
 	index := map[string]int{}
 	for i, rule := range catalogs.Rules() {
 		index[rule.Name] = i
@@ -28,7 +28,7 @@ func (o *catalogLint) printSARIF(findings []catalogs.Finding) error {
 		described.WithDefaultConfiguration(sarif.NewReportingConfiguration().WithLevel(string(rule.Severity)))
 	}
 	for _, f := range findings {
-		// A message is shown without the other fields, so it has the remedy.
+		// Code hosts show only the message, so it contains the remedy.
 		result := run.CreateResultForRule(f.Rule).WithRuleIndex(index[f.Rule]).WithLevel(string(f.Severity))
 		result.WithMessage(sarif.NewTextMessage(f.Message + ". Remedy: " + f.Remedy))
 		location := sarif.NewLocation()
@@ -48,7 +48,7 @@ func (o *catalogLint) printSARIF(findings []catalogs.Finding) error {
 	return encoder.Encode(report)
 }
 
-// uri returns a file as SARIF names it: relative as it was given, so that a code host finds it in the repository.
+// uri returns the URI of a file for SARIF. A relative path remains relative, so that a code host finds the file in the repository.
 func uri(file string) string {
 	path := url.URL{Path: filepath.ToSlash(file)}
 	if filepath.IsAbs(file) {

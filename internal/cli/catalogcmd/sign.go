@@ -14,20 +14,20 @@ import (
 	"golang.org/x/term"
 )
 
-// passwordVariable is the environment variable from which cosign reads the password of a private key.
-// A flag for the password would be in the process list.
+// passwordVariable is the environment variable from which cosign, too, reads the password of a private key.
+// There is no flag for the password, because others could read it in the list of processes.
 const passwordVariable = "COSIGN_PASSWORD"
 
-// catalogSignCommand is 'catalog sign'. It signs the digest that the tag names now, and prints it. Signatures of other keys stay. The exit status is
-// 2 if key, password or registry fail; there is no answer other than yes.
+// catalogSignCommand returns 'catalog sign'. It signs the digest that the tag names now, and prints it. It keeps existing signatures. The exit status is
+// 0, or 2 for a fault.
 func catalogSignCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var key string
 	cmd := &cobra.Command{
 		Use: "sign oci://HOST/REPOSITORY:VERSION --key FILE", Short: "Sign a published catalog with a key, in cosign's format",
 		Long: "Sign a published catalog with a key, in cosign's format: 'cosign verify --key cosign.pub --insecure-ignore-tlog' accepts the\n" +
-			"signature. The key is one of 'cosign generate-key-pair', whose password " + passwordVariable + " or the terminal gives. No transparency\n" +
-			"log is written.",
+			"signature. The key is made by 'cosign generate-key-pair'. Its password is in " + passwordVariable + " or is typed in the terminal. No\n" +
+			"transparency log is written.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raw, err := manifest.ReadFile(key)
@@ -59,8 +59,8 @@ func catalogSignCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// catalogVerifyCommand is 'catalog verify'. A missing signature is an answer (exit status 1), and a registry that does not answer a fault (2): a
-// pipeline must not take an outage for an unsigned catalog.
+// catalogVerifyCommand returns 'catalog verify'. The exit status is 1 if there is no valid signature, and 2 for a fault, because a
+// pipeline must not take an unreachable registry for an unsigned catalog.
 func catalogVerifyCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var key string
@@ -68,7 +68,7 @@ func catalogVerifyCommand(s *cmdutil.Session) *cobra.Command {
 		Use: "verify oci://HOST/REPOSITORY:VERSION --key FILE", Short: "Verify that a published catalog has a signature of a key",
 		Long: "Verify that a published catalog has a signature of a key, made by 'kubectl kiln catalog sign' or by 'cosign sign --key'. The\n" +
 			"answer names the digest that was signed: a tag may be moved later.\n\n" +
-			"The exit status is 1 if no signature of the key holds.",
+			"The exit status is 1 if there is no valid signature of the key.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := o.RegistryClient()
@@ -91,7 +91,7 @@ func catalogVerifyCommand(s *cmdutil.Session) *cobra.Command {
 // signedBy is an artifact and the file of a public key.
 type signedBy struct{ reference, key string }
 
-// verified returns the digest of an artifact that has a signature of a key. It prints why none holds, and returns ErrRejected then.
+// verified returns the digest of an artifact with a valid signature of a key. If there is none, it prints the reasons and returns ErrRejected.
 func (o *catalogOptions) verified(ctx context.Context, client *oci.Client, s signedBy) (digest.Digest, error) {
 	raw, err := manifest.ReadFile(s.key)
 	if err != nil {
@@ -110,15 +110,15 @@ func (o *catalogOptions) verified(ctx context.Context, client *oci.Client, s sig
 	return found, err
 }
 
-// addKey adds --key, as cosign calls it. Cobra refuses a run without it before RunE is called.
+// addKey adds --key, which is required. cosign has the same flag.
 func addKey(cmd *cobra.Command, key *string, usage string) {
 	cmd.Flags().StringVar(key, "key", "", usage+", in PEM")
 	_ = cmd.MarkFlagRequired("key") // fails for a flag that is not there
 }
 
-// password returns the password of a private key: that of the environment, or what is typed.
-// A variable that is set and empty counts, for a key without encryption. Where nobody can type, as in a pipeline, it fails instead of waiting. The prompt
-// is on standard error, so that standard output is the answer alone.
+// password returns the password of a private key from the environment or from the terminal.
+// The variable may be empty, for a key without encryption. Without a terminal, as in a pipeline, it fails. The prompt
+// is printed to standard error, so that standard output contains only the answer.
 func (o *catalogOptions) password() ([]byte, error) {
 	if given, found := os.LookupEnv(passwordVariable); found {
 		return []byte(given), nil

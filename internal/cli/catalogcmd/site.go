@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// catalogSiteCommand is 'catalog site'. It writes index.html into a new folder and prints its size; the exit status is 0 or 2. A reference and a version
-// are on the page only for a published catalog. Its -o is a folder, as that of 'catalog pull'.
+// catalogSiteCommand returns 'catalog site'. It writes index.html into a new folder and prints its size. Only the page of a published catalog contains a
+// reference and a version. As in 'catalog pull', -o is a folder.
 func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var folder, title string
@@ -28,7 +28,7 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Lifecycles are as of now: kilnvm.io/obsolete-after is a time.
+			// Lifecycles depend on the time because of kilnvm.io/obsolete-after.
 			page, err := read.Page(time.Now())
 			if err != nil {
 				return err

@@ -16,13 +16,13 @@ import (
 // catalogUsage is a run of 'catalog usage'.
 type catalogUsage struct{ catalogOptions }
 
-// catalogUsageCommand is 'catalog usage'. The exit status is 0, also where nobody uses an object, and 2 for a name that neither the cluster nor a VM has.
-// -n and -A bound whose VMs are counted, as in kubectl get.
+// catalogUsageCommand returns 'catalog usage'. The exit status is 0, also if no VM uses an object, and 2 for a name that neither the cluster nor a VM has.
+// -n and -A select the namespaces whose VMs are counted.
 func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
 	o := &catalogUsage{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "usage [NAME | KIND/NAME]",
-		Short: "Show which VMs use an instancetype or preference, and what its removal or edit would do",
+		Short: "Show which VMs use an instancetype or preference, and what its removal or an edit would do",
 		Long: "Show which VMs of the cluster use each instancetype and preference, from which revision, and what its removal or an edit\n" +
 			"would do. Objects that no VM uses are shown with --all. With a name only the objects of that name are shown, each with\n" +
 			"its VMs.",
@@ -31,7 +31,7 @@ func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 	}
 	everywhere := cmd.Flags().BoolP("all-namespaces", "A", false, "count the VMs of all namespaces")
-	all := cmd.Flags().Bool("all", false, "show also what no VM uses")
+	all := cmd.Flags().Bool("all", false, "show also objects that no VM uses")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
 		if err != nil {
@@ -74,9 +74,7 @@ func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// objectNamed reads NAME or KIND/NAME. The kind is empty if it is not given.
-// The kind is one that spec.instancetype.kind or spec.preference.kind of a VM takes. Without one all kinds are searched: an instancetype and a
-// preference may share a name.
+// objectNamed parses NAME or KIND/NAME. The kind is a value that spec.instancetype.kind or spec.preference.kind of a VM may have; empty if it is not given.
 func objectNamed(arg string) (kind, name string, err error) {
 	word, name, found := strings.Cut(arg, "/")
 	if !found {
@@ -87,11 +85,11 @@ func objectNamed(arg string) (kind, name string, err error) {
 			return kind, name, nil
 		}
 	}
-	return "", "", fmt.Errorf("'%s' is no kind of a catalog: use %s", word, strings.ToLower(strings.Join(instancetype.CatalogKinds(), ", ")))
+	return "", "", fmt.Errorf("'%s' is not a kind of a catalog: use %s", word, strings.ToLower(strings.Join(instancetype.CatalogKinds(), ", ")))
 }
 
-// printCatalogUsages prints one line for each object. The name of one that is gone is what a tenant wrote into a VM. An empty list is printed as []
-// in JSON, and not as null.
+// printCatalogUsages prints one line for each object. It replaces control characters, because the name of an object that does not exist is a text that a
+// tenant wrote into a VM. In JSON, an empty list is [], not null.
 func (o *catalogUsage) printCatalogUsages(usages []catalogs.Usage) error {
 	if o.Documents {
 		return o.Print(append([]catalogs.Usage{}, usages...))
@@ -104,7 +102,7 @@ func (o *catalogUsage) printCatalogUsages(usages []catalogs.Usage) error {
 	return table.Flush()
 }
 
-// printCatalogUsage prints the objects of one name, each with its revisions, who uses them, and what a removal or an edit would do.
+// printCatalogUsage prints the objects of one name, each with its revisions, the VMs that use them, and what a removal or an edit would do.
 func (o *catalogUsage) printCatalogUsage(usages []catalogs.Usage) error {
 	if o.Documents {
 		return o.Print(usages)
@@ -126,8 +124,7 @@ func (o *catalogUsage) printCatalogUsage(usages []catalogs.Usage) error {
 	return nil
 }
 
-// few names the first of many.
-// All are in JSON and YAML.
+// few lists the first names and counts the others. JSON and YAML have all names.
 func few(names []string) string {
 	if more := len(names) - cmdutil.Shown; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:cmdutil.Shown], ", "), more)

@@ -11,25 +11,25 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
-// The errors of commands are answers or faults. An answer is complete and printed already: main prints nothing more and returns its exit
-// status. Every other error is a fault, which main prints.
+// An error of a command is an answer or a fault. An answer is already printed: main only returns its exit status. Every other error is a fault, which main
+// prints.
 
-// Answers other than yes. The objects and their causes are printed already.
+// Answers. When a command returns one, the objects and their causes are already printed.
 var (
 	// ErrRejected: at least one object was rejected.
 	ErrRejected = errors.New("rejected")
 	// ErrNeedsRestart and ErrBreaks are verdicts of 'diff'.
 	ErrNeedsRestart = errors.New(string(record.NeedsRestart))
 	ErrBreaks       = errors.New(string(record.Breaks))
-	// ErrGuestsDiffer is the verdict of 'preset migrate' that a VM or VMI would be another one.
+	// ErrGuestsDiffer is the verdict of 'preset migrate' that a VMI would differ.
 	ErrGuestsDiffer = errors.New("guests differ")
 )
 
-// ErrUnanswered is the fault of a run in which some objects or files have no verdict. The reasons are printed already.
+// ErrUnanswered is the fault of a run in which some objects or files have no verdict. The reasons are already printed.
 var ErrUnanswered = errors.New("the objects and files named above have no verdict")
 
-// statuses are the exit statuses of answers. Status 1 is 'no' and 2 a fault, as in 'kubectl diff', so that the verdicts of 'diff' start at
-// 3. No run has two answers: a comparison has a verdict only if neither side is rejected.
+// statuses are the exit statuses of answers. The verdicts of 'diff' begin at 3, because 1 means a rejection, and 2 a fault, as in 'kubectl diff'.
+// No run has two answers: a comparison has a verdict only if neither side is rejected.
 var statuses = []struct {
 	answer error
 	status int
@@ -51,12 +51,11 @@ func ExitStatus(err error) int {
 	return noAnswer
 }
 
-// Answered reports whether an error is an answer, which is printed already. nil is none.
+// Answered reports whether an error is an answer, which is already printed. nil is not an answer.
 func Answered(err error) bool { return err != nil && ExitStatus(err) != noAnswer }
 
-// Worse returns the error that decides on the exit status: a fault before a rejection, because a run that has not judged everything has no
-// complete answer.
-// nil is better than both. Of two faults the first one stays.
+// Worse returns the error that determines the exit status: a fault rather than an answer, because a run that has not judged everything has no
+// complete answer, and either rather than nil. If both are faults, it returns a.
 func Worse(a, b error) error {
 	if a == nil || b != nil && Answered(a) {
 		return b
@@ -64,43 +63,40 @@ func Worse(a, b error) error {
 	return a
 }
 
-// Unanswered prints why an object or a file has no verdict.
-// It returns errUnanswered and not the fault: main prints a fault, and this one is printed already.
+// Unanswered prints why an object or a file has no verdict. It returns ErrUnanswered, not the fault, which main would print again.
 func (o *Printer) Unanswered(fault error) error {
 	PrintFault(o.ErrOut, fault)
 	return ErrUnanswered
 }
 
-// PrintFault prints an error that is no answer. The prefix is that of kubectl's own errors. The text may quote a file or the answer of a cluster, so
-// that its control characters are replaced.
+// PrintFault prints an error with the prefix of kubectl's errors. It replaces control characters, because the error may quote a file or the answer of a
+// cluster.
 func PrintFault(out io.Writer, fault error) {
 	fmt.Fprintln(out, "error:", PrintableLines(WithoutPreamble(fault.Error())))
 }
 
-// preamble is what an API server puts before the words of a webhook.
+// preamble matches the text that an API server puts before the message of a webhook.
 var preamble = regexp.MustCompile(`admission webhook "[^"]*" denied the request: `)
 
-// WithoutPreamble returns a text without the name of the webhook that refused something: the user wants to know what is wrong, and not who found it.
+// WithoutPreamble removes the text that an API server puts before the message of a webhook, such as 'admission webhook "x" denied the request: '.
 func WithoutPreamble(text string) string { return preamble.ReplaceAllLiteralString(text, "") }
 
-// Warn prints warnings that concern no single object.
-// The prefix is that of client-go's WarningWriter, by which kubectl prints the warnings of an API server: a filter for one finds the other.
+// Warn prints warnings that are not about one object. The prefix is the prefix with which kubectl prints the warnings of an API server.
 func (o *Printer) Warn(warnings ...string) {
 	for _, warning := range warnings {
 		fmt.Fprintf(o.ErrOut, "Warning: %s\n", Printable(warning))
 	}
 }
 
-// WarnOf prints the warnings on an object.
-// The webhook returns the same texts, for one object, as warnings of its response. Here the name says which object of a run is meant.
+// WarnOf prints the warnings about an object, with its name. The webhook returns the same warnings without the name.
 func (o *Printer) WarnOf(r workbench.Reviewed) {
 	for _, warning := range r.Verdict.Warnings {
 		fmt.Fprintf(o.ErrOut, "Warning: %s\n", Printable(r.Name()+": "+warning))
 	}
 }
 
-// Note prints the settings that an answer was found without. The warning about profiles that select nodes is printed once a run, because it
-// is the same for all objects.
+// Note prints warnings about the settings that an answer does not include. It prints the warning about profiles that select nodes only once in a run, because
+// it is the same for all objects.
 func (o *Printer) Note(n workbench.Notes) {
 	o.Warn(n.Warnings...)
 	if len(n.ByNode) > 0 && !o.warnedOfNodes {
@@ -109,7 +105,7 @@ func (o *Printer) Note(n workbench.Notes) {
 	}
 }
 
-// Refused prints why stage 2 or 3 refuses a VMI, and returns ErrRejected. It returns any other error as it is.
+// Refused prints the causes of a workbench.Refusal, and returns ErrRejected. It returns any other error unchanged.
 func (o *Printer) Refused(err error) error {
 	var refusal *workbench.Refusal
 	if errors.As(err, &refusal) {
@@ -118,9 +114,8 @@ func (o *Printer) Refused(err error) error {
 	return err
 }
 
-// Refuse prints why an object is rejected: as a document on standard output with -o json or yaml, where it stands in the place of the
-// answer, else as text on standard error. host is the file of the host that cannot run the object, empty for any other reason. It returns
-// ErrRejected.
+// Refuse prints why an object is rejected, and returns ErrRejected. With -o json or yaml it prints a document on standard output, otherwise text on standard
+// error. host is the file of the host that cannot run the object; empty if the reason is another one.
 func (o *Printer) Refuse(r workbench.Reviewed, host string) error {
 	if o.Documents {
 		j := r.Judgement()
@@ -141,8 +136,7 @@ func (o *Printer) Refuse(r workbench.Reviewed, host string) error {
 	return ErrRejected
 }
 
-// PrintRejection prints the document of a rejection. It returns ErrRejected.
-// An error of the output goes before the rejection: a program that did not get the document has no answer.
+// PrintRejection prints the document of a rejection. It returns ErrRejected, or the error of the output.
 func (o *Printer) PrintRejection(j workbench.Judgement) error {
 	if err := o.Print(j); err != nil {
 		return err
@@ -150,8 +144,8 @@ func (o *Printer) PrintRejection(j workbench.Judgement) error {
 	return ErrRejected
 }
 
-// Incomplete prints why a VM cannot be made explicit: what it refers to does not exist. The webhook admits such a VM, so 'validate' accepts
-// it; the other commands have nothing to print. It returns ErrRejected.
+// Incomplete prints that a VM refers to an object that does not exist, and returns ErrRejected. The webhook and 'validate' accept such a VM; the other
+// commands have nothing to print.
 func (o *Printer) Incomplete(r workbench.Reviewed) error {
 	if o.Documents {
 		return o.Refuse(r.Incomplete(), "")
@@ -161,7 +155,8 @@ func (o *Printer) Incomplete(r workbench.Reviewed) error {
 	return ErrRejected
 }
 
-// ReportDifference prints the settings that a comparison could not read, and why a side is refused.
+// ReportDifference passes a result through. It prints warnings about settings that the comparison could not read. If a side is refused, it prints the causes
+// and returns ErrRejected.
 func (o *Printer) ReportDifference(d guestdiff.Difference, err error) (guestdiff.Difference, error) {
 	o.Note(d.Notes)
 	if err != nil {

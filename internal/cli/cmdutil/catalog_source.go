@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// CatalogSource reads catalogs of folders, registries and the cluster.
+// CatalogSource reads catalogs from folders, registries and the cluster.
 type CatalogSource struct {
 	session *Session
 	// registry has the values of --plain-http and --registry-ca.
@@ -23,16 +23,15 @@ type CatalogSource struct {
 func NewCatalogSource(s *Session) CatalogSource { return CatalogSource{session: s} }
 
 // SourceUsage is the help of a flag that names a catalog.
-const SourceUsage = "catalog to choose from: a folder, a file, '-', an OCI reference, or 'cluster' for that of the current cluster and namespace"
+const SourceUsage = "catalog to choose from: a folder, a file, '-', an OCI reference, or 'cluster' for the catalog of the current cluster and namespace"
 
 // ClusterSource is the source that means the current cluster. A folder of this name is './cluster'.
 const ClusterSource = "cluster"
 
-// Catalog reads the catalog that a source names. Objects of files without a namespace get the namespace of the kubeconfig, if there is one. A catalog without
-// any object is an error.
-// What cannot be read or is refused is in Refused of the result and no error: each command decides whether a part of a catalog has an answer.
+// Catalog reads the catalog that a source names. Objects of files without a namespace get the namespace of the kubeconfig, if there is one. Files and objects
+// that cannot be read or are refused are in Refused of the result, and the caller decides whether they are an error. A catalog without any object is an error.
 func (o *CatalogSource) Catalog(ctx context.Context, source string) (catalogs.Catalog, error) {
-	// An error matters for the cluster alone: a pipeline that judges files has no kubeconfig.
+	// The error matters only for the cluster: a pipeline that judges files has no kubeconfig.
 	namespace, _, err := o.session.Cluster.ToRawKubeConfigLoader().Namespace()
 	if source == ClusterSource {
 		if err != nil {
@@ -48,7 +47,7 @@ func (o *CatalogSource) Catalog(ctx context.Context, source string) (catalogs.Ca
 	if err != nil {
 		return catalogs.Catalog{}, err
 	}
-	// From here on the source is only named, in findings and reports.
+	// From here on the source is only used in findings and reports.
 	if source == "-" {
 		source = manifest.StandardInput
 	}
@@ -59,8 +58,7 @@ func (o *CatalogSource) Catalog(ctx context.Context, source string) (catalogs.Ca
 	return read, err
 }
 
-// catalogFiles reads the files of a catalog that is published, or of this machine. Both have the same path from here on, so that a catalog gets the
-// same findings before and after it is published.
+// catalogFiles reads the files of a catalog from a registry or from this machine.
 func (o *CatalogSource) catalogFiles(ctx context.Context, source string) ([]manifest.File, error) {
 	if !strings.HasPrefix(source, oci.Scheme) {
 		return manifest.ReadFolder(source, o.session.In)
@@ -73,14 +71,14 @@ func (o *CatalogSource) catalogFiles(ctx context.Context, source string) ([]mani
 	return catalogs.FilesOf(pulled.Artifact), err
 }
 
-// AddRegistry adds the flags that say how a registry is reached. Credentials have no flag: they would be in the process list and the shell's history.
+// AddRegistry adds the flags for the connection to a registry. There is no flag for credentials, because others could read it in the list of processes.
 func (o *CatalogSource) AddRegistry(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.registry.PlainHTTP, "plain-http", false, "reach the registry by HTTP instead of HTTPS")
 	cmd.Flags().StringVar(&o.registry.CAFile, "registry-ca", "", "file with further certificate authorities of registries, in PEM")
 }
 
-// RegistryClient returns a client with docker's credentials. Its User-Agent names Kiln's version for the log of the registry.
-// It must be called when a command runs and not when it is built: the flags are not read before.
+// RegistryClient returns a client with docker's credentials. Its User-Agent contains Kiln's version.
+// It must be called when a command runs, because the flags are not parsed before.
 func (o *CatalogSource) RegistryClient() (*oci.Client, error) {
 	o.registry.UserAgent = "kubectl-kiln/" + version.Read().Version
 	return oci.New(o.registry)

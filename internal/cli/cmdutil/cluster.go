@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Load reads files if any are named, else the objects of the cluster that are named as vm/NAME. Objects of files without a namespace get
-// that of the kubeconfig, as in kubectl; no cluster is asked for that.
+// Load reads the files if the user named any, and otherwise the objects of the cluster that args name as vm/NAME. Objects of files without a namespace get
+// the namespace of the kubeconfig, as in kubectl, without a request to the cluster.
 func (o *Session) Load(files manifest.Files, args []string) (manifest.Inputs, error) {
 	switch {
 	case files.Named() && len(args) > 0:
@@ -38,9 +38,8 @@ func (o *Session) Load(files manifest.Files, args []string) (manifest.Inputs, er
 	return manifest.Inputs{}, fmt.Errorf("name a file with -f, or a VM of the cluster as vm/NAME")
 }
 
-// fromCluster reads the objects that are named as vm/NAME. kubectl's own builder finds them, so that names, short names and errors are
-// those of kubectl. What they refer to is read when it is needed.
-// The first object that does not exist ends the run with a fault, since the builder has no ContinueOnError.
+// fromCluster reads the objects that are named as vm/NAME. It uses kubectl's builder, so that names, short names and errors are the same as in kubectl.
+// Objects to which they refer are read later. It fails if one of the objects does not exist.
 func (o *Session) fromCluster(args []string) (manifest.Inputs, error) {
 	for _, arg := range args {
 		if err := namesObject(arg); err != nil {
@@ -69,8 +68,8 @@ func (o *Session) fromCluster(args []string) (manifest.Inputs, error) {
 	return found, nil
 }
 
-// user returns the account of --as, --as-group and --as-uid, for policies that look at request.userInfo. Without them it has no name: whose request a
-// file will be is not known.
+// user returns the account of --as, --as-group and --as-uid, for policies that read request.userInfo. Without these flags it has no name, because it is not
+// known who will create the objects of a file.
 func (o *Session) user() (by authenticationv1.UserInfo) {
 	if flags := o.Cluster; flags.Impersonate != nil {
 		by.Username = *flags.Impersonate
@@ -84,7 +83,7 @@ func (o *Session) user() (by authenticationv1.UserInfo) {
 	return by
 }
 
-// Client returns a client of the current cluster, without a cache: a command reads few objects once.
+// Client returns a client of the current cluster. It has no cache, because a command reads few objects, each once.
 func (o *Session) Client() (client.Client, error) {
 	access, err := o.Cluster.ToRESTConfig()
 	if err != nil {
@@ -93,7 +92,7 @@ func (o *Session) Client() (client.Client, error) {
 	return clientOf(access)
 }
 
-// WarningClient is a client that prints the warnings of the API server and of admission, as kubectl does. Without a handler of its own
+// WarningClient returns a client that prints the warnings of the API server and of admission, as kubectl does. By default,
 // controller-runtime's client logs them, and a command has no log.
 func (o *Session) WarningClient() (client.Client, error) {
 	access, err := o.Cluster.ToRESTConfig()
@@ -110,13 +109,13 @@ func clientOf(access *rest.Config) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	access.QPS = -1 // a catalog of 10,000 objects is 20,000 requests: the API server's priority and fairness bounds them, not client-go's 5 a second
+	access.QPS = -1 // a catalog of 10,000 objects takes 20,000 requests: the API server's priority and fairness limits them, not client-go's 5 a second
 	return client.New(access, client.Options{Scheme: known})
 }
 
-// namesObject refuses an argument that is not KIND/NAME before a cluster is asked. kubectl would take
-// 'web' for a kind, and a kind without a name for all its objects.
-// A path with a slash counts as a file only with the extension of a manifest: a file web in a folder vm must not hide vm/web of the cluster.
+// namesObject refuses an argument that is not KIND/NAME. kubectl would interpret
+// 'web' as a kind, and a kind without a name as all its objects.
+// A path with a slash is a file only if it has the extension of a manifest: a file web in a folder vm must not hide vm/web of the cluster.
 func namesObject(arg string) error {
 	kind, name, slash := strings.Cut(arg, "/")
 	_, err := os.Stat(arg)
@@ -124,16 +123,15 @@ func namesObject(arg string) error {
 	case err == nil && (!slash || slices.Contains(resource.FileExtensions, filepath.Ext(arg))):
 		return fmt.Errorf("'%s' is a file or directory: give it with -f", arg)
 	case !slash:
-		return fmt.Errorf("'%s' names no object of a cluster: write vm/%s", arg, arg)
+		return fmt.Errorf("'%s' does not name an object of a cluster: write vm/%s", arg, arg)
 	case kind == "" || name == "":
-		return fmt.Errorf("'%s' names no object of a cluster: write vm/%s", arg, cmp.Or(name, "NAME"))
+		return fmt.Errorf("'%s' does not name an object of a cluster: write vm/%s", arg, cmp.Or(name, "NAME"))
 	}
 	return nil
 }
 
-// Answering wraps all commands, and those below them, so that they return one line with the remedy when no cluster answers, in the place of
-// client-go's error.
-// It is called before version, options and completion are added, none of which asks a cluster. Only RunE is wrapped: no command has a Run that does.
+// Answering wraps all commands and their subcommands. If no cluster answers, they return one line that says what to do, instead of client-go's error.
+// Commands that are added later, such as version, options and completion, do not connect to a cluster.
 func (o *Session) Answering(commands []*cobra.Command) {
 	for _, command := range commands {
 		o.Answering(command.Commands())
@@ -145,8 +143,8 @@ func (o *Session) Answering(commands []*cobra.Command) {
 	}
 }
 
-// reached returns the error of a command; an error of the connection gets the remedy. 'parse' is an error of a URL that the user wrote.
-// client-go's message holds the whole URL of the request; of it only scheme and host help a user. The result stays a fault (exit status 2).
+// reached adds to an error of the connection what the user can do, and removes the path of the URL. It returns any other error unchanged. An error with the
+// operation 'parse' is about a URL that the user wrote.
 func (o *Session) reached(cmd *cobra.Command, err error) error {
 	var failed *url.Error
 	var registry *oci.Error // no flag of a cluster helps with a registry
@@ -157,9 +155,9 @@ func (o *Session) reached(cmd *cobra.Command, err error) error {
 	if cmd.Flags().Lookup("filename") != nil {
 		remedy += ", or files with -f"
 	}
-	// An API server of the flags needs no kubeconfig.
-	config, unread := o.Cluster.ToRawKubeConfigLoader().RawConfig()
-	if unread == nil && len(config.Clusters) == 0 && (o.Cluster.APIServer == nil || *o.Cluster.APIServer == "") {
+	// With --server, no kubeconfig is needed.
+	config, invalid := o.Cluster.ToRawKubeConfigLoader().RawConfig()
+	if invalid == nil && len(config.Clusters) == 0 && (o.Cluster.APIServer == nil || *o.Cluster.APIServer == "") {
 		return fmt.Errorf("no cluster is known, since there is no kubeconfig: %s", remedy)
 	}
 	server := failed.URL

@@ -8,7 +8,7 @@ import (
 	"github.com/kilnvm/kiln/internal/revision"
 )
 
-// Counted returns a number with its noun, in the plural unless it is 1.
+// Counted returns a number and its noun, with a plural s unless the number is 1.
 func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -16,11 +16,10 @@ func Counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Shown is how many users of a revision a line names. JSON and YAML name all. Thousands of VMs may share one revision.
+// Shown is how many users of a revision a line names, because thousands of VMs may share one revision. JSON and YAML name all.
 const Shown = 3
 
-// Users returns the names of a few users of a revision.
-// It returns 'none' without any, and since when if the collector has marked the revision.
+// Users returns the names of at most Shown users of a revision, and the number of the others. Without users it returns 'none', and since when if that is known.
 func Users(u revision.Usage) string {
 	var names []string
 	for _, name := range u.VMs {

@@ -9,10 +9,12 @@ import (
 	"github.com/kilnvm/kiln/internal/oci"
 )
 
-// WriteFolder writes files into a new folder. They are written beside it first: a folder that exists is whole. The names of the files come from a
-// registry, so they are hostile: os.Root keeps all of them below the folder.
-// The parts stand in the same parent, because a rename does not cross file systems. An empty folder of the name is removed for the rename; os.Remove
-// fails if somebody has put a file into it meanwhile. MkdirTemp makes folders of mode 0700: hence the Chmod.
+// WriteFolder writes files into a new folder, or into an empty one. It fails if the folder is not empty. Files are written into a temporary folder, which is
+// then renamed, so that an existing folder is complete. The names of the files come from a registry and are not trusted: os.Root keeps all files below the
+// folder.
+//
+// The temporary folder has the same parent, because a rename does not cross file systems. An empty folder of the name is removed before the rename; os.Remove
+// fails if somebody has put a file into it meanwhile. MkdirTemp creates folders of mode 0700: hence the Chmod.
 func WriteFolder(folder string, files []oci.File) (err error) {
 	folder = filepath.Clean(folder)
 	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {

@@ -1,5 +1,5 @@
-// Package cmdutil has what the commands of 'kubectl kiln' share: the flags that name what is read, the cluster of the kubeconfig, the printers of answers, and
-// the errors that decide on the exit status.
+// Package cmdutil has what the commands of 'kubectl kiln' share: the flags that name files and settings, the cluster of the kubeconfig, the printers of
+// answers, and the errors that determine the exit status.
 package cmdutil
 
 import (
@@ -27,51 +27,49 @@ type Printer struct {
 	*Session
 	// Output is the value of -o.
 	Output string
-	// Documents reports that the user asked for JSON or YAML with -o. Rejections are documents then. A command whose default is YAML
-	// prints them as text without -o.
+	// Documents reports that the user gave -o json or -o yaml. Then rejections are printed as documents. It is false without -o, even if the default of a
+	// command is YAML.
 	Documents bool
 	// warnedOfNodes reports that the warning about profiles that select nodes was printed.
 	warnedOfNodes bool
 }
 
-// NewPrinter returns a printer of the run.
+// NewPrinter returns a printer that writes to the streams of the session.
 func NewPrinter(s *Session) Printer { return Printer{Session: s} }
 
-// Inputs has the flags that name what a command reads and what it is judged by.
+// Inputs has the flags that name the objects that a command reads, and the settings with which they are judged.
 type Inputs struct {
 	Printer
 	// Files has the values of -f, -k and --catalog.
 	Files manifest.Files
-	// Bench has the values of --config, --profile and --strict, and the settings once they are read.
+	// Bench has the values of --config, --profile and --strict, and the settings that were read.
 	Bench workbench.Bench
 }
 
-// NewInputs returns inputs that read the standard input of the session where a file is named '-'.
+// NewInputs returns inputs that read the standard input of the session for a file that is named '-'.
 func NewInputs(s *Session) Inputs {
 	return Inputs{Printer: NewPrinter(s), Files: manifest.Files{Stdin: s.In}, Bench: workbench.Bench{Stdin: s.In}}
 }
 
-// AddInputs adds the flags that name what a command reads.
-// -f is a list with commas, as kubectl's. -k may be repeated, which kubectl's may not, and be given with -f: several sources are one set of objects.
-// --strict is for pipelines, where all files are at hand; on a cluster others may still create what is missing.
+// AddInputs adds -f, -k and --strict, and the flags of AddContext.
+// -f is a list with commas, as in kubectl. Unlike in kubectl, -k may be repeated, and be given with -f: the objects of all sources may refer to each other.
 func (o *Inputs) AddInputs(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil, "file, directory or - with the objects, and with those that they refer to")
+	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil, "file, directory or - with the objects, and with objects to which they refer")
 	flags.StringSliceVarP(&o.Files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that builds the objects")
-	flags.BoolVar(&o.Bench.Strict, "strict", false, "reject what cannot be judged: references to objects that do not exist, and kinds that Kiln does not serve")
+	flags.BoolVar(&o.Bench.Strict, "strict", false, "reject references to objects that do not exist, and objects of kinds that Kiln does not serve")
 	o.AddContext(cmd)
 }
 
-// AddContext adds the flags that name what else a cluster has.
-// Objects of --catalog are only referred to: they are not judged, and none of them has a verdict.
+// AddContext adds --catalog, and the flags of AddConfig. Objects of --catalog are only referred to, and not judged.
 func (o *Inputs) AddContext(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.Files.Catalog, "catalog", nil, "file or directory with further instancetypes, preferences, presets and profiles")
 	o.AddConfig(cmd)
 }
 
-// AddConfig adds the flag that names the cluster's configuration.
-// Where the webhook was started with --config, the user must name the same file: commands find a KubeVirt object alone.
+// AddConfig adds --config and --guests. If the webhook was started with --config, the user must give the same file, because commands only find a KubeVirt
+// object.
 func (o *Inputs) AddConfig(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: the KubeVirt object among the files or in the cluster")
@@ -79,14 +77,14 @@ func (o *Inputs) AddConfig(cmd *cobra.Command) {
 	Complete(cmd, "guests", installed.Auto, installed.Kiln, installed.KubeVirt)
 }
 
-// AddProfiles adds the flag that names HostProfiles.
+// AddProfiles adds --profile.
 func (o *Inputs) AddProfiles(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&o.Bench.Profiles, "profile", nil,
-		"file or directory with HostProfiles, instead of those among the files or in the cluster")
+		"file or directory with HostProfiles, instead of the HostProfiles among the files or in the cluster")
 }
 
-// AddOutput adds the -o flag with a default and the allowed formats. An unknown format is a fault, found in PreRunE before the command reads anything.
-// Trap: a cobra command has one PreRunE, so that a command that sets its own loses the check.
+// AddOutput adds -o with a default and the allowed formats. PreRunE refuses an unknown format before the command reads anything.
+// Trap: a cobra command has one PreRunE, so a command that sets its own loses the check.
 func (o *Printer) AddOutput(cmd *cobra.Command, fallback string, formats ...string) {
 	last := len(formats) - 1
 	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
@@ -101,14 +99,14 @@ func (o *Printer) AddOutput(cmd *cobra.Command, fallback string, formats ...stri
 	}
 }
 
-// Complete makes a shell offer these values of a flag, and no file names.
+// Complete makes shells complete these values of a flag, instead of file names.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
 	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// EachGuest reviews each VM and VMI that the user named, and calls visit for each one that is accepted and complete. It prints the
-// rejected ones. An error of one object does not keep the others from being visited; the worst one is returned.
+// EachGuest reviews each VM and VMI that the user named, prints the rejected ones, and calls visit for the others. After an error it goes on with the next
+// object. It returns the worst error.
 func (o *Inputs) EachGuest(cmd *cobra.Command, args []string, visit func(workbench.Reviewed) error) error {
 	all, err := o.Reviewed(cmd.Context(), args)
 	if err != nil {
@@ -128,8 +126,8 @@ func (o *Inputs) EachGuest(cmd *cobra.Command, args []string, visit func(workben
 	return outcome
 }
 
-// Reviewed loads and reviews the objects that the user named. Rejected objects are among them; an error is a fault of the whole run.
-// An object that cannot be judged is among them too, with its Fault.
+// Reviewed loads and reviews the objects that the user named. It also returns rejected objects, and objects that cannot be judged, with their Fault. It fails
+// only if no object can be reviewed.
 func (o *Inputs) Reviewed(ctx context.Context, args []string) ([]workbench.Reviewed, error) {
 	in, err := o.Load(o.Files, args)
 	if err != nil {
@@ -138,8 +136,8 @@ func (o *Inputs) Reviewed(ctx context.Context, args []string) ([]workbench.Revie
 	return o.Review(ctx, in, nil)
 }
 
-// Review reviews objects, and prints the warnings of the run and the objects of kinds that Kiln does not serve. old is the stored VM that
-// one of the objects updates, or nil: rules about changes need it.
+// Review reviews objects, and prints the warnings about settings and the skipped objects. old is a stored VM, or nil: a VM with its name is reviewed as
+// its update.
 func (o *Inputs) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
 	o.Bench.User = o.user()
 	all, err := o.Bench.Review(ctx, in, old)
@@ -150,8 +148,8 @@ func (o *Inputs) Review(ctx context.Context, in manifest.Inputs, old *v1.Virtual
 	return all.Objects, err
 }
 
-// Bootable returns the accepted VMs and VMIs. It prints all objects that are rejected or could not be judged, and returns ErrRejected or
-// errUnanswered if there were any. Objects that boot no guest, such as instancetypes, have only their warnings printed.
+// Bootable returns the accepted VMs and VMIs, and prints the warnings of all accepted objects. It prints the objects that are rejected or could not be judged,
+// and returns ErrRejected or ErrUnanswered if there are any.
 func (o *Inputs) Bootable(all []workbench.Reviewed) (found []workbench.Reviewed, outcome error) {
 	for _, r := range all {
 		if r.Fault != nil {
@@ -173,14 +171,13 @@ func (o *Inputs) Bootable(all []workbench.Reviewed) (found []workbench.Reviewed,
 	return found, outcome
 }
 
-// AddPolicies adds the flag that names GuestPolicies.
+// AddPolicies adds --policy.
 func (o *Inputs) AddPolicies(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&o.Bench.Policies, "policy", nil,
-		"file or directory with GuestPolicies, besides those among the files or in the cluster")
+		"file or directory with GuestPolicies, in addition to the GuestPolicies among the files or in the cluster")
 }
 
-// Nothing returns the fault of a run whose files or names hold no object of the wanted kind. Silence would look like acceptance in a pipeline.
-// So the exit status is 2, and not 0.
+// Nothing returns the fault of a run that finds no object of the wanted kind: with exit status 0, a pipeline would take it for success.
 func (o *Inputs) Nothing(wanted string, args []string) error {
 	where := slices.Concat(o.Files.Names, o.Files.Kustomizations, args)
 	for i := range where {

@@ -7,16 +7,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Print writes one object. Every YAML document begins with '---', so that several can be read back.
+// Print prints one object as JSON, or as a YAML document. Every YAML document begins with '---', because there may be several.
 func (o *Printer) Print(object any) error { return o.PrintTitled(object, "") }
 
-// PrintTitled is print with a comment before a YAML document. Several JSON objects follow each other, as jq reads them.
-// sigs.k8s.io/yaml goes through JSON: fields have their JSON names, and keys are sorted, so that two runs are equal.
+// PrintTitled is Print with a comment at the beginning of a YAML document; JSON has no comments. Keys in YAML have the names of JSON, and are sorted.
 func (o *Printer) PrintTitled(object any, title string) error {
 	if o.Output == "json" {
 		encoder := json.NewEncoder(o.Out)
 		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false) // documents hold XML, in which \u003c cannot be read
+		encoder.SetEscapeHTML(false) // nobody can read XML with \u003c
 		return encoder.Encode(object)
 	}
 	raw, err := yaml.Marshal(object)

@@ -5,13 +5,12 @@ import (
 	"unicode"
 )
 
-// Names, annotations and messages of files, registries and clusters are a stranger's text. What is printed as text goes through printable. JSON and
-// YAML are for programs, and stay as they are.
+// Names, annotations and messages of files, registries and clusters are not trusted. Text output replaces their control characters; JSON and YAML, which are
+// for programs, do not.
 
-// Printable replaces control characters: names of files and values of annotations are a stranger's, and a terminal obeys them.
-// An escape sequence could clear the screen or rewrite lines that were printed before. Trap: tabs and newlines are control characters too. So a row's
-// cells go through it one by one, before they are joined, and a text of several lines becomes one line. Format characters, such as those that
-// turn the direction of writing, make a line read as another one.
+// Printable replaces control characters, because an escape sequence could clear the screen or rewrite lines that were printed before. It also replaces format
+// characters, such as those that change the direction of writing. Trap: tabs and newlines are control characters, too. So the cells of a row must be passed
+// one by one, and a text of several lines becomes one line.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
@@ -21,7 +20,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// PrintableLines is printable for a text of several lines, such as errors that are joined or a diff: it keeps newlines, and tabs at the beginning of a
+// PrintableLines is Printable for a text of several lines, such as joined errors or a diff: it keeps newlines, and tabs at the beginning of a
 // line.
 func PrintableLines(text string) string {
 	lines := strings.Split(text, "\n")
@@ -32,8 +31,7 @@ func PrintableLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// PrintableCells joins the cells of a row.
-// Each cell is made printable alone: a tab in a name would begin a column of its own.
+// PrintableCells joins the cells of a row with tabs. It replaces the control characters of each cell, because a tab in a name would begin a new column.
 func PrintableCells(cells ...string) string {
 	for i := range cells {
 		cells[i] = Printable(cells[i])

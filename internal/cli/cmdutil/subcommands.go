@@ -7,14 +7,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// RefuseUnknown makes a command of commands refuse the name of one that it does not have. Cobra checks such names for the root alone: below it, it
-// prints the help with exit status 0, and a mistyped step of a pipeline passes.
+// RefuseUnknown makes a command with subcommands refuse the name of an unknown subcommand. Cobra does this only for the root: for other commands it
+// prints the help with exit status 0, so a pipeline with a misspelled command would pass.
 func RefuseUnknown(cmd *cobra.Command) {
 	cmd.Args = unknownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// unknownCommand refuses the name of a command that does not exist, with the nearest one. Cobra suggests commands of the root alone.
+// unknownCommand returns an error if args contain the name of an unknown subcommand, and suggests the most similar one. Cobra suggests only commands of the
+// root.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -1,4 +1,4 @@
-// Package vmcmd has the commands that act on VMs of a cluster, such as 'start' and 'console', and those below 'create'.
+// Package vmcmd has the commands that act on VMs of a cluster, such as 'start' and 'console', and 'create' with its subcommands.
 package vmcmd
 
 import (
@@ -24,24 +24,24 @@ import (
 // vmAccess calls the subresources of VMs and VMIs.
 type vmAccess struct{ cmdutil.Printer }
 
-// 'start', 'stop', 'restart', 'pause' and 'unpause' call the same subresources as virtctl. The API server answers when the request is taken, and not when the
-// guest is there: 'kubectl wait' waits for that.
+// 'start', 'stop', 'restart', 'pause' and 'unpause' call the same subresources as virtctl. The API server answers when the request is accepted, not when the
+// guest has reached the state: use 'kubectl wait' to wait.
 
-// action is one of the commands.
+// action is one of these commands.
 type action struct {
 	name, short, long string
-	// done is what is printed, after the name of the VM.
+	// done is printed after the name of the VM.
 	done string
-	// resource is that of the subresource.
+	// resource is the resource that has the subresource.
 	resource string
-	// flags adds the flags that change the body, which is nil without flags.
+	// flags adds the flags of the command, and returns a function that makes the body of the request from their values.
 	flags func(*cobra.Command) func() any
 }
 
 var actions = []action{
 	{
 		name: "start", resource: "virtualmachines", done: "is to start", short: "Start a VM",
-		long: "Start a VM. Its run strategy says how: Halted becomes Always; Manual and RerunOnFailure stay as they are.",
+		long: "Start a VM. The run strategy Halted becomes Always; Manual and RerunOnFailure do not change.",
 		flags: func(cmd *cobra.Command) func() any {
 			paused := cmd.Flags().Bool("paused", false, "start the guest without letting its CPUs run, until 'unpause'")
 			dry := dryRunFlag(cmd)
@@ -50,24 +50,24 @@ var actions = []action{
 	},
 	{
 		name: "stop", resource: "virtualmachines", done: "is to stop", short: "Stop a VM",
-		long: "Stop a VM: its guest is asked to power off, and ended after its grace period. Always and Once become Halted; Manual and\n" +
-			"RerunOnFailure stay as they are.",
+		long: "Stop a VM: its guest is asked to power off, and is ended after its grace period. The run strategies Always and Once become\n" +
+			"Halted; Manual and RerunOnFailure do not change.",
 		flags: func(cmd *cobra.Command) func() any {
-			grace, dry := graceFlags(cmd, "seconds in which the guest must power off, in the place of terminationGracePeriodSeconds; 0 ends it at once"), dryRunFlag(cmd)
+			grace, dry := graceFlags(cmd, "seconds in which the guest must power off, instead of terminationGracePeriodSeconds; 0 ends it at once"), dryRunFlag(cmd)
 			return func() any { return v1.StopOptions{GracePeriod: grace(), DryRun: dry()} }
 		},
 	},
 	{
-		name: "restart", resource: "virtualmachines", done: "is to restart", short: "Restart a VM: its changes take effect",
-		long: "Restart a VM: its guest is stopped, and starts with the VM's configuration as it is now.",
+		name: "restart", resource: "virtualmachines", done: "is to restart", short: "Restart a VM, so that its changes take effect",
+		long: "Restart a VM: its guest is stopped, and starts with the current configuration of the VM.",
 		flags: func(cmd *cobra.Command) func() any {
-			grace, dry := graceFlags(cmd, "0, as --force; a cluster takes no other one"), dryRunFlag(cmd)
+			grace, dry := graceFlags(cmd, "0, as --force; a cluster accepts no other value"), dryRunFlag(cmd)
 			return func() any { return v1.RestartOptions{GracePeriodSeconds: grace(), DryRun: dry()} }
 		},
 	},
 	{
 		name: "pause", resource: "virtualmachineinstances", done: "is paused", short: "Stop the CPUs of a guest",
-		long: "Stop the CPUs of a guest. It keeps its memory and its place, and notices nothing until 'unpause'.",
+		long: "Stop the CPUs of a guest until 'unpause'. The guest keeps its memory, and stays on its node.",
 		flags: func(cmd *cobra.Command) func() any {
 			dry := dryRunFlag(cmd)
 			return func() any { return v1.PauseOptions{DryRun: dry()} }
@@ -75,7 +75,7 @@ var actions = []action{
 	},
 	{
 		name: "unpause", resource: "virtualmachineinstances", done: "runs again", short: "Let the CPUs of a paused guest run",
-		long: "Let the CPUs of a guest run that is paused.",
+		long: "Let the CPUs of a paused guest run.",
 		flags: func(cmd *cobra.Command) func() any {
 			dry := dryRunFlag(cmd)
 			return func() any { return v1.UnpauseOptions{DryRun: dry()} }
@@ -83,11 +83,11 @@ var actions = []action{
 	},
 }
 
-// graceFlags adds --force and --grace-period, and returns the grace period; nil is that of the VM. virtctl wants both flags or none: here --force alone means
-// 0, and --grace-period needs no --force.
+// graceFlags adds --force and --grace-period, and returns a function that returns the grace period; nil for the grace period of the VM. virtctl requires both
+// flags or none. Here --force means 0, and --grace-period does not need --force.
 func graceFlags(cmd *cobra.Command, usage string) func() *int64 {
 	grace := cmd.Flags().Int64("grace-period", 0, usage)
-	force := cmd.Flags().Bool("force", false, "end the guest at once, in the place of its grace period")
+	force := cmd.Flags().Bool("force", false, "end the guest at once, without its grace period")
 	return func() *int64 {
 		if *force || cmd.Flags().Changed("grace-period") {
 			return grace
@@ -96,9 +96,9 @@ func graceFlags(cmd *cobra.Command, usage string) func() *int64 {
 	}
 }
 
-// dryRunFlag adds --dry-run, and returns its value as bodies have it.
+// dryRunFlag adds --dry-run, and returns a function that returns its value for the body of a request.
 func dryRunFlag(cmd *cobra.Command) func() []string {
-	on := cmd.Flags().Bool("dry-run", false, "ask whether it could be done, without doing it")
+	on := cmd.Flags().Bool("dry-run", false, "check whether the request would be accepted, without any effect")
 	return func() []string {
 		if *on {
 			return []string{metav1.DryRunAll}
@@ -107,13 +107,13 @@ func dryRunFlag(cmd *cobra.Command) func() []string {
 	}
 }
 
-// ActionCommands are the commands of all actions. The exit status is 2 for a refusal, as for any error of the API server.
+// ActionCommands returns the commands of all actions. The exit status is 2 for a refusal, as for any error of the API server.
 func ActionCommands(s *cmdutil.Session) (list []*cobra.Command) {
 	o := &vmAccess{cmdutil.NewPrinter(s)}
 	for _, a := range actions {
 		cmd := &cobra.Command{
 			Use: a.name + " NAME ...", Short: a.short, Args: cobra.MinimumNArgs(1),
-			Long: a.long + " Names are those of VMs, also as vm/NAME.\n" +
+			Long: a.long + " NAME is the name of a VM, or vm/NAME.\n" +
 				"The cluster must have Kiln's API server of subresources, or KubeVirt's.",
 			Example: "  kubectl kiln " + a.name + " web -n shop",
 		}
@@ -124,9 +124,10 @@ func ActionCommands(s *cmdutil.Session) (list []*cobra.Command) {
 	return list
 }
 
-// putAll calls the subresource of a command for each VM. The first error that is no answer of the cluster ends it; the errors of several VMs are printed.
+// putAll calls the subresource of a command for each VM. If there are several VMs, it prints answers of the cluster that are errors, and goes on. It stops at
+// any other error.
 func (o *vmAccess) putAll(ctx context.Context, a action, args []string, body any) error {
-	if len(args) > 1 && isMachineKind(args[0]) { // 'stop vm web', as kubectl takes it
+	if len(args) > 1 && isMachineKind(args[0]) { // 'stop vm web', which kubectl accepts
 		args = args[1:]
 	}
 	var outcome error
@@ -163,15 +164,15 @@ func (o *vmAccess) put(ctx context.Context, a action, arg string, body any) (nam
 	return name, o.explainStopped(ctx, namespace, name, explained(err))
 }
 
-// subresourceGroup is the group and version of the calls.
+// subresourceGroup is the group and version of the subresources.
 var subresourceGroup = schema.GroupVersion{Group: v1.SubresourceGroupName, Version: "v1"}
 
-// pathOf is the path of a subresource.
+// pathOf returns the path of a subresource.
 func pathOf(namespace, resource, name, subresource string) string {
 	return "/apis/" + subresourceGroup.String() + "/namespaces/" + namespace + "/" + resource + "/" + name + "/" + subresource
 }
 
-// subresources is a client of the group, with the access that it uses.
+// subresources returns a client for the group of subresources, and the configuration of its connection.
 func (o *vmAccess) subresources() (*rest.RESTClient, *rest.Config, error) {
 	access, err := o.Cluster.ToRESTConfig()
 	if err != nil {
@@ -184,7 +185,7 @@ func (o *vmAccess) subresources() (*rest.RESTClient, *rest.Config, error) {
 	return client, access, err
 }
 
-// machineKinds are the words for a VM or its VMI, as kubectl takes them.
+// machineKinds are the words for a VM or its VMI that kubectl accepts.
 var machineKinds = []string{
 	"vm", "vms", "virtualmachine", "virtualmachines", "virtualmachine.kubevirt.io", "virtualmachines.kubevirt.io",
 	"vmi", "vmis", "virtualmachineinstance", "virtualmachineinstances", "virtualmachineinstance.kubevirt.io", "virtualmachineinstances.kubevirt.io",
@@ -192,23 +193,24 @@ var machineKinds = []string{
 
 func isMachineKind(word string) bool { return slices.Contains(machineKinds, strings.ToLower(word)) }
 
-// machine is the name and the namespace of NAME, vm/NAME or vmi/NAME, which share a name.
+// machine parses NAME, vm/NAME or vmi/NAME, and returns the name and the namespace. A VM and its VMI have the same name.
 func (o *vmAccess) machine(arg string) (name, namespace string, err error) {
 	kind, name, slash := strings.Cut(arg, "/")
 	switch {
 	case !slash:
 		name = arg
 	case !isMachineKind(kind):
-		return "", "", fmt.Errorf("'%s' is no VM: write vm/%s", arg, name)
+		return "", "", fmt.Errorf("'%s' is not a VM: write vm/%s", arg, name)
 	}
 	if mistakes := content.IsPathSegmentName(name); name == "" || len(mistakes) > 0 {
-		return "", "", fmt.Errorf("'%s' is no name of a VM", arg)
+		return "", "", fmt.Errorf("'%s' is not a name of a VM", arg)
 	}
 	namespace, _, err = o.Cluster.ToRawKubeConfigLoader().Namespace()
 	return name, namespace, err
 }
 
-// explainStopped explains that a VMI does not exist by its VM, which then does not run. If the VM does not exist either, or may not be read, the error stays.
+// explainStopped returns an error that the VM does not run if err says that its VMI does not exist. If the VM does not exist either, or the user may not read
+// it, explainStopped returns err.
 func (o *vmAccess) explainStopped(ctx context.Context, namespace, name string, err error) error {
 	var answer apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) || answer.Status().Details == nil || !isMachineKind(answer.Status().Details.Kind) {
@@ -229,7 +231,7 @@ func (o *vmAccess) explainStopped(ctx context.Context, namespace, name string, e
 	return &notRunning{fmt.Sprintf("VirtualMachine '%s' does not run%s: 'kubectl kiln start %s' starts it", name, status, name), answer}
 }
 
-// notRunning is the error of a guest that does not run, with the answer of the cluster.
+// notRunning is the error about a VM that does not run, with the answer of the cluster.
 type notRunning struct {
 	text string
 	apierrors.APIStatus
@@ -237,7 +239,7 @@ type notRunning struct {
 
 func (e *notRunning) Error() string { return e.text }
 
-// explained adds the remedy to the answer of a cluster that does not serve the group.
+// explained adds what to do to the error of a cluster that does not serve the group of subresources. It returns any other error unchanged.
 func explained(err error) error {
 	status, is := err.(apierrors.APIStatus) //nolint:errorlint // client-go does not wrap it
 	if !is || !apierrors.IsNotFound(err) || status.Status().Details != nil && status.Status().Details.Name != "" {

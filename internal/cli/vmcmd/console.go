@@ -23,12 +23,12 @@ import (
 // escape is the key that ends a console: Ctrl-], as in telnet and virtctl.
 const escape = 0x1d
 
-// ConsoleCommand is 'console'.
+// ConsoleCommand returns 'console'.
 func ConsoleCommand(s *cmdutil.Session) *cobra.Command {
 	o := &vmAccess{cmdutil.NewPrinter(s)}
 	return &cobra.Command{
-		Use: "console NAME", Short: "Connect with the serial console of a guest", Args: cobra.ExactArgs(1),
-		Long: "Connect with the serial console of a guest, until Ctrl-] or the end of standard input. A guest has one console:\n" +
+		Use: "console NAME", Short: "Connect to the serial console of a guest", Args: cobra.ExactArgs(1),
+		Long: "Connect to the serial console of a guest, until Ctrl-] or the end of standard input. A guest has one console:\n" +
 			"a new client disconnects the client before it. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
 		Example: "  kubectl kiln console web -n shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ func ConsoleCommand(s *cmdutil.Session) *cobra.Command {
 	}
 }
 
-// dial opens a stream of a VMI.
+// dial opens a stream to a subresource of a VMI.
 func (o *vmAccess) dial(ctx context.Context, arg, subresource string, query url.Values) (net.Conn, error) {
 	name, namespace, err := o.machine(arg)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o *vmAccess) dial(ctx context.Context, arg, subresource string, query url.
 	return guest, o.explainStopped(ctx, namespace, name, explained(err))
 }
 
-// requireRunning returns the error of a VM that does not run. What the user may not read is found out by connecting.
+// requireRunning returns an error if the VM does not run. It returns nil if the user may not read the VMI: then connecting fails.
 func (o *vmAccess) requireRunning(ctx context.Context, arg string) error {
 	name, namespace, err := o.machine(arg)
 	if err != nil {
@@ -73,7 +73,7 @@ func (o *vmAccess) requireRunning(ctx context.Context, arg string) error {
 	return o.explainStopped(ctx, namespace, name, err)
 }
 
-// attach copies between the terminal and the console. A terminal is put into raw mode: the guest echoes, and gets Ctrl-C.
+// attach copies between the terminal and the console. It sets a terminal to raw mode, because the guest echoes, and must receive Ctrl-C.
 func (o *vmAccess) attach(guest net.Conn) error {
 	if in, is := o.In.(*os.File); is && term.IsTerminal(int(in.Fd())) {
 		before, err := term.MakeRaw(int(in.Fd()))
@@ -92,7 +92,7 @@ func (o *vmAccess) attach(guest net.Conn) error {
 	return <-ended
 }
 
-// typed copies what is typed, until the escape key.
+// typed copies in to guest, until the escape key or the end of in.
 func typed(guest io.Writer, in io.Reader) error {
 	buffer := make([]byte, 4096)
 	for {
@@ -110,7 +110,7 @@ func typed(guest io.Writer, in io.Reader) error {
 	}
 }
 
-// untilEscape returns what stands before the escape key, and whether it is there.
+// untilEscape returns the text before the escape key, and whether the text contains the key.
 func untilEscape(text []byte) ([]byte, bool) {
 	for i, key := range text {
 		if key == escape {
@@ -120,23 +120,23 @@ func untilEscape(text []byte) ([]byte, bool) {
 	return text, false
 }
 
-// VncCommand is 'vnc'.
+// VncCommand returns 'vnc'.
 func VncCommand(s *cmdutil.Session) *cobra.Command {
 	o := &vmAccess{cmdutil.NewPrinter(s)}
 	cmd := &cobra.Command{
 		Use: "vnc NAME", Short: "Serve the display of a guest to a viewer on this machine", Args: cobra.ExactArgs(1),
-		Long: "Serve the display of a guest at a port of this machine, until Ctrl-C: connect a VNC viewer with it. Each viewer is a\n" +
-			"connection of its own; a new one takes the display over. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
+		Long: "Serve the display of a guest at a port of this machine, until Ctrl-C: connect a VNC viewer to it. Each viewer has its own\n" +
+			"connection; a new one takes the display over. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
 		Example: "  kubectl kiln vnc web -n shop --port 5900",
 	}
 	port := cmd.Flags().Uint16("port", 0, "port of 127.0.0.1 to serve at; 0 chooses one")
-	preserve := cmd.Flags().Bool("preserve-session", false, "fail where somebody is connected, in the place of taking over")
+	preserve := cmd.Flags().Bool("preserve-session", false, "fail if somebody is connected, instead of taking over")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		query := url.Values{}
 		if *preserve {
 			query.Set("preserveSession", "true")
 		}
-		if err := o.requireRunning(cmd.Context(), args[0]); err != nil { // a viewer would be told later
+		if err := o.requireRunning(cmd.Context(), args[0]); err != nil { // otherwise it fails only when a viewer connects
 			return err
 		}
 		listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*port))))
@@ -149,7 +149,7 @@ func VncCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// serve connects each viewer with a stream of its own, until the context ends. The first stream that cannot be opened ends it: later ones would fail alike.
+// serve connects each viewer to its own stream, until the context ends. It fails if a stream cannot be opened, because later ones would fail, too.
 func (o *vmAccess) serve(ctx context.Context, listener net.Listener, open func() (net.Conn, error)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// createOptions is a run of one of the commands below 'create'.
+// createOptions is a run of a subcommand of 'create'.
 type createOptions struct {
 	cmdutil.Inputs
 	cmdutil.CatalogSource
@@ -24,14 +24,14 @@ func newCreateOptions(s *cmdutil.Session) *createOptions {
 	return &createOptions{Inputs: cmdutil.NewInputs(s), CatalogSource: cmdutil.NewCatalogSource(s)}
 }
 
-// CreateCommand is 'create'. Its commands print a manifest, or apply it with --apply. The exit status is 1 if the catalog's rules, the API server or a
-// webhook refuse the object, and 2 for a wrong flag or a cluster that does not answer. The flags are compared with virtctl v1.9 in docs/catalog.md.
+// CreateCommand returns 'create'. Its subcommands print a manifest, or apply it with --apply. The exit status is 1 if the rules of a catalog, the API server
+// or a webhook refuse the object, and 2 for a wrong flag or a cluster that does not answer. docs/catalog.md compares the flags with virtctl v1.9.
 func CreateCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create manifests of VMs, instancetypes and preferences",
-		Long: "Create manifests of VMs, instancetypes and preferences. The flags are those of 'virtctl create'. A manifest is printed, or\n" +
-			"applied with --apply.",
+		Long: "Create manifests of VMs, instancetypes and preferences. The flags are the flags of 'virtctl create'. A manifest is printed,\n" +
+			"or applied with --apply.",
 		Example: "  kubectl kiln create vm --name web --fit cpu=2,memory=4Gi --preference fedora --volume-import type:ds,src:images/fedora --apply\n" +
 			"  kubectl kiln create instancetype --name small --cpu 1 --memory 2Gi | kubectl apply -f -",
 	}
@@ -40,14 +40,13 @@ func CreateCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// made is what every 'create' command has: a name and what becomes of the manifest.
-// name is empty if the user gave none. virtctl has no --apply: its output is piped to kubectl.
+// made has the flags of all subcommands of 'create'. virtctl has no --apply: its output is piped to kubectl.
 type made struct {
 	name  string
 	apply bool
 }
 
-// addMade adds the flags of a manifest.
+// addMade adds --name, --apply and -o.
 func (o *createOptions) addMade(cmd *cobra.Command) *made {
 	m := &made{}
 	cmd.Flags().StringVar(&m.name, "name", "", "name of the object; default: one with five random characters")
@@ -56,8 +55,7 @@ func (o *createOptions) addMade(cmd *cobra.Command) *made {
 	return m
 }
 
-// named returns the name that was given, or a random one.
-// virtctl appends five random characters to the same prefixes.
+// named returns the value of --name, or the prefix with five random characters, as virtctl does.
 func (m *made) named(prefix string) string {
 	if m.name != "" {
 		return m.name
@@ -65,8 +63,8 @@ func (m *made) named(prefix string) string {
 	return prefix + "-" + rand.String(5)
 }
 
-// namespace returns the one of the flag; empty if there is none, so that a manifest goes wherever it is applied.
-// That of the kubeconfig does not count here; --apply and the verdict of a catalog fall back to it.
+// namespace returns the value of --namespace. It does not return the namespace of the kubeconfig, so that a manifest without the flag can be applied to any
+// namespace. --apply and the verdict of a catalog use the namespace of the kubeconfig.
 func (o *createOptions) namespace() string {
 	if o.Cluster.Namespace == nil {
 		return ""
@@ -74,13 +72,11 @@ func (o *createOptions) namespace() string {
 	return *o.Cluster.Namespace
 }
 
-// fieldManager owns the fields of what is applied. Fields of another owner are a conflict, which is answered as a rejection and never forced.
+// fieldManager is the field manager of applied objects. A conflict with another manager is a rejection, and never forced.
 const fieldManager = "kubectl-kiln"
 
-// finish prints a manifest, or applies it. What the API server or a webhook refuses is an answer (exit status 1); a cluster that does not answer is a
-// fault (2).
-// The answers are status codes 422, 403 and 409: a schema or a webhook, a right or a policy, and a field of another manager. The line of success
-// ends as that of 'kubectl apply --server-side'. The API server's message quotes what a manifest holds, so that it goes through printable.
+// finish prints a manifest, or applies it. If the API server refuses the object, it prints the reason and returns ErrRejected. A refusal has the status code
+// 422 (schema or webhook), 403 (permission or policy) or 409 (field of another manager). The line of success ends as in 'kubectl apply --server-side'.
 func (o *createOptions) finish(ctx context.Context, m *made, typed client.Object) error {
 	object, err := manifestOf(typed)
 	if err != nil || !m.apply {
@@ -116,7 +112,8 @@ func (o *createOptions) finish(ctx context.Context, m *made, typed client.Object
 	return err
 }
 
-// printRefusal prints the causes of a refusal a line each, as those of files are printed, and any other refusal in the words of the API server.
+// printRefusal prints the causes of a refusal, one in each line, as for objects of files. If there are no causes, it prints the message of the API server.
+// It replaces control characters, because the message quotes the manifest.
 func (o *createOptions) printRefusal(object client.Object, err error) {
 	var answer apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil || len(answer.Status().Details.Causes) == 0 {
@@ -137,8 +134,8 @@ func (o *createOptions) printRefusal(object client.Object, err error) {
 	}
 }
 
-// manifestOf returns an object without what only a cluster writes, and without empty objects that say nothing.
-// KubeVirt's Go types encode structs that are empty, such as status and resources of a VM.
+// manifestOf converts an object to a manifest: without its status, and without the meaningless empty objects that KubeVirt's Go types encode, such as
+// resources.
 func manifestOf(typed client.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -149,10 +146,10 @@ func manifestOf(typed client.Object) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// meaningless are the objects that Go's encoder writes though they are empty. Other empty objects, such as emptyDisk, mean something.
+// meaningless are the keys of objects that Go's encoder writes though they are empty. Other empty objects, such as emptyDisk, have a meaning.
 var meaningless = []string{"metadata", "resources", "creationTimestamp"}
 
-// drop removes meaningless objects from a document, the innermost first: an object that holds only such ones is empty afterwards.
+// drop removes meaningless empty objects from a document, the innermost first, because then the object around them may be empty.
 func drop(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -171,7 +168,7 @@ func drop(node any) {
 	}
 }
 
-// isEmpty reports whether a node is an object without fields. Empty lists and texts are not: drop leaves them as they are.
+// isEmpty reports whether a node is an object without fields. It returns false for empty lists and strings.
 func isEmpty(node any) bool {
 	object, is := node.(map[string]any)
 	return is && len(object) == 0

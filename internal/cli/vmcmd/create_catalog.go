@@ -6,9 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// createInstancetypeCommand is 'create instancetype', with the flags of virtctl. A namespace makes it the namespaced kind, because it would have no
-// effect on the cluster-wide one.
-// --cpu and --memory are required, as in virtctl. Cobra checks that a flag was given, and not its value: a quantity that cannot be read is Build's error.
+// createInstancetypeCommand returns 'create instancetype', with the flags of virtctl. --namespace implies --namespaced, because otherwise it would have no
+// effect.
 func createInstancetypeCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCreateOptions(s)
 	var f create.Instancetype
@@ -43,7 +42,7 @@ func createInstancetypeCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// createPreferenceCommand is 'create preference'. virtctl has no flags for the other fields of a preference: they are added to the manifest.
+// createPreferenceCommand returns 'create preference', with the flags of virtctl. There are no flags for the other fields of a preference.
 func createPreferenceCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCreateOptions(s)
 	var f create.Preference
@@ -74,8 +73,7 @@ func createPreferenceCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// scoped returns the beginning of a random name, which is virtctl's.
-// virtctl's names begin with clusterinstancetype-, instancetype-, clusterpreference- or preference-.
+// scoped returns the prefix of a random name, as in virtctl: clusterinstancetype, instancetype, clusterpreference or preference.
 func scoped(what string, namespaced bool) string {
 	if namespaced {
 		return what

@@ -20,7 +20,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// vmFlags are the flags of 'create vm' that are not read yet. create.VM has those that are copied as they are.
+// vmFlags has the flags of 'create vm'. create.VM has the flags that need no conversion.
 // inferInstancetype and inferPreference are true by default; create.VM gets them only if the user gave the flag. source is the value of --filename.
 type vmFlags struct {
 	create.VM
@@ -29,9 +29,9 @@ type vmFlags struct {
 	*made
 }
 
-// createVMCommand is 'create vm'. Flags of virtctl's names have virtctl's meaning; --fit, --filename and --apply are Kiln's.
-// Both groups of flags that exclude each other are virtctl's, with --fit beside --instancetype, since it chooses the instancetype too.
-// Cobra checks them by whether a flag was given: the default of --infer-instancetype excludes nothing.
+// createVMCommand returns 'create vm'. Its flags are virtctl's, except --fit, --filename and --apply. As in virtctl, two groups of flags exclude each other;
+// --fit is in the group of --instancetype, because it chooses the instancetype. The default of --infer-instancetype excludes nothing, because cobra only checks
+// whether a flag was given.
 func createVMCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCreateOptions(s)
 	f := &vmFlags{}
@@ -39,8 +39,8 @@ func createVMCommand(s *cmdutil.Session) *cobra.Command {
 		Use:   "vm",
 		Short: "Create the manifest of a VM",
 		Long: "Create the manifest of a VM. Volumes boot in this order, unless bootorder says otherwise: containerdisks, PVCs, imports.\n" +
-			"Values of volumes are NAME:VALUE, with commas between them. Where the first volume allows it, instancetype and preference\n" +
-			"are inferred from it. With -f the VM is judged by that catalog as admission would, before it is printed.",
+			"Values of volumes are NAME:VALUE, with commas between them. If the first volume allows it, instancetype and preference are\n" +
+			"inferred from it. With -f the VM is judged with that catalog, as admission would, before it is printed.",
 		Example: "  kubectl kiln create vm --name web --instancetype u1.small --preference fedora --volume-import type:ds,src:images/fedora\n" +
 			"  kubectl kiln create vm --fit cpu=4,memory=8Gi --volume-containerdisk src:registry.example/disks/fedora --user me --ssh-key \"$(cat key.pub)\"\n" +
 			"  kubectl kiln create vm --memory 1Gi --volume-pvc src:disk --apply -n shop",
@@ -59,8 +59,8 @@ func createVMCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// addMachine adds the flags of run strategy, instancetype and preference. The help shows all flags in the order in which they are added.
-// The defaults are virtctl's: 180 seconds of grace, 512Mi of memory without an instancetype.
+// addMachine adds the flags of run strategy, memory, instancetype and preference, with virtctl's defaults. The help shows all flags in the order in which they
+// are added.
 func (f *vmFlags) addMachine(flags *pflag.FlagSet) {
 	flags.StringVar(&f.RunStrategy, "run-strategy", "Always", "runStrategy: Always, Manual, Halted, Once or RerunOnFailure")
 	flags.Int64Var(&f.TerminationGracePeriod, "termination-grace-period", 180, "terminationGracePeriodSeconds")
@@ -75,8 +75,8 @@ func (f *vmFlags) addMachine(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Preference.From, "infer-preference-from", "", "volume to infer the preference from")
 }
 
-// addVolumes adds the flags of volumes. They are arrays and not slices: a comma in a value separates its names, and not two values.
-// The last three are deprecated in virtctl as well; Build warns of them.
+// addVolumes adds the flags of volumes. They are arrays, not slices, because a comma separates the parts of one value.
+// The last three are deprecated in virtctl, too. Build warns about them.
 func (f *vmFlags) addVolumes(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.VolumeContainerdisk, "volume-containerdisk", nil, "containerdisk: src, name, bootorder")
 	flags.StringArrayVar(&f.VolumePVC, "volume-pvc", nil, "PVC of the VM's namespace: src, name, bootorder")
@@ -89,10 +89,10 @@ func (f *vmFlags) addVolumes(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.VolumeBlank, "volume-blank", nil, "deprecated: --volume-import type:blank")
 }
 
-// addGuest adds the flags of cloud-init and of access credentials. The password is read from a file: a flag would be in the process list.
+// addGuest adds the flags of cloud-init and of access credentials. The password is read from a file, because others could read a flag in the list of processes.
 func (f *vmFlags) addGuest(flags *pflag.FlagSet) {
 	flags.StringVar(&f.User, "user", "", "user of cloud-init")
-	flags.StringVar(&f.passwordFile, "password-file", "", "file with the password of cloud-init's user, which stands in the VM")
+	flags.StringVar(&f.passwordFile, "password-file", "", "file with the password of cloud-init's user; the VM contains the password")
 	flags.StringSliceVar(&f.SSHKeys, "ssh-key", nil, "SSH public key of cloud-init's user; may be given several times")
 	flags.BoolVar(&f.GAManageSSH, "ga-manage-ssh", false, "let the guest agent write SSH keys, which SELinux forbids otherwise")
 	flags.StringArrayVar(&f.AccessCred, "access-cred", nil, "access credential: src (a Secret), type (ssh or password), method (ga, nocloud or configdrive), user")
@@ -101,15 +101,14 @@ func (f *vmFlags) addGuest(flags *pflag.FlagSet) {
 	flags.StringVar(&f.CloudInitNetwork, "cloud-init-network-data", "", "network data of cloud-init in base64")
 }
 
-// createVM makes the manifest, has it judged if a catalog is named, and prints or applies it. Without --fit and -f it reads no catalog, so that a
-// manifest can be made without a cluster.
-// Warnings are on deprecated flags, flags without effect, and a password that stands in the VM. A VM that the catalog refuses is
-// neither printed nor applied (exit status 1).
+// createVM makes the manifest, judges it if the user named a catalog, and prints or applies it. Without --fit and -f it reads no catalog, and needs no
+// cluster. It warns about deprecated flags, flags without effect, and a password in the VM. A VM that is refused is
+// neither printed nor applied.
 func (o *createOptions) createVM(cmd *cobra.Command, f *vmFlags) error {
 	flags := cmd.Flags()
 	f.Name, f.Namespace = f.named("vm"), o.namespace()
 	f.GAManageSSHGiven, f.CloudInitChanged = flags.Changed("ga-manage-ssh"), flags.Changed("cloud-init")
-	// Inference is on by default, and then a volume that allows none is no error. Who asks for it by the flag gets the error.
+	// Inference is on by default. If a volume does not allow it, this is an error only if the user gave the flag.
 	if flags.Changed("infer-instancetype") {
 		f.Instancetype.Infer = &f.inferInstancetype
 	}
@@ -147,8 +146,8 @@ func (o *createOptions) createVM(cmd *cobra.Command, f *vmFlags) error {
 	return o.finish(cmd.Context(), f.made, vm)
 }
 
-// judge reviews a VM by a catalog; nil where none is named. What the catalog does not have is rejected, as with --strict.
-// The object that is judged is a copy with a namespace. The manifest that is printed keeps none, so that it goes wherever it is applied.
+// judge reviews a VM with the objects of a catalog, as with --strict. It does nothing if the catalog is nil.
+// If the VM has no namespace, it judges a copy with the namespace of the kubeconfig, so that the printed manifest has none.
 func (o *createOptions) judge(ctx context.Context, catalog *catalogs.Catalog, vm *v1.VirtualMachine) error {
 	if catalog == nil {
 		return nil
@@ -167,7 +166,7 @@ func (o *createOptions) judge(ctx context.Context, catalog *catalogs.Catalog, vm
 	if err != nil {
 		return err
 	}
-	o.Bench.Strict = vm.Spec.Instancetype == nil || vm.Spec.Instancetype.InferFromVolume == "" // what an image recommends is in no catalog
+	o.Bench.Strict = vm.Spec.Instancetype == nil || vm.Spec.Instancetype.InferFromVolume == "" // the catalog does not have the volumes of an inference
 	all, err := o.Review(ctx, in, nil)
 	if err != nil {
 		return err
@@ -184,9 +183,8 @@ func (o *createOptions) judge(ctx context.Context, catalog *catalogs.Catalog, vm
 	return nil
 }
 
-// choose sets the instancetype that fits --fit and the preference best, by the rules of workbench.Catalog.Nearest.
-// By CPUs and memory alone an instancetype with dedicated CPUs and huge pages could win, which most clusters cannot start. An error is a part that
-// cannot be read, a preference that does not exist, or that nothing fits.
+// choose sets the instancetype to the one that fits --fit and the preference best (catalogs.Catalog.Nearest). It fails if --fit cannot be parsed, the
+// preference does not exist, or no instancetype fits.
 func (f *vmFlags) choose(catalog catalogs.Catalog) error {
 	w := catalogs.Wish{Kinds: instancetype.Kinds, For: f.Preference.Name}
 	for part := range strings.SplitSeq(f.fit, ",") {

@@ -63,7 +63,7 @@ func TestTakenOver(t *testing.T) {
 	forced.Force = true
 	before := State{Namespace: "shop", Objects: installed(first, small, foreign("kubectl-create")).Objects}
 	p := forced.Plan(small, before)
-	if diff := cmp.Diff([]string{"update small (taken over)"}, told(p)); diff != "" {
+	if diff := cmp.Diff([]string{"update small (taken over)"}, planLines(p)); diff != "" {
 		t.Fatal(diff)
 	}
 	taken := func(u *unstructured.Unstructured) {
@@ -72,7 +72,7 @@ func TestTakenOver(t *testing.T) {
 	if taken := p.Actions[0].object.GetAnnotations()[v1alpha1.AnnotationCatalogTakenOver]; taken != "true" {
 		t.Errorf("what is applied says '%s'", taken)
 	}
-	if got := told(second.PlanRemoval(installed(second, small, taken))); got[0] != "delete small" {
+	if got := planLines(second.PlanRemoval(installed(second, small, taken))); got[0] != "delete small" {
 		t.Errorf("an annotation of another hand: %q", got)
 	}
 	owning := func(u *unstructured.Unstructured) {
@@ -82,11 +82,11 @@ func TestTakenOver(t *testing.T) {
 				`"f:kilnvm.io/catalog-version":{},"f:kilnvm.io/catalog-source":{}}},"f:spec":{}}`)}})
 	}
 	state := installed(second, small, owning)
-	if diff := cmp.Diff([]string{"unchanged small"}, told(second.Plan(small, state))); diff != "" {
+	if diff := cmp.Diff([]string{"unchanged small"}, planLines(second.Plan(small, state))); diff != "" {
 		t.Errorf("the next run (-want +got)\n%s", diff)
 	}
 	removal := second.PlanRemoval(state)
-	if diff := cmp.Diff([]string{"release small (existed before the catalog)"}, told(removal)); diff != "" {
+	if diff := cmp.Diff([]string{"release small (existed before the catalog)"}, planLines(removal)); diff != "" {
 		t.Errorf("removal (-want +got)\n%s", diff)
 	}
 	if object := removal.Actions[0].object; len(object.GetLabels())+len(object.GetAnnotations()) > 0 || object.Object["spec"] == nil {

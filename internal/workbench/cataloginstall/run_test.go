@@ -63,7 +63,7 @@ func (m *mortal) install(t *testing.T, i Installation, documents ...string) (lin
 	}
 	done := Plan{}
 	err = p.Run(t.Context(), m, func(a Action) { done.Actions = append(done.Actions, a) })
-	return told(done), err
+	return planLines(done), err
 }
 
 func (m *mortal) state(t *testing.T) State {
@@ -157,7 +157,7 @@ func TestRemovalOfCatalog(t *testing.T) {
 		if err := special.PlanRemoval(s).Run(t.Context(), m, func(a Action) { done.Actions = append(done.Actions, a) }); err != nil {
 			t.Fatal(err)
 		}
-		return told(done)
+		return planLines(done)
 	}
 	if diff := cmp.Diff([]string{"delete unused", "obsolete used other/web"}, remove()); diff != "" {
 		t.Error(diff)
@@ -191,7 +191,7 @@ func TestUserBetweenPlanAndRemoval(t *testing.T) {
 	}
 	done := Plan{}
 	err := p.Run(t.Context(), m, func(a Action) { done.Actions = append(done.Actions, a) })
-	if diff := cmp.Diff([]string{"obsolete small other/web"}, told(done)); err != nil || diff != "" {
+	if diff := cmp.Diff([]string{"obsolete small other/web"}, planLines(done)); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
 }

@@ -77,8 +77,8 @@ func CompareRunning(ctx context.Context, b *workbench.Bench, of VMWithVMI, host 
 
 // Texts of Difference.Unknown. A record contains only the digest of some settings.
 const (
-	changeUnrecorded = "the guest will see other hardware in something that a record does not hold: memory, vCPUs, the CPU model or settings of devices"
-	changeUnknown    = "whether memory, vCPUs, the CPU model and settings of devices change too is not known: a record does not hold them"
+	changeUnrecorded = "the guest will see other hardware in something that a record does not contain: memory, vCPUs, the CPU model or settings of devices"
+	changeUnknown    = "whether memory, vCPUs, the CPU model and settings of devices change, too, is not known: a record does not contain them"
 )
 
 // CompareRecord compares the record of a guest that does not run with what the guest boots next. It fails without a record.
