@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// namespace is that of all manifests. Component ../namespace replaces it where Kiln is installed in another one.
+// namespace is the namespace of all manifests. The component ../namespace replaces it.
 const namespace = "kiln-system"
 
 // writeCertManager writes the two files of the overlay in dir: the issuers and certificates of cert-manager, and the patches that make it
@@ -27,7 +27,7 @@ func writeCertManager(dir string) error {
 	})
 }
 
-// writeAPIServerCertManager writes the same of the component for the API server of subresources, whose CA goes into its APIServices.
+// writeAPIServerCertManager writes the same two files for the component of the API server of subresources. cert-manager injects its CA into APIServices.
 func writeAPIServerCertManager(dir string) error {
 	var patches []any
 	for _, name := range certs.APIServices {
@@ -44,7 +44,7 @@ func writeSigned(dir string, signers, patches []any) error {
 	return writeDocuments(filepath.Join(dir, "inject-ca.yaml"), patches)
 }
 
-// documents lists issuers and then certificates.
+// documents returns the issuers, followed by the certificates.
 func documents(issuers []*certmanager.Issuer, certificates []*certmanager.Certificate) (all []any) {
 	for _, issuer := range issuers {
 		all = append(all, issuer)
@@ -55,8 +55,8 @@ func documents(issuers []*certmanager.Issuer, certificates []*certmanager.Certif
 	return all
 }
 
-// injected is a strategic merge patch that adds cert-manager's annotation inject-ca-from. The CA itself is not in the manifests: cert-manager writes
-// it into the object, and again when it changes.
+// injected returns a strategic merge patch that adds cert-manager's annotation inject-ca-from. cert-manager writes the CA into the object, and
+// updates it.
 func injected(of metav1.TypeMeta, name, certificate string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
 		TypeMeta:   of,
@@ -76,7 +76,7 @@ func writeDocuments(file string, objects []any) error {
 		if err != nil {
 			return err
 		}
-		delete(fields, "status") // the Go types marshal an empty one; only cert-manager writes it
+		delete(fields, "status") // the Go types marshal an empty status
 		document, err := yaml.Marshal(fields)
 		if err != nil {
 			return err

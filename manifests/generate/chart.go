@@ -12,15 +12,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A chartObject is an object of the manifests, and the condition under which the chart has it: an expression of Helm's templates, empty for always.
-// Only says where it is besides: beside KubeVirt, where KubeVirt is not, or, if it is empty, in both cases.
+// A chartObject is an object of the manifests, and the conditions under which the chart contains it. Conditions are expressions of Helm's templates; an empty
+// one is always true.
 type chartObject struct {
-	object     map[string]any
-	when, only string
+	object map[string]any
+	when   string
+	// only limits the object to installations with or without KubeVirt beside Kiln; empty means both.
+	only string
 }
 
-// choices are the kustomizations that add objects to manifests/default, with the values of the chart that stand for them. What they change in an
-// object of manifests/default is in the list places.
+// choices are the kustomizations that add objects to manifests/default, with the values of the chart that choose them. Their changes of
+// objects of manifests/default are in the list places.
 var choices = []struct{ kustomization, maps, when string }{
 	{"resources: [%[1]s/default]\ncomponents: [%[1]s/metrics, %[1]s/namespace]", "", measures},
 	{"resources: [%[1]s/overlays/rotation]", "", rotates},
@@ -72,7 +74,7 @@ func writeChart(manifests, dir string) error {
 	return nil
 }
 
-// chartObjects lists the objects of manifests/default and of all choices in kustomize's order.
+// chartObjects returns the objects of manifests/default and of all choices in kustomize's order.
 func chartObjects(manifests string) ([]chartObject, error) {
 	var all []chartObject
 	place := map[string]int{}
@@ -100,7 +102,7 @@ func chartObjects(manifests string) ([]chartObject, error) {
 	return besideKubeVirt(manifests, all)
 }
 
-// conditionOf is the whole condition under which the chart has an object.
+// conditionOf returns the whole condition under which the chart contains an object.
 func conditionOf(o chartObject) string {
 	condition := choiceOf(o)
 	switch {
@@ -112,7 +114,7 @@ func conditionOf(o chartObject) string {
 	return both(condition, o.only)
 }
 
-// choiceOf is that condition, except what it says about KubeVirt.
+// choiceOf returns the condition under which the chart contains an object, without the field only.
 func choiceOf(o chartObject) string {
 	metadata, _ := o.object["metadata"].(map[string]any)
 	name := fmt.Sprint(metadata["name"])
@@ -120,7 +122,7 @@ func choiceOf(o chartObject) string {
 	case o.object["kind"] == "CustomResourceDefinition" && strings.HasSuffix(name, "kubevirt.io"):
 		return ".Values.kubevirt.definitions"
 	case o.object["kind"] == "Namespace" && name == systemName:
-		return `ne (include "kiln.namespace" .) .Release.Namespace` // Helm makes that of the release
+		return `ne (include "kiln.namespace" .) .Release.Namespace` // Helm creates the namespace of the release
 	}
 	if component, is := strings.CutPrefix(name, "kiln-"); is && o.object["kind"] == "PodDisruptionBudget" {
 		enabled := ".Values." + component + ".podDisruptionBudget.enabled"
@@ -138,8 +140,8 @@ func choiceOf(o chartObject) string {
 	return o.when
 }
 
-// markFailurePolicies puts policyName into the webhooks that another choice, the overlay fail-open, opens. Webhooks are found by name, because kustomize orders
-// them by the patch.
+// markFailurePolicies sets the failurePolicy of a webhook to policyName if choice, the same object of the overlay fail-open, sets it to Ignore. Webhooks are
+// found by name, because their order depends on kustomize's patches.
 func markFailurePolicies(object, choice map[string]any) {
 	hooks, _ := object["webhooks"].([]any)
 	others, _ := choice["webhooks"].([]any)
@@ -155,8 +157,7 @@ func markFailurePolicies(object, choice map[string]any) {
 	}
 }
 
-// Names that stand in the templates until they become expressions. Component manifests/namespace puts them wherever a namespace is
-// named, also into texts.
+// Names in the built objects that putExpressions replaces by expressions. The component manifests/namespace writes the names of namespaces, also into texts.
 const (
 	systemName    = "kiln-chart-system"
 	launchersName = "kiln-chart-launchers"
@@ -166,11 +167,11 @@ const (
 	metricsName   = "kiln-chart-metrics"
 )
 
-// apiServers are the addresses of API servers in the NetworkPolicies, until they become the list of the chart's values.
+// apiServers are the addresses of API servers in the built NetworkPolicies. putAPIServers replaces them by the list in the chart's values.
 const apiServers = "192.0.2.0/28"
 
-// kustomized gives the objects of a kustomization with these ConfigMaps besides that of namespaces. Its text has %[1]s where the path of the folder
-// manifests belongs.
+// kustomized returns the objects of a kustomization. maps are items of configMapGenerator, to which it adds the ConfigMap with the namespaces. %[1]s in the
+// text is the path of the folder manifests.
 func kustomized(manifests, text, maps string) ([]map[string]any, error) {
 	dir, err := os.MkdirTemp("", "kiln-chart-")
 	if err != nil {
@@ -184,7 +185,7 @@ func kustomized(manifests, text, maps string) ([]map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := filepath.Rel(dir, absolute) // kustomize takes no absolute path
+	path, err := filepath.Rel(dir, absolute) // kustomize does not accept absolute paths
 	if err != nil {
 		return nil, err
 	}
@@ -215,13 +216,13 @@ func kustomized(manifests, text, maps string) ([]map[string]any, error) {
 	return objects, nil
 }
 
-// identity is what two kustomizations have in common when they mean the same object.
+// identity returns a text that is equal for the same object of two kustomizations.
 func identity(object map[string]any) string {
 	metadata, _ := object["metadata"].(map[string]any)
 	return fmt.Sprint(object["apiVersion"], " ", object["kind"], " ", metadata["namespace"], "/", metadata["name"])
 }
 
-// fileOf is the file of an object's template: one for each kind, and one for each definition, which are long.
+// fileOf returns the name of the file with an object's template. Each kind has a file, and each CustomResourceDefinition, because they are long.
 func fileOf(object map[string]any) string {
 	kind := strings.ToLower(fmt.Sprint(object["kind"]))
 	if kind == "customresourcedefinition" {

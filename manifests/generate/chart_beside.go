@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Where the chart has an object of which component beside-kubevirt makes another one, or none; and with component beside-kubevirt/plugin, and without it.
+// Values of chartObject.only: the chart contains the object only with or without KubeVirt beside Kiln, or beside KubeVirt only with or without the plugin.
 const (
 	beside  = ".Values.kubevirt.beside"
 	alone   = "not .Values.kubevirt.beside"
@@ -14,12 +14,12 @@ const (
 	sidecar = `and .Values.kubevirt.beside (ne .Values.kubevirt.hook "Plugin")`
 )
 
-// twice are the kinds whose objects the chart has in two versions where component beside-kubevirt changes them. What it changes in others is in the list
-// places.
+// twice are the kinds whose objects the chart contains in two versions if the component beside-kubevirt changes them. Its changes of other kinds are in the
+// list places.
 var twice = []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ClusterRole"}
 
-// besideKubeVirt adds to the objects what component beside-kubevirt makes of those of manifests/default, and says of those that it leaves out or changes where
-// they are.
+// besideKubeVirt adds the objects of manifests/default that the component beside-kubevirt changes, as second versions, and sets the field only of the objects
+// that it removes or changes.
 func besideKubeVirt(manifests string, all []chartObject) ([]chartObject, error) {
 	var builds [4][]map[string]any
 	for i, components := range []string{"%[1]s/namespace", "%[1]s/beside-kubevirt, %[1]s/namespace",
@@ -51,8 +51,8 @@ func besideKubeVirt(manifests string, all []chartObject) ([]chartObject, error) 
 	return withPlugin(all, byIdentity(builds[1]), builds[3], open), nil
 }
 
-// withPlugin adds to the objects what component beside-kubevirt/plugin adds to those of component beside-kubevirt, and what it makes of its webhook
-// configuration: the chart has that in another version. open are the objects of component fail-open.
+// withPlugin adds the objects that the component beside-kubevirt/plugin adds to the component beside-kubevirt, and its version of the webhook
+// configuration. open are the objects with the component fail-open.
 func withPlugin(all []chartObject, without map[string]map[string]any, with []map[string]any, open map[string]map[string]any) []chartObject {
 	for _, object := range with {
 		id := identity(object)

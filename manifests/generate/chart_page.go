@@ -37,7 +37,7 @@ A value that is misspelt or of a wrong type is refused.
 |---|---|---|
 `
 
-// writeChartPage writes README.md of the chart in a folder from its values.yaml.
+// writeChartPage writes the chart's README.md from its values.yaml.
 func writeChartPage(values, readme string) error {
 	text, err := os.ReadFile(values)
 	if err != nil {
@@ -58,7 +58,7 @@ func writeChartPage(values, readme string) error {
 	return os.WriteFile(readme, []byte(page.String()), 0o644)
 }
 
-// valueRows writes a row for each value of a map. A map of several lines has a row for its comment, and rows for its values; every other value has one row.
+// valueRows writes a row for each value of a map. A map of several lines has a row with its comment, and rows for its values.
 func valueRows(page *strings.Builder, values *syntax.Node, prefix string) error {
 	for i := 0; i < len(values.Content); i += 2 {
 		key, value := values.Content[i], values.Content[i+1]
@@ -81,7 +81,7 @@ func valueRows(page *strings.Builder, values *syntax.Node, prefix string) error 
 	return nil
 }
 
-// meaningOf returns a comment of YAML as a cell of a table.
+// meaningOf converts a comment of YAML to a cell of a table.
 func meaningOf(comment string) string {
 	var words []string
 	for line := range strings.Lines(comment) {
@@ -101,10 +101,10 @@ func textInOneLine(value *syntax.Node) (string, error) {
 	return strings.Join(strings.Fields(string(text)), " "), err
 }
 
-// iconLine is the line of Chart.yaml with the icon.
+// iconLine matches the line of Chart.yaml with the icon.
 var iconLine = regexp.MustCompile(`(?m)^icon: .*$`)
 
-// writeIcon writes an SVG file into Chart.yaml as a data URI, so that the icon is shown wherever the chart is, and whoever can reach the repository.
+// writeIcon writes an SVG file into Chart.yaml as a data URI, so that the icon is shown without access to the repository.
 func writeIcon(svg, chart string) error {
 	icon, err := os.ReadFile(svg)
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A place is an element of objects that a value of the chart decides.
+// A place is an element of objects that a value of the chart determines.
 type place struct {
 	kinds []string
 	// name is the name of the object; empty for all objects of the kinds.
 	name string
-	// path is a field path as in kustomize's replacements, with the last steps of putToken.
+	// path is a field path as in kustomize's replacements. putToken describes the last steps.
 	path string
-	// template is what the chart has at the path. '@' in it becomes the indentation below the path.
+	// template is the template of the chart at the path. '@' in it becomes the indentation below the path.
 	template string
 }
 
@@ -29,23 +29,23 @@ var (
 
 const pod = "spec.template.spec."
 
-// containerOf is the path of the container of a Deployment or DaemonSet, whose name is that of the object without 'kiln-'.
+// containerOf returns the path of the container of a Deployment or DaemonSet. The name of the container is the name of the object without 'kiln-'.
 func containerOf(object string) string {
 	return pod + "containers.[name=" + strings.TrimPrefix(object, "kiln-") + "]."
 }
 
-// with is a template that is used if a value is not empty.
+// with returns a template that is used if a value is not empty.
 func with(value, text string) string { return "{{- with " + value + " }}\n" + text + "\n{{- end }}" }
 
-// when is a template that is used under a condition.
+// when returns a template that is used under a condition.
 func when(condition, text string) string {
 	return "{{- if " + condition + " }}\n" + text + "\n{{- end }}"
 }
 
-// block is a key whose value, if it is not empty, is YAML of several lines.
+// block returns a template of a key whose value is YAML of several lines. It is used if the value is not empty.
 func block(key, value string) string { return with(value, key+":\n  {{- toYaml . | nindent @ }}") }
 
-// places are all places. Items that several places append to one list have the order of these places.
+// places are all places. Their order is the order of items that they append to one list.
 var places = slices.Concat(
 	metrics("webhook"), metrics("controller"), metrics("apiserver"), certificates,
 	deployment("webhook"), deployment("controller"), deployment("apiserver"), daemonSet,
@@ -54,7 +54,7 @@ var places = slices.Concat(
 	further(deployments, "webhook"), further(deployments, "controller"), further(deployments, "apiserver"), further([]string{"DaemonSet"}, "devices"),
 )
 
-// controllerPlaces are the places of the controller's own values.
+// controllerPlaces returns the places of values that only the controller has.
 func controllerPlaces() []place {
 	container := containerOf("kiln-controller")
 	at := func(path, template string) place {
@@ -74,7 +74,7 @@ func controllerPlaces() []place {
 	}
 }
 
-// webhookPlaces are the places of the webhook's own values.
+// webhookPlaces returns the places of values that only the webhook has.
 func webhookPlaces() []place {
 	container := containerOf("kiln-webhook")
 	at := func(path, template string) place { return place{deployments, "kiln-webhook", path, template} }
@@ -89,7 +89,7 @@ func webhookPlaces() []place {
 	}
 }
 
-// readsConfiguration are the places of the mounted configuration.
+// readsConfiguration returns the places that mount the configuration.
 func readsConfiguration(component string) []place {
 	name := "kiln-" + component
 	return []place{
@@ -114,10 +114,10 @@ const (
 	monitored    = `include "kiln.monitors" .`
 )
 
-// both is a condition of two.
+// both returns the conjunction of two conditions.
 func both(one, other string) string { return "and (" + one + ") (" + other + ")" }
 
-// certificates are the places of certificates: who signs them, where they are mounted and who trusts them. Their arguments of the controller come first, as in
+// certificates are the places of certificates: their issuer, their mounts, and the objects that trust them. The arguments of the controller come first, as in
 // the overlays.
 var certificates = func() []place {
 	of := func(deployment, path, template string) place { return place{deployments, deployment, path, template} }
@@ -139,7 +139,7 @@ var certificates = func() []place {
 	}
 }()
 
-// injectedFrom has cert-manager write the CA of a certificate.
+// injectedFrom returns a template of the annotation by which cert-manager injects the CA of a certificate.
 func injectedFrom(certificate string) string {
 	return when(certManager, "annotations:\n  cert-manager.io/inject-ca-from: "+systemName+"/"+certificate)
 }
@@ -192,7 +192,7 @@ var daemonSet = func() []place {
 	}
 }()
 
-// metrics are the places of component metrics in one of the Deployments. They come first, as in the overlays.
+// metrics returns the places of the component metrics in one of the Deployments. They come first, as in the overlays.
 func metrics(component string) []place {
 	name := "kiln-" + component
 	at := func(path, template string) place { return place{deployments, name, containerOf(name) + path, template} }
@@ -202,7 +202,7 @@ func metrics(component string) []place {
 	}
 }
 
-// deployment are the places of one of the Deployments.
+// deployment returns the places that each of the Deployments has.
 func deployment(component string) []place {
 	name, values := "kiln-"+component, ".Values."+component
 	container := containerOf(name)
@@ -225,7 +225,7 @@ func deployment(component string) []place {
 	}
 }
 
-// further are the places of labels, variables and arguments that users add to those of a pod. They come last: of an argument that is there twice the last one
+// further returns the places of labels, variables and arguments that users add to a pod. They come last, because the last one of a repeated argument
 // counts.
 func further(kinds []string, component string) []place {
 	name, values := "kiln-"+component, ".Values."+component
@@ -239,7 +239,7 @@ func further(kinds []string, component string) []place {
 	}
 }
 
-// labels is a template of labels among others.
+// labels returns a template of labels that are added to others.
 func labels(value string) string {
 	return "{{- range $key, $value := " + value + " }}\n{{ $key | quote }}: {{ $value | quote }}\n{{- end }}"
 }

@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tokenForm matches what stands in an object for the template of a place until the object has become text.
+// tokenForm matches a token: it represents the template of a place in an object until the object is marshalled.
 var tokenForm = regexp.MustCompile(`kiln-place-\d+-`)
 
-// tokenOf is what stands for a template.
+// tokenOf returns the token of a template.
 func tokenOf(template int) string { return fmt.Sprintf("kiln-place-%d-", template) }
 
-// chartText is the template of one object: its YAML, with an expression at each of its places.
+// chartText returns the template of one object: its YAML, with an expression at each of its places.
 func chartText(o chartObject) (string, error) {
 	var templates []string
 	for _, p := range places {
@@ -98,10 +98,10 @@ func putCommonLabels(object map[string]any, token string) (string, error) {
 	return labels(".Values.commonLabels"), putToken(object, []string{"metadata", "labels", "+"}, token)
 }
 
-// ownVariables stands in a template for the names of the variables that the chart sets in a container.
+// ownVariables is replaced in templates by the names of the variables that the chart sets in a container.
 const ownVariables = "OWN_VARIABLES"
 
-// variableNames lists the names of the variables of an object's container as a template has them.
+// variableNames returns the quoted names of the variables of an object's containers.
 func variableNames(object map[string]any) string {
 	var names []string
 	containers, _, _ := unstructured.NestedSlice(object, "spec", "template", "spec", "containers")
@@ -130,7 +130,7 @@ func keepOnUninstall(object map[string]any) {
 	metadata["annotations"] = annotations
 }
 
-// overrideNames puts the value nameOverride into the name of an object that nothing else names, and everywhere into the label by which pods are found.
+// overrideNames applies the value nameOverride to the label that selects pods, and to the names of objects to which no other object refers.
 func overrideNames(object map[string]any) {
 	if slices.Contains([]string{"Deployment", "DaemonSet", "PodDisruptionBudget"}, fmt.Sprint(object["kind"])) {
 		overrideName(object["metadata"].(map[string]any), "name")
@@ -158,8 +158,8 @@ func overrideName(node map[string]any, key string) {
 	}
 }
 
-// fillLine replaces the token of a line by its template. A token that is a key without a value, or an item of a list, is a template of several lines
-// in their place; '@' in it becomes the indentation of what is below.
+// fillLine replaces the token in a line by its template. If the token is the whole key or item, the template may have several lines. '@' in the template
+// becomes the indentation of the lines below.
 func fillLine(line string, templates []string) string {
 	found := tokenForm.FindString(line)
 	if found == "" {
@@ -182,7 +182,8 @@ func fillLine(line string, templates []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// putExpressions replaces the names of namespaces and of other values in a line by expressions. A name that is a whole value is quoted: '123' is a legal one.
+// putExpressions replaces the names of namespaces and of other values in a line by expressions. It quotes a name that is the whole value, because '123' is a
+// legal name.
 func putExpressions(line string) string {
 	for name, expression := range map[string]string{
 		systemName: `include "kiln.namespace" .`, launchersName: ".Values.launchers.namespace", kubevirtName: `include "kiln.kubevirt-namespace" .`,
@@ -196,9 +197,9 @@ func putExpressions(line string) string {
 	return line
 }
 
-// putToken sets the element at a path to a token. The path has the form of kustomize's field paths. Its last step may be '+', a new key, or '-', a new item of
-// a list. Each other step must exist: a place that the manifests no longer have is an error. In a list, '*' is each item and [name=NAME] the item of that name;
-// positions are refused.
+// putToken sets the element at a path to a token. The path has the format of kustomize's field paths. Its last step may be '+' for a new key, or '-' for a new
+// item of a list. In a list, '*' is each item and [name=NAME] the item of that name; indexes are refused. putToken fails if a step does not exist, because
+// then the manifests have changed.
 func putToken(node any, path []string, token string) error {
 	step, last := path[0], len(path) == 1
 	switch node := node.(type) {

@@ -13,11 +13,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// api is the Go module of KubeVirt's types. Its version in go.mod is that of the definitions.
+// api is the Go module of KubeVirt's types. The definitions have its version in go.mod.
 const api = "kubevirt.io/api"
 
-// definitions are the kinds of KubeVirt that Kiln serves, as 'plural.group'. The module has more, such as migrations and replica sets, which
-// no controller of Kiln acts on.
+// definitions are the kinds of KubeVirt that Kiln serves, as 'plural.group'. The module has more kinds, such as migrations and replica sets.
 var definitions = []string{
 	"virtualmachines.kubevirt.io",
 	"virtualmachineinstances.kubevirt.io",
@@ -32,10 +31,10 @@ var definitions = []string{
 	"virtualmachineclones.clone.kubevirt.io",
 }
 
-// packages are those of the module that have these kinds.
+// packages are the packages of the module with these kinds.
 var packages = []string{"core/v1", "instancetype/v1beta1", "snapshot/v1beta1", "clone/v1beta1"}
 
-// writeDefinitions writes DIR/PLURAL.yaml for every kind: what controller-gen reads from the types,
+// writeDefinitions writes DIR/PLURAL.yaml for every kind: the definition that controller-gen makes of the types,
 // changed by DIR/patches/PLURAL.yaml.
 func writeDefinitions(dir string) error {
 	raw, err := os.MkdirTemp("", "kiln-crds-")
@@ -43,8 +42,8 @@ func writeDefinitions(dir string) error {
 		return err
 	}
 	defer os.RemoveAll(raw)
-	// Dangerous types are floats, which controller-gen refuses by default because languages read them differently. The API has one, in what the guest
-	// agent reports.
+	// Dangerous types are floats, which controller-gen refuses by default because languages parse them differently. The API has a float in the report of the
+	// guest agent.
 	arguments := []string{"tool", "controller-gen", "crd:allowDangerousTypes=true", "output:crd:dir=" + raw}
 	for _, of := range packages {
 		arguments = append(arguments, "paths="+api+"/"+of)
@@ -64,7 +63,7 @@ func writeDefinitions(dir string) error {
 	return nil
 }
 
-// writeDefinition writes the definition of one kind. Its header warns of a client-side apply: the annotation with the last applied object would
+// writeDefinition writes the definition of one kind. Its header warns about client-side apply, whose annotation would
 // exceed the limit of an object's annotations.
 func writeDefinition(dir, raw, name, source string) error {
 	plural, group, _ := strings.Cut(name, ".")
@@ -77,7 +76,7 @@ func writeDefinition(dir, raw, name, source string) error {
 	return os.WriteFile(filepath.Join(dir, plural+".yaml"), append([]byte(header), patched...), 0o644)
 }
 
-// patched returns a generated definition, changed by DIR/patches/PLURAL.yaml: the patches hold what no marker of controller-gen can say.
+// patched returns a generated definition, changed by DIR/patches/PLURAL.yaml: the patches contain what no marker of controller-gen can express.
 func patched(dir, file, plural string) ([]byte, error) {
 	document, err := os.ReadFile(file)
 	if err != nil {
@@ -93,7 +92,7 @@ func patched(dir, file, plural string) ([]byte, error) {
 	return apply([]byte(kept), document)
 }
 
-// kept adds the label by which an uninstall leaves the definitions, and with them every VM.
+// kept adds the label by which an uninstall keeps the definitions, and with them every VM.
 const kept = `- {op: add, path: /metadata/labels, value: {` + v1alpha1.LabelUninstall + `: keep}}`
 
 // ownAPI is the Go package of Kiln's own kinds.
@@ -102,8 +101,8 @@ const ownAPI = "github.com/kilnvm/kiln/api/v1alpha1"
 // ownDefinitions are Kiln's own kinds, by plural.
 var ownDefinitions = []string{"hostprofiles", "guesthardwares", "guestpods", "guestprofiles", "clusterguestprofiles", "guestpolicies", "frontendprofiles"}
 
-// writeOwnDefinitions writes DIR/PLURAL/PLURAL.yaml for each of Kiln's own kinds. Each has a folder of its own: it is applied alone where
-// definitions of KubeVirt remain.
+// writeOwnDefinitions writes DIR/PLURAL/PLURAL.yaml for each of Kiln's own kinds. Each has its own folder, because only these are applied in a cluster with
+// KubeVirt's definitions.
 func writeOwnDefinitions(dir string) error {
 	raw, err := os.MkdirTemp("", "kiln-crds-")
 	if err != nil {
@@ -133,9 +132,9 @@ func writeOwnDefinitions(dir string) error {
 	return nil
 }
 
-// boundQuantities sets maxLength of each quantity of a definition. Without it an API server estimates the cost of a CEL rule about the quantity by
-// the longest possible text, and refuses the definition; controller-gen has no marker for it. A quantity without a rule of its own must be a
-// positive whole number.
+// boundQuantities sets maxLength of each quantity of a definition. Without it, an API server estimates the cost of a CEL rule about the quantity by
+// the longest possible text, and refuses the definition; controller-gen has no marker for it. To a quantity without a rule, it adds a rule that the quantity
+// must be a positive whole number.
 func boundQuantities(document []byte) ([]byte, error) {
 	var definition map[string]any
 	if err := yaml.Unmarshal(document, &definition); err != nil {
@@ -145,7 +144,7 @@ func boundQuantities(document []byte) ([]byte, error) {
 	return yaml.Marshal(definition)
 }
 
-// bound changes a part of a definition, and all parts below it, in place.
+// bound does the same in a part of a definition and all parts below it.
 func bound(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -174,8 +173,7 @@ func writeCopies(dir string) error {
 	return err
 }
 
-// apply applies an RFC 6902 patch in YAML to a document in YAML. A path that the generated definition no longer has is an error: the patch is out of
-// date.
+// apply applies an RFC 6902 patch in YAML to a document in YAML. It fails if the generated definition no longer has a path of the patch.
 func apply(patch, document []byte) ([]byte, error) {
 	operations, err := yaml.YAMLToJSONStrict(patch)
 	if err != nil {
@@ -196,7 +194,7 @@ func apply(patch, document []byte) ([]byte, error) {
 	return yaml.JSONToYAML(patched)
 }
 
-// run returns the standard output of a command. Its standard error becomes part of the error: controller-gen says there which type it cannot read.
+// run returns the standard output of a command. The error contains the standard error, where controller-gen reports types that it cannot read.
 func run(name string, args ...string) (string, error) {
 	out, err := exec.Command(name, args...).Output()
 	var exit *exec.ExitError

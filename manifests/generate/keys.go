@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// keyKinds are the prefixes of the constants of api/v1alpha1 that users may rely on, with the heading of each. A constant with another name is
-// not listed.
+// keyKinds are the prefixes of the names of constants of api/v1alpha1 that the page lists, with their headings.
 var keyKinds = []struct{ prefix, heading, column string }{
 	{"Annotation", "Annotations", "annotation"},
 	{"Label", "Labels", "label"},
@@ -22,16 +21,16 @@ var keyKinds = []struct{ prefix, heading, column string }{
 	{"Reason", "Reasons of conditions and events", "reason"},
 }
 
-// keyWords are the constants that are values of a key, with the key.
+// keyWords has the constants that are values of a key, with a description of the key.
 var keyWords = map[string]string{
 	"HardwareLatest": "annotation `kilnvm.io/hardware`", "PinNone": "fields of annotation `kilnvm.io/pins`",
 	"LifecycleActive": lifecycleLabel, "LifecycleDeprecated": lifecycleLabel, "LifecycleObsolete": lifecycleLabel,
 }
 
-// lifecycleLabel is how the page names the label, before constants are replaced by their values.
+// lifecycleLabel describes the label whose values are lifecycles.
 const lifecycleLabel = "label `kilnvm.io/lifecycle`"
 
-// key is one constant, with its comment and that of its const group, which is empty for a constant that stands alone.
+// key is one constant, with its comment and the comment of its const group; group is empty if the constant is not in a group.
 type key struct{ name, value, doc, group string }
 
 // keysHeading is the beginning of the page.
@@ -42,7 +41,7 @@ Every name that Kiln writes into objects or reads from them, besides those of ` 
 ` + "`api/v1alpha1`" + ` and their comments. Values of annotations may come from a tenant: [threat-model.md](../threat-model.md) says what guards them.
 `
 
-// writeKeys writes FILE from the exported constants of the Go package in DIR.
+// writeKeys writes the page about keys from the exported constants of the Go package in dir.
 func writeKeys(dir, file string) error {
 	keys, err := constants(dir)
 	if err == nil && len(keys) == 0 {
@@ -75,7 +74,7 @@ func writeKeys(dir, file string) error {
 	return os.WriteFile(file, []byte(page.String()), 0o644)
 }
 
-// about returns the text above a table: for reasons the comment of their group, because a reason has its meaning from its condition.
+// about returns the text above a table. For reasons it is the comment of their group, because the meaning of a reason depends on its condition.
 func about(prefix string, key key) string {
 	if prefix != "Reason" || key.group == "" {
 		return ""
@@ -83,8 +82,8 @@ func about(prefix string, key key) string {
 	return key.group + "\n\n"
 }
 
-// constants returns the exported string constants of a package in the order of files and lines. It fails on one without a comment. Comments are
-// rewritten at the end, because one may name a constant that stands below it.
+// constants returns the exported string constants of a package in the order of files and lines. It fails if one has no comment. In comments, names of
+// constants are replaced by their values.
 func constants(dir string) (keys []key, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -115,8 +114,8 @@ func constants(dir string) (keys []key, err error) {
 	return keys, nil
 }
 
-// add appends one constant. Its value is made of literals and of constants above it. A constant that stands alone has the comment of its declaration,
-// one in a group its own.
+// add appends one constant, whose value consists of literals and of constants above it. The comment of a constant outside of a group is the comment of its
+// declaration.
 func add(keys *[]key, known map[string]string, group *ast.GenDecl, spec *ast.ValueSpec) error {
 	name := spec.Names[0].Name
 	value, is := textOf(spec.Values[0], known)
@@ -131,19 +130,19 @@ func add(keys *[]key, known map[string]string, group *ast.GenDecl, spec *ast.Val
 	if doc.Text() == "" {
 		return fmt.Errorf("constant %s has no comment", name)
 	}
-	// Without the constant's name the sentence is about the value, which is what a reader of objects sees.
+	// Without the name of the constant, the sentence is about the value, which the page shows.
 	*keys = append(*keys, key{name: name, value: value, doc: strings.TrimPrefix(line(doc), name+" "), group: of})
 	return nil
 }
 
-// line is a comment in one line: a newline would end a row of the table.
+// line returns a comment in one line, because a newline would end a row of the table.
 func line(comment *ast.CommentGroup) string { return strings.Join(strings.Fields(comment.Text()), " ") }
 
-// cell escapes what would end a cell of a table or begin HTML.
+// cell escapes characters that would end a cell of a table or begin HTML.
 var cell = strings.NewReplacer("|", `\|`, "<", "&lt;")
 
-// named replaces the names of constants in a text by their values, without the punctuation after them. "Prefix" stays: it is a word of the text more
-// often than the constant.
+// named replaces the names of constants in a text by their values. It does not replace "Prefix", which is mostly a word of the text, not the
+// constant.
 func named(text string, known map[string]string) string {
 	words := strings.Split(text, " ")
 	for i, word := range words {
@@ -155,8 +154,8 @@ func named(text string, known map[string]string) string {
 	return strings.Join(words, " ")
 }
 
-// textOf returns the text of a constant expression, and whether it is one that it can read: a string, a constant that was read before, or a sum of
-// these. go/types could evaluate more, but would have to load all that the package imports.
+// textOf returns the text of a constant expression; false if the expression is not a string, a constant of known, or a sum of
+// these. go/types could evaluate more, but would have to load all imports of the package.
 func textOf(expression ast.Expr, known map[string]string) (string, bool) {
 	switch e := expression.(type) {
 	case *ast.BasicLit:

@@ -1,11 +1,11 @@
-// Command generate writes all files that are made from Go types:
+// Command generate writes all generated files:
 //   - the custom resource definitions, from the types of kubevirt.io/api and api/v1alpha1, changed by the patches beside them;
 //   - the DeepCopy functions of api/v1alpha1;
 //   - the pages of docs about Kiln's kinds, and about its annotations, labels, conditions and reasons;
 //   - the overlay and the component for cert-manager, from the typed objects of package certs;
-//   - the templates of the Helm chart, from what kustomize makes of all these, its README.md, from the comments of its values, and its icon.
+//   - the templates of the Helm chart, from the objects that kustomize builds of all these; its README.md, from the comments of its values; and its icon.
 //
-// Run it at the root of the repository: go run ./manifests/generate. A test fails when a file differs from what this would write.
+// Run it at the root of the repository: go run ./manifests/generate. A test fails if a file differs from its output.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 )
 
-// command stands in the header of every generated file, so that whoever opens one knows how to write it again.
+// command is named in the header of every generated file.
 const command = "go run ./manifests/generate"
 
 func main() {
@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// generate writes the definitions first: the pages of docs are made from them.
+// generate writes the definitions first, because the pages of docs depend on them.
 func generate() error {
 	if err := writeDefinitions("manifests/crds"); err != nil {
 		return err

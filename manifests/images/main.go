@@ -1,10 +1,10 @@
-// Command images writes images as OCI archives, without a registry and without a container engine: the same sources give the same bytes. Run it at the
+// Command images writes images as OCI archives, without a registry and without a container engine. The same sources give the same bytes. Run it at the
 // root of the repository:
 //
 //	go run ./manifests/images -o bin/images kiln launcher
 //
 // writes bin/images/kiln.tar with the image docker.io/library/kiln:VERSION, and launcher.tar with kiln-launcher:VERSION. 'ctr images import',
-// 'skopeo copy oci-archive:' and 'podman load' read them. Packages of Debian for the launcher stay unpacked in bin/images/cache.
+// 'skopeo copy oci-archive:' and 'podman load' read them. bin/images/cache keeps unpacked packages of Debian for the launcher.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/kilnvm/kiln/manifests/images/programs"
 )
 
-// images are the images by their names.
+// images has a function for each image.
 var images = map[string]func(ctx context.Context, from programs.Sources, p programs.Platform, in launcher.Folders) (archive.Image, error){
 	"kiln": func(ctx context.Context, from programs.Sources, p programs.Platform, in launcher.Folders) (archive.Image, error) {
 		return kiln.Image(ctx, from, p, in.Work)
@@ -35,7 +35,7 @@ var images = map[string]func(ctx context.Context, from programs.Sources, p progr
 	"launcher": launcher.Image,
 }
 
-// repositories are the names by which manifests/controller and manifests/devices use the images.
+// repositories are the names of the images in manifests/controller and manifests/devices.
 var repositories = map[string]string{"kiln": "kiln", "launcher": "kiln-launcher"}
 
 // options are the flags.
@@ -50,7 +50,7 @@ func main() {
 	flag.StringVar(&o.version, "version", "", "version of the programs and tag of the images (default: git describe)")
 	flag.StringVar(&o.platforms, "platforms", "linux/"+runtime.GOARCH, "platforms of each image, with commas between them")
 	flag.StringVar(&o.cache, "cache", "", "folder for unpacked packages of Debian (default: cache in the folder of the archives)")
-	flag.BoolVar(&o.tree, "tree", false, "write a tar archive of what the image 'launcher' has besides the launcher to standard output, for its Containerfile")
+	flag.BoolVar(&o.tree, "tree", false, "write a tar archive of the image 'launcher' without the launcher to standard output, for its Containerfile")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	work := write
@@ -69,10 +69,11 @@ func (o options) cacheFolder() string {
 	return cmp.Or(o.cache, filepath.Join(o.out, "cache"))
 }
 
-// writeTree is for container engines, which add the program and the configuration.
+// writeTree writes the files of the image 'launcher' except the launcher as a tar archive to standard output. The Containerfile adds the program and the
+// configuration.
 func writeTree(ctx context.Context, o options, names []string) error {
 	if !slices.Equal(names, []string{"launcher"}) {
-		return errors.New("-tree is for the image 'launcher' alone")
+		return errors.New("-tree is only for the image 'launcher'")
 	}
 	p, err := programs.ParsePlatform(o.platforms)
 	if err != nil {
@@ -97,7 +98,7 @@ func write(ctx context.Context, o options, names []string) error {
 	}
 	for _, name := range names {
 		if images[name] == nil {
-			return fmt.Errorf("'%s' is no image, use %s", name, strings.Join(known, ", "))
+			return fmt.Errorf("'%s' is not an image, use %s", name, strings.Join(known, ", "))
 		}
 		if err := writeOne(ctx, o, from, name); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -106,7 +107,7 @@ func write(ctx context.Context, o options, names []string) error {
 	return nil
 }
 
-// writeOne writes an image of all platforms.
+// writeOne writes an image for all platforms.
 func writeOne(ctx context.Context, o options, from programs.Sources, name string) (err error) {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err

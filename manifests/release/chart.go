@@ -23,7 +23,7 @@ var (
 	appVersion   = regexp.MustCompile(`(?m)^appVersion: .*$`)
 )
 
-// chart packs the chart as 'helm package' does, but for the times of its entries.
+// chart packs the chart as 'helm package' does, except the times of the entries, so that the bytes do not depend on them.
 func (r release) chart(context.Context) error {
 	number := semantic(r.from.Version)
 	var root archive.Root
@@ -73,12 +73,12 @@ func stamped(text, number, tag string) (string, error) {
 	return text, nil
 }
 
-// semantic returns the version of the chart, which Helm demands to be semantic: 'v1.2.3' is 1.2.3, and a build between releases precedes all of them.
+// semantic returns the semantic version of the chart, which Helm requires: 'v1.2.3' is 1.2.3, and a build between releases is lower than all releases.
 func semantic(described string) string {
 	if parsed, err := version.ParseSemantic(described); err == nil {
 		return parsed.String()
 	}
-	// 'g' keeps a revision of digits from being a number with a leading zero.
+	// Without 'g', a revision of digits could be a number with a leading zero, which is not allowed.
 	return "0.0.0-g" + strings.Map(func(r rune) rune {
 		if r == '_' || r == '.' {
 			return '-'

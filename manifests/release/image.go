@@ -8,7 +8,7 @@ import (
 	"github.com/kilnvm/kiln/manifests/images/kiln"
 )
 
-// image writes the image 'kiln' of all Linux platforms, from the programs that are built already.
+// image writes the image 'kiln' for all Linux platforms from the programs that were built before.
 func (r release) image(context.Context) error {
 	var images []archive.Image
 	for _, t := range r.targets {

@@ -1,5 +1,5 @@
-// Command release writes everything that a release of Kiln has into a folder: static programs, the image of all platforms, the chart, the install
-// manifests, what the programs consist of, and the checksums. The same sources and the same Go toolchain give the same bytes. Run it at the root of the
+// Command release writes all files of a release of Kiln into a folder: static programs, the image for all platforms, the chart, the install
+// manifests, a bill of materials, and checksums. The same sources and the same Go toolchain give the same bytes. Run it at the root of the
 // repository: go run ./manifests/release -o bin/release
 package main
 
@@ -16,13 +16,13 @@ import (
 	"github.com/kilnvm/kiln/manifests/images/programs"
 )
 
-// target is a platform, and the programs that a release has for it.
+// target is a platform, and the programs of a release for it.
 type target struct {
 	platform programs.Platform
 	programs []string
 }
 
-// Clusters run Linux; whoever talks to one may have another system on the desk.
+// Clusters run Linux. A user of a cluster may have another system.
 var (
 	server  = []string{"apiserver", "controller", "kubectl-kiln", "launcher", "webhook"}
 	desk    = []string{"kubectl-kiln"}
@@ -35,12 +35,12 @@ var (
 	}
 )
 
-// release is one run: what it is made from, and where to.
+// release is one run of the command.
 type release struct {
 	from    programs.Sources
 	targets []target
-	work    string // has what is built on the way
-	out     string // is published
+	work    string // folder of intermediate files
+	out     string // folder of published files
 }
 
 func main() {
@@ -60,7 +60,7 @@ func main() {
 	fmt.Println(*out, from.Version)
 }
 
-// write replaces a folder by a release. The folder stays as it was until the new release is complete.
+// write replaces a folder by a release. The folder does not change until the new release is complete.
 func write(ctx context.Context, folder string, from programs.Sources, targets []target) (err error) {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (r release) programs(ctx context.Context) error {
 	return nil
 }
 
-// built is the folder of a platform's programs.
+// built returns the folder of the programs of a platform.
 func (r release) built(p programs.Platform) string {
 	return filepath.Join(r.work, p.OS+"-"+p.Architecture)
 }

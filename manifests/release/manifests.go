@@ -39,7 +39,7 @@ func (r release) manifests(context.Context) error {
 	return nil
 }
 
-// complete tells whether a folder is an installation of its own. A Component changes one.
+// complete reports whether the kustomization of a folder is an installation, not a Component that changes one.
 func complete(dir string) (bool, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
 	if err != nil {
@@ -50,7 +50,7 @@ func complete(dir string) (bool, error) {
 	return head.Kind == types.KustomizationKind, err
 }
 
-// rendered returns an overlay as kubectl builds it: namespaces and definitions stand first.
+// rendered returns the objects of an overlay with the tags of the images, in kubectl's order: namespaces and definitions come first.
 func (r release) rendered(dir string) ([]byte, error) {
 	options := krusty.MakeDefaultOptions()
 	options.Reorder = krusty.ReorderOptionLegacy
@@ -70,5 +70,5 @@ func (r release) rendered(dir string) ([]byte, error) {
 	return objects.AsYaml()
 }
 
-// launcherImage is where the controller is told the image of the pods of guests: in a variable.
+// launcherImage is the path of the environment variables. The controller gets the image of the pods of guests by one of them.
 var launcherImage = types.FieldSpec{Path: "spec/template/spec/containers/env/value"}

@@ -13,8 +13,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// materials writes what the programs consist of, as CycloneDX: the modules that the Go toolchain noted in each. There is neither a serial number nor a
-// time, which would differ from run to run.
+// materials writes a bill of materials in CycloneDX: the modules that the Go toolchain recorded in each program. It contains neither a serial number nor a
+// time, so that each run writes the same bytes.
 func (r release) materials(context.Context) (err error) {
 	modules := map[string]cyclonedx.Component{}
 	uses := map[string]map[string]bool{}
@@ -36,8 +36,8 @@ func (r release) materials(context.Context) (err error) {
 	return cyclonedx.NewBOMEncoder(file, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(r.document(modules, uses))
 }
 
-// read tells each module of a program.
-func (r release) read(program string, t target, tell func(cyclonedx.Component)) error {
+// read calls visit for each module of a program.
+func (r release) read(program string, t target, visit func(cyclonedx.Component)) error {
 	name := program
 	if t.platform.OS == "windows" {
 		name += ".exe"
@@ -46,23 +46,23 @@ func (r release) read(program string, t target, tell func(cyclonedx.Component)) 
 	if err != nil {
 		return err
 	}
-	tell(module("stdlib", strings.TrimPrefix(build.GoVersion, "go")))
+	visit(module("stdlib", strings.TrimPrefix(build.GoVersion, "go")))
 	for _, m := range build.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		tell(module(m.Path, m.Version))
+		visit(module(m.Path, m.Version))
 	}
 	return nil
 }
 
-// module returns a module of Go as a component. Its package URL is that of github.com/package-url/purl-spec for Go.
+// module returns a Go module as a component. github.com/package-url/purl-spec defines its package URL.
 func module(path, version string) cyclonedx.Component {
 	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cyclonedx.Component{BOMRef: url, Type: cyclonedx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: url}
 }
 
-// document returns the programs, their modules, and which program has which.
+// document returns the bill of materials: the programs, the modules, and the modules of each program.
 func (r release) document(modules map[string]cyclonedx.Component, uses map[string]map[string]bool) *cyclonedx.BOM {
 	application := func(name string) cyclonedx.Component {
 		return cyclonedx.Component{

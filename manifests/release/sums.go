@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// sums writes the digests of all files, as 'sha256sum --check' reads them.
+// sums writes the digests of all files in the format of 'sha256sum --check'.
 func (r release) sums(context.Context) error {
 	files, err := os.ReadDir(r.out) // in the order of the names
 	if err != nil {

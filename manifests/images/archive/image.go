@@ -22,7 +22,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Image is an image of one platform.
+// Image is an image for one platform.
 type Image struct {
 	// OS and Architecture are Go's words: linux, amd64.
 	OS, Architecture string
@@ -30,23 +30,23 @@ type Image struct {
 	Config           Config
 }
 
-// Config says how a container of an image starts, and what the image says of itself.
+// Config is the configuration of an image: how its containers start, and its labels.
 type Config struct {
 	Entrypoint []string
-	// User is a number, so that a kubelet can tell that it is not root: '65532:65532'.
+	// User is numeric, such as '65532:65532', so that a kubelet can verify that it is not root.
 	User string
 	Env  []string
 	// Labels are repeated as annotations of the manifest.
 	Labels map[string]string
-	// Created is a time that follows from the sources, such as that of their commit. The zero value is the start of Unix time.
+	// Created must depend only on the sources, such as the time of their commit. The zero value means the start of Unix time.
 	Created time.Time
 }
 
 // containerdName is the annotation from which 'ctr images import' takes the name of an image.
 const containerdName = "io.containerd.image.name"
 
-// Write writes a file with images of one name, such as 'docker.io/library/kiln:v1.0.0': with several platforms their index. The file appears when it is
-// complete.
+// Write writes an archive with one image, or with an index of images for several platforms. name is the name of the image with a tag, such as
+// 'docker.io/library/kiln:v1.0.0'. The file is created only when it is complete.
 func Write(file, name string, images ...Image) (err error) {
 	named, err := reference.ParseNormalizedNamed(name)
 	tagged, ok := named.(reference.NamedTagged)
@@ -58,7 +58,7 @@ func Write(file, name string, images ...Image) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	// Readers of layouts find an image by its tag, containerd by its whole name.
+	// Readers of layouts find an image by its tag, and containerd by its whole name.
 	annotations := layout.WithAnnotations(map[string]string{ocispec.AnnotationRefName: tagged.Tag(), containerdName: tagged.String()})
 	folder := filepath.Join(work, "layout")
 	if err := writeLayout(folder, annotations, images); err != nil {
@@ -134,7 +134,7 @@ func (c Config) created() time.Time {
 	return c.Created.UTC().Truncate(time.Second)
 }
 
-// open returns the layer as it is written. The library reads it several times.
+// open returns a reader of the tar archive. go-containerregistry calls it several times.
 func (r *Root) open() (io.ReadCloser, error) {
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(r.WriteTar(in)) }()
@@ -142,7 +142,7 @@ func (r *Root) open() (io.ReadCloser, error) {
 }
 
 // pack writes a folder into a tar archive, with modes that do not depend on the umask of this process. go-containerregistry writes layouts only into folders,
-// and tar archives only in docker's format; oras reads archives of layouts and writes none.
+// and tar archives only in docker's format; oras only reads archives of layouts.
 func pack(folder, file string) (err error) {
 	var root Root
 	err = filepath.WalkDir(folder, func(name string, found fs.DirEntry, err error) error {
@@ -166,7 +166,7 @@ func pack(folder, file string) (err error) {
 	return root.WriteTar(out)
 }
 
-// Paths returns the paths of all files, folders and links that were added, in order.
+// Paths returns the sorted paths of all files, folders and links that were added.
 func (r *Root) Paths() []string {
 	return slices.SortedFunc(maps.Keys(r.entries), strings.Compare)
 }

@@ -1,5 +1,5 @@
-// Package archive writes OCI image archives whose bytes follow from their content alone: entries are sorted, and times, owners of folders and names of
-// owners are left out. What is put into an image may come from strangers (packages, a tar archive), so nothing is read outside of the folder that is named,
+// Package archive writes OCI image archives whose bytes depend only on their content: entries are sorted, and times, owners of folders and names of
+// owners are left out. The content of an image (packages, a tar archive) is not trusted: nothing is read outside of the given folder,
 // and no name leads out of the image.
 package archive
 
@@ -27,16 +27,16 @@ type Root struct {
 // entry is a file, a folder or a link. Its path in the root file system is the key of Root.entries.
 type entry struct {
 	header tar.Header
-	open   func() (io.ReadCloser, error) // of a regular file
+	open   func() (io.ReadCloser, error) // only for a regular file
 }
 
-// AddText puts a file of a short text at a path.
+// AddText adds a file with a short text at the path name.
 func (r *Root) AddText(name, text string, mode fs.FileMode) error {
 	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: int64(mode.Perm())}
 	return r.add(entry{header, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
 }
 
-// AddFile puts a file of this machine at a path. It is read when the image is written.
+// AddFile adds a file of this machine at the path name. The file is read when the image is written.
 func (r *Root) AddFile(name, source string, mode fs.FileMode) error {
 	info, err := os.Stat(source)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *Root) AddFile(name, source string, mode fs.FileMode) error {
 	return r.add(entry{header, func() (io.ReadCloser, error) { return os.Open(source) }})
 }
 
-// add puts an entry in its place. Folders may come twice: several packages have /usr/share.
+// add adds an entry. It fails if the path exists, except for a folder: several packages have /usr/share.
 func (r *Root) add(e entry) error {
 	name, err := cleaned(e.header.Name)
 	if err != nil {
@@ -63,8 +63,8 @@ func (r *Root) add(e entry) error {
 	return nil
 }
 
-// cleaned returns a path as the layer has it: relative to the root of the image. It refuses what leads out of the image, and what a container runtime
-// would take for something else than a name: '.wh.' deletes a file of another layer.
+// cleaned returns a path relative to the root of the image, as a layer contains it. It refuses paths that lead out of the image, and elements that begin with
+// '.wh.', by which a container runtime deletes a file of another layer.
 func cleaned(name string) (string, error) {
 	short := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(name, "./"), "/"), "/")
 	// fs.ValidPath refuses '..', empty elements, and what is not UTF-8.
@@ -87,7 +87,7 @@ func printable(name string) error {
 	return nil
 }
 
-// WriteTar writes the root file system as an uncompressed tar archive. Folders that nobody added belong to root and may be entered by all.
+// WriteTar writes the root file system as an uncompressed tar archive. It adds missing folders with owner root and mode 0755.
 func (r *Root) WriteTar(out io.Writer) error {
 	entries, err := r.sorted()
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *Root) WriteTar(out io.Writer) error {
 	return archive.Close()
 }
 
-// sorted returns the entries in the order of their paths, hard links last: what they name stands before them.
+// sorted returns the entries sorted by path, with hard links at the end, because the file that a link names must come before it.
 func (r *Root) sorted() ([]entry, error) {
 	all := maps.Clone(r.entries)
 	for name, e := range r.entries {
@@ -112,11 +112,11 @@ func (r *Root) sorted() ([]entry, error) {
 				all[parent] = entry{header: tar.Header{Typeflag: tar.TypeDir, Name: parent, Mode: 0o755}}
 			} else if above.header.Typeflag != tar.TypeDir {
 				// A program that unpacks the image would follow the link, and write outside the image.
-				return nil, fmt.Errorf("'%s' lies below '%s', which is no folder", name, parent)
+				return nil, fmt.Errorf("'%s' is below '%s', which is not a folder", name, parent)
 			}
 		}
 		if e.header.Typeflag == tar.TypeLink && all[e.header.Linkname].header.Typeflag != tar.TypeReg {
-			return nil, fmt.Errorf("'%s' is a hard link to '%s', which is no file of the image", name, e.header.Linkname)
+			return nil, fmt.Errorf("'%s' is a hard link to '%s', which is not a file of the image", name, e.header.Linkname)
 		}
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b entry) int {
@@ -134,7 +134,7 @@ func rank(e entry) int {
 	return 0
 }
 
-// write writes the entry with the fields that an image needs, and no other.
+// write writes the entry with only the fields that an image needs.
 func (e entry) write(archive *tar.Writer) (err error) {
 	h := e.header
 	header := tar.Header{
@@ -156,7 +156,7 @@ func (e entry) write(archive *tar.Writer) (err error) {
 	return err
 }
 
-// Bytes returns the root file system as an uncompressed tar archive, in memory: for small ones, such as those of a chart.
+// Bytes returns the root file system as an uncompressed tar archive. It is for small ones, such as a chart.
 func (r *Root) Bytes() ([]byte, error) {
 	var out bytes.Buffer
 	err := r.WriteTar(&out)

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// AddFolder puts the content of a folder at the root of the image, such as one into which packages were unpacked. Everything belongs to root: who unpacks
-// as another user owns all files. Links are kept as they are and never followed.
+// AddFolder adds the content of a folder, such as unpacked packages, at the root of the image. The owner of everything is root, because the user who unpacked
+// the files owns them. Links are kept and never followed.
 func (r *Root) AddFolder(dir string) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -28,13 +28,13 @@ func (r *Root) AddFolder(dir string) (err error) {
 		if err != nil {
 			return err
 		}
-		// The folder is opened again when the file is read, and what became a link out of it meanwhile is refused.
+		// The file is opened when it is read. If it has become a link out of the folder meanwhile, opening fails.
 		e.open = func() (io.ReadCloser, error) { return os.OpenInRoot(dir, name) }
 		return r.add(e)
 	})
 }
 
-// unpacked returns what a folder has at a path.
+// unpacked returns the entry for a path in a folder.
 func unpacked(root *os.Root, name string) (entry, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -57,7 +57,7 @@ func unpacked(root *os.Root, name string) (entry, error) {
 	return entry{header: header}, err
 }
 
-// bits returns the mode as chmod takes it.
+// bits converts a mode to the bits of chmod.
 func bits(mode fs.FileMode) int64 {
 	out := int64(mode.Perm())
 	for flag, bit := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
@@ -68,9 +68,9 @@ func bits(mode fs.FileMode) int64 {
 	return out
 }
 
-// AddTar puts the content of an uncompressed tar archive at the root of the image, such as one of 'dpkg-deb --fsys-tarfile' or mmdebstrap. Owners are kept
-// as numbers. The content of its files goes into the folder spool, which must stay until the image is written: under numbers, since no name of an archive
-// becomes one of this machine.
+// AddTar adds the content of an uncompressed tar archive, such as the output of 'dpkg-deb --fsys-tarfile' or mmdebstrap, at the root of the image. Numeric
+// owners are kept. The content of files is copied into the folder spool, which must exist until the image is written. Its files have random names, because
+// names in the archive are not trusted.
 func (r *Root) AddTar(in io.Reader, spool string) error {
 	archive := tar.NewReader(in)
 	for {
@@ -94,7 +94,7 @@ func (r *Root) AddTar(in io.Reader, spool string) error {
 	}
 }
 
-// spooled returns an entry of a tar archive, and keeps the content of a file.
+// spooled returns the entry for a header of a tar archive, and copies the content of a file into the spool.
 func spooled(archive *tar.Reader, header *tar.Header, spool string) (entry, error) {
 	for key := range header.PAXRecords {
 		if strings.HasPrefix(key, "SCHILY.xattr.") {
@@ -118,7 +118,7 @@ func spooled(archive *tar.Reader, header *tar.Header, spool string) (entry, erro
 	return e, err
 }
 
-// keep copies a file of an archive into the spool.
+// keep copies the content of a file into the spool, and returns a function that opens it.
 func keep(content io.Reader, spool string) (open func() (io.ReadCloser, error), err error) {
 	file, err := os.CreateTemp(spool, "content")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package containerfile reads what a Containerfile says of the image that it makes, so that tests can compare it with what manifests/images makes.
+// Package containerfile parses a Containerfile, so that tests can compare its image with the image that manifests/images builds.
 package containerfile
 
 import (
@@ -17,8 +17,8 @@ type Final struct {
 	Config archive.Config
 }
 
-// Read reads a file whose last stage starts from scratch. Values replace the names of its arguments in labels: "$VERSION". Instructions that have no
-// counterpart in the builder are refused.
+// Read parses a Containerfile whose last stage starts from scratch. values replaces arguments such as "$VERSION" in labels. It fails for instructions that
+// have no counterpart in the builder.
 func Read(text string, values *strings.Replacer) (Final, error) {
 	_, final, found := strings.Cut(text, "FROM scratch\n")
 	if !found {

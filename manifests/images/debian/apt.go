@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// apt runs Debian's apt with lists, settings and a cache of its own.
+// apt runs Debian's apt with the lists, settings and cache of a folder.
 type apt struct {
 	dir string
 }
 
-// fresh is how long package lists are used before apt asks for newer ones.
+// fresh is how long package lists are used before apt downloads newer ones.
 const fresh = 24 * time.Hour
 
 // keyring has the keys of Debian's archive, where the package debian-archive-keyring puts them.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// apt prepares the folder of an apt for the set's architecture, and sees to it that it has package lists.
+// apt prepares the folder dir for the set's architecture, and downloads package lists.
 func (s Set) apt(ctx context.Context, dir string) (apt, error) {
 	a := apt{dir}
 	for _, folder := range []string{"state/lists/partial", "cache/archives/partial", "none/partial", "log"} {
@@ -58,19 +58,19 @@ func (s Set) apt(ctx context.Context, dir string) (apt, error) {
 	return a, a.update(ctx)
 }
 
-// own runs apt with the machine's own settings. It only reads.
+// own runs a program of apt with the settings of this machine. It must only read.
 func own(ctx context.Context, name string, args ...string) (string, error) {
 	return output(exec.CommandContext(ctx, name, args...))
 }
 
-// run runs apt with the settings of the folder alone.
+// run runs apt-get with only the settings of the folder.
 func (a apt) run(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
 	cmd.Env = append(os.Environ(), "APT_CONFIG="+filepath.Join(a.dir, "apt.conf"), "LC_ALL=C.UTF-8")
 	return output(cmd)
 }
 
-// output returns what a program printed; what it complained about becomes the error.
+// output runs a program, and returns its standard output. The error contains its standard error.
 func output(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -80,12 +80,12 @@ func output(cmd *exec.Cmd) (string, error) {
 	return stdout.String(), nil
 }
 
-// errNoMirror is the error on a machine whose apt knows no mirror of the release.
+// errNoMirror is the error if apt of this machine has no mirror of the release.
 var errNoMirror = errors.New("apt of this machine has no source of Debian '" + Release + "' and its security updates; the image is made of the packages of " +
 	"such mirrors: name them in a file of /etc/apt/sources.list.d, with suites '" + Release + "' and '" + Release + "-security', and run apt-get update")
 
-// sources returns apt's list of sources: the mirrors that this machine has for the release ('URI RELEASE' in each line). A mirror of a release has its updates
-// and backports too.
+// sources returns apt's list of sources. targets has the mirrors of this machine ('URI RELEASE' in each line). A mirror of a release also has its updates
+// and backports.
 func sources(targets string) (string, error) {
 	var main, security string
 	for line := range strings.Lines(targets) {
@@ -111,13 +111,14 @@ func sources(targets string) (string, error) {
 	return out.String(), nil
 }
 
-// preferences take some source packages from the backports. All others stay with the release, whose security support is better.
+// preferences returns apt's preferences, which take the given source packages from the backports. All others are from the release, whose security support is
+// better.
 func preferences(backports []string) string {
 	return "Package: src:" + strings.Join(backports, " src:") + "\nPin: release n=" + Release + "-backports\nPin-Priority: 990\n"
 }
 
-// configuration is apt.conf. Of the machine's own settings it keeps how files are acquired (proxies, checks of dates), and nothing else: hooks would change
-// the machine's own lists. 'apt-config dump' has one setting a line.
+// configuration returns the text of apt.conf. dump is the output of 'apt-config dump', one setting in each line. Only the settings for downloads (proxies,
+// checks of dates) are kept: hooks, for example, would change the lists of this machine.
 func configuration(dir, architecture, dump string) string {
 	var out strings.Builder
 	for line := range strings.Lines(dump) {
@@ -127,7 +128,7 @@ func configuration(dir, architecture, dump string) string {
 		}
 	}
 	for _, setting := range [][2]string{
-		// APT_CONFIG is read before the folders that these name.
+		// These disable the configuration of this machine, which apt reads after APT_CONFIG.
 		{"Dir::Etc::main", "/dev/null"}, {"Dir::Etc::parts", "/dev/null"}, {"Dir::Etc::sourceparts", "/dev/null"}, {"Dir::Etc::preferencesparts", "/dev/null"},
 		{"Dir::Etc::sourcelist", filepath.Join(dir, "sources.list")}, {"Dir::Etc::preferences", filepath.Join(dir, "preferences")},
 		{"Dir::State", filepath.Join(dir, "state")}, {"Dir::State::status", filepath.Join(dir, "status")},
@@ -142,7 +143,7 @@ func configuration(dir, architecture, dump string) string {
 	return out.String()
 }
 
-// update downloads package lists if there are none, or old ones. A machine without network keeps what it has.
+// update downloads package lists if they do not exist or are old. If the download fails, it uses the old ones.
 func (a apt) update(ctx context.Context) error {
 	stamp := filepath.Join(a.dir, "updated")
 	info, err := os.Stat(stamp)
@@ -168,13 +169,13 @@ func (a apt) update(ctx context.Context) error {
 // Package is a version of a package for one architecture.
 type Package struct {
 	Name, Version, Architecture string
-	// file is its name in apt's cache.
+	// file is the name of its archive in apt's cache.
 	file string
 }
 
-// resolve returns the packages, and all that they depend on, in the order of their names.
+// resolve returns the named packages and all their dependencies, sorted by name.
 func (a apt) resolve(ctx context.Context, names []string) ([]Package, error) {
-	// apt does not print the addresses of archives that it has already, such as those of an interrupted download.
+	// apt does not print the addresses of archives that are in its cache, for example after an interrupted download. So the cache is empty here.
 	args := []string{"install", "-qq", "--print-uris", "-o", "Dir::Cache::archives=" + filepath.Join(a.dir, "none")}
 	out, err := a.run(ctx, append(args, names...)...)
 	if err != nil {
@@ -183,7 +184,7 @@ func (a apt) resolve(ctx context.Context, names []string) ([]Package, error) {
 	return parse(out)
 }
 
-// parse reads what 'apt-get install --print-uris' says: 'URI' FILE SIZE DIGEST, with a file named NAME_VERSION_ARCHITECTURE.deb.
+// parse parses the output of 'apt-get install --print-uris': 'URI' FILE SIZE DIGEST, with a file named NAME_VERSION_ARCHITECTURE.deb.
 func parse(uris string) ([]Package, error) {
 	var out []Package
 	for line := range strings.Lines(uris) {
@@ -202,13 +203,13 @@ func parse(uris string) ([]Package, error) {
 		out = append(out, Package{Name: parts[0], Version: version, Architecture: parts[2], file: fields[1]})
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("apt resolves to no package at all")
+		return nil, fmt.Errorf("apt resolves no package")
 	}
 	slices.SortFunc(out, func(a, b Package) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
-// download lets apt fetch the archives of packages into its cache, where it compares them with the signed lists.
+// download downloads the archives of packages into apt's cache. apt verifies them with the signed lists.
 func (a apt) download(ctx context.Context, resolved []Package) error {
 	progress("downloading %d packages of Debian", len(resolved))
 	args := []string{"install", "-qq", "--yes", "--download-only"}
@@ -219,7 +220,7 @@ func (a apt) download(ctx context.Context, resolved []Package) error {
 	return err
 }
 
-// archives are the archives of packages after their download.
+// archives returns the downloaded archives of packages.
 func (a apt) archives(resolved []Package) []archive {
 	var out []archive
 	for _, p := range resolved {

@@ -1,5 +1,5 @@
-// Package debian takes files from packages of Debian 12 for images: apt resolves, downloads and verifies them, and nothing is installed. No maintainer script
-// runs, and the lists, settings and packages of the machine's own apt stay as they are.
+// Package debian takes files from packages of Debian 12 for images: apt resolves, downloads and verifies the packages, and nothing is installed. No maintainer
+// script runs, and the lists, settings and packages of this machine do not change.
 package debian
 
 import (
@@ -19,36 +19,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Release is the version of Debian that images are made of.
+// Release is the release of Debian from which images are made.
 const Release = "bookworm"
 
-// Set is what an image takes from Debian.
+// Set describes the files that an image takes from Debian.
 type Set struct {
-	// Architecture is amd64 or arm64: Debian and Go have the same words for them.
+	// Architecture is amd64 or arm64, as in Go.
 	Architecture string
-	// Packages are those with programs and data of the image. Of the packages that they depend on, the image gets those that have libraries which its
+	// Packages are the packages with programs and data of the image. Of their dependencies, the image gets only packages with libraries that the
 	// programs load: the others are for maintainer scripts and administrators.
 	Packages []string
-	// Backports are source packages that come from the backports suite of the release.
+	// Backports are the source packages that are taken from the backports suite of the release.
 	Backports []string
-	// Files are patterns of paths, as of Wanted.
+	// Files are patterns of paths. See Wanted.
 	Files []string
-	// Texts are files of the image by their paths, in the place of those of packages: what maintainer scripts would write.
+	// Texts are files by their paths that replace files of packages, such as files that maintainer scripts would write.
 	Texts map[string]string
 }
 
 // Tree is an unpacked set.
 type Tree struct {
-	// Root is the folder with the files, which nobody may change.
+	// Root is the folder with the files. It is shared, so callers must not change it.
 	Root string
-	// Digest follows from the versions of all packages and from the set.
+	// Digest is a digest of the set and of the versions of all packages.
 	Digest string
 }
 
-// List is the file of a tree that names its packages.
+// List is the path of the file in a tree that lists its packages.
 const List = "usr/share/kiln/packages"
 
-// Unpack returns the tree of a set. What it downloads and unpacks stays in the folder cache, so that it does so again only for other packages.
+// Unpack returns the tree of a set. It keeps the tree in the folder cache, and downloads and unpacks packages only if their versions have changed.
 func (s Set) Unpack(ctx context.Context, cache string) (tree Tree, err error) {
 	cache, err = filepath.Abs(cache)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s Set) Unpack(ctx context.Context, cache string) (tree Tree, err error) {
 		return tree, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	// What killed processes left, which had the lock. Trees of other versions stay: another process may be reading one.
+	// Remove the folders that killed processes have left. Trees of other versions are kept, because another process may be reading them.
 	if err := sweep(filepath.Join(cache, s.Architecture)); err != nil {
 		return tree, err
 	}
@@ -89,7 +89,7 @@ func (s Set) Unpack(ctx context.Context, cache string) (tree Tree, err error) {
 	return tree, err
 }
 
-// digest covers the versions of all packages, and what is taken from them.
+// digest returns a digest of the versions of all packages and of the set.
 func (s Set) digest(resolved []Package) (string, error) {
 	raw, err := json.Marshal(struct {
 		Layout   int // of the cache
@@ -103,7 +103,7 @@ func (s Set) digest(resolved []Package) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// lock keeps other processes from the folder until it is released. The kernel releases the lock of a process that ends.
+// lock locks a folder for this process until it is released. The kernel releases the lock if the process ends.
 func lock(ctx context.Context, dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -128,7 +128,8 @@ func lock(ctx context.Context, dir string) (release func() error, err error) {
 	}
 }
 
-// Complete makes a folder by a function that fills another one: an interrupted process leaves nothing in its place. Another process may be faster.
+// Complete creates the folder place only when fill has succeeded: fill writes into a temporary folder, which is then renamed. If another process has created
+// the folder meanwhile, Complete keeps it.
 func Complete(place string, fill func(work string) error) (err error) {
 	work, err := os.MkdirTemp(filepath.Dir(place), unfinished+filepath.Base(place)+"-")
 	if err != nil {
@@ -148,10 +149,10 @@ func Complete(place string, fill func(work string) error) (err error) {
 	return nil
 }
 
-// unfinished is how the names of Complete's folders begin.
+// unfinished is the beginning of the names of Complete's temporary folders.
 const unfinished = ".work-"
 
-// sweep removes what Complete left of folders whose path begins in this way, when its process was killed.
+// sweep removes the temporary folders of Complete for paths that begin with place. Killed processes have left them.
 func sweep(place string) error {
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(place), unfinished+filepath.Base(place)+"-*"))
 	for _, dir := range left {
@@ -160,7 +161,7 @@ func sweep(place string) error {
 	return err
 }
 
-// progress says what takes long, on standard error: standard output is for results.
+// progress prints a step that takes long to standard error.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "images: "+format+"\n", args...)
 }

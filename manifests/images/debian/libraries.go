@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// choose returns the named packages, and those with libraries that the files of chosen packages load, in order.
+// choose returns the sorted names of the named packages and of the packages with libraries that files of chosen packages load.
 func choose(named []string, found map[string]files) ([]string, error) {
 	owners := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -45,7 +45,7 @@ func choose(named []string, found map[string]files) ([]string, error) {
 	return slices.Sorted(maps.Keys(chosen)), nil
 }
 
-// loads returns the names of the libraries that a program or library loads when it starts. Other files load none.
+// loads returns the names of the libraries that a program or library loads when it starts; nil for other files.
 func loads(place string) (names []string, err error) {
 	info, err := os.Lstat(place)
 	if err != nil || !info.Mode().IsRegular() {

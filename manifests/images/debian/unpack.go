@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Wanted reports whether an image has a path. Patterns are those of path.Match: the last one that matches the path, or a folder above it, decides; one with
-// '!' leaves out.
+// Wanted reports whether an image contains a path. The last pattern of path.Match that matches the path, or a folder above it, determines the answer: a pattern
+// that begins with '!' excludes the path.
 func Wanted(patterns []string, name string) bool {
 	for _, pattern := range slices.Backward(patterns) {
 		pattern, out := strings.CutPrefix(pattern, "!")
@@ -30,10 +30,10 @@ func Wanted(patterns []string, name string) bool {
 	return false
 }
 
-// merged are the folders that have been links into /usr since Debian 12. Some of its packages still have files below the old names.
+// merged are the folders that are links into /usr since Debian 12. Some packages still have files below these names.
 var merged = []string{"bin", "lib", "lib64", "sbin"}
 
-// files are the wanted files and links of an unpacked package: by the paths that they have in the image, where they lie.
+// files has the paths of the wanted files and links of an unpacked package, by their paths in the image.
 type files map[string]string
 
 // archive is the archive of a package.
@@ -80,7 +80,7 @@ func (s Set) unpack(ctx context.Context, archives []archive, work string) error 
 	return errors.Join(s.finish(root, archives, chosen), os.RemoveAll(apart))
 }
 
-// wanted lists what the image could have of a package.
+// wanted returns the files of an unpacked package that the image may contain.
 func (s Set) wanted(dir string) (files, error) {
 	out := files{}
 	err := filepath.WalkDir(dir, func(found string, entry fs.DirEntry, err error) error {
@@ -102,7 +102,7 @@ func (s Set) wanted(dir string) (files, error) {
 	return out, err
 }
 
-// move puts files of a package into the tree. No two packages may have one file.
+// move moves files of a package into the tree. It fails if another package has the same file.
 func move(from files, root string) error {
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		to := filepath.Join(root, name)
@@ -119,7 +119,7 @@ func move(from files, root string) error {
 	return nil
 }
 
-// finish adds what belongs to no package: links of merged folders, folders to mount on, texts, and the list of packages.
+// finish adds files that belong to no package: links of merged folders, mount points, texts, and the list of packages.
 func (s Set) finish(root string, archives []archive, chosen []string) error {
 	var kept []Package
 	for _, a := range archives {
@@ -150,7 +150,7 @@ func (s Set) finish(root string, archives []archive, chosen []string) error {
 	return folders(root)
 }
 
-// write writes a file that all may read, whatever the umask of this process.
+// write writes a file that all users may read, independent of the umask of this process.
 func write(file, text string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
@@ -158,7 +158,7 @@ func write(file, text string) error {
 	return errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644))
 }
 
-// folders makes the modes of folders independent of the umask of this process.
+// folders sets the modes of all folders, because they depend on the umask of this process.
 func folders(root string) error {
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {

@@ -1,5 +1,5 @@
-// Package kiln is the image with which a cluster runs Kiln: the webhook, the controller, the API server of subresources and the command line, and
-// nothing else. The file Containerfile beside it builds the same with podman, buildah or docker.
+// Package kiln builds the image 'kiln', which contains only the webhook, the controller, the API server of subresources and the command line. The file
+// Containerfile builds the same image with podman, buildah or docker.
 package kiln
 
 import (
@@ -12,10 +12,10 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Programs are the programs of the image, which lie at its root.
+// Programs are the programs of the image, which are in its root folder.
 var Programs = []string{"webhook", "controller", "apiserver", "kubectl-kiln"}
 
-// The account of User: 'id', and Go's os/user, look its name up.
+// passwd and group name the account User: 'id' and Go's os/user look up its name.
 var (
 	//go:embed passwd
 	passwd string
@@ -23,10 +23,10 @@ var (
 	group string
 )
 
-// User is the account that manifests/webhook and manifests/controller name too.
+// User is the account of the programs. manifests/webhook and manifests/controller use the same one.
 const User = "65532:65532"
 
-// Image builds the image for a platform. The folder work keeps its programs, and must stay until the image is written.
+// Image builds the image for a platform. The folder work contains the programs, and must exist until the image is written.
 func Image(ctx context.Context, from programs.Sources, p programs.Platform, work string) (archive.Image, error) {
 	dir := filepath.Join(work, p.OS+"-"+p.Architecture)
 	if err := from.Build(ctx, p, dir, Programs...); err != nil {
@@ -35,7 +35,7 @@ func Image(ctx context.Context, from programs.Sources, p programs.Platform, work
 	return Of(from, p, dir)
 }
 
-// Of returns the image of programs that were built into a folder. They are read when the image is written.
+// Of returns the image with the programs in a folder. They are read when the image is written.
 func Of(from programs.Sources, p programs.Platform, dir string) (archive.Image, error) {
 	image := archive.Image{OS: p.OS, Architecture: p.Architecture, Root: &archive.Root{}, Config: config(from)}
 	for _, name := range Programs {
@@ -51,7 +51,7 @@ func Of(from programs.Sources, p programs.Platform, dir string) (archive.Image, 
 	return image, nil
 }
 
-// config makes kubectl-kiln the entrypoint, so that a container of the image is the command line. The Deployments run other programs of the image by
+// config returns the configuration of the image. The entrypoint is kubectl-kiln; the Deployments run other programs of the image by
 // `command`.
 func config(from programs.Sources) archive.Config {
 	labels := map[string]string{

@@ -14,18 +14,18 @@ import (
 	"github.com/kilnvm/kiln/manifests/images/programs"
 )
 
-// form is another one whenever probe, or internal/daemon, keeps something else of the same QEMU.
+// form must be changed if probe or internal/daemon keeps other files for the same QEMU, because folders in the cache are found by it.
 const form = "2"
 
-// capabilities returns a folder with what libvirt finds out about the QEMU of a tree, so that pods need not probe it. For other platforms than this machine's,
-// and without the rights to start a libvirtd, it returns none: then each pod probes.
+// capabilities returns a folder with libvirt's cache about the QEMU of a tree, so that pods need not probe it. It returns an empty name for another platform
+// than this machine's, and if this process may not start libvirtd: then each pod probes QEMU.
 func capabilities(ctx context.Context, p programs.Platform, tree debian.Tree, cache string) (folder string, err error) {
 	if p.OS != runtime.GOOS || p.Architecture != runtime.GOARCH {
 		fmt.Fprintf(os.Stderr, "images: QEMU of %s does not run here: each pod will probe it\n", p)
 		return "", nil
 	}
 	if err := able(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "images: QEMU is not probed here, each pod will do so: %v\n", err)
+		fmt.Fprintf(os.Stderr, "images: QEMU is not probed here, each pod will probe it: %v\n", err)
 		return "", nil
 	}
 	folder, err = filepath.Abs(filepath.Join(cache, "capabilities-"+form+"-"+tree.Digest[:16]))
@@ -41,7 +41,7 @@ func capabilities(ctx context.Context, p programs.Platform, tree debian.Tree, ca
 	return folder, nil
 }
 
-// addCapabilities puts the files of such a folder into the image.
+// addCapabilities adds the files of the folder of capabilities to the image.
 func addCapabilities(root *archive.Root, folder string) error {
 	files, err := os.ReadDir(folder)
 	if err != nil {
@@ -55,7 +55,7 @@ func addCapabilities(root *archive.Root, folder string) error {
 	return nil
 }
 
-// probe lets libvirtd of the tree find out what its QEMU can do, and keeps that in a folder. It sees no /dev/kvm, whatever this machine has.
+// probe starts libvirtd of the tree, which probes QEMU, and keeps its cache in a folder. libvirtd does not see /dev/kvm, even if this machine has it.
 func probe(ctx context.Context, root, to string) (err error) {
 	from, err := found(root)
 	if err != nil {
@@ -77,7 +77,7 @@ func probe(ctx context.Context, root, to string) (err error) {
 	return daemon.Keep(root, filepath.Join(state, "cache"), from, to)
 }
 
-// found are the files of a tree that decide what libvirt finds out about QEMU, by their paths in the image.
+// found returns the files of a tree on which libvirt's cache about QEMU depends, by their paths in the image.
 func found(root string) (daemon.Origin, error) {
 	var o daemon.Origin
 	p, known := platforms[runtime.GOARCH]

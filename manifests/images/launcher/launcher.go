@@ -1,5 +1,5 @@
-// Package launcher is the image of a guest's pod: the launcher, libvirt, QEMU, passt, swtpm and firmware, from packages of Debian. The file Containerfile
-// beside it makes the same image with podman, buildah or docker.
+// Package launcher builds the image of a guest's pod: the launcher, libvirt, QEMU, passt, swtpm and firmware, from packages of Debian. The file Containerfile
+// builds the same image with podman, buildah or docker.
 package launcher
 
 import (
@@ -13,7 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// The account of User, and the settings of libvirt's driver of QEMU.
+// passwd and group name the account User. qemuConf has the settings of libvirt's QEMU driver.
 var (
 	//go:embed passwd
 	passwd string
@@ -23,17 +23,17 @@ var (
 	qemuConf string
 )
 
-// User is the account 'qemu' of KubeVirt's images and Fedora's packages: files of disks on volumes belong to it.
+// User is the account 'qemu' of KubeVirt's images and Fedora's packages, because it owns the files of disks on volumes.
 const User = "107:107"
 
-// path is where libvirt looks for the programs that it starts.
+// path has the folders in which libvirt looks for programs.
 const path = "PATH=/usr/sbin:/usr/bin"
 
-// Folders are where the image is made.
+// Folders are the folders in which the image is built.
 type Folders struct {
-	// Work has files that must stay until the image is written.
+	// Work contains files that must exist until the image is written.
 	Work string
-	// Cache has files for the next time.
+	// Cache contains files for the next build.
 	Cache string
 }
 
@@ -42,7 +42,7 @@ func Image(ctx context.Context, from programs.Sources, p programs.Platform, in F
 	return build(ctx, from, p, in, backports)
 }
 
-// Earlier builds the image with QEMU and SeaBIOS of the release instead of its backports. Tests of upgrades begin with it.
+// Earlier builds the image with QEMU and SeaBIOS of the release instead of its backports. Tests of upgrades start with it.
 func Earlier(ctx context.Context, from programs.Sources, p programs.Platform, in Folders) (archive.Image, error) {
 	return build(ctx, from, p, in, []string{"libvirt"})
 }
@@ -60,7 +60,7 @@ func build(ctx context.Context, from programs.Sources, p programs.Platform, in F
 	return image, image.Root.AddFile("launcher", filepath.Join(dir, "launcher"), 0o755)
 }
 
-// Tree is all of the image but the launcher: what the Containerfile takes from here.
+// Tree returns all files of the image except the launcher. The Containerfile uses it.
 func Tree(ctx context.Context, p programs.Platform, in Folders) (*archive.Root, error) {
 	return tree(ctx, p, in, backports)
 }
@@ -86,7 +86,7 @@ func tree(ctx context.Context, p programs.Platform, in Folders, backports []stri
 	return root, addCapabilities(root, known)
 }
 
-// config makes the launcher the entrypoint.
+// config returns the configuration of the image, whose entrypoint is the launcher.
 func config(from programs.Sources) archive.Config {
 	labels := map[string]string{
 		ocispec.AnnotationTitle:       "launcher",

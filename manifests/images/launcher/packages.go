@@ -8,10 +8,10 @@ import (
 	"github.com/kilnvm/kiln/manifests/images/debian"
 )
 
-// backports are the sources of which the release is too old: its libvirt 9.0 starts no passt for an interface.
+// backports are the source packages that are too old in the release: its libvirt 9.0 cannot start passt for an interface.
 var backports = []string{"libvirt", "qemu", "seabios"}
 
-// packages are those with programs and data of the image, on each architecture.
+// packages are the packages with programs and data of the image on each architecture.
 var packages = []string{
 	"base-files",                   // os-release and the texts of licences
 	"libvirt-daemon",               // libvirtd
@@ -25,23 +25,23 @@ var packages = []string{
 	"passt",
 	"swtpm", "swtpm-tools",
 	"gnutls-bin", // certtool, which swtpm_localca calls
-	"tzdata",     // the time zones of clock.timezone: without them QEMU's clock is UTC, and nobody is told
+	"tzdata",     // the time zones of clock.timezone: without them QEMU's clock is UTC, without an error
 }
 
-// platform is what differs between architectures.
+// platform has the packages and names that differ between architectures.
 type platform struct {
 	packages []string
-	// qemu is the emulator, triplet the folder of libraries.
+	// qemu is the name of the emulator, and triplet the name of the folder of libraries.
 	qemu, triplet string
 	firmware      []string
 }
 
-// platforms by Go's words for architectures.
+// platforms has the platforms by Go's names for architectures.
 var platforms = map[string]platform{
 	"amd64": {
 		packages: []string{"qemu-system-x86", "ovmf"}, qemu: "qemu-system-x86_64", triplet: "x86_64-linux-gnu",
 		firmware: []string{"usr/share/OVMF", "usr/share/ovmf",
-			// No descriptor names the builds of 2 MB; those with 'snakeoil' trust a published key.
+			// Builds of 2 MB have no descriptor; builds with 'snakeoil' trust a published key.
 			"!usr/share/OVMF/OVMF_CODE.*", "!usr/share/OVMF/OVMF_VARS.*", "!usr/share/*/*snakeoil*"},
 	},
 	"arm64": {
@@ -50,21 +50,21 @@ var platforms = map[string]platform{
 	},
 }
 
-// executables are those of the packages that a launcher starts, and virsh.
+// executables are the programs of the packages that a launcher starts, and virsh.
 var executables = []string{
 	"usr/bin/certtool", "usr/bin/passt", "usr/bin/passt.avx2", "usr/bin/qemu-img", "usr/bin/swtpm", "usr/bin/swtpm_cert", "usr/bin/swtpm_ioctl",
 	"usr/bin/swtpm_localca", "usr/bin/swtpm_setup", "usr/bin/virsh", "usr/lib/libvirt/libvirt_iohelper", "usr/sbin/libvirtd",
 }
 
-// modules are parts of QEMU that a pod has no use for: sound cards, screens and Braille displays of the host, smart cards, s390x.
+// modules are the parts of QEMU that a pod does not use: sound cards, screens and Braille displays of the host, smart cards, s390x.
 var modules = []string{"audio-*", "chardev-baum.so", "hw-s390x-*", "hw-usb-smartcard.so", "ui-*"}
 
-// foreign is firmware for architectures that the image has no emulator for, and the list of trace events.
+// foreign are the firmware files for architectures without an emulator in the image, and the list of trace events.
 var foreign = []string{
 	"QEMU,*", "*.dtb", "hppa-*", "npcm*", "openbios-*", "palcode-*", "s390-*", "skiboot.lid", "slof.bin", "u-boot*", "vof.bin", "trace-events-all",
 }
 
-// set returns what the image takes from Debian.
+// set returns the set of files that the image takes from Debian; false for an unknown architecture.
 func set(architecture string) (debian.Set, bool) {
 	p, found := platforms[architecture]
 	libraries := "usr/lib/" + p.triplet
@@ -89,7 +89,7 @@ func set(architecture string) (debian.Set, bool) {
 	return s, found
 }
 
-// names joins the architectures for a message.
+// names returns the names of the architectures for a message.
 func names() string {
 	return strings.Join(slices.Sorted(maps.Keys(platforms)), ", ")
 }

@@ -23,10 +23,10 @@ var script string
 // account is the number of User.
 const account = 107
 
-// namespaces are those of confined.sh.
+// namespaces are the flags of unshare for the namespaces of confined.sh.
 var namespaces = []string{"--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child"}
 
-// able reports why this process can start nothing as a pod would.
+// able returns why this process cannot run programs as in a pod; nil if it can.
 func able(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("this needs root")
@@ -38,7 +38,7 @@ func able(ctx context.Context) error {
 	return nil
 }
 
-// confined is a program of an unpacked image, to be run as a pod would. The folder state is its /tmp, with all folders of XDG.
+// confined returns a command that runs a program of an unpacked image as in a pod. The folder state is its /tmp, and contains all folders of XDG.
 func confined(ctx context.Context, root, state string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "unshare", slices.Concat(namespaces, []string{"sh", "-c", script, "confined", root, state}, args)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "XDG_RUNTIME_DIR=/tmp/run", "XDG_CACHE_HOME=/tmp/cache",
@@ -48,7 +48,7 @@ func confined(ctx context.Context, root, state string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// folder makes a folder for the state of confined programs. Its path is short: paths of sockets have 107 bytes.
+// folder creates a folder for the state of confined programs. Its path is short, because paths of sockets have at most 107 bytes.
 func folder() (string, error) {
 	state, err := os.MkdirTemp("", "kiln-pod-")
 	if err != nil {
@@ -65,7 +65,7 @@ type session struct {
 	ended chan struct{}
 }
 
-// begin starts libvirtd, and returns when it answers.
+// begin starts libvirtd, and waits until it answers.
 func begin(ctx context.Context, root, state string) (*session, error) {
 	s := &session{state: state, cmd: confined(ctx, root, state, "/usr/sbin/libvirtd"), ended: make(chan struct{})}
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
@@ -94,7 +94,7 @@ func begin(ctx context.Context, root, state string) (*session, error) {
 	}
 }
 
-// call connects to libvirtd for a while.
+// call calls work with a connection to libvirtd.
 func (s *session) call(work func(*libvirt.Libvirt) error) error {
 	socket := filepath.Join(s.state, "run", "libvirt", "libvirt-sock")
 	client, err := libvirt.ConnectToURI(&url.URL{Scheme: "qemu+unix", Path: "/session", RawQuery: url.Values{"socket": {socket}}.Encode()})
@@ -104,7 +104,7 @@ func (s *session) call(work func(*libvirt.Libvirt) error) error {
 	return errors.Join(work(client), client.Disconnect())
 }
 
-// capabilities asks what guests can have. libvirtd probes QEMU for the answer, unless its cache is right.
+// capabilities returns the XML of the domain capabilities. libvirtd probes QEMU for it, unless its cache is valid.
 func (s *session) capabilities() (xml string, err error) {
 	err = s.call(func(client *libvirt.Libvirt) error {
 		xml, err = client.ConnectGetDomainCapabilities(nil, nil, nil, nil, 0)
@@ -113,7 +113,7 @@ func (s *session) capabilities() (xml string, err error) {
 	return xml, err
 }
 
-// end kills libvirtd and its guests. The log is complete after it.
+// end kills libvirtd and its guests. Then the log is complete.
 func (s *session) end() {
 	_ = s.cmd.Process.Kill() // it may have ended
 	<-s.ended

@@ -1,5 +1,5 @@
-// Package programs builds the programs of Kiln for images and releases: static, and with bytes that follow from the sources, the version and the Go
-// toolchain alone.
+// Package programs builds the programs of Kiln for images and releases. The programs are static, and their bytes depend only on the sources, the version and
+// the Go toolchain.
 package programs
 
 import (
@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// Sources is a checkout of Kiln, and what its binaries and images say of it.
+// Sources is a checkout of Kiln, with the version and revision for its binaries and images.
 type Sources struct {
 	// Module is the folder of go.mod.
 	Module string
-	// Version is given by whoever builds, or is the output of 'git describe'.
+	// Version is the version that the user gave, or the output of 'git describe'.
 	Version string
-	// Revision and Time are those of the commit. They are empty where git knows none, as in sources without their history.
+	// Revision and Time are the revision and the time of the commit. They are empty if there is no repository or no git.
 	Revision string
 	Time     time.Time
 }
 
-// unknown is the version of sources that have no history, when nobody gives one.
+// unknown is the version of sources without a repository, if the user gives none.
 const unknown = "devel"
 
-// Describe asks git about a checkout. An empty version is that of git.
+// Describe returns the version, revision and time of a checkout. If version is empty, it is the output of 'git describe'.
 func Describe(ctx context.Context, module, version string) (Sources, error) {
 	s := Sources{Module: module, Version: version}
 	if _, err := os.Stat(filepath.Join(module, "go.mod")); err != nil {
@@ -65,14 +65,14 @@ func git(ctx context.Context, module string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Platform is an operating system and an architecture, in Go's words.
+// Platform is an operating system and an architecture, with Go's names.
 type Platform struct {
 	OS, Architecture string
 }
 
 func (p Platform) String() string { return p.OS + "/" + p.Architecture }
 
-// ParsePlatform reads 'linux/amd64'.
+// ParsePlatform parses a platform such as 'linux/amd64'.
 func ParsePlatform(text string) (Platform, error) {
 	system, architecture, found := strings.Cut(text, "/")
 	if !found || system == "" || architecture == "" || strings.Contains(architecture, "/") {
@@ -94,14 +94,14 @@ func (s Sources) Build(ctx context.Context, p Platform, dir string, names ...str
 	if s.Revision != "" {
 		flags += " -X " + stamps + "revision=" + s.Revision + " -X " + stamps + "committed=" + s.Time.UTC().Format(time.RFC3339)
 	}
-	// The revision comes with the stamps: '-buildvcs' would ask the repository, which an archive of the sources lacks.
+	// The linker sets the revision. '-buildvcs' would read the repository, which an archive of the sources lacks.
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", dir + string(filepath.Separator)}
 	for _, name := range names {
 		args = append(args, "./cmd/"+name)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = s.Module
-	// What the environment of whoever builds would change in the bytes is set to Go's defaults.
+	// Variables of the environment that would change the bytes are set to Go's defaults.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Architecture, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-trimpath",
 		"GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
 	var out bytes.Buffer
