@@ -236,9 +236,9 @@ func (u *user) post(client *http.Client, to string) (status int, body string) {
 		return 0, err.Error() // a pod that ends
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return 0, err.Error()
 	}
-	return response.StatusCode, string(body)
+	return response.StatusCode, string(content)
 }
