@@ -7,12 +7,17 @@ cd "$(dirname "$0")/.."
 # A package or module, and the paths that it covers besides its own.
 covers() {
 	cat <<'EOF'
-test/backends  pkg/domain/backend
-test/beside    internal/kubevirt internal/review internal/lifecycle pkg/domain/kubevirt manifests/beside-kubevirt manifests/overlays test/kubevirt
-test/catalog   internal/oci internal/site internal/workbench pkg/catalog manifests/catalog
-test/frontends pkg/domain/frontend pkg/domain/backend
-test/kubevirt  internal/create internal/subresource pkg/domain/kubevirt
-test/promtool  manifests/alerts manifests/metrics internal/guestmetrics docs/reference/metrics.md
+test/backends     pkg/domain/backend test/libvirt
+test/beside       internal/kubevirt internal/review internal/lifecycle pkg/domain/kubevirt manifests/beside-kubevirt manifests/overlays test/kubevirt
+test/catalog      internal/oci internal/site internal/workbench pkg/catalog manifests/catalog
+test/controlplane
+test/domains      pkg/domain pkg/render pkg/hardware pkg/address test/libvirt
+test/frontends    pkg/domain/frontend pkg/domain/backend
+test/hooked       internal/kubevirt/hook pkg/domain pkg/record test/libvirt
+test/install      manifests certs cmd internal/command docs/install.md README.md
+test/kubevirt     internal/create internal/subresource pkg/domain/kubevirt
+test/node         test/controlplane test/installation manifests/images
+test/promtool     manifests/alerts manifests/metrics internal/guestmetrics docs/reference/metrics.md
 EOF
 }
 
