@@ -23,8 +23,8 @@ import (
 // architectures that Kiln boots, in the order in which they are tried.
 var architectures = hardware.Architectures
 
-// machine is a VM for one trial: the objects to which it refers, and where it runs.
-type machine struct {
+// trialVM is a VM for one trial: the objects to which it refers, and where it runs.
+type trialVM struct {
 	instancetype.Set
 	architecture string
 	// efi sets EFI in the VM itself: memory encryption needs it, and an instancetype cannot set it.
@@ -37,10 +37,10 @@ type trials struct {
 	left    int
 }
 
-// boot admits and renders a VM. frozen is the hardware of its last boot; nil for a first boot. The errors say why the VM cannot boot.
-func (t *trials) boot(m machine, frozen *record.Record) (render.Result, field.ErrorList) {
+// bootVM admits and renders a VM. frozen is the hardware of its last boot; nil for a first boot. The errors say why the VM cannot boot.
+func (t *trials) bootVM(m trialVM, frozen *record.Record) (render.Result, field.ErrorList) {
 	t.left--
-	vm := equipped(m)
+	vm := probeVM(m)
 	vmi, verdict := admit.VM(vm, nil, admit.Input{Set: m.Set, Cluster: t.cluster})
 	if !verdict.Allowed() {
 		return render.Result{}, verdict.Errors
@@ -53,8 +53,8 @@ func (t *trials) boot(m machine, frozen *record.Record) (render.Result, field.Er
 	})
 }
 
-// equipped returns a VM with one of each device that a preference can set up and that every architecture has. The VM leaves all settings of the devices open.
-func equipped(m machine) *v1.VirtualMachine {
+// probeVM returns a VM with one of each device that a preference can set up and that every architecture has. The VM leaves all settings of the devices open.
+func probeVM(m trialVM) *v1.VirtualMachine {
 	always := v1.RunStrategyAlways
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "catalog", Name: "probe"}}
 	vm.Spec.RunStrategy = &always
@@ -92,11 +92,11 @@ func equipped(m machine) *v1.VirtualMachine {
 	return vm
 }
 
-// claim is an architecture on which an object should boot, and the field that names it.
-type claim struct{ architecture, path string }
+// architectureClaim is an architecture on which an object should boot, and the field that names it.
+type architectureClaim struct{ architecture, path string }
 
-// claims returns the architectures that an object names, each once.
-func (o *Object) claims() (all []claim) {
+// claimedArchitectures returns the architectures that an object names, each once.
+func (o *Object) claimedArchitectures() (all []architectureClaim) {
 	add := func(architecture, path string) {
 		for _, c := range all {
 			if c.architecture == architecture {
@@ -104,7 +104,7 @@ func (o *Object) claims() (all []claim) {
 			}
 		}
 		if architecture != "" {
-			all = append(all, claim{architecture, path})
+			all = append(all, architectureClaim{architecture, path})
 		}
 	}
 	if o.Instancetype != nil {
@@ -124,13 +124,13 @@ func (o *Object) claims() (all []claim) {
 	return all
 }
 
-// on returns the architectures on which a VM that refers to these objects may boot.
-func on(objects ...*Object) []string {
+// architecturesOf returns the architectures on which a VM that refers to these objects may boot.
+func architecturesOf(objects ...*Object) []string {
 	for _, o := range objects {
 		if o == nil {
 			continue
 		}
-		if claimed := o.claims(); len(claimed) > 0 {
+		if claimed := o.claimedArchitectures(); len(claimed) > 0 {
 			var all []string
 			for _, c := range claimed {
 				all = append(all, c.architecture)
@@ -144,8 +144,8 @@ func on(objects ...*Object) []string {
 // mostVCPUs is the number of vCPUs at which roomy gives up: the API allows ratios of 32 bits, so that one unit of a preference may have any number of vCPUs.
 const mostVCPUs = 4096
 
-// roomy returns an instancetype with exactly the vCPUs and the memory that a preference requires. It replaces an instancetype that the catalog lacks.
-func roomy(p *v1beta1.VirtualMachinePreferenceSpec) *instancetype.Instancetype {
+// justEnough returns an instancetype with exactly the vCPUs and the memory that a preference requires. It replaces an instancetype that the catalog lacks.
+func justEnough(p *v1beta1.VirtualMachinePreferenceSpec) *instancetype.Instancetype {
 	least := &instancetype.Instancetype{Source: instancetype.Source{Kind: instancetype.Kinds.Cluster, Name: "just-enough"}}
 	least.Spec.CPU.Guest, least.Spec.Memory.Guest = 1, resource.MustParse("1Gi")
 	if need := p.Requirements; need != nil && need.CPU != nil {

@@ -1,5 +1,5 @@
-// Package catalog judges a set of instancetypes and preferences as a whole: Lint finds mistakes, IndexOf lists the objects, and Compare finds what a change from
-// one version to the next means for the VMs that take it. The package does not read files or clusters.
+// Package catalog judges a set of instancetypes and preferences as a whole: Lint finds mistakes, IndexOf lists the objects, and Compare finds what a change
+// from one version to the next means for the VMs that take it. The package does not read files or clusters.
 package catalog
 
 import (
@@ -46,12 +46,12 @@ func (k Key) String() string {
 	return k.Kind + " " + k.Namespace + "/" + k.Name
 }
 
-func (k Key) compare(other Key) int {
+func (k Key) compareKey(other Key) int {
 	return cmp.Or(cmp.Compare(k.Kind, other.Kind), cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name))
 }
 
-// meets reports whether one VM can name both objects: only VMs in its namespace can name a namespaced object.
-func (o *Object) meets(other *Object) bool {
+// sharesNamespace reports whether one VM can name both objects: only VMs in its namespace can name a namespaced object.
+func (o *Object) sharesNamespace(other *Object) bool {
 	return o.Namespace == "" || other.Namespace == "" || o.Namespace == other.Namespace
 }
 
@@ -69,16 +69,16 @@ func Pair(a, b *Object) (s instancetype.Set) {
 	return s
 }
 
-// join returns the instancetype and the preference of two sets, of which one has the instancetype and the other the preference.
-func join(a, b instancetype.Set) instancetype.Set {
+// joinSets returns the instancetype and the preference of two sets, of which one has the instancetype and the other the preference.
+func joinSets(a, b instancetype.Set) instancetype.Set {
 	return instancetype.Set{Instancetype: cmp.Or(a.Instancetype, b.Instancetype), Preference: cmp.Or(a.Preference, b.Preference)}
 }
 
 // leaf is a field of a spec that has no fields below it.
 type leaf struct{ path, text string }
 
-// fields returns the leaves of an object's spec in the order of the API's types.
-func (o *Object) fields() (all []leaf) {
+// specLeaves returns the leaves of an object's spec in the order of the API's types.
+func (o *Object) specLeaves() (all []leaf) {
 	var found []leaves.Leaf
 	if o.Instancetype != nil {
 		found = leaves.Append(nil, "spec", *o.Instancetype)
@@ -91,38 +91,38 @@ func (o *Object) fields() (all []leaf) {
 	return all
 }
 
-// content returns a text that is the same for two objects if and only if their specs mean the same: '1Gi' and '1024Mi' are one amount.
-func (o *Object) content() string {
+// specContent returns a text that is the same for two objects if and only if their specs mean the same: '1Gi' and '1024Mi' are one amount.
+func (o *Object) specContent() string {
 	copied := *o
 	if o.Instancetype != nil {
 		spec := o.Instancetype.DeepCopy()
-		spec.Memory.Guest = plain(spec.Memory.Guest)
+		spec.Memory.Guest = plainAmount(spec.Memory.Guest)
 		if spec.Memory.MaxGuest != nil {
-			maximum := plain(*spec.Memory.MaxGuest)
+			maximum := plainAmount(*spec.Memory.MaxGuest)
 			spec.Memory.MaxGuest = &maximum
 		}
 		copied.Instancetype = spec
 	}
 	if p := o.Preference; p != nil && p.Requirements != nil && p.Requirements.Memory != nil {
 		spec := p.DeepCopy()
-		spec.Requirements.Memory.Guest = plain(spec.Requirements.Memory.Guest)
+		spec.Requirements.Memory.Guest = plainAmount(spec.Requirements.Memory.Guest)
 		copied.Preference = spec
 	}
 	var text strings.Builder
-	for _, f := range copied.fields() {
+	for _, f := range copied.specLeaves() {
 		text.WriteString(f.path + "=" + f.text + "\n")
 	}
 	return text.String()
 }
 
-// plain returns an amount in one form, whatever the form in which it was written.
-func plain(q resource.Quantity) resource.Quantity {
+// plainAmount returns an amount in one form, whatever the form in which it was written.
+func plainAmount(q resource.Quantity) resource.Quantity {
 	return resource.MustParse(q.AsDec().String()) // a quantity's own digits are always a quantity
 }
 
-// split returns the instancetypes and the preferences among objects, each in the order of their keys.
-func split(objects []*Object) (instancetypes, preferences []*Object) {
-	sorted := slices.SortedFunc(slices.Values(objects), func(a, b *Object) int { return a.Key().compare(b.Key()) })
+// splitByKind returns the instancetypes and the preferences among objects, each in the order of their keys.
+func splitByKind(objects []*Object) (instancetypes, preferences []*Object) {
+	sorted := slices.SortedFunc(slices.Values(objects), func(a, b *Object) int { return a.Key().compareKey(b.Key()) })
 	for _, o := range sorted {
 		if o.Instancetype != nil {
 			instancetypes = append(instancetypes, o)
@@ -133,28 +133,28 @@ func split(objects []*Object) (instancetypes, preferences []*Object) {
 	return instancetypes, preferences
 }
 
-// applied are prefixes of keys that tools write into the objects of a catalog when they apply it: kubectl, KubeVirt's operator, Helm, Argo CD and Flux. Such
-// keys are not part of the catalog.
-var applied = []string{"kubectl.kubernetes.io/", "app.kubernetes.io/", "kubevirt.io/", "helm.sh/", "meta.helm.sh/", "argocd.argoproj.io/",
+// toolPrefixes are prefixes of keys that tools write into the objects of a catalog when they apply it: kubectl, KubeVirt's operator, Helm, Argo CD and Flux.
+// Such keys are not part of the catalog.
+var toolPrefixes = []string{"kubectl.kubernetes.io/", "app.kubernetes.io/", "kubevirt.io/", "helm.sh/", "meta.helm.sh/", "argocd.argoproj.io/",
 	"kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/"}
 
 // longestValue is the number of bytes to which a difference cuts the value of a field.
 const longestValue = 200
 
-// described returns the leaves of metadata and spec: labels and annotations in the order of their keys, and then the spec.
-func (o *Object) described() (all []leaf) {
+// describedLeaves returns the leaves of metadata and spec: labels and annotations in the order of their keys, and then the spec.
+func (o *Object) describedLeaves() (all []leaf) {
 	for _, part := range []struct {
 		path func(string) string
 		keys map[string]string
 	}{{labelPath, o.Labels}, {annotationPath, o.Annotations}} {
 		for _, key := range slices.Sorted(maps.Keys(part.keys)) {
-			if !slices.ContainsFunc(applied, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+			if !slices.ContainsFunc(toolPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
 				all = append(all, leaf{part.path(key), strconv.Quote(part.keys[key])})
 			}
 		}
 	}
-	return append(all, o.fields()...)
+	return append(all, o.specLeaves()...)
 }
 
-// short cuts a value to longestValue bytes.
-func short(value string) string { return shorten.Bytes(value, longestValue) }
+// shortValue cuts a value to longestValue bytes.
+func shortValue(value string) string { return shorten.Bytes(value, longestValue) }

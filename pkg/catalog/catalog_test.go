@@ -91,8 +91,8 @@ func TestContent(t *testing.T) {
 		{"false is a value", "{kind: p, spec: {devices: {preferredDisableHotplug: false}}}", "{kind: p, spec: {devices: {}}}", false},
 	} {
 		both := objects(t, test.a, test.b)
-		if same := both[0].content() == both[1].content(); same != test.same {
-			t.Errorf("%s: same is %t\n%s\n%s", test.why, same, both[0].content(), both[1].content())
+		if same := both[0].specContent() == both[1].specContent(); same != test.same {
+			t.Errorf("%s: same is %t\n%s\n%s", test.why, same, both[0].specContent(), both[1].specContent())
 		}
 	}
 }
@@ -100,13 +100,13 @@ func TestContent(t *testing.T) {
 // TestFits: the short question has the answer of the engine, for every pair of a catalog.
 func TestFits(t *testing.T) {
 	for _, set := range samples.Sets(t) {
-		instancetypes, preferences := split(whole(t, set))
+		instancetypes, preferences := splitByKind(whole(t, set))
 		engine := trials{cluster: config.Default()}
 		refused := 0
 		for _, i := range instancetypes {
 			for _, p := range preferences {
-				m := machine{Set: Pair(i, p), architecture: on(p)[0]}
-				_, errs := engine.boot(m, nil)
+				m := trialVM{Set: Pair(i, p), architecture: architecturesOf(p)[0]}
+				_, errs := engine.bootVM(m, nil)
 				short := false
 				for _, err := range errs {
 					short = short || err.Field == "spec.instancetype" && strings.Contains(err.Detail, "requires") || strings.Contains(err.Detail, "spreads vCPUs")

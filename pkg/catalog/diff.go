@@ -15,8 +15,8 @@ const Refused record.Verdict = "refused"
 // verdicts in the order of their weight.
 var verdicts = []record.Verdict{"", record.Compatible, record.NeedsRestart, record.Breaks, Refused}
 
-// worst returns the worse of two verdicts.
-func worst(a, b record.Verdict) record.Verdict {
+// worseVerdict returns the worse of two verdicts.
+func worseVerdict(a, b record.Verdict) record.Verdict {
 	if slices.Index(verdicts, b) > slices.Index(verdicts, a) {
 		return b
 	}
@@ -39,7 +39,7 @@ const (
 
 var steps = []Step{Unchanged, Patch, Minor, Major}
 
-func larger(a, b Step) Step {
+func largerStep(a, b Step) Step {
 	if slices.Index(steps, b) > slices.Index(steps, a) {
 		return b
 	}
@@ -122,39 +122,39 @@ type Difference struct {
 // Compare returns the difference between two versions of a catalog, whose objects must have passed the schemas of their kinds. The verdicts are about VMs that
 // take the new version ('kubectl kiln repin'): other existing VMs are pinned to the old one.
 func Compare(before, after []*Object, settings Settings) Difference {
-	return newComparison(before, after, settings).run(mostTrials)
+	return newComparison(before, after, settings).compareAll(mostTrials)
 }
 
 // comparison is one run of Compare.
 type comparison struct {
 	Settings
 	before, after map[Key]*Object
-	// contents are the results of Object.content, which are compared often.
+	// contents are the results of Object.specContent, which are compared often.
 	contents map[*Object]string
 	keys     []Key
 	// others are the objects before the change, in the order of keys.
-	others []company
+	others []trialCompany
 	trials trials
-	// each is the number of other objects with which a changed object is tried.
-	each int
+	// maxCompanies is the number of other objects with which a changed object is tried.
+	maxCompanies int
 }
 
 func newComparison(before, after []*Object, settings Settings) *comparison {
 	c := &comparison{Settings: settings, before: byKey(before), after: byKey(after)}
-	c.keys = slices.SortedFunc(maps.Keys(c.before), Key.compare)
+	c.keys = slices.SortedFunc(maps.Keys(c.before), Key.compareKey)
 	for key := range c.after {
 		if c.before[key] == nil {
 			c.keys = append(c.keys, key)
 		}
 	}
-	slices.SortFunc(c.keys, Key.compare)
+	slices.SortFunc(c.keys, Key.compareKey)
 	c.contents = make(map[*Object]string, len(before)+len(after))
 	for _, o := range slices.Concat(before, after) {
-		c.contents[o] = o.content()
+		c.contents[o] = o.specContent()
 	}
 	for _, key := range c.keys {
 		if o := c.before[key]; o != nil {
-			other := company{names: []string{o.Name}, object: o, set: Pair(o, nil), changes: c.respecified(key)}
+			other := trialCompany{names: []string{o.Name}, object: o, set: Pair(o, nil), changes: c.specChanged(key)}
 			if other.changes {
 				other.after = Pair(c.after[key], nil)
 			}
@@ -164,8 +164,8 @@ func newComparison(before, after []*Object, settings Settings) *comparison {
 	return c
 }
 
-// respecified reports whether both versions have an object, and the meaning of its spec differs.
-func (c *comparison) respecified(key Key) bool {
+// specChanged reports whether both versions have an object, and the meaning of its spec differs.
+func (c *comparison) specChanged(key Key) bool {
 	was, is := c.before[key], c.after[key]
 	return was != nil && is != nil && c.contents[was] != c.contents[is]
 }
@@ -179,32 +179,32 @@ func byKey(objects []*Object) map[Key]*Object {
 	return all
 }
 
-// run compares all objects with at most so many boots, which the changed objects share equally.
-func (c *comparison) run(most int) Difference {
+// compareAll compares all objects with at most so many boots, which the changed objects share equally.
+func (c *comparison) compareAll(most int) Difference {
 	c.trials = trials{cluster: c.Cluster, left: most}
 	d := Difference{Verdict: record.Compatible, Step: Unchanged, Changes: []Change{}}
 	changed := 0
 	for _, key := range c.keys {
-		if c.respecified(key) {
+		if c.specChanged(key) {
 			changed++
 		}
 	}
 	// Each trial of a pair boots it before and after, on up to three architectures.
-	c.each = max(1, most/(2*len(architectures)*max(changed, 1)))
+	c.maxCompanies = max(1, most/(2*len(architectures)*max(changed, 1)))
 	for _, key := range c.keys {
-		change, differs := c.change(key)
+		change, differs := c.changeOf(key)
 		if !differs {
 			d.Same++
 			continue
 		}
 		d.Changes = append(d.Changes, change)
-		d.Verdict, d.Step = worst(d.Verdict, change.Verdict), larger(d.Step, change.Step)
+		d.Verdict, d.Step = worseVerdict(d.Verdict, change.Verdict), largerStep(d.Step, change.Step)
 	}
 	return d
 }
 
-// change returns the difference between the two versions of an object; false if they are the same.
-func (c *comparison) change(key Key) (Change, bool) {
+// changeOf returns the difference between the two versions of an object; false if they are the same.
+func (c *comparison) changeOf(key Key) (Change, bool) {
 	was, is := c.before[key], c.after[key]
 	change := Change{Key: key}
 	switch {
@@ -212,7 +212,7 @@ func (c *comparison) change(key Key) (Change, bool) {
 		change.Action, change.Step = Added, Minor
 	case is == nil:
 		change.Action, change.Step = Removed, Major
-		if c.life(was).Obsolete() { // no new VM could name it
+		if c.lifecycleOf(was).Obsolete() { // no new VM could name it
 			change.Step = Minor
 		}
 	default:
@@ -221,22 +221,22 @@ func (c *comparison) change(key Key) (Change, bool) {
 			return change, false
 		}
 		change.Step = c.lifeStep(was, is)
-		if c.respecified(key) {
-			c.judge(&change, was, is)
-			change.Step = larger(change.Step, stepOf(change.Verdict))
+		if c.specChanged(key) {
+			c.judgeChange(&change, was, is)
+			change.Step = largerStep(change.Step, stepOf(change.Verdict))
 		}
 	}
 	return change, true
 }
 
-func (c *comparison) life(o *Object) instancetype.Lifecycle {
+func (c *comparison) lifecycleOf(o *Object) instancetype.Lifecycle {
 	return instancetype.ReadLifecycle(o, c.Now)
 }
 
 // lifeStep returns the step of a change of the lifecycle. A change to obsolete is a loss, because no new VM may name the object. Other changes of the state are
 // additions.
 func (c *comparison) lifeStep(was, is *Object) Step {
-	before, after := c.life(was), c.life(is)
+	before, after := c.lifecycleOf(was), c.lifecycleOf(is)
 	switch {
 	case before.State == after.State:
 		return Patch

@@ -176,7 +176,7 @@ func TestManyChanges(t *testing.T) {
 		}
 	}
 	c := newComparison(before, after, Settings{Cluster: config.Default()})
-	d := c.run(most)
+	d := c.compareAll(most)
 	tried, untried := 0, 0
 	for _, change := range d.Changes {
 		tried += change.Tried

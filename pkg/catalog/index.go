@@ -61,7 +61,7 @@ type Entry struct {
 // IndexOf returns the index of a catalog as of a time. Entries are in the order of their kinds, namespaces and names.
 func IndexOf(objects []*Object, now time.Time) Index {
 	index := Index{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: indexKind}, Instancetypes: []Entry{}, Preferences: []Entry{}}
-	instancetypes, preferences := split(objects)
+	instancetypes, preferences := splitByKind(objects)
 	for _, o := range instancetypes {
 		index.Instancetypes = append(index.Instancetypes, o.Entry(now))
 	}
@@ -74,7 +74,7 @@ func IndexOf(objects []*Object, now time.Time) Index {
 // Entry returns the object as an index lists it as of a time.
 func (o *Object) Entry(now time.Time) Entry {
 	life := instancetype.ReadLifecycle(o, now)
-	sum := sha256.Sum256([]byte(o.content()))
+	sum := sha256.Sum256([]byte(o.specContent()))
 	e := Entry{
 		Key: o.Key(), DisplayName: cmp.Or(o.Annotations[annotationDisplayName], o.Annotations[annotationOpenShiftName]),
 		Description: o.Annotations[annotationDescription], Labels: o.Labels,
@@ -83,7 +83,7 @@ func (o *Object) Entry(now time.Time) Entry {
 	if !life.ObsoleteAfter.IsZero() {
 		e.ObsoleteAfter = life.ObsoleteAfter.UTC().Format(time.RFC3339)
 	}
-	for _, c := range o.claims() {
+	for _, c := range o.claimedArchitectures() {
 		e.Architectures = append(e.Architectures, c.architecture)
 	}
 	e.fillInstancetype(o)
@@ -147,13 +147,13 @@ func (e *Entry) fillPreference(o *Object) {
 
 // Meets reports whether a VM can name both objects, and the instancetype meets the requirements of the preference. It does not try whether such a VM boots.
 func Meets(a, b *Object) bool {
-	both := join(Pair(a, nil), Pair(b, nil))
-	return both.Instancetype != nil && both.Preference != nil && a.meets(b) && instancetype.Fits(both)
+	both := joinSets(Pair(a, nil), Pair(b, nil))
+	return both.Instancetype != nil && both.Preference != nil && a.sharesNamespace(b) && instancetype.Fits(both)
 }
 
 // Fields returns the leaves of an object's spec with their values, in the order of the API's types.
 func (o *Object) Fields() (all []Field) {
-	for _, f := range o.fields() {
+	for _, f := range o.specLeaves() {
 		all = append(all, Field{Path: f.path, Value: f.text})
 	}
 	return all

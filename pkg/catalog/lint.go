@@ -58,8 +58,8 @@ type Settings struct {
 
 // checks each judge a whole catalog. Their order is the order of the findings about one object.
 var checks = []func(*linter){
-	(*linter).legal, (*linter).twice, (*linter).longNames, (*linter).labels, (*linter).described, (*linter).lifecycles, (*linter).sameSpecs,
-	(*linter).claims, (*linter).pairs, (*linter).bounded,
+	(*linter).lintWithWebhookRules, (*linter).findDuplicates, (*linter).findLongNames, (*linter).lintLabels, (*linter).findMissingDescriptions,
+	(*linter).lintLifecycles, (*linter).findSameSpecs, (*linter).tryClaimedArchitectures, (*linter).lintPairs, (*linter).reportUntried,
 }
 
 // declared are all rules by name.
@@ -83,7 +83,7 @@ const mostTrials = 30000
 
 // Lint returns the findings about a catalog, whose objects must have passed the schemas of their kinds, in the order of the objects.
 func Lint(objects []*Object, settings Settings) []Finding {
-	return newLinter(objects, settings).run(mostTrials)
+	return newLinter(objects, settings).runChecks(mostTrials)
 }
 
 func newLinter(objects []*Object, settings Settings) *linter {
@@ -96,13 +96,13 @@ func newLinter(objects []*Object, settings Settings) *linter {
 	return l
 }
 
-func (l *linter) run(most int) []Finding {
+func (l *linter) runChecks(most int) []Finding {
 	l.most, l.trials = most, trials{cluster: l.Cluster, left: most}
 	for _, judge := range checks {
 		judge(l)
 	}
-	slices.SortStableFunc(l.found, func(a, b Finding) int { return cmp.Compare(a.Object, b.Object) })
-	return l.found
+	slices.SortStableFunc(l.findings, func(a, b Finding) int { return cmp.Compare(a.Object, b.Object) })
+	return l.findings
 }
 
 // linter is one run of Lint.
@@ -118,32 +118,34 @@ type linter struct {
 	// most is the number of trials at the start of the run.
 	most int
 	// untried is the number of objects that were not tried, because no trials were left.
-	untried int
-	found   []Finding
+	untried  int
+	findings []Finding
 }
 
-// about is a place in an object.
-type about struct {
+// location is a place in an object.
+type location struct {
 	object *Object
 	path   string
 }
 
-// add adds a finding with the rule's own remedy.
-func (l *linter) add(rule string, at about, message string) {
-	l.addWith(rule, at, message, declared[rule].Remedy)
+// addFinding adds a finding with the rule's own remedy.
+func (l *linter) addFinding(rule string, at location, message string) {
+	l.addWithRemedy(rule, at, message, declared[rule].Remedy)
 }
 
-func (l *linter) addWith(rule string, at about, message, remedy string) {
-	l.found = append(l.found, Finding{Rule: rule, Severity: declared[rule].Severity, Object: l.index[at.object], Field: at.path, Message: message, Remedy: remedy})
+func (l *linter) addWithRemedy(rule string, at location, message, remedy string) {
+	l.findings = append(l.findings, Finding{
+		Rule: rule, Severity: declared[rule].Severity, Object: l.index[at.object], Field: at.path, Message: message, Remedy: remedy,
+	})
 }
 
-// usable returns the objects that can be tried.
-func (l *linter) usable() (instancetypes, preferences []*Object) {
-	return split(slices.DeleteFunc(slices.Clone(l.objects), func(o *Object) bool { return l.broken[o] }))
+// usableObjects returns the objects that can be tried.
+func (l *linter) usableObjects() (instancetypes, preferences []*Object) {
+	return splitByKind(slices.DeleteFunc(slices.Clone(l.objects), func(o *Object) bool { return l.broken[o] }))
 }
 
-// why returns the first reasons for a refusal in one line.
-func why(errs field.ErrorList) string {
+// reasonsOf returns the first reasons for a refusal in one line.
+func reasonsOf(errs field.ErrorList) string {
 	const shown = 2
 	var words []string
 	for _, err := range errs[:min(shown, len(errs))] {

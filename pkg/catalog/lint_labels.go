@@ -29,8 +29,8 @@ var (
 	volumeLabels       = []string{"default-instancetype", "default-instancetype-kind", "default-preference", "default-preference-kind"}
 )
 
-// systems are the values of os-type that dashboards group by.
-var systems = []string{"linux", "windows", "legacy"}
+// osTypes are the values of os-type that dashboards group by.
+var osTypes = []string{"linux", "windows", "legacy"}
 
 var labelRules = []Rule{
 	{"label/value", Error, "a label has the value that the spec determines", ""},
@@ -43,26 +43,26 @@ var labelRules = []Rule{
 		"set spec.preferredArchitecture and spec.requirements.architecture: a label gives no VM an architecture"},
 }
 
-// labels judges the keys of the contract on each object. The objects have passed their schemas, so that an API server accepts the labels.
-func (l *linter) labels() {
+// lintLabels judges the keys of the contract on each object. The objects have passed their schemas, so that an API server accepts the labels.
+func (l *linter) lintLabels() {
 	for _, o := range l.objects {
 		promises := instancetypePromises
 		if o.Preference != nil {
 			promises = preferencePromises
 		}
-		l.promised(o, promises)
-		l.keys(o)
+		l.comparePromises(o, promises)
+		l.lintKeys(o)
 		if o.Preference != nil {
-			l.operatingSystem(o)
-			l.claimed(o)
+			l.lintOSType(o)
+			l.lintArchLabel(o)
 		} else {
-			l.named(o)
+			l.compareNameWithLabels(o)
 		}
 	}
 }
 
-// promised compares labels with the spec. All missing labels are one finding, which has the lines to add.
-func (l *linter) promised(o *Object, promises []promise) {
+// comparePromises compares labels with the spec. All missing labels are one finding, which has the lines to add.
+func (l *linter) comparePromises(o *Object, promises []labelPromise) {
 	var missing []string
 	for _, p := range promises {
 		key, spec := prefix+p.key, p.of(o)
@@ -76,19 +76,20 @@ func (l *linter) promised(o *Object, promises []promise) {
 			missing = append(missing, fmt.Sprintf("%s: %q", key, spec))
 		case !given || spec != "" && same(label, spec) || spec == "" && label == "false":
 		case spec == "":
-			l.addWith("label/value", about{o, labelPath(key)}, fmt.Sprintf("label '%s' is '%s', and the spec has nothing of it", key, label), "remove the label")
+			l.addWithRemedy("label/value", location{o, labelPath(key)}, fmt.Sprintf("label '%s' is '%s', and the spec has nothing of it", key, label),
+				"remove the label")
 		default:
-			l.addWith("label/value", about{o, labelPath(key)}, fmt.Sprintf("label '%s' is '%s', and the spec has '%s'", key, label, spec),
+			l.addWithRemedy("label/value", location{o, labelPath(key)}, fmt.Sprintf("label '%s' is '%s', and the spec has '%s'", key, label, spec),
 				fmt.Sprintf("write %s: %q", key, spec))
 		}
 	}
 	if len(missing) > 0 {
-		l.add("label/missing", about{o, "metadata.labels"}, "labels are missing: "+strings.Join(missing, ", "))
+		l.addFinding("label/missing", location{o, "metadata.labels"}, "labels are missing: "+strings.Join(missing, ", "))
 	}
 }
 
-// keys finds keys with the contract's prefix that are not in the contract, or not for this kind of object.
-func (l *linter) keys(o *Object) {
+// lintKeys finds keys with the contract's prefix that are not in the contract, or not for this kind of object.
+func (l *linter) lintKeys(o *Object) {
 	own, others := keysOf(instancetypePromises, instancetypeLabels), keysOf(preferencePromises, preferenceLabels)
 	what := "preferences"
 	if o.Preference != nil {
@@ -96,31 +97,31 @@ func (l *linter) keys(o *Object) {
 	}
 	for _, full := range slices.Sorted(maps.Keys(o.Labels)) {
 		key, ours := strings.CutPrefix(full, prefix)
-		switch at := (about{o, labelPath(full)}); {
+		switch at := (location{o, labelPath(full)}); {
 		case !ours || slices.Contains(own, key):
 		case slices.Contains(annotations, key):
-			l.addWith("label/misplaced", at, fmt.Sprintf("'%s' is a label", full), "make it an annotation")
+			l.addWithRemedy("label/misplaced", at, fmt.Sprintf("'%s' is a label", full), "make it an annotation")
 		case slices.Contains(volumeLabels, key):
-			l.addWith("label/misplaced", at, fmt.Sprintf("label '%s' has an effect on volumes alone", full), "remove it here; put it on the PVC or DataSource")
+			l.addWithRemedy("label/misplaced", at, fmt.Sprintf("label '%s' has an effect on volumes alone", full), "remove it here; put it on the PVC or DataSource")
 		case slices.Contains(others, key):
-			l.addWith("label/misplaced", at, fmt.Sprintf("label '%s' has a meaning on %s alone", full, what), "remove the label")
+			l.addWithRemedy("label/misplaced", at, fmt.Sprintf("label '%s' has a meaning on %s alone", full, what), "remove the label")
 		default:
-			l.unknown(at, full, own)
+			l.addUnknownKey(at, full, own)
 		}
 	}
 	for _, full := range slices.Sorted(maps.Keys(o.Annotations)) {
 		key, ours := strings.CutPrefix(full, prefix)
-		switch at := (about{o, annotationPath(full)}); {
+		switch at := (location{o, annotationPath(full)}); {
 		case !ours || slices.Contains(annotations, key) || key == "deprecated": // of which the lifecycle speaks
 		case slices.Contains(own, key):
-			l.addWith("label/misplaced", at, fmt.Sprintf("'%s' is an annotation", full), "make it a label")
+			l.addWithRemedy("label/misplaced", at, fmt.Sprintf("'%s' is an annotation", full), "make it a label")
 		default:
-			l.unknown(at, full, annotations)
+			l.addUnknownKey(at, full, annotations)
 		}
 	}
 }
 
-func keysOf(promises []promise, further []string) []string {
+func keysOf(promises []labelPromise, further []string) []string {
 	keys := slices.Concat(anyLabels, further)
 	for _, p := range promises {
 		keys = append(keys, p.key)
@@ -128,8 +129,8 @@ func keysOf(promises []promise, further []string) []string {
 	return keys
 }
 
-// unknown adds a finding about a key that is not in the contract, with the key that was probably meant.
-func (l *linter) unknown(at about, full string, known []string) {
+// addUnknownKey adds a finding about a key that is not in the contract, with the key that was probably meant.
+func (l *linter) addUnknownKey(at location, full string, known []string) {
 	key := strings.TrimPrefix(full, prefix)
 	best, least := "", (len(key)+2)/3+1
 	for _, other := range known {
@@ -141,52 +142,52 @@ func (l *linter) unknown(at about, full string, known []string) {
 	if best != "" {
 		message += fmt.Sprintf("; did you mean '%s%s'?", prefix, best)
 	}
-	l.add("label/unknown", at, message)
+	l.addFinding("label/unknown", at, message)
 }
 
-// operatingSystem judges the label 'os-type' of a preference: dashboards group by the label, and KubeVirt's metrics by the annotation.
-func (l *linter) operatingSystem(o *Object) {
-	key, at := prefix+"os-type", about{o, labelPath(prefix + "os-type")}
+// lintOSType judges the label 'os-type' of a preference: dashboards group by the label, and KubeVirt's metrics by the annotation.
+func (l *linter) lintOSType(o *Object) {
+	key, at := prefix+"os-type", location{o, labelPath(prefix + "os-type")}
 	label, given := o.Labels[key]
 	inside := o.Preference.Annotations[guestOS]
 	switch {
 	case !given:
-	case !slices.Contains(systems, label):
-		l.addWith("label/os-type", at, fmt.Sprintf("label '%s' is '%s', which dashboards do not know", key, label), "use 'linux', 'windows' or 'legacy'")
+	case !slices.Contains(osTypes, label):
+		l.addWithRemedy("label/os-type", at, fmt.Sprintf("label '%s' is '%s', which dashboards do not know", key, label), "use 'linux', 'windows' or 'legacy'")
 	case inside != "" && inside != label:
-		l.addWith("label/os-type", at, fmt.Sprintf("label '%s' is '%s', and VMIs get the annotation '%s: %s'", key, label, guestOS, inside), "make both equal")
+		l.addWithRemedy("label/os-type", at, fmt.Sprintf("label '%s' is '%s', and VMIs get the annotation '%s: %s'", key, label, guestOS, inside), "make both equal")
 	}
 }
 
-// claimed judges the label 'arch' of a preference. Whether the preference boots on this architecture is judged by the check claims.
-func (l *linter) claimed(o *Object) {
+// lintArchLabel judges the label 'arch' of a preference. tryClaimedArchitectures tries whether the preference boots there.
+func (l *linter) lintArchLabel(o *Object) {
 	key := prefix + "arch"
 	label, given := o.Labels[key]
-	claims := o.claims()
-	at := about{o, labelPath(key)}
+	claims := o.claimedArchitectures()
+	at := location{o, labelPath(key)}
 	switch {
 	case !given:
 	case claims[0].path == labelPath(key):
-		l.add("label/architecture", at, fmt.Sprintf("label '%s' is '%s', and a VM with this preference gets the architecture of its cluster", key, label))
+		l.addFinding("label/architecture", at, fmt.Sprintf("label '%s' is '%s', and a VM with this preference gets the architecture of its cluster", key, label))
 	case claims[0].architecture != label:
-		l.addWith("label/value", at, fmt.Sprintf("label '%s' is '%s', and %s is '%s'", key, label, claims[0].path, claims[0].architecture), "make both equal")
+		l.addWithRemedy("label/value", at, fmt.Sprintf("label '%s' is '%s', and %s is '%s'", key, label, claims[0].path, claims[0].architecture), "make both equal")
 	}
 }
 
-// published is the form of the names of the published catalog: series, version, a dot and the size. Its source is the grammar in the README of
+// publishedName is the form of the names of the published catalog: series, version, a dot and the size. Its source is the grammar in the README of
 // kubevirt/common-instancetypes.
-var published = regexp.MustCompile(`^[a-z]+([0-9]+)\.([a-z0-9]+)$`)
+var publishedName = regexp.MustCompile(`^[a-z]+([0-9]+)\.([a-z0-9]+)$`)
 
-// named compares labels with a name of the published form. Other names say nothing of version or size.
-func (l *linter) named(o *Object) {
-	parts := published.FindStringSubmatch(o.Name)
+// compareNameWithLabels compares labels with a name of the published form. Other names say nothing of version or size.
+func (l *linter) compareNameWithLabels(o *Object) {
+	parts := publishedName.FindStringSubmatch(o.Name)
 	if parts == nil {
 		return
 	}
 	for i, key := range []string{"version", "size"} {
 		full := prefix + key
 		if label, given := o.Labels[full]; given && label != parts[i+1] {
-			l.addWith("label/name", about{o, labelPath(full)}, fmt.Sprintf("label '%s' is '%s', and the name says '%s'", full, label, parts[i+1]),
+			l.addWithRemedy("label/name", location{o, labelPath(full)}, fmt.Sprintf("label '%s' is '%s', and the name says '%s'", full, label, parts[i+1]),
 				fmt.Sprintf("write %s: %q, or choose another name", full, parts[i+1]))
 		}
 	}

@@ -19,8 +19,8 @@ var legalRules = []Rule{
 	{"catalog/deprecated-value", Warning, "a field has no value that KubeVirt deprecated", "use the value that the message names"},
 }
 
-// legal runs the rules of the webhook. Objects that it refuses are not tried further.
-func (l *linter) legal() {
+// lintWithWebhookRules runs the rules of the webhook. Objects that it refuses are not tried further.
+func (l *linter) lintWithWebhookRules() {
 	at := field.NewPath("spec")
 	for _, o := range l.objects {
 		var errs field.ErrorList
@@ -36,11 +36,11 @@ func (l *linter) legal() {
 			if err.Origin != "" {
 				message += " (" + err.Origin + ")"
 			}
-			l.add("catalog/legal", about{o, err.Field}, message)
+			l.addFinding("catalog/legal", location{o, err.Field}, message)
 		}
 		for _, warning := range warnings {
 			path, _, _ := strings.Cut(warning, " ")
-			l.add(rule, about{o, strings.TrimSuffix(path, ":")}, warning)
+			l.addFinding(rule, location{o, strings.TrimSuffix(path, ":")}, warning)
 		}
 	}
 }
@@ -51,12 +51,12 @@ var twiceRules = []Rule{
 	{"catalog/twice", Error, "an object stands once in a catalog", "remove one of them: if the catalog is applied, the last one wins"},
 }
 
-// twice finds several objects of one key. Only the first one is tried: another one would hide the mistakes in the first.
-func (l *linter) twice() {
+// findDuplicates finds several objects of one key. Only the first one is tried: another one would hide the mistakes in the first.
+func (l *linter) findDuplicates() {
 	first := map[Key]bool{}
 	for _, o := range l.objects {
 		if first[o.Key()] {
-			l.add("catalog/twice", about{o, "metadata.name"}, fmt.Sprintf("%s stands in the catalog before", o.Key()))
+			l.addFinding("catalog/twice", location{o, "metadata.name"}, fmt.Sprintf("%s stands in the catalog before", o.Key()))
 			l.broken[o] = true
 		}
 		first[o.Key()] = true
@@ -68,11 +68,11 @@ var nameRules = []Rule{
 		"choose a shorter name: revisions are labelled with it, and KubeVirt cannot create one for this name"},
 }
 
-// longNames finds names that an API server accepts, and that are too long for KubeVirt's label instancetype.kubevirt.io/object-name.
-func (l *linter) longNames() {
+// findLongNames finds names that an API server accepts, and that are too long for KubeVirt's label instancetype.kubevirt.io/object-name.
+func (l *linter) findLongNames() {
 	for _, o := range l.objects {
 		if n := len(o.Name); n > validation.LabelValueMaxLength {
-			l.add("catalog/name-length", about{o, "metadata.name"}, fmt.Sprintf("the name has %d characters", n))
+			l.addFinding("catalog/name-length", location{o, "metadata.name"}, fmt.Sprintf("the name has %d characters", n))
 		}
 	}
 }
@@ -89,8 +89,8 @@ var descriptions = map[string]struct{ labels, annotations []string }{
 
 const displayName = "openshift.io/display-name"
 
-// described finds objects without descriptions for people. All missing keys of an object are one finding.
-func (l *linter) described() {
+// findMissingDescriptions finds objects without descriptions for people. All missing keys of an object are one finding.
+func (l *linter) findMissingDescriptions() {
 	for _, o := range l.objects {
 		wanted := descriptions["instancetype"]
 		if o.Preference != nil {
@@ -108,7 +108,7 @@ func (l *linter) described() {
 			}
 		}
 		if len(missing) > 0 {
-			l.add("label/description", about{o, "metadata"}, "missing or empty: "+strings.Join(missing, ", "))
+			l.addFinding("label/description", location{o, "metadata"}, "missing or empty: "+strings.Join(missing, ", "))
 		}
 	}
 }
@@ -124,8 +124,8 @@ var lifecycleRules = []Rule{
 	{"catalog/replacement", Warning, "a replacement is in the catalog, and is neither deprecated nor obsolete", "name an active object of this kind"},
 }
 
-// lifecycles judges the keys of the lifecycle. instancetype.ReadLifecycle names the rules of values that it cannot read.
-func (l *linter) lifecycles() {
+// lintLifecycles judges the keys of the lifecycle. instancetype.ReadLifecycle names the rules of values that it cannot read.
+func (l *linter) lintLifecycles() {
 	all := make(map[Key]instancetype.Lifecycle, len(l.objects))
 	for _, o := range l.objects {
 		all[o.Key()] = instancetype.ReadLifecycle(o, l.Now)
@@ -133,12 +133,12 @@ func (l *linter) lifecycles() {
 	for _, o := range l.objects {
 		life := all[o.Key()]
 		for _, mistake := range life.Mistakes {
-			l.add(mistake.Origin, about{o, mistake.Field}, mistake.ErrorBody())
+			l.addFinding(mistake.Origin, location{o, mistake.Field}, mistake.ErrorBody())
 		}
-		at := about{o, annotationPath(v1alpha1.AnnotationReplacedBy)}
+		at := location{o, annotationPath(v1alpha1.AnnotationReplacedBy)}
 		if life.ReplacedBy == "" {
 			if life.State != v1alpha1.LifecycleActive {
-				l.add("catalog/no-replacement", about{o, "metadata"}, life.Notice())
+				l.addFinding("catalog/no-replacement", location{o, "metadata"}, life.Notice())
 			}
 			continue
 		}
@@ -146,9 +146,9 @@ func (l *linter) lifecycles() {
 		successor, found := all[Key{o.Kind, o.Namespace, life.ReplacedBy}]
 		switch {
 		case !found:
-			l.add("catalog/replacement", at, fmt.Sprintf("its replacement '%s' is not in the catalog", life.ReplacedBy))
+			l.addFinding("catalog/replacement", at, fmt.Sprintf("its replacement '%s' is not in the catalog", life.ReplacedBy))
 		case successor.State != v1alpha1.LifecycleActive:
-			l.add("catalog/replacement", at, fmt.Sprintf("its replacement '%s' is %s itself", life.ReplacedBy, successor.State))
+			l.addFinding("catalog/replacement", at, fmt.Sprintf("its replacement '%s' is %s itself", life.ReplacedBy, successor.State))
 		}
 	}
 }
@@ -157,22 +157,22 @@ var sameSpecRules = []Rule{
 	{"catalog/same-spec", Warning, "two instancetypes differ in what a VM gets of them", "remove one of them, or make it the replacement of the other"},
 }
 
-// sameSpecs finds instancetypes that differ only in their names. After a renaming both names stay for a while, one with kilnvm.io/replaced-by, which is no
+// findSameSpecs finds instancetypes that differ only in their names. After a renaming both names stay for a while, one with kilnvm.io/replaced-by, which is no
 // mistake. Preferences with the same spec are no mistake either: the published catalog has them for releases of one operating system.
-func (l *linter) sameSpecs() {
+func (l *linter) findSameSpecs() {
 	type content struct{ kind, namespace, spec string }
 	first := map[content]*Object{}
 	for _, o := range l.objects {
 		if o.Instancetype == nil || l.broken[o] {
 			continue
 		}
-		key := content{o.Kind, o.Namespace, o.content()}
+		key := content{o.Kind, o.Namespace, o.specContent()}
 		other := first[key]
 		switch {
 		case other == nil:
 			first[key] = o
 		case !slices.Contains([]string{o.Annotations[v1alpha1.AnnotationReplacedBy], ""}, other.Name) && other.Annotations[v1alpha1.AnnotationReplacedBy] != o.Name:
-			l.add("catalog/same-spec", about{o, "spec"}, fmt.Sprintf("it has the spec of '%s'", other.Name))
+			l.addFinding("catalog/same-spec", location{o, "spec"}, fmt.Sprintf("it has the spec of '%s'", other.Name))
 		}
 	}
 }

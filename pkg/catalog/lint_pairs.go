@@ -15,10 +15,10 @@ var pairRules = []Rule{
 		"enlarge the instancetype, or add a preference that it boots with"},
 }
 
-// pairs finds instancetypes that boot with no preference, and the reverse. A catalog of only instancetypes or only preferences is meant to be used with another
-// catalog, and not judged.
-func (l *linter) pairs() {
-	instancetypes, preferences := l.usable()
+// lintPairs finds instancetypes that boot with no preference, and the reverse. A catalog of only instancetypes or only preferences is meant to be used with
+// another catalog, and not judged.
+func (l *linter) lintPairs() {
+	instancetypes, preferences := l.usableObjects()
 	if len(instancetypes) == 0 || len(preferences) == 0 {
 		return
 	}
@@ -27,29 +27,29 @@ func (l *linter) pairs() {
 		if l.lacksTrials() {
 			continue
 		}
-		fitting, errs, booted := l.partner(o, instancetypes)
+		fitting, errs, booted := l.findPartner(o, instancetypes)
 		switch {
 		case booted:
 		case fitting == 0:
-			l.add("catalog/requirement", about{o, "spec.requirements"}, "no instancetype of the catalog meets its requirements: "+needs(o))
+			l.addFinding("catalog/requirement", location{o, "spec.requirements"}, "no instancetype of the catalog meets its requirements: "+requirementsText(o))
 		default:
-			l.add("catalog/unusable-preference", about{o, "spec"}, fmt.Sprintf("it boots with none of the %d instancetypes that it may be used with: %s",
-				fitting, why(errs)))
+			l.addFinding("catalog/unusable-preference", location{o, "spec"}, fmt.Sprintf("it boots with none of the %d instancetypes that it may be used with: %s",
+				fitting, reasonsOf(errs)))
 		}
 	}
 	for _, o := range instancetypes {
 		if l.lacksTrials() {
 			continue
 		}
-		fitting, errs, booted := l.partner(o, preferences)
+		fitting, errs, booted := l.findPartner(o, preferences)
 		switch {
 		case booted:
 		case fitting == 0:
-			l.add("catalog/unusable-instancetype", about{o, "spec"},
+			l.addFinding("catalog/unusable-instancetype", location{o, "spec"},
 				"every preference of the catalog requires more, or a number of vCPUs that is a multiple of another one")
 		default:
-			l.add("catalog/unusable-instancetype", about{o, "spec"}, fmt.Sprintf("it boots with none of the %d preferences whose requirements it meets: %s",
-				fitting, why(errs)))
+			l.addFinding("catalog/unusable-instancetype", location{o, "spec"}, fmt.Sprintf("it boots with none of the %d preferences whose requirements it meets: %s",
+				fitting, reasonsOf(errs)))
 		}
 	}
 }
@@ -63,20 +63,20 @@ func (l *linter) lacksTrials() bool {
 	return true
 }
 
-// partner reports whether a VM boots that names o and any of the others. It returns how many of the others fit, and why the first of them does not boot. If no
-// trials are left, it reports that the VM boots.
-func (l *linter) partner(o *Object, others []*Object) (fitting int, errs field.ErrorList, booted bool) {
+// findPartner reports whether a VM boots that names o and any of the others. It returns how many of the others fit, and why the first of them does not boot.
+// If no trials are left, it reports that the VM boots.
+func (l *linter) findPartner(o *Object, others []*Object) (fitting int, errs field.ErrorList, booted bool) {
 	for _, other := range others {
-		both := join(l.sets[o], l.sets[other])
-		if !o.meets(other) || !instancetype.Fits(both) {
+		both := joinSets(l.sets[o], l.sets[other])
+		if !o.sharesNamespace(other) || !instancetype.Fits(both) {
 			continue
 		}
 		fitting++
-		for _, architecture := range on(o, other) {
+		for _, architecture := range architecturesOf(o, other) {
 			if l.trials.left <= 0 {
 				return fitting, nil, true // not known: a warning would be a guess
 			}
-			_, refused := l.trials.boot(machine{Set: both, architecture: architecture}, nil)
+			_, refused := l.trials.bootVM(trialVM{Set: both, architecture: architecture}, nil)
 			if len(refused) == 0 {
 				return fitting, nil, true
 			}
@@ -88,9 +88,9 @@ func (l *linter) partner(o *Object, others []*Object) (fitting int, errs field.E
 	return fitting, errs, false
 }
 
-// needs returns the requirements of a preference in words. A preference without requirements can also refuse an instancetype: the topology 'spread' must be able
-// to divide the number of vCPUs.
-func needs(o *Object) string {
+// requirementsText returns the requirements of a preference in words. A preference without requirements can also refuse an instancetype: the topology
+// 'spread' must be able to divide the number of vCPUs.
+func requirementsText(o *Object) string {
 	var words string
 	if need := o.Preference.Requirements; need != nil {
 		if need.CPU != nil {
@@ -118,29 +118,30 @@ var bootRules = []Rule{
 // preference requires. The same number applies to the preferences of an instancetype.
 const mostPartners = 4
 
-// claims tries each object on each architecture that it names.
-func (l *linter) claims() {
-	instancetypes, preferences := l.usable()
+// tryClaimedArchitectures tries each object on each architecture that it names.
+func (l *linter) tryClaimedArchitectures() {
+	instancetypes, preferences := l.usableObjects()
 	for _, o := range preferences {
-		l.boots(o, func(architecture string) field.ErrorList { return l.bootsPreference(o, instancetypes, architecture) })
+		l.tryArchitectures(o, func(architecture string) field.ErrorList { return l.tryPreference(o, instancetypes, architecture) })
 	}
 	for _, o := range instancetypes {
-		l.boots(o, func(architecture string) field.ErrorList { return l.bootsInstancetype(o, preferences, architecture) })
+		l.tryArchitectures(o, func(architecture string) field.ErrorList { return l.tryInstancetype(o, preferences, architecture) })
 	}
 }
 
-// boots tries an object on each architecture that it names. An object that names none is tried on all architectures until it boots. An object that boots nowhere
-// is not tried further.
-func (l *linter) boots(o *Object, try func(architecture string) field.ErrorList) {
+// tryArchitectures tries an object on each architecture that it names. An object that names none is tried on all architectures until it boots. An object that
+// boots nowhere is not tried further.
+func (l *linter) tryArchitectures(o *Object, try func(architecture string) field.ErrorList) {
 	if l.lacksTrials() {
 		return
 	}
-	claims, booted := o.claims(), false
+	claims, booted := o.claimedArchitectures(), false
 	for _, c := range claims {
 		errs := try(c.architecture)
 		booted = booted || len(errs) == 0
 		if len(errs) > 0 {
-			l.add("catalog/boot", about{o, c.path}, fmt.Sprintf("it names architecture '%s', and no VM with it boots there: %s", c.architecture, why(errs)))
+			l.addFinding("catalog/boot", location{o, c.path},
+				fmt.Sprintf("it names architecture '%s', and no VM with it boots there: %s", c.architecture, reasonsOf(errs)))
 		}
 	}
 	var first field.ErrorList
@@ -152,50 +153,50 @@ func (l *linter) boots(o *Object, try func(architecture string) field.ErrorList)
 		}
 	}
 	if len(claims) == 0 && !booted {
-		l.add("catalog/boot", about{o, "spec"}, fmt.Sprintf("no VM with it boots on any architecture; on '%s': %s", architectures[0], why(first)))
+		l.addFinding("catalog/boot", location{o, "spec"}, fmt.Sprintf("no VM with it boots on any architecture; on '%s': %s", architectures[0], reasonsOf(first)))
 	}
 	l.broken[o] = !booted
 }
 
-// bootsPreference tries a preference with an instancetype that has exactly what it requires, and with some instancetypes of the catalog. If no VM boots, it
+// tryPreference tries a preference with an instancetype that has exactly what it requires, and with some instancetypes of the catalog. If no VM boots, it
 // returns the errors of the first one.
-func (l *linter) bootsPreference(o *Object, instancetypes []*Object, architecture string) (errs field.ErrorList) {
+func (l *linter) tryPreference(o *Object, instancetypes []*Object, architecture string) (errs field.ErrorList) {
 	alone := l.sets[o]
-	alone.Instancetype = roomy(o.Preference)
-	if _, errs = l.trials.boot(machine{Set: alone, architecture: architecture}, nil); len(errs) == 0 {
+	alone.Instancetype = justEnough(o.Preference)
+	if _, errs = l.trials.bootVM(trialVM{Set: alone, architecture: architecture}, nil); len(errs) == 0 {
 		return nil
 	}
-	return l.anyPartner(o, instancetypes, machine{architecture: architecture}, errs)
+	return l.tryPartners(o, instancetypes, trialVM{architecture: architecture}, errs)
 }
 
-// bootsInstancetype tries an instancetype without a preference, then with EFI, and then with some preferences. An instancetype with launchSecurity needs EFI,
+// tryInstancetype tries an instancetype without a preference, then with EFI, and then with some preferences. An instancetype with launchSecurity needs EFI,
 // which only VMs and preferences can set. If no VM boots, it returns the errors of the first one.
-func (l *linter) bootsInstancetype(o *Object, preferences []*Object, architecture string) (errs field.ErrorList) {
-	m := machine{Set: l.sets[o], architecture: architecture}
-	if _, errs = l.trials.boot(m, nil); len(errs) == 0 {
+func (l *linter) tryInstancetype(o *Object, preferences []*Object, architecture string) (errs field.ErrorList) {
+	m := trialVM{Set: l.sets[o], architecture: architecture}
+	if _, errs = l.trials.bootVM(m, nil); len(errs) == 0 {
 		return nil
 	}
 	m.efi = true
-	if _, refused := l.trials.boot(m, nil); len(refused) == 0 {
+	if _, refused := l.trials.bootVM(m, nil); len(refused) == 0 {
 		return nil
 	}
-	return l.anyPartner(o, preferences, m, errs)
+	return l.tryPartners(o, preferences, m, errs)
 }
 
-// anyPartner returns nil if a VM boots that names o and one of the first mostPartners others that fit; otherwise errs.
-func (l *linter) anyPartner(o *Object, others []*Object, m machine, errs field.ErrorList) field.ErrorList {
+// tryPartners returns nil if a VM boots that names o and one of the first mostPartners others that fit; otherwise errs.
+func (l *linter) tryPartners(o *Object, others []*Object, m trialVM, errs field.ErrorList) field.ErrorList {
 	m.efi = false
 	tried := 0
 	for _, other := range others {
 		if tried == mostPartners || l.trials.left <= 0 {
 			break
 		}
-		m.Set = join(l.sets[o], l.sets[other])
-		if !o.meets(other) || !instancetype.Fits(m.Set) {
+		m.Set = joinSets(l.sets[o], l.sets[other])
+		if !o.sharesNamespace(other) || !instancetype.Fits(m.Set) {
 			continue
 		}
 		tried++
-		if _, refused := l.trials.boot(m, nil); len(refused) == 0 {
+		if _, refused := l.trials.bootVM(m, nil); len(refused) == 0 {
 			return nil
 		}
 	}
@@ -206,10 +207,10 @@ var boundedRules = []Rule{
 	{"catalog/bounded", Note, "a catalog is small enough to try each of its objects", "split the catalog"},
 }
 
-// bounded adds a finding if some objects were not tried.
-func (l *linter) bounded() {
+// reportUntried adds a finding if some objects were not tried.
+func (l *linter) reportUntried() {
 	if l.untried > 0 && len(l.objects) > 0 {
-		l.add("catalog/bounded", about{l.objects[0], "metadata.name"},
+		l.addFinding("catalog/bounded", location{l.objects[0], "metadata.name"},
 			fmt.Sprintf("after %d trials %d objects were not tried: whether a VM boots with them is not known", l.most, l.untried))
 	}
 }

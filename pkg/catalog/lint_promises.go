@@ -7,8 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// promise is a label whose value the spec determines.
-type promise struct {
+// labelPromise is a label whose value the spec determines.
+type labelPromise struct {
 	key string
 	// of returns the value that the spec determines; empty if the label must be absent.
 	of func(*Object) string
@@ -16,22 +16,22 @@ type promise struct {
 	same func(label, spec string) bool
 }
 
-var instancetypePromises = []promise{
+var instancetypePromises = []labelPromise{
 	{key: "cpu", of: func(o *Object) string { return strconv.FormatUint(uint64(o.Instancetype.CPU.Guest), 10) }},
 	{key: "memory", of: func(o *Object) string { return o.Instancetype.Memory.Guest.String() }, same: sameAmount},
-	{key: "hugepages", of: hugepages, same: sameAmount},
+	{key: "hugepages", of: hugepageSize, same: sameAmount},
 	{key: "numa", of: func(o *Object) string {
 		numa := o.Instancetype.CPU.NUMA
-		return flag(numa != nil && numa.GuestMappingPassthrough != nil)
+		return trueOrEmpty(numa != nil && numa.GuestMappingPassthrough != nil)
 	}},
-	{key: "dedicatedCPUPlacement", of: func(o *Object) string { return switched(o.Instancetype.CPU.DedicatedCPUPlacement) }},
-	{key: "isolateEmulatorThread", of: func(o *Object) string { return switched(o.Instancetype.CPU.IsolateEmulatorThread) }},
-	{key: "realtime", of: func(o *Object) string { return flag(o.Instancetype.CPU.Realtime != nil) }},
+	{key: "dedicatedCPUPlacement", of: func(o *Object) string { return switchText(o.Instancetype.CPU.DedicatedCPUPlacement) }},
+	{key: "isolateEmulatorThread", of: func(o *Object) string { return switchText(o.Instancetype.CPU.IsolateEmulatorThread) }},
+	{key: "realtime", of: func(o *Object) string { return trueOrEmpty(o.Instancetype.CPU.Realtime != nil) }},
 	// Published catalogs had 'true'. A number can be used in a selector.
-	{key: "gpus", of: gpus, same: func(label, spec string) bool { return label == spec || label == "true" }},
+	{key: "gpus", of: gpuCount, same: func(label, spec string) bool { return label == spec || label == "true" }},
 }
 
-var preferencePromises = []promise{
+var preferencePromises = []labelPromise{
 	{key: "required-cpu", of: func(o *Object) string {
 		if need := o.Preference.Requirements; need != nil && need.CPU != nil {
 			return strconv.FormatUint(uint64(need.CPU.Guest), 10)
@@ -50,38 +50,38 @@ var preferencePromises = []promise{
 		}
 		return ""
 	}},
-	{key: "preferred-architecture", of: func(o *Object) string { return text(o.Preference.PreferredArchitecture) }},
+	{key: "preferred-architecture", of: func(o *Object) string { return textOrEmpty(o.Preference.PreferredArchitecture) }},
 }
 
 func labelPath(key string) string      { return "metadata.labels[" + key + "]" }
 func annotationPath(key string) string { return "metadata.annotations[" + key + "]" }
 
-func hugepages(o *Object) string {
+func hugepageSize(o *Object) string {
 	if pages := o.Instancetype.Memory.Hugepages; pages != nil {
 		return pages.PageSize
 	}
 	return ""
 }
 
-// gpus returns the number of spec.gpus. Entries of spec.hostDevices do not count: dashboards cannot tell which of them are GPUs.
-func gpus(o *Object) string {
+// gpuCount returns the number of spec.gpus. Entries of spec.hostDevices do not count: dashboards cannot tell which of them are GPUs.
+func gpuCount(o *Object) string {
 	if n := len(o.Instancetype.GPUs); n > 0 {
 		return strconv.Itoa(n)
 	}
 	return ""
 }
 
-func flag(on bool) string {
+func trueOrEmpty(on bool) string {
 	if on {
 		return "true"
 	}
 	return ""
 }
 
-// switched returns 'true' for a switch that is on. A switch that is off means the same as an absent one, so that neither needs a label.
-func switched(value *bool) string { return flag(ptr.Deref(value, false)) }
+// switchText returns 'true' for a switch that is on. A switch that is off means the same as an absent one, so that neither needs a label.
+func switchText(value *bool) string { return trueOrEmpty(ptr.Deref(value, false)) }
 
-func text(value *string) string {
+func textOrEmpty(value *string) string {
 	if value == nil {
 		return ""
 	}

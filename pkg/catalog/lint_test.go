@@ -142,7 +142,7 @@ func TestManyObjects(t *testing.T) {
 		all = append(all, &size, &system)
 	}
 	count := map[string]int{}
-	for _, f := range newLinter(all, noon).run(most) {
+	for _, f := range newLinter(all, noon).runChecks(most) {
 		count[f.Rule]++
 	}
 	if count["catalog/bounded"] != 1 || count["catalog/same-spec"] != 0 || count["label/missing"] != 2*each {
