@@ -32,7 +32,7 @@ func CheckSnapshot(spec *api.VirtualMachineSnapshotSpec) (errs field.ErrorList) 
 	at := field.NewPath("spec")
 	errs = checkReference(&spec.Source, at.Child("source"), virtualMachines)
 	if policy := spec.DeletionPolicy; policy != nil {
-		errs = append(errs, oneOf(at.Child("deletionPolicy"), *policy, api.VirtualMachineSnapshotContentDelete, api.VirtualMachineSnapshotContentRetain)...)
+		errs = append(errs, checkOneOf(at.Child("deletionPolicy"), *policy, api.VirtualMachineSnapshotContentDelete, api.VirtualMachineSnapshotContentRetain)...)
 	}
 	if of := spec.FailureDeadline; of != nil && (of.Duration < 0 || of.Duration > longestDeadline) {
 		errs = append(errs, field.Invalid(at.Child("failureDeadline"), of.Duration.String(), fmt.Sprintf("must be from 0s, for none, to %s", longestDeadline)))
@@ -53,15 +53,15 @@ func CheckRestore(spec *api.VirtualMachineRestoreSpec) (errs field.ErrorList) {
 		errs = append(errs, checkReferredName(at.Child("virtualMachineSnapshotName"), spec.VirtualMachineSnapshotName)...)
 	}
 	if policy := spec.TargetReadinessPolicy; policy != nil {
-		errs = append(errs, oneOf(at.Child("targetReadinessPolicy"), *policy, api.VirtualMachineRestoreStopTarget,
+		errs = append(errs, checkOneOf(at.Child("targetReadinessPolicy"), *policy, api.VirtualMachineRestoreStopTarget,
 			api.VirtualMachineRestoreWaitGracePeriodAndFail, api.VirtualMachineRestoreFailImmediate, api.VirtualMachineRestoreWaitEventually)...)
 	}
 	if policy := spec.VolumeRestorePolicy; policy != nil {
-		errs = append(errs, oneOf(at.Child("volumeRestorePolicy"), *policy, api.VolumeRestorePolicyRandomizeNames, api.VolumeRestorePolicyInPlace,
+		errs = append(errs, checkOneOf(at.Child("volumeRestorePolicy"), *policy, api.VolumeRestorePolicyRandomizeNames, api.VolumeRestorePolicyInPlace,
 			api.VolumeRestorePolicyPrefixTargetName)...)
 	}
 	if policy := spec.VolumeOwnershipPolicy; policy != nil {
-		errs = append(errs, oneOf(at.Child("volumeOwnershipPolicy"), *policy, api.VolumeOwnershipPolicyVm, api.VolumeOwnershipPolicyNone)...)
+		errs = append(errs, checkOneOf(at.Child("volumeOwnershipPolicy"), *policy, api.VolumeOwnershipPolicyVm, api.VolumeOwnershipPolicyNone)...)
 	}
 	for i, override := range spec.VolumeRestoreOverrides {
 		of := at.Child("volumeRestoreOverrides").Index(i)
@@ -72,7 +72,7 @@ func CheckRestore(spec *api.VirtualMachineRestoreSpec) (errs field.ErrorList) {
 			errs = append(errs, field.Required(of, "set restoreName, labels or annotations"))
 		}
 		if override.RestoreName != "" {
-			errs = append(errs, name(of.Child("restoreName"), override.RestoreName)...)
+			errs = append(errs, checkName(of.Child("restoreName"), override.RestoreName)...)
 		}
 	}
 	errs = append(errs, checkPatches(spec.Patches, at.Child("patches"))...)
@@ -107,7 +107,7 @@ func CheckClone(spec *clone.VirtualMachineCloneSpec) (errs field.ErrorList) {
 		}
 	}
 	if policy := spec.VolumeNamePolicy; policy != nil {
-		errs = append(errs, oneOf(at.Child("volumeNamePolicy"), *policy, clone.VolumeNamePolicyRandomizeNames, clone.VolumeNamePolicyPrefixTargetName)...)
+		errs = append(errs, checkOneOf(at.Child("volumeNamePolicy"), *policy, clone.VolumeNamePolicyRandomizeNames, clone.VolumeNamePolicyPrefixTargetName)...)
 	}
 	errs = append(errs, checkPatches(spec.Patches, at.Child("patches"))...)
 	for _, err := range errs {
@@ -148,14 +148,14 @@ func checkReferredName(at *field.Path, text string) field.ErrorList {
 	return nil
 }
 
-func name(at *field.Path, text string) (errs field.ErrorList) {
+func checkName(at *field.Path, text string) (errs field.ErrorList) {
 	for _, mistake := range validation.IsDNS1123Subdomain(text) {
 		errs = append(errs, field.Invalid(at, text, mistake))
 	}
 	return errs
 }
 
-func oneOf[T ~string](at *field.Path, value T, all ...T) field.ErrorList {
+func checkOneOf[T ~string](at *field.Path, value T, all ...T) field.ErrorList {
 	if slices.Contains(all, value) {
 		return nil
 	}

@@ -17,33 +17,33 @@ import (
 // ClonePatches returns the patches of the restore that makes a clone: the clone's filters, MAC addresses, serial number and patches. The restore itself renews
 // the rest of the identity. Filters do not remove Kiln's annotations: without its pins the clone would be made from other objects.
 func ClonePatches(vm *v1.VirtualMachine, spec *clone.VirtualMachineCloneSpec) ([]string, error) {
-	p := &patches{}
-	p.filter(vm.Labels, spec.LabelFilters, "/metadata/labels/")
-	p.filter(ofOthers(vm.Annotations), spec.AnnotationFilters, "/metadata/annotations/")
-	p.filter(vm.Spec.Template.ObjectMeta.Labels, spec.Template.LabelFilters, "/spec/template/metadata/labels/")
-	p.filter(vm.Spec.Template.ObjectMeta.Annotations, spec.Template.AnnotationFilters, "/spec/template/metadata/annotations/")
+	p := &patchList{}
+	p.removeUnselected(vm.Labels, spec.LabelFilters, "/metadata/labels/")
+	p.removeUnselected(withoutOwnAnnotations(vm.Annotations), spec.AnnotationFilters, "/metadata/annotations/")
+	p.removeUnselected(vm.Spec.Template.ObjectMeta.Labels, spec.Template.LabelFilters, "/spec/template/metadata/labels/")
+	p.removeUnselected(vm.Spec.Template.ObjectMeta.Annotations, spec.Template.AnnotationFilters, "/spec/template/metadata/annotations/")
 	for i, nic := range vm.Spec.Template.Spec.Domain.Devices.Interfaces {
 		if mac := spec.NewMacAddresses[nic.Name]; mac != "" {
-			p.add(fmt.Sprintf("/spec/template/spec/domain/devices/interfaces/%d/macAddress", i), mac)
+			p.addValue(fmt.Sprintf("/spec/template/spec/domain/devices/interfaces/%d/macAddress", i), mac)
 		}
 	}
 	if serial := spec.NewSMBiosSerial; serial != nil && *serial != "" {
 		const firmware = "/spec/template/spec/domain/firmware"
 		if vm.Spec.Template.Spec.Domain.Firmware == nil {
-			p.add(firmware, map[string]any{})
+			p.addValue(firmware, map[string]any{})
 		}
-		p.add(firmware+"/serial", *serial)
+		p.addValue(firmware+"/serial", *serial)
 	}
 	return append(p.all, spec.Patches...), p.err
 }
 
-// patches are operations of RFC 6902.
-type patches struct {
+// patchList are operations of RFC 6902.
+type patchList struct {
 	all []string
 	err error
 }
 
-func (p *patches) write(operation map[string]any) {
+func (p *patchList) addOperation(operation map[string]any) {
 	text, err := json.Marshal(operation)
 	if p.err == nil {
 		p.err = err
@@ -51,13 +51,13 @@ func (p *patches) write(operation map[string]any) {
 	p.all = append(p.all, string(text))
 }
 
-func (p *patches) add(path string, value any) {
-	p.write(map[string]any{"op": "add", "path": path, "value": value})
+func (p *patchList) addValue(path string, value any) {
+	p.addOperation(map[string]any{"op": "add", "path": path, "value": value})
 }
 
-// filter removes the keys that filters do not select. Nil filters select all keys. As in KubeVirt, a filter is a regular expression that matches a part of the
-// key; the filter '*' selects all keys, and the keys of filters that begin with '!' are taken away last. An invalid expression selects nothing.
-func (p *patches) filter(keys map[string]string, filters []string, base string) {
+// removeUnselected removes the keys that filters do not select. Nil filters select all keys. As in KubeVirt, a filter is a regular expression that matches a
+// part of the key; the filter '*' selects all keys, and the keys of filters that begin with '!' are taken away last. An invalid expression selects nothing.
+func (p *patchList) removeUnselected(keys map[string]string, filters []string, base string) {
 	if filters == nil {
 		return
 	}
@@ -79,13 +79,13 @@ func (p *patches) filter(keys map[string]string, filters []string, base string) 
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		found := func(of *regexp.Regexp) bool { return of.MatchString(key) }
 		if !slices.ContainsFunc(wanted, found) || slices.ContainsFunc(unwanted, found) {
-			p.write(map[string]any{"op": "remove", "path": base + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)})
+			p.addOperation(map[string]any{"op": "remove", "path": base + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)})
 		}
 	}
 }
 
-// ofOthers returns annotations without Kiln's own and without the mark of a restore.
-func ofOthers(all map[string]string) map[string]string {
+// withoutOwnAnnotations returns annotations without Kiln's own and without the mark of a restore.
+func withoutOwnAnnotations(all map[string]string) map[string]string {
 	rest := maps.Clone(all)
 	maps.DeleteFunc(rest, func(key, _ string) bool { return key == Mark || strings.HasPrefix(key, v1alpha1.Prefix) })
 	return rest

@@ -46,24 +46,24 @@ func Causes(all []Need, known Facts) (causes []Cause) {
 
 // Error returns the cause as an error at its path. The message says what to do.
 func (c Cause) Error() *field.Error {
-	err := &field.Error{Type: field.ErrorTypeNotFound, Field: c.Path.String(), BadValue: c.name(), Detail: c.remedy()}
+	err := &field.Error{Type: field.ErrorTypeNotFound, Field: c.Path.String(), BadValue: c.objectName(), Detail: c.remedyText()}
 	if c.Fact == Denied || c.Fact == Forbidden || c.Fact == Shared {
 		err.Type, err.BadValue = field.ErrorTypeForbidden, ""
-		err.Detail = fmt.Sprintf("%s '%s' %s", c.Kind, c.name(), c.remedy())
+		err.Detail = fmt.Sprintf("%s '%s' %s", c.Kind, c.objectName(), c.remedyText())
 	}
 	return err
 }
 
-// name returns the name of the object as messages have it.
-func (c Cause) name() string {
+// objectName returns the name of the object as messages have it.
+func (c Cause) objectName() string {
 	if c.Kind == Network {
 		return c.Namespace + "/" + c.Name
 	}
 	return c.Name
 }
 
-// remedy returns what is wrong with the object, and what to do.
-func (c Cause) remedy() string {
+// remedyText returns what is wrong with the object, and what to do.
+func (c Cause) remedyText() string {
 	var remedy string
 	switch {
 	case c.Fact == Denied:
@@ -81,13 +81,13 @@ func (c Cause) remedy() string {
 	}
 	if c.Device != (Device{}) {
 		remedy += fmt.Sprintf(", or restore without %s '%s': set annotation '%s: \"%s\"' on a new restore",
-			words[c.Device.List], c.Device.Name, v1alpha1.AnnotationLeaveOut, v1alpha1.LeaveOutUnavailable)
+			deviceWords[c.Device.List], c.Device.Name, v1alpha1.AnnotationLeaveOut, v1alpha1.LeaveOutUnavailable)
 	}
 	return remedy
 }
 
-// words are the names of devices in messages, by their lists.
-var words = map[string]string{
+// deviceWords are the names of devices in messages, by their lists.
+var deviceWords = map[string]string{
 	volumes: "volume", networks: "network", gpus: "GPU", hostDevices: "host device", resourceClaims: "resource claim", credentials: "access credential",
 }
 
@@ -152,7 +152,7 @@ func Report(left []Device) string {
 		if i > 0 {
 			text += ", "
 		}
-		text += fmt.Sprintf("%s '%s'", words[device.List], device.Name)
+		text += fmt.Sprintf("%s '%s'", deviceWords[device.List], device.Name)
 	}
 	if text == "" {
 		return ""

@@ -54,39 +54,39 @@ type Need struct {
 	Device Device
 }
 
-// needs collects the needs of one VM.
-type needs struct {
+// needList collects the needs of one VM.
+type needList struct {
 	namespace string
 	all       []Need
 }
 
 // Needs returns the objects to which a VM refers, in the order of its fields, without the objects that the VM marks as optional.
 func Needs(vm *v1.VirtualMachine) []Need {
-	n := &needs{namespace: vm.Namespace}
-	for _, of := range revisions(vm) {
+	n := &needList{namespace: vm.Namespace}
+	for _, of := range revisionsOf(vm) {
 		n.all = append(n.all, Need{Object{Revision, vm.Namespace, of.name}, of.path, Device{}})
 	}
 	spec, at := &vm.Spec.Template.Spec, field.NewPath("spec", "template", "spec")
-	n.networks(spec, at)
-	n.volumes(spec, at)
-	n.devices(spec, at)
+	n.addNetworks(spec, at)
+	n.addVolumes(spec, at)
+	n.addDevices(spec, at)
 	if boot := spec.Domain.Firmware; boot != nil && boot.KernelBoot != nil && boot.KernelBoot.Container != nil {
-		n.add(Secret, boot.KernelBoot.Container.ImagePullSecret, at.Child("domain", "firmware", "kernelBoot", "container", "imagePullSecret"), Device{})
+		n.addNeed(Secret, boot.KernelBoot.Container.ImagePullSecret, at.Child("domain", "firmware", "kernelBoot", "container", "imagePullSecret"), Device{})
 	}
 	for i := range spec.AccessCredentials {
-		n.credential(&spec.AccessCredentials[i], at.Child("accessCredentials").Index(i), i)
+		n.addCredential(&spec.AccessCredentials[i], at.Child("accessCredentials").Index(i), i)
 	}
 	return n.all
 }
 
-// add adds an object of the VM's namespace, if it has a name.
-func (n *needs) add(kind Kind, name string, at *field.Path, device Device) {
+// addNeed adds an object of the VM's namespace, if it has a name.
+func (n *needList) addNeed(kind Kind, name string, at *field.Path, device Device) {
 	if name != "" {
 		n.all = append(n.all, Need{Object{kind, n.namespace, name}, at, device})
 	}
 }
 
-func (n *needs) networks(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
+func (n *needList) addNetworks(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
 	for i := range spec.Networks {
 		network := &spec.Networks[i]
 		if !pod.Defined(network) {
@@ -97,83 +97,83 @@ func (n *needs) networks(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
 	}
 }
 
-func (n *needs) volumes(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
+func (n *needList) addVolumes(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
 	for i := range spec.Volumes {
-		n.volume(&spec.Volumes[i], at.Child("volumes").Index(i))
+		n.addVolume(&spec.Volumes[i], at.Child("volumes").Index(i))
 	}
 }
 
-// volume adds the objects to which a volume refers. The claim of a DataVolume has the name of the DataVolume. It must exist even if the VM has a template for
-// the DataVolume, because Kiln does not create DataVolumes.
-func (n *needs) volume(of *v1.Volume, at *field.Path) {
+// addVolume adds the objects to which a volume refers. The claim of a DataVolume has the name of the DataVolume. It must exist even if the VM has a template
+// for the DataVolume, because Kiln does not create DataVolumes.
+func (n *needList) addVolume(of *v1.Volume, at *field.Path) {
 	device, own := Device{volumes, of.Name}, func(optional *bool) bool { return optional == nil || !*optional }
 	switch {
 	case of.PersistentVolumeClaim != nil:
-		n.add(Claim, of.PersistentVolumeClaim.ClaimName, at.Child("persistentVolumeClaim", "claimName"), device)
+		n.addNeed(Claim, of.PersistentVolumeClaim.ClaimName, at.Child("persistentVolumeClaim", "claimName"), device)
 	case of.DataVolume != nil:
-		n.add(Claim, of.DataVolume.Name, at.Child("dataVolume", "name"), device)
+		n.addNeed(Claim, of.DataVolume.Name, at.Child("dataVolume", "name"), device)
 	case of.Ephemeral != nil && of.Ephemeral.PersistentVolumeClaim != nil:
-		n.add(Claim, of.Ephemeral.PersistentVolumeClaim.ClaimName, at.Child("ephemeral", "persistentVolumeClaim", "claimName"), device)
+		n.addNeed(Claim, of.Ephemeral.PersistentVolumeClaim.ClaimName, at.Child("ephemeral", "persistentVolumeClaim", "claimName"), device)
 	case of.Secret != nil && own(of.Secret.Optional):
-		n.add(Secret, of.Secret.SecretName, at.Child("secret", "secretName"), device)
+		n.addNeed(Secret, of.Secret.SecretName, at.Child("secret", "secretName"), device)
 	case of.ConfigMap != nil && own(of.ConfigMap.Optional):
-		n.add(ConfigMap, of.ConfigMap.Name, at.Child("configMap", "name"), device)
+		n.addNeed(ConfigMap, of.ConfigMap.Name, at.Child("configMap", "name"), device)
 	case of.ServiceAccount != nil:
-		n.add(ServiceAccount, of.ServiceAccount.ServiceAccountName, at.Child("serviceAccount", "serviceAccountName"), device)
+		n.addNeed(ServiceAccount, of.ServiceAccount.ServiceAccountName, at.Child("serviceAccount", "serviceAccountName"), device)
 	case of.ContainerDisk != nil:
-		n.add(Secret, of.ContainerDisk.ImagePullSecret, at.Child("containerDisk", "imagePullSecret"), device)
+		n.addNeed(Secret, of.ContainerDisk.ImagePullSecret, at.Child("containerDisk", "imagePullSecret"), device)
 	case of.Sysprep != nil && of.Sysprep.Secret != nil:
-		n.add(Secret, of.Sysprep.Secret.Name, at.Child("sysprep", "secret", "name"), device)
+		n.addNeed(Secret, of.Sysprep.Secret.Name, at.Child("sysprep", "secret", "name"), device)
 	case of.Sysprep != nil && of.Sysprep.ConfigMap != nil:
-		n.add(ConfigMap, of.Sysprep.ConfigMap.Name, at.Child("sysprep", "configMap", "name"), device)
+		n.addNeed(ConfigMap, of.Sysprep.ConfigMap.Name, at.Child("sysprep", "configMap", "name"), device)
 	case of.CloudInitNoCloud != nil:
-		n.cloudInit(of.CloudInitNoCloud.UserDataSecretRef, at.Child("cloudInitNoCloud", "secretRef", "name"), device)
-		n.cloudInit(of.CloudInitNoCloud.NetworkDataSecretRef, at.Child("cloudInitNoCloud", "networkDataSecretRef", "name"), device)
+		n.addCloudInitSecret(of.CloudInitNoCloud.UserDataSecretRef, at.Child("cloudInitNoCloud", "secretRef", "name"), device)
+		n.addCloudInitSecret(of.CloudInitNoCloud.NetworkDataSecretRef, at.Child("cloudInitNoCloud", "networkDataSecretRef", "name"), device)
 	case of.CloudInitConfigDrive != nil:
-		n.cloudInit(of.CloudInitConfigDrive.UserDataSecretRef, at.Child("cloudInitConfigDrive", "secretRef", "name"), device)
-		n.cloudInit(of.CloudInitConfigDrive.NetworkDataSecretRef, at.Child("cloudInitConfigDrive", "networkDataSecretRef", "name"), device)
+		n.addCloudInitSecret(of.CloudInitConfigDrive.UserDataSecretRef, at.Child("cloudInitConfigDrive", "secretRef", "name"), device)
+		n.addCloudInitSecret(of.CloudInitConfigDrive.NetworkDataSecretRef, at.Child("cloudInitConfigDrive", "networkDataSecretRef", "name"), device)
 	}
 }
 
-func (n *needs) devices(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
+func (n *needList) addDevices(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
 	devices := at.Child("domain", "devices")
 	for i, d := range spec.Domain.Devices.GPUs {
-		n.resource(d.DeviceName, devices.Child(gpus).Index(i).Child("deviceName"), Device{gpus, d.Name})
+		n.addResource(d.DeviceName, devices.Child(gpus).Index(i).Child("deviceName"), Device{gpus, d.Name})
 	}
 	for i, d := range spec.Domain.Devices.HostDevices {
-		n.resource(d.DeviceName, devices.Child(hostDevices).Index(i).Child("deviceName"), Device{hostDevices, d.Name})
+		n.addResource(d.DeviceName, devices.Child(hostDevices).Index(i).Child("deviceName"), Device{hostDevices, d.Name})
 	}
 	for i, claim := range spec.ResourceClaims {
 		device, of := Device{resourceClaims, claim.Name}, at.Child(resourceClaims).Index(i)
 		if claim.ResourceClaimName != nil {
-			n.add(ResourceClaim, *claim.ResourceClaimName, of.Child("resourceClaimName"), device)
+			n.addNeed(ResourceClaim, *claim.ResourceClaimName, of.Child("resourceClaimName"), device)
 		}
 		if claim.ResourceClaimTemplateName != nil {
-			n.add(ResourceClaimTemplate, *claim.ResourceClaimTemplateName, of.Child("resourceClaimTemplateName"), device)
+			n.addNeed(ResourceClaimTemplate, *claim.ResourceClaimTemplateName, of.Child("resourceClaimTemplateName"), device)
 		}
 	}
 }
 
-func (n *needs) resource(name string, at *field.Path, device Device) {
+func (n *needList) addResource(name string, at *field.Path, device Device) {
 	if name != "" {
 		n.all = append(n.all, Need{Object{Kind: Resource, Name: name}, at, device})
 	}
 }
 
-// cloudInit adds a Secret of cloud-init.
-func (n *needs) cloudInit(of *corev1.LocalObjectReference, at *field.Path, device Device) {
+// addCloudInitSecret adds a Secret of cloud-init.
+func (n *needList) addCloudInitSecret(of *corev1.LocalObjectReference, at *field.Path, device Device) {
 	if of != nil {
-		n.add(Secret, of.Name, at, device)
+		n.addNeed(Secret, of.Name, at, device)
 	}
 }
 
-// credential adds the Secret of an access credential. Credentials have no name: their device has their index.
-func (n *needs) credential(of *v1.AccessCredential, at *field.Path, i int) {
+// addCredential adds the Secret of an access credential. Credentials have no name: their device has their index.
+func (n *needList) addCredential(of *v1.AccessCredential, at *field.Path, i int) {
 	device := Device{credentials, strconv.Itoa(i)}
 	if key := of.SSHPublicKey; key != nil && key.Source.Secret != nil {
-		n.add(Secret, key.Source.Secret.SecretName, at.Child("sshPublicKey", "source", "secret", "secretName"), device)
+		n.addNeed(Secret, key.Source.Secret.SecretName, at.Child("sshPublicKey", "source", "secret", "secretName"), device)
 	}
 	if password := of.UserPassword; password != nil && password.Source.Secret != nil {
-		n.add(Secret, password.Source.Secret.SecretName, at.Child("userPassword", "source", "secret", "secretName"), device)
+		n.addNeed(Secret, password.Source.Secret.SecretName, at.Child("userPassword", "source", "secret", "secretName"), device)
 	}
 }

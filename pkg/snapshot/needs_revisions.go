@@ -11,18 +11,18 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// named is the name of a revision, and the field that has the name.
-type named struct {
+// namedRevision is the name of a revision, and the field that has the name.
+type namedRevision struct {
 	name string
 	path *field.Path
 }
 
-// revisions returns the names of the revisions from which a VM is built: the names in revisionName and in its pins, even in keys of pins that this release does
-// not know.
-func revisions(vm *v1.VirtualMachine) (all []named) {
+// revisionsOf returns the names of the revisions from which a VM is built: the names in revisionName and in its pins, even in keys of pins that this release
+// does not know.
+func revisionsOf(vm *v1.VirtualMachine) (all []namedRevision) {
 	add := func(name string, at *field.Path) {
 		if name != "" && name != v1alpha1.PinNone && !strings.Contains(name, "/") {
-			all = append(all, named{name, at})
+			all = append(all, namedRevision{name, at})
 		}
 	}
 	if m := vm.Spec.Instancetype; m != nil {

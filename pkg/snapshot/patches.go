@@ -63,16 +63,16 @@ func readPatch(text string) (jsonpatch.Operation, error) {
 		if err != nil {
 			return nil, fmt.Errorf("has no 'from': %w", err)
 		}
-		if err := allowed(from); err != nil {
+		if err := checkPatchable(from); err != nil {
 			return nil, err
 		}
 	default:
 		return nil, fmt.Errorf("has the unknown operation '%.32s'", kind)
 	}
-	return operation, allowed(path)
+	return operation, checkPatchable(path)
 }
 
-func allowed(path string) error {
+func checkPatchable(path string) error {
 	for _, prefix := range patchable {
 		if strings.HasPrefix(path, prefix) && len(path) > len(prefix) {
 			return nil

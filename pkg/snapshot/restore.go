@@ -18,8 +18,8 @@ const Mark = "restore.kubevirt.io/lastRestoreUID"
 // MarkOf returns the value of annotation Mark for a restore, in KubeVirt's form.
 func MarkOf(restore metav1.Object) string { return restore.GetName() + "-" + string(restore.GetUID()) }
 
-// carried are the annotations that a restore in place takes from the snapshot. All others stay as they are on the existing VM.
-var carried = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture}
+// carriedAnnotations are the annotations that a restore in place takes from the snapshot. All others stay as they are on the existing VM.
+var carriedAnnotations = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture}
 
 // InPlace returns an existing VM with the spec of the snapshot and the volumes that the restore has made. As in KubeVirt, its run strategy, its labels and all
 // other annotations stay. Annotation kilnvm.io/record names the hardware record until the VM has its hardware back.
@@ -31,7 +31,7 @@ func (k Kept) InPlace(existing *v1.VirtualMachine, restore *api.VirtualMachineRe
 	if vm.Annotations == nil {
 		vm.Annotations = map[string]string{}
 	}
-	for _, key := range carried {
+	for _, key := range carriedAnnotations {
 		if value, had := k.VM.Annotations[key]; had {
 			vm.Annotations[key] = value
 		} else {
@@ -62,7 +62,7 @@ func (k Kept) Anew(restore *api.VirtualMachineRestore) (*v1.VirtualMachine, fiel
 	}
 	if k.Another(restore) {
 		delete(vm.Annotations, v1alpha1.AnnotationGeneration)
-		withoutIdentity(&vm.Spec.Template.Spec)
+		removeIdentity(&vm.Spec.Template.Spec)
 	}
 	useVolumes(vm, restore)
 	vm, errs := applyPatches(vm, restore.Spec.Patches, field.NewPath("spec", "patches"))
@@ -81,8 +81,8 @@ func (k Kept) Another(restore *api.VirtualMachineRestore) bool {
 	return restore.Spec.Target.Name != k.VM.Name
 }
 
-// withoutIdentity removes UUID, serial number and MAC addresses that the owner of a VM has chosen, because two machines would have them.
-func withoutIdentity(spec *v1.VirtualMachineInstanceSpec) {
+// removeIdentity removes UUID, serial number and MAC addresses that the owner of a VM has chosen, because two machines would have them.
+func removeIdentity(spec *v1.VirtualMachineInstanceSpec) {
 	if firmware := spec.Domain.Firmware; firmware != nil {
 		firmware.UUID, firmware.Serial = "", ""
 	}
@@ -103,7 +103,7 @@ func (k Kept) GuestHardware(vm *v1.VirtualMachine, restore *api.VirtualMachineRe
 		return hardware
 	}
 	hardware.Identity = seed
-	of, own := hardware.Hardware, identified(vm, seed, hardware.Hardware)
+	of, own := hardware.Hardware, identityOf(vm, seed, hardware.Hardware)
 	of.UUID, of.Serial, of.VSOCK, of.Digest = string(own.Spec.Domain.Firmware.UUID), own.Spec.Domain.Firmware.Serial, "", ""
 	for _, nic := range own.Spec.Domain.Devices.Interfaces {
 		of.MACs[nic.Name] = nic.MacAddress
@@ -111,9 +111,9 @@ func (k Kept) GuestHardware(vm *v1.VirtualMachine, restore *api.VirtualMachineRe
 	return hardware
 }
 
-// identified returns a VMI with the identity of a VM, and with an interface for each MAC address of the record: presets and preferences add interfaces that the
+// identityOf returns a VMI with the identity of a VM, and with an interface for each MAC address of the record: presets and preferences add interfaces that the
 // VM does not name.
-func identified(vm *v1.VirtualMachine, seed string, of *v1alpha1.HardwareRecord) *v1.VirtualMachineInstance {
+func identityOf(vm *v1.VirtualMachine, seed string, of *v1alpha1.HardwareRecord) *v1.VirtualMachineInstance {
 	vmi := &v1.VirtualMachineInstance{}
 	vmi.Spec.Domain.Firmware = vm.Spec.Template.Spec.Domain.Firmware.DeepCopy()
 	chosen := map[string]string{}

@@ -200,7 +200,7 @@ func TestVolumes(t *testing.T) {
 		claim.Spec.DataSource.Name != "vmsnapshot-s-1-volume-root" || claim.Spec.Resources.Requests.Storage().String() != "2Gi" {
 		t.Errorf("%+v", claim)
 	}
-	if long := prefixed(strings.Repeat("a", 60), "root"); len(long) > 63 || long == prefixed(strings.Repeat("a", 60), "other") {
+	if long := prefixedName(strings.Repeat("a", 60), "root"); len(long) > 63 || long == prefixedName(strings.Repeat("a", 60), "other") {
 		t.Error(long)
 	}
 }

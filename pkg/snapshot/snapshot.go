@@ -99,10 +99,10 @@ func (m Moment) Annotations(revision string) map[string]string {
 		state = v1alpha1.SnapshotRunning
 	}
 	annotations := map[string]string{v1alpha1.AnnotationSnapshotState: state}
-	names := revisions(m.VM)
+	names := revisionsOf(m.VM)
 	if revision != "" {
 		annotations[v1alpha1.AnnotationRecord] = revision
-		names = append(names, named{name: revision})
+		names = append(names, namedRevision{name: revision})
 	}
 	listed := []string{}
 	for _, of := range names {

@@ -82,14 +82,14 @@ func claimName(restore *api.VirtualMachineRestore, backup *api.VolumeBackup) str
 		case api.VolumeRestorePolicyInPlace:
 			return backup.PersistentVolumeClaim.Name
 		case api.VolumeRestorePolicyPrefixTargetName:
-			return prefixed(restore.Spec.Target.Name, backup.VolumeName)
+			return prefixedName(restore.Spec.Target.Name, backup.VolumeName)
 		}
 	}
 	return fmt.Sprintf("restore-%s-%s", restore.UID, backup.VolumeName)
 }
 
-// prefixed joins two names by '-'. A name that is too long for a label is cut, and ends with a digest of the whole name.
-func prefixed(target, volume string) string {
+// prefixedName joins two names by '-'. A name that is too long for a label is cut, and ends with a digest of the whole name.
+func prefixedName(target, volume string) string {
 	name := target + "-" + volume
 	if len(name) <= validation.DNS1035LabelMaxLength {
 		return name
@@ -134,8 +134,10 @@ func useVolumes(vm *v1.VirtualMachine, restore *api.VirtualMachineRestore) {
 	vm.Spec.DataVolumeTemplates = kept
 }
 
-// foreign are the beginnings of annotations of a claim that are about its old volume.
-var foreign = []string{"pv.kubernetes.io", "volume.beta.kubernetes.io", "volume.kubernetes.io", "cdi.kubevirt.io", "k8s.io/CloneRequest", "k8s.io/CloneOf"}
+// volumeAnnotationPrefixes are the beginnings of annotations of a claim that are about its old volume.
+var volumeAnnotationPrefixes = []string{
+	"pv.kubernetes.io", "volume.beta.kubernetes.io", "volume.kubernetes.io", "cdi.kubevirt.io", "k8s.io/CloneRequest", "k8s.io/CloneOf",
+}
 
 // RestoredClaim returns the claim that is made from a VolumeSnapshot. size is the size of the snapshot, nil if it is not known. owner is nil for a claim
 // without an owner.
@@ -147,7 +149,7 @@ func RestoredClaim(
 		Name: of.PersistentVolumeClaimName, Namespace: restore.Namespace, Labels: was.Labels, Annotations: map[string]string{},
 	}}
 	for key, value := range was.Annotations {
-		if !startsWithAny(key, foreign) {
+		if !startsWithAny(key, volumeAnnotationPrefixes) {
 			claim.Annotations[key] = value
 		}
 	}
