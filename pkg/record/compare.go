@@ -20,29 +20,29 @@ func Compare(before, after Record) (changes []Change) {
 		now.Expander, _, _ = strings.Cut(now.Expander, ":")
 		switch none := (Address{}); {
 		case still && old == none && now != none: // such as a USB controller of model 'none'
-			changes = append(changes, Change{Device: key, Text: called(key) + " is added", Verdict: NeedsRestart})
+			changes = append(changes, Change{Device: key, Text: deviceText(key) + " is added", Verdict: NeedsRestart})
 		case !still || old != none && now == none:
-			changes = append(changes, Change{Device: key, Text: called(key) + " is removed", Verdict: NeedsRestart})
+			changes = append(changes, Change{Device: key, Text: deviceText(key) + " is removed", Verdict: NeedsRestart})
 		case old != now:
-			changes = append(changes, Change{Device: key, Text: fmt.Sprintf("%s moves from %s to %s", called(key), old, now), Verdict: Breaks})
+			changes = append(changes, Change{Device: key, Text: fmt.Sprintf("%s moves from %s to %s", deviceText(key), old, now), Verdict: Breaks})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(after.Devices)) {
 		if _, before := before.Devices[key]; !before {
-			changes = append(changes, Change{Device: key, Text: called(key) + " is added", Verdict: NeedsRestart})
+			changes = append(changes, Change{Device: key, Text: deviceText(key) + " is added", Verdict: NeedsRestart})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(before.MACs)) {
 		if now, still := after.MACs[name]; still && now != before.MACs[name] {
 			key := Key("interface", name)
-			text := fmt.Sprintf("%s changes its MAC from '%s' to '%s'", called(key), before.MACs[name], now)
+			text := fmt.Sprintf("%s changes its MAC from '%s' to '%s'", deviceText(key), before.MACs[name], now)
 			changes = append(changes, Change{Device: key, Text: text, Verdict: Breaks})
 		}
 	}
 	if before.BootDisk == "" || after.BootDisk == "" { // old records do not have it
 		before.BootDisk, after.BootDisk = "", ""
 	}
-	for _, fact := range facts {
+	for _, fact := range comparedParts {
 		old, now := fact.of(before), fact.of(after)
 		if !reflect.DeepEqual(old, now) {
 			changes = append(changes, Change{Part: fact.part, Text: fmt.Sprintf("%s from '%v' to '%v'", fact.part.Changes(), old, now), Verdict: fact.part.Verdict()})
@@ -51,14 +51,14 @@ func Compare(before, after Record) (changes []Change) {
 	return changes
 }
 
-// called returns the device of a key in words, such as "disk 'root'".
-func called(key string) string {
+// deviceText returns the device of a key in words, such as "disk 'root'".
+func deviceText(key string) string {
 	kind, name := SplitKey(key)
 	return fmt.Sprintf("%s '%s'", kind, name)
 }
 
-// facts are the parts of a record beside its devices.
-var facts = []struct {
+// comparedParts are the parts of a record beside its devices.
+var comparedParts = []struct {
 	part Part
 	of   func(Record) any
 }{

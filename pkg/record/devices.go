@@ -30,21 +30,21 @@ const controller = "controller"
 // ControllerKey returns the key of a controller of a libvirt type, such as 'pci' or 'usb'.
 func ControllerKey(kind string, index uint) string {
 	switch {
-	case kind == "pci" && index < uint(len(ports)):
-		return ports[index]
-	case index == 0 && firsts[kind] != "":
-		return firsts[kind]
+	case kind == "pci" && index < uint(len(pciControllers)):
+		return pciControllers[index]
+	case index == 0 && firstControllers[kind] != "":
+		return firstControllers[kind]
 	}
 	return controller + "." + kind + "." + strconv.FormatUint(uint64(index), 10) // Key of Key, which would take two allocations for each of dozens
 }
 
-// firsts are the keys of the first controllers, of which most guests have only one.
-var firsts = map[string]string{
+// firstControllers are the keys of the first controllers, of which most guests have only one.
+var firstControllers = map[string]string{
 	"sata": controller + ".sata.0", "scsi": controller + ".scsi.0", "usb": controller + ".usb.0", "virtio-serial": controller + ".virtio-serial.0",
 }
 
-// ports are the keys of PCI controllers, of which each guest has dozens.
-var ports = func() (keys [256]string) {
+// pciControllers are the keys of PCI controllers, of which each guest has dozens.
+var pciControllers = func() (keys [256]string) {
 	for i := range keys {
 		keys[i] = controller + ".pci." + strconv.Itoa(i)
 	}

@@ -39,14 +39,14 @@ func Check(record *Record) error {
 	}
 	text, err := json.Marshal(record)
 	if err != nil {
-		return fmt.Errorf("not a record of hardware: %s", shortened(err.Error(), 4*longestValue))
+		return fmt.Errorf("not a record of hardware: %s", printable(err.Error(), 4*longestValue))
 	}
 	if len(text) > longestRecord {
 		return fmt.Errorf("not a record of hardware: %d bytes, at most %d are allowed", len(text), longestRecord)
 	}
 	var found findings
-	judge(record, &found)
-	if err := found.err(); err != nil {
+	judgeRecord(record, &found)
+	if err := found.asError(); err != nil {
 		return fmt.Errorf("not a record of hardware: %w", err)
 	}
 	return nil
@@ -58,17 +58,17 @@ type findings struct {
 	more  int
 }
 
-func (f *findings) add(entry string, value any, err error) {
+func (f *findings) addFinding(entry string, value any, err error) {
 	switch {
 	case err == nil:
 	case len(f.texts) == mostFindings:
 		f.more++
 	default:
-		f.texts = append(f.texts, fmt.Sprintf("%s '%s': %v", shortened(entry, 2*longestValue), shortened(fmt.Sprint(value), longestValue), err))
+		f.texts = append(f.texts, fmt.Sprintf("%s '%s': %v", printable(entry, 2*longestValue), printable(fmt.Sprint(value), longestValue), err))
 	}
 }
 
-func (f *findings) err() error {
+func (f *findings) asError() error {
 	if len(f.texts) == 0 {
 		return nil
 	}
@@ -79,8 +79,8 @@ func (f *findings) err() error {
 	return errors.New(text)
 }
 
-// shortened cuts an untrusted text to a number of characters, and replaces characters that cannot be printed.
-func shortened(text string, most int) string {
+// printable cuts an untrusted text to a number of characters, and replaces characters that cannot be printed.
+func printable(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '?'
@@ -90,7 +90,7 @@ func shortened(text string, most int) string {
 	return shorten.Runes(text, most)
 }
 
-func judge(r *Record, f *findings) {
+func judgeRecord(r *Record, f *findings) {
 	for _, word := range []struct {
 		name, value string
 		form        *regexp.Regexp
@@ -104,34 +104,34 @@ func judge(r *Record, f *findings) {
 		{"usb", r.USB, modelForm, "a model of USB controllers such as 'nec-xhci'"},
 	} {
 		if word.value != "" {
-			f.add(word.name, word.value, formed(word.form, word.value, word.like))
+			f.addFinding(word.name, word.value, matchForm(word.form, word.value, word.like))
 		}
 	}
-	f.add("serial", r.Serial, legible(r.Serial))
+	f.addFinding("serial", r.Serial, checkText(r.Serial))
 	if r.BootDisk != "" {
-		f.add("bootDisk", r.BootDisk, named(r.BootDisk, "the name of a disk"))
+		f.addFinding("bootDisk", r.BootDisk, checkDeviceName(r.BootDisk, "the name of a disk"))
 	}
-	f.add("freePorts", r.FreePorts, between(r.FreePorts, 0, address.MaxPorts))
-	f.add("vsock", r.VSOCK, contextID(r.VSOCK))
-	f.add("tsc", r.TSC, frequency(r.TSC))
-	for _, name := range sorted(r.SMBIOS) {
-		f.add("smbios", name, systemString(name))
-		f.add("smbios["+name+"]", r.SMBIOS[name], legible(r.SMBIOS[name]))
+	f.addFinding("freePorts", r.FreePorts, checkRange(r.FreePorts, 0, address.MaxPorts))
+	f.addFinding("vsock", r.VSOCK, checkContextID(r.VSOCK))
+	f.addFinding("tsc", r.TSC, checkFrequency(r.TSC))
+	for _, name := range sortedKeys(r.SMBIOS) {
+		f.addFinding("smbios", name, checkSMBIOSName(name))
+		f.addFinding("smbios["+name+"]", r.SMBIOS[name], checkText(r.SMBIOS[name]))
 	}
-	for _, name := range sorted(r.MACs) {
-		f.add("macs", name, named(name, "the name of an interface"))
-		f.add("macs["+name+"]", r.MACs[name], formed(macForm, r.MACs[name], "a unicast MAC address such as '02:1a:4b:00:00:01'"))
+	for _, name := range sortedKeys(r.MACs) {
+		f.addFinding("macs", name, checkDeviceName(name, "the name of an interface"))
+		f.addFinding("macs["+name+"]", r.MACs[name], matchForm(macForm, r.MACs[name], "a unicast MAC address such as '02:1a:4b:00:00:01'"))
 	}
-	for _, name := range sorted(r.BlockSizes) {
-		f.add("blockSizes", name, named(name, "the name of a disk"))
-		f.add("blockSizes["+name+"]", r.BlockSizes[name], judgeBlockSize(r.BlockSizes[name]))
+	for _, name := range sortedKeys(r.BlockSizes) {
+		f.addFinding("blockSizes", name, checkDeviceName(name, "the name of a disk"))
+		f.addFinding("blockSizes["+name+"]", r.BlockSizes[name], judgeBlockSize(r.BlockSizes[name]))
 	}
 	if len(r.Devices) > mostDevices {
-		f.add("devices", len(r.Devices), fmt.Errorf("must have at most %d entries", mostDevices))
+		f.addFinding("devices", len(r.Devices), fmt.Errorf("must have at most %d entries", mostDevices))
 		return
 	}
-	for _, key := range sorted(r.Devices) {
-		f.add("devices", key, formed(keyForm, key, "a kind and a name such as 'disk.root'"))
+	for _, key := range sortedKeys(r.Devices) {
+		f.addFinding("devices", key, matchForm(keyForm, key, "a kind and a name such as 'disk.root'"))
 		judgeAddress(r.Devices[key], "devices["+key+"]", f)
 	}
 	judgeNUMANodes(r.NUMA, f)
@@ -143,24 +143,24 @@ func judgeAddress(a Address, entry string, f *findings) {
 		name, text string
 		parse      func(string) error
 	}{
-		{"pci", a.PCI, onBus},
-		{"drive", a.Drive, discarding(address.ParseDrive)},
-		{"usb", a.USB, discarding(address.ParseUSB)},
-		{"serial", a.Serial, discarding(address.ParseSerial)},
-		{"ccw", a.CCW, discarding(address.ParseCCW)},
-		{"target", a.Target, discarding(address.ParseTarget)},
-		{"expander", a.Expander, discarding(address.ParseExpander)},
+		{"pci", a.PCI, checkPCI},
+		{"drive", a.Drive, errorOf(address.ParseDrive)},
+		{"usb", a.USB, errorOf(address.ParseUSB)},
+		{"serial", a.Serial, errorOf(address.ParseSerial)},
+		{"ccw", a.CCW, errorOf(address.ParseCCW)},
+		{"target", a.Target, errorOf(address.ParseTarget)},
+		{"expander", a.Expander, errorOf(address.ParseExpander)},
 	} {
 		if place.text != "" {
-			f.add(entry+"."+place.name, place.text, place.parse(place.text))
+			f.addFinding(entry+"."+place.name, place.text, place.parse(place.text))
 		}
 	}
 	if a.Index != nil {
-		f.add(entry+".index", *a.Index, between(*a.Index, 0, address.MaxPorts))
+		f.addFinding(entry+".index", *a.Index, checkRange(*a.Index, 0, address.MaxPorts))
 	}
 }
 
-func onBus(text string) error {
+func checkPCI(text string) error {
 	at, err := address.ParsePCI(text)
 	if err == nil && at.Bus > address.MaxPorts {
 		return fmt.Errorf("the bus must be from '00' to '%x'", address.MaxPorts)
@@ -168,7 +168,7 @@ func onBus(text string) error {
 	return err
 }
 
-func discarding[T any](parse func(string) (T, error)) func(string) error {
+func errorOf[T any](parse func(string) (T, error)) func(string) error {
 	return func(text string) error { _, err := parse(text); return err }
 }
 
@@ -185,22 +185,22 @@ var (
 	keyForm = regexp.MustCompile(`^[a-z]+\.[A-Za-z0-9._-]+$`)
 )
 
-func formed(form *regexp.Regexp, text, like string) error {
+func matchForm(form *regexp.Regexp, text, like string) error {
 	if form.MatchString(text) {
 		return nil
 	}
 	return errors.New("must be " + like)
 }
 
-func named(name, like string) error {
+func checkDeviceName(name, like string) error {
 	if vm.IsDeviceName(name) {
 		return nil
 	}
 	return errors.New("must be " + like)
 }
 
-// legible returns an error for a text that SMBIOS or XML cannot hold. The guest's owner may choose the text.
-func legible(text string) error {
+// checkText returns an error for a text that SMBIOS or XML cannot hold. The guest's owner may choose the text.
+func checkText(text string) error {
 	if len(text) > longestText {
 		return fmt.Errorf("must have at most %d bytes", longestText)
 	}
@@ -211,18 +211,18 @@ func legible(text string) error {
 	return nil
 }
 
-func systemString(name string) error {
+func checkSMBIOSName(name string) error {
 	if slices.Contains([]string{"manufacturer", "product", "version", "sku", "family"}, name) {
 		return nil
 	}
 	return errors.New("must be manufacturer, product, version, sku or family")
 }
 
-func between[T int | uint | uint64](n, least, most T) error {
+func checkRange[T int | uint | uint64](n, least, most T) error {
 	if n < least || n > most {
 		return fmt.Errorf("must be from %d to %d", least, most)
 	}
 	return nil
 }
 
-func sorted[T any](entries map[string]T) []string { return slices.Sorted(maps.Keys(entries)) }
+func sortedKeys[T any](entries map[string]T) []string { return slices.Sorted(maps.Keys(entries)) }

@@ -26,14 +26,14 @@ const (
 
 func judgeNUMANodes(nodes []NUMANode, f *findings) {
 	if len(nodes) > maxNUMANodes {
-		f.add("numa", len(nodes), fmt.Errorf("must have at most %d NUMA nodes", maxNUMANodes))
+		f.addFinding("numa", len(nodes), fmt.Errorf("must have at most %d NUMA nodes", maxNUMANodes))
 		return
 	}
 	for i, node := range nodes {
 		entry := fmt.Sprintf("numa[%d]", i)
-		f.add(entry+".cpus", node.CPUs, discarding(ParseCPUs)(node.CPUs))
-		f.add(entry+".memoryKiB", node.MemoryKiB, between(node.MemoryKiB, 0, maxNUMANodeMemory))
-		f.add(entry+".distances", node.Distances, distancesOf(i, node.Distances, len(nodes)))
+		f.addFinding(entry+".cpus", node.CPUs, errorOf(ParseCPUs)(node.CPUs))
+		f.addFinding(entry+".memoryKiB", node.MemoryKiB, checkRange(node.MemoryKiB, 0, maxNUMANodeMemory))
+		f.addFinding(entry+".distances", node.Distances, checkDistances(i, node.Distances, len(nodes)))
 	}
 }
 
@@ -57,8 +57,8 @@ func ParseCPUs(text string) (cpuset.CPUSet, error) {
 	return cpuset.Parse(text)
 }
 
-// distancesOf returns an error unless the distances of a NUMA node are ACPI's: 10 to itself, more to others, and 254 at most.
-func distancesOf(node int, distances []uint, nodes int) error {
+// checkDistances returns an error unless the distances of a NUMA node are ACPI's: 10 to itself, more to others, and 254 at most.
+func checkDistances(node int, distances []uint, nodes int) error {
 	if len(distances) == 0 {
 		return nil
 	}
@@ -88,8 +88,8 @@ func judgeBlockSize(b BlockSize) error {
 	return nil
 }
 
-// contextID judges the context ID of a vsock: 0 to 2 are the hypervisor, the local system and the host, and the highest number means any.
-func contextID(text string) error {
+// checkContextID judges the context ID of a vsock: 0 to 2 are the hypervisor, the local system and the host, and the highest number means any.
+func checkContextID(text string) error {
 	if text == "" {
 		return nil
 	}
@@ -99,10 +99,10 @@ func contextID(text string) error {
 	return nil
 }
 
-// frequency judges the frequency of a time stamp counter in Hz; 0 means unknown.
-func frequency(hz uint64) error {
+// checkFrequency judges the frequency of a time stamp counter in Hz; 0 means unknown.
+func checkFrequency(hz uint64) error {
 	if hz == 0 {
 		return nil
 	}
-	return between(hz, 1e6, 1e12)
+	return checkRange(hz, 1e6, 1e12)
 }

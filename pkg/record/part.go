@@ -32,9 +32,9 @@ const (
 	PartVSOCK          Part = "vsock"
 )
 
-// parts has the name of each part, the verdict on its change, and the field of spec.domain from which it comes. A change breaks a guest if software binds
+// partDetails has the name of each part, the verdict on its change, and the field of spec.domain from which it comes. A change breaks a guest if software binds
 // itself to the part, or if a boot depends on it. It does not if guests detect the part at each boot.
-var parts = map[Part]struct {
+var partDetails = map[Part]struct {
 	text string
 	// verb agrees with the text's number.
 	verb    string
@@ -64,18 +64,18 @@ var parts = map[Part]struct {
 }
 
 // String returns the part in words, such as "the machine".
-func (p Part) String() string { return parts[p].text }
+func (p Part) String() string { return partDetails[p].text }
 
 // Changes returns the part in words with its verb, such as "the machine changes".
-func (p Part) Changes() string { return p.String() + " " + parts[p].verb }
+func (p Part) Changes() string { return p.String() + " " + partDetails[p].verb }
 
 // Verdict returns what a change of the part means for a guest.
-func (p Part) Verdict() Verdict { return parts[p].verdict }
+func (p Part) Verdict() Verdict { return partDetails[p].verdict }
 
 // Path returns the field of a VMI from which the part comes, or the nearest field above it.
 func (p Part) Path() *field.Path {
 	if p == PartFirmwareFiles {
 		return field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
 	}
-	return field.NewPath("spec", "domain", parts[p].field)
+	return field.NewPath("spec", "domain", partDetails[p].field)
 }

@@ -13,7 +13,7 @@ import (
 func TestParts(t *testing.T) {
 	t.Parallel()
 	seen := map[string]Part{}
-	for id, part := range parts {
+	for id, part := range partDetails {
 		if other, twice := seen[part.text]; twice || part.text == "" {
 			t.Errorf("'%s' is the text of %s and %s", part.text, id, other)
 		}
