@@ -55,7 +55,7 @@ func TestAppliedBefore(t *testing.T) {
 func paths() (all []string) {
 	for i := range reflect.TypeFor[v1.DomainSpec]().NumField() {
 		f := reflect.TypeFor[v1.DomainSpec]().Field(i)
-		if name := jsonName(f); !parts[name] {
+		if name := jsonName(f); !partlyCovered[name] {
 			all = append(all, "spec.domain."+name)
 			continue
 		}

@@ -73,7 +73,7 @@ func TestComparisonIsLinear(t *testing.T) {
 	for name, cores := range map[string]func(int) int{"alike": func(int) int { return 2 }, "each another": func(i int) int { return i + 1 }} {
 		cost := func(n int) float64 {
 			all := numbered(n, cores)
-			return testing.AllocsPerRun(5, func() { disagreements(all) })
+			return testing.AllocsPerRun(5, func() { findDisagreements(all) })
 		}
 		if small, large := cost(100), cost(400); large > 6*small {
 			t.Errorf("%s: 100 presets take %.0f allocations, 400 take %.0f", name, small, large)

@@ -58,12 +58,12 @@ type Observer struct {
 // returns the fields of presets that were not applied. If Match returns errors or presets disagree, it returns errors, all at metadata.labels, and does not
 // change the VMI.
 func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, by Observer) (skipped []Skipped, errs field.ErrorList) {
-	matching, errs := match(presets, vmi)
-	if errs = append(errs, disagreements(matching)...); len(errs) > 0 {
+	matching, errs := Match(presets, vmi)
+	if errs = append(errs, findDisagreements(matching)...); len(errs) > 0 {
 		return nil, errs
 	}
 	for _, p := range matching {
-		skipped = append(skipped, fill(p, vmi, by.Log)...)
+		skipped = append(skipped, fillPreset(p, vmi, by.Log)...)
 		if by.After != nil {
 			by.After(p.Name)
 		}
@@ -71,49 +71,46 @@ func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInsta
 	return skipped, nil
 }
 
-// fill applies one preset (mergeDomainSpec). The domain is a copy, because the VMI keeps parts of it.
+// fillPreset applies one preset (mergeDomainSpec). The domain is a copy, because the VMI keeps parts of it.
 //
 // A VMI with the preset's annotation was filled before, by this webhook or by KubeVirt. Since then defaults were added to its values, so that they differ from
 // the preset's. They are not reported as skipped.
-func fill(p v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, log *filled.Log) (skipped []Skipped) {
+func fillPreset(p v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, log *filled.Log) (skipped []Skipped) {
 	name, domain := p.Name, p.Spec.Domain.DeepCopy()
 	applied := vmi.Annotations[AppliedPrefix+name] != ""
 	again := applied
 	for _, a := range areas {
 		wanted, given := a.values(domain), a.values(&vmi.Spec.Domain)
-		for _, key := range keys(wanted) {
+		for _, key := range sortedKeys(wanted) {
 			value, found := given[key]
 			switch {
 			case !found:
 				a.fill(&vmi.Spec.Domain, domain, key)
-				a.note(log, key, wanted[key])
+				a.noteFilled(log, key, wanted[key])
 				applied = true
-			case same(value, wanted[key]):
+			case sameValue(value, wanted[key]):
 				applied = true
 			case !again:
-				skipped = append(skipped, Skipped{name, a.path(key), "the guest already has one"})
+				skipped = append(skipped, Skipped{name, a.pathOf(key), "the guest already has one"})
 			}
 		}
 	}
 	if applied {
-		mark(vmi, name)
+		annotateApplied(vmi, name)
 	}
-	return append(skipped, ignored(name, domain)...)
-}
-
-// Match returns the presets that Fill would apply, in the order of their names. It returns errors for invalid selectors and for more than MaxMatching presets,
-// all at metadata.labels.
-func Match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) ([]v1.VirtualMachineInstancePreset, field.ErrorList) {
-	return match(presets, vmi)
+	return append(skipped, uncoveredFields(name, domain)...)
 }
 
 // MaxMatching is the number of presets that may match one VMI. Each preset is read and pinned for each VMI, and a user who may write presets in a namespace can
 // make all of them match all VMIs. KubeVirt has no limit.
 const MaxMatching = 64
 
-// match is KubeVirt's filterPresets. An invalid selector of any preset in the namespace is an error, as in KubeVirt, because the preset may be meant for this
-// VMI. A preset without a domain sets nothing and does not count.
-func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (matching []v1.VirtualMachineInstancePreset, errs field.ErrorList) {
+// Match returns the presets that Fill would apply, in the order of their names. It returns errors for invalid selectors and for more than MaxMatching presets,
+// all at metadata.labels. It is KubeVirt's filterPresets: an invalid selector of any preset in the namespace is an error, because the preset may be meant for
+// this VMI, and a preset without a domain sets nothing and does not count.
+func Match(
+	presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance,
+) (matching []v1.VirtualMachineInstancePreset, errs field.ErrorList) {
 	if vmi.Annotations[Exclude] == "true" {
 		return nil, nil
 	}
@@ -146,10 +143,10 @@ var labelsPath = field.NewPath("metadata", "labels")
 // maxMistakes is the largest number of errors about presets of one VMI.
 const maxMistakes = 64
 
-// disagreements is KubeVirt's checkPresetConflicts: it compares each area of a preset with the first preset that sets the area, and returns an error for each
-// other value. Presets that disagree are refused even if the VMI sets the area, as in KubeVirt, because the next VMI would get one of two values by the order
-// of names.
-func disagreements(matching []v1.VirtualMachineInstancePreset) (errs field.ErrorList) {
+// findDisagreements is KubeVirt's checkPresetConflicts: it compares each area of a preset with the first preset that sets the area, and returns an error for
+// each other value. Presets that disagree are refused even if the VMI sets the area, as in KubeVirt, because the next VMI would get one of two values by the
+// order of names.
+func findDisagreements(matching []v1.VirtualMachineInstancePreset) (errs field.ErrorList) {
 	type setting struct {
 		preset string
 		value  any
@@ -158,12 +155,12 @@ func disagreements(matching []v1.VirtualMachineInstancePreset) (errs field.Error
 	for _, p := range matching {
 		for _, a := range areas {
 			values := a.values(p.Spec.Domain)
-			for _, key := range keys(values) {
-				path, value := a.path(key), values[key]
+			for _, key := range sortedKeys(values) {
+				path, value := a.pathOf(key), values[key]
 				was, set := first[path]
 				if !set {
 					first[path] = setting{p.Name, value}
-				} else if !same(was.value, value) && len(errs) < maxMistakes {
+				} else if !sameValue(was.value, value) && len(errs) < maxMistakes {
 					errs = append(errs, field.Invalid(labelsPath, was.preset+", "+p.Name, fmt.Sprintf(
 						"presets '%s' and '%s' disagree on %s: %s and %s; change the labels so that one of them matches",
 						was.preset, p.Name, path, message.Value(was.value), message.Value(value))))
@@ -175,8 +172,8 @@ func disagreements(matching []v1.VirtualMachineInstancePreset) (errs field.Error
 	return errs
 }
 
-// mark adds the annotation by which KubeVirt shows that a preset was applied (annotateVMI).
-func mark(vmi *v1.VirtualMachineInstance, name string) {
+// annotateApplied adds the annotation by which KubeVirt shows that a preset was applied (annotateVMI).
+func annotateApplied(vmi *v1.VirtualMachineInstance, name string) {
 	if vmi.Annotations == nil {
 		vmi.Annotations = map[string]string{}
 	}
