@@ -14,10 +14,10 @@ import (
 // Fields: domain.cpu (cores, sockets, threads, model, maxSockets, the vmx feature), and the annotation
 // alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity.
 
-// topology is SetDefaultGuestCPUTopology: without cores, sockets and threads, sockets is the CPU limit, else the CPU request, rounded up
+// cpuTopology is SetDefaultGuestCPUTopology: without cores, sockets and threads, sockets is the CPU limit, else the CPU request, rounded up
 // and at least 1. A topology of which only some counts are set stays: a count that is left out beside another means 1. The pass creates domain.cpu, on which
 // later passes rely.
-func topology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+func cpuTopology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	domain := &vmi.Spec.Domain
 	if domain.CPU == nil {
 		domain.CPU = &v1.CPU{}

@@ -18,8 +18,8 @@ func defaultInput(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// inputs is setDefaults_Input: bus usb, or virtio on s390x, which has no USB; type tablet, the only one that the API knows.
-func inputs(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+// inputDevices is setDefaults_Input: bus usb, or virtio on s390x, which has no USB; type tablet, the only one that the API knows.
+func inputDevices(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for i := range vmi.Spec.Domain.Devices.Inputs {
 		input := &vmi.Spec.Domain.Devices.Inputs[i]
 		if input.Bus == "" {
@@ -34,9 +34,9 @@ func inputs(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// watchdog is SetAmd64Watchdog and SetS390xWatchdog: a watchdog without a model gets the model of the architecture, and action reset.
+// watchdogModel is SetAmd64Watchdog and SetS390xWatchdog: a watchdog without a model gets the model of the architecture, and action reset.
 // Trap: KubeVirt adds its model beside a model of another architecture. Kiln does not change such a watchdog, and no watchdog on arm64: validate refuses both.
-func watchdog(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+func watchdogModel(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	dog := vmi.Spec.Domain.Devices.Watchdog
 	if dog == nil {
 		return

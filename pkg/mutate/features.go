@@ -11,9 +11,9 @@ import (
 // spinlockRetries is how often a Windows guest tries a spinlock before it notifies the hypervisor (SetDefaults_FeatureSpinlocks).
 const spinlockRetries = 4096
 
-// features is SetDefaults_FeatureState over all features: a feature that is present is on unless it is off explicitly. The pass creates domain.features and
-// always sets acpi: off on s390x, whose machine has no ACPI (setS390xDefaultFeatures), and on elsewhere. kvm and hypervPassthrough have no default.
-func features(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+// enableFeatures is SetDefaults_FeatureState over all features: a feature that is present is on unless it is off explicitly. The pass creates domain.features
+// and always sets acpi: off on s390x, whose machine has no ACPI (setS390xDefaultFeatures), and on elsewhere. kvm and hypervPassthrough have no default.
+func enableFeatures(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	if vmi.Spec.Domain.Features == nil {
 		vmi.Spec.Domain.Features = &v1.Features{}
 	}
@@ -22,35 +22,35 @@ func features(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 		f.ACPI.Enabled = new(vmi.Spec.Architecture != "s390x")
 	}
 	if f.APIC != nil {
-		enable(&f.APIC.Enabled)
+		enableSwitch(&f.APIC.Enabled)
 	}
 	for _, state := range []*v1.FeatureState{f.SMM, f.Pvspinlock} {
 		enableState(state)
 	}
 	if f.Hyperv != nil {
-		hyperv(f.Hyperv)
+		enableHyperV(f.Hyperv)
 	}
 }
 
-// hyperv switches on the features in features.hyperv: SetDefaults_SyNICTimer, SetDefaults_FeatureVendorID and SetDefaults_FeatureSpinlocks.
-func hyperv(h *v1.FeatureHyperv) {
+// enableHyperV switches on the features in features.hyperv: SetDefaults_SyNICTimer, SetDefaults_FeatureVendorID and SetDefaults_FeatureSpinlocks.
+func enableHyperV(h *v1.FeatureHyperv) {
 	for _, state := range []*v1.FeatureState{h.Relaxed, h.VAPIC, h.VPIndex, h.Runtime, h.SyNIC, h.Reset, h.Frequencies, h.Reenlightenment, h.IPI, h.EVMCS} {
 		enableState(state)
 	}
 	if h.TLBFlush != nil {
-		enable(&h.TLBFlush.Enabled)
+		enableSwitch(&h.TLBFlush.Enabled)
 		enableState(h.TLBFlush.Direct)
 		enableState(h.TLBFlush.Extended)
 	}
 	if h.SyNICTimer != nil {
-		enable(&h.SyNICTimer.Enabled)
+		enableSwitch(&h.SyNICTimer.Enabled)
 		enableState(h.SyNICTimer.Direct)
 	}
 	if h.VendorID != nil {
-		enable(&h.VendorID.Enabled)
+		enableSwitch(&h.VendorID.Enabled)
 	}
 	if h.Spinlocks != nil {
-		enable(&h.Spinlocks.Enabled)
+		enableSwitch(&h.Spinlocks.Enabled)
 		if *h.Spinlocks.Enabled && h.Spinlocks.Retries == nil {
 			h.Spinlocks.Retries = new(uint32(spinlockRetries))
 		}
@@ -59,7 +59,7 @@ func hyperv(h *v1.FeatureHyperv) {
 
 func enableState(state *v1.FeatureState) {
 	if state != nil {
-		enable(&state.Enabled)
+		enableSwitch(&state.Enabled)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 // Fields: domain.firmware. KubeVirt sets uuid and serial to random values (SetDefaults_Firmware). Kiln derives them in package identity, so that a dry run and
 // a restore have the same values.
 
-// firmware creates domain.firmware (SetDefaults_VirtualMachineInstance). On arm64 it adds EFI, the only firmware there, with secureBoot
+// createFirmware creates domain.firmware (SetDefaults_VirtualMachineInstance). On arm64 it adds EFI, the only firmware there, with secureBoot
 // off, because its variables have no keys enrolled (setDefaultArm64Bootloader). Trap: KubeVirt leaves an empty bootloader empty.
-func firmware(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+func createFirmware(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	domain := &vmi.Spec.Domain
 	if domain.Firmware == nil {
 		domain.Firmware = &v1.Firmware{}

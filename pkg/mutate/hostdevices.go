@@ -13,7 +13,7 @@ func gpuDisplays(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for i := range vmi.Spec.Domain.Devices.GPUs {
 		options := vmi.Spec.Domain.Devices.GPUs[i].VirtualGPUOptions
 		if options != nil && options.Display != nil && options.Display.RamFB != nil {
-			enable(&options.Display.RamFB.Enabled)
+			enableSwitch(&options.Display.RamFB.Enabled)
 		}
 	}
 }

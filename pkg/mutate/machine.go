@@ -10,16 +10,16 @@ import (
 
 // Fields: architecture, domain.machine.type, annotation kubevirt.io/pci-topology-version.
 
-// architecture is setDefaultArchitecture: the cluster's defaultArchitecture, if the VMI names no architecture.
-func architecture(vmi *v1.VirtualMachineInstance, d config.Defaults) {
+// defaultArchitecture is setDefaultArchitecture: the cluster's defaultArchitecture, if the VMI names no architecture.
+func defaultArchitecture(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if vmi.Spec.Architecture == "" {
 		vmi.Spec.Architecture = d.Architecture
 	}
 }
 
-// machine is setDefaultMachineType: the cluster's machineType of the architecture. It may be an alias such as q35: the host of the first
+// machineType is setDefaultMachineType: the cluster's machineType of the architecture. It may be an alias such as q35: the host of the first
 // start resolves it, and the record keeps the version.
-func machine(vmi *v1.VirtualMachineInstance, d config.Defaults) {
+func machineType(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if vmi.Spec.Domain.Machine == nil {
 		vmi.Spec.Domain.Machine = &v1.Machine{}
 	}

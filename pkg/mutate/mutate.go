@@ -32,13 +32,13 @@ func Each(vmi *v1.VirtualMachineInstance, defaults config.Defaults, after func(p
 // applied between Attach and Apply, because its preferred models and buses are for these devices, too. Apply runs the same passes, because it must make a spec
 // explicit without Attach; after Attach they add nothing.
 func Attach(vmi *v1.VirtualMachineInstance, defaults config.Defaults) {
-	for _, run := range attach {
+	for _, run := range attachPasses {
 		run(vmi, defaults)
 	}
 }
 
-// attach lists the passes that add devices. Their order does not matter: no two of them write the same field.
-var attach = []func(*v1.VirtualMachineInstance, config.Defaults){defaultNetwork, defaultInput, volumeDisks}
+// attachPasses lists the passes that add devices. Their order does not matter: no two of them write the same field.
+var attachPasses = []func(*v1.VirtualMachineInstance, config.Defaults){defaultNetwork, defaultInput, volumeDisks}
 
 // pass fills one subject. Its Name is what 'kubectl kiln explain' prints as the source of a default.
 type pass struct {
@@ -49,27 +49,27 @@ type pass struct {
 // passes run in this order, which is close to the order of KubeVirt's calls. Only the pairs in order below are needed: TestOrderIsComplete shuffles the passes
 // within these pairs.
 var passes = []pass{
-	{"architecture", architecture},
-	{"machine", machine},
+	{"architecture", defaultArchitecture},
+	{"machine", machineType},
 	{"cpu request", cpuRequest},
 	{"memory", guestMemory},
-	{"cpu topology", topology},
+	{"cpu topology", cpuTopology},
 	{"image pull policy", pullPolicy},
-	{"eviction", eviction},
+	{"eviction", evictionStrategy},
 	{"default network", defaultNetwork},
 	{"default input", defaultInput},
 	{"volume disks", volumeDisks},
 	{"disk targets", diskTargets},
 	{"disk buses", diskBuses},
-	{"inputs", inputs},
-	{"watchdog", watchdog},
+	{"inputs", inputDevices},
+	{"watchdog", watchdogModel},
 	{"gpu displays", gpuDisplays},
-	{"probes", probes},
-	{"timers", timers},
-	{"features", features},
+	{"probes", probeDefaults},
+	{"timers", enableTimers},
+	{"features", enableFeatures},
 	{"hyperv dependencies", hypervDependencies},
 	{"enlightened vmcs", enlightenedVMCS},
-	{"firmware", firmware},
+	{"firmware", createFirmware},
 	{"cpu model", cpuModel},
 	{"max sockets", maxSockets},
 	{"max memory", maxMemory},

@@ -130,8 +130,8 @@ func TestAttachInAnyOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		attached, explicit := vmi.DeepCopy(), vmi.DeepCopy()
-		for _, i := range g.Perm(len(attach)) {
-			attach[i](attached, config.Default().Defaults)
+		for _, i := range g.Perm(len(attachPasses)) {
+			attachPasses[i](attached, config.Default().Defaults)
 		}
 		Attach(explicit, config.Default().Defaults)
 		if diff := cmp.Diff(explicit, attached); diff != "" {

@@ -7,15 +7,15 @@ import (
 
 // Fields: evictionStrategy, readinessProbe, livenessProbe.
 
-// eviction is setDefaultEvictionStrategy: the cluster's evictionStrategy.
-func eviction(vmi *v1.VirtualMachineInstance, d config.Defaults) {
+// evictionStrategy is setDefaultEvictionStrategy: the cluster's evictionStrategy.
+func evictionStrategy(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if vmi.Spec.EvictionStrategy == nil && d.EvictionStrategy != nil {
 		vmi.Spec.EvictionStrategy = new(*d.EvictionStrategy)
 	}
 }
 
-// probes is SetDefaults_Probe: the defaults of Kubernetes' own probes. A number below 1 counts as unset, as in Kubernetes.
-func probes(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+// probeDefaults is SetDefaults_Probe: the defaults of Kubernetes' own probes. A number below 1 counts as unset, as in Kubernetes.
+func probeDefaults(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for _, probe := range []*v1.Probe{vmi.Spec.ReadinessProbe, vmi.Spec.LivenessProbe} {
 		if probe == nil {
 			continue
