@@ -55,13 +55,13 @@ func (l *Log) Moved(from, to reflect.Value) {
 			continue
 		}
 		element := int((at.Pointer() - start) / size)
-		l.entries[i].at = cmp.Or(counterpart(from.Index(element), to.Index(element), e.at), e.at)
+		l.entries[i].at = cmp.Or(counterpartOf(from.Index(element), to.Index(element), e.at), e.at)
 	}
 }
 
-// counterpart returns a pointer to the field of to that corresponds to the field of from at which at points; nil if at points to no field of from. Two fields
+// counterpartOf returns a pointer to the field of to that corresponds to the field of from at which at points; nil if at points to no field of from. Two fields
 // can begin at one address, with different types. Pointers are not followed, because their values do not move.
-func counterpart(from, to reflect.Value, at any) any {
+func counterpartOf(from, to reflect.Value, at any) any {
 	if from.Addr().Interface() == at {
 		return to.Addr().Interface()
 	}
@@ -69,7 +69,7 @@ func counterpart(from, to reflect.Value, at any) any {
 		return nil
 	}
 	for _, f := range leaves.Fields(from.Type()) {
-		if found := counterpart(from.Field(f.Index), to.Field(f.Index), at); found != nil {
+		if found := counterpartOf(from.Field(f.Index), to.Field(f.Index), at); found != nil {
 			return found
 		}
 	}

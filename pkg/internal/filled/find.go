@@ -18,7 +18,7 @@ func (l *Log) Find(object any, root, path string) int {
 			s.noted[e.at] = i
 		}
 	}
-	return s.walk(root, reflect.ValueOf(object).Elem(), within{entry: None})
+	return s.searchBelow(root, reflect.ValueOf(object).Elem(), enclosing{entry: None})
 }
 
 // FindObject returns the index of the entry that set the object at a path, whatever filled its fields; None if no source has the object.
@@ -29,7 +29,7 @@ func (l *Log) FindObject(object any, root, path string) int {
 			s.noted[e.at] = i
 		}
 	}
-	return s.walk(root, reflect.ValueOf(object).Elem(), within{entry: None})
+	return s.searchBelow(root, reflect.ValueOf(object).Elem(), enclosing{entry: None})
 }
 
 // None is returned in place of the index of an entry.
@@ -44,16 +44,16 @@ type search struct {
 	object bool
 }
 
-// within is the innermost noted field around a value, and the value of the source at the same path.
-type within struct {
+// enclosing is the innermost noted field around a value, and the value of the source at the same path.
+type enclosing struct {
 	entry int
 	// bounded means that only leaves that from has belong to the entry. Other leaves were filled by another source.
 	bounded bool
 	from    reflect.Value
 }
 
-// enter returns the entry of a value that was noted, else in, the entry around it. Elements of maps have no address.
-func (s *search) enter(v reflect.Value, in within) within {
+// enterValue returns the entry of a value that was noted, else in, the entry around it. Elements of maps have no address.
+func (s *search) enterValue(v reflect.Value, in enclosing) enclosing {
 	if !v.CanAddr() {
 		return in
 	}
@@ -65,14 +65,14 @@ func (s *search) enter(v reflect.Value, in within) within {
 	if from.IsValid() && from.Type() != v.Type() {
 		from = from.Elem() // a pointer to the source's field
 	}
-	return within{entry: i, bounded: from.IsValid(), from: from}
+	return enclosing{entry: i, bounded: from.IsValid(), from: from}
 }
 
-func (s *search) walk(at string, v reflect.Value, in within) int {
+func (s *search) searchBelow(at string, v reflect.Value, in enclosing) int {
 	if !strings.HasPrefix(s.path, at) && !strings.HasPrefix(at, s.path) {
 		return None
 	}
-	in = s.enter(v, in)
+	in = s.enterValue(v, in)
 	if s.object && at == s.path && v.Kind() == reflect.Struct {
 		if !in.bounded || !in.from.IsValid() {
 			return None
@@ -84,68 +84,69 @@ func (s *search) walk(at string, v reflect.Value, in within) int {
 		if v.IsNil() {
 			return None
 		}
-		return s.pointed(at, v.Elem(), in.elem())
+		return s.searchElement(at, v.Elem(), in.elem())
 	case leaves.Whole(v.Type()):
-		return s.leaf(at, v, in)
+		return s.leafEntry(at, v, in)
 	case v.Kind() == reflect.Struct:
-		return s.fields(at, v, in)
+		return s.searchFields(at, v, in)
 	case v.Kind() == reflect.Slice:
 		for i := range v.Len() {
-			if found := s.pointed(at+"["+strconv.Itoa(i)+"]", v.Index(i), in.index(i)); found != None {
+			if found := s.searchElement(at+"["+strconv.Itoa(i)+"]", v.Index(i), in.index(i)); found != None {
 				return found
 			}
 		}
 		return None
 	case v.Kind() == reflect.Map:
 		for _, key := range leaves.SortedKeys(v, v) {
-			if found := s.pointed(at+"["+key.String()+"]", v.MapIndex(key), in.key(key)); found != None {
+			if found := s.searchElement(at+"["+key.String()+"]", v.MapIndex(key), in.key(key)); found != None {
 				return found
 			}
 		}
 		return None
 	}
-	return s.leaf(at, v, in)
+	return s.leafEntry(at, v, in)
 }
 
-// fields searches a struct in the order of its type, which is the order in which explanations list leaves.
-func (s *search) fields(at string, v reflect.Value, in within) int {
+// searchFields searches a struct in the order of its type, which is the order in which explanations list leaves.
+func (s *search) searchFields(at string, v reflect.Value, in enclosing) int {
 	for _, f := range leaves.Fields(v.Type()) {
 		below, part, inner := at, v.Field(f.Index), in.field(f.Index)
 		if f.Name != "" {
 			below += "." + f.Name
 		}
-		if found := s.walk(below, part, inner); found != None {
+		if found := s.searchBelow(below, part, inner); found != None {
 			return found
 		}
 	}
 	return None
 }
 
-// pointed searches the value behind a pointer, or an element of a list or map. A zero value counts as set, and a struct without set fields as an empty object.
-func (s *search) pointed(at string, v reflect.Value, in within) int {
-	in = s.enter(v, in)
+// searchElement searches the value behind a pointer, or an element of a list or map. A zero value counts as set, and a struct without set fields as an empty
+// object.
+func (s *search) searchElement(at string, v reflect.Value, in enclosing) int {
+	in = s.enterValue(v, in)
 	if v.Kind() == reflect.Struct && !leaves.Whole(v.Type()) && !v.IsZero() {
-		return s.walk(at, v, in)
+		return s.searchBelow(at, v, in)
 	}
 	if in.bounded && !in.from.IsValid() {
 		in.entry = None
 	}
-	return s.found(at, in)
+	return s.entryAt(at, in)
 }
 
-// leaf returns the entry of a value without fields. A zero value is not set.
-func (s *search) leaf(at string, v reflect.Value, in within) int {
+// leafEntry returns the entry of a value without fields. A zero value is not set.
+func (s *search) leafEntry(at string, v reflect.Value, in enclosing) int {
 	if v.IsZero() {
 		return None
 	}
 	if in.bounded && (!in.from.IsValid() || in.from.IsZero()) {
 		in.entry = None
 	}
-	return s.found(at, in)
+	return s.entryAt(at, in)
 }
 
-// found returns the entry of a leaf; None if the leaf is not at or below the path.
-func (s *search) found(at string, in within) int {
+// entryAt returns the entry of a leaf; None if the leaf is not at or below the path.
+func (s *search) entryAt(at string, in enclosing) int {
 	if _, below := fieldpath.Below(at, s.path); !below {
 		return None
 	}
@@ -155,21 +156,21 @@ func (s *search) found(at string, in within) int {
 	return in.entry
 }
 
-func (in within) elem() within {
+func (in enclosing) elem() enclosing {
 	if in.from.IsValid() {
 		in.from = in.from.Elem() // of a nil pointer: not valid
 	}
 	return in
 }
 
-func (in within) field(i int) within {
+func (in enclosing) field(i int) enclosing {
 	if in.from.IsValid() {
 		in.from = in.from.Field(i)
 	}
 	return in
 }
 
-func (in within) index(i int) within {
+func (in enclosing) index(i int) enclosing {
 	if !in.from.IsValid() || i >= in.from.Len() {
 		in.from = reflect.Value{}
 		return in
@@ -178,7 +179,7 @@ func (in within) index(i int) within {
 	return in
 }
 
-func (in within) key(key reflect.Value) within {
+func (in enclosing) key(key reflect.Value) enclosing {
 	if in.from.IsValid() {
 		in.from = in.from.MapIndex(key)
 	}

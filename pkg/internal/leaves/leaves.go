@@ -38,23 +38,23 @@ func (l Leaf) Below(name string) Leaf {
 
 // Append appends the leaves of a value below a path, in the order of the type's fields. Elements of maps are in the order of their keys.
 func Append(found []Leaf, path string, value any) []Leaf {
-	l := list(found)
-	l.walk(Leaf{Path: path, Key: path}, reflect.ValueOf(value))
+	l := leafList(found)
+	l.appendLeaves(Leaf{Path: path, Key: path}, reflect.ValueOf(value))
 	return l
 }
 
-type list []Leaf
+type leafList []Leaf
 
-// walk follows the Go types, not JSON: the JSON of a VMI has 'devices: {}' even if nothing is set, because the field is not a pointer.
-func (l *list) walk(at Leaf, v reflect.Value) {
+// appendLeaves follows the Go types, not JSON: the JSON of a VMI has 'devices: {}' even if nothing is set, because the field is not a pointer.
+func (l *leafList) appendLeaves(at Leaf, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Pointer:
 		if !v.IsNil() {
-			l.pointed(at, v.Elem())
+			l.appendElement(at, v.Elem())
 		}
 	case Whole(v.Type()):
 		if !v.IsZero() {
-			l.add(at, v)
+			l.appendLeaf(at, v)
 		}
 	case v.Kind() == reflect.Struct:
 		for _, f := range Fields(v.Type()) {
@@ -63,7 +63,7 @@ func (l *list) walk(at Leaf, v reflect.Value) {
 				part = part.Elem()
 			}
 			if part.IsValid() {
-				l.walk(at.Below(f.Name), part)
+				l.appendLeaves(at.Below(f.Name), part)
 			}
 		}
 	case v.Kind() == reflect.Slice:
@@ -72,31 +72,32 @@ func (l *list) walk(at Leaf, v reflect.Value) {
 			name := elementName(v.Index(i), i)
 			seen[name]++
 			element := Leaf{Path: at.Path + "[" + strconv.Itoa(i) + "]", Key: fmt.Sprintf("%s[%s#%d]", at.Key, name, seen[name])}
-			l.pointed(element, v.Index(i))
+			l.appendElement(element, v.Index(i))
 		}
 	case v.Kind() == reflect.Map:
 		for _, key := range SortedKeys(v, v) {
-			l.pointed(Leaf{Path: at.Path + "[" + key.String() + "]", Key: at.Key + "[" + key.String() + "]"}, v.MapIndex(key))
+			l.appendElement(Leaf{Path: at.Path + "[" + key.String() + "]", Key: at.Key + "[" + key.String() + "]"}, v.MapIndex(key))
 		}
 	case !v.IsZero():
-		l.add(at, v)
+		l.appendLeaf(at, v)
 	}
 }
 
-// pointed adds the leaves behind a pointer, or of an element of a list or map. A zero value counts as set, and a struct without set fields as an empty object.
-func (l *list) pointed(at Leaf, v reflect.Value) {
+// appendElement adds the leaves behind a pointer, or of an element of a list or map. A zero value counts as set, and a struct without set fields as an empty
+// object.
+func (l *leafList) appendElement(at Leaf, v reflect.Value) {
 	before := len(*l)
 	if v.Kind() == reflect.Struct && !Whole(v.Type()) {
-		l.walk(at, v)
+		l.appendLeaves(at, v)
 		if len(*l) == before {
 			*l = append(*l, Leaf{at.Path, at.Key, struct{}{}})
 		}
 		return
 	}
-	l.add(at, v)
+	l.appendLeaf(at, v)
 }
 
-func (l *list) add(at Leaf, v reflect.Value) {
+func (l *leafList) appendLeaf(at Leaf, v reflect.Value) {
 	*l = append(*l, Leaf{at.Path, at.Key, v.Interface()})
 }
 

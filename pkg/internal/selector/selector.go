@@ -25,25 +25,25 @@ func Of(given *metav1.LabelSelector) Requirements {
 		return out
 	}
 	for key, value := range given.MatchLabels {
-		out[key] = out[key].and(requirement{exists: true, in: []string{value}})
+		out[key] = out[key].combine(requirement{exists: true, in: []string{value}})
 	}
 	for _, e := range given.MatchExpressions {
 		switch e.Operator {
 		case metav1.LabelSelectorOpIn:
-			out[e.Key] = out[e.Key].and(requirement{exists: true, in: e.Values})
+			out[e.Key] = out[e.Key].combine(requirement{exists: true, in: e.Values})
 		case metav1.LabelSelectorOpNotIn: // an absent label satisfies NotIn
-			out[e.Key] = out[e.Key].and(requirement{notIn: e.Values})
+			out[e.Key] = out[e.Key].combine(requirement{notIn: e.Values})
 		case metav1.LabelSelectorOpExists:
-			out[e.Key] = out[e.Key].and(requirement{exists: true})
+			out[e.Key] = out[e.Key].combine(requirement{exists: true})
 		case metav1.LabelSelectorOpDoesNotExist:
-			out[e.Key] = out[e.Key].and(requirement{absent: true})
+			out[e.Key] = out[e.Key].combine(requirement{absent: true})
 		}
 	}
 	return out
 }
 
-// and combines two requirements of one label.
-func (d requirement) and(other requirement) requirement {
+// combine combines two requirements of one label.
+func (d requirement) combine(other requirement) requirement {
 	out := requirement{exists: d.exists || other.exists, absent: d.absent || other.absent, in: d.in, notIn: slices.Concat(d.notIn, other.notIn)}
 	switch {
 	case out.in == nil:
@@ -54,8 +54,8 @@ func (d requirement) and(other requirement) requirement {
 	return out
 }
 
-// satisfiable reports whether any value of the label, or its absence, satisfies the requirement.
-func (d requirement) satisfiable() bool {
+// isSatisfiable reports whether any value of the label, or its absence, satisfies the requirement.
+func (d requirement) isSatisfiable() bool {
 	if d.absent {
 		return !d.exists
 	}
@@ -65,12 +65,12 @@ func (d requirement) satisfiable() bool {
 // Compatible reports whether any set of labels satisfies both. Each key is judged by itself.
 func (d Requirements) Compatible(other Requirements) bool {
 	for key, own := range d {
-		if !own.and(other[key]).satisfiable() {
+		if !own.combine(other[key]).isSatisfiable() {
 			return false
 		}
 	}
 	for _, theirs := range other {
-		if !theirs.satisfiable() {
+		if !theirs.isSatisfiable() {
 			return false
 		}
 	}
