@@ -28,17 +28,17 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	claims := []claim{
 		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, "spec.domain.resources.requests.cpu", vcpus),
 		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, "spec.domain.resources.limits.cpu", vcpus),
-		{field: "spec.domain.cpu.sockets", given: number(cpu.Sockets), wanted: vcpus, same: cpu.Sockets == topology.Sockets},
-		{field: "spec.domain.cpu.cores", given: number(cpu.Cores), wanted: vcpus, same: cpu.Cores == topology.Cores},
-		{field: "spec.domain.cpu.threads", given: number(cpu.Threads), wanted: vcpus, same: cpu.Threads == topology.Threads},
+		{field: "spec.domain.cpu.sockets", given: countOrNil(cpu.Sockets), wanted: vcpus, same: cpu.Sockets == topology.Sockets},
+		{field: "spec.domain.cpu.cores", given: countOrNil(cpu.Cores), wanted: vcpus, same: cpu.Cores == topology.Cores},
+		{field: "spec.domain.cpu.threads", given: countOrNil(cpu.Threads), wanted: vcpus, same: cpu.Threads == topology.Threads},
 	}
 	if wanted.Model != nil {
 		// An empty model sets nothing, nor do maxSockets of 0 below: what a VMI has there is the cluster's default.
-		claims = append(claims, claim{field: "spec.domain.cpu.model", given: text(cpu.Model), wanted: *wanted.Model,
+		claims = append(claims, claim{field: "spec.domain.cpu.model", given: textOrNil(cpu.Model), wanted: *wanted.Model,
 			same: *wanted.Model == "" || cpu.Model == *wanted.Model})
 	}
-	claims = append(claims, flag("spec.domain.cpu.dedicatedCpuPlacement", &cpu.DedicatedCPUPlacement, wanted.DedicatedCPUPlacement)...)
-	claims = append(claims, flag("spec.domain.cpu.isolateEmulatorThread", &cpu.IsolateEmulatorThread, wanted.IsolateEmulatorThread)...)
+	claims = append(claims, switchClaim("spec.domain.cpu.dedicatedCpuPlacement", &cpu.DedicatedCPUPlacement, wanted.DedicatedCPUPlacement)...)
+	claims = append(claims, switchClaim("spec.domain.cpu.isolateEmulatorThread", &cpu.IsolateEmulatorThread, wanted.IsolateEmulatorThread)...)
 	if wanted.NUMA != nil && cpu.NUMA != nil {
 		claims = append(claims, claim{field: "spec.domain.cpu.numa", given: "set", same: equality.Semantic.DeepEqual(wanted.NUMA, cpu.NUMA)})
 	}
@@ -46,7 +46,7 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 		claims = append(claims, claim{field: "spec.domain.cpu.realtime", given: "set", same: equality.Semantic.DeepEqual(wanted.Realtime, cpu.Realtime)})
 	}
 	if wanted.MaxSockets != nil {
-		claims = append(claims, claim{field: "spec.domain.cpu.maxSockets", given: number(cpu.MaxSockets), wanted: *wanted.MaxSockets,
+		claims = append(claims, claim{field: "spec.domain.cpu.maxSockets", given: countOrNil(cpu.MaxSockets), wanted: *wanted.MaxSockets,
 			same: *wanted.MaxSockets == 0 || cpu.MaxSockets == *wanted.MaxSockets || // by KubeVirt, which does not cap them
 				cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture) ||
 				cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, "")}) // the architecture may be filled after the instancetype
@@ -72,16 +72,16 @@ func guestCPUs(guest uint32) string {
 	return fmt.Sprintf("%d vCPUs", guest)
 }
 
-// number is a count as claim.given: 0 means unset.
-func number(value uint32) any {
+// countOrNil is a count as claim.given: 0 means unset.
+func countOrNil(value uint32) any {
 	if value == 0 {
 		return nil
 	}
 	return value
 }
 
-// flag is the claim to a switch. The API has no pointer there: false means unset.
-func flag(field string, given, wanted *bool) []claim {
+// switchClaim is the claim to a switch. The API has no pointer there: false means unset.
+func switchClaim(field string, given, wanted *bool) []claim {
 	if wanted == nil || !*given {
 		return nil
 	}
@@ -96,17 +96,17 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	}
 	cpu := vmi.Spec.Domain.CPU
 	topology := arrangeVCPUs(wanted.Guest, set.Preference)
-	put(log, &cpu.Sockets, topology.Sockets)
-	put(log, &cpu.Cores, topology.Cores)
-	put(log, &cpu.Threads, topology.Threads)
+	putValue(log, &cpu.Sockets, topology.Sockets)
+	putValue(log, &cpu.Cores, topology.Cores)
+	putValue(log, &cpu.Threads, topology.Threads)
 	if wanted.Model != nil && *wanted.Model != "" {
-		put(log, &cpu.Model, *wanted.Model)
+		putValue(log, &cpu.Model, *wanted.Model)
 	}
 	if wanted.DedicatedCPUPlacement != nil {
-		put(log, &cpu.DedicatedCPUPlacement, *wanted.DedicatedCPUPlacement)
+		putValue(log, &cpu.DedicatedCPUPlacement, *wanted.DedicatedCPUPlacement)
 	}
 	if wanted.IsolateEmulatorThread != nil {
-		put(log, &cpu.IsolateEmulatorThread, *wanted.IsolateEmulatorThread)
+		putValue(log, &cpu.IsolateEmulatorThread, *wanted.IsolateEmulatorThread)
 	}
 	if wanted.NUMA != nil {
 		cpu.NUMA = wanted.NUMA.DeepCopy()
@@ -118,7 +118,7 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	}
 	// What was filled before the architecture was known stays when admission sees the VMI again.
 	if wanted.MaxSockets != nil && *wanted.MaxSockets > 0 && cpu.MaxSockets != cappedSockets(*wanted.MaxSockets, topology, "") {
-		put(log, &cpu.MaxSockets, cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture))
+		putValue(log, &cpu.MaxSockets, cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture))
 	}
 }
 
@@ -150,8 +150,8 @@ func arrangeVCPUs(vcpus uint32, p *Preference) arrangement {
 		return arrangement{Sockets: 1, Cores: 1, Threads: vcpus}
 	case v1beta1.Spread:
 		s := spreadOf(p)
-		if divisor := s.divisor(); uint64(vcpus)%divisor == 0 {
-			return s.arrange(uint32(uint64(vcpus) / divisor))
+		if divisor := s.unit(); uint64(vcpus)%divisor == 0 {
+			return s.arrangeUnits(uint32(uint64(vcpus) / divisor))
 		}
 	}
 	return arrangement{Sockets: vcpus, Cores: 1, Threads: 1}
@@ -178,8 +178,8 @@ func topologyOf(p *Preference) v1beta1.PreferredCPUTopology {
 	}
 }
 
-// spread is the levels of the topology across which vCPUs are spread, and the ratio: how many of the lower level one of the upper has.
-type spread struct {
+// spreadOptions is the levels of the topology across which vCPUs are spread, and the ratio: how many of the lower level one of the upper has.
+type spreadOptions struct {
 	across v1beta1.SpreadAcross
 	ratio  uint32
 }
@@ -188,8 +188,8 @@ type spread struct {
 const defaultRatio = 2
 
 // spreadOf is GetSpreadOptions: spreadOptions.ratio takes precedence over the older preferSpreadSocketToCoreRatio.
-func spreadOf(p *Preference) spread {
-	s := spread{across: v1beta1.SpreadAcrossSocketsCores, ratio: defaultRatio}
+func spreadOf(p *Preference) spreadOptions {
+	s := spreadOptions{across: v1beta1.SpreadAcrossSocketsCores, ratio: defaultRatio}
 	if r := p.Spec.PreferSpreadSocketToCoreRatio; r != 0 {
 		s.ratio = r
 	}
@@ -207,17 +207,17 @@ func spreadOf(p *Preference) spread {
 // threadsPerCore is fixed when vCPUs are spread across all three levels: the ratio is that of cores to sockets then.
 const threadsPerCore = 2
 
-// divisor is what a number of vCPUs must be a multiple of. It has 64 bits because the API bounds no ratio: twice the ratio 2147483648 is 0
+// unit is what a number of vCPUs must be a multiple of. It has 64 bits because the API bounds no ratio: twice the ratio 2147483648 is 0
 // in 32 bits.
-func (s spread) divisor() uint64 {
+func (s spreadOptions) unit() uint64 {
 	if s.across == v1beta1.SpreadAcrossSocketsCoresThreads {
 		return uint64(s.ratio) * threadsPerCore
 	}
 	return uint64(s.ratio)
 }
 
-// arrange puts units of divisor vCPUs together.
-func (s spread) arrange(units uint32) arrangement {
+// arrangeUnits puts units of divisor vCPUs together.
+func (s spreadOptions) arrangeUnits(units uint32) arrangement {
 	switch s.across {
 	case v1beta1.SpreadAcrossCoresThreads:
 		return arrangement{Sockets: 1, Cores: units, Threads: s.ratio}

@@ -17,8 +17,8 @@ func Attach(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 		return
 	}
 	want, devices := set.Preference.Spec.Devices, &vmi.Spec.Domain.Devices
-	fill(log, &devices.AutoattachPodInterface, want.PreferredAutoattachPodInterface)
-	fill(log, &devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
+	fillPointer(log, &devices.AutoattachPodInterface, want.PreferredAutoattachPodInterface)
+	fillPointer(log, &devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
 }
 
 // preferDevices is ApplyDevicePreferences, with applyInputPreferences and applyPanicDevicePreferences. Devices of the user get models; only
@@ -28,17 +28,17 @@ func preferDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Lo
 	if want == nil {
 		return
 	}
-	fill(log, &devices.AutoattachGraphicsDevice, want.PreferredAutoattachGraphicsDevice)
-	fill(log, &devices.AutoattachMemBalloon, want.PreferredAutoattachMemBalloon)
-	fill(log, &devices.AutoattachPodInterface, want.PreferredAutoattachPodInterface)
-	fill(log, &devices.AutoattachSerialConsole, want.PreferredAutoattachSerialConsole)
-	fill(log, &devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
-	fill(log, &devices.UseVirtioTransitional, want.PreferredUseVirtioTransitional)
-	fill(log, &devices.BlockMultiQueue, want.PreferredBlockMultiQueue)
-	fill(log, &devices.NetworkInterfaceMultiQueue, want.PreferredNetworkInterfaceMultiQueue)
+	fillPointer(log, &devices.AutoattachGraphicsDevice, want.PreferredAutoattachGraphicsDevice)
+	fillPointer(log, &devices.AutoattachMemBalloon, want.PreferredAutoattachMemBalloon)
+	fillPointer(log, &devices.AutoattachPodInterface, want.PreferredAutoattachPodInterface)
+	fillPointer(log, &devices.AutoattachSerialConsole, want.PreferredAutoattachSerialConsole)
+	fillPointer(log, &devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
+	fillPointer(log, &devices.UseVirtioTransitional, want.PreferredUseVirtioTransitional)
+	fillPointer(log, &devices.BlockMultiQueue, want.PreferredBlockMultiQueue)
+	fillPointer(log, &devices.NetworkInterfaceMultiQueue, want.PreferredNetworkInterfaceMultiQueue)
 	// disableHotplug has no pointer: false means unset. Trap: KubeVirt writes a preferred false over the user's true.
 	if want.PreferredDisableHotplug != nil && *want.PreferredDisableHotplug {
-		put(log, &devices.DisableHotplug, true)
+		putValue(log, &devices.DisableHotplug, true)
 	}
 	if devices.Sound != nil {
 		fillText(log, &devices.Sound.Model, want.PreferredSoundModel)
@@ -74,6 +74,6 @@ func preferPanic(model *v1.PanicDeviceModel, devices *v1.Devices, log *filled.Lo
 		devices.PanicDevices = []v1.PanicDevice{{}}
 	}
 	for i := range devices.PanicDevices {
-		fill(log, &devices.PanicDevices[i].Model, model)
+		fillPointer(log, &devices.PanicDevices[i].Model, model)
 	}
 }

@@ -20,10 +20,10 @@ func PreferVolumes(set Set, templates []v1.DataVolumeTemplateSpec) {
 	class := &set.Preference.Spec.Volumes.PreferredStorageClassName
 	for i := range templates {
 		if claim := templates[i].Spec.PVC; claim != nil {
-			fill(nil, &claim.StorageClassName, class)
+			fillPointer(nil, &claim.StorageClassName, class)
 		}
 		if storage := templates[i].Spec.Storage; storage != nil {
-			fill(nil, &storage.StorageClassName, class)
+			fillPointer(nil, &storage.StorageClassName, class)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func preferDisk(want *v1beta1.DevicePreferences, disk *v1.Disk, log *filled.Log)
 		fillText(log, &disk.IO, want.PreferredDiskIO)
 		fillCopy(log, &disk.BlockSize, want.PreferredDiskBlockSize)
 		if hardware.Bus(disk.Disk.Bus).IOThreads { // validate refuses dedicatedIOThread on any other bus
-			fill(log, &disk.DedicatedIOThread, want.PreferredDiskDedicatedIoThread)
+			fillPointer(log, &disk.DedicatedIOThread, want.PreferredDiskDedicatedIoThread)
 		}
 	case disk.CDRom != nil:
 		fillText(log, &disk.CDRom.Bus, want.PreferredCdromBus)

@@ -35,7 +35,7 @@ func preferBootloader(want *v1beta1.FirmwarePreferences, boot *v1.Bootloader, lo
 		log.Note(&boot.BIOS, &v1.BIOS{})
 	}
 	if want.PreferredUseBiosSerial != nil && boot.BIOS != nil {
-		fill(log, &boot.BIOS.UseSerial, want.PreferredUseBiosSerial)
+		fillPointer(log, &boot.BIOS.UseSerial, want.PreferredUseBiosSerial)
 	}
 	if want.PreferredEfi != nil && unset() {
 		boot.EFI = want.PreferredEfi.DeepCopy()
@@ -47,6 +47,6 @@ func preferBootloader(want *v1beta1.FirmwarePreferences, boot *v1.Bootloader, lo
 		log.Note(&boot.EFI, &v1.EFI{})
 	}
 	if boot.EFI != nil {
-		fill(log, &boot.EFI.SecureBoot, want.DeprecatedPreferredUseSecureBoot)
+		fillPointer(log, &boot.EFI.SecureBoot, want.DeprecatedPreferredUseSecureBoot)
 	}
 }

@@ -20,18 +20,18 @@ func hostDeviceClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) 
 			a.VirtualGPUOptions = b.VirtualGPUOptions // defaults and preferences fill them after the instancetype
 			return equality.Semantic.DeepEqual(a, b)
 		})
-		claims = append(claims, claim{field: "spec.domain.devices.gpus", given: names(given, func(g v1.GPU) string { return g.Name }),
-			wanted: names(wanted.GPUs, func(g v1.GPU) string { return g.Name }), same: same})
+		claims = append(claims, claim{field: "spec.domain.devices.gpus", given: namesOf(given, func(g v1.GPU) string { return g.Name }),
+			wanted: namesOf(wanted.GPUs, func(g v1.GPU) string { return g.Name }), same: same})
 	}
 	if given := vmi.Spec.Domain.Devices.HostDevices; len(wanted.HostDevices) > 0 && len(given) > 0 {
 		same := equality.Semantic.DeepEqual(given, wanted.HostDevices)
-		claims = append(claims, claim{field: "spec.domain.devices.hostDevices", given: names(given, func(d v1.HostDevice) string { return d.Name }),
-			wanted: names(wanted.HostDevices, func(d v1.HostDevice) string { return d.Name }), same: same})
+		claims = append(claims, claim{field: "spec.domain.devices.hostDevices", given: namesOf(given, func(d v1.HostDevice) string { return d.Name }),
+			wanted: namesOf(wanted.HostDevices, func(d v1.HostDevice) string { return d.Name }), same: same})
 	}
 	return claims
 }
 
-func names[T any](list []T, name func(T) string) []string {
+func namesOf[T any](list []T, name func(T) string) []string {
 	var all []string
 	for _, item := range list {
 		all = append(all, name(item))

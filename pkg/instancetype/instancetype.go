@@ -46,16 +46,16 @@ type Preference struct {
 	Spec v1beta1.VirtualMachinePreferenceSpec
 }
 
-// area is one field area of an instancetype. claims and apply stand side by side, so that a field that is applied and cannot conflict
+// instancetypeArea is one field area of an instancetype. claims and apply stand side by side, so that a field that is applied and cannot conflict
 // shows in review. Trap: KubeVirt applies maxSockets without a conflict, and overwrites the user's.
-type area struct {
+type instancetypeArea struct {
 	// claims returns the fields that the instancetype owns, with what the VMI has in them.
 	claims func(Set, *v1.VirtualMachineInstance) []claim
 	apply  func(Set, *v1.VirtualMachineInstance, *filled.Log)
 }
 
 // areas is the order in which conflicts are reported and fields applied. No area reads what another one fills.
-var areas = []area{
+var areas = []instancetypeArea{
 	{claims: schedulingClaims, apply: applyScheduling},
 	{claims: cpuClaims, apply: applyCPU},
 	{claims: memoryClaims, apply: applyMemory},
@@ -96,14 +96,14 @@ type claim struct {
 // manifest must not give one value twice, because only one of them would be edited. It is KubeVirt's rule for VMs. path is the object
 // that holds metadata and spec: spec.template for a VM. Without an instancetype there are no errors.
 func Conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
-	return conflicts(set, vmi, path, func(c claim) bool { return true })
+	return conflictsOf(set, vmi, path, func(c claim) bool { return true })
 }
 
 // Differences returns an error of type Invalid for every field of a VMI that differs from what the instancetype sets. An equal value is
 // none: it is there because the instancetype was applied before, by this webhook in a reinvocation or by KubeVirt's controller. path is
 // as for Conflicts, nil for a VMI.
 func Differences(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
-	return conflicts(set, vmi, path, func(c claim) bool { return !c.same })
+	return conflictsOf(set, vmi, path, func(c claim) bool { return !c.same })
 }
 
 // Owned returns the paths of the fields of a VMI that Conflicts would report.
@@ -114,29 +114,29 @@ func Owned(set Set, vmi *v1.VirtualMachineInstance) (paths []string) {
 	for _, a := range areas {
 		for _, c := range a.claims(set, vmi) {
 			if c.given != nil {
-				paths = append(paths, c.path(nil).String())
+				paths = append(paths, c.pathBelow(nil).String())
 			}
 		}
 	}
 	return paths
 }
 
-func conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path, counts func(claim) bool) (errs field.ErrorList) {
+func conflictsOf(set Set, vmi *v1.VirtualMachineInstance, path *field.Path, counts func(claim) bool) (errs field.ErrorList) {
 	if set.Instancetype == nil {
 		return nil
 	}
 	for _, a := range areas {
 		for _, c := range a.claims(set, vmi) {
 			if c.given != nil && counts(c) {
-				errs = append(errs, c.conflict(set.Instancetype.Source, path))
+				errs = append(errs, c.asError(set.Instancetype.Source, path))
 			}
 		}
 	}
 	return errs
 }
 
-// path is the field below an object.
-func (c claim) path(object *field.Path) *field.Path {
+// pathBelow is the field below an object.
+func (c claim) pathBelow(object *field.Path) *field.Path {
 	names := strings.Split(c.field, ".")
 	at := object.Child(names[0], names[1:]...)
 	if c.key != "" {
@@ -145,12 +145,13 @@ func (c claim) path(object *field.Path) *field.Path {
 	return at
 }
 
-func (c claim) conflict(source Source, object *field.Path) *field.Error {
+func (c claim) asError(source Source, object *field.Path) *field.Error {
 	sets := "sets it"
 	if c.wanted != nil {
 		sets = fmt.Sprintf("sets '%v'", c.wanted)
 	}
-	return field.Invalid(c.path(object), c.given, fmt.Sprintf("conflicts with %s, which %s: remove the field, or choose an instancetype that fits", source, sets))
+	return field.Invalid(c.pathBelow(object), c.given,
+		fmt.Sprintf("conflicts with %s, which %s: remove the field, or choose an instancetype that fits", source, sets))
 }
 
 // Apply applies the instancetype, then the preference (ApplyToVMI). Conflicts or Differences must have returned no errors before. The VMI
@@ -179,8 +180,8 @@ func ApplyPreference(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	}
 }
 
-// fill sets a pointer that is nil to a copy of the given one.
-func fill[T any](log *filled.Log, set **T, from *T) {
+// fillPointer sets a pointer that is nil to a copy of the given one.
+func fillPointer[T any](log *filled.Log, set **T, from *T) {
 	if *set == nil && from != nil {
 		copied := *from
 		*set = &copied
@@ -199,8 +200,8 @@ func fillCopy[T any, From interface {
 	}
 }
 
-// put sets a field, also one that is set, and notes the field as one leaf.
-func put[T any](log *filled.Log, set *T, value T) {
+// putValue sets a field, also one that is set, and notes the field as one leaf.
+func putValue[T any](log *filled.Log, set *T, value T) {
 	*set = value
 	log.Note(set, nil)
 }
@@ -208,6 +209,6 @@ func put[T any](log *filled.Log, set *T, value T) {
 // fillText sets a string that is empty.
 func fillText[T ~string](log *filled.Log, set *T, from T) {
 	if *set == "" && from != "" {
-		put(log, set, from)
+		putValue(log, set, from)
 	}
 }

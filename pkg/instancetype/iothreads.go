@@ -40,7 +40,7 @@ func applyIOThreads(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 		if domain.IOThreads == nil {
 			domain.IOThreads = &v1.DiskIOThreads{}
 		}
-		fill(log, &domain.IOThreads.SupplementalPoolThreadCount, count)
+		fillPointer(log, &domain.IOThreads.SupplementalPoolThreadCount, count)
 	}
-	fill(log, &domain.IOThreadsPolicy, set.Instancetype.Spec.IOThreadsPolicy)
+	fillPointer(log, &domain.IOThreadsPolicy, set.Instancetype.Spec.IOThreadsPolicy)
 }

@@ -46,7 +46,7 @@ func ReadLifecycle(object metav1.Object, now time.Time) Lifecycle {
 func (l *Lifecycle) readState(labels map[string]string) {
 	if state, given := labels[v1alpha1.LabelLifecycle]; given {
 		if !slices.Contains(lifecycleStates, state) {
-			l.mistake(illegible("labels", v1alpha1.LabelLifecycle, state, "must be 'active', 'deprecated' or 'obsolete'").WithOrigin("catalog/lifecycle"))
+			l.addMistake(newMistake("labels", v1alpha1.LabelLifecycle, state, "must be 'active', 'deprecated' or 'obsolete'").WithOrigin("catalog/lifecycle"))
 		} else {
 			l.atLeast(state)
 		}
@@ -55,7 +55,7 @@ func (l *Lifecycle) readState(labels map[string]string) {
 	case deprecated == "true":
 		l.atLeast(v1alpha1.LifecycleDeprecated)
 	case given && deprecated != "false":
-		l.mistake(illegible("labels", v1alpha1.LabelDeprecated, deprecated, "must be 'true' or 'false'").WithOrigin("catalog/deprecated"))
+		l.addMistake(newMistake("labels", v1alpha1.LabelDeprecated, deprecated, "must be 'true' or 'false'").WithOrigin("catalog/deprecated"))
 	}
 }
 
@@ -64,9 +64,9 @@ func (l *Lifecycle) readReplacement(object metav1.Object) {
 	switch {
 	case !given:
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		l.mistake(illegible("annotations", v1alpha1.AnnotationReplacedBy, name, "must be the name of an object of this kind").WithOrigin("catalog/replaced-by"))
+		l.addMistake(newMistake("annotations", v1alpha1.AnnotationReplacedBy, name, "must be the name of an object of this kind").WithOrigin("catalog/replaced-by"))
 	case name == object.GetName():
-		l.mistake(illegible("annotations", v1alpha1.AnnotationReplacedBy, name, "must be another object").WithOrigin("catalog/replaced-by"))
+		l.addMistake(newMistake("annotations", v1alpha1.AnnotationReplacedBy, name, "must be another object").WithOrigin("catalog/replaced-by"))
 	default:
 		l.ReplacedBy = name
 	}
@@ -84,7 +84,7 @@ func (l *Lifecycle) readEnd(annotations map[string]string, now time.Time) {
 	}
 	end, err := time.Parse(time.RFC3339, text)
 	if err != nil || !timeForm.MatchString(text) {
-		l.mistake(illegible("annotations", v1alpha1.AnnotationObsoleteAfter, text,
+		l.addMistake(newMistake("annotations", v1alpha1.AnnotationObsoleteAfter, text,
 			"must be a time as of RFC 3339, such as '2027-01-31T00:00:00Z'").WithOrigin("catalog/obsolete-after"))
 		return
 	}
@@ -100,12 +100,12 @@ func (l *Lifecycle) readEnd(annotations map[string]string, now time.Time) {
 func (l *Lifecycle) readMisplaced(object metav1.Object) {
 	for _, key := range []string{v1alpha1.LabelLifecycle, v1alpha1.LabelDeprecated} {
 		if value, given := object.GetAnnotations()[key]; given {
-			l.mistake(illegible("annotations", key, value, "must be a label").WithOrigin("catalog/misplaced"))
+			l.addMistake(newMistake("annotations", key, value, "must be a label").WithOrigin("catalog/misplaced"))
 		}
 	}
 	for _, key := range []string{v1alpha1.AnnotationReplacedBy, v1alpha1.AnnotationObsoleteAfter} {
 		if value, given := object.GetLabels()[key]; given {
-			l.mistake(illegible("labels", key, value, "must be an annotation").WithOrigin("catalog/misplaced"))
+			l.addMistake(newMistake("labels", key, value, "must be an annotation").WithOrigin("catalog/misplaced"))
 		}
 	}
 }
@@ -119,10 +119,10 @@ func (l *Lifecycle) atLeast(state string) {
 // mostShown is how many bytes of an illegible value a message repeats. Annotations may have 256 KiB.
 const mostShown = 64
 
-func (l *Lifecycle) mistake(m *field.Error) { l.Mistakes = append(l.Mistakes, m) }
+func (l *Lifecycle) addMistake(m *field.Error) { l.Mistakes = append(l.Mistakes, m) }
 
-// illegible returns the mistake of a value; of says whether it is one of the labels or of the annotations.
-func illegible(of, key, value, detail string) *field.Error {
+// newMistake returns the mistake of a value; of says whether it is one of the labels or of the annotations.
+func newMistake(of, key, value, detail string) *field.Error {
 	return field.Invalid(field.NewPath("metadata", of).Key(key), shorten.Bytes(value, mostShown), detail)
 }
 

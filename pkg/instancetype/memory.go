@@ -19,25 +19,25 @@ func memoryClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	if memory == nil {
 		memory = &v1.Memory{}
 	}
-	claims := []claim{quantity("spec.domain.memory.guest", memory.Guest, &wanted.Guest)}
+	claims := []claim{quantityClaim("spec.domain.memory.guest", memory.Guest, &wanted.Guest)}
 	if wanted.Hugepages != nil && memory.Hugepages != nil {
 		claims = append(claims, claim{field: "spec.domain.memory.hugepages", given: memory.Hugepages.PageSize, wanted: wanted.Hugepages.PageSize,
 			same: equality.Semantic.DeepEqual(wanted.Hugepages, memory.Hugepages)})
 	}
 	if wanted.MaxGuest != nil {
-		claims = append(claims, quantity("spec.domain.memory.maxGuest", memory.MaxGuest, wanted.MaxGuest))
+		claims = append(claims, quantityClaim("spec.domain.memory.maxGuest", memory.MaxGuest, wanted.MaxGuest))
 	}
 	request := podMemory(vmi.Spec.Domain.Resources.Requests, "spec.domain.resources.requests.memory", wanted.Guest)
 	if wanted.OvercommitPercent > 0 && request.given != nil {
-		computed, given := overcommitted(wanted.Guest, wanted.OvercommitPercent), vmi.Spec.Domain.Resources.Requests[corev1.ResourceMemory]
+		computed, given := overcommittedRequest(wanted.Guest, wanted.OvercommitPercent), vmi.Spec.Domain.Resources.Requests[corev1.ResourceMemory]
 		request.wanted, request.same = computed.String(), computed.Cmp(given) == 0 || given.Value() == overcommittedByKubeVirt(wanted.Guest, wanted.OvercommitPercent)
 	}
 	limit := podMemory(vmi.Spec.Domain.Resources.Limits, "spec.domain.resources.limits.memory", wanted.Guest)
 	return append(claims, request, limit)
 }
 
-// quantity is the claim to a quantity. Equal amounts in different units, such as 1Gi and 1024Mi, are the same.
-func quantity(field string, given, wanted *resource.Quantity) claim {
+// quantityClaim is the claim to a quantity. Equal amounts in different units, such as 1Gi and 1024Mi, are the same.
+func quantityClaim(field string, given, wanted *resource.Quantity) claim {
 	if given == nil {
 		return claim{}
 	}
@@ -60,12 +60,12 @@ func applyMemory(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 		domain.Memory = &v1.Memory{}
 	}
 	guest := wanted.Guest.DeepCopy()
-	put(log, &domain.Memory.Guest, &guest)
+	putValue(log, &domain.Memory.Guest, &guest)
 	if wanted.OvercommitPercent > 0 {
 		if domain.Resources.Requests == nil {
 			domain.Resources.Requests = corev1.ResourceList{}
 		}
-		domain.Resources.Requests[corev1.ResourceMemory] = overcommitted(wanted.Guest, wanted.OvercommitPercent)
+		domain.Resources.Requests[corev1.ResourceMemory] = overcommittedRequest(wanted.Guest, wanted.OvercommitPercent)
 		log.Key("spec.domain.resources.requests", string(corev1.ResourceMemory))
 	}
 	if wanted.Hugepages != nil {
@@ -74,13 +74,13 @@ func applyMemory(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	}
 	if wanted.MaxGuest != nil {
 		ceiling := wanted.MaxGuest.DeepCopy()
-		put(log, &domain.Memory.MaxGuest, &ceiling)
+		putValue(log, &domain.Memory.MaxGuest, &ceiling)
 	}
 }
 
-// overcommitted is the memory request of the pod, in bytes: memory.guest less percent, rounded down. It is computed in whole numbers;
+// overcommittedRequest is the memory request of the pod, in bytes: memory.guest less percent, rounded down. It is computed in whole numbers;
 // KubeVirt's 32-bit floats are some bytes off above 16 MiB.
-func overcommitted(guest resource.Quantity, percent int) resource.Quantity {
+func overcommittedRequest(guest resource.Quantity, percent int) resource.Quantity {
 	product := new(big.Int).Mul(big.NewInt(guest.Value()), big.NewInt(int64(100-percent)))
 	return *resource.NewQuantity(product.Div(product, big.NewInt(100)).Int64(), guest.Format)
 }

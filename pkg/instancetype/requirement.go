@@ -61,9 +61,9 @@ func Shortfall(set Set) string {
 	}
 	need := set.Preference.Spec.Requirements
 	if need.CPU != nil && have.CPU.Guest < need.CPU.Guest {
-		return shortfall(set, counted(have.CPU.Guest, "vCPUs"), counted(need.CPU.Guest, "vCPUs"))
+		return shortfallText(set, countText(have.CPU.Guest, "vCPUs"), countText(need.CPU.Guest, "vCPUs"))
 	}
-	return shortfall(set, have.Memory.Guest.String()+" of memory", need.Memory.Guest.String()+" of memory")
+	return shortfallText(set, have.Memory.Guest.String()+" of memory", need.Memory.Guest.String()+" of memory")
 }
 
 // requirement is what a VMI is compared with.
@@ -73,17 +73,17 @@ type requirement struct {
 	path    *field.Path
 }
 
-// shortfall says in what an instancetype is less than its preference requires, without the remedy.
-func shortfall(set Set, has, required string) string {
+// shortfallText says in what an instancetype is less than its preference requires, without the remedy.
+func shortfallText(set Set, has, required string) string {
 	return fmt.Sprintf("has %s, and %s requires %s", has, set.Preference.Source, required)
 }
 
-// missed is the error of a requirement: at the instancetype that has too little, or without one at the given field of the template. value is the field's,
+// asError is the error of a requirement: at the instancetype that has too little, or without one at the given field of the template. value is the field's,
 // and has says how much of what is required that is.
-func (r requirement) missed(at *field.Path, value any, has, required string) *field.Error {
+func (r requirement) asError(at *field.Path, value any, has, required string) *field.Error {
 	if used := r.Instancetype; used != nil {
 		return field.Invalid(r.path.Child("instancetype"), used.Name,
-			fmt.Sprintf("%s %s: choose a larger instancetype, or another preference", used.Source, shortfall(r.Set, has, required)))
+			fmt.Sprintf("%s %s: choose a larger instancetype, or another preference", used.Source, shortfallText(r.Set, has, required)))
 	}
 	return field.Invalid(at, value, fmt.Sprintf("%s requires %s: raise it, or choose another preference", r.Preference.Source, required))
 }
@@ -102,11 +102,11 @@ func cpuRequirement(r requirement, explicit *v1.VirtualMachineInstance) *field.E
 	if r.written.CPU != nil && has.field != "" {
 		at = at.Child(has.field)
 	}
-	return r.missed(at, has.count, counted(has.count, has.unit), counted(want.Guest, has.unit))
+	return r.asError(at, has.count, countText(has.count, has.unit), countText(want.Guest, has.unit))
 }
 
-// counted returns a number with its unit, which is in the plural.
-func counted(count uint32, unit string) string {
+// countText returns a number with its unit, which is in the plural.
+func countText(count uint32, unit string) string {
 	if count == 1 {
 		unit = strings.TrimSuffix(unit, "s")
 	}
@@ -130,7 +130,7 @@ func memoryRequirement(r requirement, explicit *v1.VirtualMachineInstance) *fiel
 	if r.written.Memory != nil {
 		at = at.Child("guest")
 	}
-	return r.missed(at, have.String(), have.String()+" of memory", want.Guest.String()+" of memory")
+	return r.asError(at, have.String(), have.String()+" of memory", want.Guest.String()+" of memory")
 }
 
 // architectureRequirement is checkArch. Its error is never at the instancetype, which has no architecture.
@@ -160,7 +160,7 @@ func CheckSpread(set Set, path *field.Path) field.ErrorList {
 // unevenSpread says that the vCPUs of an instancetype are no multiple of the unit in which its preference spreads them.
 func unevenSpread(set Set, unit string) string {
 	return fmt.Sprintf("%s spreads vCPUs in units of %s, and %s has %s",
-		set.Preference.Source, unit, set.Instancetype.Source, counted(set.Instancetype.Spec.CPU.Guest, "vCPUs"))
+		set.Preference.Source, unit, set.Instancetype.Source, countText(set.Instancetype.Spec.CPU.Guest, "vCPUs"))
 }
 
 // spreadUnit returns the unit that a number of vCPUs must be a multiple of and is not, or the empty string. One vCPU needs no spreading;
@@ -169,7 +169,7 @@ func spreadUnit(vcpus uint32, p *Preference) string {
 	if vcpus <= 1 || topologyOf(p) != v1beta1.Spread {
 		return ""
 	}
-	if divisor := spreadOf(p).divisor(); uint64(vcpus)%divisor != 0 {
+	if divisor := spreadOf(p).unit(); uint64(vcpus)%divisor != 0 {
 		return fmt.Sprint(divisor)
 	}
 	return ""

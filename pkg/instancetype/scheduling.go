@@ -21,14 +21,14 @@ func schedulingClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) 
 		claims = append(claims, c)
 	}
 	if wanted.SchedulerName != "" {
-		claims = append(claims, claim{field: "spec.schedulerName", given: text(vmi.Spec.SchedulerName),
+		claims = append(claims, claim{field: "spec.schedulerName", given: textOrNil(vmi.Spec.SchedulerName),
 			wanted: wanted.SchedulerName, same: vmi.Spec.SchedulerName == wanted.SchedulerName})
 	}
 	return claims
 }
 
-// text is a string as claim.given: empty means unset.
-func text[T ~string](value T) any {
+// textOrNil is a string as claim.given: empty means unset.
+func textOrNil[T ~string](value T) any {
 	if value == "" {
 		return nil
 	}
@@ -38,7 +38,7 @@ func text[T ~string](value T) any {
 // applyScheduling is applyNodeSelector and applySchedulerName.
 func applyScheduling(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Instancetype.Spec.NodeSelector != nil {
-		put(log, &vmi.Spec.NodeSelector, maps.Clone(set.Instancetype.Spec.NodeSelector))
+		putValue(log, &vmi.Spec.NodeSelector, maps.Clone(set.Instancetype.Spec.NodeSelector))
 	}
 	fillText(log, &vmi.Spec.SchedulerName, set.Instancetype.Spec.SchedulerName)
 }
@@ -82,5 +82,5 @@ func preferPlacement(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.
 	if p.Spec.PreferredSubdomain != nil {
 		fillText(log, &vmi.Spec.Subdomain, *p.Spec.PreferredSubdomain)
 	}
-	fill(log, &vmi.Spec.TerminationGracePeriodSeconds, p.Spec.PreferredTerminationGracePeriodSeconds)
+	fillPointer(log, &vmi.Spec.TerminationGracePeriodSeconds, p.Spec.PreferredTerminationGracePeriodSeconds)
 }

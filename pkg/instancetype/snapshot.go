@@ -43,7 +43,7 @@ func Take(object map[string]any) (Snapshot, error) {
 	if name == "" || object["apiVersion"] == nil || object["kind"] == nil {
 		return Snapshot{}, errors.New("the object has no apiVersion, kind or metadata.name")
 	}
-	data, err := canonical(map[string]any{
+	data, err := canonicalJSON(map[string]any{
 		"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": map[string]any{"name": name}, "spec": object["spec"]})
 	if err != nil {
 		return Snapshot{}, err
@@ -58,7 +58,7 @@ func Take(object map[string]any) (Snapshot, error) {
 // digestOf is not the digest of Snapshot.Data: the name stands beside the spec here, in metadata there. Names of existing revisions depend
 // on it.
 func digestOf(object map[string]any, name string) (string, error) {
-	data, err := canonical(map[string]any{
+	data, err := canonicalJSON(map[string]any{
 		"apiVersion": object["apiVersion"], "kind": object["kind"], "name": name, "spec": object["spec"]})
 	if err != nil {
 		return "", err
@@ -67,8 +67,8 @@ func digestOf(object map[string]any, name string) (string, error) {
 	return base32Lower.EncodeToString(sum[:])[:digestLength], nil
 }
 
-// canonical is RFC 8785: sorted keys, one form of each number and string.
-func canonical(value any) ([]byte, error) {
+// canonicalJSON is RFC 8785: sorted keys, one form of each number and string.
+func canonicalJSON(value any) ([]byte, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
@@ -109,8 +109,8 @@ func Verify(name string, data []byte) error {
 	return nil
 }
 
-// stored is the part of a revision's data that matters, in Kiln's snapshots and in KubeVirt's per-VM revisions alike.
-type stored[Spec any] struct {
+// storedObject is the part of a revision's data that matters, in Kiln's snapshots and in KubeVirt's per-VM revisions alike.
+type storedObject[Spec any] struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Metadata   struct {
@@ -122,7 +122,7 @@ type stored[Spec any] struct {
 // ReadInstancetype decodes the data of a revision that holds an instancetype of either scope, Kiln's or KubeVirt's. It refuses other kinds,
 // and versions other than v1beta1. It does not verify the digest.
 func ReadInstancetype(revision string, data []byte) (*Instancetype, error) {
-	s, source, err := read[v1beta1.VirtualMachineInstancetypeSpec](revision, data, Kinds.Both()...)
+	s, source, err := readRevision[v1beta1.VirtualMachineInstancetypeSpec](revision, data, Kinds.Both()...)
 	if err != nil {
 		return nil, err
 	}
@@ -131,15 +131,15 @@ func ReadInstancetype(revision string, data []byte) (*Instancetype, error) {
 
 // ReadPreference is ReadInstancetype for a preference.
 func ReadPreference(revision string, data []byte) (*Preference, error) {
-	s, source, err := read[v1beta1.VirtualMachinePreferenceSpec](revision, data, PreferenceKinds.Both()...)
+	s, source, err := readRevision[v1beta1.VirtualMachinePreferenceSpec](revision, data, PreferenceKinds.Both()...)
 	if err != nil {
 		return nil, err
 	}
 	return &Preference{Source: source, Spec: s.Spec}, nil
 }
 
-func read[Spec any](revision string, data []byte, kinds ...string) (stored[Spec], Source, error) {
-	var s stored[Spec]
+func readRevision[Spec any](revision string, data []byte, kinds ...string) (storedObject[Spec], Source, error) {
+	var s storedObject[Spec]
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, Source{}, fmt.Errorf("revision '%s': %w", revision, err)
 	}
@@ -161,18 +161,18 @@ func SameContent(a, b []byte) bool {
 
 // SameVersion reports whether the data of two revisions has one apiVersion.
 func SameVersion(a, b []byte) bool {
-	var one, other stored[struct{}]
+	var one, other storedObject[struct{}]
 	return json.Unmarshal(a, &one) == nil && json.Unmarshal(b, &other) == nil && one.APIVersion == other.APIVersion
 }
 
 func kindOf(data []byte) (string, bool) {
-	var of stored[struct{}]
+	var of storedObject[struct{}]
 	err := json.Unmarshal(data, &of)
 	return of.Kind, err == nil
 }
 
 func sameSpec[Spec any](a, b []byte) bool {
-	var one, other stored[Spec]
+	var one, other storedObject[Spec]
 	return json.Unmarshal(a, &one) == nil && json.Unmarshal(b, &other) == nil && one.Kind == other.Kind &&
 		one.Metadata.Name == other.Metadata.Name && equality.Semantic.DeepEqual(one.Spec, other.Spec)
 }
