@@ -13,8 +13,8 @@ const frontendVersion = "2"
 // complex. KubeVirt keeps at least three empty, and usually tops up to eight ports in all.
 const freePorts = 8
 
-// frontend uses KubeVirt's DMI strings and video models, so that a VM that moves from KubeVirt keeps its hardware.
-func frontend(cfg v1.KubeVirtConfiguration, on Gates) FrontendDefaults {
+// frontendDefaults uses KubeVirt's DMI strings and video models, so that a VM that moves from KubeVirt keeps its hardware.
+func frontendDefaults(cfg v1.KubeVirtConfiguration, on Gates) FrontendDefaults {
 	strings := SMBIOS{Manufacturer: "KubeVirt", Product: "None", Family: "KubeVirt"}
 	if s := cfg.SMBIOSConfig; s != nil { // as in KubeVirt each string has its own default
 		strings = SMBIOS{

@@ -59,7 +59,7 @@ func frontendVersionOf(name string) int {
 func (c Cluster) WithFrontendProfiles(all []v1alpha1.FrontendProfile) Cluster {
 	c.Defaults.Frontend = nil
 	if profile := FrontendInForce(all); profile != nil {
-		c.Defaults.Frontend = c.Frontend.completed(profile)
+		c.Defaults.Frontend = c.Frontend.complete(profile)
 	}
 	return c
 }
@@ -96,9 +96,9 @@ func (d FrontendDefaults) With(pinned *v1alpha1.Frontend) FrontendDefaults {
 	return d
 }
 
-// completed returns a profile with every value. A string of KubeVirt's smbios that a FrontendProfile could not hold, which is one that SMBIOS does
+// complete returns a profile with every value. A string of KubeVirt's smbios that a FrontendProfile could not hold, which is one that SMBIOS does
 // not allow, gives way to KubeVirt's default.
-func (d FrontendDefaults) completed(profile *v1alpha1.FrontendProfile) *v1alpha1.Frontend {
+func (d FrontendDefaults) complete(profile *v1alpha1.FrontendProfile) *v1alpha1.Frontend {
 	p := profile.Spec.DeepCopy()
 	s, v, u, b := orNew(p.SMBIOS), orNew(p.Video), orNew(p.USB), orNew(p.Balloon)
 	standard := Default().Frontend.SMBIOS

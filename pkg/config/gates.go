@@ -147,9 +147,9 @@ func Warnings(cfg v1.KubeVirtConfiguration) (warnings []string) {
 	return warnings
 }
 
-// gates refuses a gate that both lists have, because neither meaning is certain. An unknown name is no error, since a newer KubeVirt has
+// gatesOf refuses a gate that both lists have, because neither meaning is certain. An unknown name is no error, since a newer KubeVirt has
 // gates that this table lacks: Warnings names it.
-func gates(cfg *v1.DeveloperConfiguration, path *field.Path) (Gates, field.ErrorList) {
+func gatesOf(cfg *v1.DeveloperConfiguration, path *field.Path) (Gates, field.ErrorList) {
 	on := Gates{}
 	for name, stage := range maps.All(stages) {
 		on[name] = stage == Beta || stage == GA

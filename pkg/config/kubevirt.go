@@ -37,23 +37,23 @@ var unsetCPURequest = resource.MustParse("100m")
 // with errors the returned value must not be used.
 func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	root := field.NewPath("spec", "configuration")
-	gates, errs := gates(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
-	c := Cluster{Frontend: frontend(cfg, gates), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true}, Policy: v1.Reference}
+	gates, errs := gatesOf(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
+	c := Cluster{Frontend: frontendDefaults(cfg, gates), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true}, Policy: v1.Reference}
 	c = c.InstalledIn(Installation{})
 	c.Limits.PermittedHostDevices = cfg.PermittedHostDevices.DeepCopy()
 	reservation := cfg.PersistentReservationConfiguration
 	c.Limits.PersistentReservation = reservation != nil && reservation.Enabled != nil && *reservation.Enabled
 	for _, read := range []func(*Cluster, v1.KubeVirtConfiguration, *field.Path) field.ErrorList{
-		machines, cpu, eviction, network, liveUpdate, policy, quoteSocket, pods,
+		applyMachines, applyCPU, applyEviction, applyNetwork, liveUpdate, applyReferencePolicy, quoteSocket, podSettings,
 	} {
 		errs = append(errs, read(&c, cfg, root)...)
 	}
 	return c, errs
 }
 
-// machines reads machineType, emulatedMachines and architectureConfiguration. Trap: KubeVirt gives machineType, which is of amd64, to VMIs
+// applyMachines reads machineType, emulatedMachines and architectureConfiguration. Trap: KubeVirt gives machineType, which is of amd64, to VMIs
 // of every architecture.
-func machines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
+func applyMachines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
 	c.Defaults.Architecture = "amd64"
 	c.Defaults.Machines = map[string]string{}
 	c.Limits.EmulatedMachines = map[string][]string{}
@@ -61,8 +61,8 @@ func machines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs 
 		c.Defaults.Machines[arch.name], c.Limits.EmulatedMachines[arch.name] = arch.machine, slices.Clone(arch.emulated)
 	}
 	// Both settings are older than architectureConfiguration, and are those of amd64.
-	override(c, "amd64", cfg.MachineType, cfg.EmulatedMachines)
-	errs = append(errs, patterns(cfg.EmulatedMachines, root.Child("emulatedMachines"))...)
+	overrideMachine(c, "amd64", cfg.MachineType, cfg.EmulatedMachines)
+	errs = append(errs, checkPatterns(cfg.EmulatedMachines, root.Child("emulatedMachines"))...)
 	if cfg.ArchitectureConfiguration == nil {
 		return errs
 	}
@@ -71,8 +71,8 @@ func machines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs 
 	for _, arch := range architectures {
 		names = append(names, arch.name)
 		if own := arch.configured(cfg.ArchitectureConfiguration); own != nil {
-			override(c, arch.name, own.MachineType, own.EmulatedMachines)
-			errs = append(errs, patterns(own.EmulatedMachines, root.Child(arch.name, "emulatedMachines"))...)
+			overrideMachine(c, arch.name, own.MachineType, own.EmulatedMachines)
+			errs = append(errs, checkPatterns(own.EmulatedMachines, root.Child(arch.name, "emulatedMachines"))...)
 		}
 	}
 	if name := cfg.ArchitectureConfiguration.DefaultArchitecture; slices.Contains(names, name) {
@@ -83,8 +83,8 @@ func machines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs 
 	return errs
 }
 
-// override replaces the defaults of an architecture by what is configured for it.
-func override(c *Cluster, arch, machine string, emulated []string) {
+// overrideMachine replaces the defaults of an architecture by what is configured for it.
+func overrideMachine(c *Cluster, arch, machine string, emulated []string) {
 	if machine != "" {
 		c.Defaults.Machines[arch] = machine
 	}
@@ -93,8 +93,8 @@ func override(c *Cluster, arch, machine string, emulated []string) {
 	}
 }
 
-// patterns refuses malformed globs. In KubeVirt such a glob matches no machine type, without a message.
-func patterns(globs []string, at *field.Path) (errs field.ErrorList) {
+// checkPatterns refuses malformed globs. In KubeVirt such a glob matches no machine type, without a message.
+func checkPatterns(globs []string, at *field.Path) (errs field.ErrorList) {
 	for i, glob := range globs {
 		if _, err := path.Match(glob, ""); err != nil {
 			errs = append(errs, field.Invalid(at.Index(i), glob, "must be a glob pattern such as 'pc-q35*'"))
@@ -103,8 +103,8 @@ func patterns(globs []string, at *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// cpu reads cpuModel and cpuRequest.
-func cpu(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
+// applyCPU reads cpuModel and cpuRequest.
+func applyCPU(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
 	c.Defaults.CPUModel = defaultCPUModel
 	if cfg.CPUModel != "" {
 		c.Defaults.CPUModel = cfg.CPUModel
@@ -120,8 +120,8 @@ func cpu(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.Error
 	return nil
 }
 
-// eviction is a default and a limit: the cluster's strategy is judged like a VMI's own.
-func eviction(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
+// applyEviction is a default and a limit: the cluster's strategy is judged like a VMI's own.
+func applyEviction(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
 	strategy := v1.EvictionStrategyNone
 	if cfg.EvictionStrategy != nil {
 		strategy = *cfg.EvictionStrategy
@@ -134,7 +134,7 @@ func eviction(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.
 	return nil
 }
 
-func network(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
+func applyNetwork(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
 	c.Defaults.NetworkInterface = bridge
 	own := cfg.NetworkConfiguration
 	if own == nil {
@@ -176,8 +176,8 @@ func liveUpdate(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (err
 	return errs
 }
 
-// policy reads instancetype.referencePolicy. KubeVirt's default is 'reference'.
-func policy(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
+// applyReferencePolicy reads instancetype.referencePolicy. KubeVirt's default is 'reference'.
+func applyReferencePolicy(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
 	if cfg.Instancetype == nil || cfg.Instancetype.ReferencePolicy == nil {
 		return nil
 	}

@@ -39,8 +39,8 @@ const (
 	mostOverhead    = 100
 )
 
-// pods reads what governs pods.
-func pods(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
+// podSettings reads what governs pods.
+func podSettings(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
 	c.Pods = Pods{StateClass: cfg.VMStateStorageClass, PullPolicy: cfg.ImagePullPolicy, LimitedCPUs: cfg.AutoCPULimitNamespaceLabelSelector}
 	if selector := c.Pods.LimitedCPUs; selector != nil {
 		errs = append(errs, metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{},

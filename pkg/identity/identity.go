@@ -92,7 +92,7 @@ func GenerationID(vmi *v1.VirtualMachineInstance) string {
 
 // derivedUUID is a UUID of version 8 (RFC 9562: the maker's own derivation).
 func derivedUUID(seed, purpose string) string {
-	b := digest(seed, purpose)
+	b := seedDigest(seed, purpose)
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
 	text := []byte("00000000-0000-0000-0000-000000000000")
@@ -107,12 +107,12 @@ func derivedUUID(seed, purpose string) string {
 // derivedMAC is a locally administered unicast address. Its 46 free bits make a clash in a network of 10,000 NICs a
 // matter of one in a million.
 func derivedMAC(seed, nic string) string {
-	b := digest(seed, "mac/"+nic)
+	b := seedDigest(seed, "mac/"+nic)
 	b[0] = b[0]&0xfc | 0x02
 	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4], b[5])
 }
 
-func digest(seed, purpose string) [sha256.Size]byte {
+func seedDigest(seed, purpose string) [sha256.Size]byte {
 	var few [128]byte // on the stack
 	return sha256.Sum256(append(append(append(few[:0], seed...), 0), purpose...))
 }

@@ -36,7 +36,7 @@ func Name(meant string, names []string) string {
 	}
 	for _, name := range names[:min(len(names), MostCompared)] {
 		distance := levenshtein.ComputeDistance(lower, strings.ToLower(name))
-		if distance < least || distance == least && best != "" && likelier(lower, name, best) {
+		if distance < least || distance == least && best != "" && isLikelier(lower, name, best) {
 			best, least = name, distance
 		}
 	}
@@ -50,8 +50,8 @@ const NoObject = "no object can have this name"
 // said of it is not.
 func Short(name string) string { return shorten.Bytes(name, Longest) }
 
-// likelier reports whether of two names at the same distance the first was rather meant than the second.
-func likelier(meant, name, than string) bool {
+// isLikelier reports whether of two names at the same distance the first was rather meant than the second.
+func isLikelier(meant, name, than string) bool {
 	if a, b := commonBeginning(meant, name), commonBeginning(meant, than); a != b {
 		return a > b
 	}

@@ -20,7 +20,7 @@ func (a anchors) firstMissing(path []string, at string) (index int, parent strin
 		next, known := a[at[:end]]
 		if !known {
 			if strings.HasPrefix(here, "[") {
-				next = a.element(here, at[:start], at[:end])
+				next = a.arrayElement(here, at[:start], at[:end])
 			} else {
 				next = gjson.Get(here, gjson.Escape(key)).Raw
 			}
@@ -34,9 +34,9 @@ func (a anchors) firstMissing(path []string, at string) (index int, parent strin
 	return -1, ""
 }
 
-// element finds an element of the array at a path by its own path. All elements are read at once: to look for each of them from
+// arrayElement finds an element of the array at a path by its own path. All elements are read at once: to look for each of them from
 // the first one on would cost the square of their number, and a manifest can have a hundred thousand.
-func (a anchors) element(array, parent, at string) string {
+func (a anchors) arrayElement(array, parent, at string) string {
 	// The pointer of an element with an empty name, which no array has, marks an array that was read.
 	read := parent + "/"
 	if _, seen := a[read]; !seen {

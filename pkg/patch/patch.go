@@ -31,7 +31,7 @@ func Write(raw []byte, before, after any) ([]byte, error) {
 	if old.Type() != now.Type() || old.Kind() != reflect.Pointer {
 		return nil, fmt.Errorf("patch needs two pointers of one type, got %T and %T", before, after)
 	}
-	found.compare(make([]string, 0, depth), shapes[old.Type().Elem()], old.Elem(), now.Elem())
+	found.compareValues(make([]string, 0, depth), shapes[old.Type().Elem()], old.Elem(), now.Elem())
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -39,10 +39,10 @@ func Write(raw []byte, before, after any) ([]byte, error) {
 	operations := make([]operation, 0, len(found))
 	added := map[string]map[string]any{} // objects that this patch creates, by path
 	for _, c := range found {
-		at := pointer(c.path)
+		at := jsonPointer(c.path)
 		missing, parent := document.firstMissing(c.path, at)
 		if missing < 0 {
-			operations = append(operations, c.operation(at))
+			operations = append(operations, c.asOperation(at))
 			continue
 		}
 		if c.removed {
@@ -55,7 +55,7 @@ func Write(raw []byte, before, after any) ([]byte, error) {
 			added[at] = object
 			operations = append(operations, operation{Op: "add", Path: at, Value: object})
 		}
-		put(object, c.path[missing+1:], c.value)
+		setBelow(object, c.path[missing+1:], c.value)
 	}
 	if len(operations) == 0 {
 		return nil, nil
@@ -73,8 +73,8 @@ type change struct {
 	present bool
 }
 
-// operation returns the line of a change whose parent exists in the raw object.
-func (c change) operation(at string) operation {
+// asOperation returns the line of a change whose parent exists in the raw object.
+func (c change) asOperation(at string) operation {
 	switch {
 	case c.removed:
 		return operation{Op: "remove", Path: at}
@@ -84,8 +84,8 @@ func (c change) operation(at string) operation {
 	return operation{Op: "add", Path: at, Value: c.value}
 }
 
-// put sets a value below an object that the patch adds, and makes the objects in between.
-func put(object map[string]any, path []string, value any) {
+// setBelow sets a value below an object that the patch adds, and makes the objects in between.
+func setBelow(object map[string]any, path []string, value any) {
 	for _, key := range path[:len(path)-1] {
 		child, ok := object[key].(map[string]any)
 		if !ok {
@@ -100,8 +100,8 @@ func put(object map[string]any, path []string, value any) {
 // escaper escapes a key for a JSON pointer (RFC 6901, section 3): annotation keys have slashes.
 var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointer is the RFC 6901 form of a path.
-func pointer(path []string) string {
+// jsonPointer is the RFC 6901 form of a path.
+func jsonPointer(path []string) string {
 	var b strings.Builder
 	length := 0
 	for _, key := range path {
@@ -118,8 +118,8 @@ func pointer(path []string) string {
 // changes are differences in the order of the type's fields, so that equal objects give equal patches.
 type changes []change
 
-// note adds a field that differs. A zero value is left out of the API's JSON, so that one that becomes zero is removed.
-func (c *changes) note(path []string, old, now reflect.Value) {
+// addChange adds a field that differs. A zero value is left out of the API's JSON, so that one that becomes zero is removed.
+func (c *changes) addChange(path []string, old, now reflect.Value) {
 	gone := now.IsZero()
 	if gone && old.IsZero() {
 		return
@@ -134,11 +134,11 @@ func (c *changes) note(path []string, old, now reflect.Value) {
 // depth of the deepest path of an object; deeper ones cost a copy.
 const depth = 24
 
-// compare walks two values of one type. path is only borrowed.
-func (c *changes) compare(path []string, is *shape, old, now reflect.Value) {
+// compareValues walks two values of one type. path is only borrowed.
+func (c *changes) compareValues(path []string, is *shape, old, now reflect.Value) {
 	if is.equal != nil {
 		if !is.equal(old, now) {
-			c.note(path, old, now)
+			c.addChange(path, old, now)
 		}
 		return
 	}
@@ -146,9 +146,9 @@ func (c *changes) compare(path []string, is *shape, old, now reflect.Value) {
 	case reflect.Struct:
 		for _, f := range is.fields {
 			if f.Name == "" {
-				c.compare(path, f.inlined(), inlined(old.Field(f.Index)), inlined(now.Field(f.Index)))
+				c.compareValues(path, f.inlinedShape(), inlinedStruct(old.Field(f.Index)), inlinedStruct(now.Field(f.Index)))
 			} else {
-				c.compare(append(path, f.Name), f.is, old.Field(f.Index), now.Field(f.Index))
+				c.compareValues(append(path, f.Name), f.is, old.Field(f.Index), now.Field(f.Index))
 			}
 		}
 	case reflect.Pointer:
@@ -156,7 +156,7 @@ func (c *changes) compare(path []string, is *shape, old, now reflect.Value) {
 			return // most of a VM: what admission stores shares all that it leaves alone
 		}
 		if old.IsNil() || now.IsNil() {
-			c.note(path, old, now)
+			c.addChange(path, old, now)
 			return
 		}
 		c.comparePointed(path, is.element, old.Elem(), now.Elem())
@@ -166,13 +166,13 @@ func (c *changes) compare(path []string, is *shape, old, now reflect.Value) {
 		c.compareMaps(path, old, now)
 	default:
 		if !old.Equal(now) {
-			c.note(path, old, now)
+			c.addChange(path, old, now)
 		}
 	}
 }
 
-// inlined is the struct whose fields stand among those of its parent, also when it is held by a pointer.
-func inlined(v reflect.Value) reflect.Value {
+// inlinedStruct is the struct whose fields stand among those of its parent, also when it is held by a pointer.
+func inlinedStruct(v reflect.Value) reflect.Value {
 	switch {
 	case v.Kind() != reflect.Pointer:
 		return v
@@ -185,8 +185,8 @@ func inlined(v reflect.Value) reflect.Value {
 // comparePointed compares what two pointers hold. A zero behind a pointer is a value, not an absence.
 func (c *changes) comparePointed(path []string, is *shape, old, now reflect.Value) {
 	if old.Kind() == reflect.Struct && is.equal == nil {
-		c.compare(path, is, old, now)
-	} else if !same(is, old, now) {
+		c.compareValues(path, is, old, now)
+	} else if !sameShaped(is, old, now) {
 		*c = append(*c, change{path: append([]string(nil), path...), value: now.Interface(), present: true})
 	}
 }
@@ -196,7 +196,7 @@ func (c *changes) comparePointed(path []string, is *shape, old, now reflect.Valu
 func (c *changes) compareSlices(path []string, element *shape, old, now reflect.Value) {
 	if old.Len() == 0 || now.Len() < old.Len() {
 		if now.Len() > 0 || old.Len() > 0 {
-			c.note(path, old, now)
+			c.addChange(path, old, now)
 		}
 		return
 	}
@@ -206,7 +206,7 @@ func (c *changes) compareSlices(path []string, element *shape, old, now reflect.
 	for i := range now.Len() {
 		at := append(path, strconv.Itoa(i))
 		if i < old.Len() {
-			c.compare(at, element, old.Index(i), now.Index(i))
+			c.compareValues(at, element, old.Index(i), now.Index(i))
 			continue
 		}
 		*c = append(*c, change{path: append([]string(nil), at...), value: now.Index(i).Interface()})
@@ -217,7 +217,7 @@ func (c *changes) compareSlices(path []string, element *shape, old, now reflect.
 func (c *changes) compareMaps(path []string, old, now reflect.Value) {
 	if old.Len() == 0 || now.Len() == 0 {
 		if old.Len() != now.Len() {
-			c.note(path, old, now)
+			c.addChange(path, old, now)
 		}
 		return
 	}

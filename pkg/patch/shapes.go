@@ -30,8 +30,8 @@ type fieldShape struct {
 	is *shape
 }
 
-// inlined is the shape of the struct whose fields stand among those of its parent, also when it is held by a pointer.
-func (f fieldShape) inlined() *shape {
+// inlinedShape is the shape of the struct whose fields stand among those of its parent, also when it is held by a pointer.
+func (f fieldShape) inlinedShape() *shape {
 	if f.is.element != nil {
 		return f.is.element
 	}
@@ -46,13 +46,13 @@ var shapes = shapesOf(reflect.TypeFor[v1.VirtualMachine](), reflect.TypeFor[v1.V
 func shapesOf(roots ...reflect.Type) map[reflect.Type]*shape {
 	known := map[reflect.Type]*shape{}
 	for _, t := range roots {
-		describe(t, known)
+		shapeOf(t, known)
 	}
 	return known
 }
 
-// describe adds a type and all below it. A type is known before its fields are described: one that holds itself would have no end.
-func describe(t reflect.Type, known map[reflect.Type]*shape) *shape {
+// shapeOf adds a type and all below it. A type is known before its fields are described: one that holds itself would have no end.
+func shapeOf(t reflect.Type, known map[reflect.Type]*shape) *shape {
 	if s := known[t]; s != nil {
 		return s
 	}
@@ -67,10 +67,10 @@ func describe(t reflect.Type, known map[reflect.Type]*shape) *shape {
 		s.equal = func(old, now reflect.Value) bool { return bytes.Equal(old.Bytes(), now.Bytes()) }
 	case t.Kind() == reflect.Struct:
 		for _, f := range leaves.Fields(t) {
-			s.fields = append(s.fields, fieldShape{f, describe(t.Field(f.Index).Type, known)})
+			s.fields = append(s.fields, fieldShape{f, shapeOf(t.Field(f.Index).Type, known)})
 		}
 	case t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map:
-		s.element = describe(t.Elem(), known)
+		s.element = shapeOf(t.Elem(), known)
 	}
 	return s
 }
@@ -80,8 +80,8 @@ func sameValue(old, now reflect.Value) bool {
 	return equality.Semantic.DeepEqual(old.Interface(), now.Interface())
 }
 
-// same is sameValue for a value whose shape is known: a number or text is compared without the reflection of sameValue.
-func same(is *shape, old, now reflect.Value) bool {
+// sameShaped is sameValue for a value whose shape is known: a number or text is compared without the reflection of sameValue.
+func sameShaped(is *shape, old, now reflect.Value) bool {
 	switch {
 	case is.equal != nil:
 		return is.equal(old, now)
