@@ -16,7 +16,7 @@ import (
 // Fields of a preference: cpu.preferredCPUTopology, spreadOptions, preferSpreadSocketToCoreRatio, preferredCPUFeatures.
 // The instancetype gives the number of vCPUs, the preference arranges them. A VM with an instancetype sets neither.
 
-// cpuClaims is validateCPU, with maxSockets in addition.
+// cpuClaims is KubeVirt's validateCPU, with maxSockets in addition.
 func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	wanted := set.Instancetype.Spec.CPU
 	cpu := vmi.Spec.Domain.CPU
@@ -33,7 +33,7 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 		{field: "spec.domain.cpu.threads", given: countOrNil(cpu.Threads), wanted: vcpus, same: cpu.Threads == topology.Threads},
 	}
 	if wanted.Model != nil {
-		// An empty model sets nothing, nor do maxSockets of 0 below: what a VMI has there is the cluster's default.
+		// An empty model sets nothing, and maxSockets of 0 below neither: the value in the VMI is the cluster's default.
 		claims = append(claims, claim{field: "spec.domain.cpu.model", given: textOrNil(cpu.Model), wanted: *wanted.Model,
 			same: *wanted.Model == "" || cpu.Model == *wanted.Model})
 	}
@@ -54,8 +54,8 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	return claims
 }
 
-// podResource is the claim to a request or limit of the pod. On a VM it conflicts with the instancetype. On a VMI it never does (same):
-// there it may be the cluster's default, and it does not change what the guest sees.
+// podResource returns the claim to a request or limit of the pod. In a VM the field conflicts with the instancetype. In a VMI it never conflicts (same is
+// true): it may be the cluster's default, and does not change what the guest sees.
 func podResource(list corev1.ResourceList, name corev1.ResourceName, field string, guest any) claim {
 	quantity, found := list[name]
 	if !found {
@@ -64,7 +64,7 @@ func podResource(list corev1.ResourceList, name corev1.ResourceName, field strin
 	return claim{field: field, given: quantity.String(), wanted: guest, same: true}
 }
 
-// guestCPUs is what a message says that the instancetype sets: its number of vCPUs. sockets, cores and threads are the preference's.
+// guestCPUs returns the number of vCPUs of an instancetype for messages. The preference sets sockets, cores and threads.
 func guestCPUs(guest uint32) string {
 	if guest == 1 {
 		return "1 vCPU"
@@ -72,7 +72,7 @@ func guestCPUs(guest uint32) string {
 	return fmt.Sprintf("%d vCPUs", guest)
 }
 
-// countOrNil is a count as claim.given: 0 means unset.
+// countOrNil returns a count as claim.given. It is nil for 0, which means unset.
 func countOrNil(value uint32) any {
 	if value == 0 {
 		return nil
@@ -80,7 +80,7 @@ func countOrNil(value uint32) any {
 	return value
 }
 
-// switchClaim is the claim to a switch. The API has no pointer there: false means unset.
+// switchClaim returns the claim to a switch. The field of the VMI is not a pointer: false means unset.
 func switchClaim(field string, given, wanted *bool) []claim {
 	if wanted == nil || !*given {
 		return nil
@@ -88,7 +88,7 @@ func switchClaim(field string, given, wanted *bool) []claim {
 	return []claim{{field: field, given: true, wanted: *wanted, same: *wanted}}
 }
 
-// applyCPU is KubeVirt's applyCPU, and of applyGuestCPUTopology what Arrange returns.
+// applyCPU is KubeVirt's applyCPU and applyGuestCPUTopology.
 func applyCPU(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	wanted := set.Instancetype.Spec.CPU
 	if vmi.Spec.Domain.CPU == nil {
@@ -116,14 +116,14 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 		cpu.Realtime = wanted.Realtime.DeepCopy()
 		log.Note(&cpu.Realtime, wanted.Realtime)
 	}
-	// What was filled before the architecture was known stays when admission sees the VMI again.
+	// A value that was filled before the architecture was known stays when admission sees the VMI again.
 	if wanted.MaxSockets != nil && *wanted.MaxSockets > 0 && cpu.MaxSockets != cappedSockets(*wanted.MaxSockets, topology, "") {
 		putValue(log, &cpu.MaxSockets, cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture))
 	}
 }
 
-// cappedSockets is maxSockets, less where its vCPUs would be more than vm.MaxVCPUs, and never less than the sockets at the start. An
-// instancetype is written for sockets of one core: with a preference for many cores libvirt would refuse every domain of it.
+// cappedSockets returns maxSockets, lowered so that its vCPUs are at most vm.MaxVCPUs, and never below the sockets at the start. An instancetype is written for
+// sockets of one core: with a preference for many cores libvirt would refuse every domain.
 func cappedSockets(most uint32, arranged arrangement, architecture string) uint32 {
 	perSocket := uint64(max(arranged.Cores, 1)) * uint64(max(arranged.Threads, 1))
 	limit, known := vm.MaxVCPUs(architecture)
@@ -133,7 +133,7 @@ func cappedSockets(most uint32, arranged arrangement, architecture string) uint3
 	return max(uint32(limit/perSocket), arranged.Sockets)
 }
 
-// arrangement is a CPU topology: cores are per socket, threads per core. Its product is the number of vCPUs.
+// arrangement is a CPU topology: Cores are per socket, Threads per core. The product of the three is the number of vCPUs.
 type arrangement struct{ Sockets, Cores, Threads uint32 }
 
 // arrangeVCPUs returns the topology of a number of vCPUs by preferredCPUTopology (applyGuestCPUTopology). The default is one vCPU a socket, with
@@ -157,7 +157,7 @@ func arrangeVCPUs(vcpus uint32, p *Preference) arrangement {
 	return arrangement{Sockets: vcpus, Cores: 1, Threads: 1}
 }
 
-// topologyOf is preferredCPUTopology in its current spelling, sockets where it is unset (GetPreferredTopology).
+// topologyOf returns preferredCPUTopology in its current spelling; sockets if it is unset (GetPreferredTopology).
 func topologyOf(p *Preference) v1beta1.PreferredCPUTopology {
 	if p == nil || p.Spec.CPU == nil || p.Spec.CPU.PreferredCPUTopology == nil {
 		return v1beta1.Sockets
@@ -184,7 +184,7 @@ type spreadOptions struct {
 	ratio  uint32
 }
 
-// defaultRatio is cores a socket, or threads a core. A ratio of 0, by which KubeVirt divides, means the default.
+// defaultRatio is the number of cores in a socket, or of threads in a core. A ratio of 0, by which KubeVirt divides, means the default.
 const defaultRatio = 2
 
 // spreadOf is GetSpreadOptions: spreadOptions.ratio takes precedence over the older preferSpreadSocketToCoreRatio.
@@ -204,7 +204,7 @@ func spreadOf(p *Preference) spreadOptions {
 	return s
 }
 
-// threadsPerCore is fixed when vCPUs are spread across all three levels: the ratio is that of cores to sockets then.
+// threadsPerCore is fixed if vCPUs are spread across all three levels: the ratio is then the number of cores in a socket.
 const threadsPerCore = 2
 
 // unit is what a number of vCPUs must be a multiple of. It has 64 bits because the API bounds no ratio: twice the ratio 2147483648 is 0
@@ -227,8 +227,8 @@ func (s spreadOptions) arrangeUnits(units uint32) arrangement {
 	return arrangement{Sockets: units, Cores: s.ratio, Threads: 1}
 }
 
-// preferCPUFeatures is applyCPUPreferences: it adds the features whose names the VMI does not list. One that the preference lists twice is
-// added twice, and validation refuses the VMI: the two may have different policies. Trap: KubeVirt panics where domain.cpu is unset.
+// preferCPUFeatures is applyCPUPreferences: it adds the features whose names the VMI does not list. A feature that the preference lists twice is added twice,
+// and validation refuses the VMI: the two may have different policies. Trap: KubeVirt panics if domain.cpu is unset.
 func preferCPUFeatures(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.CPU == nil || len(p.Spec.CPU.PreferredCPUFeatures) == 0 {
 		return

@@ -9,9 +9,8 @@ import (
 // preferredBlockMultiQueue, preferredNetworkInterfaceMultiQueue, preferredSoundModel, preferredInputBus, preferredInputType,
 // preferredRng, preferredTPM, preferredPanicDeviceModel, preferredVideoType.
 
-// Attach fills preferredAutoattachPodInterface and preferredAutoattachInputDevice (ApplyAutoAttachPreferences). It runs before
-// mutate.Attach, which adds the two devices, and mutate.Attach before ApplyPreference, which fills their models: so does KubeVirt's VM
-// controller.
+// Attach fills preferredAutoattachPodInterface and preferredAutoattachInputDevice (ApplyAutoAttachPreferences). It runs before mutate.Attach, which adds the
+// two devices. ApplyPreference, which fills their models, runs after mutate.Attach. KubeVirt's VM controller has the same order.
 func Attach(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Preference == nil || set.Preference.Spec.Devices == nil {
 		return
@@ -21,8 +20,8 @@ func Attach(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	fillPointer(log, &devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
 }
 
-// preferDevices is ApplyDevicePreferences, with applyInputPreferences and applyPanicDevicePreferences. Devices of the user get models; only
-// rng, tpm, video and the panic device are added.
+// preferDevices is ApplyDevicePreferences, with applyInputPreferences and applyPanicDevicePreferences. It fills the models of the user's devices, and adds only
+// rng, tpm, video and the panic device.
 func preferDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	want, devices := p.Spec.Devices, &vmi.Spec.Domain.Devices
 	if want == nil {
@@ -53,7 +52,7 @@ func preferDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Lo
 	preferPanic(want.PreferredPanicDeviceModel, devices, log)
 }
 
-// preferVideo fills devices.video.type, and creates the device, as KubeVirt does.
+// preferVideo fills devices.video.type, and creates the device, as in KubeVirt.
 func preferVideo(model *string, devices *v1.Devices, log *filled.Log) {
 	if model == nil {
 		return
@@ -65,7 +64,7 @@ func preferVideo(model *string, devices *v1.Devices, log *filled.Log) {
 	fillText(log, &devices.Video.Type, *model)
 }
 
-// preferPanic adds a panic device where there is none, and gives those without a model the preferred one.
+// preferPanic adds a panic device to a VMI without one, and gives panic devices without a model the preferred model.
 func preferPanic(model *v1.PanicDeviceModel, devices *v1.Devices, log *filled.Log) {
 	if model == nil {
 		return

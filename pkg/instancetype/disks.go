@@ -11,8 +11,8 @@ import (
 // preferredDiskBlockSize, preferredDiskDedicatedIoThread, and volumes.preferredStorageClassName, which is for spec.dataVolumeTemplates of
 // a VM.
 
-// PreferVolumes fills storageClassName of templates without one, in pvc and in storage. It changes the given templates. Only policy
-// 'expand' calls it: the spec of other VMs stays as it was written.
+// PreferVolumes fills storageClassName in pvc and storage of templates that do not set it. It changes the given templates. It is called only with
+// referencePolicy 'expand', because the spec of other VMs stays as it was written.
 func PreferVolumes(set Set, templates []v1.DataVolumeTemplateSpec) {
 	if set.Preference == nil || set.Preference.Spec.Volumes == nil || set.Preference.Spec.Volumes.PreferredStorageClassName == "" {
 		return
@@ -38,7 +38,7 @@ func preferDisks(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log)
 	}
 }
 
-// preferDisk gives a disk without a target the target disk, as mutate does later: a preferred bus needs one.
+// preferDisk gives a disk without a target the target 'disk', because a preferred bus needs a target. Package mutate would do the same later.
 func preferDisk(want *v1beta1.DevicePreferences, disk *v1.Disk, log *filled.Log) {
 	if disk.Disk == nil && disk.CDRom == nil && disk.LUN == nil {
 		disk.Disk = &v1.DiskTarget{}

@@ -5,10 +5,10 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields of a preference: features.preferredAcpi, preferredApic, preferredHyperv (each of its features for itself),
+// Fields of a preference: features.preferredAcpi, preferredApic, preferredHyperv (each of its features by itself),
 // preferredKvm, preferredPvspinlock, preferredSmm.
 
-// preferFeatures is applyFeaturePreferences. Trap: KubeVirt writes preferredAcpi over the user's acpi; here the user's stays.
+// preferFeatures is applyFeaturePreferences. Trap: KubeVirt writes preferredAcpi over the user's acpi; Kiln keeps the user's.
 func preferFeatures(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	want := p.Spec.Features
 	if want == nil {
@@ -35,8 +35,7 @@ func preferFeatures(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.L
 	preferHyperv(have.Hyperv, want.PreferredHyperv, log)
 }
 
-// preferHyperv is applyHyperVFeaturePreferences: each feature is filled on its own, beside those of the user. hypervPassthrough has no
-// preference.
+// preferHyperv is applyHyperVFeaturePreferences: each feature is filled by itself, beside the user's features. hypervPassthrough has no preference.
 func preferHyperv(have, want *v1.FeatureHyperv, log *filled.Log) {
 	fillCopy(log, &have.Relaxed, want.Relaxed)
 	fillCopy(log, &have.VAPIC, want.VAPIC)

@@ -10,7 +10,7 @@ import (
 // Fields of a preference: firmware.preferredUseBios, preferredUseBiosSerial, preferredEfi, and the deprecated preferredUseEfi
 // and preferredUseSecureBoot.
 
-// preferFirmware is applyFirmwarePreferences. It creates domain.firmware.bootloader even where nothing is filled in, as KubeVirt does.
+// preferFirmware is applyFirmwarePreferences. It creates domain.firmware.bootloader even if it fills nothing, as in KubeVirt.
 func preferFirmware(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	want := p.Spec.Firmware
 	if want == nil {
@@ -26,8 +26,8 @@ func preferFirmware(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.L
 	preferBootloader(want, domain.Firmware.Bootloader, log)
 }
 
-// preferBootloader chooses between BIOS and EFI where the VMI has neither. The order decides between fields of one preference: BIOS, then
-// preferredEfi, then the deprecated ones.
+// preferBootloader chooses between BIOS and EFI if the VMI has neither. The order decides between fields of one preference: BIOS, then
+// preferredEfi, then the deprecated fields.
 func preferBootloader(want *v1beta1.FirmwarePreferences, boot *v1.Bootloader, log *filled.Log) {
 	unset := func() bool { return boot.BIOS == nil && boot.EFI == nil }
 	if ptr.Deref(want.PreferredUseBios, false) && unset() {

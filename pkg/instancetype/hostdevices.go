@@ -11,8 +11,7 @@ import (
 
 // Fields of an instancetype: gpus, hostDevices. Field of a preference: devices.preferredVirtualGPUOptions.
 
-// hostDeviceClaims is the conflicts of applyGPUs and applyHostDevices. A list is one field: a VM with an instancetype that has GPUs may not
-// add GPUs of its own.
+// hostDeviceClaims returns the claims of applyGPUs and applyHostDevices. A list is one field: a VM with an instancetype that has GPUs may not add other GPUs.
 func hostDeviceClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
 	wanted := set.Instancetype.Spec
 	if given := vmi.Spec.Domain.Devices.GPUs; len(wanted.GPUs) > 0 && len(given) > 0 {
@@ -52,8 +51,8 @@ func applyHostDevices(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) 
 	}
 }
 
-// preferHostDevices fills virtualGPUOptions of GPUs without any, which KubeVirt never reads from the preference. Only one GPU of a VMI may
-// be the boot display (ramFB), so that only the first one gets a preferred ramFB.
+// preferHostDevices fills virtualGPUOptions of GPUs without such options, which KubeVirt never reads from the preference. Only one GPU of a VMI may
+// be the boot display (ramFB), so that only the first GPU gets a preferred ramFB.
 func preferHostDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.Devices == nil || p.Spec.Devices.PreferredVirtualGPUOptions == nil {
 		return

@@ -1,7 +1,6 @@
-// Package instancetype applies an instancetype and a preference to a VMI: it returns the fields that conflict with the instancetype and
-// the requirements of the preference that are missed, and fills in the rest. It never reads a cluster. It reproduces KubeVirt's packages
-// pkg/instancetype/apply, pkg/instancetype/preference/apply and pkg/instancetype/preference/requirements; docs/deviations.md lists the
-// differences.
+// Package instancetype applies an instancetype and a preference to a VMI: it returns the fields that conflict with the instancetype and the requirements of the
+// preference that are not met, and fills the other fields. It never reads a cluster. It reproduces KubeVirt's packages pkg/instancetype/apply,
+// pkg/instancetype/preference/apply and pkg/instancetype/preference/requirements; docs/deviations.md lists the differences.
 package instancetype
 
 import (
@@ -14,47 +13,47 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Set is the instancetype and the preference of one VMI, already resolved. Either may be nil.
+// Set is the resolved instancetype and preference of one VMI. Either may be nil.
 type Set struct {
 	Instancetype *Instancetype
 	Preference   *Preference
-	// Architecture is the value of label template.kubevirt.io/architecture of a DataSource from which a disk is made, or empty. It is
-	// used before the cluster's defaultArchitecture.
+	// Architecture is the value of label template.kubevirt.io/architecture of a DataSource from which a disk is made, or empty. It precedes the cluster's
+	// defaultArchitecture.
 	Architecture string
 }
 
-// Source is where a spec came from, for messages, annotations and provenance.
+// Source is the object from which a spec was read, for messages, annotations and provenance.
 type Source struct {
-	// Kind is the canonical kind, e.g. VirtualMachineClusterInstancetype.
+	// Kind is the canonical kind, such as VirtualMachineClusterInstancetype.
 	Kind, Name string
-	// Revision is the name of the ControllerRevision that holds the spec, or empty when the object was read live.
+	// Revision is the name of the ControllerRevision from which the spec was read; empty if it was read from the object itself.
 	Revision string
 }
 
-// String returns "Kind 'name'", as messages name the object.
+// String returns the object as messages name it: "Kind 'name'".
 func (s Source) String() string { return fmt.Sprintf("%s '%s'", s.Kind, s.Name) }
 
-// Instancetype is a VirtualMachineInstancetype or VirtualMachineClusterInstancetype: vCPUs, memory and what else a VM is given.
+// Instancetype is a VirtualMachineInstancetype or VirtualMachineClusterInstancetype: vCPUs, memory and other fields that a VM may then not set.
 type Instancetype struct {
 	Source
 	Spec v1beta1.VirtualMachineInstancetypeSpec
 }
 
-// Preference is a VirtualMachinePreference or VirtualMachineClusterPreference: values for what the user left unset, and requirements.
+// Preference is a VirtualMachinePreference or VirtualMachineClusterPreference: values for fields that the user left unset, and requirements.
 type Preference struct {
 	Source
 	Spec v1beta1.VirtualMachinePreferenceSpec
 }
 
-// instancetypeArea is one field area of an instancetype. claims and apply stand side by side, so that a field that is applied and cannot conflict
-// shows in review. Trap: KubeVirt applies maxSockets without a conflict, and overwrites the user's.
+// instancetypeArea is one field area of an instancetype. claims and apply stand side by side, so that a reviewer sees a field that is applied and cannot
+// conflict. Trap: KubeVirt applies maxSockets without a conflict, and overwrites the user's.
 type instancetypeArea struct {
 	// claims returns the fields that the instancetype owns, with what the VMI has in them.
 	claims func(Set, *v1.VirtualMachineInstance) []claim
 	apply  func(Set, *v1.VirtualMachineInstance, *filled.Log)
 }
 
-// areas is the order in which conflicts are reported and fields applied. No area reads what another one fills.
+// areas are in the order in which conflicts are reported and fields applied. No area reads what another area fills.
 var areas = []instancetypeArea{
 	{claims: schedulingClaims, apply: applyScheduling},
 	{claims: cpuClaims, apply: applyCPU},
@@ -65,7 +64,7 @@ var areas = []instancetypeArea{
 	{claims: annotationClaims, apply: applyAnnotations},
 }
 
-// preferences are the functions that apply a preference. Each fills only what is still unset. No function reads what another one fills.
+// preferences are the functions that apply a preference. Each fills only unset fields. No function reads what another function fills.
 var preferences = []func(*Preference, *v1.VirtualMachineInstance, *filled.Log){
 	preferCPUFeatures,
 	preferDevices,
@@ -83,25 +82,24 @@ var preferences = []func(*Preference, *v1.VirtualMachineInstance, *filled.Log){
 
 // claim is a field that the instancetype sets.
 type claim struct {
-	// field is its name below the object that holds metadata and spec, such as 'spec.domain.cpu', and key the one of a map. Most VMs have no conflict: no
-	// path is built for them.
+	// field is the path of the field below the object with metadata and spec, such as 'spec.domain.cpu'. key is the key of an element of a map. They are texts
+	// because most VMs have no conflict and need no field.Path.
 	field, key string
-	// given is the value of the VMI, nil where the field is unset. wanted is the instancetype's, nil where it does not fit into a message.
+	// given is the value in the VMI, nil if the field is unset. wanted is the instancetype's value, nil if it is too long for a message.
 	given, wanted any
-	// same reports that given equals wanted, so that it may be the result of an earlier application.
+	// same means that given equals wanted: the instancetype may have been applied before.
 	same bool
 }
 
-// Conflicts returns an error of type Invalid for every field of the template that the instancetype also sets, even to an equal value: a
-// manifest must not give one value twice, because only one of them would be edited. It is KubeVirt's rule for VMs. path is the object
-// that holds metadata and spec: spec.template for a VM. Without an instancetype there are no errors.
+// Conflicts returns an error of type Invalid for every field of the template that the instancetype also sets, even to an equal value: a manifest must not have
+// one value twice, because a user would edit only one of them. It is KubeVirt's rule for VMs. path is the path of the object with metadata and spec:
+// spec.template for a VM. Without an instancetype there are no errors.
 func Conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
 	return conflictsOf(set, vmi, path, func(c claim) bool { return true })
 }
 
-// Differences returns an error of type Invalid for every field of a VMI that differs from what the instancetype sets. An equal value is
-// none: it is there because the instancetype was applied before, by this webhook in a reinvocation or by KubeVirt's controller. path is
-// as for Conflicts, nil for a VMI.
+// Differences returns an error of type Invalid for every field of a VMI that differs from what the instancetype sets. An equal value is no error, because the
+// instancetype may have been applied before, by this webhook in an earlier invocation or by KubeVirt's controller. path is as for Conflicts, nil for a VMI.
 func Differences(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
 	return conflictsOf(set, vmi, path, func(c claim) bool { return !c.same })
 }
@@ -135,7 +133,7 @@ func conflictsOf(set Set, vmi *v1.VirtualMachineInstance, path *field.Path, coun
 	return errs
 }
 
-// pathBelow is the field below an object.
+// pathBelow returns the path of the claim's field below the path of an object.
 func (c claim) pathBelow(object *field.Path) *field.Path {
 	names := strings.Split(c.field, ".")
 	at := object.Child(names[0], names[1:]...)
@@ -154,15 +152,15 @@ func (c claim) asError(source Source, object *field.Path) *field.Error {
 		fmt.Sprintf("conflicts with %s, which %s: remove the field, or choose an instancetype that fits", source, sets))
 }
 
-// Apply applies the instancetype, then the preference (ApplyToVMI). Conflicts or Differences must have returned no errors before. The VMI
-// shares no memory with the set afterwards.
+// Apply applies the instancetype, then the preference (ApplyToVMI). Conflicts or Differences must have returned no errors before. Afterwards the VMI shares no
+// memory with the set.
 func Apply(set Set, vmi *v1.VirtualMachineInstance) {
 	ApplyInstancetype(set, vmi, nil)
 	ApplyPreference(set, vmi, nil)
 }
 
-// ApplyInstancetype is the first half of Apply. It reads the preference too: preferredCPUTopology arranges the vCPUs of the instancetype. A
-// log, if not nil, notes the fields that are filled.
+// ApplyInstancetype is the first half of Apply. It reads the preference, too: preferredCPUTopology arranges the vCPUs of the instancetype. log notes the fields
+// that are filled; it may be nil.
 func ApplyInstancetype(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Instancetype != nil {
 		for _, a := range areas {
@@ -171,7 +169,7 @@ func ApplyInstancetype(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log)
 	}
 }
 
-// ApplyPreference is the second half of Apply. It fills only what is unset. log is as for ApplyInstancetype.
+// ApplyPreference is the second half of Apply. It fills only unset fields. log is as for ApplyInstancetype.
 func ApplyPreference(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Preference != nil {
 		for _, prefer := range preferences {
@@ -180,7 +178,7 @@ func ApplyPreference(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	}
 }
 
-// fillPointer sets a pointer that is nil to a copy of the given one.
+// fillPointer sets a nil pointer to a copy of the value behind another.
 func fillPointer[T any](log *filled.Log, set **T, from *T) {
 	if *set == nil && from != nil {
 		copied := *from

@@ -7,7 +7,7 @@ import (
 
 // Fields of an instancetype: ioThreadsPolicy, ioThreads.supplementalPoolThreadCount. The API has no other field in ioThreads.
 
-// ioThreadClaims is the conflicts of applyIOThreads and applyIOThreadPolicy.
+// ioThreadClaims returns the claims of applyIOThreads and applyIOThreadPolicy.
 func ioThreadClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
 	wanted := set.Instancetype.Spec
 	if count := poolSize(wanted.IOThreads); count != nil {

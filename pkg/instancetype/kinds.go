@@ -2,19 +2,19 @@ package instancetype
 
 import "strings"
 
-// KindNames are the two kinds that spec.instancetype.kind or spec.preference.kind may mean.
+// KindNames are the two kinds to which spec.instancetype or spec.preference may refer.
 type KindNames struct{ Namespaced, Cluster string }
 
-// Kinds are those of instancetypes, PreferenceKinds those of preferences.
+// Kinds are the kinds of instancetypes, and PreferenceKinds the kinds of preferences.
 var (
 	Kinds           = KindNames{Namespaced: "VirtualMachineInstancetype", Cluster: "VirtualMachineClusterInstancetype"}
 	PreferenceKinds = KindNames{Namespaced: "VirtualMachinePreference", Cluster: "VirtualMachineClusterPreference"}
 )
 
-// Both are the two kinds, the namespaced one first.
+// Both returns the two kinds, the namespaced kind first.
 func (k KindNames) Both() []string { return []string{k.Namespaced, k.Cluster} }
 
-// Other are the kinds of the other family: those of preferences for those of instancetypes, and the reverse.
+// Other returns the kinds of preferences for the kinds of instancetypes, and the reverse.
 func (k KindNames) Other() KindNames {
 	if k == Kinds {
 		return PreferenceKinds
@@ -22,11 +22,11 @@ func (k KindNames) Other() KindNames {
 	return Kinds
 }
 
-// CatalogKinds are all four kinds of instancetypes and preferences. No other package lists them.
+// CatalogKinds returns all four kinds of instancetypes and preferences. No other package lists them.
 func CatalogKinds() []string { return append(Kinds.Both(), PreferenceKinds.Both()...) }
 
-// Canonical returns the kind that a matcher's kind means: a kind or resource name, singular or plural, in upper or lower case. Empty means
-// the cluster kind, as in KubeVirt. For any other word it returns the empty string; validate refuses it.
+// Canonical returns the kind for the text of a matcher's kind: the name of a kind or resource, singular or plural, in upper or lower case. An empty text means
+// the cluster kind, as in KubeVirt. It returns an empty text for any other word, which validate refuses.
 func (k KindNames) Canonical(word string) string {
 	if word == "" {
 		return k.Cluster

@@ -14,25 +14,25 @@ import (
 
 // Metadata: label kilnvm.io/lifecycle, annotations kilnvm.io/replaced-by and kilnvm.io/obsolete-after, and label
 // instancetype.kubevirt.io/deprecated, of instancetypes and preferences.
-// A deprecated object brings a warning to new VMs, an obsolete one refuses them. VMs that exist are pinned to a revision, which has no metadata,
-// so that nothing here reaches them.
+// A new VM with a deprecated object gets a warning, and with an obsolete object it is refused. Existing VMs are pinned to a revision, which has no metadata, so
+// that the lifecycle does not concern them.
 
-// Lifecycle is what an instancetype or preference says of its own future, read at one time.
+// Lifecycle is the lifecycle in the metadata of an instancetype or preference as of a time.
 type Lifecycle struct {
 	// State is v1alpha1.LifecycleActive, LifecycleDeprecated or LifecycleObsolete.
 	State string
 	// ReplacedBy is the name of the object to use instead, of the same kind and namespace. It is empty, or a legal name.
 	ReplacedBy string
-	// ObsoleteAfter is when the object becomes or became obsolete; zero where it does not say.
+	// ObsoleteAfter is the time at which the object becomes or became obsolete; zero if the object does not have this annotation.
 	ObsoleteAfter time.Time
-	// Mistakes are the values that cannot be read and have no effect: a mistake must not refuse VMs. Their paths are below metadata.
+	// Mistakes are errors about values that cannot be read. Such values have no effect, because a mistake must not refuse VMs. The paths are below metadata.
 	Mistakes field.ErrorList
 }
 
-// lifecycleStates are in the order of their strength: of several that an object gives, the last in this list counts.
+// lifecycleStates are in the order of their strength: if an object has several states, the last one in this list counts.
 var lifecycleStates = []string{v1alpha1.LifecycleActive, v1alpha1.LifecycleDeprecated, v1alpha1.LifecycleObsolete}
 
-// ReadLifecycle reads the metadata of an instancetype or preference, which may be hostile, as of a time.
+// ReadLifecycle returns the lifecycle of an instancetype or preference as of a time. The metadata may be hostile.
 func ReadLifecycle(object metav1.Object, now time.Time) Lifecycle {
 	l := Lifecycle{State: v1alpha1.LifecycleActive}
 	l.readState(object.GetLabels())
@@ -42,7 +42,7 @@ func ReadLifecycle(object metav1.Object, now time.Time) Lifecycle {
 	return l
 }
 
-// readState reads both labels. KubeVirt's is documented with the value 'true'; catalogs that write 'false' mean what they say.
+// readState reads both labels. KubeVirt documents only the value 'true' of its label; some catalogs write 'false'.
 func (l *Lifecycle) readState(labels map[string]string) {
 	if state, given := labels[v1alpha1.LabelLifecycle]; given {
 		if !slices.Contains(lifecycleStates, state) {
@@ -72,11 +72,11 @@ func (l *Lifecycle) readReplacement(object metav1.Object) {
 	}
 }
 
-// timeForm is that of RFC 3339, as policy kiln-lifecycle has it. time.Parse alone also allows hours of one digit and offsets of 24 hours.
+// timeForm is the form of RFC 3339, as in the policy kiln-lifecycle. time.Parse also accepts hours of one digit and offsets of 24 hours.
 var timeForm = regexp.MustCompile(
 	`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
 
-// readEnd reads the announced end. Before it the object is deprecated, also where no label says so: nobody is to meet the end unwarned.
+// readEnd reads the announced end. Before it the object is deprecated, even without a label, so that users are warned.
 func (l *Lifecycle) readEnd(annotations map[string]string, now time.Time) {
 	text, given := annotations[v1alpha1.AnnotationObsoleteAfter]
 	if !given {
@@ -96,7 +96,7 @@ func (l *Lifecycle) readEnd(annotations map[string]string, now time.Time) {
 	}
 }
 
-// readMisplaced finds labels that were written as annotations and the reverse: without a word they would have no effect.
+// readMisplaced finds labels that were written as annotations, and the reverse: they have no effect.
 func (l *Lifecycle) readMisplaced(object metav1.Object) {
 	for _, key := range []string{v1alpha1.LabelLifecycle, v1alpha1.LabelDeprecated} {
 		if value, given := object.GetAnnotations()[key]; given {
@@ -116,17 +116,17 @@ func (l *Lifecycle) atLeast(state string) {
 	}
 }
 
-// mostShown is how many bytes of an illegible value a message repeats. Annotations may have 256 KiB.
+// mostShown is the number of bytes to which a message cuts a value. Annotations may have 256 KiB.
 const mostShown = 64
 
 func (l *Lifecycle) addMistake(m *field.Error) { l.Mistakes = append(l.Mistakes, m) }
 
-// newMistake returns the mistake of a value; of says whether it is one of the labels or of the annotations.
+// newMistake returns the error about a value. of is 'labels' or 'annotations'.
 func newMistake(of, key, value, detail string) *field.Error {
 	return field.Invalid(field.NewPath("metadata", of).Key(key), shorten.Bytes(value, mostShown), detail)
 }
 
-// LifecycleMistakes are the values in the metadata of an instancetype or preference that ReadLifecycle cannot read at any time.
+// LifecycleMistakes returns errors about values in the metadata of an instancetype or preference that ReadLifecycle cannot read.
 func LifecycleMistakes(object metav1.Object) field.ErrorList {
 	return ReadLifecycle(object, time.Time{}).Mistakes
 }
@@ -134,8 +134,8 @@ func LifecycleMistakes(object metav1.Object) field.ErrorList {
 // Obsolete reports whether new VMs may not use the object.
 func (l Lifecycle) Obsolete() bool { return l.State == v1alpha1.LifecycleObsolete }
 
-// Notice returns the sentence for whoever uses the object, such as "is deprecated: use 'u2.small'". It is empty for an active object. The replacement
-// stands first: a warning may be cut after 256 characters.
+// Notice returns the end of a sentence for users of the object, such as "is deprecated: use 'u2.small'". It is empty for an active object. The replacement
+// comes first, because a warning may be cut after 256 characters.
 func (l Lifecycle) Notice() string {
 	if l.State == v1alpha1.LifecycleActive {
 		return ""
@@ -152,7 +152,7 @@ func (l Lifecycle) Notice() string {
 	return text
 }
 
-// Warnings returns a sentence for each value that cannot be read. It leaves the value out: whoever reads the warning did not write it.
+// Warnings returns a sentence for each value that cannot be read, without the value, because the user who reads the warning did not write it.
 func (l Lifecycle) Warnings() (warnings []string) {
 	for _, m := range l.Mistakes {
 		warnings = append(warnings, m.Field+" has no effect: illegible")

@@ -80,7 +80,7 @@ func TestIllegibleLifecycle(t *testing.T) {
 		{"itself", nil, map[string]string{replaced: "u1"}, `metadata.annotations[kilnvm.io/replaced-by]: Invalid value: "u1": must be another object`},
 		{"year 99999", nil, map[string]string{after: "99999-01-01T00:00:00Z"},
 			`metadata.annotations[kilnvm.io/obsolete-after]: Invalid value: "99999-01-01T00:00:00Z": must be a time as of RFC 3339, such as '2027-01-31T00:00:00Z'`},
-		{"an offset that is none", nil, map[string]string{after: "2026-01-01T00:00:00+24:00"},
+		{"an offset of 24 hours", nil, map[string]string{after: "2026-01-01T00:00:00+24:00"},
 			`metadata.annotations[kilnvm.io/obsolete-after]: Invalid value: "2026-01-01T00:00:00+24:00": must be a time as of RFC 3339, such as '2027-01-31T00:00:00Z'`},
 		{"a day is no time", nil, map[string]string{after: "2026-01-01"},
 			`metadata.annotations[kilnvm.io/obsolete-after]: Invalid value: "2026-01-01": must be a time as of RFC 3339, such as '2027-01-31T00:00:00Z'`},

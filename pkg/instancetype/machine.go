@@ -7,8 +7,7 @@ import (
 
 // Fields of a preference: machine.preferredMachineType, preferredArchitecture.
 
-// preferMachine is applyMachinePreferences and ApplyArchitecturePreferences. Both are applied before the cluster's defaults of
-// mutate, which would be in their place otherwise.
+// preferMachine is applyMachinePreferences and ApplyArchitecturePreferences. Both must run before package mutate fills the cluster's defaults.
 func preferMachine(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.Machine != nil && p.Spec.Machine.PreferredMachineType != "" {
 		if vmi.Spec.Domain.Machine == nil {

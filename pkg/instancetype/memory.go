@@ -12,7 +12,7 @@ import (
 
 // Fields of an instancetype: memory.guest (bytes), hugepages, overcommitPercent (0 to 100), maxGuest.
 
-// memoryClaims is validateMemory. KubeVirt reports the first conflict, Kiln all.
+// memoryClaims is validateMemory. KubeVirt reports only the first conflict.
 func memoryClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	wanted := set.Instancetype.Spec.Memory
 	memory := vmi.Spec.Domain.Memory
@@ -36,7 +36,7 @@ func memoryClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	return append(claims, request, limit)
 }
 
-// quantityClaim is the claim to a quantity. Equal amounts in different units, such as 1Gi and 1024Mi, are the same.
+// quantityClaim returns the claim to a quantity. Equal amounts in different units, such as 1Gi and 1024Mi, are the same.
 func quantityClaim(field string, given, wanted *resource.Quantity) claim {
 	if given == nil {
 		return claim{}
@@ -78,15 +78,15 @@ func applyMemory(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	}
 }
 
-// overcommittedRequest is the memory request of the pod, in bytes: memory.guest less percent, rounded down. It is computed in whole numbers;
+// overcommittedRequest returns the memory request of the pod, in bytes: memory.guest less percent, rounded down. It is computed in whole numbers;
 // KubeVirt's 32-bit floats are some bytes off above 16 MiB.
 func overcommittedRequest(guest resource.Quantity, percent int) resource.Quantity {
 	product := new(big.Int).Mul(big.NewInt(guest.Value()), big.NewInt(int64(100-percent)))
 	return *resource.NewQuantity(product.Div(product, big.NewInt(100)).Int64(), guest.Format)
 }
 
-// overcommittedByKubeVirt is what KubeVirt computes instead (applyMemory of pkg/instancetype/apply, v1.9). Where it runs guests, it has expanded the VMIs that
-// admission sees.
+// overcommittedByKubeVirt returns the memory request that KubeVirt computes (applyMemory of pkg/instancetype/apply, v1.9). If KubeVirt runs the guests, it has
+// expanded the VMIs that admission sees.
 func overcommittedByKubeVirt(guest resource.Quantity, percent int) int64 {
 	return int64(float32(guest.Value()) * (1 - float32(percent)/100))
 }

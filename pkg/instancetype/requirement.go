@@ -11,10 +11,10 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Requirements returns an error of type Invalid for each requirement of the preference that the explicit VMI misses, and for vCPUs that
-// cannot be spread. explicit has all defaults, written is the template as the user wrote it, path is the spec of the VirtualMachine. An error
-// points at what the user can change: path.instancetype where there is one, else the field of the template, as deep as written goes. KubeVirt's
-// checker returns the first error only.
+// Requirements returns an error of type Invalid for each requirement of the preference that the explicit VMI does not meet, and for vCPUs that cannot be
+// spread. explicit has all defaults, written is the template as the user wrote it, and path is the path of the VM's spec. Errors are at fields that the user
+// can change: path.instancetype if the VM has an instancetype, else the nearest field of the template that the user wrote. KubeVirt's checker returns only
+// the first error.
 func Requirements(set Set, explicit *v1.VirtualMachineInstance, written *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.ErrorList) {
 	if set.Preference == nil {
 		return nil
@@ -31,8 +31,8 @@ func Requirements(set Set, explicit *v1.VirtualMachineInstance, written *v1.Virt
 	return errs
 }
 
-// Fits reports whether an instancetype has the vCPUs and the memory that a preference requires, in a number that the preference can spread. It is the
-// part of Requirements that needs no VMI, and makes no errors: who asks of thousands of pairs wants no texts. Without one of both it is true.
+// Fits reports whether an instancetype has the vCPUs and the memory that a preference requires, and a number of vCPUs that the preference can spread. It is
+// true without an instancetype or without a preference. Unlike Requirements it needs no VMI and makes no texts, because catalogs have thousands of pairs.
 func Fits(set Set) bool {
 	if set.Instancetype == nil || set.Preference == nil {
 		return true
@@ -49,8 +49,7 @@ func Fits(set Set) bool {
 	return need.Memory == nil || have.Memory.Guest.Cmp(need.Memory.Guest) >= 0
 }
 
-// Shortfall says why an instancetype does not have the vCPUs or the memory that a preference requires, in the words of Requirements without the remedy and
-// the name of the instancetype; empty if Fits is true.
+// Shortfall returns why Fits is false, in the words of Requirements without the remedy and the name of the instancetype; empty if Fits is true.
 func Shortfall(set Set) string {
 	if Fits(set) {
 		return ""
@@ -66,20 +65,20 @@ func Shortfall(set Set) string {
 	return shortfallText(set, have.Memory.Guest.String()+" of memory", need.Memory.Guest.String()+" of memory")
 }
 
-// requirement is what a VMI is compared with.
+// requirement is what the requirement functions need besides the explicit VMI.
 type requirement struct {
 	Set
 	written *v1.DomainSpec
 	path    *field.Path
 }
 
-// shortfallText says in what an instancetype is less than its preference requires, without the remedy.
+// shortfallText returns what an instancetype has and what its preference requires, without the remedy.
 func shortfallText(set Set, has, required string) string {
 	return fmt.Sprintf("has %s, and %s requires %s", has, set.Preference.Source, required)
 }
 
-// asError is the error of a requirement: at the instancetype that has too little, or without one at the given field of the template. value is the field's,
-// and has says how much of what is required that is.
+// asError returns the error about a requirement: at the instancetype, which has too little, or without an instancetype at a field of the template. value is the
+// value of this field, and has the amount that the VMI has, in words.
 func (r requirement) asError(at *field.Path, value any, has, required string) *field.Error {
 	if used := r.Instancetype; used != nil {
 		return field.Invalid(r.path.Child("instancetype"), used.Name,
@@ -105,7 +104,7 @@ func cpuRequirement(r requirement, explicit *v1.VirtualMachineInstance) *field.E
 	return r.asError(at, has.count, countText(has.count, has.unit), countText(want.Guest, has.unit))
 }
 
-// countText returns a number with its unit, which is in the plural.
+// countText returns a number with its unit. unit is in the plural.
 func countText(count uint32, unit string) string {
 	if count == 1 {
 		unit = strings.TrimSuffix(unit, "s")
@@ -143,9 +142,8 @@ func architectureRequirement(r requirement, explicit *v1.VirtualMachineInstance)
 		fmt.Sprintf("%s requires '%s': change it, or choose another preference", r.Preference.Source, *want))
 }
 
-// CheckSpread returns an error of type Invalid when the preference cannot spread the vCPUs of the instancetype evenly
-// (CheckSpreadCPUTopology). It needs no VMI, so that it can be reported together with conflicts. path is where the preference is referenced.
-// Requirements includes it.
+// CheckSpread returns an error of type Invalid if the preference cannot spread the vCPUs of the instancetype evenly (CheckSpreadCPUTopology). It needs no VMI,
+// so that the error can be reported together with conflicts. path is the path of the reference to the preference. Requirements includes this error.
 func CheckSpread(set Set, path *field.Path) field.ErrorList {
 	if set.Preference == nil || set.Instancetype == nil {
 		return nil
@@ -157,14 +155,14 @@ func CheckSpread(set Set, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, set.Preference.Name, unevenSpread(set, unit)+": choose an instancetype with a multiple of that")}
 }
 
-// unevenSpread says that the vCPUs of an instancetype are no multiple of the unit in which its preference spreads them.
+// unevenSpread returns the message that the vCPUs of an instancetype are not a multiple of the unit in which its preference spreads them.
 func unevenSpread(set Set, unit string) string {
 	return fmt.Sprintf("%s spreads vCPUs in units of %s, and %s has %s",
 		set.Preference.Source, unit, set.Instancetype.Source, countText(set.Instancetype.Spec.CPU.Guest, "vCPUs"))
 }
 
-// spreadUnit returns the unit that a number of vCPUs must be a multiple of and is not, or the empty string. One vCPU needs no spreading;
-// KubeVirt refuses it.
+// spreadUnit returns the unit of which a number of vCPUs is not a multiple, but must be; empty if there is no such unit. One vCPU needs no spreading; KubeVirt
+// refuses it.
 func spreadUnit(vcpus uint32, p *Preference) string {
 	if vcpus <= 1 || topologyOf(p) != v1beta1.Spread {
 		return ""
@@ -183,8 +181,8 @@ type vcpuCount struct {
 	field string
 }
 
-// vcpusOf is what counts towards requirements.cpu.guest: cpu.guest of an instancetype, else the fields of domain.cpu that
-// preferredCPUTopology names, as KubeVirt counts. A count that is left out beside another is 1; KubeVirt takes it for 0.
+// vcpusOf returns the vCPUs that are compared with requirements.cpu.guest: cpu.guest of an instancetype, else the fields of domain.cpu that
+// preferredCPUTopology names, as in KubeVirt. A count that is left out beside another is 1; KubeVirt takes it for 0.
 func vcpusOf(set Set, explicit *v1.VirtualMachineInstance) vcpuCount {
 	if set.Instancetype != nil {
 		return vcpuCount{unit: "vCPUs", count: set.Instancetype.Spec.CPU.Guest}

@@ -10,7 +10,7 @@ import (
 // Fields of an instancetype: nodeSelector, schedulerName, annotations. Fields of a preference: preferredSubdomain,
 // preferredTerminationGracePeriodSeconds, annotations.
 
-// schedulingClaims is the conflicts of applyNodeSelector and applySchedulerName.
+// schedulingClaims returns the claims of applyNodeSelector and applySchedulerName.
 func schedulingClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
 	wanted := set.Instancetype.Spec
 	if wanted.NodeSelector != nil { // an empty map is set, in the instancetype and in the VMI: it means any node
@@ -27,7 +27,7 @@ func schedulingClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) 
 	return claims
 }
 
-// textOrNil is a string as claim.given: empty means unset.
+// textOrNil returns a text as claim.given. It is nil for an empty text, which means unset.
 func textOrNil[T ~string](value T) any {
 	if value == "" {
 		return nil
@@ -43,8 +43,8 @@ func applyScheduling(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	fillText(log, &vmi.Spec.SchedulerName, set.Instancetype.Spec.SchedulerName)
 }
 
-// annotationClaims is the conflicts of applyInstanceTypeAnnotations. An equal value is no conflict, not even on a VM, as in KubeVirt. Keys
-// are sorted because errors have a stable order.
+// annotationClaims returns the claims of applyInstanceTypeAnnotations. An equal value is no conflict, not even in a VM, as in KubeVirt. Keys are sorted so that
+// errors have a stable order.
 func annotationClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
 	for _, key := range sortedKeys(set.Instancetype.Spec.Annotations) {
 		wanted := set.Instancetype.Spec.Annotations[key]
@@ -63,7 +63,7 @@ func preferAnnotations(p *Preference, vmi *v1.VirtualMachineInstance, log *fille
 	addAnnotations(vmi, p.Spec.Annotations, log)
 }
 
-// addAnnotations adds the annotations whose keys are absent. Those of an instancetype come before those of a preference, and win.
+// addAnnotations adds the annotations whose keys are absent. Annotations of an instancetype are added before annotations of a preference, and win.
 func addAnnotations(vmi *v1.VirtualMachineInstance, from map[string]string, log *filled.Log) {
 	for key, value := range from {
 		if _, found := vmi.Annotations[key]; found {

@@ -8,7 +8,7 @@ import (
 
 // Field of an instancetype: launchSecurity, deprecated there. Field of a preference: preferredLaunchSecurity, which replaces it.
 
-// securityClaims is the conflict of applyLaunchSecurity.
+// securityClaims returns the claim of applyLaunchSecurity.
 func securityClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	wanted, given := set.Instancetype.Spec.LaunchSecurity, vmi.Spec.Domain.LaunchSecurity
 	if wanted == nil || given == nil {

@@ -34,9 +34,9 @@ const base32Letters = "abcdefghijklmnopqrstuvwxyz234567"
 
 var base32Lower = base32.NewEncoding(base32Letters).WithPadding(base32.NoPadding)
 
-// Take returns the snapshot of an untyped instancetype or preference. The digest covers apiVersion, kind, name and spec. Trap: the object
-// never passes through Go types, because a newer API module with one more field would hash old data differently. It fails when apiVersion,
-// kind or metadata.name is missing, or when the spec is no JSON.
+// Take returns the snapshot of an untyped instancetype or preference. The digest covers apiVersion, kind, name and spec. Trap: the object must not pass through
+// Go types, because a newer API module with one more field would hash old data differently. Take returns an error if apiVersion, kind or metadata.name is
+// missing, or if the spec cannot be written as JSON.
 func Take(object map[string]any) (Snapshot, error) {
 	metadata, _ := object["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
@@ -55,8 +55,8 @@ func Take(object map[string]any) (Snapshot, error) {
 	return Snapshot{Name: revisionName(name, digest), Data: data}, nil
 }
 
-// digestOf is not the digest of Snapshot.Data: the name stands beside the spec here, in metadata there. Names of existing revisions depend
-// on it.
+// digestOf returns the digest in a snapshot's name. It is not the digest of Snapshot.Data, where the name is in metadata instead of beside the spec. Names of
+// existing revisions depend on this form.
 func digestOf(object map[string]any, name string) (string, error) {
 	data, err := canonicalJSON(map[string]any{
 		"apiVersion": object["apiVersion"], "kind": object["kind"], "name": name, "spec": object["spec"]})
@@ -67,7 +67,7 @@ func digestOf(object map[string]any, name string) (string, error) {
 	return base32Lower.EncodeToString(sum[:])[:digestLength], nil
 }
 
-// canonicalJSON is RFC 8785: sorted keys, one form of each number and string.
+// canonicalJSON returns JSON in the form of RFC 8785: sorted keys, one form for each number and string.
 func canonicalJSON(value any) ([]byte, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -76,8 +76,8 @@ func canonicalJSON(value any) ([]byte, error) {
 	return jcs.Transform(raw)
 }
 
-// revisionName cuts a long name to fit into maxName; the digest covers the name in full. It trims '-' and '.', because a DNS-1123
-// subdomain has no '.-'.
+// revisionName returns the name of a revision. It cuts a long name to fit into maxName; the digest covers the whole name. It trims '-' and '.', because a
+// DNS-1123 subdomain must not contain '.-'.
 func revisionName(name, digest string) string {
 	if limit := maxName - digestLength - 1; len(name) > limit {
 		name = strings.TrimRight(name[:limit], "-.")
@@ -92,8 +92,8 @@ func Addressed(name string) bool {
 	return at > 0 && name[at] == '-' && strings.Trim(name[at+1:], base32Letters) == ""
 }
 
-// Verify returns an error when data is not what a revision of that name must hold: whoever may create ControllerRevisions could otherwise
-// give a VM other hardware under a known name.
+// Verify returns an error if data is not the content that belongs to the name of a revision: a user who may create ControllerRevisions could otherwise give a
+// VM other hardware under a known name.
 func Verify(name string, data []byte) error {
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
@@ -104,12 +104,12 @@ func Verify(name string, data []byte) error {
 		return err
 	}
 	if snapshot.Name != name {
-		return fmt.Errorf("its content is that of '%s'", snapshot.Name)
+		return fmt.Errorf("its content belongs to '%s'", snapshot.Name)
 	}
 	return nil
 }
 
-// storedObject is the part of a revision's data that matters, in Kiln's snapshots and in KubeVirt's per-VM revisions alike.
+// storedObject is the part of a revision's data that is read, in Kiln's snapshots and in KubeVirt's revisions for single VMs.
 type storedObject[Spec any] struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -119,8 +119,8 @@ type storedObject[Spec any] struct {
 	Spec Spec `json:"spec"`
 }
 
-// ReadInstancetype decodes the data of a revision that holds an instancetype of either scope, Kiln's or KubeVirt's. It refuses other kinds,
-// and versions other than v1beta1. It does not verify the digest.
+// ReadInstancetype returns the instancetype in the data of a revision, which Kiln or KubeVirt may have written. It returns an error for other kinds, and for
+// versions other than v1beta1. It does not verify the digest.
 func ReadInstancetype(revision string, data []byte) (*Instancetype, error) {
 	s, source, err := readRevision[v1beta1.VirtualMachineInstancetypeSpec](revision, data, Kinds.Both()...)
 	if err != nil {
@@ -150,8 +150,8 @@ func readRevision[Spec any](revision string, data []byte, kinds ...string) (stor
 	return s, Source{Kind: s.Kind, Name: s.Metadata.Name, Revision: revision}, nil
 }
 
-// SameContent reports whether the data of two revisions is one instancetype or one preference: kind, name and spec are equal. The version of the API may
-// differ, and so may what a Go client adds: KubeVirt's revisions have empty fields that Kiln's have not. Data that cannot be read is equal to none.
+// SameContent reports whether the data of two revisions is the same instancetype or the same preference: kind, name and spec are equal. The version of the API
+// and empty fields may differ: KubeVirt's revisions have empty fields that Kiln's do not have. It is false if data cannot be read.
 func SameContent(a, b []byte) bool {
 	if kind, ok := kindOf(a); ok && slices.Contains(PreferenceKinds.Both(), kind) {
 		return sameSpec[v1beta1.VirtualMachinePreferenceSpec](a, b)
@@ -159,7 +159,7 @@ func SameContent(a, b []byte) bool {
 	return sameSpec[v1beta1.VirtualMachineInstancetypeSpec](a, b)
 }
 
-// SameVersion reports whether the data of two revisions has one apiVersion.
+// SameVersion reports whether the data of two revisions has the same apiVersion.
 func SameVersion(a, b []byte) bool {
 	var one, other storedObject[struct{}]
 	return json.Unmarshal(a, &one) == nil && json.Unmarshal(b, &other) == nil && one.APIVersion == other.APIVersion
