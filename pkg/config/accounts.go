@@ -8,15 +8,15 @@ import (
 // DefaultKubeVirtNamespace is the namespace of KubeVirt's own manifests.
 const DefaultKubeVirtNamespace = "kubevirt"
 
-// Installation names the namespaces whose service accounts manage VMIs. Whoever controls one of them may write the VMIs of all tenants.
+// Installation has the namespaces whose service accounts manage VMIs. A user who controls one of these namespaces may write the VMIs of all tenants.
 type Installation struct {
-	// Kiln is the namespace of Kiln. Empty means that Kiln has no accounts: no request is judged.
+	// Kiln is the namespace of Kiln. Empty means that Kiln has no accounts, as outside of admission.
 	Kiln string
-	// KubeVirt is the namespace of KubeVirt, empty for DefaultKubeVirtNamespace. It is trusted also where KubeVirt is not installed.
+	// KubeVirt is the namespace of KubeVirt, empty for DefaultKubeVirtNamespace. It is trusted even if KubeVirt is not installed.
 	KubeVirt string
 }
 
-// InstalledIn returns the configuration with the accounts of an installation in Limits, instead of those that it had. The policies of
+// InstalledIn returns the configuration with the accounts of an installation in Limits. They replace the accounts that Limits had. The policies of
 // manifests/policies name the same accounts.
 func (c Cluster) InstalledIn(in Installation) Cluster {
 	kubevirt := serviceAccount(cmp.Or(in.KubeVirt, DefaultKubeVirtNamespace))
@@ -26,7 +26,7 @@ func (c Cluster) InstalledIn(in Installation) Cluster {
 	c.Limits.Controllers = slices.Clone(c.Limits.KubeVirt)
 	c.Limits.Launchers = []string{handler}
 	c.Limits.Migrators = []string{controller, handler, synchronization} // Kiln migrates no VMI
-	// The garbage collector has its own account with --use-service-account-credentials, else that of kube-controller-manager.
+	// The garbage collector has its own account with --use-service-account-credentials, else the account of kube-controller-manager.
 	c.Limits.Collectors = []string{"system:kube-controller-manager", serviceAccount("kube-system")("generic-garbage-collector")}
 	if in.Kiln == "" {
 		return c
@@ -39,7 +39,7 @@ func (c Cluster) InstalledIn(in Installation) Cluster {
 	return c
 }
 
-// serviceAccount returns the user names of the service accounts of a namespace, by the name of the account.
+// serviceAccount returns a function that returns the user name of a service account of a namespace by the name of the account.
 func serviceAccount(namespace string) func(string) string {
 	return func(name string) string { return "system:serviceaccount:" + namespace + ":" + name }
 }

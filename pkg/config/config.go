@@ -1,6 +1,6 @@
-// Package config holds the configuration of a cluster as values: the defaults that mutate fills in, the limits that validate compares
-// with, and the frontend's values that no API field governs. It reads no file and no cluster: callers give it KubeVirt's
-// spec.configuration (KubeVirtConfiguration). Fields of that which this package does not read have no effect in Kiln.
+// Package config has the configuration of a cluster as values: the defaults that package mutate fills, the limits with which package validate compares, and the
+// values of the frontend that no field of the API governs. It reads no files and no cluster: callers pass KubeVirt's spec.configuration
+// (KubeVirtConfiguration). Fields of spec.configuration that this package does not read have no effect in Kiln.
 package config
 
 import (
@@ -8,24 +8,24 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Cluster is all that the pipeline is given of a cluster besides its objects.
+// Cluster is the configuration of a cluster.
 type Cluster struct {
 	Defaults Defaults
 	Limits   Limits
-	// Frontend is without the FrontendProfile in force, which Defaults holds: FrontendDefaults returns both together.
+	// Frontend does not include the FrontendProfile in force, which is in Defaults. The method FrontendDefaults returns both together.
 	Frontend FrontendDefaults
-	// Policy is instancetype.referencePolicy: whether a VM keeps its references to instancetype and preference, or is expanded.
+	// Policy is instancetype.referencePolicy. It decides whether a VM keeps its references to instancetype and preference, or is expanded.
 	Policy v1.InstancetypeReferencePolicy
 	Pods   Pods
 }
 
-// Defaults are the values that the passes of mutate fill in. They are the spec of a ClusterConfiguration, to which a VM is pinned.
+// Defaults are the values that the passes of package mutate fill. They are the spec of a ClusterConfiguration, to which a VM is pinned.
 type Defaults = v1alpha1.ClusterConfigurationSpec
 
-// LiveUpdate is liveUpdateConfiguration: how far CPUs and memory may grow while a guest runs.
+// LiveUpdate is liveUpdateConfiguration: the limits to which CPUs and memory may grow while a guest runs.
 type LiveUpdate = v1alpha1.LiveUpdateLimits
 
-// Limits are what the rules of validate compare with. Unlike Defaults they are never pinned: a VM is judged by those of today.
+// Limits are the values with which the rules of package validate compare. Unlike Defaults they are never pinned: a VM is judged by the current limits.
 type Limits struct {
 	// EmulatedMachines are the glob patterns of allowed machine types, by architecture.
 	EmulatedMachines map[string][]string
@@ -38,7 +38,7 @@ type Limits struct {
 	PersistentReservation bool
 	// Controllers are the accounts that create and manage VMIs. Only they may set the owner and the labels by which VMIs are managed.
 	Controllers []string
-	// KubeVirt are the accounts among Controllers that are KubeVirt's: they change what KubeVirt changes in a VMI that runs, and its webhooks judge that.
+	// KubeVirt are KubeVirt's accounts among Controllers. They may change what KubeVirt changes in a running VMI; KubeVirt's webhooks judge these changes.
 	KubeVirt []string
 	// Updaters are the accounts among Controllers that change the spec of a VMI whose guest runs, by the rollout strategy LiveUpdate.
 	Updaters []string
@@ -46,26 +46,26 @@ type Limits struct {
 	Launchers []string
 	// Migrators are the accounts among Controllers that may change status.nodeName of a running VMI.
 	Migrators []string
-	// Restorers are the accounts among Controllers that bring a VM back as it was, pins included, for whoever asked for it.
+	// Restorers are the accounts among Controllers that restore a VM as it was, including its pins, on behalf of other users.
 	Restorers []string
 	// Collectors are the accounts of the garbage collector. They may remove a VMI's owner ('kubectl delete vm --cascade=orphan').
 	Collectors []string
-	// KubeVirtGuests means that KubeVirt makes VMIs and runs their guests, beside Kiln. What Kiln's launcher alone serves is refused, or warned of.
+	// KubeVirtGuests means that KubeVirt, beside Kiln, makes VMIs and runs their guests. VMs with features that only Kiln's launcher supports are refused or get
+	// a warning.
 	KubeVirtGuests bool
-	// Assumed means that nobody has read the configuration of the cluster, such as offline. No warning then says what the configuration lacks.
+	// Assumed means that the configuration was not read from a cluster, such as offline. There are then no warnings about what the configuration lacks.
 	Assumed bool
 	Gates   Gates
 }
 
-// FrontendDefaults are the facts that a guest sees and no API field governs. They are one versioned value.
+// FrontendDefaults are values that a guest sees and no field of the API governs. They have one version together.
 type FrontendDefaults struct {
-	// Version names this set of values. Every hardware record holds it. It is the name of a FrontendProfile, or the number of Kiln's own
-	// values.
+	// Version is the version of all values, which every hardware record has. It is the name of a FrontendProfile, or the number of Kiln's own values.
 	Version string
 	SMBIOS  SMBIOS
-	// FreePorts is how many empty PCIe root ports a new guest gets, for devices that are plugged in later.
+	// FreePorts is the number of empty PCIe root ports of a new guest, for devices that are plugged in later.
 	FreePorts int
-	// EFIVideo is the video model of VMIs on amd64 that boot by EFI and set no devices.video.type. Video is that of all others, by
+	// EFIVideo is the video model of VMIs on amd64 that boot by EFI and do not set devices.video.type. Video is the video model of all other VMIs, by
 	// architecture.
 	EFIVideo string
 	Video    map[string]string
@@ -80,7 +80,7 @@ type FrontendDefaults struct {
 	HostDevicesByNUMANode bool
 }
 
-// SMBIOS are the system strings of the guest's DMI table (smbios). Empty strings are left out.
+// SMBIOS are the system strings of the guest's DMI table, KubeVirt's smbios. Empty strings are left out.
 type SMBIOS struct{ Manufacturer, Product, Family, Version, SKU string }
 
 // Default returns the configuration of a cluster that sets nothing.

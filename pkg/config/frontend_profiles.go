@@ -11,30 +11,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// FrontendProfiles are the administrator's versions of the FrontendDefaults. The API server judges them by the schema of their kind; the judgement is
-// repeated here for those of files, of pinned revisions and of an API server with an older schema. TestFrontendProfileBounds compares both.
+// FrontendProfiles are the administrator's versions of the FrontendDefaults. The API server judges them by the schema of their kind. This file has the same
+// rules for profiles in files, in pinned revisions and from an API server with an older schema. TestFrontendProfileBounds compares both.
 
-// maxFreePorts leaves more than 90 of the root ports for which q35 and virt have slots to the devices of a guest, and 100 bus numbers to the expander
-// buses of hostdevices_numa.
+// maxFreePorts leaves a guest's devices more than 90 of the root ports for which q35 and virt have slots, and leaves 100 bus numbers for the expander buses of
+// host devices by NUMA node.
 const maxFreePorts = 128
 
-// longestDMI is the limit of SMBIOS 2.6 (DSP0134, section 6.1.3), which later versions raised and old guests keep to.
+// longestDMI is the limit of SMBIOS 2.6 (DSP0134, section 6.1.3). Later versions raised the limit, but old guests have it.
 const longestDMI = 64
 
 var (
 	// frontendName is the form of the name of a FrontendProfile.
 	frontendName = regexp.MustCompile(`^v[1-9][0-9]{0,8}$`)
-	// dmiForm is that of a DMI string: SMBIOS has ASCII, and dmidecode and Windows cut off spaces at the ends.
+	// dmiForm is the form of a DMI string: SMBIOS has ASCII, and dmidecode and Windows cut off spaces at the ends.
 	dmiForm = regexp.MustCompile(`^[!-~]([ -~]*[!-~])?$`)
 
-	// Models by architecture: those of the profiles in pkg/domain/frontend, whose tests render each.
+	// The models of each architecture. The tests of pkg/domain/frontend render each model.
 	videosAMD64 = []string{"bochs", "cirrus", "ramfb", "vga", "virtio"}
 	videosARM64 = []string{"ramfb", "virtio"}
 	usbModels   = []string{"qemu-xhci", "nec-xhci"}
 )
 
-// FrontendInForce returns the valid profile with the highest version; nil without one. Names are unique in a cluster, and so are versions. Of files
-// the first of equal ones counts.
+// FrontendInForce returns the valid profile with the highest version; nil without a valid profile. The name of a profile is its version, so that versions are
+// unique in a cluster. In files the first profile of a version counts.
 func FrontendInForce(all []v1alpha1.FrontendProfile) (highest *v1alpha1.FrontendProfile) {
 	best := 0
 	for i := range all {
@@ -45,7 +45,7 @@ func FrontendInForce(all []v1alpha1.FrontendProfile) (highest *v1alpha1.Frontend
 	return highest
 }
 
-// frontendVersionOf returns the version in the name of a FrontendProfile, 0 for a name that is none.
+// frontendVersionOf returns the version in the name of a FrontendProfile, 0 for a name of another form.
 func frontendVersionOf(name string) int {
 	if !frontendName.MatchString(name) {
 		return 0
@@ -54,8 +54,8 @@ func frontendVersionOf(name string) int {
 	return version
 }
 
-// WithFrontendProfiles returns the configuration with the profile in force as a part of its defaults, to which VMs are pinned. What the profile
-// leaves out is filled in: a VM must not change when KubeVirt's smbios does.
+// WithFrontendProfiles returns the configuration with the profile in force in its defaults, to which VMs are pinned. Values that the profile leaves out are
+// filled, because a VM must not change when KubeVirt's smbios changes.
 func (c Cluster) WithFrontendProfiles(all []v1alpha1.FrontendProfile) Cluster {
 	c.Defaults.Frontend = nil
 	if profile := FrontendInForce(all); profile != nil {
@@ -64,10 +64,10 @@ func (c Cluster) WithFrontendProfiles(all []v1alpha1.FrontendProfile) Cluster {
 	return c
 }
 
-// FrontendDefaults returns what stage 2 renders a VM with, which is pinned to the configuration.
+// FrontendDefaults returns the values with which stage 2 renders a VM that is pinned to the configuration.
 func (c Cluster) FrontendDefaults() FrontendDefaults { return c.Frontend.With(c.Defaults.Frontend) }
 
-// With returns the defaults with the values of a FrontendProfile as it is pinned. Nil, and absent values, leave the defaults.
+// With returns the defaults with the values of a pinned FrontendProfile, which may be nil. A value that the profile does not have stays the default.
 func (d FrontendDefaults) With(pinned *v1alpha1.Frontend) FrontendDefaults {
 	if pinned == nil {
 		return d
@@ -96,8 +96,7 @@ func (d FrontendDefaults) With(pinned *v1alpha1.Frontend) FrontendDefaults {
 	return d
 }
 
-// complete returns a profile with every value. A string of KubeVirt's smbios that a FrontendProfile could not hold, which is one that SMBIOS does
-// not allow, gives way to KubeVirt's default.
+// complete returns a profile with every value. If a string in KubeVirt's smbios is not a legal DMI string, KubeVirt's default replaces it.
 func (d FrontendDefaults) complete(profile *v1alpha1.FrontendProfile) *v1alpha1.Frontend {
 	p := profile.Spec.DeepCopy()
 	s, v, u, b := orNew(p.SMBIOS), orNew(p.Video), orNew(p.USB), orNew(p.Balloon)
@@ -125,7 +124,7 @@ func (d FrontendDefaults) complete(profile *v1alpha1.FrontendProfile) *v1alpha1.
 
 func orNew[T any](value *T) *T { return cmp.Or(value, new(T)) }
 
-// InvalidFrontendName returns an error if the name of a FrontendProfile is no version.
+// InvalidFrontendName returns an error if the name of a FrontendProfile is not a version such as v1.
 func InvalidFrontendName(name string, path *field.Path) *field.Error {
 	if frontendName.MatchString(name) {
 		return nil
@@ -133,7 +132,7 @@ func InvalidFrontendName(name string, path *field.Path) *field.Error {
 	return field.Invalid(path, name, "must be v1 to v999999999")
 }
 
-// InvalidFrontend returns the fields of a FrontendProfile that cannot be used.
+// InvalidFrontend returns errors about the fields of a FrontendProfile that cannot be used.
 func InvalidFrontend(spec *v1alpha1.FrontendProfileSpec, path *field.Path) (errs field.ErrorList) {
 	add := func(err *field.Error) {
 		if err != nil {

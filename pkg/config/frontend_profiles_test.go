@@ -89,7 +89,7 @@ func TestFrontendIsPinnedWhole(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if later.Frontend.Video["amd64"] != "vga" {
-		t.Error("the defaults of all other VMs changed with those of one")
+		t.Error("the defaults of all other VMs changed with the defaults of one VM")
 	}
 	snapshot, err := config.Snapshot(pinned)
 	if err != nil {

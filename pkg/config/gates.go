@@ -11,8 +11,8 @@ import (
 // Stage is the maturity of a feature gate.
 type Stage string
 
-// Stages, in the order in which a gate passes through them. A gate of stage Alpha, Deprecated or Discontinued is on when featureGates
-// lists it, a Beta one unless disabledFeatureGates lists it, a GA one always.
+// Stages, in the order in which a gate passes through them. A gate of stage Alpha, Deprecated or Discontinued is on if featureGates lists it, a Beta gate
+// unless disabledFeatureGates lists it, and a GA gate always.
 const (
 	Alpha        Stage = "Alpha"
 	Beta         Stage = "Beta"
@@ -27,7 +27,7 @@ type Gates map[string]bool
 // Enabled reports whether a gate is on. A gate that Kiln does not know is off.
 func (g Gates) Enabled(name string) bool { return g[name] }
 
-// AllGates returns gates that are all on. Who judges what is meant for many clusters must refuse nothing that one of them allows.
+// AllGates returns gates that are all on. They are for objects that are meant for many clusters: what any of the clusters allows must not be refused.
 func AllGates() Gates {
 	on := Gates{}
 	for name := range stages {
@@ -129,7 +129,7 @@ var stages = map[string]Stage{
 // StageOf returns the maturity of a gate; empty for a gate that Kiln does not know.
 func StageOf(gate string) Stage { return stages[gate] }
 
-// Warnings returns a warning for each listed gate that has no effect: an unknown one, and a GA one that is disabled.
+// Warnings returns a warning for each listed gate that has no effect: an unknown gate, and a GA gate that is disabled.
 func Warnings(cfg v1.KubeVirtConfiguration) (warnings []string) {
 	if cfg.DeveloperConfiguration == nil {
 		return nil
@@ -147,8 +147,8 @@ func Warnings(cfg v1.KubeVirtConfiguration) (warnings []string) {
 	return warnings
 }
 
-// gatesOf refuses a gate that both lists have, because neither meaning is certain. An unknown name is no error, since a newer KubeVirt has
-// gates that this table lacks: Warnings names it.
+// gatesOf returns the gates that are on. A gate in both lists is an error, because its meaning is not certain. An unknown name is not an error, because a newer
+// KubeVirt has gates that this table lacks; Warnings names it.
 func gatesOf(cfg *v1.DeveloperConfiguration, path *field.Path) (Gates, field.ErrorList) {
 	on := Gates{}
 	for name, stage := range maps.All(stages) {

@@ -9,7 +9,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// architectures are those that Kiln serves, each with KubeVirt's default machine type and default patterns of allowed ones. The machine
+// architectures are the architectures that Kiln supports, with KubeVirt's default machine types and default patterns of allowed machine types. The machine
 // types are aliases of QEMU's newest version; the record keeps the version of the first start.
 var architectures = []struct {
 	name, machine string
@@ -21,7 +21,7 @@ var architectures = []struct {
 	{"s390x", "s390-ccw-virtio", []string{"s390-ccw-virtio*"}, func(a *v1.ArchConfiguration) *v1.ArchSpecificConfiguration { return a.S390x }},
 }
 
-// KubeVirt's defaults (pkg/virt-config/virt-config.go) and words.
+// KubeVirt's defaults (pkg/virt-config/virt-config.go) and names.
 const (
 	defaultCPUModel    = v1.DefaultCPUModel
 	defaultQuoteSocket = "/var/run/tdx-qgs/qgs.socket"
@@ -29,12 +29,12 @@ const (
 	bridge, masquerade = "bridge", "masquerade"
 )
 
-// unsetCPURequest is KubeVirt's default (DefaultCPURequest). KubeVirt treats it as unset (setDefaultResourceRequests), and so does Kiln: the
-// pod then gets a request by the number of vCPUs.
+// unsetCPURequest is KubeVirt's default (DefaultCPURequest). Kiln treats it as unset, as KubeVirt (setDefaultResourceRequests): the pod then gets a request by
+// the number of vCPUs.
 var unsetCPURequest = resource.MustParse("100m")
 
-// FromKubeVirt returns the configuration that KubeVirt's spec.configuration describes. Errors have paths below spec.configuration;
-// with errors the returned value must not be used.
+// FromKubeVirt returns the configuration for KubeVirt's spec.configuration. The paths of errors are below spec.configuration. If there are errors, the returned
+// value must not be used.
 func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	root := field.NewPath("spec", "configuration")
 	gates, errs := gatesOf(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
@@ -60,7 +60,7 @@ func applyMachines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (
 	for _, arch := range architectures {
 		c.Defaults.Machines[arch.name], c.Limits.EmulatedMachines[arch.name] = arch.machine, slices.Clone(arch.emulated)
 	}
-	// Both settings are older than architectureConfiguration, and are those of amd64.
+	// Both settings are older than architectureConfiguration, and apply only to amd64.
 	overrideMachine(c, "amd64", cfg.MachineType, cfg.EmulatedMachines)
 	errs = append(errs, checkPatterns(cfg.EmulatedMachines, root.Child("emulatedMachines"))...)
 	if cfg.ArchitectureConfiguration == nil {
@@ -93,7 +93,7 @@ func overrideMachine(c *Cluster, arch, machine string, emulated []string) {
 	}
 }
 
-// checkPatterns refuses malformed globs. In KubeVirt such a glob matches no machine type, without a message.
+// checkPatterns returns errors about malformed globs. In KubeVirt such a glob silently matches no machine type.
 func checkPatterns(globs []string, at *field.Path) (errs field.ErrorList) {
 	for i, glob := range globs {
 		if _, err := path.Match(glob, ""); err != nil {
@@ -120,7 +120,7 @@ func applyCPU(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.
 	return nil
 }
 
-// applyEviction is a default and a limit: the cluster's strategy is judged like a VMI's own.
+// applyEviction sets evictionStrategy as a default and as a limit: the cluster's strategy is judged as a VMI's own strategy.
 func applyEviction(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
 	strategy := v1.EvictionStrategyNone
 	if cfg.EvictionStrategy != nil {
@@ -153,7 +153,7 @@ func applyNetwork(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) fi
 	return nil
 }
 
-// liveUpdate stays nil under the rollout strategy Stage: nothing grows while a guest runs, and no maxSockets and maxGuest are filled in.
+// liveUpdate sets LiveUpdate, which stays nil under the rollout strategy Stage: nothing grows while a guest runs, and maxSockets and maxGuest are not filled.
 func liveUpdate(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
 	strategies := []v1.VMRolloutStrategy{v1.VMRolloutStrategyLiveUpdate, v1.VMRolloutStrategyStage}
 	if s := cfg.VMRolloutStrategy; s != nil && !slices.Contains(strategies, *s) {

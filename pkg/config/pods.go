@@ -13,33 +13,33 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Pods are the settings of the pods of guests. They are those of today: a pod that exists keeps its own.
+// Pods are the current settings for the pods of guests. They do not change existing pods.
 type Pods struct {
 	// Emulate is developerConfiguration.useEmulation: guests run without KVM.
 	Emulate bool
-	// CPUAllocationRatio is developerConfiguration.cpuAllocationRatio, the number of vCPUs for each CPU that a pod requests; 0 where it is not set.
+	// CPUAllocationRatio is developerConfiguration.cpuAllocationRatio, the number of vCPUs for each CPU that a pod requests; 0 if it is not set.
 	CPUAllocationRatio int
-	// MemoryOvercommit is developerConfiguration.memoryOvercommit, in percent; 0 where it is not set.
+	// MemoryOvercommit is developerConfiguration.memoryOvercommit, in percent; 0 if it is not set.
 	MemoryOvercommit int
-	// OverheadRatio is additionalGuestMemoryOverheadRatio; 0 where it is not set.
+	// OverheadRatio is additionalGuestMemoryOverheadRatio; 0 if it is not set.
 	OverheadRatio float64
-	// StateClass is vmStateStorageClass. Empty serves no state that outlives a pod.
+	// StateClass is vmStateStorageClass. If it is empty, VMs cannot have EFI variables or TPM state that outlive a pod.
 	StateClass string
-	// PullPolicy is imagePullPolicy, of the launcher's image. Empty stands for Kubernetes' default.
+	// PullPolicy is imagePullPolicy, for the launcher's image. Empty means Kubernetes' default.
 	PullPolicy corev1.PullPolicy
-	// LimitedCPUs is autoCPULimitNamespaceLabelSelector: pods of VMIs without dedicated CPUs have a limit of CPUs in the namespaces that it selects. Nil
-	// selects none.
+	// LimitedCPUs is autoCPULimitNamespaceLabelSelector: in the namespaces that it selects, pods of VMIs without dedicated CPUs have a limit of CPUs. Nil
+	// selects no namespace.
 	LimitedCPUs *metav1.LabelSelector
 }
 
-// Bounds of ratios. KubeVirt has none: a pod of which all requests overflow would fit every node.
+// Bounds of ratios. KubeVirt has no bounds: a pod whose requests overflow would fit every node.
 const (
 	mostVCPUsPerCPU = 1000
 	mostPercent     = 1000
 	mostOverhead    = 100
 )
 
-// podSettings reads what governs pods.
+// podSettings reads the settings for pods.
 func podSettings(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
 	c.Pods = Pods{StateClass: cfg.VMStateStorageClass, PullPolicy: cfg.ImagePullPolicy, LimitedCPUs: cfg.AutoCPULimitNamespaceLabelSelector}
 	if selector := c.Pods.LimitedCPUs; selector != nil {
@@ -64,13 +64,13 @@ func podSettings(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (er
 		c.Pods.OverheadRatio = ratio
 	}
 	if developer := cfg.DeveloperConfiguration; developer != nil {
-		errs = append(errs, c.Pods.ratios(developer, root.Child("developerConfiguration"))...)
+		errs = append(errs, c.Pods.readRatios(developer, root.Child("developerConfiguration"))...)
 	}
 	return errs
 }
 
-// ratios reads developerConfiguration. In it 0 means what an absent value means.
-func (p *Pods) ratios(developer *v1.DeveloperConfiguration, at *field.Path) (errs field.ErrorList) {
+// readRatios reads developerConfiguration. A value of 0 means the same as an absent value.
+func (p *Pods) readRatios(developer *v1.DeveloperConfiguration, at *field.Path) (errs field.ErrorList) {
 	p.Emulate, p.CPUAllocationRatio, p.MemoryOvercommit = developer.UseEmulation, developer.CPUAllocationRatio, developer.MemoryOvercommit
 	if n := p.CPUAllocationRatio; n < 0 || n > mostVCPUsPerCPU {
 		errs = append(errs, field.Invalid(at.Child("cpuAllocationRatio"), n, "must be from 1 to "+strconv.Itoa(mostVCPUsPerCPU)+", or 0 for 10"))

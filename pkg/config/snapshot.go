@@ -11,8 +11,7 @@ import (
 // snapshotName is metadata.name of every ClusterConfiguration. It is part of the digest of a revision's name, so it must not change.
 const snapshotName = "configuration"
 
-// Snapshot returns defaults as an untyped ClusterConfiguration, of which instancetype.Take makes a revision. It has apiVersion, kind,
-// metadata.name and spec.
+// Snapshot returns defaults as an untyped ClusterConfiguration with apiVersion, kind, metadata.name and spec. instancetype.Take makes a revision of it.
 func Snapshot(d Defaults) (map[string]any, error) {
 	raw, err := json.Marshal(d)
 	if err != nil {
@@ -26,7 +25,7 @@ func Snapshot(d Defaults) (map[string]any, error) {
 		"metadata": map[string]any{"name": snapshotName}, "spec": spec}, nil
 }
 
-// ReadDefaults returns the defaults of a ClusterConfiguration, given as JSON. It refuses any other kind or version, and a frontend that no
+// ReadDefaults returns the defaults in the JSON of a ClusterConfiguration. It returns an error for any other kind or version, and for a frontend that no
 // FrontendProfile can have: a backup tool may have written the revision.
 func ReadDefaults(data []byte) (*Defaults, error) {
 	var stored v1alpha1.ClusterConfiguration
@@ -42,7 +41,7 @@ func ReadDefaults(data []byte) (*Defaults, error) {
 	return &stored.Spec, nil
 }
 
-// CheckFrontend refuses a pinned FrontendProfile that cannot be used. Nil is none, and is accepted.
+// CheckFrontend returns an error for a pinned FrontendProfile that cannot be used. Nil means that there is no profile, and is accepted.
 func CheckFrontend(pinned *v1alpha1.Frontend) error {
 	if pinned == nil {
 		return nil

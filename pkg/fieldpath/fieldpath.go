@@ -1,8 +1,8 @@
-// Package fieldpath reads the paths of fields that errors and explanations name: spec.domain.devices.disks[3].name,
-// metadata.labels[example.com/tier]. Their form is that of field.Path in apimachinery, which writes paths and does not read them.
+// Package fieldpath reads the paths of fields in errors and explanations, such as spec.domain.devices.disks[3].name and metadata.labels[example.com/tier].
+// field.Path in apimachinery writes paths in the same form, but does not read them.
 //
-// The form is ambiguous: field.Path escapes nothing, so that the key 'a].b[c' of a map reads as two keys and a field. Such keys are no legal
-// labels and annotations, but an error may name what a tenant wrote. Parse therefore takes any text and never fails.
+// The form is ambiguous: field.Path escapes nothing, so that the key 'a].b[c' of a map reads as two keys and a field. Such keys are not legal in labels and
+// annotations, but an error may name what a tenant wrote. Parse therefore accepts any text and never fails.
 package fieldpath
 
 import (
@@ -77,8 +77,8 @@ func Join(steps []Step) string {
 	return path.String()
 }
 
-// Below returns what of a path stands below a field: nothing for the field itself, else text that begins with '.' or '['. ok is false where the
-// path does not lead to the field or below it, such as to 'cpus' for 'cpu'.
+// Below returns the part of a path below a field: nothing for the field itself, else text that begins with '.' or '['. ok is false if the path does not lead to
+// the field or below it, such as 'cpus' for the field 'cpu'.
 func Below(path, field string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, field)
 	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

@@ -16,18 +16,17 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// DomainName is the name of a VMI's libvirt domain, as KubeVirt has it. No namespace and no name of a VMI has an underscore.
+// DomainName returns the name of a VMI's libvirt domain, in KubeVirt's form. Namespaces and names of VMIs never have an underscore.
 func DomainName(namespace, name string) string { return namespace + "_" + name }
 
-// OfDomain is the VMI whose domain would have this name. It reports false for a name that no VMI's domain has.
+// OfDomain returns the VMI whose domain has this name. It reports false for a name that no VMI's domain can have.
 func OfDomain(domain string) (types.NamespacedName, bool) {
 	namespace, name, found := strings.Cut(domain, "_")
 	return types.NamespacedName{Namespace: namespace, Name: name}, found && namespace != "" && name != "" && !strings.Contains(name, "_")
 }
 
-// Fill fills firmware UUID, serial and MACs that are unset, derived from the seed. The same seed gives the same
-// values, so a guest that is restored, or re-created from Git with its seed, is the same machine to its licences and its
-// network. Values that the user set stay.
+// Fill derives firmware UUID, serial and MAC addresses that are unset from the seed. The same seed gives the same values, so that a guest that is restored, or
+// re-created from Git with its seed, is the same machine to its licences and its network. Values that the user set stay.
 func Fill(vmi *v1.VirtualMachineInstance, seed string) {
 	domain := &vmi.Spec.Domain
 	if domain.Firmware == nil {
@@ -46,16 +45,15 @@ func Fill(vmi *v1.VirtualMachineInstance, seed string) {
 	}
 }
 
-// Complete reports whether nothing is unset that Fill and Recall would fill.
+// Complete reports whether all values are set that Fill and Recall would fill.
 func Complete(vmi *v1.VirtualMachineInstance) bool {
 	firmware := vmi.Spec.Domain.Firmware
 	return firmware != nil && firmware.UUID != "" && firmware.Serial != "" &&
 		!slices.ContainsFunc(vmi.Spec.Domain.Devices.Interfaces, func(nic v1.Interface) bool { return nic.MacAddress == "" })
 }
 
-// Recall fills firmware UUID, serial and MACs that are unset from the record of an earlier boot. Called before Fill, it
-// lets the record win over a seed that was changed or lost since then: the guest has been seen, and stays, what it was.
-// Values that the user set stay.
+// Recall takes firmware UUID, serial and MAC addresses that are unset from the record of an earlier boot. If it is called before Fill, the record wins over a
+// seed that was changed or lost since the boot. Values that the user set stay.
 func Recall(vmi *v1.VirtualMachineInstance, record *record.Record) {
 	domain := &vmi.Spec.Domain
 	if domain.Firmware == nil && (record.UUID != "" || record.Serial != "") {
@@ -71,26 +69,26 @@ func Recall(vmi *v1.VirtualMachineInstance, record *record.Record) {
 	}
 }
 
-// restoredAnnotation is what KubeVirt's restore controller puts on a VM whose disks it replaced.
+// restoredAnnotation is the annotation that KubeVirt's restore controller writes on a VM whose disks it has replaced.
 const restoredAnnotation = "restore.kubevirt.io/lastRestoreUID"
 
-// Generation is which life of its disks a VM is in. Restored from a backup, cloned or made again it has another UID; a restore in
-// place leaves a mark, or its owner does.
+// Generation returns a text that changes when the disks of a VM go back in time. A VM that is restored from a backup, cloned or created again has another
+// UID. A restore in place leaves an annotation, or the owner writes one.
 func Generation(vm *v1.VirtualMachine) string {
 	return strings.Trim(strings.Join([]string{string(vm.UID), vm.Annotations[restoredAnnotation], vm.Annotations[v1alpha1.AnnotationGeneration]}, "/"), "/")
 }
 
-// GenerationID is the GUID by which a guest notices that it was restored or cloned. It stays over restarts, on any host. One that
-// changes without need costs a guest little; one that stays after a restore makes two of what must be one.
+// GenerationID returns the GUID by which a guest detects that it was restored or cloned. It does not change at restarts, on any host. A change without need
+// costs a guest little, but a GUID that stays after a restore makes it repeat what must be unique.
 func GenerationID(vmi *v1.VirtualMachineInstance) string {
 	life := vmi.Annotations[v1alpha1.AnnotationGeneration]
 	if owner := metav1.GetControllerOf(vmi); life == "" && owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind {
-		life = string(owner.UID) // another's controller made it, and makes a VMI of another UID at each start
+		life = string(owner.UID) // the controller is not Kiln's, and makes a VMI with another UID at each start
 	}
 	return derivedUUID(string(vmi.Spec.Domain.Firmware.UUID)+"\x00"+cmp.Or(life, string(vmi.UID)), "generation")
 }
 
-// derivedUUID is a UUID of version 8 (RFC 9562: the maker's own derivation).
+// derivedUUID returns a UUID of version 8 (RFC 9562: custom derivation).
 func derivedUUID(seed, purpose string) string {
 	b := seedDigest(seed, purpose)
 	b[6] = b[6]&0x0f | 0x80
@@ -104,8 +102,8 @@ func derivedUUID(seed, purpose string) string {
 	return string(text)
 }
 
-// derivedMAC is a locally administered unicast address. Its 46 free bits make a clash in a network of 10,000 NICs a
-// matter of one in a million.
+// derivedMAC returns a locally administered unicast address. With its 46 free bits the probability of a clash in a network of 10,000 NICs is about one in a
+// million.
 func derivedMAC(seed, nic string) string {
 	b := seedDigest(seed, "mac/"+nic)
 	b[0] = b[0]&0xfc | 0x02

@@ -1,4 +1,4 @@
-// Package nearest finds the name that was probably meant by one that does not exist.
+// Package nearest finds the existing name that a user probably meant by a name that does not exist.
 package nearest
 
 import (
@@ -10,17 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Bounds of a search, whose names a tenant may have chosen: the distance of two names takes time by the product of their lengths.
+// Bounds of a search. A tenant may have chosen the names, and the time to compare two names grows with the product of their lengths.
 const (
-	// Longest is the length in bytes of the longest name that is searched for. People type shorter ones.
+	// Longest is the length in bytes of the longest name that is searched for. People type shorter names.
 	Longest = 63
-	// MostCompared is how many names are compared at most.
+	// MostCompared is the largest number of names that are compared.
 	MostCompared = 1000
 )
 
-// Name returns the name that was probably meant: the one that differs in upper and lower case alone, else that of the least distance without regard to
-// case. Of several it is the one with the longest common beginning, since people know how a name begins; then the one of the same length; then the first by
-// the alphabet. It is empty if less than two thirds of the name are right, or if the name is longer than Longest.
+// Name returns the name that was probably meant: a name that differs only in upper and lower case, else the name with the least distance without regard to
+// case. Of several names with the same distance it returns the name with the longest common beginning, because people know how a name begins; then a name of
+// the same length; then the first by the alphabet. It returns an empty text if less than two thirds of the name are right, or if the name is longer than
+// Longest.
 func Name(meant string, names []string) string {
 	best, least := "", (len(meant)+2)/3+1
 	if len(meant) > Longest {
@@ -43,14 +44,14 @@ func Name(meant string, names []string) string {
 	return best
 }
 
-// NoObject is the fact of an error about a name that no object can have. The form of names follows.
+// NoObject is the beginning of an error about a name that no object can have. The form of names follows.
 const NoObject = "no object can have this name"
 
-// Short returns a name as a warning has it. An API server may cut warnings after 256 characters, and a name may have 253: it is cut here, so that what is
-// said of it is not.
+// Short cuts a name to Longest bytes, for warnings. An API server may cut warnings after 256 characters, and a name may have 253: the rest of the warning must
+// not be lost.
 func Short(name string) string { return shorten.Bytes(name, Longest) }
 
-// isLikelier reports whether of two names at the same distance the first was rather meant than the second.
+// isLikelier reports whether name was more probably meant than another name at the same distance.
 func isLikelier(meant, name, than string) bool {
 	if a, b := commonBeginning(meant, name), commonBeginning(meant, than); a != b {
 		return a > b
@@ -58,7 +59,7 @@ func isLikelier(meant, name, than string) bool {
 	return len(name) == len(meant) && len(than) != len(meant)
 }
 
-// commonBeginning is the number of bytes with which both texts begin, without regard to case.
+// commonBeginning returns the number of bytes at the beginning that both texts have, without regard to case.
 func commonBeginning(a, b string) (n int) {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -67,7 +68,7 @@ func commonBeginning(a, b string) (n int) {
 	return n
 }
 
-// Unsupported returns the error of a word that is none of the supported ones. A word in another case, in the plural or mistyped comes with the one that was
+// Unsupported returns an error about a word that is not supported. If the word is in another case, in the plural or mistyped, the error names the word that was
 // probably meant.
 func Unsupported(at *field.Path, word string, supported []string) *field.Error {
 	err := field.NotSupported(at, word, supported)

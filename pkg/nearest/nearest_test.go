@@ -25,7 +25,7 @@ func TestName(t *testing.T) {
 		}
 	}
 	if got := Name("u1.medium", []string{"d1.medium", "u1.mediun", "u1.mediu"}); got != "u1.mediun" {
-		t.Errorf("a tie went to '%s': the beginning and the length are those of 'u1.mediun'", got)
+		t.Errorf("a tie went to '%s': 'u1.mediun' has the same beginning and length", got)
 	}
 	many := make([]string, 100_000)
 	for i := range many {

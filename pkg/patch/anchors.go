@@ -7,11 +7,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// anchors holds the JSON that the raw object has at each path that was looked up, by JSON pointer.
+// anchors has the JSON in the raw object at each path that was looked up, by JSON pointer.
 type anchors map[string]string
 
-// firstMissing is the index and the pointer of the topmost parent of path that raw does not hold as an object or array, or
-// -1. at is the pointer of path itself.
+// firstMissing returns the index and the pointer of the topmost parent of path that is not an object or array in raw; -1 if all parents are. at is the
+// pointer of path itself.
 func (a anchors) firstMissing(path []string, at string) (index int, parent string) {
 	here, end := a[""], 0
 	for i, key := range path[:len(path)-1] {
@@ -34,10 +34,10 @@ func (a anchors) firstMissing(path []string, at string) (index int, parent strin
 	return -1, ""
 }
 
-// arrayElement finds an element of the array at a path by its own path. All elements are read at once: to look for each of them from
-// the first one on would cost the square of their number, and a manifest can have a hundred thousand.
+// arrayElement returns the element with the pointer at of the array with the pointer parent. It reads all elements at once: a search from the first element on
+// for each of them would cost the square of their number, and a manifest can have a hundred thousand.
 func (a anchors) arrayElement(array, parent, at string) string {
-	// The pointer of an element with an empty name, which no array has, marks an array that was read.
+	// The pointer of an element with an empty name, which no array has, marks an array that has been read.
 	read := parent + "/"
 	if _, seen := a[read]; !seen {
 		a[read] = ""

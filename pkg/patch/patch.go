@@ -1,5 +1,5 @@
-// Package patch writes the RFC 6902 patch that makes one API object of another. General differs marshal both objects, lose the fields of a newer
-// API, and write zero values such as 'creationTimestamp: null'.
+// Package patch writes the RFC 6902 patch that turns one API object into another. General differs marshal both objects: they lose the fields of a newer API,
+// and write zero values such as 'creationTimestamp: null'.
 package patch
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// operation is one line of an RFC 6902 patch. Value is nil for 'remove' alone: omitempty drops a nil interface and keeps false, 0 and "", which
+// operation is one operation of an RFC 6902 patch. Value is nil only for 'remove': omitempty drops a nil interface and keeps false, 0 and "", which
 // are values behind a pointer.
 type operation struct {
 	Op    string `json:"op"`
@@ -21,10 +21,9 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// Write returns the RFC 6902 patch that turns raw into what after says, or nil when nothing changed. before is the typed form
-// of raw and after of the same type, both pointers. Only what differs is touched: fields of a newer API that the Go
-// types do not know survive, and no zero value is written. Parents that raw lacks are created with their first child.
-// It applies with the API server's json-patch v4 and with the strict v5 alike.
+// Write returns the RFC 6902 patch that turns raw into after; nil if nothing changed. before is a pointer to the typed form of raw, and after a pointer to the
+// same type; it returns an error for other types. The patch touches only what differs: fields of a newer API that the Go types do not know survive, and no zero
+// value is written. Parents that raw lacks are created with their first child. The API server's json-patch v4 and the strict v5 both accept the patch.
 func Write(raw []byte, before, after any) ([]byte, error) {
 	var found changes
 	old, now := reflect.ValueOf(before), reflect.ValueOf(after)
@@ -66,10 +65,10 @@ func Write(raw []byte, before, after any) ([]byte, error) {
 // change is a difference at a path of the typed object.
 type change struct {
 	path []string
-	// value is nil where the field is removed.
+	// value is nil if the field is removed.
 	value   any
 	removed bool
-	// present reports whether the key held a value before: the operation is then 'replace' instead of 'add'.
+	// present means that the key had a value before: the operation is then 'replace' instead of 'add'.
 	present bool
 }
 
@@ -84,7 +83,7 @@ func (c change) asOperation(at string) operation {
 	return operation{Op: "add", Path: at, Value: c.value}
 }
 
-// setBelow sets a value below an object that the patch adds, and makes the objects in between.
+// setBelow sets a value below an object that the patch adds, and creates the objects in between.
 func setBelow(object map[string]any, path []string, value any) {
 	for _, key := range path[:len(path)-1] {
 		child, ok := object[key].(map[string]any)
@@ -100,7 +99,7 @@ func setBelow(object map[string]any, path []string, value any) {
 // escaper escapes a key for a JSON pointer (RFC 6901, section 3): annotation keys have slashes.
 var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// jsonPointer is the RFC 6901 form of a path.
+// jsonPointer returns the RFC 6901 form of a path.
 func jsonPointer(path []string) string {
 	var b strings.Builder
 	length := 0
@@ -115,10 +114,10 @@ func jsonPointer(path []string) string {
 	return b.String()
 }
 
-// changes are differences in the order of the type's fields, so that equal objects give equal patches.
+// changes are differences in the order of the type's fields, so that the patch for two objects is always the same.
 type changes []change
 
-// addChange adds a field that differs. A zero value is left out of the API's JSON, so that one that becomes zero is removed.
+// addChange adds a field that differs. A field that becomes zero is removed, because the API's JSON omits zero values.
 func (c *changes) addChange(path []string, old, now reflect.Value) {
 	gone := now.IsZero()
 	if gone && old.IsZero() {
@@ -131,10 +130,10 @@ func (c *changes) addChange(path []string, old, now reflect.Value) {
 	*c = append(*c, entry)
 }
 
-// depth of the deepest path of an object; deeper ones cost a copy.
+// depth is the length of the deepest usual path. A deeper path costs a copy.
 const depth = 24
 
-// compareValues walks two values of one type. path is only borrowed.
+// compareValues adds the differences of two values of one type. It does not keep path.
 func (c *changes) compareValues(path []string, is *shape, old, now reflect.Value) {
 	if is.equal != nil {
 		if !is.equal(old, now) {
@@ -153,7 +152,7 @@ func (c *changes) compareValues(path []string, is *shape, old, now reflect.Value
 		}
 	case reflect.Pointer:
 		if old.Pointer() == now.Pointer() {
-			return // most of a VM: what admission stores shares all that it leaves alone
+			return // most of a VM: an object that admission changes shares the unchanged values with the old one
 		}
 		if old.IsNil() || now.IsNil() {
 			c.addChange(path, old, now)
@@ -171,7 +170,7 @@ func (c *changes) compareValues(path []string, is *shape, old, now reflect.Value
 	}
 }
 
-// inlinedStruct is the struct whose fields stand among those of its parent, also when it is held by a pointer.
+// inlinedStruct returns an inlined struct, whose fields JSON has among the fields of its parent. The Go field may be a pointer to it.
 func inlinedStruct(v reflect.Value) reflect.Value {
 	switch {
 	case v.Kind() != reflect.Pointer:
@@ -182,7 +181,7 @@ func inlinedStruct(v reflect.Value) reflect.Value {
 	return v.Elem()
 }
 
-// comparePointed compares what two pointers hold. A zero behind a pointer is a value, not an absence.
+// comparePointed compares the values behind two pointers. A zero value behind a pointer is set, not absent.
 func (c *changes) comparePointed(path []string, is *shape, old, now reflect.Value) {
 	if old.Kind() == reflect.Struct && is.equal == nil {
 		c.compareValues(path, is, old, now)
@@ -191,8 +190,8 @@ func (c *changes) comparePointed(path []string, is *shape, old, now reflect.Valu
 	}
 }
 
-// compareSlices writes changes of elements and appended elements one by one. A list that got shorter is replaced: which elements are gone cannot
-// be seen from values alone.
+// compareSlices adds changes of elements and appended elements one by one. A list that got shorter is replaced as a whole, because the values do not show which
+// elements are gone.
 func (c *changes) compareSlices(path []string, element *shape, old, now reflect.Value) {
 	if old.Len() == 0 || now.Len() < old.Len() {
 		if now.Len() > 0 || old.Len() > 0 {
@@ -213,7 +212,7 @@ func (c *changes) compareSlices(path []string, element *shape, old, now reflect.
 	}
 }
 
-// compareMaps writes each key that differs, in sorted order: the order of a Go map would make patches that differ from run to run.
+// compareMaps adds each key that differs, in sorted order: with the order of a Go map, patches would differ from run to run.
 func (c *changes) compareMaps(path []string, old, now reflect.Value) {
 	if old.Len() == 0 || now.Len() == 0 {
 		if old.Len() != now.Len() {

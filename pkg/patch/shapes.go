@@ -14,7 +14,7 @@ import (
 	snapshot "kubevirt.io/api/snapshot/v1beta1"
 )
 
-// shape is what the patch writer must know of a type. It is worked out once: reading struct tags for each request costs more than the comparison.
+// shape is what the patch writer must know about a type. It is computed once: reading struct tags for each request costs more than the comparison.
 type shape struct {
 	// equal compares types that write their own JSON (quantities, times) as a whole.
 	equal func(old, now reflect.Value) bool
@@ -30,7 +30,7 @@ type fieldShape struct {
 	is *shape
 }
 
-// inlinedShape is the shape of the struct whose fields stand among those of its parent, also when it is held by a pointer.
+// inlinedShape returns the shape of an inlined struct, whose fields JSON has among the fields of its parent. The Go field may be a pointer to it.
 func (f fieldShape) inlinedShape() *shape {
 	if f.is.element != nil {
 		return f.is.element
@@ -38,8 +38,7 @@ func (f fieldShape) inlinedShape() *shape {
 	return f.is
 }
 
-// shapes covers every type that can be reached from the objects that admission patches. It is complete at start and
-// never written again.
+// shapes has every type that can be reached from the objects that admission patches. It does not change after the start.
 var shapes = shapesOf(reflect.TypeFor[v1.VirtualMachine](), reflect.TypeFor[v1.VirtualMachineInstance](),
 	reflect.TypeFor[snapshot.VirtualMachineRestore](), reflect.TypeFor[clone.VirtualMachineClone](), reflect.TypeFor[corev1.Pod]())
 

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Prefix returns the longest beginning of a text that has at most so many bytes and does not end within a character.
+// Prefix returns the longest beginning of a text that has at most the given number of bytes and does not end within a character.
 func Prefix(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -17,7 +17,7 @@ func Prefix(text string, most int) string {
 	return text[:max(most, 0)]
 }
 
-// Bytes returns a text of at most so many bytes as it is, and of a longer one the beginning, which is UTF-8, and an ellipsis.
+// Bytes returns a text of at most the given number of bytes as it is. Of a longer text it returns the beginning, which is valid UTF-8, and an ellipsis.
 func Bytes(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -25,7 +25,7 @@ func Bytes(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Runes returns a text of at most so many characters. The last one is an ellipsis if the text was longer.
+// Runes cuts a text to the given number of characters. The last character is an ellipsis if the text was longer.
 func Runes(text string, most int) string {
 	if len(text) <= most {
 		return text
