@@ -9,9 +9,9 @@ import (
 // KindClusterConfiguration is the kind of a ClusterConfiguration.
 const KindClusterConfiguration = "ClusterConfiguration"
 
-// ClusterConfiguration holds the defaults of the cluster that a VM was first admitted with. It exists only as the data of a
+// ClusterConfiguration contains the defaults of the cluster with which a VM was first admitted. It exists only as the data of a
 // ControllerRevision that Pins.Configuration names: no API server serves it. A VM keeps its defaults when an administrator
-// changes those of the cluster.
+// changes the defaults of the cluster.
 // +kubebuilder:skip
 // +kubebuilder:object:generate=false
 type ClusterConfiguration struct {
@@ -20,8 +20,8 @@ type ClusterConfiguration struct {
 	Spec              ClusterConfigurationSpec `json:"spec"`
 }
 
-// ClusterConfigurationSpec holds the defaults that stages 1 and 2 fill in. The zero value of a field that a later release adds must mean
-// what VMIs had before that release: older revisions lack the field.
+// ClusterConfigurationSpec contains the defaults that stages 1 and 2 fill. If a later release adds a field, its zero value must mean what VMIs had before that
+// release, because older revisions lack the field.
 type ClusterConfigurationSpec struct {
 	// Architecture of VMIs that name none: amd64, arm64 or s390x.
 	Architecture string `json:"architecture,omitempty"`
@@ -40,10 +40,10 @@ type ClusterConfigurationSpec struct {
 	// QuoteSocket is the host path of the TDX quote generation service. It is an annotation of TDX VMIs.
 	QuoteSocket string `json:"quoteSocket,omitempty"`
 	// EvenEmulatorThreads marks VMIs with an isolated emulator thread, so that their number of CPUs stays even. Its source is an
-	// annotation of the KubeVirt object, and counts only while the feature gate AlignCPUs is on.
+	// annotation of the KubeVirt object, which has an effect only while the feature gate AlignCPUs is on.
 	EvenEmulatorThreads bool `json:"evenEmulatorThreads,omitempty"`
-	// Frontend is what the FrontendProfile in force made of the hardware that no field of a VMI governs. Nil means that there was none: Kiln's own
-	// values and KubeVirt's smbios apply.
+	// Frontend is the FrontendProfile that was in force, with every value. Nil means that no FrontendProfile was in force: Kiln's own values and KubeVirt's
+	// smbios apply.
 	Frontend *Frontend `json:"frontend,omitempty"`
 }
 
@@ -53,6 +53,6 @@ type LiveUpdateLimits struct {
 	MaxCPUSockets *uint32 `json:"maxCpuSockets,omitempty"`
 	// MaxGuest is the largest memory, in bytes.
 	MaxGuest *resource.Quantity `json:"maxGuest,omitempty"`
-	// MaxHotplugRatio multiplies sockets and memory where no maximum is given.
+	// MaxHotplugRatio multiplies sockets and memory if no maximum is set.
 	MaxHotplugRatio uint32 `json:"maxHotplugRatio,omitempty"`
 }

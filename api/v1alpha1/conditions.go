@@ -1,7 +1,7 @@
 package v1alpha1
 
 // Condition types and reasons that Kiln writes on VMs and VMIs. Types of kubevirt.io (Ready, Paused, Synchronized, Failure) keep
-// their meaning. Those of Kiln's own kinds stand with the kinds.
+// their meaning. The files of Kiln's own kinds have the types and reasons for these kinds.
 
 // ConditionHostPolicyChanged is on VMIs whose HostProfiles have changed since the start of their domain.
 const ConditionHostPolicyChanged = "HostPolicyChanged"
@@ -14,20 +14,20 @@ const (
 	ReasonRefused = "Refused"
 )
 
-// ConditionHardwareChange is on VMIs whose guest runs and has not got a change of its links, media or devices that the VMI asks for. KubeVirt's HotVCPUChange
-// and HotMemoryChange say the same of CPUs and memory.
+// ConditionHardwareChange is on VMIs whose running guest has not received a change of its links, media or devices that the VMI requests. KubeVirt's
+// HotVCPUChange and HotMemoryChange are the same for CPUs and memory.
 const ConditionHardwareChange = "HotHardwareChange"
 
-// Reasons of ConditionHardwareChange, HotVCPUChange and HotMemoryChange. ReasonNotPlaceable is one too.
+// Reasons of ConditionHardwareChange, HotVCPUChange and HotMemoryChange. ReasonNotPlaceable is such a reason, too.
 const (
-	// ReasonGuestAsked means that libvirt, or the guest, was asked for the change, and has not made it. It is asked again.
+	// ReasonGuestAsked means that Kiln has requested the change from libvirt or the guest, which has not made it. Kiln requests it again.
 	ReasonGuestAsked = "GuestAsked"
-	// ReasonPodResizePending means that kubelet has not granted what the pod asks for. It is Kubernetes' word.
+	// ReasonPodResizePending means that kubelet has not granted the resources that the pod requests. It is Kubernetes' word.
 	ReasonPodResizePending = "PodResizePending"
-	// ReasonPodResizeInProgress means that kubelet is about to give the pod what it asks for. It is Kubernetes' word.
+	// ReasonPodResizeInProgress means that kubelet is giving the pod the resources that it requests. It is Kubernetes' word.
 	ReasonPodResizeInProgress = "PodResizeInProgress"
-	// ReasonFailedResize means that the API server has refused to resize the pod: its node could never hold it, or a quota, a LimitRange or a
-	// webhook has, or Kubernetes is too old.
+	// ReasonFailedResize means that the API server has refused to resize the pod: its node could never hold it, a quota, a LimitRange or a webhook refuses
+	// it, or Kubernetes is too old.
 	ReasonFailedResize = "FailedResize"
 )
 
@@ -53,8 +53,8 @@ const (
 	ReasonUUIDTaken = "UUIDTaken"
 )
 
-// Reasons of Synchronized on VMIs whose guests run in pods: why the pod has not started its guest. What Kubernetes has a word for has that word.
-// ReasonNameTaken and ReasonFailedCreate are such reasons too.
+// Reasons of Synchronized on VMIs whose guests run in pods: why the pod has not started its guest. They are Kubernetes' words if Kubernetes has such a reason.
+// ReasonNameTaken and ReasonFailedCreate are such reasons, too.
 const (
 	// ReasonNotPlaceable means that no pod can be made of the spec.
 	ReasonNotPlaceable = "NotPlaceable"
@@ -67,7 +67,7 @@ const (
 	// ReasonWaitingForVolumeBinding means that a volume of the pod is bound when its storage has made it, or that a DataVolume of the spec waits for a first
 	// consumer. It is KubeVirt's word.
 	ReasonWaitingForVolumeBinding = "WaitingForVolumeBinding"
-	// ReasonUnschedulable means that no node has room for the pod, or fits it. It is the scheduler's word.
+	// ReasonUnschedulable means that no node has the free resources for the pod, or fits it. It is the scheduler's word.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonSchedulingGated means that the pod waits for its scheduling gates. It is Kubernetes' word.
 	ReasonSchedulingGated = "SchedulingGated"
@@ -83,13 +83,13 @@ const (
 	ReasonCreateContainerConfigError = "CreateContainerConfigError"
 	// ReasonCreateContainerError means that the container runtime could not make the container. It is kubelet's word.
 	ReasonCreateContainerError = "CreateContainerError"
-	// ReasonPodStarting means that kubelet has not started the container of the pod for a while, and that the pod's status does not say why.
+	// ReasonPodStarting means that kubelet has not started the container of the pod for a while, and that the pod's status has no reason.
 	ReasonPodStarting = "PodStarting"
-	// ReasonInvalidFacts means that the launcher has reported of its host what no host of the VMI can have.
+	// ReasonInvalidFacts means that the launcher has reported facts about its host that are not possible for the VMI.
 	ReasonInvalidFacts = "InvalidFacts"
 )
 
-// Reasons of Ready on VMIs whose guests run in pods, besides those of their domains: why the guest cannot be used, or why the VMI ended.
+// Reasons of Ready on VMIs whose guests run in pods, besides the reasons of their domains: why the guest cannot be used, or why the VMI ended.
 const (
 	// ReasonPodNotReady means that the guest runs, and that its pod is not ready: a readiness probe fails.
 	ReasonPodNotReady = "PodNotReady"
@@ -103,9 +103,9 @@ const (
 	ReasonNodeLost = "NodeLost"
 	// ReasonDeadlineExceeded means that the pod ran longer than its activeDeadlineSeconds. It is kubelet's word.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonPodRejected means that kubelet did not take the pod: the node had no room for it, or lacked what it asks for.
+	// ReasonPodRejected means that kubelet rejected the pod: the node lacked the resources that it requests.
 	ReasonPodRejected = "PodRejected"
-	// ReasonPodEnded means that the pod ended, and its launcher has not reported how its domain did.
+	// ReasonPodEnded means that the pod ended, and its launcher has not reported how its domain ended.
 	ReasonPodEnded = "PodEnded"
 	// ReasonPodDeleted means that somebody deleted the pod while its VMI was to go on.
 	ReasonPodDeleted = "PodDeleted"
@@ -113,7 +113,7 @@ const (
 	ReasonPodGone = "PodGone"
 )
 
-// Reasons of Ready on VMIs, and of the event at their end: why the domain of a VMI ended. ReasonNameTaken is one of them too.
+// Reasons of Ready on VMIs, and of the event at their end: why the domain of a VMI ended. ReasonNameTaken is such a reason, too.
 const (
 	// ReasonPoweredOff means that the guest powered off.
 	ReasonPoweredOff = "PoweredOff"
@@ -182,7 +182,7 @@ const (
 // ReasonRestartRequired is the reason of condition RestartRequired on VMs: the VM was edited, and its VMI is as before. It is KubeVirt's word.
 const ReasonRestartRequired = "RestartRequired"
 
-// Reasons of Failure on VMs, and of events on them. All but ReasonFailedPin and those of hardware are words of KubeVirt or Kubernetes.
+// Reasons of Failure on VMs, and of events on them. Except ReasonFailedPin and the reasons about hardware they are words of KubeVirt or Kubernetes.
 const (
 	// ReasonCrashLoopBackOff means that guests of the VM have ended soon after their start, and that the next one waits.
 	ReasonCrashLoopBackOff = "CrashLoopBackOff"
@@ -196,14 +196,14 @@ const (
 	ReasonFailedFindPreference = "FailedFindPreference"
 	// ReasonFailedPin means that a ControllerRevision could not be found or written.
 	ReasonFailedPin = "FailedPin"
-	// ReasonSuccessfulCreate is of the event after a VMI was created.
+	// ReasonSuccessfulCreate is the reason of the event after a VMI was created.
 	ReasonSuccessfulCreate = "SuccessfulCreate"
-	// ReasonSuccessfulDelete is of the event after a VMI was deleted.
+	// ReasonSuccessfulDelete is the reason of the event after a VMI was deleted.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
-	// ReasonHardwareForeign means that a GuestHardware of the name belongs to another VM or VMI. It is also a reason of Synchronized on VMIs.
+	// ReasonHardwareForeign means that the GuestHardware with the name of the VM belongs to another VM or VMI. It is also a reason of Synchronized on VMIs.
 	ReasonHardwareForeign = "HardwareForeign"
-	// ReasonNoEffect is of the event about fields of a VMI that have no effect where its guest runs: in a pod, or on a bare machine.
+	// ReasonNoEffect is the reason of the event about fields of a VMI that have no effect where its guest runs: in a pod, or on a bare machine.
 	ReasonNoEffect = "NoEffect"
-	// ReasonHardwareChanged is of the event after a boot whose hardware differs from the record.
+	// ReasonHardwareChanged is the reason of the event after a boot whose hardware differs from the record.
 	ReasonHardwareChanged = "HardwareChanged"
 )

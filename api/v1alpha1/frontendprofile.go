@@ -6,8 +6,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 const KindFrontendProfile = "FrontendProfile"
 
 // FrontendProfile is one version of the hardware that guests see and that no field of a VirtualMachineInstance governs. Its name is its version:
-// v1, v2, and so on. The highest version is in force: VMs that are created from then on are pinned to it, with the configuration of the cluster. A VM
-// that exists keeps what it is pinned to, and a guest that has booted keeps its hardware record.
+// v1, v2, and so on. The highest version is in force: new VMs are pinned to it, with the configuration of the cluster. An existing VM keeps the version to
+// which it is pinned, and a guest that has booted keeps its hardware record.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=fp,categories=kiln
 // +kubebuilder:subresource:status
@@ -25,7 +25,7 @@ type FrontendProfile struct {
 	Status FrontendProfileStatus `json:"status,omitempty,omitzero"`
 }
 
-// FrontendProfileStatus is what Kiln's controller says of a profile.
+// FrontendProfileStatus is what Kiln's controller reports about a profile.
 type FrontendProfileStatus struct {
 	// conditions are of type InForce.
 	// +listType=map
@@ -38,11 +38,11 @@ const ConditionInForce = "InForce"
 
 // Reasons of ConditionInForce.
 const (
-	// ReasonHighestVersion is that of the version in force.
+	// ReasonHighestVersion means that the version is in force.
 	ReasonHighestVersion = "HighestVersion"
-	// ReasonNewerVersion is that of a version below the one in force.
+	// ReasonNewerVersion means that a higher version is in force.
 	ReasonNewerVersion = "NewerVersion"
-	// ReasonInvalid is that of a version with a field that cannot be used: it is left out.
+	// ReasonInvalid means that the version has a field that cannot be used. Such a version is never in force.
 	ReasonInvalid = "Invalid"
 )
 
@@ -54,8 +54,8 @@ type FrontendProfileList struct {
 	Items           []FrontendProfile `json:"items"`
 }
 
-// FrontendProfileSpec is hardware that guests see. What a profile leaves out is as without a profile: KubeVirt's smbios (spec.configuration.smbios),
-// else Kiln's own values.
+// FrontendProfileSpec is hardware that guests see. Values that a profile leaves out come from KubeVirt's smbios (spec.configuration.smbios), else they are
+// Kiln's own values.
 type FrontendProfileSpec struct {
 	// smbios are system strings of the guest's DMI table. Domain: sysinfo/system. s390x has no such table.
 	SMBIOS *FrontendSMBIOS `json:"smbios,omitempty"`
@@ -68,7 +68,7 @@ type FrontendProfileSpec struct {
 	FreePorts *int32 `json:"freePorts,omitempty"`
 	// usb is the USB controllers. s390x has none.
 	USB *FrontendUSB `json:"usb,omitempty"`
-	// balloon is the memory balloon. devices.autoattachMemBalloon says whether there is one.
+	// balloon is the memory balloon. devices.autoattachMemBalloon decides whether a VMI has one.
 	Balloon *FrontendBalloon `json:"balloon,omitempty"`
 	// generationID gives guests on amd64 the VM Generation ID device, by which they detect that they were restored or cloned. Default: true.
 	GenerationID *bool `json:"generationID,omitempty"`
@@ -100,20 +100,20 @@ type FrontendSMBIOS struct {
 
 // FrontendVideo has the video models by architecture.
 type FrontendVideo struct {
-	// amd64 is that of VMIs on amd64 that boot by BIOS. Default: vga.
+	// amd64 is the model for VMIs on amd64 that boot by BIOS. Default: vga.
 	// +kubebuilder:validation:Enum=bochs;cirrus;ramfb;vga;virtio
 	AMD64 string `json:"amd64,omitempty"`
-	// amd64EFI is that of VMIs on amd64 that boot by EFI. Default: bochs.
+	// amd64EFI is the model for VMIs on amd64 that boot by EFI. Default: bochs.
 	// +kubebuilder:validation:Enum=bochs;cirrus;ramfb;vga;virtio
 	AMD64EFI string `json:"amd64EFI,omitempty"`
-	// arm64 is that of VMIs on arm64. Default: virtio.
+	// arm64 is the model for VMIs on arm64. Default: virtio.
 	// +kubebuilder:validation:Enum=ramfb;virtio
 	ARM64 string `json:"arm64,omitempty"`
 }
 
 // FrontendUSB is for the USB controllers, of which a VMI has one for each 15 USB devices.
 type FrontendUSB struct {
-	// model of the controllers: qemu-xhci, or nec-xhci for guests that have no other driver than that of NEC's. Domain: devices/controller.
+	// model of the controllers: qemu-xhci, or nec-xhci for guests that have only a driver for NEC's controllers. Domain: devices/controller.
 	// Default: qemu-xhci.
 	// +kubebuilder:validation:Enum=qemu-xhci;nec-xhci
 	Model string `json:"model,omitempty"`
@@ -126,8 +126,7 @@ type FrontendBalloon struct {
 	DeflateOnOOM *bool `json:"deflateOnOOM,omitempty"`
 }
 
-// Frontend is what a FrontendProfile makes of the hardware of one VM, with the values that the profile leaves out. It is part of the
-// configuration that a VM is pinned to.
+// Frontend is a FrontendProfile with every value, including the values that the profile leaves out. It is part of the configuration to which a VM is pinned.
 type Frontend struct {
 	// version is the name of the FrontendProfile.
 	// +kubebuilder:validation:Pattern=`^v[1-9][0-9]{0,8}$`

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// GuestHardware is the hardware that a guest finds again at each boot. It has the name of the guest: of a VirtualMachine, or of a
-// VirtualMachineInstance without one. Kiln makes it at the first boot and removes it with the guest. It has no owner reference: a VM that
-// is restored from a backup has another UID, and the garbage collector would remove what refers to the old one.
+// GuestHardware is the hardware that a guest finds again at each boot. It has the name of the guest's VirtualMachine, or of a VirtualMachineInstance without a
+// VirtualMachine. Kiln makes it at the first boot and removes it with the guest. It has no owner reference: a VM that is restored from a backup has another
+// UID, and the garbage collector would remove objects that refer to the old UID.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=guesthardwares,singular=guesthardware,shortName=gh,categories=kiln
 // +kubebuilder:subresource:status
@@ -23,37 +23,37 @@ type GuestHardware struct {
 	Status            GuestHardwareStatus `json:"status,omitempty,omitzero"`
 }
 
-// GuestHardwareSpec is what backups carry.
+// GuestHardwareSpec is the part that backups must include.
 type GuestHardwareSpec struct {
 	// identity is the seed of the guest: annotation kilnvm.io/identity of its VM. A VM that was restored boots with this hardware if it
-	// has the same seed. Empty stands for whichever guest has the name.
+	// has the same seed. Empty means any guest with the name.
 	// +kubebuilder:validation:MaxLength=262144
 	Identity string `json:"identity,omitempty"`
 	// hardware is absent until the first boot.
 	Hardware *HardwareRecord `json:"hardware,omitempty"`
 }
 
-// GuestHardwareStatus is what Kiln has observed. A restored object has none until its guest starts.
+// GuestHardwareStatus is what Kiln has observed. A restored object has no status until its guest starts.
 type GuestHardwareStatus struct {
-	// virtualMachineUID is the UID of the VM that the hardware is of; empty for a VirtualMachineInstance without VM.
+	// virtualMachineUID is the UID of the VM with this hardware; empty for a VirtualMachineInstance without a VM.
 	VirtualMachineUID types.UID `json:"virtualMachineUID,omitempty"`
-	// guest is the VirtualMachineInstance that starts or runs with the hardware, or did last.
+	// guest is the VirtualMachineInstance that starts or runs with the hardware, or has run last.
 	Guest *HardwareUser `json:"guest,omitempty"`
 	// boots counts the guests that have run with the hardware.
 	Boots int64 `json:"boots,omitempty"`
 	// lastBoot is the last guest that has run.
 	LastBoot *HardwareBoot `json:"lastBoot,omitempty"`
-	// running is what libvirt runs, by the reports of the guest's launcher. Absent while no guest runs.
+	// running is the hardware that libvirt runs, as the guest's launcher reports it. Absent while no guest runs.
 	Running *HardwareRunning `json:"running,omitempty"`
 }
 
-// HardwareUser is a guest, and the node that it is on. The launcher of that node writes the hardware before it starts the guest.
+// HardwareUser is a guest and its node. The launcher of the node writes the hardware before it starts the guest.
 type HardwareUser struct {
 	// uid of the VirtualMachineInstance.
 	UID      types.UID `json:"uid"`
 	NodeName string    `json:"nodeName"`
-	// frontend is the hardware that no field of the VMI governs, of the FrontendProfile that the VMI is pinned to. Absent without one. What
-	// spec.hardware holds wins over it.
+	// frontend is the hardware that no field of the VMI governs, from the FrontendProfile to which the VMI is pinned. Absent without a FrontendProfile. Values in
+	// spec.hardware win over it.
 	Frontend *Frontend `json:"frontend,omitempty"`
 }
 
@@ -61,9 +61,9 @@ type HardwareUser struct {
 type HardwareBoot struct {
 	// uid of the VirtualMachineInstance.
 	UID types.UID `json:"uid"`
-	// digest of the hardware that it found.
+	// digest of the hardware that the guest found.
 	Digest string `json:"digest,omitempty"`
-	// time at which Kiln's controller first saw it run.
+	// time at which Kiln's controller first saw the guest run.
 	Time metav1.Time `json:"time"`
 }
 
@@ -72,16 +72,16 @@ type HardwareRunning struct {
 	LiveHardware `json:",inline"`
 	// uid of the VirtualMachineInstance.
 	UID types.UID `json:"uid"`
-	// digest is that of all that the guest sees now. It is that of the record as long as nothing was changed since the boot.
+	// digest is the digest of all hardware that the guest sees now. It equals the digest of the record until something changes after the boot.
 	Digest string `json:"digest"`
-	// cause is what has changed last.
+	// cause is the last change.
 	// +kubebuilder:validation:MaxLength=1024
 	Cause string `json:"cause"`
 	// time at which Kiln's controller, or the launcher of a bare machine, saw the change.
 	Time metav1.Time `json:"time"`
 }
 
-// GuestHardwareList is a list of them.
+// GuestHardwareList is a list of GuestHardwares.
 // +kubebuilder:object:root=true
 type GuestHardwareList struct {
 	metav1.TypeMeta `json:",inline"`

@@ -1,10 +1,10 @@
 package v1alpha1
 
-// GuestAgent is what the guest agent says. Whoever is root in the guest may replace the agent, and say anything.
+// GuestAgent is what the guest agent reports. It may be forged: root in the guest can replace the agent.
 type GuestAgent struct {
-	// os is the guest's operating system; absent if the agent does not say.
+	// os is the guest's operating system; absent if the agent does not report it.
 	OS *GuestOS `json:"os,omitempty"`
-	// hostname of the guest; empty if the agent does not say.
+	// hostname of the guest; empty if the agent does not report it.
 	// +kubebuilder:validation:MaxLength=253
 	Hostname string `json:"hostname,omitempty"`
 	// interfaces of the guest that have the MAC address of a network card of the domain, in the agent's order. VLANs, bonds and bridges share the address.

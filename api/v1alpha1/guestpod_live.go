@@ -1,7 +1,7 @@
 package v1alpha1
 
-// LiveHardware is what may change of a guest's hardware while it runs. All else is as the hardware of its GuestPod says. Lists are sorted, and name each
-// device once.
+// LiveHardware is the part of a guest's hardware that may change while the guest runs. The other hardware is in spec.hardware of its GuestPod. Lists are
+// sorted, and name each device once.
 type LiveHardware struct {
 	// vcpus is the number of vCPUs.
 	// +kubebuilder:validation:Minimum=1
@@ -10,7 +10,7 @@ type LiveHardware struct {
 	// memoryKiB is the memory in KiB, with what was plugged in.
 	// +kubebuilder:validation:Minimum=1
 	MemoryKiB int64 `json:"memoryKiB"`
-	// absent are the disks and interfaces of the hardware that the guest has no more, by their keys in the hardware record, such as interface.blue.
+	// absent are the disks and interfaces that the guest no longer has, by their keys in the hardware record, such as interface.blue.
 	// +kubebuilder:validation:MaxItems=1024
 	// +kubebuilder:validation:items:MaxLength=128
 	// +listType=atomic
@@ -34,10 +34,10 @@ const (
 	MostLiveVCPUs     = 4096
 )
 
-// ReportedHardware is what libvirt runs, as the launcher reads it from libvirt.
+// ReportedHardware is the hardware that libvirt runs, as the launcher reads it from libvirt.
 type ReportedHardware struct {
 	LiveHardware `json:",inline"`
-	// hindrance is why libvirt or the guest did not do the last thing that it was asked for; empty if it did, or has not answered yet.
+	// hindrance is why libvirt or the guest did not make the last requested change; empty if the change was made, or has not been answered yet.
 	// +kubebuilder:validation:MaxLength=1024
 	Hindrance string `json:"hindrance,omitempty"`
 }

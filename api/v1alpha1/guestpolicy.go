@@ -5,13 +5,13 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // KindGuestPolicy is the kind of a GuestPolicy.
 const KindGuestPolicy = "GuestPolicy"
 
-// GuestPolicy refuses or warns of VMs and VMIs by CEL expressions, in the words of a ValidatingAdmissionPolicy. Unlike one it sees what will boot. The
-// expressions have these variables:
+// GuestPolicy refuses VMs and VMIs, or warns about them, by CEL expressions. Its fields are like the fields of a ValidatingAdmissionPolicy, but its expressions
+// see the VMI that will boot. They have these variables:
 //   - object: the VirtualMachine as it is written, or the VirtualMachineInstance as it is stored, with every default
 //   - oldObject: the object before an update, else null
 //   - guest: the VirtualMachineInstance that boots, with every default; null for a VM whose instancetype or preference does not exist yet
-//   - instancetype, preference: the instancetype and the preference that the VM refers to, with apiVersion, kind, metadata and spec; null where there
-//     is none. Labels and annotations are known as long as the object has the spec that the VM is pinned to.
+//   - instancetype, preference: the instancetype and the preference to which the VM refers, with apiVersion, kind, metadata and spec; null if the VM refers to
+//     no such object. Labels and annotations are known as long as the object has the spec to which the VM is pinned.
 //   - namespaceObject: the namespace, with its metadata
 //   - request: kind, name, namespace, operation, userInfo and dryRun of the request
 //   - variables: the variables of the policy, by name
@@ -38,20 +38,20 @@ type GuestPolicyList struct {
 	Items           []GuestPolicy `json:"items"`
 }
 
-// GuestPolicyStatus is what Kiln's controller says of a policy.
+// GuestPolicyStatus is what Kiln's controller reports about a policy.
 type GuestPolicyStatus struct {
-	// conditions are of type Accepted, which is False when the policy does not compile. Its failurePolicy decides then.
+	// conditions are of type Accepted, which is False if the policy does not compile. The failurePolicy then decides.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ReasonNotCompiled is that of ConditionAccepted on a GuestPolicy with an expression that does not compile.
+// ReasonNotCompiled is a reason of ConditionAccepted. It means that an expression of the GuestPolicy does not compile.
 const ReasonNotCompiled = "NotCompiled"
 
-// GuestPolicySpec is what is judged, and how.
+// GuestPolicySpec has the objects that a policy judges, and its rules.
 type GuestPolicySpec struct {
-	// matchConstraints bound which objects the policy judges. Default: every VirtualMachine and every VirtualMachineInstance without a VM, when it is
+	// matchConstraints select the objects that the policy judges. Default: every VirtualMachine and every VirtualMachineInstance without a VM, when it is
 	// created or updated.
 	MatchConstraints GuestPolicyMatch `json:"matchConstraints,omitempty,omitzero"`
 	// matchConditions are further conditions. The policy judges an object for which all are true.
@@ -64,12 +64,12 @@ type GuestPolicySpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Variables []GuestPolicyVariable `json:"variables,omitempty"`
-	// validations are what must be true. All that are not are reported at once.
+	// validations are expressions that must be true. All violations are reported at once.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	Validations []GuestPolicyValidation `json:"validations"`
-	// validationActions say what a validation that is not true does: Deny refuses the object, Warn returns a warning, Audit adds to the audit event
+	// validationActions are the effects of a validation that is not true: Deny refuses the object, Warn returns a warning, Audit adds to the audit event
 	// of the request. Deny and Warn exclude each other. Default: Deny.
 	// +kubebuilder:default={Deny}
 	// +kubebuilder:validation:MinItems=1
@@ -82,23 +82,22 @@ type GuestPolicySpec struct {
 	// +listType=map
 	// +listMapKey=key
 	AuditAnnotations []GuestPolicyAnnotation `json:"auditAnnotations,omitempty"`
-	// failurePolicy is what an expression does that fails when it is evaluated, or that does not compile: Fail refuses the object, Ignore returns a
-	// warning. Default: Fail.
+	// failurePolicy is the effect of an expression that does not compile, or fails when it is evaluated: Fail refuses the object, Ignore returns a warning.
+	// Default: Fail.
 	// +kubebuilder:validation:Enum=Fail;Ignore
 	FailurePolicy GuestPolicyFailure `json:"failurePolicy,omitempty"`
 }
 
-// GuestPolicyMatch bounds which objects a policy judges.
+// GuestPolicyMatch selects the objects that a policy judges.
 type GuestPolicyMatch struct {
-	// resources are virtualmachines and virtualmachineinstances. A policy for virtualmachines alone does not judge a
+	// resources are virtualmachines and virtualmachineinstances. A policy for only virtualmachines does not judge a
 	// VirtualMachineInstance that a user creates without a VM. VMIs of VMs are not judged again. Default: both.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +listType=set
 	Resources []GuestPolicyResource `json:"resources,omitempty"`
-	// operations are CREATE and UPDATE. Default: both. UPDATE includes updates of labels, annotations and owner references only, also of a
-	// VirtualMachineInstance. An update that violates what the stored object violates too is admitted with a warning if what
-	// boots stays as it is.
+	// operations are CREATE and UPDATE. Default: both. UPDATE includes updates that change only labels, annotations and owner references, even of a
+	// VirtualMachineInstance. If an update does not change the VMI that boots, violations that the stored object also has are only warnings.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +listType=set
@@ -169,16 +168,16 @@ type GuestPolicyValidation struct {
 	// messageExpression is CEL of type string that makes the message. It counts before message, unless it fails or is empty.
 	// +kubebuilder:validation:MaxLength=16384
 	MessageExpression string `json:"messageExpression,omitempty"`
-	// reason of the cause. Default: Invalid. The cause about a field that has no value of its own, such as spec.instancetype, is Forbidden instead of Invalid.
+	// reason of the cause. Default: Invalid. If the field is an object, such as spec.instancetype, the reason is Forbidden instead of Invalid.
 	// +kubebuilder:validation:Enum=Unauthorized;Forbidden;Invalid;RequestEntityTooLarge
 	Reason metav1.StatusReason `json:"reason,omitempty"`
 	// field is the path of the cause in a VirtualMachine, such as spec.instancetype, or in a VirtualMachineInstance, such as
-	// spec.domain.cpu.cores, which stands for spec.template.spec.domain.cpu.cores of a VM. Default: spec.
+	// spec.domain.cpu.cores, which means spec.template.spec.domain.cpu.cores in a VM. Default: spec.
 	// +kubebuilder:validation:MaxLength=512
 	Field string `json:"field,omitempty"`
 }
 
-// GuestPolicyAction is what a validation that is not true does.
+// GuestPolicyAction is the effect of a validation that is not true.
 // +kubebuilder:validation:Enum=Deny;Warn;Audit
 type GuestPolicyAction string
 
@@ -192,7 +191,7 @@ const (
 	PolicyAudit GuestPolicyAction = "Audit"
 )
 
-// GuestPolicyFailure is what an expression does that fails.
+// GuestPolicyFailure is the effect of an expression that fails.
 type GuestPolicyFailure string
 
 // Failure policies.

@@ -19,19 +19,19 @@ type GuestPolicyTest struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	// policy is the name of the GuestPolicy, which is in the tested folder.
 	Policy string `json:"policy"`
-	// cluster are files, relative to this one, with what the cluster has: instancetypes, preferences, presets, profiles, namespaces and KubeVirt's
-	// configuration. A namespace that is not there has one label, its name.
+	// cluster are files, relative to this file, with the objects of the cluster: instancetypes, preferences, presets, profiles, namespaces and KubeVirt's
+	// configuration. A namespace that is not in the files has one label, its name.
 	Cluster []string `json:"cluster,omitempty"`
-	// cases are what the policy must answer.
+	// cases are requests with the answers that the policy must give.
 	Cases []GuestPolicyCase `json:"cases"`
 }
 
-// GuestPolicyCase is a request and the answer of the policy. All other policies are left out.
+// GuestPolicyCase is a request and the expected answer of the policy. No other policy judges the request.
 // +kubebuilder:object:generate=false
 type GuestPolicyCase struct {
-	// name says the point of the case.
+	// name says what the case shows.
 	Name string `json:"name"`
-	// object is a VirtualMachine or a VirtualMachineInstance: the object itself, or the name of a file with one object, relative to this one.
+	// object is a VirtualMachine or a VirtualMachineInstance: the object itself, or the name of a file with one object, relative to this file.
 	// +kubebuilder:validation:Schemaless
 	Object json.RawMessage `json:"object"`
 	// oldObject is the VirtualMachine before an update, in the form of object.
@@ -39,9 +39,9 @@ type GuestPolicyCase struct {
 	OldObject json.RawMessage `json:"oldObject,omitempty"`
 	// operation is CREATE or UPDATE. Default: UPDATE with an oldObject, else CREATE.
 	Operation GuestPolicyOperation `json:"operation,omitempty"`
-	// namespace is that of an object without one. Default: default.
+	// namespace is the namespace of an object without metadata.namespace. Default: default.
 	Namespace string `json:"namespace,omitempty"`
-	// user is the account that sends the request, request.userInfo. It is in group system:authenticated, as all are.
+	// user is the account that sends the request, request.userInfo. It is in group system:authenticated, as all accounts.
 	User GuestPolicyUser `json:"user,omitempty"`
 	// expect is the answer.
 	Expect GuestPolicyAnswer `json:"expect"`
@@ -52,7 +52,7 @@ type GuestPolicyCase struct {
 	Field   string `json:"field,omitempty"`
 }
 
-// GuestPolicyUser is an account, in the words of authentication.k8s.io/v1.
+// GuestPolicyUser is an account, with the fields of authentication.k8s.io/v1.
 // +kubebuilder:object:generate=false
 type GuestPolicyUser struct {
 	Username string              `json:"username,omitempty"`
@@ -66,14 +66,14 @@ type GuestPolicyAnswer string
 
 // Answers of policies.
 const (
-	// PolicyAllows: the policy has nothing to say, or does not judge the object.
+	// PolicyAllows means that no validation is violated, or that the policy does not judge the object.
 	PolicyAllows GuestPolicyAnswer = "allowed"
-	// PolicyDenies: a validation is violated, and the object is refused.
+	// PolicyDenies means that a validation is violated, and the object is refused.
 	PolicyDenies GuestPolicyAnswer = "denied"
-	// PolicyWarns: a validation is violated, and a warning is returned.
+	// PolicyWarns means that a validation is violated, and a warning is returned.
 	PolicyWarns GuestPolicyAnswer = "warned"
-	// PolicyAudits: a validation is violated, and only the audit event says so.
+	// PolicyAudits means that a validation is violated, and only the audit event reports it.
 	PolicyAudits GuestPolicyAnswer = "audited"
-	// PolicyBreaks: an expression fails when it is evaluated.
+	// PolicyBreaks means that an expression fails when it is evaluated.
 	PolicyBreaks GuestPolicyAnswer = "failed"
 )

@@ -13,8 +13,8 @@ const (
 	KindClusterGuestProfile = "ClusterGuestProfile"
 )
 
-// GuestProfile fills fields of the VMIs of its namespace that user, instancetype, preference and presets left unset. A VM keeps the profiles that it was
-// first admitted with: an edited profile changes no VM that exists until it is repinned.
+// GuestProfile fills fields of the VMIs of its namespace that user, instancetype, preference and presets left unset. A VM keeps the profiles with which it was
+// first admitted: an edited profile does not change existing VMs until they are repinned.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=gprof,categories=kiln
 // +kubebuilder:subresource:status
@@ -39,7 +39,7 @@ type GuestProfileList struct {
 	Items           []GuestProfile `json:"items"`
 }
 
-// ClusterGuestProfile is a GuestProfile for the VMIs of all namespaces, or of those that it selects.
+// ClusterGuestProfile is a GuestProfile for the VMIs of all namespaces, or of the namespaces that it selects.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=cgprof,categories=kiln
 // +kubebuilder:subresource:status
@@ -64,38 +64,38 @@ type ClusterGuestProfileList struct {
 	Items           []ClusterGuestProfile `json:"items"`
 }
 
-// ClusterGuestProfileSpec is a GuestProfileSpec, and the namespaces that it is for.
+// ClusterGuestProfileSpec is a GuestProfileSpec with a selector of namespaces.
 type ClusterGuestProfileSpec struct {
 	// namespaceSelector selects namespaces by their labels. Default: all namespaces.
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	GuestProfileSpec  `json:",inline"`
 }
 
-// GuestProfileSpec is what a profile fills, and in which VMIs.
+// GuestProfileSpec has the fields that a profile fills, and the VMIs that it selects.
 type GuestProfileSpec struct {
-	// selector selects VMIs by their labels. An empty selector ({}) selects all. Without one the profile selects no VMI: other profiles extend it.
+	// selector selects VMIs by their labels. An empty selector ({}) selects all. Without a selector the profile selects no VMI, but other profiles may extend it.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// priority decides field by field: of the profiles that set a field of a VMI, the one with the highest priority counts. Two profiles of one
-	// priority that differ in a field refuse the VMI. -1000000000 to 1000000000. Default: 0.
+	// priority decides field by field: of the profiles that set a field of a VMI, the profile with the highest priority wins. If two profiles of one
+	// priority differ in a field, the VMI is refused. -1000000000 to 1000000000. Default: 0.
 	// +kubebuilder:validation:Minimum=-1000000000
 	// +kubebuilder:validation:Maximum=1000000000
 	Priority int32 `json:"priority,omitempty"`
-	// extends names profiles whose template is filled in where this profile's leaves a field unset. The first that sets a field counts. What they
-	// select and their priority have no effect here. Profiles must not extend each other in a circle.
+	// extends names profiles whose templates fill the fields that this profile's template leaves unset. The first profile that sets a field wins. The selectors
+	// and priorities of these profiles have no effect. Profiles must not extend each other in a circle.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	Extends []ProfileReference `json:"extends,omitempty"`
-	// allowExclusion lets the owner of a VMI keep this profile away with the annotation
+	// allowExclusion lets the owner of a VMI exclude it from this profile with the annotation
 	// virtualmachineinstancepresets.admission.kubevirt.io/exclude: "true", as from presets.
 	AllowExclusion bool `json:"allowExclusion,omitempty"`
-	// template is what is filled.
+	// template has the fields that the profile fills.
 	Template GuestProfileTemplate `json:"template,omitempty,omitzero"`
 }
 
 // ProfileReference names a profile.
 type ProfileReference struct {
-	// kind is GuestProfile, of the same namespace, or ClusterGuestProfile. Default: the kind of the profile that refers. A ClusterGuestProfile
-	// extends none but ClusterGuestProfiles.
+	// kind is GuestProfile, of the same namespace, or ClusterGuestProfile. Default: the kind of the profile with this reference. A ClusterGuestProfile
+	// extends only ClusterGuestProfiles.
 	// +kubebuilder:validation:Enum=GuestProfile;ClusterGuestProfile
 	Kind string `json:"kind,omitempty"`
 	// name of the profile.
@@ -106,10 +106,10 @@ type ProfileReference struct {
 
 // GuestProfileTemplate is the part of a VMI that a profile fills.
 type GuestProfileTemplate struct {
-	// metadata is what the VMI gets besides its own metadata.
+	// metadata is added to the VMI's own metadata.
 	Metadata GuestProfileMetadata `json:"metadata,omitempty,omitzero"`
-	// spec has any fields of spec of a VirtualMachineInstance ('kubectl explain vmi.spec'); none is required. Lists whose elements have names, such
-	// as volumes, disks, networks and interfaces, are merged by name. Other lists are filled where the VMI has none.
+	// spec has any fields of spec of a VirtualMachineInstance ('kubectl explain vmi.spec'); no field is required. Lists whose elements have names, such
+	// as volumes, disks, networks and interfaces, are merged by name. Other lists are filled if the VMI does not have them.
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec runtime.RawExtension `json:"spec,omitempty,omitzero"`
@@ -119,16 +119,16 @@ type GuestProfileTemplate struct {
 type GuestProfileMetadata struct {
 	// labels by key. They do not change which profiles select the VMI.
 	Labels map[string]string `json:"labels,omitempty"`
-	// annotations by key. Those of kilnvm.io that record what a VM was built from are refused.
+	// annotations by key. The annotations of kilnvm.io that record the objects from which a VM was built are refused.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// GuestProfileStatus is what Kiln's controller says of a profile.
+// GuestProfileStatus is what Kiln's controller reports about a profile.
 type GuestProfileStatus struct {
-	// selected counts the VMs and the VMIs without a VM that the profile selects now. Those that exist may be pinned to other profiles.
+	// selected counts the VMs and the VMIs without a VM that the profile selects now. They may be pinned to other profiles.
 	Selected int32 `json:"selected"`
-	// conditions are of type Accepted, which is False when new VMIs that the profile selects are refused, and of type Conflicting, which is
-	// True when another profile of the same priority differs in a field. Both name the reason.
+	// conditions are of type Accepted, which is False if new VMIs that the profile selects are refused, and of type Conflicting, which is
+	// True if another profile of the same priority differs in a field. Both name the reason.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -136,8 +136,8 @@ type GuestProfileStatus struct {
 
 // Reasons of ConditionAccepted on GuestProfiles and ClusterGuestProfiles, besides ReasonAccepted, ReasonInvalidSelector and ReasonInvalidField.
 const (
-	// ReasonBaseMissing is that of a profile that extends one which does not exist.
+	// ReasonBaseMissing means that the profile extends a profile that does not exist.
 	ReasonBaseMissing = "BaseMissing"
-	// ReasonCircular is that of a profile that extends itself, maybe through others.
+	// ReasonCircular means that the profile extends itself, maybe through others.
 	ReasonCircular = "Circular"
 )

@@ -2,24 +2,24 @@ package v1alpha1
 
 import "strings"
 
-// HardwareRecord is what a guest found at its first boot and finds again at later ones: the frozen frontend. A device that is removed leaves
-// the record with the next boot, and its place is free for new ones.
+// HardwareRecord is the hardware that a guest found at its first boot and finds again at later boots: the frozen frontend. A removed device leaves the record
+// at the next boot, and its address is then free for new devices.
 type HardwareRecord struct {
-	// defaults is the version of the FrontendDefaults that made it: the name of a FrontendProfile, such as v3, or the number of Kiln's own values.
+	// defaults is the version of the FrontendDefaults of the record: the name of a FrontendProfile, such as v3, or the number of Kiln's own values.
 	Defaults string `json:"defaults"`
-	// digest is that of all that the guest sees.
+	// digest is the digest of all hardware that the guest sees.
 	Digest string `json:"digest"`
 	// uuid is the firmware UUID, in the 36 characters of RFC 9562.
 	UUID string `json:"uuid,omitempty"`
 	// serial is the serial number in the DMI table.
 	Serial string `json:"serial,omitempty"`
-	// machine is the versioned machine type, such as pc-q35-7.2, where an alias could be resolved.
+	// machine is the versioned machine type, such as pc-q35-7.2, if an alias could be resolved.
 	Machine string `json:"machine,omitempty"`
 	// smbios are the system strings of the DMI table by libvirt's names, without uuid and serial.
 	SMBIOS map[string]string `json:"smbios,omitempty"`
 	// generationID reports whether the guest has a VM Generation ID device. The ID itself changes with each restore.
 	GenerationID bool `json:"generationID,omitempty"`
-	// bootDisk is the name of the disk that the firmware boots where no device of the VM has a bootOrder; absent if it tried another device first.
+	// bootDisk is the name of the disk that the firmware boots if no device of the VM has a bootOrder; absent if the firmware tried another device first.
 	BootDisk string `json:"bootDisk,omitempty"`
 	// video is the model of the video adapter.
 	Video string `json:"video,omitempty"`
@@ -33,7 +33,7 @@ type HardwareRecord struct {
 	VSOCK string `json:"vsock,omitempty"`
 	// tsc is the frequency of the time stamp counter in Hz.
 	TSC uint64 `json:"tsc,omitempty"`
-	// numa are the guest's NUMA nodes in their order, where they mirror those of a host.
+	// numa are the guest's NUMA nodes in their order, if they mirror the NUMA nodes of a host.
 	// +listType=atomic
 	NUMA []GuestNUMANode `json:"numa,omitempty"`
 	// blockSizes by disk name, of disks that match a volume.
@@ -58,29 +58,29 @@ type GuestAddress struct {
 	CCW string `json:"ccw,omitempty"`
 	// target is the name of a disk, such as vda.
 	Target string `json:"target,omitempty"`
-	// index is that of a controller.
+	// index is the index of a controller.
 	Index *uint `json:"index,omitempty"`
-	// expander is, for an expander bus, its bus number and the guest's NUMA node, decimal: 240:1; 240: where it has no node.
+	// expander is the bus number of an expander bus and the guest's NUMA node, decimal: 240:1, or 240: without a node.
 	Expander string `json:"expander,omitempty"`
 }
 
-// GuestBlockSize is that of a disk, in bytes.
+// GuestBlockSize has the block sizes of a disk, in bytes.
 type GuestBlockSize struct {
 	// logical is the logical block size in bytes.
 	Logical uint `json:"logical"`
 	// physical is the physical block size in bytes.
 	Physical uint `json:"physical"`
-	// discard is the granularity of discards in bytes; absent where the guest finds none.
+	// discard is the granularity of discards in bytes; absent if the guest finds no granularity.
 	Discard uint `json:"discard,omitempty"`
 }
 
-// GuestNUMANode is one of a guest that mirrors the nodes of the host of its first boot.
+// GuestNUMANode is a NUMA node of a guest that mirrors the NUMA nodes of the host of its first boot.
 type GuestNUMANode struct {
-	// cpus of the guest, those to be added later included, in Linux' list format: 0-3,8-11.
+	// cpus of the guest, including CPUs that may be added later, in Linux' list format: 0-3,8-11.
 	CPUs string `json:"cpus"`
 	// memoryKiB is the memory of the node in KiB.
 	MemoryKiB uint64 `json:"memoryKiB"`
-	// distances to each node in their order, 10 to itself; empty where the host reported none.
+	// distances to each node in their order, 10 to itself; empty if the host reported no distances.
 	// +listType=atomic
 	Distances []uint `json:"distances,omitempty"`
 }

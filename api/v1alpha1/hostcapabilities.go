@@ -5,7 +5,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // KindHostCapabilities is the kind of a HostCapabilities.
 const KindHostCapabilities = "HostCapabilities"
 
-// HostCapabilities describes the host that kubectl kiln renders for. It exists only as the file of a --host flag: no API server serves it.
+// HostCapabilities describes the host for which kubectl kiln renders. It exists only as the file of a --host flag: no API server serves it.
 // +kubebuilder:skip
 // +kubebuilder:object:generate=false
 type HostCapabilities struct {
@@ -17,7 +17,7 @@ type HostCapabilities struct {
 // +kubebuilder:object:generate=false
 type HostCapabilitiesSpec struct {
 	NodeName string `json:"nodeName,omitempty"`
-	// Labels are those of the Node, by which HostProfiles select the host.
+	// Labels are the labels of the Node, by which HostProfiles select the host.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Architecture of the host: amd64, arm64, s390x.
 	Architecture string `json:"architecture"`
@@ -25,17 +25,17 @@ type HostCapabilitiesSpec struct {
 	VirtTypes []string `json:"virtTypes"`
 	// Emulators has the path of the QEMU binary by the guest's architecture.
 	Emulators map[string]string `json:"emulators"`
-	// Machines has the machine types of QEMU by the guest's architecture, each with its canonical name: q35 -> pc-q35-7.2. Where it is empty, every
+	// Machines has the machine types of QEMU by the guest's architecture, each with its canonical name: q35 -> pc-q35-7.2. If it is empty, every
 	// machine type is accepted.
 	Machines map[string]map[string]string `json:"machines,omitempty"`
-	// Firmware is in the order of preference: that of QEMU's descriptors.
+	// Firmware is in the order of preference, which is the order of QEMU's descriptors.
 	Firmware []HostFirmware `json:"firmware,omitempty"`
-	// LibvirtVersion and QEMUVersion such as 9.0.0; empty is unknown and accepted as new enough.
+	// LibvirtVersion and QEMUVersion are versions such as 9.0.0. Empty means unknown, and is accepted as new enough.
 	LibvirtVersion string `json:"libvirtVersion,omitempty"`
 	QEMUVersion    string `json:"qemuVersion,omitempty"`
 	// NUMA has the NUMA nodes with their CPUs, for pinning. Empty if the host reports none.
 	NUMA []HostNUMANode `json:"numa,omitempty"`
-	// QEMU is the user that libvirt runs QEMU as; nil is unknown.
+	// QEMU is the user as which libvirt runs QEMU; nil means unknown.
 	QEMU *HostAccount `json:"qemu,omitempty"`
 }
 
@@ -54,7 +54,7 @@ type HostFirmware struct {
 	Machines []string `json:"machines,omitempty"`
 	// Features as in QEMU's descriptors: secure-boot, enrolled-keys, requires-smm, amd-sev ...
 	Features []string `json:"features,omitempty"`
-	// Code is the path of the executable, VarsTemplate that of the empty variable store. A build without VarsTemplate is stateless.
+	// Code is the path of the executable, and VarsTemplate the path of the empty variable store. A build without VarsTemplate is stateless.
 	Code         string `json:"code"`
 	VarsTemplate string `json:"varsTemplate,omitempty"`
 	// Format of code and vars: raw or qcow2; empty is raw. A build in format raw is preferred, and qcow2 needs libvirt 9.2.
@@ -79,6 +79,6 @@ type HostCPU struct {
 	ID     int `json:"id"`
 	Socket int `json:"socket"`
 	Die    int `json:"die,omitempty"`
-	// Core is unique within the die only.
+	// Core is unique only within the die.
 	Core int `json:"core"`
 }

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HostProfile is an administrator's policy for how hosts run VMIs. It sets what their guests do not see: caches, limits, pinning,
-// placement. What the owner of a VM has written in the VM wins over it. It never changes a guest's hardware.
+// HostProfile is an administrator's policy for how hosts run VMIs. It sets what the guests do not see: caches, limits, pinning, placement. Fields that the
+// owner of a VM has set win over it. It never changes a guest's hardware.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=hp,categories=kiln
 // +kubebuilder:subresource:status
@@ -18,10 +18,10 @@ type HostProfile struct {
 	Status            HostProfileStatus `json:"status,omitempty"`
 }
 
-// HostProfileStatus is what Kiln's controller says of a profile.
+// HostProfileStatus is what Kiln's controller reports about a profile.
 type HostProfileStatus struct {
-	// conditions are of type Accepted, which is False when hosts leave the profile or one of its fields out, and of type Conflicting, which is
-	// True when another profile of the same priority says otherwise. Both name the reason.
+	// conditions are of type Accepted, which is False if hosts ignore the profile or one of its fields, and of type Conflicting, which is
+	// True if another profile of the same priority differs in a field. Both name the reason.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -34,28 +34,28 @@ const (
 	// ConditionConflicting reports whether another profile of the same priority may select the same VMI on the same host and differs in a
 	// field. Such a VMI does not start.
 	ConditionConflicting = "Conflicting"
-	// ConditionServed reports whether guests in pods get all that a profile asks for. It is written where guests run in pods.
+	// ConditionServed reports whether all fields of a profile have an effect on guests in pods. It is written only if guests run in pods.
 	ConditionServed = "Served"
 )
 
 // Reasons of ConditionAccepted, ConditionConflicting and ConditionServed on HostProfiles.
 const (
-	// ReasonAccepted is that of a profile that can be read.
+	// ReasonAccepted means that the profile can be read.
 	ReasonAccepted = "Accepted"
-	// ReasonInvalidSelector is that of a profile with a selector that cannot be read: hosts leave the profile out.
+	// ReasonInvalidSelector means that a selector of the profile cannot be read. Hosts ignore the profile.
 	ReasonInvalidSelector = "InvalidSelector"
-	// ReasonInvalidField is that of a profile with a field that cannot be read: hosts leave the field out, or refuse the VMIs that the profile
-	// selects where a start without the field would do harm.
+	// ReasonInvalidField means that a field of the profile cannot be read. Hosts ignore the field, or refuse the VMIs that the profile selects if a start
+	// without the field would do harm.
 	ReasonInvalidField = "InvalidField"
-	// ReasonFieldsDiffer is that of a profile in conflict.
+	// ReasonFieldsDiffer means that the profile is in conflict with another.
 	ReasonFieldsDiffer = "FieldsDiffer"
-	// ReasonNoConflict is that of a profile without one.
+	// ReasonNoConflict means that the profile is not in conflict with another.
 	ReasonNoConflict = "NoConflict"
-	// ReasonTooManyProfiles is that of a profile which could not be compared with all others of its priority.
+	// ReasonTooManyProfiles means that the profile could not be compared with all others of its priority.
 	ReasonTooManyProfiles = "TooManyProfiles"
-	// ReasonServed is that of a profile whose fields all have an effect in a pod.
+	// ReasonServed means that all fields of the profile have an effect in a pod.
 	ReasonServed = "Served"
-	// ReasonNotServedInPods is that of a profile with fields that have no effect in a pod.
+	// ReasonNotServedInPods means that some fields of the profile have no effect in a pod.
 	ReasonNotServedInPods = "NotServedInPods"
 )
 
@@ -67,13 +67,13 @@ type HostProfileList struct {
 	Items           []HostProfile `json:"items"`
 }
 
-// HostProfileSpec is a policy, and which VMIs on which hosts it is for.
+// HostProfileSpec is a policy with selectors of VMIs and hosts.
 type HostProfileSpec struct {
 	// vmiSelector selects VirtualMachineInstances by their labels. The owner of a VM chooses its labels. Default: all VMIs.
 	VMISelector *metav1.LabelSelector `json:"vmiSelector,omitempty"`
-	// nodeSelector selects hosts by the labels that their launcher has. Default: all hosts.
+	// nodeSelector selects hosts by the labels of their launcher. Default: all hosts.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
-	// priority decides field by field: of the profiles that set a field, the one with the highest priority counts. Two profiles of one
+	// priority decides field by field: of the profiles that set a field, the profile with the highest priority wins. Two profiles of one
 	// priority must not differ in a field. -1000000000 to 1000000000. Default: 0.
 	// +kubebuilder:validation:Minimum=-1000000000
 	// +kubebuilder:validation:Maximum=1000000000
@@ -81,9 +81,9 @@ type HostProfileSpec struct {
 	HostPolicy `json:",inline"`
 }
 
-// HostPolicy is what profiles are merged into. Kiln, libvirt and QEMU decide what it leaves out.
+// HostPolicy is the result of merging profiles. Kiln, libvirt and QEMU decide what it leaves out.
 type HostPolicy struct {
-	// disk is for disks whose VMI does not say otherwise. Domain: devices/disk/driver.
+	// disk is for disks, unless the VMI sets the field of the disk. Domain: devices/disk/driver.
 	Disk *DiskPolicy `json:"disk,omitempty"`
 	// diskLimits bound each disk, or a group of disks. Domain: devices/disk/iotune.
 	DiskLimits *DiskLimits `json:"diskLimits,omitempty"`
@@ -91,13 +91,13 @@ type HostPolicy struct {
 	BlockIO *BlockIOPolicy `json:"blockIO,omitempty"`
 	// ioThreads are the threads that serve virtio disks. Domain: iothreads and iothreadids.
 	IOThreads *IOThreadsPolicy `json:"ioThreads,omitempty"`
-	// cpu is where and how much the guest's CPUs run. Domain: cputune.
+	// cpu decides on which host CPUs and how much the guest's CPUs run. Domain: cputune.
 	CPU *CPUPolicy `json:"cpu,omitempty"`
 	// cache is the VMI's part of the processor's cache and memory bandwidth. Domain: cputune/cachetune and cputune/memorytune.
 	Cache *CachePolicy `json:"cache,omitempty"`
-	// memory is what backs the guest's memory. Domain: memoryBacking and memtune.
+	// memory is the backing of the guest's memory. Domain: memoryBacking and memtune.
 	Memory *MemoryPolicy `json:"memory,omitempty"`
-	// numa is where the memory of a VMI with dedicated CPUs comes from. Domain: numatune.
+	// numa decides from which NUMA nodes a VMI with dedicated CPUs gets its memory. Domain: numatune.
 	NUMA *NUMAPolicy `json:"numa,omitempty"`
 	// net is the host's side of interfaces. Domain: devices/interface.
 	Net *NetPolicy `json:"net,omitempty"`
@@ -107,7 +107,7 @@ type HostPolicy struct {
 	RNG *RNGPolicy `json:"rng,omitempty"`
 	// graphics is for VNC. Domain: devices/graphics.
 	Graphics *GraphicsPolicy `json:"graphics,omitempty"`
-	// serialLog keeps what guests write to their serial console. Domain: devices/serial/log.
+	// serialLog writes the output of guests' serial consoles to files. Domain: devices/serial/log.
 	SerialLog *SerialLogPolicy `json:"serialLog,omitempty"`
 	// security is the confinement of QEMU. Domain: seclabel, resource, tpm/backend/encryption and interface/filterref.
 	Security *SecurityPolicy `json:"security,omitempty"`

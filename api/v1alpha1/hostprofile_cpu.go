@@ -2,9 +2,9 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/api/resource"
 
-// CPUPolicy says where and how much a guest's CPUs run. Domain: cputune.
+// CPUPolicy decides on which host CPUs and how much a guest's CPUs run. Domain: cputune.
 type CPUPolicy struct {
-	// shares weighs the VMI's CPU time against that of others when CPUs are scarce. No unit; 2 to 262144. Default: that of the
+	// shares is the weight of the VMI's CPU time against other VMIs when CPUs are scarce. No unit; 2 to 262144. Default: the weight of the
 	// host's cgroup, usually 1024. Domain: cputune/shares.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=262144
@@ -36,12 +36,12 @@ type CPUPolicy struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$') && self.split(',').all(r, !r.contains('-') || int(r.split('-')[0]) <= int(r.split('-')[1]))`,message="must be a list of CPUs such as '0-3,8'"
 	ReservedHostCPUs string `json:"reservedHostCPUs,omitempty"`
-	// pinStrategy is how a VMI with dedicated CPUs gets them. 'Compact' fills whole cores of one NUMA node; 'Spread' takes a core for each
-	// before second threads of cores; 'None' lets vCPUs float among the CPUs that the VMI has. Default: Compact. Domain: cputune/vcpupin, and
+	// pinStrategy is how a VMI with dedicated CPUs gets them. 'Compact' fills whole cores of one NUMA node; 'Spread' takes a core for each vCPU before it takes
+	// second threads of cores; 'None' lets vCPUs float among the CPUs that the VMI has. Default: Compact. Domain: cputune/vcpupin, and
 	// vcpu@cpuset for 'None'.
 	// +kubebuilder:validation:Enum=Compact;Spread;None
 	PinStrategy string `json:"pinStrategy,omitempty"`
-	// allowNUMANodeCrossing reports whether dedicated CPUs may come from several NUMA nodes where no single one has enough. 'false' refuses
+	// allowNUMANodeCrossing decides whether dedicated CPUs may come from several NUMA nodes if no single node has enough. 'false' refuses
 	// the start instead. Default: true. Domain: none; it limits the choice for cputune/vcpupin.
 	AllowNUMANodeCrossing *bool `json:"allowNUMANodeCrossing,omitempty"`
 }
@@ -52,7 +52,7 @@ type SchedulerPolicy struct {
 	// policy is the scheduler's name. Default: the host's own. Domain: cputune/vcpusched@scheduler.
 	// +kubebuilder:validation:Enum=FIFO;RoundRobin;Batch;Idle
 	Policy string `json:"policy,omitempty"`
-	// priority is for 'FIFO' and 'RoundRobin' alone; 1 to 99, the highest first. Domain: cputune/vcpusched@priority.
+	// priority is only for 'FIFO' and 'RoundRobin'; 1 to 99, the highest first. Domain: cputune/vcpusched@priority.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99
 	Priority *int32 `json:"priority,omitempty"`
@@ -75,7 +75,7 @@ type CachePolicy struct {
 	MemoryBandwidthPercents []int32 `json:"memoryBandwidthPercents,omitempty"`
 }
 
-// MemoryPolicy says what backs a guest's memory. Domain: memoryBacking and memtune.
+// MemoryPolicy is the backing of a guest's memory. Domain: memoryBacking and memtune.
 // +kubebuilder:validation:XValidation:rule=`!has(self.hardLimit) || !has(self.swapHardLimit) || quantity(string(self.swapHardLimit)).compareTo(quantity(string(self.hardLimit))) >= 0`,message="must not be below hardLimit, which it includes",fieldPath=`.swapHardLimit`
 type MemoryPolicy struct {
 	// hugePageSizes are sizes of huge pages, in bytes, for a VMI that asks for none: the first one counts that divides the guest's memory and
@@ -84,7 +84,7 @@ type MemoryPolicy struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:XValidation:rule=`quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1Ki')) >= 0`,message="must be a size such as '2Mi'"
 	HugePageSizes []resource.Quantity `json:"hugePageSizes,omitempty"`
-	// backing is where QEMU gets the memory from. Default: QEMU's choice, and 'Memfd' where another process maps the memory.
+	// backing is the source of the memory. Default: QEMU's choice, and 'Memfd' if another process maps the memory.
 	// Domain: memoryBacking/source@type.
 	// +kubebuilder:validation:Enum=Memfd;File;Anonymous
 	Backing string `json:"backing,omitempty"`

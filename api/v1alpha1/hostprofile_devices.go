@@ -32,7 +32,7 @@ type BandwidthPolicy struct {
 	// peakBytesPerSecond is the highest rate of a burst, in bytes per second, rounded up to kilobytes (1000 bytes). Default: no limit.
 	// Domain: inbound@peak or outbound@peak.
 	PeakBytesPerSecond *resource.Quantity `json:"peakBytesPerSecond,omitempty"`
-	// burstSize is how much passes at the peak rate, in bytes, rounded up to KiB. Default: that of the host's kernel. Domain:
+	// burstSize is how much passes at the peak rate, in bytes, rounded up to KiB. Default: the size of the host's kernel. Domain:
 	// inbound@burst or outbound@burst.
 	BurstSize *resource.Quantity `json:"burstSize,omitempty"`
 }
@@ -101,7 +101,8 @@ type SecurityPolicy struct {
 // SecLabelPolicy is a label of a security driver of the host. Domain: seclabel.
 // +kubebuilder:validation:XValidation:rule=`!has(self.label) || size(self.label) == 0 || !has(self.type) || self.type == 'Static'`,message="is for type Static alone",fieldPath=`.label`
 type SecLabelPolicy struct {
-	// type is whether libvirt makes the label, the profile gives it, or there is none. Default: libvirt's, Dynamic. Domain: seclabel@type.
+	// type decides whether libvirt makes the label (Dynamic), the profile sets it (Static), or QEMU has no label (None). Default: libvirt's, Dynamic.
+	// Domain: seclabel@type.
 	// +kubebuilder:validation:Enum=Dynamic;Static;None
 	Type string `json:"type,omitempty"`
 	// model is the security driver. Default: the host's first. Domain: seclabel@model.

@@ -2,10 +2,10 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/api/resource"
 
-// DiskPolicy is for disks whose VMI does not say otherwise. Domain: devices/disk/driver.
+// DiskPolicy is for disks, unless the VMI sets the field of the disk. Domain: devices/disk/driver.
 // +kubebuilder:validation:XValidation:rule=`!has(self.detectZeroes) || !has(self.discard) || self.detectZeroes != 'Unmap' || self.discard == 'Unmap'`,message="'Unmap' needs discard 'Unmap'",fieldPath=`.detectZeroes`
 type DiskPolicy struct {
-	// cachePolicy is the use of the host's page cache; 'Auto' bypasses it where the file system can. A disk's own 'cache' wins. Default: Auto.
+	// cachePolicy is the use of the host's page cache; 'Auto' bypasses it if the file system can. A disk's own 'cache' wins. Default: Auto.
 	// Domain: driver@cache.
 	// +kubebuilder:validation:Enum=Auto;None;WriteThrough;WriteBack;DirectSync;Unsafe
 	CachePolicy string `json:"cachePolicy,omitempty"`
@@ -31,7 +31,7 @@ type DiskPolicy struct {
 	MetadataCacheSize *resource.Quantity `json:"metadataCacheSize,omitempty"`
 }
 
-// DiskLimits hold for each disk, or for all disks of a group together. A total cannot be combined with one of reads or writes. A burst
+// DiskLimits apply to each disk, or to all disks of a group together. A total limit cannot be combined with a limit of reads or writes. A burst
 // needs the limit of the same kind. Domain: devices/disk/iotune.
 // +kubebuilder:validation:XValidation:rule=`!has(self.totalBytesPerSecond) || !has(self.readBytesPerSecond) && !has(self.writeBytesPerSecond)`,message="cannot be combined with readBytesPerSecond or writeBytesPerSecond",fieldPath=`.totalBytesPerSecond`
 // +kubebuilder:validation:XValidation:rule=`!has(self.totalIOPS) || !has(self.readIOPS) && !has(self.writeIOPS)`,message="cannot be combined with readIOPS or writeIOPS",fieldPath=`.totalIOPS`
@@ -81,7 +81,7 @@ type DiskLimits struct {
 	// operationSize is the size above which one operation counts as several, in bytes. Default: each counts as one.
 	// Domain: iotune/size_iops_sec.
 	OperationSize *resource.Quantity `json:"operationSize,omitempty"`
-	// group is the throttle group whose limits the VMI's disks share. Default: each disk has the limits for itself.
+	// group is the throttle group whose limits the VMI's disks share. Default: each disk has its own limits.
 	// Domain: iotune/group_name.
 	// +kubebuilder:validation:MaxLength=253
 	Group string `json:"group,omitempty"`
@@ -89,7 +89,7 @@ type DiskLimits struct {
 
 // BlockIOPolicy is a VMI's share of the host's disks (cgroup). Domain: blkiotune.
 type BlockIOPolicy struct {
-	// weight of the VMI against others, without a unit; 100 to 1000. Default: that of the host's cgroup. Domain: blkiotune/weight.
+	// weight of the VMI against others, without a unit; 100 to 1000. Default: the weight of the host's cgroup. Domain: blkiotune/weight.
 	// +kubebuilder:validation:Minimum=100
 	// +kubebuilder:validation:Maximum=1000
 	Weight *int32 `json:"weight,omitempty"`
@@ -106,7 +106,7 @@ type BlockIODevice struct {
 	// +kubebuilder:validation:Pattern=`^/`
 	// +kubebuilder:validation:MaxLength=1024
 	Path string `json:"path"`
-	// weight of the VMI against others, without a unit; 100 to 1000. Default: that of the host's cgroup. Domain: device/weight.
+	// weight of the VMI against others, without a unit; 100 to 1000. Default: the weight of the host's cgroup. Domain: device/weight.
 	// +kubebuilder:validation:Minimum=100
 	// +kubebuilder:validation:Maximum=1000
 	Weight *int32 `json:"weight,omitempty"`
@@ -147,7 +147,7 @@ type IOThreadsPolicy struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	PoolMax *int32 `json:"poolMax,omitempty"`
-	// cpus are the host CPUs of the threads: a list such as '0-3,8'. Default: with the VMI's own CPUs where it has dedicated ones.
+	// cpus are the host CPUs of the threads: a list such as '0-3,8'. Default: the VMI's own CPUs, if they are dedicated.
 	// Domain: cputune/iothreadpin.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$') && self.split(',').all(r, !r.contains('-') || int(r.split('-')[0]) <= int(r.split('-')[1]))`,message="must be a list of CPUs such as '0-3,8'"

@@ -137,8 +137,8 @@ func cappedSockets(most uint32, arranged arrangement, architecture string) uint3
 type arrangement struct{ Sockets, Cores, Threads uint32 }
 
 // arrangeVCPUs returns the topology of a number of vCPUs by preferredCPUTopology (applyGuestCPUTopology). The default is one vCPU a socket, with
-// or without a preference. A number that cannot be spread evenly becomes sockets, so that no vCPU is lost as in KubeVirt; CheckSpread
-// refuses it. Of 0 vCPUs, which validation refuses, one count is 0.
+// or without a preference. A number that cannot be spread evenly becomes sockets, because KubeVirt would lose vCPUs; CheckSpread refuses it. For 0
+// vCPUs, which validation refuses, one count is 0.
 func arrangeVCPUs(vcpus uint32, p *Preference) arrangement {
 	if vcpus == 1 {
 		return arrangement{Sockets: 1, Cores: 1, Threads: 1}
