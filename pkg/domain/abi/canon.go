@@ -36,12 +36,12 @@ var layouts = layoutsOf(reflect.TypeFor[libvirtxml.Domain]())
 
 func layoutsOf(root reflect.Type) map[reflect.Type]*layout {
 	known := map[reflect.Type]*layout{}
-	describe(root, known)
+	addLayout(root, known)
 	return known
 }
 
-// describe adds a type and all types in it. A type that contains itself, such as a chain of backing images, is in known before its fields are.
-func describe(t reflect.Type, known map[reflect.Type]*layout) *layout {
+// addLayout adds a type and all types in it. A type is in known before its fields are, because it may contain itself, such as a chain of backing images.
+func addLayout(t reflect.Type, known map[reflect.Type]*layout) *layout {
 	if l := known[t]; l != nil {
 		return l
 	}
@@ -49,46 +49,46 @@ func describe(t reflect.Type, known map[reflect.Type]*layout) *layout {
 	known[t] = l
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:
-		l.element = describe(t.Elem(), known)
+		l.element = addLayout(t.Elem(), known)
 	case reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
 			// XMLName is set in a domain that was parsed and unset in one that was rendered.
 			if f.Type != reflect.TypeFor[xml.Name]() {
-				l.fields = append(l.fields, slot{i, f.Name, describe(f.Type, known)})
+				l.fields = append(l.fields, slot{i, f.Name, addLayout(f.Type, known)})
 			}
 		}
 	}
 	return l
 }
 
-// canonical appends the text of a value, which must be a part of a domain or a pointer to one.
-func canonical(out []byte, part any) []byte {
+// appendCanonical appends the canonical text of a value, which must be a part of a domain or a pointer to one.
+func appendCanonical(out []byte, part any) []byte {
 	v := reflect.ValueOf(part)
 	if !v.IsValid() || v.IsZero() {
 		return out
 	}
 	v = reflect.Indirect(v)
-	return layouts[v.Type()].write(out, v)
+	return layouts[v.Type()].appendValue(out, v)
 }
 
-// same reports whether the canonical texts of two parts are equal, without writing them.
-func same[T any](a, b *T) bool {
-	return a == b || a != nil && b != nil && layouts[reflect.TypeFor[T]()].same(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
+// sameText reports whether the canonical texts of two parts are equal, without writing them.
+func sameText[T any](a, b *T) bool {
+	return a == b || a != nil && b != nil && layouts[reflect.TypeFor[T]()].sameValue(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }
 
-// same compares two values as write would: field by field, and slices by length and elements.
-func (l *layout) same(a, b reflect.Value) bool {
+// sameValue compares two values as appendValue would write them: field by field, and slices by length and elements.
+func (l *layout) sameValue(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Pointer:
 		// The backend copies what it changes and shares the rest, so that most pointers of the two domains are equal.
-		return a.Pointer() == b.Pointer() || !a.IsNil() && !b.IsNil() && l.element.same(a.Elem(), b.Elem())
+		return a.Pointer() == b.Pointer() || !a.IsNil() && !b.IsNil() && l.element.sameValue(a.Elem(), b.Elem())
 	case reflect.Slice:
 		if a.Len() != b.Len() {
 			return false
 		}
 		for i := range a.Len() {
-			if !l.element.same(a.Index(i), b.Index(i)) {
+			if !l.element.sameValue(a.Index(i), b.Index(i)) {
 				return false
 			}
 		}
@@ -96,7 +96,7 @@ func (l *layout) same(a, b reflect.Value) bool {
 	case reflect.Struct:
 		for i := range l.fields {
 			f := &l.fields[i]
-			if !f.layout.same(a.Field(f.index), b.Field(f.index)) {
+			if !f.layout.sameValue(a.Field(f.index), b.Field(f.index)) {
 				return false
 			}
 		}
@@ -105,15 +105,15 @@ func (l *layout) same(a, b reflect.Value) bool {
 	return a.Equal(b)
 }
 
-// write appends the text of a value. An empty slice counts as unset: libvirtxml reads some as nil and others as empty.
-func (l *layout) write(out []byte, v reflect.Value) []byte {
+// appendValue appends the text of a value. An empty slice counts as unset: libvirtxml reads some as nil and others as empty.
+func (l *layout) appendValue(out []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Pointer:
-		return l.element.write(out, v.Elem())
+		return l.element.appendValue(out, v.Elem())
 	case reflect.Slice:
 		out = append(out, '[')
 		for i := range v.Len() {
-			out = append(l.element.write(out, v.Index(i)), ',')
+			out = append(l.element.appendValue(out, v.Index(i)), ',')
 		}
 		return append(out, ']')
 	case reflect.Struct:
@@ -130,7 +130,7 @@ func (l *layout) write(out []byte, v reflect.Value) []byte {
 				continue
 			}
 			out = append(append(out, f.name...), ':')
-			out = append(f.layout.write(out, field), ' ')
+			out = append(f.layout.appendValue(out, field), ' ')
 		}
 		return append(out, '}')
 	case reflect.String:

@@ -24,7 +24,7 @@ func writerOf[T any](of func(T) T) func(out []byte, device *T) []byte {
 func writeDisk(out []byte, d *libvirtxml.DomainDisk) []byte {
 	out = writeText(append(out, '{'), "Device:", d.Device)
 	out = writeText(out, "Model:", d.Model)
-	out = writePart(out, "Driver:", diskDriver(d.Driver))
+	out = writePart(out, "Driver:", projectDiskDriver(d.Driver))
 	out = writePart(out, "BlockIO:", d.BlockIO)
 	if t := d.Target; t != nil && *t == (libvirtxml.DomainDiskTarget{Dev: t.Dev, Bus: t.Bus}) {
 		out = writeText(append(out, "Target:{"...), "Dev:", t.Dev)
@@ -55,7 +55,7 @@ func writeNIC(out []byte, n *libvirtxml.DomainInterface) []byte {
 		out = append(writeText(append(out, "Model:{"...), "Type:", n.Model.Type), "} "...)
 	}
 	if n.Driver != nil {
-		out = writePart(out, "Driver:", seenOf(n.Driver, nicDriver(n.Driver)))
+		out = writePart(out, "Driver:", seenOf(n.Driver, projectNICDriver(n.Driver)))
 	}
 	out = writePart(out, "Link:", n.Link)
 	out = writePart(out, "ROM:", n.ROM)
@@ -63,7 +63,7 @@ func writeNIC(out []byte, n *libvirtxml.DomainInterface) []byte {
 }
 
 func writeSerial(out []byte, device *libvirtxml.DomainSerial) []byte {
-	s := serial(*device)
+	s := projectSerial(*device)
 	out = append(out, '{')
 	if t := s.Target; t != nil {
 		out = writeNumber(writeText(append(out, "Target:{"...), "Type:", t.Type), "Port:", t.Port)
@@ -76,7 +76,7 @@ func writeSerial(out []byte, device *libvirtxml.DomainSerial) []byte {
 }
 
 func writeChannel(out []byte, device *libvirtxml.DomainChannel) []byte {
-	c := channel(*device)
+	c := projectChannel(*device)
 	out = append(out, '{')
 	if c.Target != nil {
 		out = append(writeText(append(out, "Target:{VirtIO:{"...), "Name:", c.Target.VirtIO.Name), "} } "...)
@@ -115,7 +115,7 @@ func writeBalloon(out []byte, device *libvirtxml.DomainMemBalloon) []byte {
 }
 
 func writeRNG(out []byte, device *libvirtxml.DomainRNG) []byte {
-	r := rng(*device)
+	r := projectRNG(*device)
 	out = writeText(append(out, '{'), "Model:", r.Model)
 	out = writePart(out, "Driver:", r.Driver)
 	return append(writePlace(out, r.ACPI, r.Alias, r.Address), '}')
@@ -125,14 +125,14 @@ func writeController(out []byte, device *libvirtxml.DomainController) []byte {
 	out = writeText(append(out, '{'), "Type:", device.Type)
 	out = writeNumber(out, "Index:", device.Index)
 	out = writeText(out, "Model:", device.Model)
-	out = writePart(out, "Driver:", controllerDriver(device.Driver))
+	out = writePart(out, "Driver:", projectControllerDriver(device.Driver))
 	if onlyPort(device.PCI) {
 		out = writePort(out, device.PCI)
 	} else {
-		out = writePart(out, "PCI:", filled(device.PCI))
+		out = writePart(out, "PCI:", nilIfEmpty(device.PCI))
 	}
-	out = writePart(out, "USB:", filled(device.USB))
-	out = writePart(out, "VirtIOSerial:", filled(device.VirtIOSerial))
+	out = writePart(out, "USB:", nilIfEmpty(device.USB))
+	out = writePart(out, "VirtIOSerial:", nilIfEmpty(device.VirtIOSerial))
 	out = writePart(out, "XenBus:", device.XenBus)
 	out = writePart(out, "NVME:", device.NVME)
 	return append(writePlace(out, device.ACPI, nil, device.Address), '}')

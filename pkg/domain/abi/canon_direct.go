@@ -14,7 +14,7 @@ import (
 // directly has these types.
 var directly = []reflect.Type{reflect.TypeFor[libvirtxml.DomainAddress](), reflect.TypeFor[libvirtxml.DomainAlias]()}
 
-// writeDirectly appends what write would append, and reports false for a value that has something unusual.
+// writeDirectly appends what appendValue would append. It returns false for a value with an unusual field.
 func writeDirectly(out []byte, part any) ([]byte, bool) {
 	switch p := part.(type) {
 	case *libvirtxml.DomainAddress:
@@ -25,7 +25,7 @@ func writeDirectly(out []byte, part any) ([]byte, bool) {
 	return out, false
 }
 
-// writeSeen appends what canonical appends for the Project of a domain.
+// writeSeen appends the canonical text of the Project of a domain.
 func writeSeen(out []byte, dom *libvirtxml.Domain) []byte {
 	out = writeText(append(out, '{'), "UUID:", dom.UUID)
 	out = writePart(out, "GenID:", dom.GenID)
@@ -33,7 +33,7 @@ func writeSeen(out []byte, dom *libvirtxml.Domain) []byte {
 	out = writeMemory(out, dom.Memory)
 	out = writeVCPU(out, dom.VCPU)
 	out = writeVCPUs(out, dom.VCPUs)
-	out = writeList(out, "SysInfo:", sysinfo(dom.SysInfo), writeSysInfo)
+	out = writeList(out, "SysInfo:", projectSysInfo(dom.SysInfo), writeSysInfo)
 	out = writeOS(out, dom.OS)
 	out = writeFeatures(out, dom.Features)
 	out = writeCPU(out, dom.CPU)
@@ -41,7 +41,7 @@ func writeSeen(out []byte, dom *libvirtxml.Domain) []byte {
 	if dom.Devices != nil {
 		out = append(writeDevices(append(out, "Devices:"...), dom.Devices), ' ')
 	}
-	return append(writePart(out, "LaunchSecurity:", security(dom.LaunchSecurity)), '}')
+	return append(writePart(out, "LaunchSecurity:", projectSecurity(dom.LaunchSecurity)), '}')
 }
 
 // writeDevices appends the projections of all lists.
@@ -103,7 +103,7 @@ func writePlace(out []byte, acpi *libvirtxml.DomainDeviceACPI, alias *libvirtxml
 	if written, ok := writeAddress(out, a); ok {
 		return append(written, ' ')
 	}
-	return append(canonical(out, a), ' ')
+	return append(appendCanonical(out, a), ' ')
 }
 
 // writeBoot appends the place of a device in the order in which the firmware tries them.
@@ -128,11 +128,11 @@ func writePart[T any](out []byte, field string, part *T) []byte {
 	if part == nil {
 		return out
 	}
-	return append(canonical(append(out, field...), part), ' ')
+	return append(appendCanonical(append(out, field...), part), ' ')
 }
 
 // writeCopy appends a struct. It has a copy of its own, because what reflection looks at does not stay on the stack.
-func writeCopy[T any](out []byte, part T) []byte { return canonical(out, &part) }
+func writeCopy[T any](out []byte, part T) []byte { return appendCanonical(out, &part) }
 
 // writeText appends a field that is a text, unless it is empty.
 func writeText(out []byte, field, text string) []byte {

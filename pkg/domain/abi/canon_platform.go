@@ -48,7 +48,7 @@ func writeMemory(out []byte, m *libvirtxml.DomainMemory) []byte {
 	return append(writeText(out, "Unit:", m.Unit), "} "...)
 }
 
-// writeSysInfo appends an element of the list that the function sysinfo returns.
+// writeSysInfo appends an element of the list that projectSysInfo returns.
 func writeSysInfo(out []byte, s *libvirtxml.DomainSysInfo) []byte {
 	out = append(out, '{')
 	if b := s.SMBIOS; b != nil {
@@ -56,10 +56,10 @@ func writeSysInfo(out []byte, s *libvirtxml.DomainSysInfo) []byte {
 		if b.System != nil {
 			out = append(writeList(append(out, "System:{"...), "Entry:", b.System.Entry, writeSysInfoEntry), "} "...)
 		}
-		out = writeList(out, "BaseBoard:", b.BaseBoard, canonicalOf)
+		out = writeList(out, "BaseBoard:", b.BaseBoard, appendCanonicalOf)
 		out = writePart(out, "Chassis:", b.Chassis)
-		out = writeList(out, "Processor:", b.Processor, canonicalOf)
-		out = writeList(out, "Memory:", b.Memory, canonicalOf)
+		out = writeList(out, "Processor:", b.Processor, appendCanonicalOf)
+		out = writeList(out, "Memory:", b.Memory, appendCanonicalOf)
 		out = append(writePart(out, "OEMStrings:", b.OEMStrings), "} "...)
 	}
 	return append(writePart(out, "FWCfg:", s.FWCfg), '}')
@@ -89,8 +89,8 @@ func writeOS(out []byte, o *libvirtxml.DomainOS) []byte {
 		out = append(writeText(out, "Name:", secureBoot), "},] } "...)
 	}
 	out = writeText(out, "Cmdline:", o.Cmdline)
-	out = writePart(out, "ACPI:", tables(o.ACPI))
-	out = writeList(out, "BootDevices:", o.BootDevices, canonicalOf)
+	out = writePart(out, "ACPI:", projectACPITables(o.ACPI))
+	out = writeList(out, "BootDevices:", o.BootDevices, appendCanonicalOf)
 	out = writePart(out, "BootMenu:", o.BootMenu)
 	out = writePart(out, "BIOS:", o.BIOS)
 	if o.SMBios != nil {
@@ -157,7 +157,7 @@ func writeCell(out []byte, c *libvirtxml.DomainCell) []byte {
 	out = writeUint(out, "Memory:", c.Memory)
 	out = writeText(out, "Unit:", c.Unit)
 	out = writePart(out, "Distances:", c.Distances)
-	return append(writeList(out, "Caches:", c.Caches, canonicalOf), '}')
+	return append(writeList(out, "Caches:", c.Caches, appendCanonicalOf), '}')
 }
 
 func writeClock(out []byte, c *libvirtxml.DomainClock) []byte {
@@ -194,8 +194,8 @@ func writeList[T any](out []byte, field string, list []T, write func([]byte, *T)
 	return append(out, "] "...)
 }
 
-// canonicalOf is canonical for the elements of a list.
-func canonicalOf[T any](out []byte, part *T) []byte { return canonical(out, part) }
+// appendCanonicalOf is appendCanonical for the elements of a list.
+func appendCanonicalOf[T any](out []byte, part *T) []byte { return appendCanonical(out, part) }
 
 // writeUint appends a field that is a number, unless it is 0.
 func writeUint[T uint | uint64](out []byte, field string, n T) []byte {

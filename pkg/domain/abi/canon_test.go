@@ -27,7 +27,7 @@ func TestKinds(t *testing.T) {
 			}
 		default:
 			value := reflect.New(is).Elem()
-			if text := l.write(nil, value); len(text) == 0 {
+			if text := l.appendValue(nil, value); len(text) == 0 {
 				t.Errorf("%s has no text", is)
 			}
 		}
@@ -50,14 +50,14 @@ func TestCanonical(t *testing.T) {
 		"one element":          &libvirtxml.DomainOS{BootDevices: []libvirtxml.DomainBootDevice{{Dev: "a,"}}},
 		"two elements":         &libvirtxml.DomainOS{BootDevices: []libvirtxml.DomainBootDevice{{Dev: "a"}, {}}},
 	} {
-		text := string(canonical(nil, part))
+		text := string(appendCanonical(nil, part))
 		if other, taken := texts[text]; taken {
 			t.Errorf("%s and %s are both %q", what, other, text)
 		}
 		texts[text] = what
 	}
-	empty := string(canonical(nil, &libvirtxml.DomainOS{BootDevices: []libvirtxml.DomainBootDevice{}}))
-	if unset := string(canonical(nil, &libvirtxml.DomainOS{})); empty != unset {
+	empty := string(appendCanonical(nil, &libvirtxml.DomainOS{BootDevices: []libvirtxml.DomainBootDevice{}}))
+	if unset := string(appendCanonical(nil, &libvirtxml.DomainOS{})); empty != unset {
 		t.Errorf("an empty list is %q and none %q", empty, unset)
 	}
 }
@@ -68,7 +68,7 @@ func slowly[T any](part *T) string {
 	for _, l := range known {
 		l.direct = false
 	}
-	return string(known[reflect.TypeFor[T]()].write(nil, reflect.ValueOf(part).Elem()))
+	return string(known[reflect.TypeFor[T]()].appendValue(nil, reflect.ValueOf(part).Elem()))
 }
 
 // TestDirectly: the shorter way of an address and a root port gives the text of the general one.
@@ -80,18 +80,18 @@ func TestDirectly(t *testing.T) {
 		{Domain: &zero, Bus: &bus, Slot: &zero, Function: &zero, MultiFunction: "on' }"}, {Bus: &bus, ZPCI: &libvirtxml.DomainAddressZPCI{UID: &bus}},
 	} {
 		a := &libvirtxml.DomainAddress{PCI: &pci}
-		if got, want := string(canonical(nil, a)), slowly(a); got != want {
+		if got, want := string(appendCanonical(nil, a)), slowly(a); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
 	both := &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{}, USB: &libvirtxml.DomainAddressUSB{Bus: &bus}}
-	if got, want := string(canonical(nil, both)), slowly(both); got != want {
+	if got, want := string(appendCanonical(nil, both)), slowly(both); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for i := range reflect.TypeFor[libvirtxml.DomainAddress]().NumField() { // each kind of address, with all that it can have
 		one := &libvirtxml.DomainAddress{}
 		fill(reflect.ValueOf(one).Elem().Field(i), 4)
-		if got, want := string(canonical(nil, one)), slowly(one); got != want {
+		if got, want := string(appendCanonical(nil, one)), slowly(one); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -109,7 +109,7 @@ func TestDirectly(t *testing.T) {
 				{PCI: &pci}, {Type: "pci", Index: &bus, Model: "m", PCI: &pci, Address: at}, {PCI: &pci, Address: both}, {PCI: &pci, Address: at},
 				{Type: "pci", PCI: &pci, Address: at, Alias: &libvirtxml.DomainAlias{Name: "a"}}, {Driver: &libvirtxml.DomainControllerDriver{}, PCI: &pci, Address: at},
 			} {
-				seen := controller(c)
+				seen := projectController(c)
 				if got, want := string(writeController(nil, &c)), slowly(&seen); got != want {
 					t.Errorf("%s, want %s", got, want)
 				}
@@ -204,14 +204,14 @@ func TestWriteSeen(t *testing.T) {
 	}
 }
 
-// TestSamePlatform: what platformSeen keeps, samePlatform compares.
+// TestSamePlatform: what projectPlatform keeps, samePlatform compares.
 func TestSamePlatform(t *testing.T) {
 	t.Parallel()
 	dom := everything()
 	if !samePlatform(dom, everything()) {
 		t.Fatal("equal domains are not the same")
 	}
-	kept := reflect.ValueOf(platformSeen(dom)).Elem()
+	kept := reflect.ValueOf(projectPlatform(dom)).Elem()
 	for i := range kept.NumField() {
 		if kept.Field(i).IsZero() {
 			continue
@@ -228,7 +228,7 @@ func TestSamePlatform(t *testing.T) {
 func TestNICParts(t *testing.T) {
 	t.Parallel()
 	whole := everything().Devices.Interfaces[0]
-	kept := reflect.ValueOf(nic(whole))
+	kept := reflect.ValueOf(projectNIC(whole))
 	for i := range kept.NumField() {
 		name := kept.Type().Field(i).Name
 		if kept.Field(i).IsZero() || name == "Source" { // the same of all
@@ -240,11 +240,11 @@ func TestNICParts(t *testing.T) {
 			t.Errorf("an interface without %s has the same parts", name)
 		}
 	}
-	driver := nicDriver(whole.Driver)
+	driver := projectNICDriver(whole.Driver)
 	for i := range reflect.TypeOf(driver).NumField() {
 		other := *whole.Driver
 		reflect.ValueOf(&other).Elem().Field(i).SetZero()
-		if kept, same := !reflect.ValueOf(driver).Field(i).IsZero(), nicDriver(&other) == driver; kept == same {
+		if kept, same := !reflect.ValueOf(driver).Field(i).IsZero(), projectNICDriver(&other) == driver; kept == same {
 			t.Errorf("a driver without %s is the same: %t", reflect.TypeOf(driver).Field(i).Name, same)
 		}
 	}

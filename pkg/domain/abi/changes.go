@@ -39,13 +39,13 @@ func Compare(before, after *libvirtxml.Domain) []record.Change {
 func textOf(parts []any) string {
 	var out []byte
 	for _, part := range parts {
-		out = append(canonical(out, part), ';')
+		out = append(appendCanonical(out, part), ';')
 	}
 	return string(out)
 }
 
-// part is one part of the platform: its fields in a domain, and the text about their old and new values, which may be empty.
-type part struct {
+// platformPart is one part of the platform: its fields in a domain, and a text with their old and new values, which may be empty.
+type platformPart struct {
 	id    record.Part
 	of    func(*libvirtxml.Domain) []any
 	words func(before, after *libvirtxml.Domain) string
@@ -54,19 +54,19 @@ type part struct {
 // noValues is for parts whose values are too long for a message.
 func noValues(_, _ *libvirtxml.Domain) string { return "" }
 
-// values prints both values of a part that has a short one.
-func values(of func(*libvirtxml.Domain) string) func(before, after *libvirtxml.Domain) string {
+// shortValues returns the text of a part whose values are short: the old and the new value.
+func shortValues(of func(*libvirtxml.Domain) string) func(before, after *libvirtxml.Domain) string {
 	return func(before, after *libvirtxml.Domain) string {
 		old, new := of(before), of(after)
 		if old == new {
 			return ""
 		}
-		return fmt.Sprintf(" from %s to %s", quoted(old), quoted(new))
+		return fmt.Sprintf(" from %s to %s", quoteOrNone(old), quoteOrNone(new))
 	}
 }
 
-// quoted puts a value in single quotes, as in Kubernetes' messages. An empty value becomes the word none, without quotes.
-func quoted(value string) string {
+// quoteOrNone puts a value in single quotes, as in Kubernetes' messages. An empty value becomes the word none, without quotes.
+func quoteOrNone(value string) string {
 	if value == "" {
 		return "none"
 	}
@@ -75,16 +75,16 @@ func quoted(value string) string {
 
 // platform is everything but devices. Together with the projections of devices it covers the whole projection: a field that is in no part would
 // change the digest without a text.
-var platform = []part{
-	{record.PartUUID, func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
+var platform = []platformPart{
+	{record.PartUUID, func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, shortValues(func(d *libvirtxml.Domain) string { return d.UUID })},
 	{record.PartGenerationID, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, noValues},
-	{record.PartPlatform, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, values(machineOf)},
+	{record.PartPlatform, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, shortValues(machineOf)},
 	{record.PartBoot, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, bootWords},
 	{record.PartMemory, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory, physicalAddresses(d)} }, memoryWords},
-	{record.PartVCPUs, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
-	{record.PartTopology, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
-	{record.PartCPU, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},
-	{record.PartNUMA, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(numaText)},
+	{record.PartVCPUs, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, shortValues(vcpusOf)},
+	{record.PartTopology, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, shortValues(topologyWords)},
+	{record.PartCPU, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, shortValues(modelOf)},
+	{record.PartNUMA, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, shortValues(numaText)},
 	{record.PartSMBIOS, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, noValues},
 	{record.PartFirmwareFiles, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, noValues},
 	{record.PartFeatures, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, noValues},
@@ -119,7 +119,7 @@ func sysinfoOf(d *libvirtxml.Domain, kind string) (out []libvirtxml.DomainSysInf
 // deviceChanges lists removed, moved and changed devices in the order of the old domain, then added ones in the order of the new domain. A moved device breaks
 // the guest's hardware: an operating system names network cards and finds boot disks by their addresses.
 func deviceChanges(before, after *libvirtxml.Domain) []record.Change {
-	old, new := described(before), described(after)
+	old, new := describeDevices(before), describeDevices(after)
 	byKey := make(map[string]description, len(new))
 	for _, d := range new {
 		byKey[d.key] = d
@@ -135,13 +135,13 @@ func deviceChanges(before, after *libvirtxml.Domain) []record.Change {
 		case now.address != d.address:
 			text := fmt.Sprintf("%s moves from %s to %s", d.words, d.address, now.address)
 			if now.identity != d.identity { // another model or bus is mostly why it moves
-				text += ", and changes" + differing(d.identity, now.identity)
+				text += ", and changes" + differingIdentity(d.identity, now.identity)
 			}
 			changes = append(changes, record.Change{Device: d.key, Text: text, Verdict: record.Breaks})
 		case now.identity != d.identity:
-			changes = append(changes, record.Change{Device: d.key, Text: d.words + " changes" + differing(d.identity, now.identity), Verdict: record.Breaks})
+			changes = append(changes, record.Change{Device: d.key, Text: d.words + " changes" + differingIdentity(d.identity, now.identity), Verdict: record.Breaks})
 		case now.text != d.text:
-			changes = append(changes, record.Change{Device: d.key, Text: d.words + " changes" + settings(d.element, now.element), Verdict: record.NeedsRestart})
+			changes = append(changes, record.Change{Device: d.key, Text: d.words + " changes" + differingSettings(d.element, now.element), Verdict: record.NeedsRestart})
 		}
 	}
 	for _, d := range new {
@@ -158,8 +158,8 @@ type description struct {
 	element                             any
 }
 
-// described lists the devices of a domain. Model 'none' of a USB controller, balloon or video adapter says that the guest has none.
-func described(dom *libvirtxml.Domain) []description {
+// describeDevices lists the devices of a domain. Model 'none' of a USB controller, balloon or video adapter says that the guest has none.
+func describeDevices(dom *libvirtxml.Domain) []description {
 	var out []description
 	for _, d := range Devices(dom) {
 		if d.Model == "none" {
@@ -170,7 +170,7 @@ func described(dom *libvirtxml.Domain) []description {
 		if d.Disk != nil && d.Disk.Target != nil {
 			a.Target = d.Disk.Target.Dev
 		}
-		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), textOf([]any{d.Element}), identity(d), a.String(), d.Element})
+		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), textOf([]any{d.Element}), identityOf(d), a.String(), d.Element})
 	}
 	return out
 }

@@ -9,16 +9,16 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// identity is what a guest, its drivers and its configuration files recognize a device by, besides its address: model, bus, serial, MAC. Queues,
-// boot order and read-only are no part of it: a guest finds the device when they change. The size of a disk's logical blocks is part of it: partition tables
+// identityOf returns what a guest, its drivers and its configuration files recognize a device by, besides its address: model, bus, serial, MAC. Queues, boot
+// order and read-only are not among them, because a guest finds the device when they change. The size of a disk's logical blocks is, because partition tables
 // and file systems count in such blocks.
-func identity(d Device) string {
+func identityOf(d Device) string {
 	parts := []string{"model=" + d.Model, "bus=" + d.Bus}
 	switch {
 	case d.Disk != nil:
 		parts = append(parts, "type="+d.Disk.Device, "serial="+d.Disk.Serial, "WWN="+d.Disk.WWN, "logical block size="+logicalBlockSize(d.Disk))
 	case d.Controller != nil:
-		number, _, _ := strings.Cut(expander(d.Controller), ":")
+		number, _, _ := strings.Cut(formatExpander(d.Controller), ":")
 		parts = append(parts, "number="+number)
 	case d.Interface != nil && d.Interface.MAC != nil:
 		parts = append(parts, "MAC="+d.Interface.MAC.Address)
@@ -34,8 +34,9 @@ func logicalBlockSize(d *libvirtxml.DomainDisk) string {
 	return strconv.FormatUint(uint64(d.BlockIO.LogicalBlockSize), 10)
 }
 
-// differing lists the parts of two identities that differ, with both values. A model that only one of two buses has is no part: the bus tells it.
-func differing(before, after string) string {
+// differingIdentity lists the parts of two identities that differ, with both values. It leaves out a model that exists only on one of two buses, because the
+// bus says it.
+func differingIdentity(before, after string) string {
 	var words []string
 	was, now := strings.Split(before, "\n"), strings.Split(after, "\n")
 	for i, part := range was {
@@ -44,7 +45,7 @@ func differing(before, after string) string {
 		}
 		name, old, _ := strings.Cut(part, "=")
 		_, new, _ := strings.Cut(now[i], "=")
-		words = append(words, fmt.Sprintf(" its %s from %s to %s", name, quoted(old), quoted(new)))
+		words = append(words, fmt.Sprintf(" its %s from %s to %s", name, quoteOrNone(old), quoteOrNone(new)))
 	}
 	return strings.Join(words, ",")
 }

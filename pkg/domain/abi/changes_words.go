@@ -10,10 +10,10 @@ import (
 
 // memoryWords prints memory.guest, or memory.maxGuest where only that differs.
 func memoryWords(before, after *libvirtxml.Domain) string {
-	if text := values(memoryOf)(before, after); text != "" {
+	if text := shortValues(memoryOf)(before, after); text != "" {
 		return text
 	}
-	if text := values(maximumOf)(before, after); text != "" {
+	if text := shortValues(maximumOf)(before, after); text != "" {
 		return " its maximum" + text
 	}
 	return ""
@@ -23,18 +23,18 @@ func memoryOf(d *libvirtxml.Domain) string {
 	if d.Memory == nil {
 		return ""
 	}
-	return size(uint64(d.Memory.Value))
+	return formatMemory(uint64(d.Memory.Value))
 }
 
 func maximumOf(d *libvirtxml.Domain) string {
 	if d.MaximumMemory == nil {
 		return ""
 	}
-	return size(uint64(d.MaximumMemory.Value))
+	return formatMemory(uint64(d.MaximumMemory.Value))
 }
 
-// size prints an amount of memory in KiB, the unit of frontends, in the largest unit that gives a whole number.
-func size(kib uint64) string {
+// formatMemory prints an amount of memory in KiB, the unit of frontends, in the largest unit that gives a whole number.
+func formatMemory(kib uint64) string {
 	unit := 0
 	for kib > 0 && kib%1024 == 0 && unit < 3 {
 		kib, unit = kib/1024, unit+1
@@ -45,15 +45,15 @@ func size(kib uint64) string {
 // maxSettings bounds how many differing settings of one device are printed: messages of conditions are bounded.
 const maxSettings = 3
 
-// settings lists what differs between two elements of a device, by libvirtxml's field names in lower case, with both values.
-func settings(before, after any) string {
+// differingSettings lists what differs between two elements of a device, by libvirtxml's field names in lower case, with both values.
+func differingSettings(before, after any) string {
 	var words []string
 	a, b := reflect.Indirect(reflect.ValueOf(before)), reflect.Indirect(reflect.ValueOf(after))
 	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
 		return ""
 	}
-	layouts[a.Type()].differences("", a, b, func(path string, old, new string) {
-		words = append(words, fmt.Sprintf(" its %s from %s to %s", path, quoted(old), quoted(new)))
+	layouts[a.Type()].visitDifferences("", a, b, func(path string, old, new string) {
+		words = append(words, fmt.Sprintf(" its %s from %s to %s", path, quoteOrNone(old), quoteOrNone(new)))
 	})
 	if more := len(words) - maxSettings; more > 0 {
 		words = append(words[:maxSettings], fmt.Sprintf(" and %d more", more))
@@ -61,12 +61,12 @@ func settings(before, after any) string {
 	return strings.Join(words, ",")
 }
 
-// differences calls report for each field that differs. An element that one side lacks counts as one whose fields are unset.
-func (l *layout) differences(at string, a, b reflect.Value, report func(path, old, new string)) {
+// visitDifferences calls report for each field that differs. An element that one side lacks counts as one whose fields are unset.
+func (l *layout) visitDifferences(at string, a, b reflect.Value, report func(path, old, new string)) {
 	switch a.Kind() {
 	case reflect.Pointer:
 		if !a.IsNil() || !b.IsNil() {
-			l.element.differences(at, pointee(a), pointee(b), report)
+			l.element.visitDifferences(at, valueOrZero(a), valueOrZero(b), report)
 		}
 	case reflect.Slice:
 		if a.Len() != b.Len() {
@@ -74,29 +74,29 @@ func (l *layout) differences(at string, a, b reflect.Value, report func(path, ol
 			return
 		}
 		for i := range a.Len() {
-			l.element.differences(fmt.Sprintf("%s[%d]", at, i), a.Index(i), b.Index(i), report)
+			l.element.visitDifferences(fmt.Sprintf("%s[%d]", at, i), a.Index(i), b.Index(i), report)
 		}
 	case reflect.Struct:
 		for _, f := range l.fields {
-			f.layout.differences(strings.TrimPrefix(at+"."+strings.ToLower(f.name), "."), a.Field(f.index), b.Field(f.index), report)
+			f.layout.visitDifferences(strings.TrimPrefix(at+"."+strings.ToLower(f.name), "."), a.Field(f.index), b.Field(f.index), report)
 		}
 	default:
 		if !a.Equal(b) {
-			report(at, scalar(a), scalar(b))
+			report(at, formatScalar(a), formatScalar(b))
 		}
 	}
 }
 
-// pointee returns what a pointer points to, and the zero value for nil.
-func pointee(v reflect.Value) reflect.Value {
+// valueOrZero returns what a pointer points to, and the zero value for nil.
+func valueOrZero(v reflect.Value) reflect.Value {
 	if v.IsNil() {
 		return reflect.Zero(v.Type().Elem())
 	}
 	return v.Elem()
 }
 
-// scalar prints a string, number or boolean; it is empty for one that is not set.
-func scalar(v reflect.Value) string {
+// formatScalar prints a string, number or boolean; it is empty for one that is not set.
+func formatScalar(v reflect.Value) string {
 	if v.IsZero() {
 		return ""
 	}

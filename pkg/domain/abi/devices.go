@@ -6,20 +6,20 @@ import "libvirt.org/go/libvirtxml"
 // dropped, because another host has others. Fields of a driver that become features of the virtio device are kept: queues, iommu, ats, packed.
 // libvirt: "Devices" and "Virtio-related options".
 
-// unchanged projects devices of which the guest sees every field.
-func unchanged[T any](device T) T { return device }
+// keepAll is the projection of devices of which the guest sees every field.
+func keepAll[T any](device T) T { return device }
 
-// disk drops the source and what the backend sets of the driver. The target name stays, because libvirt's ABI check compares it.
-func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
+// projectDisk drops the source and what the backend sets of the driver. The target name stays, because libvirt's ABI check compares it.
+func projectDisk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
 	out := libvirtxml.DomainDisk{
 		Device: d.Device, Model: d.Model, BlockIO: d.BlockIO, Target: d.Target, ReadOnly: d.ReadOnly, Shareable: d.Shareable,
 		Serial: d.Serial, WWN: d.WWN, Vendor: d.Vendor, Product: d.Product, Boot: d.Boot, ACPI: d.ACPI, Alias: d.Alias, Address: d.Address,
 	}
-	out.Driver = diskDriver(d.Driver)
+	out.Driver = projectDiskDriver(d.Driver)
 	return out
 }
 
-func diskDriver(r *libvirtxml.DomainDiskDriver) *libvirtxml.DomainDiskDriver {
+func projectDiskDriver(r *libvirtxml.DomainDiskDriver) *libvirtxml.DomainDiskDriver {
 	if r == nil {
 		return nil
 	}
@@ -38,32 +38,32 @@ func seenOf[T comparable](part *T, seen T) *T {
 	return &out
 }
 
-// filled returns nil for an empty struct.
-func filled[T comparable](part *T) *T {
+// nilIfEmpty returns nil for an empty struct.
+func nilIfEmpty[T comparable](part *T) *T {
 	if part == nil || *part == *new(T) {
 		return nil
 	}
 	return part
 }
 
-// controller drops the alias: frontends have none, and a running domain has QEMU's names. libvirtxml reads an empty struct for the type of a
+// projectController drops the alias: frontends have none, and a running domain has QEMU's names. libvirtxml reads an empty struct for the type of a
 // controller, which a rendered one lacks.
-func controller(c libvirtxml.DomainController) libvirtxml.DomainController {
+func projectController(c libvirtxml.DomainController) libvirtxml.DomainController {
 	c.Alias = nil
-	c.PCI, c.USB, c.VirtIOSerial = filled(c.PCI), filled(c.USB), filled(c.VirtIOSerial)
-	c.Driver = controllerDriver(c.Driver)
+	c.PCI, c.USB, c.VirtIOSerial = nilIfEmpty(c.PCI), nilIfEmpty(c.USB), nilIfEmpty(c.VirtIOSerial)
+	c.Driver = projectControllerDriver(c.Driver)
 	return c
 }
 
-func controllerDriver(r *libvirtxml.DomainControllerDriver) *libvirtxml.DomainControllerDriver {
+func projectControllerDriver(r *libvirtxml.DomainControllerDriver) *libvirtxml.DomainControllerDriver {
 	if r == nil {
 		return nil
 	}
 	return seenOf(r, libvirtxml.DomainControllerDriver{Queues: r.Queues, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed})
 }
 
-// filesystem keeps the tag, by which the guest mounts it.
-func filesystem(f libvirtxml.DomainFilesystem) libvirtxml.DomainFilesystem {
+// projectFilesystem keeps the tag, by which the guest mounts it.
+func projectFilesystem(f libvirtxml.DomainFilesystem) libvirtxml.DomainFilesystem {
 	out := libvirtxml.DomainFilesystem{Model: f.Model, Target: f.Target, ReadOnly: f.ReadOnly, Boot: f.Boot, ACPI: f.ACPI, Alias: f.Alias, Address: f.Address}
 	if f.Driver != nil {
 		out.Driver = &libvirtxml.DomainFilesystemDriver{Type: f.Driver.Type, IOMMU: f.Driver.IOMMU, ATS: f.Driver.ATS, Packed: f.Driver.Packed}
@@ -74,18 +74,18 @@ func filesystem(f libvirtxml.DomainFilesystem) libvirtxml.DomainFilesystem {
 // unconnected replaces the source of every interface: the guest does not see what its network card is connected to.
 var unconnected = &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInterfaceSourceNull{}}
 
-// nic drops the MTU. The guest reads it from virtio-net, but it is a fact of the host's link, which may differ at each start, as in KubeVirt.
-func nic(n libvirtxml.DomainInterface) libvirtxml.DomainInterface {
+// projectNIC drops the MTU. The guest reads it from virtio-net, but it is a fact of the host's link, which may differ at each start, as in KubeVirt.
+func projectNIC(n libvirtxml.DomainInterface) libvirtxml.DomainInterface {
 	out := libvirtxml.DomainInterface{
 		Source: unconnected, MAC: n.MAC, Model: n.Model, Boot: n.Boot, Link: n.Link, ROM: n.ROM, ACPI: n.ACPI, Alias: n.Alias, Address: n.Address,
 	}
 	if n.Driver != nil {
-		out.Driver = seenOf(n.Driver, nicDriver(n.Driver))
+		out.Driver = seenOf(n.Driver, projectNICDriver(n.Driver))
 	}
 	return out
 }
 
-func nicDriver(r *libvirtxml.DomainInterfaceDriver) libvirtxml.DomainInterfaceDriver {
+func projectNICDriver(r *libvirtxml.DomainInterfaceDriver) libvirtxml.DomainInterfaceDriver {
 	if r == nil {
 		return libvirtxml.DomainInterfaceDriver{}
 	}
@@ -94,7 +94,7 @@ func nicDriver(r *libvirtxml.DomainInterfaceDriver) libvirtxml.DomainInterfaceDr
 	}
 }
 
-// nicParts is what nic keeps, in a form that Go compares: a DomainInterface has lists.
+// nicParts is what projectNIC keeps, in a form that Go compares: a DomainInterface has lists.
 type nicParts struct {
 	mac     *libvirtxml.DomainInterfaceMAC
 	model   *libvirtxml.DomainInterfaceModel
@@ -108,16 +108,16 @@ type nicParts struct {
 }
 
 func nicPartsOf(n libvirtxml.DomainInterface) nicParts {
-	return nicParts{n.MAC, n.Model, n.Boot, n.Link, n.ROM, n.ACPI, n.Alias, n.Address, nicDriver(n.Driver)}
+	return nicParts{n.MAC, n.Model, n.Boot, n.Link, n.ROM, n.ACPI, n.Alias, n.Address, projectNICDriver(n.Driver)}
 }
 
-// serial keeps the target: type, model and port.
-func serial(s libvirtxml.DomainSerial) libvirtxml.DomainSerial {
+// projectSerial keeps the target: type, model and port.
+func projectSerial(s libvirtxml.DomainSerial) libvirtxml.DomainSerial {
 	return libvirtxml.DomainSerial{Target: s.Target, ACPI: s.ACPI, Alias: s.Alias, Address: s.Address}
 }
 
-// channel keeps the name of the virtio port, and drops state, which libvirt adds to a running domain.
-func channel(c libvirtxml.DomainChannel) libvirtxml.DomainChannel {
+// projectChannel keeps the name of the virtio port, and drops state, which libvirt adds to a running domain.
+func projectChannel(c libvirtxml.DomainChannel) libvirtxml.DomainChannel {
 	out := libvirtxml.DomainChannel{ACPI: c.ACPI, Alias: c.Alias, Address: c.Address}
 	switch t := c.Target; {
 	case t == nil || t.VirtIO == nil:
@@ -129,32 +129,32 @@ func channel(c libvirtxml.DomainChannel) libvirtxml.DomainChannel {
 	return out
 }
 
-// tpm keeps the model. The state is the guest's, but its place is the host's.
-func tpm(t libvirtxml.DomainTPM) libvirtxml.DomainTPM {
+// projectTPM keeps the model. The state is the guest's, but its place is the host's.
+func projectTPM(t libvirtxml.DomainTPM) libvirtxml.DomainTPM {
 	return libvirtxml.DomainTPM{Model: t.Model, ACPI: t.ACPI, Alias: t.Alias, Address: t.Address}
 }
 
-// input drops the device of the host that it passes through.
-func input(i libvirtxml.DomainInput) libvirtxml.DomainInput { i.Source = nil; return i }
+// projectInput drops the device of the host that it passes through.
+func projectInput(i libvirtxml.DomainInput) libvirtxml.DomainInput { i.Source = nil; return i }
 
-// sound drops the audio backend of the host.
-func sound(s libvirtxml.DomainSound) libvirtxml.DomainSound { s.Audio = nil; return s }
+// projectSound drops the audio backend of the host.
+func projectSound(s libvirtxml.DomainSound) libvirtxml.DomainSound { s.Audio = nil; return s }
 
-// watchdog drops the action: the host carries it out.
-func watchdog(w libvirtxml.DomainWatchdog) libvirtxml.DomainWatchdog { w.Action = ""; return w }
+// projectWatchdog drops the action: the host carries it out.
+func projectWatchdog(w libvirtxml.DomainWatchdog) libvirtxml.DomainWatchdog { w.Action = ""; return w }
 
-// redirdev drops the socket.
-func redirdev(r libvirtxml.DomainRedirDev) libvirtxml.DomainRedirDev {
+// projectRedirDev drops the socket.
+func projectRedirDev(r libvirtxml.DomainRedirDev) libvirtxml.DomainRedirDev {
 	return libvirtxml.DomainRedirDev{Bus: r.Bus, Boot: r.Boot, ACPI: r.ACPI, Alias: r.Alias, Address: r.Address}
 }
 
-// rng drops the source of entropy and its rate.
-func rng(r libvirtxml.DomainRNG) libvirtxml.DomainRNG {
+// projectRNG drops the source of entropy and its rate.
+func projectRNG(r libvirtxml.DomainRNG) libvirtxml.DomainRNG {
 	return libvirtxml.DomainRNG{Model: r.Model, Driver: r.Driver, ACPI: r.ACPI, Alias: r.Alias, Address: r.Address}
 }
 
-// balloon drops the statistics' period, which is the host's.
-func balloon(b *libvirtxml.DomainMemBalloon) *libvirtxml.DomainMemBalloon {
+// projectBalloon drops the statistics' period, which is the host's.
+func projectBalloon(b *libvirtxml.DomainMemBalloon) *libvirtxml.DomainMemBalloon {
 	if b == nil || b.Stats == nil {
 		return b
 	}
@@ -163,9 +163,9 @@ func balloon(b *libvirtxml.DomainMemBalloon) *libvirtxml.DomainMemBalloon {
 	return &out
 }
 
-// hostdev drops the device of the host. A PCI function and a mediated device with model vfio-pci are both PCI devices to the guest, so that one may
+// projectHostdev drops the device of the host. A PCI function and a mediated device with model vfio-pci are both PCI devices to the guest, so that one may
 // replace the other.
-func hostdev(h libvirtxml.DomainHostdev) libvirtxml.DomainHostdev {
+func projectHostdev(h libvirtxml.DomainHostdev) libvirtxml.DomainHostdev {
 	out := libvirtxml.DomainHostdev{Boot: h.Boot, ROM: h.ROM, ACPI: h.ACPI, Alias: h.Alias, Address: h.Address}
 	switch {
 	case h.SubsysPCI != nil:

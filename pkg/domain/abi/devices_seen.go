@@ -19,30 +19,33 @@ type list = libvirtxml.DomainDeviceList
 // file systems, interfaces, inputs and host devices are sorted by alias and controllers by index: with addresses their order has no meaning, and
 // libvirt stores another one than the spec's. The order of the others, such as serial ports, numbers them.
 var projections = []projection{
-	projected(func(l *list) *[]libvirtxml.DomainDisk { return &l.Disks }, disk, func(a, b *libvirtxml.DomainDisk) int { return byAlias(a.Alias, b.Alias) }),
-	projected(func(l *list) *[]libvirtxml.DomainController { return &l.Controllers }, controller, byIndex),
-	projected(func(l *list) *[]libvirtxml.DomainFilesystem { return &l.Filesystems }, filesystem,
+	projectionOfList(func(l *list) *[]libvirtxml.DomainDisk { return &l.Disks }, projectDisk,
+		func(a, b *libvirtxml.DomainDisk) int { return byAlias(a.Alias, b.Alias) }),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainController { return &l.Controllers }, projectController, byIndex),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainFilesystem { return &l.Filesystems }, projectFilesystem,
 		func(a, b *libvirtxml.DomainFilesystem) int { return byAlias(a.Alias, b.Alias) }),
-	compared(projectedWithLists(interfaces, nic, func(a, b *libvirtxml.DomainInterface) int { return byAlias(a.Alias, b.Alias) }), interfaces, nicPartsOf),
-	projected(func(l *list) *[]libvirtxml.DomainSerial { return &l.Serials }, serial, asGiven),
-	projected(func(l *list) *[]libvirtxml.DomainChannel { return &l.Channels }, channel, asGiven),
-	projected(func(l *list) *[]libvirtxml.DomainInput { return &l.Inputs }, input, func(a, b *libvirtxml.DomainInput) int { return byAlias(a.Alias, b.Alias) }),
-	projected(func(l *list) *[]libvirtxml.DomainTPM { return &l.TPMs }, tpm, asGiven),
-	projectedWithLists(func(l *list) *[]libvirtxml.DomainSound { return &l.Sounds }, sound, asGiven),
-	projected(func(l *list) *[]libvirtxml.DomainVideo { return &l.Videos }, unchanged, asGiven),
-	projected(func(l *list) *[]libvirtxml.DomainHostdev { return &l.Hostdevs }, hostdev,
+	comparedByParts(projectedWithLists(interfacesOf, projectNIC, func(a, b *libvirtxml.DomainInterface) int { return byAlias(a.Alias, b.Alias) }),
+		interfacesOf, nicPartsOf),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainSerial { return &l.Serials }, projectSerial, asGiven),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainChannel { return &l.Channels }, projectChannel, asGiven),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainInput { return &l.Inputs }, projectInput,
+		func(a, b *libvirtxml.DomainInput) int { return byAlias(a.Alias, b.Alias) }),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainTPM { return &l.TPMs }, projectTPM, asGiven),
+	projectedWithLists(func(l *list) *[]libvirtxml.DomainSound { return &l.Sounds }, projectSound, asGiven),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainVideo { return &l.Videos }, keepAll, asGiven),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainHostdev { return &l.Hostdevs }, projectHostdev,
 		func(a, b *libvirtxml.DomainHostdev) int { return byAlias(a.Alias, b.Alias) }),
-	projected(func(l *list) *[]libvirtxml.DomainRedirDev { return &l.RedirDevs }, redirdev, asGiven),
-	projected(func(l *list) *[]libvirtxml.DomainWatchdog { return &l.Watchdogs }, watchdog, asGiven),
-	single(func(l *list) **libvirtxml.DomainMemBalloon { return &l.MemBalloon }, balloon, writeBalloon),
-	projected(func(l *list) *[]libvirtxml.DomainRNG { return &l.RNGs }, rng, asGiven),
-	projected(func(l *list) *[]libvirtxml.DomainPanic { return &l.Panics }, unchanged, asGiven),
-	projected(func(l *list) *[]libvirtxml.DomainMemorydev { return &l.Memorydevs }, unchanged, asGiven),
-	projected(func(l *list) *[]libvirtxml.DomainIOMMU { return &l.IOMMUs }, unchanged, asGiven),
-	single(func(l *list) **libvirtxml.DomainVSock { return &l.VSock }, unchanged, canonicalOf),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainRedirDev { return &l.RedirDevs }, projectRedirDev, asGiven),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainWatchdog { return &l.Watchdogs }, projectWatchdog, asGiven),
+	projectionOfOne(func(l *list) **libvirtxml.DomainMemBalloon { return &l.MemBalloon }, projectBalloon, writeBalloon),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainRNG { return &l.RNGs }, projectRNG, asGiven),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainPanic { return &l.Panics }, keepAll, asGiven),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainMemorydev { return &l.Memorydevs }, keepAll, asGiven),
+	projectionOfList(func(l *list) *[]libvirtxml.DomainIOMMU { return &l.IOMMUs }, keepAll, asGiven),
+	projectionOfOne(func(l *list) **libvirtxml.DomainVSock { return &l.VSock }, keepAll, appendCanonicalOf),
 }
 
-func interfaces(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces }
+func interfacesOf(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces }
 
 // projection is what a guest sees of one list, or of a device of which a domain has one.
 type projection struct {
@@ -54,30 +57,30 @@ type projection struct {
 	same func(a, b *list) bool
 }
 
-// projected is for devices that Go compares, which most are.
-func projected[T comparable](in func(*list) *[]T, of func(T) T, order func(a, b *T) int) projection {
-	return compared(projectedWithLists(in, of, order), in, of)
+// projectionOfList is the projection of a list of devices that Go can compare, as most are.
+func projectionOfList[T comparable](in func(*list) *[]T, of func(T) T, order func(a, b *T) int) projection {
+	return comparedByParts(projectedWithLists(in, of, order), in, of)
 }
 
-// compared compares first by what Go compares of a projection, without reflection.
-func compared[T any, K comparable](p projection, in func(*list) *[]T, parts func(T) K) projection {
+// comparedByParts is a projection whose devices are compared by parts that Go can compare first, and by reflection only if these differ.
+func comparedByParts[T any, K comparable](p projection, in func(*list) *[]T, parts func(T) K) projection {
 	whole := p.same
 	p.same = func(a, b *list) bool { return equalParts(*in(a), *in(b), parts) || whole(a, b) }
 	return p
 }
 
-// projectedWithLists is for devices that have lists, which Go does not compare.
+// projectedWithLists is the projection of a list of devices that contain lists, which Go cannot compare.
 func projectedWithLists[T any](in func(*list) *[]T, of func(T) T, order func(a, b *T) int) projection {
 	field, write := fieldOf[[]T]()+":[", writerOf(of)
 	return projection{
-		project: func(to, from *list) { *in(to) = project(ordered(nil, *in(from), order), of) },
+		project: func(to, from *list) { *in(to) = projectAll(appendSorted(nil, *in(from), order), of) },
 		write: func(out []byte, from *list) []byte {
 			if len(*in(from)) == 0 {
 				return out
 			}
 			out = append(out, field...)
 			var few [64]*T // on the stack
-			for _, device := range ordered(few[:0], *in(from), order) {
+			for _, device := range appendSorted(few[:0], *in(from), order) {
 				out = append(write(out, device), ',')
 			}
 			return append(out, "] "...)
@@ -86,8 +89,8 @@ func projectedWithLists[T any](in func(*list) *[]T, of func(T) T, order func(a, 
 	}
 }
 
-// single is for a device of which a domain has one. write appends what the projection keeps of it.
-func single[T comparable](in func(*list) **T, of func(*T) *T, write func(out []byte, device *T) []byte) projection {
+// projectionOfOne is the projection of a device of which a domain has one. write appends what the projection keeps of it.
+func projectionOfOne[T comparable](in func(*list) **T, of func(*T) *T, write func(out []byte, device *T) []byte) projection {
 	field := fieldOf[*T]() + ":"
 	return projection{
 		project: func(to, from *list) { *in(to) = of(*in(from)) },
@@ -107,8 +110,8 @@ func fieldOf[T any]() string {
 	return fields[slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Type == reflect.TypeFor[T]() })].Name
 }
 
-// project maps each element of a list.
-func project[T any](list []*T, of func(T) T) []T {
+// projectAll projects each element of a list.
+func projectAll[T any](list []*T, of func(T) T) []T {
 	out := make([]T, 0, len(list))
 	for _, e := range list {
 		out = append(out, of(*e))
@@ -116,8 +119,8 @@ func project[T any](list []*T, of func(T) T) []T {
 	return out
 }
 
-// ordered appends sorted pointers, because the structs of devices are large.
-func ordered[T any](out []*T, list []T, order func(a, b *T) int) []*T {
+// appendSorted appends sorted pointers, because the structs of devices are large.
+func appendSorted[T any](out []*T, list []T, order func(a, b *T) int) []*T {
 	start := len(list) // of the sorted devices at the end: of all, mostly
 	for start > 0 && (start == len(list) || order(&list[start-1], &list[start]) <= 0) {
 		start--
@@ -160,12 +163,12 @@ func byIndex(a, b *libvirtxml.DomainController) int {
 	if a.Type != b.Type {
 		return strings.Compare(a.Type, b.Type)
 	}
-	return cmp.Compare(value(a.Index), value(b.Index))
+	return cmp.Compare(valueOr0(a.Index), valueOr0(b.Index))
 }
 
-func byAlias(a, b *libvirtxml.DomainAlias) int { return strings.Compare(aliased(a), aliased(b)) }
+func byAlias(a, b *libvirtxml.DomainAlias) int { return strings.Compare(aliasName(a), aliasName(b)) }
 
-func aliased(a *libvirtxml.DomainAlias) string {
+func aliasName(a *libvirtxml.DomainAlias) string {
 	if a == nil {
 		return ""
 	}
@@ -177,12 +180,12 @@ func sameProjected[T any](a, b []T, of func(T) T) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	if shared(a, b) {
+	if sameList(a, b) {
 		return true
 	}
 	before, after := new(T), new(T)
 	for i := range a {
-		if *before, *after = of(a[i]), of(b[i]); !same(before, after) {
+		if *before, *after = of(a[i]), of(b[i]); !sameText(before, after) {
 			return false
 		}
 	}
@@ -191,7 +194,7 @@ func sameProjected[T any](a, b []T, of func(T) T) bool {
 
 // equalParts reports whether the projections share all their parts, as they mostly do: the backend adds parts and copies none.
 func equalParts[T any, K comparable](a, b []T, of func(T) K) bool {
-	if len(a) != len(b) || shared(a, b) {
+	if len(a) != len(b) || sameList(a, b) {
 		return len(a) == len(b)
 	}
 	for i := range a {
@@ -202,11 +205,11 @@ func equalParts[T any, K comparable](a, b []T, of func(T) K) bool {
 	return true
 }
 
-// shared reports whether two lists of one length are the same list: the backend copies the lists that it changes and shares the others.
-func shared[T any](a, b []T) bool { return len(a) == 0 || &a[0] == &b[0] }
+// sameList reports whether two lists of one length are the same list: the backend copies the lists that it changes and shares the others.
+func sameList[T any](a, b []T) bool { return len(a) == 0 || &a[0] == &b[0] }
 
 // sameSeen compares the projections of two parts. Parts that the two domains share need none.
-func sameSeen[T any](a, b *T, of func(*T) *T) bool { return a == b || same(of(a), of(b)) }
+func sameSeen[T any](a, b *T, of func(*T) *T) bool { return a == b || sameText(of(a), of(b)) }
 
 // sameParts is sameSeen for parts that Go compares, which mostly takes no reflection.
 func sameParts[T comparable](a, b *T, of func(*T) *T) bool {
@@ -214,11 +217,11 @@ func sameParts[T comparable](a, b *T, of func(*T) *T) bool {
 		return true
 	}
 	a, b = of(a), of(b)
-	return a != nil && b != nil && *a == *b || same(a, b)
+	return a != nil && b != nil && *a == *b || sameText(a, b)
 }
 
-// devices projects all lists.
-func devices(l *list) *list {
+// projectDevices projects all lists.
+func projectDevices(l *list) *list {
 	if l == nil {
 		return nil
 	}

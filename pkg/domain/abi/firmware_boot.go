@@ -93,7 +93,7 @@ type bootOrders struct {
 	lowest uint
 }
 
-func (o *bootOrders) add(boot *libvirtxml.DomainDeviceBoot, kind string, alias *libvirtxml.DomainAlias, disk *libvirtxml.DomainDisk) {
+func (o *bootOrders) addOrder(boot *libvirtxml.DomainDeviceBoot, kind string, alias *libvirtxml.DomainAlias, disk *libvirtxml.DomainDisk) {
 	if boot == nil {
 		return
 	}
@@ -105,19 +105,19 @@ func (o *bootOrders) add(boot *libvirtxml.DomainDeviceBoot, kind string, alias *
 
 func bootOrdersOf(l *libvirtxml.DomainDeviceList) (o bootOrders) {
 	for i := range l.Disks {
-		o.add(l.Disks[i].Boot, "disk", l.Disks[i].Alias, &l.Disks[i])
+		o.addOrder(l.Disks[i].Boot, "disk", l.Disks[i].Alias, &l.Disks[i])
 	}
 	for i := range l.Interfaces {
-		o.add(l.Interfaces[i].Boot, "interface", l.Interfaces[i].Alias, nil)
+		o.addOrder(l.Interfaces[i].Boot, "interface", l.Interfaces[i].Alias, nil)
 	}
 	for i := range l.Hostdevs {
-		o.add(l.Hostdevs[i].Boot, "hostdev", l.Hostdevs[i].Alias, nil)
+		o.addOrder(l.Hostdevs[i].Boot, "hostdev", l.Hostdevs[i].Alias, nil)
 	}
 	for i := range l.Filesystems {
-		o.add(l.Filesystems[i].Boot, "filesystem", l.Filesystems[i].Alias, nil)
+		o.addOrder(l.Filesystems[i].Boot, "filesystem", l.Filesystems[i].Alias, nil)
 	}
 	for i := range l.RedirDevs {
-		o.add(l.RedirDevs[i].Boot, "redirdev", l.RedirDevs[i].Alias, nil)
+		o.addOrder(l.RedirDevs[i].Boot, "redirdev", l.RedirDevs[i].Alias, nil)
 	}
 	return o
 }
@@ -220,7 +220,7 @@ func oneBoot(dom *libvirtxml.Domain) *libvirtxml.Domain {
 // bootWords prints the devices that two domains in the form of oneBoot boot first, where they differ, and whether one of the domains alone shows a boot menu.
 func bootWords(before, after *libvirtxml.Domain) (words string) {
 	if old, now := bootedFirst(before), bootedFirst(after); old != now {
-		words = " from " + called(old) + " to " + called(now)
+		words = " from " + describeKey(old) + " to " + describeKey(now)
 	}
 	// Stage 2 gives a menu to guests with startStrategy Paused alone.
 	switch old, now := hasBootMenu(before), hasBootMenu(after); {
@@ -234,13 +234,13 @@ func bootWords(before, after *libvirtxml.Domain) (words string) {
 
 func hasBootMenu(dom *libvirtxml.Domain) bool { return dom.OS != nil && dom.OS.BootMenu != nil }
 
-// called is a device in words, from its key.
-func called(key string) string {
+// describeKey names a device in words, by its key.
+func describeKey(key string) string {
 	if key == "" {
 		return "none"
 	}
 	kind, name := record.SplitKey(key)
-	return kind + " " + quoted(name)
+	return kind + " " + quoteOrNone(name)
 }
 
 // bootedFirst returns the key of the device that a domain in the form of oneBoot boots first; empty for none.

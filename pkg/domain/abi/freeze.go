@@ -40,11 +40,11 @@ const (
 
 // onRootBus reports whether a root port counts for FreePorts. Ports on expander buses do not: nothing is hot-plugged into them.
 func onRootBus(a *libvirtxml.DomainAddress) bool {
-	return a == nil || a.PCI == nil || value(a.PCI.Bus) == 0
+	return a == nil || a.PCI == nil || valueOr0(a.PCI.Bus) == 0
 }
 
-// expander returns bus number and NUMA node of an expander bus in the form of records; empty for other controllers.
-func expander(c *libvirtxml.DomainController) string {
+// formatExpander returns bus number and NUMA node of an expander bus in the form of records; empty for other controllers.
+func formatExpander(c *libvirtxml.DomainController) string {
 	if c.PCI == nil || c.PCI.Target == nil || c.PCI.Target.BusNr == nil {
 		return ""
 	}
@@ -53,11 +53,11 @@ func expander(c *libvirtxml.DomainController) string {
 
 // freezeDevices records where all devices are, and how many root ports are free.
 func freezeDevices(r *record.Record, l *libvirtxml.DomainDeviceList) {
-	r.Devices = make(map[string]record.Address, about(l))
+	r.Devices = make(map[string]record.Address, estimateDevices(l))
 	var occupied [buses]bool
 	occupy := func(a *libvirtxml.DomainAddress) {
-		if a != nil && a.PCI != nil && value(a.PCI.Bus) < buses {
-			occupied[value(a.PCI.Bus)] = true
+		if a != nil && a.PCI != nil && valueOr0(a.PCI.Bus) < buses {
+			occupied[valueOr0(a.PCI.Bus)] = true
 		}
 	}
 	visitOthers(l, func(d Device) {
@@ -70,7 +70,7 @@ func freezeDevices(r *record.Record, l *libvirtxml.DomainDeviceList) {
 	}
 	for i := range l.Controllers {
 		c := &l.Controllers[i]
-		if bus := value(c.Index); c.Model == rootPort && onRootBus(c.Address) && (bus >= buses || !occupied[bus]) {
+		if bus := valueOr0(c.Index); c.Model == rootPort && onRootBus(c.Address) && (bus >= buses || !occupied[bus]) {
 			r.FreePorts++
 		}
 	}
@@ -91,7 +91,7 @@ func freezeDevice(r *record.Record, d *Device) {
 			r.BlockSizes = map[string]record.BlockSize{}
 		}
 		size := d.Disk.BlockIO
-		r.BlockSizes[d.Name] = record.BlockSize{Logical: size.LogicalBlockSize, Physical: size.PhysicalBlockSize, Discard: value(size.DiscardGranularity)}
+		r.BlockSizes[d.Name] = record.BlockSize{Logical: size.LogicalBlockSize, Physical: size.PhysicalBlockSize, Discard: valueOr0(size.DiscardGranularity)}
 	}
 	if a != (record.Address{}) {
 		r.Devices[d.Key()] = a
@@ -104,8 +104,8 @@ func freezeController(r *record.Record, c *libvirtxml.DomainController) {
 		r.USB = c.Model
 	}
 	a := FromLibvirt(c.Address)
-	if a.Index, a.Expander = c.Index, expander(c); a != (record.Address{}) {
-		r.Devices[record.ControllerKey(c.Type, value(c.Index))] = a
+	if a.Index, a.Expander = c.Index, formatExpander(c); a != (record.Address{}) {
+		r.Devices[record.ControllerKey(c.Type, valueOr0(c.Index))] = a
 	}
 }
 
@@ -115,23 +115,23 @@ func FromLibvirt(a *libvirtxml.DomainAddress) record.Address {
 	case a == nil:
 		return record.Address{}
 	case a.PCI != nil:
-		return record.Address{PCI: address.PCI{Bus: value(a.PCI.Bus), Slot: value(a.PCI.Slot), Function: value(a.PCI.Function)}.String()}
+		return record.Address{PCI: address.PCI{Bus: valueOr0(a.PCI.Bus), Slot: valueOr0(a.PCI.Slot), Function: valueOr0(a.PCI.Function)}.String()}
 	case a.Drive != nil:
-		at := address.Drive{Controller: value(a.Drive.Controller), Bus: value(a.Drive.Bus), Target: value(a.Drive.Target), Unit: value(a.Drive.Unit)}
+		at := address.Drive{Controller: valueOr0(a.Drive.Controller), Bus: valueOr0(a.Drive.Bus), Target: valueOr0(a.Drive.Target), Unit: valueOr0(a.Drive.Unit)}
 		return record.Address{Drive: at.String()}
 	case a.USB != nil:
-		return record.Address{USB: address.FormatUSB(value(a.USB.Bus), a.USB.Port)}
+		return record.Address{USB: address.FormatUSB(valueOr0(a.USB.Bus), a.USB.Port)}
 	case a.VirtioSerial != nil:
-		at := address.Serial{Controller: value(a.VirtioSerial.Controller), Bus: value(a.VirtioSerial.Bus), Port: value(a.VirtioSerial.Port)}
+		at := address.Serial{Controller: valueOr0(a.VirtioSerial.Controller), Bus: valueOr0(a.VirtioSerial.Bus), Port: valueOr0(a.VirtioSerial.Port)}
 		return record.Address{Serial: at.String()}
 	case a.CCW != nil:
-		return record.Address{CCW: address.CCW{CSSID: value(a.CCW.CSSID), SSID: value(a.CCW.SSID), Device: value(a.CCW.DevNo)}.String()}
+		return record.Address{CCW: address.CCW{CSSID: valueOr0(a.CCW.CSSID), SSID: valueOr0(a.CCW.SSID), Device: valueOr0(a.CCW.DevNo)}.String()}
 	}
 	return record.Address{} // QEMU's models have fixed ISA addresses
 }
 
-// value returns 0 for a part of an address that is not set, as libvirt does.
-func value(n *uint) uint {
+// valueOr0 returns 0 for a part of an address that is not set, as libvirt does.
+func valueOr0(n *uint) uint {
 	if n == nil {
 		return 0
 	}

@@ -14,39 +14,39 @@ import (
 // It follows libvirt's ABI check (virDomainDefCheckABIStability), which runs before a changed definition of a running domain is accepted.
 func Project(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	dom = oneBoot(dom)
-	out := platformSeen(dom)
-	out.Devices = devices(dom.Devices)
+	out := projectPlatform(dom)
+	out.Devices = projectDevices(dom.Devices)
 	return out
 }
 
-// platformSeen projects everything but devices.
-func platformSeen(dom *libvirtxml.Domain) *libvirtxml.Domain {
+// projectPlatform projects everything but devices.
+func projectPlatform(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	return &libvirtxml.Domain{
 		UUID:           dom.UUID,
 		GenID:          dom.GenID,
 		MaximumMemory:  dom.MaximumMemory,
-		Memory:         memory(dom.Memory),
-		VCPU:           vcpu(dom.VCPU),
-		VCPUs:          vcpus(dom.VCPUs),
-		SysInfo:        sysinfo(dom.SysInfo),
-		OS:             osOf(dom.OS),
+		Memory:         projectMemory(dom.Memory),
+		VCPU:           projectVCPU(dom.VCPU),
+		VCPUs:          projectVCPUs(dom.VCPUs),
+		SysInfo:        projectSysInfo(dom.SysInfo),
+		OS:             projectOS(dom.OS),
 		Features:       dom.Features,
-		CPU:            cpu(dom.CPU),
+		CPU:            projectCPU(dom.CPU),
 		Clock:          dom.Clock,
-		LaunchSecurity: security(dom.LaunchSecurity),
+		LaunchSecurity: projectSecurity(dom.LaunchSecurity),
 	}
 }
 
 // samePlatform compares what platformSeen keeps of two domains. It projects only what the two do not share.
 func samePlatform(a, b *libvirtxml.Domain) bool {
-	return a.UUID == b.UUID && same(a.GenID, b.GenID) && same(a.MaximumMemory, b.MaximumMemory) && sameParts(a.Memory, b.Memory, memory) &&
-		sameParts(a.VCPU, b.VCPU, vcpu) && sameSeen(a.VCPUs, b.VCPUs, vcpus) && sameSysInfo(sysinfo(a.SysInfo), sysinfo(b.SysInfo)) &&
-		sameOS(a.OS, b.OS) && same(a.Features, b.Features) && sameSeen(a.CPU, b.CPU, cpu) && same(a.Clock, b.Clock) &&
-		sameSeen(a.LaunchSecurity, b.LaunchSecurity, security)
+	return a.UUID == b.UUID && sameText(a.GenID, b.GenID) && sameText(a.MaximumMemory, b.MaximumMemory) && sameParts(a.Memory, b.Memory, projectMemory) &&
+		sameParts(a.VCPU, b.VCPU, projectVCPU) && sameSeen(a.VCPUs, b.VCPUs, projectVCPUs) && sameSysInfo(projectSysInfo(a.SysInfo), projectSysInfo(b.SysInfo)) &&
+		sameOS(a.OS, b.OS) && sameText(a.Features, b.Features) && sameSeen(a.CPU, b.CPU, projectCPU) && sameText(a.Clock, b.Clock) &&
+		sameSeen(a.LaunchSecurity, b.LaunchSecurity, projectSecurity)
 }
 
-// sysinfo keeps the names of fw_cfg files. Their content is no hardware, and their path is the host's.
-func sysinfo(list []libvirtxml.DomainSysInfo) []libvirtxml.DomainSysInfo {
+// projectSysInfo keeps the names of fw_cfg files. Their content is no hardware, and their path is the host's.
+func projectSysInfo(list []libvirtxml.DomainSysInfo) []libvirtxml.DomainSysInfo {
 	if !slices.ContainsFunc(list, func(s libvirtxml.DomainSysInfo) bool { return s.FWCfg != nil }) {
 		return list
 	}
@@ -65,27 +65,27 @@ func sysinfo(list []libvirtxml.DomainSysInfo) []libvirtxml.DomainSysInfo {
 }
 
 func sameSysInfo(a, b []libvirtxml.DomainSysInfo) bool {
-	return equalParts(a, b, unchanged) || sameProjected(a, b, unchanged)
+	return equalParts(a, b, keepAll) || sameProjected(a, b, keepAll)
 }
 
-// memory drops dumpCore.
-func memory(m *libvirtxml.DomainMemory) *libvirtxml.DomainMemory {
+// projectMemory drops dumpCore.
+func projectMemory(m *libvirtxml.DomainMemory) *libvirtxml.DomainMemory {
 	if m == nil || m.DumpCore == "" {
 		return m
 	}
 	return &libvirtxml.DomainMemory{Value: m.Value, Unit: m.Unit}
 }
 
-// vcpu drops the cpuset and the placement.
-func vcpu(v *libvirtxml.DomainVCPU) *libvirtxml.DomainVCPU {
+// projectVCPU drops the cpuset and the placement.
+func projectVCPU(v *libvirtxml.DomainVCPU) *libvirtxml.DomainVCPU {
 	if v == nil {
 		return nil
 	}
 	return &libvirtxml.DomainVCPU{Value: v.Value, Current: v.Current}
 }
 
-// vcpus drops the order in which CPUs were hot-plugged: libvirt adds it to a running domain.
-func vcpus(v *libvirtxml.DomainVCPUs) *libvirtxml.DomainVCPUs {
+// projectVCPUs drops the order in which CPUs were hot-plugged: libvirt adds it to a running domain.
+func projectVCPUs(v *libvirtxml.DomainVCPUs) *libvirtxml.DomainVCPUs {
 	if v == nil || !slices.ContainsFunc(v.VCPU, func(c libvirtxml.DomainVCPUsVCPU) bool { return c.Order != nil }) {
 		return v // no frontend has an order
 	}
@@ -96,8 +96,8 @@ func vcpus(v *libvirtxml.DomainVCPUs) *libvirtxml.DomainVCPUs {
 	return out
 }
 
-// osOf drops the paths of loader, variable store, kernel and tables: the guest sees that they exist, but not where.
-func osOf(o *libvirtxml.DomainOS) *libvirtxml.DomainOS {
+// projectOS drops the paths of loader, variable store, kernel and tables: the guest sees that they exist, but not where.
+func projectOS(o *libvirtxml.DomainOS) *libvirtxml.DomainOS {
 	if o == nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func osOf(o *libvirtxml.DomainOS) *libvirtxml.DomainOS {
 		secure := libvirtxml.DomainOSFirmwareFeature{Enabled: attr.YesNo(class.secure), Name: secureBoot}
 		out.Firmware, out.FirmwareInfo = "efi", &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{secure}}
 	}
-	out.ACPI = tables(o.ACPI)
+	out.ACPI = projectACPITables(o.ACPI)
 	return out
 }
 
@@ -120,12 +120,12 @@ func sameOS(a, b *libvirtxml.DomainOS) bool {
 	if a == nil || b == nil || a == b {
 		return a == b
 	}
-	return same(a.Type, b.Type) && firmwareOf(a) == firmwareOf(b) && a.Cmdline == b.Cmdline && sameSeen(a.ACPI, b.ACPI, tables) &&
-		sameProjected(a.BootDevices, b.BootDevices, unchanged) && same(a.BootMenu, b.BootMenu) && same(a.BIOS, b.BIOS) && same(a.SMBios, b.SMBios)
+	return sameText(a.Type, b.Type) && firmwareOf(a) == firmwareOf(b) && a.Cmdline == b.Cmdline && sameSeen(a.ACPI, b.ACPI, projectACPITables) &&
+		sameProjected(a.BootDevices, b.BootDevices, keepAll) && sameText(a.BootMenu, b.BootMenu) && sameText(a.BIOS, b.BIOS) && sameText(a.SMBios, b.SMBios)
 }
 
-// tables drops the paths of the host.
-func tables(a *libvirtxml.DomainACPI) *libvirtxml.DomainACPI {
+// projectACPITables drops the paths of the host.
+func projectACPITables(a *libvirtxml.DomainACPI) *libvirtxml.DomainACPI {
 	if a == nil {
 		return nil
 	}
@@ -166,8 +166,8 @@ func firmwareOf(o *libvirtxml.DomainOS) firmwareClass {
 	return firmwareClass{efi: true, secure: secure}
 }
 
-// cpu drops check, match, fallback and migratable, which libvirt fills in at the start.
-func cpu(c *libvirtxml.DomainCPU) *libvirtxml.DomainCPU {
+// projectCPU drops check, match, fallback and migratable, which libvirt fills in at the start.
+func projectCPU(c *libvirtxml.DomainCPU) *libvirtxml.DomainCPU {
 	if c == nil {
 		return nil
 	}
@@ -186,8 +186,8 @@ func cpu(c *libvirtxml.DomainCPU) *libvirtxml.DomainCPU {
 	return out
 }
 
-// security drops the C-bit's position and the reduced address bits, which the host's processor has, and the path of the quoting service.
-func security(s *libvirtxml.DomainLaunchSecurity) *libvirtxml.DomainLaunchSecurity {
+// projectSecurity drops the C-bit's position and the reduced address bits, which the host's processor has, and the path of the quoting service.
+func projectSecurity(s *libvirtxml.DomainLaunchSecurity) *libvirtxml.DomainLaunchSecurity {
 	if s == nil {
 		return nil
 	}

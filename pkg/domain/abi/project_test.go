@@ -10,7 +10,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// TestSameOS: sameOS compares all that osOf keeps, and nothing else.
+// TestSameOS: sameOS compares all that projectOS keeps, and nothing else.
 func TestSameOS(t *testing.T) {
 	t.Parallel()
 	whole := everything().OS
@@ -18,7 +18,7 @@ func TestSameOS(t *testing.T) {
 	for i := range reflect.TypeFor[libvirtxml.DomainOS]().NumField() {
 		other := *whole
 		reflect.ValueOf(&other).Elem().Field(i).SetZero()
-		seen := string(canonical(nil, osOf(whole))) != string(canonical(nil, osOf(&other)))
+		seen := string(appendCanonical(nil, projectOS(whole))) != string(appendCanonical(nil, projectOS(&other)))
 		if sameOS(whole, &other) == seen {
 			t.Errorf("without %s the guest sees another machine: %t, sameOS returns %t", reflect.TypeOf(other).Field(i).Name, seen, !seen)
 		}
@@ -68,7 +68,7 @@ func TestOrdered(t *testing.T) {
 		want := slices.Clone(list)
 		slices.SortStableFunc(want, func(a, b item) int { return compare(&a, &b) })
 		var got []item
-		for _, e := range ordered(nil, list, compare) {
+		for _, e := range appendSorted(nil, list, compare) {
 			got = append(got, *e)
 		}
 		if !slices.Equal(got, want) {
@@ -90,7 +90,7 @@ func TestSameParts(t *testing.T) {
 		a, b *libvirtxml.DomainMemBalloon
 		want bool
 	}{{a, b, true}, {nil, nil, true}, {a, nil, false}, {nil, b, false}, {a, &alias, false}, {&equal, &alias, true}} {
-		if sameParts(c.a, c.b, balloon) != c.want {
+		if sameParts(c.a, c.b, projectBalloon) != c.want {
 			t.Errorf("%+v and %+v: want %t", c.a, c.b, c.want)
 		}
 	}

@@ -37,17 +37,17 @@ func Devices(dom *libvirtxml.Domain) []Device {
 	if dom.Devices == nil {
 		return nil
 	}
-	return AppendDevices(make([]Device, 0, about(dom.Devices)), dom)
+	return AppendDevices(make([]Device, 0, estimateDevices(dom.Devices)), dom)
 }
 
 // AppendDevices appends what Devices returns for a domain that has devices.
 func AppendDevices(out []Device, dom *libvirtxml.Domain) []Device {
-	visit(dom.Devices, func(d Device) { out = append(out, d) })
+	visitDevices(dom.Devices, func(d Device) { out = append(out, d) })
 	return out
 }
 
-// about estimates the number of devices for one allocation: the long lists, and a dozen single devices and controllers that come later.
-func about(l *libvirtxml.DomainDeviceList) int {
+// estimateDevices estimates the number of devices for one allocation: the long lists, and a dozen single devices and controllers that come later.
+func estimateDevices(l *libvirtxml.DomainDeviceList) int {
 	return len(l.Interfaces) + len(l.Hostdevs) + len(l.Controllers) + len(l.Disks) + len(l.Filesystems) + 12
 }
 
@@ -59,43 +59,43 @@ func AddControllers(others []Device, dom *libvirtxml.Domain) []Device {
 	}
 	out := slices.Grow(others, len(dom.Devices.Controllers))[:len(others)+len(dom.Devices.Controllers)]
 	copy(out[at+len(dom.Devices.Controllers):], others[at:])
-	w := walk{each: func(d Device) { out[at], at = d, at+1 }}
-	w.controllers(dom.Devices)
+	w := deviceWalk{each: func(d Device) { out[at], at = d, at+1 }}
+	w.visitControllers(dom.Devices)
 	return out
 }
 
-// visit calls each for every device, in the order of Devices.
-func visit(l *libvirtxml.DomainDeviceList, each func(Device)) {
-	w := walk{each: each}
-	w.networkAndHost(l)
-	w.controllers(l)
-	w.others(l)
+// visitDevices calls each for every device, in the order of Devices.
+func visitDevices(l *libvirtxml.DomainDeviceList, each func(Device)) {
+	w := deviceWalk{each: each}
+	w.visitNetworkAndHost(l)
+	w.visitControllers(l)
+	w.visitAfterControllers(l)
 }
 
 // visitOthers calls each for every device that is no controller.
 func visitOthers(l *libvirtxml.DomainDeviceList, each func(Device)) {
-	w := walk{each: each}
-	w.networkAndHost(l)
-	w.others(l)
+	w := deviceWalk{each: each}
+	w.visitNetworkAndHost(l)
+	w.visitAfterControllers(l)
 }
 
-// walk is the state of visit.
-type walk struct {
+// deviceWalk is the state of visitDevices.
+type deviceWalk struct {
 	each func(Device)
 	// keys holds the text of all keys, which are parts of it: a string of its own would be an allocation for each device.
 	keys strings.Builder
 }
 
-// others are the devices that come after the controllers.
-func (w *walk) others(l *libvirtxml.DomainDeviceList) {
-	w.storage(l)
-	w.interactive(l)
-	w.characterDevices(l)
-	w.misc(l)
+// visitAfterControllers visits the devices that come after the controllers.
+func (w *deviceWalk) visitAfterControllers(l *libvirtxml.DomainDeviceList) {
+	w.visitStorage(l)
+	w.visitInteractive(l)
+	w.visitCharacterDevices(l)
+	w.visitMisc(l)
 }
 
-// add completes name and key of a device. The key is kind and name, so that it does not depend on how the alias is qualified.
-func (w *walk) add(d Device) {
+// visitDevice completes name and key of a device and visits it. The key is kind and name, so that it does not depend on how the alias is qualified.
+func (w *deviceWalk) visitDevice(d Device) {
 	if d.Name == "" {
 		d.Name = Name(d.Kind, *d.Alias)
 	}
@@ -106,21 +106,21 @@ func (w *walk) add(d Device) {
 }
 
 // keyOf returns what record.Key returns. A part of the builder's text stays valid when the builder grows.
-func (w *walk) keyOf(kind, name string) string {
+func (w *deviceWalk) keyOf(kind, name string) string {
 	start := w.keys.Len()
 	record.WriteKey(&w.keys, kind, name)
 	return w.keys.String()[start:]
 }
 
-func (w *walk) networkAndHost(l *libvirtxml.DomainDeviceList) {
-	w.keys.Grow(16 * (about(l) - len(l.Controllers)))
+func (w *deviceWalk) visitNetworkAndHost(l *libvirtxml.DomainDeviceList) {
+	w.keys.Grow(16 * (estimateDevices(l) - len(l.Controllers)))
 	for i := range l.Interfaces {
 		e := &l.Interfaces[i]
 		d := Device{Element: e, Kind: "interface", Alias: &e.Alias, Address: &e.Address, Interface: e}
 		if e.Model != nil {
 			d.Model = e.Model.Type
 		}
-		w.add(d)
+		w.visitDevice(d)
 	}
 	for i := range l.Hostdevs {
 		e := &l.Hostdevs[i]
@@ -128,12 +128,12 @@ func (w *walk) networkAndHost(l *libvirtxml.DomainDeviceList) {
 		if e.SubsysMDev != nil {
 			d.Model = e.SubsysMDev.Model
 		}
-		w.add(d)
+		w.visitDevice(d)
 	}
 }
 
-// controllers have no alias of Kiln's; type and index are their name.
-func (w *walk) controllers(l *libvirtxml.DomainDeviceList) {
+// visitControllers visits the controllers. Kiln gives them no alias; type and index are their name.
+func (w *deviceWalk) visitControllers(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Controllers {
 		e := &l.Controllers[i]
 		index := uint(0)
@@ -142,76 +142,76 @@ func (w *walk) controllers(l *libvirtxml.DomainDeviceList) {
 		}
 		key := record.ControllerKey(e.Type, index)
 		kind, name := record.SplitKey(key)
-		w.add(Device{Element: e, Kind: kind, Name: name, Address: &e.Address, Controller: e, Model: e.Model, key: key})
+		w.visitDevice(Device{Element: e, Kind: kind, Name: name, Address: &e.Address, Controller: e, Model: e.Model, key: key})
 	}
 }
 
-func (w *walk) storage(l *libvirtxml.DomainDeviceList) {
+func (w *deviceWalk) visitStorage(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Disks {
 		e := &l.Disks[i]
 		d := Device{Element: e, Kind: "disk", Alias: &e.Alias, Address: &e.Address, Disk: e, Model: e.Model}
 		if e.Target != nil {
 			d.Bus = e.Target.Bus
 		}
-		w.add(d)
+		w.visitDevice(d)
 	}
 	for i := range l.Filesystems {
 		e := &l.Filesystems[i]
-		w.add(Device{Element: e, Kind: "filesystem", Alias: &e.Alias, Address: &e.Address})
+		w.visitDevice(Device{Element: e, Kind: "filesystem", Alias: &e.Alias, Address: &e.Address})
 	}
 }
 
-func (w *walk) interactive(l *libvirtxml.DomainDeviceList) {
+func (w *deviceWalk) visitInteractive(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Videos {
 		e := &l.Videos[i]
-		w.add(Device{Element: e, Kind: "video", Alias: &e.Alias, Address: &e.Address, Model: e.Model.Type})
+		w.visitDevice(Device{Element: e, Kind: "video", Alias: &e.Alias, Address: &e.Address, Model: e.Model.Type})
 	}
 	for i := range l.Inputs {
 		e := &l.Inputs[i]
-		w.add(Device{Element: e, Kind: "input", Alias: &e.Alias, Address: &e.Address, Bus: e.Bus, Model: e.Model})
+		w.visitDevice(Device{Element: e, Kind: "input", Alias: &e.Alias, Address: &e.Address, Bus: e.Bus, Model: e.Model})
 	}
 	for i := range l.Sounds {
 		e := &l.Sounds[i]
-		w.add(Device{Element: e, Kind: "sound", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+		w.visitDevice(Device{Element: e, Kind: "sound", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
 	}
 	for i := range l.RedirDevs {
 		e := &l.RedirDevs[i]
-		w.add(Device{Element: e, Kind: "redirdev", Alias: &e.Alias, Address: &e.Address, Bus: e.Bus})
+		w.visitDevice(Device{Element: e, Kind: "redirdev", Alias: &e.Alias, Address: &e.Address, Bus: e.Bus})
 	}
 }
 
-func (w *walk) characterDevices(l *libvirtxml.DomainDeviceList) {
+func (w *deviceWalk) visitCharacterDevices(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Serials {
 		e := &l.Serials[i]
-		w.add(Device{Element: e, Kind: "serial", Alias: &e.Alias, Address: &e.Address})
+		w.visitDevice(Device{Element: e, Kind: "serial", Alias: &e.Alias, Address: &e.Address})
 	}
 	for i := range l.Channels {
 		e := &l.Channels[i]
-		w.add(Device{Element: e, Kind: "channel", Alias: &e.Alias, Address: &e.Address})
+		w.visitDevice(Device{Element: e, Kind: "channel", Alias: &e.Alias, Address: &e.Address})
 	}
 }
 
-func (w *walk) misc(l *libvirtxml.DomainDeviceList) {
+func (w *deviceWalk) visitMisc(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Watchdogs {
 		e := &l.Watchdogs[i]
-		w.add(Device{Element: e, Kind: "watchdog", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+		w.visitDevice(Device{Element: e, Kind: "watchdog", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
 	}
 	for i := range l.TPMs {
 		e := &l.TPMs[i]
-		w.add(Device{Element: e, Kind: "tpm", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+		w.visitDevice(Device{Element: e, Kind: "tpm", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
 	}
 	for i := range l.RNGs {
 		e := &l.RNGs[i]
-		w.add(Device{Element: e, Kind: "rng", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+		w.visitDevice(Device{Element: e, Kind: "rng", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
 	}
 	for i := range l.Panics {
 		e := &l.Panics[i]
-		w.add(Device{Element: e, Kind: "panic", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+		w.visitDevice(Device{Element: e, Kind: "panic", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
 	}
 	if e := l.MemBalloon; e != nil {
-		w.add(Device{Element: e, Kind: "memballoon", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+		w.visitDevice(Device{Element: e, Kind: "memballoon", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
 	}
 	if e := l.VSock; e != nil {
-		w.add(Device{Element: e, Kind: "vsock", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+		w.visitDevice(Device{Element: e, Kind: "vsock", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
 	}
 }
