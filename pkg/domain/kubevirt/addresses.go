@@ -36,23 +36,23 @@ func dropAddress(e *etree.Element) {
 	}
 }
 
-// number reads a part of an address, which is decimal or, after '0x', hexadecimal.
-func number(of *etree.Element, part string) (uint, bool) {
+// parseNumber reads a part of an address, which is decimal or, after '0x', hexadecimal.
+func parseNumber(of *etree.Element, part string) (uint, bool) {
 	n, err := strconv.ParseUint(of.SelectAttrValue(part, "0"), 0, 16)
 	return uint(n), err == nil
 }
 
-func decimal(n uint) string { return strconv.FormatUint(uint64(n), 10) }
+func formatDecimal(n uint) string { return strconv.FormatUint(uint64(n), 10) }
 
-// addControllers adds those that recorded places are on and that KubeVirt leaves to libvirt, which would place them anew.
+// addControllers adds the controllers of recorded places that KubeVirt leaves to libvirt, because libvirt would assign the places anew.
 func (g *guest) addControllers() {
 	for _, d := range g.devices {
 		if d.new {
 			continue
 		}
-		if c := hardware.Bus(d.bus()).Controller; c != nil && !c.OnRootBus {
+		if c := hardware.Bus(d.busName()).Controller; c != nil && !c.OnRootBus {
 			if at, err := address.ParseDrive(d.recorded.Drive); err == nil {
-				g.addController(d.bus(), at.Controller)
+				g.addController(d.busName(), at.Controller)
 			}
 		}
 		if at, err := address.ParseUSB(d.recorded.USB); err == nil && d.onUSB() {
@@ -65,7 +65,7 @@ func (g *guest) addControllers() {
 	}
 }
 
-func (g *guest) controller(kind string, index uint) *device {
+func (g *guest) controllerAt(kind string, index uint) *device {
 	i := slices.IndexFunc(g.devices, func(d *device) bool { return d.key == record.ControllerKey(kind, index) })
 	if i < 0 {
 		return nil
@@ -75,8 +75,8 @@ func (g *guest) controller(kind string, index uint) *device {
 
 // addController adds a controller like the first of its type. A virtio-serial controller has no model where KubeVirt writes none, as if libvirt had added it.
 func (g *guest) addController(kind string, index uint) {
-	first := g.controller(kind, 0)
-	if g.controller(kind, index) != nil || first == nil && kind != "virtio-serial" {
+	first := g.controllerAt(kind, 0)
+	if g.controllerAt(kind, index) != nil || first == nil && kind != "virtio-serial" {
 		return
 	}
 	e := etree.NewElement("controller")
@@ -85,7 +85,7 @@ func (g *guest) addController(kind string, index uint) {
 		dropAddress(e)
 	}
 	e.CreateAttr("type", kind)
-	e.CreateAttr("index", decimal(index))
+	e.CreateAttr("index", formatDecimal(index))
 	g.list.AddChild(e)
 	d := &device{Element: e, key: record.ControllerKey(kind, index)}
 	entry, ok := g.frozen.Devices[d.key]
@@ -98,17 +98,18 @@ const defaultUSBPorts = 4
 
 // addUSBPorts gives a controller as many ports as records know, where a device has one that QEMU's default does not have.
 func (g *guest) addUSBPorts(at address.USB) {
-	if c := g.controller("usb", at.Bus); c != nil && at.Port > defaultUSBPorts {
-		c.CreateAttr("ports", decimal(address.USBPorts))
+	if c := g.controllerAt("usb", at.Bus); c != nil && at.Port > defaultUSBPorts {
+		c.CreateAttr("ports", formatDecimal(address.USBPorts))
 	}
 }
 
 func (d *device) onUSB() bool {
-	return d.bus() == "usb" || d.Tag == "hostdev" && d.SelectAttrValue("type", "") == "usb"
+	return d.busName() == "usb" || d.Tag == "hostdev" && d.SelectAttrValue("type", "") == "usb"
 }
 
-// numbered puts devices back on USB, virtio-serial and the channel subsystem. A new device whose place a recorded one has gets another from libvirt.
-func (g *guest) numbered() {
+// placeNumbered restores the recorded places on USB, virtio-serial and the channel subsystem. If a new device has the place of a recorded one, libvirt assigns
+// another place to the new device.
+func (g *guest) placeNumbered() {
 	for _, bus := range []struct {
 		kind    string
 		on      func(*device) bool
@@ -126,7 +127,7 @@ func (g *guest) numbered() {
 				continue
 			}
 			if other := taken[place]; other != nil {
-				g.fail(d.String(), "its recorded place %s %s is taken by %s", bus.kind, place, other)
+				g.addError(d.String(), "its recorded place %s %s is taken by %s", bus.kind, place, other)
 				continue
 			}
 			taken[place] = d
@@ -134,7 +135,7 @@ func (g *guest) numbered() {
 		}
 		for _, d := range g.devices {
 			if at := d.SelectElement("address"); at != nil && at.SelectAttrValue("type", "") == bus.kind {
-				if other := taken[placeOf(at, bus.parts)]; other != nil && other != d {
+				if other := taken[placeKey(at, bus.parts)]; other != nil && other != d {
 					dropAddress(d.Element)
 				}
 			}
@@ -142,10 +143,10 @@ func (g *guest) numbered() {
 	}
 }
 
-// placeOf is what an address of the domain is called in 'taken'; empty for one without all parts.
-func placeOf(at *etree.Element, parts []string) (out string) {
+// placeKey returns the place in an address of the domain, as a key of 'taken'; empty if the address lacks a part.
+func placeKey(at *etree.Element, parts []string) (out string) {
 	for _, part := range parts {
-		n, ok := number(at, part)
+		n, ok := parseNumber(at, part)
 		if !ok || at.SelectAttr(part) == nil {
 			return ""
 		}
@@ -159,7 +160,7 @@ func usbPlace(a record.Address) (string, []attr) {
 	if err != nil {
 		return "", nil
 	}
-	return fmt.Sprintf(":%d:%d", at.Bus, at.Port), []attr{{"bus", decimal(at.Bus)}, {"port", decimal(at.Port)}}
+	return fmt.Sprintf(":%d:%d", at.Bus, at.Port), []attr{{"bus", formatDecimal(at.Bus)}, {"port", formatDecimal(at.Port)}}
 }
 
 func serialPlace(a record.Address) (string, []attr) {
@@ -168,7 +169,7 @@ func serialPlace(a record.Address) (string, []attr) {
 		return "", nil
 	}
 	return fmt.Sprintf(":%d:%d:%d", at.Controller, at.Bus, at.Port),
-		[]attr{{"controller", decimal(at.Controller)}, {"bus", decimal(at.Bus)}, {"port", decimal(at.Port)}}
+		[]attr{{"controller", formatDecimal(at.Controller)}, {"bus", formatDecimal(at.Bus)}, {"port", formatDecimal(at.Port)}}
 }
 
 func ccwPlace(a record.Address) (string, []attr) {
@@ -177,5 +178,5 @@ func ccwPlace(a record.Address) (string, []attr) {
 		return "", nil
 	}
 	return fmt.Sprintf(":%d:%d:%d", at.CSSID, at.SSID, at.Device),
-		[]attr{{"cssid", fmt.Sprintf("0x%x", at.CSSID)}, {"ssid", decimal(at.SSID)}, {"devno", fmt.Sprintf("0x%04x", at.Device)}}
+		[]attr{{"cssid", fmt.Sprintf("0x%x", at.CSSID)}, {"ssid", formatDecimal(at.SSID)}, {"devno", fmt.Sprintf("0x%04x", at.Device)}}
 }

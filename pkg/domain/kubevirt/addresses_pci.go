@@ -31,8 +31,8 @@ type board struct {
 	places map[uint]address.PCI
 }
 
-// onPCI puts controllers and devices back.
-func (g *guest) onPCI() {
+// placePCIDevices restores the recorded places of PCI controllers and devices.
+func (g *guest) placePCIDevices() {
 	b := &board{guest: g, owner: map[address.PCI]string{}, models: map[uint]string{}, places: map[uint]address.PCI{}}
 	for _, slot := range address.Reserved[g.vmi.Spec.Architecture] {
 		for _, function := range []uint{0, 3} { // ICH9 has LPC and SMBus in slot 1f, and SATA at function 2
@@ -43,7 +43,7 @@ func (g *guest) onPCI() {
 	chosen, added := Chosen(g.vmi), []*device{}
 	for _, d := range g.devices {
 		if at, ok := pciOf(d.Element); ok && chosen[d.key] {
-			b.claim(at, d.String())
+			b.claimPlace(at, d.String())
 		}
 	}
 	var placed []*device
@@ -51,9 +51,9 @@ func (g *guest) onPCI() {
 		at, err := address.ParsePCI(d.recorded.PCI)
 		switch {
 		case chosen[d.key]:
-		case err != nil || !d.takesPCI() || g.flat() && at.Bus > 0 || abi.Conventional(d.model()) && b.models[at.Bus] == rootPort:
+		case err != nil || !d.takesPCI() || g.isFlat() && at.Bus > 0 || abi.Conventional(d.modelName()) && b.models[at.Bus] == rootPort:
 			added = append(added, d) // another kind of device under this name, which needs another kind of place
-		case b.fits(d, at) && b.claim(at, d.String()):
+		case b.placeExists(d, at) && b.claimPlace(at, d.String()):
 			placed = append(placed, d)
 		}
 	}
@@ -82,7 +82,7 @@ func (b *board) readPorts() {
 		case err != nil: // record.Check has refused it
 			continue
 		case at.Bus > 0 && above.PCI == "":
-			b.fail(name, "the record has it on bus %d, which has no controller", at.Bus)
+			b.addError(name, "the record has it on bus %d, which has no controller", at.Bus)
 		case buses[index].Expander != "":
 			b.models[index] = expanderBus
 		case at.Bus == 0 || above.Expander != "":
@@ -90,35 +90,35 @@ func (b *board) readPorts() {
 		default:
 			b.models[index] = bridge
 		}
-		b.claim(at, name)
+		b.claimPlace(at, name)
 		b.places[index] = at
 	}
 }
 
-// claim takes a place for its owner, and fails where another one has it.
-func (b *board) claim(at address.PCI, owner string) bool {
+// claimPlace takes a place for its owner. If another owner has the place, it adds an error and returns false.
+func (b *board) claimPlace(at address.PCI, owner string) bool {
 	if other, ok := b.owner[at]; ok {
-		b.fail(owner, "its place %s is taken by %s", at, other)
+		b.addError(owner, "its place %s is taken by %s", at, other)
 		return false
 	}
 	b.owner[at] = owner
 	return true
 }
 
-// fits judges whether the place of a recorded device exists.
-func (b *board) fits(d *device, at address.PCI) bool {
+// placeExists reports whether the bus and slot of a recorded device exist, and adds an error if they do not.
+func (b *board) placeExists(d *device, at address.PCI) bool {
 	model, ok := b.models[at.Bus]
 	switch {
 	case at.Bus == 0:
 		return true
 	case !ok:
-		b.fail(d.String(), "recorded at %s, and the record has no root port %d", at, at.Bus)
+		b.addError(d.String(), "recorded at %s, and the record has no root port %d", at, at.Bus)
 	case model == expanderBus:
-		b.fail(d.String(), "recorded at %s, which is an expander bus: only root ports can be there", at)
+		b.addError(d.String(), "recorded at %s, which is an expander bus: only root ports can be there", at)
 	case model == rootPort && (at.Slot > 0 || at.Function > 0):
-		b.fail(d.String(), "recorded at %s: behind a root port there is slot 0 alone", at)
+		b.addError(d.String(), "recorded at %s: behind a root port there is slot 0 alone", at)
 	case model == bridge && at.Slot == 0:
-		b.fail(d.String(), "recorded at %s: a bridge has no slot 0", at)
+		b.addError(d.String(), "recorded at %s: a bridge has no slot 0", at)
 	default:
 		return true
 	}
@@ -134,17 +134,17 @@ func (d *device) takesPCI() bool {
 	case "interface", "filesystem", "sound", "rng", "vsock":
 		return true
 	case "video":
-		return d.model() != "ramfb"
+		return d.modelName() != "ramfb"
 	case "hostdev":
 		return !d.onUSB()
 	case "disk":
-		return hardware.Bus(d.bus()).Address == hardware.OnPCI
+		return hardware.Bus(d.busName()).Address == hardware.OnPCI
 	case "input":
-		return d.bus() == "virtio"
+		return d.busName() == "virtio"
 	case "memballoon", "controller":
-		return d.model() != "none"
+		return d.modelName() != "none"
 	case "panic", "watchdog":
-		return abi.Conventional(d.model())
+		return abi.Conventional(d.modelName())
 	}
 	return false
 }
@@ -177,7 +177,7 @@ func (b *board) writePorts() {
 	there := map[uint]*etree.Element{}
 	for _, e := range b.list.ChildElements() {
 		if isPort(e) {
-			there[index(e)] = e
+			there[controllerIndex(e)] = e
 		}
 	}
 	for _, i := range slices.Sorted(maps.Keys(b.models)) {
@@ -186,21 +186,21 @@ func (b *board) writePorts() {
 		case e == nil:
 			e = b.list.CreateElement("controller")
 			e.CreateAttr("type", "pci")
-			e.CreateAttr("index", decimal(i))
+			e.CreateAttr("index", formatDecimal(i))
 			e.CreateAttr("model", model)
 		case e.SelectAttrValue("model", model) != model:
-			b.fail(fmt.Sprintf("PCI controller %d", i), "the record has a %s, and KubeVirt's domain a %s", model, e.SelectAttrValue("model", ""))
+			b.addError(fmt.Sprintf("PCI controller %d", i), "the record has a %s, and KubeVirt's domain a %s", model, e.SelectAttrValue("model", ""))
 			continue
 		}
 		setPCI(e, b.places[i])
 		if model == expanderBus {
-			b.expand(e, i)
+			b.writeExpander(e, i)
 		}
 	}
 }
 
-// expand writes what an expander bus is known by. libvirt: "Controllers", target busNr and node.
-func (b *board) expand(e *etree.Element, index uint) {
+// writeExpander writes bus number and NUMA node of an expander bus. libvirt: "Controllers", target busNr and node.
+func (b *board) writeExpander(e *etree.Element, index uint) {
 	of, err := address.ParseExpander(b.frozen.Devices[record.ControllerKey("pci", index)].Expander)
 	if err != nil {
 		return
@@ -209,9 +209,9 @@ func (b *board) expand(e *etree.Element, index uint) {
 		e.RemoveChild(old)
 	}
 	target := e.CreateElement("target")
-	target.CreateAttr("busNr", decimal(of.BusNr))
+	target.CreateAttr("busNr", formatDecimal(of.BusNr))
 	if of.NUMANode != nil {
-		target.CreateElement("node").SetText(decimal(*of.NUMANode))
+		target.CreateElement("node").SetText(formatDecimal(*of.NUMANode))
 	}
 }
 
@@ -219,7 +219,7 @@ func (b *board) expand(e *etree.Element, index uint) {
 // root ports: libvirt would put their devices behind a port, so that they get a slot of the root bus here.
 func (b *board) freeRecordedAddresses(added []*device) {
 	for _, e := range b.list.ChildElements() {
-		if _, recorded := b.models[index(e)]; isPort(e) && index(e) > 0 && !recorded && b.occupied(e) {
+		if _, recorded := b.models[controllerIndex(e)]; isPort(e) && controllerIndex(e) > 0 && !recorded && b.isOccupied(e) {
 			dropAddress(e)
 		}
 	}
@@ -228,20 +228,20 @@ func (b *board) freeRecordedAddresses(added []*device) {
 		used[at.Slot] = used[at.Slot] || at.Bus == 0
 	}
 	for _, e := range b.list.ChildElements() {
-		if at, ok := pciOf(e); ok && at.Bus == 0 && !b.occupied(e) {
+		if at, ok := pciOf(e); ok && at.Bus == 0 && !b.isOccupied(e) {
 			used[at.Slot] = true
 		}
 	}
 	for _, d := range added {
 		switch {
-		case !d.takesPCI() || !b.occupied(d.Element):
-		case b.flat():
+		case !d.takesPCI() || !b.isOccupied(d.Element):
+		case b.isFlat():
 			slot := uint(0)
 			for used[slot] {
 				slot++
 			}
 			if slot > 0x1f {
-				b.fail(d.String(), "no slot of the root bus is free")
+				b.addError(d.String(), "no slot of the root bus is free")
 				continue
 			}
 			used[slot] = true
@@ -252,8 +252,8 @@ func (b *board) freeRecordedAddresses(added []*device) {
 	}
 }
 
-// occupied reports whether an element has an address that the record gives to another device or port.
-func (b *board) occupied(e *etree.Element) bool {
+// isOccupied reports whether an element has an address that the record gives to another device or port.
+func (b *board) isOccupied(e *etree.Element) bool {
 	at, ok := pciOf(e)
 	if !ok {
 		return false
@@ -268,8 +268,8 @@ func pciOf(e *etree.Element) (address.PCI, bool) {
 	if of == nil || of.SelectAttrValue("type", "") != "pci" {
 		return address.PCI{}, false
 	}
-	bus, first := number(of, "bus")
-	slot, second := number(of, "slot")
-	function, third := number(of, "function")
+	bus, first := parseNumber(of, "bus")
+	slot, second := parseNumber(of, "slot")
+	function, third := parseNumber(of, "function")
 	return address.PCI{Bus: bus, Slot: slot, Function: function}, first && second && third
 }

@@ -33,16 +33,16 @@ func (d *device) String() string {
 	return kind + " '" + name + "'"
 }
 
-// bus returns the bus of a disk, an input or a redirected device.
-func (d *device) bus() string {
+// busName returns the bus of a disk, an input or a redirected device.
+func (d *device) busName() string {
 	if target := d.SelectElement("target"); d.Tag == "disk" && target != nil {
 		return target.SelectAttrValue("bus", "")
 	}
 	return d.SelectAttrValue("bus", "")
 }
 
-// model returns the model of the device, which some elements have as an attribute and some as a child.
-func (d *device) model() string {
+// modelName returns the model of the device, which some elements have as an attribute and some as a child.
+func (d *device) modelName() string {
 	if child := d.SelectElement("model"); child != nil {
 		return child.SelectAttrValue("type", "")
 	}
@@ -54,8 +54,8 @@ func isPort(e *etree.Element) bool {
 	return e.Tag == "controller" && e.SelectAttrValue("type", "") == "pci"
 }
 
-// index returns the index of a controller. A controller without one is the first.
-func index(e *etree.Element) uint {
+// controllerIndex returns the index of a controller. A controller without one is the first.
+func controllerIndex(e *etree.Element) uint {
 	n, err := strconv.ParseUint(e.SelectAttrValue("index", "0"), 10, 32)
 	if err != nil {
 		return 0
@@ -85,7 +85,7 @@ func (g *guest) findDevices() {
 		d := &device{Element: e, key: g.keyOf(e, used)}
 		entry, ok := g.frozen.Devices[d.key]
 		if ok && seen[d.key] {
-			g.fail(d.String(), "is in the domain twice")
+			g.addError(d.String(), "is in the domain twice")
 		}
 		seen[d.key] = true
 		d.recorded, d.new = entry, !ok
@@ -96,7 +96,7 @@ func (g *guest) findDevices() {
 // keyOf returns the key of a device in records. used counts the devices without alias by kind.
 func (g *guest) keyOf(e *etree.Element, used map[string]int) string {
 	if e.Tag == "controller" {
-		return record.ControllerKey(e.SelectAttrValue("type", ""), index(e))
+		return record.ControllerKey(e.SelectAttrValue("type", ""), controllerIndex(e))
 	}
 	if name := aliasOf(e); name != "" {
 		return record.Key(e.Tag, name)
@@ -104,7 +104,7 @@ func (g *guest) keyOf(e *etree.Element, used map[string]int) string {
 	switch target := e.SelectElement("target"); {
 	case slices.Contains(aliasless, e.Tag):
 		used[e.Tag]++
-		return g.nth(e.Tag, used[e.Tag])
+		return g.nthRecordedKey(e.Tag, used[e.Tag])
 	case e.Tag == "filesystem" && target != nil:
 		return record.Key(e.Tag, target.SelectAttrValue("dir", ""))
 	case e.Tag == "channel" && target != nil:
@@ -136,8 +136,8 @@ func aliasOf(e *etree.Element) string {
 	return name
 }
 
-// nth returns the key of the n-th recorded device of a kind, from 1 on, and another one for those that the record does not have.
-func (g *guest) nth(kind string, n int) string {
+// nthRecordedKey returns the key of the n-th recorded device of a kind, from 1 on, and another one for those that the record does not have.
+func (g *guest) nthRecordedKey(kind string, n int) string {
 	keys := slices.DeleteFunc(slices.Collect(maps.Keys(g.frozen.Devices)), func(key string) bool { return !strings.HasPrefix(key, kind+".") })
 	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }) // usbredir-2 before usbredir-10
 	if n > len(keys) {

@@ -36,7 +36,7 @@ func Capture(xml []byte, earlier *record.Record) (*record.Record, error) {
 	g := &guest{root: root, list: root.SelectElement("devices"), frozen: &record.Record{}}
 	g.findDevices()
 	for _, d := range g.devices {
-		g.capture(out.Devices, d, earlier)
+		g.captureDevice(out.Devices, d, earlier)
 	}
 	out.FreePorts, out.BootDisk = g.capturePorts(out.Devices), g.bootDisk()
 	if err := record.Check(&out); err != nil {
@@ -45,17 +45,17 @@ func Capture(xml []byte, earlier *record.Record) (*record.Record, error) {
 	return &out, nil
 }
 
-// capture records the place of a device.
-func (g *guest) capture(devices map[string]record.Address, d *device, earlier *record.Record) {
-	at := placed(d.Element)
+// captureDevice records the place of a device.
+func (g *guest) captureDevice(devices map[string]record.Address, d *device, earlier *record.Record) {
+	at := addressOf(d.Element)
 	if slices.Contains(aliasless, d.Tag) && aliasOf(d.Element) == "" {
-		d.key = g.given(d, devices, earlier)
+		d.key = g.keyWithoutAlias(d, devices, earlier)
 	}
 	if d.Tag == "disk" {
 		at.Target = d.targetName()
 	}
 	if d.Tag == "controller" {
-		n := index(d.Element)
+		n := controllerIndex(d.Element)
 		at.Index = &n
 	}
 	if at != (record.Address{}) && d.key != record.Key(d.Tag, "") {
@@ -66,8 +66,8 @@ func (g *guest) capture(devices map[string]record.Address, d *device, earlier *r
 // names of devices without alias in Kiln's own domains.
 var names = map[string]string{"memballoon": "balloon"}
 
-// given returns the key of the next device of a kind without alias: the key in the earlier record, or else the key that it has in Kiln's own domains.
-func (g *guest) given(d *device, taken map[string]record.Address, earlier *record.Record) string {
+// keyWithoutAlias returns the key of the next device of a kind without alias: the key in the earlier record, or else the key that it has in Kiln's own domains.
+func (g *guest) keyWithoutAlias(d *device, taken map[string]record.Address, earlier *record.Record) string {
 	kind := d.Tag
 	n := 1
 	for key := range taken {
@@ -76,7 +76,7 @@ func (g *guest) given(d *device, taken map[string]record.Address, earlier *recor
 		}
 	}
 	if earlier != nil {
-		if key := (&guest{frozen: earlier}).nth(kind, n); earlier.Devices[key] != (record.Address{}) {
+		if key := (&guest{frozen: earlier}).nthRecordedKey(kind, n); earlier.Devices[key] != (record.Address{}) {
 			return key
 		}
 	}
@@ -84,7 +84,7 @@ func (g *guest) given(d *device, taken map[string]record.Address, earlier *recor
 	case "redirdev":
 		return record.Key(kind, fmt.Sprintf("usbredir-%d", n-1))
 	case "panic":
-		return record.Key(kind, "panic-"+d.model())
+		return record.Key(kind, "panic-"+d.modelName())
 	case "memballoon":
 		return record.Key(kind, names[kind])
 	}
@@ -100,11 +100,11 @@ func (g *guest) capturePorts(devices map[string]record.Address) (free int) {
 		}
 	}
 	for _, e := range g.list.ChildElements() {
-		if !isPort(e) || index(e) == 0 {
+		if !isPort(e) || controllerIndex(e) == 0 {
 			continue
 		}
-		at := placed(e)
-		n := index(e)
+		at := addressOf(e)
+		n := controllerIndex(e)
 		at.Index = &n
 		if target := e.SelectElement("target"); e.SelectAttrValue("model", "") == expanderBus && target != nil {
 			at.Expander = expanderOf(target)
@@ -119,7 +119,7 @@ func (g *guest) capturePorts(devices map[string]record.Address) (free int) {
 
 func expanderOf(target *etree.Element) string {
 	of := address.Expander{}
-	of.BusNr, _ = number(target, "busNr")
+	of.BusNr, _ = parseNumber(target, "busNr")
 	if node := target.SelectElement("node"); node != nil {
 		n := uint(0)
 		if _, err := fmt.Sscan(node.Text(), &n); err == nil {
@@ -129,13 +129,13 @@ func expanderOf(target *etree.Element) string {
 	return of.String()
 }
 
-// placed is the address of an element in the form of records; empty for kinds that records do not have.
-func placed(e *etree.Element) record.Address {
+// addressOf returns the address of an element in the form of records; empty for kinds that records do not have.
+func addressOf(e *etree.Element) record.Address {
 	at := e.SelectElement("address")
 	if at == nil {
 		return record.Address{}
 	}
-	part := func(name string) uint { n, _ := number(at, name); return n }
+	part := func(name string) uint { n, _ := parseNumber(at, name); return n }
 	switch at.SelectAttrValue("type", "") {
 	case "pci":
 		return record.Address{PCI: address.PCI{Bus: part("bus"), Slot: part("slot"), Function: part("function")}.String()}

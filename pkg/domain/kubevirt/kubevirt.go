@@ -70,12 +70,12 @@ func PutBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) 
 		return nil, errors.New("the domain of virt-launcher has no element 'domain' with 'devices'")
 	}
 	g := &guest{root: root, list: root.SelectElement("devices"), vmi: vmi, frozen: frozen}
-	g.machine()
+	g.restoreMachine()
 	g.findDevices()
 	g.addControllers()
-	g.drives()
-	g.numbered()
-	g.onPCI()
+	g.placeDrives()
+	g.placeNumbered()
+	g.placePCIDevices()
 	g.bootRecordedDisk()
 	if more := len(g.errs) - mostErrors; more > 0 {
 		g.errs = append(g.errs[:mostErrors], fmt.Errorf("and %d more", more))
@@ -95,15 +95,15 @@ type guest struct {
 	errs       []error
 }
 
-func (g *guest) fail(of, format string, args ...any) {
+func (g *guest) addError(of, format string, args ...any) {
 	g.errs = append(g.errs, fmt.Errorf("%s: %s", of, fmt.Sprintf(format, args...)))
 }
 
 // aliases of machine types, and what their versions begin with.
 var aliases = map[string]string{"q35": "pc-q35-", "virt": "virt-", "s390-ccw-virtio": "s390-ccw-virtio-"}
 
-// machine gives an alias the recorded version. A version that the VMI asks for stays, as without KubeVirt.
-func (g *guest) machine() {
+// restoreMachine replaces an alias by the recorded version. A version that the VMI asks for stays, as without KubeVirt.
+func (g *guest) restoreMachine() {
 	kind := g.root.FindElement("os/type")
 	if kind == nil || g.frozen.Machine == "" {
 		return
@@ -115,12 +115,12 @@ func (g *guest) machine() {
 	case strings.HasPrefix(g.frozen.Machine, family):
 		kind.CreateAttr("machine", g.frozen.Machine)
 	default:
-		g.fail("machine", "the record has '%s', which is no version of '%s'", g.frozen.Machine, alias)
+		g.addError("machine", "the record has '%s', which is no version of '%s'", g.frozen.Machine, alias)
 	}
 }
 
-// flat reports whether all devices are on the root bus.
-func (g *guest) flat() bool { return g.vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" }
+// isFlat reports whether all devices are on the root bus.
+func (g *guest) isFlat() bool { return g.vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" }
 
 // Chosen returns the keys of the devices whose PCI address a VMI asks for.
 func Chosen(vmi *v1.VirtualMachineInstance) map[string]bool {

@@ -153,7 +153,7 @@ func checkPlaces(t *testing.T, seed uint64, xml []byte, want *record.Record) {
 			}
 			continue
 		}
-		text := d.bus() // SATA and SCSI have the same numbers
+		text := d.busName() // SATA and SCSI have the same numbers
 		for _, a := range at.Attr {
 			text += " " + a.Value
 		}
@@ -162,7 +162,7 @@ func checkPlaces(t *testing.T, seed uint64, xml []byte, want *record.Record) {
 		}
 		taken[text] = d.String()
 		got := record.Address{}
-		part := func(name string) uint { n, _ := number(at, name); return n }
+		part := func(name string) uint { n, _ := parseNumber(at, name); return n }
 		switch at.SelectAttrValue("type", "") {
 		case "pci":
 			got.PCI = address.PCI{Bus: part("bus"), Slot: part("slot"), Function: part("function")}.String()
