@@ -49,52 +49,53 @@ func Render(in Input) (Documents, field.ErrorList) {
 	h.applyPathTemplates()
 	h.checkVersions()
 	h.checkCouplings()
-	h.pins = h.pinning()
+	h.pins = h.choosePinning()
 	front := in.Frontend
 	dom := *front
 	dom.Type = h.virtType()
-	dom.OS = h.os()
-	dom.SysInfo = h.sysinfo()
+	dom.OS = h.completeOS()
+	dom.SysInfo = h.completeSysInfo()
 	dom.OnCrash = h.onCrash()
-	dom.Memory = h.memory()
+	dom.Memory = h.completeMemory()
 	dom.MemoryBacking = h.memoryBacking()
 	dom.MemoryTune = h.memoryTune()
 	dom.BlockIOTune = h.blockIOTune()
-	dom.VCPU = h.vcpu()
+	dom.VCPU = h.completeVCPU()
 	dom.IOThreads = h.ioThreads()
 	dom.IOThreadIDs = h.ioThreadIDs()
 	dom.CPUTune = h.cpuTune()
 	dom.NUMATune = h.numaTune()
-	dom.Resource = h.resource()
+	dom.Resource = h.resourcePartition()
 	dom.SecLabel = h.secLabels()
 	devices := *front.Devices
-	devices.Emulator = h.emulator()
-	devices.Disks = h.disks()
-	devices.Filesystems = h.filesystems()
-	devices.Interfaces = h.interfaces()
-	devices.Hostdevs = h.hostdevs()
-	devices.Serials, devices.Consoles = h.serials(), h.consoles()
-	devices.Channels = h.channels()
-	devices.Graphics = h.graphics()
-	devices.TPMs = h.tpms()
-	devices.RNGs = h.rngs()
-	devices.MemBalloon = h.balloon()
+	devices.Emulator = h.emulatorPath()
+	devices.Disks = h.completeDisks()
+	devices.Filesystems = h.completeFilesystems()
+	devices.Interfaces = h.completeInterfaces()
+	devices.Hostdevs = h.completeHostdevs()
+	devices.Serials, devices.Consoles = h.completeSerials(), h.completeConsoles()
+	devices.Channels = h.completeChannels()
+	devices.Graphics = h.completeGraphics()
+	devices.TPMs = h.completeTPMs()
+	devices.RNGs = h.completeRNGs()
+	devices.MemBalloon = h.completeBalloon()
 	dom.Devices = &devices
 	if len(h.errs) > 0 {
 		return Documents{}, h.errs
 	}
-	if err := unaltered(front, &dom); err != nil {
+	if err := checkUnaltered(front, &dom); err != nil {
 		return Documents{}, field.ErrorList{field.InternalError(h.domain, err)}
 	}
-	documents := Documents{Domain: &dom, Secrets: h.secrets(), Filters: h.filters(), NodeDevices: append(h.mediatedDevices(), h.adapters()...)}
+	documents := Documents{Domain: &dom, Secrets: h.secretDocuments(), Filters: h.networkFilters(),
+		NodeDevices: append(h.mediatedDevices(), h.adapterDevices()...)}
 	if len(front.Devices.TPMs) > 0 && !h.namesTPMState() {
 		documents.TPMState = h.Bindings.TPMState
 	}
 	return documents, nil
 }
 
-// unaltered returns an error if the guest would see anything but the frontend. Such an error is a bug of this package.
-func unaltered(front, complete *libvirtxml.Domain) error {
+// checkUnaltered returns an error if the guest would see anything but the frontend. Such an error is a bug of this package.
+func checkUnaltered(front, complete *libvirtxml.Domain) error {
 	if abi.Same(front, complete) {
 		return nil
 	}
@@ -113,12 +114,12 @@ type host struct {
 	errs     field.ErrorList
 }
 
-func (h *host) fail(err *field.Error) { h.errs = append(h.errs, err) }
+func (h *host) addError(err *field.Error) { h.errs = append(h.errs, err) }
 
 var domainPath = field.NewPath("spec", "domain")
 
-// node names the host in messages.
-func (h *host) node() string {
+// nodeName names the host in messages.
+func (h *host) nodeName() string {
 	if h.Host.NodeName == "" {
 		return "this host"
 	}

@@ -14,8 +14,8 @@ import (
 // host profile: cpu, cache. cpu_pinning.go chooses the CPUs.
 // KubeVirt: converter/vcpu/vcpu.go. libvirt: "CPU Tuning".
 
-// vcpu lets all vCPUs share the dedicated CPUs with hostProfile.cpu.pinStrategy 'None'.
-func (h *host) vcpu() *libvirtxml.DomainVCPU {
+// completeVCPU returns the element vcpu. With hostProfile.cpu.pinStrategy 'None' all vCPUs share the dedicated CPUs.
+func (h *host) completeVCPU() *libvirtxml.DomainVCPU {
 	if h.pins == nil || h.pins.floating.IsEmpty() {
 		return h.Frontend.VCPU
 	}
@@ -32,8 +32,8 @@ func (h *host) cpuTune() *libvirtxml.DomainCPUTune {
 			out.VCPUPin = append(out.VCPUPin, libvirtxml.DomainCPUTuneVCPUPin{VCPU: uint(i), CPUSet: strconv.Itoa(cpu)})
 		}
 	}
-	set := h.quotas(out)
-	set = h.resctrl(out) || set
+	set := h.addQuotas(out)
+	set = h.addResctrl(out) || set
 	if !set && out.VCPUPin == nil && out.EmulatorPin == nil && out.IOThreadPin == nil {
 		return nil
 	}
@@ -45,24 +45,24 @@ func (h *host) emulatorPin() *libvirtxml.DomainCPUTuneEmulatorPin {
 	if h.pins != nil && len(h.pins.emulator) > 0 {
 		return &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: cpuset.New(h.pins.emulator...).String()}
 	}
-	if cpus := h.cpus(h.policy.CPU.EmulatorCPUs, "emulatorCPUs"); !cpus.IsEmpty() {
+	if cpus := h.parseCPUs(h.policy.CPU.EmulatorCPUs, "emulatorCPUs"); !cpus.IsEmpty() {
 		return &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: cpus.String()}
 	}
 	return nil
 }
 
-// cpus parses a list of CPUs in the profile's cpu part.
-func (h *host) cpus(list, name string) cpuset.CPUSet {
+// parseCPUs parses a list of CPUs in the profile's cpu part.
+func (h *host) parseCPUs(list, name string) cpuset.CPUSet {
 	cpus, err := cpuset.Parse(list)
 	if err != nil {
-		h.fail(field.Invalid(policyPath("cpu", name), list, "must be a list of CPUs such as '0-3,8'"))
+		h.addError(field.Invalid(policyPath("cpu", name), list, "must be a list of CPUs such as '0-3,8'"))
 	}
 	return cpus
 }
 
-// quotas adds shares, period, quotas and scheduler, and reports whether there are any. The emulator has the vCPUs' period
+// addQuotas adds shares, period, quotas and scheduler, and reports whether there are any. The emulator has the vCPUs' period
 // and a quota of its own.
-func (h *host) quotas(out *libvirtxml.DomainCPUTune) bool {
+func (h *host) addQuotas(out *libvirtxml.DomainCPUTune) bool {
 	p := h.policy.CPU
 	if p.Shares != nil {
 		out.Shares = &libvirtxml.DomainCPUTuneShares{Value: uint(*p.Shares)}
@@ -77,16 +77,16 @@ func (h *host) quotas(out *libvirtxml.DomainCPUTune) bool {
 	if p.EmulatorQuotaMicroseconds != nil {
 		out.EmulatorQuota = &libvirtxml.DomainCPUTuneQuota{Value: *p.EmulatorQuotaMicroseconds}
 	}
-	out.VCPUSched = h.scheduler()
+	out.VCPUSched = h.vcpuSchedulers()
 	return out.Shares != nil || out.Period != nil || out.Quota != nil || out.EmulatorQuota != nil || out.VCPUSched != nil
 }
 
 // realtimePriority is KubeVirt's for vCPU threads (SCHED_FIFO). It is the lowest: the kernel's own realtime threads must preempt them.
 const realtimePriority = 1
 
-// scheduler is SCHED_FIFO for the vCPUs in realtime.mask, else hostProfile.cpu.vcpuScheduler. KubeVirt's node agent sets it on the running
-// threads (hypervisor/kvm/realtime.go); libvirt's element does it at the start.
-func (h *host) scheduler() []libvirtxml.DomainCPUTuneVCPUSched {
+// vcpuSchedulers returns SCHED_FIFO for the vCPUs in realtime.mask, else hostProfile.cpu.vcpuScheduler. KubeVirt's node agent sets it on the running threads
+// (hypervisor/kvm/realtime.go); libvirt's element does it at the start.
+func (h *host) vcpuSchedulers() []libvirtxml.DomainCPUTuneVCPUSched {
 	c, policy := h.spec.Domain.CPU, h.policy.CPU.VCPUScheduler
 	realtime := c != nil && c.Realtime != nil
 	if !realtime && policy == nil {
@@ -115,9 +115,9 @@ func (h *host) everyVCPU() string {
 	return fmt.Sprintf("0-%d", h.Frontend.VCPU.Value-1)
 }
 
-// resctrl adds the parts of the L3 cache and of the memory bandwidth that the vCPUs get, by the kernel's resctrl file system. It reports whether
+// addResctrl adds the parts of the L3 cache and of the memory bandwidth that the vCPUs get, by the kernel's resctrl file system. It reports whether
 // there are any.
-func (h *host) resctrl(out *libvirtxml.DomainCPUTune) bool {
+func (h *host) addResctrl(out *libvirtxml.DomainCPUTune) bool {
 	if len(h.policy.Cache.L3Sizes) == 0 && len(h.policy.Cache.MemoryBandwidthPercents) == 0 {
 		return false
 	}

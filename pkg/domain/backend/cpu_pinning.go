@@ -24,32 +24,32 @@ type pinning struct {
 	floating cpuset.CPUSet
 }
 
-// pinning returns nil for a VMI without dedicated CPUs, and with an error where the host has too few.
-func (h *host) pinning() *pinning {
+// choosePinning returns nil for a VMI without dedicated CPUs, and with an error where the host has too few.
+func (h *host) choosePinning() *pinning {
 	cpu := h.spec.Domain.CPU
 	if cpu == nil || !cpu.DedicatedCPUPlacement {
 		return nil
 	}
 	vcpus, pool, hostNodes := h.startingCPUs(), int(h.plan.pool), h.hostNodes()
 	extra := pool + h.emulatorCPUs(vcpus+pool)
-	if have := total(hostNodes); have < vcpus+extra {
-		h.fail(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true,
-			fmt.Sprintf("the VMI needs %d dedicated CPUs, and %s has %d for it", vcpus+extra, h.node(), have)))
+	if have := totalCPUs(hostNodes); have < vcpus+extra {
+		h.addError(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true,
+			fmt.Sprintf("the VMI needs %d dedicated CPUs, and %s has %d for it", vcpus+extra, h.nodeName(), have)))
 		return nil
 	}
 	p := &pinning{}
-	if nodes := h.guestNUMANodes(); h.mirrored() && len(nodes) > 0 {
-		if p.nodes, p.vcpus = h.mirror(nodes, hostNodes); p.nodes == nil {
+	if nodes := h.guestNUMANodes(); h.mirrorsNUMA() && len(nodes) > 0 {
+		if p.nodes, p.vcpus = h.mirrorNUMANodes(nodes, hostNodes); p.nodes == nil {
 			return nil
 		}
 		otherNode := func(r *hostNode) bool { return !slices.Contains(p.nodes, r.id) }
 		hostNodes = append(slices.DeleteFunc(slices.Clone(hostNodes), otherNode), hostNodes...) // the guest's own NUMA nodes first
 	} else {
-		d := demand{vcpus / h.threads(), h.threads(), extra}
-		if crossing := h.policy.CPU.AllowNUMANodeCrossing; crossing != nil && !*crossing && !slices.ContainsFunc(hostNodes, d.fits) {
-			h.fail(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true, fmt.Sprintf(
+		d := demand{vcpus / h.threadsPerCore(), h.threadsPerCore(), extra}
+		if crossing := h.policy.CPU.AllowNUMANodeCrossing; crossing != nil && !*crossing && !slices.ContainsFunc(hostNodes, d.fitsNode) {
+			h.addError(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true, fmt.Sprintf(
 				"the VMI needs %d CPUs of one NUMA node because hostProfile.cpu.allowNUMANodeCrossing is 'false'; %s has: %s",
-				vcpus+extra, h.node(), describeHostNodes(hostNodes))))
+				vcpus+extra, h.nodeName(), describeHostNodes(hostNodes))))
 			return nil
 		}
 		p.vcpus, hostNodes = placeVCPUs(hostNodes, d)
@@ -70,8 +70,8 @@ func (h *host) startingCPUs() int {
 	return int(h.Frontend.VCPU.Value)
 }
 
-// threads returns the threads of a core of the guest.
-func (h *host) threads() int {
+// threadsPerCore returns the threads of a core of the guest.
+func (h *host) threadsPerCore() int {
 	if c := h.Frontend.CPU; c != nil && c.Topology != nil {
 		return max(1, c.Topology.Threads)
 	}
@@ -93,17 +93,19 @@ func (h *host) emulatorCPUs(others int) int {
 // demand is what the VMI needs: cores, threads of each core, and CPUs for the emulator and the supplemental pool.
 type demand struct{ cores, threads, extra int }
 
-func (d demand) fits(r *hostNode) bool { return r.cpus() >= d.cores*d.threads+d.extra }
+func (d demand) fitsNode(r *hostNode) bool { return r.freeCPUs() >= d.cores*d.threads+d.extra }
 
 // placeVCPUs takes the CPUs from the NUMA node with the fewest free CPUs that fits everything, so that large nodes stay free for large VMIs. Where
 // none fits, it fills the nodes with the most free CPUs first. Nodes with the VMI's host devices come before others. It returns the nodes in
 // the order of their use, for the CPUs of the emulator and the pool.
 func placeVCPUs(hostNodes []*hostNode, d demand) ([]int, []*hostNode) {
 	order := slices.Clone(hostNodes)
-	slices.SortStableFunc(order, func(a, b *hostNode) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(b.cpus(), a.cpus())) })
+	slices.SortStableFunc(order, func(a, b *hostNode) int {
+		return cmp.Or(rankByDevices(a)-rankByDevices(b), cmp.Compare(b.freeCPUs(), a.freeCPUs()))
+	})
 	best := -1
 	for i, r := range order {
-		if d.fits(r) && (best < 0 || rank(r) == rank(order[best]) && r.cpus() <= order[best].cpus()) {
+		if d.fitsNode(r) && (best < 0 || rankByDevices(r) == rankByDevices(order[best]) && r.freeCPUs() <= order[best].freeCPUs()) {
 			best = i
 		}
 	}
@@ -113,13 +115,13 @@ func placeVCPUs(hostNodes []*hostNode, d demand) ([]int, []*hostNode) {
 	var out []int
 	for _, r := range order { // no core of the guest is split over two NUMA nodes while whole ones fit
 		missing := d.cores - len(out)/d.threads
-		out = append(out, r.take(min(missing, r.cpus()/d.threads), d.threads)...)
+		out = append(out, r.takeCores(min(missing, r.freeCPUs()/d.threads), d.threads)...)
 	}
 	return append(out, takeCPUs(order, d.cores*d.threads-len(out))...), order
 }
 
-// rank sorts nodes with host devices of the VMI first.
-func rank(r *hostNode) int {
+// rankByDevices returns a number that sorts nodes with host devices of the VMI first.
+func rankByDevices(r *hostNode) int {
 	if r.hasDevice {
 		return 0
 	}
@@ -128,7 +130,7 @@ func rank(r *hostNode) int {
 
 // freeCPUs returns the bound CPUs without hostProfile.cpu.reservedHostCPUs.
 func (h *host) freeCPUs() cpuset.CPUSet {
-	return cpuset.New(h.Bindings.CPUs...).Difference(h.cpus(h.policy.CPU.ReservedHostCPUs, "reservedHostCPUs"))
+	return cpuset.New(h.Bindings.CPUs...).Difference(h.parseCPUs(h.policy.CPU.ReservedHostCPUs, "reservedHostCPUs"))
 }
 
 // deviceNUMANodes returns the NUMA nodes of the VMI's host devices with hostProfile.numa.followDevices, else nothing.
@@ -149,7 +151,7 @@ func (h *host) deviceNUMANodes() []int {
 func takeCPUs(hostNodes []*hostNode, n int) []int {
 	var out []int
 	for _, r := range hostNodes {
-		out = append(out, r.take(n-len(out), 1)...)
+		out = append(out, r.takeCores(n-len(out), 1)...)
 	}
 	return out
 }

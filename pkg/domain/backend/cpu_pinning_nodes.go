@@ -22,8 +22,8 @@ type hostNode struct {
 	hasDevice bool
 }
 
-// cpus counts the free CPUs of the node.
-func (r *hostNode) cpus() int {
+// freeCPUs counts the free CPUs of the node.
+func (r *hostNode) freeCPUs() int {
 	n := 0
 	for _, core := range r.cores {
 		n += len(core)
@@ -31,11 +31,11 @@ func (r *hostNode) cpus() int {
 	return n
 }
 
-// total counts the free CPUs of all nodes.
-func total(hostNodes []*hostNode) int {
+// totalCPUs counts the free CPUs of all nodes.
+func totalCPUs(hostNodes []*hostNode) int {
 	n := 0
 	for _, r := range hostNodes {
-		n += r.cpus()
+		n += r.freeCPUs()
 	}
 	return n
 }
@@ -74,8 +74,8 @@ func (h *host) hostNodes() []*hostNode {
 	return hostNodes
 }
 
-// take removes CPUs from the node for as many cores of the guest as it can, each with the given threads, and returns them.
-func (r *hostNode) take(cores, threads int) []int {
+// takeCores removes CPUs from the node for as many cores of the guest as it can, each with the given threads, and returns them.
+func (r *hostNode) takeCores(cores, threads int) []int {
 	var out []int
 	if r.spread && threads == 1 {
 		for taken := true; taken && len(out) < cores; {
@@ -106,7 +106,7 @@ func describeHostNodes(hostNodes []*hostNode) string {
 		if r.id < 0 {
 			return "none is known"
 		}
-		words = append(words, fmt.Sprintf("node %d: %d CPUs, %d KiB", r.id, r.cpus(), r.memoryKiB))
+		words = append(words, fmt.Sprintf("node %d: %d CPUs, %d KiB", r.id, r.freeCPUs(), r.memoryKiB))
 	}
 	return strings.Join(words, "; ")
 }

@@ -15,7 +15,7 @@ import (
 // graphics, serialLog, security.vtpmSecret.
 // KubeVirt: converter/compute/{console,channels,graphics,tpm,rng,balloon}.go. libvirt: the sections of those devices.
 
-func (h *host) serials() []libvirtxml.DomainSerial {
+func (h *host) completeSerials() []libvirtxml.DomainSerial {
 	out := slices.Clone(h.Frontend.Devices.Serials)
 	for i := range out {
 		out[i].Source = h.serialSource()
@@ -44,7 +44,7 @@ func (h *host) serialSource() *libvirtxml.DomainChardevSource {
 	return &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{Mode: "bind", Path: h.Bindings.Serial}}
 }
 
-func (h *host) consoles() []libvirtxml.DomainConsole {
+func (h *host) completeConsoles() []libvirtxml.DomainConsole {
 	out := slices.Clone(h.Frontend.Devices.Consoles)
 	for i := range out {
 		out[i].Source = h.serialSource()
@@ -52,8 +52,8 @@ func (h *host) consoles() []libvirtxml.DomainConsole {
 	return out
 }
 
-// channels have sockets. libvirt chooses the path of one that is not bound, as KubeVirt lets it for the guest agent.
-func (h *host) channels() []libvirtxml.DomainChannel {
+// completeChannels adds the sockets of the channels. libvirt chooses the path of a socket that is not bound, as KubeVirt lets it for the guest agent.
+func (h *host) completeChannels() []libvirtxml.DomainChannel {
 	out := slices.Clone(h.Frontend.Devices.Channels)
 	for i := range out {
 		path := h.Bindings.Channels[abi.Name("channel", out[i].Alias)]
@@ -62,8 +62,8 @@ func (h *host) channels() []libvirtxml.DomainChannel {
 	return out
 }
 
-// graphics has a socket, as in KubeVirt, or an address of hostProfile.graphics.listen, where libvirt chooses the port.
-func (h *host) graphics() []libvirtxml.DomainGraphic {
+// completeGraphics adds a socket, as in KubeVirt, or the address of hostProfile.graphics.listen, where libvirt chooses the port.
+func (h *host) completeGraphics() []libvirtxml.DomainGraphic {
 	out := slices.Clone(h.Frontend.Devices.Graphics)
 	for i := range out {
 		if out[i].VNC == nil {
@@ -80,8 +80,8 @@ func (h *host) graphics() []libvirtxml.DomainGraphic {
 	return out
 }
 
-// tpms adds swtpm's version and state. persistent keeps the state after the domain is undefined.
-func (h *host) tpms() []libvirtxml.DomainTPM {
+// completeTPMs adds swtpm's version and state. The attribute persistent keeps the state after the domain is undefined.
+func (h *host) completeTPMs() []libvirtxml.DomainTPM {
 	out := slices.Clone(h.Frontend.Devices.TPMs)
 	for i := range out {
 		emulator := &libvirtxml.DomainTPMBackendEmulator{Version: "2.0"}
@@ -114,14 +114,14 @@ func (h *host) ownTPMSecret() bool {
 	return h.Bindings.TPMEncrypted && h.policy.Security.VTPMSecret == ""
 }
 
-// rngs reads /dev/urandom, as in KubeVirt, unless hostProfile.rng.source is set.
-func (h *host) rngs() []libvirtxml.DomainRNG {
+// completeRNGs adds the source of entropy: /dev/urandom, as in KubeVirt, unless hostProfile.rng.source is set.
+func (h *host) completeRNGs() []libvirtxml.DomainRNG {
 	out := slices.Clone(h.Frontend.Devices.RNGs)
 	p := h.policy.RNG
 	for i := range out {
 		out[i].Backend = &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: cmp.Or(p.Source, "/dev/urandom")}}
 		if p.BytesPerPeriod != nil {
-			out[i].Rate = &libvirtxml.DomainRNGRate{Bytes: uint(bytes(p.BytesPerPeriod)), Period: number(p.PeriodMilliseconds)}
+			out[i].Rate = &libvirtxml.DomainRNGRate{Bytes: uint(bytesOf(p.BytesPerPeriod)), Period: valueOr0(p.PeriodMilliseconds)}
 		}
 	}
 	return out
@@ -130,7 +130,7 @@ func (h *host) rngs() []libvirtxml.DomainRNG {
 // statsPeriod is how often the balloon asks the guest for its memory statistics, in seconds. It is KubeVirt's default.
 const statsPeriod = 10
 
-func (h *host) balloon() *libvirtxml.DomainMemBalloon {
+func (h *host) completeBalloon() *libvirtxml.DomainMemBalloon {
 	front := h.Frontend.Devices.MemBalloon
 	if front == nil || front.Model == "none" {
 		return front

@@ -13,10 +13,10 @@ import (
 // shareable. Caches, modes and limits are in disks_policy.go.
 // KubeVirt: converter/storage/{disk,volume,virtiofs}.go. libvirt: "Hard drives, floppy disks, CDROMs" and "Filesystems".
 
-func (h *host) disks() []libvirtxml.DomainDisk {
+func (h *host) completeDisks() []libvirtxml.DomainDisk {
 	out := slices.Clone(h.Frontend.Devices.Disks)
 	for i := range out {
-		h.disk(&out[i], h.specOf(i, abi.Name("disk", out[i].Alias)))
+		h.completeDisk(&out[i], h.specOf(i, abi.Name("disk", out[i].Alias)))
 	}
 	return out
 }
@@ -30,9 +30,9 @@ func (h *host) specOf(i int, name string) int {
 	return max(0, slices.IndexFunc(specs, func(d v1.Disk) bool { return d.Name == name }))
 }
 
-// disk adds driver and source to the disk with an index in the spec. A disk whose volume has no binding is an error, except for an empty CD-ROM
+// completeDisk adds driver and source to the disk with an index in the spec. A disk whose volume has no binding is an error, except for an empty CD-ROM
 // drive, which has no volume.
-func (h *host) disk(disk *libvirtxml.DomainDisk, i int) {
+func (h *host) completeDisk(disk *libvirtxml.DomainDisk, i int) {
 	spec := &h.spec.Domain.Devices.Disks[i]
 	name, driver := spec.Name, &libvirtxml.DomainDiskDriver{}
 	if disk.Driver != nil {
@@ -42,17 +42,17 @@ func (h *host) disk(disk *libvirtxml.DomainDisk, i int) {
 	disk.Driver = driver
 	volume, bound := h.Bindings.Volumes[name]
 	if !bound {
-		if at, has := h.volume(name); has {
-			h.fail(field.Invalid(at, name, h.node()+" has no binding for this volume"))
+		if at, has := h.volumePath(name); has {
+			h.addError(field.Invalid(at, name, h.nodeName()+" has no binding for this volume"))
 		}
 		return // an empty CD-ROM drive
 	}
 	driver.Type = volume.Format
-	h.tune(disk, i, volume)
+	h.tuneDisk(disk, i, volume)
 	if hasIOThreads(spec) {
-		driver.IOThread, driver.IOThreads = h.plan.forDisk(i), h.plan.threads()
+		driver.IOThread, driver.IOThreads = h.plan.forDisk(i), h.plan.poolThreads()
 	}
-	disk.Source = source(volume.Path, volume.Block)
+	disk.Source = fileSource(volume.Path, volume.Block)
 	if volume.Network != nil {
 		disk.Source = h.networkSource(name, volume.Network)
 	}
@@ -65,21 +65,21 @@ func (h *host) disk(disk *libvirtxml.DomainDisk, i int) {
 	}
 	if volume.Backing != "" {
 		disk.BackingStore = &libvirtxml.DomainDiskBackingStore{Format: &libvirtxml.DomainDiskFormat{Type: volume.BackingFormat},
-			Source: source(volume.Backing, volume.BackingBlock), BackingStore: &libvirtxml.DomainDiskBackingStore{}}
+			Source: fileSource(volume.Backing, volume.BackingBlock), BackingStore: &libvirtxml.DomainDiskBackingStore{}}
 	}
 }
 
-// source is a file or a block device of the host. A backing image is opened read-only and ends the chain: without an explicit empty backingStore,
-// libvirt would probe the image, whose header is a tenant's.
-func source(path string, block bool) *libvirtxml.DomainDiskSource {
+// fileSource returns the source of a disk that is a file or a block device of the host. A backing image is opened read-only and ends the chain: without an
+// explicit empty backingStore, libvirt would probe the image, whose header is a tenant's.
+func fileSource(path string, block bool) *libvirtxml.DomainDiskSource {
 	if block {
 		return &libvirtxml.DomainDiskSource{Block: &libvirtxml.DomainDiskSourceBlock{Dev: path}}
 	}
 	return &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: path}}
 }
 
-// volume returns the path of a volume in the spec; false for a disk without one.
-func (h *host) volume(name string) (*field.Path, bool) {
+// volumePath returns the field of a volume in the spec; false for a disk without one.
+func (h *host) volumePath(name string) (*field.Path, bool) {
 	i := slices.IndexFunc(h.spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
 	return field.NewPath("spec", "volumes").Index(i), i >= 0
 }
@@ -87,13 +87,13 @@ func (h *host) volume(name string) (*field.Path, bool) {
 // virtiofsQueue is the length of the request queue, KubeVirt's and the longest that virtiofsd supports.
 const virtiofsQueue = 1024
 
-func (h *host) filesystems() []libvirtxml.DomainFilesystem {
+func (h *host) completeFilesystems() []libvirtxml.DomainFilesystem {
 	out := slices.Clone(h.Frontend.Devices.Filesystems)
 	for i := range out {
 		name := abi.Name("filesystem", out[i].Alias)
 		socket := h.Bindings.Filesystems[name]
 		if socket == "" {
-			h.fail(field.Invalid(h.domain.Child("devices", "filesystems").Index(i), name, h.node()+" has no virtiofsd socket for this file system"))
+			h.addError(field.Invalid(h.domain.Child("devices", "filesystems").Index(i), name, h.nodeName()+" has no virtiofsd socket for this file system"))
 		}
 		out[i].Source = &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{Socket: socket}}
 		driver := *out[i].Driver

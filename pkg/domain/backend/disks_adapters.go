@@ -9,7 +9,7 @@ import (
 // Documents: node devices, one for each Fibre Channel adapter that is made for this start, in the order of the volumes' names. Several
 // LUNs may be behind one.
 
-func (h *host) adapters() (out []libvirtxml.NodeDevice) {
+func (h *host) adapterDevices() (out []libvirtxml.NodeDevice) {
 	made := map[HostAdapter]bool{}
 	for _, name := range sortedNames(h.Bindings.Volumes, func(v Volume) bool { return v.Adapter != nil }) {
 		adapter := h.Bindings.Volumes[name].Adapter

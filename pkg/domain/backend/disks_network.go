@@ -12,7 +12,7 @@ var networkProtocols = []string{"iscsi", "nbd", "rbd"}
 
 // networkSource adds the servers, and the secret for a user. nbd has no users in QEMU.
 func (h *host) networkSource(name string, given *NetworkDisk) *libvirtxml.DomainDiskSource {
-	at, _ := h.volume(name)
+	at, _ := h.volumePath(name)
 	out := &libvirtxml.DomainDiskSourceNetwork{Protocol: given.Protocol, Name: given.Name}
 	for _, server := range given.Hosts {
 		host := libvirtxml.DomainDiskSourceHost{Name: server.Name, Port: server.Port}
@@ -23,14 +23,14 @@ func (h *host) networkSource(name string, given *NetworkDisk) *libvirtxml.Domain
 	}
 	switch {
 	case usages[given.Protocol] == "" && given.Protocol != "nbd":
-		h.fail(field.NotSupported(at, given.Protocol, networkProtocols))
+		h.addError(field.NotSupported(at, given.Protocol, networkProtocols))
 	case given.User != "" && given.Protocol == "nbd":
-		h.fail(field.Invalid(at, given.User, "nbd does not support users; isolate its network instead"))
+		h.addError(field.Invalid(at, given.User, "nbd does not support users; isolate its network instead"))
 	case given.User != "":
 		out.Auth = &libvirtxml.DomainDiskAuth{Username: given.User,
 			Secret: &libvirtxml.DomainDiskSecret{Type: usages[given.Protocol], UUID: h.secretUUID("auth/" + name)}}
 	case given.Protocol != "rbd" && len(given.Hosts) == 0: // the host's ceph.conf may name the monitors
-		h.fail(field.Invalid(at, given.Protocol, h.node()+" has no server for this disk"))
+		h.addError(field.Invalid(at, given.Protocol, h.nodeName()+" has no server for this disk"))
 	}
 	return &libvirtxml.DomainDiskSource{Network: out}
 }

@@ -14,10 +14,10 @@ import (
 // diskLimits. cache, io and errorPolicy of the spec come before the profile's.
 // KubeVirt: converter/converter.go (cache and io), converter/storage/disk.go.
 
-// tune sets them for the disk with an index in the spec.
-func (h *host) tune(out *libvirtxml.DomainDisk, i int, volume Volume) {
+// tuneDisk sets these elements for the disk with an index in the spec.
+func (h *host) tuneDisk(out *libvirtxml.DomainDisk, i int, volume Volume) {
 	p, driver, spec := h.policy.Disk, out.Driver, &h.spec.Domain.Devices.Disks[i]
-	driver.Cache = h.cache(i, volume)
+	driver.Cache = h.cacheMode(i, volume)
 	driver.IO = cmp.Or(string(spec.IO), p.IOPolicy)
 	if driver.IO == string(v1.IONative) && volume.NoDirectIO && cmp.Or(string(spec.Cache), p.CachePolicy) == "" {
 		h.failNativeIO(i)
@@ -34,7 +34,7 @@ func (h *host) tune(out *libvirtxml.DomainDisk, i int, volume Volume) {
 		driver.ErrorPolicy, driver.RErrorPolicy = string(*spec.ErrorPolicy), ""
 	}
 	if p.MetadataCacheSize != nil && volume.Format == "qcow2" {
-		size := libvirtxml.DomainDiskMetadataCacheSize{Unit: "bytes", Value: int(bytes(p.MetadataCacheSize))}
+		size := libvirtxml.DomainDiskMetadataCacheSize{Unit: "bytes", Value: int(bytesOf(p.MetadataCacheSize))}
 		driver.MetadataCache = &libvirtxml.DomainDiskMetadataCache{MaxSize: &size}
 	}
 	// A LUN's SCSI commands go to the device, past QEMU's throttling: a limit would not hold.
@@ -43,9 +43,10 @@ func (h *host) tune(out *libvirtxml.DomainDisk, i int, volume Volume) {
 	}
 }
 
-// cache bypasses the host's page cache wherever the file system supports O_DIRECT, as KubeVirt does: a write that the guest is told of is on the
-// disk, and memory is not used twice. A shareable disk has cache none always, because two hosts have two page caches.
-func (h *host) cache(i int, volume Volume) string {
+// cacheMode returns the cache of the disk with an index in the spec. It bypasses the host's page cache if the file system supports O_DIRECT, as KubeVirt does:
+// a write that is reported to the guest is on the disk, and memory is not used twice. A shareable disk always has cache none, because two hosts have two page
+// caches.
+func (h *host) cacheMode(i int, volume Volume) string {
 	disk := &h.spec.Domain.Devices.Disks[i]
 	shared, policy := ptr.Deref(disk.Shareable, false), h.policy.Disk.CachePolicy
 	asked := cmp.Or(string(disk.Cache), policy)
@@ -65,17 +66,17 @@ func (h *host) cache(i int, volume Volume) string {
 
 func bypassesPageCache(cache string) bool { return cache == "none" || cache == "directsync" }
 
-// failDirectIO names who asked for a cache that needs O_DIRECT, which the storage of the disk with an index in the spec does not have.
+// failDirectIO adds an error about a cache that needs O_DIRECT, which the storage of the disk with an index in the spec does not have. asked is the cache.
 func (h *host) failDirectIO(i int, asked string) {
 	disk, at := &h.spec.Domain.Devices.Disks[i], h.domain.Child("devices", "disks").Index(i)
 	lacks := "the storage of volume '" + disk.Name + "' does not support O_DIRECT, which "
 	switch {
 	case ptr.Deref(disk.Shareable, false):
-		h.fail(field.Invalid(at.Child("shareable"), true, lacks+"a shareable disk needs; use a volume of other storage"))
+		h.addError(field.Invalid(at.Child("shareable"), true, lacks+"a shareable disk needs; use a volume of other storage"))
 	case disk.Cache != "":
-		h.fail(field.Invalid(at.Child("cache"), disk.Cache, lacks+"cache '"+asked+"' needs; use 'writethrough', or leave 'cache' out"))
+		h.addError(field.Invalid(at.Child("cache"), disk.Cache, lacks+"cache '"+asked+"' needs; use 'writethrough', or leave 'cache' out"))
 	default:
-		h.fail(field.Invalid(policyPath("disk", "cachePolicy"), asked, lacks+"it needs; use 'Auto', which then is 'WriteThrough'"))
+		h.addError(field.Invalid(policyPath("disk", "cachePolicy"), asked, lacks+"it needs; use 'Auto', which then is 'WriteThrough'"))
 	}
 }
 
@@ -88,22 +89,23 @@ func (h *host) failNativeIO(i int) {
 		at, remedy = h.domain.Child("devices", "disks").Index(i).Child("io"), "use 'threads', or leave 'io' out"
 	}
 	if !ptr.Deref(disk.Shareable, false) {
-		h.fail(field.Invalid(at, "native", "the storage of volume '"+disk.Name+"' does not support O_DIRECT, which it needs; "+remedy))
+		h.addError(field.Invalid(at, "native", "the storage of volume '"+disk.Name+"' does not support O_DIRECT, which it needs; "+remedy))
 	}
 }
 
-// ioTune has the limits of hostProfile.diskLimits: of each disk, or of all disks of a group together. KubeVirt has none. libvirt: "iotune".
+// ioTune returns the limits of hostProfile.diskLimits: of each disk, or of all disks of a group together. KubeVirt has none. libvirt: "iotune".
 func (h *host) ioTune() *libvirtxml.DomainDiskIOTune {
 	p := h.policy.DiskLimits
 	if *p == (v1alpha1.DiskLimits{}) {
 		return nil
 	}
 	out := libvirtxml.DomainDiskIOTune{
-		TotalBytesSec: bytes(p.TotalBytesPerSecond), ReadBytesSec: bytes(p.ReadBytesPerSecond), WriteBytesSec: bytes(p.WriteBytesPerSecond),
-		TotalIopsSec: wide(p.TotalIOPS), ReadIopsSec: wide(p.ReadIOPS), WriteIopsSec: wide(p.WriteIOPS),
-		TotalBytesSecMax: bytes(p.BurstTotalBytesPerSecond), ReadBytesSecMax: bytes(p.BurstReadBytesPerSecond), WriteBytesSecMax: bytes(p.BurstWriteBytesPerSecond),
-		TotalIopsSecMax: wide(p.BurstTotalIOPS), ReadIopsSecMax: wide(p.BurstReadIOPS), WriteIopsSecMax: wide(p.BurstWriteIOPS),
-		SizeIopsSec: bytes(p.OperationSize),
+		TotalBytesSec: bytesOf(p.TotalBytesPerSecond), ReadBytesSec: bytesOf(p.ReadBytesPerSecond), WriteBytesSec: bytesOf(p.WriteBytesPerSecond),
+		TotalIopsSec: toUint64(p.TotalIOPS), ReadIopsSec: toUint64(p.ReadIOPS), WriteIopsSec: toUint64(p.WriteIOPS),
+		TotalBytesSecMax: bytesOf(p.BurstTotalBytesPerSecond), ReadBytesSecMax: bytesOf(p.BurstReadBytesPerSecond),
+		WriteBytesSecMax: bytesOf(p.BurstWriteBytesPerSecond),
+		TotalIopsSecMax:  toUint64(p.BurstTotalIOPS), ReadIopsSecMax: toUint64(p.BurstReadIOPS), WriteIopsSecMax: toUint64(p.BurstWriteIOPS),
+		SizeIopsSec: bytesOf(p.OperationSize),
 	}
 	if out == (libvirtxml.DomainDiskIOTune{}) {
 		return nil
@@ -117,13 +119,13 @@ func (h *host) ioTune() *libvirtxml.DomainDiskIOTune {
 		{out.TotalIopsSecMax, &out.TotalIopsSecMaxLength}, {out.ReadIopsSecMax, &out.ReadIopsSecMaxLength}, {out.WriteIopsSecMax, &out.WriteIopsSecMaxLength},
 	} {
 		if burst.rate > 0 { // libvirt refuses a length without its burst
-			*burst.length = wide(p.BurstLengthSeconds)
+			*burst.length = toUint64(p.BurstLengthSeconds)
 		}
 	}
 	return &out
 }
 
-func wide(n *int64) uint64 {
+func toUint64(n *int64) uint64 {
 	if n == nil {
 		return 0
 	}

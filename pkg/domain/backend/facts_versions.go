@@ -28,7 +28,7 @@ const (
 var features = slices.Concat([]versioned{
 	{"multiple IO threads for one disk", "10.0.0", "9.0.0", func(h *host) []*field.Path {
 		disks := func(d v1.Disk) bool { return hasIOThreads(&d) }
-		return when(h.plan.pool > 0 && slices.ContainsFunc(h.spec.Domain.Devices.Disks, disks), h.domain.Child("ioThreadsPolicy"))
+		return pathIf(h.plan.pool > 0 && slices.ContainsFunc(h.spec.Domain.Devices.Disks, disks), h.domain.Child("ioThreadsPolicy"))
 	}},
 	{DiscardGranularity, "10.0.0", "", func(h *host) (paths []*field.Path) {
 		for i, d := range h.spec.Domain.Devices.Disks {
@@ -41,82 +41,82 @@ var features = slices.Concat([]versioned{
 	// 9.0.0 has passt in its schema, but does not read it.
 	{"passt networking", "9.1.0", "7.2.0", func(h *host) (paths []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {
-			paths = append(paths, when(h.Bindings.NICs[nic.Name].Kind == "passt", h.domain.Child("devices", "interfaces").Index(i))...)
+			paths = append(paths, pathIf(h.Bindings.NICs[nic.Name].Kind == "passt", h.domain.Child("devices", "interfaces").Index(i))...)
 		}
 		return paths
 	}},
 	{tpmPlace, "10.10.0", "", func(h *host) []*field.Path {
-		return when(h.policy.PathTemplates.SWTPM != "" && len(h.Frontend.Devices.TPMs) > 0, policyPath("pathTemplates", "swtpm"))
+		return pathIf(h.policy.PathTemplates.SWTPM != "" && len(h.Frontend.Devices.TPMs) > 0, policyPath("pathTemplates", "swtpm"))
 	}},
 	{"panic device 'pvpanic'", "9.1.0", "6.0.0", func(h *host) (paths []*field.Path) {
 		for i, p := range h.spec.Domain.Devices.PanicDevices {
 			pci := p.Model != nil && *p.Model == v1.Pvpanic
-			paths = append(paths, when(pci, h.domain.Child("devices", "panicDevices").Index(i).Child("model"))...)
+			paths = append(paths, pathIf(pci, h.domain.Child("devices", "panicDevices").Index(i).Child("model"))...)
 		}
 		return paths
 	}},
 	{"IO thread polling", "9.4.0", "", func(h *host) []*field.Path {
-		return when(h.policy.IOThreads.PollMaxNanoseconds != nil && h.plan.count > 0, policyPath("ioThreads", "pollMaxNanoseconds"))
+		return pathIf(h.policy.IOThreads.PollMaxNanoseconds != nil && h.plan.count > 0, policyPath("ioThreads", "pollMaxNanoseconds"))
 	}},
 	{"IO thread pool limits", "8.5.0", "7.1.0", func(h *host) []*field.Path {
 		p := h.policy.IOThreads
-		return when((p.PoolMin != nil || p.PoolMax != nil) && h.plan.count > 0, policyPath("ioThreads", "poolMin"))
+		return pathIf((p.PoolMin != nil || p.PoolMax != nil) && h.plan.count > 0, policyPath("ioThreads", "poolMin"))
 	}},
 	{"memory allocation threads", "8.2.0", "5.0.0", func(h *host) []*field.Path {
-		return when(h.policy.Memory.AllocationThreads != nil, policyPath("memory", "allocationThreads"))
+		return pathIf(h.policy.Memory.AllocationThreads != nil, policyPath("memory", "allocationThreads"))
 	}},
 	{"qcow2 metadata cache size", "7.0.0", "", func(h *host) []*field.Path {
-		return when(h.policy.Disk.MetadataCacheSize != nil, policyPath("disk", "metadataCacheSize"))
+		return pathIf(h.policy.Disk.MetadataCacheSize != nil, policyPath("disk", "metadataCacheSize"))
 	}},
 	{"io 'io_uring'", "6.3.0", "5.0.0", func(h *host) []*field.Path {
-		return when(h.policy.Disk.IOPolicy == "io_uring", policyPath("disk", "ioPolicy"))
+		return pathIf(h.policy.Disk.IOPolicy == "io_uring", policyPath("disk", "ioPolicy"))
 	}},
 	{"ACPI index of an interface", "7.3.0", "6.0.0", func(h *host) (paths []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {
-			paths = append(paths, when(nic.ACPIIndex > 0, h.domain.Child("devices", "interfaces").Index(i).Child("acpiIndex"))...)
+			paths = append(paths, pathIf(nic.ACPIIndex > 0, h.domain.Child("devices", "interfaces").Index(i).Child("acpiIndex"))...)
 		}
 		return paths
 	}},
 	{"fw_cfg files", "6.5.0", "", func(h *host) []*field.Path {
-		return when(h.VMI.Annotations[v1.IgnitionAnnotation] != "", field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation))
+		return pathIf(h.VMI.Annotations[v1.IgnitionAnnotation] != "", field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation))
 	}},
 	{"Hyper-V passthrough", "8.0.0", "", func(h *host) []*field.Path {
 		f := h.spec.Domain.Features
-		return when(f != nil && f.HypervPassthrough != nil && f.HypervPassthrough.Enabled != nil && *f.HypervPassthrough.Enabled,
+		return pathIf(f != nil && f.HypervPassthrough != nil && f.HypervPassthrough.Enabled != nil && *f.HypervPassthrough.Enabled,
 			h.domain.Child("features", "hypervPassthrough"))
 	}},
 	{"stateless firmware", "8.6.0", "", func(h *host) []*field.Path {
 		loader := h.Frontend.OS.Loader
-		return when(loader != nil && loader.Stateless == "yes", h.domain.Child("launchSecurity"))
+		return pathIf(loader != nil && loader.Stateless == "yes", h.domain.Child("launchSecurity"))
 	}},
 	{"ACPI table MSDM", "11.2.0", "", func(h *host) []*field.Path {
 		f := h.spec.Domain.Firmware
-		return when(f != nil && f.ACPI != nil && f.ACPI.MsdmNameRef != "", h.domain.Child("firmware", "acpi", "msdmNameRef"))
+		return pathIf(f != nil && f.ACPI != nil && f.ACPI.MsdmNameRef != "", h.domain.Child("firmware", "acpi", "msdmNameRef"))
 	}},
 	{"AMD SEV-SNP", "10.5.0", "9.1.0", func(h *host) []*field.Path {
 		s := h.Frontend.LaunchSecurity
-		return when(s != nil && s.SEVSNP != nil, h.domain.Child("launchSecurity", "snp"))
+		return pathIf(s != nil && s.SEVSNP != nil, h.domain.Child("launchSecurity", "snp"))
 	}},
 	{"more than 255 vCPUs", "6.5.0", "", manyCPUs(255)},
 	{"more than 288 vCPUs", "", "8.1.0", manyCPUs(288)},
 	{"more than 1024 vCPUs", "", "9.0.0", manyCPUs(1024)},
 	{"direct and extended TLB flush", "11.0.0", "7.1.0", func(h *host) []*field.Path {
 		f := h.Frontend.Features
-		return when(f != nil && f.HyperV != nil && f.HyperV.TLBFlush != nil && (f.HyperV.TLBFlush.Direct != nil || f.HyperV.TLBFlush.Extended != nil),
+		return pathIf(f != nil && f.HyperV != nil && f.HyperV.TLBFlush != nil && (f.HyperV.TLBFlush.Direct != nil || f.HyperV.TLBFlush.Extended != nil),
 			h.domain.Child("features", "hyperv", "tlbflush"))
 	}},
 	// No release notes name it. It came after 10.1; older versions drop it without an error.
 	{"display of a PCI host device", "10.2.0", "", func(h *host) (paths []*field.Path) {
 		for i := range h.Frontend.Devices.Hostdevs {
 			d := &h.Frontend.Devices.Hostdevs[i]
-			paths = append(paths, when(d.SubsysPCI != nil && d.SubsysPCI.Display == "on",
+			paths = append(paths, pathIf(d.SubsysPCI != nil && d.SubsysPCI.Display == "on",
 				h.hostdevPath(abi.Name("hostdev", d.Alias)).Child("virtualGPUOptions", "display"))...)
 		}
 		return paths
 	}},
 	{"Intel TDX", "11.6.0", "10.1.0", func(h *host) []*field.Path {
 		s := h.Frontend.LaunchSecurity
-		return when(s != nil && s.TDX != nil, h.domain.Child("launchSecurity", "tdx"))
+		return pathIf(s != nil && s.TDX != nil, h.domain.Child("launchSecurity", "tdx"))
 	}},
 }, busFeatures(), modelFeatures())
 
@@ -137,7 +137,7 @@ func busFeatures() (out []versioned) {
 		out = append(out, versioned{Feature("disk bus '" + bus.Name + "'"), bus.Libvirt, bus.QEMU, func(h *host) (paths []*field.Path) {
 			for i := range h.Frontend.Devices.Disks {
 				d := &h.Frontend.Devices.Disks[i]
-				paths = append(paths, when(d.Target.Bus == string(bus.Name), h.domain.Child("devices", "disks").Index(i).Child(d.Device, "bus"))...)
+				paths = append(paths, pathIf(d.Target.Bus == string(bus.Name), h.domain.Child("devices", "disks").Index(i).Child(d.Device, "bus"))...)
 			}
 			return paths
 		}})
@@ -153,7 +153,7 @@ func modelFeatures() (out []versioned) {
 		}
 		out = append(out, versioned{Feature("interface model '" + model.Name + "'"), model.Libvirt, model.QEMU, func(h *host) (paths []*field.Path) {
 			for i, nic := range h.spec.Domain.Devices.Interfaces {
-				paths = append(paths, when(nic.Model == model.Name, h.domain.Child("devices", "interfaces").Index(i).Child("model"))...)
+				paths = append(paths, pathIf(nic.Model == model.Name, h.domain.Child("devices", "interfaces").Index(i).Child("model"))...)
 			}
 			return paths
 		}})
@@ -164,12 +164,12 @@ func modelFeatures() (out []versioned) {
 // manyCPUs returns the path where a VMI of amd64 has more vCPUs than a limit, hot-pluggable ones included.
 func manyCPUs(limit uint) func(*host) []*field.Path {
 	return func(h *host) []*field.Path {
-		return when(h.spec.Architecture == "amd64" && h.Frontend.VCPU.Value > limit, h.domain.Child("cpu"))
+		return pathIf(h.spec.Architecture == "amd64" && h.Frontend.VCPU.Value > limit, h.domain.Child("cpu"))
 	}
 }
 
-// when returns the path if a condition holds. It is built only then, because every start evaluates all conditions.
-func when(so bool, root *field.Path, names ...string) []*field.Path {
+// pathIf returns the path if a condition holds. It is built only then, because every start evaluates all conditions.
+func pathIf(so bool, root *field.Path, names ...string) []*field.Path {
 	if !so {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (h *host) checkVersions() {
 			continue
 		}
 		for _, path := range f.paths(h) {
-			h.fail(field.Forbidden(path, fmt.Sprintf("%s: %s; run the VMI on a newer host", f.name, strings.Join(h.describeOutdated(old), ", "))))
+			h.addError(field.Forbidden(path, fmt.Sprintf("%s: %s; run the VMI on a newer host", f.name, strings.Join(h.describeOutdated(old), ", "))))
 		}
 	}
 }
@@ -221,7 +221,7 @@ func tooOld(host Capabilities, libvirt, qemu string) (old []outdatedProgram) {
 
 func (h *host) describeOutdated(old []outdatedProgram) (words []string) {
 	for _, l := range old {
-		words = append(words, fmt.Sprintf("needs %s %s, %s has %s %s", l.program, l.needs, h.node(), l.program, l.has))
+		words = append(words, fmt.Sprintf("needs %s %s, %s has %s %s", l.program, l.needs, h.nodeName(), l.program, l.has))
 	}
 	return words
 }

@@ -14,30 +14,31 @@ import (
 // builds of it.
 // KubeVirt: converter/compute/os.go and efi/efi.go. libvirt: "BIOS bootloader". QEMU: docs/interop/firmware.json.
 
-// os replaces the class of the firmware by a build, and leaves all else of the frontend's element.
-func (h *host) os() *libvirtxml.DomainOS {
+// completeOS replaces the class of the firmware by a build, and leaves all else of the frontend's element.
+func (h *host) completeOS() *libvirtxml.DomainOS {
 	out := *h.Frontend.OS
 	if out.Firmware == "efi" {
-		h.efi(&out)
+		h.completeEFI(&out)
 	}
-	h.kernel(&out)
+	h.addKernel(&out)
 	h.acpiTables(&out)
 	return &out
 }
 
-// efi names the build by its path. libvirt's autoselection would choose among all builds of the class anew at each start.
-func (h *host) efi(out *libvirtxml.DomainOS) {
-	secure := feature(out.FirmwareInfo, "secure-boot")
+// completeEFI adds the path of the build. libvirt's autoselection would choose again among all builds of the class at each start.
+func (h *host) completeEFI(out *libvirtxml.DomainOS) {
+	secure := hasFeature(out.FirmwareInfo, "secure-boot")
 	stateless := out.Loader != nil && out.Loader.Stateless == "yes"
 	at := h.domain.Child("firmware", "bootloader", "efi")
-	builds := h.firmware(secure)
+	builds := h.matchingBuilds(secure)
 	if len(builds) == 0 {
-		h.fail(field.Invalid(at, "", h.node()+" has no "+h.describeFirmware(secure)+" for machine '"+out.Type.Machine+"'"))
+		h.addError(field.Invalid(at, "", h.nodeName()+" has no "+h.describeFirmware(secure)+" for machine '"+out.Type.Machine+"'"))
 		return
 	}
-	build, why := h.readable(builds, stateless)
+	build, why := h.readableBuild(builds, stateless)
 	if build == nil {
-		h.fail(field.Invalid(at, "", h.node()+" has "+h.describeFirmware(secure)+" in format '"+formatOf(builds[0])+"' alone ('"+builds[0].Code+"'), and "+why))
+		h.addError(field.Invalid(at, "", h.nodeName()+" has "+h.describeFirmware(secure)+
+			" in format '"+formatOf(builds[0])+"' alone ('"+builds[0].Code+"'), and "+why))
 		return
 	}
 	out.Firmware, out.FirmwareInfo = "", nil
@@ -50,7 +51,7 @@ func (h *host) efi(out *libvirtxml.DomainOS) {
 		out.Loader.Secure = "yes"
 	}
 	if h.Bindings.NVRAM == "" {
-		h.fail(field.Invalid(at, "", h.node()+" has no binding for the firmware's variable store"))
+		h.addError(field.Invalid(at, "", h.nodeName()+" has no binding for the firmware's variable store"))
 		return
 	}
 	out.NVRam = &libvirtxml.DomainNVRam{NVRam: h.Bindings.NVRAM, Template: build.VarsTemplate}
@@ -68,7 +69,7 @@ func (h *host) describeFirmware(secure bool) string {
 	if secure {
 		kind = "EFI firmware with Secure Boot and enrolled keys"
 	}
-	if shield := h.shield(); shield != "" {
+	if shield := h.encryptionFeature(); shield != "" {
 		kind += " for '" + shield + "'"
 	}
 	return kind
@@ -104,9 +105,9 @@ const (
 	namesTemplateFormat since = "10.10.0"
 )
 
-// readable returns the first of the builds that libvirt can read, those in format raw before others. Where the VMI has a variable store already, the build is
-// in the format of the store. Without such a build readable returns why.
-func (h *host) readable(builds []*Firmware, stateless bool) (build *Firmware, why string) {
+// readableBuild returns the first of the builds that libvirt can read, those in format raw before others. Where the VMI has a variable store already, the build
+// is in the format of the store. Without such a build it returns why.
+func (h *host) readableBuild(builds []*Firmware, stateless bool) (build *Firmware, why string) {
 	only, because := h.Bindings.NVRAMFormat, "the variables of the guest's firmware are in format '"+h.Bindings.NVRAMFormat+
 		"'; run the VMI on a host that has a build in this format"
 	switch {
@@ -131,18 +132,18 @@ func (h *host) readable(builds []*Firmware, stateless bool) (build *Firmware, wh
 	return nil, "it must be 'raw' or 'qcow2'"
 }
 
-// firmware returns the builds, in the host's order, with exactly the features that the guest needs: with enrolled keys, a guest with
+// matchingBuilds returns the builds, in the host's order, with exactly the features that the guest needs: with enrolled keys, a guest with
 // secureBoot 'false' would not boot an unsigned loader.
-func (h *host) firmware(secure bool) (builds []*Firmware) {
+func (h *host) matchingBuilds(secure bool) (builds []*Firmware) {
 	for i, build := range h.Host.Firmware {
-		if build.Architecture != h.spec.Architecture || !matches(build.Machines, h.Frontend.OS.Type.Machine) {
+		if build.Architecture != h.spec.Architecture || !matchesMachine(build.Machines, h.Frontend.OS.Type.Machine) {
 			continue
 		}
 		has := func(name string) bool { return slices.Contains(build.Features, name) }
-		if shield := h.shield(); shield != "" && !has(shield) || shield == "" && build.VarsTemplate == "" {
+		if shield := h.encryptionFeature(); shield != "" && !has(shield) || shield == "" && build.VarsTemplate == "" {
 			continue // a build without variable store is for encrypted memory only
 		}
-		if has("requires-smm") && !h.smm() || secure != (has("secure-boot") && has("enrolled-keys")) {
+		if has("requires-smm") && !h.hasSMM() || secure != (has("secure-boot") && has("enrolled-keys")) {
 			continue
 		}
 		builds = append(builds, &h.Host.Firmware[i])
@@ -150,8 +151,8 @@ func (h *host) firmware(secure bool) (builds []*Firmware) {
 	return builds
 }
 
-// shield returns the feature of QEMU's firmware descriptors that a build needs for launchSecurity; empty without.
-func (h *host) shield() string {
+// encryptionFeature returns the feature of QEMU's firmware descriptors that a build needs for launchSecurity; empty without.
+func (h *host) encryptionFeature() string {
 	switch s := h.Frontend.LaunchSecurity; {
 	case s == nil:
 	case s.SEVSNP != nil:
@@ -169,28 +170,28 @@ func (h *host) shield() string {
 // sevES is the bit of a SEV guest policy that encrypts the registers (SEV-ES).
 const sevES = 0x4
 
-// smm reports whether the guest has System Management Mode, by which Secure Boot protects the variable store on x86.
-func (h *host) smm() bool {
+// hasSMM reports whether the guest has System Management Mode, by which Secure Boot protects the variable store on x86.
+func (h *host) hasSMM() bool {
 	f := h.Frontend.Features
 	return f != nil && f.SMM != nil && f.SMM.State != "off"
 }
 
-func feature(info *libvirtxml.DomainOSFirmwareInfo, name string) bool {
+func hasFeature(info *libvirtxml.DomainOSFirmwareInfo, name string) bool {
 	return info != nil && slices.ContainsFunc(info.Features, func(f libvirtxml.DomainOSFirmwareFeature) bool { return f.Name == name && f.Enabled == "yes" })
 }
 
-// kernel adds the paths of kernelBoot. The frontend has the arguments, which the guest sees.
-func (h *host) kernel(out *libvirtxml.DomainOS) {
+// addKernel adds the paths of kernelBoot. The frontend has the arguments, which the guest sees.
+func (h *host) addKernel(out *libvirtxml.DomainOS) {
 	firmware := h.spec.Domain.Firmware
 	if firmware == nil || firmware.KernelBoot == nil || firmware.KernelBoot.Container == nil {
 		return
 	}
 	container, at := firmware.KernelBoot.Container, h.domain.Child("firmware", "kernelBoot", "container")
 	if container.KernelPath != "" && h.Bindings.Kernel == "" {
-		h.fail(field.Invalid(at.Child("kernelPath"), container.KernelPath, h.node()+" has no binding for this file"))
+		h.addError(field.Invalid(at.Child("kernelPath"), container.KernelPath, h.nodeName()+" has no binding for this file"))
 	}
 	if container.InitrdPath != "" && h.Bindings.Initrd == "" {
-		h.fail(field.Invalid(at.Child("initrdPath"), container.InitrdPath, h.node()+" has no binding for this file"))
+		h.addError(field.Invalid(at.Child("initrdPath"), container.InitrdPath, h.nodeName()+" has no binding for this file"))
 	}
 	out.Kernel, out.Initrd = h.Bindings.Kernel, h.Bindings.Initrd
 }
@@ -204,15 +205,15 @@ func (h *host) acpiTables(out *libvirtxml.DomainOS) {
 	for _, table := range out.ACPI.Tables {
 		table.Path = h.Bindings.ACPITables[strings.ToLower(table.Type)]
 		if table.Path == "" {
-			h.fail(field.Invalid(h.domain.Child("firmware", "acpi", table.Type+"NameRef"), table.Type, h.node()+" has no binding for this table"))
+			h.addError(field.Invalid(h.domain.Child("firmware", "acpi", table.Type+"NameRef"), table.Type, h.nodeName()+" has no binding for this table"))
 		}
 		tables.Tables = append(tables.Tables, table)
 	}
 	out.ACPI = tables
 }
 
-// sysinfo adds the paths of fw_cfg files, such as Ignition's.
-func (h *host) sysinfo() []libvirtxml.DomainSysInfo {
+// completeSysInfo adds the paths of fw_cfg files, such as Ignition's.
+func (h *host) completeSysInfo() []libvirtxml.DomainSysInfo {
 	out := slices.Clone(h.Frontend.SysInfo)
 	for i := range out {
 		if out[i].FWCfg == nil {
@@ -223,7 +224,7 @@ func (h *host) sysinfo() []libvirtxml.DomainSysInfo {
 			entries[j].File = h.Bindings.FirmwareFiles[entries[j].Name]
 			if entries[j].File == "" {
 				path := field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
-				h.fail(field.Forbidden(path, h.node()+" has no binding for '"+entries[j].Name+"'"))
+				h.addError(field.Forbidden(path, h.nodeName()+" has no binding for '"+entries[j].Name+"'"))
 			}
 		}
 		out[i].FWCfg = &libvirtxml.DomainSysInfoFWCfg{Entry: entries}

@@ -14,20 +14,20 @@ import (
 // Elements: hostdev/source. The frontend has the kind of the device; the binding must be of that kind.
 // KubeVirt: device/hostdevice, which takes addresses from the environment of device plugins. libvirt: "Host device assignment".
 
-// hostdevs returns the devices of the frontend with their sources. A device without a binding is an error: the guest would boot without hardware that
+// completeHostdevs returns the devices of the frontend with their sources. A device without a binding is an error: the guest would boot without hardware that
 // its record has.
-func (h *host) hostdevs() []libvirtxml.DomainHostdev {
+func (h *host) completeHostdevs() []libvirtxml.DomainHostdev {
 	out := slices.Clone(h.Frontend.Devices.Hostdevs)
 	for i := range out {
 		name := abi.Name("hostdev", out[i].Alias)
 		at := h.hostdevPath(name)
 		bound, found := h.boundHostdev(name)
 		if !found {
-			h.fail(field.Invalid(at, name, h.node()+" has no binding for this device"))
+			h.addError(field.Invalid(at, name, h.nodeName()+" has no binding for this device"))
 			continue
 		}
 		if err := bindHostdev(&out[i], bound); err != nil {
-			h.fail(field.Invalid(at, bound.Address, "the device that "+h.node()+" binds: "+err.Error()))
+			h.addError(field.Invalid(at, bound.Address, "the device that "+h.nodeName()+" binds: "+err.Error()))
 		}
 	}
 	h.checkBundles()
@@ -54,7 +54,7 @@ func (h *host) checkBundles() {
 		all := 1 + len(h.Bindings.HostDevs[name].Bundle)
 		last := abi.BundledName(name, all)
 		if !slices.ContainsFunc(devices, func(d libvirtxml.DomainHostdev) bool { return abi.Name("hostdev", d.Alias) == last }) {
-			h.fail(field.Invalid(h.hostdevPath(name), name, fmt.Sprintf("%s binds %d USB devices, and the hardware of this boot has fewer", h.node(), all)))
+			h.addError(field.Invalid(h.hostdevPath(name), name, fmt.Sprintf("%s binds %d USB devices, and the hardware of this boot has fewer", h.nodeName(), all)))
 		}
 	}
 }

@@ -26,17 +26,17 @@ func (h *host) ioThreadIDs() *libvirtxml.DomainIOThreadIDs {
 	}
 	out := &libvirtxml.DomainIOThreadIDs{}
 	for id := uint(1); id <= count; id++ {
-		thread := libvirtxml.DomainIOThread{ID: id, PoolMin: unsigned(p.PoolMin), PoolMax: unsigned(p.PoolMax)}
+		thread := libvirtxml.DomainIOThread{ID: id, PoolMin: toUint(p.PoolMin), PoolMax: toUint(p.PoolMax)}
 		if p.PollMaxNanoseconds != nil {
-			thread.Poll = &libvirtxml.DomainIOThreadPoll{Max: unsigned(p.PollMaxNanoseconds)}
+			thread.Poll = &libvirtxml.DomainIOThreadPoll{Max: toUint(p.PollMaxNanoseconds)}
 		}
 		out.IOThreads = append(out.IOThreads, thread)
 	}
 	return out
 }
 
-// unsigned converts an optional number of a profile to libvirtxml's type.
-func unsigned[T int32 | int64](n *T) *uint {
+// toUint converts an optional number of a profile to libvirtxml's type.
+func toUint[T int32 | int64](n *T) *uint {
 	if n == nil {
 		return nil
 	}
@@ -69,8 +69,8 @@ func (p threadPlan) forDisk(i int) *uint {
 	return &p.byDisk[i]
 }
 
-// threads returns all threads of the pool; nil without one.
-func (p threadPlan) threads() *libvirtxml.DomainDiskIOThreads {
+// poolThreads returns all threads of the pool; nil without one.
+func (p threadPlan) poolThreads() *libvirtxml.DomainDiskIOThreads {
 	if p.pool == 0 {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (h *host) ioThreadPins() []libvirtxml.DomainCPUTuneIOThreadPin {
 	}
 	all, err := cpuset.Parse(h.policy.IOThreads.CPUs)
 	if err != nil {
-		h.fail(field.Invalid(policyPath("ioThreads", "cpus"), h.policy.IOThreads.CPUs, "must be a list of CPUs such as '0-3,8'"))
+		h.addError(field.Invalid(policyPath("ioThreads", "cpus"), h.policy.IOThreads.CPUs, "must be a list of CPUs such as '0-3,8'"))
 	}
 	if pins == nil && all.IsEmpty() {
 		return nil

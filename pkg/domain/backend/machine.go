@@ -21,38 +21,38 @@ func (h *host) virtType() string {
 			return kind
 		}
 	}
-	h.fail(field.Invalid(field.NewPath("spec", "architecture"), h.spec.Architecture, h.node()+" has no hypervisor for this architecture"))
+	h.addError(field.Invalid(field.NewPath("spec", "architecture"), h.spec.Architecture, h.nodeName()+" has no hypervisor for this architecture"))
 	return ""
 }
 
-// emulator is the path of QEMU. A host whose QEMU lacks the machine type is refused here, at the field that asks for it.
-func (h *host) emulator() string {
+// emulatorPath returns the path of QEMU. It adds an error at the field with the machine type if the host's QEMU does not have the type.
+func (h *host) emulatorPath() string {
 	emulator := h.Host.Emulators[h.spec.Architecture]
 	if emulator == "" {
-		h.fail(field.Invalid(field.NewPath("spec", "architecture"), h.spec.Architecture, h.node()+" has no emulator for this architecture"))
+		h.addError(field.Invalid(field.NewPath("spec", "architecture"), h.spec.Architecture, h.nodeName()+" has no emulator for this architecture"))
 	}
 	machines, machine := h.Host.Machines[h.spec.Architecture], h.Frontend.OS.Type.Machine
 	if _, known := machines[machine]; len(machines) > 0 && !known {
-		h.fail(field.Invalid(h.domain.Child("machine", "type"), machine, "the QEMU of "+h.node()+" does not have this machine"))
+		h.addError(field.Invalid(h.domain.Child("machine", "type"), machine, "the QEMU of "+h.nodeName()+" does not have this machine"))
 	}
 	return emulator
 }
 
-// onCrash is hostProfile.lifecycle.onCrash, else the frontend's. The guest does not see it.
+// onCrash returns hostProfile.lifecycle.onCrash, else the frontend's. The guest does not see it.
 func (h *host) onCrash() string {
 	return cmp.Or(h.policy.Lifecycle.OnCrash, h.Frontend.OnCrash)
 }
 
-// resource is the cgroup of hostProfile.security.resourcePartition.
-func (h *host) resource() *libvirtxml.DomainResource {
+// resourcePartition returns the cgroup of hostProfile.security.resourcePartition.
+func (h *host) resourcePartition() *libvirtxml.DomainResource {
 	if h.policy.Security.ResourcePartition == "" {
 		return nil
 	}
 	return &libvirtxml.DomainResource{Partition: h.policy.Security.ResourcePartition}
 }
 
-// matches reports whether one of the glob patterns of a firmware descriptor matches a machine type. An invalid pattern matches nothing.
-func matches(patterns []string, machine string) bool {
+// matchesMachine reports whether one of the glob patterns of a firmware descriptor matches a machine type. An invalid pattern matches nothing.
+func matchesMachine(patterns []string, machine string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		ok, err := path.Match(pattern, machine)
 		return ok && err == nil

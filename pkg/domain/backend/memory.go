@@ -19,7 +19,7 @@ import (
 func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 	p, out := h.policy.Memory, libvirtxml.DomainMemoryBacking{}
 	if memory := h.spec.Domain.Memory; memory != nil && memory.Hugepages != nil && h.pageKiB() == 0 {
-		h.fail(field.Invalid(h.domain.Child("memory", "hugepages", "pageSize"), memory.Hugepages.PageSize, "must be a size such as '2Mi'"))
+		h.addError(field.Invalid(h.domain.Child("memory", "hugepages", "pageSize"), memory.Hugepages.PageSize, "must be a size such as '2Mi'"))
 		return nil
 	}
 	if size := cmp.Or(h.pageKiB(), h.preferredPageKiB()); size > 0 {
@@ -35,18 +35,18 @@ func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 	if source := h.memorySource(); source != "" {
 		out.MemorySource = &libvirtxml.DomainMemorySource{Type: source}
 	}
-	if h.shared() {
+	if h.sharesMemory() {
 		out.MemoryAccess = &libvirtxml.DomainMemoryAccess{Mode: "shared"}
 	}
-	out.MemoryAllocation = h.allocation()
+	out.MemoryAllocation = h.memoryAllocation()
 	if ptr.Deref(p.Discard, false) {
 		out.MemoryDiscard = &libvirtxml.DomainMemoryDiscard{}
 	}
 	return attr.UnlessEmpty(out)
 }
 
-// shared reports whether another process maps the guest's memory: virtiofsd, or the switch of a vhost-user interface.
-func (h *host) shared() bool {
+// sharesMemory reports whether another process maps the guest's memory: virtiofsd, or the switch of a vhost-user interface.
+func (h *host) sharesMemory() bool {
 	for _, nic := range h.Bindings.NICs {
 		if nic.Kind == "vhostuser" {
 			return true
@@ -55,21 +55,21 @@ func (h *host) shared() bool {
 	return len(h.Frontend.Devices.Filesystems) > 0
 }
 
-// memorySource is hostProfile.memory.backing, and memfd where that is not set and another process maps the memory, as in KubeVirt.
+// memorySource returns hostProfile.memory.backing. If that is not set and another process maps the memory, it returns memfd, as in KubeVirt.
 func (h *host) memorySource() string {
 	switch backing := h.policy.Memory.Backing; {
 	case backing == "anon":
 		return "anonymous"
-	case backing == "" && h.shared():
+	case backing == "" && h.sharesMemory():
 		return "memfd"
 	default:
 		return backing
 	}
 }
 
-// allocation is hostProfile.memory.allocation. With numa.guestMappingPassthrough it is immediate, as in KubeVirt: a NUMA node with too few free
-// pages then fails the start. On demand, the kernel would kill QEMU later.
-func (h *host) allocation() *libvirtxml.DomainMemoryAllocation {
+// memoryAllocation returns hostProfile.memory.allocation. With numa.guestMappingPassthrough it is immediate, as in KubeVirt: if a NUMA node has too few free
+// pages, the start fails. On demand, the kernel would kill QEMU later.
+func (h *host) memoryAllocation() *libvirtxml.DomainMemoryAllocation {
 	p := h.policy.Memory
 	out := libvirtxml.DomainMemoryAllocation{Mode: p.Allocation}
 	if out.Mode == "" && h.pins != nil && len(h.pins.nodes) > 0 {
@@ -81,8 +81,8 @@ func (h *host) allocation() *libvirtxml.DomainMemoryAllocation {
 	return attr.UnlessEmpty(out)
 }
 
-// memory adds dumpCore where hostProfile.lifecycle.coreDump is set: whether a core dump of QEMU contains the guest's memory.
-func (h *host) memory() *libvirtxml.DomainMemory {
+// completeMemory adds dumpCore if hostProfile.lifecycle.coreDump is set: whether a core dump of QEMU contains the guest's memory.
+func (h *host) completeMemory() *libvirtxml.DomainMemory {
 	dump := h.policy.Lifecycle.CoreDump
 	if dump == nil {
 		return h.Frontend.Memory
@@ -92,8 +92,8 @@ func (h *host) memory() *libvirtxml.DomainMemory {
 	return &out
 }
 
-// memoryTune has the limits of QEMU's memory cgroup. A hard limit includes QEMU's own memory, so the couplings refuse one that the guest's memory
-// reaches.
+// memoryTune returns the limits of QEMU's memory cgroup. A hard limit includes QEMU's own memory, so the couplings refuse one that is not above the guest's
+// memory.
 func (h *host) memoryTune() *libvirtxml.DomainMemoryTune {
 	p := h.policy.Memory
 	limit := func(q *resource.Quantity) *libvirtxml.DomainMemoryTuneLimit {

@@ -36,7 +36,7 @@ func (h *host) guestNUMANodes() []guestNode {
 	for _, cell := range h.Frontend.CPU.Numa.Cell {
 		cpus, err := cpuset.Parse(cell.CPUs)
 		if err != nil {
-			h.fail(field.InternalError(h.numaPath(), err))
+			h.addError(field.InternalError(h.numaPath(), err))
 			return nil
 		}
 		later := func(id int) bool { return id >= h.startingCPUs() }
@@ -49,56 +49,56 @@ func (h *host) numaPath() *field.Path {
 	return h.domain.Child("cpu", "numa", "guestMappingPassthrough")
 }
 
-// mirror finds a NUMA node of the host for each of the guest's and takes the CPUs there. It returns the IDs in the guest's order, and the CPU of
+// mirrorNUMANodes finds a NUMA node of the host for each of the guest's and takes the CPUs there. It returns the IDs in the guest's order, and the CPU of
 // each vCPU. Of the nodes that fit it prefers those with the VMI's devices, then those with the most CPUs, as stage 2 does at the first boot
 // (chooseNUMANodes in the frontend); their order is the host's.
-func (h *host) mirror(nodes []guestNode, hostNodes []*hostNode) (ids, vcpus []int) {
+func (h *host) mirrorNUMANodes(nodes []guestNode, hostNodes []*hostNode) (ids, vcpus []int) {
 	largest := slices.Clone(hostNodes)
 	slices.SortStableFunc(largest, func(a, b *hostNode) int {
-		return cmp.Or(cmp.Compare(deviceRank(nodes, b.id), deviceRank(nodes, a.id)), cmp.Compare(b.cpus()/h.threads(), a.cpus()/h.threads()))
+		return cmp.Or(cmp.Compare(deviceRank(nodes, b.id), deviceRank(nodes, a.id)), cmp.Compare(b.freeCPUs()/h.threadsPerCore(), a.freeCPUs()/h.threadsPerCore()))
 	})
 	largest = largest[:min(len(nodes), len(hostNodes))]
 	preferred := slices.DeleteFunc(slices.Clone(hostNodes), func(r *hostNode) bool { return !slices.Contains(largest, r) })
-	found := h.match(nodes, preferred)
+	found := h.matchNUMANodes(nodes, preferred)
 	if found == nil {
-		found = h.match(nodes, hostNodes)
+		found = h.matchNUMANodes(nodes, hostNodes)
 	}
 	if found == nil {
-		h.fail(field.Forbidden(h.numaPath(), fmt.Sprintf("the guest's NUMA nodes (%s) do not fit the NUMA nodes of %s (%s); run the VMI on a host where they fit",
-			describeGuestNodes(nodes), h.node(), describeHostNodes(hostNodes))))
+		h.addError(field.Forbidden(h.numaPath(), fmt.Sprintf("the guest's NUMA nodes (%s) do not fit the NUMA nodes of %s (%s); run the VMI on a host where they fit",
+			describeGuestNodes(nodes), h.nodeName(), describeHostNodes(hostNodes))))
 		return nil, nil
 	}
 	vcpus = make([]int, h.startingCPUs())
 	for i, r := range found {
 		ids = append(ids, r.id)
 		n := len(nodes[i].vcpus)
-		for j, cpu := range r.take((n+h.threads()-1)/h.threads(), h.threads())[:n] {
+		for j, cpu := range r.takeCores((n+h.threadsPerCore()-1)/h.threadsPerCore(), h.threadsPerCore())[:n] {
 			vcpus[nodes[i].vcpus[j]] = cpu
 		}
 	}
 	return ids, vcpus
 }
 
-// match assigns a different node of the host to each node of the guest, by backtracking: hosts have few nodes. It returns nil if no assignment fits.
-func (h *host) match(nodes []guestNode, hostNodes []*hostNode) []*hostNode {
+// matchNUMANodes assigns a different node of the host to each node of the guest, by backtracking: hosts have few nodes. It returns nil if no assignment fits.
+func (h *host) matchNUMANodes(nodes []guestNode, hostNodes []*hostNode) []*hostNode {
 	if len(nodes) == 0 {
 		return []*hostNode{}
 	}
 	for i, r := range hostNodes {
-		if !h.fits(nodes[0], r) {
+		if !h.fitsMemory(nodes[0], r) {
 			continue
 		}
-		if rest := h.match(nodes[1:], slices.Delete(slices.Clone(hostNodes), i, i+1)); rest != nil {
+		if rest := h.matchNUMANodes(nodes[1:], slices.Delete(slices.Clone(hostNodes), i, i+1)); rest != nil {
 			return append([]*hostNode{r}, rest...)
 		}
 	}
 	return nil
 }
 
-// fits compares memory and huge pages with the total of the host's node. How much of it other domains use is known at the start only, where
+// fitsMemory reports whether the host's node has enough memory and huge pages in total. How much of it other domains use is known only at the start, where
 // libvirt allocates all of it or fails.
-func (h *host) fits(node guestNode, r *hostNode) bool {
-	if r.id < 0 || !node.matchesDevices(r.id) || r.cpus() < len(node.vcpus) || (r.memoryKiB > 0 && r.memoryKiB < node.memoryKiB) {
+func (h *host) fitsMemory(node guestNode, r *hostNode) bool {
+	if r.id < 0 || !node.matchesDevices(r.id) || r.freeCPUs() < len(node.vcpus) || (r.memoryKiB > 0 && r.memoryKiB < node.memoryKiB) {
 		return false
 	}
 	size := h.pageKiB()

@@ -18,14 +18,14 @@ import (
 // bandwidth, filterref, trustGuestRxFilters, coalesce, port.
 // KubeVirt: network/domainspec/generators.go and converter/network/configurator.go. libvirt: "Network interfaces".
 
-// interfaces returns the interfaces of the frontend, each connected to its binding.
-func (h *host) interfaces() []libvirtxml.DomainInterface {
+// completeInterfaces returns the interfaces of the frontend, each connected to its binding.
+func (h *host) completeInterfaces() []libvirtxml.DomainInterface {
 	out := slices.Clone(h.Frontend.Devices.Interfaces)
 	for i := range out {
 		name := abi.Name("interface", out[i].Alias)
 		nic, bound := h.Bindings.NICs[name]
 		if !bound {
-			h.fail(field.Invalid(h.nicPath(name), name, h.node()+" has no binding for this interface"))
+			h.addError(field.Invalid(h.nicPath(name), name, h.nodeName()+" has no binding for this interface"))
 			continue
 		}
 		h.bindNIC(&out[i], nic)
@@ -47,7 +47,7 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC) {
 	case "passt":
 		out.Source = &libvirtxml.DomainInterfaceSource{User: &libvirtxml.DomainInterfaceSourceUser{Dev: nic.Device}}
 		out.Backend = &libvirtxml.DomainInterfaceBackend{Type: "passt"}
-		out.PortForward = h.forwarded(out)
+		out.PortForward = h.forwardedPorts(out)
 	case "bridge":
 		out.Source = &libvirtxml.DomainInterfaceSource{Bridge: &libvirtxml.DomainInterfaceSourceBridge{Bridge: nic.Device}}
 	case "tap", "ethernet":
@@ -60,20 +60,20 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC) {
 		out.Source = &libvirtxml.DomainInterfaceSource{VHostUser: &libvirtxml.DomainInterfaceSourceVHostUser{Chardev: socket}}
 	default:
 		at := h.nicPath(abi.Name("interface", out.Alias))
-		h.fail(field.NotSupported(at, nic.Kind, []string{"bridge", "direct", "ethernet", "passt", "tap", "user", "vhostuser"}))
+		h.addError(field.NotSupported(at, nic.Kind, []string{"bridge", "direct", "ethernet", "passt", "tap", "user", "vhostuser"}))
 		return
 	}
-	out.MTU = mtu(out, nic)
-	h.vhost(out)
-	h.limit(out)
+	out.MTU = mtuOf(out, nic)
+	h.chooseVhost(out)
+	h.addLimits(out)
 	h.applyFilter(out, nic)
 }
 
-// mtu returns the MTU of the link, which a virtio device reports to the guest. A guest that assumes 1500 bytes loses packets on a link with a smaller MTU, and
-// gets no jumbo frames on a link with a larger one. Other models cannot report the MTU, and libvirt supports it only for these kinds. User-mode networking and
-// passt terminate the guest's connections: the MTU of their link does not concern the network, and passt announces it to the guest by DHCP and NDP.
-func mtu(out *libvirtxml.DomainInterface, nic NIC) *libvirtxml.DomainInterfaceMTU {
-	if !virtio(out) || nic.MTU < leastMTU || nic.MTU > mostMTU || !slices.Contains([]string{"bridge", "tap", "ethernet", "vhostuser"}, nic.Kind) {
+// mtuOf returns the MTU of the link, which a virtio device reports to the guest. A guest that assumes 1500 bytes loses packets on a link with a smaller MTU,
+// and gets no jumbo frames on a link with a larger one. Other models cannot report the MTU, and libvirt supports it only for these kinds. User-mode networking
+// and passt terminate the guest's connections: the MTU of their link does not concern the network, and passt announces it to the guest by DHCP and NDP.
+func mtuOf(out *libvirtxml.DomainInterface, nic NIC) *libvirtxml.DomainInterfaceMTU {
+	if !isVirtio(out) || nic.MTU < leastMTU || nic.MTU > mostMTU || !slices.Contains([]string{"bridge", "tap", "ethernet", "vhostuser"}, nic.Kind) {
 		return nil
 	}
 	return &libvirtxml.DomainInterfaceMTU{Size: nic.MTU}
@@ -88,9 +88,9 @@ const (
 // mostPort is the highest port of TCP and UDP.
 const mostPort = 1<<16 - 1
 
-// forwarded returns the ports that passt forwards to the guest: the ports of the spec, or all if the spec has none. KubeVirt's passt does the same. libvirt:
-// "Userspace connection using passt".
-func (h *host) forwarded(out *libvirtxml.DomainInterface) []libvirtxml.DomainInterfaceSourcePortForward {
+// forwardedPorts returns the ports that passt forwards to the guest: the ports of the spec, or all if the spec has none. KubeVirt's passt does the same.
+// libvirt: "Userspace connection using passt".
+func (h *host) forwardedPorts(out *libvirtxml.DomainInterface) []libvirtxml.DomainInterfaceSourcePortForward {
 	tcp, udp := libvirtxml.DomainInterfaceSourcePortForward{Proto: "tcp"}, libvirtxml.DomainInterfaceSourcePortForward{Proto: "udp"}
 	name := abi.Name("interface", out.Alias)
 	i := slices.IndexFunc(h.spec.Domain.Devices.Interfaces, func(n v1.Interface) bool { return n.Name == name })
@@ -124,12 +124,12 @@ func (h *host) forwarded(out *libvirtxml.DomainInterface) []libvirtxml.DomainInt
 	})
 }
 
-// vhost chooses the backend of a virtio interface with a kernel device. With several queues it is the kernel's vhost, as in KubeVirt; else
-// hostProfile.net.vhost decides, and libvirt where that is not set.
-func (h *host) vhost(out *libvirtxml.DomainInterface) {
+// chooseVhost chooses the backend of a virtio interface with a kernel device. With several queues it is the kernel's vhost, as in KubeVirt; else
+// hostProfile.net.vhost decides, and libvirt if that is not set.
+func (h *host) chooseVhost(out *libvirtxml.DomainInterface) {
 	name := ""
 	switch on := h.policy.Net.VHost; {
-	case !virtio(out) || !tapped(out):
+	case !isVirtio(out) || !hasTap(out):
 		return
 	case out.Driver != nil && out.Driver.Queues > 1, ptr.Deref(on, false):
 		name = "vhost"
@@ -146,22 +146,22 @@ func (h *host) vhost(out *libvirtxml.DomainInterface) {
 	out.Driver = &driver
 }
 
-// virtio reports whether an interface is of a virtio model; virtio-transitional and virtio-non-transitional are too.
-func virtio(nic *libvirtxml.DomainInterface) bool {
+// isVirtio reports whether an interface is of a virtio model; virtio-transitional and virtio-non-transitional are too.
+func isVirtio(nic *libvirtxml.DomainInterface) bool {
 	return nic.Model != nil && strings.HasPrefix(nic.Model.Type, "virtio")
 }
 
-// tapped reports whether the interface has a network device in the host's kernel.
-func tapped(nic *libvirtxml.DomainInterface) bool {
+// hasTap reports whether the interface has a network device in the host's kernel.
+func hasTap(nic *libvirtxml.DomainInterface) bool {
 	s := nic.Source
 	return s != nil && (s.Bridge != nil || s.Ethernet != nil || s.Direct != nil)
 }
 
-// limit adds the limits and filters of hostProfile.net. The couplings refuse those that the interface cannot have.
-func (h *host) limit(out *libvirtxml.DomainInterface) {
+// addLimits adds the limits and filters of hostProfile.net. The couplings refuse those that the interface cannot have.
+func (h *host) addLimits(out *libvirtxml.DomainInterface) {
 	p := h.policy.Net
 	if p.Inbound != nil || p.Outbound != nil {
-		out.Bandwidth = &libvirtxml.DomainInterfaceBandwidth{Inbound: rate(p.Inbound), Outbound: rate(p.Outbound)}
+		out.Bandwidth = &libvirtxml.DomainInterfaceBandwidth{Inbound: bandwidthOf(p.Inbound), Outbound: bandwidthOf(p.Outbound)}
 	}
 	if p.FilterRef != "" {
 		out.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: p.FilterRef}
@@ -170,7 +170,7 @@ func (h *host) limit(out *libvirtxml.DomainInterface) {
 		out.TrustGuestRXFilters = attr.YesNo(*p.TrustRx)
 	}
 	if p.CoalesceFrames != nil {
-		frames := &libvirtxml.DomainInterfaceCoalesceRXFrames{Max: unsigned(p.CoalesceFrames)}
+		frames := &libvirtxml.DomainInterfaceCoalesceRXFrames{Max: toUint(p.CoalesceFrames)}
 		out.Coalesce = &libvirtxml.DomainInterfaceCoalesce{RX: &libvirtxml.DomainInterfaceCoalesceRX{Frames: frames}}
 	}
 	if ptr.Deref(p.Isolated, false) {
@@ -178,8 +178,8 @@ func (h *host) limit(out *libvirtxml.DomainInterface) {
 	}
 }
 
-// rate converts limits from bytes to libvirt's units and rounds up.
-func rate(r *v1alpha1.BandwidthPolicy) *libvirtxml.DomainInterfaceBandwidthParams {
+// bandwidthOf converts limits from bytes to libvirt's units, rounded up.
+func bandwidthOf(r *v1alpha1.BandwidthPolicy) *libvirtxml.DomainInterfaceBandwidthParams {
 	if r == nil {
 		return nil
 	}
@@ -187,7 +187,7 @@ func rate(r *v1alpha1.BandwidthPolicy) *libvirtxml.DomainInterfaceBandwidthParam
 		if q == nil {
 			return nil
 		}
-		value := int(rounded(*q, unit))
+		value := int(roundUp(*q, unit))
 		return &value
 	}
 	// libvirt's units: "Quality of service" has kilobytes per second and kilobytes. It passes them to tc, whose kilobytes are 1000 bytes in rates and

@@ -15,11 +15,11 @@ import (
 // written out, because libvirt's own filters such as clean-traffic are not installed on every host. hostProfile.security.nwFilter decides which
 // VMIs have a filter; net.filterRef adds one of the host's. KubeVirt renders none. libvirt: "Network Filters" (formatnwfilter).
 
-func (h *host) filterName(name string) string { return "kiln-" + h.owner() + "-" + name }
+func (h *host) filterName(name string) string { return "kiln-" + h.ownerName() + "-" + name }
 
-// filtered reports whether an interface gets a filter: by hostProfile.security.nwFilter, else by the binding, which the host's administrator
+// isFiltered reports whether an interface gets a filter: by hostProfile.security.nwFilter, else by the binding, which the host's administrator
 // chose. QEMU's user-mode network needs none, because no frame of the guest leaves it. The couplings refuse other interfaces without a tap.
-func (h *host) filtered(nic NIC) bool {
+func (h *host) isFiltered(nic NIC) bool {
 	switch h.policy.Security.NWFilter {
 	case "none":
 		return false
@@ -31,32 +31,32 @@ func (h *host) filtered(nic NIC) bool {
 
 // applyFilter makes an interface use its filter.
 func (h *host) applyFilter(out *libvirtxml.DomainInterface, nic NIC) {
-	if !h.filtered(nic) {
+	if !h.isFiltered(nic) {
 		return
 	}
 	name := abi.Name("interface", out.Alias)
 	at := h.nicPath(name)
-	if !tapped(out) || out.Source.Direct != nil {
-		h.fail(field.Invalid(at, nic.Kind, "packet filters need a tap or bridge, which this host does not bind the interface to"))
+	if !hasTap(out) || out.Source.Direct != nil {
+		h.addError(field.Invalid(at, nic.Kind, "packet filters need a tap or bridge, which this host does not bind the interface to"))
 		return
 	}
 	for _, text := range nic.Addresses {
 		if address, err := netip.ParseAddr(text); err != nil || !address.Is4() {
-			h.fail(field.Invalid(at, text, "must be an IPv4 address"))
+			h.addError(field.Invalid(at, text, "must be an IPv4 address"))
 		}
 	}
 	out.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: h.filterName(name)}
 }
 
-// filters returns a filter for each filtered interface. Its name and UUID follow from the VMI's UID, so that a second start replaces it.
-func (h *host) filters() (out []libvirtxml.NWFilter) {
+// networkFilters returns a filter for each filtered interface. Its name and UUID follow from the VMI's UID, so that a second start replaces it.
+func (h *host) networkFilters() (out []libvirtxml.NWFilter) {
 	for _, nic := range h.Frontend.Devices.Interfaces {
 		name := abi.Name("interface", nic.Alias)
 		bound := h.Bindings.NICs[name]
-		if !h.filtered(bound) {
+		if !h.isFiltered(bound) {
 			continue
 		}
-		entries := rules(nic.MAC.Address, bound.Addresses)
+		entries := filterRules(nic.MAC.Address, bound.Addresses)
 		if also := h.policy.Net.FilterRef; also != "" { // an interface has one filter
 			entries = append(entries, libvirtxml.NWFilterEntry{Ref: &libvirtxml.NWFilterRef{Filter: also}})
 		}
@@ -71,8 +71,8 @@ const (
 	dropPriority  = 200
 )
 
-// rules returns the rules for packets that leave the guest. Packets that match none are accepted.
-func rules(mac string, addresses []string) []libvirtxml.NWFilterEntry {
+// filterRules returns the rules for packets that leave the guest. Packets that match none are accepted.
+func filterRules(mac string, addresses []string) []libvirtxml.NWFilterEntry {
 	own := libvirtxml.NWFilterField{Str: mac}
 	var list []libvirtxml.NWFilterRule
 	rule := func(action string, priority int) *libvirtxml.NWFilterRule {

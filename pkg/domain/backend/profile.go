@@ -26,10 +26,10 @@ var profileRoot = policyPath()
 // choice between them would be arbitrary.
 func Policy(profiles []v1alpha1.HostProfile, vmi *v1.VirtualMachineInstance, host Capabilities) (v1alpha1.HostPolicy, field.ErrorList) {
 	var chosen []*v1alpha1.HostProfile
-	m := merge{setBy: map[string]*v1alpha1.HostProfile{}}
+	m := policyMerge{setBy: map[string]*v1alpha1.HostProfile{}}
 	for i := range profiles {
 		p := &profiles[i]
-		if selects(p.Spec.VMISelector, vmi.Labels) && selects(p.Spec.NodeSelector, host.Labels) && len(InvalidSelectors(&p.Spec, policyPath())) == 0 {
+		if selectorMatches(p.Spec.VMISelector, vmi.Labels) && selectorMatches(p.Spec.NodeSelector, host.Labels) && len(InvalidSelectors(&p.Spec, policyPath())) == 0 {
 			chosen = append(chosen, p)
 		}
 	}
@@ -38,12 +38,12 @@ func Policy(profiles []v1alpha1.HostProfile, vmi *v1.VirtualMachineInstance, hos
 	})
 	var policy v1alpha1.HostPolicy
 	for _, p := range chosen {
-		m.fill(reflect.ValueOf(&policy).Elem(), reflect.ValueOf(withoutInvalidFields(&p.Spec)).Elem(), origin{p, policyPath()})
+		m.fillUnset(reflect.ValueOf(&policy).Elem(), reflect.ValueOf(withoutInvalidFields(&p.Spec)).Elem(), origin{p, policyPath()})
 	}
 	return policy, m.errs
 }
 
-type merge struct {
+type policyMerge struct {
 	setBy map[string]*v1alpha1.HostProfile // by the field's path: the profile that set it
 	errs  field.ErrorList
 }
@@ -54,9 +54,9 @@ type origin struct {
 	path *field.Path
 }
 
-// fill copies the fields that are set in from and unset in to. Structs are merged; lists and quantities are taken as a whole. Profiles come in
+// fillUnset copies the fields that are set in from and unset in to. Structs are merged; lists and quantities are taken as a whole. Profiles come in
 // descending priority, so that a field that is set already has the same priority or a higher one.
-func (m *merge) fill(to, from reflect.Value, at origin) {
+func (m *policyMerge) fillUnset(to, from reflect.Value, at origin) {
 	for i := range from.NumField() {
 		value, target, path := from.Field(i), to.Field(i), at.path.Child(fieldName(from.Type().Field(i)))
 		if value.IsZero() {
@@ -66,7 +66,7 @@ func (m *merge) fill(to, from reflect.Value, at origin) {
 			if target.IsNil() {
 				target.Set(reflect.New(value.Type().Elem()))
 			}
-			m.fill(target.Elem(), value.Elem(), origin{at.HostProfile, path})
+			m.fillUnset(target.Elem(), value.Elem(), origin{at.HostProfile, path})
 			continue
 		}
 		switch first := m.setBy[path.String()]; {
@@ -94,7 +94,7 @@ func (h *host) applyPathTemplates() {
 		{"swtpm", t.SWTPM, len(h.Frontend.Devices.TPMs) > 0, &h.Bindings.TPMState},
 	} {
 		if p.has && p.text != "" {
-			*p.to = h.expand(policyPath("pathTemplates", p.name), p.text, "")
+			*p.to = h.expandTemplate(policyPath("pathTemplates", p.name), p.text, "")
 		}
 	}
 	if t.Channel == "" {
@@ -103,20 +103,20 @@ func (h *host) applyPathTemplates() {
 	h.Bindings.Channels = map[string]string{}
 	for _, channel := range h.Frontend.Devices.Channels {
 		name := abi.Name("channel", channel.Alias)
-		h.Bindings.Channels[name] = h.expand(policyPath("pathTemplates", "channel"), t.Channel, name)
+		h.Bindings.Channels[name] = h.expandTemplate(policyPath("pathTemplates", "channel"), t.Channel, name)
 	}
 }
 
-// expand replaces the placeholders of a template. The result is checked again, because namespace and name are chosen by a tenant: it must be a
+// expandTemplate replaces the placeholders of a template. The result is checked again, because namespace and name are chosen by a tenant: it must be a
 // clean path without '..'.
-func (h *host) expand(at *field.Path, text, channel string) string {
+func (h *host) expandTemplate(at *field.Path, text, channel string) string {
 	var pairs []string
 	for name, value := range map[string]string{"Namespace": h.VMI.Namespace, "Name": h.VMI.Name, "UID": string(h.VMI.UID), "Channel": channel} {
 		pairs = append(pairs, "{{."+name+"}}", value, "{{ ."+name+" }}", value)
 	}
 	out := strings.NewReplacer(pairs...).Replace(text)
 	if format := formats[strings.TrimPrefix(at.String(), "hostProfile.")]; !format.valid(text) || path.Clean(out) != out {
-		h.fail(field.Invalid(at, text, format.message))
+		h.addError(field.Invalid(at, text, format.message))
 	}
 	return out
 }
@@ -132,16 +132,16 @@ func jsonText(value reflect.Value) string {
 
 // PolicyChanges returns the fields in which two policies differ, such as cpu.shares. Lists count as a whole, as in merging.
 func PolicyChanges(a, b v1alpha1.HostPolicy) []string {
-	return changes(reflect.ValueOf(a), reflect.ValueOf(b), "")
+	return changedFields(reflect.ValueOf(a), reflect.ValueOf(b), "")
 }
 
-func changes(a, b reflect.Value, at string) (fields []string) {
+func changedFields(a, b reflect.Value, at string) (fields []string) {
 	for i := range a.NumField() {
 		name, x, y := at+fieldName(a.Type().Field(i)), a.Field(i), b.Field(i)
 		switch {
 		case equality.Semantic.DeepEqual(x.Interface(), y.Interface()):
 		case isPart(x.Type()):
-			fields = append(fields, changes(dereferenced(x), dereferenced(y), name+".")...)
+			fields = append(fields, changedFields(structOrZero(x), structOrZero(y), name+".")...)
 		default:
 			fields = append(fields, name)
 		}
@@ -149,8 +149,8 @@ func changes(a, b reflect.Value, at string) (fields []string) {
 	return fields
 }
 
-// dereferenced returns the struct that a pointer points to, and the empty struct for nil.
-func dereferenced(pointer reflect.Value) reflect.Value {
+// structOrZero returns the struct that a pointer points to, and the empty struct for nil.
+func structOrZero(pointer reflect.Value) reflect.Value {
 	if pointer.IsNil() {
 		return reflect.Zero(pointer.Type().Elem())
 	}

@@ -44,20 +44,20 @@ func Conflicts(profiles []v1alpha1.HostProfile) (found map[string][]Conflict, al
 			if len(found[a.name]) == conflictNames && len(found[b.name]) == conflictNames {
 				continue
 			}
-			if !a.overlaps(b) {
+			if !a.canMeet(b) {
 				continue
 			}
 			if fields := a.differingFields(b); len(fields) > 0 {
-				found[a.name] = report(found[a.name], Conflict{b.name, fields})
-				found[b.name] = report(found[b.name], Conflict{a.name, fields})
+				found[a.name] = addConflict(found[a.name], Conflict{b.name, fields})
+				found[b.name] = addConflict(found[b.name], Conflict{a.name, fields})
 			}
 		}
 	}
 	return found, true
 }
 
-// report appends a conflict unless the list is full: the message of a HostProfile's condition is bounded.
-func report(list []Conflict, c Conflict) []Conflict {
+// addConflict appends a conflict unless the list is full: the message of a HostProfile's condition is bounded.
+func addConflict(list []Conflict, c Conflict) []Conflict {
 	if len(list) == conflictNames {
 		return list
 	}
@@ -81,7 +81,7 @@ func rankedProfiles(profiles []v1alpha1.HostProfile) (ranked []rankedProfile) {
 			continue
 		}
 		c := rankedProfile{p.Name, p.Spec.Priority, selector.Of(p.Spec.VMISelector), selector.Of(p.Spec.NodeSelector), map[string]any{}}
-		walk(reflect.ValueOf(withoutInvalidFields(&p.Spec)).Elem(), "", func(name string, value reflect.Value) {
+		visitFields(reflect.ValueOf(withoutInvalidFields(&p.Spec)).Elem(), "", func(name string, value reflect.Value) {
 			c.values[name] = value.Interface()
 		})
 		ranked = append(ranked, c)
@@ -117,7 +117,7 @@ func (c rankedProfile) differingFields(other rankedProfile) (fields []string) {
 	return fields[:min(conflictFields, len(fields))]
 }
 
-// overlaps reports whether a VMI and a host can exist that both profiles select.
-func (c rankedProfile) overlaps(other rankedProfile) bool {
+// canMeet reports whether a VMI and a host can exist that both profiles select.
+func (c rankedProfile) canMeet(other rankedProfile) bool {
 	return c.vmis.Compatible(other.vmis) && c.hosts.Compatible(other.hosts)
 }

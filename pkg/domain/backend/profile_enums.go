@@ -43,7 +43,7 @@ func toLibvirt(p v1alpha1.HostPolicy) (v1alpha1.HostPolicy, field.ErrorList) {
 	}
 	var errs field.ErrorList
 	policy := *p.DeepCopy()
-	walk(reflect.ValueOf(&policy).Elem(), "", func(name string, value reflect.Value) {
+	visitFields(reflect.ValueOf(&policy).Elem(), "", func(name string, value reflect.Value) {
 		if set, fixed := libvirtValues[name]; fixed {
 			translated, known := set[value.String()]
 			if !known {
@@ -74,14 +74,14 @@ func withAllParts(p v1alpha1.HostPolicy) v1alpha1.HostPolicy {
 	return p
 }
 
-// walk visits each field of a policy that is set and no struct, in the order of the type, with its path such as cpu.shares.
-func walk(part reflect.Value, at string, visit func(name string, value reflect.Value)) {
+// visitFields visits each field of a policy that is set and is not a struct, in the order of the type, with its path such as cpu.shares.
+func visitFields(part reflect.Value, at string, visit func(name string, value reflect.Value)) {
 	for i := range part.NumField() {
 		name := at + fieldName(part.Type().Field(i))
 		switch value := part.Field(i); {
 		case value.IsZero():
 		case isPart(value.Type()):
-			walk(value.Elem(), name+".", visit)
+			visitFields(value.Elem(), name+".", visit)
 		default:
 			visit(name, value)
 		}
@@ -98,18 +98,18 @@ func isPart(t reflect.Type) bool {
 	return t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct && t != reflect.TypeFor[*resource.Quantity]()
 }
 
-// bytes returns 0, which libvirtxml leaves out, for a quantity that is not set.
-func bytes(q *resource.Quantity) uint64 {
+// bytesOf returns 0, which libvirtxml leaves out, for a quantity that is not set.
+func bytesOf(q *resource.Quantity) uint64 {
 	if q == nil {
 		return 0
 	}
-	return rounded(*q, 1)
+	return roundUp(*q, 1)
 }
 
-func kibibytes(q resource.Quantity) uint64 { return rounded(q, 1024) }
+func kibibytes(q resource.Quantity) uint64 { return roundUp(q, 1024) }
 
-// rounded converts bytes to units and rounds up: a limit below one unit must not become 0, which means no limit. A negative quantity is 0.
-func rounded(q resource.Quantity, unit uint64) uint64 {
+// roundUp converts bytes to units and rounds up: a limit below one unit must not become 0, which means no limit. A negative quantity is 0.
+func roundUp(q resource.Quantity, unit uint64) uint64 {
 	n := uint64(max(0, q.Value()))
 	return n/unit + min(1, n%unit)
 }

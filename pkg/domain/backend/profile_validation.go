@@ -32,7 +32,7 @@ func InvalidSelectors(spec *v1alpha1.HostProfileSpec, path *field.Path) field.Er
 // InvalidFields returns the errors in the fields of a profile's policy, below the path of its spec. An invalid field is ignored, and the other
 // fields of the profile count. refusesVMI names the exceptions.
 func InvalidFields(spec *v1alpha1.HostProfileSpec, path *field.Path) (errs field.ErrorList) {
-	walk(reflect.ValueOf(&spec.HostPolicy).Elem(), "", func(name string, value reflect.Value) {
+	visitFields(reflect.ValueOf(&spec.HostPolicy).Elem(), "", func(name string, value reflect.Value) {
 		errs = append(errs, fieldErrors(name, value, path)...)
 	})
 	return errs
@@ -55,12 +55,12 @@ func fieldErrors(name string, value reflect.Value, path *field.Path) (errs field
 	}
 	switch quantity := value.Interface().(type) {
 	case *resource.Quantity:
-		if !between(*quantity, 1, maxQuantity) {
+		if !isBetween(*quantity, 1, maxQuantity) {
 			errs = append(errs, field.Invalid(path, quantity.String(), "must be from 1 to 9223372036854775807"))
 		}
 	case []resource.Quantity:
 		for i, q := range quantity {
-			if !between(q, minQuantity[name], maxQuantity) {
+			if !isBetween(q, minQuantity[name], maxQuantity) {
 				errs = append(errs, field.Invalid(path.Index(i), q.String(), "must be a size such as '2Mi'"))
 			}
 		}
@@ -77,7 +77,7 @@ const maxQuantity = math.MaxInt64
 // minQuantity is the lower limit of the quantities in lists, in bytes, by the field. libvirt counts page sizes in KiB.
 var minQuantity = map[string]int64{"memory.hugePageSizes": 1024}
 
-func between(q resource.Quantity, low, high int64) bool {
+func isBetween(q resource.Quantity, low, high int64) bool {
 	return q.CmpInt64(low) >= 0 && q.CmpInt64(high) <= 0
 }
 
@@ -140,7 +140,7 @@ func refusesVMI(name string) bool {
 // withoutInvalidFields returns a copy of a profile's policy without the fields that are ignored.
 func withoutInvalidFields(spec *v1alpha1.HostProfileSpec) *v1alpha1.HostPolicy {
 	policy := spec.HostPolicy.DeepCopy()
-	walk(reflect.ValueOf(policy).Elem(), "", func(name string, value reflect.Value) {
+	visitFields(reflect.ValueOf(policy).Elem(), "", func(name string, value reflect.Value) {
 		if !refusesVMI(name) && len(fieldErrors(name, value, nil)) > 0 {
 			value.SetZero()
 		}
@@ -148,9 +148,9 @@ func withoutInvalidFields(spec *v1alpha1.HostProfileSpec) *v1alpha1.HostPolicy {
 	return policy
 }
 
-// selects reports whether a selector matches labels. As in the Kubernetes API, an absent selector matches everything. An invalid one matches
+// selectorMatches reports whether a selector matches labels. As in the Kubernetes API, an absent selector matches everything. An invalid one matches
 // nothing.
-func selects(selector *metav1.LabelSelector, of map[string]string) bool {
+func selectorMatches(selector *metav1.LabelSelector, of map[string]string) bool {
 	if selector == nil {
 		return true
 	}

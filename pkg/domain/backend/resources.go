@@ -10,18 +10,18 @@ func (h *host) blockIOTune() *libvirtxml.DomainBlockIOTune {
 	if p.Weight == nil && len(p.PerDevice) == 0 {
 		return nil
 	}
-	out := &libvirtxml.DomainBlockIOTune{Weight: number(p.Weight)}
+	out := &libvirtxml.DomainBlockIOTune{Weight: valueOr0(p.Weight)}
 	for _, d := range p.PerDevice {
 		out.Device = append(out.Device, libvirtxml.DomainBlockIOTuneDevice{
-			Path: d.Path, Weight: number(d.Weight), ReadIopsSec: number(d.ReadIOPS), WriteIopsSec: number(d.WriteIOPS),
-			ReadBytesSec: uint(bytes(d.ReadBytesPerSecond)), WriteBytesSec: uint(bytes(d.WriteBytesPerSecond)),
+			Path: d.Path, Weight: valueOr0(d.Weight), ReadIopsSec: valueOr0(d.ReadIOPS), WriteIopsSec: valueOr0(d.WriteIOPS),
+			ReadBytesSec: uint(bytesOf(d.ReadBytesPerSecond)), WriteBytesSec: uint(bytesOf(d.WriteBytesPerSecond)),
 		})
 	}
 	return out
 }
 
-// number returns 0, which libvirtxml leaves out, for a number that is not set.
-func number[T int32 | int64](n *T) uint {
+// valueOr0 returns 0, which libvirtxml leaves out, for a number that is not set.
+func valueOr0[T int32 | int64](n *T) uint {
 	if n == nil {
 		return 0
 	}

@@ -39,7 +39,7 @@ func (h *host) checkCouplings() {
 	}
 	for _, c := range couplings {
 		for _, path := range c.violations(h) {
-			h.fail(field.Forbidden(path, c.message))
+			h.addError(field.Forbidden(path, c.message))
 		}
 	}
 }
@@ -60,93 +60,93 @@ var couplings = []struct {
 	}, "multiple queues need a tap or bridge, and this host binds the interface in user space"},
 	{func(h *host) []*field.Path {
 		own := h.Frontend.CPU != nil && h.Frontend.CPU.Mode == "host-passthrough"
-		return when(own && h.virtType() == "qemu" && h.spec.Architecture != "s390x", h.domain, "cpu", "model")
+		return pathIf(own && h.virtType() == "qemu" && h.spec.Architecture != "s390x", h.domain, "cpu", "model")
 	}, "model 'host-passthrough' needs hardware virtualization, which this host does not offer"},
 	// APIC IDs above 254 need an IOMMU with extended interrupt mode, which QEMU has only with KVM and its split irqchip.
 	{func(h *host) []*field.Path {
-		return when(len(h.Frontend.Devices.IOMMUs) > 0 && h.virtType() == "qemu", h.domain, "cpu")
+		return pathIf(len(h.Frontend.Devices.IOMMUs) > 0 && h.virtType() == "qemu", h.domain, "cpu")
 	}, "more than 255 vCPUs on amd64, hot-pluggable ones included, need hardware virtualization, which this host does not offer"},
 	// virtiofsd and the peer of vhost-user map the guest's memory into their own processes.
 	{func(h *host) []*field.Path {
-		return when(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anonymous", h.domain, "devices", "filesystems")
+		return pathIf(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anonymous", h.domain, "devices", "filesystems")
 	}, "virtiofs needs shared memory, and hostProfile.memory.backing is 'Anonymous'; use 'Memfd' or 'File'"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(nic *libvirtxml.DomainInterface, kind string) bool {
+		return h.interfacePaths(func(nic *libvirtxml.DomainInterface, kind string) bool {
 			return kind == "vhostuser" && h.policy.Memory.Backing == "anonymous"
 		})
 	}, "this host binds the interface to vhost-user, which needs shared memory, and hostProfile.memory.backing is 'Anonymous'; use 'Memfd' or 'File'"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(nic *libvirtxml.DomainInterface, kind string) bool {
-			return kind == "vhostuser" && !virtio(nic)
+		return h.interfacePaths(func(nic *libvirtxml.DomainInterface, kind string) bool {
+			return kind == "vhostuser" && !isVirtio(nic)
 		})
 	}, "this host binds the interface to vhost-user, which supports model 'virtio' only"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(nic *libvirtxml.DomainInterface, kind string) bool {
-			return ptr.Deref(h.policy.Net.VHost, false) && virtio(nic) && !hasKernelDevice(kind)
+		return h.interfacePaths(func(nic *libvirtxml.DomainInterface, kind string) bool {
+			return ptr.Deref(h.policy.Net.VHost, false) && isVirtio(nic) && !hasKernelDevice(kind)
 		})
 	}, "hostProfile.net.vhost 'true' needs a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		limited := h.policy.Net.Inbound != nil || h.policy.Net.Outbound != nil
-		return h.nics(func(_ *libvirtxml.DomainInterface, kind string) bool { return limited && !hasKernelDevice(kind) })
+		return h.interfacePaths(func(_ *libvirtxml.DomainInterface, kind string) bool { return limited && !hasKernelDevice(kind) })
 	}, "hostProfile.net.inbound and outbound need a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		filters := h.policy.Net.FilterRef != ""
-		return h.nics(func(_ *libvirtxml.DomainInterface, kind string) bool {
+		return h.interfacePaths(func(_ *libvirtxml.DomainInterface, kind string) bool {
 			return filters && (!hasKernelDevice(kind) || kind == "direct")
 		})
 	}, "hostProfile.net.filterRef needs a tap or bridge, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(_ *libvirtxml.DomainInterface, kind string) bool {
+		return h.interfacePaths(func(_ *libvirtxml.DomainInterface, kind string) bool {
 			return h.policy.Security.NWFilter == "spoofing" && (kind == "direct" || kind == "vhostuser")
 		})
 	}, "hostProfile.security.nwFilter 'AntiSpoofing' needs a tap or bridge, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(nic *libvirtxml.DomainInterface, kind string) bool {
-			return ptr.Deref(h.policy.Net.TrustRx, false) && (kind != "direct" || !virtio(nic))
+		return h.interfacePaths(func(nic *libvirtxml.DomainInterface, kind string) bool {
+			return ptr.Deref(h.policy.Net.TrustRx, false) && (kind != "direct" || !isVirtio(nic))
 		})
 	}, "hostProfile.net.trustRx 'true' needs an interface of model 'virtio' that is bound to a macvtap"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(_ *libvirtxml.DomainInterface, kind string) bool {
+		return h.interfacePaths(func(_ *libvirtxml.DomainInterface, kind string) bool {
 			return kind != "bridge" && (ptr.Deref(h.policy.Net.Isolated, false) || h.policy.Net.CoalesceFrames != nil && !hasKernelDevice(kind))
 		})
 	}, "hostProfile.net.isolated needs a bridge, and hostProfile.net.coalesceFrames a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
-		return when(h.policy.CPU.PinStrategy == "none" && h.mirrored(), h.domain, "cpu", "numa", "guestMappingPassthrough")
+		return pathIf(h.policy.CPU.PinStrategy == "none" && h.mirrorsNUMA(), h.domain, "cpu", "numa", "guestMappingPassthrough")
 	}, "numa.guestMappingPassthrough needs pinned CPUs, and hostProfile.cpu.pinStrategy is 'None'"},
 	{func(h *host) []*field.Path {
 		mode := h.policy.NUMA.Mode
-		return when(mode != "" && mode != "strict" && h.mirrored(), h.domain, "cpu", "numa", "guestMappingPassthrough")
+		return pathIf(mode != "" && mode != "strict" && h.mirrorsNUMA(), h.domain, "cpu", "numa", "guestMappingPassthrough")
 	}, "numa.guestMappingPassthrough needs hostProfile.numa.mode 'Strict'"},
 	{func(h *host) []*field.Path {
 		limit := h.policy.Memory.HardLimit
-		return when(limit != nil && kibibytes(*limit) <= uint64(h.Frontend.Memory.Value), h.domain, "memory", "guest")
+		return pathIf(limit != nil && kibibytes(*limit) <= uint64(h.Frontend.Memory.Value), h.domain, "memory", "guest")
 	}, "must be less than hostProfile.memory.hardLimit, which limits QEMU's own memory too; else the kernel kills QEMU"},
 	{func(h *host) []*field.Path { return h.nativeIOConflicts() },
 		"io 'native' bypasses the host page cache and needs cache 'none' or 'directsync', from the disk or hostProfile.disk.cachePolicy"},
 	// QEMU: "setting detect-zeroes to unmap is not allowed without setting discard operation to unmap".
 	{func(h *host) []*field.Path {
-		return when(h.policy.Disk.DetectZeroes == "unmap" && h.policy.Disk.Discard == "ignore", profileRoot, "disk", "detectZeroes")
+		return pathIf(h.policy.Disk.DetectZeroes == "unmap" && h.policy.Disk.Discard == "ignore", profileRoot, "disk", "detectZeroes")
 	}, "'Unmap' needs hostProfile.disk.discard 'Unmap'"},
 	// QEMU: "bps/iops/max total values and read/write values cannot be used at the same time".
 	{func(h *host) []*field.Path {
 		p := h.policy.DiskLimits
-		return append(when(p.TotalBytesPerSecond != nil && (p.ReadBytesPerSecond != nil || p.WriteBytesPerSecond != nil), profileRoot, "diskLimits",
+		return append(pathIf(p.TotalBytesPerSecond != nil && (p.ReadBytesPerSecond != nil || p.WriteBytesPerSecond != nil), profileRoot, "diskLimits",
 			"totalBytesPerSecond"),
-			when(p.TotalIOPS != nil && (p.ReadIOPS != nil || p.WriteIOPS != nil), profileRoot, "diskLimits", "totalIOPS")...)
+			pathIf(p.TotalIOPS != nil && (p.ReadIOPS != nil || p.WriteIOPS != nil), profileRoot, "diskLimits", "totalIOPS")...)
 	}, "a total limit may not be combined with a limit of reads or writes; remove one of them"},
 	{func(h *host) []*field.Path {
 		p := h.policy.IOThreads
-		return when(p.PoolMin != nil && *p.PoolMin > 0 && (p.PoolMax == nil || *p.PoolMin > *p.PoolMax), profileRoot, "ioThreads", "poolMin")
+		return pathIf(p.PoolMin != nil && *p.PoolMin > 0 && (p.PoolMax == nil || *p.PoolMin > *p.PoolMax), profileRoot, "ioThreads", "poolMin")
 	}, "must be less than or equal to hostProfile.ioThreads.poolMax, which must be set"},
 	{func(h *host) (paths []*field.Path) {
 		rates := []*v1alpha1.BandwidthPolicy{h.policy.Net.Inbound, h.policy.Net.Outbound}
 		for i, name := range []string{"inbound", "outbound"} {
-			paths = append(paths, when(rates[i] != nil && rates[i].AverageBytesPerSecond == nil, profileRoot, "net", name, "averageBytesPerSecond")...)
+			paths = append(paths, pathIf(rates[i] != nil && rates[i].AverageBytesPerSecond == nil, profileRoot, "net", name, "averageBytesPerSecond")...)
 		}
 		return paths
 	}, "must be set with hostProfile.net.inbound and outbound"},
 	{func(h *host) []*field.Path {
-		return when((len(h.policy.Cache.L3Sizes) > 0 || len(h.policy.Cache.MemoryBandwidthPercents) > 0) && h.virtType() == "qemu", profileRoot, "cache")
+		return pathIf((len(h.policy.Cache.L3Sizes) > 0 || len(h.policy.Cache.MemoryBandwidthPercents) > 0) && h.virtType() == "qemu", profileRoot, "cache")
 	}, "cache and memory bandwidth allocation need hardware virtualization, which this host does not offer"},
 }
 
@@ -155,11 +155,11 @@ func hasKernelDevice(kind string) bool {
 	return kind == "bridge" || kind == "tap" || kind == "ethernet" || kind == "direct"
 }
 
-// mirrored reports whether the VMI has numa.guestMappingPassthrough.
-func (h *host) mirrored() bool { return vm.MirrorsNUMA(h.spec.Domain.CPU) }
+// mirrorsNUMA reports whether the VMI has numa.guestMappingPassthrough.
+func (h *host) mirrorsNUMA() bool { return vm.MirrorsNUMA(h.spec.Domain.CPU) }
 
-// nics returns the paths of the interfaces that meet a condition.
-func (h *host) nics(is func(nic *libvirtxml.DomainInterface, kind string) bool) (paths []*field.Path) {
+// interfacePaths returns the paths of the interfaces that meet a condition.
+func (h *host) interfacePaths(is func(nic *libvirtxml.DomainInterface, kind string) bool) (paths []*field.Path) {
 	for i := range h.Frontend.Devices.Interfaces {
 		nic := &h.Frontend.Devices.Interfaces[i]
 		if kind := h.nicKinds[i]; kind != "" && is(nic, kind) {

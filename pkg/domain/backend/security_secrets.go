@@ -23,18 +23,18 @@ var usages = map[string]string{"rbd": "ceph", "iscsi": "iscsi"}
 // TPM is the reference of the passphrase of a TPM's state.
 const TPM = "vtpm"
 
-// owner is the name of what is made on the host for one VMI: its UID, which the API server generates and nobody can choose. firmware.uuid is the
-// tenant's, and another tenant can write the same one. A VMI that is rendered offline has no UID; its namespace and name are used instead.
-func (h *host) owner() string {
+// ownerName returns the name of what is made on the host for one VMI: the UID of the VMI, which the API server generates and nobody can choose. It is not
+// firmware.uuid, because another tenant can write the same one. A VMI that is rendered offline has no UID; its namespace and name are used instead.
+func (h *host) ownerName() string {
 	if uid := string(h.VMI.UID); uid != "" {
 		return uid
 	}
 	return derivedUUID("offline/" + h.VMI.Namespace + "/" + h.VMI.Name)
 }
 
-// secretUUID is the same at each start of one VMI, so that a second definition replaces the first.
+// secretUUID returns the UUID of a secret. It is the same at each start of one VMI, so that a second definition replaces the first.
 func (h *host) secretUUID(ref string) string {
-	return derivedUUID(h.owner() + "\x00secret/" + ref)
+	return derivedUUID(h.ownerName() + "\x00secret/" + ref)
 }
 
 // derivedUUID hashes a text to a UUID of version 8, which RFC 9562 leaves to the application.
@@ -44,8 +44,9 @@ func derivedUUID(text string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// secrets returns them in the order of the volumes' names. private: libvirt returns the value to no client. ephemeral: it is never on disk.
-func (h *host) secrets() (out []Secret) {
+// secretDocuments returns the secrets in the order of the volumes' names. private: libvirt returns the value to no client. ephemeral: the value is never on
+// disk.
+func (h *host) secretDocuments() (out []Secret) {
 	add := func(ref string, usage libvirtxml.SecretUsage) {
 		uuid := h.secretUUID(ref)
 		// libvirt requires a unique usage ID. The UUID is one, and shows nothing of the tenant.

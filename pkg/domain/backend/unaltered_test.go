@@ -57,7 +57,7 @@ func TestUnaltered(t *testing.T) {
 		{"pins", func(d *libvirtxml.Domain) { d.CPUTune = &libvirtxml.DomainCPUTune{} }, ""},
 		{"memory backing", func(d *libvirtxml.Domain) { d.MemoryBacking = &libvirtxml.DomainMemoryBacking{} }, ""},
 		{"source and cache of a disk", func(d *libvirtxml.Domain) {
-			d.Devices.Disks[0].Source = source("/v/a", false)
+			d.Devices.Disks[0].Source = fileSource("/v/a", false)
 			d.Devices.Disks[0].Driver.Cache = "none"
 		}, ""},
 		{"a limit of a disk", func(d *libvirtxml.Domain) {
@@ -75,7 +75,7 @@ func TestUnaltered(t *testing.T) {
 	} {
 		dom := sampled()
 		c.alter(dom)
-		err := unaltered(sampled(), dom)
+		err := checkUnaltered(sampled(), dom)
 		switch {
 		case c.says == "" && err != nil:
 			t.Errorf("%s: %v", c.why, err)
