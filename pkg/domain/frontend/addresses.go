@@ -22,18 +22,18 @@ import (
 func (g *guest) assignAddresses(dom *libvirtxml.Domain) {
 	s := scratches.Get().(*scratch)
 	p := &addressPlanner{guest: g, dom: dom, devices: abi.AppendDevices(s.devices, dom)}
-	defer func() { s.release(p.devices) }()
+	defer func() { s.returnToPool(p.devices) }()
 	p.qualifyAliases(s.owners)
-	p.targetNames()
-	p.driveAddresses()
-	p.usbAddresses()
-	p.channelPorts()
-	p.controllers()
+	p.assignTargetNames()
+	p.assignDriveAddresses()
+	p.assignUSBAddresses()
+	p.assignChannelPorts()
+	p.addControllers()
 	p.devices = abi.AddControllers(p.devices, dom)
 	if g.arch.ccw {
-		p.ccwAddresses()
+		p.assignCCWAddresses()
 	} else {
-		p.pciAddresses()
+		p.assignPCIAddresses()
 	}
 }
 
@@ -50,8 +50,8 @@ var scratches = sync.Pool{New: func() any { return &scratch{owners: map[string]*
 // mostKept is how many devices a scratch may have that is kept.
 const mostKept = 256
 
-// release puts the scratch back into the pool, without pointers into the domain.
-func (s *scratch) release(devices []abi.Device) {
+// returnToPool puts the scratch back into the pool, without pointers into the domain.
+func (s *scratch) returnToPool(devices []abi.Device) {
 	clear(devices)
 	clear(s.owners)
 	if len(devices) <= mostKept {
@@ -77,9 +77,9 @@ type addressPlanner struct {
 func (g *guest) checkName(name string, path *field.Path) {
 	switch {
 	case name == "":
-		g.fail(field.Required(path.Child("name"), ""))
+		g.addError(field.Required(path.Child("name"), ""))
 	case !vm.IsDeviceName(name):
-		g.fail(field.Invalid(path.Child("name"), name, "must consist of letters, digits, '-' and '_'"))
+		g.addError(field.Invalid(path.Child("name"), name, "must consist of letters, digits, '-' and '_'"))
 	}
 }
 
@@ -93,7 +93,7 @@ func (p *addressPlanner) qualifyAliases(owners map[string]*abi.Device) {
 			continue
 		}
 		if owners[d.Key()] != nil {
-			p.fail(field.Duplicate(p.pathOf(d).Child("name"), d.Name))
+			p.addError(field.Duplicate(p.pathOf(d).Child("name"), d.Name))
 			continue
 		}
 		if owners[(*d.Alias).Name] != nil {
@@ -124,16 +124,17 @@ func (p *addressPlanner) pinOf(d *abi.Device) pin {
 	return pin
 }
 
-// recorded returns the address of the record, and the zero address at the first boot and for a new device.
-func (p *addressPlanner) recorded(key string) record.Address {
+// recordedAddress returns the address of the record, and the zero address at the first boot and for a new device.
+func (p *addressPlanner) recordedAddress(key string) record.Address {
 	if p.Frozen == nil {
 		return record.Address{}
 	}
 	return p.Frozen.Devices[key]
 }
 
-// numbered returns the devices that match, and a number for each: the recorded one, else the lowest free one. number reads the number of a recorded address.
-func (p *addressPlanner) numbered(match func(*abi.Device) bool, number func(record.Address) (uint, bool)) (matching []*abi.Device, numbers []uint) {
+// numberDevices returns the devices that match, and a number for each: the recorded one, else the lowest free one. number reads the number of a recorded
+// address.
+func (p *addressPlanner) numberDevices(match func(*abi.Device) bool, number func(record.Address) (uint, bool)) (matching []*abi.Device, numbers []uint) {
 	var recorded []uint
 	for i := range p.devices {
 		d := &p.devices[i]
@@ -145,7 +146,7 @@ func (p *addressPlanner) numbered(match func(*abi.Device) bool, number func(reco
 		}
 		n, ok := uint(0), false
 		if p.Frozen != nil {
-			n, ok = number(p.recorded(d.Key()))
+			n, ok = number(p.recordedAddress(d.Key()))
 		}
 		if !ok {
 			n = address.Unrecorded
@@ -155,33 +156,33 @@ func (p *addressPlanner) numbered(match func(*abi.Device) bool, number func(reco
 	return matching, address.Numbers(recorded, 0)
 }
 
-// targetNames gives disks their target names. A disk that is added takes a free name and moves no other disk.
-func (p *addressPlanner) targetNames() {
+// assignTargetNames gives disks their target names. A disk that is added takes a free name and moves no other disk.
+func (p *addressPlanner) assignTargetNames() {
 	for _, prefix := range hardware.DiskPrefixes {
 		match := func(d *abi.Device) bool { return d.Disk != nil && hardware.Bus(d.Bus).Prefix == prefix }
 		number := func(a record.Address) (uint, bool) {
 			target, err := address.ParseTarget(a.Target)
 			return target.Number, err == nil && target.Prefix == prefix
 		}
-		disks, numbers := p.numbered(match, number)
+		disks, numbers := p.numberDevices(match, number)
 		for i, d := range disks {
 			d.Disk.Target.Dev = address.Target{Prefix: prefix, Number: numbers[i]}.String()
 		}
 	}
 }
 
-// driveAddresses numbers the disks of each bus apart. In KubeVirt SATA and SCSI share one numbering, so that a new SATA disk moves a SCSI disk.
-func (p *addressPlanner) driveAddresses() {
+// assignDriveAddresses numbers the disks of each bus apart. In KubeVirt SATA and SCSI share one numbering, so that a new SATA disk moves a SCSI disk.
+func (p *addressPlanner) assignDriveAddresses() {
 	p.drives = make([]uint, len(hardware.DiskBuses))
 	for i, bus := range hardware.DiskBuses {
 		if bus.Controller != nil {
-			p.drives[i] = p.units(string(bus.Name), bus.Controller.Units)
+			p.drives[i] = p.assignUnits(string(bus.Name), bus.Controller.Units)
 		}
 	}
 }
 
-// units assigns the disks of one bus to its controllers, size disks to each, and returns the number of controllers.
-func (p *addressPlanner) units(bus string, size uint) uint {
+// assignUnits assigns the disks of one bus to its controllers, size disks to each, and returns the number of controllers.
+func (p *addressPlanner) assignUnits(bus string, size uint) uint {
 	match := func(d *abi.Device) bool { return d.Disk != nil && d.Bus == bus }
 	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseDrive(a.Drive)
@@ -189,7 +190,7 @@ func (p *addressPlanner) units(bus string, size uint) uint {
 		return n, err == nil && ok
 	}
 	controllers := uint(0)
-	disks, numbers := p.numbered(match, number)
+	disks, numbers := p.numberDevices(match, number)
 	for i, d := range disks {
 		at := address.DriveAt(numbers[i], size)
 		*d.Address = &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{Controller: &at.Controller, Bus: &at.Bus, Target: &at.Target, Unit: &at.Unit}}
@@ -202,13 +203,13 @@ func onUSB(d *abi.Device) bool {
 	return d.Bus == "usb" || (d.Hostdev != nil && d.Hostdev.SubsysUSB != nil)
 }
 
-// usbAddresses assigns a port of an xHCI controller to each USB device.
-func (p *addressPlanner) usbAddresses() {
+// assignUSBAddresses assigns a port of an xHCI controller to each USB device.
+func (p *addressPlanner) assignUSBAddresses() {
 	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseUSB(a.USB)
 		return at.Number(), err == nil
 	}
-	devices, numbers := p.numbered(onUSB, number)
+	devices, numbers := p.numberDevices(onUSB, number)
 	for i, d := range devices {
 		at := address.USBAt(numbers[i])
 		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &at.Bus, Port: strconv.FormatUint(uint64(at.Port), 10)}}
@@ -219,14 +220,14 @@ func (p *addressPlanner) usbAddresses() {
 	}
 }
 
-// channelPorts assigns a port of a virtio-serial controller to each channel.
-func (p *addressPlanner) channelPorts() {
+// assignChannelPorts assigns a port of a virtio-serial controller to each channel.
+func (p *addressPlanner) assignChannelPorts() {
 	match := func(d *abi.Device) bool { return d.Kind == "channel" }
 	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseSerial(a.Serial)
 		return at.Number(), err == nil
 	}
-	channels, numbers := p.numbered(match, number)
+	channels, numbers := p.numberDevices(match, number)
 	for i, d := range channels {
 		at := address.SerialAt(numbers[i])
 		*d.Address = &libvirtxml.DomainAddress{VirtioSerial: &libvirtxml.DomainAddressVirtioSerial{Controller: &at.Controller, Bus: &at.Bus, Port: &at.Port}}

@@ -8,9 +8,9 @@ import (
 
 // Owns channel and zPCI addresses, which only s390x guests have. libvirt: "Device Addresses", types ccw and pci with zpci.
 
-// ccwAddresses numbers the virtio devices of an s390x guest on channel subsystem fe, which QEMU reserves for virtual devices. Devices that are
+// assignCCWAddresses numbers the virtio devices of an s390x guest on channel subsystem fe, which QEMU reserves for virtual devices. Devices that are
 // not channel devices, and those with pciAddress, are zPCI functions.
-func (p *addressPlanner) ccwAddresses() {
+func (p *addressPlanner) assignCCWAddresses() {
 	const virtual = 0xfe
 	var recorded []uint
 	var devices, functions []*abi.Device
@@ -25,7 +25,7 @@ func (p *addressPlanner) ccwAddresses() {
 			continue
 		}
 		number := address.Unrecorded
-		if at, err := address.ParseCCW(p.recorded(d.Key()).CCW); err == nil {
+		if at, err := address.ParseCCW(p.recordedAddress(d.Key()).CCW); err == nil {
 			number = at.Device
 		}
 		devices, recorded = append(devices, d), append(recorded, number)
@@ -35,7 +35,7 @@ func (p *addressPlanner) ccwAddresses() {
 		cssid, ssid, number := uint(virtual), uint(0), numbers[i]
 		*d.Address = &libvirtxml.DomainAddress{CCW: &libvirtxml.DomainAddressCCW{CSSID: &cssid, SSID: &ssid, DevNo: &number}}
 	}
-	p.zpciAddresses(functions)
+	p.assignZPCIAddresses(functions)
 }
 
 // onPCI reports whether a device is a zPCI function: one with pciAddress, a PCI host device, or an interface whose model is not virtio.
@@ -49,15 +49,15 @@ func (p *addressPlanner) onPCI(d *abi.Device) bool {
 	return d.Interface != nil && d.Model != "virtio"
 }
 
-// zpciAddresses puts the functions on the only PCI bus. Slot, UID and FID of a function are one number, so that they are unique and do not
+// assignZPCIAddresses puts the functions on the only PCI bus. Slot, UID and FID of a function are one number, so that they are unique and do not
 // change when another device is added or removed; libvirt would number UID and FID in the order of the devices.
-func (p *addressPlanner) zpciAddresses(functions []*abi.Device) {
+func (p *addressPlanner) assignZPCIAddresses(functions []*abi.Device) {
 	topology := address.PCIe{Reserved: address.Reserved[p.spec.Architecture], Frozen: map[string]string{}}
 	requests := make([]address.Device, len(functions))
 	for i, d := range functions {
 		pin := p.pinOf(d)
 		requests[i] = address.Device{Key: d.Key(), Path: pin.path, Pin: pin.address}
-		topology.Frozen[d.Key()] = p.recorded(d.Key()).PCI
+		topology.Frozen[d.Key()] = p.recordedAddress(d.Key()).PCI
 	}
 	plan, errs := topology.PlaceZPCI(requests)
 	if len(errs) > 0 {

@@ -12,35 +12,35 @@ import (
 // Owns disableHotplug, and with addresses.go the controllers and PCI and channel addresses.
 // KubeVirt: converter/compute/controllers.go. QEMU: docs/pcie.txt.
 
-// controllers adds those that the machine has or the devices need. They depend on the number of devices only, never on which ones exist.
-func (p *addressPlanner) controllers() {
+// addControllers adds the controllers that the machine has or the devices need. They depend only on the number of devices, never on which ones exist.
+func (p *addressPlanner) addControllers() {
 	p.dom.Devices.Controllers = make([]libvirtxml.DomainController, 0, p.usbBuses+p.serials+5)
 	if p.arch.usb == usbNever || p.usbBuses == 0 {
-		p.controller("usb", 0, "none")
+		p.newController("usb", 0, "none")
 	}
 	for i := range p.usbBuses {
 		ports := uint(address.USBPorts)
-		p.controller("usb", i, p.usbModel()).USB = &libvirtxml.DomainControllerUSB{Port: &ports}
+		p.newController("usb", i, p.usbModel()).USB = &libvirtxml.DomainControllerUSB{Port: &ports}
 	}
-	p.driveControllers(false)
+	p.addDriveControllers(false)
 	// KubeVirt writes the virtio-serial controller with a serial console only. It is always written here, because the guest agent's channel is on
 	// it and turning the console off must not remove it.
 	for i := range p.serials {
-		model := p.virtio()
+		model := p.virtioModel()
 		if p.arch.ccw {
 			model = ""
 		}
-		p.useIOMMU(p.controller("virtio-serial", i, model))
+		p.useIOMMU(p.newController("virtio-serial", i, model))
 	}
-	p.driveControllers(true)
+	p.addDriveControllers(true)
 	if p.arch.ccw {
-		p.controller("pci", 0, "pci-root") // s390x has the bus without devices too
+		p.newController("pci", 0, "pci-root") // s390x has the bus without devices too
 	}
 }
 
-// driveControllers adds the controllers of disks that are on the root bus, or the others. A bus that takes disks while the guest runs has a controller from the
-// first boot unless disableHotplug is set. A controller of the chipset is always there: libvirt lists it in every domain.
-func (p *addressPlanner) driveControllers(onRootBus bool) {
+// addDriveControllers adds the controllers of disks that are on the root bus, or the others. A bus that takes disks while the guest runs has a controller from
+// the first boot unless disableHotplug is set. A controller of the chipset is always there: libvirt lists it in every domain.
+func (p *addressPlanner) addDriveControllers(onRootBus bool) {
 	for i, bus := range hardware.DiskBuses {
 		c := bus.Controller
 		if c == nil || c.OnRootBus != onRootBus {
@@ -51,25 +51,25 @@ func (p *addressPlanner) driveControllers(onRootBus bool) {
 			count = 1
 		}
 		for index := range count {
-			p.driveController(bus, index)
+			p.addDriveController(bus, index)
 		}
 	}
 }
 
-func (p *addressPlanner) driveController(bus *hardware.DiskBus, index uint) {
+func (p *addressPlanner) addDriveController(bus *hardware.DiskBus, index uint) {
 	model := bus.Controller.Model
 	if model == "" {
-		p.controller(string(bus.Name), index, "")
+		p.newController(string(bus.Name), index, "")
 		return
 	}
 	if !p.arch.ccw {
-		model = p.virtio()
+		model = p.virtioModel()
 	}
-	p.useIOMMU(p.controller(string(bus.Name), index, model))
+	p.useIOMMU(p.newController(string(bus.Name), index, model))
 }
 
-// controller appends a controller and returns it. The pointer is valid until the next one is appended.
-func (p *addressPlanner) controller(kind string, index uint, model string) *libvirtxml.DomainController {
+// newController appends a controller and returns it. The pointer is valid until the next one is appended.
+func (p *addressPlanner) newController(kind string, index uint, model string) *libvirtxml.DomainController {
 	return p.addController(libvirtxml.DomainController{Type: kind, Index: &index, Model: model})
 }
 
@@ -81,7 +81,7 @@ func (p *addressPlanner) addController(c libvirtxml.DomainController) *libvirtxm
 
 // useIOMMU makes a virtio controller use the IOMMU where memory is encrypted.
 func (p *addressPlanner) useIOMMU(c *libvirtxml.DomainController) {
-	if iommu := p.iommu(); iommu != "" {
+	if iommu := p.virtioIOMMU(); iommu != "" {
 		c.Driver = &libvirtxml.DomainControllerDriver{IOMMU: iommu}
 	}
 }
@@ -97,7 +97,7 @@ func (p *addressPlanner) pciRequest(d *abi.Device) (address.Device, bool) {
 	pin := p.pinOf(d)
 	out := address.Device{Key: d.Key(), Path: pin.path, Pin: pin.address}
 	switch {
-	case abi.Conventional(d.Model) || p.flat():
+	case abi.Conventional(d.Model) || p.isFlat():
 		out.Where = address.OnRootBus
 	case d.Model == "virtio-transitional":
 		out.Where = address.OnBridge
@@ -152,9 +152,9 @@ func (p *addressPlanner) controllerPlace(out address.Device, d *abi.Device) (add
 	return out, true
 }
 
-// pciAddresses assigns the addresses of all PCI devices. The order of the requests decides which free place a new device gets; a recorded or
+// assignPCIAddresses assigns the addresses of all PCI devices. The order of the requests decides which free place a new device gets; a recorded or
 // pinned device never moves.
-func (p *addressPlanner) pciAddresses() {
+func (p *addressPlanner) assignPCIAddresses() {
 	topology := p.recordedTopology()
 	var few [24]address.Device // on the stack, enough for most guests
 	requests, requesters := few[:0], make([]*abi.Device, 0, len(p.devices))
@@ -180,7 +180,7 @@ func (p *addressPlanner) pciAddresses() {
 		if !plan.Placed[i] || requesters[i] == nil { // nil is the slot that reserveUSBSlot keeps free
 			continue
 		}
-		*requesters[i].Address = places[i].set(at, plan.Multifunction(at))
+		*requesters[i].Address = places[i].setPlace(at, plan.Multifunction(at))
 		if at.Bus > 0 {
 			behind[at.Bus-1] = requesters[i]
 		}

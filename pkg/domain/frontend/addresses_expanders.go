@@ -12,7 +12,7 @@ import (
 
 // recordedTopology returns the PCI topology of earlier boots, from which the allocator starts.
 func (p *addressPlanner) recordedTopology() address.PCIe {
-	topology := address.PCIe{Flat: p.flat(), Reserved: address.Reserved[p.spec.Architecture], Free: p.Defaults.FreePorts}
+	topology := address.PCIe{Flat: p.isFlat(), Reserved: address.Reserved[p.spec.Architecture], Free: p.Defaults.FreePorts}
 	if f := p.Frozen; f != nil {
 		// A guest keeps the number of free root ports of its first boot. After an upgrade with another default, recorded VMIs must not get new ports.
 		topology.Free = f.FreePorts
@@ -25,18 +25,18 @@ func (p *addressPlanner) recordedTopology() address.PCIe {
 				topology.Frozen[key] = a.PCI
 			}
 		}
-		topology.Expanders = p.expanders()
+		topology.Expanders = p.recordedExpanders()
 	}
-	if p.Defaults.HostDevicesByNUMANode && p.mirroring() || len(topology.Expanders) > 0 {
+	if p.Defaults.HostDevicesByNUMANode && p.mirrorsNUMA() || len(topology.Expanders) > 0 {
 		p.nodes = p.nodesByHost(topology)
 		p.reassignExpanders(topology)
 	}
 	return topology
 }
 
-// expanders returns the recorded expander buses by the index of their controller. An entry that does not parse is left out: pkg/record has judged
+// recordedExpanders returns the recorded expander buses by the index of their controller. An entry that does not parse is left out: pkg/record has judged
 // the record before.
-func (p *addressPlanner) expanders() map[uint]address.Expander {
+func (p *addressPlanner) recordedExpanders() map[uint]address.Expander {
 	var out map[uint]address.Expander
 	for key, a := range p.Frozen.Devices {
 		if a.Expander == "" {
@@ -65,21 +65,21 @@ func (p *addressPlanner) reassignExpanders(t address.PCIe) {
 	}
 	for i := range p.devices {
 		d := &p.devices[i]
-		at, err := address.ParsePCI(p.recorded(d.Key()).PCI)
+		at, err := address.ParsePCI(p.recordedAddress(d.Key()).PCI)
 		if err != nil {
 			continue
 		}
 		port, err := address.ParsePCI(t.Ports[at.Bus])
-		if e, ok := t.Expanders[port.Bus]; err == nil && ok && e.NUMANode == nil && p.mirroring() {
+		if e, ok := t.Expanders[port.Bus]; err == nil && ok && e.NUMANode == nil && p.mirrorsNUMA() {
 			e.NUMANode = p.guestNodeOf(d)
 			t.Expanders[port.Bus] = e
 		}
 	}
 }
 
-// expander adds the bus. libvirt: "Controllers", target busNr and node of model pcie-expander-bus.
-func (p *addressPlanner) expander(index uint, at address.PCI, e address.Expander) {
-	c := p.controller("pci", index, "pcie-expander-bus")
+// addExpander adds an expander bus. libvirt: "Controllers", target busNr and node of model pcie-expander-bus.
+func (p *addressPlanner) addExpander(index uint, at address.PCI, e address.Expander) {
+	c := p.newController("pci", index, "pcie-expander-bus")
 	c.PCI = &libvirtxml.DomainControllerPCI{
 		Model:  &libvirtxml.DomainControllerPCIModel{Name: "pxb-pcie"},
 		Target: &libvirtxml.DomainControllerPCITarget{BusNr: &e.BusNr, NUMANode: e.NUMANode},

@@ -12,9 +12,9 @@ import (
 
 // Owns annotation kubevirt.io/placePCIDevicesOnRootComplex, with addresses_controllers.go.
 
-// flat reports whether every device goes on the root bus. Nothing can be hot-plugged then. KubeVirt: PlacePCIDevicesOnRootComplex in
+// isFlat reports whether every device goes on the root bus. Nothing can be hot-plugged then. KubeVirt: PlacePCIDevicesOnRootComplex in
 // converter/pci-placement.go.
-func (p *addressPlanner) flat() bool {
+func (p *addressPlanner) isFlat() bool {
 	return p.VMI.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true"
 }
 

@@ -17,7 +17,7 @@ import (
 // A port whose device must not be unplugged has hotplug 'off', as in KubeVirt (virtwrap/pci/hotplug.go): else the guest could eject its disks.
 func (p *addressPlanner) writePorts(plan address.Plan, behind []*abi.Device) {
 	p.dom.Devices.Controllers = slices.Grow(p.dom.Devices.Controllers, 1+len(plan.Ports))
-	root := p.controller("pci", 0, "pcie-root")
+	root := p.newController("pci", 0, "pcie-root")
 	// Some old guests do not boot where the firmware maps large devices above 4 GiB. The annotation is KubeVirt's, for amd64.
 	if p.spec.Architecture == "amd64" && p.VMI.Annotations[v1.DisablePCIHole64] == "true" {
 		root.PCI = &libvirtxml.DomainControllerPCI{Hole64: &libvirtxml.DomainControllerPCIHole64{Unit: "KiB"}}
@@ -26,18 +26,18 @@ func (p *addressPlanner) writePorts(plan address.Plan, behind []*abi.Device) {
 	for i, at := range plan.Ports {
 		index := uint(i + 1)
 		if e, ok := plan.Expanders[index]; ok {
-			p.expander(index, at, e)
+			p.addExpander(index, at, e)
 			continue
 		}
 		if _, ok := plan.Expanders[at.Bus]; at.Bus > 0 && !ok { // a bridge, which must not be unplugged
-			c := p.controller("pci", index, "pcie-to-pci-bridge")
+			c := p.newController("pci", index, "pcie-to-pci-bridge")
 			c.PCI = &libvirtxml.DomainControllerPCI{Model: &libvirtxml.DomainControllerPCIModel{Name: "pcie-pci-bridge"}}
 			c.Address = libvirtPCI(at, false)
 			continue
 		}
 		port := p.addController(libvirtxml.DomainController{Type: "pci", Model: "pcie-root-port"})
-		ports[i].set(port, index, at, plan.Multifunction(at))
-		if plan.Occupied[i] && !p.unpluggable(behind[i]) {
+		ports[i].setPort(port, index, at, plan.Multifunction(at))
+		if plan.Occupied[i] && !p.canUnplug(behind[i]) {
 			port.PCI.Target.Hotplug = "off"
 		}
 	}
@@ -57,16 +57,16 @@ var (
 	pciDomain     uint
 )
 
-// set completes a controller.
-func (r *rootPort) set(c *libvirtxml.DomainController, index uint, at address.PCI, multifunction bool) {
+// setPort completes the controller of a root port.
+func (r *rootPort) setPort(c *libvirtxml.DomainController, index uint, at address.PCI, multifunction bool) {
 	r.index, r.port = index, at.Slot<<3|at.Function
 	r.target.Chassis, r.target.Port = &r.index, &r.port
 	r.pci.Model, r.pci.Target = rootPortModel, &r.target
-	c.Index, c.PCI, c.Address = &r.index, &r.pci, r.place.set(at, multifunction)
+	c.Index, c.PCI, c.Address = &r.index, &r.pci, r.place.setPlace(at, multifunction)
 }
 
-// unpluggable reports whether a device may be unplugged: interfaces, host devices, and disks whose volume has hotpluggable. nil is a bridge.
-func (p *addressPlanner) unpluggable(d *abi.Device) bool {
+// canUnplug reports whether a device may be unplugged: interfaces, host devices, and disks whose volume has hotpluggable. nil is a bridge.
+func (p *addressPlanner) canUnplug(d *abi.Device) bool {
 	if d == nil || d.Disk == nil {
 		return d != nil && (d.Kind == "interface" || d.Kind == "hostdev")
 	}
@@ -82,10 +82,10 @@ type place struct {
 }
 
 func libvirtPCI(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
-	return new(place).set(at, multifunction)
+	return new(place).setPlace(at, multifunction)
 }
 
-func (p *place) set(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
+func (p *place) setPlace(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
 	p.at = at
 	p.pci = libvirtxml.DomainAddressPCI{Domain: &pciDomain, Bus: &p.at.Bus, Slot: &p.at.Slot, Function: &p.at.Function}
 	if multifunction {

@@ -19,10 +19,10 @@ const defaultUSBModel = "qemu-xhci"
 // usbModel returns the recorded model if the guest had a USB controller, else the model of the defaults.
 func (p *addressPlanner) usbModel() string {
 	path, model := p.devPath, p.Defaults.USBModel
-	if p.recorded(record.ControllerKey("usb", 0)).PCI != "" {
+	if p.recordedAddress(record.ControllerKey("usb", 0)).PCI != "" {
 		path, model = p.recordPath().Child("usb"), p.Frozen.USB
 	}
 	model = cmp.Or(model, defaultUSBModel)
-	p.supported(path, model, usbModels)
+	p.checkSupported(path, model, usbModels)
 	return model
 }

@@ -13,8 +13,8 @@ import (
 // Owns domain.clock, and the frequency of the time stamp counter that status.topologyHints promises.
 // KubeVirt: converter/compute/clock.go. libvirt: "Time keeping".
 
-// clock is written also where the spec has none.
-func (g *guest) clock() *libvirtxml.DomainClock {
+// renderClock returns a clock even if the spec has none.
+func (g *guest) renderClock() *libvirtxml.DomainClock {
 	// libvirt writes offset 'utc' itself where clock is absent. It is written here, because the frontend is compared with what libvirt stores.
 	out := &libvirtxml.DomainClock{Offset: "utc"}
 	if c := g.spec.Domain.Clock; c != nil {
@@ -28,16 +28,16 @@ func (g *guest) clock() *libvirtxml.DomainClock {
 		case c.Timezone != nil:
 			out.Offset, out.TimeZone = "timezone", string(*c.Timezone)
 		}
-		out.Timer = g.timers()
+		out.Timer = g.renderTimers()
 	}
-	if hz := g.tsc(); hz > 0 {
+	if hz := g.tscFrequency(); hz > 0 {
 		out.Timer = append(out.Timer, libvirtxml.DomainTimer{Name: "tsc", Frequency: hz})
 	}
 	return out
 }
 
-// timers lists the timers in KubeVirt's order. Stage 1 has written present, so its absence is an error.
-func (g *guest) timers() []libvirtxml.DomainTimer {
+// renderTimers lists the timers in KubeVirt's order. Stage 1 has written present, so its absence is an error.
+func (g *guest) renderTimers() []libvirtxml.DomainTimer {
 	t := g.spec.Domain.Clock.Timer
 	if t == nil {
 		return nil
@@ -46,7 +46,7 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 	path := timerPath
 	add := func(timer libvirtxml.DomainTimer, present *bool, name string) {
 		if present == nil {
-			g.fail(field.Required(path.Child(name, "present"), ""))
+			g.addError(field.Required(path.Child(name, "present"), ""))
 			return
 		}
 		timer.Present = attr.YesNo(*present)
@@ -75,7 +75,7 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 func (g *guest) checkTickPolicies(t *v1.Timer, path *field.Path) {
 	check := func(value string, words []string, names ...string) {
 		if value != "" && !slices.Contains(words, value) {
-			g.fail(field.NotSupported(path.Child(names[0], names[1:]...), value, words))
+			g.addError(field.NotSupported(path.Child(names[0], names[1:]...), value, words))
 		}
 	}
 	if t.RTC != nil {
@@ -90,10 +90,10 @@ func (g *guest) checkTickPolicies(t *v1.Timer, path *field.Path) {
 	}
 }
 
-// tsc returns the frequency of the time stamp counter in Hz, 0 if none is promised. The recorded one of the first boot wins: a guest with an
+// tscFrequency returns the frequency of the time stamp counter in Hz, 0 if none is promised. The recorded one of the first boot wins: a guest with an
 // invariant TSC, or with Hyper-V's reenlightenment, keeps time by it. KubeVirt computes it anew at each start
 // (virt-controller/watch/topology/tsc.go).
-func (g *guest) tsc() uint64 {
+func (g *guest) tscFrequency() uint64 {
 	if g.Frozen != nil && g.Frozen.TSC > 0 {
 		return g.Frozen.TSC
 	}

@@ -15,13 +15,13 @@ import (
 // CPUs are hot-plugged by sockets, up to maxSockets. The topology has all of them from the first boot, because it cannot change while the
 // guest runs; those beyond sockets are disabled. QEMU's board of arm64 has no CPU hot-plug: there maxSockets has no meaning, as in KubeVirt.
 
-// topology returns the sockets at boot and at most, the cores of a socket and the threads of a core. A count that is 0 while another is set
+// cpuTopology returns the sockets at boot and at most, the cores of a socket and the threads of a core. A count that is 0 while another is set
 // counts as 1.
-func (g *guest) topology() (sockets, maxSockets, cores, threads uint) {
+func (g *guest) cpuTopology() (sockets, maxSockets, cores, threads uint) {
 	c := g.spec.Domain.CPU
 	given, perSocket, perCore := vm.Topology(c)
 	if given == 0 {
-		return 1, 1, 1, 1 // vcpu reports the error
+		return 1, 1, 1, 1 // renderVCPU reports the error
 	}
 	sockets, cores, threads = uint(given), uint(perSocket), uint(perCore)
 	if !g.arch.cpusGrow {
@@ -30,37 +30,37 @@ func (g *guest) topology() (sockets, maxSockets, cores, threads uint) {
 	return sockets, max(sockets, uint(c.MaxSockets)), cores, threads
 }
 
-// cpus returns the number of vCPUs at boot.
-func (g *guest) cpus() uint {
-	sockets, _, cores, threads := g.topology()
+// bootCPUs returns the number of vCPUs at boot.
+func (g *guest) bootCPUs() uint {
+	sockets, _, cores, threads := g.cpuTopology()
 	return sockets * cores * threads
 }
 
 // maxCPUs returns the number of vCPUs after all sockets were hot-plugged.
 func (g *guest) maxCPUs() uint {
-	_, maxSockets, cores, threads := g.topology()
+	_, maxSockets, cores, threads := g.cpuTopology()
 	return maxSockets * cores * threads
 }
 
-func (g *guest) vcpu() *libvirtxml.DomainVCPU {
+func (g *guest) renderVCPU() *libvirtxml.DomainVCPU {
 	if given, _, _ := vm.Topology(g.spec.Domain.CPU); given == 0 {
-		g.fail(field.Required(g.path.Child("cpu", "cores"), "cores, sockets or threads must be set"))
+		g.addError(field.Required(g.path.Child("cpu", "cores"), "cores, sockets or threads must be set"))
 	}
 	v := &libvirtxml.DomainVCPU{Placement: "static", Value: g.maxCPUs()}
-	if g.cpus() < v.Value {
-		v.Current = g.cpus()
+	if g.bootCPUs() < v.Value {
+		v.Current = g.bootCPUs()
 	}
 	return v
 }
 
-// vcpus lists every vCPU if some can be hot-plugged, as KubeVirt does. libvirt requires disabled vCPUs to be hot-pluggable. The vCPUs of the first socket
+// renderVCPUs lists every vCPU if some can be hot-plugged, as KubeVirt does. libvirt requires disabled vCPUs to be hot-pluggable. The vCPUs of the first socket
 // cannot be unplugged: firmware and kernel need one to boot with.
-func (g *guest) vcpus() *libvirtxml.DomainVCPUs {
-	current, maximum := g.cpus(), g.maxCPUs()
+func (g *guest) renderVCPUs() *libvirtxml.DomainVCPUs {
+	current, maximum := g.bootCPUs(), g.maxCPUs()
 	if current == maximum {
 		return nil
 	}
-	_, _, cores, threads := g.topology()
+	_, _, cores, threads := g.cpuTopology()
 	list, ids := &libvirtxml.DomainVCPUs{VCPU: make([]libvirtxml.DomainVCPUsVCPU, maximum)}, make([]uint, maximum)
 	for i := range maximum {
 		ids[i] = i
@@ -69,16 +69,16 @@ func (g *guest) vcpus() *libvirtxml.DomainVCPUs {
 	return list
 }
 
-func (g *guest) cpu() *libvirtxml.DomainCPU {
-	_, maxSockets, cores, threads := g.topology()
+func (g *guest) renderCPU() *libvirtxml.DomainCPU {
+	_, maxSockets, cores, threads := g.cpuTopology()
 	out := &libvirtxml.DomainCPU{
 		// libvirt writes one die where the topology has none.
 		Topology: &libvirtxml.DomainCPUTopology{Sockets: int(maxSockets), Dies: 1, Cores: int(cores), Threads: int(threads)},
-		Numa:     g.numa(),
+		Numa:     g.renderNUMA(),
 	}
 	c := g.spec.Domain.CPU
 	if c == nil || c.Model == "" {
-		g.fail(field.Required(g.path.Child("cpu", "model"), ""))
+		g.addError(field.Required(g.path.Child("cpu", "model"), ""))
 		return out
 	}
 	switch c.Model {
@@ -112,9 +112,9 @@ func (g *guest) physicalAddresses(model string) *libvirtxml.DomainCPUMaxPhysAddr
 	if g.spec.Architecture != "amd64" || model == v1.CPUModeHostPassthrough || m == nil || m.Guest == nil {
 		return nil
 	}
-	most := kibibytes(m.Guest)
+	most := toKiB(m.Guest)
 	if g.memoryGrows() {
-		most = kibibytes(m.MaxGuest)
+		most = toKiB(m.MaxGuest)
 	}
 	if most+besideMemory <= 1<<(physicalBits-10) {
 		return nil
@@ -132,7 +132,7 @@ func (g *guest) cpuFeatures(c *v1.CPU) []libvirtxml.DomainCPUFeature {
 	mpx := false
 	for i, feature := range c.Features {
 		if feature.Name == "" {
-			g.fail(field.Required(g.path.Child("cpu", "features").Index(i).Child("name"), ""))
+			g.addError(field.Required(g.path.Child("cpu", "features").Index(i).Child("name"), ""))
 		}
 		policy := feature.Policy
 		if policy == "" {
@@ -158,9 +158,9 @@ func (g *guest) remapsInterrupts() bool {
 // addressBits is the width of the IOMMU's addresses. With QEMU's default of 39, a guest that uses the IOMMU could not reach memory above 512 GiB.
 const addressBits = 48
 
-// iommus returns the IOMMU that remaps the interrupts of more than 255 vCPUs; since 10.10 libvirt adds one itself. It could translate
+// renderIOMMUs returns the IOMMU that remaps the interrupts of more than 255 vCPUs; since 10.10 libvirt adds one itself. It could translate
 // addresses as well: host devices then need its caching mode, and one may be added at a later boot. libvirt: "IOMMU devices".
-func (g *guest) iommus() []libvirtxml.DomainIOMMU {
+func (g *guest) renderIOMMUs() []libvirtxml.DomainIOMMU {
 	if !g.remapsInterrupts() {
 		return nil
 	}

@@ -28,27 +28,27 @@ type numaNode struct {
 	distances []uint        // to each node of the guest, in their order; empty if the host reports none
 }
 
-// numa gives a guest with memory.maxGuest one NUMA node, because hot-plugged memory must belong to a node: libvirt would add it itself. Shared
+// renderNUMA gives a guest with memory.maxGuest one NUMA node, because hot-plugged memory must belong to a node: libvirt would add it itself. Shared
 // memory and huge pages need none. KubeVirt adds a node for them too (converter/compute/cpu.go), so that a filesystem or another memory backing
 // changes the guest's NUMA tables.
-func (g *guest) numa() *libvirtxml.DomainNuma {
+func (g *guest) renderNUMA() *libvirtxml.DomainNuma {
 	if vm.MirrorsNUMA(g.spec.Domain.CPU) {
-		return g.mirrored()
+		return g.mirroredNUMA()
 	}
 	if own := g.ownNUMANodes(); own != nil || !g.memoryGrows() {
 		return own
 	}
-	only := libvirtxml.DomainCell{ID: new(uint), CPUs: "0", Memory: g.memory().Value, Unit: "KiB"}
+	only := libvirtxml.DomainCell{ID: new(uint), CPUs: "0", Memory: g.renderMemory().Value, Unit: "KiB"}
 	if n := g.maxCPUs(); n > 1 {
 		only.CPUs = "0-" + strconv.FormatUint(uint64(n-1), 10)
 	}
 	return &libvirtxml.DomainNuma{Cell: []libvirtxml.DomainCell{only}}
 }
 
-func (g *guest) allCPUs() cpuset.CPUSet { return between(0, g.maxCPUs()) }
+func (g *guest) allCPUs() cpuset.CPUSet { return cpuRange(0, g.maxCPUs()) }
 
-// between returns the CPUs from first to last, excluding last.
-func between(first, last uint) cpuset.CPUSet {
+// cpuRange returns the CPUs from first to last, excluding last.
+func cpuRange(first, last uint) cpuset.CPUSet {
 	var ids []int
 	for id := first; id < last; id++ {
 		ids = append(ids, int(id))
@@ -56,8 +56,8 @@ func between(first, last uint) cpuset.CPUSet {
 	return cpuset.New(ids...)
 }
 
-// mirrored returns the recorded NUMA nodes if they list exactly the guest's CPUs, else new ones that mirror this host.
-func (g *guest) mirrored() *libvirtxml.DomainNuma {
+// mirroredNUMA returns the recorded NUMA nodes if they list exactly the guest's CPUs, else new ones that mirror this host.
+func (g *guest) mirroredNUMA() *libvirtxml.DomainNuma {
 	page, ok := g.checkMirroring()
 	if !ok {
 		return nil
@@ -77,28 +77,28 @@ func (g *guest) checkMirroring() (page uint, ok bool) {
 	before := len(g.errs)
 	memory, at := g.spec.Domain.Memory, g.path.Child("cpu", "numa", "guestMappingPassthrough")
 	if g.VMI.Annotations[v1alpha1.AnnotationNUMACells] != "" {
-		g.fail(field.Forbidden(numaNodesPath, "may not be combined with spec.domain.cpu.numa.guestMappingPassthrough; remove one of the two"))
+		g.addError(field.Forbidden(numaNodesPath, "may not be combined with spec.domain.cpu.numa.guestMappingPassthrough; remove one of the two"))
 	}
 	if g.arch.ccw {
-		g.fail(field.Forbidden(at, "architecture 's390x' has no NUMA nodes"))
+		g.addError(field.Forbidden(at, "architecture 's390x' has no NUMA nodes"))
 	}
 	if !g.spec.Domain.CPU.DedicatedCPUPlacement {
-		g.fail(field.Required(g.path.Child("cpu", "dedicatedCpuPlacement"), "must be 'true' with numa.guestMappingPassthrough"))
+		g.addError(field.Required(g.path.Child("cpu", "dedicatedCpuPlacement"), "must be 'true' with numa.guestMappingPassthrough"))
 	}
 	if g.memoryGrows() {
-		g.fail(field.Forbidden(g.path.Child("memory", "maxGuest"), "memory of a guest with numa.guestMappingPassthrough cannot grow; remove maxGuest"))
+		g.addError(field.Forbidden(g.path.Child("memory", "maxGuest"), "memory of a guest with numa.guestMappingPassthrough cannot grow; remove maxGuest"))
 	}
 	if memory == nil || memory.Hugepages == nil {
-		g.fail(field.Required(g.path.Child("memory", "hugepages"), "must be set with numa.guestMappingPassthrough"))
+		g.addError(field.Required(g.path.Child("memory", "hugepages"), "must be set with numa.guestMappingPassthrough"))
 		return 0, false
 	}
 	page, err := g.hugePage()
 	if err != nil {
-		g.fail(err)
+		g.addError(err)
 		return 0, false
 	}
-	if total := g.memory().Value; total%page != 0 {
-		g.fail(field.Invalid(g.path.Child("memory", "guest"), memory.Guest.String(),
+	if total := g.renderMemory().Value; total%page != 0 {
+		g.addError(field.Invalid(g.path.Child("memory", "guest"), memory.Guest.String(),
 			fmt.Sprintf("must be a multiple of the huge page size '%s'", memory.Hugepages.PageSize)))
 	}
 	return page, len(g.errs) == before
@@ -128,25 +128,26 @@ func (g *guest) recordedNUMANodes() []numaNode {
 
 // newNUMANodes chooses NUMA nodes of this host. Sockets that can be hot-plugged go to them in turn.
 func (g *guest) newNUMANodes() []numaNode {
-	sockets, maxSockets, cores, threads := g.topology()
+	sockets, maxSockets, cores, threads := g.cpuTopology()
 	chosen := g.chooseNUMANodes(sockets*cores, threads)
 	if chosen == nil {
-		g.fail(field.Forbidden(g.path.Child("cpu", "numa", "guestMappingPassthrough"), fmt.Sprintf(
-			"%d cores with %d threads each do not fit the host's NUMA nodes, each core within one node; available: %s", sockets*cores, threads, describe(g.Facts.NUMA))))
+		g.addError(field.Forbidden(g.path.Child("cpu", "numa", "guestMappingPassthrough"), fmt.Sprintf(
+			"%d cores with %d threads each do not fit the host's NUMA nodes, each core within one node; available: %s",
+			sockets*cores, threads, describeNUMANodes(g.Facts.NUMA))))
 		return nil
 	}
 	nodes, next := make([]numaNode, len(chosen)), uint(0)
 	for i, share := range chosen {
-		nodes[i].cpus = between(next, next+share.cores*threads)
-		nodes[i].distances = distances(chosen, i)
+		nodes[i].cpus = cpuRange(next, next+share.cores*threads)
+		nodes[i].distances = distancesOf(chosen, i)
 		next += share.cores * threads
 	}
 	spreadHotplugSockets(nodes, sockets, maxSockets, cores*threads)
 	return nodes
 }
 
-// describe lists the NUMA nodes of a host for an error.
-func describe(nodes []NUMANode) string {
+// describeNUMANodes lists the NUMA nodes of a host for an error.
+func describeNUMANodes(nodes []NUMANode) string {
 	var words []string
 	for _, c := range nodes {
 		words = append(words, fmt.Sprintf("node %d has %d CPUs", c.ID, c.CPUs))
@@ -157,7 +158,7 @@ func describe(nodes []NUMANode) string {
 // shareMemory gives each NUMA node an equal number of huge pages; remaining pages go to the first nodes, as in KubeVirt. Recorded shares stay
 // if they are whole pages and add up to the guest's memory. page is in KiB.
 func (g *guest) shareMemory(nodes []numaNode, page uint) bool {
-	total, sum, aligned := g.memory().Value, uint(0), true
+	total, sum, aligned := g.renderMemory().Value, uint(0), true
 	for _, c := range nodes {
 		sum, aligned = sum+c.memory, aligned && c.memory > 0 && c.memory%page == 0
 	}
@@ -168,7 +169,7 @@ func (g *guest) shareMemory(nodes []numaNode, page uint) bool {
 	pages := total / page
 	if pages < n {
 		memory := g.spec.Domain.Memory
-		g.fail(field.Invalid(g.path.Child("memory", "guest"), memory.Guest.String(),
+		g.addError(field.Invalid(g.path.Child("memory", "guest"), memory.Guest.String(),
 			fmt.Sprintf("must have one huge page of '%s' for each of %d NUMA nodes at least; it has %d", memory.Hugepages.PageSize, n, pages)))
 		return false
 	}

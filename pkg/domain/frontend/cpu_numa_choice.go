@@ -49,9 +49,9 @@ func (g *guest) chooseNUMANodes(cores, threads uint) []share {
 	return chosen
 }
 
-// distances returns the distances of a NUMA node to all, in the units of ACPI's SLIT: 10 to itself, 11 to 254 to others. It is nil unless the host
+// distancesOf returns the distances of a NUMA node to all, in the units of ACPI's SLIT: 10 to itself, 11 to 254 to others. It is nil unless the host
 // reports all of them, because libvirt fills in its own for those that are missing.
-func distances(chosen []share, of int) []uint {
+func distancesOf(chosen []share, of int) []uint {
 	if len(chosen) == 1 {
 		return nil
 	}

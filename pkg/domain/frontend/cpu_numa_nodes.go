@@ -24,23 +24,23 @@ var numaNodesPath = field.NewPath("metadata", "annotations").Key(v1alpha1.Annota
 func (g *guest) ownNUMANodes() *libvirtxml.DomainNuma {
 	text := g.VMI.Annotations[v1alpha1.AnnotationNUMACells]
 	n, ok := vm.NUMANodes(g.VMI)
-	sockets, maxSockets, cores, threads := g.topology()
+	sockets, maxSockets, cores, threads := g.cpuTopology()
 	switch {
 	case text == "":
 		return nil
 	case !ok:
-		g.fail(field.Invalid(numaNodesPath, text, fmt.Sprintf("must be a number from 1 to %d", vm.MaxNUMANodes)))
+		g.addError(field.Invalid(numaNodesPath, text, fmt.Sprintf("must be a number from 1 to %d", vm.MaxNUMANodes)))
 		return nil
 	case g.arch.ccw:
-		g.fail(field.Forbidden(numaNodesPath, "architecture 's390x' has no NUMA nodes"))
+		g.addError(field.Forbidden(numaNodesPath, "architecture 's390x' has no NUMA nodes"))
 		return nil
 	case sockets%n != 0:
-		g.fail(field.Invalid(numaNodesPath, text, fmt.Sprintf("must divide the number of sockets, which is %d", sockets)))
+		g.addError(field.Invalid(numaNodesPath, text, fmt.Sprintf("must divide the number of sockets, which is %d", sockets)))
 		return nil
 	}
 	nodes, each := make([]numaNode, n), sockets/n*cores*threads
 	for i := range nodes {
-		nodes[i].cpus = between(uint(i)*each, uint(i+1)*each)
+		nodes[i].cpus = cpuRange(uint(i)*each, uint(i+1)*each)
 	}
 	spreadHotplugSockets(nodes, sockets, maxSockets, cores*threads)
 	if !g.splitMemory(nodes) {
@@ -53,7 +53,7 @@ func (g *guest) ownNUMANodes() *libvirtxml.DomainNuma {
 func spreadHotplugSockets(nodes []numaNode, sockets, maxSockets, each uint) {
 	for s := sockets; s < maxSockets; s++ {
 		to := &nodes[int(s-sockets)%len(nodes)]
-		to.cpus = to.cpus.Union(between(s*each, (s+1)*each))
+		to.cpus = to.cpus.Union(cpuRange(s*each, (s+1)*each))
 	}
 }
 
@@ -63,14 +63,15 @@ func (g *guest) splitMemory(nodes []numaNode) bool {
 	if m := g.spec.Domain.Memory; m != nil && m.Hugepages != nil {
 		page, err := g.hugePage()
 		if err != nil {
-			g.fail(err)
+			g.addError(err)
 			return false
 		}
 		unit = max(unit, page) // smaller pages make whole MiB
 	}
-	total, n := g.memory().Value, uint(len(nodes))
+	total, n := g.renderMemory().Value, uint(len(nodes))
 	if total/unit < n || unit > mebibyte && total%unit != 0 {
-		g.fail(field.Invalid(path, fmt.Sprintf("%dKi", total), fmt.Sprintf("must give each of %d NUMA nodes at least one page of %d KiB, in whole pages", n, unit)))
+		g.addError(field.Invalid(path, fmt.Sprintf("%dKi", total),
+			fmt.Sprintf("must give each of %d NUMA nodes at least one page of %d KiB, in whole pages", n, unit)))
 		return false
 	}
 	for i := range nodes {

@@ -18,14 +18,14 @@ import (
 // Owns devices.watchdog, tpm, rng, autoattachMemBalloon, autoattachVSOCK, panicDevices, sound and clientPassthrough.
 // KubeVirt: converter/compute/{watchdog,tpm,rng,balloon,vsock,panic_devices,sound,usb_redir}.go. libvirt: the sections of those devices.
 
-func (g *guest) watchdogs() []libvirtxml.DomainWatchdog {
+func (g *guest) renderWatchdogs() []libvirtxml.DomainWatchdog {
 	w := g.dev.Watchdog
 	if w == nil {
 		return nil
 	}
 	path := g.devPath.Child("watchdog")
 	g.checkName(w.Name, path)
-	g.pin("watchdog", w.Name, pin{path: path})
+	g.addPin("watchdog", w.Name, pin{path: path})
 	var model string
 	var action v1.WatchdogAction
 	switch {
@@ -38,11 +38,11 @@ func (g *guest) watchdogs() []libvirtxml.DomainWatchdog {
 		if g.arch.ccw {
 			wanted = "diag288"
 		}
-		g.fail(field.Required(path.Child(wanted), ""))
+		g.addError(field.Required(path.Child(wanted), ""))
 		return nil
 	}
 	if model != g.arch.watchdog {
-		g.fail(field.Forbidden(path.Child(model), "architecture '"+g.spec.Architecture+"' has no such watchdog"))
+		g.addError(field.Forbidden(path.Child(model), "architecture '"+g.spec.Architecture+"' has no such watchdog"))
 	}
 	if action == "" {
 		action = v1.WatchdogActionReset // the API's default
@@ -50,43 +50,43 @@ func (g *guest) watchdogs() []libvirtxml.DomainWatchdog {
 	return []libvirtxml.DomainWatchdog{{Model: model, Action: string(action), Alias: abi.Alias(w.Name)}}
 }
 
-// tpms has one model for each architecture. KubeVirt renders tpm-crb with tpm.persistent and tpm-tis without (converter/compute/tpm.go), so that
-// keeping the state changes the guest's hardware.
-func (g *guest) tpms() []libvirtxml.DomainTPM {
+// renderTPMs returns the TPM, with one model for each architecture. KubeVirt renders tpm-crb with tpm.persistent and tpm-tis without
+// (converter/compute/tpm.go), so that keeping the state changes the guest's hardware.
+func (g *guest) renderTPMs() []libvirtxml.DomainTPM {
 	t := g.dev.TPM
 	if t == nil || (t.Enabled != nil && !*t.Enabled) {
 		return nil
 	}
 	if g.arch.tpm == "" {
-		g.fail(field.Forbidden(g.devPath.Child("tpm"), "architecture '"+g.spec.Architecture+"' has no TPM"))
+		g.addError(field.Forbidden(g.devPath.Child("tpm"), "architecture '"+g.spec.Architecture+"' has no TPM"))
 		return nil
 	}
 	return []libvirtxml.DomainTPM{{Model: g.arch.tpm, Alias: abi.Alias("tpm")}}
 }
 
-// rngs has one device. The backend adds the source of entropy and its rate.
-func (g *guest) rngs() []libvirtxml.DomainRNG {
+// renderRNGs returns one device. The backend adds the source of entropy and its rate.
+func (g *guest) renderRNGs() []libvirtxml.DomainRNG {
 	if g.dev.Rng == nil {
 		return nil
 	}
-	out := libvirtxml.DomainRNG{Model: g.virtio(), Alias: abi.Alias("rng")}
-	if iommu := g.iommu(); iommu != "" {
+	out := libvirtxml.DomainRNG{Model: g.virtioModel(), Alias: abi.Alias("rng")}
+	if iommu := g.virtioIOMMU(); iommu != "" {
 		out.Driver = &libvirtxml.DomainRNGDriver{IOMMU: iommu}
 	}
 	return []libvirtxml.DomainRNG{out}
 }
 
-// balloon writes model 'none' with autoattachMemBalloon 'false', because libvirt adds a balloon where the element is missing. Free page
-// reporting is a feature of the virtio device, so the guest sees it.
-func (g *guest) balloon() *libvirtxml.DomainMemBalloon {
+// renderBalloon returns model 'none' with autoattachMemBalloon 'false', because libvirt adds a balloon if the element is missing. Free page reporting is a
+// feature of the virtio device, so the guest sees it.
+func (g *guest) renderBalloon() *libvirtxml.DomainMemBalloon {
 	if !ptr.Deref(g.dev.AutoattachMemBalloon, true) {
 		return &libvirtxml.DomainMemBalloon{Model: "none"}
 	}
-	out := &libvirtxml.DomainMemBalloon{Model: g.virtio(), FreePageReporting: attr.OnOff(g.reportsFreePages()), Alias: abi.Alias("balloon")}
+	out := &libvirtxml.DomainMemBalloon{Model: g.virtioModel(), FreePageReporting: attr.OnOff(g.reportsFreePages()), Alias: abi.Alias("balloon")}
 	if g.deflatesOnOOM() {
 		out.AutoDeflate = "on" // libvirt does not store 'off', the default
 	}
-	if iommu := g.iommu(); iommu != "" {
+	if iommu := g.virtioIOMMU(); iommu != "" {
 		out.Driver = &libvirtxml.DomainMemBalloonDriver{IOMMU: iommu}
 	}
 	return out
@@ -111,9 +111,9 @@ func (g *guest) reportsFreePages() bool {
 	return !dedicated && !huge && g.VMI.Annotations[v1.FreePageReportingDisabledAnnotation] != "true"
 }
 
-// vsock takes the context identifier of status.VSOCKCID, else the recorded one, else 31 bits of the digest of the UUID: two guests of a
-// host collide with a chance of one in two thousand million.
-func (g *guest) vsock() *libvirtxml.DomainVSock {
+// renderVsock takes the context identifier from status.VSOCKCID, else from the record, else it takes 31 bits of the digest of the UUID: two guests of a host
+// collide with a chance of one in two thousand million.
+func (g *guest) renderVsock() *libvirtxml.DomainVSock {
 	if !ptr.Deref(g.dev.AutoattachVSOCK, false) {
 		return nil
 	}
@@ -122,14 +122,14 @@ func (g *guest) vsock() *libvirtxml.DomainVSock {
 		model = "virtio"
 	}
 	out := &libvirtxml.DomainVSock{Model: model, Alias: abi.Alias("vsock"), CID: &libvirtxml.DomainVSockCID{Auto: "no", Address: g.contextID()}}
-	if iommu := g.iommu(); iommu != "" {
+	if iommu := g.virtioIOMMU(); iommu != "" {
 		out.Driver = &libvirtxml.DomainVSockDriver{IOMMU: iommu}
 	}
 	return out
 }
 
-// contextID is recorded. KubeVirt's controller allocates it in memory (virt-controller/watch/vsock), so that it may be another one at the next
-// start.
+// contextID returns the recorded identifier. KubeVirt's controller allocates it in memory (virt-controller/watch/vsock), so that it may be another one at the
+// next start.
 func (g *guest) contextID() string {
 	switch cid := g.VMI.Status.VSOCKCID; {
 	case cid != nil:
@@ -142,8 +142,9 @@ func (g *guest) contextID() string {
 	return strconv.FormatUint(uint64(binary.BigEndian.Uint32(sum[:])>>1)+firstGuest, 10)
 }
 
-// panics may have several models side by side, each once. As in KubeVirt, s390x has no panicDevices; its machine has a panic device of its own.
-func (g *guest) panics() []libvirtxml.DomainPanic {
+// renderPanics returns the panic devices. There may be several models, each once. As in KubeVirt, s390x has no panicDevices; its machine has a panic device of
+// its own.
+func (g *guest) renderPanics() []libvirtxml.DomainPanic {
 	var out []libvirtxml.DomainPanic
 	if g.arch.panic != "" {
 		out = append(out, libvirtxml.DomainPanic{Model: g.arch.panic, Alias: abi.Alias("panic-" + g.arch.panic)})
@@ -158,42 +159,42 @@ func (g *guest) panics() []libvirtxml.DomainPanic {
 			model = g.arch.panics[0] // libvirt's default for the architecture
 		}
 		name := "panic-" + model
-		g.pin("panic", name, pin{path: path})
+		g.addPin("panic", name, pin{path: path})
 		switch {
 		case slices.ContainsFunc(out, func(p libvirtxml.DomainPanic) bool { return p.Model == model }):
-			g.fail(field.Duplicate(path.Child("model"), model))
-		case g.supported(path, model, g.arch.panics, "model"):
+			g.addError(field.Duplicate(path.Child("model"), model))
+		case g.checkSupported(path, model, g.arch.panics, "model"):
 			out = append(out, libvirtxml.DomainPanic{Model: model, Alias: abi.Alias(name)})
 		}
 	}
 	return out
 }
 
-func (g *guest) sounds() []libvirtxml.DomainSound {
+func (g *guest) renderSounds() []libvirtxml.DomainSound {
 	s := g.dev.Sound
 	if s == nil {
 		return nil
 	}
 	path := g.devPath.Child("sound")
 	g.checkName(s.Name, path)
-	g.pin("sound", s.Name, pin{path: path})
+	g.addPin("sound", s.Name, pin{path: path})
 	model := s.Model
 	if model == "" {
 		model = "ich9" // the API's default
 	}
-	if !g.supported(path, model, g.arch.sounds, "model") {
+	if !g.checkSupported(path, model, g.arch.sounds, "model") {
 		return nil
 	}
 	return []libvirtxml.DomainSound{{Model: model, Alias: abi.Alias(s.Name)}}
 }
 
-// redirdevs are the USB slots that 'virtctl usbredir' connects to: always as many as the API allows, four, as in KubeVirt.
-func (g *guest) redirdevs() []libvirtxml.DomainRedirDev {
+// renderRedirDevs returns the USB slots that 'virtctl usbredir' connects to: always as many as the API allows, four, as in KubeVirt.
+func (g *guest) renderRedirDevs() []libvirtxml.DomainRedirDev {
 	if g.dev.ClientPassthrough == nil {
 		return nil
 	}
 	if g.arch.usb == usbNever {
-		g.fail(field.Forbidden(g.devPath.Child("clientPassthrough"), "architecture '"+g.spec.Architecture+"' has no USB"))
+		g.addError(field.Forbidden(g.devPath.Child("clientPassthrough"), "architecture '"+g.spec.Architecture+"' has no USB"))
 		return nil
 	}
 	var out []libvirtxml.DomainRedirDev

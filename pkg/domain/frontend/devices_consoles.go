@@ -23,8 +23,8 @@ const (
 // unbound stands for every socket until the backend has one: libvirtxml reads a pty where a character device has no source. Nothing may write to it.
 var unbound = &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSourcePty{}}
 
-// serials has the serial port of the architecture, which 'virtctl console' opens.
-func (g *guest) serials() []libvirtxml.DomainSerial {
+// renderSerials returns the serial port of the architecture, which 'virtctl console' opens.
+func (g *guest) renderSerials() []libvirtxml.DomainSerial {
 	if !ptr.Deref(g.dev.AutoattachSerialConsole, true) {
 		return nil
 	}
@@ -33,8 +33,8 @@ func (g *guest) serials() []libvirtxml.DomainSerial {
 	return []libvirtxml.DomainSerial{{Source: unbound, Target: &target, Alias: abi.Alias("serial0")}}
 }
 
-// consoles repeats the first serial port, because libvirt lists it a second time as the console.
-func (g *guest) consoles() []libvirtxml.DomainConsole {
+// renderConsoles repeats the first serial port, because libvirt lists it a second time as the console.
+func (g *guest) renderConsoles() []libvirtxml.DomainConsole {
 	if !ptr.Deref(g.dev.AutoattachSerialConsole, true) {
 		return nil
 	}
@@ -42,16 +42,16 @@ func (g *guest) consoles() []libvirtxml.DomainConsole {
 	return []libvirtxml.DomainConsole{{Source: unbound, Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: &zero}}}
 }
 
-// channels always has the port of the guest agent, as in KubeVirt; the port of downwardMetrics exists where the spec asks for it.
-func (g *guest) channels() []libvirtxml.DomainChannel {
-	out := []libvirtxml.DomainChannel{channel(guestAgentPort, abi.GuestAgent)}
+// renderChannels returns the port of the guest agent, which every VMI has, as in KubeVirt, and the port of downwardMetrics if the spec has it.
+func (g *guest) renderChannels() []libvirtxml.DomainChannel {
+	out := []libvirtxml.DomainChannel{newChannel(guestAgentPort, abi.GuestAgent)}
 	if g.dev.DownwardMetrics != nil {
-		out = append(out, channel(downwardMetricsPort, downwardMetricsAlias))
+		out = append(out, newChannel(downwardMetricsPort, downwardMetricsAlias))
 	}
 	return out
 }
 
-func channel(port, alias string) libvirtxml.DomainChannel {
+func newChannel(port, alias string) libvirtxml.DomainChannel {
 	return libvirtxml.DomainChannel{
 		Source: unbound,
 		Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: port}},
@@ -61,8 +61,8 @@ func channel(port, alias string) libvirtxml.DomainChannel {
 
 func (g *guest) hasGraphics() bool { return ptr.Deref(g.dev.AutoattachGraphicsDevice, true) }
 
-// graphics renders VNC only, as KubeVirt does. The backend adds the socket.
-func (g *guest) graphics() []libvirtxml.DomainGraphic {
+// renderGraphics returns only VNC, as KubeVirt does. The backend adds the socket.
+func (g *guest) renderGraphics() []libvirtxml.DomainGraphic {
 	if !g.hasGraphics() {
 		return nil
 	}
@@ -72,33 +72,33 @@ func (g *guest) graphics() []libvirtxml.DomainGraphic {
 // videoRAM is libvirt's default for these models, in KiB. It is written, because the guest sees it.
 var videoRAM = map[string]uint{"vga": 16384, "bochs": 16384, "cirrus": 16384}
 
-func (g *guest) videos() []libvirtxml.DomainVideo {
+func (g *guest) renderVideos() []libvirtxml.DomainVideo {
 	if !g.hasGraphics() {
 		if g.dev.Video != nil && g.dev.Video.Type != "" {
-			g.fail(field.Forbidden(g.devPath.Child("video", "type"), "the guest has no graphics device: see autoattachGraphicsDevice"))
+			g.addError(field.Forbidden(g.devPath.Child("video", "type"), "the guest has no graphics device: see autoattachGraphicsDevice"))
 		}
 		return nil
 	}
 	model := g.videoModel()
 	out := libvirtxml.DomainVideo{Model: libvirtxml.DomainVideoModel{Type: model, Heads: 1, VRam: videoRAM[model], Primary: "yes"}, Alias: abi.Alias("video")}
-	if iommu := g.iommu(); iommu != "" && model == "virtio" {
+	if iommu := g.virtioIOMMU(); iommu != "" && model == "virtio" {
 		out.Driver = &libvirtxml.DomainVideoDriver{IOMMU: iommu}
 	}
 	return []libvirtxml.DomainVideo{out}
 }
 
-// videoModel is video.type, else the recorded model, else the cluster's default. KubeVirt reads its default at each start, so that a changed
-// cluster setting changes the guest's video device.
+// videoModel returns video.type, else the recorded model, else the cluster's default. KubeVirt reads its default at each start, so that a changed cluster
+// setting changes the guest's video device.
 func (g *guest) videoModel() string {
 	if v := g.dev.Video; v != nil && v.Type != "" {
-		g.supported(g.devPath, v.Type, g.arch.videos, "video", "type")
+		g.checkSupported(g.devPath, v.Type, g.arch.videos, "video", "type")
 		return v.Type
 	}
 	f := g.spec.Domain.Firmware
 	efi := f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil
 	switch {
 	case g.Frozen != nil && g.Frozen.Video != "" && g.recordsThisBoard():
-		g.supported(g.recordPath(), g.Frozen.Video, g.arch.videos, "video")
+		g.checkSupported(g.recordPath(), g.Frozen.Video, g.arch.videos, "video")
 		return g.Frozen.Video
 	case efi && g.spec.Architecture == "amd64" && g.Defaults.EFIVideo != "":
 		return g.Defaults.EFIVideo
@@ -106,15 +106,15 @@ func (g *guest) videoModel() string {
 	return g.Defaults.Video[g.spec.Architecture]
 }
 
-// inputs returns the inputs of the spec and of the architecture. As in KubeVirt, VMIs of arm64 and s390x with graphics get a keyboard, and on arm64 a tablet:
-// their boards have no PS/2 devices.
-func (g *guest) inputs() []libvirtxml.DomainInput {
+// renderInputs returns the inputs of the spec and of the architecture. As in KubeVirt, VMIs of arm64 and s390x with graphics get a keyboard, and on arm64 a
+// tablet: their boards have no PS/2 devices.
+func (g *guest) renderInputs() []libvirtxml.DomainInput {
 	var out []libvirtxml.DomainInput
 	tablet := false
 	for i := range g.dev.Inputs {
 		in := &g.dev.Inputs[i]
 		tablet = tablet || in.Type == v1.InputTypeTablet
-		out = append(out, g.input(in, g.devPath.Child("inputs").Index(i)))
+		out = append(out, g.renderInput(in, g.devPath.Child("inputs").Index(i)))
 	}
 	if g.spec.Architecture == "amd64" {
 		// The PS/2 devices of the chipset, which libvirt lists in every domain of x86.
@@ -136,26 +136,26 @@ func (g *guest) inputs() []libvirtxml.DomainInput {
 	return out
 }
 
-func (g *guest) input(in *v1.Input, path *field.Path) libvirtxml.DomainInput {
+func (g *guest) renderInput(in *v1.Input, path *field.Path) libvirtxml.DomainInput {
 	g.checkName(in.Name, path)
-	g.pin("input", in.Name, pin{path: path})
+	g.addPin("input", in.Name, pin{path: path})
 	switch in.Type {
 	case v1.InputTypeTablet, v1.InputTypeKeyboard:
 	case "":
-		g.fail(field.Required(path.Child("type"), ""))
+		g.addError(field.Required(path.Child("type"), ""))
 	default:
-		g.fail(field.NotSupported(path.Child("type"), in.Type, []v1.InputType{v1.InputTypeKeyboard, v1.InputTypeTablet}))
+		g.addError(field.NotSupported(path.Child("type"), in.Type, []v1.InputType{v1.InputTypeKeyboard, v1.InputTypeTablet}))
 	}
 	switch {
 	case in.Bus == "":
-		g.fail(field.Required(path.Child("bus"), ""))
+		g.addError(field.Required(path.Child("bus"), ""))
 	case in.Bus == v1.InputBusUSB && g.arch.usb == usbNever:
-		g.fail(field.NotSupported(path.Child("bus"), in.Bus, []v1.InputBus{v1.InputBusVirtio}))
+		g.addError(field.NotSupported(path.Child("bus"), in.Bus, []v1.InputBus{v1.InputBusVirtio}))
 	case in.Bus != v1.InputBusUSB && in.Bus != v1.InputBusVirtio:
-		g.fail(field.NotSupported(path.Child("bus"), in.Bus, []v1.InputBus{v1.InputBusUSB, v1.InputBusVirtio}))
+		g.addError(field.NotSupported(path.Child("bus"), in.Bus, []v1.InputBus{v1.InputBusUSB, v1.InputBusVirtio}))
 	}
 	out := libvirtxml.DomainInput{Type: string(in.Type), Bus: string(in.Bus), Alias: abi.Alias(in.Name)}
-	if iommu := g.iommu(); iommu != "" && in.Bus == v1.InputBusVirtio {
+	if iommu := g.virtioIOMMU(); iommu != "" && in.Bus == v1.InputBusVirtio {
 		out.Driver = &libvirtxml.DomainInputDriver{IOMMU: iommu}
 	}
 	return out

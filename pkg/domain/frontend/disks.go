@@ -16,11 +16,11 @@ import (
 // threads are the backend's. tag is for cloud-init and renders nothing.
 // KubeVirt: converter/storage/{disk,virtiofs}.go. libvirt: "Hard drives, floppy disks, CDROMs" and "Filesystems".
 
-// disks keeps the order of the spec. KubeVirt leaves out hot-plugged volumes that are not mounted yet; here every disk of the spec is rendered.
-func (g *guest) disks() []libvirtxml.DomainDisk {
+// renderDisks keeps the order of the spec. KubeVirt leaves out hot-plugged volumes that are not mounted yet; here every disk of the spec is rendered.
+func (g *guest) renderDisks() []libvirtxml.DomainDisk {
 	out := make([]libvirtxml.DomainDisk, 0, len(g.dev.Disks))
 	for i := range g.dev.Disks {
-		out = append(out, g.disk(&g.dev.Disks[i], disksPath.Index(i)))
+		out = append(out, g.renderDisk(&g.dev.Disks[i], disksPath.Index(i)))
 	}
 	return out
 }
@@ -28,23 +28,23 @@ func (g *guest) disks() []libvirtxml.DomainDisk {
 // unboundVolume stands for the source of every disk until the backend binds the volume. Nothing may write to it.
 var unboundVolume = &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{}}
 
-func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
+func (g *guest) renderDisk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	out := libvirtxml.DomainDisk{
 		Alias:   abi.BoundAlias("disk", d.Name),
 		Source:  unboundVolume,
 		BlockIO: g.blockSize(d, path),
-		Boot:    boot(d.BootOrder),
+		Boot:    bootElement(d.BootOrder),
 		Target:  &libvirtxml.DomainDiskTarget{},
 	}
 	g.checkName(d.Name, path)
-	g.source(d, path)
-	name, address := g.target(&out, d, path)
+	g.checkVolume(d, path)
+	name, address := g.setTarget(&out, d, path)
 	bus := hardware.Bus(name)
-	g.pin("disk", d.Name, pin{path: path})
+	g.addPin("disk", d.Name, pin{path: path})
 	if address.Address != "" {
-		g.pin("disk", d.Name, pin{address.Path, address.Address})
+		g.addPin("disk", d.Name, pin{address.Path, address.Address})
 		if bus.Address != hardware.OnPCI {
-			g.fail(field.Forbidden(address.Path, "only disks on bus 'virtio' are PCI devices"))
+			g.addError(field.Forbidden(address.Path, "only disks on bus 'virtio' are PCI devices"))
 		}
 	}
 	out.Target.Bus = string(name)
@@ -56,7 +56,7 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 		out.Shareable = &libvirtxml.DomainDiskShareable{}
 	}
 	if bus.Virtio {
-		out.Model = g.virtio()
+		out.Model = g.virtioModel()
 		out.Driver = g.diskDriver(d.Name)
 	}
 	return out
@@ -68,8 +68,8 @@ type userAddress struct {
 	Path    *field.Path
 }
 
-// target sets the kind of drive: disk, lun or cdrom. It returns the bus and the address that the spec asks for.
-func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path) (v1.DiskBus, userAddress) {
+// setTarget sets the kind of drive: disk, lun or cdrom. It returns the bus and the address that the spec asks for.
+func (g *guest) setTarget(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path) (v1.DiskBus, userAddress) {
 	readonly := false
 	var bus v1.DiskBus
 	var address userAddress
@@ -84,52 +84,52 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 	case d.CDRom != nil:
 		out.Device, bus = "cdrom", d.CDRom.Bus
 		if d.CDRom.ReadOnly == nil {
-			g.fail(field.Required(path.Child("cdrom", "readonly"), ""))
+			g.addError(field.Required(path.Child("cdrom", "readonly"), ""))
 		}
 		readonly = ptr.Deref(d.CDRom.ReadOnly, false)
 		if d.CDRom.Tray == v1.TrayStateOpen { // 'closed' is the default, which libvirt does not store
 			out.Target.Tray = string(d.CDRom.Tray)
 		}
 	default:
-		g.fail(field.Required(path.Child("disk"), "one of disk, lun or cdrom must be set"))
+		g.addError(field.Required(path.Child("disk"), "one of disk, lun or cdrom must be set"))
 		return "", address
 	}
 	// downwardMetrics: the host writes, the guest reads.
 	if v := g.volumes[d.Name]; readonly || v != nil && v.DownwardMetrics != nil {
 		out.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
 	}
-	g.bus(out.Device, bus, path)
+	g.checkBus(out.Device, bus, path)
 	return bus, address
 }
 
-// bus checks the bus of a drive.
-func (g *guest) bus(target string, bus v1.DiskBus, path *field.Path) {
+// checkBus adds an error if a drive cannot be on the bus.
+func (g *guest) checkBus(target string, bus v1.DiskBus, path *field.Path) {
 	switch b := hardware.Bus(bus); {
 	case bus == "":
-		g.fail(field.Required(path.Child(target, "bus"), ""))
+		g.addError(field.Required(path.Child(target, "bus"), ""))
 	case !b.On(g.spec.Architecture) || !b.Has(target):
-		g.fail(field.NotSupported(path.Child(target, "bus"), bus, hardware.BusesFor(g.spec.Architecture, target)))
+		g.addError(field.NotSupported(path.Child(target, "bus"), bus, hardware.BusesFor(g.spec.Architecture, target)))
 	}
 }
 
-// source checks that the disk has a volume. A CD-ROM drive may be empty.
-func (g *guest) source(d *v1.Disk, path *field.Path) {
+// checkVolume adds an error if the disk has no volume. A CD-ROM drive may be empty.
+func (g *guest) checkVolume(d *v1.Disk, path *field.Path) {
 	volume := g.volumes[d.Name]
 	switch {
 	case volume == nil && d.CDRom == nil:
-		g.fail(field.Invalid(path.Child("name"), d.Name, "no volume has this name"))
+		g.addError(field.Invalid(path.Child("name"), d.Name, "no volume has this name"))
 	case volume != nil && volume.MemoryDump != nil:
-		g.fail(field.Invalid(path.Child("name"), d.Name, "a memory dump cannot be a disk"))
+		g.addError(field.Invalid(path.Child("name"), d.Name, "a memory dump cannot be a disk"))
 	}
 }
 
 // diskDriver has what the guest sees of <driver>: queues and IOMMU are features of the virtio device. It is nil without them; the backend adds
 // the rest. queues is the number of vCPUs at boot, as in KubeVirt, and stays when sockets are hot-plugged.
 func (g *guest) diskDriver(name string) *libvirtxml.DomainDiskDriver {
-	out := libvirtxml.DomainDiskDriver{IOMMU: g.iommu()}
+	out := libvirtxml.DomainDiskDriver{IOMMU: g.virtioIOMMU()}
 	metrics := g.volumes[name] != nil && g.volumes[name].DownwardMetrics != nil // one page of text needs no queues
 	if ptr.Deref(g.dev.BlockMultiQueue, false) && !metrics {
-		queues := g.cpus()
+		queues := g.bootCPUs()
 		out.Queues = &queues
 	}
 	return attr.UnlessEmpty(out)
@@ -147,7 +147,7 @@ func (g *guest) blockSize(d *v1.Disk, path *field.Path) *libvirtxml.DomainDiskBl
 		return nil
 	default:
 		path = path.Child("blockSize", "matchVolume")
-		if !g.enabled(b.MatchVolume, path) {
+		if !g.isEnabled(b.MatchVolume, path) {
 			return nil
 		}
 		size = g.volumeBlockSize(d, path)
@@ -171,9 +171,9 @@ func (g *guest) volumeBlockSize(d *v1.Disk, path *field.Path) v1.CustomBlockSize
 	bus := hardware.Bus(busOf(d))
 	switch {
 	case !known:
-		g.fail(field.Invalid(path, d.Name, "the block size of this volume is not known; set blockSize.custom"))
+		g.addError(field.Invalid(path, d.Name, "the block size of this volume is not known; set blockSize.custom"))
 	case bus.BlockSize != 0 && size.Logical != bus.BlockSize:
-		g.fail(field.Invalid(path, d.Name, fmt.Sprintf(
+		g.addError(field.Invalid(path, d.Name, fmt.Sprintf(
 			"the volume has blocks of %d bytes, and bus '%s' supports %d only; use another bus or set blockSize.custom", size.Logical, bus.Name, bus.BlockSize)))
 	}
 	return size
@@ -192,28 +192,28 @@ func busOf(d *v1.Disk) v1.DiskBus {
 	return ""
 }
 
-// boot is bootOrder; the lowest number boots first.
-func boot(order *uint) *libvirtxml.DomainDeviceBoot {
+// bootElement returns the boot order of a device; the lowest number boots first.
+func bootElement(order *uint) *libvirtxml.DomainDeviceBoot {
 	if order == nil {
 		return nil
 	}
 	return &libvirtxml.DomainDeviceBoot{Order: *order}
 }
 
-// filesystems are virtio-fs devices. The name is the tag that the guest mounts.
-func (g *guest) filesystems() []libvirtxml.DomainFilesystem {
+// renderFilesystems returns virtio-fs devices. The name is the tag by which the guest mounts the file system.
+func (g *guest) renderFilesystems() []libvirtxml.DomainFilesystem {
 	var out []libvirtxml.DomainFilesystem
 	for i, f := range g.dev.Filesystems {
 		path := g.devPath.Child("filesystems").Index(i)
 		g.checkName(f.Name, path)
 		if f.Virtiofs == nil {
-			g.fail(field.Required(path.Child("virtiofs"), ""))
+			g.addError(field.Required(path.Child("virtiofs"), ""))
 		}
-		g.pin("filesystem", f.Name, pin{path: path})
+		g.addPin("filesystem", f.Name, pin{path: path})
 		out = append(out, libvirtxml.DomainFilesystem{
 			AccessMode: "passthrough",
 			Source:     &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{}},
-			Driver:     &libvirtxml.DomainFilesystemDriver{Type: "virtiofs", IOMMU: g.iommu()},
+			Driver:     &libvirtxml.DomainFilesystemDriver{Type: "virtiofs", IOMMU: g.virtioIOMMU()},
 			Target:     &libvirtxml.DomainFilesystemTarget{Dir: f.Name},
 			Alias:      abi.BoundAlias("filesystem", f.Name),
 		})

@@ -12,8 +12,8 @@ import (
 // is not written; it is recorded.
 // KubeVirt: converter/compute/hypervisor_features.go. libvirt: "Hypervisor features".
 
-func (g *guest) features() *libvirtxml.DomainFeatureList {
-	out := &libvirtxml.DomainFeatureList{PMU: g.pmu()}
+func (g *guest) renderFeatures() *libvirtxml.DomainFeatureList {
+	out := &libvirtxml.DomainFeatureList{PMU: g.renderPMU()}
 	if g.arch.gic != "" {
 		out.GIC = &libvirtxml.DomainFeatureGIC{Version: g.arch.gic}
 	}
@@ -24,52 +24,52 @@ func (g *guest) features() *libvirtxml.DomainFeatureList {
 	path := featuresPath
 	f := g.spec.Domain.Features
 	if f == nil {
-		g.fail(field.Required(path, ""))
+		g.addError(field.Required(path, ""))
 		return out
 	}
-	if g.enabled(&f.ACPI, path, "acpi") {
+	if g.isEnabled(&f.ACPI, path, "acpi") {
 		out.ACPI = &libvirtxml.DomainFeature{}
 	}
-	out.APIC = g.apic(f.APIC, path)
-	if state := g.state(f.SMM, path, "smm"); state != nil {
+	out.APIC = g.renderAPIC(f.APIC, path)
+	if state := g.featureState(f.SMM, path, "smm"); state != nil {
 		out.SMM = &libvirtxml.DomainFeatureSMM{State: state.State}
 	}
 	if g.remapsInterrupts() {
 		// libvirt requires the IOAPIC in QEMU for an IOMMU that remaps interrupts: the kernel's cannot.
 		out.IOAPIC = &libvirtxml.DomainFeatureIOAPIC{Driver: "qemu"}
 	}
-	out.PVSpinlock = g.state(f.Pvspinlock, path, "pvspinlock")
-	out.KVM = g.kvm(f)
-	out.HyperV = g.hyperv(f, path)
+	out.PVSpinlock = g.featureState(f.Pvspinlock, path, "pvspinlock")
+	out.KVM = g.renderKVM(f)
+	out.HyperV = g.renderHyperV(f, path)
 	if *out == (libvirtxml.DomainFeatureList{}) {
 		return nil // libvirt drops an empty list
 	}
 	return out
 }
 
-// enabled returns the state of a feature that is set, whose field is names below path. Stage 1 has written enabled, so its absence is an error.
-func (g *guest) enabled(f *v1.FeatureState, path *field.Path, names ...string) bool {
+// isEnabled returns the state of a feature that is set, whose field is names below path. Stage 1 has written enabled, so its absence is an error.
+func (g *guest) isEnabled(f *v1.FeatureState, path *field.Path, names ...string) bool {
 	if f.Enabled == nil {
 		for _, name := range names {
 			path = path.Child(name)
 		}
-		g.fail(field.Required(path.Child("enabled"), ""))
+		g.addError(field.Required(path.Child("enabled"), ""))
 		return false
 	}
 	return *f.Enabled
 }
 
-// state returns nil for a feature that is not set, which libvirt leaves to QEMU.
-func (g *guest) state(f *v1.FeatureState, path *field.Path, names ...string) *libvirtxml.DomainFeatureState {
+// featureState returns nil for a feature that is not set, which libvirt leaves to QEMU.
+func (g *guest) featureState(f *v1.FeatureState, path *field.Path, names ...string) *libvirtxml.DomainFeatureState {
 	if f == nil {
 		return nil
 	}
-	return &libvirtxml.DomainFeatureState{State: attr.OnOff(g.enabled(f, path, names...))}
+	return &libvirtxml.DomainFeatureState{State: attr.OnOff(g.isEnabled(f, path, names...))}
 }
 
-// apic renders endOfInterrupt too, which KubeVirt accepts and ignores.
-func (g *guest) apic(f *v1.FeatureAPIC, path *field.Path) *libvirtxml.DomainFeatureAPIC {
-	if f == nil || !g.enabled(&f.FeatureState, path, "apic") {
+// renderAPIC renders endOfInterrupt too, which KubeVirt accepts and ignores.
+func (g *guest) renderAPIC(f *v1.FeatureAPIC, path *field.Path) *libvirtxml.DomainFeatureAPIC {
+	if f == nil || !g.isEnabled(&f.FeatureState, path, "apic") {
 		return nil
 	}
 	out := &libvirtxml.DomainFeatureAPIC{}
@@ -79,8 +79,8 @@ func (g *guest) apic(f *v1.FeatureAPIC, path *field.Path) *libvirtxml.DomainFeat
 	return out
 }
 
-// pmu is off with cpu.realtime, whose guests its counters would interrupt, and with TDX, as in KubeVirt.
-func (g *guest) pmu() *libvirtxml.DomainFeatureState {
+// renderPMU returns 'off' with cpu.realtime, because the counters would interrupt the guest, and with TDX, as in KubeVirt.
+func (g *guest) renderPMU() *libvirtxml.DomainFeatureState {
 	c, s := g.spec.Domain.CPU, g.spec.Domain.LaunchSecurity
 	if (c != nil && c.Realtime != nil) || (s != nil && s.TDX != nil) {
 		return &libvirtxml.DomainFeatureState{State: "off"}
@@ -88,8 +88,8 @@ func (g *guest) pmu() *libvirtxml.DomainFeatureState {
 	return nil
 }
 
-// kvm writes hidden, also as 'off', where features.kvm is set, as KubeVirt does.
-func (g *guest) kvm(f *v1.Features) *libvirtxml.DomainFeatureKVM {
+// renderKVM returns hidden, even as 'off', if features.kvm is set, as KubeVirt does.
+func (g *guest) renderKVM(f *v1.Features) *libvirtxml.DomainFeatureKVM {
 	var out libvirtxml.DomainFeatureKVM
 	if f.KVM != nil {
 		out.Hidden = &libvirtxml.DomainFeatureState{State: attr.OnOff(f.KVM.Hidden)}
@@ -101,7 +101,7 @@ func (g *guest) kvm(f *v1.Features) *libvirtxml.DomainFeatureKVM {
 	return attr.UnlessEmpty(out)
 }
 
-func (g *guest) hyperv(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatureHyperV {
+func (g *guest) renderHyperV(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatureHyperV {
 	// Stage 1 writes enabled for all features except this one, which has no default in the API. KubeVirt dereferences a missing enabled; here it
 	// means true.
 	if p := f.HypervPassthrough; p != nil && ptr.Deref(p.Enabled, true) {
@@ -113,64 +113,65 @@ func (g *guest) hyperv(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatu
 	}
 	path = path.Child("hyperv")
 	state := func(f *v1.FeatureState, name string) *libvirtxml.DomainFeatureState {
-		return g.state(f, path, name)
+		return g.featureState(f, path, name)
 	}
 	return &libvirtxml.DomainFeatureHyperV{
 		Mode:            "custom",
 		Relaxed:         state(h.Relaxed, "relaxed"),
 		VAPIC:           state(h.VAPIC, "vapic"),
-		Spinlocks:       g.spinlocks(h.Spinlocks, path.Child("spinlocks")),
+		Spinlocks:       g.renderSpinlocks(h.Spinlocks, path.Child("spinlocks")),
 		VPIndex:         state(h.VPIndex, "vpindex"),
 		Runtime:         state(h.Runtime, "runtime"),
 		Synic:           state(h.SyNIC, "synic"),
-		STimer:          g.stimer(h.SyNICTimer, path.Child("synictimer")),
+		STimer:          g.renderSTimer(h.SyNICTimer, path.Child("synictimer")),
 		Reset:           state(h.Reset, "reset"),
-		VendorId:        g.vendor(h.VendorID, path.Child("vendorid")),
+		VendorId:        g.renderVendorID(h.VendorID, path.Child("vendorid")),
 		Frequencies:     state(h.Frequencies, "frequencies"),
 		ReEnlightenment: state(h.Reenlightenment, "reenlightenment"),
-		TLBFlush:        g.tlbflush(h.TLBFlush, path.Child("tlbflush")),
+		TLBFlush:        g.renderTLBFlush(h.TLBFlush, path.Child("tlbflush")),
 		IPI:             state(h.IPI, "ipi"),
 		EVMCS:           state(h.EVMCS, "evmcs"),
 	}
 }
 
-// spinlocks requires retries, which stage 1 has set to KubeVirt's default.
-func (g *guest) spinlocks(f *v1.FeatureSpinlocks, path *field.Path) *libvirtxml.DomainFeatureHyperVSpinlocks {
+// renderSpinlocks requires retries, which stage 1 has set to KubeVirt's default.
+func (g *guest) renderSpinlocks(f *v1.FeatureSpinlocks, path *field.Path) *libvirtxml.DomainFeatureHyperVSpinlocks {
 	if f == nil {
 		return nil
 	}
-	out := &libvirtxml.DomainFeatureHyperVSpinlocks{DomainFeatureState: *g.state(&f.FeatureState, path)}
+	out := &libvirtxml.DomainFeatureHyperVSpinlocks{DomainFeatureState: *g.featureState(&f.FeatureState, path)}
 	switch {
 	case out.State == "off":
 	case f.Retries == nil:
-		g.fail(field.Required(path.Child("spinlocks"), ""))
+		g.addError(field.Required(path.Child("spinlocks"), ""))
 	default:
 		out.Retries = uint(*f.Retries)
 	}
 	return out
 }
 
-func (g *guest) stimer(f *v1.SyNICTimer, path *field.Path) *libvirtxml.DomainFeatureHyperVSTimer {
+func (g *guest) renderSTimer(f *v1.SyNICTimer, path *field.Path) *libvirtxml.DomainFeatureHyperVSTimer {
 	if f == nil {
 		return nil
 	}
-	return &libvirtxml.DomainFeatureHyperVSTimer{DomainFeatureState: *g.state(&f.FeatureState, path), Direct: g.state(f.Direct, path.Child("direct"))}
+	return &libvirtxml.DomainFeatureHyperVSTimer{DomainFeatureState: *g.featureState(&f.FeatureState, path),
+		Direct: g.featureState(f.Direct, path.Child("direct"))}
 }
 
-func (g *guest) vendor(f *v1.FeatureVendorID, path *field.Path) *libvirtxml.DomainFeatureHyperVVendorId {
+func (g *guest) renderVendorID(f *v1.FeatureVendorID, path *field.Path) *libvirtxml.DomainFeatureHyperVVendorId {
 	if f == nil {
 		return nil
 	}
-	return &libvirtxml.DomainFeatureHyperVVendorId{DomainFeatureState: *g.state(&f.FeatureState, path), Value: f.VendorID}
+	return &libvirtxml.DomainFeatureHyperVVendorId{DomainFeatureState: *g.featureState(&f.FeatureState, path), Value: f.VendorID}
 }
 
-func (g *guest) tlbflush(f *v1.TLBFlush, path *field.Path) *libvirtxml.DomainFeatureHyperVTLBFlush {
+func (g *guest) renderTLBFlush(f *v1.TLBFlush, path *field.Path) *libvirtxml.DomainFeatureHyperVTLBFlush {
 	if f == nil {
 		return nil
 	}
 	return &libvirtxml.DomainFeatureHyperVTLBFlush{
-		DomainFeatureState: *g.state(&f.FeatureState, path),
-		Direct:             g.state(f.Direct, path.Child("direct")),
-		Extended:           g.state(f.Extended, path.Child("extended")),
+		DomainFeatureState: *g.featureState(&f.FeatureState, path),
+		Direct:             g.featureState(f.Direct, path.Child("direct")),
+		Extended:           g.featureState(f.Extended, path.Child("extended")),
 	}
 }

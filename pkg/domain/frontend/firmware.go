@@ -16,22 +16,22 @@ import (
 // of firmware, kernel arguments and ACPI tables. The backend chooses the firmware build.
 // KubeVirt: converter/compute/{os,sysinfo,qemu_cmd}.go. libvirt: "Operating system booting" and "SMBIOS System Information".
 
-// uuid is firmware.uuid, else the recorded one. KubeVirt writes it into sysinfo only, and libvirt adopts it.
-func (g *guest) uuid() string {
+// systemUUID returns firmware.uuid, else the recorded one. KubeVirt writes it into sysinfo only, and libvirt adopts it.
+func (g *guest) systemUUID() string {
 	switch f := g.spec.Domain.Firmware; {
 	case f != nil && f.UUID != "":
 		return string(f.UUID)
 	case g.Frozen != nil && g.Frozen.UUID != "":
 		return g.Frozen.UUID
 	}
-	g.fail(field.Required(g.path.Child("firmware", "uuid"), ""))
+	g.addError(field.Required(g.path.Child("firmware", "uuid"), ""))
 	return ""
 }
 
-// genID renders the VM Generation ID device, by which a guest detects that it was restored or cloned. The record keeps whether the device
+// renderGenID renders the VM Generation ID device, by which a guest detects that it was restored or cloned. The record keeps whether the device
 // exists; the ID is always the current one. Encrypted guests have none, because the host cannot write to their memory, and neither has
 // machine type pc-q35-2.4, which lacks the means.
-func (g *guest) genID() *libvirtxml.DomainGenID {
+func (g *guest) renderGenID() *libvirtxml.DomainGenID {
 	wanted := g.Defaults.GenerationID
 	if g.Frozen != nil {
 		wanted = g.Frozen.GenerationID
@@ -45,7 +45,7 @@ func (g *guest) genID() *libvirtxml.DomainGenID {
 	return &libvirtxml.DomainGenID{Value: g.Generation}
 }
 
-func (g *guest) os() *libvirtxml.DomainOS {
+func (g *guest) renderOS() *libvirtxml.DomainOS {
 	out := &libvirtxml.DomainOS{Type: g.osType(), ACPI: g.acpiTables()}
 	if g.arch.smbios {
 		out.SMBios = &libvirtxml.DomainSMBios{Mode: "sysinfo"}
@@ -61,7 +61,7 @@ func (g *guest) os() *libvirtxml.DomainOS {
 	if !g.hasBootOrder() {
 		out.BootDevices = []libvirtxml.DomainBootDevice{{Dev: "hd"}}
 	}
-	g.loader(out)
+	g.setLoader(out)
 	return out
 }
 
@@ -79,16 +79,16 @@ func (g *guest) bootRecordedDisk(dom *libvirtxml.Domain) {
 	}
 }
 
-// loader names the class of firmware and not a file, whose path differs between hosts. efi.secureBoot is true where it is absent, as the API
-// documents. enrolled-keys follows it, as in KubeVirt's autoselection.
-func (g *guest) loader(out *libvirtxml.DomainOS) {
+// setLoader sets the class of firmware and not a file, whose path differs between hosts. efi.secureBoot is true if it is absent, as the API documents.
+// enrolled-keys follows it, as in KubeVirt's autoselection.
+func (g *guest) setLoader(out *libvirtxml.DomainOS) {
 	var boot v1.Bootloader
 	if f := g.spec.Domain.Firmware; f != nil && f.Bootloader != nil {
 		boot = *f.Bootloader
 	}
 	switch {
 	case boot.EFI != nil && !g.arch.efi:
-		g.fail(field.Forbidden(g.path.Child("firmware", "bootloader", "efi"), "architecture 's390x' has no EFI"))
+		g.addError(field.Forbidden(g.path.Child("firmware", "bootloader", "efi"), "architecture 's390x' has no EFI"))
 	case boot.EFI != nil:
 		secure := attr.YesNo(boot.EFI.SecureBoot == nil || *boot.EFI.SecureBoot)
 		out.Firmware = "efi"
@@ -100,13 +100,13 @@ func (g *guest) loader(out *libvirtxml.DomainOS) {
 			out.Loader = &libvirtxml.DomainLoader{Stateless: "yes"}
 		}
 	case g.spec.Architecture == "arm64":
-		g.fail(field.Required(g.path.Child("firmware", "bootloader", "efi"), "architecture 'arm64' boots through EFI only"))
+		g.addError(field.Required(g.path.Child("firmware", "bootloader", "efi"), "architecture 'arm64' boots through EFI only"))
 	case boot.BIOS != nil && ptr.Deref(boot.BIOS.UseSerial, false):
 		out.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
 	}
 }
 
-// acpiTables are SLIC and MSDM, the tables with Windows licences. They have no path here; the backend knows the files.
+// acpiTables returns SLIC and MSDM, the tables with Windows licences. They have no path here; the backend knows the files.
 func (g *guest) acpiTables() *libvirtxml.DomainACPI {
 	f := g.spec.Domain.Firmware
 	if f == nil || f.ACPI == nil {
@@ -119,7 +119,7 @@ func (g *guest) acpiTables() *libvirtxml.DomainACPI {
 			return
 		}
 		if v := g.volumes[volume]; v == nil || v.Secret == nil {
-			g.fail(field.Invalid(path, volume, "must name a volume of type secret"))
+			g.addError(field.Invalid(path, volume, "must name a volume of type secret"))
 		}
 		out.Tables = append(out.Tables, libvirtxml.DomainACPITable{Type: kind})
 	}
@@ -131,28 +131,28 @@ func (g *guest) acpiTables() *libvirtxml.DomainACPI {
 	return out
 }
 
-// sysinfo has the DMI strings and Ignition's file. KubeVirt hands the file over by <qemu:commandline>, which libvirt does not check.
-func (g *guest) sysinfo() (out []libvirtxml.DomainSysInfo) {
+// renderSysInfo returns the DMI strings and Ignition's file. KubeVirt passes the file by <qemu:commandline>, which libvirt does not check.
+func (g *guest) renderSysInfo() (out []libvirtxml.DomainSysInfo) {
 	if g.arch.smbios {
-		out = append(out, libvirtxml.DomainSysInfo{SMBIOS: g.dmi()})
+		out = append(out, libvirtxml.DomainSysInfo{SMBIOS: g.dmiStrings()})
 	}
 	if g.VMI.Annotations[v1.IgnitionAnnotation] == "" {
 		return out
 	}
 	if !g.arch.fwcfg {
 		path := field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
-		g.fail(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' has no fw_cfg device; remove the annotation"))
+		g.addError(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' has no fw_cfg device; remove the annotation"))
 	}
 	// Only the file's name is guest hardware. The content stays out of the record, because it may hold a password.
 	entry := libvirtxml.DomainSysInfoEntry{Name: abi.Ignition}
 	return append(out, libvirtxml.DomainSysInfo{FWCfg: &libvirtxml.DomainSysInfoFWCfg{Entry: []libvirtxml.DomainSysInfoEntry{entry}}})
 }
 
-// dmi returns the DMI strings. Those that no field of the API governs are the recorded ones of the first boot. KubeVirt reads them from the
-// cluster's configuration at each start, so that an edit there changes every guest.
-func (g *guest) dmi() *libvirtxml.DomainSysInfoSMBIOS {
+// dmiStrings returns the DMI strings. Strings that no field of the API governs are recorded at the first boot. KubeVirt reads them from the cluster's
+// configuration at each start, so that an edit there changes every guest.
+func (g *guest) dmiStrings() *libvirtxml.DomainSysInfoSMBIOS {
 	system := &libvirtxml.DomainSysInfoSystem{}
-	smbios := g.smbios()
+	smbios := g.smbiosDefaults()
 	serial := ""
 	if f := g.spec.Domain.Firmware; f != nil {
 		serial = f.Serial
@@ -160,11 +160,11 @@ func (g *guest) dmi() *libvirtxml.DomainSysInfoSMBIOS {
 	if serial == "" && g.Frozen != nil {
 		serial = g.Frozen.Serial
 	}
-	system.Entry = entries("manufacturer", smbios.Manufacturer, "product", smbios.Product, "version", smbios.Version,
+	system.Entry = sysInfoEntries("manufacturer", smbios.Manufacturer, "product", smbios.Product, "version", smbios.Version,
 		"serial", serial, "uuid", g.knownUUID(), "sku", smbios.SKU, "family", smbios.Family)
 	info := &libvirtxml.DomainSysInfoSMBIOS{System: system}
 	if c := g.spec.Domain.Chassis; c != nil {
-		list := entries("manufacturer", c.Manufacturer, "version", c.Version, "serial", c.Serial, "asset", c.Asset, "sku", c.Sku)
+		list := sysInfoEntries("manufacturer", c.Manufacturer, "version", c.Version, "serial", c.Serial, "asset", c.Asset, "sku", c.Sku)
 		if len(list) > 0 {
 			info.Chassis = &libvirtxml.DomainSysInfoChassis{Entry: list}
 		}
@@ -172,7 +172,7 @@ func (g *guest) dmi() *libvirtxml.DomainSysInfoSMBIOS {
 	return info
 }
 
-func (g *guest) smbios() config.SMBIOS {
+func (g *guest) smbiosDefaults() config.SMBIOS {
 	if g.Frozen == nil {
 		return g.Defaults.SMBIOS
 	}
@@ -180,7 +180,7 @@ func (g *guest) smbios() config.SMBIOS {
 	return config.SMBIOS{Manufacturer: r["manufacturer"], Product: r["product"], Version: r["version"], SKU: r["sku"], Family: r["family"]}
 }
 
-// knownUUID is uuid without the error, which uuid reports.
+// knownUUID returns systemUUID without its error.
 func (g *guest) knownUUID() string {
 	if f := g.spec.Domain.Firmware; f != nil && f.UUID != "" {
 		return string(f.UUID)
@@ -191,8 +191,8 @@ func (g *guest) knownUUID() string {
 	return ""
 }
 
-// entries pairs names and values and leaves out empty values: QEMU then uses its own, which come with the machine type.
-func entries(pairs ...string) []libvirtxml.DomainSysInfoEntry {
+// sysInfoEntries pairs names and values and leaves out empty values: QEMU then uses its own, which come with the machine type.
+func sysInfoEntries(pairs ...string) []libvirtxml.DomainSysInfoEntry {
 	out := make([]libvirtxml.DomainSysInfoEntry, 0, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {

@@ -68,42 +68,42 @@ func Render(in Input) (*libvirtxml.Domain, field.ErrorList) {
 		return nil, field.ErrorList{err}
 	}
 	dom := &libvirtxml.Domain{
-		Name:           g.name(),
-		UUID:           g.uuid(),
-		GenID:          g.genID(),
-		MaximumMemory:  g.maxMemory(),
-		Memory:         g.memory(),
-		VCPU:           g.vcpu(),
-		VCPUs:          g.vcpus(),
-		SysInfo:        g.sysinfo(),
-		OS:             g.os(),
-		Features:       g.features(),
-		CPU:            g.cpu(),
-		Clock:          g.clock(),
+		Name:           g.domainName(),
+		UUID:           g.systemUUID(),
+		GenID:          g.renderGenID(),
+		MaximumMemory:  g.renderMaxMemory(),
+		Memory:         g.renderMemory(),
+		VCPU:           g.renderVCPU(),
+		VCPUs:          g.renderVCPUs(),
+		SysInfo:        g.renderSysInfo(),
+		OS:             g.renderOS(),
+		Features:       g.renderFeatures(),
+		CPU:            g.renderCPU(),
+		Clock:          g.renderClock(),
 		OnPoweroff:     "destroy",
 		OnReboot:       g.onReboot(),
 		OnCrash:        "destroy",
-		LaunchSecurity: g.launchSecurity(),
+		LaunchSecurity: g.renderLaunchSecurity(),
 		Devices: &libvirtxml.DomainDeviceList{
-			Disks:       g.disks(),
-			Filesystems: g.filesystems(),
-			Interfaces:  g.interfaces(),
-			Serials:     g.serials(),
-			Consoles:    g.consoles(),
-			Channels:    g.channels(),
-			Inputs:      g.inputs(),
-			TPMs:        g.tpms(),
-			Graphics:    g.graphics(),
-			Sounds:      g.sounds(),
-			Videos:      g.videos(),
-			Hostdevs:    g.hostdevs(),
-			RedirDevs:   g.redirdevs(),
-			Watchdogs:   g.watchdogs(),
-			MemBalloon:  g.balloon(),
-			RNGs:        g.rngs(),
-			Panics:      g.panics(),
-			IOMMUs:      g.iommus(),
-			VSock:       g.vsock(),
+			Disks:       g.renderDisks(),
+			Filesystems: g.renderFilesystems(),
+			Interfaces:  g.renderInterfaces(),
+			Serials:     g.renderSerials(),
+			Consoles:    g.renderConsoles(),
+			Channels:    g.renderChannels(),
+			Inputs:      g.renderInputs(),
+			TPMs:        g.renderTPMs(),
+			Graphics:    g.renderGraphics(),
+			Sounds:      g.renderSounds(),
+			Videos:      g.renderVideos(),
+			Hostdevs:    g.renderHostdevs(),
+			RedirDevs:   g.renderRedirDevs(),
+			Watchdogs:   g.renderWatchdogs(),
+			MemBalloon:  g.renderBalloon(),
+			RNGs:        g.renderRNGs(),
+			Panics:      g.renderPanics(),
+			IOMMUs:      g.renderIOMMUs(),
+			VSock:       g.renderVsock(),
 		},
 	}
 	g.assignAddresses(dom)
@@ -119,7 +119,7 @@ type guest struct {
 	Input
 	spec    *v1.VirtualMachineInstanceSpec
 	dev     *v1.Devices
-	arch    *profile
+	arch    *boardProfile
 	path    *field.Path // spec.domain
 	devPath *field.Path // spec.domain.devices
 	errs    field.ErrorList
@@ -167,6 +167,6 @@ func newGuest(in Input) (*guest, *field.Error) {
 	return g, nil
 }
 
-func (g *guest) fail(err *field.Error) { g.errs = append(g.errs, err) }
+func (g *guest) addError(err *field.Error) { g.errs = append(g.errs, err) }
 
-func (g *guest) pin(kind, name string, pin pin) { g.pins[deviceName{kind, name}] = pin }
+func (g *guest) addPin(kind, name string, pin pin) { g.pins[deviceName{kind, name}] = pin }

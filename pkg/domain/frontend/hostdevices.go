@@ -13,9 +13,9 @@ import (
 // this stage, because the guest sees it: PCI function, mediated device, USB device; on s390x also a crypto matrix or a channel device.
 // KubeVirt: device/hostdevice. libvirt: "Host device assignment".
 
-// hostdevs keeps the order of the spec: interfaces, hostDevices, gpus. KubeVirt orders them by kind and not by spec, so that another kind of
+// renderHostdevs keeps the order of the spec: interfaces, hostDevices, gpus. KubeVirt orders them by kind and not by spec, so that another kind of
 // device moves addresses.
-func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
+func (g *guest) renderHostdevs() []libvirtxml.DomainHostdev {
 	var out []libvirtxml.DomainHostdev
 	for i := range g.dev.Interfaces {
 		n := &g.dev.Interfaces[i]
@@ -23,42 +23,42 @@ func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 			continue
 		}
 		path := interfacesPath.Index(i)
-		h := g.hostdev(n.Name, path)
-		h.Boot = boot(n.BootOrder)
-		h.ROM = g.rom(n)
+		h := g.renderHostdev(n.Name, path)
+		h.Boot = bootElement(n.BootOrder)
+		h.ROM = g.renderROM(n)
 		h.ACPI = g.acpiIndex(n, path)
 		if n.PciAddress != "" {
-			g.pin("hostdev", n.Name, pin{path.Child("pciAddress"), n.PciAddress})
+			g.addPin("hostdev", n.Name, pin{path.Child("pciAddress"), n.PciAddress})
 		}
 		out = append(out, h)
 	}
 	for i := range g.dev.HostDevices {
 		name, path := g.dev.HostDevices[i].Name, g.devPath.Child("hostDevices").Index(i)
-		out = append(append(out, g.hostdev(name, path)), g.bundle(name, path)...)
+		out = append(append(out, g.renderHostdev(name, path)), g.renderBundle(name, path)...)
 	}
 	for i := range g.dev.GPUs {
-		out = append(append(out, g.gpu(i)), g.bundle(g.dev.GPUs[i].Name, g.devPath.Child("gpus").Index(i))...)
+		out = append(append(out, g.renderGPU(i)), g.renderBundle(g.dev.GPUs[i].Name, g.devPath.Child("gpus").Index(i))...)
 	}
 	return out
 }
 
-// bundle returns the USB devices of a host device that follow its first one. Each has a name of its own, under which the record keeps its port: one that a
-// later boot adds moves no other. A host device that has one of these names makes stage 2 report a duplicate.
-func (g *guest) bundle(name string, path *field.Path) (rest []libvirtxml.DomainHostdev) {
+// renderBundle returns the USB devices of a host device that follow its first one. Each has a name of its own, under which the record keeps its port: one that
+// a later boot adds moves no other. A host device that has one of these names makes stage 2 report a duplicate.
+func (g *guest) renderBundle(name string, path *field.Path) (rest []libvirtxml.DomainHostdev) {
 	if g.Facts.HostDevices[name] != "usb" || g.arch.usb == usbNever {
 		return nil
 	}
 	for n := 2; n <= g.Facts.USBDevices[name]; n++ {
 		own := abi.BundledName(name, n)
-		g.pin("hostdev", own, pin{path: path})
+		g.addPin("hostdev", own, pin{path: path})
 		rest = append(rest, libvirtxml.DomainHostdev{Alias: abi.BoundAlias("hostdev", own), Managed: "no", SubsysUSB: &libvirtxml.DomainHostdevSubsysUSB{}})
 	}
 	return rest
 }
 
-func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev {
+func (g *guest) renderHostdev(name string, path *field.Path) libvirtxml.DomainHostdev {
 	g.checkName(name, path)
-	g.pin("hostdev", name, pin{path: path})
+	g.addPin("hostdev", name, pin{path: path})
 	out := libvirtxml.DomainHostdev{Alias: abi.BoundAlias("hostdev", name), Managed: "no"} // the device plugin or launcher detaches it from its driver
 	switch kind := g.Facts.HostDevices[name]; kind {
 	case "", "pci":
@@ -67,25 +67,25 @@ func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev 
 		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: "vfio-pci", Display: "off"} // libvirt stores 'off' for mdev
 	case "ap", "ccw":
 		if !g.arch.ccw {
-			g.fail(field.Forbidden(path, "devices of kind '"+kind+"' exist on architecture 's390x' only"))
+			g.addError(field.Forbidden(path, "devices of kind '"+kind+"' exist on architecture 's390x' only"))
 		}
 		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: "vfio-" + kind}
 	case "usb":
 		if g.arch.usb == usbNever {
-			g.fail(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' has no USB"))
+			g.addError(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' has no USB"))
 		}
 		out.SubsysUSB = &libvirtxml.DomainHostdevSubsysUSB{}
 	default:
-		g.fail(field.NotSupported(path, kind, []string{"ap", "ccw", "mdev", "pci", "usb"}))
+		g.addError(field.NotSupported(path, kind, []string{"ap", "ccw", "mdev", "pci", "usb"}))
 	}
 	return out
 }
 
-// gpu adds the display of a virtual GPU.
-func (g *guest) gpu(i int) libvirtxml.DomainHostdev {
+// renderGPU returns the host device of a GPU, with the display of a virtual one.
+func (g *guest) renderGPU(i int) libvirtxml.DomainHostdev {
 	gpu := &g.dev.GPUs[i]
-	out := g.hostdev(gpu.Name, g.devPath.Child("gpus").Index(i))
-	display, ramfb := g.display(i)
+	out := g.renderHostdev(gpu.Name, g.devPath.Child("gpus").Index(i))
+	display, ramfb := g.gpuDisplay(i)
 	switch {
 	case !display:
 	case out.SubsysMDev != nil:
@@ -96,9 +96,9 @@ func (g *guest) gpu(i int) libvirtxml.DomainHostdev {
 	return out
 }
 
-// display follows KubeVirt: without virtualGPUOptions of any GPU, the first mediated one has a display and a RAM framebuffer. enabled that is
+// gpuDisplay follows KubeVirt: without virtualGPUOptions of any GPU, the first mediated one has a display and a RAM framebuffer. enabled that is
 // absent means true.
-func (g *guest) display(i int) (display, ramfb bool) {
+func (g *guest) gpuDisplay(i int) (display, ramfb bool) {
 	options := g.dev.GPUs[i].VirtualGPUOptions
 	if options == nil || options.Display == nil {
 		for j := range g.dev.GPUs {

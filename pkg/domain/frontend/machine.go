@@ -19,8 +19,8 @@ import (
 // recorded: later boots have the recorded machine while machine.type is that alias, whatever QEMU the next host has. A versioned type is
 // rendered as it is written. KubeVirt leaves the alias to the QEMU of each start.
 
-// profile is what the VMIs of an architecture have in common.
-type profile struct {
+// boardProfile is what the VMIs of an architecture have in common.
+type boardProfile struct {
 	libvirt string // libvirt's name of the architecture
 	// alias is the machine type alias, family the prefix of its versioned names.
 	alias, family string
@@ -58,7 +58,7 @@ const (
 	usbNever
 )
 
-var profiles = map[string]*profile{
+var profiles = map[string]*boardProfile{
 	"amd64": {
 		libvirt: "x86_64", alias: "q35", family: "pc-q35-",
 		videos:   []string{"bochs", "cirrus", "ramfb", "vga", "virtio"},
@@ -90,17 +90,17 @@ var profiles = map[string]*profile{
 	},
 }
 
-// name is the domain's name, unique on a host: 'virsh list' shows it.
-func (g *guest) name() string { return identity.DomainName(g.VMI.Namespace, g.VMI.Name) }
+// domainName returns the domain's name, which is unique on a host: 'virsh list' shows it.
+func (g *guest) domainName() string { return identity.DomainName(g.VMI.Namespace, g.VMI.Name) }
 
 func (g *guest) osType() *libvirtxml.DomainOSType {
-	return &libvirtxml.DomainOSType{Arch: g.arch.libvirt, Machine: g.machine(), Type: "hvm"}
+	return &libvirtxml.DomainOSType{Arch: g.arch.libvirt, Machine: g.machineType(), Type: "hvm"}
 }
 
-// machine is a versioned machine.type, else the recorded machine, else what the host's table has for the alias, else the alias.
-func (g *guest) machine() string {
+// machineType returns a versioned machine.type, else the recorded machine, else what the host's table has for the alias, else the alias.
+func (g *guest) machineType() string {
 	if g.spec.Domain.Machine == nil || g.spec.Domain.Machine.Type == "" {
-		g.fail(field.Required(g.path.Child("machine", "type"), ""))
+		g.addError(field.Required(g.path.Child("machine", "type"), ""))
 		return ""
 	}
 	wanted := g.spec.Domain.Machine.Type
@@ -111,7 +111,7 @@ func (g *guest) machine() string {
 		// A vendor's version such as pc-q35-rhel9.4.0 has the family's prefix. i440fx and microvm are other boards, with other buses than those
 		// that Kiln assigns addresses on.
 		err := field.NotSupported(g.path.Child("machine", "type"), wanted, []string{g.arch.alias, g.arch.family + "<version>"})
-		g.fail(err)
+		g.addError(err)
 		return ""
 	}
 	if f := g.Frozen; f != nil && strings.HasPrefix(f.Machine, g.arch.family) {
@@ -144,12 +144,12 @@ func (g *guest) onReboot() string {
 	case *policy == v1.RebootPolicyTerminate:
 		return "destroy"
 	}
-	g.fail(field.NotSupported(g.path.Child("rebootPolicy"), *policy, []v1.RebootPolicy{v1.RebootPolicyReboot, v1.RebootPolicyTerminate}))
+	g.addError(field.NotSupported(g.path.Child("rebootPolicy"), *policy, []v1.RebootPolicy{v1.RebootPolicyReboot, v1.RebootPolicyTerminate}))
 	return ""
 }
 
-// virtio is the model of a virtio device. Transitional devices also speak virtio 0.9, for old guests. libvirt: "Virtio transitional devices".
-func (g *guest) virtio() string {
+// virtioModel returns the model of virtio devices. Transitional devices also speak virtio 0.9, for old guests. libvirt: "Virtio transitional devices".
+func (g *guest) virtioModel() string {
 	switch {
 	case g.arch.ccw:
 		return "virtio"
@@ -159,9 +159,9 @@ func (g *guest) virtio() string {
 	return "virtio-non-transitional"
 }
 
-// supported reports whether the value of the field names below path is one of those that the architecture supports, and adds an error if it is not. The
+// checkSupported reports whether the value of the field names below path is one of those that the architecture supports, and adds an error if it is not. The
 // path is built only then.
-func (g *guest) supported(path *field.Path, value string, values []string, names ...string) bool {
+func (g *guest) checkSupported(path *field.Path, value string, values []string, names ...string) bool {
 	if slices.Contains(values, value) {
 		return true
 	}
@@ -169,9 +169,9 @@ func (g *guest) supported(path *field.Path, value string, values []string, names
 		path = path.Child(name)
 	}
 	if len(values) == 0 {
-		g.fail(field.Forbidden(path, fmt.Sprintf("architecture '%s' does not support it", g.spec.Architecture)))
+		g.addError(field.Forbidden(path, fmt.Sprintf("architecture '%s' does not support it", g.spec.Architecture)))
 		return false
 	}
-	g.fail(field.NotSupported(path, value, values))
+	g.addError(field.NotSupported(path, value, values))
 	return false
 }

@@ -14,16 +14,16 @@ import (
 // memorySlots is the number of memory devices that can be hot-plugged. It is in the guest's ACPI tables, so it must never change.
 const memorySlots = 16
 
-// memory is in KiB, libvirt's own unit. A fraction of a KiB counts as one, as in libvirt.
-func (g *guest) memory() *libvirtxml.DomainMemory {
+// renderMemory returns memory.guest in KiB, libvirt's own unit. A fraction of a KiB counts as one, as in libvirt.
+func (g *guest) renderMemory() *libvirtxml.DomainMemory {
 	m := g.spec.Domain.Memory
 	if m == nil || m.Guest == nil || !vm.IsMemory(*m.Guest) {
-		return &libvirtxml.DomainMemory{Unit: "KiB"} // maxMemory reports the error
+		return &libvirtxml.DomainMemory{Unit: "KiB"} // renderMaxMemory reports the error
 	}
-	return &libvirtxml.DomainMemory{Value: kibibytes(m.Guest), Unit: "KiB"}
+	return &libvirtxml.DomainMemory{Value: toKiB(m.Guest), Unit: "KiB"}
 }
 
-func kibibytes(q *resource.Quantity) uint { return uint((q.Value() + 1023) / 1024) }
+func toKiB(q *resource.Quantity) uint { return uint((q.Value() + 1023) / 1024) }
 
 // memoryGrows reports whether memory can be added to the running guest.
 func (g *guest) memoryGrows() bool {
@@ -38,23 +38,23 @@ func (g *guest) hugePage() (uint, *field.Error) {
 	if err != nil || q.Value() < 1024 || q.Value()%1024 != 0 {
 		return 0, field.Invalid(g.path.Child("memory", "hugepages", "pageSize"), size, "must be a size such as '2Mi'")
 	}
-	return kibibytes(&q), nil
+	return toKiB(&q), nil
 }
 
-// maxMemory is nil without maxGuest above guest: <maxMemory> alone changes the guest's ACPI tables.
-func (g *guest) maxMemory() *libvirtxml.DomainMaxMemory {
+// renderMaxMemory returns nil unless maxGuest is above guest: <maxMemory> by itself changes the guest's ACPI tables.
+func (g *guest) renderMaxMemory() *libvirtxml.DomainMaxMemory {
 	m := g.spec.Domain.Memory
 	switch {
 	case m == nil || m.Guest == nil:
-		g.fail(field.Required(g.path.Child("memory", "guest"), ""))
+		g.addError(field.Required(g.path.Child("memory", "guest"), ""))
 	case !vm.IsMemory(*m.Guest):
-		g.fail(field.Invalid(g.path.Child("memory", "guest"), m.Guest.String(), vm.NoMemory))
+		g.addError(field.Invalid(g.path.Child("memory", "guest"), m.Guest.String(), vm.NoMemory))
 	}
 	if !g.memoryGrows() {
 		return nil
 	}
 	if !vm.IsMemory(*m.MaxGuest) {
-		g.fail(field.Invalid(g.path.Child("memory", "maxGuest"), m.MaxGuest.String(), vm.NoMemory))
+		g.addError(field.Invalid(g.path.Child("memory", "maxGuest"), m.MaxGuest.String(), vm.NoMemory))
 	}
-	return &libvirtxml.DomainMaxMemory{Value: kibibytes(m.MaxGuest), Unit: "KiB", Slots: memorySlots}
+	return &libvirtxml.DomainMaxMemory{Value: toKiB(m.MaxGuest), Unit: "KiB", Slots: memorySlots}
 }

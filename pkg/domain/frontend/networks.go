@@ -26,40 +26,40 @@ const maxACPIIndex = 16*1024 - 1
 // Nothing may write to it.
 var unconnected = &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInterfaceSourceNull{}}
 
-func (g *guest) interfaces() []libvirtxml.DomainInterface {
+func (g *guest) renderInterfaces() []libvirtxml.DomainInterface {
 	out := make([]libvirtxml.DomainInterface, 0, len(g.dev.Interfaces))
 	for i := range g.dev.Interfaces {
 		n := &g.dev.Interfaces[i]
 		if n.State == v1.InterfaceStateAbsent || n.SRIOV != nil {
 			continue
 		}
-		out = append(out, g.nic(n, interfacesPath.Index(i)))
+		out = append(out, g.renderNIC(n, interfacesPath.Index(i)))
 	}
 	return out
 }
 
-func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterface {
+func (g *guest) renderNIC(n *v1.Interface, path *field.Path) libvirtxml.DomainInterface {
 	g.checkName(n.Name, path)
-	g.binding(n, path)
-	g.pin("interface", n.Name, pin{path: path})
+	g.checkBinding(n, path)
+	g.addPin("interface", n.Name, pin{path: path})
 	if n.PciAddress != "" {
-		g.pin("interface", n.Name, pin{path.Child("pciAddress"), n.PciAddress})
+		g.addPin("interface", n.Name, pin{path.Child("pciAddress"), n.PciAddress})
 	}
 	model := hardware.Model(n.Model)
 	if !model.On(g.spec.Architecture) {
-		g.fail(field.NotSupported(path.Child("model"), n.Model, hardware.ModelsFor(g.spec.Architecture)))
+		g.addError(field.NotSupported(path.Child("model"), n.Model, hardware.ModelsFor(g.spec.Architecture)))
 	}
 	out := libvirtxml.DomainInterface{
 		Source: unconnected,
-		MAC:    g.mac(n, path),
-		Boot:   boot(n.BootOrder),
-		ROM:    g.rom(n),
+		MAC:    g.macAddress(n, path),
+		Boot:   bootElement(n.BootOrder),
+		ROM:    g.renderROM(n),
 		ACPI:   g.acpiIndex(n, path),
 		Alias:  abi.BoundAlias("interface", n.Name),
 	}
 	out.Model = &libvirtxml.DomainInterfaceModel{Type: model.Name}
 	if model.Virtio {
-		out.Model.Type = g.virtio()
+		out.Model.Type = g.virtioModel()
 		out.Driver = g.nicDriver()
 	}
 	if n.State == v1.InterfaceStateLinkDown {
@@ -68,39 +68,39 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 	return out
 }
 
-// binding checks that the interface has a binding that Kiln supports. KubeVirt refuses the discontinued ones too
+// checkBinding adds an error if Kiln does not support the binding of the interface. KubeVirt refuses the discontinued ones too
 // (network/admitter/discontinued.go).
-func (g *guest) binding(n *v1.Interface, path *field.Path) {
+func (g *guest) checkBinding(n *v1.Interface, path *field.Path) {
 	switch {
 	case n.DeprecatedSlirp != nil:
-		g.fail(field.Forbidden(path.Child("slirp"), "is no longer supported; use masquerade"))
+		g.addError(field.Forbidden(path.Child("slirp"), "is no longer supported; use masquerade"))
 	case n.DeprecatedMacvtap != nil:
-		g.fail(field.Forbidden(path.Child("macvtap"), "is no longer supported; use bridge"))
+		g.addError(field.Forbidden(path.Child("macvtap"), "is no longer supported; use bridge"))
 	case n.DeprecatedPasst != nil:
-		g.fail(field.Forbidden(path.Child("passt"), "is no longer supported; use passtBinding"))
+		g.addError(field.Forbidden(path.Child("passt"), "is no longer supported; use passtBinding"))
 	case n.Bridge == nil && n.Masquerade == nil && n.PasstBinding == nil && n.Binding == nil:
-		g.fail(field.Required(path.Child("masquerade"), "one of bridge, masquerade, passtBinding, sriov or binding must be set"))
+		g.addError(field.Required(path.Child("masquerade"), "one of bridge, masquerade, passtBinding, sriov or binding must be set"))
 	}
 }
 
-// mac is macAddress, else the recorded one, in one spelling: '-' or upper case in the spec must not change the record. KubeVirt takes the
-// pod's address where the spec has none, so that it changes at each start.
-func (g *guest) mac(n *v1.Interface, path *field.Path) *libvirtxml.DomainInterfaceMAC {
+// macAddress returns macAddress of the spec, else the recorded one, in one spelling: '-' or upper case in the spec must not change the record. If the spec has
+// none, KubeVirt takes the pod's address, so that it changes at each start.
+func (g *guest) macAddress(n *v1.Interface, path *field.Path) *libvirtxml.DomainInterfaceMAC {
 	text := n.MacAddress
 	if text == "" && g.Frozen != nil {
 		text = g.Frozen.MACs[n.Name]
 	}
 	if text == "" {
-		g.fail(field.Required(path.Child("macAddress"), ""))
+		g.addError(field.Required(path.Child("macAddress"), ""))
 		return nil
 	}
 	return &libvirtxml.DomainInterfaceMAC{Address: strings.ToLower(strings.ReplaceAll(text, "-", ":"))}
 }
 
-// rom switches the boot ROM off where nothing boots from the card, as KubeVirt does: each ROM costs seconds of firmware time. With encrypted memory
-// it is always off.
-func (g *guest) rom(n *v1.Interface) *libvirtxml.DomainROM {
-	if g.arch.rom && (n.BootOrder == nil || g.encrypted()) {
+// renderROM switches the boot ROM off if nothing boots from the card, as KubeVirt does: each ROM costs seconds of firmware time. With encrypted memory it is
+// always off.
+func (g *guest) renderROM(n *v1.Interface) *libvirtxml.DomainROM {
+	if g.arch.rom && (n.BootOrder == nil || g.hasEncryptedMemory()) {
 		return &libvirtxml.DomainROM{Enabled: "no"}
 	}
 	return nil
@@ -111,15 +111,15 @@ func (g *guest) acpiIndex(n *v1.Interface, path *field.Path) *libvirtxml.DomainD
 	case n.ACPIIndex == 0:
 		return nil
 	case n.ACPIIndex < 0 || n.ACPIIndex > maxACPIIndex:
-		g.fail(field.Invalid(path.Child("acpiIndex"), n.ACPIIndex, "must be from 1 to 16383"))
+		g.addError(field.Invalid(path.Child("acpiIndex"), n.ACPIIndex, "must be from 1 to 16383"))
 	}
 	return &libvirtxml.DomainDeviceACPI{Index: uint(n.ACPIIndex)}
 }
 
 // nicDriver has what the guest sees of <driver>: the number of queues, at most one for each vCPU at boot, and the IOMMU. It is nil without them.
 func (g *guest) nicDriver() *libvirtxml.DomainInterfaceDriver {
-	out := libvirtxml.DomainInterfaceDriver{IOMMU: g.iommu()}
-	if queues := min(g.cpus(), maxQueues); queues > 1 && ptr.Deref(g.dev.NetworkInterfaceMultiQueue, false) {
+	out := libvirtxml.DomainInterfaceDriver{IOMMU: g.virtioIOMMU()}
+	if queues := min(g.bootCPUs(), maxQueues); queues > 1 && ptr.Deref(g.dev.NetworkInterfaceMultiQueue, false) {
 		out.Queues = queues // libvirt does not store 1, the default
 	}
 	return attr.UnlessEmpty(out)

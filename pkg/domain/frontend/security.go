@@ -18,15 +18,15 @@ const (
 	snpPolicy  = 0x30000 // bit 17 must be one, bit 16 allows SMT
 )
 
-func (g *guest) launchSecurity() *libvirtxml.DomainLaunchSecurity {
+func (g *guest) renderLaunchSecurity() *libvirtxml.DomainLaunchSecurity {
 	s := g.spec.Domain.LaunchSecurity
 	if s == nil || g.spec.Architecture == "s390x" {
-		// On s390x the guest's image asks for Secure Execution itself; its devices differ, see iommu.
+		// On s390x the guest's image asks for Secure Execution itself; its devices differ, see virtioIOMMU.
 		return nil
 	}
 	path := g.path.Child("launchSecurity")
 	if g.spec.Architecture != "amd64" {
-		g.fail(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' does not support it"))
+		g.addError(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' does not support it"))
 		return nil
 	}
 	switch {
@@ -42,20 +42,20 @@ func (g *guest) launchSecurity() *libvirtxml.DomainLaunchSecurity {
 		}
 		return &libvirtxml.DomainLaunchSecurity{SEV: &libvirtxml.DomainLaunchSecuritySEV{Policy: &policy, DHCert: s.SEV.DHCert, Session: s.SEV.Session}}
 	}
-	g.fail(field.Required(path, "one of sev, snp or tdx must be set"))
+	g.addError(field.Required(path, "one of sev, snp or tdx must be set"))
 	return nil
 }
 
-// encrypted reports whether devices can reach the guest's memory through the IOMMU only. On s390x launchSecurity is Secure Execution. TDX is
-// not among them, as in KubeVirt.
-func (g *guest) encrypted() bool {
+// hasEncryptedMemory reports whether devices can reach the guest's memory only through the IOMMU. On s390x launchSecurity is Secure Execution. TDX is not among
+// them, as in KubeVirt.
+func (g *guest) hasEncryptedMemory() bool {
 	s := g.spec.Domain.LaunchSecurity
 	return s != nil && (s.SEV != nil || s.SNP != nil || g.spec.Architecture == "s390x")
 }
 
-// iommu is the attribute of virtio drivers. libvirt: "Virtio-related options".
-func (g *guest) iommu() string {
-	if g.encrypted() {
+// virtioIOMMU returns the attribute iommu of virtio drivers. libvirt: "Virtio-related options".
+func (g *guest) virtioIOMMU() string {
+	if g.hasEncryptedMemory() {
 		return "on"
 	}
 	return ""
