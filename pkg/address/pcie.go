@@ -27,7 +27,7 @@ type Device struct {
 	// Pin is the address that the user wrote, else empty. Path is the field with the address, else the field of the device.
 	Pin  string
 	Path *field.Path
-	// Preferred is where the real chipset has such a device. A new device without a pin gets it if it is free.
+	// Preferred is the place of such a device in the real chipset. A new device without a pin gets it if it is free.
 	Preferred *PCI
 	// Fixed devices are part of the machine type: QEMU creates them at Preferred in any case, and no other device may be there.
 	Fixed bool

@@ -8,7 +8,7 @@ import (
 
 // Fields: domain.devices.disks[]: bus of disk, lun and cdrom.
 
-// Targets are what a drive can be, by their fields in disks[].
+// Targets are the kinds of drives, by their fields in disks[].
 const (
 	Disk  = "disk"
 	LUN   = "lun"
@@ -33,7 +33,7 @@ type DiskBus struct {
 	Name v1.DiskBus
 	// Architectures are those whose machines have the bus and whose firmware boots from it.
 	Architectures []string
-	// Targets are what a drive on the bus can be.
+	// Targets are the kinds of drives that the bus supports.
 	Targets []string
 	// Prefix is how libvirt's names of the drives begin: vda begins with vd. Buses may share a prefix. The guest does not see these names, but libvirt sorts
 	// drives by them, and its ABI check compares them.
@@ -43,7 +43,7 @@ type DiskBus struct {
 	Controller *Controller
 	// Virtio means that QEMU has the drive as a virtio device, whose model, queues and IOMMU the VMI decides.
 	Virtio bool
-	// IOThreads means that QEMU can serve the drive in a thread of its own.
+	// IOThreads means that QEMU can serve the drive in a separate thread.
 	IOThreads bool
 	// Hotplug means that a guest gets and loses a drive while it runs.
 	Hotplug bool
@@ -57,7 +57,7 @@ type DiskBus struct {
 	Libvirt, QEMU string
 }
 
-// Controller is what drives are attached to.
+// Controller describes the controllers that drives are attached to.
 type Controller struct {
 	// Units is how many drives a controller has.
 	Units uint
@@ -75,7 +75,7 @@ var DiskBuses = []*DiskBus{
 	{
 		Name:          v1.DiskBusVirtio,
 		Architectures: Architectures,
-		Targets:       []string{Disk}, // QEMU has no virtio CD-ROM, and ends where a LUN is a virtio-blk device ("Please set scsi=off")
+		Targets:       []string{Disk}, // QEMU has no virtio CD-ROM, and ends if a LUN is a virtio-blk device ("Please set scsi=off")
 		Prefix:        "vd",
 		Address:       OnPCI,
 		Virtio:        true,

@@ -37,8 +37,8 @@ func (g guest) hasDedicatedCPUs() bool {
 // vcpuCount returns the number of vCPUs at the start, which the spec of an explicit VMI has.
 func (g guest) vcpuCount() int64 { return max(vm.VCPUs(g.spec.Domain.CPU), 1) }
 
-// poolThreads returns the number of IO threads with CPUs of their own. KubeVirt counts supplementalPoolThreadCount without the policy too, where it has
-// no effect.
+// poolThreads returns the number of IO threads with CPUs of their own. KubeVirt counts supplementalPoolThreadCount even with another policy, with which the
+// field has no effect.
 func (g guest) poolThreads() int64 {
 	policy, threads := g.spec.Domain.IOThreadsPolicy, g.spec.Domain.IOThreads
 	if policy == nil || *policy != v1.IOThreadsPolicySupplementalPool || threads == nil || threads.SupplementalPoolThreadCount == nil {
@@ -92,7 +92,7 @@ func (g guest) addCPUs(r *corev1.ResourceRequirements) {
 	r.Requests[corev1.ResourceCPU] = request
 }
 
-// emulatorCPUs returns how many CPUs QEMU's own threads have with isolateEmulatorThread: one, or two where the annotation asks for an even number in
+// emulatorCPUs returns how many CPUs QEMU's own threads have with isolateEmulatorThread: one, or two if the annotation asks for an even number in
 // all.
 func (g guest) emulatorCPUs(threads int64) int64 {
 	if !g.spec.Domain.CPU.IsolateEmulatorThread {

@@ -59,7 +59,7 @@ func pathsOfVolumes(holds func(*v1.Volume) bool, names ...string) func(guest) []
 	return func(g guest) []*field.Path { return pathsOf(g.spec.Volumes, g.path.Child("volumes"), holds, names...) }
 }
 
-// mounted is what the container finds: the pod's volumes, and where.
+// mounted are the pod's volumes, and their paths in the container.
 type mounted struct {
 	volumes []corev1.Volume
 	mounts  []corev1.VolumeMount

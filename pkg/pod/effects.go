@@ -24,7 +24,7 @@ type Effect struct {
 	Verdict Verdict
 	// Reason completes the sentence that begins with the path.
 	Reason string
-	// found returns where a VMI has the field.
+	// found returns the paths at which a VMI has the field.
 	found func(guest) []*field.Path
 }
 

@@ -89,7 +89,7 @@ func (g guest) mountState(m *mounted) {
 	}
 	if g.encryptsTPM() {
 		// kubelet gives the file to fsGroup, which may read it too. Without items the launcher says what is wrong with a Secret of other data; with
-		// items kubelet would, in events alone.
+		// items only kubelet would, in events.
 		m.addVolume(corev1.Volume{Name: "key", VolumeSource: corev1.VolumeSource{
 			Secret: &corev1.SecretVolumeSource{SecretName: g.KeySecret, DefaultMode: new(int32(0o400))},
 		}}, corev1.VolumeMount{MountPath: Key, ReadOnly: true})

@@ -54,7 +54,7 @@ func (g guest) isUSB(resource string) bool {
 		slices.ContainsFunc(g.PermittedHostDevices.USB, func(d v1.USBHostDevice) bool { return d.ResourceName == resource })
 }
 
-// lacksLockedMemory reports whether a device, or one of a claim where the resource is empty, needs locked memory that the nodes do not give. Only USB devices
+// lacksLockedMemory reports whether a device, or a device of a claim if the resource is empty, needs locked memory that the nodes do not give. Only USB devices
 // are known not to.
 func (g guest) lacksLockedMemory(resource string) bool { return !g.LockedMemory && !g.isUSB(resource) }
 

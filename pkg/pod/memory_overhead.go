@@ -8,10 +8,10 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// The memory overhead is what the pod needs besides the guest's memory. Figures are resident sizes that were measured in a launcher's pod (libvirtd 40
-// MiB, passt 21, the launcher about 40), with room above. TestMemory of test/pods compares the sum with the peaks under load. The sum is never below
-// KubeVirt's for the same VMI (GetMemoryOverhead of its package hypervisor/kvm, v1.9), which a test compares over the corpus: where KubeVirt has a figure
-// for a device, it is the same here.
+// The memory overhead is the memory that the pod needs besides the guest's memory. Figures are resident sizes that were measured in a launcher's pod (libvirtd
+// 40 MiB, passt 21, the launcher about 40), with room above. TestMemory of test/pods compares the sum with the peaks under load. The sum is never below
+// KubeVirt's for the same VMI (GetMemoryOverhead of its package hypervisor/kvm, v1.9), which a test compares over the corpus: if KubeVirt has a figure for a
+// device, it is the same here.
 
 // Part is one term of the overhead.
 type Part struct {
@@ -84,7 +84,7 @@ func (g guest) hasSEV() bool {
 	return security != nil && (security.SEV != nil || security.SNP != nil)
 }
 
-// ioThreads returns how many IO threads QEMU has; one where nothing is said, as in KubeVirt.
+// ioThreads returns how many IO threads QEMU has; one if the VMI does not say, as in KubeVirt.
 func (g guest) ioThreads() int64 {
 	own := slices.DeleteFunc(slices.Clone(g.spec.Domain.Devices.Disks), func(d v1.Disk) bool { return !ptr.Deref(d.DedicatedIOThread, false) })
 	return max(g.poolThreads(), int64(len(own)), 1)

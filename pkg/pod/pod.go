@@ -14,7 +14,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Input is what a pod is made of.
+// Input is everything that a pod depends on.
 type Input struct {
 	// VMI is explicit, and has its UID.
 	VMI *v1.VirtualMachineInstance

@@ -34,8 +34,8 @@ var securityEffects = []Effect{
 // account is the user ID of QEMU in KubeVirt's images: files in images and claims that were made for KubeVirt belong to it.
 const account int64 = 107
 
-// podSecurity is what all containers of the pod may do. fsGroup makes file systems writable for the account; only where they are not already, since
-// changing each file of a large claim takes minutes.
+// podSecurity returns the rights of all containers of the pod. fsGroup makes file systems writable for the account. It changes only those that are not yet
+// writable, because changing each file of a large claim takes minutes.
 func (g guest) podSecurity() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
 		RunAsUser: new(account), RunAsGroup: new(account), FSGroup: new(account), RunAsNonRoot: new(true),

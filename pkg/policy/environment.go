@@ -113,7 +113,7 @@ func costlyQuantity() ref.Val {
 	return types.NewErr("a quantity may have at most 100 digits, and an exponent of at most 3 digits")
 }
 
-// extendEnvironment returns an environment with further types and variables. It is what EnvSet.Extend does for new expressions; that one makes an environment
+// extendEnvironment returns an environment with further types and variables. EnvSet.Extend does the same for new expressions, and also makes an environment
 // for stored expressions besides, which nobody uses here.
 func extendEnvironment(base *cel.Env, roots []*celtypes.DeclType, options ...cel.EnvOption) (*cel.Env, error) {
 	provider := celtypes.NewDeclTypeProvider(roots...)

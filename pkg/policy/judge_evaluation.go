@@ -95,7 +95,7 @@ func (e *evaluation) reportViolation(i int) {
 	}
 }
 
-// runAnnotation evaluates an audit annotation. One that fails is left out where the failurePolicy ignores failures, as in Kubernetes. It returns false if
+// runAnnotation evaluates an audit annotation. One that fails is left out if the failurePolicy ignores failures, as in Kubernetes. It returns false if
 // the budget is spent.
 func (e *evaluation) runAnnotation(i int) bool {
 	value, err := e.runProgram(e.annotations[i])

@@ -23,7 +23,7 @@ type Policy struct {
 	spec       v1alpha1.GuestPolicySpec
 	resources  []v1alpha1.GuestPolicyResource
 	operations []v1alpha1.GuestPolicyOperation
-	// namespaces and objects are nil where the policy selects all.
+	// namespaces and objects are nil if the policy selects all.
 	namespaces, objects labels.Selector
 	programs            map[v1alpha1.GuestPolicyResource]*programs
 }

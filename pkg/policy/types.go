@@ -124,7 +124,7 @@ func (d declarations) declareFields(t reflect.Type, fields map[string]*celtypes.
 	}
 }
 
-// typeName is what errors call the type of a struct: kubevirt.v1.CPU.
+// typeName returns the name of the type of a struct in errors: kubevirt.v1.CPU.
 func typeName(t reflect.Type) string {
 	folder, version := path.Split(t.PkgPath())
 	owner := "kubernetes"

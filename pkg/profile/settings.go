@@ -18,7 +18,7 @@ type setting struct {
 	// path names the field as an error does, but elements by their names: spec.domain.devices.disks[root].cache.
 	path  string
 	steps []step
-	// value is what is put there, of the field's own type. It is shared by all reviews and cloned before it is put.
+	// value is the value that is filled, of the field's own type. It is shared by all reviews and cloned before it is put.
 	value reflect.Value
 	// exists is set for an object that need only exist, for which value is a pointer to an empty one, and for an element, which has no value.
 	exists bool
@@ -98,7 +98,7 @@ func (c *compiler) compileValue(at setting, v reflect.Value) {
 	}
 }
 
-// compileObject adds the settings inside of an object, and the object itself where there are none: 'rng: {}' is a value. Preferences ask which member of
+// compileObject adds the settings inside of an object, and the object itself if there are none: 'rng: {}' is a value. Preferences ask which member of
 // a choice a device has, so that members stand for themselves too.
 func (c *compiler) compileObject(at setting, v reflect.Value) {
 	if name, on := toggleOf(v); name != "" {
@@ -145,7 +145,7 @@ func (c *compiler) compileFields(at setting, v reflect.Value) {
 // toggles are the Go fields that turn an object on or off: unset means on.
 var toggles = []string{"Enabled", "Present"}
 
-// toggleOf returns the JSON name of the field that turns an object on or off, and whether it is on; no name where it has no such field.
+// toggleOf returns the JSON name of the field that turns an object on or off, and whether it is on; no name if it has no such field.
 func toggleOf(v reflect.Value) (name string, on bool) {
 	for _, toggle := range toggles {
 		if f, found := v.Type().FieldByName(toggle); found && f.Type == reflect.TypeFor[*bool]() {

@@ -40,7 +40,7 @@ func elementNameError(at *field.Path, key string) *field.Error {
 	return field.Required(at, "must have a name: the elements of this list are merged by their names").WithOrigin("profile/element")
 }
 
-// nameOf returns what names an element of a list; empty where a part of it is missing.
+// nameOf returns what names an element of a list; empty if a part of the name is missing.
 func nameOf(v reflect.Value) string {
 	var parts []string
 	for _, name := range names[v.Type()] {

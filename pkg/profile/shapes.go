@@ -55,7 +55,7 @@ var together = map[reflect.Type][]string{
 	reflect.TypeFor[v1.CPU]():         {"Cores", "Sockets", "Threads"},
 }
 
-// names are the Go fields that name an element of a list. The elements of other lists have no names: such a list is filled where the VMI has none.
+// names are the Go fields that name an element of a list. The elements of other lists have no names: such a list is filled if the VMI has none.
 var names = map[reflect.Type][]string{
 	reflect.TypeFor[v1.CPUFeature]():                          {"Name"},
 	reflect.TypeFor[v1.Disk]():                                {"Name"},

@@ -115,7 +115,7 @@ func readIgnition(running *libvirtxml.Domain) {
 	}
 }
 
-// adoptSpecCPU replaces the running CPU by the spec's where libvirt expanded the spec's at the start: host-model, host-passthrough, or
+// adoptSpecCPU replaces the running CPU by the spec's CPU if libvirt expanded the spec's at the start: host-model, host-passthrough, or
 // a model with the features that the host adds and lacks.
 func adoptSpecCPU(running, spec *libvirtxml.Domain) {
 	if running.CPU == nil || spec.CPU == nil {

@@ -9,7 +9,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// adoptEquivalents replaces values of the running domain by the spec's where the guest sees the same hardware with both.
+// adoptEquivalents replaces values of the running domain by the spec's values if the guest sees the same hardware with both.
 func adoptEquivalents(running, spec *libvirtxml.Domain) {
 	express := expressBuses(running)
 	want := map[string]abi.Device{}
@@ -81,7 +81,7 @@ func adoptDefaultTopology(dom *libvirtxml.Domain) {
 	}
 }
 
-// adoptClock writes adjustment='reset' of a clock in UTC and present='yes' of a timer where the spec has these and the running domain says nothing. libvirt
+// adoptClock writes adjustment='reset' of a clock in UTC and present='yes' of a timer if the spec has these and the running domain does not. libvirt
 // gives QEMU the same arguments for both clocks. The timers of a PC are there unless they are switched off. For others, such as kvmclock, the CPU model
 // decides.
 func adoptClock(running, spec *libvirtxml.Domain) {

@@ -25,7 +25,7 @@ func KubeVirt(vmi *v1.VirtualMachineInstance, earlier *record.Record) (record.Re
 	return made.Record, errs
 }
 
-// keepPCIAddresses gives devices the PCI addresses that they had, also where Kiln has none for their model: libvirt puts conventional devices behind a bridge,
+// keepPCIAddresses gives devices the PCI addresses that they had, even if Kiln assigns none to their model: libvirt puts conventional devices behind a bridge,
 // Kiln on the root bus. A new device at such a place leaves the record, and libvirt places it. chosen are the devices whose address the VMI asks for.
 func keepPCIAddresses(now, before map[string]record.Address, chosen map[string]bool) {
 	taken := map[string]bool{}

@@ -55,7 +55,7 @@ func UnderProfiles(m Machine, profiles []v1alpha1.HostProfile) (Result, field.Er
 // Result is the result of stages 2 and 3.
 type Result struct {
 	Frontend *libvirtxml.Domain
-	// Record is what later boots must be given as Frozen.
+	// Record must be passed to later boots as Frozen.
 	Record    record.Record
 	Documents backend.Documents
 }
@@ -102,7 +102,7 @@ func Domain(m Machine) (Result, field.ErrorList) {
 // Hardware is the result of stage 2 if only facts of the host are known.
 type Hardware struct {
 	Frontend *libvirtxml.Domain
-	// Record is what later boots must be given as Frozen.
+	// Record must be passed to later boots as Frozen.
 	Record record.Record
 }
 
@@ -201,7 +201,7 @@ func blockSizes(m Machine) (sizes map[string]v1.CustomBlockSize) {
 	return sizes
 }
 
-// blockSize leaves out the discard granularity where the host's libvirt does not support it; the device then has QEMU's default.
+// blockSize leaves out the discard granularity if the host's libvirt does not support it; the device then has QEMU's default.
 func blockSize(host backend.Capabilities, volume backend.Volume) v1.CustomBlockSize {
 	size := v1.CustomBlockSize{Logical: volume.LogicalBlock, Physical: volume.PhysicalBlock}
 	if discard := volume.DiscardGranularity; discard > 0 && backend.Offers(host, backend.DiscardGranularity) {

@@ -8,7 +8,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// memoryWords prints memory.guest, or memory.maxGuest where only that differs.
+// memoryWords prints memory.guest, or memory.maxGuest if only that differs.
 func memoryWords(before, after *libvirtxml.Domain) string {
 	if text := shortValues(memoryOf)(before, after); text != "" {
 		return text

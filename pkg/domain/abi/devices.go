@@ -26,7 +26,7 @@ func projectDiskDriver(r *libvirtxml.DomainDiskDriver) *libvirtxml.DomainDiskDri
 	return seenOf(r, libvirtxml.DomainDiskDriver{Queues: r.Queues, QueueSize: r.QueueSize, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed})
 }
 
-// seenOf returns what is seen of a part: nil for nothing, and the part itself where the guest sees all of it, as in most frontends.
+// seenOf returns what is seen of a part: nil for nothing, and the part itself if the guest sees all of it, as in most frontends.
 func seenOf[T comparable](part *T, seen T) *T {
 	switch seen {
 	case *new(T):

@@ -51,7 +51,7 @@ func interfacesOf(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces 
 type projection struct {
 	// project writes the sorted projections of one domain's devices into another list.
 	project func(to, from *list)
-	// write appends the canonical text of the field: of its name and of the sorted projections. It appends nothing where there is no device.
+	// write appends the canonical text of the field: of its name and of the sorted projections. It appends nothing if there is no device.
 	write func(out []byte, from *list) []byte
 	// same reports whether the projections of two domains' devices are equal, without sorting them.
 	same func(a, b *list) bool

@@ -186,7 +186,7 @@ func targetNumber(d *libvirtxml.DomainDisk) uint {
 	return target.Number
 }
 
-// oneBoot returns a domain in the form in which it has its digest and is compared: if one disk alone is booted, no device has an order, and <boot dev> says
+// oneBoot returns a domain in the form in which it has its digest and is compared: if only one disk is booted, no device has an order, and <boot dev> says
 // 'hd' for the usual disk and else the disk's key, which libvirt does not know. Other domains are returned as they are. The form is for one comparison: it does
 // not mean to libvirt what the domain means.
 func oneBoot(dom *libvirtxml.Domain) *libvirtxml.Domain {
@@ -217,12 +217,12 @@ func oneBoot(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	return &out
 }
 
-// bootWords prints the devices that two domains in the form of oneBoot boot first, where they differ, and whether one of the domains alone shows a boot menu.
+// bootWords prints the devices that two domains in the form of oneBoot boot first, if they differ, and whether only one of the domains shows a boot menu.
 func bootWords(before, after *libvirtxml.Domain) (words string) {
 	if old, now := bootedFirst(before), bootedFirst(after); old != now {
 		words = " from " + describeKey(old) + " to " + describeKey(now)
 	}
-	// Stage 2 gives a menu to guests with startStrategy Paused alone.
+	// Stage 2 gives a menu only to guests with startStrategy Paused.
 	switch old, now := hasBootMenu(before), hasBootMenu(after); {
 	case now && !old:
 		words += ": a boot menu is added, as the guest starts paused"

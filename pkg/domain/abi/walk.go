@@ -16,12 +16,12 @@ type Device struct {
 	// Alias is nil for controllers: libvirt names the machine's controllers after QEMU's buses (pci.0) and requires these names.
 	Alias   **libvirtxml.DomainAlias
 	Address **libvirtxml.DomainAddress
-	// One of these is set where more than the address matters.
+	// One of these is set if more than the address matters.
 	Disk       *libvirtxml.DomainDisk
 	Interface  *libvirtxml.DomainInterface
 	Controller *libvirtxml.DomainController
 	Hostdev    *libvirtxml.DomainHostdev
-	// Model and Bus where the element has these.
+	// Model and Bus are set if the element has them.
 	Model, Bus string
 	// Element is a pointer to libvirtxml's struct.
 	Element any

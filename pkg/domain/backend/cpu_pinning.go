@@ -11,7 +11,7 @@ import (
 )
 
 // Chooses the host CPUs of a VMI with dedicatedCpuPlacement. Its cores get whole cores of the host, then CPUs that are left of others, all in one
-// NUMA node where one has enough. With numa.guestMappingPassthrough each NUMA node of the guest is on one of the host.
+// NUMA node if one has enough. With numa.guestMappingPassthrough each NUMA node of the guest is on one of the host.
 // As in KubeVirt (converter/vcpu/vcpu.go), threads of a supplemental pool and the isolated emulator take one more CPU each.
 
 // pinning is the CPUs and NUMA nodes that the VMI gets, in the host's numbering.
@@ -24,7 +24,7 @@ type pinning struct {
 	floating cpuset.CPUSet
 }
 
-// choosePinning returns nil for a VMI without dedicated CPUs, and with an error where the host has too few.
+// choosePinning returns nil for a VMI without dedicated CPUs, and, with an error, if the host has too few.
 func (h *host) choosePinning() *pinning {
 	cpu := h.spec.Domain.CPU
 	if cpu == nil || !cpu.DedicatedCPUPlacement {
@@ -79,7 +79,7 @@ func (h *host) threadsPerCore() int {
 }
 
 // emulatorCPUs returns how many CPUs isolateEmulatorThread adds for QEMU's other threads. The annotation, which the cluster's configuration sets,
-// adds a second one where the number of all other CPUs is even: a kubelet with full-pcpus-only gives out whole cores only.
+// adds a second one if the number of all other CPUs is even: a kubelet with full-pcpus-only gives out whole cores only.
 func (h *host) emulatorCPUs(others int) int {
 	if !h.spec.Domain.CPU.IsolateEmulatorThread {
 		return 0

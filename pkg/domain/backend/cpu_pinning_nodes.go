@@ -16,9 +16,9 @@ type hostNode struct {
 	cores     [][]int
 	memoryKiB uint64
 	pages     map[uint64]uint64 // number of huge pages by their size in KiB
-	// spread is hostProfile.cpu.pinStrategy 'Spread': where the guest's cores have one thread, each gets a core of its own as long as there are some.
+	// spread is hostProfile.cpu.pinStrategy 'Spread': if the guest's cores have one thread, each gets a whole core as long as there are free ones.
 	spread bool
-	// hasDevice is true where hostProfile.numa.followDevices is set and a host device of the VMI is on this node.
+	// hasDevice is true if hostProfile.numa.followDevices is set and a host device of the VMI is on this node.
 	hasDevice bool
 }
 

@@ -15,7 +15,7 @@ import (
 // Feature is the name of a feature that libvirt or QEMU has since some version. Errors print it.
 type Feature string
 
-// Features that Kiln replaces where the host lacks them: their absence is no error.
+// Features that Kiln replaces if the host lacks them: their absence is no error.
 const (
 	DiscardGranularity Feature = "discard granularity"
 	tpmPlace           Feature = "a path for TPM state"
@@ -161,7 +161,7 @@ func modelFeatures() (out []versioned) {
 	return out
 }
 
-// manyCPUs returns the path where a VMI of amd64 has more vCPUs than a limit, hot-pluggable ones included.
+// manyCPUs returns the path if a VMI of amd64 has more vCPUs than a limit, hot-pluggable ones included.
 func manyCPUs(limit uint) func(*host) []*field.Path {
 	return func(h *host) []*field.Path {
 		return pathIf(h.spec.Architecture == "amd64" && h.Frontend.VCPU.Value > limit, h.domain.Child("cpu"))

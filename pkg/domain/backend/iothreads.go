@@ -18,7 +18,7 @@ import (
 // ioThreads is the number of threads, dedicated ones included.
 func (h *host) ioThreads() uint { return h.plan.count }
 
-// ioThreadIDs sets polling and pool limits of each thread, where the host profile has them; else QEMU's defaults apply.
+// ioThreadIDs sets polling and pool limits of each thread, if the host profile has them; else QEMU's defaults apply.
 func (h *host) ioThreadIDs() *libvirtxml.DomainIOThreadIDs {
 	p, count := h.policy.IOThreads, h.plan.count
 	if count == 0 || p.PollMaxNanoseconds == nil && p.PoolMin == nil && p.PoolMax == nil {

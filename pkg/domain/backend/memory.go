@@ -136,7 +136,7 @@ func (h *host) hugePages(size uint) []libvirtxml.DomainMemoryHugepage {
 	return out
 }
 
-// pageKiB returns memory.hugepages.pageSize in KiB, 0 where it is not set or no quantity.
+// pageKiB returns memory.hugepages.pageSize in KiB, 0 if it is not set or not a quantity.
 func (h *host) pageKiB() uint64 {
 	memory := h.spec.Domain.Memory
 	if memory == nil || memory.Hugepages == nil {

@@ -17,7 +17,7 @@ import (
 // KubeVirt: numaMapping in converter/vcpu/vcpu.go. libvirt: "NUMA Node Tuning".
 //
 // The guest's NUMA nodes are in the frontend; here each gets a NUMA node of the host that has the CPUs, memory and huge pages. A guest that
-// first booted on another host keeps its NUMA nodes: it does not start on a host where they do not fit. KubeVirt chooses both at each start, so
+// first booted on another host keeps its NUMA nodes: it does not start on a host that they do not fit. KubeVirt chooses both at each start, so
 // that another host changes the guest's NUMA tables.
 
 // guestNode is one NUMA node of the frontend.

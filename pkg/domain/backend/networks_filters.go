@@ -11,7 +11,7 @@ import (
 
 // Documents: network filters, one for each guarded interface. Element: interface/filterref.
 //
-// A guest may send from its own MAC address only, in Ethernet and in ARP, and where its IP addresses are known from these only. The rules are
+// A guest may send only from its own MAC address, in Ethernet and in ARP, and, if its IP addresses are known, only from these. The rules are
 // written out, because libvirt's own filters such as clean-traffic are not installed on every host. hostProfile.security.nwFilter decides which
 // VMIs have a filter; net.filterRef adds one of the host's. KubeVirt renders none. libvirt: "Network Filters" (formatnwfilter).
 

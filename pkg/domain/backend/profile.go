@@ -16,7 +16,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// policyPath is where errors of host profiles start.
+// policyPath returns the field of an error about a host profile.
 func policyPath(names ...string) *field.Path { return field.NewPath("hostProfile", names...) }
 
 var profileRoot = policyPath()

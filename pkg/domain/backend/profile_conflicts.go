@@ -64,7 +64,7 @@ func addConflict(list []Conflict, c Conflict) []Conflict {
 	return append(list, c)
 }
 
-// rankedProfile is what Conflicts compares of a profile.
+// rankedProfile is the part of a profile that Conflicts compares.
 type rankedProfile struct {
 	name        string
 	priority    int32

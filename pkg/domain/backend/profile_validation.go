@@ -131,7 +131,7 @@ func isListener(text string) bool {
 }
 
 // refusesVMI reports whether an invalid value of a field refuses the VMIs that its profile selects, unless a profile of a higher priority sets the
-// field. It does where a start without the field would do harm: the guest would find no boot entries (nvram) or an empty TPM (swtpm), would get
+// field. It does if a start without the field would do harm: the guest would find no boot entries (nvram) or an empty TPM (swtpm), would get
 // CPUs of the host, or would be confined less than the administrator wanted.
 func refusesVMI(name string) bool {
 	return slices.Contains([]string{"pathTemplates.nvram", "pathTemplates.swtpm", "cpu.reservedHostCPUs"}, name) || strings.HasPrefix(name, "security.")

@@ -79,7 +79,7 @@ func (p *addressPlanner) addController(c libvirtxml.DomainController) *libvirtxm
 	return &(*list)[len(*list)-1]
 }
 
-// useIOMMU makes a virtio controller use the IOMMU where memory is encrypted.
+// useIOMMU makes a virtio controller use the IOMMU if memory is encrypted.
 func (p *addressPlanner) useIOMMU(c *libvirtxml.DomainController) {
 	if iommu := p.virtioIOMMU(); iommu != "" {
 		c.Driver = &libvirtxml.DomainControllerDriver{IOMMU: iommu}

@@ -18,7 +18,7 @@ import (
 func (p *addressPlanner) writePorts(plan address.Plan, behind []*abi.Device) {
 	p.dom.Devices.Controllers = slices.Grow(p.dom.Devices.Controllers, 1+len(plan.Ports))
 	root := p.newController("pci", 0, "pcie-root")
-	// Some old guests do not boot where the firmware maps large devices above 4 GiB. The annotation is KubeVirt's, for amd64.
+	// Some old guests do not boot if the firmware maps large devices above 4 GiB. The annotation is KubeVirt's, for amd64.
 	if p.spec.Architecture == "amd64" && p.VMI.Annotations[v1.DisablePCIHole64] == "true" {
 		root.PCI = &libvirtxml.DomainControllerPCI{Hole64: &libvirtxml.DomainControllerPCIHole64{Unit: "KiB"}}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // Owns the model of the USB controllers, which no field of the API governs. addresses_controllers.go has their number.
-// KubeVirt: converter/compute/controllers.go, which has qemu-xhci alone. libvirt: "Controllers".
+// KubeVirt: converter/compute/controllers.go, which has only qemu-xhci. libvirt: "Controllers".
 
 // usbModels are the xHCI controllers that QEMU has on PCI Express. Controllers of USB 2 are not among them: they come in groups, each with fewer ports, and
 // recorded ports of devices would not fit.

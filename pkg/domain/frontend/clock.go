@@ -15,7 +15,7 @@ import (
 
 // renderClock returns a clock even if the spec has none.
 func (g *guest) renderClock() *libvirtxml.DomainClock {
-	// libvirt writes offset 'utc' itself where clock is absent. It is written here, because the frontend is compared with what libvirt stores.
+	// libvirt writes offset 'utc' itself if clock is absent. It is written here, because the frontend is compared with what libvirt stores.
 	out := &libvirtxml.DomainClock{Offset: "utc"}
 	if c := g.spec.Domain.Clock; c != nil {
 		switch {

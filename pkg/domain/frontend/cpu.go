@@ -72,7 +72,7 @@ func (g *guest) renderVCPUs() *libvirtxml.DomainVCPUs {
 func (g *guest) renderCPU() *libvirtxml.DomainCPU {
 	_, maxSockets, cores, threads := g.cpuTopology()
 	out := &libvirtxml.DomainCPU{
-		// libvirt writes one die where the topology has none.
+		// libvirt writes one die if the topology has none.
 		Topology: &libvirtxml.DomainCPUTopology{Sockets: int(maxSockets), Dies: 1, Cores: int(cores), Threads: int(threads)},
 		Numa:     g.renderNUMA(),
 	}

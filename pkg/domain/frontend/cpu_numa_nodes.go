@@ -13,7 +13,7 @@ import (
 // field. libvirt: "NUMA topology" below "CPU model and topology".
 //
 // Each NUMA node has the same number of sockets, because no kernel expects a socket in two nodes, and an equal share of the memory. They
-// follow from the spec alone, so the record does not hold them.
+// follow only from the spec, so the record does not hold them.
 
 // mebibyte is 1 MiB in KiB: libvirt rounds the memory of a NUMA node up to it, which would make the guest's memory larger than asked for.
 const mebibyte = 1024

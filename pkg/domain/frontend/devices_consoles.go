@@ -20,7 +20,7 @@ const (
 	downwardMetricsAlias = "downward-metrics"
 )
 
-// unbound stands for every socket until the backend has one: libvirtxml reads a pty where a character device has no source. Nothing may write to it.
+// unbound stands for every socket until the backend has one: libvirtxml reads a pty if a character device has no source. Nothing may write to it.
 var unbound = &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSourcePty{}}
 
 // renderSerials returns the serial port of the architecture, which 'virtctl console' opens.

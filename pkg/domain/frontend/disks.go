@@ -135,7 +135,7 @@ func (g *guest) diskDriver(name string) *libvirtxml.DomainDiskDriver {
 	return attr.UnlessEmpty(out)
 }
 
-// blockSize returns nil where neither blockSize.custom nor blockSize.matchVolume is on: QEMU's default is 512 bytes.
+// blockSize returns nil if neither blockSize.custom nor blockSize.matchVolume is on: QEMU's default is 512 bytes.
 func (g *guest) blockSize(d *v1.Disk, path *field.Path) *libvirtxml.DomainDiskBlockIO {
 	size := v1.CustomBlockSize{}
 	switch b := d.BlockSize; {

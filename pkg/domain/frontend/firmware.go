@@ -57,7 +57,7 @@ func (g *guest) renderOS() *libvirtxml.DomainOS {
 	if s := g.spec.StartStrategy; s != nil && *s == v1.StartStrategyPaused {
 		out.BootMenu = &libvirtxml.DomainBootMenu{Enable: "yes", Timeout: "10000"}
 	}
-	// libvirt writes this itself where no device has a boot order. It means the first disk, see bootRecordedDisk.
+	// libvirt writes this itself if no device has a boot order. It means the first disk, see bootRecordedDisk.
 	if !g.hasBootOrder() {
 		out.BootDevices = []libvirtxml.DomainBootDevice{{Dev: "hd"}}
 	}
@@ -71,7 +71,7 @@ func (g *guest) hasBootOrder() bool {
 		slices.ContainsFunc(g.dev.Interfaces, func(i v1.Interface) bool { return i.BootOrder != nil && i.State != v1.InterfaceStateAbsent })
 }
 
-// bootRecordedDisk has the firmware boot the disk of the record, where no device has bootOrder: after an edit of the list of disks, another one may be the
+// bootRecordedDisk has the firmware boot the disk of the record, if no device has bootOrder: after an edit of the list of disks, another one may be the
 // first. KubeVirt then boots that one.
 func (g *guest) bootRecordedDisk(dom *libvirtxml.Domain) {
 	if g.Frozen != nil && g.Frozen.BootDisk != "" && !g.hasBootOrder() {

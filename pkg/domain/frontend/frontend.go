@@ -141,7 +141,7 @@ var (
 // deviceName is kind and name of a device as in abi.Device, and in the key of records. A joined key would be made for each device that is looked up.
 type deviceName struct{ kind, name string }
 
-// pin is what the spec has about a device: its field, and pciAddress where it is set.
+// pin is what the spec has about a device: its field, and pciAddress if it is set.
 type pin struct {
 	path    *field.Path
 	address string

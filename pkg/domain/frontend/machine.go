@@ -38,18 +38,18 @@ type boardProfile struct {
 	serial libvirtxml.DomainSerialTarget
 	// gic is the interrupt controller's version, which libvirt would otherwise take from the host.
 	gic string
-	// rom is true where network cards have option ROMs, which slow the start when nothing boots from them.
+	// rom is true if network cards have option ROMs, which slow the start when nothing boots from them.
 	rom bool
 	efi bool
-	// fwcfg is true where the board has fw_cfg, the device by which QEMU hands files to firmware and guest.
+	// fwcfg is true if the board has fw_cfg, the device by which QEMU hands files to firmware and guest.
 	fwcfg bool
-	// generation is true where QEMU has the VM Generation ID device, vmgenid.
+	// generation is true if QEMU has the VM Generation ID device, vmgenid.
 	generation bool
-	// cpusGrow is true where QEMU's board supports CPU hot-plug.
+	// cpusGrow is true if QEMU's board supports CPU hot-plug.
 	cpusGrow bool
 }
 
-// usbPolicy is KubeVirt's: amd64 has a USB controller where a device needs it, arm64 always, s390x never.
+// usbPolicy is KubeVirt's: amd64 has a USB controller if a device needs it, arm64 always, s390x never.
 type usbPolicy int
 
 const (

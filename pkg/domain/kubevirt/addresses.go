@@ -73,7 +73,7 @@ func (g *guest) controllerAt(kind string, index uint) *device {
 	return g.devices[i]
 }
 
-// addController adds a controller like the first of its type. A virtio-serial controller has no model where KubeVirt writes none, as if libvirt had added it.
+// addController adds a controller like the first of its type. A virtio-serial controller has no model if KubeVirt writes none, as if libvirt had added it.
 func (g *guest) addController(kind string, index uint) {
 	first := g.controllerAt(kind, 0)
 	if g.controllerAt(kind, index) != nil || first == nil && kind != "virtio-serial" {
@@ -96,7 +96,7 @@ func (g *guest) addController(kind string, index uint) {
 // defaultUSBPorts is QEMU's number of ports of an xHCI controller.
 const defaultUSBPorts = 4
 
-// addUSBPorts gives a controller as many ports as records know, where a device has one that QEMU's default does not have.
+// addUSBPorts gives a controller as many ports as records know, if a device has one that QEMU's default does not have.
 func (g *guest) addUSBPorts(at address.USB) {
 	if c := g.controllerAt("usb", at.Bus); c != nil && at.Port > defaultUSBPorts {
 		c.CreateAttr("ports", formatDecimal(address.USBPorts))

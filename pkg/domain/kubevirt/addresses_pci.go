@@ -116,7 +116,7 @@ func (b *board) placeExists(d *device, at address.PCI) bool {
 	case model == expanderBus:
 		b.addError(d.String(), "recorded at %s, which is an expander bus: only root ports can be there", at)
 	case model == rootPort && (at.Slot > 0 || at.Function > 0):
-		b.addError(d.String(), "recorded at %s: behind a root port there is slot 0 alone", at)
+		b.addError(d.String(), "recorded at %s: behind a root port there is only slot 0", at)
 	case model == bridge && at.Slot == 0:
 		b.addError(d.String(), "recorded at %s: a bridge has no slot 0", at)
 	default:

@@ -1,5 +1,5 @@
 // Package kubevirt puts recorded hardware back into a domain that KubeVirt's virt-launcher is about to define. Devices are matched by their alias, ua-NAME, and
-// by their kind where KubeVirt gives none.
+// by their kind if KubeVirt gives none.
 //
 // Virt-launcher defines a domain up to three times (KubeVirt: docs/pci-topology.md): with placeholder interfaces, without them, and with more root ports.
 // Each time it reads back what libvirt has placed, in types that know fewer fields than libvirt. So PutBack has no memory: it says the same each time.
@@ -21,13 +21,13 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// longestAnnotation is what the API server allows for all annotations of an object, in bytes.
+// longestAnnotation is the limit of the API server for all annotations of an object, in bytes.
 const longestAnnotation = 256 << 10
 
 // mostErrors is how many mistakes are listed; the others are counted. A hostile record has a thousand.
 const mostErrors = 8
 
-// recordPath is where the record of a VMI is.
+// recordPath is the field with the record of a VMI.
 var recordPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
 
 // Recorded returns the record in the annotation kilnvm.io/frontend of a VMI; nil without one or with FrontendNew. asked reports whether the VMI has the
