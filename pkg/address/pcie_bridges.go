@@ -66,7 +66,7 @@ func (b *board) portBelow(bus uint) (uint, bool) {
 	return 0, false
 }
 
-// freeOnBridge returns a free slot of a bridge. If there is none, it adds a bridge, which takes the root port that a device would have.
+// freeOnBridge returns a free slot of a bridge. Without one, it adds a bridge, which takes the root port that a device would have.
 func (b *board) freeOnBridge() (PCI, bool) {
 	for ; b.bridge <= uint(len(b.plan.Ports)); b.bridge, b.bridgeSlot = b.bridge+1, 1 {
 		for ; b.bridged[b.bridge] != nil && b.bridgeSlot < slots; b.bridgeSlot++ {
