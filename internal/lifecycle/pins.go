@@ -23,7 +23,7 @@ func (c *Controller) completePins(ctx context.Context, s *state) error {
 	if hasIdentity && s.pins.Presets != nil && s.pins.Configuration != "" {
 		return nil
 	}
-	pins, drafts, err := c.resolver().Complete(ctx, s.vm, s.pins)
+	pins, drafts, err := c.resolver().CompletePins(ctx, s.vm, s.pins)
 	if errors.As(err, new(*resolve.Refusal)) {
 		pins, err = s.pins, nil // creating the VMI will be refused, which the VM's Failure condition reports
 	}
@@ -90,7 +90,7 @@ func (c *Controller) repinLatest(ctx context.Context, s *state) error {
 	if s.vm.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
 		return nil
 	}
-	pins, drafts, err := c.resolver().Complete(ctx, s.vm, v1alpha1.Pins{Instancetype: s.pins.Instancetype, Preference: s.pins.Preference})
+	pins, drafts, err := c.resolver().CompletePins(ctx, s.vm, v1alpha1.Pins{Instancetype: s.pins.Instancetype, Preference: s.pins.Preference})
 	if err != nil || pins.Equal(s.pins) {
 		return err
 	}

@@ -115,7 +115,7 @@ func (s *state) fillStatus(status *v1.VirtualMachineStatus) {
 
 // revisionReferences returns the status references to instancetype and preference of a VM; nil if the VM has no such matcher.
 func (s *state) revisionReferences() (instancetype, preference *v1.InstancetypeStatusRef) {
-	recorded := resolve.Recorded(s.vm)
+	recorded := resolve.StatusPins(s.vm)
 	if m := s.vm.Spec.Instancetype; m != nil {
 		instancetype = withRevision(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume},
 			cmp.Or(s.pins.Instancetype, recorded.Instancetype))

@@ -116,7 +116,7 @@ func (c *Controller) createVMI(ctx context.Context, s *state) {
 
 // nextVMI returns the VMI that a start creates. The state must have the full VM.
 func (c *Controller) nextVMI(ctx context.Context, s *state) (*v1.VirtualMachineInstance, error) {
-	vmi := admit.Instance(resolve.Effective(s.vm, s.pins))
+	vmi := admit.Instance(resolve.EffectiveVM(s.vm, s.pins))
 	if err := annotateTemplateDigest(vmi); err != nil {
 		return nil, err
 	}

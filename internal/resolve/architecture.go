@@ -22,9 +22,9 @@ const labelArchitecture = "template.kubevirt.io/architecture"
 
 var architectures = []string{"amd64", "arm64", "s390x"}
 
-// architecture returns the architecture of the first image that has the label, or an empty string if no image has it. It skips images that do not exist, and
-// stops at an image that the author of the request may not read.
-func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, preference *instancetype.Preference) (string, error) {
+// inferArchitecture returns the architecture of the first image that has the label, or an empty string if no image has it. It skips images that do not exist,
+// and stops at an image that the author of the request may not read.
+func (r Resolver) inferArchitecture(ctx context.Context, vm, old *v1.VirtualMachine, preference *instancetype.Preference) (string, error) {
 	if vm.Spec.Template == nil || vm.Spec.Template.Spec.Architecture != "" {
 		return "", nil
 	}
@@ -36,13 +36,13 @@ func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, 
 		return known, nil
 	}
 	reader := sourceReader{Resolver: r, ref: &reference{namespace: vm.Namespace, vm: vm}}
-	all := reader.images()
+	all := reader.imageSources()
 	wanted := imageAccess{sourceReader: reader, names: map[string]string{}}
 	for _, at := range all {
-		wanted.name(at)
+		wanted.addName(at)
 	}
 	for _, at := range all {
-		found, err := wanted.labelled(ctx, at)
+		found, err := wanted.labelledArchitecture(ctx, at)
 		if errors.As(err, new(*field.Error)) {
 			return "", nil // not an error: the VM gets the default architecture
 		}
@@ -53,8 +53,8 @@ func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, 
 	return "", nil
 }
 
-// images returns the DataSources that the data volumes of a VM copy.
-func (r sourceReader) images() (all []Source) {
+// imageSources returns the DataSources that the data volumes of a VM copy.
+func (r sourceReader) imageSources() (all []Source) {
 	for i := range r.ref.vm.Spec.DataVolumeTemplates {
 		ref := r.ref.vm.Spec.DataVolumeTemplates[i].Spec.SourceRef
 		if ref == nil || !strings.EqualFold(ref.Kind, cdi.DataVolumeDataSource) {
@@ -77,7 +77,7 @@ type imageAccess struct {
 	names map[string]string
 }
 
-func (r imageAccess) name(at Source) {
+func (r imageAccess) addName(at Source) {
 	if known, found := r.names[at.Namespace]; found && known != at.Name {
 		at.Name = anyName
 	}
@@ -87,15 +87,15 @@ func (r imageAccess) name(at Source) {
 // readPermitted reviews the right that names has for the namespace, which may be the right to all its DataSources. Unlike sourceReader.readPermitted, it
 // reviews no further rights if the image does not exist, because a VM does not wait for an architecture.
 func (r imageAccess) readPermitted(ctx context.Context, at Source, into any) (map[string]string, error) {
-	r.name(at)
-	if err := r.permitted(ctx, Source{at.sourceKind, at.Namespace, r.names[at.Namespace]}); err != nil {
+	r.addName(at)
+	if err := r.checkRight(ctx, Source{at.sourceKind, at.Namespace, r.names[at.Namespace]}); err != nil {
 		return nil, err
 	}
-	return r.read(ctx, at, into)
+	return r.readSource(ctx, at, into)
 }
 
-// labelled returns the architecture of a DataSource, or of the DataSource that it refers to. It follows one reference, as CDI does.
-func (r imageAccess) labelled(ctx context.Context, at Source) (string, error) {
+// labelledArchitecture returns the architecture of a DataSource, or of the DataSource that it refers to. It follows one reference, as CDI does.
+func (r imageAccess) labelledArchitecture(ctx context.Context, at Source) (string, error) {
 	var found cdi.DataSource
 	labels, err := r.readPermitted(ctx, at, &found)
 	if next := found.Spec.Source.DataSource; err == nil && next != nil {

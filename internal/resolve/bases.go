@@ -21,7 +21,7 @@ func (r Resolver) Bases(ctx context.Context, of *profile.Profile) (bases []*prof
 		if kind == of.Kind && name == of.Name {
 			return of, nil // the profile of the request, not the stored one
 		}
-		return r.base(ctx, kind, client.ObjectKey{Namespace: of.Namespace, Name: name})
+		return r.readBase(ctx, kind, client.ObjectKey{Namespace: of.Namespace, Name: name})
 	}
 	for extended, err := range profile.WalkExtends(of, lookup) {
 		switch {
@@ -37,14 +37,14 @@ func (r Resolver) Bases(ctx context.Context, of *profile.Profile) (bases []*prof
 	return bases, nil
 }
 
-// base returns a profile from the cache; nil if it does not exist.
-func (r Resolver) base(ctx context.Context, kind string, key client.ObjectKey) (*profile.Profile, error) {
+// readBase returns a profile from the cache; nil if it does not exist.
+func (r Resolver) readBase(ctx context.Context, kind string, key client.ObjectKey) (*profile.Profile, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
 	if kind != profiles.Namespaced {
 		key.Namespace = ""
 	}
-	err := r.reader().cached().get(ctx, key, object)
+	err := r.reader().fromCache().getObject(ctx, key, object)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(errors.Unwrap(err)) {
 		return nil, nil
 	}

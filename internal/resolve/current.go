@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// matching returns the presets that match the VM's VMI now, as snapshots in name order.
-func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*pinObject, error) {
+// matchingPresets returns the presets that match the VM's VMI now, as snapshots in name order.
+func (r Resolver) matchingPresets(ctx context.Context, vm *v1.VirtualMachine) ([]*pinObject, error) {
 	if vm.Spec.Template == nil {
 		return nil, nil
 	}
@@ -22,7 +22,7 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*pinOb
 	if err != nil {
 		return nil, err
 	}
-	typed, errs := preset.Match(all, selectable(vm))
+	typed, errs := preset.Match(all, selectableVMI(vm))
 	if len(errs) > 0 {
 		return nil, (&Refusal{errs}).OfTemplate() // preset.Match judges the VMI
 	}
@@ -34,7 +34,7 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*pinOb
 		} else if err != nil {
 			return nil, fmt.Errorf("reading preset '%s': %w", typed[i].Name, err)
 		}
-		c, err := r.reader().stored(ctx, presets, draft)
+		c, err := r.reader().storedOrDraft(ctx, presets, draft)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*pinOb
 // presetDraft returns the snapshot of a preset. It is made from the untyped object, because a typed one would lose the fields of a newer API. Presets have no
 // untyped informer, so the object is read live, once for each version.
 func (r Resolver) presetDraft(ctx context.Context, typed *v1.VirtualMachineInstancePreset) (revision.Draft, error) {
-	if known, ok := r.Memo.remembered(typed.Namespace, typed); ok {
+	if known, ok := r.Memo.cachedDraft(typed.Namespace, typed); ok {
 		return known, nil
 	}
 	object := &unstructured.Unstructured{}
@@ -58,11 +58,11 @@ func (r Resolver) presetDraft(ctx context.Context, typed *v1.VirtualMachineInsta
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(typed), object); err != nil {
 		return revision.Draft{}, err
 	}
-	return r.reader().draft(typed.Namespace, object)
+	return r.reader().newDraft(typed.Namespace, object)
 }
 
-// configuration returns the current configuration as a snapshot for the VM's namespace, or nil if the Resolver has no Defaults.
-func (r Resolver) configuration(ctx context.Context, vm *v1.VirtualMachine) ([]*pinObject, error) {
+// currentConfiguration returns the current configuration as a snapshot for the VM's namespace, or nil if the Resolver has no Defaults.
+func (r Resolver) currentConfiguration(ctx context.Context, vm *v1.VirtualMachine) ([]*pinObject, error) {
 	if r.Defaults == nil {
 		return nil, nil
 	}
@@ -77,6 +77,6 @@ func (r Resolver) configuration(ctx context.Context, vm *v1.VirtualMachine) ([]*
 		return nil, err
 	}
 	draft.Namespace = vm.Namespace
-	found, err := r.reader().stored(ctx, configurations, draft)
+	found, err := r.reader().storedOrDraft(ctx, configurations, draft)
 	return []*pinObject{found}, err
 }

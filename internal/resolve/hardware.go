@@ -16,7 +16,7 @@ import (
 // record is read from the API server: a cache would hold the records of all guests, and may be older than the last boot.
 func (r Resolver) Hardware(ctx context.Context, vm *v1.VirtualMachine) (*record.Record, error) {
 	found := &v1alpha1.GuestHardware{}
-	err := r.reader().uncached().Get(ctx, client.ObjectKeyFromObject(vm), found)
+	err := r.reader().liveReader().Get(ctx, client.ObjectKeyFromObject(vm), found)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

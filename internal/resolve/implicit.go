@@ -16,8 +16,9 @@ import (
 // configuration. A new VM is pinned to them when it is admitted, if all their revisions exist already. Otherwise the controller writes the revisions and pins
 // the VM when it first reconciles it. From then on, editing them does not change the VM.
 
-// implicit is one of the three kinds that no field names, with the pins in the request (now) and in the stored VM (was). old is the stored VM, nil on create.
-type implicit struct {
+// implicitPin is one of the three kinds that no field names, with the pins in the request (now) and in the stored VM (was). old is the stored VM, nil on
+// create.
+type implicitPin struct {
 	pinKind
 	vm, old  *v1.VirtualMachine
 	now, was pin.Entry
@@ -29,7 +30,7 @@ type implicit struct {
 }
 
 // currentOf returns the objects that a new pin of a kind would name.
-func (r Resolver) currentOf(ctx context.Context, i *implicit) ([]*pinObject, error) {
+func (r Resolver) currentOf(ctx context.Context, i *implicitPin) ([]*pinObject, error) {
 	if !i.asked {
 		i.found, i.err = i.find(r, ctx, i.vm)
 		i.asked = true
@@ -37,23 +38,23 @@ func (r Resolver) currentOf(ctx context.Context, i *implicit) ([]*pinObject, err
 	return i.found, i.err
 }
 
-// implicitsOf returns the three kinds with their pins in the VM. If the stored VM is pinned to profiles and the request has no key 'profiles', the VM keeps
+// implicitPinsOf returns the three kinds with their pins in the VM. If the stored VM is pinned to profiles and the request has no key 'profiles', the VM keeps
 // them. If the stored VM is not pinned to profiles, or if there is no stored VM, as when a backup is restored, pins with presets and without profiles mean
 // that the VM has no profiles.
-func implicitsOf(vm, old *v1.VirtualMachine) []implicit {
+func implicitPinsOf(vm, old *v1.VirtualMachine) []implicitPin {
 	now, was := pin.Parse(vm), pin.Written{}
 	if old != nil {
 		was = pin.Parse(old).OrNone()
 	}
-	return []implicit{
-		{pinKind: presets, vm: vm, old: old, now: now.Presets, was: was.Presets, find: Resolver.matching},
+	return []implicitPin{
+		{pinKind: presets, vm: vm, old: old, now: now.Presets, was: was.Presets, find: Resolver.matchingPresets},
 		{pinKind: profiles, vm: vm, old: old, now: now.Profiles, was: was.Profiles, find: Resolver.selectedProfiles},
-		{pinKind: configurations, vm: vm, old: old, now: now.Configuration, was: was.Configuration, find: Resolver.configuration},
+		{pinKind: configurations, vm: vm, old: old, now: now.Configuration, was: was.Configuration, find: Resolver.currentConfiguration},
 	}
 }
 
 // resolveImplicit returns the objects that a VM is pinned to; nil if it is not pinned yet. pinNew writes the first pin, else the controller does.
-func (r Resolver) resolveImplicit(ctx context.Context, i *implicit, resolution *Resolution) (found []*pinObject, refused field.ErrorList, err error) {
+func (r Resolver) resolveImplicit(ctx context.Context, i *implicitPin, resolution *Resolution) (found []*pinObject, refused field.ErrorList, err error) {
 	event := pin.Updated
 	if i.old == nil {
 		event = pin.Created
@@ -66,15 +67,15 @@ func (r Resolver) resolveImplicit(ctx context.Context, i *implicit, resolution *
 		found, err = r.currentOf(ctx, i)
 		return found, nil, err
 	case pin.Honour:
-		if found, err = r.restored(ctx, i); found == nil && err == nil {
-			resolution.warn("pins of %s were dropped: namespace '%s' lacks these revisions, or they do not match this VM", i.field, i.vm.Namespace)
+		if found, err = r.restoredRevisions(ctx, i); found == nil && err == nil {
+			resolution.addWarning("pins of %s were dropped: namespace '%s' lacks these revisions, or they do not match this VM", i.field, i.vm.Namespace)
 			if i.field == pin.Profiles {
 				found, err = r.currentOf(ctx, i) // not later: beside pinned presets, an absent key means that the VM has no profiles
 			}
 		}
 		return found, nil, err
 	}
-	found, err = r.recorded(ctx, i)
+	found, err = r.recordedRevisions(ctx, i)
 	if err != nil || action == pin.Keep || i.now.Equal(entryOf(found)) {
 		return found, nil, err
 	}
@@ -84,8 +85,8 @@ func (r Resolver) resolveImplicit(ctx context.Context, i *implicit, resolution *
 	return nil, field.ErrorList{replacedPin(i.now.Names...)}, nil
 }
 
-// restored returns the revisions that the request names. It returns nil if one of them does not exist or was changed, or if they do not match this VM.
-func (r Resolver) restored(ctx context.Context, i *implicit) ([]*pinObject, error) {
+// restoredRevisions returns the revisions that the request names. It returns nil if one of them does not exist or was changed, or if they do not match this VM.
+func (r Resolver) restoredRevisions(ctx context.Context, i *implicitPin) ([]*pinObject, error) {
 	all := []*pinObject{}
 	for name, base := range i.now.Each() {
 		found, err := r.impliedRevision(ctx, i, name)
@@ -95,7 +96,7 @@ func (r Resolver) restored(ctx context.Context, i *implicit) ([]*pinObject, erro
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found.as(base))
+		all = append(all, found.withBase(base))
 	}
 	if i.fit != nil && !i.fit(all, i.vm) {
 		return nil, nil
@@ -103,9 +104,9 @@ func (r Resolver) restored(ctx context.Context, i *implicit) ([]*pinObject, erro
 	return all, nil
 }
 
-// recorded returns the objects that stay pinned after an update. If the labels of the VMI change, presets and profiles that no longer match are dropped, and
-// presets and profiles that match now and did not before are added. The others keep their revision, even if the object was edited or deleted.
-func (r Resolver) recorded(ctx context.Context, i *implicit) ([]*pinObject, error) {
+// recordedRevisions returns the objects that stay pinned after an update. If the labels of the VMI change, presets and profiles that no longer match are
+// dropped, and presets and profiles that match now and did not before are added. The others keep their revision, even if the object was edited or deleted.
+func (r Resolver) recordedRevisions(ctx context.Context, i *implicitPin) ([]*pinObject, error) {
 	kept := []*pinObject{}
 	for name, base := range i.was.Each() {
 		found, err := r.impliedRevision(ctx, i, name)
@@ -115,23 +116,23 @@ func (r Resolver) recorded(ctx context.Context, i *implicit) ([]*pinObject, erro
 		if err != nil {
 			return nil, err
 		}
-		kept = append(kept, found.as(base))
+		kept = append(kept, found.withBase(base))
 	}
-	if i.relabel == nil || !relabelled(i.vm, i.old) {
+	if i.relabel == nil || !labelsChanged(i.vm, i.old) {
 		return kept, nil
 	}
 	matching, err := r.currentOf(ctx, i)
 	if err != nil {
 		return nil, err
 	}
-	return i.relabel(change{was: kept, current: matching, vm: i.vm, old: i.old})
+	return i.relabel(relabelling{was: kept, current: matching, vm: i.vm, old: i.old})
 }
 
 // impliedRevision returns a pinned revision from the cache, else from a current object with the same content, else from the API server. It returns nil if the
 // revision does not exist.
-func (r Resolver) impliedRevision(ctx context.Context, i *implicit, name string) (*pinObject, error) {
+func (r Resolver) impliedRevision(ctx context.Context, i *implicitPin, name string) (*pinObject, error) {
 	key := client.ObjectKey{Namespace: i.vm.Namespace, Name: name}
-	found, err := r.reader().cached().revision(ctx, i.pinKind, key)
+	found, err := r.reader().fromCache().readRevision(ctx, i.pinKind, key)
 	if err != nil || found != nil {
 		return found, err
 	}
@@ -144,7 +145,7 @@ func (r Resolver) impliedRevision(ctx context.Context, i *implicit, name string)
 			return found, nil
 		}
 	}
-	return r.reader().revision(ctx, i.pinKind, key)
+	return r.reader().readRevision(ctx, i.pinKind, key)
 }
 
 // pinNew pins a new VM to presets, profiles and configuration that it is not pinned to yet, if all their revisions exist. If a revision has to be written, or
@@ -168,7 +169,7 @@ func (r Resolver) CompleteVMI(ctx context.Context, vm *v1.VirtualMachine, resolu
 
 // pinImplied adds to a resolution the presets, profiles and configuration that it lacks, unless more than this number of their revisions do not exist yet.
 func (r Resolver) pinImplied(ctx context.Context, vm *v1.VirtualMachine, resolution *Resolution, drafts int) {
-	added, err := r.complete(ctx, vm, resolution.Pins)
+	added, err := r.addMissingPins(ctx, vm, resolution.Pins)
 	if err != nil || len(added.Drafts) > drafts {
 		return
 	}
@@ -184,27 +185,27 @@ func (r Resolver) pinImplied(ctx context.Context, vm *v1.VirtualMachine, resolut
 	}
 }
 
-// Complete returns the pins with the current presets, profiles and configuration in place of those that are absent, and drafts of the revisions to write
+// CompletePins returns the pins with the current presets, profiles and configuration in place of those that are absent, and drafts of the revisions to write
 // first. A *Refusal names presets whose selector cannot be read, and profiles that cannot be applied.
-func (r Resolver) Complete(ctx context.Context, vm *v1.VirtualMachine, pins v1alpha1.Pins) (v1alpha1.Pins, []revision.Draft, error) {
-	added, err := r.complete(ctx, vm, pins)
+func (r Resolver) CompletePins(ctx context.Context, vm *v1.VirtualMachine, pins v1alpha1.Pins) (v1alpha1.Pins, []revision.Draft, error) {
+	added, err := r.addMissingPins(ctx, vm, pins)
 	if err != nil {
 		return pins, nil, err
 	}
 	return added.Pins, added.Drafts, nil
 }
 
-// complete is Complete with the added objects, not only the names of their revisions.
-func (r Resolver) complete(ctx context.Context, vm *v1.VirtualMachine, pins v1alpha1.Pins) (Resolution, error) {
+// addMissingPins is CompletePins with the added objects, not only the names of their revisions.
+func (r Resolver) addMissingPins(ctx context.Context, vm *v1.VirtualMachine, pins v1alpha1.Pins) (Resolution, error) {
 	added := Resolution{Pins: pins}
 	for _, missing := range []struct {
 		pinKind
 		pinned bool
 		find   func(Resolver, context.Context, *v1.VirtualMachine) ([]*pinObject, error)
 	}{
-		{presets, pins.Presets != nil, Resolver.matching},
+		{presets, pins.Presets != nil, Resolver.matchingPresets},
 		{profiles, pins.PinsProfiles(), Resolver.selectedProfiles},
-		{configurations, pins.Configuration != "", Resolver.configuration},
+		{configurations, pins.Configuration != "", Resolver.currentConfiguration},
 	} {
 		if missing.pinned {
 			continue
@@ -213,10 +214,10 @@ func (r Resolver) complete(ctx context.Context, vm *v1.VirtualMachine, pins v1al
 		if err != nil {
 			return added, err
 		}
-		if missing.several() {
+		if missing.allowsSeveral() {
 			found = append([]*pinObject{}, found...) // an empty list is a pin too: it pins to none
 		}
-		added.take(missing.pinKind, found)
+		added.addPinned(missing.pinKind, found)
 	}
 	return added, nil
 }

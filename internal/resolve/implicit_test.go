@@ -145,26 +145,27 @@ func TestPinsOfImplicits(t *testing.T) {
 	}
 }
 
-// TestComplete: kinds without a pin are pinned to the current objects; the second call adds nothing.
-func TestComplete(t *testing.T) {
+// TestCompletePins: kinds without a pin are pinned to the current objects; the second call adds nothing.
+func TestCompletePins(t *testing.T) {
 	defaults, now := configuredWith(t, "Nehalem")
 	p, q := presetFor("p", "web", "auto"), presetFor("q", "db", "auto")
 	r := Resolver{Cached: objects.New(scheme(t), p, q), Defaults: defaults}
-	pins, drafts, err := r.Complete(t.Context(), labelled("web"), v1alpha1.Pins{Instancetype: "s"})
+	pins, drafts, err := r.CompletePins(t.Context(), labelled("web"), v1alpha1.Pins{Instancetype: "s"})
 	want := v1alpha1.Pins{Instancetype: "s", Presets: []string{stored(t, p).GetName()}, Configuration: now.GetName()}
 	if diff := cmp.Diff(want, pins); err != nil || diff != "" || len(drafts) != 2 {
 		t.Errorf("%d drafts, %v (-want +got):\n%s", len(drafts), err, diff)
 	}
-	again, drafts, err := r.Complete(t.Context(), labelled("db"), pins)
+	again, drafts, err := r.CompletePins(t.Context(), labelled("db"), pins)
 	if err != nil || !again.Equal(pins) || len(drafts) != 0 {
 		t.Errorf("what is pinned changes to %+v, %d drafts, %v", again, len(drafts), err)
 	}
-	if pins, _, err = r.Complete(t.Context(), labelled("other"), v1alpha1.Pins{}); err != nil || pins.Presets == nil || len(pins.Presets) != 0 {
+	if pins, _, err = r.CompletePins(t.Context(), labelled("other"), v1alpha1.Pins{}); err != nil || pins.Presets == nil || len(pins.Presets) != 0 {
 		t.Errorf("presets %#v, %v; want none, and that as known", pins.Presets, err)
 	}
 	broken := presetFor("p", "web", "auto")
 	broken.Object["spec"].(map[string]any)["selector"] = map[string]any{"matchLabels": map[string]any{"-": "-"}}
-	if _, _, err := (Resolver{Cached: objects.New(scheme(t), broken)}).Complete(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, new(*Refusal)) {
+	r = Resolver{Cached: objects.New(scheme(t), broken)}
+	if _, _, err := r.CompletePins(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, new(*Refusal)) {
 		t.Errorf("a selector that matches nothing known: %v, want the warning for the owner", err)
 	}
 }

@@ -36,8 +36,9 @@ func (r *reference) hasPolicy() bool {
 	return r.policy == nil || *r.policy == v1.RejectInferFromVolumeFailure || *r.policy == v1.IgnoreInferFromVolumeFailure
 }
 
-// ignores reports whether inferFromVolumeFailurePolicy is Ignore: the VMI starts without instancetype or preference when the volume recommends none.
-func (r *reference) ignores() bool {
+// ignoresInferFailure reports whether inferFromVolumeFailurePolicy is Ignore: the VMI starts without instancetype or preference when the volume recommends
+// none.
+func (r *reference) ignoresInferFailure() bool {
 	return r.inferFrom != "" && r.policy != nil && *r.policy == v1.IgnoreInferFromVolumeFailure
 }
 
@@ -64,11 +65,11 @@ func (i Inference) String() string {
 	return strings.Join(steps, " leads to ") + verb + i.Kind + " '" + i.Name + "'"
 }
 
-// infer returns a reference to the recommended object. The reference has no name if the volume recommends nothing and the failure policy is Ignore. Nil
-// without errors means that a source does not exist yet.
-func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolution) (*reference, field.ErrorList, error) {
-	at, named, before := ref.path().Child("inferFromVolume"), *ref, len(resolution.Read)
-	labels, err := sourceReader{Resolver: r, ref: ref}.volume(ctx)
+// inferReference returns a reference to the recommended object. The reference has no name if the volume recommends nothing and the failure policy is Ignore.
+// Nil without errors means that a source does not exist yet.
+func (r Resolver) inferReference(ctx context.Context, ref *reference, resolution *Resolution) (*reference, field.ErrorList, error) {
+	at, named, before := ref.matcherPath().Child("inferFromVolume"), *ref, len(resolution.Read)
+	labels, err := sourceReader{Resolver: r, ref: ref}.volumeLabels(ctx)
 	var nothing *noRecommendation
 	var missing *notFound
 	var refused *field.Error
@@ -84,8 +85,8 @@ func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolut
 		resolution.warnMissing(Missing{Path: at, Value: ref.inferFrom},
 			"%s: %s; the VM cannot start until volume '%s' recommends its %s", at, missing, ref.inferFrom, ref.field)
 		return nil, nil, nil
-	case errors.As(err, &nothing) && ref.ignores():
-		resolution.warn("%s: %s; the VMI gets no %s", at, nothing, ref.field)
+	case errors.As(err, &nothing) && ref.ignoresInferFailure():
+		resolution.addWarning("%s: %s; the VMI gets no %s", at, nothing, ref.field)
 		return &named, nil, nil
 	case errors.As(err, &nothing):
 		return nil, field.ErrorList{field.Invalid(at, ref.inferFrom,
@@ -109,11 +110,11 @@ type sourceReader struct {
 	referred bool
 }
 
-// recommends reports whether labels name an instancetype or a preference.
-func (r sourceReader) recommends(labels map[string]string) bool { return labels[r.ref.label] != "" }
+// isRecommending reports whether labels name an instancetype or a preference.
+func (r sourceReader) isRecommending(labels map[string]string) bool { return labels[r.ref.label] != "" }
 
-// volume returns the labels that recommend something: the labels of the volume's claim, or of the source that its DataVolume copies.
-func (r sourceReader) volume(ctx context.Context) (map[string]string, error) {
+// volumeLabels returns the labels that recommend something: the labels of the volume's claim, or of the source that its DataVolume copies.
+func (r sourceReader) volumeLabels(ctx context.Context) (map[string]string, error) {
 	var volumes []v1.Volume
 	if template := r.ref.vm.Spec.Template; template != nil {
 		volumes = template.Spec.Volumes
@@ -124,9 +125,9 @@ func (r sourceReader) volume(ctx context.Context) (map[string]string, error) {
 		switch volume := &volumes[i]; {
 		case volume.Name != r.ref.inferFrom:
 		case volume.PersistentVolumeClaim != nil:
-			return r.claim(ctx, r.ref.namespace, volume.PersistentVolumeClaim.ClaimName)
+			return r.claimLabels(ctx, r.ref.namespace, volume.PersistentVolumeClaim.ClaimName)
 		case volume.DataVolume != nil:
-			return r.dataVolume(ctx, volume.DataVolume.Name)
+			return r.dataVolumeLabels(ctx, volume.DataVolume.Name)
 		default:
 			return nil, &noRecommendation{"only volumes of type persistentVolumeClaim or dataVolume recommend an instancetype or a preference"}
 		}
@@ -138,34 +139,34 @@ func (r sourceReader) volume(ctx context.Context) (map[string]string, error) {
 	return nil, field.Invalid(nil, r.ref.inferFrom, detail).WithOrigin("vm/inference")
 }
 
-// claim ends the search at a PersistentVolumeClaim.
-func (r sourceReader) claim(ctx context.Context, namespace, name string) (map[string]string, error) {
-	return r.leaf(ctx, Source{claims, namespace, name})
+// claimLabels ends the search at a PersistentVolumeClaim.
+func (r sourceReader) claimLabels(ctx context.Context, namespace, name string) (map[string]string, error) {
+	return r.leafLabels(ctx, Source{claims, namespace, name})
 }
 
-func (r sourceReader) leaf(ctx context.Context, source Source) (map[string]string, error) {
+func (r sourceReader) leafLabels(ctx context.Context, source Source) (map[string]string, error) {
 	labels, err := r.readPermitted(ctx, source, nil)
-	if err == nil && !r.recommends(labels) {
+	if err == nil && !r.isRecommending(labels) {
 		err = &noRecommendation{fmt.Sprintf("%s has no label '%s'", source, r.ref.label)}
 	}
 	return labels, err
 }
 
-// dataVolume reads the labels of the DataVolume, then of its claim, which has them too, then of the VM's dataVolumeTemplate, from which both get them, then
-// of their source. A DataVolume may be removed when its claim is filled. Beside KubeVirt the source of the dataVolumeTemplate goes first: KubeVirt creates
-// both after the VM, infers when the VM is written, and does not read the labels of the dataVolumeTemplate.
-func (r sourceReader) dataVolume(ctx context.Context, name string) (map[string]string, error) {
-	template := r.template(name)
+// dataVolumeLabels reads the labels of the DataVolume, then of its claim, which has them too, then of the VM's dataVolumeTemplate, from which both get them,
+// then of their source. A DataVolume may be removed when its claim is filled. Beside KubeVirt the source of the dataVolumeTemplate goes first: KubeVirt
+// creates both after the VM, infers when the VM is written, and does not read the labels of the dataVolumeTemplate.
+func (r sourceReader) dataVolumeLabels(ctx context.Context, name string) (map[string]string, error) {
+	template := r.dataVolumeTemplate(name)
 	if template != nil && r.InfersAtOnce {
-		return r.copied(ctx, &template.Spec)
+		return r.copiedLabels(ctx, &template.Spec)
 	}
 	var volume cdi.DataVolume
 	labels, err := r.readPermitted(ctx, Source{dataVolumes, r.ref.namespace, name}, &volume)
 	absent := errors.As(err, new(*notFound))
-	if err == nil && r.recommends(labels) || err != nil && !absent {
+	if err == nil && r.isRecommending(labels) || err != nil && !absent {
 		return labels, err
 	}
-	claimed, err := r.claim(ctx, r.ref.namespace, name)
+	claimed, err := r.claimLabels(ctx, r.ref.namespace, name)
 	unfilled := errors.As(err, new(*notFound))
 	var nothing *noRecommendation
 	if err != nil && !unfilled && !errors.As(err, &nothing) || err == nil {
@@ -177,24 +178,24 @@ func (r sourceReader) dataVolume(ctx context.Context, name string) (map[string]s
 	case !unfilled:
 		return claimed, err
 	case template == nil:
-		return nil, r.absent(fmt.Sprintf("DataVolume and PersistentVolumeClaim '%s/%s'", r.ref.namespace, name), "do not exist", "are not among the files")
-	case r.recommends(template.Labels):
-		r.note(Source{sourceKind{schema.GroupVersionKind{Kind: "dataVolumeTemplate"}, ""}, r.ref.namespace, name})
+		return nil, r.absentError(fmt.Sprintf("DataVolume and PersistentVolumeClaim '%s/%s'", r.ref.namespace, name), "do not exist", "are not among the files")
+	case r.isRecommending(template.Labels):
+		r.recordRead(Source{sourceKind{schema.GroupVersionKind{Kind: "dataVolumeTemplate"}, ""}, r.ref.namespace, name})
 		return template.Labels, nil
 	default:
 		spec = &template.Spec
 	}
-	labels, copied := r.copied(ctx, spec)
+	labels, copied := r.copiedLabels(ctx, spec)
 	// A DataVolume that a user creates from the template may have labels. An import from a registry gets the labels of its image after it has begun.
 	imports := spec.Source != nil && spec.Source.Registry != nil && volume.Status.Phase != cdi.Succeeded
-	if errors.As(copied, &nothing) && unfilled && !copies(spec) && (absent || imports) {
+	if errors.As(copied, &nothing) && unfilled && !copiesObject(spec) && (absent || imports) {
 		return nil, &notFound{fmt.Sprintf("DataVolume '%s/%s' and its claim have no label '%s' yet", r.ref.namespace, name, r.ref.label)}
 	}
 	return labels, copied
 }
 
-// template returns the VM's dataVolumeTemplate of a name; nil if it does not exist.
-func (r sourceReader) template(name string) *v1.DataVolumeTemplateSpec {
+// dataVolumeTemplate returns the VM's dataVolumeTemplate of a name; nil if it does not exist.
+func (r sourceReader) dataVolumeTemplate(name string) *v1.DataVolumeTemplateSpec {
 	for i := range r.ref.vm.Spec.DataVolumeTemplates {
 		if template := &r.ref.vm.Spec.DataVolumeTemplates[i]; template.Name == name {
 			return template
@@ -203,24 +204,24 @@ func (r sourceReader) template(name string) *v1.DataVolumeTemplateSpec {
 	return nil
 }
 
-// copies reports whether a DataVolume copies an object of the cluster, and is not imported.
-func copies(spec *cdi.DataVolumeSpec) bool {
+// copiesObject reports whether a DataVolume copies an object of the cluster, and is not imported.
+func copiesObject(spec *cdi.DataVolumeSpec) bool {
 	return spec.SourceRef != nil || spec.Source != nil && (spec.Source.PVC != nil || spec.Source.Snapshot != nil)
 }
 
-// copied follows a DataVolume to its source.
-func (r sourceReader) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map[string]string, error) {
+// copiedLabels follows a DataVolume to its source.
+func (r sourceReader) copiedLabels(ctx context.Context, spec *cdi.DataVolumeSpec) (map[string]string, error) {
 	switch source, ref := spec.Source, spec.SourceRef; {
 	case source != nil && source.PVC != nil:
-		return r.claim(ctx, r.orOwnNamespace(source.PVC.Namespace), source.PVC.Name)
+		return r.claimLabels(ctx, r.orOwnNamespace(source.PVC.Namespace), source.PVC.Name)
 	case source != nil && source.Snapshot != nil:
-		return r.leaf(ctx, Source{snapshots, r.orOwnNamespace(source.Snapshot.Namespace), source.Snapshot.Name})
+		return r.leafLabels(ctx, Source{snapshots, r.orOwnNamespace(source.Snapshot.Namespace), source.Snapshot.Name})
 	case ref != nil && ref.Kind == cdi.DataVolumeDataSource:
 		namespace := r.ref.namespace
 		if ref.Namespace != nil {
 			namespace = r.orOwnNamespace(*ref.Namespace)
 		}
-		return r.dataSource(ctx, Source{dataSources, namespace, ref.Name})
+		return r.dataSourceLabels(ctx, Source{dataSources, namespace, ref.Name})
 	}
 	if ref := spec.SourceRef; ref != nil && nearest.Name(ref.Kind, []string{cdi.DataVolumeDataSource}) != "" {
 		return nil, &noRecommendation{fmt.Sprintf("CDI knows no sourceRef of kind '%s', only '%s'", ref.Kind, cdi.DataVolumeDataSource)}
@@ -228,21 +229,21 @@ func (r sourceReader) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map
 	return nil, &noRecommendation{"the source of its DataVolume recommends nothing: only a PersistentVolumeClaim, VolumeSnapshot or DataSource does"}
 }
 
-// dataSource follows a DataSource to its source, over at most one other DataSource, as CDI does. The bound also ends a cycle.
-func (r sourceReader) dataSource(ctx context.Context, at Source) (map[string]string, error) {
+// dataSourceLabels follows a DataSource to its source, over at most one other DataSource, as CDI does. The bound also ends a cycle.
+func (r sourceReader) dataSourceLabels(ctx context.Context, at Source) (map[string]string, error) {
 	var found cdi.DataSource
 	labels, err := r.readPermitted(ctx, at, &found)
-	if err != nil || r.recommends(labels) {
+	if err != nil || r.isRecommending(labels) {
 		return labels, err
 	}
 	switch source := found.Spec.Source; {
 	case source.PVC != nil:
-		return r.claim(ctx, r.orOwnNamespace(source.PVC.Namespace), source.PVC.Name)
+		return r.claimLabels(ctx, r.orOwnNamespace(source.PVC.Namespace), source.PVC.Name)
 	case source.Snapshot != nil:
-		return r.leaf(ctx, Source{snapshots, r.orOwnNamespace(source.Snapshot.Namespace), source.Snapshot.Name})
+		return r.leafLabels(ctx, Source{snapshots, r.orOwnNamespace(source.Snapshot.Namespace), source.Snapshot.Name})
 	case source.DataSource != nil && !r.referred:
 		r.referred = true
-		return r.dataSource(ctx, Source{dataSources, r.orOwnNamespace(source.DataSource.Namespace), source.DataSource.Name})
+		return r.dataSourceLabels(ctx, Source{dataSources, r.orOwnNamespace(source.DataSource.Namespace), source.DataSource.Name})
 	}
 	return nil, &noRecommendation{fmt.Sprintf("%s names neither a PersistentVolumeClaim nor a VolumeSnapshot", at)}
 }
@@ -255,17 +256,17 @@ func (r sourceReader) orOwnNamespace(namespace string) string {
 	return namespace
 }
 
-// Effective returns a copy of a VM without the fields that its pins make ineffective. With inferFromVolumeFailurePolicy Ignore, it drops a matcher whose
+// EffectiveVM returns a copy of a VM without the fields that its pins make ineffective. With inferFromVolumeFailurePolicy Ignore, it drops a matcher whose
 // volume recommends nothing. If the volume recommends an instancetype, it drops spec.template.spec.domain.memory, which is only for a VM without an
 // instancetype.
-func Effective(vm *v1.VirtualMachine, pins v1alpha1.Pins) *v1.VirtualMachine {
-	instancetype, preference := references(vm)
+func EffectiveVM(vm *v1.VirtualMachine, pins v1alpha1.Pins) *v1.VirtualMachine {
+	instancetype, preference := matcherReferences(vm)
 	effective := *vm
-	if preference != nil && preference.ignores() && pins.Preference == v1alpha1.PinNone {
+	if preference != nil && preference.ignoresInferFailure() && pins.Preference == v1alpha1.PinNone {
 		effective.Spec.Preference = nil
 	}
 	switch {
-	case instancetype == nil || !instancetype.ignores():
+	case instancetype == nil || !instancetype.ignoresInferFailure():
 	case pins.Instancetype == v1alpha1.PinNone:
 		effective.Spec.Instancetype = nil
 	case pins.Instancetype != "" && vm.Spec.Template != nil:
@@ -293,10 +294,10 @@ func RequestsInference(vm, old *v1.VirtualMachine) bool {
 		return a
 	}
 	now, was := pin.Parse(vm), pin.Parse(old)
-	return repins(now.Instancetype, was.Instancetype) || repins(now.Preference, was.Preference) || !equality.Semantic.DeepEqual(of(vm), of(old))
+	return changesPin(now.Instancetype, was.Instancetype) || changesPin(now.Preference, was.Preference) || !equality.Semantic.DeepEqual(of(vm), of(old))
 }
 
-// repins reports whether an update changes a pin. The first pin does not count: the controller writes it.
-func repins(now, was pin.Entry) bool {
+// changesPin reports whether an update changes a pin. The first pin does not count: the controller writes it.
+func changesPin(now, was pin.Entry) bool {
 	return now.RepinRequested() || now.Pinned() && was.Pinned() && !now.Equal(was)
 }

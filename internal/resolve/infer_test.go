@@ -168,7 +168,10 @@ func TestInference(t *testing.T) {
 				test.policy(vm)
 			}
 			var asked []string
-			rights := &Rights{MayRead: func(_ context.Context, s Source) (bool, error) { asked = append(asked, s.key()); return true, nil }}
+			rights := &Rights{MayRead: func(_ context.Context, s Source) (bool, error) {
+				asked = append(asked, s.permissionKey())
+				return true, nil
+			}}
 			resolution, err := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), live)...), Rights: rights}.VM(t.Context(), vm, nil)
 			if test.waiting && !strings.Contains(test.warning, "have no label") { // KubeVirt does not wait
 				resolver := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), live)...), InfersAtOnce: true}
@@ -233,12 +236,12 @@ func TestRecordedRights(t *testing.T) {
 	}
 }
 
-func TestEffective(t *testing.T) {
+func TestEffectiveVM(t *testing.T) {
 	given := inferring(t, "persistentVolumeClaim: {claimName: p}", ignoring)
-	if got := Effective(given, v1alpha1.Pins{Instancetype: v1alpha1.PinNone}); got.Spec.Instancetype != nil || got.Spec.Template.Spec.Domain.Memory == nil {
+	if got := EffectiveVM(given, v1alpha1.Pins{Instancetype: v1alpha1.PinNone}); got.Spec.Instancetype != nil || got.Spec.Template.Spec.Domain.Memory == nil {
 		t.Error("a volume that recommends nothing leaves the guest as it was written")
 	}
-	if got := Effective(given, v1alpha1.Pins{Instancetype: "s-1"}); got.Spec.Instancetype == nil || got.Spec.Template.Spec.Domain.Memory != nil {
+	if got := EffectiveVM(given, v1alpha1.Pins{Instancetype: "s-1"}); got.Spec.Instancetype == nil || got.Spec.Template.Spec.Domain.Memory != nil {
 		t.Error("the memory that was there in case of nothing conflicts with the size that was recommended")
 	}
 	if given.Spec.Instancetype == nil || given.Spec.Template.Spec.Domain.Memory == nil {

@@ -29,7 +29,7 @@ type matcherPin struct {
 // matcher, nil on create.
 func newMatcherPin(ref, before *reference, now, was pin.Entry) matcherPin {
 	event := pin.Updated
-	if before == nil || !ref.same(before) {
+	if before == nil || !ref.refersToSame(before) {
 		event, ref.status, ref.isNew = pin.Created, nil, true // the status is about another matcher
 	}
 	return matcherPin{
@@ -38,12 +38,12 @@ func newMatcherPin(ref, before *reference, now, was pin.Entry) matcherPin {
 	}
 }
 
-// matchers returns the matchers that a VM has, each with the decision about its pin.
-func matchers(vm, old *v1.VirtualMachine, now, was pin.Written) (all []matcherPin) {
-	instancetype, preference := references(vm)
+// matcherPins returns the matchers that a VM has, each with the decision about its pin.
+func matcherPins(vm, old *v1.VirtualMachine, now, was pin.Written) (all []matcherPin) {
+	instancetype, preference := matcherReferences(vm)
 	var oldInstancetype, oldPreference *reference
 	if old != nil {
-		oldInstancetype, oldPreference = references(old)
+		oldInstancetype, oldPreference = matcherReferences(old)
 	}
 	if instancetype != nil {
 		all = append(all, newMatcherPin(instancetype, oldInstancetype, now.Instancetype, was.Instancetype))
@@ -54,8 +54,8 @@ func matchers(vm, old *v1.VirtualMachine, now, was pin.Written) (all []matcherPi
 	return all
 }
 
-// pinned returns the name of the revision that the decision uses: the pin in the request or the recorded one; empty if it uses neither.
-func (m matcherPin) pinned() string {
+// pinnedRevision returns the name of the revision that the decision uses: the pin in the request or the recorded one; empty if it uses neither.
+func (m matcherPin) pinnedRevision() string {
 	switch m.action {
 	case pin.Honour:
 		return m.given
@@ -65,25 +65,25 @@ func (m matcherPin) pinned() string {
 	return ""
 }
 
-// match returns the object that a matcher refers to. If it returns neither object nor errors, the object does not exist yet, or the matcher is malformed and
-// validation reports it. The VM cannot start then.
-func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolution) (*pinObject, field.ErrorList, error) {
+// resolveMatcher returns the object that a matcher refers to. If it returns neither object nor errors, the object does not exist yet, or the matcher is
+// malformed and validation reports it. The VM cannot start then.
+func (r Resolver) resolveMatcher(ctx context.Context, m matcherPin, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	switch {
 	case m.inferFrom != "" && (m.name+m.kind != "" || !m.hasPolicy()):
 		return nil, nil, nil // malformed: validation reports it
 	case m.inferFrom == "" && m.name == "":
-		return nil, field.ErrorList{field.Required(m.path().Child("name"), "name the "+m.field).WithOrigin("vm/matcher-name")}, nil
+		return nil, field.ErrorList{field.Required(m.matcherPath().Child("name"), "name the "+m.field).WithOrigin("vm/matcher-name")}, nil
 	case !m.knownKind(resolution):
 		return nil, nil, nil
 	case m.revision != "":
 		return r.byRevisionName(ctx, m, resolution)
-	case m.pinned() == v1alpha1.PinNone && m.ignores():
+	case m.pinnedRevision() == v1alpha1.PinNone && m.ignoresInferFailure():
 		return &pinObject{revision: v1alpha1.PinNone}, nil, nil
 	}
 	if found, err := r.byPin(ctx, m); err != nil || found != nil {
 		return found, nil, err
 	}
-	found, errs, err := r.current(ctx, m.reference, resolution)
+	found, errs, err := r.currentObject(ctx, m.reference, resolution)
 	if err != nil || len(errs) > 0 {
 		return nil, errs, err
 	}
@@ -96,7 +96,7 @@ func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolutio
 	case m.action == pin.Refuse:
 		return nil, field.ErrorList{replacedPin(m.given)}, nil
 	case m.action == pin.Honour:
-		resolution.warn("pin '%s' was dropped: the namespace has no such revision of %s", m.given, m.reference)
+		resolution.addWarning("pin '%s' was dropped: the namespace has no such revision of %s", m.given, m.reference)
 	}
 	return found, nil, nil
 }
@@ -105,13 +105,13 @@ func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolutio
 func (r Resolver) byPin(ctx context.Context, m matcherPin) (*pinObject, error) {
 	switch m.action {
 	case pin.Honour:
-		found, err := r.pinned(ctx, m.reference, m.given)
+		found, err := r.pinnedObject(ctx, m.reference, m.given)
 		if errors.As(err, new(*revision.Untrusted)) { // a restored revision that was changed is not used
 			return nil, nil
 		}
 		return found, err
 	case pin.Keep:
-		found, err := r.pinned(ctx, m.reference, m.recorded)
+		found, err := r.pinnedObject(ctx, m.reference, m.recorded)
 		if err == nil && found == nil {
 			err = revisionGone(m.recorded, m.reference)
 		}
@@ -128,21 +128,21 @@ func (r Resolver) byStatus(ctx context.Context, ref *reference) (*pinObject, err
 	if name == "" {
 		return nil, nil
 	}
-	found, err := r.reader().revision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: name})
+	found, err := r.reader().readRevision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: name})
 	if err == nil && found == nil {
 		err = revisionGone(name, ref)
 	}
-	if err != nil || ref.fits(found.source) {
+	if err != nil || ref.matchesSource(found.source) {
 		return found, err
 	}
 	return nil, nil
 }
 
-// current returns the live object that the matcher names or its volume recommends. A new pin names it. The webhook only warns if it does not exist, because
-// it may be created later.
-func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resolution) (*pinObject, field.ErrorList, error) {
+// currentObject returns the live object that the matcher names or its volume recommends. A new pin names it. The webhook only warns if it does not exist,
+// because it may be created later.
+func (r Resolver) currentObject(ctx context.Context, ref *reference, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	if ref.inferFrom != "" {
-		named, errs, err := r.infer(ctx, ref, resolution)
+		named, errs, err := r.inferReference(ctx, ref, resolution)
 		switch {
 		case err != nil || len(errs) > 0:
 			return nil, errs, err
@@ -155,15 +155,15 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 		}
 		ref = named
 	}
-	found, object, err := r.reader().live(ctx, ref)
+	found, object, err := r.reader().liveObject(ctx, ref)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case found != nil:
-		resolution.Current = append(resolution.Current, Current{Path: ref.at(), Source: found.source, Object: object})
+		resolution.Current = append(resolution.Current, Current{Path: ref.namePath(), Source: found.source, Object: object})
 	default:
-		if errs := ref.impossible(ref.at(), ref.name); errs != nil {
-			missing := ref.missing()
+		if errs := ref.refuseImpossibleName(ref.namePath(), ref.name); errs != nil {
+			missing := ref.missingObject()
 			missing.refused = errs[0]
 			resolution.Missing = append(resolution.Missing, missing)
 			return nil, errs, nil
@@ -172,7 +172,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 		if r.OfFiles {
 			problem = "is not among the files: name a catalog with --catalog"
 		}
-		resolution.warnMissing(ref.missing(), "%s '%s'%s %s", ref.pinKind.Canonical(ref.kind), nearest.Short(ref.name), ref.where(), problem)
+		resolution.warnMissing(ref.missingObject(), "%s '%s'%s %s", ref.pinKind.Canonical(ref.kind), nearest.Short(ref.name), ref.inNamespace(), problem)
 	}
 	return found, nil, nil
 }
@@ -181,8 +181,8 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 // the revision is deleted later, updates of the VM are still admitted, with a warning, and the VM cannot start.
 func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	ref := m.reference
-	at := ref.path().Child("revisionName")
-	found, err := r.reader().revision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: ref.revision})
+	at := ref.matcherPath().Child("revisionName")
+	found, err := r.reader().readRevision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: ref.revision})
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -190,20 +190,20 @@ func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *
 		return nil, field.ErrorList{field.Invalid(at, ref.revision, "no revision can have this name: "+validation.IsDNS1123Subdomain(ref.revision)[0]+
 			"; leave revisionName out for the current one").WithOrigin("vm/revision-missing")}, nil
 	case found == nil && m.revisionIsNew:
-		return nil, field.ErrorList{missing(at, ref)}, nil
+		return nil, field.ErrorList{missingRevision(at, ref)}, nil
 	case found == nil:
 		resolution.warnMissing(Missing{Path: at, Value: ref.revision}, "%s: revision '%s' does not exist; the VM cannot start until it does", at,
 			nearest.Short(ref.revision))
-	case !ref.fits(found.source):
+	case !ref.matchesSource(found.source):
 		return nil, field.ErrorList{field.Invalid(at, ref.revision,
 			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source.Kind, found.source.Name, ref.Canonical(ref.kind), ref.name)).WithOrigin("vm/revision-content")}, nil
 	}
 	return found, nil, nil
 }
 
-// impossible refuses a name that no object can have, for which a VM would wait for ever. It does not refuse such a name in an unchanged matcher of a stored
-// VM, nor a name that a volume recommends: their authors may not be able to correct it.
-func (r *reference) impossible(at *field.Path, name string) field.ErrorList {
+// refuseImpossibleName refuses a name that no object can have, for which a VM would wait for ever. It does not refuse such a name in an unchanged matcher of a
+// stored VM, nor a name that a volume recommends: their authors may not be able to correct it.
+func (r *reference) refuseImpossibleName(at *field.Path, name string) field.ErrorList {
 	why := validation.IsDNS1123Subdomain(name)
 	if len(why) == 0 || !r.isNew || r.inferred {
 		return nil
@@ -211,26 +211,26 @@ func (r *reference) impossible(at *field.Path, name string) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, name, nearest.NoObject+": "+why[0]).WithOrigin("vm/matcher-name-legal")}
 }
 
-func missing(at *field.Path, ref *reference) *field.Error {
+func missingRevision(at *field.Path, ref *reference) *field.Error {
 	err := field.NotFound(at, ref.revision).WithOrigin("vm/revision-missing")
 	err.Detail = fmt.Sprintf("namespace '%s' has no such revision of %s: create it first, or leave revisionName out", ref.namespace, ref)
 	return err
 }
 
-// pinned returns a pinned revision from the cache, else from a cached live object with the same content, else from the API server. It returns nil if the
+// pinnedObject returns a pinned revision from the cache, else from a cached live object with the same content, else from the API server. It returns nil if the
 // namespace has no such revision, or if it is a revision of another object. This order makes no call for a VM whose revision is cached.
-func (r Resolver) pinned(ctx context.Context, ref *reference, name string) (*pinObject, error) {
+func (r Resolver) pinnedObject(ctx context.Context, ref *reference, name string) (*pinObject, error) {
 	key := client.ObjectKey{Namespace: ref.namespace, Name: name}
-	found, err := r.reader().cached().revision(ctx, ref.pinKind, key)
+	found, err := r.reader().fromCache().readRevision(ctx, ref.pinKind, key)
 	if err == nil && found == nil && ref.name != "" {
-		if found, _, err = r.reader().cached().live(ctx, ref); found != nil && found.revision != name {
+		if found, _, err = r.reader().fromCache().liveObject(ctx, ref); found != nil && found.revision != name {
 			found = nil
 		}
 	}
 	if err == nil && found == nil {
-		found, err = r.reader().revision(ctx, ref.pinKind, key)
+		found, err = r.reader().readRevision(ctx, ref.pinKind, key)
 	}
-	if err != nil || found == nil || !ref.fits(found.source) {
+	if err != nil || found == nil || !ref.matchesSource(found.source) {
 		return nil, err
 	}
 	return found, nil

@@ -54,9 +54,9 @@ type version struct {
 	purpose  string
 }
 
-// memoized returns the cached value of this version of an object, else it calls fresh and caches the result. It caches neither objects of files, which have
-// no version, nor errors.
-func memoized[T any](m *Memo, object metav1.Object, purpose string, fresh func() (T, error)) (T, error) {
+// memoizeVersion returns the cached value of this version of an object, else it calls fresh and caches the result. It caches neither objects of files, which
+// have no version, nor errors.
+func memoizeVersion[T any](m *Memo, object metav1.Object, purpose string, fresh func() (T, error)) (T, error) {
 	v := version{object.GetUID(), object.GetResourceVersion(), purpose}
 	if m == nil || v.uid == "" || v.resource == "" {
 		return fresh()
@@ -93,25 +93,25 @@ type decodedDraft struct {
 	object *pinObject
 }
 
-// decoded returns the object that a draft decodes to, without the draft. It decodes a draft once, because each new VM of a namespace has the draft until its
-// revision exists.
-func (m *Memo) decoded(f pinKind, draft revision.Draft) (*pinObject, error) {
+// decodeDraft returns the object that a draft decodes to, without the draft. It decodes a draft once, because each new VM of a namespace has the draft until
+// its revision exists.
+func (m *Memo) decodeDraft(f pinKind, draft revision.Draft) (*pinObject, error) {
 	if m == nil {
-		return f.read(draft.Name, draft.Data)
+		return f.decodeSnapshot(draft.Name, draft.Data)
 	}
 	key := version{resource: draft.Name, purpose: f.field}
 	if known, ok := m.profiles.Get(key); ok && bytes.Equal(known.(decodedDraft).data, draft.Data) {
 		return known.(decodedDraft).object, nil
 	}
-	made, err := f.read(draft.Name, draft.Data)
+	made, err := f.decodeSnapshot(draft.Name, draft.Data)
 	if err == nil {
 		m.profiles.Add(key, decodedDraft{draft.Data, made})
 	}
 	return made, err
 }
 
-// remembered returns the cached draft of this version of an object for a namespace, and whether it is cached.
-func (m *Memo) remembered(namespace string, object metav1.Object) (revision.Draft, bool) {
+// cachedDraft returns the cached draft of this version of an object for a namespace, and whether it is cached.
+func (m *Memo) cachedDraft(namespace string, object metav1.Object) (revision.Draft, bool) {
 	if m == nil || object.GetUID() == "" || object.GetResourceVersion() == "" {
 		return revision.Draft{}, false
 	}
@@ -122,7 +122,7 @@ func (m *Memo) remembered(namespace string, object metav1.Object) (revision.Draf
 	return known.(revision.Draft), true
 }
 
-// draft returns the snapshot of a live object for a namespace.
-func (r reader) draft(namespace string, object *unstructured.Unstructured) (revision.Draft, error) {
-	return memoized(r.memo, object, namespace, func() (revision.Draft, error) { return revision.NewDraft(namespace, object) })
+// newDraft returns the snapshot of a live object for a namespace.
+func (r reader) newDraft(namespace string, object *unstructured.Unstructured) (revision.Draft, error) {
+	return memoizeVersion(r.memo, object, namespace, func() (revision.Draft, error) { return revision.NewDraft(namespace, object) })
 }

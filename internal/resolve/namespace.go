@@ -19,12 +19,12 @@ func newNamespace() *metav1.PartialObjectMetadata {
 // Namespace returns the metadata of a namespace, from the cache or else from the API server. A namespace that does not exist, as among files, has the
 // label that the API server gives to every one.
 func (r Resolver) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	return r.reader().namespace(ctx, name)
+	return r.reader().readNamespace(ctx, name)
 }
 
-func (r reader) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+func (r reader) readNamespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	object := newNamespace()
-	err := r.get(ctx, client.ObjectKey{Name: name}, object)
+	err := r.getObject(ctx, client.ObjectKey{Name: name}, object)
 	if apierrors.IsNotFound(err) {
 		object.ObjectMeta, err = metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}, nil
 	}

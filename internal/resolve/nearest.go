@@ -46,7 +46,7 @@ func (s Suggester) Suggest(ctx context.Context, resolution *Resolution) {
 // name. If the author of the request may not list such objects, Hint adds nothing and reads nothing, so that the time of the answer reveals nothing about
 // them. The hint comes last: a warning may be cut after 256 characters, and then the fact is left.
 func (s Suggester) Hint(ctx context.Context, missing *Missing) {
-	hint := s.meant(ctx, *missing)
+	hint := s.hintFor(ctx, *missing)
 	switch {
 	case hint == "":
 	case missing.refused != nil:
@@ -63,19 +63,19 @@ func upperFirst(text string) string {
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
 }
 
-// meant returns the hint for a missing object; empty if no object has a similar name.
-func (s Suggester) meant(ctx context.Context, missing Missing) (hint string) {
+// hintFor returns the hint for a missing object; empty if no object has a similar name.
+func (s Suggester) hintFor(ctx context.Context, missing Missing) (hint string) {
 	if missing.Kind == "" || len(missing.Value) > nearest.Longest {
 		return ""
 	}
 	if s.mayList(ctx, missing) {
-		names := slices.DeleteFunc(s.names(ctx, missing), func(name string) bool { return name == missing.self })
+		names := slices.DeleteFunc(s.siblingNames(ctx, missing), func(name string) bool { return name == missing.self })
 		if name := nearest.Name(missing.Value, names); name != "" {
 			hint = "did you mean '" + name + "'?"
 		}
 	}
 	other := Missing{Value: missing.Value, Kind: missing.otherKind, Namespace: missing.otherNamespace}
-	if other.Kind == "" || !s.mayList(ctx, other) || !slices.Contains(s.names(ctx, other), missing.Value) {
+	if other.Kind == "" || !s.mayList(ctx, other) || !slices.Contains(s.siblingNames(ctx, other), missing.Value) {
 		return hint
 	}
 	if missing.otherForbidden != "" {
@@ -89,12 +89,12 @@ func (s Suggester) mayList(ctx context.Context, missing Missing) bool {
 	if s.mayRead == nil {
 		return true
 	}
-	allowed, err := s.mayRead(ctx, missing.siblings())
+	allowed, err := s.mayRead(ctx, missing.allOfKind())
 	return err == nil && allowed // a hint is not worth an error
 }
 
-// siblings returns the source that stands for all objects of the missing object's kind and namespace.
-func (m Missing) siblings() Source {
+// allOfKind returns the source that stands for all objects of the missing object's kind and namespace.
+func (m Missing) allOfKind() Source {
 	return Source{sourceKind{groupOf(m.Kind).WithKind(m.Kind), strings.ToLower(m.Kind) + "s"}, m.Namespace, anyName}
 }
 
@@ -111,10 +111,10 @@ func groupOf(kind string) schema.GroupVersion {
 	return v1beta1.SchemeGroupVersion
 }
 
-// names returns the names of the siblings; nil if they cannot be read. Instancetypes, preferences and profiles are read from the cache, untyped as
+// siblingNames returns the names of the siblings; nil if they cannot be read. Instancetypes, preferences and profiles are read from the cache, untyped as
 // everywhere, because a typed list would start a second informer.
-func (s Suggester) names(ctx context.Context, m Missing) (names []string) {
-	kind := m.siblings().GroupVersionKind
+func (s Suggester) siblingNames(ctx context.Context, m Missing) (names []string) {
+	kind := m.allOfKind().GroupVersionKind
 	if !isCached(kind) {
 		return s.uncachedNames(ctx, kind, m.Namespace)
 	}
@@ -146,7 +146,7 @@ func (s Suggester) uncachedNames(ctx context.Context, kind schema.GroupVersionKi
 	for next := ""; ; {
 		page := &metav1.PartialObjectMetadataList{}
 		page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if s.uncached().List(ctx, page, client.InNamespace(namespace), client.Limit(namesOfPage), client.Continue(next)) != nil {
+		if s.liveReader().List(ctx, page, client.InNamespace(namespace), client.Limit(namesOfPage), client.Continue(next)) != nil {
 			return nil
 		}
 		for i := range page.Items {

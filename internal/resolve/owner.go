@@ -44,7 +44,7 @@ func (r Resolver) Owner(ctx context.Context, vmi *v1.VirtualMachineInstance, ref
 	if ref.Name != vmi.Name || !validKey(key) {
 		return nil, NewOutdated("the VMI '%s' has an owner of another name, VirtualMachine '%s'", vmi.Name, ref.Name)
 	}
-	err := r.reader().uncached().Get(ctx, key, vm)
+	err := r.reader().liveReader().Get(ctx, key, vm)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, NewOutdated("the owner of the VMI, VirtualMachine '%s', does not exist", ref.Name)
@@ -56,12 +56,12 @@ func (r Resolver) Owner(ctx context.Context, vmi *v1.VirtualMachineInstance, ref
 	return vm, nil
 }
 
-// Expanded returns nil if KubeVirt expands the revisions that a VM is pinned to. KubeVirt expands the revision that spec.*.revisionName names, else the
+// CheckExpanded returns nil if KubeVirt expands the revisions that a VM is pinned to. KubeVirt expands the revision that spec.*.revisionName names, else the
 // revision in the status. An *Outdated error names the instancetype or preference that is not pinned yet, or that differs. The pin and KubeVirt's revision
 // may be two revisions with the same content, because KubeVirt stores a revision for each VM before Kiln's controller has named the pin in the status.
-func (r Resolver) Expanded(ctx context.Context, vm *v1.VirtualMachine) error {
+func (r Resolver) CheckExpanded(ctx context.Context, vm *v1.VirtualMachine) error {
 	pins := pin.Read(vm)
-	instancetype, preference := references(vm)
+	instancetype, preference := matcherReferences(vm)
 	for _, of := range []struct {
 		*reference
 		pin string
@@ -90,33 +90,33 @@ func (r reader) sameContent(ctx context.Context, namespace, a, b string) (bool, 
 	if a == b {
 		return true, nil
 	}
-	one, other, err := r.both(ctx, namespace, a, b)
+	one, other, err := r.readRevisions(ctx, namespace, a, b)
 	return err == nil && instancetype.SameContent(one, other), err
 }
 
-// Upgraded reports whether a revision contains the same object as the pinned one in another version of the API. KubeVirt stores such a revision when it
+// IsUpgraded reports whether a revision contains the same object as the pinned one in another version of the API. KubeVirt stores such a revision when it
 // serves a newer API.
-func (r Resolver) Upgraded(ctx context.Context, namespace, pinned, revision string) (bool, error) {
+func (r Resolver) IsUpgraded(ctx context.Context, namespace, pinned, revision string) (bool, error) {
 	if pinned == revision {
 		return false, nil
 	}
-	one, other, err := r.reader().both(ctx, namespace, pinned, revision)
+	one, other, err := r.reader().readRevisions(ctx, namespace, pinned, revision)
 	return err == nil && instancetype.SameContent(one, other) && !instancetype.SameVersion(one, other), err
 }
 
-// both returns the contents of two revisions. The content of a revision that does not exist is nil.
-func (r reader) both(ctx context.Context, namespace, a, b string) (one, other []byte, err error) {
-	if one, err = r.data(ctx, client.ObjectKey{Namespace: namespace, Name: a}); err != nil {
+// readRevisions returns the contents of two revisions. The content of a revision that does not exist is nil.
+func (r reader) readRevisions(ctx context.Context, namespace, a, b string) (one, other []byte, err error) {
+	if one, err = r.revisionData(ctx, client.ObjectKey{Namespace: namespace, Name: a}); err != nil {
 		return nil, nil, err
 	}
-	other, err = r.data(ctx, client.ObjectKey{Namespace: namespace, Name: b})
+	other, err = r.revisionData(ctx, client.ObjectKey{Namespace: namespace, Name: b})
 	return one, other, err
 }
 
-// data returns the content of a revision; nil if it does not exist. It belongs to the cache.
-func (r reader) data(ctx context.Context, key client.ObjectKey) ([]byte, error) {
+// revisionData returns the content of a revision; nil if it does not exist. It belongs to the cache.
+func (r reader) revisionData(ctx context.Context, key client.ObjectKey) ([]byte, error) {
 	var stored appsv1.ControllerRevision
-	if err := r.get(ctx, key, &stored, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.getObject(ctx, key, &stored, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return stored.Data.Raw, nil

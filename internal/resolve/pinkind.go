@@ -43,7 +43,7 @@ type pinKind struct {
 	// fit reports whether a VM may be pinned to exactly these objects. Nil means that a VM is pinned to at most one object of the kind.
 	fit func(found []*pinObject, vm *v1.VirtualMachine) bool
 	// relabel returns the pinned objects after the labels of the VMI have changed. Nil means that they stay.
-	relabel func(change) ([]*pinObject, error)
+	relabel func(relabelling) ([]*pinObject, error)
 	// decode decodes a snapshot into the field of this kind.
 	decode func(*pinObject, []byte) error
 	// pin sets the objects and the names of their revisions in a Resolution.
@@ -107,7 +107,7 @@ var (
 		},
 		pin: func(a *Resolution, found []*pinObject) {
 			pinned := entryOf(found)
-			a.Profiles, a.Pins.Profiles, a.Pins.Bases = enginesOf(found), pinned.Names, pinned.Bases
+			a.Profiles, a.Pins.Profiles, a.Pins.Bases = pinnedProfiles(found), pinned.Names, pinned.Bases
 		},
 	}
 	// configurations have no API: they exist only as snapshots.
@@ -126,11 +126,11 @@ var (
 	}
 )
 
-// several reports whether a VM may be pinned to any number of objects of the kind.
-func (f pinKind) several() bool { return f.fit != nil }
+// allowsSeveral reports whether a VM may be pinned to any number of objects of the kind.
+func (f pinKind) allowsSeveral() bool { return f.fit != nil }
 
-// read decodes a snapshot. It returns nil if the object has another kind, because a pin may name any revision of the namespace.
-func (f pinKind) read(name string, data []byte) (*pinObject, error) {
+// decodeSnapshot decodes a snapshot. It returns nil if the object has another kind, because a pin may name any revision of the namespace.
+func (f pinKind) decodeSnapshot(name string, data []byte) (*pinObject, error) {
 	var object unstructured.Unstructured
 	if err := object.UnmarshalJSON(data); err != nil {
 		return nil, fmt.Errorf("reading revision '%s': %w", name, err)

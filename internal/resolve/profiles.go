@@ -42,10 +42,10 @@ type currentProfile struct {
 // Profiles returns the profiles that may fill VMIs of a namespace, and the profiles that these may extend. They are shared: the caller must not change them.
 func (r Resolver) Profiles(ctx context.Context, namespace string) ([]*profile.Profile, error) {
 	all, err := r.reader().currentProfiles(ctx, namespace)
-	return engines(all), err
+	return profilesOnly(all), err
 }
 
-func engines(all []currentProfile) []*profile.Profile {
+func profilesOnly(all []currentProfile) []*profile.Profile {
 	var found []*profile.Profile
 	for _, p := range all {
 		found = append(found, p.Profile)
@@ -85,7 +85,7 @@ func (r reader) currentProfiles(ctx context.Context, namespace string) (all []cu
 				return nil, &Refusal{field.ErrorList{refusedProfiles(objects[i].GetName(), p.unreadable).WithOrigin("profile/unreadable")}}
 			}
 			if p.selectsNamespaces && labels == nil {
-				found, err := r.namespace(ctx, namespace)
+				found, err := r.readNamespace(ctx, namespace)
 				if err != nil {
 					return nil, err
 				}
@@ -123,7 +123,7 @@ func (r reader) listProfiles(ctx context.Context, kind, namespace string) ([]uns
 
 // readProfile reads a profile, once for each version of its object.
 func (r reader) readProfile(object *unstructured.Unstructured) (*liveProfile, error) {
-	return memoized(r.memo.forProfiles(), object, "", func() (*liveProfile, error) {
+	return memoizeVersion(r.memo.forProfiles(), object, "", func() (*liveProfile, error) {
 		draft, err := revision.NewDraft("", object) // a revision's name and data are the same in every namespace
 		if errors.Is(err, revision.ErrOversized) {
 			return &liveProfile{unreadable: err.Error()}, nil
@@ -161,8 +161,8 @@ func (r Resolver) selectedProfiles(ctx context.Context, vm *v1.VirtualMachine) (
 	if err != nil {
 		return nil, err
 	}
-	engines := engines(all)
-	chosen, errs := profile.Select(engines, selectable(vm))
+	engines := profilesOnly(all)
+	chosen, errs := profile.Select(engines, selectableVMI(vm))
 	closure, missing := profile.Closure(chosen, engines)
 	if errs = append(errs, missing...); len(errs) > 0 {
 		return nil, (&Refusal{errs}).OfTemplate()
@@ -172,11 +172,11 @@ func (r Resolver) selectedProfiles(ctx context.Context, vm *v1.VirtualMachine) (
 		if !slices.Contains(closure, p.Profile) {
 			continue
 		}
-		one, err := r.reader().snapshot(ctx, profiles, vm.Namespace, p.object)
+		one, err := r.reader().snapshotOf(ctx, profiles, vm.Namespace, p.object)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, one.as(p.base))
+		found = append(found, one.withBase(p.base))
 	}
 	return sortedBySource(found), nil
 }
@@ -202,8 +202,8 @@ func (r *Refusal) OfTemplate() *Refusal {
 	return &Refusal{errs}
 }
 
-// as returns the object with this value of base. It copies it if necessary, because revisions are shared.
-func (c *pinObject) as(base bool) *pinObject {
+// withBase returns the object with this value of base. It copies it if necessary, because revisions are shared.
+func (c *pinObject) withBase(base bool) *pinObject {
 	if c.base == base {
 		return c
 	}

@@ -100,7 +100,7 @@ func TestNamespacesOfProfiles(t *testing.T) {
 			if got := policies(t, in, vm); err != nil || got != test.want {
 				t.Errorf("%s: a new VM gets '%s', %v; want '%s'", test.why, got, err, test.want)
 			}
-			pins, drafts, err := r.Complete(t.Context(), vm, v1alpha1.Pins{})
+			pins, drafts, err := r.CompletePins(t.Context(), vm, v1alpha1.Pins{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func TestDraftsAreDecodedOnce(t *testing.T) {
 	p := profileOf(t, "cluster-p", threads("web", "shared"))
 	r := Resolver{Cached: objects.New(scheme(t), p), Memo: NewMemo()}
 	pinned := func(namespace string, object *unstructured.Unstructured) *pinObject {
-		found, err := r.reader().snapshot(t.Context(), profiles, namespace, object)
+		found, err := r.reader().snapshotOf(t.Context(), profiles, namespace, object)
 		if err != nil || found.draft == nil || found.draft.Namespace != namespace {
 			t.Fatalf("%+v, %v; want a draft for namespace '%s'", found, err, namespace)
 		}
@@ -200,7 +200,7 @@ func TestUnreadableProfiles(t *testing.T) {
 	if !errors.As(err, &refusal) || refusal.Errors[0].Field != "metadata.labels" || !strings.Contains(err.Error(), "GuestProfile 'broken'") {
 		t.Errorf("a bare VMI: %v", err)
 	}
-	if _, _, err = r.Complete(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, &refusal) ||
+	if _, _, err = r.CompletePins(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, &refusal) ||
 		refusal.Errors[0].Field != "spec.template.metadata.labels" {
 		t.Errorf("a VM: %v", err)
 	}

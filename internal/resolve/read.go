@@ -25,23 +25,23 @@ type reader struct {
 
 func (r Resolver) reader() reader { return reader{r.Cached, r.Live, r.Memo} }
 
-// revision returns a verified revision. It returns nil if the revision does not exist or contains another kind, and a *revision.Untrusted error if its
+// readRevision returns a verified revision. It returns nil if the revision does not exist or contains another kind, and a *revision.Untrusted error if its
 // content does not have the digest in its name. The revision belongs to the cache: a VM may be pinned to a hundred, and copying them would cost more than
 // everything else.
-func (r reader) revision(ctx context.Context, f pinKind, key client.ObjectKey) (*pinObject, error) {
+func (r reader) readRevision(ctx context.Context, f pinKind, key client.ObjectKey) (*pinObject, error) {
 	var stored appsv1.ControllerRevision
-	if err := r.get(ctx, key, &stored, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.getObject(ctx, key, &stored, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	return memoized(r.memo, &stored, f.field, func() (*pinObject, error) { return f.trusted(&stored) })
+	return memoizeVersion(r.memo, &stored, f.field, func() (*pinObject, error) { return f.decodeRevision(&stored) })
 }
 
-// trusted verifies and decodes a revision.
-func (f pinKind) trusted(stored *appsv1.ControllerRevision) (*pinObject, error) {
+// decodeRevision verifies and decodes a revision.
+func (f pinKind) decodeRevision(stored *appsv1.ControllerRevision) (*pinObject, error) {
 	if err := revision.Verify(stored); err != nil {
 		return nil, err
 	}
-	found, err := f.read(stored.Name, stored.Data.Raw)
+	found, err := f.decodeSnapshot(stored.Name, stored.Data.Raw)
 	if found != nil && revision.Marked(stored) {
 		// The collector is about to delete it. As a draft it is written again, which removes the mark.
 		found.draft = &revision.Draft{Namespace: stored.Namespace, Snapshot: instancetype.Snapshot{Name: stored.Name, Data: stored.Data.Raw}, Labels: stored.Labels}
@@ -52,38 +52,38 @@ func (f pinKind) trusted(stored *appsv1.ControllerRevision) (*pinObject, error) 
 // catalogVersion is the apiVersion of instancetypes and preferences.
 var catalogVersion = v1beta1.SchemeGroupVersion.String()
 
-// live returns the object that a matcher names, as a snapshot and as the object itself; both are nil if it does not exist. The object belongs to the cache
-// and must not be changed: each review of a VM reads two of them, and a copy costs more than the read.
-func (r reader) live(ctx context.Context, ref *reference) (*pinObject, *unstructured.Unstructured, error) {
+// liveObject returns the object that a matcher names, as a snapshot and as the object itself; both are nil if it does not exist. The object belongs to the
+// cache and must not be changed: each review of a VM reads two of them, and a copy costs more than the read.
+func (r reader) liveObject(ctx context.Context, ref *reference) (*pinObject, *unstructured.Unstructured, error) {
 	kind := ref.pinKind.Canonical(ref.kind)
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": catalogVersion, "kind": kind}}
 	key := client.ObjectKey{Name: ref.name}
 	if kind == ref.Namespaced {
 		key.Namespace = ref.namespace
 	}
-	if err := r.get(ctx, key, object, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.getObject(ctx, key, object, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, client.IgnoreNotFound(err)
 	}
-	found, err := r.snapshot(ctx, ref.pinKind, ref.namespace, object)
+	found, err := r.snapshotOf(ctx, ref.pinKind, ref.namespace, object)
 	return found, object, err
 }
 
-// snapshot returns the content of a live object as a revision of a namespace: the stored revision, else a draft.
-func (r reader) snapshot(ctx context.Context, f pinKind, namespace string, object *unstructured.Unstructured) (*pinObject, error) {
-	draft, err := r.draft(namespace, object)
+// snapshotOf returns the content of a live object as a revision of a namespace: the stored revision, else a draft.
+func (r reader) snapshotOf(ctx context.Context, f pinKind, namespace string, object *unstructured.Unstructured) (*pinObject, error) {
+	draft, err := r.newDraft(namespace, object)
 	if err != nil {
 		return nil, err
 	}
-	return r.stored(ctx, f, draft)
+	return r.storedOrDraft(ctx, f, draft)
 }
 
-// stored returns the stored revision of a draft, else the draft.
-func (r reader) stored(ctx context.Context, f pinKind, draft revision.Draft) (*pinObject, error) {
-	known, err := r.cached().revision(ctx, f, client.ObjectKey{Namespace: draft.Namespace, Name: draft.Name})
+// storedOrDraft returns the stored revision of a draft, else the draft.
+func (r reader) storedOrDraft(ctx context.Context, f pinKind, draft revision.Draft) (*pinObject, error) {
+	known, err := r.fromCache().readRevision(ctx, f, client.ObjectKey{Namespace: draft.Namespace, Name: draft.Name})
 	if err != nil || known != nil {
 		return known, err
 	}
-	decoded, err := r.memo.decoded(f, draft)
+	decoded, err := r.memo.decodeDraft(f, draft)
 	if decoded == nil || err != nil {
 		return nil, err
 	}
@@ -92,22 +92,22 @@ func (r reader) stored(ctx context.Context, f pinKind, draft revision.Draft) (*p
 	return &found, nil
 }
 
-// cached returns a reader that never calls the API server.
-func (r reader) cached() reader {
+// fromCache returns a reader that never calls the API server.
+func (r reader) fromCache() reader {
 	r.liveObjects = nil
 	return r
 }
 
-// uncached returns a reader of the API server, or of the files if there is no API server.
-func (r reader) uncached() client.Reader {
+// liveReader returns a reader of the API server, or of the files if there is no API server.
+func (r reader) liveReader() client.Reader {
 	if r.liveObjects == nil {
 		return r.cachedObjects
 	}
 	return r.liveObjects
 }
 
-// get reads from the cache, and on a miss once from the API server, because the cache may lag behind.
-func (r reader) get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+// getObject reads from the cache, and on a miss once from the API server, because the cache may lag behind.
+func (r reader) getObject(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	err := r.cachedObjects.Get(ctx, key, object, options...)
 	if apierrors.IsNotFound(err) && r.liveObjects != nil && validKey(key) {
 		err = r.liveObjects.Get(ctx, key, object)

@@ -24,8 +24,8 @@ type reference struct {
 	isNew bool
 }
 
-// references returns the two matchers of a VM, each nil if the VM does not have it.
-func references(vm *v1.VirtualMachine) (instancetype, preference *reference) {
+// matcherReferences returns the two matchers of a VM, each nil if the VM does not have it.
+func matcherReferences(vm *v1.VirtualMachine) (instancetype, preference *reference) {
 	if vm == nil {
 		return nil, nil
 	}
@@ -44,14 +44,14 @@ func references(vm *v1.VirtualMachine) (instancetype, preference *reference) {
 	return instancetype, preference
 }
 
-// same reports whether two matchers refer to the same object, so that the result for one is valid for the other.
-func (r *reference) same(other *reference) bool {
+// refersToSame reports whether two matchers refer to the same object, so that the result for one is valid for the other.
+func (r *reference) refersToSame(other *reference) bool {
 	return r != nil && other != nil && r.pinKind.Canonical(r.kind) == other.pinKind.Canonical(other.kind) &&
-		r.name == other.name && r.revision == other.revision && r.inferFrom == other.inferFrom && r.ignores() == other.ignores()
+		r.name == other.name && r.revision == other.revision && r.inferFrom == other.inferFrom && r.ignoresInferFailure() == other.ignoresInferFailure()
 }
 
-// fits reports whether a snapshot was made from the object that the matcher names.
-func (r *reference) fits(s instancetype.Source) bool {
+// matchesSource reports whether a snapshot was made from the object that the matcher names.
+func (r *reference) matchesSource(s instancetype.Source) bool {
 	if r.inferFrom != "" && !r.inferred {
 		return true // the matcher names no object; the pin names what was inferred
 	}
@@ -68,9 +68,9 @@ func (r *reference) statusRevision() string {
 	return s.ControllerRevisionRef.Name
 }
 
-// Recorded returns the revisions in the status of a VM for its matchers. Kiln's or KubeVirt's controller has written them.
-func Recorded(vm *v1.VirtualMachine) (recorded v1alpha1.Pins) {
-	instancetype, preference := references(vm)
+// StatusPins returns the revisions in the status of a VM for its matchers. Kiln's or KubeVirt's controller has written them.
+func StatusPins(vm *v1.VirtualMachine) (recorded v1alpha1.Pins) {
+	instancetype, preference := matcherReferences(vm)
 	if instancetype != nil {
 		recorded.Instancetype = instancetype.statusRevision()
 	}
@@ -87,7 +87,7 @@ func (r *reference) knownKind(resolution *Resolution) bool {
 		return true
 	}
 	if r.inferred {
-		resolution.warn("the source of volume '%s' has label '%s-kind' with unknown kind '%s': use '%s' or '%s', or remove the label",
+		resolution.addWarning("the source of volume '%s' has label '%s-kind' with unknown kind '%s': use '%s' or '%s', or remove the label",
 			r.inferFrom, r.label, r.kind, r.Namespaced, r.Cluster)
 	}
 	return false
@@ -101,38 +101,38 @@ func (r *reference) String() string {
 	return fmt.Sprintf("%s '%s'", r.field, r.name)
 }
 
-// scope returns the namespace of the object that a matcher names; empty for a cluster-wide one.
-func (r *reference) scope() string {
+// objectNamespace returns the namespace of the object that a matcher names; empty for a cluster-wide one.
+func (r *reference) objectNamespace() string {
 	if r.pinKind.Canonical(r.kind) == r.Cluster {
 		return ""
 	}
 	return r.namespace
 }
 
-// where returns the namespace of the object that a matcher names, as the end of a message; empty for a cluster-wide one.
-func (r *reference) where() string {
-	if r.scope() == "" {
+// inNamespace returns the namespace of the object that a matcher names, as the end of a message; empty for a cluster-wide one.
+func (r *reference) inNamespace() string {
+	if r.objectNamespace() == "" {
 		return ""
 	}
 	return " in namespace '" + r.namespace + "'"
 }
 
-// missing returns the object that the matcher names as a missing one.
-func (r *reference) missing() Missing {
-	m := Missing{Path: r.at(), Value: r.name, Kind: r.pinKind.Canonical(r.kind), Namespace: r.scope(), otherKind: r.Cluster}
+// missingObject returns the object that the matcher names as a missing one.
+func (r *reference) missingObject() Missing {
+	m := Missing{Path: r.namePath(), Value: r.name, Kind: r.pinKind.Canonical(r.kind), Namespace: r.objectNamespace(), otherKind: r.Cluster}
 	if m.Kind == r.Cluster {
 		m.otherKind, m.otherNamespace = r.Namespaced, r.namespace
 	}
 	return m
 }
 
-// path returns the field of the VM that contains the matcher.
-func (r *reference) path() *field.Path { return field.NewPath("spec", r.field) }
+// matcherPath returns the field of the VM that contains the matcher.
+func (r *reference) matcherPath() *field.Path { return field.NewPath("spec", r.field) }
 
-// at returns the field that names the object, or the volume that recommends it.
-func (r *reference) at() *field.Path {
+// namePath returns the field that names the object, or the volume that recommends it.
+func (r *reference) namePath() *field.Path {
 	if r.inferred {
-		return r.path().Child("inferFromVolume")
+		return r.matcherPath().Child("inferFromVolume")
 	}
-	return r.path().Child("name")
+	return r.matcherPath().Child("name")
 }

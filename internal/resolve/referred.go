@@ -91,6 +91,6 @@ func (s Suggester) isAbsent(ctx context.Context, missing Missing) bool {
 		return false
 	}
 	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(missing.siblings().GroupVersionKind)
-	return apierrors.IsNotFound(s.uncached().Get(ctx, key, object))
+	object.SetGroupVersionKind(missing.allOfKind().GroupVersionKind)
+	return apierrors.IsNotFound(s.liveReader().Get(ctx, key, object))
 }

@@ -13,8 +13,8 @@ import (
 
 // Presets and profiles select a VMI by its labels. A VM stays pinned to the same ones until its owner changes the labels.
 
-// relabelled reports whether an update changes the labels by which presets and profiles match, or an annotation that excludes the VMI or some of its labels.
-func relabelled(vm, old *v1.VirtualMachine) bool {
+// labelsChanged reports whether an update changes the labels by which presets and profiles match, or an annotation that excludes the VMI or some of its labels.
+func labelsChanged(vm, old *v1.VirtualMachine) bool {
 	if vm.Spec.Template == nil || old.Spec.Template == nil {
 		return false
 	}
@@ -23,36 +23,36 @@ func relabelled(vm, old *v1.VirtualMachine) bool {
 		now.Annotations[v1alpha1.AnnotationProfileLabels] != was.Annotations[v1alpha1.AnnotationProfileLabels]
 }
 
-// change is an update of a VM that changes the labels of its VMI.
-type change struct {
+// relabelling is an update of a VM that changes the labels of its VMI.
+type relabelling struct {
 	// was are the objects that the VM was pinned to, and current the objects that a new pin would name.
 	was, current []*pinObject
 	vm, old      *v1.VirtualMachine
 }
 
-// matches reports whether a preset or a profile selects the VMI of a VM.
-func (c *pinObject) matches(vm *v1.VirtualMachine) bool {
+// selectsVMI reports whether a preset or a profile selects the VMI of a VM.
+func (c *pinObject) selectsVMI(vm *v1.VirtualMachine) bool {
 	switch {
 	case vm.Spec.Template == nil:
 		return true
 	case c.preset != nil:
-		matching, _ := preset.Match([]v1.VirtualMachineInstancePreset{*c.preset}, selectable(vm))
+		matching, _ := preset.Match([]v1.VirtualMachineInstancePreset{*c.preset}, selectableVMI(vm))
 		return len(matching) > 0
 	case c.profile != nil:
-		return !c.base && c.profile.Selects(selectable(vm))
+		return !c.base && c.profile.Selects(selectableVMI(vm))
 	}
 	return true
 }
 
-// selectable returns the VMI of a VM with only the labels and annotations of the template, by which presets and profiles select it. It shares them with the
+// selectableVMI returns the VMI of a VM with only the labels and annotations of the template, by which presets and profiles select it. It shares them with the
 // VM. Labels and annotations that a VMI takes from its VM select nothing.
-func selectable(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
+func selectableVMI(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 	of := vm.Spec.Template.ObjectMeta
 	return &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Labels: of.Labels, Annotations: of.Annotations}}
 }
 
-// find returns the object of the same kind and name; nil if it does not exist.
-func find(all []*pinObject, wanted *pinObject) *pinObject {
+// findObject returns the object of the same kind and name; nil if it does not exist.
+func findObject(all []*pinObject, wanted *pinObject) *pinObject {
 	at := slices.IndexFunc(all, func(c *pinObject) bool {
 		return c.source.Kind == wanted.source.Kind && c.source.Name == wanted.source.Name
 	})
@@ -62,11 +62,11 @@ func find(all []*pinObject, wanted *pinObject) *pinObject {
 	return all[at]
 }
 
-// arrived returns the current objects that match now, did not match before, and are not pinned. An object that matched before and is not pinned was created
-// after the VM was pinned, and does not apply to it.
-func (c change) arrived() (found []*pinObject) {
+// newlyMatching returns the current objects that match now, did not match before, and are not pinned. An object that matched before and is not pinned was
+// created after the VM was pinned, and does not apply to it.
+func (c relabelling) newlyMatching() (found []*pinObject) {
 	for _, p := range c.current {
-		if known := find(c.was, p); (known == nil || known.base) && p.matches(c.vm) && !p.matches(c.old) {
+		if known := findObject(c.was, p); (known == nil || known.base) && p.selectsVMI(c.vm) && !p.selectsVMI(c.old) {
 			found = append(found, p)
 		}
 	}
@@ -75,13 +75,13 @@ func (c change) arrived() (found []*pinObject) {
 
 // presetsFit reports whether all of the presets match.
 func presetsFit(found []*pinObject, vm *v1.VirtualMachine) bool {
-	return !slices.ContainsFunc(found, func(c *pinObject) bool { return !c.matches(vm) })
+	return !slices.ContainsFunc(found, func(c *pinObject) bool { return !c.selectsVMI(vm) })
 }
 
 // relabelPresets drops the presets that no longer match, and adds the presets that match now and did not before.
-func relabelPresets(c change) ([]*pinObject, error) {
-	kept := slices.DeleteFunc(slices.Clone(c.was), func(p *pinObject) bool { return !p.matches(c.vm) })
-	return sortedBySource(append(kept, c.arrived()...)), nil
+func relabelPresets(c relabelling) ([]*pinObject, error) {
+	kept := slices.DeleteFunc(slices.Clone(c.was), func(p *pinObject) bool { return !p.selectsVMI(c.vm) })
+	return sortedBySource(append(kept, c.newlyMatching()...)), nil
 }
 
 // profilesFit reports whether each profile selects the VMI or is extended by one that does, and whether no extended profile is missing.
@@ -89,8 +89,8 @@ func profilesFit(found []*pinObject, vm *v1.VirtualMachine) bool {
 	if vm.Spec.Template == nil {
 		return true
 	}
-	all := enginesOf(found)
-	chosen, errs := profile.Select(all, selectable(vm))
+	all := pinnedProfiles(found)
+	chosen, errs := profile.Select(all, selectableVMI(vm))
 	closure, missing := profile.Closure(chosen, all)
 	return len(errs)+len(missing) == 0 && len(closure) == len(all)
 }
@@ -98,21 +98,21 @@ func profilesFit(found []*pinObject, vm *v1.VirtualMachine) bool {
 // relabelProfiles keeps the revisions of profiles that still select the VMI. It adds the profiles that select it now and did not before, and all profiles
 // that these extend. An added profile extends the pinned revision of a base if the VM is pinned to one, because a guest has one revision of a profile. A
 // profile that was created after the VM was pinned, and is only extended, fills nothing by itself.
-func relabelProfiles(c change) ([]*pinObject, error) {
+func relabelProfiles(c relabelling) ([]*pinObject, error) {
 	pool := slices.Clone(c.was)
 	for _, p := range c.current {
-		if find(pool, p) == nil {
-			pool = append(pool, p.as(true))
+		if findObject(pool, p) == nil {
+			pool = append(pool, p.withBase(true))
 		}
 	}
-	for _, p := range c.arrived() {
-		at := slices.Index(pool, find(pool, p))
-		if one := pool[at].as(false); one.matches(c.vm) {
+	for _, p := range c.newlyMatching() {
+		at := slices.Index(pool, findObject(pool, p))
+		if one := pool[at].withBase(false); one.selectsVMI(c.vm) {
 			pool[at] = one
 		}
 	}
-	all := enginesOf(pool)
-	chosen, errs := profile.Select(all, selectable(c.vm))
+	all := pinnedProfiles(pool)
+	chosen, errs := profile.Select(all, selectableVMI(c.vm))
 	closure, missing := profile.Closure(chosen, all)
 	if errs = append(errs, missing...); len(errs) > 0 {
 		return nil, (&Refusal{errs}).OfTemplate()
@@ -126,8 +126,8 @@ func relabelProfiles(c change) ([]*pinObject, error) {
 	return sortedBySource(kept), nil
 }
 
-// enginesOf returns the profiles of objects, in their order; never nil.
-func enginesOf(found []*pinObject) []*profile.Profile {
+// pinnedProfiles returns the profiles of objects, in their order; never nil.
+func pinnedProfiles(found []*pinObject) []*profile.Profile {
 	all := make([]*profile.Profile, 0, len(found))
 	for _, c := range found {
 		if c.base {

@@ -97,21 +97,21 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolutio
 		if old != nil {
 			return resolution, &Refusal{field.ErrorList{replacedPin(vm.Annotations[v1alpha1.AnnotationPins])}}
 		}
-		resolution.warn("annotation '%s' cannot be read and was dropped", v1alpha1.AnnotationPins)
+		resolution.addWarning("annotation '%s' cannot be read and was dropped", v1alpha1.AnnotationPins)
 	}
 	if old != nil {
 		was = pin.Parse(old)
 	}
-	for _, m := range matchers(vm, old, now, was) {
-		found, errs, err := r.match(ctx, m, &resolution)
+	for _, m := range matcherPins(vm, old, now, was) {
+		found, errs, err := r.resolveMatcher(ctx, m, &resolution)
 		if err != nil {
 			return resolution, err
 		}
 		if refused = append(refused, errs...); found != nil {
-			resolution.take(m.pinKind, []*pinObject{found})
+			resolution.addPinned(m.pinKind, []*pinObject{found})
 		}
 	}
-	implicits := implicitsOf(vm, old)
+	implicits := implicitPinsOf(vm, old)
 	for n := range implicits {
 		i := &implicits[n]
 		found, errs, err := r.resolveImplicit(ctx, i, &resolution)
@@ -119,7 +119,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolutio
 			return resolution, err
 		}
 		refused = append(refused, errs...)
-		resolution.take(i.pinKind, found)
+		resolution.addPinned(i.pinKind, found)
 	}
 	if resolution.Profiles == nil && resolution.Pins.PinsProfiles() {
 		resolution.Profiles = []*profile.Profile{} // pins with presets and without profiles mean that the VM has no profiles
@@ -134,7 +134,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolutio
 		return resolution, nil
 	}
 	var err error
-	resolution.Set.Architecture, err = r.architecture(ctx, vm, old, resolution.Set.Preference)
+	resolution.Set.Architecture, err = r.inferArchitecture(ctx, vm, old, resolution.Set.Preference)
 	return resolution, err
 }
 
@@ -144,7 +144,7 @@ func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Reso
 	resolution := Resolution{Set: instancetype.Set{Architecture: vmi.Annotations[v1alpha1.AnnotationArchitecture]}}
 	written := pin.Parse(vmi).OrNone()
 	if written.Malformed {
-		resolution.warn("annotation '%s' cannot be read and has no effect", v1alpha1.AnnotationPins)
+		resolution.addWarning("annotation '%s' cannot be read and has no effect", v1alpha1.AnnotationPins)
 	}
 	for _, pinned := range []struct {
 		pinKind
@@ -156,11 +156,11 @@ func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Reso
 		if pinned.RepinRequested() {
 			continue
 		}
-		found, err := r.all(ctx, vmi.Namespace, pinned.pinKind, pinned.Entry)
+		found, err := r.readPinned(ctx, vmi.Namespace, pinned.pinKind, pinned.Entry)
 		if err != nil {
 			return resolution, err
 		}
-		resolution.take(pinned.pinKind, found)
+		resolution.addPinned(pinned.pinKind, found)
 	}
 	return resolution, nil
 }
@@ -171,15 +171,15 @@ func (r Resolver) Configuration(ctx context.Context, vmi *v1.VirtualMachineInsta
 	if !pinned.Pinned() {
 		return r.Defaults, nil
 	}
-	found, err := r.all(ctx, vmi.Namespace, configurations, pinned)
+	found, err := r.readPinned(ctx, vmi.Namespace, configurations, pinned)
 	if err != nil || len(found) == 0 {
 		return r.Defaults, err
 	}
 	return found[0].defaults, nil
 }
 
-// all returns the revisions of a kind that an entry names; nil if Names are nil. It skips PinNone, and fails if a revision does not exist.
-func (r Resolver) all(ctx context.Context, namespace string, f pinKind, entry pin.Entry) (all []*pinObject, err error) {
+// readPinned returns the revisions of a kind that an entry names; nil if Names are nil. It skips PinNone, and fails if a revision does not exist.
+func (r Resolver) readPinned(ctx context.Context, namespace string, f pinKind, entry pin.Entry) (all []*pinObject, err error) {
 	if entry.Names != nil {
 		all = []*pinObject{}
 	}
@@ -187,7 +187,7 @@ func (r Resolver) all(ctx context.Context, namespace string, f pinKind, entry pi
 		if name == v1alpha1.PinNone {
 			continue
 		}
-		found, err := r.reader().revision(ctx, f, client.ObjectKey{Namespace: namespace, Name: name})
+		found, err := r.reader().readRevision(ctx, f, client.ObjectKey{Namespace: namespace, Name: name})
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +195,7 @@ func (r Resolver) all(ctx context.Context, namespace string, f pinKind, entry pi
 			return nil, fmt.Errorf("revision '%s' in annotation '%s' does not exist in namespace '%s': restore it, or remove the annotation for a VMI without %s",
 				name, v1alpha1.AnnotationPins, namespace, f.field)
 		}
-		all = append(all, found.as(base))
+		all = append(all, found.withBase(base))
 	}
 	return all, nil
 }
@@ -226,14 +226,14 @@ func (r Resolver) Input(ctx context.Context, namespace string, resolution Resolu
 	return in, cmp.Or(err, profilesErr)
 }
 
-// warn adds a warning, which the webhook returns to the author of the request.
-func (a *Resolution) warn(format string, args ...any) {
+// addWarning adds a warning, which the webhook returns to the author of the request.
+func (a *Resolution) addWarning(format string, args ...any) {
 	a.Warnings = append(a.Warnings, fmt.Sprintf(format, args...))
 }
 
-// take adds objects of a kind to the resolution, with a draft for each revision that does not exist yet. Nil leaves the kind unpinned; an empty list does
+// addPinned adds objects of a kind to the resolution, with a draft for each revision that does not exist yet. Nil leaves the kind unpinned; an empty list does
 // not, because "no presets" is a pin too.
-func (a *Resolution) take(f pinKind, found []*pinObject) {
+func (a *Resolution) addPinned(f pinKind, found []*pinObject) {
 	if found == nil {
 		return
 	}

@@ -57,8 +57,8 @@ const anyName = "*"
 // String returns kind, namespace and name, for messages.
 func (s Source) String() string { return fmt.Sprintf("%s '%s/%s'", s.Kind, s.Namespace, s.Name) }
 
-// key returns the form in which annotation kilnvm.io/inference records a permission.
-func (s Source) key() string {
+// permissionKey returns the form in which annotation kilnvm.io/inference records a permission.
+func (s Source) permissionKey() string {
 	return schema.GroupResource{Group: s.Group, Resource: s.Resource}.String() + "/" + s.Namespace + "/" + s.Name
 }
 
@@ -89,7 +89,7 @@ func RecordedRights(vm metav1.Object) *Rights {
 	return &Rights{MayRead: func(_ context.Context, s Source) (bool, error) {
 		all := s
 		all.Name = anyName
-		return slices.Contains(allowed, s.key()) || slices.Contains(allowed, all.key()), nil
+		return slices.Contains(allowed, s.permissionKey()) || slices.Contains(allowed, all.permissionKey()), nil
 	}}
 }
 
@@ -102,53 +102,53 @@ func (r *Rights) Record() string {
 	return string(text)
 }
 
-// check reports whether a source may be read, and remembers a permission. A permission for all objects of a kind in a namespace covers each of them.
-func (r *Rights) check(ctx context.Context, s Source) (bool, error) {
+// mayRead reports whether a source may be read, and remembers a permission. A permission for all objects of a kind in a namespace covers each of them.
+func (r *Rights) mayRead(ctx context.Context, s Source) (bool, error) {
 	all := Source{s.sourceKind, s.Namespace, anyName}
-	if slices.Contains(r.allowed, all.key()) {
+	if slices.Contains(r.allowed, all.permissionKey()) {
 		return true, nil
 	}
-	at, found := slices.BinarySearch(r.allowed, s.key())
+	at, found := slices.BinarySearch(r.allowed, s.permissionKey())
 	if found {
 		return true, nil
 	}
 	allowed, err := r.MayRead(ctx, s)
 	if err == nil && allowed {
-		r.allowed = slices.Insert(r.allowed, at, s.key())
+		r.allowed = slices.Insert(r.allowed, at, s.permissionKey())
 	}
 	return allowed, err
 }
 
 // readPermitted checks the right to read a source, reads it into a typed object unless into is nil, and returns its labels.
 func (r sourceReader) readPermitted(ctx context.Context, s Source, into any) (map[string]string, error) {
-	if err := r.permitted(ctx, s); err != nil {
+	if err := r.checkRight(ctx, s); err != nil {
 		return nil, err
 	}
-	labels, err := r.read(ctx, s, into)
+	labels, err := r.readSource(ctx, s, into)
 	if s.sourceKind == dataSources && errors.As(err, new(*notFound)) {
-		r.checkNext(ctx, s)
+		r.checkNextRights(ctx, s)
 	}
 	return labels, err
 }
 
-// read is readPermitted without the check. It returns a *notFound error if the object does not exist, if the cluster does not serve the kind, or if no object
-// can have the name: none of these is a fault of the cluster.
-func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]string, error) {
+// readSource is readPermitted without the check. It returns a *notFound error if the object does not exist, if the cluster does not serve the kind, or if no
+// object can have the name: none of these is a fault of the cluster.
+func (r sourceReader) readSource(ctx context.Context, s Source, into any) (map[string]string, error) {
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(s.GroupVersionKind)
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
-	absent := r.absent(Source{s.sourceKind, s.Namespace, nearest.Short(s.Name)}.String(), "does not exist", "is not among the files")
+	absent := r.absentError(Source{s.sourceKind, s.Namespace, nearest.Short(s.Name)}.String(), "does not exist", "is not among the files")
 	if !validKey(key) {
 		return nil, absent
 	}
-	err := r.reader().uncached().Get(ctx, key, &object) // reading by a cache would start an informer of the kind
+	err := r.reader().liveReader().Get(ctx, key, &object) // reading by a cache would start an informer of the kind
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return nil, absent
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", s, err)
 	}
-	r.note(s)
+	r.recordRead(s)
 	if into == nil {
 		return object.GetLabels(), nil
 	}
@@ -158,28 +158,28 @@ func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]
 	return object.GetLabels(), nil
 }
 
-// note calls noteRead.
-func (r sourceReader) note(s Source) {
+// recordRead calls noteRead.
+func (r sourceReader) recordRead(s Source) {
 	if r.noteRead != nil {
 		r.noteRead(s)
 	}
 }
 
-// absent returns the error of a source that does not exist in the cluster or among the files.
-func (r sourceReader) absent(source, inCluster, inFiles string) error {
+// absentError returns the error of a source that does not exist in the cluster or among the files.
+func (r sourceReader) absentError(source, inCluster, inFiles string) error {
 	if r.OfFiles {
 		return &notFound{source + " " + inFiles}
 	}
 	return &notFound{source + " " + inCluster}
 }
 
-// permitted returns a *field.Error (Forbidden) if the author of the request may not read a source of another namespace. Sources of the VM's own
+// checkRight returns a *field.Error (Forbidden) if the author of the request may not read a source of another namespace. Sources of the VM's own
 // namespace need no right.
-func (r sourceReader) permitted(ctx context.Context, s Source) error {
+func (r sourceReader) checkRight(ctx context.Context, s Source) error {
 	if r.Rights == nil || s.Namespace == r.ref.namespace {
 		return nil
 	}
-	allowed, err := r.Rights.check(ctx, s)
+	allowed, err := r.Rights.mayRead(ctx, s)
 	if err != nil {
 		return fmt.Errorf("checking the right to read %s: %w", s, err)
 	}
@@ -190,13 +190,13 @@ func (r sourceReader) permitted(ctx context.Context, s Source) error {
 	return nil
 }
 
-// checkNext reviews the rights that the controller will need when a missing DataSource exists: to claims, snapshots and DataSources of its namespace. Their
-// names are not known yet, so only an author who may read all of them need not write the VM again.
-func (r sourceReader) checkNext(ctx context.Context, s Source) {
+// checkNextRights reviews the rights that the controller will need when a missing DataSource exists: to claims, snapshots and DataSources of its namespace.
+// Their names are not known yet, so only an author who may read all of them need not write the VM again.
+func (r sourceReader) checkNextRights(ctx context.Context, s Source) {
 	if r.Rights == nil || s.Namespace == r.ref.namespace {
 		return
 	}
 	for _, kind := range []sourceKind{claims, snapshots, dataSources} {
-		_, _ = r.Rights.check(ctx, Source{kind, s.Namespace, anyName}) // an error grants nothing
+		_, _ = r.Rights.mayRead(ctx, Source{kind, s.Namespace, anyName}) // an error grants nothing
 	}
 }

@@ -54,7 +54,7 @@ func TestWhole(t *testing.T) {
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			resolution := pinned(test.was)
-			whole, err := Resolver{Cached: objects.New(scheme(t), test.now...)}.Whole(t.Context(), namespace, resolution.Set)
+			whole, err := Resolver{Cached: objects.New(scheme(t), test.now...)}.CatalogObjects(t.Context(), namespace, resolution.Set)
 			if err != nil || whole.Preference != nil {
 				t.Fatalf("%+v, %v", whole, err)
 			}
@@ -63,7 +63,7 @@ func TestWhole(t *testing.T) {
 			}
 		})
 	}
-	none, err := Resolver{Cached: objects.New(scheme(t))}.Whole(t.Context(), namespace, Resolution{}.Set)
+	none, err := Resolver{Cached: objects.New(scheme(t))}.CatalogObjects(t.Context(), namespace, Resolution{}.Set)
 	if none.Instancetype != nil || err != nil {
 		t.Errorf("a VM without instancetype has %v, %v", none, err)
 	}

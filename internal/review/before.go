@@ -34,7 +34,7 @@ func (r Reviewer) reviewStoredVM(ctx context.Context, reviewed *VM) *VM {
 	if resolved.Profiles == nil && reviewed.Resolved.Pins.PinsProfiles() {
 		resolved.Profiles = []*profile.Profile{}
 	}
-	was := VM{given: old, Resolved: resolved, Meant: resolve.Effective(old, resolved.Pins)}
+	was := VM{given: old, Resolved: resolved, Meant: resolve.EffectiveVM(old, resolved.Pins)}
 	if was.Input, err = resolver.Input(ctx, old.Namespace, resolved, reviewed.configuration); err != nil {
 		return nil
 	}

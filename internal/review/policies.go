@@ -66,7 +66,7 @@ func (r Reviewer) vmRequest(ctx context.Context, reviewed *VM, asker Asker) (*po
 // addContext adds to a request what the object refers to, and its namespace.
 func (r Reviewer) addContext(ctx context.Context, request *policy.Request, set instancetype.Set) error {
 	namespace := request.Object.GetNamespace()
-	whole, err := r.Resolver.Whole(ctx, namespace, set)
+	whole, err := r.Resolver.CatalogObjects(ctx, namespace, set)
 	if err != nil {
 		return err
 	}

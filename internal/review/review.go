@@ -55,7 +55,7 @@ type Asker struct {
 type VM struct {
 	// Verdict is the judgement on the VM and on the VMI that it would boot.
 	admit.Verdict
-	// Meant is the VM as its pins mean it, see resolve.Effective.
+	// Meant is the VM as its pins mean it, see resolve.EffectiveVM.
 	Meant *v1.VirtualMachine
 	// Explicit is the VMI that would boot; nil without a template. It is a draft while Unknown.
 	Explicit *v1.VirtualMachineInstance
@@ -104,7 +104,7 @@ func (r Reviewer) runVMStage1(ctx context.Context, reviewed VM, asker Asker) (VM
 	}
 	resolver.Suggester(asker.MayRead).Suggest(ctx, &reviewed.Resolved)
 	obsolete := r.judgeLifecycles(&reviewed)
-	reviewed.Meant = resolve.Effective(reviewed.given, reviewed.Resolved.Pins)
+	reviewed.Meant = resolve.EffectiveVM(reviewed.given, reviewed.Resolved.Pins)
 	reviewed.Explicit, reviewed.Verdict = admit.VM(reviewed.Meant, reviewed.old, reviewed.Input)
 	reviewed.Errors = append(reviewed.Errors, obsolete...)
 	reviewed.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Warnings)

@@ -37,7 +37,7 @@ func (r Reviewer) PrepareVM(ctx context.Context, vm, old *v1.VirtualMachine, ask
 	reviewed.inference = old.Annotations[v1alpha1.AnnotationInference]
 	reviewed.Resolved.Pins = pin.Read(old)
 	reviewed.Resolved.Set.Architecture = old.Annotations[v1alpha1.AnnotationArchitecture]
-	reviewed.Meant = resolve.Effective(vm, reviewed.Resolved.Pins)
+	reviewed.Meant = resolve.EffectiveVM(vm, reviewed.Resolved.Pins)
 	return reviewed, ctx.Err()
 }
 
@@ -97,7 +97,7 @@ func (v VM) mustExpand() bool {
 		if v.old == nil {
 			return true
 		}
-		pins, recorded := pin.Read(v.old), resolve.Recorded(v.old)
+		pins, recorded := pin.Read(v.old), resolve.StatusPins(v.old)
 		return pins.Instancetype+pins.Preference+recorded.Instancetype+recorded.Preference == ""
 	case v1.ExpandAll:
 		return true
@@ -108,7 +108,7 @@ func (v VM) mustExpand() bool {
 // expandTemplate writes instancetype, preference and defaults into the template and removes the references. It reports false, and does not change the VM, if
 // the VM has no references, or if an object that it refers to does not exist yet.
 func (v VM) expandTemplate(vm *v1.VirtualMachine) bool {
-	set, meant := v.Resolved.Set, resolve.Effective(vm, v.Resolved.Pins)
+	set, meant := v.Resolved.Set, resolve.EffectiveVM(vm, v.Resolved.Pins)
 	if vm.Spec.Instancetype == nil && vm.Spec.Preference == nil ||
 		meant.Spec.Instancetype != nil && set.Instancetype == nil || meant.Spec.Preference != nil && set.Preference == nil {
 		return false

@@ -118,5 +118,5 @@ func (v VMI) Explain(owner *v1.VirtualMachine, frozen *record.Record) admit.Expl
 	if owner == nil {
 		return admit.ExplainVMI(v.given, v.Input)
 	}
-	return admit.ExplainGuest(v.Explicit, resolve.Effective(owner, v.Resolved.Pins), frozen, v.Input)
+	return admit.ExplainGuest(v.Explicit, resolve.EffectiveVM(owner, v.Resolved.Pins), frozen, v.Input)
 }

@@ -37,7 +37,7 @@ func (c Completer) Inherit(ctx context.Context, resolver resolve.Resolver, vmi *
 	}
 	vm, err := resolver.Owner(ctx, vmi, ref)
 	if err == nil {
-		err = resolver.Expanded(ctx, vm)
+		err = resolver.CheckExpanded(ctx, vm)
 	}
 	if err != nil {
 		return nil, nil, err
