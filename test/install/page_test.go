@@ -229,7 +229,7 @@ func (u *user) answersOnlyAPIServers() {
 }
 
 // post returns status and body of the answer to a request that is no AdmissionReview.
-func (u *user) post(client *http.Client, to string) (status int, body string) {
+func (u *user) post(client *http.Client, to string) (status int, message string) {
 	u.Helper()
 	response, err := client.Post(to, "application/json", strings.NewReader("{}"))
 	if err != nil {
