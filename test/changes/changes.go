@@ -32,10 +32,10 @@ type Single struct {
 // Each calls visit with each single change of the leaves below the field, in the order of their paths. more are tried beside the hostile values. A leaf that is
 // removed from a list is null there.
 func Each(object map[string]any, below string, more []any, visit func(Single)) {
-	for _, at := range leaves(object[below], []any{below}) {
+	for _, at := range leafPaths(object[below], []any{below}) {
 		for _, value := range slices.Concat([]any{nil}, hostile, more) {
 			changed := runtime.DeepCopyJSON(object)
-			put(changed, at, value)
+			putValue(changed, at, value)
 			what := fmt.Sprint(at) + " removed"
 			if value != nil {
 				what = fmt.Sprintf("%v is %q", at, fmt.Sprint(value))
@@ -45,10 +45,10 @@ func Each(object map[string]any, below string, more []any, visit func(Single)) {
 	}
 }
 
-// leaves returns the paths of all values that are neither objects nor lists, and of empty objects and lists.
-func leaves(value any, at []any) (found [][]any) {
+// leafPaths returns the paths of all values that are neither objects nor lists, and of empty objects and lists.
+func leafPaths(value any, at []any) (found [][]any) {
 	below := func(child, step any) {
-		found = append(found, leaves(child, append(slices.Clone(at), step))...)
+		found = append(found, leafPaths(child, append(slices.Clone(at), step))...)
 	}
 	switch value := value.(type) {
 	case map[string]any:
@@ -66,8 +66,8 @@ func leaves(value any, at []any) (found [][]any) {
 	return found
 }
 
-// put sets the value at a path, or removes it if it is nil. An element of a list is not removed, but null.
-func put(object any, at []any, value any) {
+// putValue sets the value at a path, or removes it if it is nil. An element of a list is not removed, but null.
+func putValue(object any, at []any, value any) {
 	for _, step := range at[:len(at)-1] {
 		if key, is := step.(string); is {
 			object = object.(map[string]any)[key]

@@ -38,7 +38,7 @@ func eachAccepted(dir string, call func(corpus string, guest acceptedGuest) erro
 		}
 		for _, c := range cases {
 			cluster := clusterOf(corpus.name, c, clusters)
-			explicit := accepted(c, cluster)
+			explicit := acceptedVMI(c, cluster)
 			if explicit == nil {
 				continue
 			}
@@ -64,8 +64,8 @@ func clusterOf(corpus string, c record, clusters map[string]config.Cluster) conf
 	return clusters["default"]
 }
 
-// accepted is the explicit VMI of a case, nil if Kiln refuses it or does not know yet what it is.
-func accepted(c record, cluster config.Cluster) *v1.VirtualMachineInstance {
+// acceptedVMI returns the explicit VMI of a case, nil if Kiln refuses it or does not know yet what it is.
+func acceptedVMI(c record, cluster config.Cluster) *v1.VirtualMachineInstance {
 	if c.VM != nil {
 		vm := &v1.VirtualMachine{}
 		if json.Unmarshal(c.VM, vm) != nil {
@@ -85,7 +85,7 @@ func accepted(c record, cluster config.Cluster) *v1.VirtualMachineInstance {
 	if vmi.Name == "" {
 		vmi.Name, vmi.Namespace = "guest", "default" // a bare spec
 	}
-	in := admit.Input{Set: sizes(c), Presets: c.Presets, Cluster: cluster, User: c.User}
+	in := admit.Input{Set: sizesOf(c), Presets: c.Presets, Cluster: cluster, User: c.User}
 	explicit, verdict := admit.VMI(vmi, in)
 	if !verdict.Allowed() || !admit.Judge(explicit, in).Allowed() {
 		return nil

@@ -20,37 +20,37 @@ import (
 func replayConvert(c record, cluster config.Cluster) outcome {
 	vmi := &v1.VirtualMachineInstance{}
 	if err := json.Unmarshal(c.VMI, vmi); err != nil {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
-	refused, err := judge(vmi, cluster, "")
+	refused, err := reviewVMI(vmi, cluster, "")
 	if err != nil {
-		return differs("fault: %v", err)
+		return differingOutcome("fault: %v", err)
 	}
 	if len(refused) > 0 {
 		return refusedGuest(c, answer{errs: refused})
 	}
 	// Both refuse: agreement, whatever the two messages say.
-	rendered, errs := render.Domain(c.Context.machine(vmi, cluster.Frontend))
+	rendered, errs := render.Domain(c.Context.renderMachine(vmi, cluster.Frontend))
 	switch {
 	case len(errs) > 0 && c.Expect.Error != "":
 		return outcome{agrees: true}
 	case c.Expect.Error != "":
-		return differs("rendered: the reference says %s", c.Expect.Error)
+		return differingOutcome("rendered: the reference says %s", c.Expect.Error)
 	}
 	var want libvirtxml.Domain
 	// The reference's XML is what KubeVirt's converter writes before libvirt completes it, so that it lacks what libvirt adds (see added).
 	if err := want.Unmarshal(hostdevKind.ReplaceAllString(c.Expect.XML, `<hostdev mode="subsystem" type=`)); err != nil {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
 	if len(errs) > 0 {
-		o := differs("refused: %s %s", errs[0].Field, errs[0].Detail)
+		o := differingOutcome("refused: %s %s", errs[0].Field, errs[0].Detail)
 		// Only if this is the sole error: a second one would be hidden by the listed deviation.
 		if len(errs) == 1 && withoutFirmware(vmi, errs[0], &want) {
 			o.listed = emptyBootloader
 		}
 		return o
 	}
-	return c.compareDomains(vmi, seen(&want), seen(rendered.Frontend))
+	return c.compareDomains(vmi, seenFacts(&want), seenFacts(rendered.Frontend))
 }
 
 // refusedGuest agrees when the reference could not render the VMI either.
@@ -59,7 +59,7 @@ func refusedGuest(c record, given answer) outcome {
 		return outcome{agrees: true}
 	}
 	c.Expect.Allowed = true
-	return verdict(c, c.VMI, given)
+	return compareVerdicts(c, c.VMI, given)
 }
 
 // hostdevKind: libvirt knows no other mode than subsystem for these devices, and libvirtxml needs it in the document.
@@ -75,12 +75,12 @@ func (c record) compareDomains(vmi *v1.VirtualMachineInstance, want, got map[str
 	for _, name := range slices.Sorted(maps.Keys(mergedKeys(want, got))) {
 		d := domainDifference{name, want[name], got[name]}
 		// What Kiln adds must be known by its value (added) or by its name (derived). What it leaves out is always a difference.
-		if d.want == d.got || d.want == "" && (d.got == added[name] || derived(name)) {
+		if d.want == d.got || d.want == "" && (d.got == added[name] || isDerivedFact(name)) {
 			continue
 		}
 		i := slices.IndexFunc(domainDeviations, func(known domainDeviation) bool { return known.explains(vmi, d) })
 		if i < 0 {
-			return differs("%s: want %s, got %s", name, d.want, d.got)
+			return differingOutcome("%s: want %s, got %s", name, d.want, d.got)
 		}
 		if o.agrees {
 			o = outcome{listed: domainDeviations[i].name}
@@ -112,8 +112,8 @@ func wholeCell(facts map[string]string) string {
 // generationID is the name of the fact that there is a VM Generation ID. Its presence is compared, and not its value.
 const generationID = "generation ID"
 
-// derived is what Kiln gives every VMI, and the reference's converter leaves to others where the user wrote none.
-func derived(name string) bool {
+// isDerivedFact reports whether Kiln gives the fact to every VMI, and the reference's converter leaves it to others if the user wrote none.
+func isDerivedFact(name string) bool {
 	return strings.HasPrefix(name, addressOf) || strings.HasPrefix(name, macOf) || name == "system serial" || name == generationID
 }
 

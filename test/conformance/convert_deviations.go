@@ -22,11 +22,11 @@ type domainDeviation struct {
 var domainDeviations = []domainDeviation{
 	// The reference makes one NUMA node for virtiofs, passt and huge pages, and Kiln only where memory can grow.
 	{"No synthetic NUMA node", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
-		return d.name == "cell 0" && !mirrored(vmi) && d.got == ""
+		return d.name == "cell 0" && !mirrorsHostNUMA(vmi) && d.got == ""
 	}},
 	// Neither number nor size of the nodes can be compared: the reference has one for each node of the host with a free CPU, Kiln as few as can hold the VMI.
 	{"Mirrored NUMA nodes", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
-		return strings.HasPrefix(d.name, "cell ") && mirrored(vmi)
+		return strings.HasPrefix(d.name, "cell ") && mirrorsHostNUMA(vmi)
 	}},
 	// The reference gives tpm-crb to a persistent TPM alone.
 	{"The TPM's model does not depend on persistence", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
@@ -59,7 +59,7 @@ var domainDeviations = []domainDeviation{
 	}},
 	{"Any slot of a PCI bus", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
 		// The ports of a bridge are on the root bus, where the other devices of such a VMI are too.
-		return strings.HasPrefix(d.name, addressOf) && flat(vmi) && slices.ContainsFunc(vmi.Spec.Domain.Devices.Interfaces, func(n v1.Interface) bool {
+		return strings.HasPrefix(d.name, addressOf) && usesRootBus(vmi) && slices.ContainsFunc(vmi.Spec.Domain.Devices.Interfaces, func(n v1.Interface) bool {
 			at, err := address.ParsePCI(n.PciAddress)
 			return err == nil && at.Bus > 0 && at.Slot > 0
 		})
@@ -86,14 +86,14 @@ func withoutFirmware(vmi *v1.VirtualMachineInstance, err *field.Error, want *lib
 		want.OS != nil && want.OS.Loader == nil && want.OS.Firmware == ""
 }
 
-// flat reports whether the VMI wants its devices on the root bus.
-func flat(vmi *v1.VirtualMachineInstance) bool {
+// usesRootBus reports whether the VMI wants its devices on the root bus.
+func usesRootBus(vmi *v1.VirtualMachineInstance) bool {
 	// KubeVirt's annotation kubevirt.io/placePCIDevicesOnRootComplex.
 	return vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true"
 }
 
-// mirrored reports whether the VMI has the NUMA nodes of a host.
-func mirrored(vmi *v1.VirtualMachineInstance) bool {
+// mirrorsHostNUMA reports whether the VMI has the NUMA nodes of a host.
+func mirrorsHostNUMA(vmi *v1.VirtualMachineInstance) bool {
 	cpu := vmi.Spec.Domain.CPU
 	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
 }

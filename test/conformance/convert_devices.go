@@ -25,37 +25,37 @@ func seenDevices(l *libvirtxml.DomainDeviceList, note fact) {
 			// A disk without a driver element has the driver's defaults.
 			driver = &libvirtxml.DomainDiskDriver{}
 		}
-		note("disk "+alias(d.Alias), d.Device, d.Target.Bus, d.Model, d.Target.Tray == "open", access(d),
-			order(d.Boot), blocks(d.BlockIO), number("queues", driver.Queues), driver.IOMMU)
+		note("disk "+userAlias(d.Alias), d.Device, d.Target.Bus, d.Model, d.Target.Tray == "open", diskAccess(d),
+			bootOrder(d.Boot), blockSizes(d.BlockIO), namedNumber("queues", driver.Queues), driver.IOMMU)
 		// A fact of its own, because Kiln gives an address to every device and the reference only where the user wrote one.
-		note(addressOf+"disk "+alias(d.Alias), place(d.Address))
-		note("serial of disk "+alias(d.Alias), d.Serial)
+		note(addressOf+"disk "+userAlias(d.Alias), userPCIAddress(d.Address))
+		note("serial of disk "+userAlias(d.Alias), d.Serial)
 	}
 	for _, n := range l.Interfaces {
 		driver := n.Driver
 		if driver == nil {
 			driver = &libvirtxml.DomainInterfaceDriver{}
 		}
-		note("interface "+alias(n.Alias), n.Model.Type, queues(driver.Queues), driver.IOMMU)
-		note(addressOf+"interface "+alias(n.Alias), place(n.Address))
-		note("boot order of interface "+alias(n.Alias), order(n.Boot))
+		note("interface "+userAlias(n.Alias), n.Model.Type, queueCount(driver.Queues), driver.IOMMU)
+		note(addressOf+"interface "+userAlias(n.Alias), userPCIAddress(n.Address))
+		note("boot order of interface "+userAlias(n.Alias), bootOrder(n.Boot))
 		if n.ROM != nil {
-			note("rom of interface "+alias(n.Alias), n.ROM.Enabled)
+			note("rom of interface "+userAlias(n.Alias), n.ROM.Enabled)
 		}
 		// One spelling: KubeVirt accepts '-' between the bytes, and capital letters.
 		if n.MAC != nil {
-			note(macOf+alias(n.Alias), strings.ToLower(strings.ReplaceAll(n.MAC.Address, "-", ":")))
+			note(macOf+userAlias(n.Alias), strings.ToLower(strings.ReplaceAll(n.MAC.Address, "-", ":")))
 		}
 		if n.Link != nil {
-			note("link of interface "+alias(n.Alias), n.Link.State)
+			note("link of interface "+userAlias(n.Alias), n.Link.State)
 		}
 		if n.ACPI != nil {
-			note("acpi index of interface "+alias(n.Alias), n.ACPI.Index)
+			note("acpi index of interface "+userAlias(n.Alias), n.ACPI.Index)
 		}
 	}
 	for _, h := range l.Hostdevs {
-		note("host device "+hostName(h.Alias), functions(h), order(h.Boot))
-		note(addressOf+"host device "+hostName(h.Alias), place(h.Address))
+		note("host device "+hostName(h.Alias), hostdevFacts(h), bootOrder(h.Boot))
+		note(addressOf+"host device "+hostName(h.Alias), userPCIAddress(h.Address))
 	}
 	// A virtiofs file system is known to the guest by its tag, which libvirt has as the target's directory.
 	for _, f := range l.Filesystems {
@@ -122,7 +122,7 @@ func seenSingles(l *libvirtxml.DomainDeviceList, note fact) {
 	}
 	for _, c := range l.Controllers {
 		if c.PCI != nil && c.PCI.Hole64 != nil {
-			note("window of large devices", kib(uint(c.PCI.Hole64.Size), c.PCI.Hole64.Unit))
+			note("window of large devices", toKiB(uint(c.PCI.Hole64.Size), c.PCI.Hole64.Unit))
 		}
 		if c.Index != nil && *c.Index == 0 && slices.Contains([]string{"usb", "scsi", "virtio-serial"}, c.Type) {
 			model := c.Model
@@ -134,8 +134,8 @@ func seenSingles(l *libvirtxml.DomainDeviceList, note fact) {
 	}
 }
 
-// alias returns the name that the user gave to a device. libvirt demands that aliases of users begin with 'ua-' (Domain XML format).
-func alias(a *libvirtxml.DomainAlias) string {
+// userAlias returns the name that the user gave to a device. libvirt demands that aliases of users begin with 'ua-' (Domain XML format).
+func userAlias(a *libvirtxml.DomainAlias) string {
 	if a == nil {
 		return ""
 	}
@@ -155,9 +155,9 @@ func hostName(a *libvirtxml.DomainAlias) string {
 	return name
 }
 
-// functions leaves out the displays of GPUs: the cases gave the reference's converter host devices that were rendered already,
+// hostdevFacts leaves out the displays of GPUs: the cases gave the reference's converter host devices that were rendered already,
 // without any.
-func functions(h libvirtxml.DomainHostdev) string {
+func hostdevFacts(h libvirtxml.DomainHostdev) string {
 	switch {
 	case h.SubsysPCI != nil:
 		return "pci"
@@ -170,8 +170,8 @@ func functions(h libvirtxml.DomainHostdev) string {
 	return "another"
 }
 
-// access says whether a disk is read-only or shared.
-func access(d libvirtxml.DomainDisk) (words string) {
+// diskAccess says whether a disk is read-only or shared.
+func diskAccess(d libvirtxml.DomainDisk) (words string) {
 	if d.ReadOnly != nil {
 		words = "readonly "
 	}
@@ -181,41 +181,41 @@ func access(d libvirtxml.DomainDisk) (words string) {
 	return words
 }
 
-// order returns the boot order of a device, from 1; empty where it has none.
-func order(b *libvirtxml.DomainDeviceBoot) string {
+// bootOrder returns the boot order of a device, from 1; empty where it has none.
+func bootOrder(b *libvirtxml.DomainDeviceBoot) string {
 	if b == nil {
 		return ""
 	}
 	return fmt.Sprint("boot ", b.Order)
 }
 
-// number returns a name and its number; empty if the number is nil, which is not the same as 0.
-func number(name string, n *uint) string {
+// namedNumber returns a name and its number; empty if the number is nil, which is not the same as 0.
+func namedNumber(name string, n *uint) string {
 	if n == nil {
 		return ""
 	}
 	return fmt.Sprint(name, " ", *n)
 }
 
-// queues of a card: libvirt takes one for none.
+// queueCount returns the number of queues of a card. libvirt treats one queue as none.
 // It has no fact for one queue, so that 1 and an absent number are equal.
-func queues(n uint) string {
+func queueCount(n uint) string {
 	if n < 2 {
 		return ""
 	}
 	return fmt.Sprint("queues ", n)
 }
 
-// blocks returns the logical and physical block size and the granularity of discard, in bytes.
-func blocks(b *libvirtxml.DomainDiskBlockIO) string {
+// blockSizes returns the logical and physical block size and the granularity of discard, in bytes.
+func blockSizes(b *libvirtxml.DomainDiskBlockIO) string {
 	if b == nil {
 		return ""
 	}
-	return fmt.Sprint("blocks ", b.LogicalBlockSize, " ", b.PhysicalBlockSize, " ", number("discard", b.DiscardGranularity))
+	return fmt.Sprint("blocks ", b.LogicalBlockSize, " ", b.PhysicalBlockSize, " ", namedNumber("discard", b.DiscardGranularity))
 }
 
-// place is the PCI address that the user wrote: the others are the allocator's.
-func place(a *libvirtxml.DomainAddress) string {
+// userPCIAddress returns the PCI address that the user wrote: the others are the allocator's.
+func userPCIAddress(a *libvirtxml.DomainAddress) string {
 	if a == nil || a.PCI == nil {
 		return ""
 	}

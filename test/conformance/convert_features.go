@@ -15,11 +15,11 @@ func seenFeatures(f *libvirtxml.DomainFeatureList, note fact) {
 	if f.HyperV != nil && f.HyperV.Mode == "passthrough" {
 		note("feature hyperv", "passthrough")
 	}
-	switches("feature ", reflect.ValueOf(f).Elem(), note)
+	noteSwitches("feature ", reflect.ValueOf(f).Elem(), note)
 }
 
-// switches of a struct of pointers to libvirt's feature types.
-func switches(prefix string, list reflect.Value, note fact) {
+// noteSwitches notes the switches of a struct of pointers to libvirt's feature types.
+func noteSwitches(prefix string, list reflect.Value, note fact) {
 	for i := range list.NumField() {
 		// libvirtxml has a struct with a pointer for each feature, whose tag is the name of its element. Reflection finds those too that libvirt may add.
 		name, _, _ := strings.Cut(list.Type().Field(i).Tag.Get("xml"), ",")
@@ -29,22 +29,22 @@ func switches(prefix string, list reflect.Value, note fact) {
 		}
 		switch f := field.Interface().(type) {
 		case *libvirtxml.DomainFeatureHyperV:
-			switches(prefix+"hyperv ", field.Elem(), note)
+			noteSwitches(prefix+"hyperv ", field.Elem(), note)
 		case *libvirtxml.DomainFeatureKVM:
-			switches(prefix+"kvm ", field.Elem(), note)
+			noteSwitches(prefix+"kvm ", field.Elem(), note)
 		// Its one attribute is written without a name.
 		case *libvirtxml.DomainFeatureAPIC:
 			note(prefix+name, "on", f.EOI)
 		case *libvirtxml.DomainFeature:
 			note(prefix+name, "on")
 		default:
-			note(prefix+name, words(field.Elem())...)
+			note(prefix+name, featureWords(field.Elem())...)
 		}
 	}
 }
 
-// words returns the texts and numbers of a feature, and of its parts with their names. A switch that is mentioned without a state is on.
-func words(v reflect.Value) (list []any) {
+// featureWords returns the texts and numbers of a feature, and of its parts with their names. A switch that is mentioned without a state is on.
+func featureWords(v reflect.Value) (list []any) {
 	for i := range v.NumField() {
 		field, name := v.Field(i), v.Type().Field(i).Name
 		switch field.Kind() {
@@ -59,10 +59,10 @@ func words(v reflect.Value) (list []any) {
 				list = append(list, name, field.Uint())
 			}
 		case reflect.Struct:
-			list = append(list, words(field)...)
+			list = append(list, featureWords(field)...)
 		case reflect.Pointer:
 			if !field.IsNil() && field.Elem().Kind() == reflect.Struct {
-				list = append(append(list, name), words(field.Elem())...)
+				list = append(append(list, name), featureWords(field.Elem())...)
 			}
 		}
 	}

@@ -23,8 +23,8 @@ type hostContext struct {
 	HostDevices, GPUs, SRIOV []struct{ Alias, PCI, MDev string }
 }
 
-// machine is the same cluster and host for Kiln. What the context does not tell is assumed.
-func (c hostContext) machine(vmi *v1.VirtualMachineInstance, defaults config.FrontendDefaults) render.Machine {
+// renderMachine returns the same cluster and host for Kiln. It assumes what the context does not contain.
+func (c hostContext) renderMachine(vmi *v1.VirtualMachineInstance, defaults config.FrontendDefaults) render.Machine {
 	m := render.Machine{VMI: vmi, Defaults: defaults, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)}
 	m.Defaults.HostDevicesByNUMANode = false // the converter asks the host, which the recordings leave out
 	m.Defaults.SMBIOS = config.SMBIOS{}

@@ -9,9 +9,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// seen are the facts that a guest sees of its platform and its devices, in words that do not depend on how they are spelled. What
+// seenFacts returns the facts that a guest sees of its platform and its devices, in words that do not depend on how they are spelled. What
 // holds nothing leaves no fact.
-func seen(d *libvirtxml.Domain) map[string]string {
+func seenFacts(d *libvirtxml.Domain) map[string]string {
 	// Absent and empty are the same: a fact of no words is not noted.
 	facts := map[string]string{}
 	note := func(name string, words ...any) {
@@ -20,16 +20,16 @@ func seen(d *libvirtxml.Domain) map[string]string {
 		}
 	}
 	note("machine", d.OS.Type.Arch, d.OS.Type.Machine)
-	note("memory KiB", kib(d.Memory.Value, d.Memory.Unit))
+	note("memory KiB", toKiB(d.Memory.Value, d.Memory.Unit))
 	// maxMemory is what memory hotplug can reach. Its slots are not compared.
 	if m := d.MaximumMemory; m != nil {
-		note("memory KiB at most", kib(m.Value, m.Unit))
+		note("memory KiB at most", toKiB(m.Value, m.Unit))
 	}
 	// The text of vCPU is what the domain can grow to.
 	note("vCPUs", startingCPUs(d), "of", d.VCPU.Value)
 	// Defaults of libvirt are written out before they are compared, because one side may spell them and the other not.
-	note("reboot", reboots(d.OnReboot))
-	note("launch security", security(d.LaunchSecurity))
+	note("reboot", rebootPolicy(d.OnReboot))
+	note("launch security", launchSecurity(d.LaunchSecurity))
 	seenCPU(d.CPU, note)
 	seenFirmware(d, note)
 	seenClock(d.Clock, note)
@@ -58,16 +58,16 @@ func startingCPUs(d *libvirtxml.Domain) (n uint) {
 	return n
 }
 
-// reboots in words: libvirt's default is restart.
-func reboots(policy string) string {
+// rebootPolicy returns the policy in words. libvirt's default is restart.
+func rebootPolicy(policy string) string {
 	if policy == "" {
 		return "restart"
 	}
 	return policy
 }
 
-// security returns kind and policy of the launch security. SEV's certificate and session belong to the guest's owner and are compared too.
-func security(s *libvirtxml.DomainLaunchSecurity) string {
+// launchSecurity returns kind and policy of the launch security. SEV's certificate and session belong to the guest's owner and are compared too.
+func launchSecurity(s *libvirtxml.DomainLaunchSecurity) string {
 	switch {
 	case s == nil:
 		return ""
@@ -114,7 +114,7 @@ func seenCPU(c *libvirtxml.DomainCPU, note fact) {
 		if set, err := cpuset.Parse(cpus); err == nil {
 			cpus = set.String() // one spelling
 		}
-		note(fmt.Sprintf("cell %d", i), cpus, kib(cell.Memory, cell.Unit))
+		note(fmt.Sprintf("cell %d", i), cpus, toKiB(cell.Memory, cell.Unit))
 	}
 }
 
@@ -161,16 +161,16 @@ func seenFirmware(d *libvirtxml.Domain, note fact) {
 			continue // without it the strings go nowhere
 		}
 		if s := info.SMBIOS.System; s != nil {
-			entries("system ", s.Entry, note)
+			noteSMBIOS("system ", s.Entry, note)
 		}
 		if c := info.SMBIOS.Chassis; c != nil {
-			entries("chassis ", c.Entry, note)
+			noteSMBIOS("chassis ", c.Entry, note)
 		}
 	}
 }
 
-// entries notes SMBIOS strings under the names that libvirt's sysinfo has for them.
-func entries(prefix string, list []libvirtxml.DomainSysInfoEntry, note fact) {
+// noteSMBIOS notes SMBIOS strings under the names that libvirt's sysinfo has for them.
+func noteSMBIOS(prefix string, list []libvirtxml.DomainSysInfoEntry, note fact) {
 	for _, e := range list {
 		note(prefix+e.Name, e.Value)
 	}
@@ -191,9 +191,9 @@ func seenClock(c *libvirtxml.DomainClock, note fact) {
 	}
 }
 
-// kib converts a size to KiB. libvirt's default unit of memory is KiB; bytes are rounded up to it, as libvirt does. Units that neither side writes are
+// toKiB converts a size to KiB. libvirt's default unit of memory is KiB; bytes are rounded up to it, as libvirt does. Units that neither side writes are
 // not known here.
-func kib(value uint, unit string) uint {
+func toKiB(value uint, unit string) uint {
 	switch unit {
 	case "b", "bytes":
 		return (value + 1023) / 1024

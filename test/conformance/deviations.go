@@ -31,17 +31,17 @@ var deviations = []deviation{
 	{name: "Inference from what does not exist yet", missing: func(j judged, c cause) bool {
 		return (j.unknown.size || j.unknown.preference) &&
 			(strings.HasSuffix(c.Message, " not found") || strings.HasSuffix(c.Message, "DataVolumeSource is not supported")) &&
-			(j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
+			(j.hasValue("spec.instancetype.inferFromVolume") || j.hasValue("spec.preference.inferFromVolume"))
 	}},
 	{name: "Requests for volumes", missing: func(j judged, c cause) bool {
-		return j.has("status.volumeRequests") && (strings.Contains(c.Message, "while VMI migration is in progress") ||
+		return j.hasValue("status.volumeRequests") && (strings.Contains(c.Message, "while VMI migration is in progress") ||
 			strings.Contains(c.Message, "on currently running vmi"))
 	}},
 	{name: partialCPUs, missing: func(j judged, c cause) bool {
-		return strings.Contains(c.Message, requirement) && countsZero(c.Message) && j.has(j.base+".domain.cpu")
+		return strings.Contains(c.Message, requirement) && countsZero(c.Message) && j.hasValue(j.base+".domain.cpu")
 	}},
 	{name: "Requests of presets", missing: func(j judged, c cause) bool {
-		return strings.Contains(c.Message, "VirtualMachinePresets cannot be applied") && j.respelled()
+		return strings.Contains(c.Message, "VirtualMachinePresets cannot be applied") && j.presetsRespell()
 	}},
 	{name: "Clock offsets of presets", missing: func(j judged, c cause) bool {
 		return strings.Contains(c.Message, "VirtualMachinePresets cannot be applied") && j.clocksDiffer()
@@ -51,31 +51,31 @@ var deviations = []deviation{
 	}},
 	{name: "One mistake, one cause", missing: func(j judged, c cause) bool {
 		path := truePath(c, j.base, j.object)
-		return len(j.errs) > 0 && slices.ContainsFunc(j.all, func(err *field.Error) bool { return within(err.Field, path) || j.names(err, c) })
+		return len(j.errs) > 0 && slices.ContainsFunc(j.all, func(err *field.Error) bool { return withinPath(err.Field, path) || j.namesCause(err, c) })
 	}},
-	{name: "Kinds that are none", added: rule("vm/matcher-kind")},
-	{name: "`revisionName` of nothing", added: rule("vm/revision-missing")},
-	{name: "`revisionName` of another object", added: detail(`^spec\.(instancetype|preference)\.revisionName$`, ""),
+	{name: "Kinds that are none", added: errorOfRule("vm/matcher-kind")},
+	{name: "`revisionName` of nothing", added: errorOfRule("vm/revision-missing")},
+	{name: "`revisionName` of another object", added: errorWithText(`^spec\.(instancetype|preference)\.revisionName$`, ""),
 		missing: func(j judged, _ cause) bool {
-			return j.at("spec.instancetype.revisionName") || j.at("spec.preference.revisionName")
+			return j.hasErrorAt("spec.instancetype.revisionName") || j.hasErrorAt("spec.preference.revisionName")
 		}},
 	{name: "An input without a type", missing: func(j judged, c cause) bool {
-		return inputType.MatchString(c.Field) && j.VM != nil && j.value(c.Field) == ""
+		return inputType.MatchString(c.Field) && j.VM != nil && j.valueAt(c.Field) == ""
 	}},
 	{name: "The machine type of one architecture", missing: func(j judged, c cause) bool {
-		machine, _ := j.value(c.Field).(string)
+		machine, _ := j.valueAt(c.Field).(string)
 		return c.Field == j.base+".domain.machine.type" && machine == ""
 	}},
-	{name: "Fields that no pod takes", added: rule("placement/subdomain")},
+	{name: "Fields that no pod takes", added: errorOfRule("placement/subdomain")},
 	{name: "A limit and the request that it becomes", missing: func(j judged, c cause) bool {
 		limit := strings.Replace(c.Field, ".resources.requests.", ".resources.limits.", 1)
-		request := j.value(c.Field)
-		return limit != c.Field && j.at(limit) && (request == nil || request == j.value(limit))
+		request := j.valueAt(c.Field)
+		return limit != c.Field && j.hasErrorAt(limit) && (request == nil || request == j.valueAt(limit))
 	}},
-	{name: ceilingConflict, added: detail(`\.cpu\.maxSockets$`, "conflicts with")},
+	{name: ceilingConflict, added: errorWithText(`\.cpu\.maxSockets$`, "conflicts with")},
 	{name: "Empty words", missing: func(j judged, c cause) bool {
 		path, _, schema := strings.Cut(c.Message, " in body should be one of")
-		return schema && slices.Contains(everywhere(j.object, path), "")
+		return schema && slices.Contains(valuesAtSchemaPath(j.object, path), "")
 	}},
 	{name: "Empty lists", missing: func(j judged, c cause) bool {
 		list := ""
@@ -84,57 +84,57 @@ var deviations = []deviation{
 		} else if strings.HasSuffix(c.Field, ".HostDevices") {
 			list = j.base + ".domain.devices.hostDevices"
 		}
-		elements, is := j.value(list).([]any)
+		elements, is := j.valueAt(list).([]any)
 		return is && len(elements) == 0
 	}},
-	{name: "Memory of nothing", added: detail(`\.domain\.memory(\.(guest|maxGuest|hugepages\.pageSize))?$`, "greater than 0")},
-	{name: "Huge pages of no architecture", added: rule("memory/page-size-architecture", "instancetype/page-size")},
-	{name: "Memory that a preference requires", added: rule("preference/memory")},
-	{name: "Less time than nothing", added: rule("placement/grace-period", "preference/grace-period")},
-	{name: "Names of no domain", added: rule("metadata/domain-name")},
-	{name: "`hypervPassthrough` without `enabled`", added: rule("features/hyperv-passthrough-enabled")},
-	{name: "A matcher without a name", added: rule("vm/matcher-name")},
-	{name: "EFI on s390x", added: rule("firmware/efi-s390x")},
-	{name: "VMIs that mirror NUMA nodes do not grow", added: rule("memory/numa-growth", "memory/numa-pages")},
-	{name: "ACPI indices", added: rule("networks/acpi-index")},
-	{name: "A memory dump is no disk", added: rule("disks/memory-dump")},
-	{name: "What a mainframe lacks", added: rule("devices/s390x", "devices/input-bus-s390x", "disks/bus-s390x", "hostdevices/s390x")},
+	{name: "Memory of nothing", added: errorWithText(`\.domain\.memory(\.(guest|maxGuest|hugepages\.pageSize))?$`, "greater than 0")},
+	{name: "Huge pages of no architecture", added: errorOfRule("memory/page-size-architecture", "instancetype/page-size")},
+	{name: "Memory that a preference requires", added: errorOfRule("preference/memory")},
+	{name: "Less time than nothing", added: errorOfRule("placement/grace-period", "preference/grace-period")},
+	{name: "Names of no domain", added: errorOfRule("metadata/domain-name")},
+	{name: "`hypervPassthrough` without `enabled`", added: errorOfRule("features/hyperv-passthrough-enabled")},
+	{name: "A matcher without a name", added: errorOfRule("vm/matcher-name")},
+	{name: "EFI on s390x", added: errorOfRule("firmware/efi-s390x")},
+	{name: "VMIs that mirror NUMA nodes do not grow", added: errorOfRule("memory/numa-growth", "memory/numa-pages")},
+	{name: "ACPI indices", added: errorOfRule("networks/acpi-index")},
+	{name: "A memory dump is no disk", added: errorOfRule("disks/memory-dump")},
+	{name: "What a mainframe lacks", added: errorOfRule("devices/s390x", "devices/input-bus-s390x", "disks/bus-s390x", "hostdevices/s390x")},
 	{name: mainframeCards, added: func(j judged, err *field.Error) bool {
-		return err.Origin == "networks/model" && j.architecture() == "s390x"
+		return err.Origin == "networks/model" && j.architectureOfVMI() == "s390x"
 	}},
-	{name: "Names of devices", added: rule("devices/name", "devices/name-form", "devices/name-twice", "devices/panic-twice", "cpu/feature-name")},
+	{name: "Names of devices", added: errorOfRule("devices/name", "devices/name-form", "devices/name-twice", "devices/panic-twice", "cpu/feature-name")},
 	{name: "Panic devices of a PC", added: func(j judged, err *field.Error) bool {
-		return err.Origin == "devices/panic-model" && j.architecture() == "arm64"
+		return err.Origin == "devices/panic-model" && j.architectureOfVMI() == "arm64"
 	}},
-	{name: "PCI addresses that no guest has", added: rule("devices/pci-address")},
-	{name: "More vCPUs than any machine has", added: rule("cpu/most")},
-	{name: "Values that libvirt does not take", added: rule("cpu/feature-twice", "devices/watchdog-action", "disks/empty-disk-capacity", "disks/lun-bus",
+	{name: "PCI addresses that no guest has", added: errorOfRule("devices/pci-address")},
+	{name: "More vCPUs than any machine has", added: errorOfRule("cpu/most")},
+	{name: "Values that libvirt does not take", added: errorOfRule("cpu/feature-twice", "devices/watchdog-action", "disks/empty-disk-capacity", "disks/lun-bus",
 		"features/hyperv-spinlocks", "features/hyperv-vendor-id", "firmware/uuid", "machine/board")},
-	{name: "Volumes that no pod mounts", added: origin("disks/volume-object", "disks/volume-object-name", "disks/sysprep-source", "disks/container-disk-image",
-		"disks/downward-api")},
-	{name: "Resources of device plugins", added: origin("resources/name", "resources/whole", "resources/limit-equal", "hostdevices/device-name",
+	{name: "Volumes that no pod mounts", added: errorOfOrigin("disks/volume-object", "disks/volume-object-name", "disks/sysprep-source",
+		"disks/container-disk-image", "disks/downward-api")},
+	{name: "Resources of device plugins", added: errorOfOrigin("resources/name", "resources/whole", "resources/limit-equal", "hostdevices/device-name",
 		"hostdevices/request-form", "networks/claim-request-form")},
-	{name: "Huge pages of no whole KiB", added: detail(`\.hugepages\.pageSize$`, "KiB")},
-	{name: "Unknown reboot policies", added: rule("machine/reboot-policy")},
+	{name: "Huge pages of no whole KiB", added: errorWithText(`\.hugepages\.pageSize$`, "KiB")},
+	{name: "Unknown reboot policies", added: errorOfRule("machine/reboot-policy")},
 	{name: "VMs are judged as they will boot", missing: func(j judged, c cause) bool {
-		loader, _ := j.value(j.base + ".domain.firmware.bootloader.efi").(map[string]any)
+		loader, _ := j.valueAt(j.base + ".domain.firmware.bootloader.efi").(map[string]any)
 		return strings.Contains(c.Message, "SecureBoot requires SMM") && loader["secureBoot"] == nil &&
-			j.architecture() == "arm64" // whose default is no Secure Boot
+			j.architectureOfVMI() == "arm64" // whose default is no Secure Boot
 	}, added: func(j judged, err *field.Error) bool {
 		if j.Operation == "UPDATE" && strings.HasPrefix(err.Origin, "networks/") { // which the reference judges on creation alone
 			return true
 		}
 		return j.VM != nil && (slices.Contains(guestRules, err.Origin) || slices.Contains(defaultRules, err.Origin) &&
-			!j.has(diskPath.FindString(err.Field)+".disk.bus"))
+			!j.hasValue(diskPath.FindString(err.Field)+".disk.bus"))
 	}},
-	{name: "Hardware that cannot be had", added: origin("clock/timer", "features/architecture", "firmware/secure-boot-arm64", "firmware/serial-s390x",
+	{name: "Hardware that cannot be had", added: errorOfOrigin("clock/timer", "features/architecture", "firmware/secure-boot-arm64", "firmware/serial-s390x",
 		"networks/acpi-index-twice", "networks/mac-multicast", "networks/mac-zero")},
-	{name: "A clock in a time zone", added: origin("clock/timezone", "clock/offsets")},
-	{name: "Serial numbers that the guest sees in part", added: rule("disks/serial-shown")},
-	{name: "Settings that exclude each other", added: origin("disks/io-cache", "disks/shared-volume", "firmware/efi-acpi", "firmware/serial-port",
+	{name: "A clock in a time zone", added: errorOfOrigin("clock/timezone", "clock/offsets")},
+	{name: "Serial numbers that the guest sees in part", added: errorOfRule("disks/serial-shown")},
+	{name: "Settings that exclude each other", added: errorOfOrigin("disks/io-cache", "disks/shared-volume", "firmware/efi-acpi", "firmware/serial-port",
 		"memory/guest-max")},
-	{name: "Ignition", added: origin("security/ignition-architecture")},
-	{name: "Words that libvirt does not know", added: origin("clock/word")},
+	{name: "Ignition", added: errorOfOrigin("security/ignition-architecture")},
+	{name: "Words that libvirt does not know", added: errorOfOrigin("clock/word")},
 	{name: impossible, added: func(j judged, err *field.Error) bool {
 		cpu := j.base + ".domain.cpu"
 		return j.impossiblePreference() && slices.Contains([]string{"spec.preference", cpu, cpu + ".sockets"}, err.Field)
@@ -182,27 +182,27 @@ var (
 	diskPath     = regexp.MustCompile(`^.*\.disks\[\d+\]`)
 )
 
-// rule is about errors of certain rules.
-func rule(names ...string) func(judged, *field.Error) bool {
+// errorOfRule matches errors of certain rules.
+func errorOfRule(names ...string) func(judged, *field.Error) bool {
 	return func(_ judged, err *field.Error) bool { return slices.Contains(names, err.Origin) }
 }
 
-// detail is about errors at a path with a text.
-func detail(path, text string) func(judged, *field.Error) bool {
+// errorWithText matches errors at a path with a text.
+func errorWithText(path, text string) func(judged, *field.Error) bool {
 	pattern := regexp.MustCompile(path)
 	return func(_ judged, err *field.Error) bool {
 		return pattern.MatchString(err.Field) && strings.Contains(err.Detail, text)
 	}
 }
 
-// origin is about errors of these rules.
-func origin(rules ...string) func(judged, *field.Error) bool {
+// errorOfOrigin matches errors of these rules.
+func errorOfOrigin(rules ...string) func(judged, *field.Error) bool {
 	return func(_ judged, err *field.Error) bool { return slices.Contains(rules, err.Origin) }
 }
 
-// explain names the first of the deviations that account for the causes that are missing and the errors that are added, and
+// explainByDeviations names the first of the deviations that account for the causes that are missing and the errors that are added, and
 // gives back what none of them accounts for.
-func explain(j judged, missing []cause, added field.ErrorList) (name string, left []cause, beyond field.ErrorList) {
+func explainByDeviations(j judged, missing []cause, added field.ErrorList) (name string, left []cause, beyond field.ErrorList) {
 	note := func(i int) bool {
 		if i >= 0 && name == "" {
 			name = deviations[i].name
@@ -222,19 +222,19 @@ func explain(j judged, missing []cause, added field.ErrorList) (name string, lef
 	return name, left, beyond
 }
 
-// architecture of the VMI, which may be its preference's.
-func (j judged) architecture() any {
+// architectureOfVMI returns the architecture of the VMI, which may come from its preference.
+func (j judged) architectureOfVMI() any {
 	if j.guest != nil && j.guest.Spec.Architecture != "" {
 		return j.guest.Spec.Architecture
 	}
-	return j.value(j.base + ".architecture")
+	return j.valueAt(j.base + ".architecture")
 }
 
-// value returns what the object has at a path, or nil.
-func (j judged) value(path string) any {
+// valueAt returns what the object has at a path, or nil.
+func (j judged) valueAt(path string) any {
 	var at any = j.object
-	for _, segment := range segments(path) {
-		next, found := step(at, segment)
+	for _, segment := range pathSegments(path) {
+		next, found := stepInto(at, segment)
 		if !found {
 			return nil
 		}
@@ -243,11 +243,11 @@ func (j judged) value(path string) any {
 	return at
 }
 
-// everywhere are the values at a path without indices, as schemas name them: of every element of each list.
-func everywhere(value any, path string) (found []any) {
+// valuesAtSchemaPath returns the values at a path without indices, as schemas name them: of every element of each list.
+func valuesAtSchemaPath(value any, path string) (found []any) {
 	if list, is := value.([]any); is {
 		for _, element := range list {
-			found = append(found, everywhere(element, path)...)
+			found = append(found, valuesAtSchemaPath(element, path)...)
 		}
 		return found
 	}
@@ -257,15 +257,15 @@ func everywhere(value any, path string) (found []any) {
 	name, rest, _ := strings.Cut(path, ".")
 	object, _ := value.(map[string]any)
 	if below, exists := object[name]; exists {
-		found = everywhere(below, rest)
+		found = valuesAtSchemaPath(below, rest)
 	}
 	return found
 }
 
-// has reports whether the object has a value other than null at a path.
-func (j judged) has(path string) bool { return j.value(path) != nil }
+// hasValue reports whether the object has a value other than null at a path.
+func (j judged) hasValue(path string) bool { return j.valueAt(path) != nil }
 
-// at reports whether Kiln has an error at a path.
-func (j judged) at(path string) bool {
+// hasErrorAt reports whether Kiln has an error at a path.
+func (j judged) hasErrorAt(path string) bool {
 	return slices.ContainsFunc(j.errs, func(err *field.Error) bool { return err.Field == path })
 }

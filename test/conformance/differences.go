@@ -17,11 +17,11 @@ type difference struct {
 
 // String returns path and both values for a developer.
 func (d difference) String() string {
-	return fmt.Sprintf("%s: want %s, got %s", d.path, brief(d.want), brief(d.got))
+	return fmt.Sprintf("%s: want %s, got %s", d.path, shortJSON(d.want), shortJSON(d.got))
 }
 
-// brief returns at most 100 characters of a value as JSON.
-func brief(value any) string {
+// shortJSON returns at most 100 characters of a value as JSON.
+func shortJSON(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return "?"
@@ -29,14 +29,14 @@ func brief(value any) string {
 	return fmt.Sprintf("%.100s", raw)
 }
 
-// differences are the leaves in which two objects differ, in path order. Empty objects count as absent where the other has
+// differencesBetween returns the leaves in which two objects differ, in path order. Empty objects count as absent where the other has
 // none: they say nothing.
-func differences(path string, want, got any) (list []difference) {
+func differencesBetween(path string, want, got any) (list []difference) {
 	a, isObject := want.(map[string]any)
 	b, alsoObject := got.(map[string]any)
 	if isObject && (alsoObject || got == nil) || alsoObject && want == nil {
-		for _, key := range slices.Sorted(maps.Keys(union(a, b))) {
-			list = append(list, differences(strings.TrimPrefix(path+"."+key, "."), a[key], b[key])...)
+		for _, key := range slices.Sorted(maps.Keys(unionOfKeys(a, b))) {
+			list = append(list, differencesBetween(strings.TrimPrefix(path+"."+key, "."), a[key], b[key])...)
 		}
 		if isObject != alsoObject && len(a)+len(b) == 0 && path != "" && !neutral[path[strings.LastIndexByte(path, '.')+1:]] {
 			list = append(list, difference{path, want, got})
@@ -48,11 +48,11 @@ func differences(path string, want, got any) (list []difference) {
 	// Lists of different lengths are one difference: which element is missing cannot be told without a key.
 	if isList && alsoList && len(x) == len(y) {
 		for i := range x {
-			list = append(list, differences(fmt.Sprintf("%s[%d]", path, i), x[i], y[i])...)
+			list = append(list, differencesBetween(fmt.Sprintf("%s[%d]", path, i), x[i], y[i])...)
 		}
 		return list
 	}
-	if !same(want, got) {
+	if !sameValue(want, got) {
 		list = append(list, difference{path, want, got})
 	}
 	return list
@@ -64,8 +64,8 @@ var neutral = map[string]bool{
 	"bootloader": true, "clock": true, "timer": true, "ioThreads": true, "labels": true, "annotations": true, "hyperv": true, "nodeSelector": true,
 }
 
-// union returns the keys of both objects.
-func union(a, b map[string]any) map[string]bool {
+// unionOfKeys returns the keys of both objects.
+func unionOfKeys(a, b map[string]any) map[string]bool {
 	keys := map[string]bool{}
 	for key := range a {
 		keys[key] = true
@@ -76,16 +76,16 @@ func union(a, b map[string]any) map[string]bool {
 	return keys
 }
 
-// same reports whether two untyped values are equal. Absent and empty count as equal, except for objects, which differences compares field by field.
-func same(a, b any) bool {
-	if empty(a) && empty(b) {
+// sameValue reports whether two untyped values are equal. Absent and empty count as equal, except for objects, which differences compares field by field.
+func sameValue(a, b any) bool {
+	if isEmptyValue(a) && isEmptyValue(b) {
 		return true
 	}
 	return reflect.DeepEqual(a, b)
 }
 
-// empty values are left out of JSON by one side and written by the other.
-func empty(value any) bool {
+// isEmptyValue values are left out of JSON by one side and written by the other.
+func isEmptyValue(value any) bool {
 	switch value := value.(type) {
 	case nil:
 		return true
@@ -100,11 +100,11 @@ func empty(value any) bool {
 	return false
 }
 
-// lookup returns the value at a path, or nil. A segment in brackets is an index of a list, or a key of an object.
-func lookup(object map[string]any, path string) any {
+// lookupPath returns the value at a path, or nil. A segment in brackets is an index of a list, or a key of an object.
+func lookupPath(object map[string]any, path string) any {
 	var at any = object
-	for _, segment := range segments(path) {
-		next, found := step(at, segment)
+	for _, segment := range pathSegments(path) {
+		next, found := stepInto(at, segment)
 		if !found {
 			return nil
 		}
@@ -116,16 +116,16 @@ func lookup(object map[string]any, path string) any {
 // explainDifferences agrees when there are none, and lists them when each is explained.
 func explainDifferences(c record, list []difference) outcome {
 	// Random values are no difference (see identified).
-	list = slices.DeleteFunc(list, difference.identified)
+	list = slices.DeleteFunc(list, difference.isRandomValue)
 	if len(list) == 0 {
 		return outcome{agrees: true}
 	}
-	o := differs("differs at %s", list[0])
+	o := differingOutcome("differs at %s", list[0])
 	for _, d := range list {
 		i := slices.IndexFunc(objectDeviations, func(known objectDeviation) bool { return known.explains(c, d) })
 		if i < 0 {
 			// One difference without a deviation makes the case unexplained, however many others have one.
-			return differs("differs at %s", d)
+			return differingOutcome("differs at %s", d)
 		}
 		if o.listed == "" {
 			o.listed = objectDeviations[i].name

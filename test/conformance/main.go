@@ -61,7 +61,7 @@ func main() {
 		}
 		return
 	}
-	unexplained, err := run(*corpus, *only, *verbose)
+	unexplained, err := replayCorpora(*corpus, *only, *verbose)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(2)
@@ -80,9 +80,9 @@ func writeFile(path, corpus string) error {
 	return errors.Join(writeAccepted(corpus, file), file.Close())
 }
 
-// run replays the corpora of a folder, or only one of them, and prints a line for each. It returns the number of unexplained cases of all. It fails for
-// a corpus, a configuration or a schema that cannot be read, and must run in the root of the repository, where the schemas are.
-func run(dir, only string, verbose int) (unexplained int, err error) {
+// replayCorpora replays the corpora of a folder, or only one of them, and prints a line for each. It returns the number of unexplained cases of all. It fails
+// for a corpus, a configuration or a schema that cannot be read, and must run in the root of the repository, where the schemas are.
+func replayCorpora(dir, only string, verbose int) (unexplained int, err error) {
 	clusters, err := readConfigs(filepath.Join(dir, "configs.json"))
 	if err != nil {
 		return 0, err
@@ -109,8 +109,8 @@ func run(dir, only string, verbose int) (unexplained int, err error) {
 				cases[i].schema = machines
 			}
 		}
-		counted := c.tally(cases, clusters)
-		counted.print(c.name, verbose)
+		counted := c.tallyCases(cases, clusters)
+		counted.printCounts(c.name, verbose)
 		unexplained += counted.unexplained
 	}
 	return unexplained, nil
@@ -124,11 +124,11 @@ type tally struct {
 	example       map[string]string
 }
 
-// tally replays the cases one by one. Differences that vary in numbers and names alone count as one kind, with the last such case as its example.
-func (s suite) tally(cases []record, clusters map[string]config.Cluster) tally {
+// tallyCases replays the cases one by one. Differences that vary in numbers and names alone count as one kind, with the last such case as its example.
+func (s suite) tallyCases(cases []record, clusters map[string]config.Cluster) tally {
 	t := tally{total: len(cases), listed: map[string]int{}, kinds: map[string]int{}, example: map[string]string{}}
 	for _, c := range cases {
-		switch o := guarded(s.run, c, clusterOf(s.name, c, clusters)); {
+		switch o := replayGuarded(s.run, c, clusterOf(s.name, c, clusters)); {
 		case o.agrees:
 			t.agreed++
 		case o.listed != "":
@@ -143,8 +143,8 @@ func (s suite) tally(cases []record, clusters map[string]config.Cluster) tally {
 	return t
 }
 
-// print prints the counts, and up to verbose kinds of what is unexplained, each with one of its cases.
-func (t tally) print(name string, verbose int) {
+// printCounts prints the counts, and up to verbose kinds of what is unexplained, each with one of its cases.
+func (t tally) printCounts(name string, verbose int) {
 	fmt.Printf("%s: %d/%d (%.1f %%), %d listed deviations, %d unexplained\n", name, t.agreed, t.total, 100*float64(t.agreed)/float64(max(t.total, 1)),
 		t.total-t.agreed-t.unexplained, t.unexplained)
 	if verbose == 0 {
@@ -177,8 +177,8 @@ func sortedByCount(counts map[string]int) []string {
 	return keys
 }
 
-// guarded turns a panic into a difference: it is never an agreement.
-func guarded(judge replay, c record, cluster config.Cluster) (o outcome) {
+// replayGuarded turns a panic into a difference: it is never an agreement.
+func replayGuarded(judge replay, c record, cluster config.Cluster) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			o = outcome{difference: fmt.Sprintf("panic: %v", r)}

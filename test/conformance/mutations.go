@@ -27,30 +27,30 @@ func replayMutate(c record, cluster config.Cluster) outcome {
 	case c.Kind == "vm":
 		return replayVMMutation(c, cluster)
 	case c.Operation == "UPDATE":
-		return unchanged(c)
+		return replayUnchanged(c)
 	}
 	vmi := &v1.VirtualMachineInstance{}
-	if errs := c.decode(c.VMI, vmi); len(errs) > 0 {
-		return verdict(c, c.VMI, answer{errs: errs})
+	if errs := c.decodeStrictly(c.VMI, vmi); len(errs) > 0 {
+		return compareVerdicts(c, c.VMI, answer{errs: errs})
 	}
-	reviewer, err := c.reviewer(nil, cluster)
+	reviewer, err := c.reviewerOfCase(nil, cluster)
 	if err != nil {
-		return differs("fault: %v", err)
+		return differingOutcome("fault: %v", err)
 	}
 	reviewed, err := reviewer.ReviewVMI(context.Background(), vmi, review.Asker{Name: c.User})
 	if err != nil {
-		return differs("fault: %v", err)
+		return differingOutcome("fault: %v", err)
 	}
 	explicit, given := reviewed.Explicit, reviewed.Merged
 	if !c.Expect.Allowed {
 		given = reviewed.Verdict // what the reference finds while it mutates, Kiln finds when it validates
 	}
 	if !given.Allowed() || !c.Expect.Allowed {
-		return verdict(c, c.VMI, answer{errs: given.Errors})
+		return compareVerdicts(c, c.VMI, answer{errs: given.Errors})
 	}
-	want, err := recorded(c)
+	want, err := recordedVMI(c)
 	if err != nil {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
 	known := explicit.DeepCopy()
 	identity.Fill(known, seed)
@@ -58,33 +58,33 @@ func replayMutate(c record, cluster config.Cluster) outcome {
 	return compareGuests(c, want, explicit)
 }
 
-// unchanged agrees when the reference's webhook changed nothing but a status. Kiln has none for updates of VMIs: their status
+// replayUnchanged agrees when the reference's webhook changed nothing but a status. Kiln has none for updates of VMIs: their status
 // is a subresource, which the API server keeps out of them.
-func unchanged(c record) outcome {
+func replayUnchanged(c record) outcome {
 	if !c.Expect.Allowed { // all that either refuses in an update, before it judges anything, is what it cannot read
-		return verdict(c, c.VMI, answer{errs: c.decode(c.VMI, &v1.VirtualMachineInstance{})})
+		return compareVerdicts(c, c.VMI, answer{errs: c.decodeStrictly(c.VMI, &v1.VirtualMachineInstance{})})
 	}
-	before, after, err := both(c, c.VMI)
+	before, after, err := decodeBoth(c, c.VMI)
 	if err != nil {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
 	for _, object := range []map[string]any{before, after} {
 		delete(object, "status")
 	}
-	return explainDifferences(c, differences("", after, before))
+	return explainDifferences(c, differencesBetween("", after, before))
 }
 
-// both are the object of a case and the reference's, untyped.
-func both(c record, raw json.RawMessage) (before, after map[string]any, err error) {
+// decodeBoth returns the object of a case and the reference's object, untyped.
+func decodeBoth(c record, raw json.RawMessage) (before, after map[string]any, err error) {
 	if err := json.Unmarshal(raw, &before); err != nil {
 		return nil, nil, err
 	}
-	return before, after, json.Unmarshal(c.stored(raw), &after)
+	return before, after, json.Unmarshal(c.storedObject(raw), &after)
 }
 
-// stored is the object after the reference's answer. An answer that allows a request and has no object patched nothing, as for status updates of the
+// storedObject returns the object after the reference's answer. An answer that allows a request and has no object patched nothing, as for status updates of the
 // reference's own accounts: what was sent is stored.
-func (c record) stored(sent json.RawMessage) json.RawMessage {
+func (c record) storedObject(sent json.RawMessage) json.RawMessage {
 	if c.patchedNothing() {
 		return sent
 	}
@@ -100,69 +100,69 @@ func (c record) patchedNothing() bool {
 // seed is any identity.
 const seed = "conformance"
 
-// recorded is the reference's object without its status, whose times are placeholders.
-func recorded(c record) (*v1.VirtualMachineInstance, error) {
+// recordedVMI returns the reference's object without its status, whose times are placeholders.
+func recordedVMI(c record) (*v1.VirtualMachineInstance, error) {
 	var object struct {
 		Metadata metav1.ObjectMeta
 		Spec     v1.VirtualMachineInstanceSpec
 	}
-	err := json.Unmarshal(c.stored(c.VMI), &object)
+	err := json.Unmarshal(c.storedObject(c.VMI), &object)
 	return &v1.VirtualMachineInstance{ObjectMeta: object.Metadata, Spec: object.Spec}, err
 }
 
 // replayVMMutation compares a VM. The reference's mutator writes defaults into the VM; Kiln writes them into the VMI alone.
 func replayVMMutation(c record, cluster config.Cluster) outcome {
 	vm := &v1.VirtualMachine{}
-	if errs := c.decode(c.VM, vm); len(errs) > 0 {
-		return verdict(c, c.VM, answer{errs: errs})
+	if errs := c.decodeStrictly(c.VM, vm); len(errs) > 0 {
+		return compareVerdicts(c, c.VM, answer{errs: errs})
 	}
-	before, after, err := both(c, c.VM)
+	before, after, err := decodeBoth(c, c.VM)
 	if err != nil && c.Expect.Allowed {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
-	c.inferred(before, after)
+	c.addInferred(before, after)
 	given, err := judgeVM(c, vm, cluster)
 	if err != nil {
-		return differs("fault: %v", err)
+		return differingOutcome("fault: %v", err)
 	}
 	if !c.Expect.Allowed {
-		return verdict(c, c.VM, given)
+		return compareVerdicts(c, c.VM, given)
 	}
 	if given.refused { // what is wrong with the guest is not for mutators to say
-		return verdict(c, c.VM, answer{errs: slices.DeleteFunc(given.errs, func(err *field.Error) bool {
-			return within(err.Field, "spec.template")
+		return compareVerdicts(c, c.VM, answer{errs: slices.DeleteFunc(given.errs, func(err *field.Error) bool {
+			return withinPath(err.Field, "spec.template")
 		})})
 	}
 	explicit := given.explicit
 	if given.unknown != (unknown{}) { // the guest as it is while nobody has said what size it has
 		known, err := judgeVM(c, knownOnly(vm, given.set), cluster)
 		if err != nil {
-			return differs("fault: %v", err)
+			return differingOutcome("fault: %v", err)
 		}
 		explicit = known.explicit
 	}
 	identity.Fill(explicit, seed)
-	guest, err := untyped(map[string]any{"metadata": explicit.ObjectMeta, "spec": explicit.Spec})
+	guest, err := asUntyped(map[string]any{"metadata": explicit.ObjectMeta, "spec": explicit.Spec})
 	if err != nil {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
 	volumes := vm.DeepCopy().Spec.DataVolumeTemplates
 	instancetype.PreferVolumes(given.set, volumes)
-	filled, err := untyped(map[string]any{"list": volumes})
+	filled, err := asUntyped(map[string]any{"list": volumes})
 	if err != nil {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
-	written, err := untyped(vm) // as the reference writes it: 1.5Gi as 1536Mi
+	written, err := asUntyped(vm) // as the reference writes it: 1.5Gi as 1536Mi
 	if err != nil {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
 	if c.patchedNothing() {
 		after = written
 	}
-	differing := carried("", lookup(written, "spec.template"), lookup(after, "spec.template"), guest)
-	differing = append(differing, carried("dataVolumeTemplates", lookup(before, "spec.dataVolumeTemplates"), lookup(after, "spec.dataVolumeTemplates"),
-		filled["list"])...)
-	return explainDifferences(c, append(differing, referred(before, after, given.set)...))
+	differing := leavesNotCarried("", lookupPath(written, "spec.template"), lookupPath(after, "spec.template"), guest)
+	const templates = "spec.dataVolumeTemplates"
+	differing = append(differing, leavesNotCarried("dataVolumeTemplates", lookupPath(before, templates), lookupPath(after, templates), filled["list"])...)
+	return explainDifferences(c, append(differing, differentMatchers(before, after, given.set)...))
 }
 
 // knownOnly is a VM without the references that are not known.
@@ -180,23 +180,23 @@ func knownOnly(vm *v1.VirtualMachine, set instancetype.Set) *v1.VirtualMachine {
 // matchers of a VM with the kinds that they name when they name none.
 var matchers = map[string]string{"instancetype": instancetype.Kinds.Cluster, "preference": instancetype.PreferenceKinds.Cluster}
 
-// inferred adds to the cluster of a case what the reference inferred from a volume: cases say what is named, not what it is. An
+// addInferred adds to the cluster of a case what the reference inferred from a volume: cases say what is named, not what it is. An
 // instancetype or preference of another name stays unknown.
 // An added instancetype has one vCPU and 1Gi, because the case does not have the true spec.
-func (c *record) inferred(before, after map[string]any) {
+func (c *record) addInferred(before, after map[string]any) {
 	for matcher, kind := range matchers {
-		name, _ := lookup(after, "spec."+matcher+".name").(string)
-		if name == "" || lookup(before, "spec."+matcher+".inferFromVolume") == nil {
+		name, _ := lookupPath(after, "spec."+matcher+".name").(string)
+		if name == "" || lookupPath(before, "spec."+matcher+".inferFromVolume") == nil {
 			continue
 		}
-		if named, _ := lookup(after, "spec."+matcher+".kind").(string); named != "" {
+		if named, _ := lookupPath(after, "spec."+matcher+".kind").(string); named != "" {
 			kind = named
 		}
 		spec := map[string]any{}
 		if matcher == "instancetype" {
 			spec = map[string]any{"cpu": map[string]any{"guest": int64(1)}, "memory": map[string]any{"guest": "1Gi"}}
 		}
-		namespace, _ := lookup(before, "metadata.namespace").(string)
+		namespace, _ := lookupPath(before, "metadata.namespace").(string)
 		if strings.Contains(kind, "Cluster") {
 			namespace = ""
 		}
@@ -206,8 +206,8 @@ func (c *record) inferred(before, after map[string]any) {
 	}
 }
 
-// referred are matchers of which the reference inferred something else than Kiln.
-func referred(before, after map[string]any, set instancetype.Set) (list []difference) {
+// differentMatchers returns matchers of which the reference inferred something else than Kiln.
+func differentMatchers(before, after map[string]any, set instancetype.Set) (list []difference) {
 	got := map[string]any{"instancetype": nil, "preference": nil}
 	if set.Instancetype != nil {
 		got["instancetype"] = set.Instancetype.Name
@@ -216,26 +216,26 @@ func referred(before, after map[string]any, set instancetype.Set) (list []differ
 		got["preference"] = set.Preference.Name
 	}
 	for _, matcher := range slices.Sorted(maps.Keys(matchers)) {
-		want := lookup(after, "spec."+matcher+".name")
-		if kind, _ := lookup(after, "spec."+matcher+".kind").(string); !strings.Contains(strings.ToLower(kind), matcher) && kind != "" {
+		want := lookupPath(after, "spec."+matcher+".name")
+		if kind, _ := lookupPath(after, "spec."+matcher+".kind").(string); !strings.Contains(strings.ToLower(kind), matcher) && kind != "" {
 			want = nil // a label of the volume names a kind that does not exist
 		}
-		if lookup(before, "spec."+matcher+".inferFromVolume") != nil && !same(want, got[matcher]) {
+		if lookupPath(before, "spec."+matcher+".inferFromVolume") != nil && !sameValue(want, got[matcher]) {
 			list = append(list, difference{"spec." + matcher, want, got[matcher]})
 		}
 	}
 	return list
 }
 
-// carried are the leaves that the reference changed in a VM's template and that the VMI does not have as they are then. What it
+// leavesNotCarried returns the leaves that the reference changed in a VM's template and that the VMI does not have as they are then. What it
 // took away must be gone, though something else may stand there: an instancetype's value, for one.
-func carried(path string, before, after, guest any) (list []difference) {
+func leavesNotCarried(path string, before, after, guest any) (list []difference) {
 	old, _ := before.(map[string]any)
 	written, isObject := after.(map[string]any)
 	have, _ := guest.(map[string]any)
 	if isObject {
-		for _, key := range slices.Sorted(maps.Keys(union(old, written))) {
-			list = append(list, carried(strings.TrimPrefix(path+"."+key, "."), old[key], written[key], have[key])...)
+		for _, key := range slices.Sorted(maps.Keys(unionOfKeys(old, written))) {
+			list = append(list, leavesNotCarried(strings.TrimPrefix(path+"."+key, "."), old[key], written[key], have[key])...)
 		}
 		return list
 	}
@@ -244,19 +244,19 @@ func carried(path string, before, after, guest any) (list []difference) {
 	z, _ := guest.([]any)
 	if isList && len(x) == len(y) && len(y) <= len(z) {
 		for i := range y {
-			list = append(list, carried(fmt.Sprintf("%s[%d]", path, i), x[i], y[i], z[i])...)
+			list = append(list, leavesNotCarried(fmt.Sprintf("%s[%d]", path, i), x[i], y[i], z[i])...)
 		}
 		return list
 	}
-	if arrived := same(after, guest) || after == nil && !same(before, guest); !same(before, after) && !arrived {
+	if arrived := sameValue(after, guest) || after == nil && !sameValue(before, guest); !sameValue(before, after) && !arrived {
 		list = append(list, difference{path, after, guest})
 	}
 	return list
 }
 
-// identified reports whether a difference comes from values that are random in the reference. The recording has placeholders for them; Kiln derives its
+// isRandomValue reports whether a difference comes from values that are random in the reference. The recording has placeholders for them; Kiln derives its
 // values from the VMI's identity.
-func (d difference) identified() bool {
+func (d difference) isRandomValue() bool {
 	text, _ := d.got.(string)
 	return d.want == "<uuid>" && uuid.MatchString(text)
 }

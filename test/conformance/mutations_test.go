@@ -32,7 +32,7 @@ func TestCarried(t *testing.T) {
 		{"what was taken away is still there", object{"guest": "1Gi"}, object{}, object{"guest": "1Gi"}, []string{"guest"}},
 	} {
 		var got []string
-		for _, d := range carried("", c.before, c.after, c.guest) {
+		for _, d := range leavesNotCarried("", c.before, c.after, c.guest) {
 			got = append(got, d.path)
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {

@@ -22,7 +22,7 @@ type objectDeviation struct {
 }
 
 var objectDeviations = append([]objectDeviation{
-	{"`overcommitPercent`", imprecise},
+	{"`overcommitPercent`", isImpreciseRequest},
 	// For an unknown topology or level of spreading the reference gives the VMI 1 vCPU, and Kiln falls back on what it knows.
 	{impossible, func(c record, d difference) bool {
 		return (topologyPath.MatchString(d.path) && d.want == float64(1) || strings.HasSuffix(d.path, ".cpu.maxSockets")) && c.Preference != nil &&
@@ -33,19 +33,19 @@ var objectDeviations = append([]objectDeviation{
 	}},
 	// The reference adds the input device for a VM alone.
 	{"`autoattachInputDevice` of a bare VMI", func(c record, d difference) bool {
-		attach := c.guest().Domain.Devices.AutoattachInputDevice
-		return d.path == "spec.domain.devices.inputs" && empty(d.want) && attach != nil && *attach
+		attach := c.userSpec().Domain.Devices.AutoattachInputDevice
+		return d.path == "spec.domain.devices.inputs" && isEmptyValue(d.want) && attach != nil && *attach
 	}},
 	// The reference never reads the field. Only GPUs without options may differ.
 	{"`preferredVirtualGPUOptions`", func(c record, d difference) bool {
-		return gpuOptions.MatchString(d.path) && empty(d.want) && c.Preference != nil && c.Preference.Devices != nil &&
+		return gpuOptions.MatchString(d.path) && isEmptyValue(d.want) && c.Preference != nil && c.Preference.Devices != nil &&
 			c.Preference.Devices.PreferredVirtualGPUOptions != nil
 	}},
 	// Here the reference's preference overwrites the user. Kiln's value must be the one that the user wrote.
 	{"`preferredAcpi` and `preferredDisableHotplug`", func(c record, d difference) bool {
-		own, _ := untyped(c.Spec)
+		own, _ := asUntyped(c.Spec)
 		return (d.path == "spec.domain.features.acpi.enabled" || d.path == "spec.domain.devices.disableHotplug") &&
-			d.got == lookup(map[string]any{"spec": own}, d.path)
+			d.got == lookupPath(map[string]any{"spec": own}, d.path)
 	}},
 	// The reference prepares up to 512 vCPUs, or what the cluster allows. Kiln's maximum must be smaller, and the reference's beyond what libvirt defines.
 	{"The ceiling of CPU hotplug", func(c record, d difference) bool {
@@ -56,7 +56,7 @@ var objectDeviations = append([]objectDeviation{
 	// The reference makes 0 sockets of a limit or request of 0, and overwrites a request of 0 with the limit.
 	{noCPUs, func(c record, d difference) bool {
 		sockets := strings.HasSuffix(d.path, ".cpu.sockets") && d.got == float64(1)
-		return (sockets || strings.HasSuffix(d.path, ".cpu.maxSockets") && empty(d.want)) && c.countsNothing() ||
+		return (sockets || strings.HasSuffix(d.path, ".cpu.maxSockets") && isEmptyValue(d.want)) && c.countsNothing() ||
 			strings.HasSuffix(d.path, ".resources.requests.cpu") && d.got == "0" && c.requestsNothing()
 	}},
 	// The reference takes the colon before the port for the colon before a tag.
@@ -73,28 +73,28 @@ var objectDeviations = append([]objectDeviation{
 	}},
 	// The difference is the whole list of disks, because its length differs. Without the disks of dumps both must be equal.
 	{"A memory dump is no disk", func(c record, d difference) bool {
-		return d.path == "spec.domain.devices.disks" && same(c.withoutDumps(d.want), d.got)
+		return d.path == "spec.domain.devices.disks" && sameValue(c.withoutDumps(d.want), d.got)
 	}},
 	// The reference adds the watchdog of the architecture beside the one that the user wrote.
 	{"The watchdog of another architecture", func(c record, d difference) bool {
-		want, err := recorded(c)
-		return watchdogKind.MatchString(d.path) && empty(d.got) && err == nil && want.Spec.Domain.Devices.Watchdog.I6300ESB != nil &&
+		want, err := recordedVMI(c)
+		return watchdogKind.MatchString(d.path) && isEmptyValue(d.got) && err == nil && want.Spec.Domain.Devices.Watchdog.I6300ESB != nil &&
 			want.Spec.Domain.Devices.Watchdog.Diag288 != nil
 	}},
 	// Kiln treats an empty bootloader as none at all, which on arm64 means EFI without Secure Boot.
 	{emptyBootloader, func(c record, d difference) bool {
-		firmware := c.guest().Domain.Firmware
-		return strings.HasSuffix(d.path, ".firmware.bootloader.efi.secureBoot") && empty(d.want) && d.got == false && c.architecture() == "arm64" &&
+		firmware := c.userSpec().Domain.Firmware
+		return strings.HasSuffix(d.path, ".firmware.bootloader.efi.secureBoot") && isEmptyValue(d.want) && d.got == false && c.recordedArchitecture() == "arm64" &&
 			firmware != nil && firmware.Bootloader != nil && firmware.Bootloader.EFI == nil && firmware.Bootloader.BIOS == nil
 	}},
 	// The reference turns any policy of vmx into 'require'. Kiln keeps what the user wrote, and its validation refuses another policy.
 	{"evmcs and the CPU feature vmx", func(c record, d difference) bool {
-		features := c.guest().Domain.Features
+		features := c.userSpec().Domain.Features
 		return featurePolicy.MatchString(d.path) && d.want == "require" && features != nil && features.Hyperv != nil && features.Hyperv.EVMCS != nil
 	}},
 	// The reference gives amd64's configured machine type to every VMI that names none.
 	{"The machine type of one architecture", func(c record, d difference) bool {
-		return strings.HasSuffix(d.path, ".domain.machine.type") && !c.choosesMachine() && c.architecture() != "amd64"
+		return strings.HasSuffix(d.path, ".domain.machine.type") && !c.choosesMachine() && c.recordedArchitecture() != "amd64"
 	}},
 }, presetDeviations...)
 
@@ -116,12 +116,12 @@ const libvirtVCPUs = 248
 // imageBehindPort reports whether the image of the volume at a path has a registry with a port, and neither tag nor digest.
 func (c record) imageBehindPort(path string) bool {
 	at, err := strconv.Atoi(pulled.FindStringSubmatch(path)[1])
-	volumes := c.guest().Volumes
+	volumes := c.userSpec().Volumes
 	return err == nil && at < len(volumes) && volumes[at].ContainerDisk != nil && portAlone.MatchString(volumes[at].ContainerDisk.Image)
 }
 
-// imprecise reports whether the reference's memory request is what 32-bit floating point makes of the exact one.
-func imprecise(c record, d difference) bool {
+// isImpreciseRequest reports whether the reference's memory request is what 32-bit floating point makes of the exact one.
+func isImpreciseRequest(c record, d difference) bool {
 	if !strings.HasSuffix(d.path, ".resources.requests.memory") || c.Instancetype == nil {
 		return false
 	}
@@ -142,8 +142,8 @@ func bytesOf(value any) int64 {
 	return quantity.Value()
 }
 
-// guest is the spec that the user wrote, of a VMI or in the template of a VM.
-func (c record) guest() v1.VirtualMachineInstanceSpec {
+// userSpec returns the spec that the user wrote, of a VMI or in the template of a VM.
+func (c record) userSpec() v1.VirtualMachineInstanceSpec {
 	var vm v1.VirtualMachine
 	var vmi v1.VirtualMachineInstance
 	switch {
@@ -155,22 +155,22 @@ func (c record) guest() v1.VirtualMachineInstanceSpec {
 	return c.Spec
 }
 
-// architecture of the reference's VMI, which may be its preference's.
+// recordedArchitecture returns the architecture of the reference's VMI, which may come from its preference.
 // It returns nil where neither template nor VMI names one.
-func (c record) architecture() any {
+func (c record) recordedArchitecture() any {
 	var object map[string]any
 	if err := json.Unmarshal(c.Expect.Object, &object); err != nil {
 		return nil
 	}
-	if guest := lookup(object, "spec.template.spec.architecture"); guest != nil {
+	if guest := lookupPath(object, "spec.template.spec.architecture"); guest != nil {
 		return guest
 	}
-	return lookup(object, "spec.architecture")
+	return lookupPath(object, "spec.architecture")
 }
 
 // choosesMachine reports whether the user names a machine type.
 func (c record) choosesMachine() bool {
-	machine := c.guest().Domain.Machine
+	machine := c.userSpec().Domain.Machine
 	return machine != nil && machine.Type != ""
 }
 
@@ -178,7 +178,7 @@ func (c record) choosesMachine() bool {
 // An absent count of cores or threads is 1, as in the VMI that boots.
 func (c record) perSocket() float64 {
 	cpu := v1.CPU{}
-	if want, err := recorded(c); err == nil && want.Spec.Domain.CPU != nil {
+	if want, err := recordedVMI(c); err == nil && want.Spec.Domain.CPU != nil {
 		cpu = *want.Spec.Domain.CPU
 	}
 	return float64(max(cpu.Cores, 1) * max(cpu.Threads, 1))
@@ -186,7 +186,7 @@ func (c record) perSocket() float64 {
 
 // countsNothing reports whether the CPU limit, or else the request, of a VMI without a topology is no number of CPUs.
 func (c record) countsNothing() bool {
-	resources := c.guest().Domain.Resources
+	resources := c.userSpec().Domain.Resources
 	count, found := resources.Limits[corev1.ResourceCPU]
 	if !found {
 		count, found = resources.Requests[corev1.ResourceCPU]
@@ -196,17 +196,17 @@ func (c record) countsNothing() bool {
 
 // requestsNothing reports whether the user wrote a CPU request of zero.
 func (c record) requestsNothing() bool {
-	request, found := c.guest().Domain.Resources.Requests[corev1.ResourceCPU]
+	request, found := c.userSpec().Domain.Resources.Requests[corev1.ResourceCPU]
 	return found && request.IsZero()
 }
 
 // withoutDumps returns the disks of a VMI without the disks that the reference made of volumes that take a memory dump.
 func (c record) withoutDumps(disks any) any {
 	dumps := map[any]bool{}
-	for _, volume := range c.guest().Volumes {
+	for _, volume := range c.userSpec().Volumes {
 		dumps[volume.Name] = volume.MemoryDump != nil
 	}
-	for _, disk := range c.guest().Domain.Devices.Disks {
+	for _, disk := range c.userSpec().Domain.Devices.Disks {
 		dumps[disk.Name] = false
 	}
 	list, _ := disks.([]any)

@@ -16,7 +16,7 @@ func replayApply(c record, _ config.Cluster) outcome {
 		return outcome{listed: crashes}
 	}
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: c.Metadata, Spec: c.Spec}
-	set := sizes(c)
+	set := sizesOf(c)
 	conflicts := instancetype.Conflicts(set, vmi, field.NewPath("spec", "template"))
 	if len(c.Expect.Conflicts)+len(conflicts) > 0 {
 		return compareConflicts(c, conflicts)
@@ -24,18 +24,18 @@ func replayApply(c record, _ config.Cluster) outcome {
 	instancetype.Apply(set, vmi)
 	// A check of its own: both sides could agree on a topology that is not what the instancetype gives.
 	if cpu := vmi.Spec.Domain.CPU; c.Instancetype != nil && cpu.Sockets*cpu.Cores*cpu.Threads != c.Instancetype.CPU.Guest {
-		return differs("%d sockets, %d cores, %d threads are not the vCPUs of the size", cpu.Sockets, cpu.Cores, cpu.Threads)
+		return differingOutcome("%d sockets, %d cores, %d threads are not the vCPUs of the size", cpu.Sockets, cpu.Cores, cpu.Threads)
 	}
 	required := outcome{agrees: true}
 	if c.Preference != nil {
 		required = compareRequirements(c, set, vmi)
 	}
-	if !required.accounted() {
+	if !required.isAccountedFor() {
 		return required
 	}
 	var want v1.VirtualMachineInstance
 	if err := json.Unmarshal(c.Expect.Object, &want); err != nil {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
 	if o := compareGuests(c, &want, vmi); !o.agrees {
 		return o
@@ -43,8 +43,8 @@ func replayApply(c record, _ config.Cluster) outcome {
 	return required
 }
 
-// sizes are the instancetype and preference of a case.
-func sizes(c record) (set instancetype.Set) {
+// sizesOf returns the instancetype and preference of a case.
+func sizesOf(c record) (set instancetype.Set) {
 	if c.Instancetype != nil {
 		set.Instancetype = &instancetype.Instancetype{Source: instancetype.Source{Kind: instancetype.Kinds.Namespaced, Name: "it"}, Spec: *c.Instancetype}
 	}
@@ -61,7 +61,7 @@ func compareConflicts(c record, got field.ErrorList) outcome {
 	for _, conflict := range c.Expect.Conflicts {
 		path := truePath(cause{Field: conflict.Field}, "spec.template.spec", nil)
 		if want = append(want, path); !slices.ContainsFunc(got, func(err *field.Error) bool { return err.Field == path }) {
-			return differs("conflict missing: %s (Kiln: %s)", path, fields(got))
+			return differingOutcome("conflict missing: %s (Kiln: %s)", path, pathsOfErrors(got))
 		}
 	}
 	o := outcome{agrees: true}
@@ -71,9 +71,9 @@ func compareConflicts(c record, got field.ErrorList) outcome {
 		}
 		switch listed := addedConflict(err.Field, want); {
 		case listed == "":
-			return differs("conflict added: %s", err.Field)
+			return differingOutcome("conflict added: %s", err.Field)
 		case o.agrees:
-			o = differs("conflict added: %s", err.Field)
+			o = differingOutcome("conflict added: %s", err.Field)
 			o.listed = listed
 		}
 	}
@@ -100,7 +100,7 @@ const (
 
 // memoryConflict reports whether a path is one of the places at which a VM can give its memory, each of which conflicts with an instancetype.
 func memoryConflict(path string) bool {
-	return within(path, "spec.template.spec.domain.memory") || path == "spec.template.spec.domain.resources.requests.memory" ||
+	return withinPath(path, "spec.template.spec.domain.memory") || path == "spec.template.spec.domain.resources.requests.memory" ||
 		path == "spec.template.spec.domain.resources.limits.memory"
 }
 
@@ -108,22 +108,22 @@ func memoryConflict(path string) bool {
 func compareGuests(c record, want, got *v1.VirtualMachineInstance) outcome {
 	left, err := guestMap(want)
 	if err != nil {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
 	right, err := guestMap(got)
 	if err != nil {
-		return differs("unreadable: %v", err)
+		return differingOutcome("unreadable: %v", err)
 	}
-	return explainDifferences(c, differences("", left, right))
+	return explainDifferences(c, differencesBetween("", left, right))
 }
 
 // guestMap is what is compared of a VMI, untyped.
 func guestMap(vmi *v1.VirtualMachineInstance) (map[string]any, error) {
-	return untyped(map[string]any{"spec": vmi.Spec, "labels": vmi.Labels, "annotations": vmi.Annotations})
+	return asUntyped(map[string]any{"spec": vmi.Spec, "labels": vmi.Labels, "annotations": vmi.Annotations})
 }
 
-// untyped returns a value as JSON decodes it: numbers become float64, and fields that omitempty leaves out are absent.
-func untyped(value any) (object map[string]any, err error) {
+// asUntyped returns a value as JSON decodes it: numbers become float64, and fields that omitempty leaves out are absent.
+func asUntyped(value any) (object map[string]any, err error) {
 	raw, err := json.Marshal(value)
 	if err == nil {
 		err = json.Unmarshal(raw, &object)

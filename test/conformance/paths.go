@@ -80,15 +80,15 @@ func truePath(cause cause, base string, object map[string]any) string {
 		}
 	}
 	// A request for a volume is judged by the reference as one disk more than there are.
-	if status, _ := object["status"].(map[string]any); status["volumeRequests"] != nil && existing(path, object) != path &&
-		within(path, base+".domain.devices.disks") {
+	if status, _ := object["status"].(map[string]any); status["volumeRequests"] != nil && existingPath(path, object) != path &&
+		withinPath(path, base+".domain.devices.disks") {
 		return "status.volumeRequests"
 	}
-	return existing(path, object)
+	return existingPath(path, object)
 }
 
-// segments are the names and indices of a path; keys in brackets that are no numbers are names.
-func segments(path string) (list []string) {
+// pathSegments returns the names and indices of a path; keys in brackets that are no numbers are names.
+func pathSegments(path string) (list []string) {
 	for path != "" {
 		switch end := strings.IndexAny(path[1:], ".[") + 1; {
 		case path[0] == '[':
@@ -108,16 +108,16 @@ func segments(path string) (list []string) {
 	return list
 }
 
-// existing cuts a path after its first part that the object does not have: the place where the user has to write.
-func existing(path string, object map[string]any) string {
+// existingPath cuts a path after its first part that the object does not have: the place where the user has to write.
+func existingPath(path string, object map[string]any) string {
 	if object == nil {
 		return path
 	}
 	var at any = object
 	kept := ""
-	for _, segment := range segments(path) {
-		kept = join(kept, segment)
-		next, found := step(at, segment)
+	for _, segment := range pathSegments(path) {
+		kept = joinPath(kept, segment)
+		next, found := stepInto(at, segment)
 		if !found {
 			return kept
 		}
@@ -126,16 +126,16 @@ func existing(path string, object map[string]any) string {
 	return path
 }
 
-// join returns a path with one more segment; an index or a key in brackets has no dot before it.
-func join(path, segment string) string {
+// joinPath returns a path with one more segment; an index or a key in brackets has no dot before it.
+func joinPath(path, segment string) string {
 	if path == "" || segment[0] == '[' {
 		return path + segment
 	}
 	return path + "." + segment
 }
 
-// step returns what an object or a list has at a segment; false if there is nothing, or null.
-func step(at any, segment string) (any, bool) {
+// stepInto returns what an object or a list has at a segment; false if there is nothing, or null.
+func stepInto(at any, segment string) (any, bool) {
 	switch value := at.(type) {
 	case map[string]any:
 		next, found := value[strings.Trim(segment, "[]")]
@@ -151,8 +151,8 @@ func step(at any, segment string) (any, bool) {
 	return nil, false
 }
 
-// within reports whether a path is another one or below it.
-func within(path, root string) bool {
+// withinPath reports whether a path is another one or below it.
+func withinPath(path, root string) bool {
 	rest, found := strings.CutPrefix(path, root)
 	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }

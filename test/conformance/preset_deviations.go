@@ -13,15 +13,15 @@ var presetDeviations = []objectDeviation{
 	// The reference merges the requests of presets all or nothing, and Kiln key by key. Only what a preset's request fills may differ: the request, the memory
 	// taken from it, and the annotation that names the preset.
 	{"Requests of presets", func(c record, d difference) bool {
-		return (empty(d.want) || strings.HasPrefix(d.path, "spec.domain.memory.") && c.requestsNoMemory()) &&
+		return (isEmptyValue(d.want) || strings.HasPrefix(d.path, "spec.domain.memory.") && c.requestsNoMemory()) &&
 			c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
-				return d.path == appliedBy(name) && len(domain.Resources.Requests) > 0 || requested(d.path, domain)
+				return d.path == appliedBy(name) && len(domain.Resources.Requests) > 0 || filledByRequest(d.path, domain)
 			})
 	}},
 	// The reference drops a preset's offset if the VMI has timers of its own. Kiln fills what is unset.
 	{"Clock offsets of presets", func(c record, d difference) bool {
-		return empty(d.want) && c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
-			return offset(domain) && (d.path == appliedBy(name) || strings.HasPrefix(d.path, "spec.domain.clock."))
+		return isEmptyValue(d.want) && c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
+			return hasClockOffset(domain) && (d.path == appliedBy(name) || strings.HasPrefix(d.path, "spec.domain.clock."))
 		})
 	}},
 }
@@ -29,8 +29,8 @@ var presetDeviations = []objectDeviation{
 // appliedBy is the path of the annotation that a preset leaves.
 func appliedBy(preset string) string { return "annotations.virtualmachinepreset.kubevirt.io/" + preset }
 
-// requested reports whether a path is one that a preset's request fills: the request itself, or the VMI's memory that is taken from it.
-func requested(path string, domain *v1.DomainSpec) bool {
+// filledByRequest reports whether a path is one that a preset's request fills: the request itself, or the VMI's memory that is taken from it.
+func filledByRequest(path string, domain *v1.DomainSpec) bool {
 	for resource := range domain.Resources.Requests {
 		if path == "spec.domain.resources.requests."+string(resource) {
 			return true
@@ -42,12 +42,12 @@ func requested(path string, domain *v1.DomainSpec) bool {
 
 // requestsNoMemory reports whether the reference's VMI has no request, which it would have had from a preset, and so its limit's memory.
 func (c record) requestsNoMemory() bool {
-	want, err := recorded(c)
+	want, err := recordedVMI(c)
 	return err == nil && want.Spec.Domain.Resources.Requests.Memory().IsZero()
 }
 
-// offset reports whether a domain has a clock with an offset: UTC or a time zone.
-func offset(domain *v1.DomainSpec) bool {
+// hasClockOffset reports whether a domain has a clock with an offset: UTC or a time zone.
+func hasClockOffset(domain *v1.DomainSpec) bool {
 	return domain.Clock != nil && domain.Clock.ClockOffset != v1.ClockOffset{}
 }
 
@@ -61,9 +61,9 @@ func (c record) presetsThat(match func(name string, domain *v1.DomainSpec) bool)
 	return false
 }
 
-// respelled reports whether two presets request the same of something in different words, such as '1' and '1000m', which the reference
+// presetsRespell reports whether two presets request the same of something in different words, such as '1' and '1000m', which the reference
 // takes for a disagreement.
-func (c record) respelled() bool {
+func (c record) presetsRespell() bool {
 	seen := map[corev1.ResourceName]resource.Quantity{}
 	return c.presetsThat(func(_ string, domain *v1.DomainSpec) bool {
 		for name, quantity := range domain.Resources.Requests {
@@ -80,6 +80,6 @@ func (c record) respelled() bool {
 // clocksDiffer reports whether one preset gives a clock's offset and another a clock without one, which the reference takes for a
 // disagreement.
 func (c record) clocksDiffer() bool {
-	return c.presetsThat(func(_ string, domain *v1.DomainSpec) bool { return offset(domain) }) &&
-		c.presetsThat(func(_ string, domain *v1.DomainSpec) bool { return domain.Clock != nil && !offset(domain) })
+	return c.presetsThat(func(_ string, domain *v1.DomainSpec) bool { return hasClockOffset(domain) }) &&
+		c.presetsThat(func(_ string, domain *v1.DomainSpec) bool { return domain.Clock != nil && !hasClockOffset(domain) })
 }

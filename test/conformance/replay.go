@@ -64,47 +64,47 @@ type expectation struct {
 	Error string
 }
 
-// differs returns an outcome that neither agrees nor is listed.
-func differs(format string, args ...any) outcome {
+// differingOutcome returns an outcome that neither agrees nor is listed.
+func differingOutcome(format string, args ...any) outcome {
 	return outcome{difference: fmt.Sprintf(format, args...)}
 }
 
 // replayVMI compares the verdict on an explicit VMI. One that strict decoding refuses is not judged further, as in an API server.
 func replayVMI(c record, cluster config.Cluster) outcome {
 	vmi := &v1.VirtualMachineInstance{}
-	errs := c.decode(c.VMI, vmi)
+	errs := c.decodeStrictly(c.VMI, vmi)
 	if len(errs) == 0 {
 		var err error
-		if errs, err = judge(vmi, cluster, c.User); err != nil {
-			return differs("fault: %v", err)
+		if errs, err = reviewVMI(vmi, cluster, c.User); err != nil {
+			return differingOutcome("fault: %v", err)
 		}
 	}
-	return verdict(c, c.VMI, answer{errs: errs, all: validate.Guest(vmi, cluster.Limits, nil)})
+	return compareVerdicts(c, c.VMI, answer{errs: errs, all: validate.Guest(vmi, cluster.Limits, nil)})
 }
 
 // replayVM compares the verdict on a VM, and lists a case that agrees once the status is read as the reference reads it.
 func replayVM(c record, cluster config.Cluster) outcome {
 	vm := &v1.VirtualMachine{}
-	given := answer{errs: c.decode(c.VM, vm)}
+	given := answer{errs: c.decodeStrictly(c.VM, vm)}
 	if len(given.errs) == 0 && vm.DeletionTimestamp == nil { // the webhook lets VMs on their way out pass, as the reference's does
 		var err error
 		if given, err = judgeVM(c, vm, cluster); err != nil {
-			return differs("fault: %v", err)
+			return differingOutcome("fault: %v", err)
 		}
 	}
-	o := verdict(c, c.VM, given)
-	if o.agrees || o.listed != "" || !remembers(vm, c.Operation) {
+	o := compareVerdicts(c, c.VM, given)
+	if o.agrees || o.listed != "" || !remembersRevisions(vm, c.Operation) {
 		return o
 	}
-	given, err := judgeVM(c, remembered(vm), cluster)
-	if err == nil && verdict(c, c.VM, given).accounted() {
+	given, err := judgeVM(c, vmWithRevisions(vm), cluster)
+	if err == nil && compareVerdicts(c, c.VM, given).isAccountedFor() {
 		o.listed = statusOnCreate
 	}
 	return o
 }
 
-// judge reviews an explicit VMI.
-func judge(vmi *v1.VirtualMachineInstance, cluster config.Cluster, user string) (field.ErrorList, error) {
+// reviewVMI reviews an explicit VMI.
+func reviewVMI(vmi *v1.VirtualMachineInstance, cluster config.Cluster, user string) (field.ErrorList, error) {
 	reviewer := review.Reviewer{Configuration: func() config.Cluster { return cluster }}
 	verdict, err := reviewer.ReviewExplicitVMI(context.Background(), vmi, review.Asker{Name: user})
 	return verdict.Errors, err
@@ -136,7 +136,7 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 		}
 	}
 	// The revisions of the case get this VM as their owner (see own).
-	reviewer, err := c.reviewer(vm, cluster)
+	reviewer, err := c.reviewerOfCase(vm, cluster)
 	if err != nil {
 		return given, err
 	}
@@ -154,8 +154,8 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	return answer{errs: reviewed.Errors, all: all, unknown: missing, explicit: reviewed.Explicit, set: set, refused: len(reviewed.Input.Mistakes) > 0}, nil
 }
 
-// reviewer reviews in the cluster of a case. owner is the VM that KubeVirt's revisions in it belong to.
-func (c record) reviewer(owner *v1.VirtualMachine, cluster config.Cluster) (review.Reviewer, error) {
+// reviewerOfCase reviews in the cluster of a case. owner is the VM that KubeVirt's revisions in it belong to.
+func (c record) reviewerOfCase(owner *v1.VirtualMachine, cluster config.Cluster) (review.Reviewer, error) {
 	// The objects are untyped; the scheme is for the kinds that the resolver reads typed.
 	scheme := runtime.NewScheme()
 	err := errors.Join(v1.AddToScheme(scheme), appsv1.AddToScheme(scheme))
@@ -163,7 +163,7 @@ func (c record) reviewer(owner *v1.VirtualMachine, cluster config.Cluster) (revi
 	for _, list := range [][]unstructured.Unstructured{c.Instancetypes, c.Preferences, c.Objects} {
 		for i := range list {
 			if list[i].GetKind() == "ControllerRevision" {
-				own(&list[i], owner)
+				setKubeVirtOwner(&list[i], owner)
 			}
 			known = append(known, &list[i])
 		}
@@ -180,9 +180,9 @@ func (c record) reviewer(owner *v1.VirtualMachine, cluster config.Cluster) (revi
 	}, err
 }
 
-// own gives a recorded revision the owner that KubeVirt's controller gives each, and by which Kiln knows that it is one of
+// setKubeVirtOwner gives a recorded revision the owner that KubeVirt's controller gives each, and by which Kiln knows that it is one of
 // KubeVirt's: its name holds no digest of its content.
-func own(revision *unstructured.Unstructured, vm *v1.VirtualMachine) {
+func setKubeVirtOwner(revision *unstructured.Unstructured, vm *v1.VirtualMachine) {
 	revision.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)})
 }
 
@@ -191,9 +191,9 @@ func objectOf(raw []byte) (object map[string]any, err error) {
 	return object, json.Unmarshal(raw, &object)
 }
 
-// decode reads strictly, as the API server does when it is asked to. What else the schema says is compared only where the
+// decodeStrictly reads strictly, as the API server does when it is asked to. What else the schema says is compared only where the
 // reference's webhook, which checks the schema itself, found nothing else: Kiln leaves that to the API server.
-func (c record) decode(raw []byte, into any) field.ErrorList {
+func (c record) decodeStrictly(raw []byte, into any) field.ErrorList {
 	strict, err := strictjson.UnmarshalStrict(raw, into)
 	if err != nil {
 		strict = append(strict, err)
@@ -203,7 +203,7 @@ func (c record) decode(raw []byte, into any) field.ErrorList {
 		errs = append(errs, field.Invalid(nil, "", err.Error()))
 	}
 	if object, err := objectOf(raw); err == nil && c.Expect.Stage == "schema" {
-		errs = append(errs, c.schema.refused(object)...)
+		errs = append(errs, c.schema.refusedFields(object)...)
 	}
 	return errs
 }

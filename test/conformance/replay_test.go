@@ -80,7 +80,7 @@ func TestReplay(t *testing.T) {
 			unexplained},
 	} {
 		t.Run(test.why, func(t *testing.T) {
-			o := guarded(test.judge, recordOf(t, test.text), config.Default())
+			o := replayGuarded(test.judge, recordOf(t, test.text), config.Default())
 			got := o.listed
 			switch {
 			case o.agrees:

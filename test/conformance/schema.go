@@ -62,8 +62,8 @@ func readSchema(plural string) (schema, error) {
 	return schema{fields, validate.NewSchemaValidator(&openAPI, nil, "", strfmt.Default)}, nil
 }
 
-// refused are the fields of an object that the schema does not know or refuses, and those that it misses.
-func (s schema) refused(object map[string]any) (errs field.ErrorList) {
+// refusedFields returns the fields of an object that the schema does not know or refuses, and those that it misses.
+func (s schema) refusedFields(object map[string]any) (errs field.ErrorList) {
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	// Pruning changes the object, therefore the copy.
 	for _, path := range pruning.PruneWithOptions(runtime.DeepCopyJSON(object), s.fields, true, options) {

@@ -29,28 +29,28 @@ type judged struct {
 	guest *v1.VirtualMachineInstance
 }
 
-// verdict compares: the same verdict, and every field that the reference names among Kiln's, at that field or below it.
-func verdict(c record, raw json.RawMessage, given answer) outcome {
-	j := judged{record: c, base: "spec", errs: at(given.errs), all: given.all, unknown: given.unknown, guest: given.explicit}
+// compareVerdicts compares: the same verdict, and every field that the reference names among Kiln's, at that field or below it.
+func compareVerdicts(c record, raw json.RawMessage, given answer) outcome {
+	j := judged{record: c, base: "spec", errs: errorsAtCauses(given.errs), all: given.all, unknown: given.unknown, guest: given.explicit}
 	if c.VM != nil {
 		j.base = "spec.template.spec"
 	}
 	var err error
 	if j.object, err = objectOf(raw); err != nil && len(given.errs) == 0 {
-		return differs("read, and it is no object: %v", err)
+		return differingOutcome("read, and it is no object: %v", err)
 	}
 	if c.Expect.Panic != nil {
 		return outcome{listed: crashes}
 	}
-	missing, added := j.missing(), j.added()
+	missing, added := j.missingCauses(), j.addedErrors()
 	if len(missing)+len(added) == 0 {
 		return outcome{agrees: true}
 	}
-	listed, missing, added := explain(j, missing, added)
+	listed, missing, added := explainByDeviations(j, missing, added)
 	if len(missing)+len(added) == 0 {
 		return outcome{listed: listed}
 	}
-	return j.difference(missing, added)
+	return j.firstDifference(missing, added)
 }
 
 // set is what Kiln says of a field that the manifest does not have: who set it.
@@ -59,9 +59,9 @@ var set = regexp.MustCompile(`^(?:instancetype|preference|preset) '[^']*' sets (
 // arranged is what Kiln says of a preference that gives the vCPUs of an instancetype too many threads per core.
 var arranged = regexp.MustCompile(`^preference '[^']*' arranges .*dedicatedCpuPlacement allows`)
 
-// at are the errors at the fields that are wrong. Kiln points at the reference to the instancetype, preference or preset that set a
+// errorsAtCauses returns the errors at the fields that are wrong. Kiln points at the reference to the instancetype, preference or preset that set a
 // field; the reference names the field, which nobody finds in the manifest.
-func at(errs field.ErrorList) field.ErrorList {
+func errorsAtCauses(errs field.ErrorList) field.ErrorList {
 	moved := make(field.ErrorList, 0, len(errs))
 	for _, err := range errs {
 		if found := set.FindStringSubmatch(err.Detail); found != nil {
@@ -77,21 +77,21 @@ func at(errs field.ErrorList) field.ErrorList {
 	return moved
 }
 
-// difference returns the first difference that no deviation explains, as text for a developer: a wrong verdict before a wrong field.
-func (j judged) difference(missing []cause, added field.ErrorList) outcome {
+// firstDifference returns the first difference that no deviation explains, as text for a developer: a wrong verdict before a wrong field.
+func (j judged) firstDifference(missing []cause, added field.ErrorList) outcome {
 	switch {
 	case j.Expect.Allowed:
-		return differs("refused: %s %s", added[0].Field, added[0].Detail)
+		return differingOutcome("refused: %s %s", added[0].Field, added[0].Detail)
 	case len(j.errs) == 0:
-		return differs("admitted: %s %s", missing[0].Field, missing[0].Message)
+		return differingOutcome("admitted: %s %s", missing[0].Field, missing[0].Message)
 	case len(missing) > 0:
-		return differs("field missing: %s: %s (Kiln: %s)", missing[0].Field, missing[0].Message, fields(j.errs))
+		return differingOutcome("field missing: %s: %s (Kiln: %s)", missing[0].Field, missing[0].Message, pathsOfErrors(j.errs))
 	}
-	return differs("field added: %s %s", added[0].Field, added[0].Detail)
+	return differingOutcome("field added: %s %s", added[0].Field, added[0].Detail)
 }
 
-// fields returns the paths of errors, each once, in the order of the errors.
-func fields(errs field.ErrorList) string {
+// pathsOfErrors returns the paths of errors, each once, in the order of the errors.
+func pathsOfErrors(errs field.ErrorList) string {
 	var list []string
 	for _, err := range errs {
 		if !slices.Contains(list, err.Field) {
@@ -101,10 +101,10 @@ func fields(errs field.ErrorList) string {
 	return strings.Join(list, " ")
 }
 
-// missing are causes of the reference of which Kiln has none. Of an object that does not fit the schema, and of other
+// missingCauses returns causes of the reference of which Kiln has none. Of an object that does not fit the schema, and of other
 // rejections without a cause, only the verdict counts.
 // A case that is refused by the schema or by decoding has no causes that could be compared.
-func (j judged) missing() (list []cause) {
+func (j judged) missingCauses() (list []cause) {
 	expect := j.Expect
 	if expect.Stage == "schema" || expect.Stage == "decode" || !expect.Allowed && (len(expect.Causes) == 0 || expect.Causes[0].Type == "") {
 		if len(j.errs) > 0 {
@@ -113,19 +113,19 @@ func (j judged) missing() (list []cause) {
 		return append(expect.Causes, cause{Message: expect.Stage + " " + expect.Message})[:max(len(expect.Causes), 1)]
 	}
 	// What the schema requires, the API server refuses before any webhook is asked.
-	errs := append(j.schema.refused(j.object), j.errs...)
+	errs := append(j.schema.refusedFields(j.object), j.errs...)
 	for _, c := range expect.Causes {
 		path := truePath(c, j.base, j.object)
-		if !slices.ContainsFunc(errs, func(err *field.Error) bool { return within(err.Field, path) || j.names(err, c) }) {
+		if !slices.ContainsFunc(errs, func(err *field.Error) bool { return withinPath(err.Field, path) || j.namesCause(err, c) }) {
 			list = append(list, c)
 		}
 	}
 	return list
 }
 
-// added are errors of Kiln that the reference would have named too, had it seen a mistake: it has reached all rules, and
+// addedErrors returns errors of Kiln that the reference would have named too, had it seen a mistake: it has reached all rules, and
 // its ten causes have room.
-func (j judged) added() (list field.ErrorList) {
+func (j judged) addedErrors() (list field.ErrorList) {
 	if j.Expect.Allowed {
 		return j.errs
 	}
@@ -133,9 +133,9 @@ func (j judged) added() (list field.ErrorList) {
 		return nil
 	}
 	for _, err := range j.errs {
-		if !j.later(err) && !slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
+		if !j.isBeyondReference(err) && !slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
 			path := truePath(c, j.base, j.object)
-			return within(err.Field, path) || j.names(err, c) || subject(path, j.base) == subject(err.Field, j.base)
+			return withinPath(err.Field, path) || j.namesCause(err, c) || subjectOfRule(path, j.base) == subjectOfRule(err.Field, j.base)
 		}) {
 			list = append(list, err)
 		}
@@ -146,40 +146,40 @@ func (j judged) added() (list field.ErrorList) {
 // afterwards are rules of the stages that the reference comes to only when it has found nothing in the VMI.
 var afterwards = []string{"vm/restore-running", "vm/snapshot-running", "vm/snapshot-volumes", "disks/template-namespace"}
 
-// later reports whether the reference did not come as far as an error. It stops at the rules of the VMI if these fail, and it has no rules for an
+// isBeyondReference reports whether the reference did not come as far as an error. It stops at the rules of the VMI if these fail, and it has no rules for an
 // architecture that it does not know.
-func (j judged) later(err *field.Error) bool {
+func (j judged) isBeyondReference(err *field.Error) bool {
 	if err.Origin == "devices/video-type-given" && slices.ContainsFunc(j.Expect.Causes,
 		func(c cause) bool { return strings.HasPrefix(c.Message, "unsupported architecture") }) {
 		return true
 	}
-	return j.VM != nil && (slices.Contains(afterwards, err.Origin) || within(err.Field, "status.volumeRequests"))
+	return j.VM != nil && (slices.Contains(afterwards, err.Origin) || withinPath(err.Field, "status.volumeRequests"))
 }
 
-// names reports whether Kiln means the field of a cause whose path the manifest does not have: the field itself, its first part
+// namesCause reports whether Kiln means the field of a cause whose path the manifest does not have: the field itself, its first part
 // that is not there, the volume for which a disk was made that nobody wrote, or another of the fields that can give the memory.
-func (j judged) names(err *field.Error, c cause) bool {
+func (j judged) namesCause(err *field.Error, c cause) bool {
 	memory := strings.Contains(c.Message, "memory.guest should be provided") || strings.Contains(c.Message, "page size")
 	// The reference names domain.memory.guest or hugepages, and each field below domain.memory can be the one to correct.
-	if memory && within(err.Field, j.base+".domain.memory") {
+	if memory && withinPath(err.Field, j.base+".domain.memory") {
 		return true
 	}
-	there := existing(c.Field, j.object)
+	there := existingPath(c.Field, j.object)
 	if there == c.Field {
 		return false
 	}
-	unwritten := strings.Contains(c.Field, "domain.devices.disks") && within(err.Field, j.base+".volumes")
-	return err.Field == c.Field || unwritten || within(c.Field, err.Field) && within(err.Field, there)
+	unwritten := strings.Contains(c.Field, "domain.devices.disks") && withinPath(err.Field, j.base+".volumes")
+	return err.Field == c.Field || unwritten || withinPath(c.Field, err.Field) && withinPath(err.Field, there)
 }
 
 // claims are judged by one rule of the reference, whichever list they are in.
 var claims = []string{"domain.devices.gpus", "domain.devices.hostDevices", "networks", "resourceClaims"}
 
-// subject is what one rule of the reference judges: a device, a volume, a part of the domain. It returns from it at its
+// subjectOfRule returns what one rule of the reference judges: a device, a volume, a part of the domain. It returns from it at its
 // first finding, so that further fields of the same subject were not reached.
 // An element of a list counts as a subject of its own. All of dataVolumeTemplates is one.
-func subject(path, base string) string {
-	if templates := "spec.dataVolumeTemplates"; within(path, templates) {
+func subjectOfRule(path, base string) string {
+	if templates := "spec.dataVolumeTemplates"; withinPath(path, templates) {
 		return templates
 	}
 	relative, found := strings.CutPrefix(path, base+".")
@@ -187,11 +187,11 @@ func subject(path, base string) string {
 		return path
 	}
 	for _, list := range claims {
-		if within(relative, list) {
+		if withinPath(relative, list) {
 			return "claims"
 		}
 	}
-	parts := segments(relative)
+	parts := pathSegments(relative)
 	switch {
 	case parts[0] == "domain" && len(parts) > 3 && parts[1] == "devices" && strings.HasPrefix(parts[3], "["):
 		parts = parts[:4]
@@ -215,7 +215,7 @@ func (j judged) reachedGuest() bool {
 	}
 	return slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
 		path := truePath(c, j.base, j.object)
-		return within(path, j.base) && !strings.Contains(c.Message, "conflicts with selected instance type") &&
+		return withinPath(path, j.base) && !strings.Contains(c.Message, "conflicts with selected instance type") &&
 			!strings.Contains(c.Message, "preference requirements")
 	})
 }

@@ -5,18 +5,18 @@ import v1 "kubevirt.io/api/core/v1"
 // statusOnCreate is the deviation that these cases show.
 const statusOnCreate = "The status of a VM that is created"
 
-// accounted reports whether a case needs no further explanation.
-func (o outcome) accounted() bool { return o.agrees || o.listed != "" }
+// isAccountedFor reports whether a case needs no further explanation.
+func (o outcome) isAccountedFor() bool { return o.agrees || o.listed != "" }
 
-// remembers reports whether a VM that is created comes with a status that names revisions. The API server takes every status
+// remembersRevisions reports whether a VM that is created comes with a status that names revisions. The API server takes every status
 // off what is created, so that no webhook of a cluster sees one; the reference's, when it is called directly, reads it.
-func remembers(vm *v1.VirtualMachine, operation string) bool {
+func remembersRevisions(vm *v1.VirtualMachine, operation string) bool {
 	return operation != "UPDATE" && (vm.Status.InstancetypeRef != nil || vm.Status.PreferenceRef != nil)
 }
 
-// remembered is the VM whose user asks for the revisions that the status names.
+// vmWithRevisions returns the VM whose user asks for the revisions that the status names.
 // A revisionName that the user wrote stays as it is. The VM of the case is not changed.
-func remembered(vm *v1.VirtualMachine) *v1.VirtualMachine {
+func vmWithRevisions(vm *v1.VirtualMachine) *v1.VirtualMachine {
 	vm = vm.DeepCopy()
 	if ref, matcher := vm.Status.InstancetypeRef, vm.Spec.Instancetype; ref != nil && ref.ControllerRevisionRef != nil && matcher != nil &&
 		matcher.RevisionName == "" {

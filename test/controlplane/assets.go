@@ -60,12 +60,12 @@ var containers = kit{folder: "node", module: "containerd", what: "containerd", t
 //go:embed go.mod
 var goMod []byte
 
-// wanted gives the version of every module that the kit's module requires, by module path.
-func (k kit) wanted(root string) (map[string]string, error) {
+// wantedVersions gives the version of every module that the kit's module requires, by module path.
+func (k kit) wantedVersions(root string) (map[string]string, error) {
 	data := goMod
 	if k.module != "." {
 		var err error
-		if data, err = os.ReadFile(filepath.Join(k.source(root), "go.mod")); err != nil {
+		if data, err = os.ReadFile(filepath.Join(k.sourceDir(root), "go.mod")); err != nil {
 			return nil, err
 		}
 	}
@@ -80,8 +80,8 @@ func (k kit) wanted(root string) (map[string]string, error) {
 	return versions, nil
 }
 
-// source is the directory of the kit's module.
-func (k kit) source(root string) string {
+// sourceDir returns the directory of the kit's module.
+func (k kit) sourceDir(root string) string {
 	return filepath.Join(root, "test", "controlplane", k.module)
 }
 
@@ -106,17 +106,17 @@ func (k kit) findOrBuild(ctx context.Context, bin string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	want, err := k.wanted(root)
+	want, err := k.wantedVersions(root)
 	if err != nil {
 		return "", err
 	}
-	if len(k.outdated(bin, want)) == 0 {
+	if len(k.outdatedAssets(bin, want)) == 0 {
 		return bin, nil
 	}
 	if root == "" {
 		return "", fmt.Errorf("'%s' lacks current binaries, and there is no checkout of kiln here to build them from", bin)
 	}
-	return bin, k.build(ctx, k.source(root), bin, want)
+	return bin, k.buildAssets(ctx, k.sourceDir(root), bin, want)
 }
 
 func (k kit) checkComplete(dir string) error {
@@ -136,22 +136,22 @@ func (k kit) checkComplete(dir string) error {
 		os.Getenv("KUBEBUILDER_ASSETS"), dir, strings.Join(missing, ", "))
 }
 
-// outdated lists the binaries that are missing from dir or were built from another version. It
+// outdatedAssets lists the binaries that are missing from dir or were built from another version. It
 // reads what the Go linker recorded instead of running them: four of them would take a second.
-func (k kit) outdated(dir string, want map[string]string) []asset {
+func (k kit) outdatedAssets(dir string, want map[string]string) []asset {
 	var out []asset
 	for _, a := range k.assets {
 		info, err := buildinfo.ReadFile(filepath.Join(dir, a.name))
-		if err != nil || info.Path != a.pkg || info.Main.Version != want[info.Main.Path] || !stamped(info, want) {
+		if err != nil || info.Path != a.pkg || info.Main.Version != want[info.Main.Path] || !hasVersion(info, want) {
 			out = append(out, a)
 		}
 	}
 	return out
 }
 
-// stamped reports whether a Kubernetes binary knows its own version. Built without the linker flag
+// hasVersion reports whether a Kubernetes binary knows its own version. Built without the linker flag
 // it calls itself v0.0.0-master, and clients that compare versions warn about it.
-func stamped(info *buildinfo.BuildInfo, want map[string]string) bool {
+func hasVersion(info *buildinfo.BuildInfo, want map[string]string) bool {
 	if info.Main.Path != kubernetes {
 		return true
 	}
@@ -167,7 +167,7 @@ func versionFlag(want map[string]string) string {
 	return "-X k8s.io/component-base/version.gitVersion=" + want[kubernetes]
 }
 
-// repositoryRoot is the nearest directory at or above the working directory that holds this module.
+// repositoryRoot returns the nearest directory at or above the working directory that holds this module.
 func repositoryRoot() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {

@@ -38,7 +38,7 @@ func TestKubebuilderAssets(t *testing.T) {
 }
 
 func TestOutdated(t *testing.T) {
-	want, err := plane.wanted("")
+	want, err := plane.wantedVersions("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestOutdated(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			for _, a := range plane.outdated(tt.dir, tt.versions) {
+			for _, a := range plane.outdatedAssets(tt.dir, tt.versions) {
 				got = append(got, a.name)
 			}
 			if !slices.Equal(got, tt.want) {
@@ -97,7 +97,7 @@ func TestBuild(t *testing.T) {
 	if strings.Count(all, "etcd built in") != 1 {
 		t.Errorf("want etcd built once, got:\n%s", all)
 	}
-	if want, _ := plane.wanted(""); len(plane.outdated(dir, want)) != 0 {
+	if want, _ := plane.wantedVersions(""); len(plane.outdatedAssets(dir, want)) != 0 {
 		t.Errorf("not all current after the build:\n%s", all)
 	}
 

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// build makes the binaries that dir lacks. Two builds at once share the work through a lock, and a
+// buildAssets makes the binaries that dir lacks. Two builds at once share the work through a lock, and a
 // binary appears under its name only when it is whole, so that an interrupted build can go on later.
-func (k kit) build(ctx context.Context, module, dir string, want map[string]string) error {
+func (k kit) buildAssets(ctx context.Context, module, dir string, want map[string]string) error {
 	if _, err := exec.LookPath("go"); err != nil {
 		return fmt.Errorf("building %s needs the go command, which is not in PATH: %w", k.what, err)
 	}
@@ -29,11 +29,11 @@ func (k kit) build(ctx context.Context, module, dir string, want map[string]stri
 	if err := waitForLock(ctx, lock); err != nil {
 		return err
 	}
-	todo := k.outdated(dir, want)
+	todo := k.outdatedAssets(dir, want)
 	if len(todo) == 0 {
 		return nil // somebody else built them while we waited
 	}
-	progress("building %s from the Go modules of %s into %s, once; cold this takes about %s on 2 cores", k.what, module, dir, k.takes)
+	printProgress("building %s from the Go modules of %s into %s, once; cold this takes about %s on 2 cores", k.what, module, dir, k.takes)
 	ldflags := "-s -w"
 	if want[kubernetes] != "" {
 		ldflags += " " + versionFlag(want)
@@ -41,11 +41,11 @@ func (k kit) build(ctx context.Context, module, dir string, want map[string]stri
 	flags := append([]string{"-ldflags", ldflags}, k.flags...)
 	for i, a := range todo {
 		started := time.Now()
-		progress("(%d/%d) %s ...", i+1, len(todo), a.name)
+		printProgress("(%d/%d) %s ...", i+1, len(todo), a.name)
 		if err := k.buildOne(ctx, module, filepath.Join(dir, a.name), append(slices.Clone(flags), a.pkg)); err != nil {
 			return fmt.Errorf("building %s: %w", a.name, err)
 		}
-		progress("(%d/%d) %s built in %s", i+1, len(todo), a.name, time.Since(started).Round(time.Second))
+		printProgress("(%d/%d) %s built in %s", i+1, len(todo), a.name, time.Since(started).Round(time.Second))
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func waitForLock(ctx context.Context, lock *os.File) error {
 			return err
 		}
 		if !reported {
-			progress("another build is running; waiting for it")
+			printProgress("another build is running; waiting for it")
 		}
 		select {
 		case <-ctx.Done():

@@ -64,7 +64,7 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("the API server knows its version", func(t *testing.T) {
-		want, err := plane.wanted("")
+		want, err := plane.wantedVersions("")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,9 +28,9 @@ const (
 	auditPolicy = "audit.yaml"
 )
 
-// audit writes the policy by which the API server records the requests and their users, and returns the arguments that name it. The start of a watch is
-// recorded too, because its end comes too late for a test that reads the log meanwhile.
-func (c *controlPlane) audit() ([]string, error) {
+// writeAuditPolicy writes the policy by which the API server records the requests and their users, and returns the arguments that name it. The start of a watch
+// is recorded too, because its end comes too late for a test that reads the log meanwhile.
+func (c *controlPlane) writeAuditPolicy() ([]string, error) {
 	if c.audited == "" {
 		return nil, nil
 	}

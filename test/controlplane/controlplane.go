@@ -42,8 +42,8 @@ func (c *controlPlane) close() error {
 	return errors.Join(errs...)
 }
 
-// prepare makes the directory, the certificates and the kubeconfigs.
-func (c *controlPlane) prepare(names []string) error {
+// prepareDir makes the directory, the certificates and the kubeconfigs.
+func (c *controlPlane) prepareDir(names []string) error {
 	if err := c.claimDirectory(); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *controlPlane) prepare(names []string) error {
 		Server: fmt.Sprintf("https://127.0.0.1:%d", port), CA: filepath.Join(c.state, "ca.crt"),
 		Bin: c.bin, Logs: c.state, Users: map[string]string{}, PIDs: map[string]int{},
 	}
-	c.ready.Kubeconfig, err = c.kubeconfig(ca, authority.Admin)
+	c.ready.Kubeconfig, err = c.writeKubeconfig(ca, authority.Admin)
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,14 @@ func (c *controlPlane) prepare(names []string) error {
 		if err != nil {
 			return err
 		}
-		if c.ready.Users[u.Name], err = c.kubeconfig(ca, u); err != nil {
+		if c.ready.Users[u.Name], err = c.writeKubeconfig(ca, u); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *controlPlane) kubeconfig(ca *authority.Authority, u authority.User) (string, error) {
+func (c *controlPlane) writeKubeconfig(ca *authority.Authority, u authority.User) (string, error) {
 	path, err := ca.WriteKubeconfig(c.dir, c.ready.Server, u)
 	c.closers = append(c.closers, func() error { return os.Remove(path) })
 	return path, err
@@ -117,18 +117,18 @@ func (c *controlPlane) claimDirectory() error {
 func (c *controlPlane) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %s", startTimeout))
 	defer cancel()
-	client, err := c.client()
+	client, err := c.newClient()
 	if err != nil {
 		return err
 	}
-	audit, err := c.audit()
+	audit, err := c.writeAuditPolicy()
 	if err != nil {
 		return err
 	}
 	c.group = process.NewGroup(c.state)
 	c.closers = append(c.closers, func() error {
 		for _, complaint := range c.group.Stop() {
-			progress("%s", complaint)
+			printProgress("%s", complaint)
 		}
 		return nil
 	})
@@ -152,7 +152,7 @@ func (c *controlPlane) start(ctx context.Context) error {
 		// It serves no port to ask. The account that it makes in every namespace shows that it works.
 		{"kube-controller-manager", controllerManagerArgs(), answers("/api/v1/namespaces/default/serviceaccounts/default")},
 	} {
-		progress("starting %s", step.asset)
+		printProgress("starting %s", step.asset)
 		p, err := c.group.Start(filepath.Join(c.bin, step.asset), step.args)
 		if err != nil {
 			return err
@@ -165,7 +165,7 @@ func (c *controlPlane) start(ctx context.Context) error {
 	return nil
 }
 
-func (c *controlPlane) client() (*http.Client, error) {
+func (c *controlPlane) newClient() (*http.Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.ready.Kubeconfig)
 	if err != nil {
 		return nil, err

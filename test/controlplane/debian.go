@@ -22,28 +22,28 @@ var installed = map[string][]string{
 	"containernetworking-plugins": {"/usr/lib/cni/bridge", "/opt/cni/bin/bridge", "/usr/libexec/cni/bridge"},
 }
 
-// find gives the file of a package: unpacked below dir if it can be, else the machine's own.
-func find(ctx context.Context, dir, name string) (string, error) {
-	err := unpack(ctx, dir, name)
+// findFile gives the file of a package: unpacked below dir if it can be, else the machine's own.
+func findFile(ctx context.Context, dir, name string) (string, error) {
+	err := unpackPackage(ctx, dir, name)
 	if err == nil {
 		return filepath.Join(dir, name, packages[name]), nil
 	}
 	for _, file := range installed[name] {
 		if _, missing := os.Stat(file); missing == nil {
-			progress("taking %s: %v", file, err)
+			printProgress("taking %s: %v", file, err)
 			return file, nil
 		}
 	}
 	return "", err
 }
 
-// unpack sees to it that the files of a package lie below dir. An interrupted run leaves none in its place.
-func unpack(ctx context.Context, dir, name string) (err error) {
+// unpackPackage sees to it that the files of a package lie below dir. An interrupted run leaves none in its place.
+func unpackPackage(ctx context.Context, dir, name string) (err error) {
 	target := filepath.Join(dir, name)
 	if _, err := os.Stat(filepath.Join(target, packages[name])); err == nil {
 		return nil
 	}
-	progress("unpacking Debian's package %s into %s", name, target)
+	printProgress("unpacking Debian's package %s into %s", name, target)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -52,10 +52,10 @@ func unpack(ctx context.Context, dir, name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	if err = fetch(ctx, work, name); err != nil {
+	if err = fetchPackage(ctx, work, name); err != nil {
 		// Lists of packages may be absent, or name a version that is gone.
-		if err = shell(ctx, work, "apt-get", "update", "-qq"); err == nil {
-			err = fetch(ctx, work, name)
+		if err = runProgram(ctx, work, "apt-get", "update", "-qq"); err == nil {
+			err = fetchPackage(ctx, work, name)
 		}
 	}
 	if err != nil {
@@ -67,19 +67,19 @@ func unpack(ctx context.Context, dir, name string) (err error) {
 	return nil // another process was faster
 }
 
-func fetch(ctx context.Context, work, name string) error {
-	if err := shell(ctx, work, "apt-get", "download", "-qq", name); err != nil {
+func fetchPackage(ctx context.Context, work, name string) error {
+	if err := runProgram(ctx, work, "apt-get", "download", "-qq", name); err != nil {
 		return err
 	}
 	archives, err := filepath.Glob(filepath.Join(work, "*.deb"))
 	if err != nil || len(archives) != 1 {
 		return fmt.Errorf("apt-get download left %d archives: %w", len(archives), err)
 	}
-	return shell(ctx, work, "dpkg-deb", "-x", archives[0], filepath.Join(work, "files"))
+	return runProgram(ctx, work, "dpkg-deb", "-x", archives[0], filepath.Join(work, "files"))
 }
 
-// shell runs a program to its end; what it says becomes the error.
-func shell(ctx context.Context, dir, name string, args ...string) error {
+// runProgram runs a program to its end; what it says becomes the error.
+func runProgram(ctx context.Context, dir, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()

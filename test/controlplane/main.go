@@ -32,13 +32,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 
-	if err := command().ExecuteContext(ctx); err != nil {
-		progress("%v", err)
+	if err := rootCommand().ExecuteContext(ctx); err != nil {
+		printProgress("%v", err)
 		os.Exit(1)
 	}
 }
 
-func command() *cobra.Command {
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "controlplane",
 		Short:         "A real Kubernetes control plane for development and tests",
@@ -80,7 +80,7 @@ func runCommand() *cobra.Command {
 			"Give it a pipe as standard input and hold the other end: with </dev/null it stops at once.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return run(cmd.Context(), o)
+			return runControlPlane(cmd.Context(), o)
 		},
 	}
 	cmd.Flags().StringVar(&o.bin, "bin", "", "directory of the binaries (default bin/k8s of this repository)")
@@ -93,7 +93,7 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// progress tells a person what is happening; standard output belongs to programs.
-func progress(format string, args ...any) {
+// printProgress tells a person what is happening; standard output belongs to programs.
+func printProgress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "controlplane: "+format+"\n", args...)
 }

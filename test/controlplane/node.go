@@ -76,10 +76,10 @@ func findTools(ctx context.Context) (tools node.Tools, err error) {
 		return tools, err
 	}
 	debian := filepath.Join(tools.Containers, "debian")
-	if tools.Runc, err = find(ctx, debian, "runc"); err != nil {
+	if tools.Runc, err = findFile(ctx, debian, "runc"); err != nil {
 		return tools, err
 	}
-	bridge, err := find(ctx, debian, "containernetworking-plugins")
+	bridge, err := findFile(ctx, debian, "containernetworking-plugins")
 	tools.CNI = filepath.Dir(bridge)
 	return tools, err
 }
@@ -110,7 +110,7 @@ func runNodes(ctx context.Context, o node.Options) (err error) {
 	for {
 		select {
 		case line := <-given:
-			answer, err := obey(ctx, cluster, line)
+			answer, err := executeLine(ctx, cluster, line)
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -128,13 +128,13 @@ func runNodes(ctx context.Context, o node.Options) (err error) {
 	}
 }
 
-// obey does what a line of standard input says, and returns the answer.
-func obey(ctx context.Context, cluster *node.Cluster, line string) (answer any, err error) {
+// executeLine does what a line of standard input says, and returns the answer.
+func executeLine(ctx context.Context, cluster *node.Cluster, line string) (answer any, err error) {
 	verb, name, further := strings.Cut(line, " ")
 	if !further {
 		ready, err := cluster.Add(ctx, line, wordsOfInit...)
 		if err == nil {
-			progress("node '%s' is ready after %d ms", line, ready.Milliseconds["ready"])
+			printProgress("node '%s' is ready after %d ms", line, ready.Milliseconds["ready"])
 		}
 		return ready, err
 	}
@@ -149,6 +149,6 @@ func obey(ctx context.Context, cluster *node.Cluster, line string) (answer any, 
 	if err != nil {
 		return nil, fmt.Errorf("'%s': %w", line, err)
 	}
-	progress("%s", line)
+	printProgress("%s", line)
 	return struct{}{}, nil
 }

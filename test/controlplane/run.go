@@ -41,8 +41,8 @@ type ready struct {
 
 var errInputEnded = errors.New("standard input ended")
 
-// run starts a control plane, tells when it is ready, waits for the end and cleans up.
-func run(ctx context.Context, o options) (err error) {
+// runControlPlane starts a control plane, tells when it is ready, waits for the end and cleans up.
+func runControlPlane(ctx context.Context, o options) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -58,27 +58,27 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	cp := &controlPlane{bin: bin, dir: o.dir, state: filepath.Join(o.dir, "state"), audited: o.audited}
 	defer func() { err = errors.Join(err, cp.close()) }()
-	if err := cp.prepare(o.users); err != nil {
+	if err := cp.prepareDir(o.users); err != nil {
 		return err
 	}
 	started := time.Now()
 	if err := cp.start(ctx); err != nil {
 		return err
 	}
-	progress("ready at %s after %s", cp.ready.Server, time.Since(started).Round(100*time.Millisecond))
+	printProgress("ready at %s after %s", cp.ready.Server, time.Since(started).Round(100*time.Millisecond))
 	if err := json.NewEncoder(os.Stdout).Encode(cp.ready); err != nil {
 		return fmt.Errorf("telling that the control plane is ready: %w", err)
 	}
 	for {
 		select {
 		case <-ctx.Done():
-			progress("%v; stopping", context.Cause(ctx))
+			printProgress("%v; stopping", context.Cause(ctx))
 			return nil
 		case p := <-cp.group.Ended:
 			if !o.restart {
 				return p.Died()
 			}
-			progress("%v", p.Died())
+			printProgress("%v", p.Died())
 			if _, err := cp.group.Again(p); err != nil {
 				return err
 			}

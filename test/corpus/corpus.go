@@ -64,7 +64,7 @@ func Load(dir string) ([]Case, error) {
 		if !entry.IsDir() || entry.Name() == "testdata" || entry.Name() == requestsDir {
 			continue
 		}
-		c, err := read(filepath.Join(dir, entry.Name()))
+		c, err := readCase(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
 		}
@@ -88,7 +88,7 @@ type Admitted struct {
 
 // Admit reviews a case as the webhooks of VMs and VMIs do.
 func (c Case) Admit(ctx context.Context) (Admitted, error) {
-	reviewer := reviewer(c.Objects, c.Cluster)
+	reviewer := newReviewer(c.Objects, c.Cluster)
 	if c.VM != nil {
 		reviewed, err := reviewer.ReviewVM(ctx, c.VM, nil, review.Asker{})
 		return Admitted{reviewed.Explicit, reviewed.Verdict, err == nil && !reviewed.Unknown(), reviewed.Input, reviewed.Explain}, err
@@ -98,8 +98,8 @@ func (c Case) Admit(ctx context.Context) (Admitted, error) {
 	return Admitted{reviewed.Explicit, reviewed.Verdict, true, reviewed.Input, explain}, err
 }
 
-// reviewer reviews by the objects and the configuration of a cluster.
-func reviewer(known []*unstructured.Unstructured, cluster config.Cluster) review.Reviewer {
+// newReviewer reviews by the objects and the configuration of a cluster.
+func newReviewer(known []*unstructured.Unstructured, cluster config.Cluster) review.Reviewer {
 	return review.Reviewer{
 		Resolver:      resolve.Resolver{Cached: objects.New(scheme, known...)},
 		Configuration: func() config.Cluster { return cluster },
@@ -117,7 +117,7 @@ type Start struct {
 // Machine is the explicit VMI on the case's host.
 func (c Case) Machine(explicit *v1.VirtualMachineInstance) (render.Machine, error) {
 	start := Start{Capabilities: backend.Assumed(explicit.Spec.Architecture), Bindings: backend.AssumedBindings(explicit)}
-	if err := strict(c.host, &start); err != nil {
+	if err := decodeStrict(c.host, &start); err != nil {
 		return render.Machine{}, fmt.Errorf("host.yaml: %w", err)
 	}
 	vmi := explicit.DeepCopy()

@@ -80,12 +80,12 @@ func podText(result pod.Result) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := yaml.Marshal(beyond(common, object))
+	text, err := yaml.Marshal(differenceTo(common, object))
 	return string(text), err
 }
 
-// beyond returns what of a value differs from a common one. Elements of lists are found by their names; those that are the same are left out.
-func beyond(common, value any) any {
+// differenceTo returns what of a value differs from a common one. Elements of lists are found by their names; those that are the same are left out.
+func differenceTo(common, value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		was, ok := common.(map[string]any)
@@ -102,7 +102,7 @@ func beyond(common, value any) any {
 			if before, had := was[key]; !had {
 				differs[key] = part
 			} else if !reflect.DeepEqual(before, part) {
-				differs[key] = beyond(before, part)
+				differs[key] = differenceTo(before, part)
 			}
 		}
 		return differs
@@ -118,7 +118,7 @@ func beyond(common, value any) any {
 				differs = append(differs, element)
 				continue
 			}
-			part, ok := beyond(was[before], element).(map[string]any)
+			part, ok := differenceTo(was[before], element).(map[string]any)
 			if ok {
 				part["name"] = nameOf(element)
 			}

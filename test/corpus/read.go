@@ -52,12 +52,12 @@ var kinds = map[string]func() any{
 	"Deployment":                            func() any { return new(appsv1.Deployment) }, // virt-controller: KubeVirt runs guests
 }
 
-func read(dir string) (Case, error) {
+func readCase(dir string) (Case, error) {
 	c, err := readCluster(dir)
 	if err != nil {
 		return c, err
 	}
-	if c.host, err = input(dir, "host.yaml"); err != nil {
+	if c.host, err = readOptional(dir, "host.yaml"); err != nil {
 		return c, err
 	}
 	return c, c.readGuest()
@@ -65,11 +65,11 @@ func read(dir string) (Case, error) {
 
 // readGuest reads the object that the user applies.
 func (c *Case) readGuest() error {
-	vm, err := input(c.Dir, "vm.yaml")
+	vm, err := readOptional(c.Dir, "vm.yaml")
 	if err != nil {
 		return err
 	}
-	vmi, err := input(c.Dir, "vmi.yaml")
+	vmi, err := readOptional(c.Dir, "vmi.yaml")
 	switch {
 	case err != nil:
 		return err
@@ -82,15 +82,15 @@ func (c *Case) readGuest() error {
 	if vm != nil {
 		c.VM = &v1.VirtualMachine{}
 		c.VM.Namespace = namespace
-		return strict(vm, c.VM)
+		return decodeStrict(vm, c.VM)
 	}
 	c.VMI = &v1.VirtualMachineInstance{}
 	c.VMI.Namespace = namespace
-	return strict(vmi, c.VMI)
+	return decodeStrict(vmi, c.VMI)
 }
 
-// input reads a file that may be absent.
-func input(dir, name string) ([]byte, error) {
+// readOptional reads a file that may be absent.
+func readOptional(dir, name string) ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -101,8 +101,8 @@ func input(dir, name string) ([]byte, error) {
 	return data, err
 }
 
-// strict decodes YAML; a field that does not exist is an error.
-func strict(data []byte, into any) error {
+// decodeStrict decodes YAML; a field that does not exist is an error.
+func decodeStrict(data []byte, into any) error {
 	if data == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func strict(data []byte, into any) error {
 // readCluster reads what the cluster of a case has.
 func readCluster(dir string) (Case, error) {
 	c := Case{Name: filepath.Base(dir), Dir: dir, Cluster: config.Default()}
-	cluster, err := input(dir, "cluster.yaml")
+	cluster, err := readOptional(dir, "cluster.yaml")
 	if err == nil {
 		err = c.addAll(cluster)
 	}
@@ -131,14 +131,14 @@ func (c *Case) addAll(data []byte) error {
 		if len(object.Object) == 0 {
 			continue
 		}
-		if err := c.add(object, []byte(document)); err != nil {
+		if err := c.addObject(object, []byte(document)); err != nil {
 			return fmt.Errorf("cluster.yaml: %s '%s': %w", object.GetKind(), object.GetName(), err)
 		}
 	}
 	return nil
 }
 
-func (c *Case) add(object *unstructured.Unstructured, document []byte) (err error) {
+func (c *Case) addObject(object *unstructured.Unstructured, document []byte) (err error) {
 	if object.GetKind() == "KubeVirt" {
 		c.Cluster, _, err = clusterconfig.Parse(document)
 		return err

@@ -72,7 +72,7 @@ func readRequest(dir string) (Request, error) {
 	}
 	r.cluster.Cluster = r.cluster.Cluster.InstalledIn(config.Installation{Kiln: "kiln-system"}) // whose accounts ask
 	for name, into := range map[string]*[]byte{"object.yaml": &r.Object, "stored.yaml": &r.Stored} {
-		text, err := input(dir, name)
+		text, err := readOptional(dir, name)
 		if err == nil && text != nil {
 			*into, err = yaml.YAMLToJSON(text)
 		}
@@ -80,9 +80,9 @@ func readRequest(dir string) (Request, error) {
 			return r, err
 		}
 	}
-	request, err := input(dir, "request.yaml")
+	request, err := readOptional(dir, "request.yaml")
 	if err == nil {
-		err = strict(request, &r.By)
+		err = decodeStrict(request, &r.By)
 	}
 	if err != nil {
 		return r, err
@@ -101,11 +101,11 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 		return r.judgeVM(ctx)
 	case "VirtualMachineInstance":
 		var now, was v1.VirtualMachineInstance
-		if err := r.decode(&now, &was); err != nil {
+		if err := r.decodeObjects(&now, &was); err != nil {
 			return admit.Verdict{}, err
 		}
 		if r.Stored == nil {
-			return reviewer(nil, r.cluster.Cluster).ReviewExplicitVMI(ctx, &now, review.Asker{Name: r.By.User})
+			return newReviewer(nil, r.cluster.Cluster).ReviewExplicitVMI(ctx, &now, review.Asker{Name: r.By.User})
 		}
 		change := validate.GuestChange{New: &now, Old: &was, By: validate.Account{Name: r.By.User, Node: r.By.Node}}
 		if r.By.Subresource == "status" {
@@ -114,26 +114,26 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 		return admit.Verdict{Errors: validate.GuestUpdate(change, r.cluster.Cluster.Limits)}, nil
 	case "VirtualMachineInstancePreset":
 		var now, was v1.VirtualMachineInstancePreset
-		err := r.decode(&now, &was)
+		err := r.decodeObjects(&now, &was)
 		return admit.Verdict{Errors: validate.Preset(&now.Spec, spec), Warnings: validate.PresetWarnings()}, err
 	case instancetype.Kinds.Namespaced, instancetype.Kinds.Cluster:
 		var now, was v1beta1.VirtualMachineInstancetype
-		err := r.decode(&now, &was)
+		err := r.decodeObjects(&now, &was)
 		mistakes := append(validate.Instancetype(&now.Spec, spec), instancetype.LifecycleMistakes(&now)...)
 		return admit.Verdict{Errors: mistakes, Warnings: validate.InstancetypeWarnings(&now.Spec)}, err
 	case instancetype.PreferenceKinds.Namespaced, instancetype.PreferenceKinds.Cluster:
 		var now, was v1beta1.VirtualMachinePreference
-		err := r.decode(&now, &was)
+		err := r.decodeObjects(&now, &was)
 		mistakes := append(validate.Preference(&now.Spec, spec), instancetype.LifecycleMistakes(&now)...)
 		return admit.Verdict{Errors: mistakes, Warnings: validate.PreferenceWarnings(&now.Spec)}, err
 	}
 	if r.Kind == v1alpha1.KindGuestProfile || r.Kind == v1alpha1.KindClusterGuestProfile {
-		reviewed, err := reviewer(r.cluster.Objects, r.cluster.Cluster).ReviewProfile(ctx, r.Object, review.Asker{Name: r.By.User})
+		reviewed, err := newReviewer(r.cluster.Objects, r.cluster.Cluster).ReviewProfile(ctx, r.Object, review.Asker{Name: r.By.User})
 		return reviewed.Verdict, err
 	}
 	if r.Kind == "GuestHardware" {
 		var now, was v1alpha1.GuestHardware
-		err := r.decode(&now, &was)
+		err := r.decodeObjects(&now, &was)
 		return admit.Verdict{Errors: validate.GuestHardware(&now.Spec, spec)}, err
 	}
 	return admit.Verdict{}, fmt.Errorf("requests have no kind '%s'", r.Kind)
@@ -141,7 +141,7 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 
 func (r Request) judgeVM(ctx context.Context) (admit.Verdict, error) {
 	now, was := &v1.VirtualMachine{}, &v1.VirtualMachine{}
-	if err := r.decode(now, was); err != nil {
+	if err := r.decodeObjects(now, was); err != nil {
 		return admit.Verdict{}, err
 	}
 	if r.Stored == nil {
@@ -151,11 +151,11 @@ func (r Request) judgeVM(ctx context.Context) (admit.Verdict, error) {
 		errs := validate.For(r.By.User, r.cluster.Cluster.Limits, validate.VMStatusUpdate(now, was))
 		return admit.Verdict{Errors: errs}, nil
 	}
-	reviewed, err := reviewer(r.cluster.Objects, r.cluster.Cluster).ReviewVM(ctx, now, was, review.Asker{Name: r.By.User})
+	reviewed, err := newReviewer(r.cluster.Objects, r.cluster.Cluster).ReviewVM(ctx, now, was, review.Asker{Name: r.By.User})
 	return reviewed.Verdict, err
 }
 
-func (r Request) decode(now, was any) error {
+func (r Request) decodeObjects(now, was any) error {
 	if err := yaml.UnmarshalStrict(r.Object, now); err != nil || r.Stored == nil {
 		return err
 	}

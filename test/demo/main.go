@@ -21,7 +21,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := runDemo(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "make run:", err)
 		os.Exit(1)
 	}
@@ -50,7 +50,7 @@ type demo struct {
 	root, kubeconfig, programs, own string
 }
 
-func run(ctx context.Context) (err error) {
+func runDemo(ctx context.Context) (err error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func run(ctx context.Context) (err error) {
 	}
 	defer os.RemoveAll(dir)
 	d := demo{root: root, own: filepath.Join(dir, "bin")}
-	if d.place, err = choose(ctx, root, dir); err != nil {
+	if d.place, err = choosePlace(ctx, root, dir); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
@@ -71,10 +71,10 @@ func run(ctx context.Context) (err error) {
 		do   func(context.Context) error
 	}{
 		{"making ready what runs VMIs, and building a guest from Debian's kernel", d.provide},
-		{"loading manifests/catalog and examples/preset.yaml", d.load},
-		{"kubectl apply -f examples/conflict.yaml, which must be refused", d.conflict},
-		{"kubectl apply -f examples/guest.yaml", d.create},
-		{"waiting for the guest (it is emulated, some 15 seconds)", d.show},
+		{"loading manifests/catalog and examples/preset.yaml", d.loadCatalog},
+		{"kubectl apply -f examples/conflict.yaml, which must be refused", d.showConflict},
+		{"kubectl apply -f examples/guest.yaml", d.createVM},
+		{"waiting for the guest (it is emulated, some 15 seconds)", d.showStages},
 	} {
 		fmt.Println(step.what)
 		if err := step.do(ctx); err != nil {
@@ -85,15 +85,15 @@ func run(ctx context.Context) (err error) {
 		"  kubectl get vm,vmi; kubectl kiln render vm/demo; %s\n", d.kubeconfig, d.programs, d.own, d.hint())
 	<-ctx.Done()
 	fmt.Println("\nstopping")
-	return d.end()
+	return d.deleteVM()
 }
 
 // kubectl runs kubectl as the administrator. Both outputs are returned with an error too.
 func (d *demo) kubectl(ctx context.Context, args ...string) (stdout, stderr string, err error) {
-	return d.program(ctx, filepath.Join(d.programs, "kubectl"), args...)
+	return d.runProgram(ctx, filepath.Join(d.programs, "kubectl"), args...)
 }
 
-func (d *demo) program(ctx context.Context, program string, args ...string) (stdout, stderr string, err error) {
+func (d *demo) runProgram(ctx context.Context, program string, args ...string) (stdout, stderr string, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.kubeconfig)
 	var out, failed strings.Builder
@@ -107,22 +107,22 @@ const image = "demo.example/guest:1"
 
 const namespace = "default"
 
-func (d *demo) load(ctx context.Context) error {
+func (d *demo) loadCatalog(ctx context.Context) error {
 	if _, stderr, err := d.kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(d.root, "manifests", "catalog")); err != nil {
 		return fmt.Errorf("%w: %s", err, stderr)
 	}
-	_, err := d.apply(ctx, "preset.yaml")
+	_, err := d.applyExample(ctx, "preset.yaml")
 	return err
 }
 
-func (d *demo) create(ctx context.Context) error {
-	_, err := d.apply(ctx, "guest.yaml")
+func (d *demo) createVM(ctx context.Context) error {
+	_, err := d.applyExample(ctx, "guest.yaml")
 	return err
 }
 
-// conflict shows what a user reads who overrides an instancetype.
-func (d *demo) conflict(ctx context.Context) error {
-	stderr, err := d.apply(ctx, "conflict.yaml")
+// showConflict shows what a user reads who overrides an instancetype.
+func (d *demo) showConflict(ctx context.Context) error {
+	stderr, err := d.applyExample(ctx, "conflict.yaml")
 	if err == nil {
 		return errors.New("it was admitted")
 	}
@@ -130,8 +130,8 @@ func (d *demo) conflict(ctx context.Context) error {
 	return nil
 }
 
-// apply applies one of the examples and returns kubectl's standard error.
-func (d *demo) apply(ctx context.Context, example string) (string, error) {
+// applyExample applies one of the examples and returns kubectl's standard error.
+func (d *demo) applyExample(ctx context.Context, example string) (string, error) {
 	_, stderr, err := d.kubectl(ctx, "apply", "-n", namespace, "-f", filepath.Join(d.root, "examples", example))
 	if err != nil {
 		return stderr, fmt.Errorf("%w: %s", err, stderr)
@@ -142,11 +142,11 @@ func (d *demo) apply(ctx context.Context, example string) (string, error) {
 // patience is how long a guest may take to boot on a busy machine.
 const patience = 5 * time.Minute
 
-// show prints what each stage made of the VM.
-func (d *demo) show(ctx context.Context) error {
+// showStages prints what each stage made of the VM.
+func (d *demo) showStages(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	uid, err := d.await(ctx)
+	uid, err := d.awaitRunning(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,22 +158,22 @@ func (d *demo) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pins, err := d.ask(ctx, "vm", `{.metadata.annotations.kilnvm\.io/pins}`)
+	pins, err := d.askFor(ctx, "vm", `{.metadata.annotations.kilnvm\.io/pins}`)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("\n1 admit: the VM, as it was applied, with its pins\n  %s\n", pins)
-	domain, err := d.ask(ctx, "vmi", `{.spec.domain.cpu}{"\n  "}{.spec.domain.memory}{"\n  "}{.spec.domain.machine}{"\n  "}{.spec.domain.devices.disks}`)
+	domain, err := d.askFor(ctx, "vmi", `{.spec.domain.cpu}{"\n  "}{.spec.domain.memory}{"\n  "}{.spec.domain.machine}{"\n  "}{.spec.domain.devices.disks}`)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("  its VMI, explicit:\n  %s\n", domain)
-	hardware, err := d.ask(ctx, "guesthardware", `{.spec.hardware.machine}{"\n  "}{.spec.hardware.devices}`)
+	hardware, err := d.askFor(ctx, "guesthardware", `{.spec.hardware.machine}{"\n  "}{.spec.hardware.devices}`)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("\n2 frontend: what the guest sees, recorded in its GuestHardware for every later boot\n  %s\n", hardware)
-	xml, stderr, err := d.program(ctx, filepath.Join(d.own, "kubectl-kiln"), "render", "vmi/demo", "-n", namespace)
+	xml, stderr, err := d.runProgram(ctx, filepath.Join(d.own, "kubectl-kiln"), "render", "vmi/demo", "-n", namespace)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, stderr)
 	}
@@ -183,10 +183,10 @@ func (d *demo) show(ctx context.Context) error {
 	return nil
 }
 
-// await waits until the VMI runs and returns its UID.
-func (d *demo) await(ctx context.Context) (string, error) {
+// awaitRunning waits until the VMI runs and returns its UID.
+func (d *demo) awaitRunning(ctx context.Context) (string, error) {
 	for {
-		out, err := d.ask(ctx, "vmi", `{.status.phase} {.metadata.uid}{range .status.conditions[*]} {.reason} {.message}{end}`)
+		out, err := d.askFor(ctx, "vmi", `{.status.phase} {.metadata.uid}{range .status.conditions[*]} {.reason} {.message}{end}`)
 		if phase := strings.Fields(out); err == nil && len(phase) > 1 && phase[0] == "Running" {
 			return phase[1], nil
 		}
@@ -198,7 +198,7 @@ func (d *demo) await(ctx context.Context) (string, error) {
 	}
 }
 
-func (d *demo) ask(ctx context.Context, kind, template string) (string, error) {
+func (d *demo) askFor(ctx context.Context, kind, template string) (string, error) {
 	out, stderr, err := d.kubectl(ctx, "get", kind, "demo", "-n", namespace, "-o", "jsonpath="+template)
 	if err != nil {
 		return out, fmt.Errorf("%w: %s", err, stderr)
@@ -209,8 +209,8 @@ func (d *demo) ask(ctx context.Context, kind, template string) (string, error) {
 	return out, nil
 }
 
-// end deletes the VM while there is a launcher to stop it.
-func (d *demo) end() error {
+// deleteVM deletes the VM while there is a launcher to stop it.
+func (d *demo) deleteVM() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var errs []error

@@ -86,9 +86,9 @@ func (p *pods) logs() string { return installation.Logs(context.Background(), p.
 
 func (p *pods) close() error { return p.Close() }
 
-// choose returns the place of the runtime that RUNTIME names: pods where this machine can have a node, else the machine itself. A cluster of the user's
+// choosePlace returns the place of the runtime that RUNTIME names: pods where this machine can have a node, else the machine itself. A cluster of the user's
 // has no images of this tree, so that its VMIs run on this machine, too.
-func choose(ctx context.Context, root, dir string) (place, error) {
+func choosePlace(ctx context.Context, root, dir string) (place, error) {
 	runtime, kubeconfig, incapable := os.Getenv("RUNTIME"), os.Getenv("KUBECONFIG"), node.Incapable()
 	switch {
 	case runtime != "" && runtime != "pod" && runtime != "node":

@@ -23,10 +23,10 @@ type verdict struct {
 	examples []string
 }
 
-// judge waits until every VM is complete, or the time for that is over.
-func (s *stage) judge(ctx context.Context, space string, t *trial) (v verdict, err error) {
-	waited := until(ctx, mends, func() error {
-		if v, err = s.look(ctx, space, t); err != nil {
+// awaitComplete waits until every VM is complete, or the time for that is over.
+func (s *stage) awaitComplete(ctx context.Context, space string, t *trial) (v verdict, err error) {
+	waited := retryUntil(ctx, mends, func() error {
+		if v, err = s.inspectVMs(ctx, space, t); err != nil {
 			return err
 		}
 		if v.lost+v.stuck+v.unpinned > 0 {
@@ -38,7 +38,7 @@ func (s *stage) judge(ctx context.Context, space string, t *trial) (v verdict, e
 		return v, ctx.Err()
 	}
 	if err == nil {
-		err = s.rests(ctx, space, &v)
+		err = s.countIdleWrites(ctx, space, &v)
 	}
 	return v, err
 }
@@ -46,65 +46,65 @@ func (s *stage) judge(ctx context.Context, space string, t *trial) (v verdict, e
 // quiet is the time for which nobody writes a VM, some seconds after the last fault.
 const quiet = 5 * time.Second
 
-// rests counts the VMs and VMIs that are written while nothing happens.
-func (s *stage) rests(ctx context.Context, space string, v *verdict) error {
+// countIdleWrites counts the VMs and VMIs that are written while nothing happens.
+func (s *stage) countIdleWrites(ctx context.Context, space string, v *verdict) error {
 	time.Sleep(quiet)
 	for _, resource := range []schema.GroupVersionResource{machines, guests} {
-		before, err := s.list(ctx, space, resource)
+		before, err := s.listObjects(ctx, space, resource)
 		if err != nil {
 			return err
 		}
 		time.Sleep(quiet)
-		after, err := s.list(ctx, space, resource)
+		after, err := s.listObjects(ctx, space, resource)
 		if err != nil {
 			return err
 		}
 		for name, object := range after {
 			if old := before[name]; old != nil && old.GetResourceVersion() != object.GetResourceVersion() {
 				v.restless++
-				v.example(fmt.Sprintf("%s '%s' is written again and again", object.GetKind(), name))
+				v.addExample(fmt.Sprintf("%s '%s' is written again and again", object.GetKind(), name))
 			}
 		}
 	}
 	return nil
 }
 
-func (s *stage) look(ctx context.Context, space string, t *trial) (v verdict, err error) {
-	vms, err := s.list(ctx, space, machines)
+func (s *stage) inspectVMs(ctx context.Context, space string, t *trial) (v verdict, err error) {
+	vms, err := s.listObjects(ctx, space, machines)
 	if err != nil {
 		return v, err
 	}
-	vmis, err := s.list(ctx, space, guests)
+	vmis, err := s.listObjects(ctx, space, guests)
 	if err != nil {
 		return v, err
 	}
-	kept, err := s.list(ctx, space, revisions)
+	kept, err := s.listObjects(ctx, space, revisions)
 	if err != nil {
 		return v, err
 	}
 	for _, c := range t.Creates {
 		if vms[c.Name] == nil && c.Err == nil {
 			v.lost++
-			v.example("lost: " + c.Name)
+			v.addExample("lost: " + c.Name)
 		}
 	}
 	used := map[string]bool{}
 	for name, vm := range vms { // those whose create failed and that exist, too
-		v.vm(vm, vmis[name])
-		if first := t.seen.firstPins(name); first != "" && first != fmt.Sprint(pins(vm)) {
+		v.judgeVM(vm, vmis[name])
+		if first := t.seen.firstPins(name); first != "" && first != fmt.Sprint(pinsOf(vm)) {
 			v.unpinned++
-			v.example(fmt.Sprintf("VM '%s' had pins %s and has %v", name, first, pins(vm)))
+			v.addExample(fmt.Sprintf("VM '%s' had pins %s and has %v", name, first, pinsOf(vm)))
 		}
 		for _, object := range []*unstructured.Unstructured{vm, vmis[name]} {
 			if object == nil {
 				continue
 			}
 			mine := map[string]bool{}
-			names(map[string]any(pins(object)), mine)
+			collectNames(map[string]any(pinsOf(object)), mine)
 			for revision := range mine {
 				if kept[revision] == nil {
 					v.unpinned++
-					v.example(fmt.Sprintf("%s '%s' is pinned to %s, which does not exist", object.GetKind(), name, revision))
+					v.addExample(fmt.Sprintf("%s '%s' is pinned to %s, which does not exist", object.GetKind(), name, revision))
 				}
 			}
 			maps.Copy(used, mine)
@@ -118,11 +118,11 @@ func (s *stage) look(ctx context.Context, space string, t *trial) (v verdict, er
 	return v, nil
 }
 
-// vm judges one VM with its VMI.
-func (v *verdict) vm(vm, vmi *unstructured.Unstructured) {
-	if lacks := incomplete(vm); lacks != "" {
+// judgeVM judges one VM with its VMI.
+func (v *verdict) judgeVM(vm, vmi *unstructured.Unstructured) {
+	if lacks := missingParts(vm); lacks != "" {
 		v.stuck++
-		v.example(fmt.Sprintf("stuck: VM '%s' has %s", vm.GetName(), lacks))
+		v.addExample(fmt.Sprintf("stuck: VM '%s' has %s", vm.GetName(), lacks))
 	}
 	strategy, _, _ := unstructured.NestedString(vm.Object, "spec", "runStrategy")
 	if strategy == "Halted" {
@@ -130,21 +130,21 @@ func (v *verdict) vm(vm, vmi *unstructured.Unstructured) {
 	}
 	if vmi == nil {
 		v.stuck++
-		v.example(fmt.Sprintf("stuck: VM '%s' has no VMI", vm.GetName()))
+		v.addExample(fmt.Sprintf("stuck: VM '%s' has no VMI", vm.GetName()))
 		return
 	}
-	if lacks := incomplete(vmi); lacks != "" {
+	if lacks := missingParts(vmi); lacks != "" {
 		v.stuck++
-		v.example(fmt.Sprintf("stuck: VMI '%s' has %s", vmi.GetName(), lacks))
+		v.addExample(fmt.Sprintf("stuck: VMI '%s' has %s", vmi.GetName(), lacks))
 	}
-	if fmt.Sprint(pins(vm)) != fmt.Sprint(pins(vmi)) {
+	if fmt.Sprint(pinsOf(vm)) != fmt.Sprint(pinsOf(vmi)) {
 		v.unpinned++
-		v.example(fmt.Sprintf("VMI '%s' has pins %v, its VM %v", vmi.GetName(), pins(vmi), pins(vm)))
+		v.addExample(fmt.Sprintf("VMI '%s' has pins %v, its VM %v", vmi.GetName(), pinsOf(vmi), pinsOf(vm)))
 	}
 }
 
-// example keeps some texts of what is wrong.
-func (v *verdict) example(text string) {
+// addExample keeps some texts of what is wrong.
+func (v *verdict) addExample(text string) {
 	if len(v.examples) < 5 {
 		v.examples = append(v.examples, text)
 	}

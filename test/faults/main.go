@@ -34,7 +34,7 @@ func main() {
 		// The death signal of what is started here is sent when the thread ends that started it.
 		runtime.LockOSThread()
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-		err = run(ctx, o)
+		err = tryFaults(ctx, o)
 		stop()
 	}
 	if err != nil {
@@ -43,26 +43,26 @@ func main() {
 	}
 }
 
-// run tries the faults one after another on one cluster.
-func run(ctx context.Context, o options) error {
-	s, err := build(ctx, o)
+// tryFaults tries the faults one after another on one cluster.
+func tryFaults(ctx context.Context, o options) error {
+	s, err := startStage(ctx, o)
 	if err != nil {
 		return err
 	}
 	fmt.Println("fault | created | failed | slowest | well after | lost | stuck | wrong pins | restless | orphans")
 	fmt.Println("---|---|---|---|---|---|---|---|---|---")
 	bad := 0
-	for i, f := range chosen(o) {
+	for i, f := range chosenFaults(o) {
 		select {
 		case <-time.After(time.Until(s.began.Add(f.age))):
 		case <-ctx.Done():
 		}
-		t, err := s.try(ctx, i, f)
+		t, err := s.tryFault(ctx, i, f)
 		if err != nil {
 			return s.end(fmt.Errorf("%s: %w", f.name, err))
 		}
-		t.print(f)
-		if t.bad(f) {
+		t.printRow(f)
+		if t.isBad(f) {
 			bad++
 		}
 	}
@@ -72,8 +72,8 @@ func run(ctx context.Context, o options) error {
 	return s.end(nil)
 }
 
-// chosen are the faults of the flags.
-func chosen(o options) (some []fault) {
+// chosenFaults returns the faults of the flags.
+func chosenFaults(o options) (some []fault) {
 	for _, f := range faults {
 		if o.only.MatchString(f.name) && (!f.old || o.old != "") {
 			some = append(some, f)

@@ -15,14 +15,14 @@ import (
 // clockVariable is read by programs with a skewed clock: the seconds by which it is ahead.
 const clockVariable = "KILN_FAULTS_CLOCK_AHEAD"
 
-// built reports whether there is such a program.
-func (s *stage) built(name string) bool {
+// isBuilt reports whether such a program was built.
+func (s *stage) isBuilt(name string) bool {
 	_, err := os.Stat(s.on.Program(name))
 	return err == nil
 }
 
-// program builds webhook and controller of a source tree with further arguments of 'go build', as webhook-SUFFIX and controller-SUFFIX.
-func (s *stage) program(ctx context.Context, suffix, root string, args ...string) error {
+// buildPrograms builds webhook and controller of a source tree with further arguments of 'go build', as webhook-SUFFIX and controller-SUFFIX.
+func (s *stage) buildPrograms(ctx context.Context, suffix, root string, args ...string) error {
 	for _, name := range []string{"webhook", "controller"} {
 		build := append([]string{"build", "-o", s.on.Program(name + "-" + suffix)}, args...)
 		cmd := exec.CommandContext(ctx, "go", append(build, "./cmd/"+name)...)
@@ -83,7 +83,7 @@ func (s *stage) skewedPrograms(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.program(ctx, "skewed", s.on.Root, "-overlay", overlay)
+	return s.buildPrograms(ctx, "skewed", s.on.Root, "-overlay", overlay)
 }
 
 // oldPrograms builds webhook and controller of the older commit.
@@ -100,5 +100,5 @@ func (s *stage) oldPrograms(ctx context.Context) error {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(args[:2], " "), err, out)
 		}
 	}
-	return s.program(ctx, strings.TrimPrefix(cluster.Old, "-"), dir, "-buildvcs=false")
+	return s.buildPrograms(ctx, strings.TrimPrefix(cluster.Old, "-"), dir, "-buildvcs=false")
 }

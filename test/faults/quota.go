@@ -23,16 +23,16 @@ const (
 	first, beyond = "L2JhbGxhc3Qv", "L2JhbGxhc3Qw"
 )
 
-// fill writes into etcd itself until it has no space left, leaves it so for a while, and does what an administrator does then: deletes, compacts,
+// fillEtcd writes into etcd itself until it has no space left, leaves it so for a while, and does what an administrator does then: deletes, compacts,
 // defragments and disarms the alarm. The API server sees nothing of the ballast: what it would cost there is no part of the fault.
-func (s *stage) fill(ctx context.Context) error {
+func (s *stage) fillEtcd(ctx context.Context) error {
 	value := base64.StdEncoding.EncodeToString(make([]byte, ballast))
 	for i := range 2 * quota / ballast {
 		key := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "/ballast/%06d", i))
-		err := s.etcd(ctx, "/v3/kv/put", `{"key":"`+key+`","value":"`+value+`"}`, nil)
+		err := s.callEtcd(ctx, "/v3/kv/put", `{"key":"`+key+`","value":"`+value+`"}`, nil)
 		if err != nil && strings.Contains(err.Error(), "database space exceeded") {
 			time.Sleep(full)
-			return s.relieve(ctx)
+			return s.relieveEtcd(ctx)
 		}
 		if err != nil {
 			return err
@@ -41,14 +41,14 @@ func (s *stage) fill(ctx context.Context) error {
 	return errors.New("etcd takes more than its quota")
 }
 
-func (s *stage) relieve(ctx context.Context) error {
+func (s *stage) relieveEtcd(ctx context.Context) error {
 	var now struct {
 		Header struct {
 			Revision string
 			Member   string `json:"member_id"`
 		}
 	}
-	if err := s.etcd(ctx, "/v3/kv/deleterange", `{"key":"`+first+`","range_end":"`+beyond+`"}`, &now); err != nil {
+	if err := s.callEtcd(ctx, "/v3/kv/deleterange", `{"key":"`+first+`","range_end":"`+beyond+`"}`, &now); err != nil {
 		return err
 	}
 	for _, call := range [][2]string{
@@ -56,15 +56,15 @@ func (s *stage) relieve(ctx context.Context) error {
 		{"/v3/maintenance/defragment", `{}`},
 		{"/v3/maintenance/alarm", `{"action":"DEACTIVATE","alarm":"NOSPACE","memberID":"` + now.Header.Member + `"}`},
 	} {
-		if err := s.etcd(ctx, call[0], call[1], nil); err != nil {
+		if err := s.callEtcd(ctx, call[0], call[1], nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// etcd calls the JSON gateway of etcd's API on its socket.
-func (s *stage) etcd(ctx context.Context, path, body string, answer any) error {
+// callEtcd calls the JSON gateway of etcd's API on its socket.
+func (s *stage) callEtcd(ctx context.Context, path, body string, answer any) error {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", s.on.EtcdSocket())
 	}}}

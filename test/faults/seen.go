@@ -30,14 +30,14 @@ type seen struct {
 	end    context.CancelFunc
 }
 
-func (s *stage) watch(ctx context.Context, space string) (*seen, error) {
+func (s *stage) watchObjects(ctx context.Context, space string) (*seen, error) {
 	ctx, end := context.WithCancel(ctx)
 	n := &seen{vms: map[string]time.Time{}, vmis: map[string]time.Time{}, pinned: map[string]string{}, end: end}
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(s.dynamic, 0, space, nil)
 	note := func(times map[string]time.Time) func(any) {
 		return func(object any) {
 			u, ok := object.(*unstructured.Unstructured)
-			if !ok || incomplete(u) != "" {
+			if !ok || missingParts(u) != "" {
 				return
 			}
 			n.mutex.Lock()
@@ -47,7 +47,7 @@ func (s *stage) watch(ctx context.Context, space string) (*seen, error) {
 			}
 			times[u.GetName()] = time.Now()
 			if u.GetKind() == "VirtualMachine" {
-				n.pinned[u.GetName()] = fmt.Sprint(pins(u))
+				n.pinned[u.GetName()] = fmt.Sprint(pinsOf(u))
 			}
 		}
 	}
@@ -66,12 +66,12 @@ func (s *stage) watch(ctx context.Context, space string) (*seen, error) {
 
 func (n *seen) stop() { n.end() }
 
-// complete is when a VM was first seen complete, and its VMI if it is to have one; zero if it never was.
-func (n *seen) complete(name string) time.Time {
+// completeAt returns the time at which a VM, and its VMI if it should have one, was first seen complete; zero if it never was.
+func (n *seen) completeAt(name string) time.Time {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	if guest := n.vmis[name]; !guest.IsZero() && !n.vms[name].IsZero() {
-		return later(n.vms[name], guest)
+		return laterOf(n.vms[name], guest)
 	}
 	return n.vms[name]
 }
@@ -83,9 +83,9 @@ func (n *seen) firstPins(name string) string {
 	return n.pinned[name]
 }
 
-// incomplete says what a VM or VMI lacks; empty if nothing.
-func incomplete(object *unstructured.Unstructured) string {
-	pinned := pins(object)
+// missingParts says what a VM or VMI lacks; empty if nothing.
+func missingParts(object *unstructured.Unstructured) string {
+	pinned := pinsOf(object)
 	for _, key := range []string{"instancetype", "preference", "presets", "configuration"} {
 		if _, found := pinned[key]; !found {
 			return "no pin of " + key
@@ -104,29 +104,29 @@ func incomplete(object *unstructured.Unstructured) string {
 	return ""
 }
 
-func pins(object *unstructured.Unstructured) (pinned map[string]any) {
+func pinsOf(object *unstructured.Unstructured) (pinned map[string]any) {
 	_ = json.Unmarshal([]byte(object.GetAnnotations()["kilnvm.io/pins"]), &pinned) // without the annotation there are none
 	return pinned
 }
 
-// names collects the names of revisions of a pin.
-func names(pin any, into map[string]bool) {
+// collectNames collects the names of revisions of a pin.
+func collectNames(pin any, into map[string]bool) {
 	switch pin := pin.(type) {
 	case string:
 		into[pin] = true
 	case []any:
 		for _, part := range pin {
-			names(part, into)
+			collectNames(part, into)
 		}
 	case map[string]any:
 		for _, part := range pin {
-			names(part, into)
+			collectNames(part, into)
 		}
 	}
 }
 
-// list gets all objects of a resource in a namespace.
-func (s *stage) list(ctx context.Context, space string, resource schema.GroupVersionResource) (map[string]*unstructured.Unstructured, error) {
+// listObjects gets all objects of a resource in a namespace.
+func (s *stage) listObjects(ctx context.Context, space string, resource schema.GroupVersionResource) (map[string]*unstructured.Unstructured, error) {
 	all, err := s.dynamic.Resource(resource).Namespace(space).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)

@@ -33,8 +33,8 @@ type stage struct {
 	space string
 }
 
-// build starts the cluster and builds the other programs that the chosen faults need.
-func build(ctx context.Context, o options) (*stage, error) {
+// startStage starts the cluster and builds the other programs that the chosen faults need.
+func startStage(ctx context.Context, o options) (*stage, error) {
 	root, err := filepath.Abs(".")
 	if err != nil {
 		return nil, err
@@ -72,13 +72,13 @@ func (s *stage) prepare(ctx context.Context) (err error) {
 	if s.dynamic, err = dynamic.NewForConfig(s.config); err != nil {
 		return err
 	}
-	for _, f := range chosen(s.options) {
+	for _, f := range chosenFaults(s.options) {
 		switch {
 		case strings.Contains(f.name, "another binary"):
-			err = errors.Join(err, s.program(ctx, "next", s.on.Root, "-ldflags", "-X github.com/kilnvm/kiln/internal/version.stamp=next"))
-		case strings.Contains(f.name, "clocks") && !s.built("webhook-skewed"):
+			err = errors.Join(err, s.buildPrograms(ctx, "next", s.on.Root, "-ldflags", "-X github.com/kilnvm/kiln/internal/version.stamp=next"))
+		case strings.Contains(f.name, "clocks") && !s.isBuilt("webhook-skewed"):
 			err = errors.Join(err, s.skewedPrograms(ctx))
-		case f.old && !s.built("webhook-old"):
+		case f.old && !s.isBuilt("webhook-old"):
 			err = errors.Join(err, s.oldPrograms(ctx))
 		}
 	}
@@ -94,8 +94,8 @@ func (s *stage) end(err error) error {
 	return fmt.Errorf("%w\nlogs: %s", err, s.on.Dir)
 }
 
-// served is the certificate that a connection to the webhook gets. Trap: cert-controller gives all of its certificates the same serial number.
-func (s *stage) served(ctx context.Context) (string, error) {
+// servedCertificate returns the certificate that a connection to the webhook gets. Trap: cert-controller gives all of its certificates the same serial number.
+func (s *stage) servedCertificate(ctx context.Context) (string, error) {
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // it asks which one is served
 	connection, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(s.on.Webhook, "https://"))
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *stage) served(ctx context.Context) (string, error) {
 	return string(connection.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw), nil
 }
 
-// until asks again and again until there is no error, or the time is over.
-func until(ctx context.Context, patience time.Duration, ready func() error) error {
+// retryUntil asks again and again until there is no error, or the time is over.
+func retryUntil(ctx context.Context, patience time.Duration, ready func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {

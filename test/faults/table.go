@@ -35,17 +35,17 @@ var faults = []fault{
 	{name: "a replica killed (SIGKILL)", do: func(ctx context.Context, s *stage) error { return s.on.KillWebhook(ctx, 0) }},
 	{name: "leader stopped (SIGTERM)", do: func(ctx context.Context, s *stage) error { return s.on.StopLeader(ctx) }, none: true},
 	{name: "leader killed (SIGKILL)", do: func(ctx context.Context, s *stage) error { return s.on.KillLeader(ctx) }, none: true},
-	{name: "rolling update to another binary", do: func(ctx context.Context, s *stage) error { return s.roll(ctx, "next") }, none: true},
-	{name: "certificate rotated", do: func(ctx context.Context, s *stage) error { return s.rotate(ctx, "tls.key") }, none: true},
-	{name: "CA rotated", do: func(ctx context.Context, s *stage) error { return s.rotate(ctx, "ca.key") }, none: true},
-	{name: "clocks of Kiln 10 minutes ahead", do: func(ctx context.Context, s *stage) error { return s.skew(ctx, skewed) }, none: true},
+	{name: "rolling update to another binary", do: func(ctx context.Context, s *stage) error { return s.rollTo(ctx, "next") }, none: true},
+	{name: "certificate rotated", do: func(ctx context.Context, s *stage) error { return s.rotateKey(ctx, "tls.key") }, none: true},
+	{name: "CA rotated", do: func(ctx context.Context, s *stage) error { return s.rotateKey(ctx, "ca.key") }, none: true},
+	{name: "clocks of Kiln 10 minutes ahead", do: func(ctx context.Context, s *stage) error { return s.skewClocks(ctx, skewed) }, none: true},
 	{name: "new webhook, old controller", do: func(ctx context.Context, s *stage) error {
-		return s.together(ctx, "webhook", "controller-old")
+		return s.runTogether(ctx, "webhook", "controller-old")
 	}, old: true, none: true},
 	{name: "old webhook, new controller", do: func(ctx context.Context, s *stage) error {
-		return s.together(ctx, "webhook-old", "controller")
+		return s.runTogether(ctx, "webhook-old", "controller")
 	}, old: true, none: true},
-	{name: "clocks of Kiln 10 minutes behind", do: func(ctx context.Context, s *stage) error { return s.skew(ctx, "-"+skewed) }, none: true,
+	{name: "clocks of Kiln 10 minutes behind", do: func(ctx context.Context, s *stage) error { return s.skewClocks(ctx, "-"+skewed) }, none: true,
 		age: 11 * time.Minute},
 	{name: "both replicas killed", do: func(ctx context.Context, s *stage) error { return s.on.KillWebhook(ctx, 0, 1) }},
 	{name: "API server killed", do: func(ctx context.Context, s *stage) error { return s.on.SignalPlane("kube-apiserver", syscall.SIGKILL) }},
@@ -56,24 +56,24 @@ var faults = []fault{
 		time.Sleep(stopped)
 		return s.on.SignalPlane("etcd", syscall.SIGCONT)
 	}},
-	{name: "etcd out of quota", do: func(ctx context.Context, s *stage) error { return s.fill(ctx) }},
+	{name: "etcd out of quota", do: func(ctx context.Context, s *stage) error { return s.fillEtcd(ctx) }},
 }
 
-// roll replaces webhook and controller by another build, as kubectl does that applies both Deployments at once.
-func (s *stage) roll(ctx context.Context, suffix string) error {
+// rollTo replaces webhook and controller by another build, as kubectl does that applies both Deployments at once.
+func (s *stage) rollTo(ctx context.Context, suffix string) error {
 	done := make(chan error, 1)
 	go func() { done <- s.on.RollController(ctx, "controller-"+suffix) }()
 	return errors.Join(s.on.RollWebhook(ctx, "webhook-"+suffix), <-done)
 }
 
-// pair runs these two programs.
-func (s *stage) pair(ctx context.Context, webhook, controller string) error {
+// runPair runs these two programs.
+func (s *stage) runPair(ctx context.Context, webhook, controller string) error {
 	return errors.Join(s.on.RollWebhook(ctx, webhook), s.on.RollController(ctx, controller))
 }
 
-// together has two versions work together: VMs that were created before are started, and one is restored from a backup.
-func (s *stage) together(ctx context.Context, webhook, controller string) error {
-	if err := s.pair(ctx, webhook, controller); err != nil {
+// runTogether runs two versions together. VMs that were created before are started, and one is restored from a backup.
+func (s *stage) runTogether(ctx context.Context, webhook, controller string) error {
+	if err := s.runPair(ctx, webhook, controller); err != nil {
 		return err
 	}
 	vms := s.dynamic.Resource(machines).Namespace(s.space)
@@ -82,11 +82,11 @@ func (s *stage) together(ctx context.Context, webhook, controller string) error 
 			return err
 		}
 	}
-	return s.restore(ctx, "vm-4")
+	return s.restoreVM(ctx, "vm-4")
 }
 
-// restore deletes a VM and creates it again as a backup tool does. What is found of its pins afterwards is compared with those that it had.
-func (s *stage) restore(ctx context.Context, name string) error {
+// restoreVM deletes a VM and creates it again as a backup tool does. What is found of its pins afterwards is compared with those that it had.
+func (s *stage) restoreVM(ctx context.Context, name string) error {
 	vms := s.dynamic.Resource(machines).Namespace(s.space)
 	saved, err := vms.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -99,24 +99,24 @@ func (s *stage) restore(ctx context.Context, name string) error {
 	if err := vms.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return until(ctx, time.Minute, func() error {
+	return retryUntil(ctx, time.Minute, func() error {
 		_, err := vms.Create(ctx, saved, metav1.CreateOptions{})
 		return err // it is in the way until its deletion has ended
 	})
 }
 
-// skew runs all of Kiln with clocks that are wrong by some seconds. They stay wrong until the VMs were looked at; end of the stage mends them.
-func (s *stage) skew(ctx context.Context, seconds string) error {
+// skewClocks runs all of Kiln with clocks that are wrong by some seconds. They stay wrong until the VMs were looked at; end of the stage mends them.
+func (s *stage) skewClocks(ctx context.Context, seconds string) error {
 	right := s.on.Env
 	s.on.Env = append(right[:len(right):len(right)], clockVariable+"="+seconds)
-	err := s.roll(ctx, "skewed")
+	err := s.rollTo(ctx, "skewed")
 	s.on.Env = right
 	return err
 }
 
-// rotate has the rotation sign anew, by taking a key out of its Secret, and waits until the new certificate is served.
-func (s *stage) rotate(ctx context.Context, key string) error {
-	before, err := s.served(ctx)
+// rotateKey removes a key from its Secret, so that the rotation signs again, and waits until the new certificate is served.
+func (s *stage) rotateKey(ctx context.Context, key string) error {
+	before, err := s.servedCertificate(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,8 +124,8 @@ func (s *stage) rotate(ctx context.Context, key string) error {
 	if _, err := s.client.CoreV1().Secrets(s.on.Namespace).Patch(ctx, certs.Secret, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return err
 	}
-	return until(ctx, time.Minute, func() error {
-		after, err := s.served(ctx)
+	return retryUntil(ctx, time.Minute, func() error {
+		after, err := s.servedCertificate(ctx)
 		if err == nil && after == before {
 			err = errors.New("the old certificate is still served")
 		}

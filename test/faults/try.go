@@ -37,8 +37,8 @@ type trial struct {
 	verdict
 }
 
-// try creates VMs, breaks something meanwhile, and looks at all VMs afterwards.
-func (s *stage) try(ctx context.Context, number int, f fault) (*trial, error) {
+// tryFault creates VMs, breaks something meanwhile, and looks at all VMs afterwards.
+func (s *stage) tryFault(ctx context.Context, number int, f fault) (*trial, error) {
 	fmt.Fprintln(os.Stderr, "fault:", f.name)
 	space := fmt.Sprintf("faults-%d", number)
 	if _, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space}}, metav1.CreateOptions{}); err != nil {
@@ -47,7 +47,7 @@ func (s *stage) try(ctx context.Context, number int, f fault) (*trial, error) {
 	s.space = space
 	t := &trial{}
 	var err error
-	if t.seen, err = s.watch(ctx, space); err != nil {
+	if t.seen, err = s.watchObjects(ctx, space); err != nil {
 		return nil, err
 	}
 	defer t.seen.stop()
@@ -56,29 +56,29 @@ func (s *stage) try(ctx context.Context, number int, f fault) (*trial, error) {
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		t.Result, err = creates.Run(creating, s.config, creates.Plan{Clients: clients, Rate: s.rate, Timeout: time.Minute, VM: vms(space)})
+		t.Result, err = creates.Run(creating, s.config, creates.Plan{Clients: clients, Rate: s.rate, Timeout: time.Minute, VM: newVMs(space)})
 		done <- err
 	}()
 	time.Sleep(s.calm)
 	t.begun = time.Now()
 	broken := f.do(ctx, s)
 	t.mended = time.Now()
-	tended := s.tend(ctx)
+	tended := s.restartControllers(ctx)
 	time.Sleep(s.calm)
 	enough()
 	if err := cmp.Or(broken, <-done); err != nil {
 		return nil, errors.Join(err, tended())
 	}
-	t.verdict, err = s.judge(ctx, space, t)
+	t.verdict, err = s.awaitComplete(ctx, space, t)
 	if err := errors.Join(err, tended()); err != nil {
 		return nil, err
 	}
-	return t, s.clean(ctx, space)
+	return t, s.cleanUp(ctx, space)
 }
 
-// tend restarts controllers that end, every second, until the function is called that it returns. A restart that fails is tried again; its error counts if it
-// is the last.
-func (s *stage) tend(ctx context.Context) func() error {
+// restartControllers restarts controllers that end, every second, until the function is called that it returns. A restart that fails is tried again; its error
+// counts if it is the last.
+func (s *stage) restartControllers(ctx context.Context) func() error {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
@@ -96,8 +96,8 @@ func (s *stage) tend(ctx context.Context) func() error {
 	}
 }
 
-// vms are VMs of three instancetypes. Every tenth is started.
-func vms(space string) func(i int) *v1.VirtualMachine {
+// newVMs returns VMs of three instancetypes by their number. Every tenth is started.
+func newVMs(space string) func(i int) *v1.VirtualMachine {
 	return func(i int) *v1.VirtualMachine {
 		kind := creates.Kind{
 			Namespace: space, Strategy: v1.RunStrategyHalted, Preference: "linux.sample",
@@ -110,17 +110,17 @@ func vms(space string) func(i int) *v1.VirtualMachine {
 	}
 }
 
-// clean mends what the fault left wrong, and removes the namespace.
-func (s *stage) clean(ctx context.Context, space string) error {
+// cleanUp mends what the fault left wrong, and removes the namespace.
+func (s *stage) cleanUp(ctx context.Context, space string) error {
 	if webhook, controller := s.on.Versions(); webhook != "webhook" || controller != "controller" {
-		if err := s.pair(ctx, "webhook", "controller"); err != nil {
+		if err := s.runPair(ctx, "webhook", "controller"); err != nil {
 			return err
 		}
 	}
 	if err := s.client.CoreV1().Namespaces().Delete(ctx, space, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return until(ctx, 5*time.Minute, func() error {
+	return retryUntil(ctx, 5*time.Minute, func() error {
 		_, err := s.client.CoreV1().Namespaces().Get(ctx, space, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -132,8 +132,8 @@ func (s *stage) clean(ctx context.Context, space string) error {
 	})
 }
 
-// slowest is the longest latency of a create that was acknowledged.
-func (t *trial) slowest() (longest time.Duration) {
+// slowestCreate returns the longest latency of a create that was acknowledged.
+func (t *trial) slowestCreate() (longest time.Duration) {
 	for _, c := range t.Creates {
 		if c.Err == nil {
 			longest = max(longest, c.Latency)
@@ -142,44 +142,44 @@ func (t *trial) slowest() (longest time.Duration) {
 	return longest
 }
 
-// well is the time from the end of the fault until the last create that failed or was slow had ended, and the last VM that was slow was complete.
-func (t *trial) well() time.Duration {
+// timeUntilWell returns the time from the end of the fault until the last create that failed or was slow had ended, and the last VM that was slow was complete.
+func (t *trial) timeUntilWell() time.Duration {
 	last := t.mended
 	for _, c := range t.Creates {
 		ended := c.Due.Add(c.Latency)
-		complete := t.seen.complete(c.Name)
+		complete := t.seen.completeAt(c.Name)
 		switch {
 		case c.Err != nil || c.Latency > slow:
-			last = later(last, ended)
+			last = laterOf(last, ended)
 		case complete.Sub(ended) > slow:
-			last = later(last, complete)
+			last = laterOf(last, complete)
 		}
 	}
 	return last.Sub(t.mended)
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-// bad reports whether the fault did what none may.
-func (t *trial) bad(f fault) bool {
+// isBad reports whether the fault had an effect that no fault may have.
+func (t *trial) isBad(f fault) bool {
 	return f.none && len(t.Failures()) > 0 || t.lost+t.stuck+t.unpinned+t.restless > 0
 }
 
-func (t *trial) print(f fault) {
+func (t *trial) printRow(f fault) {
 	failed := fmt.Sprint(len(t.Failures()))
 	if f.none {
 		failed += " (0 wanted)"
 	}
 	fmt.Printf("%s | %d | %s | %.2f s | %.1f s | %d | %d | %d | %d | %d\n", f.name, len(t.Creates)-len(t.Failures()), failed,
-		t.slowest().Seconds(), t.well().Seconds(), t.lost, t.stuck, t.unpinned, t.restless, t.orphans)
+		t.slowestCreate().Seconds(), t.timeUntilWell().Seconds(), t.lost, t.stuck, t.unpinned, t.restless, t.orphans)
 	errs := map[string]int{}
 	for _, c := range t.Failures() {
-		errs[alike(c.Err)]++
+		errs[withoutNames(c.Err)]++
 	}
 	for _, text := range slices.SortedFunc(maps.Keys(errs), func(a, b string) int { return cmp.Compare(errs[b], errs[a]) }) {
 		fmt.Printf("  %d x %s\n", errs[text], text)
@@ -191,8 +191,8 @@ func (t *trial) print(f fault) {
 
 var particular = regexp.MustCompile(`(\d+\.\d+\.\d+\.\d+|localhost)?:\d+|vm-\d+|\?timeout=\w+`)
 
-// alike is an error without what differs from one VM to the next.
-func alike(err error) string {
+// withoutNames returns the text of an error without what differs from one VM to the next.
+func withoutNames(err error) string {
 	text := particular.ReplaceAllString(err.Error(), "*")
 	return strings.TrimSpace(text[:min(len(text), 300)])
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/kdomanski/iso9660"
 )
 
-// contents returns the name, the size and the content of every file, and of every file within an image. It leaves out times.
-func contents(dir string) string {
+// folderContents returns the name, the size and the content of every file, and of every file within an image. It leaves out times.
+func folderContents(dir string) string {
 	var text strings.Builder
 	must(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !entry.Type().IsRegular() {
@@ -28,7 +28,7 @@ func contents(dir string) string {
 		switch {
 		case slices.ContainsFunc(common, func(name string) bool { return strings.HasSuffix(path, "/"+name) }):
 		case filepath.Ext(path) == ".iso":
-			return image(&text, path)
+			return writeImageContents(&text, path)
 		case info.Size() < 1<<20:
 			raw, err := os.ReadFile(path)
 			text.WriteString(strings.ReplaceAll(string(raw), dir, ""))
@@ -39,8 +39,8 @@ func contents(dir string) string {
 	return text.String()
 }
 
-// image has the label and the files of an ISO 9660 image.
-func image(text *strings.Builder, path string) error {
+// writeImageContents writes the label and the files of an ISO 9660 image.
+func writeImageContents(text *strings.Builder, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err

@@ -31,13 +31,13 @@ type outcome struct {
 	refused  field.ErrorList
 }
 
-// admitted takes a sparse VMI through all stages.
-func admitted(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
+// admitAndRender takes a sparse VMI through all stages.
+func admitAndRender(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
 	o := admittedOnly(vmi, cluster)
 	if len(o.refused) > 0 {
 		return o
 	}
-	return rendered(o.explicit, cluster)
+	return renderExplicit(o.explicit, cluster)
 }
 
 // admittedOnly takes a sparse VMI through stage 1.
@@ -50,8 +50,8 @@ func admittedOnly(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcom
 	return outcome{explicit: explicit, refused: verdict.Errors}
 }
 
-// rendered takes an explicit VMI through stages 2 and 3, on the host that offline rendering assumes.
-func rendered(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
+// renderExplicit takes an explicit VMI through stages 2 and 3, on the host that offline rendering assumes.
+func renderExplicit(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
 	out, errs := render.Domain(render.Machine{
 		VMI: vmi, Defaults: cluster.Frontend, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi),
 	})
@@ -64,12 +64,12 @@ func rendered(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
 		o.refused = field.ErrorList{field.InternalError(nil, err)}
 		return o
 	}
-	o.read(text)
+	o.addElements(text)
 	return o
 }
 
-// read adds the elements of one document.
-func (o *outcome) read(document string) {
+// addElements adds the elements of one document.
+func (o *outcome) addElements(document string) {
 	decoder := xml.NewDecoder(strings.NewReader(document))
 	var at []string
 	for {
@@ -96,8 +96,8 @@ func (o *outcome) read(document string) {
 	}
 }
 
-// changed lists the elements in which two domains differ.
-func changed(a, b outcome) (paths []string) {
+// changedElements lists the elements in which two domains differ.
+func changedElements(a, b outcome) (paths []string) {
 	for _, path := range slices.Sorted(maps.Keys(a.elements)) {
 		if !slices.Equal(a.elements[path], b.elements[path]) {
 			paths = append(paths, path)
@@ -114,7 +114,7 @@ func changed(a, b outcome) (paths []string) {
 // shown is how many elements stand for a leaf: what follows from them, such as addresses of other devices, is left out.
 const shown = 4
 
-func shortened(elements []string) (list []string) {
+func shortenList(elements []string) (list []string) {
 	for _, element := range elements {
 		if !strings.Contains(element, "/address") && !strings.HasPrefix(element, "devices/controller") {
 			list = append(list, "`"+element+"`")
@@ -127,22 +127,22 @@ func shortened(elements []string) (list []string) {
 	return list[:min(len(list), shown)]
 }
 
-// without returns the VMI once for each place at which a leaf stands in it, with the leaf taken away there.
-func without(vmi *v1.VirtualMachineInstance, leaf string) ([]*v1.VirtualMachineInstance, error) {
-	return variants(vmi, leaf, func(holder map[string]any, name string) bool { delete(holder, name); return true })
+// variantsWithout returns the VMI once for each place at which a leaf stands in it, with the leaf taken away there.
+func variantsWithout(vmi *v1.VirtualMachineInstance, leaf string) ([]*v1.VirtualMachineInstance, error) {
+	return variantsOf(vmi, leaf, func(holder map[string]any, name string) bool { delete(holder, name); return true })
 }
 
-// turned returns the VMI once for each place at which a switch stands in it, with the switch turned there.
-func turned(vmi *v1.VirtualMachineInstance, leaf string) ([]*v1.VirtualMachineInstance, error) {
-	return variants(vmi, leaf, func(holder map[string]any, name string) bool {
+// variantsTurned returns the VMI once for each place at which a switch stands in it, with the switch turned there.
+func variantsTurned(vmi *v1.VirtualMachineInstance, leaf string) ([]*v1.VirtualMachineInstance, error) {
+	return variantsOf(vmi, leaf, func(holder map[string]any, name string) bool {
 		on, is := holder[name].(bool)
 		holder[name] = !on
 		return is
 	})
 }
 
-// variants returns the VMI once for each place at which a leaf stands in it, changed there.
-func variants(vmi *v1.VirtualMachineInstance, leaf string, change func(map[string]any, string) bool) (found []*v1.VirtualMachineInstance, err error) {
+// variantsOf returns the VMI once for each place at which a leaf stands in it, changed there.
+func variantsOf(vmi *v1.VirtualMachineInstance, leaf string, change func(map[string]any, string) bool) (found []*v1.VirtualMachineInstance, err error) {
 	raw, err := json.Marshal(vmi.Spec)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func variants(vmi *v1.VirtualMachineInstance, leaf string, change func(map[strin
 			return nil, err
 		}
 		left := place
-		holder := holding(spec, strings.Split(strings.ReplaceAll(leaf, "{}", ""), "."), &left)
+		holder := holderOf(spec, strings.Split(strings.ReplaceAll(leaf, "{}", ""), "."), &left)
 		if holder == nil {
 			return found, nil
 		}
@@ -173,8 +173,8 @@ func variants(vmi *v1.VirtualMachineInstance, leaf string, change func(map[strin
 	}
 }
 
-// holding is the object in which the leaf stands at its n-th place, or nil. Places are counted down in n.
-func holding(node map[string]any, path []string, n *int) map[string]any {
+// holderOf returns the object in which the leaf stands at its n-th place, or nil. Places are counted down in n.
+func holderOf(node map[string]any, path []string, n *int) map[string]any {
 	name, list := strings.CutSuffix(path[0], "[]")
 	value, found := node[name]
 	if !found {
@@ -192,7 +192,7 @@ func holding(node map[string]any, path []string, n *int) map[string]any {
 	}
 	for _, item := range items {
 		if child, ok := item.(map[string]any); ok {
-			if holder := holding(child, path[1:], n); holder != nil {
+			if holder := holderOf(child, path[1:], n); holder != nil {
 				return holder
 			}
 		}

@@ -55,33 +55,33 @@ type evidence struct {
 }
 
 func gather(t *testing.T, samples []Guest) map[string]evidence {
-	all, cluster := leaves(reflect.TypeFor[v1.VirtualMachineInstanceSpec]()), generous()
+	all, cluster := leavesOfType(reflect.TypeFor[v1.VirtualMachineInstanceSpec]()), generous()
 	found := map[string]evidence{}
 	for _, guest := range samples {
-		whole := admitted(&guest.VMI, cluster)
+		whole := admitAndRender(&guest.VMI, cluster)
 		if len(whole.refused) > 0 {
 			t.Errorf("%s: %v", guest.Name, whole.refused.ToAggregate())
 			continue
 		}
 		for _, leaf := range all {
 			e := found[leaf]
-			variants, err := without(&guest.VMI, leaf)
+			variants, err := variantsWithout(&guest.VMI, leaf)
 			if err != nil {
 				t.Fatalf("%s: %v", guest.Name, err)
 			}
-			explicit, err := without(whole.explicit, leaf)
+			explicit, err := variantsWithout(whole.explicit, leaf)
 			if err != nil {
 				t.Fatalf("%s: %v", guest.Name, err)
 			}
 			for _, variant := range variants {
-				e.take(whole, admitted(variant, cluster), leaf)
+				e.take(whole, admitAndRender(variant, cluster), leaf)
 			}
-			turned, err := turned(whole.explicit, leaf)
+			turned, err := variantsTurned(whole.explicit, leaf)
 			if err != nil {
 				t.Fatalf("%s: %v", guest.Name, err)
 			}
 			for _, variant := range append(explicit, turned...) {
-				e.take(whole, rendered(variant, cluster), leaf)
+				e.take(whole, renderExplicit(variant, cluster), leaf)
 			}
 			e.written = e.written || len(variants) > 0
 			found[leaf] = e
@@ -95,7 +95,7 @@ func (e *evidence) take(whole, less outcome, leaf string) {
 		e.refused = true
 		return
 	}
-	for _, element := range changed(whole, less) {
+	for _, element := range changedElements(whole, less) {
 		if !slices.Contains(e.elements, element) {
 			e.elements = append(e.elements, element)
 		}
@@ -107,7 +107,7 @@ func accounted(leaf string, e evidence) (row [3]string, problem string) {
 	at := entryOf(leaf)
 	switch {
 	case at == nil && len(e.elements) > 0:
-		return [3]string{leaf, "mapped", strings.Join(shortened(e.elements), ", ")}, ""
+		return [3]string{leaf, "mapped", strings.Join(shortenList(e.elements), ", ")}, ""
 	case at == nil:
 		return row, "no element changes without it: render it, refuse it, or list it in the table with the reason"
 	case len(e.elements) > 0 && at.verdict == rejected:
@@ -149,7 +149,7 @@ controller; *rejected* ones are refused with their path. Paths start at ` + "`sp
 // A field that is accepted and has no effect misleads its user.
 func TestEveryLeafIsAccountedFor(t *testing.T) {
 	found, text := gather(t, guests(t)), heading
-	for _, leaf := range leaves(reflect.TypeFor[v1.VirtualMachineInstanceSpec]()) {
+	for _, leaf := range leavesOfType(reflect.TypeFor[v1.VirtualMachineInstanceSpec]()) {
 		row, problem := accounted(leaf, found[leaf])
 		if problem != "" {
 			t.Errorf("%s: %s", leaf, problem)
@@ -157,7 +157,7 @@ func TestEveryLeafIsAccountedFor(t *testing.T) {
 		text += "| `" + row[0] + "` | " + row[1] + " | " + row[2] + " |\n"
 	}
 	for _, e := range table {
-		if !slices.ContainsFunc(leaves(reflect.TypeFor[v1.VirtualMachineInstanceSpec]()),
+		if !slices.ContainsFunc(leavesOfType(reflect.TypeFor[v1.VirtualMachineInstanceSpec]()),
 			func(leaf string) bool { return entryOf(leaf) != nil && entryOf(leaf).prefix == e.prefix }) {
 			t.Errorf("%s: the table speaks of a field that the API does not have", e.prefix)
 		}
@@ -199,7 +199,7 @@ func TestRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 		place, name := strings.Split(e.prefix, "[]")[0], e.prefix[strings.LastIndexByte(e.prefix, '.')+1:]
-		refused := admitted(&vmi, generous()).refused
+		refused := admitAndRender(&vmi, generous()).refused
 		if !slices.ContainsFunc(refused, func(err *field.Error) bool {
 			return strings.HasPrefix(err.Field, "spec."+place) && strings.Contains(err.Error(), strings.TrimSuffix(name, "[]"))
 		}) {

@@ -23,8 +23,8 @@ type reply struct {
 	Error   string
 }
 
-// complaint is why a VMI does not start, empty if it does.
-func (r *reply) complaint() string {
+// whyRefused returns why a VMI does not start, empty if it starts.
+func (r *reply) whyRefused() string {
 	if len(r.Refused) > 0 {
 		return r.Refused[0].Message
 	}
@@ -50,8 +50,8 @@ func newKubeVirt(in io.Writer, out io.Reader, leaves []string) *kubeVirt {
 	return &kubeVirt{json.NewEncoder(in), json.NewDecoder(out), map[string]*reply{}, leaves, map[string]finding{}}
 }
 
-// of asks for what becomes of a VMI as a user writes it. Of two VMIs that are equal one is asked for.
-func (k *kubeVirt) of(vmi *v1.VirtualMachineInstance) *reply {
+// askAbout asks for what becomes of a VMI as a user writes it. Of two VMIs that are equal one is asked for.
+func (k *kubeVirt) askAbout(vmi *v1.VirtualMachineInstance) *reply {
 	raw, err := json.Marshal(vmi)
 	must(err)
 	if r := k.replies[string(raw)]; r != nil {
@@ -64,38 +64,38 @@ func (k *kubeVirt) of(vmi *v1.VirtualMachineInstance) *reply {
 	return &r
 }
 
-func (k *kubeVirt) take(leaf, verdict, evidence string) {
+func (k *kubeVirt) recordVerdict(leaf, verdict, evidence string) {
 	order := []string{Served, ByPod, NotSeen, Refused}
 	if rank := slices.Index(order, k.found[leaf].Verdict); rank < 0 || slices.Index(order, verdict) < rank {
 		k.found[leaf] = finding{verdict, evidence}
 	}
 }
 
-// guest tries each leaf of a sample, and of what the mutating webhook makes of it.
-func (k *kubeVirt) guest(sample *v1.VirtualMachineInstance) error {
-	sparse, whole, err := k.legal(sample)
+// trySample tries each leaf of a sample, and of what the mutating webhook makes of it.
+func (k *kubeVirt) trySample(sample *v1.VirtualMachineInstance) error {
+	sparse, whole, err := k.reduceUntilLegal(sample)
 	if err != nil {
 		return err
 	}
 	mutated := sparse.DeepCopy()
 	mutated.Spec = *whole.Spec
 	for _, leaf := range k.leaves {
-		written := k.leaf(leaf, sparse, whole)
+		written := k.tryLeaf(leaf, sparse, whole)
 		if !written || k.found[leaf].Verdict == "" {
-			k.leaf(leaf, mutated, whole)
+			k.tryLeaf(leaf, mutated, whole)
 		}
 	}
 	return nil
 }
 
-// leaf tries a leaf at all its places in a VMI, until one is served, and reports whether it has any.
-func (k *kubeVirt) leaf(leaf string, vmi *v1.VirtualMachineInstance, whole *reply) bool {
-	spec, err := general(vmi.Spec)
+// tryLeaf tries a leaf at all its places in a VMI, until one is served, and reports whether it has any.
+func (k *kubeVirt) tryLeaf(leaf string, vmi *v1.VirtualMachineInstance, whole *reply) bool {
+	spec, err := asJSONObject(vmi.Spec)
 	must(err)
-	less, err := without(vmi, leaf)
+	less, err := variantsWithout(vmi, leaf)
 	must(err)
-	others := append(replaced(vmi, leaf), relisted(vmi, leaf)...)
-	for i := range places(spec, leaf) {
+	others := append(variantsReplaced(vmi, leaf), variantsRelisted(vmi, leaf)...)
+	for i := range placesOfLeaf(spec, leaf) {
 		if k.found[leaf].Verdict == Served {
 			break
 		}
@@ -103,14 +103,14 @@ func (k *kubeVirt) leaf(leaf string, vmi *v1.VirtualMachineInstance, whole *repl
 		if i < len(others) {
 			tried = append(tried, others[i])
 		}
-		k.place(leaf, tried, whole)
+		k.judgePlaces(leaf, tried, whole)
 	}
 	return len(less) > 0
 }
 
-// relisted is variants with another first word of a list. Other leaves have none.
-func relisted(vmi *v1.VirtualMachineInstance, leaf string) []*v1.VirtualMachineInstance {
-	found, err := variants(vmi, leaf, func(holder map[string]any, name string) bool {
+// variantsRelisted returns variants with another first word of a list. It returns none for other leaves.
+func variantsRelisted(vmi *v1.VirtualMachineInstance, leaf string) []*v1.VirtualMachineInstance {
+	found, err := variantsOf(vmi, leaf, func(holder map[string]any, name string) bool {
 		list, _ := holder[name].([]any)
 		if len(list) == 0 {
 			return false
@@ -123,92 +123,92 @@ func relisted(vmi *v1.VirtualMachineInstance, leaf string) []*v1.VirtualMachineI
 	return found
 }
 
-// place compares VMIs that differ in a leaf alone with the whole one. A leaf that no VMI can be without, and that can have no other value, is served.
-func (k *kubeVirt) place(leaf string, tried []*v1.VirtualMachineInstance, whole *reply) {
+// judgePlaces compares VMIs that differ in a leaf alone with the whole one. A leaf that no VMI can be without, and that can have no other value, is served.
+func (k *kubeVirt) judgePlaces(leaf string, tried []*v1.VirtualMachineInstance, whole *reply) {
 	reasons := []string{}
 	for _, variant := range tried {
-		r := k.of(variant)
-		if r.complaint() != "" {
-			reasons = append(reasons, r.complaint())
+		r := k.askAbout(variant)
+		if r.whyRefused() != "" {
+			reasons = append(reasons, r.whyRefused())
 			continue
 		}
 		was, is := outcome{elements: map[string][]string{}}, outcome{elements: map[string][]string{}}
-		was.read(whole.Domain)
-		is.read(r.Domain)
-		if elements := changed(was, is); len(elements) > 0 {
-			k.take(leaf, Served, "domain: "+strings.Trim(shortened(elements)[0], "`"))
+		was.addElements(whole.Domain)
+		is.addElements(r.Domain)
+		if elements := changedElements(was, is); len(elements) > 0 {
+			k.recordVerdict(leaf, Served, "domain: "+strings.Trim(shortenList(elements)[0], "`"))
 		} else if string(r.Data) != string(whole.Data) {
-			k.take(leaf, Served, "data of the guest")
+			k.recordVerdict(leaf, Served, "data of the guest")
 		} else if string(r.Pod) != string(whole.Pod) {
-			k.take(leaf, ByPod, "pod")
+			k.recordVerdict(leaf, ByPod, "pod")
 		} else {
-			k.take(leaf, NotSeen, "nothing changes")
+			k.recordVerdict(leaf, NotSeen, "nothing changes")
 		}
 	}
 	if len(reasons) == len(tried) {
-		k.take(leaf, Served, "otherwise refused: "+brief(reasons[0]))
+		k.recordVerdict(leaf, Served, "otherwise refused: "+shortenReason(reasons[0]))
 	}
 }
 
-// brief is the beginning of a reason: some repeat the whole object.
-func brief(reason string) string {
+// shortenReason returns the beginning of a reason, because some reasons repeat the whole object.
+func shortenReason(reason string) string {
 	line, _, _ := strings.Cut(reason, "\n")
 	return line[:min(len(line), 100)]
 }
 
-// legal takes from a sample what KubeVirt refuses, until it starts. What is taken away is refused.
-func (k *kubeVirt) legal(vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstance, *reply, error) {
+// reduceUntilLegal takes from a sample what KubeVirt refuses, until it starts. What is taken away is refused.
+func (k *kubeVirt) reduceUntilLegal(vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstance, *reply, error) {
 	for range 16 {
-		r := k.of(vmi)
-		reason := r.complaint()
+		r := k.askAbout(vmi)
+		reason := r.whyRefused()
 		if reason == "" {
 			return vmi, r, nil
 		}
-		less := k.shorter(vmi, r)
+		less := k.withoutRefused(vmi, r)
 		if less == nil {
 			return nil, nil, fmt.Errorf("%s does not start: %s", vmi.Name, reason)
 		}
-		spec, err := general(vmi.Spec)
+		spec, err := asJSONObject(vmi.Spec)
 		must(err)
-		left, err := general(less.Spec)
+		left, err := asJSONObject(less.Spec)
 		must(err)
 		for _, leaf := range k.leaves {
-			if len(places(left, leaf)) < len(places(spec, leaf)) {
-				k.take(leaf, Refused, brief(reason))
+			if len(placesOfLeaf(left, leaf)) < len(placesOfLeaf(spec, leaf)) {
+				k.recordVerdict(leaf, Refused, shortenReason(reason))
 			}
 		}
 		vmi = less
 	}
-	return nil, nil, fmt.Errorf("%s does not start: %s", vmi.Name, k.of(vmi).complaint())
+	return nil, nil, fmt.Errorf("%s does not start: %s", vmi.Name, k.askAbout(vmi).whyRefused())
 }
 
-// shorter is a VMI without what it is refused for: the smallest part without which it starts, or else without which that reason is gone. Paths of reasons do
-// not help: not every reason has one, and not every one is a path of the VMI.
-func (k *kubeVirt) shorter(vmi *v1.VirtualMachineInstance, refused *reply) (best *v1.VirtualMachineInstance) {
-	for _, at := range k.parts(vmi) {
-		less, err := cut(vmi, at)
+// withoutRefused returns a VMI without what it is refused for: the smallest part without which it starts, or else without which that reason is gone. Paths of
+// reasons do not help: not every reason has one, and not every one is a path of the VMI.
+func (k *kubeVirt) withoutRefused(vmi *v1.VirtualMachineInstance, refused *reply) (best *v1.VirtualMachineInstance) {
+	for _, at := range k.partsOf(vmi) {
+		less, err := withoutPath(vmi, at)
 		must(err)
 		if strings.HasSuffix(at, "]") {
-			less = unnamed(vmi, less)
+			less = withoutNamed(vmi, less)
 		}
-		r := k.of(less)
-		if r.complaint() == "" {
+		r := k.askAbout(less)
+		if r.whyRefused() == "" {
 			return less
 		}
-		if best == nil && len(r.Refused) <= max(len(refused.Refused)-1, 0) && r.complaint() != refused.complaint() {
+		if best == nil && len(r.Refused) <= max(len(refused.Refused)-1, 0) && r.whyRefused() != refused.whyRefused() {
 			best = less
 		}
 	}
 	return best
 }
 
-// parts are the paths of a VMI's leaves and of what holds them, the innermost ones first.
-func (k *kubeVirt) parts(vmi *v1.VirtualMachineInstance) (found []string) {
-	spec, err := general(vmi.Spec)
+// partsOf returns the paths of a VMI's leaves and of what holds them, the innermost ones first.
+func (k *kubeVirt) partsOf(vmi *v1.VirtualMachineInstance) (found []string) {
+	spec, err := asJSONObject(vmi.Spec)
 	must(err)
 	for _, leaf := range k.leaves {
-		for _, at := range places(spec, leaf) {
-			for ; at != "" && at != "domain" && at != "domain.devices"; at = parent(at) {
+		for _, at := range placesOfLeaf(spec, leaf) {
+			for ; at != "" && at != "domain" && at != "domain.devices"; at = parentPath(at) {
 				if !slices.Contains(found, at) {
 					found = append(found, at)
 				}
@@ -220,8 +220,8 @@ func (k *kubeVirt) parts(vmi *v1.VirtualMachineInstance) (found []string) {
 	return found
 }
 
-// recorded writes findings a line a leaf, as YAML.
-func recorded(found map[string]finding, leaves []string) string {
+// findingsAsYAML writes findings a line a leaf, as YAML.
+func findingsAsYAML(found map[string]finding, leaves []string) string {
 	var text strings.Builder
 	for _, leaf := range leaves {
 		fmt.Fprintf(&text, "%q: {verdict: %q, evidence: %q}\n", leaf, found[leaf].Verdict, found[leaf].Evidence)

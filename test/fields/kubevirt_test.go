@@ -46,10 +46,10 @@ func TestKubeVirt(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	all := leaves(reflect.TypeFor[v1.VirtualMachineInstanceSpec]())
+	all := leavesOfType(reflect.TypeFor[v1.VirtualMachineInstanceSpec]())
 	k := newKubeVirt(in, out, all)
 	for _, sample := range append(withRefused(t, guests(t)), others(t)...) {
-		if err := k.guest(&sample.VMI); err != nil {
+		if err := k.trySample(&sample.VMI); err != nil {
 			t.Error(err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestKubeVirt(t *testing.T) {
 		}
 	}
 	if !t.Failed() {
-		golden.Compare(t, verdictsFile, verdictsHead+recorded(k.found, all))
+		golden.Compare(t, verdictsFile, verdictsHead+findingsAsYAML(k.found, all))
 	}
 }
 
@@ -133,7 +133,7 @@ func kubeVirtColumn(t *testing.T, all []string) (found verdicts, cells map[strin
 	for _, leaf := range all {
 		found[leaf], cells[leaf] = kept[leaf].Verdict, kept[leaf].Verdict
 		for i, row := range inKubeVirt {
-			if within(leaf, strings.TrimSuffix(row.prefix, "[]")) && slices.Index(ranks, row.verdict) < slices.Index(ranks, kept[leaf].Verdict) {
+			if isWithin(leaf, strings.TrimSuffix(row.prefix, "[]")) && slices.Index(ranks, row.verdict) < slices.Index(ranks, kept[leaf].Verdict) {
 				found[leaf], cells[leaf], needed[i] = row.verdict, row.verdict+"²", true
 			}
 		}

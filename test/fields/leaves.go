@@ -14,15 +14,15 @@ var whole = []string{
 	"v1.TopologySpreadConstraint", "v1.PodDNSConfig", "v1.ResourceList", "v1.FieldsV1",
 }
 
-// leaves lists the paths of the leaves of a type, with [] for elements of lists and {} for values of maps.
-func leaves(t reflect.Type) []string {
+// leavesOfType lists the paths of the leaves of a type, with [] for elements of lists and {} for values of maps.
+func leavesOfType(t reflect.Type) []string {
 	var found []string
-	walk(t, "", &found)
+	walkType(t, "", &found)
 	slices.Sort(found)
 	return slices.Compact(found)
 }
 
-func walk(t reflect.Type, path string, found *[]string) {
+func walkType(t reflect.Type, path string, found *[]string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -30,17 +30,17 @@ func walk(t reflect.Type, path string, found *[]string) {
 	case slices.Contains(whole, t.String()):
 		*found = append(*found, path)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
-		walk(t.Elem(), path+"[]", found)
+		walkType(t.Elem(), path+"[]", found)
 	case t.Kind() == reflect.Map:
-		walk(t.Elem(), path+"{}", found)
+		walkType(t.Elem(), path+"{}", found)
 	case t.Kind() == reflect.Struct && fieldsOf(t) > 0:
 		for i := range t.NumField() {
 			field := t.Field(i)
 			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if strings.Contains(options, "inline") || name == "" && field.Anonymous {
-				walk(field.Type, path, found)
+				walkType(field.Type, path, found)
 			} else if name != "" && name != "-" {
-				walk(field.Type, strings.TrimPrefix(path+"."+name, "."), found)
+				walkType(field.Type, strings.TrimPrefix(path+"."+name, "."), found)
 			}
 		}
 	default:

@@ -10,35 +10,35 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// legal takes from a sample what the runtime refuses, until it starts. What is taken away is refused.
-func (t trial) legal(vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstance, answer, error) {
+// reduceUntilLegal takes from a sample what the runtime refuses, until it starts. What is taken away is refused.
+func (t trial) reduceUntilLegal(vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstance, answer, error) {
 	for range 64 {
-		explicit, errs := t.explicit(vmi)
+		explicit, errs := t.admitExplicit(vmi)
 		var whole answer
 		if len(errs) == 0 {
-			whole = t.of(explicit, t.cluster)
+			whole = t.runStages(explicit, t.cluster)
 			errs = whole.refused
 		}
 		if len(errs) == 0 {
 			return vmi, whole, nil
 		}
-		cuts, err := t.shorter(vmi, strings.TrimPrefix(errs[0].Field, "spec."))
+		cuts, err := t.withoutRefused(vmi, strings.TrimPrefix(errs[0].Field, "spec."))
 		if err != nil {
 			return nil, whole, fmt.Errorf("%s cannot start: %w: %w", vmi.Name, err, errs[0])
 		}
-		spec, first := general(vmi.Spec)
-		left, second := general(cuts.vmi.Spec)
+		spec, first := asJSONObject(vmi.Spec)
+		left, second := asJSONObject(cuts.vmi.Spec)
 		if err := errors.Join(first, second); err != nil {
 			return nil, whole, err
 		}
 		for _, leaf := range t.leaves {
-			if len(places(left, leaf)) < len(places(spec, leaf)) {
-				t.found.take(leaf, Refused)
+			if len(placesOfLeaf(left, leaf)) < len(placesOfLeaf(spec, leaf)) {
+				t.found.addVerdict(leaf, Refused)
 			}
 		}
 		vmi = cuts.vmi
 	}
-	return nil, answer{}, fmt.Errorf("%s cannot start: %w", vmi.Name, t.last(vmi))
+	return nil, answer{}, fmt.Errorf("%s cannot start: %w", vmi.Name, t.startError(vmi))
 }
 
 // remainder is a VMI without what stood at a path.
@@ -47,36 +47,38 @@ type remainder struct {
 	at  string
 }
 
-// shorter takes away what an error names: the field, or the element of a list with what has its name, if no VMI can be without the field alone.
-func (t trial) shorter(vmi *v1.VirtualMachineInstance, at string) (s remainder, err error) {
-	for ; at != "" && at != "domain" && at != "domain.devices"; at = parent(at) {
-		less, err := cut(vmi, at)
+// withoutRefused takes away what an error names: the field, or the element of a list with what has its name, if no VMI can be without the field alone.
+func (t trial) withoutRefused(vmi *v1.VirtualMachineInstance, at string) (s remainder, err error) {
+	for ; at != "" && at != "domain" && at != "domain.devices"; at = parentPath(at) {
+		less, err := withoutPath(vmi, at)
 		if err != nil {
 			return s, err
 		}
 		if less != nil && strings.HasSuffix(at, "]") {
-			return remainder{unnamed(vmi, less), at}, nil
+			return remainder{withoutNamed(vmi, less), at}, nil
 		}
 		if less == nil {
 			continue
 		}
-		if _, errs := t.explicit(less); !slices.ContainsFunc(errs, func(e *field.Error) bool { return within(strings.TrimPrefix(e.Field, "spec."), element(at)) }) {
+		_, errs := t.admitExplicit(less)
+		again := func(e *field.Error) bool { return isWithin(strings.TrimPrefix(e.Field, "spec."), innermostElement(at)) }
+		if !slices.ContainsFunc(errs, again) {
 			return remainder{less, at}, nil
 		}
 	}
 	return s, errors.New("nothing can be taken away")
 }
 
-// element is the innermost element of a list that holds a path, or what holds the path.
-func element(at string) string {
+// innermostElement returns the innermost element of a list that holds a path, or what holds the path.
+func innermostElement(at string) string {
 	if i := strings.LastIndexByte(at, ']'); i >= 0 {
 		return at[:i+1]
 	}
-	return parent(at)
+	return parentPath(at)
 }
 
-// unnamed takes from a VMI what has the name of an element that it lacks: the disk of a volume, the interface of a network.
-func unnamed(was, less *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+// withoutNamed takes from a VMI what has the name of an element that it lacks: the disk of a volume, the interface of a network.
+func withoutNamed(was, less *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	names := func(vmi *v1.VirtualMachineInstance) (volumes, disks, networks, nics []string) {
 		for _, v := range vmi.Spec.Volumes {
 			volumes = append(volumes, v.Name)
@@ -112,11 +114,11 @@ func unnamed(was, less *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	return less
 }
 
-// last is why a VMI does not start.
-func (t trial) last(vmi *v1.VirtualMachineInstance) error {
-	explicit, errs := t.explicit(vmi)
+// startError returns why a VMI does not start.
+func (t trial) startError(vmi *v1.VirtualMachineInstance) error {
+	explicit, errs := t.admitExplicit(vmi)
 	if len(errs) == 0 {
-		errs = t.of(explicit, t.cluster).refused
+		errs = t.runStages(explicit, t.cluster).refused
 	}
 	return errs.ToAggregate()
 }

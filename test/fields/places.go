@@ -12,8 +12,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// places lists where a leaf stands in a spec, such as volumes[3].configMap.name, in the order of variants.
-func places(spec map[string]any, leaf string) (found []string) {
+// placesOfLeaf lists where a leaf stands in a spec, such as volumes[3].configMap.name, in the order of variants.
+func placesOfLeaf(spec map[string]any, leaf string) (found []string) {
 	return placesOf(spec, strings.Split(strings.ReplaceAll(leaf, "{}", ""), "."), "")
 }
 
@@ -43,23 +43,23 @@ func placesOf(node map[string]any, path []string, at string) (found []string) {
 	return found
 }
 
-// within reports whether one path is another, or lies below it.
-func within(path, ancestor string) bool {
+// isWithin reports whether one path is another, or lies below it.
+func isWithin(path, ancestor string) bool {
 	rest, found := strings.CutPrefix(path, ancestor)
 	return found && (rest == "" || strings.ContainsAny(rest[:1], ".["))
 }
 
-// related reports whether a verdict about one path concerns the other.
-func related(a, b string) bool { return within(a, b) || within(b, a) }
+// areRelated reports whether a verdict about one path concerns the other.
+func areRelated(a, b string) bool { return isWithin(a, b) || isWithin(b, a) }
 
-// parent is the path of what contains a path, empty for the first field.
-func parent(path string) string {
+// parentPath returns the path of what contains a path, empty for the first field.
+func parentPath(path string) string {
 	i := strings.LastIndexAny(path, ".[")
 	return path[:max(i, 0)]
 }
 
-// general is a spec as JSON has it.
-func general(spec v1.VirtualMachineInstanceSpec) (object map[string]any, err error) {
+// asJSONObject returns a spec as an untyped JSON object.
+func asJSONObject(spec v1.VirtualMachineInstanceSpec) (object map[string]any, err error) {
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
@@ -67,13 +67,13 @@ func general(spec v1.VirtualMachineInstanceSpec) (object map[string]any, err err
 	return object, json.Unmarshal(raw, &object)
 }
 
-// cut returns a VMI without what stands at a path; nil if nothing does.
-func cut(vmi *v1.VirtualMachineInstance, at string) (*v1.VirtualMachineInstance, error) {
-	spec, err := general(vmi.Spec)
+// withoutPath returns a VMI without what stands at a path; nil if nothing does.
+func withoutPath(vmi *v1.VirtualMachineInstance, at string) (*v1.VirtualMachineInstance, error) {
+	spec, err := asJSONObject(vmi.Spec)
 	if err != nil {
 		return nil, err
 	}
-	shorter, found := removed(spec, strings.FieldsFunc(at, func(r rune) bool { return strings.ContainsRune(".[]", r) }))
+	shorter, found := removePath(spec, strings.FieldsFunc(at, func(r rune) bool { return strings.ContainsRune(".[]", r) }))
 	if !found {
 		return nil, nil
 	}
@@ -86,7 +86,7 @@ func cut(vmi *v1.VirtualMachineInstance, at string) (*v1.VirtualMachineInstance,
 	return less, json.Unmarshal(raw, &less.Spec)
 }
 
-func removed(node any, path []string) (any, bool) {
+func removePath(node any, path []string) (any, bool) {
 	switch node := node.(type) {
 	case map[string]any:
 		child, there := node[path[0]]
@@ -98,7 +98,7 @@ func removed(node any, path []string) (any, bool) {
 			delete(node, path[0])
 			return node, true
 		}
-		less, found := removed(child, path[1:])
+		less, found := removePath(child, path[1:])
 		node[path[0]] = less
 		return node, found
 	case []any:
@@ -110,7 +110,7 @@ func removed(node any, path []string) (any, bool) {
 		if len(path) == 1 {
 			return slices.Delete(node, i, i+1), true
 		}
-		less, found := removed(node[i], path[1:])
+		less, found := removePath(node[i], path[1:])
 		node[i] = less
 		return node, found
 	}
@@ -120,8 +120,8 @@ func removed(node any, path []string) (any, bool) {
 // otherText is another legal value of leaves whose values are few.
 var otherText = map[string]string{"fieldPath": "metadata.namespace", "resource": "requests.cpu"}
 
-// other changes a leaf's value to another one of its type.
-func other(holder map[string]any, name string) bool {
+// changeValue changes a leaf's value to another one of its type.
+func changeValue(holder map[string]any, name string) bool {
 	switch value := holder[name].(type) {
 	case bool:
 		holder[name] = !value
@@ -135,9 +135,9 @@ func other(holder map[string]any, name string) bool {
 	return true
 }
 
-// replaced is variants with other values. A value that its type does not have, such as a quantity, is left out.
-func replaced(vmi *v1.VirtualMachineInstance, leaf string) []*v1.VirtualMachineInstance {
-	found, err := variants(vmi, leaf, other)
+// variantsReplaced returns variants with other values. It leaves out a value that its type does not have, such as a quantity.
+func variantsReplaced(vmi *v1.VirtualMachineInstance, leaf string) []*v1.VirtualMachineInstance {
+	found, err := variantsOf(vmi, leaf, changeValue)
 	if err != nil {
 		return nil
 	}

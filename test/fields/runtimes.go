@@ -42,8 +42,8 @@ type runtime struct {
 // folders counts those that were made.
 var folders atomic.Int64
 
-// of runs an explicit VMI as far as stage 3. It returns the errors of the first step that has any.
-func (r runtime) of(vmi *v1.VirtualMachineInstance, cluster config.Cluster) (a answer) {
+// runStages runs an explicit VMI as far as stage 3. It returns the errors of the first step that has any.
+func (r runtime) runStages(vmi *v1.VirtualMachineInstance, cluster config.Cluster) (a answer) {
 	a.explicit = vmi
 	if a.pod, a.warnings, a.refused = r.judge(vmi); len(a.refused) > 0 {
 		return a
@@ -64,17 +64,17 @@ func (r runtime) of(vmi *v1.VirtualMachineInstance, cluster config.Cluster) (a a
 	text, err := out.Documents.Domain.Marshal()
 	must(err)
 	a.elements = map[string][]string{}
-	a.read(strings.ReplaceAll(text, dir, ""))
+	a.addElements(strings.ReplaceAll(text, dir, ""))
 	paths, err := json.Marshal(bound.Bindings)
 	must(err)
-	a.bound = strings.ReplaceAll(string(paths), dir, "") + contents(dir)
+	a.bound = strings.ReplaceAll(string(paths), dir, "") + folderContents(dir)
 	return a
 }
 
 // common are files that some kind of volume has, by their names. Every volume of a pod and every image of a machine has all of them.
 var common = []string{"disk.img", "disk/disk.img", "disk/os.iso", "vmlinuz", "initrd", "userdata", "networkdata", "slic.bin", "msdm.bin", "key"}
 
-func fill(dir string) {
+func createFiles(dir string) {
 	for _, name := range common {
 		file := filepath.Join(dir, name)
 		must(os.MkdirAll(filepath.Dir(file), 0o755))
@@ -108,17 +108,17 @@ func inPods(settings pods.Settings) runtime {
 		made, _ := of(vmi)
 		for _, mount := range made.Pod.Spec.Containers[0].VolumeMounts {
 			if mount.MountPath != pods.Private {
-				fill(filepath.Join(dir, mount.MountPath))
+				createFiles(filepath.Join(dir, mount.MountPath))
 			}
 		}
-		allocate(dir)
+		allocateClaims(dir)
 		launcher := &hostresources.Pod{Root: dir, Network: pods.Passt, Getenv: func(name string) string {
 			for _, variable := range made.Pod.Spec.Containers[0].Env {
 				if variable.Name == name {
 					return variable.Value
 				}
 			}
-			return plugged(name)
+			return devicesOfPlugin(name)
 		}}
 		for cpu := range pods.DedicatedCPUs(vmi) { // kubelet gives what the pod requests
 			launcher.CPUs = append(launcher.CPUs, int(cpu))
@@ -127,8 +127,8 @@ func inPods(settings pods.Settings) runtime {
 	}}
 }
 
-// plugged is what device plugins give for the resources of the samples: mediated devices for GPUs.
-func plugged(name string) string {
+// devicesOfPlugin returns what device plugins give for the resources of the samples: mediated devices for GPUs.
+func devicesOfPlugin(name string) string {
 	switch {
 	case strings.HasPrefix(name, v1.MDevResourcePrefix) && strings.HasSuffix(name, "GPU"):
 		return "b1b71d75-bb21-4c0e-a24b-1f1d2c3d4e5f,b1b71d75-bb21-4c0e-a24b-1f1d2c3d4e60"
@@ -140,8 +140,8 @@ func plugged(name string) string {
 	return ""
 }
 
-// allocate is a driver that allocates what the claims of the samples ask for.
-func allocate(dir string) {
+// allocateClaims writes what a driver allocates for the claims of the samples.
+func allocateClaims(dir string) {
 	for claim, requests := range map[string][]string{"resourceclaims/devices": {"gpu", "card", "nic"}, "resourceclaimtemplates/made": {"gpu", "card", "nic"}} {
 		for i, request := range requests {
 			file := filepath.Join(dir, metadata.ContainerDir, claim, request, "example.com"+metadata.MetadataFileSuffix)
@@ -177,7 +177,7 @@ func onMachine(images []string) runtime {
 	}, func(vmi *v1.VirtualMachineInstance, dir string) (hostresources.Bound, field.ErrorList) {
 		root, claims := filepath.Join(dir, "root"), filepath.Join(dir, "claims")
 		for _, image := range images {
-			fill(filepath.Join(root, "containers", image))
+			createFiles(filepath.Join(root, "containers", image))
 		}
 		must(os.MkdirAll(filepath.Join(root, "disks"), 0o755))
 		must(os.WriteFile(filepath.Join(root, "disks", "there.img"), []byte("a disk"), 0o644))

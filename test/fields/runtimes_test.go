@@ -28,7 +28,7 @@ func judged(t *testing.T, r runtime, samples []Guest, of []string) verdicts {
 	for i, sample := range samples { // at once: most of the time, each waits for qemu-img
 		each[i] = verdicts{}
 		group.Go(func() {
-			if err := (trial{r, generous(), of, each[i]}).guest(sample.VMI.DeepCopy()); err != nil {
+			if err := (trial{r, generous(), of, each[i]}).trySample(sample.VMI.DeepCopy()); err != nil {
 				t.Errorf("%s: %s: %v", r.name, sample.Name, err)
 			}
 		})
@@ -36,7 +36,7 @@ func judged(t *testing.T, r runtime, samples []Guest, of []string) verdicts {
 	group.Wait()
 	for _, verdicts := range each {
 		for leaf, verdict := range verdicts {
-			found.take(leaf, verdict)
+			found.addVerdict(leaf, verdict)
 		}
 	}
 	return found
@@ -102,7 +102,7 @@ KubeVirt accepts the field, and none of these changes; other parts of KubeVirt m
 
 // TestRuntimes: no field is accepted without effect in silence.
 func TestRuntimes(t *testing.T) {
-	samples, all := withRefused(t, guests(t)), leaves(reflect.TypeFor[v1.VirtualMachineInstanceSpec]())
+	samples, all := withRefused(t, guests(t)), leavesOfType(reflect.TypeFor[v1.VirtualMachineInstanceSpec]())
 	bare := judged(t, onMachine(imagesOf(samples)), samples, all)
 	add(t, "node", bare)
 	installed := judged(t, inPods(pods.Settings{}), samples, all)

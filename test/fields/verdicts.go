@@ -22,7 +22,7 @@ var ranks = []string{Served, ByPod, Warned, NotSeen, Refused}
 // verdicts has the verdict on each leaf that a runtime has one on.
 type verdicts map[string]string
 
-func (v verdicts) take(leaf, verdict string) {
+func (v verdicts) addVerdict(leaf, verdict string) {
 	if rank := slices.Index(ranks, v[leaf]); rank < 0 || slices.Index(ranks, verdict) < rank {
 		v[leaf] = verdict
 	}
@@ -36,34 +36,34 @@ type trial struct {
 	found   verdicts
 }
 
-// guest tries each leaf of a sample.
-func (t trial) guest(sample *v1.VirtualMachineInstance) error {
-	sparse, whole, err := t.legal(sample)
+// trySample tries each leaf of a sample.
+func (t trial) trySample(sample *v1.VirtualMachineInstance) error {
+	sparse, whole, err := t.reduceUntilLegal(sample)
 	if err != nil {
 		return err
 	}
-	domain := rendered(whole.explicit, t.cluster)
+	domain := renderExplicit(whole.explicit, t.cluster)
 	for _, leaf := range t.leaves {
-		t.leaf(leaf, sparse, whole, domain)
+		t.tryLeaf(leaf, sparse, whole, domain)
 	}
 	return nil
 }
 
-// explicit is stage 1.
-func (t trial) explicit(vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstance, field.ErrorList) {
+// admitExplicit runs stage 1.
+func (t trial) admitExplicit(vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstance, field.ErrorList) {
 	o := admittedOnly(vmi, t.cluster)
 	return o.explicit, o.refused
 }
 
-// leaf tries a leaf at all its places, until one is served.
-func (t trial) leaf(leaf string, sparse *v1.VirtualMachineInstance, whole answer, domain outcome) {
+// tryLeaf tries a leaf at all its places, until one is served.
+func (t trial) tryLeaf(leaf string, sparse *v1.VirtualMachineInstance, whole answer, domain outcome) {
 	written := false
 	for _, of := range []*v1.VirtualMachineInstance{sparse, whole.explicit} {
-		spec, err := general(of.Spec)
+		spec, err := asJSONObject(of.Spec)
 		must(err)
-		less, err := without(of, leaf)
+		less, err := variantsWithout(of, leaf)
 		must(err)
-		at := places(spec, leaf)
+		at := placesOfLeaf(spec, leaf)
 		if of != sparse && len(at) > 0 && written && t.found[leaf] != "" {
 			return // stage 1 has not filled it
 		}
@@ -72,49 +72,49 @@ func (t trial) leaf(leaf string, sparse *v1.VirtualMachineInstance, whole answer
 			if t.found[leaf] == Served {
 				return
 			}
-			if slices.ContainsFunc(whole.warnings, func(w string) bool { return related(pathOf(w), at) }) {
-				t.found.take(leaf, Warned)
+			if slices.ContainsFunc(whole.warnings, func(w string) bool { return areRelated(pathOf(w), at) }) {
+				t.found.addVerdict(leaf, Warned)
 				continue
 			}
 			tried := []*v1.VirtualMachineInstance{less[i]}
-			if others := replaced(of, leaf); i < len(others) {
+			if others := variantsReplaced(of, leaf); i < len(others) {
 				tried = append(tried, others[i])
 			}
-			if verdict := t.changed(leaf, tried, of == sparse, written, whole, domain); verdict != "" {
-				t.found.take(leaf, verdict)
+			if verdict := t.judgeVariants(leaf, tried, of == sparse, written, whole, domain); verdict != "" {
+				t.found.addVerdict(leaf, verdict)
 			}
 		}
 	}
 }
 
-// changed is the verdict on a leaf by what becomes of VMIs that differ in it alone; empty if nothing does. A leaf that no VMI can be without, and that can
-// have no other value, is served.
-func (t trial) changed(leaf string, tried []*v1.VirtualMachineInstance, sparse, written bool, whole answer, domain outcome) string {
+// judgeVariants returns the verdict on a leaf by comparing VMIs that differ only in it; empty if the leaf changes nothing. A leaf that no VMI can be without,
+// and that can have no other value, is served.
+func (t trial) judgeVariants(leaf string, tried []*v1.VirtualMachineInstance, sparse, written bool, whole answer, domain outcome) string {
 	refused, best := 0, ""
 	for _, variant := range tried {
 		if sparse {
-			explicit, errs := t.explicit(variant)
+			explicit, errs := t.admitExplicit(variant)
 			if len(errs) > 0 {
 				refused++
 				continue
 			}
 			variant = explicit
 		}
-		if other := rendered(variant, t.cluster); len(other.refused) > 0 {
+		if other := renderExplicit(variant, t.cluster); len(other.refused) > 0 {
 			refused++
 			continue
-		} else if len(changed(domain, other)) > 0 {
+		} else if len(changedElements(domain, other)) > 0 {
 			return Served
 		}
-		if !binds(leaf) && (best == ByPod || differs(t.runtime, variant, whole)) {
+		if !mayMatterForBinding(leaf) && (best == ByPod || hasOtherPod(t.runtime, variant, whole)) {
 			best = ByPod
 			continue
 		}
-		is := t.of(variant, t.cluster)
+		is := t.runStages(variant, t.cluster)
 		switch {
 		case len(is.refused) > 0:
 			refused++
-		case is.bound != whole.bound || len(changed(whole.outcome, is.outcome)) > 0:
+		case is.bound != whole.bound || len(changedElements(whole.outcome, is.outcome)) > 0:
 			return Served
 		case is.pod != whole.pod:
 			best = ByPod
@@ -126,13 +126,13 @@ func (t trial) changed(leaf string, tried []*v1.VirtualMachineInstance, sparse, 
 	return best
 }
 
-// binds reports whether a launcher may look at a leaf when it binds. Others need not be bound to see whether the pod has them.
-func binds(leaf string) bool {
+// mayMatterForBinding reports whether a launcher may look at a leaf when it binds. Others need not be bound to see whether the pod has them.
+func mayMatterForBinding(leaf string) bool {
 	return strings.HasPrefix(leaf, "volumes") || strings.HasPrefix(leaf, "domain.") || leaf == "hostname"
 }
 
-// differs reports whether a VMI has another pod.
-func differs(r runtime, variant *v1.VirtualMachineInstance, whole answer) bool {
+// hasOtherPod reports whether a VMI has another pod.
+func hasOtherPod(r runtime, variant *v1.VirtualMachineInstance, whole answer) bool {
 	pod, _, errs := r.judge(variant)
 	return len(errs) == 0 && pod != whole.pod
 }

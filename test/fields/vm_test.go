@@ -35,7 +35,7 @@ func vmRows(t *testing.T, rows *strings.Builder) string {
 	fmt.Fprintf(rows, "\n## VirtualMachine\n\nPaths start at `spec`. The fields below `template` are in the table of the VirtualMachineInstance. `kubectl "+
 		"apply` prints the\nwarnings.\n\n| field | pod | node |\n|---|---|---|\n")
 	found := verdicts{}
-	for _, leaf := range leaves(reflect.TypeFor[v1.VirtualMachineSpec]()) {
+	for _, leaf := range leavesOfType(reflect.TypeFor[v1.VirtualMachineSpec]()) {
 		if strings.HasPrefix(leaf, "template.") {
 			continue
 		}

@@ -36,7 +36,7 @@ func AddAgent(initramfs string) (err error) {
 		return err
 	}
 	for _, file := range files {
-		if err := file.write(archive); err != nil {
+		if err := file.writeTo(archive); err != nil {
 			return err
 		}
 	}
@@ -48,7 +48,7 @@ func agentFiles() ([]archiveFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	drivers, err := source.drivers("crc32c_generic", "ext4") // which asks for the checksum by its name alone
+	drivers, err := source.driversFor("crc32c_generic", "ext4") // which asks for the checksum by its name alone
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func agentFiles() ([]archiveFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	linked, err := dynamic(program)
+	linked, err := linkedFiles(program)
 	if err != nil {
 		return nil, err
 	}
@@ -83,12 +83,12 @@ func findAgent() (string, error) {
 	if _, err := os.Stat("/" + program); err == nil {
 		return "/" + program, nil
 	}
-	root, err := unpacked("qemu-guest-agent")
+	root, err := unpackedPackage("qemu-guest-agent")
 	return filepath.Join(root, program), err
 }
 
-// dynamic returns a program and all that it is linked with, by their names in the guest: qemu-ga, loader, and the names of the libraries.
-func dynamic(program string) (map[string]string, error) {
+// linkedFiles returns a program and all that it is linked with, by their names in the guest: qemu-ga, loader, and the names of the libraries.
+func linkedFiles(program string) (map[string]string, error) {
 	found := map[string]string{"qemu-ga": program}
 	for open := []string{program}; len(open) > 0; open = open[1:] {
 		file, err := elf.Open(open[0])
@@ -96,7 +96,7 @@ func dynamic(program string) (map[string]string, error) {
 			return nil, err
 		}
 		needed, err := file.ImportedLibraries()
-		if loader := interpreter(file); loader != "" {
+		if loader := dynamicLoader(file); loader != "" {
 			found["loader"] = loader
 		}
 		if err = errors.Join(err, file.Close()); err != nil {
@@ -117,8 +117,8 @@ func dynamic(program string) (map[string]string, error) {
 	return found, nil
 }
 
-// interpreter returns the dynamic loader of a program; empty for a library.
-func interpreter(file *elf.File) string {
+// dynamicLoader returns the dynamic loader of a program; empty for a library.
+func dynamicLoader(file *elf.File) string {
 	for _, part := range file.Progs {
 		if part.Type == elf.PT_INTERP {
 			text := make([]byte, part.Filesz)

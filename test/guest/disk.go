@@ -64,7 +64,7 @@ func BuildDisk(dir string) (string, error) {
 
 // buildVault makes the program vault, in an archive of its own.
 func buildVault(path string) (err error) {
-	root, err := run("", "go", "list", "-m", "-f", "{{.Dir}}", "github.com/kilnvm/kiln")
+	root, err := runCommand("", "go", "list", "-m", "-f", "{{.Dir}}", "github.com/kilnvm/kiln")
 	if err != nil {
 		return err
 	}

@@ -15,15 +15,15 @@ import (
 func Described(dom *libvirtxml.Domain) []string {
 	d := &document{Domain: dom, ports: map[uint]string{0: ""}}
 	// The bridges come first, because the place of every other PCI device follows from theirs.
-	d.bridges()
-	d.machine()
-	d.cpus()
-	d.nodes()
-	d.chipset()
-	d.controllers()
-	d.disks()
-	d.nics()
-	d.others()
+	d.readBridges()
+	d.describeMachine()
+	d.describeCPUs()
+	d.describeNodes()
+	d.describeChipset()
+	d.describeControllers()
+	d.describeDisks()
+	d.describeNICs()
+	d.describeOthers()
 	slices.Sort(d.lines)
 	return d.lines
 }
@@ -65,23 +65,23 @@ type document struct {
 	lines []string
 }
 
-// say adds one line, in the form of Text.
-func (d *document) say(format string, args ...any) {
+// addLine adds one line, in the form of Text.
+func (d *document) addLine(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
-// bridges are in the order of their indexes, each after the one that it is behind.
-func (d *document) bridges() {
+// readBridges reads the bridges in the order of their indexes, each after the bridge that it is behind.
+func (d *document) readBridges() {
 	for _, c := range d.Devices.Controllers {
 		if c.Type == "pci" && c.Address != nil {
-			d.ports[*c.Index] = d.place(c.Address)
+			d.ports[*c.Index] = d.placeOf(c.Address)
 		}
 	}
 }
 
-// place is the way to a PCI device, empty for one that has no PCI address.
+// placeOf returns the way to a PCI device, empty for one that has no PCI address.
 // A document's bus is the index of a controller, and not a number that the guest would see.
-func (d *document) place(a *libvirtxml.DomainAddress) string {
+func (d *document) placeOf(a *libvirtxml.DomainAddress) string {
 	if a == nil || a.PCI == nil {
 		return ""
 	}
@@ -92,13 +92,13 @@ func (d *document) place(a *libvirtxml.DomainAddress) string {
 	return at
 }
 
-// machine says firmware and SMBIOS, with the names of /sys/class/dmi/id. The keys of the second map are the names in libvirt's sysinfo.
-func (d *document) machine() {
+// describeMachine says firmware and SMBIOS, with the names of /sys/class/dmi/id. The keys of the second map are the names in libvirt's sysinfo.
+func (d *document) describeMachine() {
 	firmware := "bios"
 	if d.OS.Firmware == "efi" || d.OS.Loader != nil {
 		firmware = "efi"
 	}
-	d.say("firmware=%s", firmware)
+	d.addLine("firmware=%s", firmware)
 	dmi := map[string]string{
 		// What a machine says of itself unless told otherwise.
 		"sys_vendor": "QEMU", "product_name": "Standard PC (Q35 + ICH9, 2009)", "product_version": d.OS.Type.Machine,
@@ -115,32 +115,32 @@ func (d *document) machine() {
 		}
 	}
 	for name, value := range dmi {
-		d.say("dmi %s=%s", name, value)
+		d.addLine("dmi %s=%s", name, value)
 	}
 }
 
-// current is the number of CPUs at the start, most what they can grow to.
-func (d *document) current() (current, most uint) {
+// cpuCounts returns the number of CPUs at the start, and the most that they can grow to.
+func (d *document) cpuCounts() (current, most uint) {
 	return cmp.Or(d.VCPU.Current, d.VCPU.Value), d.VCPU.Value
 }
 
-// cpus follow libvirt's topology in the order of QEMU's CPU indexes: threads vary first, then cores, then sockets. Kiln renders one die.
-func (d *document) cpus() {
-	current, most := d.current()
-	d.say("possible=%s", from(0, most))
+// describeCPUs follows libvirt's topology in the order of QEMU's CPU indexes: threads vary first, then cores, then sockets. Kiln renders one die.
+func (d *document) describeCPUs() {
+	current, most := d.cpuCounts()
+	d.addLine("possible=%s", numbersBetween(0, most))
 	cores, threads := uint(1), uint(1)
 	if d.CPU != nil && d.CPU.Topology != nil {
 		cores, threads = uint(d.CPU.Topology.Cores), uint(d.CPU.Topology.Threads)
 	}
 	for i := range current {
-		d.say("cpu %d socket=%d", i, i/(cores*threads))
-		d.say("cpu %d die=0", i)
-		d.say("cpu %d core=%d", i, i/threads%cores)
+		d.addLine("cpu %d socket=%d", i, i/(cores*threads))
+		d.addLine("cpu %d die=0", i)
+		d.addLine("cpu %d core=%d", i, i/threads%cores)
 	}
 }
 
-// from is the numbers from first up to end, which is not among them.
-func from(first, end uint) cpuset.CPUSet {
+// numbersBetween returns the numbers from first up to end, without end.
+func numbersBetween(first, end uint) cpuset.CPUSet {
 	var numbers []int
 	for n := first; n < end; n++ {
 		numbers = append(numbers, int(n))
@@ -151,20 +151,20 @@ func from(first, end uint) cpuset.CPUSet {
 // block is the kernel's unit of memory on machines of less than 64 GiB, in KiB.
 const block = 128 << 10
 
-// nodes: without cells there is one node with everything.
-func (d *document) nodes() {
-	current, most := d.current()
+// describeNodes: without cells there is one node with everything.
+func (d *document) describeNodes() {
+	current, most := d.cpuCounts()
 	if d.CPU == nil || d.CPU.Numa == nil {
-		d.say("node 0 cpulist=%s", from(0, current))
-		d.say("node 0 blocks=%d", (d.Memory.Value+block-1)/block)
-		d.say("node 0 distance=10")
+		d.addLine("node 0 cpulist=%s", numbersBetween(0, current))
+		d.addLine("node 0 blocks=%d", (d.Memory.Value+block-1)/block)
+		d.addLine("node 0 distance=10")
 		return
 	}
 	cells := d.CPU.Numa.Cell
 	for i, cell := range cells {
 		online, distances := cpuset.New(), []string{}
 		if cpus, err := cpuset.Parse(cell.CPUs); err == nil { // libvirt's own list, or the lines differ
-			online = cpus.Difference(from(current, most))
+			online = cpus.Difference(numbersBetween(current, most))
 		}
 		for j := range cells {
 			distance := map[bool]int{true: 10, false: 20}[i == j] // ACPI's own where none are told
@@ -173,8 +173,8 @@ func (d *document) nodes() {
 			}
 			distances = append(distances, fmt.Sprint(distance))
 		}
-		d.say("node %d cpulist=%s", i, online)
-		d.say("node %d blocks=%d", i, (cell.Memory+block-1)/block)
-		d.say("node %d distance=%s", i, strings.Join(distances, " "))
+		d.addLine("node %d cpulist=%s", i, online)
+		d.addLine("node %d blocks=%d", i, (cell.Memory+block-1)/block)
+		d.addLine("node %d distance=%s", i, strings.Join(distances, " "))
 	}
 }

@@ -19,30 +19,30 @@ type tree struct {
 func newReport(facts []fact) (Report, error) {
 	t := &tree{areas: map[string]map[string]map[string]string{}}
 	for _, f := range facts {
-		t.add(f)
+		t.addFact(f)
 	}
 	r := Report{
-		Kernel:      t.one("kernel"),
-		Cmdline:     t.one("cmdline"),
-		Firmware:    t.one("firmware"),
-		ClockSource: t.one("clocksource"),
+		Kernel:      t.onlyFact("kernel"),
+		Cmdline:     t.onlyFact("cmdline"),
+		Firmware:    t.onlyFact("firmware"),
+		ClockSource: t.onlyFact("clocksource"),
 		CPUModel:    t.areas["cpu"]["model"][""],
-		MemoryKiB:   t.number(t.areas["memory"]["total"]["kib"], 10),
-		RAMBytes:    t.ram(),
-		CPUs:        t.cpus(),
-		Disks:       each(t, "disk", t.disk),
-		NICs:        each(t, "nic", t.nic),
-		PCI:         each(t, "pci", t.pci),
-		USB:         each(t, "usb", t.usb),
+		MemoryKiB:   t.parseNumber(t.areas["memory"]["total"]["kib"], 10),
+		RAMBytes:    t.systemRAM(),
+		CPUs:        t.readCPUs(),
+		Disks:       buildEach(t, "disk", t.readDisk),
+		NICs:        buildEach(t, "nic", t.readNIC),
+		PCI:         buildEach(t, "pci", t.readPCI),
+		USB:         buildEach(t, "usb", t.readUSB),
 		DMI:         map[string]string{},
 		ACPI:        map[string]int64{},
-		Ports:       each(t, "port", field("name")),
-		TPMs:        each(t, "tpm", field("version")),
-		Watchdogs:   each(t, "watchdog", field("identity")),
-		Inputs:      each(t, "input", field("name")),
-		NUMA:        t.nodes(),
+		Ports:       buildEach(t, "port", onlyField("name")),
+		TPMs:        buildEach(t, "tpm", onlyField("version")),
+		Watchdogs:   buildEach(t, "watchdog", onlyField("identity")),
+		Inputs:      buildEach(t, "input", onlyField("name")),
+		NUMA:        t.readNodes(),
 		Files:       map[string]string{},
-		Generation:  t.one("generation"),
+		Generation:  t.onlyFact("generation"),
 		facts:       t.areas,
 	}
 	for name, fields := range t.areas["fwcfg"] {
@@ -53,13 +53,13 @@ func newReport(facts []fact) (Report, error) {
 	}
 	for name, fields := range t.areas["acpi"] {
 		size, _, _ := strings.Cut(fields[""], " ") // its digest is for Text
-		r.ACPI[name] = t.number(size, 10)
+		r.ACPI[name] = t.parseNumber(size, 10)
 	}
 	return r, t.err
 }
 
-// add splits at the first and the last dot: PCI addresses and NIC names may hold dots of their own.
-func (t *tree) add(f fact) {
+// addFact splits at the first and the last dot: PCI addresses and NIC names may hold dots of their own.
+func (t *tree) addFact(f fact) {
 	area, rest, _ := strings.Cut(f.key, ".")
 	name, leaf := rest, ""
 	if dot := strings.LastIndex(rest, "."); dot >= 0 && hasFields[area] {
@@ -80,10 +80,10 @@ var hasFields = map[string]bool{
 	"port": true, "tpm": true, "watchdog": true, "input": true, "virtio": true, "node": true,
 }
 
-func (t *tree) one(area string) string { return t.areas[area][""][""] }
+func (t *tree) onlyFact(area string) string { return t.areas[area][""][""] }
 
-// number reads a number in a base, with or without '0x'. It returns 0 for an empty text; the first text that is no number becomes t.err.
-func (t *tree) number(text string, base int) int64 {
+// parseNumber reads a number in a base, with or without '0x'. It returns 0 for an empty text; the first text that is no number becomes t.err.
+func (t *tree) parseNumber(text string, base int) int64 {
 	// Some virtual files print -1 or nothing for "does not apply".
 	if text == "" {
 		return 0
@@ -95,8 +95,8 @@ func (t *tree) number(text string, base int) int64 {
 	return n
 }
 
-// each builds one value per name of an area, in the order of the names.
-func each[T any](t *tree, area string, build func(name string, fields map[string]string) T) []T {
+// buildEach builds one value per name of an area, in the order of the names.
+func buildEach[T any](t *tree, area string, build func(name string, fields map[string]string) T) []T {
 	var names []string
 	for name := range t.areas[area] {
 		names = append(names, name)
@@ -109,71 +109,71 @@ func each[T any](t *tree, area string, build func(name string, fields map[string
 	return out
 }
 
-// field returns a constructor for areas of which a report has one field alone.
-func field(name string) func(string, map[string]string) string {
+// onlyField returns a constructor for areas of which a report has one field alone.
+func onlyField(name string) func(string, map[string]string) string {
 	return func(_ string, fields map[string]string) string { return fields[name] }
 }
 
-// ram adds up the ranges that the firmware's memory map calls "System RAM"; ends are inclusive.
-func (t *tree) ram() int64 {
+// systemRAM adds up the ranges that the firmware's memory map calls "System RAM"; ends are inclusive.
+func (t *tree) systemRAM() int64 {
 	var sum int64
 	for _, fields := range t.areas["memmap"] {
 		words := strings.SplitN(fields[""], " ", 3)
 		if len(words) == 3 && words[2] == "System RAM" {
-			sum += t.number(words[1], 16) - t.number(words[0], 16) + 1
+			sum += t.parseNumber(words[1], 16) - t.parseNumber(words[0], 16) + 1
 		}
 	}
 	return sum
 }
 
-// nodes in the order of their numbers; their memory is counted in blocks.
-func (t *tree) nodes() []Node {
+// readNodes returns the NUMA nodes in the order of their numbers. Their memory is counted in blocks.
+func (t *tree) readNodes() []Node {
 	// block_size_bytes is hexadecimal without '0x' (Linux, Documentation/admin-guide/mm/memory-hotplug.rst).
-	block := t.number(t.areas["memory"]["block"]["bytes"], 16)
+	block := t.parseNumber(t.areas["memory"]["block"]["bytes"], 16)
 	var out []Node
 	for name, fields := range t.areas["node"] {
-		out = append(out, Node{Number: int(t.number(name, 10)), CPUs: fields["cpulist"], Bytes: t.number(fields["blocks"], 10) * block})
+		out = append(out, Node{Number: int(t.parseNumber(name, 10)), CPUs: fields["cpulist"], Bytes: t.parseNumber(fields["blocks"], 10) * block})
 	}
 	slices.SortFunc(out, func(a, b Node) int { return a.Number - b.Number })
 	return out
 }
 
-// cpus are in the order of their numbers. The name 'model' in this area is the CPU model of all of them.
-func (t *tree) cpus() []CPU {
+// readCPUs returns the CPUs in the order of their numbers. The name 'model' in this area is the CPU model of all of them.
+func (t *tree) readCPUs() []CPU {
 	var out []CPU
 	for name, fields := range t.areas["cpu"] {
 		if name == "model" {
 			continue
 		}
 		out = append(out, CPU{
-			Number: int(t.number(name, 10)),
-			Socket: int(t.number(fields["socket"], 10)),
-			Die:    int(t.number(fields["die"], 10)),
-			Core:   int(t.number(fields["core"], 10)),
+			Number: int(t.parseNumber(name, 10)),
+			Socket: int(t.parseNumber(fields["socket"], 10)),
+			Die:    int(t.parseNumber(fields["die"], 10)),
+			Core:   int(t.parseNumber(fields["core"], 10)),
 		})
 	}
 	slices.SortFunc(out, func(a, b CPU) int { return a.Number - b.Number })
 	return out
 }
 
-// disk reads a block device. Its bus follows from its path in sysfs. The order of the cases matters: libata and usb-storage register SCSI
+// readDisk reads a block device. Its bus follows from its path in sysfs. The order of the cases matters: libata and usb-storage register SCSI
 // hosts, so that their disks have '/host' in the path too.
-func (t *tree) disk(name string, f map[string]string) Disk {
+func (t *tree) readDisk(name string, f map[string]string) Disk {
 	d := Disk{
 		Name: name, Serial: f["serial"], Model: f["model"], Path: f["path"], PCI: lastPCI(f["path"]),
 		// The kernel counts in 512 bytes whatever the block size.
-		Bytes:         t.number(f["sectors"], 10) * 512,
+		Bytes:         t.parseNumber(f["sectors"], 10) * 512,
 		ReadOnly:      f["readonly"] == "1",
 		Removable:     f["removable"] == "1",
-		LogicalBlock:  t.number(f["logical"], 10),
-		PhysicalBlock: t.number(f["physical"], 10),
-		Queues:        int(t.number(f["queues"], 10)),
+		LogicalBlock:  t.parseNumber(f["logical"], 10),
+		PhysicalBlock: t.parseNumber(f["physical"], 10),
+		Queues:        int(t.parseNumber(f["queues"], 10)),
 		Port:          -1,
 	}
 	switch {
 	case f["ataport"] != "":
 		// port_no counts the ports of one controller, from 1. The number in 'ataN' counts the ports of all controllers.
-		d.Bus, d.Port = "sata", int(t.number(f["ataport"], 10))-1
+		d.Bus, d.Port = "sata", int(t.parseNumber(f["ataport"], 10))-1
 	case strings.Contains(d.Path, "/usb"):
 		d.Bus = "usb"
 	case strings.Contains(d.Path, "/nvme"):
@@ -190,16 +190,16 @@ func (t *tree) disk(name string, f map[string]string) Disk {
 	return d
 }
 
-// nic reads a network interface. A device without a driver has none, and so no facts here.
-func (t *tree) nic(name string, f map[string]string) NIC {
+// readNIC reads a network interface. A device without a driver has none, and so no facts here.
+func (t *tree) readNIC(name string, f map[string]string) NIC {
 	return NIC{
 		Name: name, MAC: f["mac"], PCI: lastPCI(f["path"]), Driver: f["driver"],
-		MTU: int(t.number(f["mtu"], 10)), Queues: int(t.number(f["queues"], 10)),
+		MTU: int(t.parseNumber(f["mtu"], 10)), Queues: int(t.parseNumber(f["queues"], 10)),
 	}
 }
 
-// pci reads a function. Its numbers lose their '0x', as lspci writes them. The parent is the last PCI function above in the path, which is the bridge.
-func (t *tree) pci(name string, f map[string]string) PCIFunction {
+// readPCI reads a function. Its numbers lose their '0x', as lspci writes them. The parent is the last PCI function above in the path, which is the bridge.
+func (t *tree) readPCI(name string, f map[string]string) PCIFunction {
 	above := f["path"][:max(strings.LastIndex(f["path"], "/"), 0)]
 	hex := func(key string) string { return strings.TrimPrefix(f[key], "0x") }
 	return PCIFunction{
@@ -209,7 +209,7 @@ func (t *tree) pci(name string, f map[string]string) PCIFunction {
 	}
 }
 
-func (t *tree) usb(name string, f map[string]string) USBDevice {
+func (t *tree) readUSB(name string, f map[string]string) USBDevice {
 	return USBDevice{Name: name, Vendor: f["vendor"], Product: f["product"], Title: f["name"], PCI: lastPCI(f["path"])}
 }
 

@@ -20,11 +20,11 @@ const grubConfig = "linux /boot/vmlinuz " + Cmdline + " kiln.seed\ninitrd %s\nbo
 // efiLoaders returns the files by which EFI boots, by their names on the disk. shim is signed by Microsoft, and trusts what Debian signed: GRUB, which it
 // starts from its own folder, and the kernel.
 func efiLoaders() (map[string]string, error) {
-	shim, err := unpacked("shim-signed")
+	shim, err := unpackedPackage("shim-signed")
 	if err != nil {
 		return nil, err
 	}
-	grub, err := unpacked("grub-efi-amd64-signed")
+	grub, err := unpackedPackage("grub-efi-amd64-signed")
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +46,11 @@ const (
 
 // biosLoader returns the code of a disk's first sector, and GRUB's core image, which is to be written to the sector at.
 func biosLoader(at uint64) (first, core []byte, err error) {
-	modules, err := unpacked("grub-pc-bin")
+	modules, err := unpackedPackage("grub-pc-bin")
 	if err != nil {
 		return nil, nil, err
 	}
-	tools, err := unpacked("grub-common")
+	tools, err := unpackedPackage("grub-common")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,7 +64,7 @@ func biosLoader(at uint64) (first, core []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	// A device without a name is the one that the BIOS booted from.
-	if _, err := run(work, filepath.Join(tools, "usr/bin/grub-mkimage"), "--format=i386-pc", "--directory="+from, "--output=core.img",
+	if _, err := runCommand(work, filepath.Join(tools, "usr/bin/grub-mkimage"), "--format=i386-pc", "--directory="+from, "--output=core.img",
 		"--prefix=(,gpt2)"+biosFolder, "biosdisk", "part_gpt", "fat", "normal", "linux"); err != nil {
 		return nil, nil, err
 	}

@@ -17,7 +17,7 @@ var initScript []byte
 // packInitramfs writes the guest's root file system. The archive is left uncompressed: unpacking it
 // under TCG costs the guest more than reading 6 MiB does.
 func packInitramfs(source kernelSource, shell string, out io.Writer) error {
-	drivers, err := source.drivers(wanted...)
+	drivers, err := source.driversFor(wanted...)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func packInitramfs(source kernelSource, shell string, out io.Writer) error {
 	// The script loads the modules in this order; insmod resolves no dependencies.
 	files = append(files, archiveFile{"modules/order", []byte(strings.Join(order, "\n") + "\n")})
 	for _, file := range files {
-		if err := file.write(archive); err != nil {
+		if err := file.writeTo(archive); err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func packVault(program, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	archive := cpio.NewWriter(out)
-	if err := (archiveFile{"bin/vault", content}).write(archive); err != nil {
+	if err := (archiveFile{"bin/vault", content}).writeTo(archive); err != nil {
 		return err
 	}
 	return archive.Close()
@@ -75,8 +75,8 @@ type archiveFile struct {
 	content []byte
 }
 
-// write adds the file as executable by all; the guest has no other user than root.
-func (f archiveFile) write(archive *cpio.Writer) error {
+// writeTo adds the file as executable by all; the guest has no other user than root.
+func (f archiveFile) writeTo(archive *cpio.Writer) error {
 	header := &cpio.Header{Name: f.name, Mode: cpio.TypeReg | 0o755, Size: int64(len(f.content)), Links: 1}
 	if err := archive.WriteHeader(header); err != nil {
 		return err

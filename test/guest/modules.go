@@ -42,8 +42,8 @@ type driver struct {
 	object []byte
 }
 
-// index maps module names, always with underscores as the kernel itself writes them, to files.
-func (k kernelSource) index() (map[string]string, error) {
+// indexModules maps module names, always with underscores as the kernel itself writes them, to files.
+func (k kernelSource) indexModules() (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(k.modules, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -57,12 +57,12 @@ func (k kernelSource) index() (map[string]string, error) {
 	return files, err
 }
 
-// complete reports why this kernel cannot serve, nil if it can.
-func (k kernelSource) complete() error {
+// checkComplete reports why this kernel cannot serve, nil if it can.
+func (k kernelSource) checkComplete() error {
 	if _, err := os.Stat(k.image); err != nil {
 		return err
 	}
-	files, err := k.index()
+	files, err := k.indexModules()
 	if err != nil {
 		return err
 	}
@@ -74,9 +74,9 @@ func (k kernelSource) complete() error {
 	return nil
 }
 
-// drivers returns modules and all that they depend on, each after what it needs.
-func (k kernelSource) drivers(names ...string) ([]driver, error) {
-	files, err := k.index()
+// driversFor returns modules and all that they depend on, each after what it needs.
+func (k kernelSource) driversFor(names ...string) ([]driver, error) {
+	files, err := k.indexModules()
 	if err != nil {
 		return nil, err
 	}

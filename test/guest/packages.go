@@ -29,7 +29,7 @@ func findKernel() (kernelSource, error) {
 	if !known {
 		return kernelSource{}, fmt.Errorf("no guest kernel is known for architecture '%s'", runtime.GOARCH)
 	}
-	root, err := unpacked(name)
+	root, err := unpackedPackage(name)
 	if err != nil {
 		return kernelSource{}, err
 	}
@@ -47,7 +47,7 @@ func findKernel() (kernelSource, error) {
 // firstComplete passes over kernels without the drivers, and images that only root may read.
 func firstComplete(sources []kernelSource) (kernelSource, bool) {
 	for _, source := range sources {
-		if source.complete() == nil {
+		if source.checkComplete() == nil {
 			return source, true
 		}
 	}
@@ -86,7 +86,7 @@ func findBusybox() (string, error) {
 			return filepath.Join("/", path), nil
 		}
 	}
-	root, err := unpacked("busybox-static")
+	root, err := unpackedPackage("busybox-static")
 	if err != nil {
 		return "", err
 	}
@@ -108,9 +108,9 @@ func isStatic(path string) bool {
 	return !slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
-// unpacked returns the directory that holds the files of a Debian package, fetching it if this user
+// unpackedPackage returns the directory that holds the files of a Debian package, fetching it if this user
 // has not done so before. Two processes that fetch at once both succeed: the first rename counts.
-func unpacked(name string) (string, error) {
+func unpackedPackage(name string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("package '%s' is not installed, and there is no place to unpack it: %w", name, err)
@@ -127,11 +127,11 @@ func unpacked(name string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(work)
-	err = fetch(name, work)
+	err = fetchPackage(name, work)
 	if err != nil && os.Geteuid() == 0 {
 		// The lists of packages may be absent, or so old that the version they name is gone.
-		if _, update := run(work, "apt-get", "update", "-qq"); update == nil {
-			err = fetch(name, work)
+		if _, update := runCommand(work, "apt-get", "update", "-qq"); update == nil {
+			err = fetchPackage(name, work)
 		}
 	}
 	if err != nil {
@@ -143,12 +143,12 @@ func unpacked(name string) (string, error) {
 	return root, nil
 }
 
-// fetch downloads a package, or what a meta package stands for, and unpacks it into work/files.
-func fetch(name, work string) error {
+// fetchPackage downloads a package, or what a meta package stands for, and unpacks it into work/files.
+func fetchPackage(name, work string) error {
 	real := name
 	if strings.HasPrefix(name, "linux-image-") {
 		// "linux-image-amd64" is empty and depends on the kernel of the day.
-		out, err := run(work, "apt-cache", "depends", "--important", name)
+		out, err := runCommand(work, "apt-cache", "depends", "--important", name)
 		if err != nil {
 			return err
 		}
@@ -159,19 +159,19 @@ func fetch(name, work string) error {
 		// apt-cache prints one line 'Depends: NAME' for each; the kernel is the first.
 		real, _, _ = strings.Cut(after, "\n")
 	}
-	if _, err := run(work, "apt-get", "download", "-qq", real); err != nil {
+	if _, err := runCommand(work, "apt-get", "download", "-qq", real); err != nil {
 		return err
 	}
 	files, err := filepath.Glob(filepath.Join(work, "*.deb"))
 	if err != nil || len(files) != 1 {
 		return fmt.Errorf("apt-get download %s left %d files: %w", real, len(files), err)
 	}
-	_, err = run(work, "dpkg-deb", "-x", files[0], filepath.Join(work, "files"))
+	_, err = runCommand(work, "dpkg-deb", "-x", files[0], filepath.Join(work, "files"))
 	return err
 }
 
-// run returns what the command printed; its complaint becomes the error.
-func run(dir, name string, args ...string) (string, error) {
+// runCommand returns what the command printed; its complaint becomes the error.
+func runCommand(dir, name string, args ...string) (string, error) {
 	command := exec.Command(name, args...)
 	command.Dir = dir
 	// The answer of apt-cache is parsed: it must not be translated.

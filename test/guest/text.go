@@ -18,8 +18,8 @@ func (r Report) Text() string {
 	var lines []string
 	for area, names := range r.facts {
 		for name, fields := range names {
-			what := strings.TrimSpace(area + " " + r.key(area, name))
-			for field, value := range r.shown(area, fields) {
+			what := strings.TrimSpace(area + " " + r.deviceKey(area, name))
+			for field, value := range r.shownFacts(area, fields) {
 				lines = append(lines, strings.TrimSpace(what+" "+field)+"="+value+"\n")
 			}
 		}
@@ -80,8 +80,8 @@ var omitted = map[string]string{
 	"input.path":  "as disk.path",
 }
 
-// shown are the facts of one device that are part of the text, with those that have to be worked out.
-func (r Report) shown(area string, fields map[string]string) map[string]string {
+// shownFacts returns the facts of one device that are part of the text, with those that have to be worked out.
+func (r Report) shownFacts(area string, fields map[string]string) map[string]string {
 	out := map[string]string{}
 	wanted := shown[area]
 	if area == "pci" {
@@ -104,8 +104,8 @@ func (r Report) shown(area string, fields map[string]string) map[string]string {
 // linuxHub is the vendor of hubs that the kernel makes up: the Linux Foundation.
 const linuxHub = "1d6b"
 
-// key is what a device is called in the text.
-func (r Report) key(area, name string) string {
+// deviceKey returns the name of a device in the text.
+func (r Report) deviceKey(area, name string) string {
 	fields := r.facts[area][name]
 	switch area {
 	case "disk":

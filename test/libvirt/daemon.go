@@ -59,21 +59,21 @@ type Daemon struct {
 // with its Debian package. When the test fails, the daemon's log becomes part of its output.
 func Start(t testing.TB) *Daemon {
 	t.Helper()
-	return start(t, qemuConf)
+	return startForTest(t, qemuConf)
 }
 
 // StartUnprivileged is Start, but QEMU and swtpm run as users of their own, as distributions have it. Those must be able to enter
 // what tests give them: t.TempDir is closed to them.
 func StartUnprivileged(t testing.TB) *Daemon {
 	t.Helper()
-	return start(t, distributionConf)
+	return startForTest(t, distributionConf)
 }
 
-func start(t testing.TB, conf []byte) *Daemon {
+func startForTest(t testing.TB, conf []byte) *Daemon {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	d, err := run(ctx, conf)
+	d, err := startDaemon(ctx, conf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,9 +90,9 @@ func start(t testing.TB, conf []byte) *Daemon {
 
 // Run starts a daemon outside of tests and returns when it answers, or with an error when ctx is done
 // before. It runs until Close, or until this process ends.
-func Run(ctx context.Context) (*Daemon, error) { return run(ctx, qemuConf) }
+func Run(ctx context.Context) (*Daemon, error) { return startDaemon(ctx, qemuConf) }
 
-func run(ctx context.Context, conf []byte) (*Daemon, error) {
+func startDaemon(ctx context.Context, conf []byte) (*Daemon, error) {
 	if err := Missing(); err != nil {
 		return nil, err
 	}
@@ -101,41 +101,41 @@ func run(ctx context.Context, conf []byte) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt", "libvirt-sock"), ended: make(chan struct{}), kept: kept(conf)}
+	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt", "libvirt-sock"), ended: make(chan struct{}), kept: probesFolder(conf)}
 	d.URI = "qemu+unix:///system?" + url.Values{"socket": {d.Socket}}.Encode()
-	if err := d.lay(conf); err != nil {
+	if err := d.layDirectories(conf); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := d.launch(); err != nil {
+	if err := d.launchProcess(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := d.await(ctx); err != nil {
+	if err := d.awaitAnswer(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("libvirtd does not answer: %w:\n%s", err, d.Log()), d.Close())
 	}
 	return d, nil
 }
 
-// lay makes the directories that private.sh puts in the place of libvirt's.
-func (d *Daemon) lay(conf []byte) error {
+// layDirectories makes the directories that private.sh puts in the place of libvirt's.
+func (d *Daemon) layDirectories(conf []byte) error {
 	for _, name := range []string{"etc", "lib", "cache", "log", "run/libvirt", "localca"} {
 		if err := os.MkdirAll(filepath.Join(d.dir, name), 0o755); err != nil {
 			return err
 		}
 	}
 	files := map[string][]byte{
-		"etc/libvirtd.conf": daemonConf, "etc/qemu.conf": append(slices.Clone(conf), displays(d.dir)...), "private.sh": script,
+		"etc/libvirtd.conf": daemonConf, "etc/qemu.conf": append(slices.Clone(conf), displayPorts(d.dir)...), "private.sh": script,
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(d.dir, name), content, 0o600); err != nil {
 			return err
 		}
 	}
-	return d.recall()
+	return d.recallProbes()
 }
 
-// displays gives a daemon 64 ports for the displays of its guests, by the random name of its folder. libvirt looks for a free port and QEMU binds it
+// displayPorts gives a daemon 64 ports for the displays of its guests, by the random name of its folder. libvirt looks for a free port and QEMU binds it
 // later: of two daemons with the same ports, one would lose.
-func displays(dir string) string {
+func displayPorts(dir string) string {
 	const first, each, last = 5900, 64, 32767 // from 32768 on, the kernel gives ports to clients
 	name := fnv.New32a()
 	_, _ = name.Write([]byte(dir)) // never fails
@@ -143,7 +143,7 @@ func displays(dir string) string {
 	return fmt.Sprintf("# Of 419 ranges, one that another daemon hardly has.\nremote_display_port_min = %d\nremote_display_port_max = %d\n", low, low+each-1)
 }
 
-func (d *Daemon) launch() error {
+func (d *Daemon) launchProcess() error {
 	d.process = exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
 		"--", "/bin/sh", filepath.Join(d.dir, "private.sh"), d.dir)
 	// A process group of its own: Ctrl-C is for the starter, who ends guests before their libvirt.
@@ -168,8 +168,8 @@ func (d *Daemon) launch() error {
 	return nil
 }
 
-// await returns once a client was served.
-func (d *Daemon) await(ctx context.Context) error {
+// awaitAnswer returns once a client was served.
+func (d *Daemon) awaitAnswer(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -211,7 +211,7 @@ func (d *Daemon) TPMStates() string { return filepath.Join(d.dir, "lib", "swtpm"
 // Close ends the daemon and its guests, waits until they are gone and removes their directory. A second
 // call does nothing.
 func (d *Daemon) Close() error {
-	err := d.remember() // private.sh removes the directory
+	err := d.rememberProbes() // private.sh removes the directory
 	_ = d.hold.Close()
 	<-d.ended
 	return errors.Join(err, os.RemoveAll(d.dir))

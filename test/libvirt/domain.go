@@ -31,7 +31,7 @@ func Emulated(given *libvirtxml.Domain) *libvirtxml.Domain {
 // that libvirt has added. The error is libvirt's own. A domain of that name and UUID is replaced.
 func (d *Daemon) Define(xml string) (string, error) {
 	var out string
-	err := d.with(func(client *rpc.Libvirt) error {
+	err := d.withConnection(func(client *rpc.Libvirt) error {
 		domain, err := client.DomainDefineXML(xml)
 		if err != nil {
 			return err
@@ -44,36 +44,36 @@ func (d *Daemon) Define(xml string) (string, error) {
 
 // Undefine removes a domain that does not run, with its firmware variables.
 func (d *Daemon) Undefine(name string) error {
-	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error {
+	return d.onDomain(name, func(client *rpc.Libvirt, domain rpc.Domain) error {
 		return client.DomainUndefineFlags(domain, rpc.DomainUndefineNvram)
 	})
 }
 
 // Create starts a defined domain.
 func (d *Daemon) Create(name string) error {
-	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainCreate(domain) })
+	return d.onDomain(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainCreate(domain) })
 }
 
 // Shutdown presses the power button of a running domain; the guest of test/guest then powers off.
 func (d *Daemon) Shutdown(name string) error {
-	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error {
+	return d.onDomain(name, func(client *rpc.Libvirt, domain rpc.Domain) error {
 		return client.DomainShutdownFlags(domain, rpc.DomainShutdownAcpiPowerBtn)
 	})
 }
 
 // Destroy ends a running domain at once.
 func (d *Daemon) Destroy(name string) error {
-	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainDestroy(domain) })
+	return d.onDomain(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainDestroy(domain) })
 }
 
 // Resume lets a paused domain go on.
 func (d *Daemon) Resume(name string) error {
-	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainResume(domain) })
+	return d.onDomain(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainResume(domain) })
 }
 
 // Suspend pauses a running domain.
 func (d *Daemon) Suspend(name string) error {
-	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainSuspend(domain) })
+	return d.onDomain(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainSuspend(domain) })
 }
 
 // Signal sends a signal to the QEMU of a domain, such as SIGKILL, which the kernel sends when a machine runs out of memory. No other domain on this machine
@@ -107,7 +107,7 @@ var states = map[rpc.DomainState]string{
 // State returns a domain's state in virsh's words, such as "running" or "shut off".
 func (d *Daemon) State(name string) (string, error) {
 	var out string
-	err := d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error {
+	err := d.onDomain(name, func(client *rpc.Libvirt, domain rpc.Domain) error {
 		state, _, err := client.DomainGetState(domain, 0)
 		out = states[rpc.DomainState(state)]
 		return err
@@ -118,15 +118,15 @@ func (d *Daemon) State(name string) (string, error) {
 // ActiveXML returns what runs, every alias and runtime path included.
 func (d *Daemon) ActiveXML(name string) (string, error) {
 	var out string
-	err := d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) (err error) {
+	err := d.onDomain(name, func(client *rpc.Libvirt, domain rpc.Domain) (err error) {
 		out, err = client.DomainGetXMLDesc(domain, 0)
 		return err
 	})
 	return out, err
 }
 
-// with runs one piece of work on a connection of its own.
-func (d *Daemon) with(work func(*rpc.Libvirt) error) error {
+// withConnection runs one piece of work on a connection of its own.
+func (d *Daemon) withConnection(work func(*rpc.Libvirt) error) error {
 	client, err := d.Connect()
 	if err != nil {
 		return err
@@ -134,8 +134,8 @@ func (d *Daemon) with(work func(*rpc.Libvirt) error) error {
 	return errors.Join(work(client), client.Disconnect())
 }
 
-func (d *Daemon) on(name string, work func(*rpc.Libvirt, rpc.Domain) error) error {
-	return d.with(func(client *rpc.Libvirt) error {
+func (d *Daemon) onDomain(name string, work func(*rpc.Libvirt, rpc.Domain) error) error {
+	return d.withConnection(func(client *rpc.Libvirt) error {
 		domain, err := client.DomainLookupByName(name)
 		if err != nil {
 			return err
@@ -147,7 +147,7 @@ func (d *Daemon) on(name string, work func(*rpc.Libvirt, rpc.Domain) error) erro
 // Validate judges a domain document by libvirt's schema with virt-xml-validate. libvirt itself reads
 // documents that the schema forbids: unknown elements are silently dropped.
 func Validate(xml string) error {
-	if err := need("virt-xml-validate", "xmllint"); err != nil {
+	if err := needTools("virt-xml-validate", "xmllint"); err != nil {
 		return err
 	}
 	command := exec.Command("virt-xml-validate", "-", "domain")
@@ -161,7 +161,7 @@ func Validate(xml string) error {
 
 // Attach plugs a device into a domain that runs.
 func (d *Daemon) Attach(name, device string) error {
-	return d.on(name, func(l *rpc.Libvirt, domain rpc.Domain) error {
+	return d.onDomain(name, func(l *rpc.Libvirt, domain rpc.Domain) error {
 		return l.DomainAttachDeviceFlags(domain, device, uint32(rpc.DomainAffectLive))
 	})
 }

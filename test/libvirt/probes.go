@@ -12,10 +12,10 @@ import (
 // probes is where a daemon keeps what it has learned of each installed QEMU, below its folder.
 const probes = "cache/qemu/capabilities"
 
-// kept is the folder of what earlier daemons of a configuration have learned; empty where the user has no folder for caches. A daemon without it starts each
-// QEMU several times, 2 s of CPU time and more of waiting. libvirt itself looks whether an answer is still right: it names the file by the program, and
-// compares times of QEMU and of itself, the kernel, the CPU, and whether the user of QEMU may use KVM, which is why each configuration has a folder.
-func kept(conf []byte) string {
+// probesFolder returns the folder of what earlier daemons of a configuration have learned; empty where the user has no folder for caches. A daemon without it
+// starts each QEMU several times, 2 s of CPU time and more of waiting. libvirt itself looks whether an answer is still right: it names the file by the program,
+// and compares times of QEMU and of itself, the kernel, the CPU, and whether the user of QEMU may use KVM, which is why each configuration has a folder.
+func probesFolder(conf []byte) string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return ""
@@ -25,19 +25,19 @@ func kept(conf []byte) string {
 }
 
 // Recall gives a daemon that a test starts by itself what earlier ones of the same name have learned: dir is its folder of capabilities.
-func Recall(name, dir string) error { return newer(kept([]byte(name)), dir) }
+func Recall(name, dir string) error { return copyNewer(probesFolder([]byte(name)), dir) }
 
 // Remember keeps what such a daemon has learned.
-func Remember(name, dir string) error { return newer(dir, kept([]byte(name))) }
+func Remember(name, dir string) error { return copyNewer(dir, probesFolder([]byte(name))) }
 
-// recall gives the daemon what earlier ones have learned.
-func (d *Daemon) recall() error { return newer(d.kept, filepath.Join(d.dir, probes)) }
+// recallProbes gives the daemon what earlier ones have learned.
+func (d *Daemon) recallProbes() error { return copyNewer(d.kept, filepath.Join(d.dir, probes)) }
 
-// remember keeps what this daemon has learned, for later ones.
-func (d *Daemon) remember() error { return newer(filepath.Join(d.dir, probes), d.kept) }
+// rememberProbes keeps what this daemon has learned, for later ones.
+func (d *Daemon) rememberProbes() error { return copyNewer(filepath.Join(d.dir, probes), d.kept) }
 
-// newer copies the files of a folder that are later than those in the other. Times go with them, so that a copy is not copied back.
-func newer(from, to string) error {
+// copyNewer copies the files of a folder that are later than those in the other. Times go with them, so that a copy is not copied back.
+func copyNewer(from, to string) error {
 	files, err := filepath.Glob(filepath.Join(from, "*.xml"))
 	if err != nil || from == "" || to == "" || len(files) == 0 {
 		return err
@@ -47,14 +47,14 @@ func newer(from, to string) error {
 		there, err := os.Stat(filepath.Join(to, filepath.Base(file)))
 		is, gone := os.Stat(file)
 		if gone == nil && (err != nil || is.ModTime().After(there.ModTime())) {
-			errs = append(errs, place(file, is, to))
+			errs = append(errs, replaceFile(file, is, to))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// place copies a file by a rename, because other daemons read and write the folder at the same time.
-func place(file string, is fs.FileInfo, to string) error {
+// replaceFile copies a file by a rename, because other daemons read and write the folder at the same time.
+func replaceFile(file string, is fs.FileInfo, to string) error {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) { // a daemon that ended by itself has removed its folder
 		return nil

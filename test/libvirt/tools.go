@@ -23,7 +23,7 @@ var packages = map[string]string{
 // Missing names every tool that is not installed with its Debian package, nil when all are there and the
 // daemon can be started.
 func Missing() error {
-	missing := need("libvirtd", "virsh", "virt-xml-validate", "xmllint", "qemu-system-x86_64", "unshare", "mount")
+	missing := needTools("libvirtd", "virsh", "virt-xml-validate", "xmllint", "qemu-system-x86_64", "unshare", "mount")
 	// The drivers are libraries that the daemon loads; the package of the daemon alone has none of QEMU's.
 	if drivers, err := filepath.Glob("/usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so"); err != nil || len(drivers) == 0 {
 		missing = errors.Join(missing, errors.New("libvirt's QEMU driver is missing: install package 'libvirt-daemon-driver-qemu'"))
@@ -41,7 +41,7 @@ func Missing() error {
 	return missing
 }
 
-func need(tools ...string) error {
+func needTools(tools ...string) error {
 	var missing []error
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -16,7 +16,7 @@ import (
 // measureGuests creates VMs with runStrategy Always, and measures the time from the request for each VM to the event of its VMI. Only variants with
 // a controller have VMIs.
 func measureGuests(ctx context.Context, o options, r *Results) error {
-	all, err := chosen(o)
+	all, err := chosenVariants(o)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func measureGuests(ctx context.Context, o options, r *Results) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return rounds(ctx, o, r.Guests, func(ctx context.Context, b *bench) (Run, error) { return b.guests(ctx, o) })
+	return runRounds(ctx, o, r.Guests, func(ctx context.Context, b *bench) (Run, error) { return b.measureGuests(ctx, o) })
 }
 
 // seen are the times at which VMIs were first seen, by name.
@@ -47,21 +47,21 @@ func (s *seen) len() int {
 	return len(s.at)
 }
 
-func (b *bench) guests(ctx context.Context, o options) (Run, error) {
-	c, err := b.client()
+func (b *bench) measureGuests(ctx context.Context, o options) (Run, error) {
+	c, err := b.newClient()
 	if err != nil {
 		return Run{}, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	found := &seen{at: map[string]time.Time{}}
-	if err := found.watch(ctx, c); err != nil {
+	if err := found.watchVMIs(ctx, c); err != nil {
 		return Run{}, err
 	}
-	always := halted("load")
+	always := haltedVMs("load")
 	always.Strategy = v1.RunStrategyAlways
 	begun := time.Now()
-	result, err := creates.Run(ctx, b.config, creates.Plan{Clients: o.Clients, Total: o.Guests, VM: numbered(always)})
+	result, err := creates.Run(ctx, b.config, creates.Plan{Clients: o.Clients, Total: o.Guests, VM: numberedVMs(always)})
 	if err != nil {
 		return Run{}, err
 	}
@@ -89,8 +89,8 @@ func (b *bench) guests(ctx context.Context, o options) (Run, error) {
 	return run, nil
 }
 
-// watch records VMIs of namespace load from now on.
-func (s *seen) watch(ctx context.Context, c client.WithWatch) error {
+// watchVMIs records VMIs of namespace load from now on.
+func (s *seen) watchVMIs(ctx context.Context, c client.WithWatch) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1.VirtualMachineInstanceGroupVersionKind.GroupVersion().WithKind("VirtualMachineInstanceList"))
 	events, err := c.Watch(ctx, list, client.InNamespace("load"))

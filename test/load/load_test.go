@@ -17,11 +17,11 @@ var kind = creates.Kind{Namespace: "default", Instancetype: "any", Strategy: v1.
 // started is a running variant, which ends with the test.
 func started(t *testing.T, name string) *bench {
 	t.Helper()
-	found, err := chosen(options{Variants: name})
+	found, err := chosenVariants(options{Variants: name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := found[0].start(t.Context(), "../..")
+	b, err := found[0].startBench(t.Context(), "../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestPeer(t *testing.T) {
 	if took, err := b.workedOff(t.Context(), 5); err != nil || took > time.Minute {
 		t.Errorf("behind by %s: %v", took, err)
 	}
-	if webhook, controller := b.peaks(); webhook < 1<<20 || controller < 1<<20 {
+	if webhook, controller := b.peakMemory(); webhook < 1<<20 || controller < 1<<20 {
 		t.Errorf("memory of the webhooks %d, of the controller %d", webhook, controller)
 	}
 }

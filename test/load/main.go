@@ -41,16 +41,16 @@ func main() {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "noop":
-			exit(serveNoop(os.Args[2:]))
+			exitWith(serveNoop(os.Args[2:]))
 		case "controller":
-			exit(serveController(os.Args[2:]))
+			exitWith(serveController(os.Args[2:]))
 		}
 	}
 	var o options
 	flag.StringVar(&o.Root, "root", ".", "the repository")
 	flag.StringVar(&o.Out, "out", "bin/load.json", "file of the results; measurements that are not made now stay in it as they are")
 	flag.StringVar(&o.Only, "only", "creates,guests,burst,memory", "what is measured")
-	flag.StringVar(&o.Variants, "variants", strings.Join(names(), ","), "which variants are compared")
+	flag.StringVar(&o.Variants, "variants", strings.Join(variantNames(), ","), "which variants are compared")
 	flag.IntVar(&o.Rounds, "rounds", 5, "runs of each variant; the median counts")
 	flag.IntVar(&o.VMs, "vms", 1500, "Halted VMs of a run")
 	flag.IntVar(&o.Clients, "clients", 8, "clients that create them, each with one open request")
@@ -62,13 +62,13 @@ func main() {
 	flag.IntVar(&o.Memory.Namespaces, "memory-namespaces", 100, "their namespaces")
 	flag.IntVar(&o.Memory.Every, "memory-every", 5, "every Nth of them has runStrategy Always, and so a VMI")
 	flag.Parse()
-	ctrl.SetLogger(quiet())
+	ctrl.SetLogger(noLogs())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	exit(measure(ctx, o))
+	exitWith(measureAll(ctx, o))
 }
 
-func exit(err error) {
+func exitWith(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
@@ -76,13 +76,13 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// measure makes the measurements, and writes the file after each of them.
-func measure(ctx context.Context, o options) error {
-	results, err := read(o.Out)
+// measureAll makes the measurements, and writes the file after each of them.
+func measureAll(ctx context.Context, o options) error {
+	results, err := readResults(o.Out)
 	if err != nil {
 		return err
 	}
-	results.Options, results.Cores, results.Machine = o, runtime.NumCPU(), machine()
+	results.Options, results.Cores, results.Machine = o, runtime.NumCPU(), processorName()
 	for _, one := range []struct {
 		name string
 		do   func(context.Context, options, *Results) error
@@ -93,15 +93,15 @@ func measure(ctx context.Context, o options) error {
 		if err := one.do(ctx, o, results); err != nil {
 			return fmt.Errorf("%s: %w", one.name, err)
 		}
-		if err := results.write(o.Out); err != nil {
+		if err := results.writeFile(o.Out); err != nil {
 			return err
 		}
 	}
-	results.print(os.Stdout)
+	results.printTo(os.Stdout)
 	return nil
 }
 
-func read(path string) (*Results, error) {
+func readResults(path string) (*Results, error) {
 	found := &Results{}
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -113,8 +113,8 @@ func read(path string) (*Results, error) {
 	return found, json.Unmarshal(raw, found)
 }
 
-// machine is the processor, as Linux names it.
-func machine() string {
+// processorName returns the name of the processor, as Linux has it.
+func processorName() string {
 	raw, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(raw)) {
 		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {

@@ -53,29 +53,29 @@ const relists = 3
 
 // measureMemory fills a cluster by way of the webhooks, and measures at half of the size and at the whole.
 func measureMemory(ctx context.Context, o options, r *Results) (err error) {
-	b, err := variant{name: "memory", overlay: "overlays/rotation"}.start(ctx, o.Root)
+	b, err := variant{name: "memory", overlay: "overlays/rotation"}.startBench(ctx, o.Root)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	if err := b.catalog(ctx); err != nil {
+	if err := b.createCatalog(ctx); err != nil {
 		return err
 	}
 	var spaces []string
 	for i := range o.Memory.Namespaces {
 		spaces = append(spaces, fmt.Sprintf("load-%03d", i))
 	}
-	if err := b.namespaces(ctx, spaces...); err != nil {
+	if err := b.createNamespaces(ctx, spaces...); err != nil {
 		return err
 	}
 	r.Memory = nil
 	at := 0
 	for _, size := range []int{o.Memory.VMs / 2, o.Memory.VMs} {
-		if err := b.fill(ctx, o, filling{spaces, at, size}); err != nil {
+		if err := b.fillCluster(ctx, o, filling{spaces, at, size}); err != nil {
 			return err
 		}
 		at = size
-		if err := b.report(ctx, size); err != nil {
+		if err := b.reportStatuses(ctx, size); err != nil {
 			return err
 		}
 		found, err := b.memoryAt(ctx, size)
@@ -83,7 +83,7 @@ func measureMemory(ctx context.Context, o options, r *Results) (err error) {
 			return err
 		}
 		r.Memory = append(r.Memory, found)
-		found.print(os.Stderr)
+		found.printTo(os.Stderr)
 	}
 	return nil
 }
@@ -94,10 +94,10 @@ type filling struct {
 	from, to   int
 }
 
-func (b *bench) fill(ctx context.Context, o options, f filling) error {
+func (b *bench) fillCluster(ctx context.Context, o options, f filling) error {
 	result, err := creates.Run(ctx, b.config, creates.Plan{Clients: o.Clients, Total: f.to - f.from, VM: func(i int) *v1.VirtualMachine {
 		i += f.from
-		kind := halted(f.namespaces[i%len(f.namespaces)])
+		kind := haltedVMs(f.namespaces[i%len(f.namespaces)])
 		// Not i modulo the number of instancetypes: each namespace shall have all of them.
 		kind.Instancetype = instancetypes[i/len(f.namespaces)%len(instancetypes)]
 		if i%o.Memory.Every == 0 {
@@ -113,10 +113,10 @@ func (b *bench) fill(ctx context.Context, o options, f filling) error {
 	return err
 }
 
-// report has a controller write the status of all VMs, and ends it: what is measured next has nothing of that left to do. The first time it is the
+// reportStatuses lets a controller write the status of all VMs, and ends it, so that the next measured process does not have to. The first time it is the
 // cluster's own.
-func (b *bench) report(ctx context.Context, vms int) error {
-	if len(b.controllers()) > 0 {
+func (b *bench) reportStatuses(ctx context.Context, vms int) error {
+	if len(b.controllerPIDs()) > 0 {
 		_, err := b.workedOff(ctx, vms)
 		return errors.Join(err, b.stopControllers(ctx))
 	}
@@ -125,11 +125,11 @@ func (b *bench) report(ctx context.Context, vms int) error {
 		return err
 	}
 	_, err = b.workedOff(ctx, vms)
-	return errors.Join(err, controller.idle(ctx), controller.stop())
+	return errors.Join(err, controller.awaitIdle(ctx), controller.stop())
 }
 
-// controllers are the process IDs of the cluster's own.
-func (b *bench) controllers() (pids []int) {
+// controllerPIDs returns the process IDs of the cluster's own controllers.
+func (b *bench) controllerPIDs() (pids []int) {
 	for name, pid := range b.Running() {
 		if strings.HasPrefix(name, "controller-") {
 			pids = append(pids, pid)
@@ -140,12 +140,12 @@ func (b *bench) controllers() (pids []int) {
 
 // stopControllers ends the controllers of the cluster, and waits until they have.
 func (b *bench) stopControllers(ctx context.Context) error {
-	for _, pid := range b.controllers() {
+	for _, pid := range b.controllerPIDs() {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			return err
 		}
 	}
-	for len(b.controllers()) > 0 {
+	for len(b.controllerPIDs()) > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -166,7 +166,7 @@ func (b *bench) memoryAt(ctx context.Context, vms int) (at MemoryAt, err error) 
 		return at, err
 	}
 	defer func() { err = errors.Join(err, controller.stop()) }()
-	if at.Controller, err = controller.measure(ctx, vms); err != nil {
+	if at.Controller, err = controller.measureProcess(ctx, vms); err != nil {
 		return at, err
 	}
 	listen, err := ports.Address("127.0.0.1")
@@ -178,47 +178,47 @@ func (b *bench) memoryAt(ctx context.Context, vms int) (at MemoryAt, err error) 
 		return at, err
 	}
 	defer func() { err = errors.Join(err, webhook.stop()) }()
-	if at.Webhook, err = webhook.measure(ctx, 0); err != nil {
+	if at.Webhook, err = webhook.measureProcess(ctx, 0); err != nil {
 		return at, err
 	}
-	at.VMIs, err = b.count(ctx, "VirtualMachineInstance")
+	at.VMIs, err = b.countObjects(ctx, "VirtualMachineInstance")
 	return at, err
 }
 
-// measure waits until a process that has just become ready has reconciled all VMs, and has it list everything anew.
-func (w *watched) measure(ctx context.Context, vms int) (p Process, err error) {
+// measureProcess waits until a process that has just become ready has reconciled all VMs, and has it list everything anew.
+func (w *watched) measureProcess(ctx context.Context, vms int) (p Process, err error) {
 	p.Ready = time.Since(w.begun).Seconds()
 	if vms > 0 {
 		const reconciles = `controller_runtime_reconcile_total{controller="virtualmachine",`
-		if err := w.await(ctx, func() bool { return w.metric(reconciles) > 0 }); err != nil {
+		if err := w.awaitCondition(ctx, func() bool { return w.sumMetric(reconciles) > 0 }); err != nil {
 			return p, err
 		}
 		p.First = time.Since(w.begun).Seconds()
-		if err := w.await(ctx, func() bool { return w.metric(reconciles) >= float64(vms) && w.metric("workqueue_depth{") == 0 }); err != nil {
+		if err := w.awaitCondition(ctx, func() bool { return w.sumMetric(reconciles) >= float64(vms) && w.sumMetric("workqueue_depth{") == 0 }); err != nil {
 			return p, err
 		}
 		p.All = time.Since(w.begun).Seconds()
 	}
-	if err := w.idle(ctx); err != nil {
+	if err := w.awaitIdle(ctx); err != nil {
 		return p, err
 	}
-	p.Started, p.Requests = w.status("VmHWM"), w.take()
+	p.Started, p.Requests = w.statusValue("VmHWM"), w.takeRequests()
 	for range relists {
-		w.relist()
-		if err := w.idle(ctx); err != nil {
+		w.forceRelist()
+		if err := w.awaitIdle(ctx); err != nil {
 			return p, err
 		}
-		p.Peak = max(p.Peak, w.status("VmHWM"))
+		p.Peak = max(p.Peak, w.statusValue("VmHWM"))
 	}
-	p.Resident = w.status("VmRSS")
+	p.Resident = w.statusValue("VmRSS")
 	return p, nil
 }
 
-// idle waits until nothing has been in a queue for ten seconds: statuses of profiles follow changes after five.
-func (w *watched) idle(ctx context.Context) error {
+// awaitIdle waits until nothing has been in a queue for ten seconds: statuses of profiles follow changes after five.
+func (w *watched) awaitIdle(ctx context.Context) error {
 	since := time.Now()
-	return w.await(ctx, func() bool {
-		if w.metric("workqueue_depth{") > 0 {
+	return w.awaitCondition(ctx, func() bool {
+		if w.sumMetric("workqueue_depth{") > 0 {
 			since = time.Now()
 		}
 		return time.Since(since) > 10*time.Second
@@ -227,7 +227,7 @@ func (w *watched) idle(ctx context.Context) error {
 
 const mega = 1e6
 
-func (m MemoryAt) print(to io.Writer) {
+func (m MemoryAt) printTo(to io.Writer) {
 	fmt.Fprintf(to, "%d VMs, %d VMIs:\twebhook %.0f MB (admitting %.0f)\tcontroller %.0f MB after its start, %.0f after relists, %.0f at rest\t"+
 		"ready %.1f s\tfirst %.1f s\tall %.1f s\n",
 		m.VMs, m.VMIs, float64(m.Webhook.Peak)/mega, float64(slices.Max(append(m.Admitting, 0)))/mega, float64(m.Controller.Started)/mega,

@@ -53,7 +53,7 @@ func serveNoop(args []string) error {
 				patch = annotations
 			}
 		}
-		allow(w, r, patch)
+		allowRequest(w, r, patch)
 	})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,8 +71,8 @@ func serveNoop(args []string) error {
 	return err
 }
 
-// allow allows a request, with a patch unless it is empty.
-func allow(w http.ResponseWriter, r *http.Request, patch string) {
+// allowRequest allows a request, with a patch unless it is empty.
+func allowRequest(w http.ResponseWriter, r *http.Request, patch string) {
 	raw, err := io.ReadAll(r.Body)
 	var review struct {
 		Request struct {
@@ -111,12 +111,12 @@ func (b *bench) startNoop(ctx context.Context) error {
 	if err := b.RegisterAt(ctx, url, certificate); err != nil {
 		return err
 	}
-	return b.called(ctx, url, certificate)
+	return b.awaitWebhooksCalled(ctx, url, certificate)
 }
 
-// called creates VMs until both webhooks have been called. API servers read a new configuration a moment after it is stored.
-func (b *bench) called(ctx context.Context, url string, ca []byte) error {
-	client, err := trusting(ca)
+// awaitWebhooksCalled creates VMs until both webhooks have been called. API servers read a new configuration a moment after it is stored.
+func (b *bench) awaitWebhooksCalled(ctx context.Context, url string, ca []byte) error {
+	client, err := clientTrusting(ca)
 	if err != nil {
 		return err
 	}

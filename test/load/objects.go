@@ -22,8 +22,8 @@ var instancetypes = []string{"load.nano", "load.small", "load.medium", "load.lar
 
 const preference = "load.linux"
 
-// client reads and writes as the cluster's administrator.
-func (b *bench) client() (client.WithWatch, error) {
+// newClient reads and writes as the cluster's administrator.
+func (b *bench) newClient() (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, v1.AddToScheme, v1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -33,9 +33,9 @@ func (b *bench) client() (client.WithWatch, error) {
 	return client.NewWithWatch(b.config, client.Options{Scheme: scheme})
 }
 
-// catalog creates the instancetypes and the preference.
-func (b *bench) catalog(ctx context.Context) error {
-	c, err := b.client()
+// createCatalog creates the instancetypes and the preference.
+func (b *bench) createCatalog(ctx context.Context) error {
+	c, err := b.newClient()
 	if err != nil {
 		return err
 	}
@@ -52,8 +52,8 @@ func (b *bench) catalog(ctx context.Context) error {
 	return c.Create(ctx, linux)
 }
 
-func (b *bench) namespaces(ctx context.Context, names ...string) error {
-	c, err := b.client()
+func (b *bench) createNamespaces(ctx context.Context, names ...string) error {
+	c, err := b.newClient()
 	if err != nil {
 		return err
 	}
@@ -69,10 +69,10 @@ func (b *bench) namespaces(ctx context.Context, names ...string) error {
 // collectorPatience bounds how long the garbage collector may take to watch a new kind.
 const collectorPatience = 3 * time.Minute
 
-// collected waits until kube-controller-manager's garbage collector watches VMs, as it does in a cluster: until it deletes a VM whose owner does not exist.
-// The collector looks for new kinds every 30 s. Its watch costs the API server time with each create, in every variant.
-func (b *bench) collected(ctx context.Context, kind creates.Kind) error {
-	c, err := b.client()
+// awaitGarbageCollector waits until kube-controller-manager's garbage collector watches VMs, as it does in a cluster: until it deletes a VM whose owner does
+// not exist. The collector looks for new kinds every 30 s. Its watch costs the API server time with each create, in every variant.
+func (b *bench) awaitGarbageCollector(ctx context.Context, kind creates.Kind) error {
+	c, err := b.newClient()
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (b *bench) workedOff(ctx context.Context, vms int) (time.Duration, error) {
 	if !b.controlled {
 		return 0, nil
 	}
-	c, err := b.client()
+	c, err := b.newClient()
 	if err != nil {
 		return 0, err
 	}
@@ -129,9 +129,9 @@ func (b *bench) workedOff(ctx context.Context, vms int) (time.Duration, error) {
 	return 0, fmt.Errorf("the controller has not reported on %d VMs after %s", vms, patience)
 }
 
-// count is the number of objects of a kind of kubevirt.io/v1. It asks for one of them: the API server says how many more there are.
-func (b *bench) count(ctx context.Context, kind string) (int, error) {
-	c, err := b.client()
+// countObjects returns the number of objects of a kind of kubevirt.io/v1. It asks for one of them: the API server says how many more there are.
+func (b *bench) countObjects(ctx context.Context, kind string) (int, error) {
+	c, err := b.newClient()
 	if err != nil {
 		return 0, err
 	}

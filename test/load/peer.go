@@ -46,7 +46,7 @@ func serveController(args []string) error {
 		return err
 	}
 	config.QPS, config.Burst = 200, 400 // as Kiln's: by default, most statuses would be written after the creates
-	ctrl.SetLogger(quiet())
+	ctrl.SetLogger(noLogs())
 	scheme := runtime.NewScheme()
 	if err := v1.AddToScheme(scheme); err != nil {
 		return err

@@ -22,8 +22,8 @@ import (
 	"github.com/kilnvm/kiln/test/ports"
 )
 
-// program builds this command, so that a test can start it as a process of its own too.
-func program(ctx context.Context, root, dir string) (string, error) {
+// buildProgram builds this command, so that a test can start it as a process of its own too.
+func buildProgram(ctx context.Context, root, dir string) (string, error) {
 	path := filepath.Join(dir, "bin", "load")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "./test/load")
 	cmd.Dir = root
@@ -41,7 +41,7 @@ type selfProcess struct {
 
 // startSelf starts this command with these arguments, and returns the first line that it prints.
 func (b *bench) startSelf(ctx context.Context, args ...string) (process *selfProcess, line string, err error) {
-	self, err := program(ctx, b.Root, b.Dir)
+	self, err := buildProgram(ctx, b.Root, b.Dir)
 	if err != nil {
 		return nil, "", err
 	}
@@ -61,8 +61,8 @@ func (b *bench) startSelf(ctx context.Context, args ...string) (process *selfPro
 	return process, strings.TrimSpace(line), nil
 }
 
-// trusting is an HTTP client that trusts one CA, PEM.
-func trusting(ca []byte) (*http.Client, error) {
+// clientTrusting returns an HTTP client that trusts one CA, PEM.
+func clientTrusting(ca []byte) (*http.Client, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
 		return nil, errors.New("no certificate in the PEM data of a CA")
@@ -96,7 +96,7 @@ func (b *bench) startWatched(ctx context.Context, name string, more ...string) (
 		return nil, err
 	}
 	through := filepath.Join(b.Dir, "watched-"+name+".kubeconfig")
-	if err := w.kubeconfig(account, through); err != nil {
+	if err := w.writeKubeconfig(account, through); err != nil {
 		return nil, errors.Join(err, w.proxy.close())
 	}
 	if w.health, err = ports.Address("127.0.0.1"); err == nil {
@@ -123,11 +123,11 @@ func (b *bench) startWatched(ctx context.Context, name string, more ...string) (
 		_ = w.cmd.Wait() // how it ended is in its log
 		close(w.ended)
 	}()
-	return w, w.await(ctx, func() bool { return answered("http://" + w.health + "/readyz") })
+	return w, w.awaitCondition(ctx, func() bool { return hasAnswered("http://" + w.health + "/readyz") })
 }
 
-// await polls until a condition holds. It fails with the end of the log if the process ends.
-func (w *watched) await(ctx context.Context, holds func() bool) error {
+// awaitCondition polls until a condition holds. It fails with the end of the log if the process ends.
+func (w *watched) awaitCondition(ctx context.Context, holds func() bool) error {
 	for begun := time.Now(); !holds(); {
 		select {
 		case <-ctx.Done():
@@ -155,7 +155,7 @@ func (w *watched) stop() error {
 	return w.close()
 }
 
-func answered(url string) bool {
+func hasAnswered(url string) bool {
 	response, err := http.Get(url) //nolint:gosec,noctx // our own process on this machine
 	if err != nil {
 		return false
@@ -164,7 +164,7 @@ func answered(url string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-func (w *watched) status(name string) int64 { return processStatus(w.cmd.Process.Pid, name) }
+func (w *watched) statusValue(name string) int64 { return processStatus(w.cmd.Process.Pid, name) }
 
 // processStatus returns a field of /proc/PID/status in bytes, and 0 if the process has ended: VmHWM is the largest resident set so far, VmRSS the current one.
 func processStatus(pid int, name string) int64 {
@@ -178,8 +178,8 @@ func processStatus(pid int, name string) int64 {
 	return 0
 }
 
-// peaks returns VmHWM of the largest webhook and of the largest controller of the variant that run, in bytes; 0 if none runs.
-func (b *bench) peaks() (webhook, controller int64) {
+// peakMemory returns VmHWM of the largest webhook and of the largest controller of the variant that run, in bytes; 0 if none runs.
+func (b *bench) peakMemory() (webhook, controller int64) {
 	for name, pid := range b.Running() {
 		switch program, _, _ := strings.Cut(name, "-"); program {
 		case "webhook":
@@ -197,8 +197,8 @@ func (b *bench) peaks() (webhook, controller int64) {
 	return webhook, controller
 }
 
-// metric is the sum of the samples of /metrics whose line begins so; -1 if it cannot be read.
-func (w *watched) metric(prefix string) float64 {
+// sumMetric returns the sum of the samples of /metrics whose line begins so; -1 if it cannot be read.
+func (w *watched) sumMetric(prefix string) float64 {
 	response, err := http.Get("http://" + w.metrics + "/metrics") //nolint:noctx // our own process on this machine
 	if err != nil {
 		return -1

@@ -61,17 +61,17 @@ func startProxy(config *rest.Config) (*proxy, error) {
 	through := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: silent, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	p := &proxy{url: "https://" + listener.Addr().String(), ca: certificate, requests: map[string]int{}, open: map[string]bool{}, expired: map[string]bool{}}
 	p.ctx, p.cut = context.WithCancel(context.Background())
-	pass := func(w http.ResponseWriter, r *http.Request) { p.pass(through, w, r) }
+	pass := func(w http.ResponseWriter, r *http.Request) { p.forwardRequest(through, w, r) }
 	p.server = &http.Server{ReadHeaderTimeout: time.Minute, TLSConfig: pair, ErrorLog: silent, Handler: http.HandlerFunc(pass)}
 	go func() { _ = p.server.ServeTLS(listener, "", "") }()
 	return p, nil
 }
 
-func (p *proxy) pass(through http.Handler, w http.ResponseWriter, r *http.Request) {
+func (p *proxy) forwardRequest(through http.Handler, w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	watch := query.Get("watch") == "true"
 	p.mutex.Lock()
-	p.requests[verb(r)]++
+	p.requests[verbOf(r)]++
 	cut, refuse := p.ctx, false
 	if watch {
 		p.open[r.URL.Path] = true
@@ -95,8 +95,8 @@ func (p *proxy) pass(through http.Handler, w http.ResponseWriter, r *http.Reques
 	through.ServeHTTP(w, r)
 }
 
-// verb is what the request asks for, as 'list virtualmachines'.
-func verb(r *http.Request) string {
+// verbOf returns what the request asks for, such as 'list virtualmachines'.
+func verbOf(r *http.Request) string {
 	segments := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch { // /api/v1/... and /apis/GROUP/VERSION/...
 	case len(segments) > 2 && segments[0] == "api":
@@ -124,8 +124,8 @@ func verb(r *http.Request) string {
 	return strings.ToLower(r.Method) + " " + what
 }
 
-// relist ends all watches, and refuses each path once, so that its reflector lists again.
-func (p *proxy) relist() {
+// forceRelist ends all watches, and refuses each path once, so that its reflector lists again.
+func (p *proxy) forceRelist() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	for path := range p.open {
@@ -135,8 +135,8 @@ func (p *proxy) relist() {
 	p.ctx, p.cut = context.WithCancel(context.Background())
 }
 
-// take returns the requests since the last call.
-func (p *proxy) take() map[string]int {
+// takeRequests returns the requests since the last call.
+func (p *proxy) takeRequests() map[string]int {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	taken := p.requests
@@ -144,8 +144,8 @@ func (p *proxy) take() map[string]int {
 	return taken
 }
 
-// kubeconfig writes the kubeconfig of an account with the proxy as its server.
-func (p *proxy) kubeconfig(from, to string) error {
+// writeKubeconfig writes the kubeconfig of an account with the proxy as its server.
+func (p *proxy) writeKubeconfig(from, to string) error {
 	config, err := clientcmd.LoadFromFile(from)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func runOf(result creates.Result) Run {
 	return r
 }
 
-func (r *Results) write(path string) error {
+func (r *Results) writeFile(path string) error {
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -75,8 +75,8 @@ func median(runs []Run, of func(Run) float64) float64 {
 	}
 }
 
-// print prints each figure, and its ratio to the same figure of the peer.
-func (r *Results) print(to io.Writer) {
+// printTo prints each figure, and its ratio to the same figure of the peer.
+func (r *Results) printTo(to io.Writer) {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	for _, group := range []struct {
@@ -84,7 +84,7 @@ func (r *Results) print(to io.Writer) {
 		runs  map[string][]Run
 	}{{"creates", r.Creates}, {"VM to VMI", r.Guests}, {"at once", r.Bursts}} {
 		peer := group.runs[peerVariant]
-		for _, name := range names() {
+		for _, name := range variantNames() {
 			runs := group.runs[name]
 			if len(runs) == 0 {
 				continue
@@ -103,8 +103,8 @@ func (r *Results) print(to io.Writer) {
 		}
 	}
 	for _, at := range r.Memory {
-		at.print(table)
+		at.printTo(table)
 	}
 }
 
-func quiet() logr.Logger { return logr.Discard() }
+func noLogs() logr.Logger { return logr.Discard() }

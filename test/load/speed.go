@@ -12,16 +12,16 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// rounds runs something with each variant in turn, every other round in the reverse order: what a machine does besides, and how warm it is, meets
+// runRounds runs something with each variant in turn, every other round in the reverse order: what a machine does besides, and how warm it is, meets
 // all of them.
-func rounds(ctx context.Context, o options, into map[string][]Run, one func(context.Context, *bench) (Run, error)) error {
-	all, err := chosen(o)
+func runRounds(ctx context.Context, o options, into map[string][]Run, one func(context.Context, *bench) (Run, error)) error {
+	all, err := chosenVariants(o)
 	if err != nil {
 		return err
 	}
 	for round := range o.Rounds {
 		for _, v := range all {
-			run, err := single(ctx, o, v, one)
+			run, err := runVariant(ctx, o, v, one)
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
@@ -34,14 +34,14 @@ func rounds(ctx context.Context, o options, into map[string][]Run, one func(cont
 	return nil
 }
 
-// single starts a variant, creates VMs that are not counted, and runs it once.
-func single(ctx context.Context, o options, v variant, one func(context.Context, *bench) (Run, error)) (run Run, err error) {
-	b, err := v.start(ctx, o.Root)
+// runVariant starts a variant, creates VMs that are not counted, and runs it once.
+func runVariant(ctx context.Context, o options, v variant, one func(context.Context, *bench) (Run, error)) (run Run, err error) {
+	b, err := v.startBench(ctx, o.Root)
 	if err != nil {
 		return run, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	if err := b.catalog(ctx); err != nil {
+	if err := b.createCatalog(ctx); err != nil {
 		return run, err
 	}
 	select { // the API server publishes new kinds in OpenAPI for some seconds
@@ -49,13 +49,13 @@ func single(ctx context.Context, o options, v variant, one func(context.Context,
 		return run, ctx.Err()
 	case <-time.After(o.Settle):
 	}
-	if err := b.namespaces(ctx, "warm", "load"); err != nil {
+	if err := b.createNamespaces(ctx, "warm", "load"); err != nil {
 		return run, err
 	}
-	if err := b.collected(ctx, halted("warm")); err != nil {
+	if err := b.awaitGarbageCollector(ctx, haltedVMs("warm")); err != nil {
 		return run, err
 	}
-	warm, err := creates.Run(ctx, b.config, creates.Plan{Clients: o.Clients, Total: o.Warm, VM: numbered(halted("warm"))})
+	warm, err := creates.Run(ctx, b.config, creates.Plan{Clients: o.Clients, Total: o.Warm, VM: numberedVMs(haltedVMs("warm"))})
 	if err != nil {
 		return run, err
 	}
@@ -72,23 +72,23 @@ func single(ctx context.Context, o options, v variant, one func(context.Context,
 		}
 	}
 	run, err = one(ctx, b)
-	run.WebhookPeak, run.ControllerPeak = b.peaks()
+	run.WebhookPeak, run.ControllerPeak = b.peakMemory()
 	return run, err
 }
 
-func halted(namespace string) creates.Kind {
+func haltedVMs(namespace string) creates.Kind {
 	return creates.Kind{Namespace: namespace, Instancetype: instancetypes[0], Preference: preference, Strategy: v1.RunStrategyHalted}
 }
 
-func numbered(kind creates.Kind) func(int) *v1.VirtualMachine {
+func numberedVMs(kind creates.Kind) func(int) *v1.VirtualMachine {
 	return func(i int) *v1.VirtualMachine { return kind.VM(fmt.Sprintf("vm-%05d", i)) }
 }
 
 // measureCreates creates Halted VMs as fast as some clients can.
 func measureCreates(ctx context.Context, o options, r *Results) error {
 	r.Creates = map[string][]Run{}
-	return rounds(ctx, o, r.Creates, func(ctx context.Context, b *bench) (Run, error) {
-		result, err := creates.Run(ctx, b.config, creates.Plan{Clients: o.Clients, Total: o.VMs, VM: numbered(halted("load"))})
+	return runRounds(ctx, o, r.Creates, func(ctx context.Context, b *bench) (Run, error) {
+		result, err := creates.Run(ctx, b.config, creates.Plan{Clients: o.Clients, Total: o.VMs, VM: numberedVMs(haltedVMs("load"))})
 		run := runOf(result)
 		if err != nil {
 			return run, err
@@ -102,8 +102,8 @@ func measureCreates(ctx context.Context, o options, r *Results) error {
 // measureBurst creates all VMs at once, each by a client of its own.
 func measureBurst(ctx context.Context, o options, r *Results) error {
 	r.Bursts = map[string][]Run{}
-	return rounds(ctx, o, r.Bursts, func(ctx context.Context, b *bench) (Run, error) {
-		result, err := creates.Run(ctx, b.config, creates.Plan{Clients: o.Burst, Total: o.Burst, VM: numbered(halted("load"))})
+	return runRounds(ctx, o, r.Bursts, func(ctx context.Context, b *bench) (Run, error) {
+		result, err := creates.Run(ctx, b.config, creates.Plan{Clients: o.Burst, Total: o.Burst, VM: numberedVMs(haltedVMs("load"))})
 		return runOf(result), err
 	})
 }

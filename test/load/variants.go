@@ -43,19 +43,19 @@ var variants = []variant{
 	{name: "fail-open", overlay: "overlays/fail-open"},
 }
 
-func names() (all []string) {
+func variantNames() (all []string) {
 	for _, v := range variants {
 		all = append(all, v.name)
 	}
 	return all
 }
 
-// chosen are the variants that the options name; an unknown name is an error.
-func chosen(o options) (found []variant, err error) {
+// chosenVariants returns the variants that the options name; an unknown name is an error.
+func chosenVariants(o options) (found []variant, err error) {
 	for name := range strings.SplitSeq(o.Variants, ",") {
 		at := slices.IndexFunc(variants, func(v variant) bool { return v.name == name })
 		if at < 0 {
-			return nil, fmt.Errorf("no variant '%s': there are %s", name, strings.Join(names(), ", "))
+			return nil, fmt.Errorf("no variant '%s': there are %s", name, strings.Join(variantNames(), ", "))
 		}
 		found = append(found, variants[at])
 	}
@@ -74,9 +74,9 @@ type bench struct {
 	webhooks, controller *selfProcess
 }
 
-// start brings up a variant in a control plane of its own with an empty etcd: what earlier runs left would make later ones slower. The control plane
+// startBench brings up a variant in a control plane of its own with an empty etcd: what earlier runs left would make later ones slower. The control plane
 // of one variant alone runs at a time.
-func (v variant) start(ctx context.Context, root string) (*bench, error) {
+func (v variant) startBench(ctx context.Context, root string) (*bench, error) {
 	dir, err := cluster.Dir("kiln-load")
 	if err != nil {
 		return nil, err
@@ -108,14 +108,14 @@ func (v variant) start(ctx context.Context, root string) (*bench, error) {
 		return nil, errors.Join(err, b.close())
 	}
 	b.config.QPS = -1
-	if err := b.register(ctx); err != nil {
+	if err := b.registerWebhooks(ctx); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil
 }
 
-// register puts the variant's webhooks where the API server calls them without another process between.
-func (b *bench) register(ctx context.Context) error {
+// registerWebhooks puts the variant's webhooks where the API server calls them without another process between.
+func (b *bench) registerWebhooks(ctx context.Context) error {
 	switch {
 	case b.noop:
 		if err := b.startNoop(ctx); err != nil || !b.reports {

@@ -52,8 +52,8 @@ type edit struct {
 // boundaries are the comparisons that differ in the equal case alone.
 var boundaries = map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}
 
-// read finds the conditions of a file. Numbers of mutants begin after first.
-func read(path string, first int) (*source, error) {
+// readConditions finds the conditions of a file. Numbers of mutants begin after first.
+func readConditions(path string, first int) (*source, error) {
 	files := token.NewFileSet()
 	parsed, err := parser.ParseFile(files, path, nil, parser.ParseComments)
 	if err != nil {
@@ -68,15 +68,15 @@ func read(path string, first int) (*source, error) {
 		if function, is := declaration.(*ast.FuncDecl); is {
 			of = function.Name.Name
 		}
-		for depth, expr := range conditions(declaration) {
-			s.change(files, expr, Mutant{ID: first + len(s.mutants) + 1, File: s.name, Function: of}, depth)
+		for depth, expr := range conditionsIn(declaration) {
+			s.addSwitches(files, expr, Mutant{ID: first + len(s.mutants) + 1, File: s.name, Function: of}, depth)
 		}
 	}
 	return s, nil
 }
 
-// conditions returns the expressions that decide: the conditions of if, for and case, comparisons, and the parts of && and ||. Outer ones come first.
-func conditions(declaration ast.Decl) (list []ast.Expr) {
+// conditionsIn returns the expressions that decide: the conditions of if, for and case, comparisons, and the parts of && and ||. Outer ones come first.
+func conditionsIn(declaration ast.Decl) (list []ast.Expr) {
 	add := func(expr ast.Expr) {
 		if expr != nil && !slices.Contains(list, expr) {
 			list = append(list, expr)
@@ -111,8 +111,8 @@ func conditions(declaration ast.Decl) (list []ast.Expr) {
 	return list
 }
 
-// change puts switches around a condition: one that negates it, and for a comparison one that moves its boundary.
-func (s *source) change(files *token.FileSet, expr ast.Expr, m Mutant, depth int) {
+// addSwitches puts switches around a condition: one that negates it, and for a comparison one that moves its boundary.
+func (s *source) addSwitches(files *token.FileSet, expr ast.Expr, m Mutant, depth int) {
 	start, end := files.Position(expr.Pos()).Offset, files.Position(expr.End()).Offset
 	m.Line, m.Was = files.Position(expr.Pos()).Line, oneLine(s.text[start:end])
 	m.Now = "!(" + m.Was + ")"
@@ -131,8 +131,8 @@ func (s *source) change(files *token.FileSet, expr ast.Expr, m Mutant, depth int
 
 func oneLine(text []byte) string { return strings.Join(strings.Fields(string(text)), " ") }
 
-// changed is the file with all its switches.
-func (s *source) changed() []byte {
+// mutatedText returns the file with all its switches.
+func (s *source) mutatedText() []byte {
 	slices.SortStableFunc(s.edits, func(a, b edit) int {
 		if a.at != b.at {
 			return a.at - b.at

@@ -44,13 +44,13 @@ func Build(ctx context.Context, dir, work string, without *regexp.Regexp) (*Suit
 			}
 			continue
 		}
-		changed, err := read(file, len(s.Mutants))
+		changed, err := readConditions(file, len(s.Mutants))
 		if err != nil {
 			return nil, err
 		}
 		s.Mutants = append(s.Mutants, changed.mutants...)
 		replace[file] = filepath.Join(work, filepath.Base(file))
-		if err := os.WriteFile(replace[file], changed.changed(), 0o600); err != nil {
+		if err := os.WriteFile(replace[file], changed.mutatedText(), 0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -59,10 +59,10 @@ func Build(ctx context.Context, dir, work string, without *regexp.Regexp) (*Suit
 	if err := os.WriteFile(replace[added], fmt.Appendf(nil, switches, filepath.Base(dir)), 0o600); err != nil {
 		return nil, err
 	}
-	return s, s.compile(ctx, replace, work)
+	return s, s.compileTests(ctx, replace, work)
 }
 
-func (s *Suite) compile(ctx context.Context, replace map[string]string, work string) error {
+func (s *Suite) compileTests(ctx context.Context, replace map[string]string, work string) error {
 	raw, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return err

@@ -26,14 +26,14 @@ func (n *Node) Import(t testing.TB, file string) {
 
 // ImportImage is Import outside of tests. It returns when kubelet can see the images.
 func (n *Node) ImportImage(ctx context.Context, file string) error {
-	if _, err := n.containerd(ctx, "images", "import", file); err != nil {
+	if _, err := n.runContainerdClient(ctx, "images", "import", file); err != nil {
 		return err
 	}
 	// containerd tells its part that serves kubelet by an event, which puts a label on what it has taken over.
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		left, err := n.containerd(ctx, "images", "list", "--quiet", `labels."io.cri-containerd.image"!=managed`)
+		left, err := n.runContainerdClient(ctx, "images", "list", "--quiet", `labels."io.cri-containerd.image"!=managed`)
 		if err != nil {
 			return err
 		}
@@ -48,8 +48,8 @@ func (n *Node) ImportImage(ctx context.Context, file string) error {
 	}
 }
 
-// containerd runs containerd's client in the namespace of kubelet's images.
-func (n *Node) containerd(ctx context.Context, args ...string) (string, error) {
+// runContainerdClient runs containerd's client in the namespace of kubelet's images.
+func (n *Node) runContainerdClient(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, n.Ctr, append([]string{"--address", n.Containerd, "--namespace", "k8s.io"}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -61,7 +61,7 @@ func (n *Node) containerd(ctx context.Context, args ...string) (string, error) {
 
 // Program builds a command of this repository without C libraries, and writes an image to file that has nothing else, as its entrypoint.
 func Program(ctx context.Context, pkg, image, file string) error {
-	root, err := root()
+	root, err := repositoryRoot()
 	if err != nil {
 		return err
 	}

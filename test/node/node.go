@@ -73,11 +73,11 @@ func Start(t testing.TB, o Options) *Node {
 
 // Run starts a node that a whole package shares. It runs until Close, or until this process ends.
 func Run(ctx context.Context, o Options) (*Node, error) {
-	s, err := supervise(ctx, o)
+	s, err := startSupervisor(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.add(ctx, "node-1")
+	n, err := s.addNode(ctx, "node-1")
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -96,24 +96,26 @@ func (n *Node) AddNode(t testing.TB, name string) *Node {
 
 // Join is AddNode outside of tests.
 func (n *Node) Join(ctx context.Context, name string) (*Node, error) {
-	return n.supervisor.add(ctx, name)
+	return n.supervisor.addNode(ctx, name)
 }
 
 // Kill ends all processes of a node that joined at once, as a power failure does.
-func (n *Node) Kill(ctx context.Context) error { return n.supervisor.do(ctx, "kill "+n.Name) }
+func (n *Node) Kill(ctx context.Context) error { return n.supervisor.sendLine(ctx, "kill "+n.Name) }
 
 // Restart starts a node that was killed, with what it had written, and waits until it is ready.
 func (n *Node) Restart(ctx context.Context) error {
-	return n.supervisor.ask(ctx, n.Name, n)
+	return n.supervisor.sendAndDecode(ctx, n.Name, n)
 }
 
 // Disconnect cuts a node that joined off from all others. Its processes go on.
 func (n *Node) Disconnect(ctx context.Context) error {
-	return n.supervisor.do(ctx, "disconnect "+n.Name)
+	return n.supervisor.sendLine(ctx, "disconnect "+n.Name)
 }
 
 // Connect undoes Disconnect.
-func (n *Node) Connect(ctx context.Context) error { return n.supervisor.do(ctx, "connect "+n.Name) }
+func (n *Node) Connect(ctx context.Context) error {
+	return n.supervisor.sendLine(ctx, "connect "+n.Name)
+}
 
 // Kubeconfig is the path of the administrator's. It leads to a port of 127.0.0.1, so that kubectl on this machine can use it.
 func (n *Node) Kubeconfig() string { return n.Admin }
@@ -139,4 +141,4 @@ func (n *Node) Kubectl(ctx context.Context, args ...string) (string, error) {
 func (n *Node) Close() error { return n.supervisor.close() }
 
 // Logs are the ends of the logs of all nodes.
-func (n *Node) Logs() string { return n.supervisor.logs() }
+func (n *Node) Logs() string { return n.supervisor.logTails() }

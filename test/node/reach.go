@@ -12,7 +12,7 @@ import (
 
 // Dial connects to an address of the node's network: pods, ClusterIPs, the node itself. There is no DNS in it.
 func (n *Node) Dial(ctx context.Context, network, address string) (connection net.Conn, err error) {
-	err = n.within(func() error {
+	err = n.inNetwork(func() error {
 		connection, err = (&net.Dialer{}).DialContext(ctx, network, address)
 		return err
 	})
@@ -22,16 +22,16 @@ func (n *Node) Dial(ctx context.Context, network, address string) (connection ne
 // Listen listens on an address of the node, so that the API server and pods reach a server that runs in the test: an empty host means
 // all addresses of the node.
 func (n *Node) Listen(ctx context.Context, network, address string) (listener net.Listener, err error) {
-	err = n.within(func() error {
+	err = n.inNetwork(func() error {
 		listener, err = (&net.ListenConfig{}).Listen(ctx, network, address)
 		return err
 	})
 	return listener, err
 }
 
-// within calls a function on a thread that is in the network namespace of the node. What it opens stays there; what it starts, such as another
+// inNetwork calls a function on a thread that is in the network namespace of the node. What it opens stays there; what it starts, such as another
 // goroutine, does not: names, which Go resolves in others, are not for it.
-func (n *Node) within(do func() error) error {
+func (n *Node) inNetwork(do func() error) error {
 	failed := make(chan error, 1)
 	go func() {
 		// A thread that cannot go back must not serve others: without UnlockOSThread it ends with this goroutine.

@@ -179,7 +179,7 @@ func TestKilledSupervisor(t *testing.T) {
 		left := inNamespace(t, namespace)
 		return strings.Join(left, " "), len(left) == 0
 	})
-	next, err := supervise(t.Context(), Options{})
+	next, err := startSupervisor(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func Incapable() error {
 	if err != nil {
 		return err
 	}
-	effective, err := effective(string(status))
+	effective, err := effectiveCapabilities(string(status))
 	if err != nil {
 		return err
 	}
@@ -47,15 +47,15 @@ func Incapable() error {
 		return err
 	}
 	for _, controller := range []string{"cpu", "memory", "pids", "devices", "freezer", "cpuset"} {
-		if !mounted(string(mounts), controller) {
+		if !isMounted(string(mounts), controller) {
 			return fmt.Errorf("no writable cgroup hierarchy of version 1 with controller '%s'; version 2 alone was never tried", controller)
 		}
 	}
-	return namespaces()
+	return tryNamespaces()
 }
 
-// effective reads the effective capabilities of a process, a hexadecimal number.
-func effective(status string) (bits uint64, err error) {
+// effectiveCapabilities reads the effective capabilities of a process, a hexadecimal number.
+func effectiveCapabilities(status string) (bits uint64, err error) {
 	for line := range strings.Lines(status) {
 		if value, found := strings.CutPrefix(line, "CapEff:"); found {
 			_, err := fmt.Sscanf(strings.TrimSpace(value), "%x", &bits)
@@ -65,8 +65,8 @@ func effective(status string) (bits uint64, err error) {
 	return 0, errors.New("/proc/self/status has no CapEff")
 }
 
-// mounted tells whether a hierarchy with the controller is mounted, not read-only.
-func mounted(mounts, controller string) bool {
+// isMounted tells whether a hierarchy with the controller is mounted, not read-only.
+func isMounted(mounts, controller string) bool {
 	for line := range strings.Lines(mounts) {
 		fields := strings.Fields(line)
 		if len(fields) < 4 || fields[2] != "cgroup" {
@@ -80,8 +80,8 @@ func mounted(mounts, controller string) bool {
 	return false
 }
 
-// namespaces tries to create a node's namespaces, with a mount in them: a container's seccomp or AppArmor profile may forbid what capabilities allow.
-func namespaces() error {
+// tryNamespaces tries to create a node's namespaces, with a mount in them: a container's seccomp or AppArmor profile may forbid what capabilities allow.
+func tryNamespaces() error {
 	const overlay = "mount -t tmpfs tmpfs /tmp && mkdir /tmp/u /tmp/w && mount -t overlay -o lowerdir=/etc,upperdir=/tmp/u,workdir=/tmp/w over /etc"
 	cmd := exec.Command("unshare", "--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", overlay)
 	out, err := cmd.CombinedOutput()

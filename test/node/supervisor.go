@@ -30,9 +30,9 @@ type supervisor struct {
 	ended  bool
 }
 
-// supervise builds the supervisor and runs it, still without a node.
-func supervise(ctx context.Context, o Options) (*supervisor, error) {
-	root, err := root()
+// startSupervisor builds the supervisor and runs it, still without a node.
+func startSupervisor(ctx context.Context, o Options) (*supervisor, error) {
+	root, err := repositoryRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -75,20 +75,22 @@ func (s *supervisor) start() (err error) {
 	return s.cmd.Start()
 }
 
-// add starts a node by its name and waits until it is ready.
-func (s *supervisor) add(ctx context.Context, name string) (*Node, error) {
+// addNode starts a node by its name and waits until it is ready.
+func (s *supervisor) addNode(ctx context.Context, name string) (*Node, error) {
 	n := &Node{supervisor: s}
-	if err := s.ask(ctx, name, n); err != nil {
+	if err := s.sendAndDecode(ctx, name, n); err != nil {
 		return nil, err
 	}
 	return n, n.importSandbox(ctx)
 }
 
-// do gives the supervisor a line and waits until it is done.
-func (s *supervisor) do(ctx context.Context, line string) error { return s.ask(ctx, line, &struct{}{}) }
+// sendLine gives the supervisor a line and waits until it is done.
+func (s *supervisor) sendLine(ctx context.Context, line string) error {
+	return s.sendAndDecode(ctx, line, &struct{}{})
+}
 
-// ask gives the supervisor a line and waits for the answer, or until the supervisor or the context has ended.
-func (s *supervisor) ask(ctx context.Context, line string, answer any) error {
+// sendAndDecode gives the supervisor a line and waits for the answer, or until the supervisor or the context has ended.
+func (s *supervisor) sendAndDecode(ctx context.Context, line string, answer any) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if _, err := fmt.Fprintln(s.stdin, line); err != nil {
@@ -126,8 +128,8 @@ func (s *supervisor) close() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// logs are the last lines of each program.
-func (s *supervisor) logs() string {
+// logTails returns the last lines of each program.
+func (s *supervisor) logTails() string {
 	const most = 3000
 	var all strings.Builder
 	fmt.Fprintf(&all, "== supervisor\n%s\n", s.stderr.text())
@@ -160,8 +162,8 @@ func (s *lockedBuffer) text() string {
 	return s.buffer.String()
 }
 
-// root is the folder of the repository, at or above the working directory.
-func root() (string, error) {
+// repositoryRoot returns the folder of the repository, at or above the working directory.
+func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

@@ -29,16 +29,16 @@ var reserved struct {
 func Free(host string) (port int, err error) {
 	for range attempts {
 		port = first + rand.IntN(last-first+1)
-		if err = claim(host, port); err == nil {
+		if err = claimPort(host, port); err == nil {
 			return port, nil
 		}
 	}
 	return 0, fmt.Errorf("no free port of host '%s' from %d to %d: %w", host, first, last, err)
 }
 
-// claim reserves a port on which nothing listens.
-func claim(host string, port int) error {
-	socket, err := reserve(port)
+// claimPort reserves a port on which nothing listens.
+func claimPort(host string, port int) error {
+	socket, err := reserveName(port)
 	if err != nil {
 		return err // given out already
 	}
@@ -52,9 +52,9 @@ func claim(host string, port int) error {
 	return listener.Close()
 }
 
-// reserve takes a name that one process of this network namespace can have. It is an abstract socket: it leaves no file, and ends with its process, however
+// reserveName takes a name that one process of this network namespace can have. It is an abstract socket: it leaves no file, and ends with its process, however
 // that ends.
-func reserve(port int) (net.Listener, error) {
+func reserveName(port int) (net.Listener, error) {
 	return net.Listen("unix", fmt.Sprintf("@kiln-test-port-%d", port))
 }
 

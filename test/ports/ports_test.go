@@ -19,7 +19,7 @@ func TestFree(t *testing.T) {
 		}
 		given[port] = true
 		runtime.GC()
-		if again, err := reserve(port); err == nil {
+		if again, err := reserveName(port); err == nil {
 			again.Close()
 			t.Fatalf("port %d is not reserved", port)
 		}

@@ -60,7 +60,7 @@ spec: {runStrategy: Always, instancetype: {kind: VirtualMachineInstancetype, nam
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	scrapes, err := run(ctx)
+	scrapes, err := scrapeThrice(ctx)
 	stop()
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(scrapes)
@@ -71,8 +71,8 @@ func main() {
 	}
 }
 
-// run returns three scrapes: before anything happened, and two after it.
-func run(ctx context.Context) (scrapes [][]Answer, err error) {
+// scrapeThrice returns three scrapes: before anything happened, and two after it.
+func scrapeThrice(ctx context.Context) (scrapes [][]Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
 	defer cancel()
 	dir, err := cluster.Dir("kiln-scrape")
@@ -89,11 +89,11 @@ func run(ctx context.Context) (scrapes [][]Answer, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, on.Close()) }()
-	for _, before := range []func(context.Context, *cluster.Cluster) error{nothing, happen, nothing} {
+	for _, before := range []func(context.Context, *cluster.Cluster) error{doNothing, causeEvents, doNothing} {
 		if err := before(ctx, on); err != nil {
 			return nil, err
 		}
-		answers, err := scrape(ctx, on)
+		answers, err := scrapeAll(ctx, on)
 		if err != nil {
 			return nil, err
 		}
@@ -102,13 +102,13 @@ func run(ctx context.Context) (scrapes [][]Answer, err error) {
 	return scrapes, nil
 }
 
-func nothing(context.Context, *cluster.Cluster) error { return nil }
+func doNothing(context.Context, *cluster.Cluster) error { return nil }
 
-// scrape reads the metrics of all processes, with the labels that Prometheus would add, and the metrics of the API server.
-func scrape(ctx context.Context, on *cluster.Cluster) (all []Answer, err error) {
+// scrapeAll reads the metrics of all processes, with the labels that Prometheus would add, and the metrics of the API server.
+func scrapeAll(ctx context.Context, on *cluster.Cluster) (all []Answer, err error) {
 	for job, urls := range on.Metrics() {
 		for i, url := range urls {
-			text, err := get(ctx, url)
+			text, err := getURL(ctx, url)
 			if err != nil {
 				return nil, err
 			}
@@ -122,33 +122,33 @@ func scrape(ctx context.Context, on *cluster.Cluster) (all []Answer, err error) 
 	return append(all, Answer{Job: "apiserver", Text: text}), nil
 }
 
-// happen has users create, be refused, and wait.
-func happen(ctx context.Context, on *cluster.Cluster) error {
-	if stderr, err := create(ctx, on, catalog); err != nil {
+// causeEvents creates VMs as users that are admitted, refused, or wait.
+func causeEvents(ctx context.Context, on *cluster.Cluster) error {
+	if stderr, err := createObjects(ctx, on, catalog); err != nil {
 		return fmt.Errorf("%w: %s", err, stderr)
 	}
 	// A policy is in force once a watch has brought it to each replica.
-	if err := await(ctx, func() error { return warned(ctx, on) }); err != nil {
+	if err := retryUntil(ctx, func() error { return createWarnedVM(ctx, on) }); err != nil {
 		return err
 	}
-	if stderr, err := create(ctx, on, wrong); err == nil || !strings.Contains(stderr, "maxSockets") {
+	if stderr, err := createObjects(ctx, on, wrong); err == nil || !strings.Contains(stderr, "maxSockets") {
 		return fmt.Errorf("a mistake is not refused: %w: %s", err, stderr)
 	}
-	if stderr, err := create(ctx, on, waits); err != nil {
+	if stderr, err := createObjects(ctx, on, waits); err != nil {
 		return fmt.Errorf("%w: %s", err, stderr)
 	}
-	return await(ctx, func() error { return counted(ctx, on) })
+	return retryUntil(ctx, func() error { return areCounted(ctx, on) })
 }
 
-// create creates objects; the text has the warnings and the error.
-func create(ctx context.Context, on *cluster.Cluster, manifest string) (string, error) {
+// createObjects creates objects; the text has the warnings and the error.
+func createObjects(ctx context.Context, on *cluster.Cluster, manifest string) (string, error) {
 	_, stderr, err := on.Kubectl(ctx, manifest, "create", "-f", "-")
 	return stderr, err
 }
 
-// warned creates the VM that the policy warns of. As long as it does not, the VM is removed.
-func warned(ctx context.Context, on *cluster.Cluster) error {
-	stderr, err := create(ctx, on, starts)
+// createWarnedVM creates the VM that the policy warns of. As long as it does not, the VM is removed.
+func createWarnedVM(ctx context.Context, on *cluster.Cluster) error {
+	stderr, err := createObjects(ctx, on, starts)
 	if err != nil || strings.Contains(stderr, "a machine that is counted") {
 		return err
 	}
@@ -156,11 +156,11 @@ func warned(ctx context.Context, on *cluster.Cluster) error {
 	return errors.Join(errors.New("the policy does not judge yet"), err)
 }
 
-// counted reports whether the controller that leads counts what was created.
-func counted(ctx context.Context, on *cluster.Cluster) error {
+// areCounted reports whether the controller that leads counts what was created.
+func areCounted(ctx context.Context, on *cluster.Cluster) error {
 	text := ""
 	for _, url := range on.Metrics()["kiln-controller"] {
-		answer, err := get(ctx, url)
+		answer, err := getURL(ctx, url)
 		if err != nil {
 			return err
 		}
@@ -174,8 +174,8 @@ func counted(ctx context.Context, on *cluster.Cluster) error {
 	return nil
 }
 
-// await tries until it succeeds or the context ends.
-func await(ctx context.Context, ready func() error) error {
+// retryUntil tries until it succeeds or the context ends.
+func retryUntil(ctx context.Context, ready func() error) error {
 	for {
 		err := ready()
 		if err == nil {
@@ -189,7 +189,7 @@ func await(ctx context.Context, ready func() error) error {
 	}
 }
 
-func get(ctx context.Context, url string) (string, error) {
+func getURL(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err

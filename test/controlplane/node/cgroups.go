@@ -18,9 +18,9 @@ const cgroupPrefix = "kiln-node-"
 
 func cgroupName(number int) string { return fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), number) }
 
-// hierarchies returns the mount points of all cgroups. kubelet uses the hierarchies of version 1, and runc creates a cgroup in an empty hierarchy of version
-// 2, too.
-func hierarchies() ([]string, error) {
+// cgroupHierarchies returns the mount points of all cgroups. kubelet uses the hierarchies of version 1, and runc creates a cgroup in an empty hierarchy of
+// version 2, too.
+func cgroupHierarchies() ([]string, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func hierarchies() ([]string, error) {
 
 // makeCgroup makes the cgroup in every hierarchy. A new cpuset has neither CPUs nor memory, and takes no process.
 func makeCgroup(name string) error {
-	points, err := hierarchies()
+	points, err := cgroupHierarchies()
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func makeCgroup(name string) error {
 
 // removeCgroup removes the cgroup with all below it. Processes that were killed leave theirs a little later.
 func removeCgroup(name string) error {
-	points, err := hierarchies()
+	points, err := cgroupHierarchies()
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func removeTree(root string) error {
 // sweepCgroups removes those whose owner was killed: nobody else can. A process ID that is in use again keeps one for longer,
 // which does no harm, and one that has processes refuses to be removed.
 func sweepCgroups() error {
-	points, err := hierarchies()
+	points, err := cgroupHierarchies()
 	if err != nil {
 		return err
 	}

@@ -87,20 +87,20 @@ func New(o Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{o: o, ca: ca, listener: listener, Ended: make(chan string, most), made: os.IsNotExist(missing)}
-	if _, err := ca.WriteKubeconfig(o.Dir, c.server(), authority.Admin); err != nil {
+	if _, err := ca.WriteKubeconfig(o.Dir, c.serverURL(), authority.Admin); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return c, nil
 }
 
-func (c *Cluster) server() string { return "https://" + c.listener.Addr().String() }
+func (c *Cluster) serverURL() string { return "https://" + c.listener.Addr().String() }
 
 // Add starts a node and returns when pods can run there, or the context has ended. The words call Init in a new process of this program. The second node
 // and later ones join the first. A node that was killed starts again, with what it had written.
 func (c *Cluster) Add(ctx context.Context, name string, words ...string) (Ready, error) {
-	n, err := c.node(name)
+	n, err := c.findNode(name)
 	if n == nil {
-		n, err = c.prepare(name)
+		n, err = c.prepareNode(name)
 	} else if !n.killed.Load() {
 		err = errors.New("it runs")
 	} else {
@@ -109,18 +109,18 @@ func (c *Cluster) Add(ctx context.Context, name string, words ...string) (Ready,
 	}
 	var seen report
 	if err == nil {
-		seen, err = c.launch(ctx, n, words)
+		seen, err = c.launchNode(ctx, n, words)
 	}
 	if err != nil {
 		return Ready{}, fmt.Errorf("node '%s': %w", name, err)
 	}
-	return Ready{Name: name, PID: n.cmd.Process.Pid, Server: c.server(), Kubeconfig: filepath.Join(c.o.Dir, authority.FileName(authority.Admin)),
+	return Ready{Name: name, PID: n.cmd.Process.Pid, Server: c.serverURL(), Kubeconfig: filepath.Join(c.o.Dir, authority.FileName(authority.Admin)),
 		Address: n.Address(), Dir: n.Dir, Containerd: n.CRI(), Ctr: filepath.Join(n.Tools.Containers, "ctr"), Store: n.Store, Cgroup: n.Cgroup,
 		Programs: n.Tools.Kubernetes, Milliseconds: seen.Milliseconds}, nil
 }
 
-// prepare makes what a new node has outside of its namespaces.
-func (c *Cluster) prepare(name string) (*outside, error) {
+// prepareNode makes what a new node has outside of its namespaces.
+func (c *Cluster) prepareNode(name string) (*outside, error) {
 	n := &outside{ended: make(chan struct{}), hears: c.Ended}
 	number := len(c.nodes) + 1
 	n.Spec = Spec{Name: name, Number: number, Dir: filepath.Join(c.o.Dir, name), Tools: c.o.Tools, Cgroup: cgroupName(number),
@@ -131,11 +131,11 @@ func (c *Cluster) prepare(name string) (*outside, error) {
 		return nil, err
 	}
 	n.Store = n.store.Name()
-	return n, errors.Join(os.Mkdir(n.Dir, 0o755), n.certify(c.ca), n.configure(), makeCgroup(n.Cgroup))
+	return n, errors.Join(os.Mkdir(n.Dir, 0o755), n.writeCertificates(c.ca), n.writeConfiguration(), makeCgroup(n.Cgroup))
 }
 
-// node returns a node that was added.
-func (c *Cluster) node(name string) (*outside, error) {
+// findNode returns a node that was added.
+func (c *Cluster) findNode(name string) (*outside, error) {
 	for _, n := range c.nodes {
 		if n.Name == name {
 			return n, nil
@@ -144,14 +144,14 @@ func (c *Cluster) node(name string) (*outside, error) {
 	return nil, fmt.Errorf("there is no node '%s'", name)
 }
 
-// launch makes the namespaces, connects them, and waits for the report of Inside.
-func (c *Cluster) launch(ctx context.Context, n *outside, words []string) (seen report, err error) {
+// launchNode makes the namespaces, connects them, and waits for the report of Inside.
+func (c *Cluster) launchNode(ctx context.Context, n *outside, words []string) (seen report, err error) {
 	listener, err := c.listener.File()
 	if err != nil {
 		return seen, err
 	}
 	defer listener.Close()
-	n.cmd = command(apart, words...)
+	n.cmd = hiddenCommand(apart, words...)
 	n.cmd.ExtraFiles = []*os.File{listener}
 	in, err := n.cmd.StdinPipe()
 	if err != nil {
@@ -159,17 +159,17 @@ func (c *Cluster) launch(ctx context.Context, n *outside, words []string) (seen 
 	}
 	n.stdin = in
 	defer context.AfterFunc(ctx, func() { _ = in.Close() })() // which stops Inside
-	out, err := n.start()
+	out, err := n.startInit()
 	if err != nil {
 		return seen, err
 	}
 	defer out.Close()
 	first := 0
-	if !n.first() {
+	if !n.isFirst() {
 		first = c.nodes[0].cmd.Process.Pid
 	}
 	// Inside waits for its Spec, so that it finds the interfaces.
-	if err := connect(n.Number, n.cmd.Process.Pid, first); err != nil {
+	if err := connectNode(n.Number, n.cmd.Process.Pid, first); err != nil {
 		return seen, err
 	}
 	if err := json.NewEncoder(in).Encode(n.Spec); err != nil {

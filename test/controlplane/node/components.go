@@ -21,9 +21,9 @@ type program struct {
 	ready func(context.Context) bool
 }
 
-func (s Spec) containerd() program {
-	return program{filepath.Join(s.Tools.Containers, "containerd"), []string{"--config", s.file("containerd.toml")}, func(ctx context.Context) bool {
-		runtime, err := s.runtime(ctx)
+func (s Spec) containerdProgram() program {
+	return program{filepath.Join(s.Tools.Containers, "containerd"), []string{"--config", s.pathInDir("containerd.toml")}, func(ctx context.Context) bool {
+		runtime, err := s.connectRuntime(ctx)
 		if err != nil {
 			return false
 		}
@@ -32,20 +32,20 @@ func (s Spec) containerd() program {
 	}}
 }
 
-// plane is what the first node runs besides: all of Kubernetes' controllers, unlike the bare control plane.
-func (s Spec) plane(api kubernetes.Interface) []program {
+// planePrograms returns what the first node runs besides: all of Kubernetes' controllers, unlike the bare control plane.
+func (s Spec) planePrograms(api kubernetes.Interface) []program {
 	return []program{
-		s.kubernetes("etcd", component.Etcd()),
+		s.kubernetesProgram("etcd", component.Etcd()),
 		{path: filepath.Join(s.Tools.Kubernetes, "kube-apiserver"), args: s.apiServerArgs(), ready: func(ctx context.Context) bool {
 			return api.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
 		}},
-		s.kubernetes("kube-controller-manager", component.ControllerManager(
-			"--kubeconfig="+s.kubeconfig(controllerManager),
+		s.kubernetesProgram("kube-controller-manager", component.ControllerManager(
+			"--kubeconfig="+s.kubeconfigPath(controllerManager),
 			"--root-ca-file=ca.crt", // without it no namespace gets the ConfigMap that every pod mounts
 			"--service-account-private-key-file=sa.key",
 			"--flex-volume-plugin-dir=volume-plugins",
 		)),
-		s.kubernetes("kube-scheduler", []string{"--kubeconfig=" + s.kubeconfig(scheduler), "--leader-elect=false", "--secure-port=0"}),
+		s.kubernetesProgram("kube-scheduler", []string{"--kubeconfig=" + s.kubeconfigPath(scheduler), "--leader-elect=false", "--secure-port=0"}),
 	}
 }
 
@@ -64,27 +64,27 @@ func (s Spec) apiServerArgs() []string {
 	), s.APIServer...)
 }
 
-// agents are what every node runs.
-func (s Spec) agents() []program {
+// agentPrograms returns what every node runs.
+func (s Spec) agentPrograms() []program {
 	return []program{
-		s.kubernetes("kubelet", []string{
-			"--config=" + s.file("kubelet.yaml"),
-			"--kubeconfig=" + s.kubeconfig(s.kubelet()),
-			"--root-dir=" + s.file("kubelet"),
-			"--cert-dir=" + s.file("kubelet-certificates"),
+		s.kubernetesProgram("kubelet", []string{
+			"--config=" + s.pathInDir("kubelet.yaml"),
+			"--kubeconfig=" + s.kubeconfigPath(s.kubeletUser()),
+			"--root-dir=" + s.pathInDir("kubelet"),
+			"--cert-dir=" + s.pathInDir("kubelet-certificates"),
 			"--hostname-override=" + s.Name,
 			"--node-ip=" + s.Address(),
 		}),
-		s.kubernetes("kube-proxy", []string{"--config=" + s.file("proxy.yaml")}),
+		s.kubernetesProgram("kube-proxy", []string{"--config=" + s.pathInDir("proxy.yaml")}),
 	}
 }
 
-func (s Spec) kubernetes(name string, args []string) program {
+func (s Spec) kubernetesProgram(name string, args []string) program {
 	return program{path: filepath.Join(s.Tools.Kubernetes, name), args: args}
 }
 
-// ready tells that pods can be created, and will run here. A node that was killed is ready as far as the API server knows, until its kubelet writes again.
-func (s Spec) ready(ctx context.Context, api kubernetes.Interface, began time.Time) bool {
+// isReady tells that pods can be created, and will run here. A node that was killed is ready as far as the API server knows, until its kubelet writes again.
+func (s Spec) isReady(ctx context.Context, api kubernetes.Interface, began time.Time) bool {
 	node, err := api.CoreV1().Nodes().Get(ctx, s.Name, metav1.GetOptions{})
 	if err != nil {
 		return false
@@ -98,5 +98,5 @@ func (s Spec) ready(ctx context.Context, api kubernetes.Interface, began time.Ti
 	return false
 }
 
-// admin is the kubeconfig by which the node looks at itself.
-func (s Spec) admin() string { return s.kubeconfig(authority.Admin) }
+// adminKubeconfig returns the kubeconfig by which the node looks at itself.
+func (s Spec) adminKubeconfig() string { return s.kubeconfigPath(authority.Admin) }

@@ -18,22 +18,22 @@ var files embed.FS
 
 var templates = template.Must(template.ParseFS(files, "*"))
 
-// configure writes the files of the programs into the node's directory.
-func (s Spec) configure() error {
-	if err := os.MkdirAll(s.file("cni"), 0o755); err != nil {
+// writeConfiguration writes the files of the programs into the node's directory.
+func (s Spec) writeConfiguration() error {
+	if err := os.MkdirAll(s.pathInDir("cni"), 0o755); err != nil {
 		return err
 	}
 	for name, target := range map[string]string{
 		"containerd.toml": "containerd.toml", "cni.json": "cni/pods.conflist", "kubelet.yaml": "kubelet.yaml", "proxy.yaml": "proxy.yaml",
 	} {
-		if err := s.write(name, s.file(target)); err != nil {
+		if err := s.writeFile(name, s.pathInDir(target)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s Spec) write(name, target string) error {
+func (s Spec) writeFile(name, target string) error {
 	file, err := os.Create(target)
 	if err != nil {
 		return err
@@ -50,19 +50,19 @@ var (
 	asKubelet = authority.User{Name: "kube-apiserver-kubelet-client", Groups: []string{"system:masters"}}
 )
 
-// kubelet is the user that may write what belongs to its node.
-func (s Spec) kubelet() authority.User {
+// kubeletUser returns the user that may write what belongs to its node.
+func (s Spec) kubeletUser() authority.User {
 	return authority.User{Name: "system:node:" + s.Name, Groups: []string{"system:nodes"}}
 }
 
-// certify writes the certificates and kubeconfigs of the programs. The authority itself stays outside.
-func (s Spec) certify(ca *authority.Authority) error {
-	names := certutil.AltNames{DNSNames: []string{s.Name}, IPs: []net.IP{address(s.Number)}}
-	err := errors.Join(ca.WriteCA(s.Dir), ca.WriteServing(s.file("kubelet"), s.Name, names))
-	users := []authority.User{s.kubelet(), proxy, authority.Admin}
-	if s.first() {
+// writeCertificates writes the certificates and kubeconfigs of the programs. The authority itself stays outside.
+func (s Spec) writeCertificates(ca *authority.Authority) error {
+	names := certutil.AltNames{DNSNames: []string{s.Name}, IPs: []net.IP{nodeAddress(s.Number)}}
+	err := errors.Join(ca.WriteCA(s.Dir), ca.WriteServing(s.pathInDir("kubelet"), s.Name, names))
+	users := []authority.User{s.kubeletUser(), proxy, authority.Admin}
+	if s.isFirst() {
 		users = append(users, controllerManager, scheduler)
-		err = errors.Join(err, ca.WriteServerFiles(s.Dir, address(s.Number), serviceAPI), ca.WriteClient(s.file("apiserver-kubelet"), asKubelet))
+		err = errors.Join(err, ca.WriteServerFiles(s.Dir, nodeAddress(s.Number), serviceAPI), ca.WriteClient(s.pathInDir("apiserver-kubelet"), asKubelet))
 	}
 	for _, user := range users {
 		_, failed := ca.WriteKubeconfig(s.Dir, apiServer(), user)
@@ -71,7 +71,7 @@ func (s Spec) certify(ca *authority.Authority) error {
 	return err
 }
 
-// kubeconfig is the file of a user in the node's directory.
-func (s Spec) kubeconfig(user authority.User) string {
+// kubeconfigPath returns the file of a user in the node's directory.
+func (s Spec) kubeconfigPath(user authority.User) string {
 	return filepath.Join(s.Dir, authority.FileName(user))
 }

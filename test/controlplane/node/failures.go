@@ -4,7 +4,7 @@ import "errors"
 
 // Kill ends all processes of a node at once, as a power failure does: what they have written stays, and Add starts the node again.
 func (c *Cluster) Kill(name string) error {
-	n, err := c.further(name)
+	n, err := c.findFurtherNode(name)
 	if err != nil {
 		return err
 	}
@@ -14,25 +14,25 @@ func (c *Cluster) Kill(name string) error {
 	}
 	<-n.ended // the kernel has killed whatever was in the namespaces by then
 	// The kernel removes the namespace's interfaces a little later, and the node is to find the name free when it starts again.
-	return unplug(n.Number, c.nodes[0].cmd.Process.Pid)
+	return unplugCable(n.Number, c.nodes[0].cmd.Process.Pid)
 }
 
 // Connect has the network of a node reach the others, or not, as a cable does that is pulled. Its processes go on.
 func (c *Cluster) Connect(name string, connected bool) error {
-	n, err := c.further(name)
+	n, err := c.findFurtherNode(name)
 	if err != nil {
 		return err
 	}
-	return carry(n.Number, c.nodes[0].cmd.Process.Pid, connected)
+	return setCarrier(n.Number, c.nodes[0].cmd.Process.Pid, connected)
 }
 
-// further returns a node that runs and is not the first, without which there is no cluster.
-func (c *Cluster) further(name string) (*outside, error) {
-	n, err := c.node(name)
+// findFurtherNode returns a node that runs and is not the first, without which there is no cluster.
+func (c *Cluster) findFurtherNode(name string) (*outside, error) {
+	n, err := c.findNode(name)
 	switch {
 	case err != nil:
 		return nil, err
-	case n.first():
+	case n.isFirst():
 		return nil, errors.New("the first node has the control plane")
 	case n.killed.Load():
 		return nil, errors.New("the node was killed")

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// forward leads connections of an inherited listener, which belongs to the network namespace it was made in, to an address of this
+// forwardListener leads connections of an inherited listener, which belongs to the network namespace it was made in, to an address of this
 // process's. It ends with the listener.
-func forward(descriptor uintptr, address string) error {
+func forwardListener(descriptor uintptr, address string) error {
 	file := os.NewFile(descriptor, "listener")
 	listener, err := net.FileListener(file)
 	if err != nil {
@@ -24,13 +24,13 @@ func forward(descriptor uintptr, address string) error {
 			if err != nil {
 				return
 			}
-			go relay(client, address)
+			go relayConnection(client, address)
 		}
 	}()
 	return nil
 }
 
-func relay(client net.Conn, address string) {
+func relayConnection(client net.Conn, address string) {
 	defer client.Close()
 	dialer := net.Dialer{Timeout: 10 * time.Second}
 	server, err := dialer.DialContext(context.Background(), "tcp", address)

@@ -40,18 +40,18 @@ func Inside(in io.Reader, out io.Writer) error {
 		cancel()
 	}()
 	n := &inside{Spec: spec, group: process.NewGroup(spec.Dir), began: time.Now(), report: report{Milliseconds: map[string]int64{}}}
-	err := n.start(ctx)
+	err := n.startPrograms(ctx)
 	if err == nil {
 		err = json.NewEncoder(out).Encode(n.report)
 	}
 	if err == nil {
-		err = n.watch(ctx)
+		err = n.watchPrograms(ctx)
 	}
-	return errors.Join(err, n.stop())
+	return errors.Join(err, n.stopPods())
 }
 
-// watch returns when the context ends, or when a program has ended that is not to be started again.
-func (n *inside) watch(ctx context.Context) error {
+// watchPrograms returns when the context ends, or when a program has ended that is not to be started again.
+func (n *inside) watchPrograms(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -81,13 +81,13 @@ type inside struct {
 	report  report
 }
 
-func (n *inside) start(ctx context.Context) error {
+func (n *inside) startPrograms(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %s", startTimeout))
 	defer cancel()
-	if err := errors.Join(unix.Sethostname([]byte(n.Name)), mount(), n.profiles()); err != nil {
+	if err := errors.Join(unix.Sethostname([]byte(n.Name)), mountFilesystems(), n.mountSeccompProfiles()); err != nil {
 		return err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", n.admin())
+	config, err := clientcmd.BuildConfigFromFlags("", n.adminKubeconfig())
 	if err != nil {
 		return err
 	}
@@ -96,36 +96,36 @@ func (n *inside) start(ctx context.Context) error {
 		return err
 	}
 	var programs []program
-	if n.first() {
-		if err := forward(listenerFD, address(1).String()+":"+apiPort); err != nil {
+	if n.isFirst() {
+		if err := forwardListener(listenerFD, nodeAddress(1).String()+":"+apiPort); err != nil {
 			return err
 		}
-		programs = n.plane(n.api)
+		programs = n.planePrograms(n.api)
 	}
 	if err := n.startContainers(ctx); err != nil {
 		return err
 	}
-	for _, p := range append(programs, n.agents()...) {
-		if err := n.run(ctx, p); err != nil {
+	for _, p := range append(programs, n.agentPrograms()...) {
+		if err := n.runProgram(ctx, p); err != nil {
 			return err
 		}
 	}
-	return n.await(ctx, "ready", func(ctx context.Context) bool { return n.ready(ctx, n.api, n.began) })
+	return n.awaitReady(ctx, "ready", func(ctx context.Context) bool { return n.isReady(ctx, n.api, n.began) })
 }
 
 // startContainers starts containerd without the pods of an earlier node, unless it was this one.
 func (n *inside) startContainers(ctx context.Context) error {
-	if err := n.run(ctx, n.containerd()); err != nil || n.Again {
+	if err := n.runProgram(ctx, n.containerdProgram()); err != nil || n.Again {
 		return err
 	}
-	runtime, err := n.runtime(ctx)
+	runtime, err := n.connectRuntime(ctx)
 	if err != nil {
 		return err
 	}
 	return removeSandboxes(ctx, runtime)
 }
 
-func (n *inside) run(ctx context.Context, p program) error {
+func (n *inside) runProgram(ctx context.Context, p program) error {
 	started, err := n.group.Start(p.path, p.args)
 	if err != nil {
 		return err
@@ -136,11 +136,11 @@ func (n *inside) run(ctx context.Context, p program) error {
 	if p.ready == nil {
 		return nil
 	}
-	return n.await(ctx, started.Name, p.ready)
+	return n.awaitReady(ctx, started.Name, p.ready)
 }
 
-// await notes how long it took from the start of the node.
-func (n *inside) await(ctx context.Context, what string, ready func(context.Context) bool) error {
+// awaitReady notes how long it took from the start of the node.
+func (n *inside) awaitReady(ctx context.Context, what string, ready func(context.Context) bool) error {
 	if err := n.group.Await(ctx, func() bool { return ready(ctx) }); err != nil {
 		return fmt.Errorf("waiting for %s: %w", what, err)
 	}
@@ -148,15 +148,15 @@ func (n *inside) await(ctx context.Context, what string, ready func(context.Cont
 	return nil
 }
 
-// stop ends the pods and leaves the rest to the end of the namespaces: what the programs could save is thrown away anyhow.
-func (n *inside) stop() error {
+// stopPods ends the pods and leaves the rest to the end of the namespaces: what the programs could save is thrown away anyhow.
+func (n *inside) stopPods() error {
 	if n.kubelet == nil {
 		return nil
 	}
 	n.kubelet.Kill()
 	ctx, cancel := context.WithTimeout(context.Background(), answer)
 	defer cancel()
-	runtime, err := n.runtime(ctx)
+	runtime, err := n.connectRuntime(ctx)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func loopsBelow(dir string) ([]string, error) {
 	return devices, nil
 }
 
-func detach(devices []string) error {
+func detachLoops(devices []string) error {
 	var errs []error
 	for _, path := range devices {
 		device, err := os.Open(path)

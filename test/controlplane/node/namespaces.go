@@ -15,8 +15,8 @@ import (
 // self is this program, also after /proc was mounted anew.
 const self = "/proc/self/exe"
 
-// command starts this program again with the words of a hidden subcommand. It dies with the thread that starts it.
-func command(flags uintptr, words ...string) *exec.Cmd {
+// hiddenCommand starts this program again with the words of a hidden subcommand. It dies with the thread that starts it.
+func hiddenCommand(flags uintptr, words ...string) *exec.Cmd {
 	cmd := exec.Command(self, words...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags, Pdeathsig: unix.SIGKILL, Setpgid: flags != 0}
@@ -39,7 +39,7 @@ func Init(words ...string) (status int, err error) {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, ""); err != nil {
 		return 1, fmt.Errorf("mounting /proc: %w", err)
 	}
-	cmd := command(0, words...)
+	cmd := hiddenCommand(0, words...)
 	cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
 	cmd.ExtraFiles = []*os.File{os.NewFile(listenerFD, "listener")}
 	if err := cmd.Start(); err != nil {
@@ -70,8 +70,8 @@ func Hidden(path string) error {
 	return nil
 }
 
-// mount makes the mount namespace what a node needs. kubelet wants mounts to be shared, with which only this namespace remains.
-func mount() error {
+// mountFilesystems makes the mount namespace what a node needs. kubelet wants mounts to be shared, with which only this namespace remains.
+func mountFilesystems() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("making all mounts shared: %w", err)
 	}
@@ -88,12 +88,12 @@ func mount() error {
 			return fmt.Errorf("covering %s: %w", dir, err)
 		}
 	}
-	return sysctls()
+	return mountSysctls()
 }
 
-// profiles mounts kubelet's folder of seccomp profiles where it is on most machines, so that what a DaemonSet writes there counts on every node.
-func (s Spec) profiles() error {
-	here, usual := s.file("kubelet/seccomp"), "/var/lib/kubelet/seccomp"
+// mountSeccompProfiles mounts kubelet's folder of seccomp profiles where it is on most machines, so that what a DaemonSet writes there counts on every node.
+func (s Spec) mountSeccompProfiles() error {
+	here, usual := s.pathInDir("kubelet/seccomp"), "/var/lib/kubelet/seccomp"
 	if err := errors.Join(os.MkdirAll(here, 0o755), os.MkdirAll(usual, 0o755)); err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func (s Spec) profiles() error {
 	return nil
 }
 
-// sysctls: kubelet sets what is the machine's, not the namespace's, unless it reads there what it wants. So it reads a file of ours.
-func sysctls() error {
+// mountSysctls: kubelet sets what is the machine's, not the namespace's, unless it reads there what it wants. So it reads a file of ours.
+func mountSysctls() error {
 	for name, value := range map[string]string{
 		"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 		"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",

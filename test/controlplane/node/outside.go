@@ -25,8 +25,8 @@ type outside struct {
 	killed atomic.Bool
 }
 
-// start starts process 1 and gives its standard output.
-func (n *outside) start() (*os.File, error) {
+// startInit starts process 1 and gives its standard output.
+func (n *outside) startInit() (*os.File, error) {
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (n *outside) close() error {
 			errs = append(errs, fmt.Errorf("node '%s' did not stop within %s and was killed", n.Name, stopGrace), n.cmd.Process.Kill())
 			<-n.ended
 		}
-		errs = append(errs, detach(loops), removeCgroup(n.Cgroup))
+		errs = append(errs, detachLoops(loops), removeCgroup(n.Cgroup))
 	}
 	if n.store != nil {
 		errs = append(errs, n.store.Close())

@@ -13,7 +13,7 @@ import (
 // answer is how long containerd may take for one request.
 const answer = 30 * time.Second
 
-func (s Spec) runtime(ctx context.Context) (cri.RuntimeService, error) {
+func (s Spec) connectRuntime(ctx context.Context) (cri.RuntimeService, error) {
 	return remote.NewRemoteRuntimeService(ctx, "unix://"+s.CRI(), answer, nil, false)
 }
 

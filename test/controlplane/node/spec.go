@@ -50,10 +50,10 @@ const (
 // serviceAPI is the ClusterIP of the service 'kubernetes', the first of serviceRange.
 var serviceAPI = net.IPv4(10, 96, 0, 1)
 
-func address(number int) net.IP { return net.IPv4(10, 100, 0, byte(number)) }
+func nodeAddress(number int) net.IP { return net.IPv4(10, 100, 0, byte(number)) }
 
 // Address is where other nodes, and pods, reach this one.
-func (s Spec) Address() string { return address(s.Number).String() }
+func (s Spec) Address() string { return nodeAddress(s.Number).String() }
 
 // Pods is the node's part of podRange.
 func (s Spec) Pods() string { return fmt.Sprintf("10.201.%d.0/24", s.Number) }
@@ -62,12 +62,12 @@ func (s Spec) Pods() string { return fmt.Sprintf("10.201.%d.0/24", s.Number) }
 func (s Spec) Range() string { return podRange }
 
 // CRI is the socket of containerd. It lies in Dir, which processes outside see too.
-func (s Spec) CRI() string { return s.file("containerd.sock") }
+func (s Spec) CRI() string { return s.pathInDir("containerd.sock") }
 
-func (s Spec) file(name string) string { return filepath.Join(s.Dir, name) }
+func (s Spec) pathInDir(name string) string { return filepath.Join(s.Dir, name) }
 
-// first tells whether the node has the control plane.
-func (s Spec) first() bool { return s.Number == 1 }
+// isFirst tells whether the node has the control plane.
+func (s Spec) isFirst() bool { return s.Number == 1 }
 
 // apiServer is the API server as nodes and pods see it.
-func apiServer() string { return "https://" + net.JoinHostPort(address(1).String(), apiPort) }
+func apiServer() string { return "https://" + net.JoinHostPort(nodeAddress(1).String(), apiPort) }

@@ -55,7 +55,7 @@ func (c *controller) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest)
 	for _, capability := range r.VolumeCapabilities {
 		wanted.Block = wanted.Block || capability.GetBlock() != nil
 	}
-	from, content, err := c.source(r.VolumeContentSource)
+	from, content, err := c.findSource(r.VolumeContentSource)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ func volumeAnswer(of *item, source *csi.VolumeContentSource) *csi.CreateVolumeRe
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: of.ID, CapacityBytes: of.Bytes, ContentSource: source}}
 }
 
-// source returns what a volume is to be a copy of, and where the content of that is.
-func (c *controller) source(of *csi.VolumeContentSource) (*item, string, error) {
+// findSource returns what a volume is to be a copy of, and where the content of that is.
+func (c *controller) findSource(of *csi.VolumeContentSource) (*item, string, error) {
 	if of == nil {
 		return nil, "", nil
 	}
@@ -102,7 +102,7 @@ func (c *controller) source(of *csi.VolumeContentSource) (*item, string, error) 
 	if err == nil && found == nil {
 		err = status.Errorf(codes.NotFound, "'%s' is not one of the %s", id, which)
 	}
-	return found, c.store.content(which, id), err
+	return found, c.store.contentPath(which, id), err
 }
 
 func (c *controller) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
@@ -120,7 +120,7 @@ func (c *controller) ValidateVolumeCapabilities(
 	if len(r.VolumeCapabilities) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "say what the volume must be capable of")
 	}
-	found, err := c.volume(r.VolumeId)
+	found, err := c.findVolume(r.VolumeId)
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +133,8 @@ func (c *controller) ValidateVolumeCapabilities(
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: confirmed}, nil
 }
 
-// volume returns a volume that a request names.
-func (d *driver) volume(id string) (*item, error) {
+// findVolume returns a volume that a request names.
+func (d *driver) findVolume(id string) (*item, error) {
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "name the volume")
 	}
@@ -152,7 +152,7 @@ func (c *controller) ListVolumes(_ context.Context, r *csi.ListVolumesRequest) (
 	if err != nil {
 		return nil, err
 	}
-	some, next, err := page(all, r.StartingToken, r.MaxEntries)
+	some, next, err := pageOf(all, r.StartingToken, r.MaxEntries)
 	if err != nil {
 		return nil, err
 	}
@@ -163,8 +163,8 @@ func (c *controller) ListVolumes(_ context.Context, r *csi.ListVolumesRequest) (
 	return answer, nil
 }
 
-// page returns the part of a list that a request asks for. A token is the index of its first item.
-func page(all []*item, token string, most int32) (some []*item, next string, err error) {
+// pageOf returns the part of a list that a request asks for. A token is the index of its first item.
+func pageOf(all []*item, token string, most int32) (some []*item, next string, err error) {
 	from := 0
 	if token != "" {
 		if from, err = strconv.Atoi(token); err != nil || from < 0 || from > len(all) {
@@ -192,12 +192,12 @@ func (c *controller) CreateSnapshot(_ context.Context, r *csi.CreateSnapshotRequ
 		return nil, status.Errorf(codes.AlreadyExists, "snapshot '%s' exists, of another volume", r.Name)
 	}
 	if found == nil {
-		source, err := c.volume(r.SourceVolumeId)
+		source, err := c.findVolume(r.SourceVolumeId)
 		if err != nil {
 			return nil, err
 		}
 		found = &item{ID: idOf(r.Name), Name: r.Name, Bytes: source.Bytes, Block: source.Block, Source: source.ID, Created: time.Now()}
-		if err := c.store.put(snapshots, found, c.store.content(volumes, source.ID)); err != nil {
+		if err := c.store.put(snapshots, found, c.store.contentPath(volumes, source.ID)); err != nil {
 			return nil, err
 		}
 	}
@@ -230,7 +230,7 @@ func (c *controller) ListSnapshots(_ context.Context, r *csi.ListSnapshotsReques
 			asked = append(asked, of)
 		}
 	}
-	some, next, err := page(asked, r.StartingToken, r.MaxEntries)
+	some, next, err := pageOf(asked, r.StartingToken, r.MaxEntries)
 	if err != nil {
 		return nil, err
 	}

@@ -28,14 +28,14 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	if err := run(ctx, &driver{store: store{dir: *dir}, node: *node}, *endpoint, *registry); err != nil {
+	if err := runDriver(ctx, &driver{store: store{dir: *dir}, node: *node}, *endpoint, *registry); err != nil {
 		fmt.Fprintln(os.Stderr, "driver:", err)
 		os.Exit(1)
 	}
 }
 
-// run serves until the context ends.
-func run(ctx context.Context, d *driver, endpoint, registry string) error {
+// runDriver serves until the context ends.
+func runDriver(ctx context.Context, d *driver, endpoint, registry string) error {
 	if err := d.store.open(); err != nil {
 		return err
 	}
@@ -44,14 +44,14 @@ func run(ctx context.Context, d *driver, endpoint, registry string) error {
 	csi.RegisterControllerServer(services, &controller{driver: d})
 	csi.RegisterNodeServer(services, &nodeServer{driver: d})
 	failed := make(chan error, 2)
-	if err := serve(services, endpoint, failed); err != nil {
+	if err := serveSocket(services, endpoint, failed); err != nil {
 		return err
 	}
 	defer services.Stop()
 	if registry != "" {
 		registrar := grpc.NewServer()
 		registration.RegisterRegistrationServer(registrar, &kubeletRegistrar{endpoint: endpoint})
-		if err := serve(registrar, filepath.Join(registry, name+"-reg.sock"), failed); err != nil {
+		if err := serveSocket(registrar, filepath.Join(registry, name+"-reg.sock"), failed); err != nil {
 			return err
 		}
 		defer registrar.Stop()
@@ -64,8 +64,8 @@ func run(ctx context.Context, d *driver, endpoint, registry string) error {
 	}
 }
 
-// serve listens at a path, where an earlier process may have left its socket.
-func serve(server *grpc.Server, path string, failed chan<- error) error {
+// serveSocket listens at a path, where an earlier process may have left its socket.
+func serveSocket(server *grpc.Server, path string, failed chan<- error) error {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return err
 	}

@@ -39,14 +39,14 @@ func (n *nodeServer) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRe
 	}
 	n.store.Lock()
 	defer n.store.Unlock()
-	found, err := n.volume(r.VolumeId)
+	found, err := n.findVolume(r.VolumeId)
 	if err != nil {
 		return nil, err
 	}
 	if !found.Block {
 		return &csi.NodeStageVolumeResponse{}, nil
 	}
-	_, err = n.loop(found)
+	_, err = n.ensureLoopDevice(found)
 	return &csi.NodeStageVolumeResponse{}, err
 }
 
@@ -56,13 +56,13 @@ func (n *nodeServer) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolu
 	}
 	n.store.Lock()
 	defer n.store.Unlock()
-	found, err := n.volume(r.VolumeId)
+	found, err := n.findVolume(r.VolumeId)
 	if err != nil {
 		return nil, err
 	}
-	devices, err := n.loops(found)
+	devices, err := n.loopDevices(found)
 	for _, device := range devices {
-		_, failed := losetup("--detach", device)
+		_, failed := runLosetup("--detach", device)
 		err = errors.Join(err, failed)
 	}
 	return &csi.NodeUnstageVolumeResponse{}, err
@@ -74,23 +74,23 @@ func (n *nodeServer) NodePublishVolume(_ context.Context, r *csi.NodePublishVolu
 	}
 	n.store.Lock()
 	defer n.store.Unlock()
-	found, err := n.volume(r.VolumeId)
+	found, err := n.findVolume(r.VolumeId)
 	if err != nil {
 		return nil, err
 	}
 	if found.Block != (r.VolumeCapability.GetBlock() != nil) {
 		return nil, status.Error(codes.InvalidArgument, "the volume has the other mode")
 	}
-	from := n.store.content(volumes, found.ID)
+	from := n.store.contentPath(volumes, found.ID)
 	if found.Block {
-		if from, err = n.loop(found); err != nil {
+		if from, err = n.ensureLoopDevice(found); err != nil {
 			return nil, err
 		}
 	}
 	if mounted, err := mountedAt(r.TargetPath); err != nil || mounted {
 		return &csi.NodePublishVolumeResponse{}, err
 	}
-	if err := found.point(r.TargetPath); err != nil {
+	if err := found.createMountPoint(r.TargetPath); err != nil {
 		return nil, err
 	}
 	err = unix.Mount(from, r.TargetPath, "", unix.MS_BIND, "")
@@ -103,8 +103,8 @@ func (n *nodeServer) NodePublishVolume(_ context.Context, r *csi.NodePublishVolu
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-// point makes the file or folder on which a volume is mounted.
-func (of *item) point(path string) error {
+// createMountPoint makes the file or folder on which a volume is mounted.
+func (of *item) createMountPoint(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (n *nodeServer) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublish
 	}
 	n.store.Lock()
 	defer n.store.Unlock()
-	if _, err := n.volume(r.VolumeId); err != nil {
+	if _, err := n.findVolume(r.VolumeId); err != nil {
 		return nil, err
 	}
 	if mounted, err := mountedAt(r.TargetPath); err != nil {
@@ -155,27 +155,27 @@ func mountedAt(path string) (bool, error) {
 	return false, nil
 }
 
-// loop returns the loop device of a volume, and creates a missing one.
-func (n *nodeServer) loop(of *item) (string, error) {
-	devices, err := n.loops(of)
+// ensureLoopDevice returns the loop device of a volume, and creates a missing one.
+func (n *nodeServer) ensureLoopDevice(of *item) (string, error) {
+	devices, err := n.loopDevices(of)
 	if err != nil {
 		return "", err
 	}
 	if len(devices) > 0 {
 		return devices[0], nil
 	}
-	return losetup("--find", "--show", n.store.content(volumes, of.ID))
+	return runLosetup("--find", "--show", n.store.contentPath(volumes, of.ID))
 }
 
-func (n *nodeServer) loops(of *item) ([]string, error) {
+func (n *nodeServer) loopDevices(of *item) ([]string, error) {
 	if !of.Block {
 		return nil, nil
 	}
-	out, err := losetup("--associated", n.store.content(volumes, of.ID), "--noheadings", "--output", "NAME")
+	out, err := runLosetup("--associated", n.store.contentPath(volumes, of.ID), "--noheadings", "--output", "NAME")
 	return strings.Fields(out), err
 }
 
-func losetup(args ...string) (string, error) {
+func runLosetup(args ...string) (string, error) {
 	out, err := exec.Command("losetup", args...).CombinedOutput()
 	if err != nil {
 		return "", status.Errorf(codes.Internal, "losetup %s: %v: %s", strings.Join(args, " "), err, bytes.TrimSpace(out))

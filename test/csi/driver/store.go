@@ -61,8 +61,10 @@ func (s *store) open() error {
 
 func (s *store) path(of kind, id string) string { return filepath.Join(s.dir, string(of), id) }
 
-// content is the folder or file that a volume or snapshot holds.
-func (s *store) content(of kind, id string) string { return filepath.Join(s.path(of, id), "content") }
+// contentPath returns the folder or file that a volume or snapshot holds.
+func (s *store) contentPath(of kind, id string) string {
+	return filepath.Join(s.path(of, id), "content")
+}
 
 // get returns nil if there is no such item.
 func (s *store) get(of kind, id string) (*item, error) {
@@ -107,12 +109,12 @@ func (s *store) put(of kind, made *item, from string) (err error) {
 	}
 	content := filepath.Join(temporary, "content")
 	if from != "" {
-		err = duplicate(from, content)
+		err = duplicateContent(from, content)
 	} else if !made.Block {
 		err = os.Mkdir(content, 0o755)
 	}
 	if err == nil && made.Block {
-		err = enlarge(content, made.Bytes)
+		err = enlargeFile(content, made.Bytes)
 	}
 	if err != nil {
 		return err
@@ -139,9 +141,9 @@ func (s *store) remove(of kind, id string) error {
 	return os.RemoveAll(temporary)
 }
 
-// duplicate copies a folder or a file. What loop devices of volumes hold is written to their files before. It is the content of one moment only where nobody
-// writes meanwhile: guests of tests write, and then wait.
-func duplicate(from, to string) error {
+// duplicateContent copies a folder or a file. What loop devices of volumes hold is written to their files before. It is the content of one moment only where
+// nobody writes meanwhile: guests of tests write, and then wait.
+func duplicateContent(from, to string) error {
 	unix.Sync()
 	out, err := exec.Command("cp", "--archive", "--sparse=always", "--reflink=auto", "--no-target-directory", from, to).CombinedOutput()
 	if err != nil {
@@ -150,8 +152,8 @@ func duplicate(from, to string) error {
 	return nil
 }
 
-// enlarge gives a file its size, but takes nothing from it.
-func enlarge(path string, size int64) error {
+// enlargeFile gives a file its size, but takes nothing from it.
+func enlargeFile(path string, size int64) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func main() {
 		os.Exit(2)
 	}
 	// One failure must not hide what the other part has to say.
-	if err := errors.Join(variables(os.Args[2]), secrets(os.Args[1])); err != nil {
+	if err := errors.Join(handleVariables(os.Args[2]), handleSecrets(os.Args[1])); err != nil {
 		fmt.Println("KILN-VAULT error", err)
 		os.Exit(1)
 	}
@@ -44,8 +44,8 @@ const (
 // attributes begin each file of efivarfs: the variable survives a reset, and boot and runtime services have access to it.
 var attributes = []byte{7, 0, 0, 0}
 
-// variables prints the firmware's variables. If the test's variable does not exist, it writes the text into it.
-func variables(text string) error {
+// handleVariables prints the firmware's variables. If the test's variable does not exist, it writes the text into it.
+func handleVariables(text string) error {
 	if err := syscall.Mount("efivarfs", efivars, "efivarfs", 0, ""); err != nil {
 		return fmt.Errorf("efivarfs: %w", err)
 	}
@@ -73,8 +73,8 @@ type sealed struct{ Public, Private []byte }
 // secretSize is how many bytes at the beginning of the disk are for the sealed secret.
 const secretSize = 4096
 
-// secrets opens the secret of the disk, or seals one.
-func secrets(path string) error {
+// handleSecrets opens the secret of the disk, or seals one.
+func handleSecrets(path string) error {
 	disk, err := os.OpenFile(path, os.O_RDWR|os.O_SYNC, 0)
 	if err != nil {
 		return err
@@ -89,31 +89,31 @@ func secrets(path string) error {
 		return err
 	}
 	defer device.Close()
-	v, err := open(device)
+	v, err := openVault(device)
 	if err != nil {
 		return err
 	}
 	content = bytes.TrimRight(content, "\x00")
 	if len(content) == 0 {
-		return v.keep(disk)
+		return v.sealNewSecret(disk)
 	}
 	var there sealed
 	if err := json.Unmarshal(content, &there); err != nil {
 		return err
 	}
-	secret, err := v.unseal(there)
+	secret, err := v.unsealSecret(there)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("KILN-VAULT unsealed %x\n", secret)
-	return v.refuses(there)
+	return v.checkRefusal(there)
 }
 
-// keep seals a new secret, and writes it to the disk.
-func (v *vault) keep(disk *os.File) error {
+// sealNewSecret seals a new secret, and writes it to the disk.
+func (v *vault) sealNewSecret(disk *os.File) error {
 	secret := make([]byte, 16)
 	_, _ = rand.Read(secret)
-	made, err := v.seal(secret)
+	made, err := v.sealSecret(secret)
 	if err != nil {
 		return err
 	}
@@ -131,12 +131,12 @@ func (v *vault) keep(disk *os.File) error {
 	return nil
 }
 
-// refuses shows that the secret is sealed to PCR 7: no later state of it opens the secret.
-func (v *vault) refuses(there sealed) error {
-	if err := v.extend(); err != nil {
+// checkRefusal shows that the secret is sealed to PCR 7: no later state of it opens the secret.
+func (v *vault) checkRefusal(there sealed) error {
+	if err := v.extendPCR(); err != nil {
 		return err
 	}
-	secret, err := v.unseal(there)
+	secret, err := v.unsealSecret(there)
 	if err == nil {
 		return fmt.Errorf("the TPM opens the secret after PCR 7 has changed: %x", secret)
 	}

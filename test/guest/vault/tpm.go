@@ -21,7 +21,7 @@ type vault struct {
 	root tpm2.NamedHandle
 }
 
-func open(tpm transport.TPM) (*vault, error) {
+func openVault(tpm transport.TPM) (*vault, error) {
 	key, err := tpm2.CreatePrimary{PrimaryHandle: tpm2.TPMRHOwner, InPublic: tpm2.New2B(tpm2.ECCSRKTemplate)}.Execute(tpm)
 	if err != nil {
 		return nil, fmt.Errorf("the storage root key: %w", err)
@@ -29,8 +29,8 @@ func open(tpm transport.TPM) (*vault, error) {
 	return &vault{tpm, tpm2.NamedHandle{Handle: key.ObjectHandle, Name: key.Name}}, nil
 }
 
-// policy begins a session and returns the digest of its policy, which demands the current value of PCR 7.
-func (v *vault) policy(options ...tpm2.AuthOption) (session tpm2.Session, digest tpm2.TPM2BDigest, end func() error, err error) {
+// beginPolicySession begins a session and returns the digest of its policy, which demands the current value of PCR 7.
+func (v *vault) beginPolicySession(options ...tpm2.AuthOption) (session tpm2.Session, digest tpm2.TPM2BDigest, end func() error, err error) {
 	if session, end, err = tpm2.PolicySession(v.tpm, tpm2.TPMAlgSHA256, 16, options...); err != nil {
 		return nil, digest, nil, fmt.Errorf("a policy session: %w", err)
 	}
@@ -44,9 +44,9 @@ func (v *vault) policy(options ...tpm2.AuthOption) (session tpm2.Session, digest
 	return nil, digest, nil, fmt.Errorf("the policy: %w", err)
 }
 
-// seal returns the secret as only this TPM opens it, and only while PCR 7 is as it is now.
-func (v *vault) seal(secret []byte) (sealed, error) {
-	_, digest, end, err := v.policy(tpm2.Trial())
+// sealSecret returns the secret as only this TPM opens it, and only while PCR 7 is as it is now.
+func (v *vault) sealSecret(secret []byte) (sealed, error) {
+	_, digest, end, err := v.beginPolicySession(tpm2.Trial())
 	if err != nil {
 		return sealed{}, err
 	}
@@ -68,8 +68,8 @@ func (v *vault) seal(secret []byte) (sealed, error) {
 	return sealed{tpm2.Marshal(made.OutPublic), tpm2.Marshal(made.OutPrivate)}, nil
 }
 
-// unseal returns the secret.
-func (v *vault) unseal(what sealed) ([]byte, error) {
+// unsealSecret returns the secret.
+func (v *vault) unsealSecret(what sealed) ([]byte, error) {
 	public, err := tpm2.Unmarshal[tpm2.TPM2BPublic](what.Public)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (v *vault) unseal(what sealed) ([]byte, error) {
 		return nil, fmt.Errorf("the secret was not sealed by this TPM: %w", err)
 	}
 	defer tpm2.FlushContext{FlushHandle: object.ObjectHandle}.Execute(v.tpm) //nolint:errcheck // the TPM forgets it at the end of the connection
-	session, _, end, err := v.policy()
+	session, _, end, err := v.beginPolicySession()
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func (v *vault) unseal(what sealed) ([]byte, error) {
 	return unsealed.OutData.Buffer, nil
 }
 
-// extend changes PCR 7 until the machine is started again.
-func (v *vault) extend() error {
+// extendPCR changes PCR 7 until the machine is started again.
+func (v *vault) extendPCR() error {
 	digest := sha256.Sum256([]byte("another boot loader"))
 	_, err := tpm2.PCRExtend{
 		PCRHandle: tpm2.AuthHandle{Handle: tpm2.TPMHandle(secureBoot), Auth: tpm2.PasswordAuth(nil)},

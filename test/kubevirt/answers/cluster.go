@@ -77,13 +77,13 @@ func newCluster(vmi *v1.VirtualMachineInstance) *cluster {
 	c.config, _, _ = testutils.NewFakeClusterConfigUsingKVConfig(config)
 	for _, volume := range vmi.Spec.Volumes {
 		if name := claimOf(volume); name != "" {
-			c.claim(vmi.Namespace, name, nil)
+			c.addClaim(vmi.Namespace, name, nil)
 		}
 	}
-	c.claim(vmi.Namespace, "persistent-state-for-"+vmi.Name, map[string]string{"persistent-state-for": vmi.Name})
+	c.addClaim(vmi.Namespace, "persistent-state-for-"+vmi.Name, map[string]string{"persistent-state-for": vmi.Name})
 	for _, network := range vmi.Spec.Networks {
 		if network.Multus != nil {
-			c.network(vmi.Namespace, network.Multus.NetworkName)
+			c.addNetwork(vmi.Namespace, network.Multus.NetworkName)
 		}
 	}
 	return c
@@ -104,7 +104,7 @@ func claimOf(volume v1.Volume) string {
 	return ""
 }
 
-func (c *cluster) claim(namespace, name string, labels map[string]string) {
+func (c *cluster) addClaim(namespace, name string, labels map[string]string) {
 	mode := k8sv1.PersistentVolumeFilesystem
 	must(c.claims.Add(&k8sv1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
@@ -112,8 +112,8 @@ func (c *cluster) claim(namespace, name string, labels map[string]string) {
 	}))
 }
 
-// network adds a definition. It names the resource, because the fake clientset would guess another one for the kind.
-func (c *cluster) network(namespace, name string) {
+// addNetwork adds a definition. It names the resource, because the fake clientset would guess another one for the kind.
+func (c *cluster) addNetwork(namespace, name string) {
 	resource := schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions"}
 	definition := &networkv1.NetworkAttachmentDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
 		Annotations: map[string]string{"k8s.v1.cni.cncf.io/resourceName": "example.com/" + name}}}
@@ -122,8 +122,8 @@ func (c *cluster) network(namespace, name string) {
 	}
 }
 
-// admit mutates a VMI, and has it judged.
-func (c *cluster) admit(vmi *v1.VirtualMachineInstance) (a Answer) {
+// admitVMI mutates a VMI, and has it judged.
+func (c *cluster) admitVMI(vmi *v1.VirtualMachineInstance) (a Answer) {
 	identified := vmi.Spec.Domain.Firmware != nil && vmi.Spec.Domain.Firmware.UUID != ""
 	if err := mutators.ApplyNewVMIMutations(vmi, c.config); err != nil {
 		a.Refused = []Reason{{Message: err.Error()}}
@@ -169,8 +169,8 @@ func (c client) NetworkClient() networks.Interface { return c.networks }
 // jitter is the only part of a pod that KubeVirt draws at random.
 var jitter = regexp.MustCompile(`"--qemu-timeout","\d+s"`)
 
-// pod is virt-launcher's.
-func (c *cluster) pod(vmi *v1.VirtualMachineInstance) ([]byte, error) {
+// launcherPod returns virt-launcher's pod.
+func (c *cluster) launcherPod(vmi *v1.VirtualMachineInstance) ([]byte, error) {
 	service := services.NewTemplateService("launcher", 240, "/var/run/kubevirt", "/var/run/kubevirt-ephemeral-disks", "/var/run/kubevirt/container-disks",
 		v1.HotplugDiskDir, "", c.claims, client{networks: c.networks}, c.config, 107, "exporter", cache.NewStore(cache.MetaNamespaceKeyFunc),
 		cache.NewStore(cache.MetaNamespaceKeyFunc),

@@ -36,8 +36,8 @@ import (
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/efi"
 )
 
-// scheduled gives a VMI the status that virt-controller and virt-handler write before it starts.
-func scheduled(vmi *v1.VirtualMachineInstance) {
+// setScheduled gives a VMI the status that virt-controller and virt-handler write before it starts.
+func setScheduled(vmi *v1.VirtualMachineInstance) {
 	for _, volume := range vmi.Spec.Volumes {
 		status := v1.VolumeStatus{Name: volume.Name}
 		if name := claimOf(volume); name != "" && volume.Ephemeral == nil {
@@ -68,13 +68,13 @@ type data struct {
 	Leases    []lease
 }
 
-// domain converts a VMI as virt-launcher does before it defines a domain.
-func (h *host) domain(vmi *v1.VirtualMachineInstance, c *cluster) (string, json.RawMessage, error) {
+// convertDomain converts a VMI as virt-launcher does before it defines a domain.
+func (h *host) convertDomain(vmi *v1.VirtualMachineInstance, c *cluster) (string, json.RawMessage, error) {
 	if err := hostdisk.ReplacePVCByHostDisk(vmi); err != nil {
 		return "", nil, err
 	}
 	attached := domainspec.DomainAttachmentByInterfaceName(vmi.Spec.Domain.Devices.Interfaces, c.config.GetNetworkBindings())
-	context, err := h.context(vmi, c, attached)
+	context, err := h.converterContext(vmi, c, attached)
 	if err != nil {
 		return "", nil, err
 	}
@@ -83,7 +83,7 @@ func (h *host) domain(vmi *v1.VirtualMachineInstance, c *cluster) (string, json.
 		return "", nil, err
 	}
 	api.NewDefaulter(vmi.Spec.Architecture).SetObjectDefaults_Domain(domain)
-	secrets, err := h.secrets(vmi)
+	secrets, err := h.writeSecrets(vmi)
 	if err != nil {
 		return "", nil, err
 	}
@@ -91,7 +91,7 @@ func (h *host) domain(vmi *v1.VirtualMachineInstance, c *cluster) (string, json.
 	if given.CloudInit, err = cloudinit.ReadCloudInitVolumeDataSource(vmi.DeepCopy(), secrets); err != nil {
 		return "", nil, err
 	}
-	if given.Leases, err = connected(vmi, domain, attached); err != nil {
+	if given.Leases, err = connectTaps(vmi, domain, attached); err != nil {
 		return "", nil, err
 	}
 	for i := range domain.Spec.Devices.Disks {
@@ -108,8 +108,8 @@ func (h *host) domain(vmi *v1.VirtualMachineInstance, c *cluster) (string, json.
 	return strings.ReplaceAll(string(text), h.dir, ""), raw, err
 }
 
-// connected has the taps of a pod added to the domain, and returns what its DHCP servers answer.
-func connected(vmi *v1.VirtualMachineInstance, domain *api.Domain, attached map[string]string) (leases []lease, err error) {
+// connectTaps adds the taps of a pod to the domain, and returns what its DHCP servers answer.
+func connectTaps(vmi *v1.VirtualMachineInstance, domain *api.Domain, attached map[string]string) (leases []lease, err error) {
 	configurator := network.NewVMNetworkConfigurator(vmi, netcache.CacheCreator{}, network.WithDomainAttachments(attached),
 		network.WithNetworkHandler(links{}), network.WithDHCPConfiguratorFactory(func(nic *v1.Interface, of *v1.Network, pod string) dhcp.Configurator {
 			switch {
@@ -124,8 +124,8 @@ func connected(vmi *v1.VirtualMachineInstance, domain *api.Domain, attached map[
 	return leases, configurator.SetupPodNetworkPhase2(domain, vmi.Spec.Networks)
 }
 
-// context returns the ConverterContext that virt-launcher makes for a VMI.
-func (h *host) context(vmi *v1.VirtualMachineInstance, c *cluster, attached map[string]string) (*types.ConverterContext, error) {
+// converterContext returns the ConverterContext that virt-launcher makes for a VMI.
+func (h *host) converterContext(vmi *v1.VirtualMachineInstance, c *cluster, attached map[string]string) (*types.ConverterContext, error) {
 	permanent, hot, disks := map[string]v1.VolumeStatus{}, map[string]v1.VolumeStatus{}, map[string]*disk.DiskInfo{}
 	for _, status := range vmi.Status.VolumeStatus {
 		if status.HotplugVolume != nil {
@@ -139,7 +139,7 @@ func (h *host) context(vmi *v1.VirtualMachineInstance, c *cluster, attached map[
 			disks[volume.Name] = &disk.DiskInfo{Format: "qcow2", VirtualSize: 1 << 30}
 		}
 	}
-	nodes, cpus := topology()
+	nodes, cpus := hostTopology()
 	devices := &vmi.Spec.Domain.Devices
 	context := &types.ConverterContext{
 		Architecture: arch.NewConverter(vmi.Spec.Architecture), HostArchitecture: vmi.Spec.Architecture,
@@ -154,14 +154,14 @@ func (h *host) context(vmi *v1.VirtualMachineInstance, c *cluster, attached map[
 		BochsForEFIGuests: true, SerialConsoleLog: devices.LogSerialConsole == nil || *devices.LogSerialConsole,
 		DomainAttachmentByInterfaceName: attached, HypervisorName: c.config.GetHypervisor().Name,
 	}
-	if err := h.firmware(vmi, context); err != nil {
+	if err := h.chooseFirmware(vmi, context); err != nil {
 		return nil, err
 	}
-	return context, h.devices(vmi, context)
+	return context, h.addHostDevices(vmi, context)
 }
 
-// firmware chooses the files of UEFI.
-func (h *host) firmware(vmi *v1.VirtualMachineInstance, context *types.ConverterContext) error {
+// chooseFirmware chooses the files of UEFI.
+func (h *host) chooseFirmware(vmi *v1.VirtualMachineInstance, context *types.ConverterContext) error {
 	if !vmi.IsBootloaderEFI() {
 		return nil
 	}
@@ -185,9 +185,9 @@ func (h *host) firmware(vmi *v1.VirtualMachineInstance, context *types.Converter
 	return nil
 }
 
-// devices adds the host devices of the node for the VMI. GPUs of a device plugin are mediated devices.
-func (h *host) devices(vmi *v1.VirtualMachineInstance, context *types.ConverterContext) (err error) {
-	claims, err := h.drawn(vmi)
+// addHostDevices adds the host devices of the node for the VMI. GPUs of a device plugin are mediated devices.
+func (h *host) addHostDevices(vmi *v1.VirtualMachineInstance, context *types.ConverterContext) (err error) {
+	claims, err := h.writeClaims(vmi)
 	if err != nil {
 		return err
 	}

@@ -28,36 +28,36 @@ func newHost(dir string) (*host, error) {
 		efi.EFICode, efi.EFIVars, efi.EFICodeAARCH64, efi.EFIVarsAARCH64, efi.EFICodeSecureBoot, efi.EFIVarsSecureBoot,
 		efi.EFICodeSEV, efi.EFICodeSNP, efi.EFICodeTDX, efi.EFICodeTDXSecureBoot,
 	} {
-		if err := put(filepath.Join(dir, "firmware", name), name); err != nil {
+		if err := putFile(filepath.Join(dir, "firmware", name), name); err != nil {
 			return nil, err
 		}
 	}
 	return &host{dir}, nil
 }
 
-func put(path, text string) error {
+func putFile(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
-// secrets are those that a VMI names, below a folder of their own.
-func (h *host) secrets(vmi *v1.VirtualMachineInstance) (string, error) {
+// writeSecrets writes the Secrets that a VMI names, below their own folder.
+func (h *host) writeSecrets(vmi *v1.VirtualMachineInstance) (string, error) {
 	dir := filepath.Join(h.dir, "secrets")
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
 	for _, volume := range vmi.Spec.Volumes {
 		for _, file := range []string{"userdata", "networkdata"} {
-			if err := put(filepath.Join(dir, volume.Name, file), file+" of a secret"); err != nil {
+			if err := putFile(filepath.Join(dir, volume.Name, file), file+" of a secret"); err != nil {
 				return "", err
 			}
 		}
 	}
 	for _, credential := range vmi.Spec.AccessCredentials {
 		if key := credential.SSHPublicKey; key != nil && key.Source.Secret != nil {
-			if err := put(filepath.Join(dir, key.Source.Secret.SecretName+"-access-cred", "key"), "key of "+key.Source.Secret.SecretName); err != nil {
+			if err := putFile(filepath.Join(dir, key.Source.Secret.SecretName+"-access-cred", "key"), "key of "+key.Source.Secret.SecretName); err != nil {
 				return "", err
 			}
 		}
@@ -65,8 +65,8 @@ func (h *host) secrets(vmi *v1.VirtualMachineInstance) (string, error) {
 	return dir, nil
 }
 
-// drawn writes what drivers of devices say about the claims of a VMI. Each device is a PCI device, and a mediated one where it is a GPU.
-func (h *host) drawn(vmi *v1.VirtualMachineInstance) (string, error) {
+// writeClaims writes what drivers of devices say about the claims of a VMI. Each device is a PCI device, and a mediated one where it is a GPU.
+func (h *host) writeClaims(vmi *v1.VirtualMachineInstance) (string, error) {
 	dir := filepath.Join(h.dir, "claims")
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
@@ -93,11 +93,11 @@ func (h *host) drawn(vmi *v1.VirtualMachineInstance) (string, error) {
 			below = filepath.Join("resourceclaims", *claim.ResourceClaimName)
 		}
 		for name, gpu := range requests {
-			raw, err := json.Marshal(described(name, gpu))
+			raw, err := json.Marshal(describeDevice(name, gpu))
 			if err != nil {
 				return "", err
 			}
-			if err := put(filepath.Join(dir, below, name, "driver-metadata.json"), string(raw)); err != nil {
+			if err := putFile(filepath.Join(dir, below, name, "driver-metadata.json"), string(raw)); err != nil {
 				return "", err
 			}
 		}
@@ -105,7 +105,7 @@ func (h *host) drawn(vmi *v1.VirtualMachineInstance) (string, error) {
 	return dir, nil
 }
 
-func described(request string, gpu bool) metadata.DeviceMetadata {
+func describeDevice(request string, gpu bool) metadata.DeviceMetadata {
 	address, id := "0000:5e:00.0", "8b6c6c0e-9b0f-4f7d-8a3e-0c6f0d3f5b11"
 	device := metadata.Device{Driver: "driver", Pool: "pool", Name: request, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}}
 	if gpu {
@@ -119,8 +119,8 @@ func described(request string, gpu bool) metadata.DeviceMetadata {
 	}
 }
 
-// topology is one NUMA node with 32 CPUs and 2Mi pages.
-func topology() (*cmdv1.Topology, []int) {
+// hostTopology returns one NUMA node with 32 CPUs and 2Mi pages.
+func hostTopology() (*cmdv1.Topology, []int) {
 	cell, set := &cmdv1.Cell{
 		Memory: &cmdv1.Memory{Amount: 64 << 20, Unit: "KiB"}, Pages: []*cmdv1.Pages{{Count: 16384, Unit: "KiB", Size: 2048}},
 	}, []int{}

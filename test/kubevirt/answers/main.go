@@ -42,13 +42,13 @@ func main() {
 	// KubeVirt's log is written to standard error, which nobody reads here.
 	log.InitializeLogging("answers")
 	log.Log.SetIOWriter(io.Discard)
-	if err := serve(os.Stdin, os.Stdout); err != nil {
+	if err := serveLines(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func serve(in io.Reader, out io.Writer) error {
+func serveLines(in io.Reader, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "kiln-answers-")
 	if err != nil {
 		return err
@@ -68,31 +68,31 @@ func serve(in io.Reader, out io.Writer) error {
 		default:
 			return err
 		}
-		if err := answers.Encode(answer(&vmi, host)); err != nil {
+		if err := answers.Encode(answerVMI(&vmi, host)); err != nil {
 			return err
 		}
 	}
 }
 
-// answer takes a VMI through the webhooks, virt-controller, virt-handler and virt-launcher.
-func answer(vmi *v1.VirtualMachineInstance, host *host) (a Answer) {
+// answerVMI takes a VMI through the webhooks, virt-controller, virt-handler and virt-launcher.
+func answerVMI(vmi *v1.VirtualMachineInstance, host *host) (a Answer) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			a.Error = fmt.Sprint("panic: ", reason)
 		}
 	}()
 	cluster := newCluster(vmi)
-	if a = cluster.admit(vmi); len(a.Refused) > 0 || a.Error != "" {
+	if a = cluster.admitVMI(vmi); len(a.Refused) > 0 || a.Error != "" {
 		return a
 	}
-	scheduled(vmi)
-	pod, err := cluster.pod(vmi.DeepCopy())
+	setScheduled(vmi)
+	pod, err := cluster.launcherPod(vmi.DeepCopy())
 	if err != nil {
 		a.Error = "pod: " + err.Error()
 		return a
 	}
 	a.Pod = pod
-	if a.Domain, a.Data, err = host.domain(vmi, cluster); err != nil {
+	if a.Domain, a.Data, err = host.convertDomain(vmi, cluster); err != nil {
 		a.Error = "domain: " + err.Error()
 	}
 	return a

@@ -33,8 +33,8 @@ type known struct {
 var calls = func() map[string]known {
 	all := map[string]known{
 		"expand-vm-spec": {nothing, expandVMSpec},
-		"server-version": asked(func(ctx context.Context, t target) (*version.Info, error) {
-			return within(ctx, t.client.ServerVersion().Get)
+		"server-version": callWithAnswer(func(ctx context.Context, t target) (*version.Info, error) {
+			return withinContext(ctx, t.client.ServerVersion().Get)
 		}),
 	}
 	for _, some := range []map[string]known{ofVM, ofVMI, ofSEV, ofStreams} {
@@ -49,24 +49,24 @@ func (t target) vmi() kubecli.VirtualMachineInstanceInterface {
 	return t.client.VirtualMachineInstance(t.namespace)
 }
 
-// plain is a call without argument and answer.
-func plain(made func(ctx context.Context, t target) error) known {
+// plainCall returns a call without argument and answer.
+func plainCall(made func(ctx context.Context, t target) error) known {
 	return known{nothing, func(ctx context.Context, t target, _ string) (any, error) { return nil, made(ctx, t) }}
 }
 
-// with is a call with an argument and without an answer.
-func with(made func(ctx context.Context, t target, argument string) error) known {
+// callWithArgument returns a call with an argument and without an answer.
+func callWithArgument(made func(ctx context.Context, t target, argument string) error) known {
 	return known{something, func(ctx context.Context, t target, argument string) (any, error) { return nil, made(ctx, t, argument) }}
 }
 
-// asked is a call without argument that has an answer.
-func asked[A any](made func(ctx context.Context, t target) (A, error)) known {
+// callWithAnswer returns a call without argument that has an answer.
+func callWithAnswer[A any](made func(ctx context.Context, t target) (A, error)) known {
 	return known{nothing, func(ctx context.Context, t target, _ string) (any, error) { return made(ctx, t) }}
 }
 
-// within gives a method of the client that takes no context the time limit of ctx. The method itself may stay behind until the program ends: a time limit of
-// the client's configuration would be a parameter of each request.
-func within[A any](ctx context.Context, method func() (A, error)) (A, error) {
+// withinContext gives a method of the client that takes no context the time limit of ctx. The method itself may stay behind until the program ends: a time
+// limit of the client's configuration would be a parameter of each request.
+func withinContext[A any](ctx context.Context, method func() (A, error)) (A, error) {
 	type returned struct {
 		answer A
 		err    error
@@ -91,11 +91,11 @@ func expandVMSpec(ctx context.Context, t target, _ string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return within(ctx, func() (*v1.VirtualMachine, error) { return t.client.ExpandSpec(t.namespace).ForVirtualMachine(vm) })
+	return withinContext(ctx, func() (*v1.VirtualMachine, error) { return t.client.ExpandSpec(t.namespace).ForVirtualMachine(vm) })
 }
 
-// volume is what virtctl asks for: disk and volume have the claim's name, and so has the serial.
-func (t target) volume(claim string) *v1.AddVolumeOptions {
+// volumeOptions returns what virtctl asks for: disk and volume have the claim's name, and so has the serial.
+func (t target) volumeOptions(claim string) *v1.AddVolumeOptions {
 	source := v1.PersistentVolumeClaimVolumeSource{Hotpluggable: true}
 	source.ClaimName = claim
 	return &v1.AddVolumeOptions{
@@ -104,7 +104,7 @@ func (t target) volume(claim string) *v1.AddVolumeOptions {
 	}
 }
 
-func freeze(ctx context.Context, t target, argument string) (any, error) {
+func freezeGuest(ctx context.Context, t target, argument string) (any, error) {
 	var limit time.Duration
 	if argument != "" {
 		var err error

@@ -65,7 +65,7 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 func printed(t *testing.T, arguments ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := run(t.Context(), arguments, &out); err != nil {
+	if err := runCalls(t.Context(), arguments, &out); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -194,7 +194,7 @@ func TestAnswers(t *testing.T) {
 func TestArguments(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
 	for _, arguments := range []string{"", "shop web", "shop web start halt", "shop web start=now", "shop web start addvolume", "--what shop web start"} {
-		if err := run(t.Context(), strings.Fields(arguments), io.Discard); err == nil {
+		if err := runCalls(t.Context(), strings.Fields(arguments), io.Discard); err == nil {
 			t.Errorf("%q: no error", arguments)
 		}
 	}
@@ -202,7 +202,7 @@ func TestArguments(t *testing.T) {
 		t.Errorf("requests %q", requests)
 	}
 	t.Setenv("KUBECONFIG", "")
-	if err := run(t.Context(), []string{"shop", "web", "start"}, io.Discard); err == nil {
+	if err := runCalls(t.Context(), []string{"shop", "web", "start"}, io.Discard); err == nil {
 		t.Error("a call without KUBECONFIG")
 	}
 }

@@ -61,7 +61,7 @@ import (
 )
 
 func main() {
-	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
+	if err := runCalls(context.Background(), os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "calls:", err)
 		os.Exit(2)
 	}
@@ -84,7 +84,7 @@ type target struct {
 	dryRun          []string
 }
 
-func run(ctx context.Context, arguments []string, out io.Writer) error {
+func runCalls(ctx context.Context, arguments []string, out io.Writer) error {
 	var t target
 	flags := flag.NewFlagSet("calls", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error says what is wrong, the comment of the package what is right
@@ -102,7 +102,7 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 		t.dryRun = []string{metav1.DryRunAll}
 	}
 	t.namespace, t.name = flags.Arg(0), flags.Arg(1)
-	todo, err := parse(flags.Args()[2:])
+	todo, err := parseCalls(flags.Args()[2:])
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 	}
 	lines := json.NewEncoder(out)
 	for _, one := range todo {
-		if err := lines.Encode(t.result(ctx, one)); err != nil {
+		if err := lines.Encode(t.resultOf(ctx, one)); err != nil {
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ type call struct {
 	made           made
 }
 
-func parse(texts []string) ([]call, error) {
+func parseCalls(texts []string) ([]call, error) {
 	var todo []call
 	for _, text := range texts {
 		name, argument, given := strings.Cut(text, "=")
@@ -145,7 +145,7 @@ func parse(texts []string) ([]call, error) {
 	return todo, nil
 }
 
-func (t target) result(ctx context.Context, one call) Result {
+func (t target) resultOf(ctx context.Context, one call) Result {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	answer, err := one.made(ctx, t, one.argument)
@@ -153,15 +153,15 @@ func (t target) result(ctx context.Context, one call) Result {
 	if err == nil {
 		return result
 	}
-	result.Error, result.Code = err.Error(), code(err)
+	result.Error, result.Code = err.Error(), statusCode(err)
 	if _, is := answer.(*streamed); !is {
 		result.Answer = nil // the client returns empty objects beside an error
 	}
 	return result
 }
 
-// code is the HTTP status of a refusal. Streams have an error of their own for what the server answers in the place of a websocket.
-func code(err error) int {
+// statusCode returns the HTTP status of a refusal. Streams have an error of their own for what the server answers in the place of a websocket.
+func statusCode(err error) int {
 	var stream *kvcorev1.AsyncSubresourceError
 	if errors.As(err, &stream) {
 		return stream.GetStatusCode()

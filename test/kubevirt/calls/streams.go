@@ -29,25 +29,25 @@ type streamed struct {
 
 // ofStreams are the calls that open a stream.
 var ofStreams = map[string]known{
-	"console":  {nothing, console},
-	"vnc":      {nothing, vnc},
-	"usbredir": {nothing, usbredir},
-	"vsock":    {something, vsock},
+	"console":  {nothing, openConsole},
+	"vnc":      {nothing, openVNC},
+	"usbredir": {nothing, openUSBRedirection},
+	"vsock":    {something, openVSOCK},
 	"portforward": {something, func(ctx context.Context, t target, argument string) (any, error) {
-		return t.forward(ctx, t.vm(), argument)
+		return t.forwardPort(ctx, t.vm(), argument)
 	}},
 	"vmi-portforward": {something, func(ctx context.Context, t target, argument string) (any, error) {
-		return t.forward(ctx, t.vmi(), argument)
+		return t.forwardPort(ctx, t.vmi(), argument)
 	}},
 }
 
-func console(ctx context.Context, t target, _ string) (any, error) {
+func openConsole(ctx context.Context, t target, _ string) (any, error) {
 	// Without options: with a time limit, the client asks again each second for as long as the server refuses by status 400.
-	return t.stream(ctx, func() (kvcorev1.StreamInterface, error) { return t.vmi().SerialConsole(t.name, nil) })
+	return t.openStream(ctx, func() (kvcorev1.StreamInterface, error) { return t.vmi().SerialConsole(t.name, nil) })
 }
 
-func vnc(ctx context.Context, t target, _ string) (any, error) {
-	conn, err := dial(ctx, func() (kvcorev1.StreamInterface, error) { return t.vmi().VNC(t.name, false) })
+func openVNC(ctx context.Context, t target, _ string) (any, error) {
+	conn, err := dialStream(ctx, func() (kvcorev1.StreamInterface, error) { return t.vmi().VNC(t.name, false) })
 	if err != nil {
 		return nil, err
 	}
@@ -56,22 +56,22 @@ func vnc(ctx context.Context, t target, _ string) (any, error) {
 	n, err := io.ReadFull(conn, banner)
 	answer := &streamed{Read: string(banner[:n]), Bytes: int64(n), Ended: "until"}
 	if err != nil {
-		answer.Ended, err = ended(err)
+		answer.Ended, err = howStreamEnded(err)
 	}
 	return answer, err
 }
 
-func usbredir(ctx context.Context, t target, _ string) (any, error) {
-	return t.stream(ctx, func() (kvcorev1.StreamInterface, error) { return t.vmi().USBRedir(t.name) })
+func openUSBRedirection(ctx context.Context, t target, _ string) (any, error) {
+	return t.openStream(ctx, func() (kvcorev1.StreamInterface, error) { return t.vmi().USBRedir(t.name) })
 }
 
-func vsock(ctx context.Context, t target, argument string) (any, error) {
+func openVSOCK(ctx context.Context, t target, argument string) (any, error) {
 	port, err := strconv.ParseUint(argument, 10, 32)
 	if err != nil {
 		return nil, err
 	}
 	options := &v1.VSOCKOptions{TargetPort: uint32(port)}
-	return t.stream(ctx, func() (kvcorev1.StreamInterface, error) { return t.vmi().VSOCK(t.name, options) })
+	return t.openStream(ctx, func() (kvcorev1.StreamInterface, error) { return t.vmi().VSOCK(t.name, options) })
 }
 
 // forwards is what VMs and VMIs have in common here.
@@ -79,18 +79,18 @@ type forwards interface {
 	PortForward(name string, port int, protocol string) (kvcorev1.StreamInterface, error)
 }
 
-func (t target) forward(ctx context.Context, to forwards, argument string) (any, error) {
+func (t target) forwardPort(ctx context.Context, to forwards, argument string) (any, error) {
 	number, protocol, _ := strings.Cut(argument, "/")
 	port, err := strconv.Atoi(number)
 	if err != nil {
 		return nil, err
 	}
-	return t.stream(ctx, func() (kvcorev1.StreamInterface, error) { return to.PortForward(t.name, port, protocol) })
+	return t.openStream(ctx, func() (kvcorev1.StreamInterface, error) { return to.PortForward(t.name, port, protocol) })
 }
 
-// stream opens a stream, writes and reads.
-func (t target) stream(ctx context.Context, open func() (kvcorev1.StreamInterface, error)) (any, error) {
-	conn, err := dial(ctx, open)
+// openStream opens a stream, writes and reads.
+func (t target) openStream(ctx context.Context, open func() (kvcorev1.StreamInterface, error)) (any, error) {
+	conn, err := dialStream(ctx, open)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +100,12 @@ func (t target) stream(ctx context.Context, open func() (kvcorev1.StreamInterfac
 			return &streamed{Ended: "error"}, err
 		}
 	}
-	return read(conn, t.until)
+	return readUntil(conn, t.until)
 }
 
-// dial opens a stream with the deadline of ctx.
-func dial(ctx context.Context, open func() (kvcorev1.StreamInterface, error)) (net.Conn, error) {
-	stream, err := within(ctx, open)
+// dialStream opens a stream with the deadline of ctx.
+func dialStream(ctx context.Context, open func() (kvcorev1.StreamInterface, error)) (net.Conn, error) {
+	stream, err := withinContext(ctx, open)
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +117,8 @@ func dial(ctx context.Context, open func() (kvcorev1.StreamInterface, error)) (n
 	return conn, conn.SetDeadline(deadline)
 }
 
-// read reads until a text was seen, the stream ends, or its deadline passes.
-func read(conn io.Reader, until string) (any, error) {
+// readUntil reads until a text was seen, the stream ends, or its deadline passes.
+func readUntil(conn io.Reader, until string) (any, error) {
 	answer := &streamed{}
 	var text []byte
 	buffer := make([]byte, 16<<10)
@@ -130,7 +130,7 @@ func read(conn io.Reader, until string) (any, error) {
 		if at := bytes.Index(text[seen:], []byte(until)); until != "" && at >= 0 {
 			text, answer.Ended, err = text[:seen+at+len(until)], "until", nil
 		} else if err != nil {
-			answer.Ended, err = ended(err)
+			answer.Ended, err = howStreamEnded(err)
 		}
 		text = text[max(0, len(text)-kept):]
 		if answer.Ended != "" {
@@ -140,8 +140,8 @@ func read(conn io.Reader, until string) (any, error) {
 	}
 }
 
-// ended says how a stream ended, and which error is worth reporting.
-func ended(err error) (string, error) {
+// howStreamEnded says how a stream ended, and which error is worth reporting.
+func howStreamEnded(err error) (string, error) {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "closed", nil

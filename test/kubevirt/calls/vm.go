@@ -9,48 +9,48 @@ import (
 
 // ofVM are the calls of a VirtualMachine.
 var ofVM = map[string]known{
-	"start": plain(func(ctx context.Context, t target) error {
+	"start": plainCall(func(ctx context.Context, t target) error {
 		return t.vm().Start(ctx, t.name, &v1.StartOptions{DryRun: t.dryRun})
 	}),
-	"start-paused": plain(func(ctx context.Context, t target) error {
+	"start-paused": plainCall(func(ctx context.Context, t target) error {
 		return t.vm().Start(ctx, t.name, &v1.StartOptions{Paused: true, DryRun: t.dryRun})
 	}),
-	"stop": plain(func(ctx context.Context, t target) error {
+	"stop": plainCall(func(ctx context.Context, t target) error {
 		return t.vm().Stop(ctx, t.name, &v1.StopOptions{DryRun: t.dryRun})
 	}),
-	"stop-grace": with(func(ctx context.Context, t target, argument string) error {
+	"stop-grace": callWithArgument(func(ctx context.Context, t target, argument string) error {
 		seconds, err := strconv.ParseInt(argument, 10, 64)
 		if err != nil {
 			return err
 		}
 		return t.vm().Stop(ctx, t.name, &v1.StopOptions{GracePeriod: &seconds, DryRun: t.dryRun})
 	}),
-	"restart": plain(func(ctx context.Context, t target) error {
+	"restart": plainCall(func(ctx context.Context, t target) error {
 		return t.vm().Restart(ctx, t.name, &v1.RestartOptions{DryRun: t.dryRun})
 	}),
-	"force-restart": plain(func(ctx context.Context, t target) error {
+	"force-restart": plainCall(func(ctx context.Context, t target) error {
 		return t.vm().Restart(ctx, t.name, &v1.RestartOptions{GracePeriodSeconds: new(int64), DryRun: t.dryRun})
 	}),
-	"expand-spec": asked(func(ctx context.Context, t target) (*v1.VirtualMachine, error) {
+	"expand-spec": callWithAnswer(func(ctx context.Context, t target) (*v1.VirtualMachine, error) {
 		return t.vm().GetWithExpandedSpec(ctx, t.name)
 	}),
-	"addvolume": with(func(ctx context.Context, t target, claim string) error {
-		return t.vm().AddVolume(ctx, t.name, t.volume(claim))
+	"addvolume": callWithArgument(func(ctx context.Context, t target, claim string) error {
+		return t.vm().AddVolume(ctx, t.name, t.volumeOptions(claim))
 	}),
-	"removevolume": with(func(ctx context.Context, t target, volume string) error {
+	"removevolume": callWithArgument(func(ctx context.Context, t target, volume string) error {
 		return t.vm().RemoveVolume(ctx, t.name, &v1.RemoveVolumeOptions{Name: volume, DryRun: t.dryRun})
 	}),
-	"objectgraph": asked(func(ctx context.Context, t target) (v1.ObjectGraphNode, error) {
+	"objectgraph": callWithAnswer(func(ctx context.Context, t target) (v1.ObjectGraphNode, error) {
 		return t.vm().ObjectGraph(ctx, t.name, &v1.ObjectGraphOptions{})
 	}),
-	"migrate": plain(func(ctx context.Context, t target) error {
+	"migrate": plainCall(func(ctx context.Context, t target) error {
 		return t.vm().Migrate(ctx, t.name, &v1.MigrateOptions{DryRun: t.dryRun})
 	}),
-	"memorydump": with(func(ctx context.Context, t target, claim string) error {
+	"memorydump": callWithArgument(func(ctx context.Context, t target, claim string) error {
 		return t.vm().MemoryDump(ctx, t.name, &v1.VirtualMachineMemoryDumpRequest{ClaimName: claim})
 	}),
-	"removememorydump": plain(func(ctx context.Context, t target) error { return t.vm().RemoveMemoryDump(ctx, t.name) }),
-	"evacuate-cancel": plain(func(ctx context.Context, t target) error {
+	"removememorydump": plainCall(func(ctx context.Context, t target) error { return t.vm().RemoveMemoryDump(ctx, t.name) }),
+	"evacuate-cancel": plainCall(func(ctx context.Context, t target) error {
 		return t.vm().EvacuateCancel(ctx, t.name, &v1.EvacuateCancelOptions{DryRun: t.dryRun})
 	}),
 }

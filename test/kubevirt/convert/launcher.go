@@ -31,28 +31,28 @@ type launcher struct {
 	libvirt func(xml string) (string, error)
 }
 
-// define goes the way of virtwrap/manager.go, allocateHotplugPorts, and of virtwrap/network/nichotplug.go. Both need libvirt's C library to be
+// defineDomain follows virtwrap/manager.go, allocateHotplugPorts, and of virtwrap/network/nichotplug.go. Both need libvirt's C library to be
 // built. The types,
 // and what happens to a domain in them, are KubeVirt's own.
-func (l *launcher) define() error {
-	spec, err := l.convert()
+func (l *launcher) defineDomain() error {
+	spec, err := l.convertDomain()
 	if err != nil {
 		return err
 	}
 	if !defaults.SupportsPCIeHotplug(&l.VMI.Spec) {
-		_, err := l.set(spec)
+		_, err := l.setDomain(spec)
 		return err
 	}
-	holders, extra, err := l.ports(spec)
+	holders, extra, err := l.portCounts(spec)
 	if err != nil {
 		return err
 	}
 	if holders > 0 {
-		if err := l.reserve(spec, holders); err != nil {
+		if err := l.reserveAddresses(spec, holders); err != nil {
 			return err
 		}
 	}
-	if _, err := l.set(spec); err != nil || extra == 0 {
+	if _, err := l.setDomain(spec); err != nil || extra == 0 {
 		return err
 	}
 	last := 0
@@ -64,12 +64,12 @@ func (l *launcher) define() error {
 	for i := last + 1; i <= min(last+extra, 31); i++ {
 		spec.Devices.Controllers = append(spec.Devices.Controllers, api.Controller{Type: "pci", Index: strconv.Itoa(i), Model: "pcie-root-port"})
 	}
-	_, err = l.set(spec)
+	_, err = l.setDomain(spec)
 	return err
 }
 
-// reserve defines the domain with placeholders, and copies the devices with the addresses that libvirt gave them, except the interfaces.
-func (l *launcher) reserve(spec *api.DomainSpec, holders int) error {
+// reserveAddresses defines the domain with placeholders, and copies the devices with the addresses that libvirt gave them, except the interfaces.
+func (l *launcher) reserveAddresses(spec *api.DomainSpec, holders int) error {
 	first := spec.DeepCopy()
 	model := virtio.InterpretTransitionalModelType(l.VMI.Spec.Domain.Devices.UseVirtioTransitional, l.VMI.Spec.Architecture)
 	for i := range holders {
@@ -78,7 +78,7 @@ func (l *launcher) reserve(spec *api.DomainSpec, holders int) error {
 			Type: "ethernet", Model: &api.Model{Type: model}, Alias: api.NewNonUserDefinedAlias(name), Target: &api.InterfaceTarget{Device: name, Managed: "no"},
 		})
 	}
-	text, err := l.set(first)
+	text, err := l.setDomain(first)
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func (l *launcher) reserve(spec *api.DomainSpec, holders int) error {
 	return nil
 }
 
-// ports are the numbers of placeholders and of further root ports. KubeVirt: docs/pci-topology.md, version v3.
-func (l *launcher) ports(spec *api.DomainSpec) (holders, extra int, err error) {
+// portCounts returns the numbers of placeholders and of further root ports. KubeVirt: docs/pci-topology.md, version v3.
+func (l *launcher) portCounts(spec *api.DomainSpec) (holders, extra int, err error) {
 	if l.VMI.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" {
 		return 0, 0, nil
 	}
@@ -115,8 +115,8 @@ func (l *launcher) ports(spec *api.DomainSpec) (holders, extra int, err error) {
 	return holders, max(0, max(total-used, least)-holders), err
 }
 
-// convert makes the domain before it is defined first, with what the second phase of the pod's network adds to interfaces.
-func (l *launcher) convert() (*api.DomainSpec, error) {
+// convertDomain makes the domain before it is defined first, with what the second phase of the pod's network adds to interfaces.
+func (l *launcher) convertDomain() (*api.DomainSpec, error) {
 	taps := map[string]string{}
 	for _, i := range l.VMI.Spec.Domain.Devices.Interfaces {
 		taps[i.Name] = "tap"
@@ -139,8 +139,8 @@ func (l *launcher) convert() (*api.DomainSpec, error) {
 	return &domain.Spec, nil
 }
 
-// set asks the hooks and defines the domain, as virtwrap/util/libvirt_helper.go does: what they answer takes the place of the domain for the next time.
-func (l *launcher) set(spec *api.DomainSpec) (string, error) {
+// setDomain asks the hooks and defines the domain, as virtwrap/util/libvirt_helper.go does: what they answer takes the place of the domain for the next time.
+func (l *launcher) setDomain(spec *api.DomainSpec) (string, error) {
 	text, err := xml.MarshalIndent(spec, "", "\t")
 	if err != nil {
 		return "", err
@@ -150,7 +150,7 @@ func (l *launcher) set(spec *api.DomainSpec) (string, error) {
 		return "", err
 	}
 	if l.Sidecar != "" {
-		if text, err = l.sidecar(text, instance); err != nil {
+		if text, err = l.askSidecar(text, instance); err != nil {
 			return "", err
 		}
 		answered := &api.DomainSpec{}
@@ -170,7 +170,7 @@ func (l *launcher) set(spec *api.DomainSpec) (string, error) {
 	return l.libvirt(string(text))
 }
 
-func (l *launcher) sidecar(domain, vmi []byte) ([]byte, error) {
+func (l *launcher) askSidecar(domain, vmi []byte) ([]byte, error) {
 	connection, err := grpcutil.DialSocketWithTimeout(l.Sidecar, 1)
 	if err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func main() {
 		case io.EOF:
 			return
 		default:
-			fail(err)
+			failWith(err)
 		}
 		l := &launcher{Request: request, libvirt: func(xml string) (string, error) {
 			var defined Defined
@@ -68,16 +68,16 @@ func main() {
 			return defined.XML, nil
 		}}
 		end := Step{Done: true}
-		if err := l.define(); err != nil {
+		if err := l.defineDomain(); err != nil {
 			end.Error = err.Error()
 		}
 		if err := steps.Encode(end); err != nil {
-			fail(err)
+			failWith(err)
 		}
 	}
 }
 
-func fail(err error) {
+func failWith(err error) {
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }

@@ -30,14 +30,14 @@ func main() {
 	flag.Parse()
 	log.InitializeLogging("objects")
 	log.Log.SetIOWriter(io.Discard)
-	if err := write(os.Stdout, *namespace); err != nil {
+	if err := writeObjects(os.Stdout, *namespace); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// write writes the objects of a KubeVirt in a namespace.
-func write(out io.Writer, namespace string) error {
+// writeObjects writes the objects of a KubeVirt in a namespace.
+func writeObjects(out io.Writer, namespace string) error {
 	object := &v1.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kubevirt"}}
 	object.Spec.ImageRegistry, object.Spec.ImageTag = "registry.example/kubevirt", version
 	object.Spec.Configuration.DeveloperConfiguration = &v1.DeveloperConfiguration{
@@ -57,11 +57,11 @@ func write(out io.Writer, namespace string) error {
 		return err
 	}
 	for _, print := range []func() error{
-		each(lines, strategy.CRDs()), each(lines, strategy.ServiceAccounts()), each(lines, strategy.ClusterRoles()),
-		each(lines, strategy.ClusterRoleBindings()), each(lines, strategy.Roles()), each(lines, strategy.RoleBindings()),
-		policies(lines, strategy), bindings(lines, strategy),
-		each(lines, strategy.ControllerDeployments()), each(lines, strategy.MutatingWebhookConfigurations()),
-		each(lines, []any{components.NewVirtAPIValidatingWebhookConfiguration(namespace)}), each(lines, strategy.APIServices()),
+		printEach(lines, strategy.CRDs()), printEach(lines, strategy.ServiceAccounts()), printEach(lines, strategy.ClusterRoles()),
+		printEach(lines, strategy.ClusterRoleBindings()), printEach(lines, strategy.Roles()), printEach(lines, strategy.RoleBindings()),
+		printPolicies(lines, strategy), printBindings(lines, strategy),
+		printEach(lines, strategy.ControllerDeployments()), printEach(lines, strategy.MutatingWebhookConfigurations()),
+		printEach(lines, []any{components.NewVirtAPIValidatingWebhookConfiguration(namespace)}), printEach(lines, strategy.APIServices()),
 	} {
 		if err := print(); err != nil {
 			return err
@@ -70,24 +70,24 @@ func write(out io.Writer, namespace string) error {
 	return nil
 }
 
-// policies prints the policies, whose version in KubeVirt's code lacks the group.
-func policies(lines *json.Encoder, strategy *install.Strategy) func() error {
+// printPolicies prints the policies, whose version in KubeVirt's code lacks the group.
+func printPolicies(lines *json.Encoder, strategy *install.Strategy) func() error {
 	for _, policy := range strategy.ValidatingAdmissionPolicies() {
 		policy.APIVersion = admissionv1.SchemeGroupVersion.String()
 	}
-	return each(lines, strategy.ValidatingAdmissionPolicies())
+	return printEach(lines, strategy.ValidatingAdmissionPolicies())
 }
 
-// bindings prints the bindings of the policies.
-func bindings(lines *json.Encoder, strategy *install.Strategy) func() error {
+// printBindings prints the bindings of the policies.
+func printBindings(lines *json.Encoder, strategy *install.Strategy) func() error {
 	for _, binding := range strategy.ValidatingAdmissionPolicyBindings() {
 		binding.APIVersion = admissionv1.SchemeGroupVersion.String()
 	}
-	return each(lines, strategy.ValidatingAdmissionPolicyBindings())
+	return printEach(lines, strategy.ValidatingAdmissionPolicyBindings())
 }
 
-// each prints all objects of a list.
-func each[T any](lines *json.Encoder, objects []T) func() error {
+// printEach prints all objects of a list.
+func printEach[T any](lines *json.Encoder, objects []T) func() error {
 	return func() error {
 		for _, object := range objects {
 			if err := lines.Encode(object); err != nil {

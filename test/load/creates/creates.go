@@ -52,22 +52,22 @@ func Run(ctx context.Context, config *rest.Config, p Plan) (Result, error) {
 	posts := make([]*rest.RESTClient, clients)
 	for i := range posts {
 		var err error
-		if posts[i], err = connect(config); err != nil {
+		if posts[i], err = newClient(config); err != nil {
 			return Result{}, err
 		}
 	}
 	r := run{Plan: p, begun: time.Now()}
 	var all errgroup.Group
 	for _, post := range posts {
-		all.Go(func() error { return r.client(ctx, post) })
+		all.Go(func() error { return r.createInTurn(ctx, post) })
 	}
 	err := all.Wait()
 	return Result{Creates: r.done, Took: time.Since(r.begun)}, err
 }
 
-// connect makes a client without client-go's limit of requests a second, with a connection of its own.
+// newClient makes a client without client-go's limit of requests a second, with a connection of its own.
 // Trap: client-go shares the connections of configurations that are alike. A dialer of its own makes this one different.
-func connect(config *rest.Config) (*rest.RESTClient, error) {
+func newClient(config *rest.Config) (*rest.RESTClient, error) {
 	own := rest.CopyConfig(config)
 	own.QPS = -1
 	own.WarningHandler = rest.NoWarnings{}
@@ -87,8 +87,8 @@ type run struct {
 	done  []Create
 }
 
-// client creates one VM after another.
-func (r *run) client(ctx context.Context, post rest.Interface) error {
+// createInTurn creates one VM after another.
+func (r *run) createInTurn(ctx context.Context, post rest.Interface) error {
 	for {
 		i := int(r.next.Add(1)) - 1
 		if r.Total > 0 && i >= r.Total {
@@ -99,14 +99,14 @@ func (r *run) client(ctx context.Context, post rest.Interface) error {
 		if err != nil {
 			return fmt.Errorf("VM %d: %w", i, err)
 		}
-		due := r.due(i)
+		due := r.dueAt(i)
 		if !sleepUntil(ctx, due) {
 			return nil
 		}
 		if r.Rate == 0 {
 			due = time.Now()
 		}
-		err = r.create(ctx, post, vm.Namespace, body)
+		err = r.sendCreate(ctx, post, vm.Namespace, body)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -117,8 +117,8 @@ func (r *run) client(ctx context.Context, post rest.Interface) error {
 	}
 }
 
-// due is the time at which create i is to be sent.
-func (r *run) due(i int) time.Time {
+// dueAt returns the time at which create i is to be sent.
+func (r *run) dueAt(i int) time.Time {
 	if r.Rate == 0 {
 		return r.begun
 	}
@@ -137,8 +137,8 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 	}
 }
 
-// create sends one request and reads the whole answer.
-func (r *run) create(ctx context.Context, post rest.Interface, namespace string, body []byte) error {
+// sendCreate sends one request and reads the whole answer.
+func (r *run) sendCreate(ctx context.Context, post rest.Interface, namespace string, body []byte) error {
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.Timeout)

@@ -46,12 +46,12 @@ func (r Result) Summary() Summary {
 		return s
 	}
 	s.PerSecond = float64(len(latencies)) / r.Took.Seconds()
-	s.P50, s.P99, s.Max = milliseconds(rank(latencies, 0.5)), milliseconds(rank(latencies, 0.99)), milliseconds(latencies[len(latencies)-1])
+	s.P50, s.P99, s.Max = milliseconds(nearestRank(latencies, 0.5)), milliseconds(nearestRank(latencies, 0.99)), milliseconds(latencies[len(latencies)-1])
 	return s
 }
 
-// rank returns a quantile by the nearest rank: the smallest latency that at least that share of the latencies does not exceed.
-func rank(sorted []time.Duration, share float64) time.Duration {
+// nearestRank returns a quantile by the nearest rank: the smallest latency that at least that share of the latencies does not exceed.
+func nearestRank(sorted []time.Duration, share float64) time.Duration {
 	return sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)]
 }
 

@@ -22,7 +22,7 @@ func (k Kind) VM(name string) *v1.VirtualMachine {
 		Spec: v1.VirtualMachineSpec{
 			RunStrategy: &k.Strategy,
 			Template: &v1.VirtualMachineInstanceTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"kubevirt.io/domain": name}}, Spec: guest(name),
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"kubevirt.io/domain": name}}, Spec: guestSpec(name),
 			},
 		},
 	}
@@ -35,7 +35,7 @@ func (k Kind) VM(name string) *v1.VirtualMachine {
 	return vm
 }
 
-func guest(name string) v1.VirtualMachineInstanceSpec {
+func guestSpec(name string) v1.VirtualMachineInstanceSpec {
 	return v1.VirtualMachineInstanceSpec{
 		Domain: v1.DomainSpec{Devices: v1.Devices{
 			Disks:      []v1.Disk{{Name: "root"}, {Name: "cloudinit"}},

@@ -33,8 +33,8 @@ func newPlot(title, y string) *plot.Plot {
 	return p
 }
 
-// finish names the places on the X axis, and leaves room for the legend above the bars.
-func finish(p *plot.Plot, titles []string, path string) error {
+// nameBars names the places on the X axis, and leaves room for the legend above the bars.
+func nameBars(p *plot.Plot, titles []string, path string) error {
 	p.NominalX(titles...)
 	p.X.Min, p.X.Max = -0.6, float64(len(titles))-0.4
 	p.Y.Max *= 1.4
@@ -75,8 +75,8 @@ func addLine(p *plot.Plot, points plotter.XYs, of color.Color) (*plotter.Line, e
 	return line, nil
 }
 
-// present are the variants that have runs.
-func present(runs map[string][]Run) (found []variant) {
+// variantsWithRuns returns the variants that have runs.
+func variantsWithRuns(runs map[string][]Run) (found []variant) {
 	for _, v := range variants {
 		if len(runs[v.name]) > 0 {
 			found = append(found, v)
@@ -91,8 +91,8 @@ func drawCreates(r Results, path string) error {
 	var medians plotter.Values
 	var titles []string
 	var points plotter.XYs
-	for i, v := range present(r.Creates) {
-		medians, titles = append(medians, median(r.Creates[v.name], perSecond)), append(titles, v.short)
+	for i, v := range variantsWithRuns(r.Creates) {
+		medians, titles = append(medians, medianOfRuns(r.Creates[v.name], perSecond)), append(titles, v.short)
 		for _, run := range r.Creates[v.name] {
 			points = append(points, plotter.XY{X: float64(i), Y: run.PerSecond})
 		}
@@ -110,7 +110,7 @@ func drawCreates(r Results, path string) error {
 	runs.Color, runs.Radius = black, vg.Points(2)
 	p.Add(runs)
 	p.Legend.Add("a run", runs)
-	return finish(p, titles, path)
+	return nameBars(p, titles, path)
 }
 
 // drawLatency draws p50 and p99 of the same runs.
@@ -118,8 +118,8 @@ func drawLatency(r Results, path string) error {
 	p := newPlot(fmt.Sprintf("Latency of creates, %d clients", r.Options.Clients), "milliseconds")
 	var half, nearly plotter.Values
 	var titles []string
-	for _, v := range present(r.Creates) {
-		half, nearly = append(half, median(r.Creates[v.name], p50)), append(nearly, median(r.Creates[v.name], p99))
+	for _, v := range variantsWithRuns(r.Creates) {
+		half, nearly = append(half, medianOfRuns(r.Creates[v.name], p50)), append(nearly, medianOfRuns(r.Creates[v.name], p99))
 		titles = append(titles, v.short)
 	}
 	if len(half) == 0 {
@@ -128,7 +128,7 @@ func drawLatency(r Results, path string) error {
 	if err := addBars(p, group{"p50", half, -vg.Points(barWidth / 2), blue}, group{"p99", nearly, vg.Points(barWidth / 2), orange}); err != nil {
 		return err
 	}
-	return finish(p, titles, path)
+	return nameBars(p, titles, path)
 }
 
 // drawMemory draws the peaks at each size beside their limits at the largest one.
@@ -137,7 +137,7 @@ func drawMemory(r Results, path string) error {
 	var webhook, controller plotter.Values
 	var titles []string
 	for _, at := range r.Memory {
-		webhook, controller = append(webhook, mega(at.Webhook.Peak)), append(controller, mega(at.Controller.Peak))
+		webhook, controller = append(webhook, inMegabytes(at.Webhook.Peak)), append(controller, inMegabytes(at.Controller.Peak))
 		titles = append(titles, fmt.Sprintf("%d VMs, %d VMIs", at.VMs, at.VMIs))
 	}
 	if len(webhook) == 0 {
@@ -157,5 +157,5 @@ func drawMemory(r Results, path string) error {
 		}
 		p.Legend.Add(limit.title, line)
 	}
-	return finish(p, titles, path)
+	return nameBars(p, titles, path)
 }

@@ -55,13 +55,13 @@ func main() {
 	page := flag.String("page", "../../../docs/performance.md", "page whose generated parts are written")
 	plots := flag.String("plots", "../../../docs/performance", "folder of the plots")
 	flag.Parse()
-	if err := write(*in, *page, *plots); err != nil {
+	if err := writePage(*in, *page, *plots); err != nil {
 		fmt.Fprintln(os.Stderr, "plot:", err)
 		os.Exit(1)
 	}
 }
 
-func write(in, page, plots string) error {
+func writePage(in, page, plots string) error {
 	var results Results
 	switch raw, err := os.ReadFile(filepath.Join(in, "load.json")); {
 	case errors.Is(err, fs.ErrNotExist): // 'make bench' alone
@@ -90,7 +90,7 @@ func write(in, page, plots string) error {
 	if err != nil {
 		return err
 	}
-	filled, err := fill(string(text), parts(results))
+	filled, err := fillParts(string(text), measuredParts(results))
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}

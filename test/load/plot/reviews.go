@@ -59,9 +59,9 @@ func readBenchmarks(path string) (Benchmarks, error) {
 	return all, reader.Err()
 }
 
-// middle is the median of a metric, 0 without values.
-func (b Benchmarks) middle(name, unit string) float64 {
-	return middle(b[name][unit])
+// medianOf returns the median of a metric, 0 without values.
+func (b Benchmarks) medianOf(name, unit string) float64 {
+	return medianOfValues(b[name][unit])
 }
 
 // reviewTable has the time of each benchmark as a multiple of its limit, and what many policies and profiles add.
@@ -72,10 +72,10 @@ func reviewTable(all Benchmarks) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| times its limit, median of %d runs | mid | large |\n|---|---|---|\n", len(all[reviews[0].name+"/"+sizes[0]]["x-limit"]))
 	for _, r := range reviews {
-		fmt.Fprintf(&b, "| %s | %.2f | %.2f |\n", r.title, all.middle(r.name+"/"+sizes[0], "x-limit"), all.middle(r.name+"/"+sizes[1], "x-limit"))
+		fmt.Fprintf(&b, "| %s | %.2f | %.2f |\n", r.title, all.medianOf(r.name+"/"+sizes[0], "x-limit"), all.medianOf(r.name+"/"+sizes[1], "x-limit"))
 	}
 	fmt.Fprintf(&b, "\n50 policies and 50 profiles that all match a mid VM add %.2f ms to its mutation and %.2f ms to its validation (goal: 1.0).\n",
-		all.middle("PoliciesAndProfiles/mutate/both", "ms-more"), all.middle("PoliciesAndProfiles/validate/both", "ms-more"))
+		all.medianOf("PoliciesAndProfiles/mutate/both", "ms-more"), all.medianOf("PoliciesAndProfiles/validate/both", "ms-more"))
 	return b.String() + "\n![Time of each benchmark as a multiple of its limit](performance/reviews.svg)\n"
 }
 
@@ -91,12 +91,12 @@ func drawReviews(results Results, path string) error {
 	for _, r := range reviews {
 		titles = append(titles, r.short)
 		for i, size := range sizes {
-			ratios[i] = append(ratios[i], all.middle(r.name+"/"+size, "x-limit"))
+			ratios[i] = append(ratios[i], all.medianOf(r.name+"/"+size, "x-limit"))
 		}
 	}
 	err := addBars(p, group{sizes[0], ratios[0], -vg.Points(barWidth / 2), blue}, group{sizes[1], ratios[1], vg.Points(barWidth / 2), orange})
 	if err != nil {
 		return err
 	}
-	return finish(p, titles, path)
+	return nameBars(p, titles, path)
 }

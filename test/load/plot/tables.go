@@ -23,8 +23,8 @@ var variants = []variant{
 // peer is the variant that the others are compared with.
 const peer = "peer"
 
-// fill replaces what stands between '<!-- NAME -->' and '<!-- end of NAME -->' for each part. Each must be there once.
-func fill(page string, parts map[string]string) (string, error) {
+// fillParts replaces what stands between '<!-- NAME -->' and '<!-- end of NAME -->' for each part. Each must be there once.
+func fillParts(page string, parts map[string]string) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		before, rest, found := strings.Cut(page, "<!-- "+name+" -->\n")
 		_, after, ended := strings.Cut(rest, "<!-- end of "+name+" -->")
@@ -36,14 +36,15 @@ func fill(page string, parts map[string]string) (string, error) {
 	return page, nil
 }
 
-// parts returns the parts of the page that were measured. The others stay as they are.
-func parts(r Results) map[string]string {
+// measuredParts returns the parts of the page that were measured. The others stay as they are.
+func measuredParts(r Results) map[string]string {
 	all := map[string]string{
 		"machine": fmt.Sprintf("Measured on %d cores of %s.\n", r.Cores, r.Machine),
-		"creates": speeds(r.Creates, fmt.Sprintf("%d VMs, %d clients, median of %d runs", r.Options.VMs, r.Options.Clients, rounds(r.Creates))) + createsPlots(r),
-		"guests":  speeds(r.Guests, fmt.Sprintf("%d VMs, %d clients, median of %d runs", r.Options.Guests, r.Options.Clients, rounds(r.Guests))),
-		"burst":   speeds(r.Bursts, fmt.Sprintf("%d VMs at once, median of %d runs", r.Options.Burst, rounds(r.Bursts))),
-		"memory":  memory(r), "restart": restart(r), "reviews": reviewTable(r.Reviews),
+		"creates": speedTable(r.Creates, fmt.Sprintf("%d VMs, %d clients, median of %d runs", r.Options.VMs, r.Options.Clients, mostRuns(r.Creates))) +
+			createsPlots(r),
+		"guests": speedTable(r.Guests, fmt.Sprintf("%d VMs, %d clients, median of %d runs", r.Options.Guests, r.Options.Clients, mostRuns(r.Guests))),
+		"burst":  speedTable(r.Bursts, fmt.Sprintf("%d VMs at once, median of %d runs", r.Options.Burst, mostRuns(r.Bursts))),
+		"memory": memoryTable(r), "restart": restartTable(r), "reviews": reviewTable(r.Reviews),
 	}
 	maps.DeleteFunc(all, func(name, text string) bool {
 		return strings.HasPrefix(text, unmeasured) || name == "machine" && r.Cores == 0
@@ -51,24 +52,24 @@ func parts(r Results) map[string]string {
 	return all
 }
 
-// rounds is the number of runs of the variant that has most of them.
-func rounds(of map[string][]Run) (most int) {
+// mostRuns returns the number of runs of the variant that has most of them.
+func mostRuns(of map[string][]Run) (most int) {
 	for _, runs := range of {
 		most = max(most, len(runs))
 	}
 	return most
 }
 
-func median(runs []Run, of func(Run) float64) float64 {
+func medianOfRuns(runs []Run, of func(Run) float64) float64 {
 	var all []float64
 	for _, r := range runs {
 		all = append(all, of(r))
 	}
-	return middle(all)
+	return medianOfValues(all)
 }
 
-// middle is the median of values, 0 without values.
-func middle(values []float64) float64 {
+// medianOfValues returns the median of values, 0 without values.
+func medianOfValues(values []float64) float64 {
 	values = slices.Sorted(slices.Values(values))
 	if len(values) == 0 {
 		return 0
@@ -76,11 +77,11 @@ func middle(values []float64) float64 {
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
-func perSecond(r Run) float64 { return r.PerSecond }
-func p50(r Run) float64       { return r.P50 }
-func p99(r Run) float64       { return r.P99 }
-func most(r Run) float64      { return r.Max }
-func behind(r Run) float64    { return r.Behind }
+func perSecond(r Run) float64     { return r.PerSecond }
+func p50(r Run) float64           { return r.P50 }
+func p99(r Run) float64           { return r.P99 }
+func mostLatency(r Run) float64   { return r.Max }
+func secondsBehind(r Run) float64 { return r.Behind }
 
 func webhookPeak(r Run) float64    { return float64(r.WebhookPeak) }
 func controllerPeak(r Run) float64 { return float64(r.ControllerPeak) }
@@ -93,8 +94,8 @@ func megabytes(bytes float64) string {
 	return fmt.Sprintf("%.0f", bytes/1e6)
 }
 
-// speeds returns a table of variants: medians, and their ratios to the peer's medians.
-func speeds(runs map[string][]Run, title string) string {
+// speedTable returns a table of variants: medians, and their ratios to the peer's medians.
+func speedTable(runs map[string][]Run, title string) string {
 	if len(runs) == 0 {
 		return unmeasured
 	}
@@ -110,21 +111,21 @@ func speeds(runs map[string][]Run, title string) string {
 		for _, r := range all {
 			failed += r.Failed
 		}
-		fmt.Fprintf(&b, "| %s | %.0f | %s | %.0f | %.0f | %s | %.0f | %d | %.1f | %s | %s |\n", v.title, median(all, perSecond),
-			ratio(all, runs[peer], perSecond), median(all, p50), median(all, p99), ratio(all, runs[peer], p99), median(all, most), failed, median(all, behind),
-			megabytes(median(all, webhookPeak)), megabytes(median(all, controllerPeak)))
+		fmt.Fprintf(&b, "| %s | %.0f | %s | %.0f | %.0f | %s | %.0f | %d | %.1f | %s | %s |\n", v.title, medianOfRuns(all, perSecond),
+			ratioToPeer(all, runs[peer], perSecond), medianOfRuns(all, p50), medianOfRuns(all, p99), ratioToPeer(all, runs[peer], p99),
+			medianOfRuns(all, mostLatency), failed, medianOfRuns(all, secondsBehind), megabytes(medianOfRuns(all, webhookPeak)), megabytes(medianOfRuns(all, controllerPeak)))
 	}
 	return b.String()
 }
 
-func ratio(runs, peers []Run, of func(Run) float64) string {
-	if len(peers) == 0 || median(peers, of) == 0 {
+func ratioToPeer(runs, peers []Run, of func(Run) float64) string {
+	if len(peers) == 0 || medianOfRuns(peers, of) == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.2f", median(runs, of)/median(peers, of))
+	return fmt.Sprintf("%.2f", medianOfRuns(runs, of)/medianOfRuns(peers, of))
 }
 
-func mega(bytes int64) float64 { return float64(bytes) / 1e6 }
+func inMegabytes(bytes int64) float64 { return float64(bytes) / 1e6 }
 
 // unmeasured stands where a measurement has not been made.
 const unmeasured = "Not measured in this run.\n"
@@ -137,8 +138,8 @@ func createsPlots(r Results) string {
 		"![Median and 99th percentile of the latency of each variant](performance/latency.svg)\n"
 }
 
-// memory is a table of peaks, and the bytes for each VM by the difference of two sizes.
-func memory(r Results) string {
+// memoryTable returns a table of peaks, and the bytes for each VM by the difference of two sizes.
+func memoryTable(r Results) string {
 	if len(r.Memory) == 0 {
 		return unmeasured
 	}
@@ -146,8 +147,8 @@ func memory(r Results) string {
 	fmt.Fprintf(&b, "| VMs, VMIs | webhook that admitted them MB | webhook after start and relists MB | controller after start MB | "+
 		"after relists MB | at rest MB |\n|---|---|---|---|---|---|\n")
 	for _, at := range r.Memory {
-		fmt.Fprintf(&b, "| %d, %d | %.0f | %.0f | %.0f | %.0f | %.0f |\n", at.VMs, at.VMIs, mega(slices.Max(append(at.Admitting, 0))), mega(at.Webhook.Peak),
-			mega(at.Controller.Started), mega(at.Controller.Peak), mega(at.Controller.Resident))
+		fmt.Fprintf(&b, "| %d, %d | %.0f | %.0f | %.0f | %.0f | %.0f |\n", at.VMs, at.VMIs,
+			inMegabytes(slices.Max(append(at.Admitting, 0))), inMegabytes(at.Webhook.Peak), inMegabytes(at.Controller.Started), inMegabytes(at.Controller.Peak), inMegabytes(at.Controller.Resident))
 	}
 	const plot = "\n![Peaks of webhook and controller at two sizes, beside their bounds](performance/memory.svg)\n"
 	if len(r.Memory) < 2 {
@@ -161,12 +162,12 @@ func memory(r Results) string {
 	fmt.Fprintf(&b, "\nThe difference of the two sizes is %.1f kB of the controller's peak for each VM, its share of a VMI included, "+
 		"and %.1f kB of the webhook's.\n"+
 		"At 100,000 VMs the controller's peak would be %.0f MB by this.\n",
-		controller/1e3, webhook/1e3, mega(large.Controller.Peak)+controller*float64(100000-large.VMs)/1e6)
+		controller/1e3, webhook/1e3, inMegabytes(large.Controller.Peak)+controller*float64(100000-large.VMs)/1e6)
 	return b.String() + plot
 }
 
-// restart is what a controller does that starts at each size.
-func restart(r Results) string {
+// restartTable returns a table of what a starting controller does at each size.
+func restartTable(r Results) string {
 	if len(r.Memory) == 0 {
 		return unmeasured
 	}

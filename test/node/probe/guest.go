@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guest says what a launcher finds in its pod: each device with owner, group, mode and whether it can be opened, and which namespaces it may make.
-func guest(devices []string) error {
+// reportGuest says what a launcher finds in its pod: each device with owner, group, mode and whether it can be opened, and which namespaces it may make.
+func reportGuest(devices []string) error {
 	for _, device := range devices {
 		info, err := os.Stat(device)
 		if err != nil {
@@ -24,17 +24,17 @@ func guest(devices []string) error {
 		if err == nil {
 			err = file.Close()
 		}
-		fmt.Printf("%s %d:%d %04o %s\n", device, of.Uid, of.Gid, info.Mode().Perm(), outcome(err))
+		fmt.Printf("%s %d:%d %04o %s\n", device, of.Uid, of.Gid, info.Mode().Perm(), outcomeOf(err))
 	}
 	// As passt: a user namespace with the others, except the network namespace.
 	const others = unix.CLONE_NEWUSER | unix.CLONE_NEWIPC | unix.CLONE_NEWNS | unix.CLONE_NEWUTS
-	fmt.Println("isolated as passt:", outcome(within(&syscall.SysProcAttr{Unshareflags: others})))
-	fmt.Println("unshare with a network:", outcome(within(&syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET})))
-	fmt.Println("clone with a network:", outcome(within(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET})))
+	fmt.Println("isolated as passt:", outcomeOf(isolateWithin(&syscall.SysProcAttr{Unshareflags: others})))
+	fmt.Println("unshare with a network:", outcomeOf(isolateWithin(&syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET})))
+	fmt.Println("clone with a network:", outcomeOf(isolateWithin(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET})))
 	return nil
 }
 
-func outcome(err error) string {
+func outcomeOf(err error) string {
 	var number syscall.Errno
 	switch {
 	case err == nil:
@@ -45,8 +45,8 @@ func outcome(err error) string {
 	return err.Error()
 }
 
-// within runs isolate in new namespaces, as their root: otherwise its capabilities there would end with the exec.
-func within(attributes *syscall.SysProcAttr) error {
+// isolateWithin runs isolate in new namespaces, as their root: otherwise its capabilities there would end with the exec.
+func isolateWithin(attributes *syscall.SysProcAttr) error {
 	attributes.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
 	attributes.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	cmd := exec.Command("/proc/self/exe", "isolate")

@@ -25,11 +25,11 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 1 && args[0] == "serve":
-		return serve("")
+		return serveName("")
 	case len(args) == 2 && args[0] == "serve":
-		return serve(args[1])
+		return serveName(args[1])
 	case len(args) == 2 && args[0] == "fetch":
-		return fetch(args[1])
+		return fetchURL(args[1])
 	case len(args) == 2 && args[0] == "cat":
 		text, err := os.ReadFile(args[1])
 		fmt.Print(string(text))
@@ -37,15 +37,15 @@ func run(args []string) error {
 	case len(args) == 2 && args[0] == "touch":
 		return os.WriteFile(args[1], nil, 0o600)
 	case len(args) > 0 && args[0] == "guest":
-		return guest(args[1:])
+		return reportGuest(args[1:])
 	case len(args) == 1 && args[0] == "isolate":
 		return isolate()
 	}
 	return fmt.Errorf("arguments %q must be: serve [DIRECTORY OF tls.crt AND tls.key], fetch URL, cat FILE, guest DEVICE..., or touch FILE", args)
 }
 
-// serve answers with the name of the pod, over TLS where a certificate is given.
-func serve(certificates string) error {
+// serveName answers with the name of the pod, over TLS where a certificate is given.
+func serveName(certificates string) error {
 	name, err := os.Hostname()
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func serve(certificates string) error {
 		fmt.Fprintf(w, "%s to %s\n", name, r.RemoteAddr)
 	})
 	http.HandleFunc("/admit", func(w http.ResponseWriter, r *http.Request) {
-		if err := refuse(w, r, "refused by pod "+name); err != nil {
+		if err := refuseReview(w, r, "refused by pod "+name); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		}
 	})
@@ -68,8 +68,8 @@ func serve(certificates string) error {
 	return server.ListenAndServeTLS(certificates+"/tls.crt", certificates+"/tls.key")
 }
 
-// refuse answers an admission review with no, and why.
-func refuse(w io.Writer, r *http.Request, message string) error {
+// refuseReview answers an admission review with no, and why.
+func refuseReview(w io.Writer, r *http.Request, message string) error {
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 		return err
@@ -81,7 +81,7 @@ func refuse(w io.Writer, r *http.Request, message string) error {
 	return json.NewEncoder(w).Encode(review)
 }
 
-func fetch(url string) error {
+func fetchURL(url string) error {
 	client := http.Client{Timeout: 10 * time.Second}
 	response, err := client.Get(url)
 	if err != nil {
