@@ -31,7 +31,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Case is one folder.
+// Case is one case of the corpus, read from its folder.
 type Case struct {
 	Name, Dir string
 	// VM or VMI is the input.
@@ -44,7 +44,7 @@ type Case struct {
 	applied []byte // vm.yaml or vmi.yaml
 }
 
-// Applied is what the user applies, as it is written.
+// Applied returns the object that the user applies, as it is written.
 func (c Case) Applied() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(c.applied, &object.Object); err != nil {
@@ -114,7 +114,7 @@ type Start struct {
 	Frozen *record.Record `json:"frozen,omitempty"`
 }
 
-// Machine is the explicit VMI on the case's host.
+// Machine returns the explicit VMI with the case's host.
 func (c Case) Machine(explicit *v1.VirtualMachineInstance) (render.Machine, error) {
 	start := Start{Capabilities: backend.Assumed(explicit.Spec.Architecture), Bindings: backend.AssumedBindings(explicit)}
 	if err := decodeStrict(c.host, &start); err != nil {

@@ -14,7 +14,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Plain is a VMI of namespace 'default' without disks and interfaces.
+// Plain returns a VMI of namespace 'default' without disks and interfaces.
 func Plain(t *testing.T, name string) *v1.VirtualMachineInstance {
 	t.Helper()
 	vmi := &v1.VirtualMachineInstance{}
@@ -28,7 +28,7 @@ func Plain(t *testing.T, name string) *v1.VirtualMachineInstance {
 	return explicit
 }
 
-// WithClaim is a VMI of namespace 'shop' with one disk of claim 'data', and a network card.
+// WithClaim returns a VMI of namespace 'shop' with one disk on the claim 'data', and a network card.
 func WithClaim(t *testing.T) *v1.VirtualMachineInstance {
 	t.Helper()
 	vmi := &v1.VirtualMachineInstance{}

@@ -62,7 +62,7 @@ func NewClient(t *testing.T, served []schema.GroupVersionKind, objects ...client
 			&api.VirtualMachineSnapshotContent{}, &api.VirtualMachineRestore{}, &clone.VirtualMachineClone{}).Build()
 }
 
-// Start is the time of clocks in a cluster.
+// Start is the time at which the clock of a cluster stands.
 var Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // New returns a cluster that contains objects and serves VolumeSnapshots. Its clock stands at Start, and its recorder holds ten events.

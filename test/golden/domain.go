@@ -16,8 +16,7 @@ import (
 // they repeat all of it.
 const Frontend = "frontend.xml"
 
-// Difference is a complete domain as a unified diff of its frontend: what stage 3 adds. 'patch -o - frontend.xml domain.diff' prints the
-// domain.
+// Difference returns a complete domain as a unified diff to its frontend: what stage 3 adds. 'patch -o - frontend.xml domain.diff' prints the domain.
 func Difference(frontend, domain string) string {
 	text := string(diff.Diff(Frontend, []byte(frontend), "domain.xml", []byte(domain)))
 	_, unified, _ := strings.Cut(text, "\n") // above it stands a line for those who compare folders
@@ -41,7 +40,7 @@ func Expand(frontend, difference string) (string, error) {
 	return domain.String(), nil
 }
 
-// CompareDomain demands that the difference of that name in a folder, applied to the frontend there, is the domain.
+// CompareDomain fails if the difference at a path, applied to the frontend in its folder, is not the domain.
 func CompareDomain(t testing.TB, path, domain string) {
 	t.Helper()
 	frontend, err := os.ReadFile(filepath.Join(filepath.Dir(path), Frontend))

@@ -16,7 +16,7 @@ import (
 // Rewrite reports whether goldens are to be written, not compared.
 var Rewrite = os.Getenv("GOLDEN") == "rewrite"
 
-// Compare compares a text with its golden. A golden that is not there is one of nothing.
+// Compare compares a text with its golden. A missing golden counts as empty.
 func Compare(t testing.TB, path, got string) {
 	t.Helper()
 	want, err := os.ReadFile(path)
@@ -42,7 +42,7 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// Orphans finds files of a folder that are neither goldens that a test leads to nor its inputs.
+// Orphans fails for files of a folder that are neither goldens of a test nor its inputs.
 func Orphans(t testing.TB, dir string, goldens map[string]string, inputs ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

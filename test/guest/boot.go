@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Cmdline is what the guest's kernel should be told: no console, since the script writes to the first
+// Cmdline is the command line of the guest's kernel: no console, since the script writes to the first
 // serial port itself; a reboot instead of a hang on a panic, so that QEMU's -no-reboot ends it; no
 // self-tests of ciphers, which take a second under TCG; and no test of the timer's interrupt, which an
 // emulator without CPU time fails: the kernel panics then, and reboots without an end. The guest reports

@@ -28,7 +28,7 @@ func Described(dom *libvirtxml.Domain) []string {
 	return d.lines
 }
 
-// Says picks from a text the lines that a document describes.
+// Says returns the lines of a text that a document describes.
 func Says(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		left, _, _ := strings.Cut(line, "=")

@@ -42,7 +42,7 @@ func certConfig(commonName string) *pkiutil.CertConfig {
 	}
 }
 
-// FrontProxy is whom the API server is to the servers of aggregated APIs, which believe what it says of a caller.
+// FrontProxy is the user as which the API server connects to servers of aggregated APIs. They trust its headers about the caller.
 const FrontProxy = "front-proxy-client"
 
 // WriteServerFiles writes what the API server reads: ca.crt, apiserver.crt and .key for localhost, 127.0.0.1 and further addresses, front-proxy.crt and .key,
@@ -92,13 +92,13 @@ func (a *Authority) write(path string, config *pkiutil.CertConfig) error {
 	return pkiutil.WriteCertAndKey(filepath.Dir(path), filepath.Base(path), cert, key)
 }
 
-// User is somebody who logs in by client certificate.
+// User authenticates by a client certificate.
 type User struct {
 	Name   string
 	Groups []string
 }
 
-// Admin is in the group that the API server lets do everything, whatever RBAC says.
+// Admin is in the group that may do everything, without RBAC.
 var Admin = User{"admin", []string{"system:masters"}}
 
 // ParseUser reads NAME or NAME=GROUP,GROUP. A service account's name has colons in it, as in
@@ -118,7 +118,7 @@ func ParseUser(s string) (User, error) {
 // FileName returns the file name of a user's kubeconfig. The user's name is escaped, because a colon would end the path in $KUBECONFIG, which is a list.
 func FileName(u User) string { return url.QueryEscape(u.Name) + ".kubeconfig" }
 
-// WriteKubeconfig writes a kubeconfig into dir, readable by its owner alone, and gives its path.
+// WriteKubeconfig writes a kubeconfig into dir, which only its owner can read, and returns its path.
 func (a *Authority) WriteKubeconfig(dir, server string, u User) (string, error) {
 	config := certConfig(u.Name)
 	config.Organization = u.Groups

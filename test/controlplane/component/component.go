@@ -10,8 +10,8 @@ const (
 	peerSocket = "peer:0"
 )
 
-// Etcd listens on Unix sockets, so that it takes no port, and no other user of this machine can read
-// or write the cluster past the API server. Without fsync, since the data ends with the process.
+// Etcd returns the arguments of an etcd that listens on Unix sockets. So it takes no port, and no other user of this machine can read or write the cluster
+// without the API server. It does not call fsync, because the data is not needed after the process.
 func Etcd() []string {
 	return []string{
 		"--name=kiln",
@@ -49,7 +49,7 @@ func APIServer(further ...string) []string {
 	}, further...)
 }
 
-// ControllerManager is alone, and serves no port.
+// ControllerManager returns the arguments of a controller manager without leader election that serves no port.
 func ControllerManager(further ...string) []string {
 	return append([]string{
 		"--leader-elect=false",

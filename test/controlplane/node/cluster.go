@@ -24,7 +24,7 @@ type Options struct {
 	APIServer []string
 	// Kubelet is more YAML for the configuration of every kubelet.
 	Kubelet string
-	// Restart starts programs of the nodes that have ended again.
+	// Restart says that programs of the nodes are started again after they have ended.
 	Restart bool
 }
 
@@ -40,7 +40,7 @@ type Cluster struct {
 	Ended chan string
 }
 
-// Ready describes a node whose pods can run to the program that started the node.
+// Ready describes a started node whose pods can run.
 type Ready struct {
 	Name string `json:"name"`
 	// PID of process 1 of the node's namespaces, as the machine counts.

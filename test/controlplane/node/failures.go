@@ -17,7 +17,7 @@ func (c *Cluster) Kill(name string) error {
 	return unplugCable(n.Number, c.nodes[0].cmd.Process.Pid)
 }
 
-// Connect has the network of a node reach the others, or not, as a cable does that is pulled. Its processes go on.
+// Connect connects or disconnects the network of a node, as if its cable was plugged in or pulled. Its processes go on.
 func (c *Cluster) Connect(name string, connected bool) error {
 	n, err := c.findFurtherNode(name)
 	if err != nil {

@@ -60,7 +60,7 @@ func Init(words ...string) (status int, err error) {
 // covered are directories that kubelet, containerd and the CNI plugins write to whatever their configuration says.
 var covered = []string{"/etc", "/var/lib", "/usr/libexec"}
 
-// Hidden tells that a directory cannot be used by a node, because the node has its own there.
+// Hidden returns an error if a node cannot use a directory of the machine, because the node has its own directory at this path.
 func Hidden(path string) error {
 	for _, dir := range append([]string{"/run"}, covered...) {
 		if path == dir || strings.HasPrefix(path, dir+"/") {

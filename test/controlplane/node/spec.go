@@ -19,7 +19,7 @@ type Tools struct {
 	Runc, CNI string
 }
 
-// Spec is all that a node is told.
+// Spec contains everything that process 1 of a node needs to know.
 type Spec struct {
 	Name string
 	// Number counts the nodes from 1. The first has the control plane. All addresses follow from the number.
@@ -35,7 +35,7 @@ type Spec struct {
 	APIServer []string
 	// Kubelet is more YAML for kubelet's configuration.
 	Kubelet string
-	// Again tells that the node was killed: its directory and its store are as they were then.
+	// Again reports whether the node was killed before. Its directory and its store are then as they were.
 	Again bool
 	// Restart starts programs that have ended again, as a machine's supervisor does. Otherwise the node ends with them.
 	Restart bool
@@ -52,16 +52,16 @@ var serviceAPI = net.IPv4(10, 96, 0, 1)
 
 func nodeAddress(number int) net.IP { return net.IPv4(10, 100, 0, byte(number)) }
 
-// Address is where other nodes, and pods, reach this one.
+// Address returns the address at which other nodes, and pods, reach this node.
 func (s Spec) Address() string { return nodeAddress(s.Number).String() }
 
-// Pods is the node's part of podRange.
+// Pods returns the range of the node's pods, a part of podRange.
 func (s Spec) Pods() string { return fmt.Sprintf("10.201.%d.0/24", s.Number) }
 
-// Range has the pods of all nodes.
+// Range returns the range of the pods of all nodes.
 func (s Spec) Range() string { return podRange }
 
-// CRI is the socket of containerd. It lies in Dir, which processes outside see too.
+// CRI returns the path of containerd's socket. It lies in Dir, which processes outside of the node see, too.
 func (s Spec) CRI() string { return s.pathInDir("containerd.sock") }
 
 func (s Spec) pathInDir(name string) string { return filepath.Join(s.Dir, name) }

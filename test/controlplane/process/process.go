@@ -58,7 +58,7 @@ func start(binary, dir string, args []string) (*Process, error) {
 // PID is its process ID, as the namespace that started it counts.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Stop ends the process and returns when it is gone; killed tells that it did not listen. It may be called twice.
+// Stop ends the process and returns when it is gone. It reports whether the process had to be killed. It may be called twice.
 func (p *Process) Stop() (killed bool) {
 	_ = p.cmd.Process.Signal(unix.SIGTERM) // fails only if it has ended
 	select {
@@ -76,8 +76,7 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Died is the error of a process that ended by itself, with the end of its log, since the log is
-// about to be removed.
+// Died returns the error of a process that ended by itself. It contains the end of the log, because the log is removed.
 func (p *Process) Died() error {
 	const lines = 20
 	data, err := os.ReadFile(p.log)

@@ -36,9 +36,9 @@ const (
 type item struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Bytes is its size. Of a folder nobody enforces it.
+	// Bytes is its size, which is not enforced for a folder.
 	Bytes int64 `json:"bytes"`
-	// Block tells a sparse file from a folder.
+	// Block reports whether it is a sparse file, and not a folder.
 	Block bool `json:"block"`
 	// Source is the ID of the snapshot or volume that its content is a copy of; empty for a volume without content.
 	Source  string    `json:"source"`
