@@ -24,7 +24,7 @@ func (*Controller) SetReferences(
 			continue
 		}
 		if namesRevision(*reference.written) {
-			upgraded, err := resolver.Upgraded(ctx, vm.Namespace, reference.pinned.ControllerRevisionRef.Name, (*reference.written).ControllerRevisionRef.Name)
+			upgraded, err := resolver.IsUpgraded(ctx, vm.Namespace, reference.pinned.ControllerRevisionRef.Name, (*reference.written).ControllerRevisionRef.Name)
 			if err != nil {
 				return err
 			}
