@@ -21,13 +21,16 @@ func Judge(architecture string, pinned []Device) field.ErrorList {
 	return errs
 }
 
+// OnZPCI reports whether the only PCI bus of a mainframe has the address.
+func (a PCI) OnZPCI() bool { return a.Bus == 0 && a.Function == 0 }
+
 // PlaceZPCI gives every device a place on the only PCI bus of an s390x guest: one function in each slot, without root ports. If there are errors, the plan
 // lacks some devices.
 func (t PCIe) PlaceZPCI(devices []Device) (Plan, field.ErrorList) {
 	var errs field.ErrorList
 	asked := make([]Device, 0, len(devices))
 	for _, d := range devices {
-		if at, err := ParsePCI(d.Pin); err == nil && (at.Bus > 0 || at.Function > 0) {
+		if at, err := ParsePCI(d.Pin); err == nil && !at.OnZPCI() {
 			errs = append(errs, field.Invalid(d.Path, d.Pin, "architecture 's390x' has only PCI bus '00' and function '0': choose another address"))
 			continue
 		}

@@ -72,6 +72,7 @@ func JudgeMade(explicit, written *v1.VirtualMachineInstance, in Input) Verdict {
 		return Verdict{Errors: errs, Warnings: warningTexts(warnings, nil)}
 	}
 	f := newSourceFinder(written, "", written, in)
+	f.draft.Explicit = explicit
 	for _, err := range errs {
 		f.nameSource(err)
 	}
@@ -118,7 +119,7 @@ func judgeVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, 
 	verdict.Errors = append(verdict.Errors, withoutConflicts(judged, conflicts)...)
 	verdict.Errors = validate.Most(validate.Causes(verdict.Errors))
 	if warned = withoutRefusedFields(verdict.Errors, templatePrefix, warned); len(verdict.Errors)+len(warned) > 0 {
-		f := &sourceFinder{vm: vm, done: done, sent: asJSON(vm), prefix: templatePrefix}
+		f := &sourceFinder{vm: vm, done: done, draft: draft, sent: asJSON(vm), prefix: templatePrefix}
 		verdict.Errors = sortByField(f.moveErrors(verdict.Errors), reflect.TypeFor[v1.VirtualMachine]())
 		verdict.Warnings = append(verdict.Warnings, warningTexts(warned, f)...)
 	}

@@ -30,9 +30,10 @@ func withoutConflicts(errs, conflicts field.ErrorList) field.ErrorList {
 
 // sourceFinder moves errors to where a user can act, and names who set a field.
 type sourceFinder struct {
-	vm   *v1.VirtualMachine // nil if the user wrote a VMI
-	done *run
-	sent any // the JSON of what the user wrote, decoded once for all errors: a manifest can have thousands
+	vm    *v1.VirtualMachine // nil if the user wrote a VMI
+	done  *run
+	draft validate.Draft // what was judged
+	sent  any            // the JSON of what the user wrote, decoded once for all errors: a manifest can have thousands
 	// prefix comes before a path of the VMI in what the user wrote: templatePrefix for a VM, nothing for a VMI.
 	prefix string
 }
@@ -87,7 +88,10 @@ func (f *sourceFinder) moveError(err *field.Error, below string) {
 // nameArchitecture adds to an error that names the architecture of the VMI the object that set it.
 func (f *sourceFinder) nameArchitecture(err *field.Error) {
 	const at = "spec.architecture"
-	if by := f.setterOf(at); by != "" && strings.Contains(err.Detail, "architecture '"+f.done.vmi.Spec.Architecture+"'") {
+	if !validate.NamesArchitecture(err, f.draft) {
+		return
+	}
+	if by := f.setterOf(at); by != "" {
 		err.Detail += "; " + by + " sets " + at
 	}
 }

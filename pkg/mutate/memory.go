@@ -42,7 +42,7 @@ func memoryOf(list corev1.ResourceList) (memory resource.Quantity, found bool) {
 }
 
 // maxMemory is setupMemoryHotplug: memory.maxGuest is the cluster's maxGuest, else memory.guest times maxHotplugRatio. If memory cannot grow, maxGuest stays
-// unset without an error. vm.FixedMemory has the conditions of KubeVirt's ValidateLiveUpdateMemory, by which validate judges a maxGuest that the user wrote.
+// unset without an error. vm.CanGrow has the conditions of KubeVirt's ValidateLiveUpdateMemory, by which validate judges a maxGuest that the user wrote.
 func maxMemory(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	memory := vmi.Spec.Domain.Memory
 	if d.LiveUpdate == nil || memory == nil || memory.Guest == nil || memory.MaxGuest != nil {
@@ -53,7 +53,7 @@ func maxMemory(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 		copied := d.LiveUpdate.MaxGuest.DeepCopy()
 		ceiling = &copied
 	}
-	if ceiling.Cmp(*memory.Guest) < 0 || !vm.IsMemory(*ceiling) || vm.FixedMemory(&vmi.Spec, *ceiling) != "" {
+	if ceiling.Cmp(*memory.Guest) < 0 || !vm.IsMemory(*ceiling) || !vm.CanGrow(&vmi.Spec, *ceiling) {
 		return
 	}
 	memory.MaxGuest = ceiling

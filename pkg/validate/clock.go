@@ -22,7 +22,7 @@ var clockRules = []guestRule{
 	}},
 	{timers, []Rule{
 		{Name: "clock/word"},
-		{Name: "clock/timer"},
+		{Name: "clock/timer", NamesArchitecture: true},
 	}},
 }
 

@@ -18,7 +18,7 @@ import (
 
 var numaNodeRules = []metadataRule{
 	{ownNUMANodes, []Rule{
-		{Name: "cpu/numa-nodes-architecture", MendedBy: byInstancetype},
+		{Name: "cpu/numa-nodes-architecture", MendedBy: byInstancetype, NamesArchitecture: true},
 		{Name: "cpu/numa-nodes-mirrored", MendedBy: byInstancetype},
 		{Name: "cpu/numa-nodes-number", MendedBy: byInstancetype},
 		{Name: "cpu/numa-nodes-sockets", MendedBy: byCompletion | byInstancetype | byPreference},

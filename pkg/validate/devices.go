@@ -21,7 +21,7 @@ var deviceRules = []guestRule{
 		{Name: "devices/input-type", MendedBy: byPreference},
 	}},
 	{sound, []Rule{
-		{Name: "devices/sound-arm64", MendedBy: byPreference},
+		{Name: "devices/sound-arm64", MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "devices/sound-model", MendedBy: byPreference},
 		{Name: "devices/sound-name", MendedBy: byPreference},
 	}},
@@ -33,11 +33,11 @@ var deviceRules = []guestRule{
 	{watchdog, []Rule{
 		{Name: "devices/watchdog-action", MendedBy: byPreference},
 		{Name: "devices/watchdog-given", MendedBy: byCompletion | byPreference},
-		{Name: "devices/watchdog-arm64", MendedBy: byPreference},
-		{Name: "devices/watchdog-model", MendedBy: byPreference},
+		{Name: "devices/watchdog-arm64", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "devices/watchdog-model", MendedBy: byPreference, NamesArchitecture: true},
 	}},
 	{panicDevices, []Rule{
-		{Name: "devices/panic-s390x", MendedBy: byPreference},
+		{Name: "devices/panic-s390x", MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "devices/panic-twice", MendedBy: byPreference},
 		{Name: "devices/panic-model", MendedBy: byPreference},
 	}},

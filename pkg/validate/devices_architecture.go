@@ -16,7 +16,7 @@ import (
 
 var deviceArchitectureRules = []guestRule{
 	{mainframe, []Rule{
-		{Name: "devices/s390x", MendedBy: byPreference},
+		{Name: "devices/s390x", MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "devices/input-bus-s390x", MendedBy: byPreference},
 		{Name: "disks/bus-s390x", MendedBy: byPreference},
 	}},

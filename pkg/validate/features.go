@@ -19,7 +19,7 @@ import (
 
 var featureRules = []guestRule{
 	{featuresOfPCs, []Rule{
-		{Name: "features/architecture", MendedBy: byPreference},
+		{Name: "features/architecture", MendedBy: byPreference, NamesArchitecture: true},
 	}},
 	{hyperv, []Rule{
 		{Name: "features/hyperv-needs", MendedBy: byCompletion | byPreference},

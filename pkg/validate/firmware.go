@@ -20,12 +20,12 @@ import (
 
 var firmwareRules = []guestRule{
 	{bootloader, []Rule{
-		{Name: "firmware/bios-arm64", MendedBy: byPreference},
-		{Name: "firmware/efi-s390x", MendedBy: byPreference},
+		{Name: "firmware/bios-arm64", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "firmware/efi-s390x", MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "firmware/bootloaders", MendedBy: byPreference},
 	}},
 	{secureBoot, []Rule{
-		{Name: "firmware/secure-boot-arm64", MendedBy: byPreference},
+		{Name: "firmware/secure-boot-arm64", MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "firmware/secure-boot-smm", MendedBy: byCompletion | byInstancetype | byPreference},
 	}},
 	{kernelBoot, []Rule{
@@ -46,7 +46,7 @@ var firmwareRules = []guestRule{
 	}},
 	{serialFirmware, []Rule{
 		{Name: "firmware/serial-port", MendedBy: byPreference},
-		{Name: "firmware/serial-s390x", MendedBy: byPreference},
+		{Name: "firmware/serial-s390x", MendedBy: byPreference, NamesArchitecture: true},
 	}},
 	{firmwareTables, []Rule{
 		{Name: "firmware/efi-acpi", MendedBy: byPreference},

@@ -22,7 +22,7 @@ var hostdeviceRules = []guestRule{
 		{Name: "hostdevices/gate", MendedBy: byInstancetype},
 	}, sourceRules...)},
 	{passthrough, []Rule{
-		{Name: "hostdevices/s390x", MendedBy: byInstancetype},
+		{Name: "hostdevices/s390x", MendedBy: byInstancetype, NamesArchitecture: true},
 	}},
 }
 

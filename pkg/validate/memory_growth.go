@@ -40,7 +40,7 @@ func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 	if memory.Guest.Cmp(*memory.MaxGuest) > 0 || unitMissing(*memory.Guest) || unitMissing(*memory.MaxGuest) {
 		return nil // guestMemory reports it, for VMIs too
 	}
-	if why := vm.FixedMemory(&vmi.Spec, *memory.MaxGuest); why != "" {
+	if why, _ := vm.FixedMemory(&vmi.Spec, *memory.MaxGuest); why != "" {
 		return field.ErrorList{field.Invalid(path.Child("spec", "domain", "memory", "maxGuest"), memory.MaxGuest.String(),
 			why+": remove maxGuest").WithOrigin("memory/growth")}
 	}

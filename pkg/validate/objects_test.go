@@ -1,6 +1,7 @@
 package validate_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -80,15 +81,27 @@ func vmi(fragments ...string) given {
 		if names := validate.Undeclared(guest, limits); len(names) > 0 {
 			t.Errorf("functions refuse by rules that their literals do not list: %v", names)
 		}
-		return append(validate.Guest(guest, limits, nil), validate.VMI(guest)...)
+		return withNamedArchitectures(t, guest, append(validate.Guest(guest, limits, nil), validate.VMI(guest)...))
 	}
+}
+
+// withNamedArchitectures returns errs. NamesArchitecture must be true for the errors whose messages have the architecture of the guest, and for no others.
+func withNamedArchitectures(t testing.TB, guest *v1.VirtualMachineInstance, errs field.ErrorList) field.ErrorList {
+	t.Helper()
+	for _, err := range errs {
+		named := strings.Contains(err.Detail, "architecture '"+guest.Spec.Architecture+"'")
+		if got := validate.NamesArchitecture(err, validate.Draft{Explicit: guest}); got != named {
+			t.Errorf("rule '%s' names the architecture: %t, and its message is '%s'", err.Origin, got, err.Detail)
+		}
+	}
+	return errs
 }
 
 // growing is the guest of a VM with this in its spec: it may have to grow while it runs.
 func growing(fragment string) given {
 	return func(t testing.TB, limits config.Limits) field.ErrorList {
 		guest := object[v1.VirtualMachineInstance](t, legalVMI, inSpec(t, fragment))
-		return append(validate.Guest(guest, limits, nil), validate.Growth(guest, limits, nil)...)
+		return withNamedArchitectures(t, guest, append(validate.Guest(guest, limits, nil), validate.Growth(guest, limits, nil)...))
 	}
 }
 

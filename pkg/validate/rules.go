@@ -18,6 +18,8 @@ type Rule struct {
 	MendedBy Mender
 	// ControllersMay exempts the accounts that create and manage VMIs (config.Limits.Controllers).
 	ControllersMay bool
+	// NamesArchitecture means that the rule refuses what the architecture of the VMI does not have, and that its messages name the architecture.
+	NamesArchitecture bool
 }
 
 // Area is the field area of a rule: the beginning of its name.

@@ -26,7 +26,7 @@ var labelRules = []metadataRule{
 		{Name: "security/annotation-gate"},
 	}},
 	{ignition, []Rule{
-		{Name: "security/ignition-architecture"},
+		{Name: "security/ignition-architecture", NamesArchitecture: true},
 	}},
 }
 

@@ -108,7 +108,7 @@ func plugsMemory(now, was *v1.VirtualMachineInstanceSpec, live *config.LiveUpdat
 		ceiling = resource.NewQuantity(has.Guest.Value()*int64(live.MaxHotplugRatio), resource.BinarySI)
 	}
 	// What the VMI had at its start decides whether it has maxGuest; what it is to have must fit as well.
-	return wants.Guest.Cmp(*ceiling) <= 0 && vm.FixedMemory(was, *ceiling) == "" && vm.FixedMemory(now, *ceiling) == "" &&
+	return wants.Guest.Cmp(*ceiling) <= 0 && vm.CanGrow(was, *ceiling) && vm.CanGrow(now, *ceiling) &&
 		equality.Semantic.DeepEqual(more, wants)
 }
 

@@ -63,7 +63,7 @@ func liveMemory(live, next *v1.VirtualMachineInstance, leastKiB int64) {
 	has, wants := live.Spec.Domain.Memory, next.Spec.Domain.Memory
 	if has == nil || wants == nil || has.Guest == nil || wants.Guest == nil || has.MaxGuest == nil || has.Hugepages != nil || wants.Hugepages != nil ||
 		wants.Guest.Cmp(*has.MaxGuest) > 0 || (wants.Guest.Value()-has.Guest.Value())%memoryStep != 0 ||
-		vm.FixedMemory(&live.Spec, *has.MaxGuest) != "" || live.Annotations[v1alpha1.AnnotationNUMACells] != "" || dedicated(&live.Spec) {
+		!vm.CanGrow(&live.Spec, *has.MaxGuest) || live.Annotations[v1alpha1.AnnotationNUMACells] != "" || dedicated(&live.Spec) {
 		return
 	}
 	grows := wants.Guest.Cmp(*has.Guest)

@@ -38,28 +38,34 @@ func PageSize(memory *v1.Memory) int64 {
 	return max(size.Value(), 0)
 }
 
-// FixedMemory returns the text of an error about why memory.guest, which must be set, cannot grow to a ceiling while the VMI runs; empty if it can grow. Stage
-// 1's default for maxGuest and the rule about maxGuest both call it, because they must agree.
-func FixedMemory(spec *v1.VirtualMachineInstanceSpec, ceiling resource.Quantity) string {
+// CanGrow reports whether memory.guest, which must be set, can grow to a ceiling while the VMI runs. Stage 1's default for maxGuest and the rule about maxGuest
+// must agree about it.
+func CanGrow(spec *v1.VirtualMachineInstanceSpec, ceiling resource.Quantity) bool {
+	reason, _ := FixedMemory(spec, ceiling)
+	return reason == ""
+}
+
+// FixedMemory returns the text of an error about why CanGrow is false; empty if it is true. ofArchitecture means that the reason is the architecture.
+func FixedMemory(spec *v1.VirtualMachineInstanceSpec, ceiling resource.Quantity) (reason string, ofArchitecture bool) {
 	guest, block := spec.Domain.Memory.Guest, int64(plugBlock)
 	if PageSize(spec.Domain.Memory) == largePage {
 		block = largePage
 	}
 	switch {
 	case spec.Domain.CPU != nil && spec.Domain.CPU.Realtime != nil:
-		return "memory cannot grow with cpu.realtime"
+		return "memory cannot grow with cpu.realtime", false
 	case MirrorsNUMA(spec.Domain.CPU):
-		return "memory cannot grow with cpu.numa.guestMappingPassthrough"
+		return "memory cannot grow with cpu.numa.guestMappingPassthrough", false
 	case spec.Domain.LaunchSecurity != nil:
-		return "memory cannot grow with launchSecurity"
+		return "memory cannot grow with launchSecurity", false
 	case guest.Value()%block != 0:
-		return fmt.Sprintf("memory.guest '%s' cannot grow: only a multiple of %d MiB can", guest.String(), block>>20)
+		return fmt.Sprintf("memory.guest '%s' cannot grow: only a multiple of %d MiB can", guest.String(), block>>20), false
 	case ceiling.Value()%block != 0:
-		return fmt.Sprintf("must be a multiple of %d MiB", block>>20)
+		return fmt.Sprintf("must be a multiple of %d MiB", block>>20), false
 	case spec.Architecture != "amd64":
-		return "memory cannot grow on architecture '" + spec.Architecture + "'"
+		return "memory cannot grow on architecture '" + spec.Architecture + "'", true
 	case guest.Value() < minPluggable:
-		return "memory below 1Gi cannot grow"
+		return "memory below 1Gi cannot grow", false
 	}
-	return ""
+	return "", false
 }

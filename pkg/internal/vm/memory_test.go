@@ -72,8 +72,9 @@ func TestFixedMemory(t *testing.T) {
 			if test.change != nil {
 				test.change(spec)
 			}
-			if got := FixedMemory(spec, resource.MustParse(test.ceiling)); got != test.want {
-				t.Errorf("got '%s', want '%s'", got, test.want)
+			got, ofArchitecture := FixedMemory(spec, resource.MustParse(test.ceiling))
+			if got != test.want || ofArchitecture != (spec.Architecture == "arm64") {
+				t.Errorf("got '%s', of the architecture: %t, want '%s'", got, ofArchitecture, test.want)
 			}
 		})
 	}
