@@ -133,7 +133,7 @@ func bundle(machine render.Machine, profiles []v1alpha1.HostProfile) (string, er
 	if err != nil {
 		return "", err
 	}
-	all, err := rendered.Side()
+	all, err := rendered.SideDocuments()
 	if err != nil {
 		return "", err
 	}

@@ -107,7 +107,7 @@ func (g *Guest) readHardware(ctx context.Context, run startedGuest) (*v1alpha1.L
 	if err != nil || seen.VCPUs == 0 {
 		return nil, err
 	}
-	live := render.Running(run.frontend, render.Seen(seen))
+	live := render.RunningHardware(run.frontend, render.Seen(seen))
 	return &live, nil
 }
 

@@ -51,7 +51,7 @@ func (n *Node) recordRunning(ctx context.Context, vmi *v1.VirtualMachineInstance
 		return err
 	}
 	return n.patchRunning(ctx, vmi, func(was *v1alpha1.HardwareRunning) *v1alpha1.HardwareRunning {
-		now := render.Observed(was, front, render.Running(front, render.Seen(seen)), vmi.UID, metav1.Now())
+		now := render.ObservedHardware(was, front, render.RunningHardware(front, render.Seen(seen)), vmi.UID, metav1.Now())
 		now.Cause = condition.Note(now.Cause)
 		return &now
 	})

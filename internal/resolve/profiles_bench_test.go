@@ -44,7 +44,7 @@ func BenchmarkProfilesThatSelectNothing(b *testing.B) {
 		if err != nil || len(in.Profiles) != 50 {
 			b.Fatal(len(in.Profiles), err)
 		}
-		if plan, errs := profile.For(in.Profiles, vmi); plan != nil || len(errs) > 0 {
+		if plan, errs := profile.PlanFor(in.Profiles, vmi); plan != nil || len(errs) > 0 {
 			b.Fatal(plan, errs)
 		}
 	}

@@ -45,7 +45,7 @@ func (r Reviewer) ReviewProfile(ctx context.Context, data []byte, asker Asker) (
 
 // suggestBases adds a suggestion to each error about a name in spec.extends that no profile can have.
 func (r Reviewer) suggestBases(ctx context.Context, data []byte, errs field.ErrorList, asker Asker) {
-	of, bases := profile.Names(data)
+	of, bases := profile.ReadReferences(data)
 	extender := resolve.Extender{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}
 	for i, base := range bases {
 		at := field.NewPath("spec", "extends").Index(i).Child("name")

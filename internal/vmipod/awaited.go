@@ -151,7 +151,7 @@ func missingClaims(vmi *v1.VirtualMachineInstance, claims map[string]pod.Claim) 
 func missingNetworks(vmi *v1.VirtualMachineInstance, resources map[string]string) (missing []awaitedObject) {
 	for i := range vmi.Spec.Networks {
 		network := &vmi.Spec.Networks[i]
-		if !pod.Defined(network) {
+		if !pod.HasDefinition(network) {
 			continue
 		}
 		if _, exists := resources[network.Multus.NetworkName]; !exists {

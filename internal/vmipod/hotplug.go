@@ -52,7 +52,7 @@ func (h *hotplug) reconcile(ctx context.Context, o observed.Objects, done *outco
 		ctrl.LoggerFrom(ctx).Info("the frontend of a running guest cannot be read", "reason", err.Error())
 		return nil
 	}
-	had, wanted := render.Booted(front), render.Wanted(vmi, front)
+	had, wanted := render.BootedHardware(front), render.WantedHardware(vmi, front)
 	if guest.Spec.Live != nil {
 		had = guest.Spec.Live.LiveHardware
 	}

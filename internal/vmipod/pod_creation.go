@@ -48,7 +48,7 @@ func (p podCreation) reconcile(ctx context.Context, o observed.Objects) (*condit
 		return nil, err
 	}
 	p.awaited.setObjects(o.Key, slices.Concat(missingClaims(vmi, in.Claims), missingNetworks(vmi, in.NetworkResources), missing))
-	_, errs := pod.Of(in)
+	_, errs := pod.New(in)
 	if errs = append(errs, missingErrs...); len(errs) > 0 { // before anything is created for the pod
 		return &condition.Cause{Reason: inputReason(errs), Message: condition.Mistakes(errs)}, nil
 	}
@@ -59,7 +59,7 @@ func (p podCreation) reconcile(ctx context.Context, o observed.Objects) (*condit
 	if cause, err := p.account.ensure(ctx, vmi); err != nil || cause != nil {
 		return cause, err
 	}
-	made, _ := pod.Of(in)
+	made, _ := pod.New(in)
 	return p.create(ctx, vmi, in, made)
 }
 

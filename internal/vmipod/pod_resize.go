@@ -33,7 +33,7 @@ func (p podResize) reconcile(ctx context.Context, o observed.Objects, vmi *v1.Vi
 	if err != nil {
 		return nil, err
 	}
-	made, errs := pod.Of(in)
+	made, errs := pod.New(in)
 	if len(errs) > 0 {
 		return &condition.Cause{Reason: v1alpha1.ReasonNotPlaceable, Message: condition.Mistakes(errs)}, nil
 	}

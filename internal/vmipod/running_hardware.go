@@ -79,7 +79,7 @@ func checkedFrontend(guest *v1alpha1.GuestPod) (render.Front, error) {
 // save writes status.running if it has changed. The time is not taken from the launcher, whose clock a tenant may set.
 func (r *runningHardware) save(ctx context.Context, hardware *v1alpha1.GuestHardware, front render.Front, live v1alpha1.LiveHardware) error {
 	before := hardware.Status.Running
-	running := render.Observed(before, front, live, hardware.Status.Guest.UID, metav1.NewTime(r.Now()))
+	running := render.ObservedHardware(before, front, live, hardware.Status.Guest.UID, metav1.NewTime(r.Now()))
 	if running.Cause = condition.Note(running.Cause); before != nil && equality.Semantic.DeepEqual(*before, running) {
 		return nil
 	}

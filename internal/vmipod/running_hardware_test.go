@@ -13,7 +13,7 @@ func (c *cluster) reportRunning(change func(*v1alpha1.LiveHardware)) {
 	c.Helper()
 	front, err := render.ReadFrontend(c.guestPod().Spec.Hardware.Frontend)
 	c.must(err)
-	live := render.Wanted(c.vmi(), front)
+	live := render.WantedHardware(c.vmi(), front)
 	change(&live)
 	c.writeGuestPodStatus(func(s *v1alpha1.GuestPodStatus) { s.Running = &v1alpha1.ReportedHardware{LiveHardware: live} })
 }

@@ -104,7 +104,7 @@ func (b *Bench) Render(ctx context.Context, r Reviewed, wanted Rendering) (Rende
 		return done, err
 	}
 	if wanted.Side {
-		if done.Documents, err = result.Side(); err != nil {
+		if done.Documents, err = result.SideDocuments(); err != nil {
 			return done, err
 		}
 	}

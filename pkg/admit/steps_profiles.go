@@ -7,10 +7,10 @@ import (
 
 // planProfiles finds what profiles fill. Fields that the instancetype owns are left out, because they would be conflicts if the user had set them.
 func (r *run) planProfiles() {
-	planned, errs := profile.For(r.in.Profiles, r.vmi)
+	planned, errs := profile.PlanFor(r.in.Profiles, r.vmi)
 	r.errs = append(r.errs, errs...)
 	if planned != nil && r.in.Set.Instancetype != nil {
-		planned.Leave(instancetype.Owned(r.in.Set, planned.Example()))
+		planned.Exclude(instancetype.Owned(r.in.Set, planned.Example()))
 	}
 	r.planned = planned
 }

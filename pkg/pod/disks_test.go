@@ -86,7 +86,7 @@ func TestVolumes(t *testing.T) {
 func TestMissingClaims(t *testing.T) {
 	in := input(t, `volumes: [{name: a, persistentVolumeClaim: {claimName: c}}, {name: b, dataVolume: {name: d}},
 		{name: e, ephemeral: {persistentVolumeClaim: {claimName: f}}}]`)
-	_, errs := Of(in)
+	_, errs := New(in)
 	want := []string{"FieldValueNotFound spec.volumes[0].persistentVolumeClaim.claimName", "FieldValueNotFound spec.volumes[1].dataVolume.name",
 		"FieldValueNotFound spec.volumes[2].ephemeral.persistentVolumeClaim.claimName"}
 	if diff := cmp.Diff(want, typesAndFields(errs)); diff != "" {

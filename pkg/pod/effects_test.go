@@ -171,7 +171,7 @@ func TestEffects(t *testing.T) {
 			if test.with != nil {
 				test.with(&in)
 			}
-			result, errs := Of(in)
+			result, errs := New(in)
 			var got []string
 			for _, err := range errs {
 				if err.Type != field.ErrorTypeForbidden {

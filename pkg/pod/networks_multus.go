@@ -49,9 +49,9 @@ func (g guest) addMultusAnnotations(annotations map[string]string) {
 	}
 }
 
-// Defined reports whether the NetworkAttachmentDefinition of a network of Multus can be found from the VMI. It cannot for a default network without a
+// HasDefinition reports whether the NetworkAttachmentDefinition of a network of Multus can be found from the VMI. It cannot for a default network without a
 // namespace: Multus looks for it in its own namespace, or among the configurations of the node.
-func Defined(n *v1.Network) bool {
+func HasDefinition(n *v1.Network) bool {
 	return n.Multus != nil && (!n.Multus.Default || strings.Contains(n.Multus.NetworkName, "/"))
 }
 

@@ -59,7 +59,7 @@ func (g guest) networkNamed(name string) *v1.Network {
 
 // resourceOf returns the resource of a network that has an interface; empty if its NetworkAttachmentDefinition names none.
 func (g guest) resourceOf(n *v1.Network) string {
-	if n == nil || !Defined(n) || g.nicOf(n.Name) == nil {
+	if n == nil || !HasDefinition(n) || g.nicOf(n.Name) == nil {
 		return ""
 	}
 	return g.NetworkResources[n.Multus.NetworkName]
@@ -100,7 +100,7 @@ func (g guest) isIdentified(nic *v1.Interface, devices map[corev1.ResourceName]i
 		return false
 	case network.ResourceClaim != nil:
 		return true
-	case !Defined(network):
+	case !HasDefinition(network):
 		return false
 	}
 	resource, known := g.NetworkResources[network.Multus.NetworkName]
@@ -116,7 +116,7 @@ func (g guest) hasVirtualFunctions() bool {
 func (g guest) missingNetworks() (errs field.ErrorList) {
 	for i := range g.spec.Networks {
 		n := &g.spec.Networks[i]
-		if !Defined(n) || g.nicOf(n.Name) == nil {
+		if !HasDefinition(n) || g.nicOf(n.Name) == nil {
 			continue
 		}
 		if _, known := g.NetworkResources[n.Multus.NetworkName]; !known {

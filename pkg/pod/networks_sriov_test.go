@@ -54,13 +54,13 @@ func TestMissingNetworks(t *testing.T) {
 	in := input(t, nic("bridge: {}"))
 	taps(&in)
 	in.NetworkResources = nil
-	_, errs := Of(in)
+	_, errs := New(in)
 	if diff := cmp.Diff([]string{"FieldValueNotFound spec.networks[0].multus.networkName"}, typesAndFields(errs)); diff != "" {
 		t.Error(diff)
 	}
 	// Multus looks for it elsewhere.
 	in.VMI.Spec.Networks[0].Multus.Default = true
-	if _, errs := Of(in); len(errs) > 0 {
+	if _, errs := New(in); len(errs) > 0 {
 		t.Errorf("a default network: %v", errs.ToAggregate())
 	}
 }

@@ -50,7 +50,7 @@ func TestPorts(t *testing.T) {
 		t.Error(diff)
 	}
 	in.Network = Slirp
-	if result, _ := Of(in); result.Pod.Spec.Containers[0].Ports != nil {
+	if result, _ := New(in); result.Pod.Spec.Containers[0].Ports != nil {
 		t.Error("nothing reaches the guest, and its pod has ports")
 	}
 }

@@ -54,7 +54,7 @@ func input(t *testing.T, spec string) Input {
 // made is the pod of an input that is served without a warning.
 func made(t *testing.T, in Input) *corev1.Pod {
 	t.Helper()
-	result, errs := Of(in)
+	result, errs := New(in)
 	if len(errs)+len(result.Warnings) > 0 {
 		t.Fatalf("%v, %q", errs.ToAggregate(), result.Warnings)
 	}
@@ -121,9 +121,9 @@ func TestWhole(t *testing.T) {
 func TestOfChangesNothing(t *testing.T) {
 	in := input(t, "affinity: {nodeAffinity: {}}, tolerations: [{key: a}], "+onPodNetwork(", masquerade: {}"))
 	before := in.VMI.DeepCopy()
-	first, _ := Of(in)
+	first, _ := New(in)
 	first.Pod.Spec.Tolerations[0].Key = "changed" // what the caller does with the pod is its own affair
-	second, _ := Of(in)
+	second, _ := New(in)
 	if diff := cmp.Diff(before, in.VMI); diff != "" {
 		t.Errorf("the VMI changed: %s", diff)
 	}

@@ -47,7 +47,7 @@ type Observer struct {
 // Fill fills what the VMI leaves unset from the profiles that select it. all are the profiles of its namespace and their bases, in any order. If there are
 // errors, the VMI is unchanged. The VMI shares no memory with the profiles.
 func Fill(all []*Profile, vmi *v1.VirtualMachineInstance, by Observer) field.ErrorList {
-	plan, errs := For(all, vmi)
+	plan, errs := PlanFor(all, vmi)
 	if len(errs) > 0 {
 		return errs
 	}
@@ -65,8 +65,8 @@ func (p *Plan) Example() *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// Leave removes the fields at and below paths from the plan.
-func (p *Plan) Leave(paths []string) {
+// Exclude removes the fields at and below paths from the plan.
+func (p *Plan) Exclude(paths []string) {
 	if len(paths) == 0 {
 		return
 	}

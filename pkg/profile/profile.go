@@ -79,9 +79,9 @@ func tooMany(profiles []*Profile) *field.Error {
 	return err.WithOrigin("profile/limit")
 }
 
-// For returns what the profiles that select a VMI would fill; nil if there is nothing to fill. The VMI must have only its own labels and annotations: labels
-// that profiles fill do not select profiles. Errors, all at metadata.labels, are the errors of Select, bases that cannot be followed, and disagreements.
-func For(all []*Profile, vmi *v1.VirtualMachineInstance) (*Plan, field.ErrorList) {
+// PlanFor returns what the profiles that select a VMI would fill; nil if there is nothing to fill. The VMI must have only its own labels and annotations:
+// labels that profiles fill do not select profiles. Errors, all at metadata.labels, are the errors of Select, bases that cannot be followed, and disagreements.
+func PlanFor(all []*Profile, vmi *v1.VirtualMachineInstance) (*Plan, field.ErrorList) {
 	selected, errs := Select(all, vmi)
 	if len(selected) == 0 || len(errs) > 0 {
 		return nil, errs

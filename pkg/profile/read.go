@@ -63,9 +63,9 @@ type profileJSON[S any] struct {
 	Spec S `json:"spec"`
 }
 
-// Names returns a profile with only its kind, namespace and name, and the references of its spec.extends, even if other fields have mistakes. Check must have
-// read the same data before, because it limits the number of references.
-func Names(data []byte) (of Profile, extends []v1alpha1.ProfileReference) {
+// ReadReferences returns a profile with only its kind, namespace and name, and the references of its spec.extends, even if other fields have mistakes. Check
+// must have read the same data before, because it limits the number of references.
+func ReadReferences(data []byte) (of Profile, extends []v1alpha1.ProfileReference) {
 	var object profileJSON[struct {
 		Extends []v1alpha1.ProfileReference `json:"extends"`
 	}]

@@ -32,9 +32,9 @@ func ReadFrontend(xml string) (*libvirtxml.Domain, error) {
 	return front, nil
 }
 
-// Side returns the documents that libvirt must have before the domain, in the order in which they are defined. Documents of secrets do not contain the values:
-// a value is set by a separate call, and is never printed.
-func (r Result) Side() ([]Document, error) {
+// SideDocuments returns the documents that libvirt must have before the domain, in the order in which they are defined. Documents of secrets do not contain the
+// values: a value is set by a separate call, and is never printed.
+func (r Result) SideDocuments() ([]Document, error) {
 	var side []Document
 	add := func(kind, name string, document libvirtxml.Document) error {
 		text, err := document.Marshal()

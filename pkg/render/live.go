@@ -25,9 +25,9 @@ type Seen struct {
 	Aliases, Down, Empty []string
 }
 
-// Running returns the current hardware of a domain that was started from a frontend. It leaves out devices that the frontend does not have, such as manually
-// plugged ones.
-func Running(front *libvirtxml.Domain, seen Seen) v1alpha1.LiveHardware {
+// RunningHardware returns the current hardware of a domain that was started from a frontend. It leaves out devices that the frontend does not have, such as
+// manually plugged ones.
+func RunningHardware(front *libvirtxml.Domain, seen Seen) v1alpha1.LiveHardware {
 	live := v1alpha1.LiveHardware{
 		VCPUs: int32(min(seen.VCPUs, v1alpha1.MostLiveVCPUs)), MemoryKiB: int64(min(seen.MemoryKiB, mostMemory)), //nolint:gosec // bounded
 	}
@@ -191,9 +191,11 @@ func LiveChanges(before, after v1alpha1.LiveHardware) string {
 // CauseStarted is the cause of the hardware that a guest was started with.
 const CauseStarted = "the guest was started"
 
-// Observed returns state 4 of a guest: what libvirt runs, with digest, cause and time. was is the state that was observed before, or nil. Cause and time are
-// copied from was if it is of the same VMI and has the same hardware. The cause may be longer than the API allows.
-func Observed(was *v1alpha1.HardwareRunning, front *libvirtxml.Domain, live v1alpha1.LiveHardware, vmi types.UID, now metav1.Time) v1alpha1.HardwareRunning {
+// ObservedHardware returns state 4 of a guest: what libvirt runs, with digest, cause and time. was is the state that was observed before, or nil. Cause and
+// time are copied from was if it is of the same VMI and has the same hardware. The cause may be longer than the API allows.
+func ObservedHardware(
+	was *v1alpha1.HardwareRunning, front *libvirtxml.Domain, live v1alpha1.LiveHardware, vmi types.UID, now metav1.Time,
+) v1alpha1.HardwareRunning {
 	running := v1alpha1.HardwareRunning{LiveHardware: live, UID: vmi, Digest: abi.Digest(WithLive(front, live)), Cause: CauseStarted, Time: now}
 	switch {
 	case was == nil || was.UID != vmi:

@@ -82,7 +82,7 @@ func TestLiveDigest(t *testing.T) {
 			v1alpha1.LiveHardware{VCPUs: 2, MemoryKiB: 1 << 20, Absent: []string{"disk.data"}}, true},
 	} {
 		vmi := growing(t, test.change)
-		live := Wanted(vmi, front)
+		live := WantedHardware(vmi, front)
 		if diff := cmp.Diff(test.want, live); diff != "" {
 			t.Errorf("%s: the VMI asks for (-want +got)\n%s", test.why, diff)
 		}
@@ -135,7 +135,7 @@ func TestCheckLive(t *testing.T) {
 func TestRunning(t *testing.T) {
 	t.Parallel()
 	front := frontOf(t, growing(t, nil))
-	got := Running(front, Seen{VCPUs: 4, MemoryKiB: 2 << 20, Aliases: []string{"ua-blue", "ua-cd", "by-hand"}, Down: []string{"ua-blue", "by-hand"},
+	got := RunningHardware(front, Seen{VCPUs: 4, MemoryKiB: 2 << 20, Aliases: []string{"ua-blue", "ua-cd", "by-hand"}, Down: []string{"ua-blue", "by-hand"},
 		Empty: []string{"ua-cd"}})
 	want := v1alpha1.LiveHardware{VCPUs: 4, MemoryKiB: 2 << 20, Absent: []string{"disk.data", "interface.default"}, LinksDown: []string{"blue"},
 		Ejected: []string{"cd"}}

@@ -10,9 +10,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Wanted returns the hardware that a VMI requests for a running guest that was started from the frontend. Hardware that cannot change while the guest runs is
-// as in the frontend.
-func Wanted(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain) v1alpha1.LiveHardware {
+// WantedHardware returns the hardware that a VMI requests for a running guest that was started from the frontend. Hardware that cannot change while the guest
+// runs is as in the frontend.
+func WantedHardware(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain) v1alpha1.LiveHardware {
 	spec := &vmi.Spec
 	live := v1alpha1.LiveHardware{VCPUs: wantedVCPUs(spec.Domain.CPU, front), MemoryKiB: wantedMemory(spec.Domain.Memory, front)}
 	for _, device := range pluggableDevices(front) {
@@ -29,8 +29,8 @@ func Wanted(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain) v1alpha1.L
 	return sortLists(live)
 }
 
-// Booted returns the CPUs and the memory that a frontend starts a guest with.
-func Booted(front *libvirtxml.Domain) v1alpha1.LiveHardware {
+// BootedHardware returns the CPUs and the memory that a frontend starts a guest with.
+func BootedHardware(front *libvirtxml.Domain) v1alpha1.LiveHardware {
 	return v1alpha1.LiveHardware{VCPUs: wantedVCPUs(nil, front), MemoryKiB: wantedMemory(nil, front)}
 }
 

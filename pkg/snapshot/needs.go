@@ -89,7 +89,7 @@ func (n *needList) addNeed(kind Kind, name string, at *field.Path, device Device
 func (n *needList) addNetworks(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
 	for i := range spec.Networks {
 		network := &spec.Networks[i]
-		if !pod.Defined(network) {
+		if !pod.HasDefinition(network) {
 			continue
 		}
 		namespace, name := pod.NetworkAttachmentDefinition(n.namespace, network.Multus.NetworkName)

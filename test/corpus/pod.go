@@ -43,7 +43,7 @@ func podInput(explicit *v1.VirtualMachineInstance) pod.Input {
 
 // Pod makes the pod of an explicit VMI.
 func Pod(explicit *v1.VirtualMachineInstance) (pod.Result, field.ErrorList) {
-	return pod.Of(podInput(explicit))
+	return pod.New(podInput(explicit))
 }
 
 // commonPod is the pod of a VMI of that name that sets nothing but 1 GiB of memory. It has an interface on the pod network.

@@ -26,8 +26,8 @@ func podLaws(g generator, explicit *v1.VirtualMachineInstance) (broken findings)
 		in.LimitsDemanded = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	}
 	before := text(in)
-	result, errs := pod.Of(in)
-	again, errsAgain := pod.Of(in)
+	result, errs := pod.New(in)
+	again, errsAgain := pod.New(in)
 	if text(result) != text(again) || text(errs) != text(errsAgain) {
 		broken.add("two pods of one VMI are the same", "%s", cmp.Diff(text(result), text(again)))
 	}
@@ -147,7 +147,7 @@ func oneDiskMore(g generator, in pod.Input, was *corev1.Pod) (broken findings) {
 	spec.Domain.Devices.Disks = append(spec.Domain.Devices.Disks, v1.Disk{Name: "one-more"})
 	spec.Volumes = slices.Insert(spec.Volumes, at, v1.Volume{Name: "one-more",
 		VolumeSource: v1.VolumeSource{ContainerDisk: &v1.ContainerDiskSource{Image: "more"}}})
-	result, errs := pod.Of(in)
+	result, errs := pod.New(in)
 	if len(errs) > 0 {
 		broken.add("one disk more changes nothing else", "%v", errs.ToAggregate())
 		return broken

@@ -195,7 +195,7 @@ func writtenOut(t *testing.T, s subject, p *profile.Profile) (broken findings) {
 		}
 		all = append(all, base)
 	}
-	plan, errs := profile.For(all, &v1.VirtualMachineInstance{})
+	plan, errs := profile.PlanFor(all, &v1.VirtualMachineInstance{})
 	if len(errs) > 0 || plan == nil {
 		return nil
 	}

@@ -135,7 +135,7 @@ func (s space) podOf(vmi *v1.VirtualMachineInstance) error {
 			claims[v.Ephemeral.PersistentVolumeClaim.ClaimName] = pod.Claim{}
 		}
 	}
-	made, refused := pod.Of(pod.Input{VMI: vmi, Claims: claims, Settings: pod.Settings{Image: "example.org/launcher:1", LockedMemory: true}})
+	made, refused := pod.New(pod.Input{VMI: vmi, Claims: claims, Settings: pod.Settings{Image: "example.org/launcher:1", LockedMemory: true}})
 	if len(refused) > 0 {
 		return refused.ToAggregate()
 	}

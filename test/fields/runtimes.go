@@ -97,7 +97,7 @@ func inPods(settings pods.Settings) runtime {
 				in.Claims[name] = pods.Claim{}
 			}
 		}
-		return pods.Of(in)
+		return pods.New(in)
 	}
 	return runtime{"pod", func(vmi *v1.VirtualMachineInstance) (string, []string, field.ErrorList) {
 		made, errs := of(vmi)

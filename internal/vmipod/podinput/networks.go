@@ -24,7 +24,7 @@ func (r Reader) networkResources(ctx context.Context, vmi *v1.VirtualMachineInst
 	resources := map[string]string{}
 	for i := range vmi.Spec.Networks {
 		multus := vmi.Spec.Networks[i].Multus
-		if !pod.Defined(&vmi.Spec.Networks[i]) {
+		if !pod.HasDefinition(&vmi.Spec.Networks[i]) {
 			continue
 		}
 		if _, known := resources[multus.NetworkName]; known {

@@ -34,7 +34,7 @@ func TestRunningState(t *testing.T) {
 	}
 	boot := metav1.NewTime(time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC))
 	grown := metav1.NewTime(boot.Add(time.Hour))
-	live := render.Booted(front)
+	live := render.BootedHardware(front)
 	live.VCPUs++
 	hardware := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: v1alpha1.GuestHardwareSpec{Hardware: &recorded},
 		Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: "of-the-vm", Boots: 1,

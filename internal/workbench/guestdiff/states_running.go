@@ -73,7 +73,7 @@ func (s *State) addLiveHardware(vmi *v1.VirtualMachineInstance, running *v1alpha
 	if err != nil || render.CheckLive(front, running.LiveHardware) != nil {
 		return
 	}
-	s.Open = render.LiveChanges(running.LiveHardware, render.Wanted(vmi, front))
+	s.Open = render.LiveChanges(running.LiveHardware, render.WantedHardware(vmi, front))
 	s.frontend = render.WithLive(front, running.LiveHardware)
 	s.XML, _ = s.frontend.Marshal()
 }
