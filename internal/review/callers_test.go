@@ -26,6 +26,7 @@ var callers = []struct{ file, why string }{
 	{"test/corpus/laws_test.go", "tries neighbours of reviewed cases, which refer to generated values instead of objects"},
 	{"test/corpus/pod.go", "starts at the plainest VMI, without references: pods of cases are written as their difference to its pod"},
 	{"test/corpus/profile_laws_test.go", "explains the same neighbours, with generated profiles"},
+	{"test/backends/", "makes the guests, without references, of the tests of stage 3"},
 	{"test/conformance/accepted.go", "the recorded instancetypes and preferences are specs without objects"},
 	{"test/explicit/", "makes the VMIs, without references, of tests of stages 2 and 3"},
 	{"test/frontends/", "makes the VMI of each device model, without references, and is about stage 2"},
