@@ -21,12 +21,12 @@ import (
 
 // The largest bodies of requests, in bytes: a VM for expand-vm-spec, which etcd bounds, and options.
 const (
-	largestVM   = 2 << 20
-	largestBody = 64 << 10
+	largestVM      = 2 << 20
+	largestOptions = 64 << 10
 )
 
-// read returns the body of a request, or an error with status 413 or 400.
-func read(r *http.Request, largest int64) ([]byte, error) {
+// readBody returns the body of a request, or an error with status 413 or 400.
+func readBody(r *http.Request, largest int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
 	}
@@ -41,9 +41,9 @@ func read(r *http.Request, largest int64) ([]byte, error) {
 	return body, nil
 }
 
-// decode reads a body, JSON or YAML, into options; an empty body does not change them. It ignores an unknown field with a warning, because a newer client may
-// send it. A body with a syntax error is refused.
-func (c call) decode(options any) error {
+// decodeBody reads a body, JSON or YAML, into options; an empty body does not change them. It ignores an unknown field with a warning, because a newer client
+// may send it. A body with a syntax error is refused.
+func (c call) decodeBody(options any) error {
 	if len(bytes.TrimSpace(c.body)) == 0 {
 		return nil
 	}
@@ -77,8 +77,8 @@ func dryRun(values []string) ([]string, error) {
 	return values, nil
 }
 
-// write sends an answer. An error without a Kubernetes status is a fault of this server: it is logged, and answered with 500.
-func write(w http.ResponseWriter, r *http.Request, answer reply, err error) {
+// writeAnswer sends an answer. An error without a Kubernetes status is a fault of this server: it is logged, and answered with 500.
+func writeAnswer(w http.ResponseWriter, r *http.Request, answer reply, err error) {
 	if err != nil {
 		var status apierrors.APIStatus
 		if !errors.As(err, &status) {
@@ -104,12 +104,12 @@ func write(w http.ResponseWriter, r *http.Request, answer reply, err error) {
 	_, _ = w.Write(text) // an error means that the caller has closed the connection
 }
 
-// conflict returns the error (409) of a request that needs the VM in another state.
-func conflict(vm, format string, args ...any) error {
+// vmConflict returns the error (409) of a request that needs the VM in another state.
+func vmConflict(vm, format string, args ...any) error {
 	return apierrors.NewConflict(v1.Resource("virtualmachine"), vm, fmt.Errorf(format, args...))
 }
 
-// guestConflict returns the error (409) of a request that needs the VMI in another state.
-func guestConflict(vmi, format string, args ...any) error {
+// vmiConflict returns the error (409) of a request that needs the VMI in another state.
+func vmiConflict(vmi, format string, args ...any) error {
 	return apierrors.NewConflict(v1.Resource("virtualmachineinstance"), vmi, fmt.Errorf(format, args...))
 }

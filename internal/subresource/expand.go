@@ -28,7 +28,7 @@ func (a *API) expandStored(ctx context.Context, c call) (reply, error) {
 	}
 	reviewer := a.Reviewer
 	reviewer.Stored = true
-	return a.expand(ctx, reviewer, vm)
+	return a.expandVM(ctx, reviewer, vm)
 }
 
 // expandGiven expands the VM in the body.
@@ -37,7 +37,7 @@ func (a *API) expandGiven(ctx context.Context, c call) (reply, error) {
 		return reply{}, apierrors.NewBadRequest("empty request body: send a VirtualMachine")
 	}
 	vm := &v1.VirtualMachine{}
-	if err := c.decode(vm); err != nil {
+	if err := c.decodeBody(vm); err != nil {
 		return reply{}, err
 	}
 	if kind := vm.GroupVersionKind(); kind.Kind != v1.VirtualMachineGroupVersionKind.Kind || kind.Group != v1.VirtualMachineGroupVersionKind.Group {
@@ -48,15 +48,15 @@ func (a *API) expandGiven(ctx context.Context, c call) (reply, error) {
 			fmt.Sprintf("must be '%s', the namespace of the request, or empty", c.namespace)).Error())
 	}
 	vm.Namespace = c.namespace
-	return a.expand(ctx, a.Reviewer, vm)
+	return a.expandVM(ctx, a.Reviewer, vm)
 }
 
-// expand answers with the expanded VM, or with each mistake in it.
-func (a *API) expand(ctx context.Context, reviewer review.Reviewer, vm *v1.VirtualMachine) (reply, error) {
+// expandVM answers with the expanded VM, or with each mistake in it.
+func (a *API) expandVM(ctx context.Context, reviewer review.Reviewer, vm *v1.VirtualMachine) (reply, error) {
 	if vm.Spec.Template == nil {
-		return reply{}, invalid(vm.Name, field.ErrorList{field.Required(field.NewPath("spec", "template"), "the VM has nothing to boot")})
+		return reply{}, invalidVM(vm.Name, field.ErrorList{field.Required(field.NewPath("spec", "template"), "the VM has nothing to boot")})
 	}
-	asker, err := a.asker(ctx)
+	asker, err := a.requestAuthor(ctx)
 	if err != nil {
 		return reply{}, err
 	}
@@ -66,28 +66,28 @@ func (a *API) expand(ctx context.Context, reviewer review.Reviewer, vm *v1.Virtu
 	}
 	expanded, mistakes := reviewed.Expanded()
 	if len(mistakes) > 0 {
-		return reply{}, invalid(vm.Name, mistakes)
+		return reply{}, invalidVM(vm.Name, mistakes)
 	}
 	expanded.SetGroupVersionKind(v1.VirtualMachineGroupVersionKind)
-	return found(expanded), nil
+	return objectReply(expanded), nil
 }
 
-// invalid returns an error with all mistakes, and their paths as causes. KubeVirt answers with the same status code if a VM cannot be expanded.
-func invalid(name string, mistakes field.ErrorList) error {
+// invalidVM returns an error with all mistakes, and their paths as causes. KubeVirt answers with the same status code if a VM cannot be expanded.
+func invalidVM(name string, mistakes field.ErrorList) error {
 	status := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), name, mistakes)
 	status.ErrStatus.Code, status.ErrStatus.Reason = 400, metav1.StatusReasonBadRequest
 	return status
 }
 
-// asker returns the caller as the author of the request: the review reads sources of volumes in other namespaces with the caller's rights. KubeVirt reads
-// them with its own.
-func (a *API) asker(ctx context.Context) (review.Asker, error) {
+// requestAuthor returns the caller as the author of the request: the review reads sources of volumes in other namespaces with the caller's rights. KubeVirt
+// reads them with its own.
+func (a *API) requestAuthor(ctx context.Context) (review.Asker, error) {
 	caller, known := request.UserFrom(ctx)
 	if !known {
 		return review.Asker{}, errors.New("the request has no user")
 	}
 	asker := review.Asker{Name: caller.GetName(), DryRun: true, User: authenticationv1.UserInfo{
-		Username: caller.GetName(), UID: caller.GetUID(), Groups: caller.GetGroups(), Extra: extra(caller)}}
+		Username: caller.GetName(), UID: caller.GetUID(), Groups: caller.GetGroups(), Extra: extraValues(caller)}}
 	asker.MayRead = func(ctx context.Context, source resolve.Source) (bool, error) {
 		attributes := authorizer.AttributesRecord{User: caller, Verb: source.Verb(), ResourceRequest: true}
 		attributes.APIGroup, attributes.APIVersion, attributes.Resource, attributes.Namespace, attributes.Name = source.Attributes()
@@ -97,7 +97,7 @@ func (a *API) asker(ctx context.Context) (review.Asker, error) {
 	return asker, nil
 }
 
-func extra(caller user.Info) map[string]authenticationv1.ExtraValue {
+func extraValues(caller user.Info) map[string]authenticationv1.ExtraValue {
 	values := map[string]authenticationv1.ExtraValue{}
 	for key, value := range caller.GetExtra() {
 		values[key] = value

@@ -38,69 +38,69 @@ var (
 	dependsNetwork  = dependency{"k8s.cni.cncf.io", "NetworkAttachmentDefinition", "network"}
 )
 
-func (a *API) graphOfMachine(ctx context.Context, c call) (reply, error) {
+func (a *API) graphOfVM(ctx context.Context, c call) (reply, error) {
 	vm, err := c.readVM(ctx, a.Live)
 	if err != nil {
 		return reply{}, err
 	}
 	if vm.Spec.Template == nil {
-		return reply{}, invalid(vm.Name, field.ErrorList{field.Required(field.NewPath("spec", "template"), "the VM has nothing to boot")})
+		return reply{}, invalidVM(vm.Name, field.ErrorList{field.Required(field.NewPath("spec", "template"), "the VM has nothing to boot")})
 	}
 	g := graph{namespace: c.namespace}
 	var children []v1.ObjectGraphNode
 	if vm.Status.Created {
-		children = append(children, g.node(dependsVMI, vm.Name, a.podNode(ctx, c)...))
+		children = append(children, g.newNode(dependsVMI, vm.Name, a.podNode(ctx, c)...))
 	}
 	if matcher := vm.Spec.Instancetype; matcher != nil {
-		children = append(children, g.matched(matcher, instancetype.Kinds.Cluster, vm.Status.InstancetypeRef)...)
+		children = append(children, g.matcherNodes(matcher, instancetype.Kinds.Cluster, vm.Status.InstancetypeRef)...)
 	}
 	if matcher := vm.Spec.Preference; matcher != nil {
-		children = append(children, g.matched(matcher, instancetype.PreferenceKinds.Cluster, vm.Status.PreferenceRef)...)
+		children = append(children, g.matcherNodes(matcher, instancetype.PreferenceKinds.Cluster, vm.Status.PreferenceRef)...)
 	}
-	children = append(children, g.spec(&vm.Spec.Template.Spec)...)
-	return answerGraph(c, g.node(dependsVM, vm.Name, children...))
+	children = append(children, g.specNodes(&vm.Spec.Template.Spec)...)
+	return answerGraph(c, g.newNode(dependsVM, vm.Name, children...))
 }
 
-func (a *API) graphOfInstance(ctx context.Context, c call) (reply, error) {
+func (a *API) graphOfVMI(ctx context.Context, c call) (reply, error) {
 	vmi, err := c.readVMI(ctx, a.Live)
 	if err != nil {
 		return reply{}, err
 	}
 	g := graph{namespace: c.namespace}
-	return answerGraph(c, g.node(dependsVMI, vmi.Name, append(a.podNode(ctx, c), g.spec(&vmi.Spec)...)...))
+	return answerGraph(c, g.newNode(dependsVMI, vmi.Name, append(a.podNode(ctx, c), g.specNodes(&vmi.Spec)...)...))
 }
 
 // podNode returns the node of the VMI's pod; nil if the pod cannot be read.
 func (a *API) podNode(ctx context.Context, c call) []v1.ObjectGraphNode {
-	found, key := &corev1.Pod{}, c.key()
+	found, key := &corev1.Pod{}, c.objectKey()
 	key.Name = pod.Name(c.name)
 	if a.Live.Get(ctx, key, found) != nil {
 		return nil
 	}
-	return []v1.ObjectGraphNode{graph{namespace: c.namespace}.node(dependsPod, found.Name)}
+	return []v1.ObjectGraphNode{graph{namespace: c.namespace}.newNode(dependsPod, found.Name)}
 }
 
 // answerGraph answers with the nodes that the options of the request select.
 func answerGraph(c call, root v1.ObjectGraphNode) (reply, error) {
 	options := &v1.ObjectGraphOptions{}
-	if err := c.decode(options); err != nil {
+	if err := c.decodeBody(options); err != nil {
 		return reply{}, err
 	}
 	selector, err := metav1.LabelSelectorAsSelector(ptr.To(ptr.Deref(options.LabelSelector, metav1.LabelSelector{})))
 	if err != nil {
 		return reply{}, apierrors.NewBadRequest("labelSelector: " + err.Error())
 	}
-	root.Children = selected(root.Children, selector, ptr.Deref(options.IncludeOptionalNodes, true))
-	return found(root), nil
+	root.Children = selectNodes(root.Children, selector, ptr.Deref(options.IncludeOptionalNodes, true))
+	return objectReply(root), nil
 }
 
-func selected(nodes []v1.ObjectGraphNode, selector labels.Selector, optional bool) []v1.ObjectGraphNode { //nolint:revive // a field of the request
+func selectNodes(nodes []v1.ObjectGraphNode, selector labels.Selector, optional bool) []v1.ObjectGraphNode { //nolint:revive // a field of the request
 	kept := []v1.ObjectGraphNode{}
 	for _, node := range nodes {
 		if ptr.Deref(node.Optional, false) && !optional || !selector.Matches(labels.Set(node.Labels)) {
 			continue
 		}
-		node.Children = selected(node.Children, selector, optional)
+		node.Children = selectNodes(node.Children, selector, optional)
 		kept = append(kept, node)
 	}
 	return kept
@@ -109,22 +109,22 @@ func selected(nodes []v1.ObjectGraphNode, selector labels.Selector, optional boo
 // graph makes nodes of objects in a namespace.
 type graph struct{ namespace string }
 
-func (g graph) node(kind dependency, name string, children ...v1.ObjectGraphNode) v1.ObjectGraphNode {
+func (g graph) newNode(kind dependency, name string, children ...v1.ObjectGraphNode) v1.ObjectGraphNode {
 	return v1.ObjectGraphNode{
 		ObjectReference: corev1.TypedObjectReference{APIGroup: &kind.group, Kind: kind.kind, Name: name, Namespace: &g.namespace},
 		Labels:          map[string]string{labelDependency: kind.of}, Children: children,
 	}
 }
 
-// matched returns the nodes of an instancetype or preference, and of the revision that the VM is pinned to. The first node is optional, because the revision
-// has its content. unnamed is the kind of a matcher that names no kind.
-func (g graph) matched(matcher v1.Matcher, unnamed string, pinned *v1.InstancetypeStatusRef) (nodes []v1.ObjectGraphNode) {
+// matcherNodes returns the nodes of an instancetype or preference, and of the revision that the VM is pinned to. The first node is optional, because the
+// revision has its content. unnamed is the kind of a matcher that names no kind.
+func (g graph) matcherNodes(matcher v1.Matcher, unnamed string, pinned *v1.InstancetypeStatusRef) (nodes []v1.ObjectGraphNode) {
 	kind := dependency{"instancetype.kubevirt.io", cmp.Or(matcher.GetKind(), unnamed), "config"}
 	of := g
 	if strings.Contains(strings.ToLower(kind.kind), "cluster") {
 		of.namespace = ""
 	}
-	node := of.node(kind, matcher.GetName())
+	node := of.newNode(kind, matcher.GetName())
 	node.Optional = ptr.To(true)
 	nodes = append(nodes, node)
 	revision := matcher.GetRevisionName()
@@ -132,20 +132,20 @@ func (g graph) matched(matcher v1.Matcher, unnamed string, pinned *v1.Instancety
 		revision = pinned.ControllerRevisionRef.Name
 	}
 	if revision != "" {
-		nodes = append(nodes, g.node(dependsRevision, revision))
+		nodes = append(nodes, g.newNode(dependsRevision, revision))
 	}
 	return nodes
 }
 
-// spec returns the nodes of the objects that a VMI's spec names.
-func (g graph) spec(spec *v1.VirtualMachineInstanceSpec) (nodes []v1.ObjectGraphNode) {
+// specNodes returns the nodes of the objects that a VMI's spec names.
+func (g graph) specNodes(spec *v1.VirtualMachineInstanceSpec) (nodes []v1.ObjectGraphNode) {
 	for i := range spec.AccessCredentials {
-		if secret := credential(&spec.AccessCredentials[i]); secret != "" {
-			nodes = append(nodes, g.node(dependsSecret, secret))
+		if secret := credentialSecret(&spec.AccessCredentials[i]); secret != "" {
+			nodes = append(nodes, g.newNode(dependsSecret, secret))
 		}
 	}
 	for i := range spec.Volumes {
-		nodes = append(nodes, g.volume(&spec.Volumes[i])...)
+		nodes = append(nodes, g.volumeNodes(&spec.Volumes[i])...)
 	}
 	for i := range spec.Networks {
 		if multus := spec.Networks[i].Multus; multus != nil && multus.NetworkName != "" {
@@ -153,7 +153,7 @@ func (g graph) spec(spec *v1.VirtualMachineInstanceSpec) (nodes []v1.ObjectGraph
 			if namespace, local, other := strings.Cut(multus.NetworkName, "/"); other {
 				of.namespace, name = namespace, local
 			}
-			node := of.node(dependsNetwork, name)
+			node := of.newNode(dependsNetwork, name)
 			node.Optional = ptr.To(true)
 			nodes = append(nodes, node)
 		}
@@ -161,7 +161,7 @@ func (g graph) spec(spec *v1.VirtualMachineInstanceSpec) (nodes []v1.ObjectGraph
 	return nodes
 }
 
-func credential(access *v1.AccessCredential) string {
+func credentialSecret(access *v1.AccessCredential) string {
 	switch {
 	case access.SSHPublicKey != nil && access.SSHPublicKey.Source.Secret != nil:
 		return access.SSHPublicKey.Source.Secret.SecretName
@@ -171,27 +171,27 @@ func credential(access *v1.AccessCredential) string {
 	return ""
 }
 
-func (g graph) volume(volume *v1.Volume) (nodes []v1.ObjectGraphNode) {
+func (g graph) volumeNodes(volume *v1.Volume) (nodes []v1.ObjectGraphNode) {
 	secrets := func(refs ...*corev1.LocalObjectReference) {
 		for _, ref := range refs {
 			if ref != nil {
-				nodes = append(nodes, g.node(dependsSecret, ref.Name))
+				nodes = append(nodes, g.newNode(dependsSecret, ref.Name))
 			}
 		}
 	}
 	switch {
 	case volume.DataVolume != nil:
-		nodes = append(nodes, g.node(dependsVolume, volume.DataVolume.Name, g.node(dependsClaim, volume.DataVolume.Name)))
+		nodes = append(nodes, g.newNode(dependsVolume, volume.DataVolume.Name, g.newNode(dependsClaim, volume.DataVolume.Name)))
 	case volume.PersistentVolumeClaim != nil:
-		nodes = append(nodes, g.node(dependsClaim, volume.PersistentVolumeClaim.ClaimName))
+		nodes = append(nodes, g.newNode(dependsClaim, volume.PersistentVolumeClaim.ClaimName))
 	case volume.Ephemeral != nil && volume.Ephemeral.PersistentVolumeClaim != nil:
-		nodes = append(nodes, g.node(dependsClaim, volume.Ephemeral.PersistentVolumeClaim.ClaimName))
+		nodes = append(nodes, g.newNode(dependsClaim, volume.Ephemeral.PersistentVolumeClaim.ClaimName))
 	case volume.ConfigMap != nil:
-		nodes = append(nodes, g.node(dependsConfig, volume.ConfigMap.Name))
+		nodes = append(nodes, g.newNode(dependsConfig, volume.ConfigMap.Name))
 	case volume.Secret != nil:
-		nodes = append(nodes, g.node(dependsSecret, volume.Secret.SecretName))
+		nodes = append(nodes, g.newNode(dependsSecret, volume.Secret.SecretName))
 	case volume.ServiceAccount != nil:
-		nodes = append(nodes, g.node(dependsAccount, volume.ServiceAccount.ServiceAccountName))
+		nodes = append(nodes, g.newNode(dependsAccount, volume.ServiceAccount.ServiceAccountName))
 	case volume.CloudInitNoCloud != nil:
 		secrets(volume.CloudInitNoCloud.UserDataSecretRef, volume.CloudInitNoCloud.NetworkDataSecretRef)
 	case volume.CloudInitConfigDrive != nil:

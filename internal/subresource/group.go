@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// build has the fields of a server's version that 'virtctl version' reads.
-type build struct {
+// buildInfo has the fields of a server's version that 'virtctl version' reads.
+type buildInfo struct {
 	GitVersion string `json:"gitVersion"`
 	GitCommit  string `json:"gitCommit"`
 	BuildDate  string `json:"buildDate"`
@@ -23,19 +23,19 @@ type build struct {
 	Platform   string `json:"platform"`
 }
 
-func (a *API) version(context.Context, call) (reply, error) {
+func (a *API) serveVersion(context.Context, call) (reply, error) {
 	info := version.Read()
-	return found(build{
-		GitVersion: spoken + "+kiln." + metadata(info.Version), GitCommit: info.Revision, BuildDate: info.Time, GoVersion: info.Go, Compiler: "gc",
+	return objectReply(buildInfo{
+		GitVersion: kubeVirtVersion + "+kiln." + buildMetadata(info.Version), GitCommit: info.Revision, BuildDate: info.Time, GoVersion: info.Go, Compiler: "gc",
 		Platform: info.Platform,
 	}), nil
 }
 
-// spoken is the version of KubeVirt whose API this server serves. virtctl compares it with its own version, and warns if they differ.
-const spoken = "v1.9.0"
+// kubeVirtVersion is the version of KubeVirt whose API this server serves. virtctl compares it with its own version, and warns if they differ.
+const kubeVirtVersion = "v1.9.0"
 
-// metadata returns a text as the build metadata of a semantic version: other characters than letters, digits and hyphens become hyphens.
-func metadata(text string) string {
+// buildMetadata returns a text as the build metadata of a semantic version: other characters than letters, digits and hyphens become hyphens.
+func buildMetadata(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r
@@ -44,18 +44,18 @@ func metadata(text string) string {
 	}, text)
 }
 
-// health answers as KubeVirt does, whose clients read 'apiserver.connectivity'.
-func (a *API) health(ctx context.Context, _ call) (reply, error) {
+// checkHealth answers as KubeVirt does, whose clients read 'apiserver.connectivity'.
+func (a *API) checkHealth(ctx context.Context, _ call) (reply, error) {
 	namespace := &corev1.Namespace{}
 	if err := a.Live.Get(ctx, types.NamespacedName{Name: "kube-system"}, namespace); err != nil {
 		return reply{}, apierrors.NewServiceUnavailable("Kubernetes' API server does not answer: " + err.Error())
 	}
-	return found(map[string]any{"apiserver": map[string]any{"connectivity": "ok"}}), nil
+	return objectReply(map[string]any{"apiserver": map[string]any{"connectivity": "ok"}}), nil
 }
 
-// updating wraps a GET that changes an object. Kubernetes authorizes it by the verb get, which a reader may have, so updating requires the verb update as
-// well.
-func updating(subresource string, do func(*API, context.Context, call) (reply, error)) func(*API, context.Context, call) (reply, error) {
+// requireUpdate wraps a GET that changes an object. Kubernetes authorizes it by the verb get, which a reader may have, so requireUpdate requires the verb
+// update as well.
+func requireUpdate(subresource string, do func(*API, context.Context, call) (reply, error)) func(*API, context.Context, call) (reply, error) {
 	return func(a *API, ctx context.Context, c call) (reply, error) {
 		caller, known := request.UserFrom(ctx)
 		if !known {

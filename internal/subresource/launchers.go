@@ -58,18 +58,18 @@ const (
 
 // errNoServer returns the error of a guest whose launcher cannot be called.
 func errNoServer(vmi *v1.VirtualMachineInstance, why string) error {
-	return guestConflict(vmi.Name, "its launcher cannot be called: %s", why)
+	return vmiConflict(vmi.Name, "its launcher cannot be called: %s", why)
 }
 
 // Address returns the IP address of the pod in which the guest runs.
 func (l *Launchers) Address(ctx context.Context, vmi *v1.VirtualMachineInstance) (string, error) {
-	_, at, err := l.find(ctx, vmi)
+	_, at, err := l.findPod(ctx, vmi)
 	return at, err
 }
 
-// find returns the GuestPod of a VMI and the IP address of its pod. Kiln's controller writes the spec of a GuestPod, and kubelet the address of a pod: a
+// findPod returns the GuestPod of a VMI and the IP address of its pod. Kiln's controller writes the spec of a GuestPod, and kubelet the address of a pod: a
 // tenant can forge neither.
-func (l *Launchers) find(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.GuestPod, string, error) {
+func (l *Launchers) findPod(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.GuestPod, string, error) {
 	guest := &v1alpha1.GuestPod{}
 	err := l.Live.Get(ctx, client.ObjectKeyFromObject(vmi), guest)
 	switch {
@@ -95,9 +95,9 @@ func (l *Launchers) find(ctx context.Context, vmi *v1.VirtualMachineInstance) (*
 	return guest, found.Status.PodIP, nil
 }
 
-// connection returns the URL of a launcher, and a transport that connects only to this launcher.
-func (l *Launchers) connection(ctx context.Context, vmi *v1.VirtualMachineInstance) (*url.URL, *http.Transport, error) {
-	guest, at, err := l.find(ctx, vmi)
+// connectionTo returns the URL of a launcher, and a transport that connects only to this launcher.
+func (l *Launchers) connectionTo(ctx context.Context, vmi *v1.VirtualMachineInstance) (*url.URL, *http.Transport, error) {
+	guest, at, err := l.findPod(ctx, vmi)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,7 +117,9 @@ func (l *Launchers) connection(ctx context.Context, vmi *v1.VirtualMachineInstan
 		},
 	}
 	transport := &http.Transport{
-		DialTLSContext:    func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address, config) },
+		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return dialLauncher(ctx, address, config)
+		},
 		DisableKeepAlives: true, ResponseHeaderTimeout: actionLimit, MaxResponseHeaderBytes: 16 << 10, DisableCompression: true,
 	}
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(at, strconv.Itoa(cmp.Or(l.Port, v1alpha1.LauncherPort)))}, transport, nil
@@ -125,43 +127,43 @@ func (l *Launchers) connection(ctx context.Context, vmi *v1.VirtualMachineInstan
 
 // Put requests an action of the launcher.
 func (l *Launchers) Put(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, body any) error {
-	_, err := l.call(ctx, vmi, http.MethodPut, path, body, largestAnswer)
+	_, err := l.sendRequest(ctx, vmi, http.MethodPut, path, body, largestAnswer)
 	return err
 }
 
 // Get reads a report of the launcher into answer.
 func (l *Launchers) Get(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, answer any) error {
-	return l.get(ctx, vmi, path, bounds{largestAnswer, mostElements}, answer)
+	return l.getBounded(ctx, vmi, path, bounds{largestAnswer, mostElements}, answer)
 }
 
 // Statistics reads libvirt's counters of the guest from the launcher.
 func (l *Launchers) Statistics(ctx context.Context, vmi *v1.VirtualMachineInstance) (counted hypervisor.Statistics, err error) {
-	err = l.get(ctx, vmi, launcherserver.StatisticsPath, bounds{largestStatistics, mostStatistics}, &counted)
+	err = l.getBounded(ctx, vmi, launcherserver.StatisticsPath, bounds{largestStatistics, mostStatistics}, &counted)
 	return counted, err
 }
 
 // bounds are the largest size of an answer, in bytes, and its largest number of commas.
 type bounds struct{ bytes, elements int }
 
-func (l *Launchers) get(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, most bounds, answer any) error {
-	text, err := l.call(ctx, vmi, http.MethodGet, path, nil, most.bytes)
+func (l *Launchers) getBounded(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, most bounds, answer any) error {
+	text, err := l.sendRequest(ctx, vmi, http.MethodGet, path, nil, most.bytes)
 	if err != nil {
 		return err
 	}
 	if bytes.Count(text, []byte{','}) > most.elements {
-		return guestConflict(vmi.Name, "its launcher's answer has more than %d elements", most.elements)
+		return vmiConflict(vmi.Name, "its launcher's answer has more than %d elements", most.elements)
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return guestConflict(vmi.Name, "its launcher's answer cannot be read: %w", err)
+		return vmiConflict(vmi.Name, "its launcher's answer cannot be read: %w", err)
 	}
 	return nil
 }
 
-// call sends a request and returns the body of an answer with status 200. most is the largest size of the body, in bytes.
-func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, verb, path string, body any, most int) ([]byte, error) {
+// sendRequest sends a request and returns the body of an answer with status 200. most is the largest size of the body, in bytes.
+func (l *Launchers) sendRequest(ctx context.Context, vmi *v1.VirtualMachineInstance, verb, path string, body any, most int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, actionLimit)
 	defer cancel()
-	at, transport, err := l.connection(ctx, vmi)
+	at, transport, err := l.connectionTo(ctx, vmi)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +178,7 @@ func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, ve
 	request.Header.Set(launcherserver.GuestHeader, string(vmi.UID))
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return nil, unreachable(vmi, err)
+		return nil, unreachableError(vmi, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
@@ -185,15 +187,15 @@ func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, ve
 	text, err := io.ReadAll(io.LimitReader(response.Body, int64(most)+1))
 	switch {
 	case err != nil:
-		return nil, unreachable(vmi, err)
+		return nil, unreachableError(vmi, err)
 	case len(text) > most:
-		return nil, guestConflict(vmi.Name, "its launcher answers more than %d bytes", most)
+		return nil, vmiConflict(vmi.Name, "its launcher answers more than %d bytes", most)
 	}
 	return text, nil
 }
 
-// unreachable names the usual cause, because the VMI itself shows no fault.
-func unreachable(vmi *v1.VirtualMachineInstance, err error) error {
+// unreachableError names the usual cause, because the VMI itself shows no fault.
+func unreachableError(vmi *v1.VirtualMachineInstance, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("the launcher of VMI '%s' cannot be reached (does a NetworkPolicy of the namespace allow TCP port %d from "+
 		"Kiln's namespace?): %w", vmi.Name, v1alpha1.LauncherPort, err))
 }
@@ -204,7 +206,7 @@ func launcherError(vmi *v1.VirtualMachineInstance, response *http.Response) erro
 	words := guestagent.Text(string(text), longestWords)
 	switch response.StatusCode {
 	case http.StatusConflict, http.StatusMisdirectedRequest:
-		return guestConflict(vmi.Name, "%s", words)
+		return vmiConflict(vmi.Name, "%s", words)
 	case http.StatusNotFound, http.StatusNotImplemented:
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: "NotImplemented",
 			Message: "the launcher of this guest does not serve it: " + words}}

@@ -13,9 +13,9 @@ import (
 // dialRetry is the time after which dial tries again.
 const dialRetry = 100 * time.Millisecond
 
-// dial connects to a launcher. A launcher accepts a few handshakes of an address at a time and closes further connections (package launcherserver). No
+// dialLauncher connects to a launcher. A launcher accepts a few handshakes of an address at a time and closes further connections (package launcherserver). No
 // request has been sent then, so dial tries again until dialLimit.
-func dial(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {
+func dialLauncher(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	for {

@@ -18,25 +18,25 @@ var errNoUpgrade = apierrors.NewBadRequest("connect by WebSocket")
 
 // Stream passes a WebSocket on to the launcher, which ends it.
 func (l *Launchers) Stream(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMachineInstance, path string) {
-	at, transport, err := l.connection(r.Context(), vmi)
+	at, transport, err := l.connectionTo(r.Context(), vmi)
 	if err != nil {
-		write(w, r, reply{}, err)
+		writeAnswer(w, r, reply{}, err)
 		return
 	}
 	if !websocket.IsWebSocketUpgrade(r) {
-		write(w, r, reply{}, errNoUpgrade)
+		writeAnswer(w, r, reply{}, errNoUpgrade)
 		return
 	}
 	target, err := at.Parse("/" + path)
 	if err != nil {
-		write(w, r, reply{}, err)
+		writeAnswer(w, r, reply{}, err)
 		return
 	}
 	proxy := &httputil.ReverseProxy{
 		Transport: transport,
 		// The launcher learns neither the name nor the address of the caller.
 		Rewrite: func(passed *httputil.ProxyRequest) {
-			passed.Out.URL, passed.Out.Host, passed.Out.Header = target, "", handshake(passed.In.Header)
+			passed.Out.URL, passed.Out.Host, passed.Out.Header = target, "", handshakeHeaders(passed.In.Header)
 			passed.Out.Header.Set(launcherserver.GuestHeader, string(vmi.UID))
 			passed.Out.Header.Set("Sec-Websocket-Protocol", stream.Subprotocol) // another protocol that a caller offers may contain a token
 		},
@@ -48,26 +48,26 @@ func (l *Launchers) Stream(w http.ResponseWriter, r *http.Request, vmi *v1.Virtu
 			if !both {
 				return errors.New("the launcher has opened no stream")
 			}
-			response.Header, response.Body = handshake(response.Header), whole{body}
+			response.Header, response.Body = handshakeHeaders(response.Header), unsplitStream{body}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			var status apierrors.APIStatus
 			if !errors.As(err, &status) {
-				err = unreachable(vmi, err)
+				err = unreachableError(vmi, err)
 			}
-			write(w, r, reply{}, err)
+			writeAnswer(w, r, reply{}, err)
 		},
 	}
 	proxy.ServeHTTP(w, r)
 }
 
-// whole is a stream without CloseWrite. With CloseWrite, the proxy would wait for the launcher after the caller has closed its connection, as long as the
-// launcher likes.
-type whole struct{ io.ReadWriteCloser }
+// unsplitStream is a stream without CloseWrite. With CloseWrite, the proxy would wait for the launcher after the caller has closed its connection, as long as
+// the launcher likes.
+type unsplitStream struct{ io.ReadWriteCloser }
 
-// handshake returns only the headers of a WebSocket's handshake.
-func handshake(all http.Header) http.Header {
+// handshakeHeaders returns only the headers of a WebSocket's handshake.
+func handshakeHeaders(all http.Header) http.Header {
 	kept := http.Header{}
 	for _, name := range []string{
 		"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Accept", "Sec-Websocket-Extensions",

@@ -167,7 +167,7 @@ func newStage(t *testing.T, change func(*v1alpha1.GuestPod)) *stage {
 // served serves the routes as the server does, but without authentication. A container of go-restful itself would clean paths by redirects before.
 func (a *API) served() http.Handler {
 	handler := server.NewAPIServerHandler("test", serializer.NewCodecFactory(statusScheme()), func(routes http.Handler) http.Handler { return routes }, nil)
-	for _, service := range a.services() {
+	for _, service := range a.webServices() {
 		handler.GoRestfulContainer.Add(service)
 	}
 	return handler
@@ -562,27 +562,27 @@ func (s *stage) waitForNoStreams(t *testing.T) {
 func TestTooManyStreams(t *testing.T) {
 	streams := NewStreams()
 	for range mostStreamsOfNamespace {
-		if _, ok := streams.enter("greedy"); !ok {
+		if _, ok := streams.reserveStream("greedy"); !ok {
 			t.Fatal("a stream within the bound is refused")
 		}
 	}
-	if _, ok := streams.enter("greedy"); ok {
+	if _, ok := streams.reserveStream("greedy"); ok {
 		t.Error("a namespace has more streams than it may")
 	}
-	leave, ok := streams.enter("modest")
+	leave, ok := streams.reserveStream("modest")
 	if !ok {
 		t.Fatal("another namespace has none")
 	}
 	leave()
-	if streams.of["modest"] != 0 || streams.all != mostStreamsOfNamespace {
-		t.Errorf("%d of modest, %d in all", streams.of["modest"], streams.all)
+	if streams.byNamespace["modest"] != 0 || streams.all != mostStreamsOfNamespace {
+		t.Errorf("%d of modest, %d in all", streams.byNamespace["modest"], streams.all)
 	}
 }
 
 // TestStatusOf: errors keep their status codes.
 func TestStatusOf(t *testing.T) {
 	recorded := httptest.NewRecorder()
-	write(recorded, httptest.NewRequest(http.MethodGet, "/x", nil), reply{}, apierrors.NewConflict(v1.Resource("virtualmachine"), "web", errors.New("why")))
+	writeAnswer(recorded, httptest.NewRequest(http.MethodGet, "/x", nil), reply{}, apierrors.NewConflict(v1.Resource("virtualmachine"), "web", errors.New("why")))
 	status := metav1.Status{}
 	err := json.Unmarshal(recorded.Body.Bytes(), &status)
 	if err != nil || recorded.Code != 409 || status.Kind != "Status" || status.Reason != metav1.StatusReasonConflict {

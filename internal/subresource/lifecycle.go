@@ -12,9 +12,9 @@ import (
 // start, stop and restart depend on the run strategy. With Always, Once and Halted they change the spec, which says whether the VM runs. With Manual and
 // RerunOnFailure they add a request for the controller to status.stateChangeRequests. KubeVirt's virt-api has the same rules.
 
-func (a *API) start(ctx context.Context, c call) (reply, error) {
+func (a *API) startVM(ctx context.Context, c call) (reply, error) {
 	options := &v1.StartOptions{}
-	if err := c.decode(options); err != nil {
+	if err := c.decodeBody(options); err != nil {
 		return reply{}, err
 	}
 	return a.carryOut(ctx, c, options.DryRun, func(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) (plan, error) {
@@ -22,9 +22,9 @@ func (a *API) start(ctx context.Context, c call) (reply, error) {
 	})
 }
 
-func (a *API) stop(ctx context.Context, c call) (reply, error) {
+func (a *API) stopVM(ctx context.Context, c call) (reply, error) {
 	options := &v1.StopOptions{}
-	if err := c.decode(options); err != nil {
+	if err := c.decodeBody(options); err != nil {
 		return reply{}, err
 	}
 	if at := field.NewPath("gracePeriod"); ptr.Deref(options.GracePeriod, 0) < 0 {
@@ -35,9 +35,9 @@ func (a *API) stop(ctx context.Context, c call) (reply, error) {
 	})
 }
 
-func (a *API) restart(ctx context.Context, c call) (reply, error) {
+func (a *API) restartVM(ctx context.Context, c call) (reply, error) {
 	options := &v1.RestartOptions{}
-	if err := c.decode(options); err != nil {
+	if err := c.decodeBody(options); err != nil {
 		return reply{}, err
 	}
 	at := field.NewPath("gracePeriodSeconds")
@@ -56,13 +56,13 @@ func (a *API) restart(ctx context.Context, c call) (reply, error) {
 func planStart(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, paused bool) (plan, error) {
 	strategy, err := vm.RunStrategy()
 	if err != nil {
-		return plan{}, conflict(vm.Name, "%w", err)
+		return plan{}, vmConflict(vm.Name, "%w", err)
 	}
 	if vmi != nil && !vmi.IsFinal() && vmi.Status.Phase != v1.Unknown && vmi.Status.Phase != v1.VmPhaseUnset {
-		return plan{}, conflict(vm.Name, "VM is already running")
+		return plan{}, vmConflict(vm.Name, "VM is already running")
 	}
 	if restore := vm.Status.RestoreInProgress; restore != nil {
-		return plan{}, conflict(vm.Name, "VM is being restored by VirtualMachineRestore '%s': it can be started afterwards", *restore)
+		return plan{}, vmConflict(vm.Name, "VM is being restored by VirtualMachineRestore '%s': it can be started afterwards", *restore)
 	}
 	request := v1.VirtualMachineStateChangeRequest{Action: v1.StartRequest}
 	if paused {
@@ -79,12 +79,12 @@ func planStart(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, paused boo
 		case vmi == nil || !vmi.IsFinal():
 			return plan{requests: []v1.VirtualMachineStateChangeRequest{request}}, nil
 		case strategy == v1.RunStrategyRerunOnFailure && vmi.Status.Phase == v1.Failed:
-			return plan{}, conflict(vm.Name, "%s does not support starting VM from failed state: it is started again by itself", strategy)
+			return plan{}, vmConflict(vm.Name, "%s does not support starting VM from failed state: it is started again by itself", strategy)
 		}
 		ended := v1.VirtualMachineStateChangeRequest{Action: v1.StopRequest, UID: &vmi.UID}
 		return plan{requests: []v1.VirtualMachineStateChangeRequest{ended, request}}, nil
 	}
-	return plan{}, conflict(vm.Name, "%s does not support manual start requests", strategy)
+	return plan{}, vmConflict(vm.Name, "%s does not support manual start requests", strategy)
 }
 
 // startsPaused reports whether the template starts the guest paused.
@@ -96,7 +96,7 @@ func startsPaused(vm *v1.VirtualMachine) bool {
 func planStop(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, grace *int64) (plan, error) {
 	strategy, err := vm.RunStrategy()
 	if err != nil {
-		return plan{}, conflict(vm.Name, "%w", err)
+		return plan{}, vmConflict(vm.Name, "%w", err)
 	}
 	runs := vmi != nil && !vmi.IsFinal()
 	next := plan{}
@@ -109,15 +109,15 @@ func planStop(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, grace *int6
 		return next, nil
 	case v1.RunStrategyHalted, v1.RunStrategyManual, v1.RunStrategyRerunOnFailure:
 		if !runs {
-			return plan{}, conflict(vm.Name, "VM is not running")
+			return plan{}, vmConflict(vm.Name, "VM is not running")
 		}
 		if strategy == v1.RunStrategyHalted && (grace == nil || *grace >= ptr.Deref(vmi.Spec.TerminationGracePeriodSeconds, v1.DefaultGracePeriodSeconds)) {
-			return plan{}, conflict(vm.Name, "%s only supports manual stop requests with a shorter graceperiod", strategy)
+			return plan{}, vmConflict(vm.Name, "%s only supports manual stop requests with a shorter graceperiod", strategy)
 		}
 		next.requests = []v1.VirtualMachineStateChangeRequest{{Action: v1.StopRequest, UID: &vmi.UID}}
 		return next, nil
 	}
-	return plan{}, conflict(vm.Name, "%s does not support manual stop requests", strategy)
+	return plan{}, vmConflict(vm.Name, "%s does not support manual stop requests", strategy)
 }
 
 // forcedGrace is the grace period of a forced restart, in seconds, as in KubeVirt.
@@ -127,15 +127,15 @@ const forcedGrace = 1
 func planRestart(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, force bool) (plan, error) { //nolint:revive // a field of the request
 	strategy, err := vm.RunStrategy()
 	if err != nil {
-		return plan{}, conflict(vm.Name, "%w", err)
+		return plan{}, vmConflict(vm.Name, "%w", err)
 	}
 	switch strategy {
 	case v1.RunStrategyAlways, v1.RunStrategyManual, v1.RunStrategyRerunOnFailure:
 	default:
-		return plan{}, conflict(vm.Name, "run strategy %s does not support manual restart requests", strategy)
+		return plan{}, vmConflict(vm.Name, "run strategy %s does not support manual restart requests", strategy)
 	}
 	if vmi == nil {
-		return plan{}, conflict(vm.Name, "VM is not running")
+		return plan{}, vmConflict(vm.Name, "VM is not running")
 	}
 	next := plan{requests: []v1.VirtualMachineStateChangeRequest{{Action: v1.StopRequest, UID: &vmi.UID}, {Action: v1.StartRequest}}}
 	if force && !vmi.IsFinal() {

@@ -150,7 +150,7 @@ func TestWaits(t *testing.T) {
 		{"the run strategy is no request", start.requests, plan{strategy: v1.RunStrategyHalted}, false},
 	} {
 		vm.Status.StateChangeRequests = c.waiting
-		if got := c.next.waits(vm); got != c.want {
+		if got := c.next.mustWait(vm); got != c.want {
 			t.Errorf("%s: %v, want %v", c.why, got, c.want)
 		}
 	}
@@ -159,12 +159,12 @@ func TestWaits(t *testing.T) {
 // TestRunField: a start writes the field that the owner of the VM uses: another one beside it would be refused.
 func TestRunField(t *testing.T) {
 	old := &v1.VirtualMachine{Spec: v1.VirtualMachineSpec{Running: ptr.To(false)}} //nolint:staticcheck // the deprecated field counts
-	run(old, v1.RunStrategyAlways)
+	setRunStrategy(old, v1.RunStrategyAlways)
 	if diff := cmp.Diff(v1.VirtualMachineSpec{Running: ptr.To(true)}, old.Spec); diff != "" { //nolint:staticcheck // see above
 		t.Errorf("running: -want +got\n%s", diff)
 	}
 	now := machineWith(v1.RunStrategyAlways)
-	run(now, v1.RunStrategyHalted)
+	setRunStrategy(now, v1.RunStrategyHalted)
 	if got := *now.Spec.RunStrategy; got != v1.RunStrategyHalted || now.Spec.Running != nil { //nolint:staticcheck // see above
 		t.Errorf("runStrategy is '%s', and running %v", got, now.Spec.Running) //nolint:staticcheck // see above
 	}

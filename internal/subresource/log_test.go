@@ -27,7 +27,7 @@ func TestFailuresNameTheirObject(t *testing.T) {
 		WithContext(ctrl.LoggerInto(t.Context(), logger)))
 	request.PathParameters()["namespace"], request.PathParameters()["name"] = "team", "web"
 	answer := httptest.NewRecorder()
-	New(nil, review.Reviewer{}, nil).handler(broken)(request, restful.NewResponse(answer))
+	New(nil, review.Reviewer{}, nil).handleRoute(broken)(request, restful.NewResponse(answer))
 	if answer.Code != http.StatusInternalServerError || len(lines) != 2 {
 		t.Fatalf("%d: %q", answer.Code, lines)
 	}

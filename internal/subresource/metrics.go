@@ -11,9 +11,9 @@ type Streams struct {
 	open *prometheus.GaugeVec
 
 	mutex sync.Mutex
-	// of is the number of open streams by namespace, all is their sum.
-	of  map[string]int
-	all int
+	// byNamespace is the number of open streams by namespace, all is their sum.
+	byNamespace map[string]int
+	all         int
 }
 
 // The largest numbers of open streams in this process, in all and for one namespace. A stream has two connections and some 100 KiB.
@@ -31,33 +31,33 @@ func NewStreams() *Streams {
 	for _, subresource := range []string{"console", "vnc", "portforward"} {
 		open.WithLabelValues(subresource)
 	}
-	return &Streams{open: open, of: map[string]int{}}
+	return &Streams{open: open, byNamespace: map[string]int{}}
 }
 
 // Metric returns the metric of the counter.
 func (s *Streams) Metric() prometheus.Collector { return s.open }
 
-// enter counts a request for a stream in a namespace, unless too many are open. The caller calls leave when the request has ended.
-func (s *Streams) enter(namespace string) (leave func(), ok bool) {
+// reserveStream counts a request for a stream in a namespace, unless too many are open. The caller calls leave when the request has ended.
+func (s *Streams) reserveStream(namespace string) (leave func(), ok bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.all >= mostStreams || s.of[namespace] >= mostStreamsOfNamespace {
+	if s.all >= mostStreams || s.byNamespace[namespace] >= mostStreamsOfNamespace {
 		return nil, false
 	}
 	s.all++
-	s.of[namespace]++
+	s.byNamespace[namespace]++
 	return func() {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
 		s.all--
-		if s.of[namespace]--; s.of[namespace] == 0 {
-			delete(s.of, namespace)
+		if s.byNamespace[namespace]--; s.byNamespace[namespace] == 0 {
+			delete(s.byNamespace, namespace)
 		}
 	}, true
 }
 
-// opened counts an open stream. The caller calls ended when the stream ends.
-func (s *Streams) opened(subresource string) (ended func()) {
+// countOpen counts an open stream. The caller calls ended when the stream ends.
+func (s *Streams) countOpen(subresource string) (ended func()) {
 	open := s.open.WithLabelValues(subresource)
 	open.Inc()
 	return open.Dec

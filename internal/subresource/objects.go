@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func (c call) key() types.NamespacedName {
+func (c call) objectKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: c.name}
 }
 
 // readVM reads the VM of the request.
 func (c call) readVM(ctx context.Context, live client.Client) (*v1.VirtualMachine, error) {
 	vm := &v1.VirtualMachine{}
-	err := live.Get(ctx, c.key(), vm)
+	err := live.Get(ctx, c.objectKey(), vm)
 	if apierrors.IsNotFound(err) {
 		return nil, apierrors.NewNotFound(v1.Resource("virtualmachine"), c.name)
 	}
@@ -29,7 +29,7 @@ func (c call) readVM(ctx context.Context, live client.Client) (*v1.VirtualMachin
 // readVMI reads the VMI of the request.
 func (c call) readVMI(ctx context.Context, live client.Client) (*v1.VirtualMachineInstance, error) {
 	vmi := &v1.VirtualMachineInstance{}
-	err := live.Get(ctx, c.key(), vmi)
+	err := live.Get(ctx, c.objectKey(), vmi)
 	if apierrors.IsNotFound(err) {
 		return nil, apierrors.NewNotFound(v1.Resource("virtualmachineinstance"), c.name)
 	}
@@ -49,7 +49,7 @@ func (c call) readVMAndVMI(ctx context.Context, live client.Client) (*v1.Virtual
 	case err != nil:
 		return nil, nil, err
 	case !metav1.IsControlledBy(vmi, vm):
-		return nil, nil, conflict(c.name, "the VMI of this name does not belong to the VM: delete it, or give it to the VM")
+		return nil, nil, vmConflict(c.name, "the VMI of this name does not belong to the VM: delete it, or give it to the VM")
 	}
 	return vm, vmi, nil
 }
@@ -58,13 +58,13 @@ func (c call) readVMAndVMI(ctx context.Context, live client.Client) (*v1.Virtual
 func (c call) readRunningVMI(ctx context.Context, live client.Client) (*v1.VirtualMachineInstance, error) {
 	vmi, err := c.readVMI(ctx, live)
 	if err == nil && vmi.Status.Phase != v1.Running {
-		err = guestConflict(c.name, "VMI is not running: its phase is '%s'", vmi.Status.Phase)
+		err = vmiConflict(c.name, "VMI is not running: its phase is '%s'", vmi.Status.Phase)
 	}
 	return vmi, err
 }
 
-// holds reports whether a VMI has a condition with status True.
-func holds(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
+// hasCondition reports whether a VMI has a condition with status True.
+func hasCondition(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
 	found := condition.Of(vmi, kind)
 	return found != nil && found.Status == corev1.ConditionTrue
 }

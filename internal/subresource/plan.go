@@ -46,11 +46,11 @@ func (a *API) carryOut(ctx context.Context, c call, dry []string,
 		if next, decided = decide(vm, vmi); decided != nil {
 			return nil
 		}
-		if next.waits(vm) {
-			decided = conflict(vm.Name, underway)
+		if next.mustWait(vm) {
+			decided = vmConflict(vm.Name, underway)
 			return nil
 		}
-		return a.write(ctx, vm, next, options)
+		return a.writeVM(ctx, vm, next, options)
 	})
 	if err = cmp.Or(decided, err); err != nil || next.grace == nil {
 		return accepted, err
@@ -58,16 +58,16 @@ func (a *API) carryOut(ctx context.Context, c call, dry []string,
 	return accepted, a.writeGrace(ctx, vmi, *next.grace, options)
 }
 
-// write patches the run strategy or the requests of a plan into the VM.
-func (a *API) write(ctx context.Context, vm *v1.VirtualMachine, next plan, options client.PatchOptions) error {
+// writeVM patches the run strategy or the requests of a plan into the VM.
+func (a *API) writeVM(ctx context.Context, vm *v1.VirtualMachine, next plan, options client.PatchOptions) error {
 	changed := vm.DeepCopy()
 	if next.strategy != "" {
-		run(changed, next.strategy)
-		return a.Live.Patch(ctx, changed, locked(vm), &options)
+		setRunStrategy(changed, next.strategy)
+		return a.Live.Patch(ctx, changed, lockedPatch(vm), &options)
 	}
 	changed.Status.StateChangeRequests = next.requests
 	changed.Status.StartFailure = nil // a start by a user does not wait for the back-off
-	return a.Live.Status().Patch(ctx, changed, locked(vm), &client.SubResourcePatchOptions{PatchOptions: options})
+	return a.Live.Status().Patch(ctx, changed, lockedPatch(vm), &client.SubResourcePatchOptions{PatchOptions: options})
 }
 
 // writeGrace sets the grace period of a VMI, without an optimistic lock. It comes after the write of the VM: if carryOut decides again, planStop must not
@@ -88,13 +88,13 @@ func (a *API) writeGrace(ctx context.Context, vmi *v1.VirtualMachineInstance, se
 	return client.IgnoreNotFound(err)
 }
 
-// locked returns a patch that fails with a conflict if the object was written since it was read.
-func locked(read client.Object) client.Patch {
+// lockedPatch returns a patch that fails with a conflict if the object was written since it was read.
+func lockedPatch(read client.Object) client.Patch {
 	return client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
 }
 
-// run sets the run strategy in the field that the owner of the VM uses.
-func run(vm *v1.VirtualMachine, strategy v1.VirtualMachineRunStrategy) {
+// setRunStrategy sets the run strategy in the field that the owner of the VM uses.
+func setRunStrategy(vm *v1.VirtualMachine, strategy v1.VirtualMachineRunStrategy) {
 	if vm.Spec.RunStrategy == nil && vm.Spec.Running != nil { //nolint:staticcheck // the owner uses the deprecated field
 		vm.Spec.Running = ptr.To(strategy == v1.RunStrategyAlways) //nolint:staticcheck // see above
 		return
@@ -105,8 +105,8 @@ func run(vm *v1.VirtualMachine, strategy v1.VirtualMachineRunStrategy) {
 // underway is KubeVirt's answer to a second request.
 const underway = "unable to complete request: stop/start already underway"
 
-// waits reports whether the plan must wait for a request in the VM's status. A stop does not wait: it replaces the request.
-func (p plan) waits(vm *v1.VirtualMachine) bool {
+// mustWait reports whether the plan must wait for a request in the VM's status. A stop does not wait: it replaces the request.
+func (p plan) mustWait(vm *v1.VirtualMachine) bool {
 	stops := len(p.requests) == 1 && p.requests[0].Action == v1.StopRequest
 	return len(p.requests) > 0 && !stops && len(vm.Status.StateChangeRequests) > 0
 }

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// unserved is a subresource of KubeVirt 1.9 that Kiln does not serve. Its route answers 501 with the reason.
-type unserved struct {
+// unservedSubresource is a subresource of KubeVirt 1.9 that Kiln does not serve. Its route answers 501 with the reason.
+type unservedSubresource struct {
 	resource, name, verb, reason string
 }
 
@@ -23,7 +23,7 @@ const (
 	noProfiler  = "the processes of Kiln have no profiler that this API starts"
 )
 
-var refusals = []unserved{
+var refusals = []unservedSubresource{
 	{machines, "migrate", http.MethodPut, noMigration},
 	{machines, "evacuate/cancel", http.MethodPut, noMigration},
 	{instances, "evacuate/cancel", http.MethodPut, noMigration},
@@ -46,15 +46,15 @@ var refusals = []unserved{
 	{"", "dump-cluster-profiler", http.MethodGet, noProfiler},
 }
 
-// route returns the route that answers 501.
-func (u unserved) route() route {
+// toRoute returns the route that answers 501.
+func (u unservedSubresource) toRoute() route {
 	return route{
 		resource: u.resource, name: u.name, verb: u.verb, cluster: u.resource == "", unserved: u.reason,
-		do: func(*API, context.Context, call) (reply, error) { return reply{}, u.refuse() },
+		do: func(*API, context.Context, call) (reply, error) { return reply{}, u.notImplemented() },
 	}
 }
 
-func (u unserved) refuse() error {
+func (u unservedSubresource) notImplemented() error {
 	const code = http.StatusNotImplemented
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReason("NotImplemented"),

@@ -65,11 +65,11 @@ func (s *stage) sendRaw(t *testing.T, verb, path string) (int, http.Header, meta
 func TestEmptyNames(t *testing.T) {
 	s := strictStage(t)
 	for _, version := range Versions {
-		for _, r := range routes() {
+		for _, r := range allRoutes() {
 			if r.cluster {
 				continue
 			}
-			path := strings.ReplaceAll("/apis/"+version.String()+r.path(), "{port:*}", "22")
+			path := strings.ReplaceAll("/apis/"+version.String()+r.pathBelowVersion(), "{port:*}", "22")
 			for _, empty := range []string{"{name}", "{namespace}"} {
 				if !strings.Contains(path, empty) {
 					continue

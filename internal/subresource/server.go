@@ -50,12 +50,12 @@ func (a *API) Server(s Serving) (*server.GenericAPIServer, error) {
 	config.EnableProfiling, config.EnableIndex, config.EnableMetrics = false, false, false
 	config.MaxRequestsInFlight, config.MaxMutatingRequestsInFlight = mostRequests, mostRequests
 	config.LongRunningFunc = func(_ *http.Request, info *request.RequestInfo) bool {
-		return longRunning(info.Resource, info.Subresource)
+		return isStream(info.Resource, info.Subresource)
 	}
-	config.OpenAPIConfig = server.DefaultOpenAPIConfig(definitions, openapi.NewDefinitionNamer(scheme))
-	config.OpenAPIV3Config = server.DefaultOpenAPIV3Config(definitions, openapi.NewDefinitionNamer(scheme))
+	config.OpenAPIConfig = server.DefaultOpenAPIConfig(openAPIDefinitions, openapi.NewDefinitionNamer(scheme))
+	config.OpenAPIV3Config = server.DefaultOpenAPIV3Config(openAPIDefinitions, openapi.NewDefinitionNamer(scheme))
 	config.OpenAPIConfig.Info.Title, config.OpenAPIV3Config.Info.Title = "Kiln", "Kiln"
-	if err := a.secure(config, s); err != nil {
+	if err := a.configureSecurity(config, s); err != nil {
 		return nil, err
 	}
 	a.Authorizer = config.Authorization.Authorizer
@@ -63,7 +63,7 @@ func (a *API) Server(s Serving) (*server.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.install(generic, codecs)
+	a.installRoutes(generic, codecs)
 	return generic, nil
 }
 
@@ -77,8 +77,8 @@ func statusScheme() *runtime.Scheme {
 	return scheme
 }
 
-// secure makes the server listen with its certificate, and authenticate and authorize callers by Kubernetes' API server.
-func (a *API) secure(config *server.RecommendedConfig, s Serving) error {
+// configureSecurity makes the server listen with its certificate, and authenticate and authorize callers by Kubernetes' API server.
+func (a *API) configureSecurity(config *server.RecommendedConfig, s Serving) error {
 	serving := options.NewSecureServingOptions().WithLoopback()
 	serving.BindPort, serving.HTTP2MaxStreamsPerConnection = s.Port, mostRequests
 	if err := serving.BindAddress.UnmarshalText([]byte(s.Address)); err != nil {
@@ -107,13 +107,13 @@ func (a *API) secure(config *server.RecommendedConfig, s Serving) error {
 	return authorization.ApplyTo(&config.Authorization)
 }
 
-// install adds the routes and their discovery. It does not install them by the library's storage API, because that needs a parent resource with objects, and
-// kubectl would find 'virtualmachines' twice.
-func (a *API) install(generic *server.GenericAPIServer, codecs serializer.CodecFactory) {
+// installRoutes adds the routes and their discovery. It does not install them by the library's storage API, because that needs a parent resource with objects,
+// and kubectl would find 'virtualmachines' twice.
+func (a *API) installRoutes(generic *server.GenericAPIServer, codecs serializer.CodecFactory) {
 	group := metav1.APIGroup{Name: Group}
-	for i, service := range a.services() {
+	for i, service := range a.webServices() {
 		version := Versions[i]
-		discovery.NewAPIVersionHandler(codecs, version, discovery.APIResourceListerFunc(resources)).AddToWebService(service)
+		discovery.NewAPIVersionHandler(codecs, version, discovery.APIResourceListerFunc(discoveryResources)).AddToWebService(service)
 		generic.Handler.GoRestfulContainer.Add(service)
 		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: version.String(), Version: version.Version})
 		generic.AggregatedDiscoveryGroupManager.AddGroupVersion(Group, apidiscovery.APIVersionDiscovery{Version: version.Version})
@@ -123,21 +123,21 @@ func (a *API) install(generic *server.GenericAPIServer, codecs serializer.CodecF
 	generic.Handler.GoRestfulContainer.Add(discovery.NewAPIGroupHandler(codecs, group).WebService())
 }
 
-// definitions returns the schemas of bodies and answers. Each is an object without fields: the CRDs have the fields of VMs and VMIs, and a second copy of a
-// VM's schema would cost every API server some MB.
-func definitions(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+// openAPIDefinitions returns the schemas of bodies and answers. Each is an object without fields: the CRDs have the fields of VMs and VMIs, and a second copy
+// of a VM's schema would cost every API server some MB.
+func openAPIDefinitions(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	object := common.OpenAPIDefinition{Schema: spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}}
 	all := map[string]common.OpenAPIDefinition{}
-	for _, sample := range samples() {
+	for _, sample := range sampleTypes() {
 		all[util.GetCanonicalTypeName(sample)] = object
 	}
 	return all
 }
 
-// samples returns a value of each type that a web service of this process reads or writes.
-func samples() []any {
+// sampleTypes returns a value of each type that a web service of this process reads or writes.
+func sampleTypes() []any {
 	list := []any{metav1.APIGroup{}, metav1.APIGroupList{}, metav1.APIResourceList{}, apiversion.Info{}}
-	for _, r := range routes() {
+	for _, r := range allRoutes() {
 		for _, sample := range []any{r.options, r.answer} {
 			if sample != nil {
 				list = append(list, sample)

@@ -20,16 +20,16 @@ import (
 // console, vnc and portforward are WebSockets. For console and vnc, the launcher is the server of the WebSocket, and this process copies bytes. For
 // portforward, this process is the server, and connects to the address of the pod, which is also the address of the guest.
 
-func (a *API) console(w http.ResponseWriter, r *http.Request, c call) {
+func (a *API) serveConsole(w http.ResponseWriter, r *http.Request, c call) {
 	vmi, err := c.readVMI(r.Context(), a.Live)
 	if err == nil {
 		err = judgeConsole(vmi)
 	}
 	if err != nil {
-		write(w, r, reply{}, err)
+		writeAnswer(w, r, reply{}, err)
 		return
 	}
-	defer a.Open.opened("console")()
+	defer a.Open.countOpen("console")()
 	a.Guests.Stream(w, r, vmi, "console")
 }
 
@@ -38,14 +38,14 @@ func judgeConsole(vmi *v1.VirtualMachineInstance) error {
 	case !ptr.Deref(attach, true):
 		return apierrors.NewBadRequest("No serial consoles are present: spec.domain.devices.autoattachSerialConsole is false")
 	case vmi.Status.Phase == v1.Failed:
-		return guestConflict(vmi.Name, "VMI is in failed status")
+		return vmiConflict(vmi.Name, "VMI is in failed status")
 	case vmi.Status.Phase != v1.Running:
 		return apierrors.NewBadRequest(fmt.Sprintf("VMI is not running: its phase is '%s'", vmi.Status.Phase))
 	}
 	return nil
 }
 
-func (a *API) vnc(w http.ResponseWriter, r *http.Request, c call) {
+func (a *API) serveVNC(w http.ResponseWriter, r *http.Request, c call) {
 	vmi, err := c.readVMI(r.Context(), a.Live)
 	if err == nil {
 		err = judgeDisplay(vmi)
@@ -57,10 +57,10 @@ func (a *API) vnc(w http.ResponseWriter, r *http.Request, c call) {
 		}
 	}
 	if err != nil {
-		write(w, r, reply{}, err)
+		writeAnswer(w, r, reply{}, err)
 		return
 	}
-	defer a.Open.opened("vnc")()
+	defer a.Open.countOpen("vnc")()
 	path := "vnc"
 	if preserve {
 		path += "?preserveSession=true"
@@ -78,38 +78,38 @@ func judgeDisplay(vmi *v1.VirtualMachineInstance) error {
 	return nil
 }
 
-// forwardInstance serves portforward of a VMI, forwardMachine serves portforward of a VM.
-func (a *API) forwardInstance(w http.ResponseWriter, r *http.Request, c call) {
+// forwardVMI serves portforward of a VMI, forwardVM serves portforward of a VM.
+func (a *API) forwardVMI(w http.ResponseWriter, r *http.Request, c call) {
 	vmi, err := c.readVMI(r.Context(), a.Live)
-	a.forward(w, r, vmi, err)
+	a.forwardPort(w, r, vmi, err)
 }
 
-func (a *API) forwardMachine(w http.ResponseWriter, r *http.Request, c call) {
+func (a *API) forwardVM(w http.ResponseWriter, r *http.Request, c call) {
 	vm, err := c.readVM(r.Context(), a.Live)
 	if err == nil && !vm.Status.Created {
-		err = conflict(c.name, "VMI is not started")
+		err = vmConflict(c.name, "VMI is not started")
 	}
 	var vmi *v1.VirtualMachineInstance
 	if err == nil {
 		vmi, err = c.readVMI(r.Context(), a.Live)
 	}
 	if err == nil && !metav1.IsControlledBy(vmi, vm) {
-		err = conflict(c.name, "the VMI of this name does not belong to the VM")
+		err = vmConflict(c.name, "the VMI of this name does not belong to the VM")
 	}
-	a.forward(w, r, vmi, err)
+	a.forwardPort(w, r, vmi, err)
 }
 
-// forward connects the caller with a port of the guest, or answers with the error if failed is not nil.
-func (a *API) forward(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMachineInstance, failed error) {
+// forwardPort connects the caller with a port of the guest, or answers with the error if failed is not nil.
+func (a *API) forwardPort(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMachineInstance, failed error) {
 	guest, err := net.Conn(nil), failed
 	if err == nil {
 		guest, err = dialGuest(r, a.Guests, vmi)
 	}
 	if err != nil {
-		write(w, r, reply{}, err)
+		writeAnswer(w, r, reply{}, err)
 		return
 	}
-	defer a.Open.opened("portforward")()
+	defer a.Open.countOpen("portforward")()
 	stream.Relay(w, r, guest, stream.ForwardStall)
 }
 
@@ -127,10 +127,10 @@ func dialGuest(r *http.Request, guests Guests, vmi *v1.VirtualMachineInstance) (
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the port is '%.20s', want 1 to 65535", text))
 	case protocol != "tcp" && protocol != "udp":
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the protocol is '%.20s', want tcp or udp", protocol))
-	case holds(vmi, v1.VirtualMachineInstancePaused):
-		return nil, guestConflict(vmi.Name, "VMI is paused")
+	case hasCondition(vmi, v1.VirtualMachineInstancePaused):
+		return nil, vmiConflict(vmi.Name, "VMI is paused")
 	case vmi.Status.Phase != v1.Running:
-		return nil, guestConflict(vmi.Name, "VMI is not running: its phase is '%s'", vmi.Status.Phase)
+		return nil, vmiConflict(vmi.Name, "VMI is not running: its phase is '%s'", vmi.Status.Phase)
 	}
 	address, err := guests.Address(r.Context(), vmi)
 	if err != nil {

@@ -100,5 +100,5 @@ var (
 	done     = reply{code: http.StatusOK}
 )
 
-// found returns an answer with an object.
-func found(object any) reply { return reply{code: http.StatusOK, object: object} }
+// objectReply returns an answer with an object.
+func objectReply(object any) reply { return reply{code: http.StatusOK, object: object} }

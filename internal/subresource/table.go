@@ -18,7 +18,7 @@ type Row struct {
 
 // Table returns all subresources, the served ones first.
 func Table() (rows []Row) {
-	for _, r := range routes() {
+	for _, r := range allRoutes() {
 		rows = append(rows, Row{Resource: r.resource, Name: r.name, Verb: r.verb, Served: r.unserved == "", Doc: cmp.Or(r.unserved, r.doc)})
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int {

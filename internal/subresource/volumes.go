@@ -16,7 +16,7 @@ import (
 
 func (a *API) addVolume(ctx context.Context, c call) (reply, error) {
 	options := &v1.AddVolumeOptions{}
-	if err := c.decode(options); err != nil {
+	if err := c.decodeBody(options); err != nil {
 		return reply{}, err
 	}
 	var missing field.ErrorList
@@ -32,18 +32,18 @@ func (a *API) addVolume(ctx context.Context, c call) (reply, error) {
 	if len(missing) > 0 {
 		return reply{}, apierrors.NewBadRequest("AddVolumeOptions: " + missing.ToAggregate().Error())
 	}
-	return a.changeVolumes(ctx, c, options.DryRun, func(vm *v1.VirtualMachine) error { return plug(vm, options) })
+	return a.changeVolumes(ctx, c, options.DryRun, func(vm *v1.VirtualMachine) error { return plugVolume(vm, options) })
 }
 
 func (a *API) removeVolume(ctx context.Context, c call) (reply, error) {
 	options := &v1.RemoveVolumeOptions{}
-	if err := c.decode(options); err != nil {
+	if err := c.decodeBody(options); err != nil {
 		return reply{}, err
 	}
 	if options.Name == "" {
 		return reply{}, apierrors.NewBadRequest("RemoveVolumeOptions: " + field.Required(field.NewPath("name"), "").Error())
 	}
-	return a.changeVolumes(ctx, c, options.DryRun, func(vm *v1.VirtualMachine) error { return unplug(vm, options.Name) })
+	return a.changeVolumes(ctx, c, options.DryRun, func(vm *v1.VirtualMachine) error { return unplugVolume(vm, options.Name) })
 }
 
 // changeVolumes changes the template of a VM, and tries again if another process has written the VM meanwhile. Admission validates the result.
@@ -62,7 +62,7 @@ func (a *API) changeVolumes(ctx context.Context, c call, dry []string, change fu
 		if decided = change(changed); decided != nil {
 			return nil
 		}
-		return a.Live.Patch(ctx, changed, locked(vm), &client.PatchOptions{DryRun: dry, FieldManager: manager})
+		return a.Live.Patch(ctx, changed, lockedPatch(vm), &client.PatchOptions{DryRun: dry, FieldManager: manager})
 	})
 	if decided != nil {
 		err = decided
@@ -70,10 +70,10 @@ func (a *API) changeVolumes(ctx context.Context, c call, dry []string, change fu
 	return accepted, err
 }
 
-// plug adds a volume and its disk. It sets hotpluggable in the volume, as KubeVirt does, so that the volume may be removed.
-func plug(vm *v1.VirtualMachine, options *v1.AddVolumeOptions) error {
+// plugVolume adds a volume and its disk. It sets hotpluggable in the volume, as KubeVirt does, so that the volume may be removed.
+func plugVolume(vm *v1.VirtualMachine, options *v1.AddVolumeOptions) error {
 	if vm.Spec.Template == nil {
-		return conflict(vm.Name, "the VM has no template")
+		return vmConflict(vm.Name, "the VM has no template")
 	}
 	source := v1.VolumeSource{}
 	if given := options.VolumeSource.DataVolume; given != nil {
@@ -88,9 +88,9 @@ func plug(vm *v1.VirtualMachine, options *v1.AddVolumeOptions) error {
 	for i := range spec.Volumes {
 		switch {
 		case spec.Volumes[i].Name == added.Name:
-			return conflict(vm.Name, "Unable to add volume [%s] because volume with that name already exists", added.Name)
+			return vmConflict(vm.Name, "Unable to add volume [%s] because volume with that name already exists", added.Name)
 		case claimOf(&spec.Volumes[i]) == claimOf(&added):
-			return conflict(vm.Name, "Unable to add volume source [%s] because it already exists", claimOf(&added))
+			return vmConflict(vm.Name, "Unable to add volume source [%s] because it already exists", claimOf(&added))
 		}
 	}
 	disk := options.Disk.DeepCopy()
@@ -100,18 +100,18 @@ func plug(vm *v1.VirtualMachine, options *v1.AddVolumeOptions) error {
 	return nil
 }
 
-// unplug removes a volume and its disk. name is the name of the volume or of its claim.
-func unplug(vm *v1.VirtualMachine, name string) error {
+// unplugVolume removes a volume and its disk. name is the name of the volume or of its claim.
+func unplugVolume(vm *v1.VirtualMachine, name string) error {
 	if vm.Spec.Template == nil {
-		return conflict(vm.Name, "the VM has no template")
+		return vmConflict(vm.Name, "the VM has no template")
 	}
 	spec := &vm.Spec.Template.Spec
 	i := slices.IndexFunc(spec.Volumes, func(v v1.Volume) bool { return v.Name == name || claimOf(&v) == name })
 	if i < 0 {
-		return conflict(vm.Name, "Unable to remove volume [%s] because it does not exist", name)
+		return vmConflict(vm.Name, "Unable to remove volume [%s] because it does not exist", name)
 	}
-	if !hotpluggable(&spec.Volumes[i]) {
-		return conflict(vm.Name, "Unable to remove volume [%s] because it is not hotpluggable", spec.Volumes[i].Name)
+	if !isHotpluggable(&spec.Volumes[i]) {
+		return vmConflict(vm.Name, "Unable to remove volume [%s] because it is not hotpluggable", spec.Volumes[i].Name)
 	}
 	name = spec.Volumes[i].Name
 	spec.Volumes = slices.Delete(spec.Volumes, i, i+1)
@@ -130,7 +130,7 @@ func claimOf(volume *v1.Volume) string {
 	return ""
 }
 
-func hotpluggable(volume *v1.Volume) bool {
+func isHotpluggable(volume *v1.Volume) bool {
 	return volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.Hotpluggable ||
 		volume.DataVolume != nil && volume.DataVolume.Hotpluggable
 }
