@@ -12,10 +12,10 @@ import (
 // errNotActive is the error for a domain that does not exist. It has the code of libvirt's error for a domain that does not run.
 var errNotActive = libvirt.Error{Code: uint32(libvirt.ErrOperationInvalid), Message: "the guest does not run"}
 
-// on runs a call on the owner's domain.
-func (l *Libvirt) on(ctx context.Context, owner Owner, work func(*libvirt.Libvirt, libvirt.Domain) error) error {
-	return l.query(ctx, func(rpc *libvirt.Libvirt) error {
-		domain, found, err := find(rpc, owner)
+// onDomain runs a call on the owner's domain.
+func (l *Libvirt) onDomain(ctx context.Context, owner Owner, work func(*libvirt.Libvirt, libvirt.Domain) error) error {
+	return l.runQuery(ctx, func(rpc *libvirt.Libvirt) error {
+		domain, found, err := findDomain(rpc, owner)
 		if err != nil {
 			return err
 		}
@@ -28,17 +28,17 @@ func (l *Libvirt) on(ctx context.Context, owner Owner, work func(*libvirt.Libvir
 
 // Suspend stops the CPUs of the owner's domain.
 func (l *Libvirt) Suspend(ctx context.Context, owner Owner) error {
-	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainSuspend(domain) })
+	return l.onDomain(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainSuspend(domain) })
 }
 
 // Resume lets the CPUs of the owner's domain run.
 func (l *Libvirt) Resume(ctx context.Context, owner Owner) error {
-	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainResume(domain) })
+	return l.onDomain(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainResume(domain) })
 }
 
 // Reset resets the owner's domain, as a reset button does: the guest cannot refuse.
 func (l *Libvirt) Reset(ctx context.Context, owner Owner) error {
-	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainReset(domain, 0) })
+	return l.onDomain(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainReset(domain, 0) })
 }
 
 // Reboot asks the guest to reboot, by its agent or, if the agent does not answer, by ACPI.
@@ -46,24 +46,24 @@ func (l *Libvirt) Reboot(ctx context.Context, owner Owner) error {
 	if l.agentConnected(ctx, owner) == nil {
 		within, cancel := context.WithTimeout(ctx, shutdownByAgent)
 		defer cancel()
-		err := l.on(within, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+		err := l.onDomain(within, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 			return rpc.DomainReboot(domain, libvirt.DomainRebootGuestAgent)
 		})
 		if err == nil {
 			return nil
 		}
 	}
-	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+	return l.onDomain(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 		return rpc.DomainReboot(domain, libvirt.DomainRebootAcpiPowerBtn)
 	})
 }
 
 // Freeze freezes all filesystems of the guest by its agent. Frozen filesystems are not an error, because the caller repeats a request without an answer.
 func (l *Libvirt) Freeze(ctx context.Context, owner Owner) error {
-	if frozen, err := l.frozen(ctx, owner); err != nil || frozen {
+	if frozen, err := l.isFrozen(ctx, owner); err != nil || frozen {
 		return err
 	}
-	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+	return l.onDomain(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 		_, err := rpc.DomainFsfreeze(domain, nil, 0)
 		return err
 	})
@@ -71,19 +71,19 @@ func (l *Libvirt) Freeze(ctx context.Context, owner Owner) error {
 
 // Thaw thaws the filesystems that Freeze has frozen. Filesystems that are not frozen are not an error.
 func (l *Libvirt) Thaw(ctx context.Context, owner Owner) error {
-	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+	return l.onDomain(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 		_, err := rpc.DomainFsthaw(domain, nil, 0)
 		return err
 	})
 }
 
-// frozen asks the agent whether the filesystems are frozen.
-func (l *Libvirt) frozen(ctx context.Context, owner Owner) (bool, error) {
+// isFrozen asks the agent whether the filesystems are frozen.
+func (l *Libvirt) isFrozen(ctx context.Context, owner Owner) (bool, error) {
 	if err := l.agentConnected(ctx, owner); err != nil {
 		return false, err
 	}
 	state := ""
-	err := l.ask(ctx, owner.Domain(), agentCommand{Execute: "guest-fsfreeze-status"}, &state)
+	err := l.askAgent(ctx, owner.Domain(), agentCommand{Execute: "guest-fsfreeze-status"}, &state)
 	return state == "frozen", err
 }
 
@@ -151,12 +151,12 @@ func (l *Libvirt) Agent(ctx context.Context, owner Owner) (AgentAnswers, error) 
 		{"guest-info", &info}, {"guest-get-timezone", &zone}, {"guest-get-users", &answers.Users}, {"guest-get-fsinfo", &answers.Filesystems},
 		{"guest-fsfreeze-status", &state},
 	} {
-		answer, err := l.send(ctx, owner.Domain(), agentCommand{Execute: question.command})
-		if unanswered(ctx, err) {
+		answer, err := l.sendAgentCommand(ctx, owner.Domain(), agentCommand{Execute: question.command})
+		if isUnanswered(ctx, err) {
 			return AgentAnswers{}, errors.Join(errors.New("the guest agent has ceased to answer"), err)
 		}
 		if err == nil {
-			read(answer, question.answer)
+			readAgentReply(answer, question.answer)
 		}
 	}
 	answers.Version, answers.Commands, answers.Timezone, answers.Frozen = info.Version, info.Commands, zone.Name, state == "frozen"

@@ -14,7 +14,7 @@ import (
 // Ping returns an error if the guest agent of a domain does not answer.
 func (l *Libvirt) Ping(ctx context.Context, domain string) error {
 	var nothing struct{}
-	return l.ask(ctx, domain, agentCommand{Execute: "guest-ping"}, &nothing)
+	return l.askAgent(ctx, domain, agentCommand{Execute: "guest-ping"}, &nothing)
 }
 
 // Execution is how a program in the guest ended.
@@ -32,7 +32,7 @@ func (l *Libvirt) Execute(ctx context.Context, domain string, command []string) 
 		PID int `json:"pid"`
 	}
 	run := map[string]any{"path": command[0], "arg": command[1:], "capture-output": true}
-	if err := l.ask(ctx, domain, agentCommand{"guest-exec", run}, &begun); err != nil {
+	if err := l.askAgent(ctx, domain, agentCommand{"guest-exec", run}, &begun); err != nil {
 		return Execution{}, err
 	}
 	for {
@@ -43,7 +43,7 @@ func (l *Libvirt) Execute(ctx context.Context, domain string, command []string) 
 			Out      []byte `json:"out-data"` // base64
 			Err      []byte `json:"err-data"`
 		}
-		if err := l.ask(ctx, domain, agentCommand{"guest-exec-status", map[string]any{"pid": begun.PID}}, &now); err != nil {
+		if err := l.askAgent(ctx, domain, agentCommand{"guest-exec-status", map[string]any{"pid": begun.PID}}, &now); err != nil {
 			return Execution{}, err
 		}
 		switch {
@@ -66,17 +66,17 @@ type agentCommand struct {
 	Arguments any    `json:"arguments,omitempty"`
 }
 
-// ask sends a command to the agent of a domain and reads its answer.
-func (l *Libvirt) ask(ctx context.Context, domain string, command agentCommand, answer any) error {
-	reply, err := l.send(ctx, domain, command)
+// askAgent sends a command to the agent of a domain and reads its answer.
+func (l *Libvirt) askAgent(ctx context.Context, domain string, command agentCommand, answer any) error {
+	reply, err := l.sendAgentCommand(ctx, domain, command)
 	if err != nil {
 		return err
 	}
-	return decodeAnswer(reply, answer)
+	return decodeAgentReply(reply, answer)
 }
 
-// send sends a command to the agent of a domain and returns its reply: JSON of at most 4 MiB, which is libvirt's bound.
-func (l *Libvirt) send(ctx context.Context, domain string, command agentCommand) (reply libvirt.OptString, err error) {
+// sendAgentCommand sends a command to the agent of a domain and returns its reply: JSON of at most 4 MiB, which is libvirt's bound.
+func (l *Libvirt) sendAgentCommand(ctx context.Context, domain string, command agentCommand) (reply libvirt.OptString, err error) {
 	text, err := json.Marshal(command)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (l *Libvirt) send(ctx context.Context, domain string, command agentCommand)
 	if end, bounded := ctx.Deadline(); bounded {
 		seconds = int32(max(1, min(time.Until(end), QueryDeadline)/time.Second)) //nolint:gosec // at most QueryDeadline
 	}
-	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
+	err = l.runQuery(ctx, func(rpc *libvirt.Libvirt) error {
 		found, err := rpc.DomainLookupByName(domain)
 		if err != nil {
 			return err
@@ -98,8 +98,8 @@ func (l *Libvirt) send(ctx context.Context, domain string, command agentCommand)
 	return reply, err
 }
 
-// decodeAnswer reads the member 'return' of a reply into answer.
-func decodeAnswer(reply libvirt.OptString, answer any) error {
+// decodeAgentReply reads the member 'return' of a reply into answer.
+func decodeAgentReply(reply libvirt.OptString, answer any) error {
 	if len(reply) == 0 {
 		return fmt.Errorf("the guest agent has answered nothing")
 	}

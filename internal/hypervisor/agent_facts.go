@@ -87,12 +87,12 @@ func (l *Libvirt) AgentFacts(ctx context.Context, owner Owner) (facts AgentFacts
 		command string
 		answer  any
 	}{{"guest-get-osinfo", &facts.OS}, {"guest-get-host-name", &host}, {"guest-network-get-interfaces", &facts.Interfaces}} {
-		answer, err := l.send(ctx, owner.Domain(), agentCommand{Execute: question.command})
-		if unanswered(ctx, err) {
+		answer, err := l.sendAgentCommand(ctx, owner.Domain(), agentCommand{Execute: question.command})
+		if isUnanswered(ctx, err) {
 			return AgentFacts{}, err
 		}
 		if err == nil {
-			read(answer, question.answer)
+			readAgentReply(answer, question.answer)
 		}
 	}
 	facts.Hostname = host.Name
@@ -106,8 +106,8 @@ var errNoAgent = errors.New("the guest agent is not connected")
 // agent: guests without an agent would fill the logs of their pods.
 func (l *Libvirt) agentConnected(ctx context.Context, owner Owner) error {
 	connected := false
-	err := l.query(ctx, func(rpc *libvirt.Libvirt) error {
-		domain, found, err := find(rpc, owner)
+	err := l.runQuery(ctx, func(rpc *libvirt.Libvirt) error {
+		domain, found, err := findDomain(rpc, owner)
 		if err != nil || !found {
 			return err
 		}
@@ -137,16 +137,16 @@ func agentState(text string) (connected bool, err error) {
 // longestAnswer is the largest size of a reply that is decoded, in bytes. The reply of a guest with a hundred interfaces has some 30 KiB.
 const longestAnswer = 256 << 10
 
-// read reads a reply into answer. A reply that cannot be read, or is too long, does not change answer.
-func read(reply libvirt.OptString, answer any) {
+// readAgentReply reads a reply into answer. A reply that cannot be read, or is too long, does not change answer.
+func readAgentReply(reply libvirt.OptString, answer any) {
 	if len(reply) > 0 && len(reply[0]) <= longestAnswer {
-		_ = decodeAnswer(reply, answer)
+		_ = decodeAgentReply(reply, answer)
 	}
 }
 
-// unanswered reports whether an error means that the agent did not answer a question. Any other error of libvirt means that the agent has refused the
+// isUnanswered reports whether an error means that the agent did not answer a question. Any other error of libvirt means that the agent has refused the
 // question.
-func unanswered(ctx context.Context, err error) bool {
+func isUnanswered(ctx context.Context, err error) bool {
 	var answer libvirt.Error
 	switch {
 	case err == nil:

@@ -38,13 +38,13 @@ func TestAgentsAnswers(t *testing.T) {
 		{"too deep", rpc.OptString{`{"return": ` + strings.Repeat("[", longestAnswer/2) + `}`}, AgentFacts{}},
 	} {
 		got := AgentFacts{}
-		read(c.reply, &got.OS)
+		readAgentReply(c.reply, &got.OS)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.why, diff)
 		}
 	}
 	got := AgentFacts{}
-	if read(rpc.OptString{cards}, &got.Interfaces); len(got.Interfaces) != 3 || got.Interfaces[0].IPs[0].Address != "127.0.0.1" ||
+	if readAgentReply(rpc.OptString{cards}, &got.Interfaces); len(got.Interfaces) != 3 || got.Interfaces[0].IPs[0].Address != "127.0.0.1" ||
 		got.Interfaces[1].MAC != "52:54:00:ab:cd:01" {
 		t.Errorf("the interfaces are %+v", got.Interfaces)
 	}
@@ -65,7 +65,7 @@ func TestUnanswered(t *testing.T) {
 		{t.Context(), answer(rpc.ErrNoDomain), true}, {over, answer(rpc.ErrInternalError), true}, {over, nil, false},
 		{t.Context(), errors.New("libvirt does not answer"), true},
 	} {
-		if got := unanswered(c.ctx, c.err); got != c.want {
+		if got := isUnanswered(c.ctx, c.err); got != c.want {
 			t.Errorf("%v: unanswered is %t", c.err, got)
 		}
 	}

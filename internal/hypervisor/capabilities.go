@@ -27,10 +27,10 @@ func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (
 			return err
 		}
 		if v, err := rpc.ConnectGetLibVersion(); err == nil {
-			libvirtVersion = version(v)
+			libvirtVersion = unpackVersion(v)
 		}
 		if v, err := rpc.ConnectGetVersion(); err == nil {
-			qemuVersion = version(v)
+			qemuVersion = unpackVersion(v)
 		}
 		return nil
 	})
@@ -43,7 +43,7 @@ func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (
 	}
 	host := hostFacts(caps, allowKVM)
 	host.NodeName, host.LibvirtVersion, host.QEMUVersion = node, libvirtVersion, qemuVersion
-	host.Firmware, err = firmwares(firmwareDirs)
+	host.Firmware, err = readFirmware(firmwareDirs)
 	return host, err
 }
 
@@ -56,8 +56,8 @@ const (
 	KVMNever KVM = "never"
 )
 
-// version returns a version that libvirt packs as 1,000,000 x major + 1,000 x minor + release.
-func version(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1000000, v/1000%1000, v%1000) }
+// unpackVersion returns a version that libvirt packs as 1,000,000 x major + 1,000 x minor + release.
+func unpackVersion(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1000000, v/1000%1000, v%1000) }
 
 // hostFacts reads libvirt's capabilities. It leaves out architectures that KubeVirt does not have, and guests that are not fully virtualized. The first
 // virtualization type is preferred; 'qemu' is the last.
@@ -72,7 +72,7 @@ func hostFacts(caps libvirtxml.Caps, allowKVM KVM) backend.Capabilities {
 			continue
 		}
 		host.Emulators[arch] = guest.Arch.Emulator
-		host.Machines[arch] = aliases(guest.Arch)
+		host.Machines[arch] = machineTypes(guest.Arch)
 		for _, domain := range guest.Arch.Domains {
 			if arch == host.Architecture && domain.Type == "kvm" && allowKVM != KVMNever && !slices.Contains(host.VirtTypes, "kvm") {
 				host.VirtTypes = append(host.VirtTypes, "kvm")
@@ -80,7 +80,7 @@ func hostFacts(caps libvirtxml.Caps, allowKVM KVM) backend.Capabilities {
 		}
 	}
 	host.VirtTypes = append(host.VirtTypes, "qemu")
-	host.QEMU = account(caps.Host.SecModel)
+	host.QEMU = qemuAccount(caps.Host.SecModel)
 	if caps.Host.NUMA != nil && caps.Host.NUMA.Cells != nil {
 		for _, cell := range caps.Host.NUMA.Cells.Cells {
 			host.NUMA = append(host.NUMA, numaNode(cell))
@@ -89,8 +89,8 @@ func hostFacts(caps libvirtxml.Caps, allowKVM KVM) backend.Capabilities {
 	return host
 }
 
-// account returns the user that libvirt's DAC driver runs QEMU as, from its label +UID:+GID.
-func account(models []libvirtxml.CapsHostSecModel) *backend.Account {
+// qemuAccount returns the user that libvirt's DAC driver runs QEMU as, from its label +UID:+GID.
+func qemuAccount(models []libvirtxml.CapsHostSecModel) *backend.Account {
 	for _, model := range models {
 		for _, label := range model.Labels {
 			var found backend.Account
@@ -102,8 +102,8 @@ func account(models []libvirtxml.CapsHostSecModel) *backend.Account {
 	return nil
 }
 
-// aliases maps each machine type to the versioned type that it stands for. A versioned type stands for itself.
-func aliases(arch libvirtxml.CapsGuestArch) map[string]string {
+// machineTypes maps each machine type to the versioned type that it stands for. A versioned type stands for itself.
+func machineTypes(arch libvirtxml.CapsGuestArch) map[string]string {
 	machines := map[string]string{}
 	lists := [][]libvirtxml.CapsGuestMachine{arch.Machines}
 	for _, domain := range arch.Domains {
@@ -148,8 +148,8 @@ type firmwareFile struct {
 	Format   string `json:"format"`
 }
 
-// firmwares reads the descriptors in QEMU's order of preference: by file name, ascending.
-func firmwares(dirs []string) ([]backend.Firmware, error) {
+// readFirmware reads the descriptors in QEMU's order of preference: by file name, ascending.
+func readFirmware(dirs []string) ([]backend.Firmware, error) {
 	files := map[string]string{}
 	for _, dir := range slices.Backward(dirs) {
 		found, _ := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -175,14 +175,14 @@ func firmwares(dirs []string) ([]backend.Firmware, error) {
 		if err := json.Unmarshal(raw, &d); err != nil {
 			return nil, fmt.Errorf("firmware descriptor '%s': %w", files[name], err)
 		}
-		all = append(all, d.builds()...)
+		all = append(all, d.uefiBuilds()...)
 	}
 	return all, nil
 }
 
-// builds returns the firmware of a UEFI descriptor for each of its architectures. It leaves out BIOS, which QEMU finds by itself, and firmware whose file is
-// missing.
-func (d firmwareDescriptor) builds() []backend.Firmware {
+// uefiBuilds returns the firmware of a UEFI descriptor for each of its architectures. It leaves out BIOS, which QEMU finds by itself, and firmware whose file
+// is missing.
+func (d firmwareDescriptor) uefiBuilds() []backend.Firmware {
 	if !slices.Contains(d.Interfaces, "uefi") {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (d firmwareDescriptor) builds() []backend.Firmware {
 	var builds []backend.Firmware
 	for _, target := range d.Targets {
 		arch := architectures[target.Architecture]
-		if arch == "" || !readable(d.Mapping.Executable.Filename) {
+		if arch == "" || !isFile(d.Mapping.Executable.Filename) {
 			continue
 		}
 		builds = append(builds, backend.Firmware{
@@ -211,8 +211,8 @@ func (d firmwareDescriptor) builds() []backend.Firmware {
 	return builds
 }
 
-// readable reports whether a regular file exists. A descriptor may be installed without its firmware.
-func readable(path string) bool {
+// isFile reports whether a regular file exists. A descriptor may be installed without its firmware.
+func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }

@@ -32,7 +32,7 @@ func TestFirmwares(t *testing.T) {
 	write("50-raw.json", flash("raw", "raw"))
 	write("60-memory.json", fmt.Sprintf(`{"interface-types": ["uefi"], "mapping": {"device": "memory", "filename": %q},
 		"targets": [{"architecture": "x86_64", "machines": ["pc-q35-*"]}], "features": ["amd-sev-snp"]}`, code))
-	got, err := firmwares([]string{dir})
+	got, err := readFirmware([]string{dir})
 	if err != nil {
 		t.Fatal(err)
 	}

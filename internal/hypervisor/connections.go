@@ -42,23 +42,23 @@ type connection struct {
 	rpc  *libvirt.Libvirt
 }
 
-// query runs calls that do not change anything. It ends with ctx, or after queryTimeout.
-func (c *connections) query(ctx context.Context, work func(*libvirt.Libvirt) error) error {
+// runQuery runs calls that do not change anything. It ends with ctx, or after queryTimeout.
+func (c *connections) runQuery(ctx context.Context, work func(*libvirt.Libvirt) error) error {
 	return c.runWithin(ctx, c.queryTimeout, work)
 }
 
-// change runs calls that change something. It ends after changeTimeout, and not with ctx, so that a launcher that is stopped does not leave a change half
+// runChange runs calls that change something. It ends after changeTimeout, and not with ctx, so that a launcher that is stopped does not leave a change half
 // done.
-func (c *connections) change(ctx context.Context, work func(*libvirt.Libvirt) error) error {
+func (c *connections) runChange(ctx context.Context, work func(*libvirt.Libvirt) error) error {
 	return c.runWithin(context.WithoutCancel(ctx), c.changeTimeout, work)
 }
 
 // runWithin runs calls on a connection of their own. The error after the deadline names the socket. Calls that end after the deadline without an error have
 // succeeded.
 func (c *connections) runWithin(ctx context.Context, limit time.Duration, work func(*libvirt.Libvirt) error) error {
-	ctx, cancel := c.deadline(ctx, limit)
+	ctx, cancel := c.withDeadline(ctx, limit)
 	defer cancel()
-	open, err := c.acquire(ctx)
+	open, err := c.acquireConnection(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,19 +75,19 @@ func (c *connections) runWithin(ctx context.Context, limit time.Duration, work f
 		open.conn.Close() // it may be the connection that failed
 		return err
 	}
-	c.release(open)
+	c.releaseConnection(open)
 	return err
 }
 
-// deadline returns a context whose cause names the socket that did not answer.
-func (c *connections) deadline(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+// withDeadline returns a context whose cause names the socket that did not answer.
+func (c *connections) withDeadline(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("libvirt at '%s' did not answer within %s", c.socket, limit))
 }
 
-// acquire returns an idle connection, or a new one.
-func (c *connections) acquire(ctx context.Context) (*connection, error) {
+// acquireConnection returns an idle connection, or a new one.
+func (c *connections) acquireConnection(ctx context.Context) (*connection, error) {
 	c.mutex.Lock()
-	c.prune()
+	c.pruneClosed()
 	if last := len(c.idle) - 1; last >= 0 {
 		open := c.idle[last]
 		c.idle = c.idle[:last]
@@ -112,8 +112,8 @@ func (c *connections) acquire(ctx context.Context) (*connection, error) {
 	return open, nil
 }
 
-// release keeps a connection that works for later calls, up to maxIdle.
-func (c *connections) release(open *connection) {
+// releaseConnection keeps a connection that works for later calls, up to maxIdle.
+func (c *connections) releaseConnection(open *connection) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if len(c.idle) < maxIdle {
@@ -123,8 +123,8 @@ func (c *connections) release(open *connection) {
 	open.conn.Close()
 }
 
-// prune drops the idle connections that the daemon has closed. Its caller holds the mutex.
-func (c *connections) prune() {
+// pruneClosed drops the idle connections that the daemon has closed. Its caller holds the mutex.
+func (c *connections) pruneClosed() {
 	c.idle = slices.DeleteFunc(c.idle, func(open *connection) bool {
 		if open.rpc.IsConnected() {
 			return false

@@ -40,8 +40,8 @@ type inventoryElement struct {
 	inventory
 }
 
-// empty reports whether a domain has no side documents. Such a domain gets no inventory.
-func (n inventory) empty() bool {
+// isEmpty reports whether a domain has no side documents. Such a domain gets no inventory.
+func (n inventory) isEmpty() bool {
 	return len(n.Secrets)+len(n.Filters)+len(n.Mediated)+len(n.Adapters) == 0 && n.TPM == nil
 }
 
@@ -133,9 +133,9 @@ func removeSideDocuments(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 
 // readInventory returns the inventory of a domain. It is empty if the domain does not exist or has no inventory.
 func readInventory(rpc *libvirt.Libvirt, domain libvirt.Domain) (made inventory, err error) {
-	text, err := metadata(rpc, domain, inventoryNamespace)
+	text, err := metadataElement(rpc, domain, inventoryNamespace)
 	if err != nil || text == "" {
-		return made, tolerate(err, libvirt.ErrNoDomain)
+		return made, ignoreErrors(err, libvirt.ErrNoDomain)
 	}
 	if err := xml.Unmarshal([]byte(text), &made); err != nil {
 		return made, fmt.Errorf("the list of side documents in the metadata of domain '%s' cannot be read: %w", domain.Name, err)
@@ -158,7 +158,7 @@ func removeListed(rpc *libvirt.Libvirt, made inventory) error {
 		if err == nil {
 			err = rpc.NwfilterUndefine(filter)
 		}
-		if err := tolerate(err, libvirt.ErrNoNwfilter); err != nil {
+		if err := ignoreErrors(err, libvirt.ErrNoNwfilter); err != nil {
 			return err
 		}
 	}
@@ -171,7 +171,7 @@ func removeListed(rpc *libvirt.Libvirt, made inventory) error {
 		if err == nil {
 			err = rpc.SecretUndefine(secret)
 		}
-		if err := tolerate(err, libvirt.ErrNoSecret); err != nil {
+		if err := ignoreErrors(err, libvirt.ErrNoSecret); err != nil {
 			return err
 		}
 	}

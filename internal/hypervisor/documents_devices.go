@@ -46,14 +46,14 @@ func withoutShared(rpc *libvirt.Libvirt, domain libvirt.Domain, made inventory) 
 		}
 		var others inventory
 		others, err = readInventory(rpc, domains[i])
-		made.Mediated = without(made.Mediated, others.Mediated)
-		made.Adapters = without(made.Adapters, others.Adapters)
+		made.Mediated = withoutKeys(made.Mediated, others.Mediated)
+		made.Adapters = withoutKeys(made.Adapters, others.Adapters)
 	}
 	return made, err
 }
 
-// without returns the keys that are not in others.
-func without(keys, others []string) []string {
+// withoutKeys returns the keys that are not in others.
+func withoutKeys(keys, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(others, key) })
 }
 
@@ -66,7 +66,7 @@ func removeDevices(rpc *libvirt.Libvirt, made inventory) error {
 		for _, key := range kind.keys {
 			name, err := kind.find(rpc, key)
 			if err == nil && name != "" {
-				err = tolerate(rpc.NodeDeviceDestroy(name), libvirt.ErrNoNodeDevice)
+				err = ignoreErrors(rpc.NodeDeviceDestroy(name), libvirt.ErrNoNodeDevice)
 			}
 			if err != nil {
 				return err
@@ -99,7 +99,7 @@ func adapterName(rpc *libvirt.Libvirt, wwpn string) (string, error) {
 	for _, d := range devices {
 		text, err := rpc.NodeDeviceGetXMLDesc(d.Name, 0)
 		if err != nil {
-			if tolerate(err, libvirt.ErrNoNodeDevice) == nil {
+			if ignoreErrors(err, libvirt.ErrNoNodeDevice) == nil {
 				continue
 			}
 			return "", err

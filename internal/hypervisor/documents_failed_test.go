@@ -91,7 +91,7 @@ func TestNothingOfOthersGoesWithAFailedStart(t *testing.T) {
 	}
 	defer client.Disconnect()
 	values := map[string][]byte{"auth/data": []byte(secretValue), "luks/data": []byte(secretValue)}
-	if _, err := define(client, guestOf(victim, theirs, values)); err != nil {
+	if _, err := defineDomain(client, guestOf(victim, theirs, values)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := createSideDocuments(client, theirs, values); err != nil {

@@ -32,8 +32,8 @@ func (l *Libvirt) Start(ctx context.Context, guest Guest) error {
 	}
 	var made inventory
 	fresh := false // this call defined the domain
-	err := l.change(ctx, func(rpc *libvirt.Libvirt) error {
-		domain, found, err := find(rpc, guest.Owner)
+	err := l.runChange(ctx, func(rpc *libvirt.Libvirt) error {
+		domain, found, err := findDomain(rpc, guest.Owner)
 		if err != nil {
 			return err
 		}
@@ -42,42 +42,42 @@ func (l *Libvirt) Start(ctx context.Context, guest Guest) error {
 				return err
 			}
 		}
-		if domain, err = define(rpc, guest); err != nil {
+		if domain, err = defineDomain(rpc, guest); err != nil {
 			return err
 		}
 		fresh = !found // an older domain keeps its inventory
 		if made, err = createSideDocuments(rpc, guest.Documents, guest.Values); err != nil {
 			return err
 		}
-		if err := guest.create(rpc, domain); err != nil {
+		if err := guest.startDomain(rpc, domain); err != nil {
 			return fmt.Errorf("libvirt cannot start the domain: %w", err)
 		}
 		return nil
 	})
 	if err != nil && fresh {
-		return errors.Join(err, l.undo(ctx, guest.Owner, made))
+		return errors.Join(err, l.undoStart(ctx, guest.Owner, made))
 	}
 	return err
 }
 
-// undo removes what a failed start created. It leaves an active domain as it is, because a start may still succeed after its deadline.
-func (l *Libvirt) undo(ctx context.Context, owner Owner, made inventory) error {
-	return l.change(ctx, func(rpc *libvirt.Libvirt) error {
-		domain, found, err := find(rpc, owner)
+// undoStart removes what a failed start created. It leaves an active domain as it is, because a start may still succeed after its deadline.
+func (l *Libvirt) undoStart(ctx context.Context, owner Owner, made inventory) error {
+	return l.runChange(ctx, func(rpc *libvirt.Libvirt) error {
+		domain, found, err := findDomain(rpc, owner)
 		if err != nil || !found {
 			return err
 		}
 		if active, err := rpc.DomainIsActive(domain); err != nil || active == 1 {
 			return err
 		}
-		return errors.Join(removeListed(rpc, made), undefine(rpc, domain))
+		return errors.Join(removeListed(rpc, made), undefineDomain(rpc, domain))
 	})
 }
 
-// define defines the domain. libvirt validates it against its schema, so that an element which libvirt would ignore is an error. A *TakenError means that
+// defineDomain defines the domain. libvirt validates it against its schema, so that an element which libvirt would ignore is an error. A *TakenError means that
 // another domain has the UUID.
-func define(rpc *libvirt.Libvirt, guest Guest) (domain libvirt.Domain, err error) {
-	text, err := guest.document(inventoryOf(guest.Documents))
+func defineDomain(rpc *libvirt.Libvirt, guest Guest) (domain libvirt.Domain, err error) {
+	text, err := guest.domainXML(inventoryOf(guest.Documents))
 	if err != nil {
 		return domain, err
 	}
@@ -96,8 +96,8 @@ func define(rpc *libvirt.Libvirt, guest Guest) (domain libvirt.Domain, err error
 	return domain, nil
 }
 
-// create starts the defined domain.
-func (guest Guest) create(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+// startDomain starts the defined domain.
+func (guest Guest) startDomain(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 	var flags uint32
 	if guest.Paused {
 		flags = uint32(libvirt.DomainStartPaused)
@@ -106,13 +106,13 @@ func (guest Guest) create(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 	return err
 }
 
-// document returns the domain's XML with its mark and its inventory.
-func (guest Guest) document(made inventory) (string, error) {
+// domainXML returns the domain's XML with its mark and its inventory.
+func (guest Guest) domainXML(made inventory) (string, error) {
 	metadata, err := xml.Marshal(markElement{Owner: guest.Owner})
 	if err != nil {
 		return "", err
 	}
-	if !made.empty() {
+	if !made.isEmpty() {
 		list, err := xml.Marshal(inventoryElement{inventory: made})
 		if err != nil {
 			return "", err
@@ -134,31 +134,31 @@ func (l *Libvirt) Shutdown(ctx context.Context, owner Owner) error {
 	asked := false
 	by := func(way libvirt.DomainShutdownFlagValues) func(*libvirt.Libvirt) error {
 		return func(rpc *libvirt.Libvirt) error {
-			domain, found, err := find(rpc, owner)
+			domain, found, err := findDomain(rpc, owner)
 			if err == nil && found {
 				err = rpc.DomainShutdownFlags(domain, way)
 				asked = err == nil
 			}
-			return tolerate(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid)
+			return ignoreErrors(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid)
 		}
 	}
-	if err := l.query(ctx, by(libvirt.DomainShutdownAcpiPowerBtn)); err != nil || !asked {
+	if err := l.runQuery(ctx, by(libvirt.DomainShutdownAcpiPowerBtn)); err != nil || !asked {
 		return err
 	}
 	within, cancel := context.WithTimeout(ctx, shutdownByAgent)
 	defer cancel()
-	_ = l.query(within, by(libvirt.DomainShutdownGuestAgent)) // many guests have no agent, and ACPI has been asked already
+	_ = l.runQuery(within, by(libvirt.DomainShutdownGuestAgent)) // many guests have no agent, and ACPI has been asked already
 	return nil
 }
 
 // Destroy ends the owner's domain at once. A domain that is not active is not an error.
 func (l *Libvirt) Destroy(ctx context.Context, owner Owner) error {
-	return l.change(ctx, func(rpc *libvirt.Libvirt) error {
-		domain, found, err := find(rpc, owner)
+	return l.runChange(ctx, func(rpc *libvirt.Libvirt) error {
+		domain, found, err := findDomain(rpc, owner)
 		if err == nil && found {
 			err = rpc.DomainDestroy(domain)
 		}
-		return tolerate(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid)
+		return ignoreErrors(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid)
 	})
 }
 
@@ -172,27 +172,27 @@ func (l *Libvirt) Remove(ctx context.Context, owner Owner) error {
 	if err := l.Destroy(ctx, owner); err != nil {
 		return err
 	}
-	return l.change(ctx, func(rpc *libvirt.Libvirt) error {
-		domain, found, err := find(rpc, owner)
+	return l.runChange(ctx, func(rpc *libvirt.Libvirt) error {
+		domain, found, err := findDomain(rpc, owner)
 		if err != nil || !found {
 			return err
 		}
 		if err := removeSideDocuments(rpc, domain); err != nil {
 			return err
 		}
-		return undefine(rpc, domain)
+		return undefineDomain(rpc, domain)
 	})
 }
 
-// undefine removes the definition of an inactive domain. A domain that does not exist is not an error.
-func undefine(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
-	return tolerate(rpc.DomainUndefineFlags(domain, removeAll), libvirt.ErrNoDomain)
+// undefineDomain removes the definition of an inactive domain. A domain that does not exist is not an error.
+func undefineDomain(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+	return ignoreErrors(rpc.DomainUndefineFlags(domain, removeAll), libvirt.ErrNoDomain)
 }
 
 // ActiveDomain returns the XML of the active domain with this name. It does not check the owner.
 func (l *Libvirt) ActiveDomain(ctx context.Context, name string) (*libvirtxml.Domain, error) {
 	var text string
-	err := l.query(ctx, func(rpc *libvirt.Libvirt) error {
+	err := l.runQuery(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, err := rpc.DomainLookupByName(name)
 		if err != nil {
 			return err

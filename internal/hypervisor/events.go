@@ -22,7 +22,7 @@ const retryInterval = time.Second
 func (l *Libvirt) Watch(ctx context.Context, observe func(Event)) {
 	log := ctrl.LoggerFrom(ctx).WithName("events")
 	for ctx.Err() == nil {
-		open, events, err := l.subscribe(ctx)
+		open, events, err := l.subscribeEvents(ctx)
 		if err == nil {
 			stopClosing := context.AfterFunc(ctx, func() { open.conn.Close() })
 			observe(Event{})
@@ -42,12 +42,12 @@ func (l *Libvirt) Watch(ctx context.Context, observe func(Event)) {
 	}
 }
 
-// subscribe opens a connection for a stream of events, which ends with the connection. Trap: with ctx, go-libvirt would deregister the stream while Watch
+// subscribeEvents opens a connection for a stream of events, which ends with the connection. Trap: with ctx, go-libvirt would deregister the stream while Watch
 // closes the connection, and libvirtd 9.0 crashes when it handles both at once. libvirtd deregisters the streams of a closed connection by itself.
-func (l *Libvirt) subscribe(ctx context.Context) (open *connection, received <-chan libvirt.DomainEventLifecycleMsg, err error) {
-	bounded, cancel := l.deadline(ctx, l.queryTimeout)
+func (l *Libvirt) subscribeEvents(ctx context.Context) (open *connection, received <-chan libvirt.DomainEventLifecycleMsg, err error) {
+	bounded, cancel := l.withDeadline(ctx, l.queryTimeout)
 	defer cancel()
-	if open, err = l.acquire(bounded); err != nil {
+	if open, err = l.acquireConnection(bounded); err != nil {
 		return nil, nil, err
 	}
 	stopClosing := context.AfterFunc(bounded, func() { open.conn.Close() })

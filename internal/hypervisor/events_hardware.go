@@ -32,9 +32,9 @@ func (l *Libvirt) WatchHardware(ctx context.Context, observe func()) {
 // hardwareStream receives events until the connection ends. The end of ctx closes the connection. Trap: go-libvirt must not get ctx, see subscribe. Another
 // trap: go-libvirt blocks unless its channel is read until it is closed.
 func (l *Libvirt) hardwareStream(ctx context.Context, observe func()) error {
-	bounded, cancel := l.deadline(ctx, l.queryTimeout)
+	bounded, cancel := l.withDeadline(ctx, l.queryTimeout)
 	defer cancel()
-	open, err := l.acquire(bounded)
+	open, err := l.acquireConnection(bounded)
 	if err != nil {
 		return err
 	}

@@ -19,18 +19,18 @@ type Libvirt struct {
 
 // New returns a client of qemu:///system behind a libvirt daemon's unix socket. The daemon need not run yet, and may be restarted at any
 // time.
-func New(socket string) *Libvirt { return connecting(socket, libvirt.QEMUSystem) }
+func New(socket string) *Libvirt { return newLibvirt(socket, libvirt.QEMUSystem) }
 
 // NewSession is New for qemu:///session: the daemon of one unprivileged user, whose guests run as this user. Such a daemon has neither network filters, nor
 // node devices, nor cgroups. backend.InSession leaves out the fields of a HostPolicy that it refuses.
-func NewSession(socket string) *Libvirt { return connecting(socket, libvirt.QEMUSession) }
+func NewSession(socket string) *Libvirt { return newLibvirt(socket, libvirt.QEMUSession) }
 
-func connecting(socket string, uri libvirt.ConnectURI) *Libvirt {
+func newLibvirt(socket string, uri libvirt.ConnectURI) *Libvirt {
 	return &Libvirt{connections: connections{socket: socket, uri: uri, queryTimeout: QueryDeadline, changeTimeout: changeDeadline}}
 }
 
-// tolerate returns nil for an error with one of the given numbers, which mean that the work is already done.
-func tolerate(err error, done ...libvirt.ErrorNumber) error {
+// ignoreErrors returns nil for an error with one of the given numbers, which mean that the work is already done.
+func ignoreErrors(err error, done ...libvirt.ErrorNumber) error {
 	var answer libvirt.Error
 	if errors.As(err, &answer) {
 		for _, number := range done {

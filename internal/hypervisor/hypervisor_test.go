@@ -108,7 +108,7 @@ func TestSilentLibvirt(t *testing.T) {
 		"AgentFacts":   func(ctx context.Context) error { _, err := l.AgentFacts(ctx, owner); return err },
 		"Owners":       func(ctx context.Context) error { _, err := l.Owners(ctx); return err },
 		"Statistics":   func(ctx context.Context) error { _, err := l.Statistics(ctx, owner); return err },
-		"subscribe":    func(ctx context.Context) error { _, _, err := l.subscribe(ctx); return err },
+		"subscribe":    func(ctx context.Context) error { _, _, err := l.subscribeEvents(ctx); return err },
 	} {
 		if err := ask(t.Context()); err == nil || !strings.Contains(err.Error(), "did not answer within 50ms") {
 			t.Errorf("%s: %v", what, err)
@@ -125,7 +125,7 @@ func TestOneHangingCall(t *testing.T) {
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
-		ended <- l.query(ctx, func(open *rpc.Libvirt) error {
+		ended <- l.runQuery(ctx, func(open *rpc.Libvirt) error {
 			close(hangs)
 			<-release
 			_, err := open.ConnectGetLibVersion()

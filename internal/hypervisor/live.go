@@ -22,7 +22,7 @@ type Hardware struct {
 
 // Hardware reads the current hardware of the owner's domain. It returns the zero value if the domain is not active.
 func (l *Libvirt) Hardware(ctx context.Context, owner Owner) (now Hardware, err error) {
-	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
+	err = l.runQuery(ctx, func(rpc *libvirt.Libvirt) error {
 		_, running, err := runningDomain(rpc, owner)
 		if err == nil && running != nil {
 			now = hardwareOf(running)
@@ -34,16 +34,16 @@ func (l *Libvirt) Hardware(ctx context.Context, owner Owner) (now Hardware, err 
 
 // runningDomain returns the owner's domain and its XML. The XML is nil if the domain is not active.
 func runningDomain(rpc *libvirt.Libvirt, owner Owner) (domain libvirt.Domain, running *libvirtxml.Domain, err error) {
-	domain, found, err := find(rpc, owner)
+	domain, found, err := findDomain(rpc, owner)
 	if err != nil || !found {
 		return domain, nil, err
 	}
 	if active, err := rpc.DomainIsActive(domain); err != nil || active == 0 {
-		return domain, nil, tolerate(err, libvirt.ErrNoDomain)
+		return domain, nil, ignoreErrors(err, libvirt.ErrNoDomain)
 	}
 	text, err := rpc.DomainGetXMLDesc(domain, 0)
 	if err != nil {
-		return domain, nil, tolerate(err, libvirt.ErrNoDomain)
+		return domain, nil, ignoreErrors(err, libvirt.ErrNoDomain)
 	}
 	running = &libvirtxml.Domain{}
 	if err := running.Unmarshal(text); err != nil {
@@ -130,7 +130,7 @@ type Change struct {
 
 // Change changes the guest's domain. It fails if libvirt refuses the change, or if the domain is not active.
 func (l *Libvirt) Change(ctx context.Context, guest Guest, change Change) error {
-	return l.change(ctx, func(rpc *libvirt.Libvirt) error {
+	return l.runChange(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, running, err := runningDomain(rpc, guest.Owner)
 		if err != nil {
 			return err

@@ -49,17 +49,17 @@ type TakenError struct {
 
 func (e *TakenError) Error() string { return e.Text }
 
-// find looks up the owner's domain. The second result is false if the domain does not exist. If the domain of this name has another owner, the error is a
+// findDomain looks up the owner's domain. The second result is false if the domain does not exist. If the domain of this name has another owner, the error is a
 // *TakenError.
-func find(rpc *libvirt.Libvirt, owner Owner) (libvirt.Domain, bool, error) {
+func findDomain(rpc *libvirt.Libvirt, owner Owner) (libvirt.Domain, bool, error) {
 	domain, err := rpc.DomainLookupByName(owner.Domain())
 	if err != nil {
-		return domain, false, tolerate(err, libvirt.ErrNoDomain)
+		return domain, false, ignoreErrors(err, libvirt.ErrNoDomain)
 	}
-	by, err := marked(rpc, domain)
+	by, err := markedOwner(rpc, domain)
 	switch {
 	case err != nil:
-		return domain, false, tolerate(err, libvirt.ErrNoDomain)
+		return domain, false, ignoreErrors(err, libvirt.ErrNoDomain)
 	case by == nil:
 		return domain, false, &TakenError{Reason: v1alpha1.ReasonNameTaken, Text: fmt.Sprintf("this machine has a domain '%s' that Kiln did not make: "+
 			"use another name, or ask the machine's administrator to rename or undefine that domain", owner.Domain())}
@@ -70,10 +70,10 @@ func find(rpc *libvirt.Libvirt, owner Owner) (libvirt.Domain, bool, error) {
 	return domain, true, nil
 }
 
-// marked returns the owner in a domain's mark; nil for a domain that Kiln did not make. It returns nil for a mark that cannot be read, too, so that Kiln does
-// not change the domain.
-func marked(rpc *libvirt.Libvirt, domain libvirt.Domain) (*Owner, error) {
-	text, err := metadata(rpc, domain, MarkNamespace)
+// markedOwner returns the owner in a domain's mark; nil for a domain that Kiln did not make. It returns nil for a mark that cannot be read, too, so that Kiln
+// does not change the domain.
+func markedOwner(rpc *libvirt.Libvirt, domain libvirt.Domain) (*Owner, error) {
+	text, err := metadataElement(rpc, domain, MarkNamespace)
 	if err != nil || text == "" {
 		return nil, err
 	}
@@ -84,10 +84,10 @@ func marked(rpc *libvirt.Libvirt, domain libvirt.Domain) (*Owner, error) {
 	return owner, nil
 }
 
-// metadata returns the element of an XML namespace in a domain's metadata; empty if the metadata has no such element.
-func metadata(rpc *libvirt.Libvirt, domain libvirt.Domain, namespace string) (string, error) {
+// metadataElement returns the element of an XML namespace in a domain's metadata; empty if the metadata has no such element.
+func metadataElement(rpc *libvirt.Libvirt, domain libvirt.Domain, namespace string) (string, error) {
 	text, err := rpc.DomainGetMetadata(domain, int32(libvirt.DomainMetadataElement), libvirt.OptString{namespace}, libvirt.DomainAffectCurrent)
-	return text, tolerate(err, libvirt.ErrNoDomainMetadata)
+	return text, ignoreErrors(err, libvirt.ErrNoDomainMetadata)
 }
 
 // checkUUIDUnused returns a *TakenError if a domain of another name has the UUID. libvirt refuses the second domain, too, but its error names the first one,
@@ -99,7 +99,7 @@ func checkUUIDUnused(rpc *libvirt.Libvirt, uuid, name string) error {
 	}
 	domain, err := rpc.DomainLookupByUUID(key)
 	if err != nil {
-		return tolerate(err, libvirt.ErrNoDomain)
+		return ignoreErrors(err, libvirt.ErrNoDomain)
 	}
 	if domain.Name == name {
 		return nil

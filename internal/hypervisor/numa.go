@@ -30,13 +30,13 @@ func numaNode(cell libvirtxml.CapsHostNUMACell) backend.NUMANode {
 		if cpu.SocketID == nil && cpu.CoreID == nil && cpu.Siblings == "" {
 			continue // offline
 		}
-		facts.CPUs = append(facts.CPUs, backend.CPU{ID: cpu.ID, Socket: known(cpu.SocketID), Die: known(cpu.DieID), Core: known(cpu.CoreID)})
+		facts.CPUs = append(facts.CPUs, backend.CPU{ID: cpu.ID, Socket: valueOrZero(cpu.SocketID), Die: valueOrZero(cpu.DieID), Core: valueOrZero(cpu.CoreID)})
 	}
 	return facts
 }
 
-// known returns an ID, or 0 if libvirt leaves it out, as the die of a CPU without dies.
-func known(id *int) int {
+// valueOrZero returns an ID, or 0 if libvirt leaves it out, as the die of a CPU without dies.
+func valueOrZero(id *int) int {
 	if id == nil {
 		return 0
 	}

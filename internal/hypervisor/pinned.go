@@ -11,7 +11,7 @@ import (
 // Pinned returns the CPUs that all active domains except one are pinned to, including domains that Kiln did not make. It asks libvirt each time, because only
 // libvirt knows what runs after the launcher was restarted.
 func (l *Libvirt) Pinned(ctx context.Context, except string) (all cpuset.CPUSet, err error) {
-	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
+	err = l.runQuery(ctx, func(rpc *libvirt.Libvirt) error {
 		domains, _, err := rpc.ConnectListAllDomains(1, libvirt.ConnectListDomainsActive)
 		if err != nil {
 			return err

@@ -48,14 +48,14 @@ func (s Status) Startable() bool { return s.State == Undefined || s.State == Ina
 // State returns the status of the owner's domain. Its State is Undefined if the domain does not exist. If the domain of this name has another owner, the
 // error is a *TakenError.
 func (l *Libvirt) State(ctx context.Context, owner Owner) (status Status, err error) {
-	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
-		domain, found, err := find(rpc, owner)
+	err = l.runQuery(ctx, func(rpc *libvirt.Libvirt) error {
+		domain, found, err := findDomain(rpc, owner)
 		if err != nil || !found {
 			return err
 		}
 		state, reason, err := rpc.DomainGetState(domain, 0)
 		if err != nil {
-			return tolerate(err, libvirt.ErrNoDomain)
+			return ignoreErrors(err, libvirt.ErrNoDomain)
 		}
 		now := statusOf(state, reason)
 		if now.State == PoweredOff && l.wasSignalled(domain.UUID) {
@@ -63,7 +63,7 @@ func (l *Libvirt) State(ctx context.Context, owner Owner) (status Status, err er
 		}
 		if now.Active() {
 			if now.Machine, err = machineType(rpc, domain); err != nil {
-				return tolerate(err, libvirt.ErrNoDomain) // it was undefined in between
+				return ignoreErrors(err, libvirt.ErrNoDomain) // it was undefined in between
 			}
 		}
 		status = now
@@ -105,8 +105,8 @@ var (
 	causeSignalled = Cause{v1alpha1.ReasonEndedWithHost, "a signal ended QEMU, for example because the machine was shut down"}
 )
 
-// shutoff maps libvirt's reasons why a domain is shut off (enum virDomainShutoffReason). Only a guest that powers off by itself has succeeded.
-var shutoff = map[libvirt.DomainShutoffReason]Status{
+// shutoffStatuses maps libvirt's reasons why a domain is shut off (enum virDomainShutoffReason). Only a guest that powers off by itself has succeeded.
+var shutoffStatuses = map[libvirt.DomainShutoffReason]Status{
 	libvirt.DomainShutoffUnknown:  {State: Inactive, Cause: causeUnknown},
 	libvirt.DomainShutoffShutdown: {State: PoweredOff, Cause: Cause{v1alpha1.ReasonPoweredOff, "the guest powered off"}},
 	libvirt.DomainShutoffDestroyed: {State: Destroyed, Cause: Cause{v1alpha1.ReasonDestroyed,
@@ -121,8 +121,8 @@ var shutoff = map[libvirt.DomainShutoffReason]Status{
 	libvirt.DomainShutoffDaemon: {State: Failed, Cause: Cause{v1alpha1.ReasonEndedByLibvirt, "the libvirt daemon ended the domain when the daemon was restarted"}},
 }
 
-// paused maps libvirt's reasons why a domain is paused (enum virDomainPausedReason).
-var paused = map[libvirt.DomainPausedReason]Cause{
+// pausedCauses maps libvirt's reasons why a domain is paused (enum virDomainPausedReason).
+var pausedCauses = map[libvirt.DomainPausedReason]Cause{
 	libvirt.DomainPausedUser:      {v1alpha1.ReasonPausedByUser, "the domain is paused: it was started paused (spec.startStrategy) or suspended by hand"},
 	libvirt.DomainPausedMigration: {v1alpha1.ReasonPausedForMigration, "the domain is paused while it is migrated by hand"},
 	libvirt.DomainPausedSave:      {v1alpha1.ReasonPausedForSave, "the domain is paused while it is saved to a file of the machine"},
@@ -145,14 +145,14 @@ var paused = map[libvirt.DomainPausedReason]Cause{
 func statusOf(state, reason int32) Status {
 	switch libvirt.DomainState(state) {
 	case libvirt.DomainShutoff:
-		if end, known := shutoff[libvirt.DomainShutoffReason(reason)]; known {
+		if end, known := shutoffStatuses[libvirt.DomainShutoffReason(reason)]; known {
 			return end
 		}
-		return shutoff[libvirt.DomainShutoffUnknown]
+		return shutoffStatuses[libvirt.DomainShutoffUnknown]
 	case libvirt.DomainCrashed:
 		return Status{State: Failed, Cause: causeCrashed}
 	case libvirt.DomainPaused:
-		if cause, known := paused[libvirt.DomainPausedReason(reason)]; known {
+		if cause, known := pausedCauses[libvirt.DomainPausedReason(reason)]; known {
 			return Status{State: Paused, Cause: cause}
 		}
 		return Status{State: Paused, Cause: Cause{v1alpha1.ReasonPaused, "the domain is paused, and libvirt does not report why"}}

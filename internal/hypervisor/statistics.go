@@ -34,8 +34,8 @@ const (
 	ValueBalloon = "balloon"
 )
 
-// kept are the names of the values that are passed on, by group. Newer versions of libvirt have dozens of values for a single vCPU.
-var kept = map[string][]string{
+// keptValues are the names of the values that are passed on, by group. Newer versions of libvirt have dozens of values for a single vCPU.
+var keptValues = map[string][]string{
 	"cpu":     {"time", "user", "system"},
 	"balloon": {"current", "swap_in", "swap_out", "major_fault", "minor_fault", "unused", "available", "rss", "usable", "disk_caches"},
 	"vcpu":    {ValueState, "time", "wait", "delay"},
@@ -43,12 +43,13 @@ var kept = map[string][]string{
 	"block":   {"rd.reqs", "rd.bytes", "rd.times", "wr.reqs", "wr.bytes", "wr.times", "fl.reqs", "fl.times"},
 }
 
-// counted are the groups of statistics that are read. The file systems of a guest are not among them, because libvirt would ask its agent.
-const counted = libvirt.DomainStatsCPUTotal | libvirt.DomainStatsBalloon | libvirt.DomainStatsVCPU | libvirt.DomainStatsInterface | libvirt.DomainStatsBlock
+// countedGroups are the groups of statistics that are read. The file systems of a guest are not among them, because libvirt would ask its agent.
+const countedGroups = libvirt.DomainStatsCPUTotal | libvirt.DomainStatsBalloon | libvirt.DomainStatsVCPU |
+	libvirt.DomainStatsInterface | libvirt.DomainStatsBlock
 
 // Statistics reads libvirt's counters of the owner's domain. While the domain is busy, libvirt answers at once with fewer values.
 func (l *Libvirt) Statistics(ctx context.Context, owner Owner) (now Statistics, err error) {
-	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
+	err = l.runQuery(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, running, err := runningDomain(rpc, owner)
 		if err != nil {
 			return err
@@ -56,7 +57,7 @@ func (l *Libvirt) Statistics(ctx context.Context, owner Owner) (now Statistics, 
 		if running == nil {
 			return errNotActive
 		}
-		records, err := rpc.ConnectGetAllDomainStats([]libvirt.Domain{domain}, uint32(counted), uint32(libvirt.ConnectGetAllDomainsStatsNowait))
+		records, err := rpc.ConnectGetAllDomainStats([]libvirt.Domain{domain}, uint32(countedGroups), uint32(libvirt.ConnectGetAllDomainsStatsNowait))
 		if err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func statisticsOf(params []libvirt.TypedParam, running *libvirtxml.Domain) Stati
 			targets[group][place] = text
 		}
 		value, is := numberOf(param.Value.I)
-		if !is || !slices.Contains(kept[group], name) {
+		if !is || !slices.Contains(keptValues[group], name) {
 			continue
 		}
 		values := groups[group]
@@ -104,12 +105,12 @@ func statisticsOf(params []libvirt.TypedParam, running *libvirtxml.Domain) Stati
 	disks, nics := namesByTarget(running)
 	return Statistics{
 		CPU: groups["cpu"], Memory: groups["balloon"], VCPUs: lists["vcpu"],
-		Disks: named(lists["block"], targets["block"], disks), NICs: named(lists["net"], targets["net"], nics),
+		Disks: namedBySpec(lists["block"], targets["block"], disks), NICs: namedBySpec(lists["net"], targets["net"], nics),
 	}
 }
 
-// named returns the values of a list by the names in the spec. It leaves out a device that the spec does not name.
-func named(list map[string]Values, targets, names map[string]string) map[string]Values {
+// namedBySpec returns the values of a list by the names in the spec. It leaves out a device that the spec does not name.
+func namedBySpec(list map[string]Values, targets, names map[string]string) map[string]Values {
 	all := map[string]Values{}
 	for place, values := range list {
 		if name := names[targets[place]]; name != "" {
