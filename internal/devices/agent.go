@@ -45,7 +45,7 @@ func (a *Agent) Start(ctx context.Context) error {
 		p := &plugin{device: d, folders: a.Folders, count: a.Count, period: lookPeriod, log: a.Log}
 		group.Go(func() error {
 			first := true
-			p.serve(ctx, func() {
+			p.serveForever(ctx, func() {
 				if first {
 					a.registered.Add(1)
 				}
@@ -54,7 +54,7 @@ func (a *Agent) Start(ctx context.Context) error {
 			return nil
 		})
 	}
-	group.Go(func() error { a.report(ctx); return nil })
+	group.Go(func() error { a.reportForever(ctx); return nil })
 	return group.Wait()
 }
 
@@ -69,16 +69,16 @@ func (a *Agent) Ready(*http.Request) error {
 	return nil
 }
 
-// report writes the Node at once, again soon after a device was added or removed, and after each reportPeriod. It tries again after a failure.
-func (a *Agent) report(ctx context.Context) {
+// reportForever writes the Node at once, again soon after a device was added or removed, and after each reportPeriod. It tries again after a failure.
+func (a *Agent) reportForever(ctx context.Context) {
 	for ctx.Err() == nil {
-		before := a.faults()
+		before := a.allFaults()
 		period := wait.Jitter(reportPeriod, 0.2)
 		if err := a.reportOnce(ctx); err != nil && ctx.Err() == nil {
 			a.Log.Error(err, "the Node is not written", "node", a.Node)
 			period = 10 * lookPeriod
 		}
-		for until := time.Now().Add(period); time.Now().Before(until) && a.faults() == before; {
+		for until := time.Now().Add(period); time.Now().Before(until) && a.allFaults() == before; {
 			select {
 			case <-ctx.Done():
 				return
@@ -88,10 +88,10 @@ func (a *Agent) report(ctx context.Context) {
 	}
 }
 
-// faults returns the faults of all devices as one text, for comparisons.
-func (a *Agent) faults() (all string) {
+// allFaults returns the faults of all devices as one text, for comparisons.
+func (a *Agent) allFaults() (all string) {
 	for _, d := range Served {
-		all += a.Folders.fault(d) + "\n"
+		all += a.Folders.deviceFault(d) + "\n"
 	}
 	return all
 }
@@ -109,7 +109,7 @@ func (a *Agent) reportOnce(ctx context.Context) error {
 	passt := a.Folders.checkPasst(profile, &found)
 	a.Folders.checkOpenFiles(&found)
 	a.Folders.checkOwnership(node.Status.NodeInfo, &found)
-	if err := (reporter{cluster: a.Cluster, now: time.Now}).write(ctx, node, passt, found); err != nil {
+	if err := (reporter{cluster: a.Cluster, now: time.Now}).writeNode(ctx, node, passt, found); err != nil {
 		return err
 	}
 	a.reported.Store(true)

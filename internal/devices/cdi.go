@@ -36,5 +36,5 @@ func (f Folders) writeCDI() error {
 	if err != nil {
 		return err
 	}
-	return keep(filepath.Join(f.CDI, cdiFile), append(text, '\n'))
+	return writeIfChanged(filepath.Join(f.CDI, cdiFile), append(text, '\n'))
 }

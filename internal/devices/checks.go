@@ -22,11 +22,11 @@ type finding struct {
 // findings of one node, in the order of docs/devices.md.
 type findings []finding
 
-func (f *findings) missing(format string, args ...any) {
+func (f *findings) addMissing(format string, args ...any) {
 	*f = append(*f, finding{text: fmt.Sprintf(format, args...)})
 }
 
-func (f *findings) unknown(format string, args ...any) {
+func (f *findings) addUnknown(format string, args ...any) {
 	*f = append(*f, finding{text: fmt.Sprintf(format, args...), unknown: true})
 }
 
@@ -41,28 +41,28 @@ func checkVersions(info corev1.NodeSystemInfo, found *findings) {
 	kubelet, err := version.ParseGeneric(info.KubeletVersion)
 	switch {
 	case err != nil:
-		found.unknown("kubelet: its version '%s' cannot be read; image volumes need %s or newer", info.KubeletVersion, leastKubelet)
+		found.addUnknown("kubelet: its version '%s' cannot be read; image volumes need %s or newer", info.KubeletVersion, leastKubelet)
 	case kubelet.LessThan(leastKubelet):
-		found.missing("kubelet is %s, image volumes need %s or newer", info.KubeletVersion, leastKubelet)
+		found.addMissing("kubelet is %s, image volumes need %s or newer", info.KubeletVersion, leastKubelet)
 	}
 	name, text, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
 	if name != "containerd" {
 		return // CRI-O has the version of its kubelet
 	}
 	if containerd, err := version.ParseGeneric(text); err == nil && containerd.LessThan(leastContainerd) {
-		found.missing("containerd is %s, image volumes need %s or newer", text, leastContainerd)
+		found.addMissing("containerd is %s, image volumes need %s or newer", text, leastContainerd)
 	}
 }
 
 // checkDevices names each device that guests cannot use on this node. described is the error of writeCDI.
 func (f Folders) checkDevices(described error, found *findings) {
 	for _, d := range Served {
-		if fault := f.fault(d); fault != "" {
-			found.missing("%s: %s", d.Resource(), fault)
+		if fault := f.deviceFault(d); fault != "" {
+			found.addMissing("%s: %s", d.Resource(), fault)
 		}
 	}
 	if described != nil {
-		found.missing("only containerd's %s gives devices to the user of guests: their description for CDI cannot be written: %v", ownership, described)
+		found.addMissing("only containerd's %s gives devices to the user of guests: their description for CDI cannot be written: %v", ownership, described)
 	}
 }
 
@@ -70,14 +70,14 @@ func (f Folders) checkDevices(described error, found *findings) {
 func (f Folders) checkPasst(written error, found *findings) (runs bool) {
 	before := len(*found)
 	if written != nil {
-		found.missing("passt: its seccomp profile cannot be written: %v", written)
+		found.addMissing("passt: its seccomp profile cannot be written: %v", written)
 	}
 	// This container has seccompProfile RuntimeDefault.
 	switch mode, err := f.seccompMode(); {
 	case err != nil:
-		found.missing("passt: whether containers have seccomp is unknown: %v", err)
+		found.addMissing("passt: whether containers have seccomp is unknown: %v", err)
 	case mode == "0":
-		found.missing("passt: containers run without seccomp, although the pod asks for profile RuntimeDefault")
+		found.addMissing("passt: containers run without seccomp, although the pod asks for profile RuntimeDefault")
 	}
 	for _, limit := range []struct{ file, bad string }{
 		{"user/max_user_namespaces", "0"},
@@ -86,11 +86,11 @@ func (f Folders) checkPasst(written error, found *findings) (runs bool) {
 	} {
 		// A kernel without the file has no such limit.
 		if now, err := os.ReadFile(filepath.Join(f.Proc, "sys", limit.file)); err == nil && strings.TrimSpace(string(now)) == limit.bad {
-			found.missing("passt: sysctl %s is %s: users may not make user namespaces", strings.ReplaceAll(limit.file, "/", "."), limit.bad)
+			found.addMissing("passt: sysctl %s is %s: users may not make user namespaces", strings.ReplaceAll(limit.file, "/", "."), limit.bad)
 		}
 	}
 	if confined := f.appArmor(); confined != "" {
-		found.missing("passt: AppArmor confines containers by profile '%s', which forbids the mounts by which passt isolates itself", confined)
+		found.addMissing("passt: AppArmor confines containers by profile '%s', which forbids the mounts by which passt isolates itself", confined)
 	}
 	return len(*found) == before
 }
@@ -115,9 +115,9 @@ func (f Folders) checkOpenFiles(found *findings) {
 	}
 	switch last := pod.LastForwardedPort(files); {
 	case last == 0:
-		found.missing("passt: a container may open %d files: guests with an interface that lists no ports do not start", files)
+		found.addMissing("passt: a container may open %d files: guests with an interface that lists no ports do not start", files)
 	case last < pod.MostPort:
-		found.missing("passt: a container may open %d files: ports 1 to %d are forwarded to an interface that lists none", files, last)
+		found.addMissing("passt: a container may open %d files: ports 1 to %d are forwarded to an interface that lists none", files, last)
 	}
 }
 

@@ -29,15 +29,15 @@ var criPlugins = []string{"io.containerd.cri.v1.runtime", "io.containerd.grpc.v1
 func (f Folders) checkOwnership(info corev1.NodeSystemInfo, found *findings) {
 	const without = "without it block volumes belong to root, and no guest with one starts"
 	if !strings.HasPrefix(info.ContainerRuntimeVersion, "containerd://") {
-		found.unknown("%s of '%s' is not looked at; %s", ownership, info.ContainerRuntimeVersion, without)
+		found.addUnknown("%s of '%s' is not looked at; %s", ownership, info.ContainerRuntimeVersion, without)
 		return
 	}
 	set, err := f.ownershipIn("config.toml")
 	switch {
 	case err != nil:
-		found.unknown("containerd: whether %s is set is unknown: %v; %s", ownership, err, without)
+		found.addUnknown("containerd: whether %s is set is unknown: %v; %s", ownership, err, without)
 	case set == nil || !*set:
-		found.missing("containerd: %s is not set: block volumes belong to root, and no guest with one starts", ownership)
+		found.addMissing("containerd: %s is not set: block volumes belong to root, and no guest with one starts", ownership)
 	}
 }
 

@@ -50,8 +50,8 @@ type Folders struct {
 	Containerd string
 }
 
-// fault returns the reason why a device cannot be used; empty if it can. It does not open the device, because this container may not open any of them.
-func (f Folders) fault(d Device) string {
+// deviceFault returns the reason why a device cannot be used; empty if it can. It does not open the device, because this container may not open any of them.
+func (f Folders) deviceFault(d Device) string {
 	info, err := os.Stat(filepath.Join(f.Dev, strings.TrimPrefix(d.Path, "/dev/")))
 	switch {
 	case os.IsNotExist(err):

@@ -8,9 +8,9 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// keep writes a file atomically: neither a reader nor a crash of the machine finds a part of it. It does not write a file that has the content already,
-// because container runtimes and kubelet watch these folders.
-func keep(file string, content []byte) error {
+// writeIfChanged writes a file atomically: neither a reader nor a crash of the machine finds a part of it. It does not write a file that has the content
+// already, because container runtimes and kubelet watch these folders.
+func writeIfChanged(file string, content []byte) error {
 	if now, err := os.ReadFile(file); err == nil && bytes.Equal(now, content) {
 		return nil
 	}

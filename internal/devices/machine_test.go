@@ -80,7 +80,7 @@ func TestFault(t *testing.T) {
 	} {
 		f := machine(t)
 		c.change(t, f)
-		if got := f.fault(c.device); got != c.want {
+		if got := f.deviceFault(c.device); got != c.want {
 			t.Errorf("%s: '%s', want '%s'", c.why, got, c.want)
 		}
 	}

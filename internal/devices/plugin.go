@@ -34,13 +34,13 @@ func (p *plugin) GetDevicePluginOptions(context.Context, *kubelet.Empty) (*kubel
 
 // ListAndWatch sends the list at once, and again whenever the device is added or removed.
 func (p *plugin) ListAndWatch(_ *kubelet.Empty, to grpc.ServerStreamingServer[kubelet.ListAndWatchResponse]) error {
-	fault := p.folders.fault(p.device)
+	fault := p.folders.deviceFault(p.device)
 	for {
 		p.log.Info("the device is reported to kubelet", "resource", p.device.Resource(), "fault", fault)
-		if err := to.Send(&kubelet.ListAndWatchResponse{Devices: p.list(fault == "")}); err != nil {
+		if err := to.Send(&kubelet.ListAndWatchResponse{Devices: p.listDevices(fault == "")}); err != nil {
 			return err
 		}
-		for before := fault; fault == before; fault = p.folders.fault(p.device) {
+		for before := fault; fault == before; fault = p.folders.deviceFault(p.device) {
 			select {
 			case <-to.Context().Done():
 				return nil
@@ -53,7 +53,7 @@ func (p *plugin) ListAndWatch(_ *kubelet.Empty, to grpc.ServerStreamingServer[ku
 // health has kubelet's words for a usable and an unusable device.
 var health = map[bool]string{true: kubelet.Healthy, false: kubelet.Unhealthy}
 
-func (p *plugin) list(usable bool) []*kubelet.Device {
+func (p *plugin) listDevices(usable bool) []*kubelet.Device {
 	all := make([]*kubelet.Device, p.count)
 	for i := range all {
 		all[i] = &kubelet.Device{ID: p.device.Name + strconv.Itoa(i), Health: health[usable]}
@@ -78,5 +78,5 @@ func (p *plugin) Allocate(_ context.Context, asked *kubelet.AllocateRequest) (*k
 	return answer, nil
 }
 
-// socket returns the name of the plugin's socket in the folder of plugins.
-func (p *plugin) socket() string { return fmt.Sprintf("kiln-%s.sock", p.device.Name) }
+// socketName returns the name of the plugin's socket in the folder of plugins.
+func (p *plugin) socketName() string { return fmt.Sprintf("kiln-%s.sock", p.device.Name) }

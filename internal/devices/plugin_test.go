@@ -66,7 +66,7 @@ func startPlugin(t *testing.T, f Folders, d Device) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	p := &plugin{device: d, folders: f, count: 3, period: 5 * time.Millisecond, log: logr.Discard()}
-	go func() { p.serve(ctx, func() {}); close(ended) }()
+	go func() { p.serveForever(ctx, func() {}); close(ended) }()
 	t.Cleanup(func() {
 		cancel()
 		next(t, "the plugin ends with its context", ended)

@@ -18,9 +18,9 @@ type reporter struct {
 	now     func() time.Time
 }
 
-// write does not patch a Node that has the label and the condition already.
-func (r reporter) write(ctx context.Context, node *corev1.Node, passt bool, found findings) error {
-	if err := r.label(ctx, node, passt); err != nil {
+// writeNode does not patch a Node that has the label and the condition already.
+func (r reporter) writeNode(ctx context.Context, node *corev1.Node, passt bool, found findings) error {
+	if err := r.patchLabel(ctx, node, passt); err != nil {
 		return err
 	}
 	old := node.DeepCopy()
@@ -31,8 +31,8 @@ func (r reporter) write(ctx context.Context, node *corev1.Node, passt bool, foun
 	return r.cluster.Status().Patch(ctx, node, client.StrategicMergeFrom(old))
 }
 
-// label adds the label of nodes on which passt runs, or removes it.
-func (r reporter) label(ctx context.Context, node *corev1.Node, passt bool) error {
+// patchLabel adds the label of nodes on which passt runs, or removes it.
+func (r reporter) patchLabel(ctx context.Context, node *corev1.Node, passt bool) error {
 	now, labelled := node.Labels[v1alpha1.LabelPasst]
 	if labelled == passt && (!passt || now == "true") {
 		return nil

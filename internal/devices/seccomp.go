@@ -18,10 +18,10 @@ const passtNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWIPC | unix.CLONE_NEWN
 // passtCalls are the system calls by which passt moves into an empty root file system within these namespaces.
 var passtCalls = []string{"mount", "pivot_root", "umount2"}
 
-// profile returns the default profile of Docker and containerd for a container without capabilities, on this architecture and kernel, with the system calls
-// of passt before it installs a filter of its own. It does not change the rules about clone, which may not create namespaces, and about clone3, whose
+// passtProfile returns the default profile of Docker and containerd for a container without capabilities, on this architecture and kernel, with the system
+// calls of passt before it installs a filter of its own. It does not change the rules about clone, which may not create namespaces, and about clone3, whose
 // arguments no filter can read: it does not exist.
-func profile() (*specs.LinuxSeccomp, error) {
+func passtProfile() (*specs.LinuxSeccomp, error) {
 	made, err := seccomp.GetDefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func profile() (*specs.LinuxSeccomp, error) {
 
 // writeProfile writes the profile to the path that the localhostProfile of pods names.
 func (f Folders) writeProfile() error {
-	made, err := profile()
+	made, err := passtProfile()
 	if err != nil {
 		return err
 	}
@@ -50,5 +50,5 @@ func (f Folders) writeProfile() error {
 	if err != nil {
 		return err
 	}
-	return keep(filepath.Join(f.Seccomp, v1alpha1.SeccompLauncher), append(text, '\n'))
+	return writeIfChanged(filepath.Join(f.Seccomp, v1alpha1.SeccompLauncher), append(text, '\n'))
 }

@@ -17,13 +17,13 @@ import (
 const (
 	// kubeletSocket is the name of kubelet's socket in the folder of plugins.
 	kubeletSocket = "kubelet.sock"
-	// answer bounds how long kubelet may take to register a plugin.
-	answer = 10 * time.Second
+	// registerLimit bounds how long kubelet may take to register a plugin.
+	registerLimit = 10 * time.Second
 )
 
-// serve keeps the plugin registered with kubelet until the context ends, because a kubelet that starts removes all sockets of plugins and forgets the
+// serveForever keeps the plugin registered with kubelet until the context ends, because a kubelet that starts removes all sockets of plugins and forgets the
 // plugins. It calls registered after each registration.
-func (p *plugin) serve(ctx context.Context, registered func()) {
+func (p *plugin) serveForever(ctx context.Context, registered func()) {
 	for reported := ""; ctx.Err() == nil; {
 		err := p.serveOnce(ctx, func() { reported = ""; registered() })
 		if err != nil && err.Error() != reported && ctx.Err() == nil { // not once a second while kubelet does not run
@@ -39,7 +39,7 @@ func (p *plugin) serve(ctx context.Context, registered func()) {
 
 // serveOnce serves until the context or this kubelet ends.
 func (p *plugin) serveOnce(ctx context.Context, registered func()) error {
-	own, theirs := filepath.Join(p.folders.Plugins, p.socket()), filepath.Join(p.folders.Plugins, kubeletSocket)
+	own, theirs := filepath.Join(p.folders.Plugins, p.socketName()), filepath.Join(p.folders.Plugins, kubeletSocket)
 	// Before the registration, to notice a socket that is created again meanwhile.
 	before, err := os.Stat(theirs)
 	if err != nil {
@@ -59,13 +59,13 @@ func (p *plugin) serveOnce(ctx context.Context, registered func()) error {
 	defer server.Stop()
 	mine, err := os.Stat(own)
 	if err == nil {
-		err = p.register(ctx, theirs)
+		err = p.registerWithKubelet(ctx, theirs)
 	}
 	if err != nil {
 		return err
 	}
 	registered()
-	for same(own, mine) && same(theirs, before) {
+	for isSameFile(own, mine) && isSameFile(theirs, before) {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -78,22 +78,22 @@ func (p *plugin) serveOnce(ctx context.Context, registered func()) error {
 	return nil
 }
 
-// same reports whether a path still has the same file. It compares times, too, because file systems use inode numbers again.
-func same(file string, before os.FileInfo) bool {
+// isSameFile reports whether a path still has the same file. It compares times, too, because file systems use inode numbers again.
+func isSameFile(file string, before os.FileInfo) bool {
 	now, err := os.Stat(file)
 	return err == nil && os.SameFile(before, now) && now.ModTime().Equal(before.ModTime())
 }
 
-func (p *plugin) register(ctx context.Context, theirs string) error {
+func (p *plugin) registerWithKubelet(ctx context.Context, theirs string) error {
 	connection, err := grpc.NewClient("unix://"+theirs, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
 	defer connection.Close()
-	ctx, cancel := context.WithTimeout(ctx, answer)
+	ctx, cancel := context.WithTimeout(ctx, registerLimit)
 	defer cancel()
 	if _, err := kubelet.NewRegistrationClient(connection).Register(ctx, &kubelet.RegisterRequest{
-		Version: kubelet.Version, Endpoint: p.socket(), ResourceName: p.device.Resource(),
+		Version: kubelet.Version, Endpoint: p.socketName(), ResourceName: p.device.Resource(),
 	}); err != nil {
 		return fmt.Errorf("registering '%s' with kubelet: %w", p.device.Resource(), err)
 	}
