@@ -41,9 +41,9 @@ func DigestOf(certificate *x509.Certificate) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// admits returns the configuration of a handshake. The client must show a certificate that one of clients.authorities has signed, with the DNS name
+// handshakeConfig returns the configuration of a handshake. The client must show a certificate that one of clients.authorities has signed, with the DNS name
 // clients.name.
-func admits(own tls.Certificate, clients *v1alpha1.GuestPodClients) (*tls.Config, error) {
+func handshakeConfig(own tls.Certificate, clients *v1alpha1.GuestPodClients) (*tls.Config, error) {
 	if clients == nil {
 		return nil, errors.New("the GuestPod names no clients")
 	}

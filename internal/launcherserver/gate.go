@@ -40,7 +40,7 @@ type gate struct {
 func newGate(listener net.Listener, config *tls.Config) *gate {
 	g := &gate{Listener: netutil.LimitListener(listener, mostConnections), config: config, known: make(chan net.Conn), ended: make(chan struct{}),
 		unknown: map[string]int{}}
-	go g.run()
+	go g.acceptAll()
 	return g
 }
 
@@ -53,7 +53,7 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-func (g *gate) run() {
+func (g *gate) acceptAll() {
 	defer close(g.ended)
 	for {
 		conn, err := g.Listener.Accept()
@@ -65,21 +65,21 @@ func (g *gate) run() {
 			time.Sleep(acceptRetry)
 			continue
 		}
-		if !g.enters(conn) {
+		if !g.countUnknown(conn) {
 			conn.Close()
 			continue
 		}
-		go g.shake(conn)
+		go g.doHandshake(conn)
 	}
 }
 
-// shake does the handshake of a connection.
-func (g *gate) shake(conn net.Conn) {
+// doHandshake does the handshake of a connection.
+func (g *gate) doHandshake(conn net.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), headerLimit)
 	defer cancel()
 	secure := tls.Server(conn, g.config)
 	err := secure.HandshakeContext(ctx)
-	g.leaves(conn)
+	g.forgetUnknown(conn)
 	if err != nil {
 		conn.Close()
 		return
@@ -91,8 +91,8 @@ func (g *gate) shake(conn net.Conn) {
 	}
 }
 
-// enters counts a connection without a certificate, and reports whether it may stay.
-func (g *gate) enters(conn net.Conn) bool {
+// countUnknown counts a connection without a certificate, and reports whether it may stay.
+func (g *gate) countUnknown(conn net.Conn) bool {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	address := addressOf(conn)
@@ -104,7 +104,7 @@ func (g *gate) enters(conn net.Conn) bool {
 	return true
 }
 
-func (g *gate) leaves(conn net.Conn) {
+func (g *gate) forgetUnknown(conn net.Conn) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	g.total--

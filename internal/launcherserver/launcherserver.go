@@ -47,7 +47,7 @@ type Server struct {
 	guest       atomic.Pointer[Guest]
 	console     session
 	display     session
-	thaw        thaw
+	thaw        thawTimer
 }
 
 // New returns a server with a new key.
@@ -79,7 +79,7 @@ func Listen() (net.Listener, error) {
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS13,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return admits(s.certificate, s.clients()) },
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return handshakeConfig(s.certificate, s.clients()) },
 	}
 	server := &http.Server{
 		Handler: s.routes(), ReadHeaderTimeout: headerLimit, IdleTimeout: headerLimit, MaxHeaderBytes: largestHeader,

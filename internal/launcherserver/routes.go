@@ -22,22 +22,22 @@ func (s *Server) routes() http.Handler {
 		"unpause":    func(ctx context.Context, g Guest) error { return s.actions.Resume(ctx, g.Owner) },
 		"reset":      func(ctx context.Context, g Guest) error { return s.actions.Reset(ctx, g.Owner) },
 		"softreboot": func(ctx context.Context, g Guest) error { return s.actions.Reboot(ctx, g.Owner) },
-		"unfreeze":   s.unfreeze,
+		"unfreeze":   s.thawNow,
 	} {
-		mux.HandleFunc("PUT /"+path, s.started(func(w http.ResponseWriter, r *http.Request, g Guest) {
-			answer(w, r, act(r.Context(), g), nil)
+		mux.HandleFunc("PUT /"+path, s.requireStarted(func(w http.ResponseWriter, r *http.Request, g Guest) {
+			writeAnswer(w, r, act(r.Context(), g), nil)
 		}))
 	}
-	mux.HandleFunc("PUT /freeze", s.started(s.freeze))
-	mux.HandleFunc("GET /guestosinfo", s.started(s.facts(osInfo)))
-	mux.HandleFunc("GET /userlist", s.started(s.facts(users)))
-	mux.HandleFunc("GET /filesystemlist", s.started(s.facts(filesystems)))
-	mux.HandleFunc("GET /"+StatisticsPath, s.started(func(w http.ResponseWriter, r *http.Request, g Guest) {
+	mux.HandleFunc("PUT /freeze", s.requireStarted(s.serveFreeze))
+	mux.HandleFunc("GET /guestosinfo", s.requireStarted(s.answerAgentReport(osInfo)))
+	mux.HandleFunc("GET /userlist", s.requireStarted(s.answerAgentReport(userList)))
+	mux.HandleFunc("GET /filesystemlist", s.requireStarted(s.answerAgentReport(filesystemList)))
+	mux.HandleFunc("GET /"+StatisticsPath, s.requireStarted(func(w http.ResponseWriter, r *http.Request, g Guest) {
 		counted, err := s.actions.Statistics(r.Context(), g.Owner)
-		answer(w, r, err, counted)
+		writeAnswer(w, r, err, counted)
 	}))
-	mux.HandleFunc("GET /console", s.started(func(w http.ResponseWriter, r *http.Request, g Guest) { connect(w, r, &s.console, g.Console) }))
-	mux.HandleFunc("GET /vnc", s.started(func(w http.ResponseWriter, r *http.Request, g Guest) { connect(w, r, &s.display, g.Display) }))
+	mux.HandleFunc("GET /console", s.requireStarted(func(w http.ResponseWriter, r *http.Request, g Guest) { connectSocket(w, r, &s.console, g.Console) }))
+	mux.HandleFunc("GET /vnc", s.requireStarted(func(w http.ResponseWriter, r *http.Request, g Guest) { connectSocket(w, r, &s.display, g.Display) }))
 	return mux
 }
 
@@ -48,8 +48,8 @@ const StatisticsPath = "statistics"
 // its pod forward connections to the launcher of another tenant. The header makes that launcher refuse the request.
 const GuestHeader = "Kiln-Guest"
 
-// started refuses requests before the guest is started, and requests for another guest.
-func (s *Server) started(do func(http.ResponseWriter, *http.Request, Guest)) http.HandlerFunc {
+// requireStarted refuses requests before the guest is started, and requests for another guest.
+func (s *Server) requireStarted(do func(http.ResponseWriter, *http.Request, Guest)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, largestBody)
 		guest := s.guest.Load()
@@ -65,11 +65,11 @@ func (s *Server) started(do func(http.ResponseWriter, *http.Request, Guest)) htt
 	}
 }
 
-// answer sends an object or an error.
-func answer(w http.ResponseWriter, r *http.Request, err error, object any) {
+// writeAnswer sends an object or an error.
+func writeAnswer(w http.ResponseWriter, r *http.Request, err error, object any) {
 	if err != nil {
 		ctrl.LoggerFrom(r.Context()).Info("a request about the guest failed", "path", r.URL.Path, "reason", err.Error())
-		http.Error(w, err.Error(), status(err))
+		http.Error(w, err.Error(), statusCode(err))
 		return
 	}
 	if object == nil {
@@ -79,8 +79,8 @@ func answer(w http.ResponseWriter, r *http.Request, err error, object any) {
 	_ = json.NewEncoder(w).Encode(object) // an error means that the client has closed the connection
 }
 
-// status returns 409 for an error that depends on the state of the guest, and 500 for any other.
-func status(err error) int {
+// statusCode returns 409 for an error that depends on the state of the guest, and 500 for any other.
+func statusCode(err error) int {
 	var refused libvirt.Error
 	if errors.Is(err, errTaken) || errors.Is(err, errReplaced) || errors.As(err, &refused) && refused.Code == uint32(libvirt.ErrOperationInvalid) {
 		return http.StatusConflict
@@ -88,16 +88,16 @@ func status(err error) int {
 	return http.StatusInternalServerError
 }
 
-// connect connects the client with a socket of QEMU. It disconnects the client before.
-func connect(w http.ResponseWriter, r *http.Request, of *session, socket string) {
+// connectSocket connects the client with a socket of QEMU. It disconnects the client before.
+func connectSocket(w http.ResponseWriter, r *http.Request, of *session, socket string) {
 	if !websocket.IsWebSocketUpgrade(r) { // it would disconnect another client for nothing
 		http.Error(w, "connect by WebSocket", http.StatusBadRequest)
 		return
 	}
 	preserve, _ := strconv.ParseBool(r.URL.Query().Get("preserveSession"))
-	ctx, release, err := of.take(r.Context(), preserve)
+	ctx, release, err := of.takeOver(r.Context(), preserve)
 	if err != nil {
-		answer(w, r, err, nil)
+		writeAnswer(w, r, err, nil)
 		return
 	}
 	defer release()
@@ -106,7 +106,7 @@ func connect(w http.ResponseWriter, r *http.Request, of *session, socket string)
 		err = errReplaced
 	}
 	if err != nil {
-		answer(w, r, err, nil)
+		writeAnswer(w, r, err, nil)
 		return
 	}
 	stream.Relay(w, r.WithContext(ctx), guest, stream.ConsoleStall)

@@ -21,9 +21,9 @@ var errTaken = errors.New("another client is connected, and the request asks to 
 // errReplaced is the error of a client that another one has replaced before it was connected.
 var errReplaced = errors.New("another client has taken the connection over")
 
-// take disconnects the current client, or fails if preserve is set. It returns a context that ends when another client takes the session, and a function that
-// the caller calls after it has closed its connection.
-func (s *session) take(ctx context.Context, preserve bool) (context.Context, func(), error) { //nolint:revive // a parameter of the request
+// takeOver disconnects the current client, or fails if preserve is set. It returns a context that ends when another client takes the session, and a function
+// that the caller calls after it has closed its connection.
+func (s *session) takeOver(ctx context.Context, preserve bool) (context.Context, func(), error) { //nolint:revive // a parameter of the request
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.end != nil && preserve {

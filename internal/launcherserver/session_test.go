@@ -13,11 +13,11 @@ import (
 // package subresource call the whole server by TLS.
 func TestSession(t *testing.T) {
 	var s session
-	first, releaseFirst, err := s.take(t.Context(), false)
+	first, releaseFirst, err := s.takeOver(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.take(t.Context(), true); !errors.Is(err, errTaken) {
+	if _, _, err := s.takeOver(t.Context(), true); !errors.Is(err, errTaken) {
 		t.Errorf("a client that preserves the session gets %v", err)
 	}
 	var closed bool
@@ -27,7 +27,7 @@ func TestSession(t *testing.T) {
 		closed = true
 		releaseFirst()
 	}()
-	second, releaseSecond, err := s.take(t.Context(), false)
+	second, releaseSecond, err := s.takeOver(t.Context(), false)
 	if err != nil || !closed {
 		t.Fatalf("the second client has the session before the first one has closed: %v", err)
 	}
@@ -38,7 +38,7 @@ func TestSession(t *testing.T) {
 	if !errors.Is(second.Err(), context.Canceled) {
 		t.Error("a client that has released its session goes on")
 	}
-	third, releaseThird, err := s.take(t.Context(), true)
+	third, releaseThird, err := s.takeOver(t.Context(), true)
 	if err != nil || third.Err() != nil {
 		t.Errorf("a session that nobody has is refused: %v", err)
 	}
@@ -51,10 +51,10 @@ func TestAdmitsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admits(own, nil); err == nil {
+	if _, err := handshakeConfig(own, nil); err == nil {
 		t.Error("a GuestPod without clients admits one")
 	}
-	if _, err := admits(own, &v1alpha1.GuestPodClients{Authorities: "junk", Name: "name"}); err == nil {
+	if _, err := handshakeConfig(own, &v1alpha1.GuestPodClients{Authorities: "junk", Name: "name"}); err == nil {
 		t.Error("authorities that are no certificates admit a client")
 	}
 }
