@@ -33,22 +33,22 @@ func APIServerInjectedFrom(namespace string) string { return namespace + "/" + A
 // Issuers returns the self-signed issuer of all CAs, and the issuer that signs with the CA of the webhook.
 func Issuers(namespace string) []*certmanager.Issuer {
 	return []*certmanager.Issuer{
-		issuer(namespace, selfSigned, certmanager.IssuerConfig{SelfSigned: &certmanager.SelfSignedIssuer{}}),
-		signer(namespace, authority),
+		newIssuer(namespace, selfSigned, certmanager.IssuerConfig{SelfSigned: &certmanager.SelfSignedIssuer{}}),
+		caIssuer(namespace, authority),
 	}
 }
 
 // APIServerIssuers returns the issuer that signs with the CA of the API server of subresources.
 func APIServerIssuers(namespace string) []*certmanager.Issuer {
-	return []*certmanager.Issuer{signer(namespace, apiServerAuthority)}
+	return []*certmanager.Issuer{caIssuer(namespace, apiServerAuthority)}
 }
 
-// signer returns an issuer that signs with the CA in the Secret of the same name.
-func signer(namespace, name string) *certmanager.Issuer {
-	return issuer(namespace, name, certmanager.IssuerConfig{CA: &certmanager.CAIssuer{SecretName: name}})
+// caIssuer returns an issuer that signs with the CA in the Secret of the same name.
+func caIssuer(namespace, name string) *certmanager.Issuer {
+	return newIssuer(namespace, name, certmanager.IssuerConfig{CA: &certmanager.CAIssuer{SecretName: name}})
 }
 
-func issuer(namespace, name string, config certmanager.IssuerConfig) *certmanager.Issuer {
+func newIssuer(namespace, name string, config certmanager.IssuerConfig) *certmanager.Issuer {
 	return &certmanager.Issuer{
 		TypeMeta:   metav1.TypeMeta{APIVersion: certmanager.SchemeGroupVersion.String(), Kind: certmanager.IssuerKind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -59,8 +59,8 @@ func issuer(namespace, name string, config certmanager.IssuerConfig) *certmanage
 // Certificates returns the CA and the webhook's serving certificate.
 func Certificates(namespace string) []*certmanager.Certificate {
 	return []*certmanager.Certificate{
-		ca(namespace, authority),
-		certificate(namespace, Service, served(authority, Secret, Host(namespace), certmanager.UsageServerAuth)),
+		caCertificate(namespace, authority),
+		newCertificate(namespace, Service, servedSpec(authority, Secret, Host(namespace), certmanager.UsageServerAuth)),
 	}
 }
 
@@ -68,37 +68,37 @@ func Certificates(namespace string) []*certmanager.Certificate {
 // require one.
 func APIServerCertificates(namespace string) []*certmanager.Certificate {
 	return []*certmanager.Certificate{
-		ca(namespace, apiServerAuthority),
-		certificate(namespace, APIServerService,
-			served(apiServerAuthority, APIServerSecret, APIServerHost(namespace), certmanager.UsageServerAuth, certmanager.UsageClientAuth)),
+		caCertificate(namespace, apiServerAuthority),
+		newCertificate(namespace, APIServerService,
+			servedSpec(apiServerAuthority, APIServerSecret, APIServerHost(namespace), certmanager.UsageServerAuth, certmanager.UsageClientAuth)),
 	}
 }
 
-// ca returns a CA in the Secret of the same name.
-func ca(namespace, name string) *certmanager.Certificate {
-	return certificate(namespace, name, certmanager.CertificateSpec{
+// caCertificate returns a CA in the Secret of the same name.
+func caCertificate(namespace, name string) *certmanager.Certificate {
+	return newCertificate(namespace, name, certmanager.CertificateSpec{
 		IsCA:       true,
 		CommonName: name,
 		SecretName: name,
 		Duration:   &metav1.Duration{Duration: authorityLifetime},
-		IssuerRef:  reference(selfSigned),
+		IssuerRef:  issuerReference(selfSigned),
 		Usages:     []certmanager.KeyUsage{certmanager.UsageCertSign, certmanager.UsageDigitalSignature},
 	})
 }
 
-// served returns the spec of a certificate for a DNS name.
-func served(issuer, secret, host string, usages ...certmanager.KeyUsage) certmanager.CertificateSpec {
+// servedSpec returns the spec of a certificate for a DNS name.
+func servedSpec(issuer, secret, host string, usages ...certmanager.KeyUsage) certmanager.CertificateSpec {
 	return certmanager.CertificateSpec{
 		SecretName:  secret,
 		DNSNames:    []string{host},
 		Duration:    &metav1.Duration{Duration: lifetime},
 		RenewBefore: &metav1.Duration{Duration: renewal},
-		IssuerRef:   reference(issuer),
+		IssuerRef:   issuerReference(issuer),
 		Usages:      append(usages, certmanager.UsageDigitalSignature),
 	}
 }
 
-func certificate(namespace, name string, spec certmanager.CertificateSpec) *certmanager.Certificate {
+func newCertificate(namespace, name string, spec certmanager.CertificateSpec) *certmanager.Certificate {
 	spec.PrivateKey = &certmanager.CertificatePrivateKey{
 		Algorithm: certmanager.ECDSAKeyAlgorithm, Size: 256, RotationPolicy: certmanager.RotationPolicyAlways,
 	}
@@ -109,6 +109,6 @@ func certificate(namespace, name string, spec certmanager.CertificateSpec) *cert
 	}
 }
 
-func reference(name string) cmmeta.IssuerReference {
+func issuerReference(name string) cmmeta.IssuerReference {
 	return cmmeta.IssuerReference{Group: certmanager.SchemeGroupVersion.Group, Kind: certmanager.IssuerKind, Name: name}
 }

@@ -50,7 +50,7 @@ func TestBundle(t *testing.T) {
 		{"the CA before the last goes: the bundle does not grow", three, both(two, one), both(three, two)},
 		{"only the certificate was renewed, so both stay trusted", both(two, one), both(two, one), both(two, one)},
 	} {
-		if diff := cmp.Diff(string(c.want), string(bundle(c.next, c.stored))); diff != "" {
+		if diff := cmp.Diff(string(c.want), string(bundleCAs(c.next, c.stored))); diff != "" {
 			t.Errorf("%s: -want +got\n%s", c.why, diff)
 		}
 	}

@@ -26,22 +26,22 @@ func (o overlap) Update(ctx context.Context, object client.Object, options ...cl
 		if err := o.live.Get(ctx, client.ObjectKeyFromObject(secret), &stored); err != nil {
 			return err
 		}
-		secret.Data[caFile] = bundle(secret.Data[caFile], stored.Data[caFile])
+		secret.Data[caFile] = bundleCAs(secret.Data[caFile], stored.Data[caFile])
 	}
 	return o.Client.Update(ctx, object, options...)
 }
 
-// bundle returns the new CA followed by the previous one, as PEM. If only the certificate was renewed, it returns next unchanged.
-func bundle(next, stored []byte) []byte {
-	current, previous := first(next), first(stored)
+// bundleCAs returns the new CA followed by the previous one, as PEM. If only the certificate was renewed, it returns next unchanged.
+func bundleCAs(next, stored []byte) []byte {
+	current, previous := firstCertificate(next), firstCertificate(stored)
 	if previous == nil || bytes.Equal(current, previous) {
 		return next
 	}
 	return append(current, previous...)
 }
 
-// first returns the first certificate of a bundle, as PEM; nil if the bundle has no certificate.
-func first(bundle []byte) []byte {
+// firstCertificate returns the first certificate of a bundle, as PEM; nil if the bundle has no certificate.
+func firstCertificate(bundle []byte) []byte {
 	block, _ := pem.Decode(bundle)
 	if block == nil {
 		return nil

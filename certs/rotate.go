@@ -30,7 +30,7 @@ type Options struct {
 // Rotate adds the rotation of the webhook's certificate to a manager whose scheme has core/v1. The Secret must exist, and may be empty. Only the leader
 // rotates.
 func Rotate(mgr manager.Manager, o Options) error {
-	return o.rotate(mgr, target{
+	return o.addRotation(mgr, target{
 		secret: Secret, service: Service, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		trusting: []rotator.WebhookInfo{{Name: Mutating, Type: rotator.Mutating}, {Name: Validating, Type: rotator.Validating}},
 		watched:  map[string]string{"secrets": Secret, "mutatingwebhookconfigurations": Mutating, "validatingwebhookconfigurations": Validating},
@@ -47,7 +47,7 @@ func RotateAPIServer(mgr manager.Manager, o Options) error {
 	for _, name := range APIServices {
 		t.trusting = append(t.trusting, rotator.WebhookInfo{Name: name, Type: rotator.APIService})
 	}
-	return o.rotate(mgr, t)
+	return o.addRotation(mgr, t)
 }
 
 // target is a certificate to rotate.
@@ -60,8 +60,8 @@ type target struct {
 	watched map[string]string
 }
 
-func (o Options) rotate(mgr manager.Manager, t target) error {
-	return rotator.AddRotator(narrow(mgr, t.watched), &rotator.CertRotator{
+func (o Options) addRotation(mgr manager.Manager, t target) error {
+	return rotator.AddRotator(narrowWatches(mgr, t.watched), &rotator.CertRotator{
 		SecretKey:              types.NamespacedName{Namespace: o.Namespace, Name: t.secret},
 		CertDir:                o.Dir,
 		CAName:                 t.service + "-ca",
@@ -91,9 +91,9 @@ type narrowed struct {
 func (n narrowed) GetConfig() *rest.Config  { return n.config }
 func (n narrowed) GetClient() client.Client { return n.client }
 
-// narrow returns a manager that restricts the watches of a rotation to its own objects, and that adds overlap. cert-controller itself watches all Secrets of
-// the namespace and all webhook configurations, but RBAC allows a watch of one object only if the request selects its name.
-func narrow(mgr manager.Manager, watched map[string]string) manager.Manager {
+// narrowWatches returns a manager that restricts the watches of a rotation to its own objects, and that adds overlap. cert-controller itself watches all
+// Secrets of the namespace and all webhook configurations, but RBAC allows a watch of one object only if the request selects its name.
+func narrowWatches(mgr manager.Manager, watched map[string]string) manager.Manager {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return selecting{next, watched}

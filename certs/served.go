@@ -47,12 +47,12 @@ type problem struct{ name, text string }
 // because nodes may share a time server. If the certificate has really ended, requests fail with this reason, which says more than that the Service has no
 // endpoints.
 func (s *Served) Check(*http.Request) error {
-	chain, err := s.handshake()
+	chain, err := s.presentedChain()
 	if err != nil {
 		return err
 	}
-	problems := s.problems(chain)
-	s.tell(problems)
+	problems := s.findProblems(chain)
+	s.logProblems(problems)
 	for _, found := range problems {
 		if found.name == wrongName || found.name == unknownCA {
 			err = errors.Join(err, errors.New(found.text))
@@ -61,8 +61,8 @@ func (s *Served) Check(*http.Request) error {
 	return err
 }
 
-// handshake returns the certificates that the server presents, its own first. It does not verify them: problems verifies each aspect separately.
-func (s *Served) handshake() ([]*x509.Certificate, error) {
+// presentedChain returns the certificates that the server presents, its own first. It does not verify them: findProblems verifies each aspect separately.
+func (s *Served) presentedChain() ([]*x509.Certificate, error) {
 	dialer := &net.Dialer{Timeout: time.Second}
 	connection, err := tls.DialWithDialer(dialer, s.Address.Network(), s.Address.String(), &tls.Config{InsecureSkipVerify: true, ServerName: s.Name})
 	if err != nil {
@@ -72,11 +72,11 @@ func (s *Served) handshake() ([]*x509.Certificate, error) {
 	return connection.ConnectionState().PeerCertificates, nil
 }
 
-func (s *Served) problems(chain []*x509.Certificate) (all []problem) {
+func (s *Served) findProblems(chain []*x509.Certificate) (all []problem) {
 	if err := chain[0].VerifyHostname(s.Name); err != nil {
 		all = append(all, problem{wrongName, fmt.Sprintf("the serving certificate: %v", err)})
 	}
-	if err := s.signed(chain); err != nil {
+	if err := s.verifyAuthority(chain); err != nil {
 		all = append(all, problem{unknownCA, fmt.Sprintf("the serving certificate fits no CA of %s: %v", s.Authorities, err)})
 	}
 	begin, end := chain[0].NotBefore.UTC(), chain[0].NotAfter.UTC()
@@ -89,8 +89,9 @@ func (s *Served) problems(chain []*x509.Certificate) (all []problem) {
 	return all
 }
 
-// signed returns an error if the chain is not valid at any time. If it is valid at some time, it is valid when the validity of its last certificate begins.
-func (s *Served) signed(chain []*x509.Certificate) error {
+// verifyAuthority returns an error if the chain is not valid at any time. If it is valid at some time, it is valid when the validity of its last certificate
+// begins.
+func (s *Served) verifyAuthority(chain []*x509.Certificate) error {
 	content, err := os.ReadFile(s.Authorities)
 	if err != nil {
 		return nil //nolint:nilerr // there is no CA to compare with
@@ -115,8 +116,8 @@ func (s *Served) signed(chain []*x509.Certificate) error {
 	return err
 }
 
-// tell logs the problems if they have changed since the last check.
-func (s *Served) tell(problems []problem) {
+// logProblems logs the problems if they have changed since the last check.
+func (s *Served) logProblems(problems []problem) {
 	text := ""
 	for i, found := range problems {
 		if i > 0 {
@@ -152,13 +153,13 @@ func (s *Served) Describe(all chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s *Served) Collect(all chan<- prometheus.Metric) {
-	chain, err := s.handshake()
+	chain, err := s.presentedChain()
 	if err != nil {
 		return
 	}
 	all <- prometheus.MustNewConstMetric(notAfter, prometheus.GaugeValue, float64(chain[0].NotAfter.Unix()))
 	found := map[string]float64{wrongName: 0, unknownCA: 0, ended: 0, early: 0}
-	for _, problem := range s.problems(chain) {
+	for _, problem := range s.findProblems(chain) {
 		found[problem.name] = 1
 	}
 	for name, value := range found {
