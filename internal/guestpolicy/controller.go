@@ -32,15 +32,15 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	judged := stored.DeepCopy()
-	meta.SetStatusCondition(&judged.Status.Conditions, accepted(&stored))
+	meta.SetStatusCondition(&judged.Status.Conditions, acceptedCondition(&stored))
 	return ctrl.Result{}, condition.Write(ctx, c.Client, &stored, judged)
 }
 
 // longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition.
 const longest = 32768
 
-// accepted returns the condition Accepted of a policy.
-func accepted(of *v1alpha1.GuestPolicy) metav1.Condition {
+// acceptedCondition returns the condition Accepted of a policy.
+func acceptedCondition(of *v1alpha1.GuestPolicy) metav1.Condition {
 	judgement := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: of.Generation,
 	}

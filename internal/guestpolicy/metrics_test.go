@@ -26,7 +26,7 @@ func TestCount(t *testing.T) {
 	if diff := cmp.Diff(want, counts(t)); diff != "" {
 		t.Error(diff)
 	}
-	(&Set{}).drop(toolscache.DeletedFinalStateUnknown{Key: "counted"})
+	(&Set{}).dropPolicy(toolscache.DeletedFinalStateUnknown{Key: "counted"})
 	if left := counts(t); len(left) > 0 {
 		t.Errorf("series of a deleted policy: %v", left)
 	}

@@ -45,7 +45,7 @@ func (s *Set) Follow(ctx context.Context, informers cache.Informers) error {
 		return fmt.Errorf("watching GuestPolicies: %w; are the CustomResourceDefinitions of manifests/crds installed?", err)
 	}
 	registered, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: s.put, UpdateFunc: func(_, now any) { s.put(now) }, DeleteFunc: s.drop,
+		AddFunc: s.putPolicy, UpdateFunc: func(_, now any) { s.putPolicy(now) }, DeleteFunc: s.dropPolicy,
 	})
 	if err != nil {
 		return err
@@ -75,9 +75,9 @@ func (s *Set) Ready(*http.Request) error {
 	return err
 }
 
-// put compiles a policy that is new or whose spec has changed. The API server increments the generation when the spec changes, and not when status or
+// putPolicy compiles a policy that is new or whose spec has changed. The API server increments the generation when the spec changes, and not when status or
 // metadata change.
-func (s *Set) put(object any) {
+func (s *Set) putPolicy(object any) {
 	of, ok := object.(*v1alpha1.GuestPolicy)
 	if !ok {
 		return
@@ -93,22 +93,22 @@ func (s *Set) put(object any) {
 		s.compiled = map[string]compiled{}
 	}
 	s.compiled[of.Name] = compiled{of.UID, of.Generation, made}
-	s.publish()
+	s.publishPolicies()
 }
 
-// drop removes a policy. If the informer has missed the deletion, it has only the key of the policy.
-func (s *Set) drop(object any) {
+// dropPolicy removes a policy. If the informer has missed the deletion, it has only the key of the policy.
+func (s *Set) dropPolicy(object any) {
 	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object)
 	if err != nil {
 		return
 	}
 	delete(s.compiled, key)
-	s.publish()
+	s.publishPolicies()
 	Violations.DeletePartialMatch(prometheus.Labels{labelPolicy: key}) // over time there may be any number of names
 }
 
-// publish makes Now return the compiled policies, in the order of their names, so that answers do not depend on the order of their creation.
-func (s *Set) publish() {
+// publishPolicies makes Now return the compiled policies, in the order of their names, so that answers do not depend on the order of their creation.
+func (s *Set) publishPolicies() {
 	all := make([]*policy.Policy, 0, len(s.compiled))
 	for _, name := range slices.SortedFunc(maps.Keys(s.compiled), strings.Compare) {
 		all = append(all, s.compiled[name].policy)

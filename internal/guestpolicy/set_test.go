@@ -89,7 +89,7 @@ func TestSet(t *testing.T) {
 	if _, now := names(); len(now["b"].Errors) == 0 {
 		t.Error("a policy that does not compile must be in force: its failurePolicy decides")
 	}
-	s.drop(toolscache.DeletedFinalStateUnknown{Key: "b"})
+	s.dropPolicy(toolscache.DeletedFinalStateUnknown{Key: "b"})
 	if all, _ := names(); len(all) != 1 {
 		t.Errorf("after a deletion that the informer missed: %v", all)
 	}

@@ -186,7 +186,7 @@ func TestMemoIsBounded(t *testing.T) {
 			extends = append(extends, map[string]any{"name": fmt.Sprintf("%s%02d", strings.Repeat("a", 200), i)})
 		}
 		object.Object["spec"] = map[string]any{"extends": extends, "template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}}
-		one, err := memo.read(v1alpha1.KindGuestProfile, object)
+		one, err := memo.readProfile(v1alpha1.KindGuestProfile, object)
 		if err != nil || one.profile == nil {
 			t.Fatalf("%v, %v", one, err)
 		}
@@ -194,7 +194,7 @@ func TestMemoIsBounded(t *testing.T) {
 	}
 	for generation := range int64(20) {
 		one := edited(generation+1, 8)
-		if condition := memo.accepted(one, []*judged{one}, config.Default()); len(condition.Message) < 1000 {
+		if condition := memo.acceptedCondition(one, []*judged{one}, config.Default()); len(condition.Message) < 1000 {
 			t.Fatalf("the message is short: %+v", condition)
 		}
 	}
@@ -202,7 +202,7 @@ func TestMemoIsBounded(t *testing.T) {
 		t.Errorf("%d parsed profiles and %d verdicts are kept of 20 generations of one, want the last one and no long message", parsed, verdicts)
 	}
 	one := edited(21, 0)
-	memo.accepted(one, []*judged{one}, config.Default())
+	memo.acceptedCondition(one, []*judged{one}, config.Default())
 	if verdicts := memo.verdicts.Len(); verdicts != 1 {
 		t.Errorf("%d verdicts are kept of a profile that is accepted", verdicts)
 	}

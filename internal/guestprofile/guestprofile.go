@@ -70,22 +70,24 @@ func requestFor(namespace string) reconcile.Request {
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	build := ctrl.NewControllerManagedBy(mgr).Named("guestprofile")
 	changed := builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))
-	for kind, later := range map[string]handler.EventHandler{v1alpha1.KindGuestProfile: ofNamespace(), v1alpha1.KindClusterGuestProfile: c.ofEveryNamespace()} {
+	for kind, enqueue := range map[string]handler.EventHandler{
+		v1alpha1.KindGuestProfile: enqueueOwnNamespace(), v1alpha1.KindClusterGuestProfile: c.enqueueAllNamespaces(),
+	} {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
-		build = build.Watches(object, later, changed)
+		build = build.Watches(object, enqueue, changed)
 	}
 	c.shared = make(chan event.GenericEvent, 1)
 	again := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		q.AddAfter(ofCluster, pause)
 	}}
-	return build.Watches(&v1.VirtualMachine{}, ofNamespace(), changed).Watches(&v1.VirtualMachineInstance{}, ofNamespace(), changed).
-		WatchesMetadata(&corev1.Namespace{}, named(), changed).WatchesRawSource(source.Channel(c.shared, again)).Complete(c)
+	return build.Watches(&v1.VirtualMachine{}, enqueueOwnNamespace(), changed).Watches(&v1.VirtualMachineInstance{}, enqueueOwnNamespace(), changed).
+		WatchesMetadata(&corev1.Namespace{}, enqueueNamespace(), changed).WatchesRawSource(source.Channel(c.shared, again)).Complete(c)
 }
 
-// later returns a handler that queues the namespaces of an event after the pause. The queue keeps one request for each namespace, however many events there
-// are.
-func later(of func(context.Context, client.Object) []string) handler.EventHandler {
+// enqueueLater returns a handler that queues the namespaces of an event after the pause. The queue keeps one request for each namespace, however many events
+// there are.
+func enqueueLater(of func(context.Context, client.Object) []string) handler.EventHandler {
 	add := func(ctx context.Context, object client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		for _, namespace := range of(ctx, object) {
 			queue.AddAfter(requestFor(namespace), pause)
@@ -99,20 +101,20 @@ func later(of func(context.Context, client.Object) []string) handler.EventHandle
 	}
 }
 
-// ofNamespace returns a handler that queues the namespace of the object.
-func ofNamespace() handler.EventHandler {
-	return later(func(_ context.Context, object client.Object) []string { return []string{object.GetNamespace()} })
+// enqueueOwnNamespace returns a handler that queues the namespace of the object.
+func enqueueOwnNamespace() handler.EventHandler {
+	return enqueueLater(func(_ context.Context, object client.Object) []string { return []string{object.GetNamespace()} })
 }
 
-// named returns a handler that queues the namespace that is the object.
-func named() handler.EventHandler {
-	return later(func(_ context.Context, object client.Object) []string { return []string{object.GetName()} })
+// enqueueNamespace returns a handler that queues the namespace that is the object.
+func enqueueNamespace() handler.EventHandler {
+	return enqueueLater(func(_ context.Context, object client.Object) []string { return []string{object.GetName()} })
 }
 
-// ofEveryNamespace returns a handler that queues all namespaces, because a ClusterGuestProfile may select VMs in each.
-func (c *Controller) ofEveryNamespace() handler.EventHandler {
-	return later(func(ctx context.Context, _ client.Object) []string {
-		all, err := c.namespaces(ctx)
+// enqueueAllNamespaces returns a handler that queues all namespaces, because a ClusterGuestProfile may select VMs in each.
+func (c *Controller) enqueueAllNamespaces() handler.EventHandler {
+	return enqueueLater(func(ctx context.Context, _ client.Object) []string {
+		all, err := c.listNamespaces(ctx)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "the namespaces of a ClusterGuestProfile are judged later")
 		}
@@ -120,8 +122,8 @@ func (c *Controller) ofEveryNamespace() handler.EventHandler {
 	})
 }
 
-// namespaces returns the names of all namespaces.
-func (c *Controller) namespaces(ctx context.Context) (all []string, err error) {
+// listNamespaces returns the names of all namespaces.
+func (c *Controller) listNamespaces(ctx context.Context) (all []string, err error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := c.Cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -136,14 +138,14 @@ func (c *Controller) namespaces(ctx context.Context) (all []string, err error) {
 // Reconcile judges the profiles of a namespace, and counts the VMs that they select. One request is reconciled at a time.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	namespace := request.Namespace
-	shared, err := c.read(ctx, v1alpha1.KindClusterGuestProfile, "")
+	shared, err := c.listProfiles(ctx, v1alpha1.KindClusterGuestProfile, "")
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if namespace == "" {
 		return c.judgeShared(ctx, shared)
 	}
-	own, err := c.read(ctx, v1alpha1.KindGuestProfile, namespace)
+	own, err := c.listProfiles(ctx, v1alpha1.KindGuestProfile, namespace)
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
@@ -157,8 +159,8 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: refresh}, nil
 }
 
-// write patches the status of a profile if it has changed.
-func (c *Controller) write(ctx context.Context, one *judged) error {
+// writeStatus patches the status of a profile if it has changed.
+func (c *Controller) writeStatus(ctx context.Context, one *judged) error {
 	now := one.object.DeepCopyObject().(client.Object)
 	status := statusOf(now)
 	status.Selected = one.status.Selected

@@ -61,7 +61,7 @@ func (c *cluster) run(t testing.TB) {
 	if c.controller == nil {
 		c.controller = &Controller{Client: c, Cached: c, Configuration: config.Default}
 	}
-	namespaces, err := c.controller.namespaces(t.Context())
+	namespaces, err := c.controller.listNamespaces(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

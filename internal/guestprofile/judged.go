@@ -31,15 +31,15 @@ type judged struct {
 	status v1alpha1.GuestProfileStatus
 }
 
-// read reads the profiles of a kind; of a namespace if the kind has one.
-func (c *Controller) read(ctx context.Context, kind, namespace string) (found []*judged, err error) {
+// listProfiles reads the profiles of a kind; of a namespace if the kind has one.
+func (c *Controller) listProfiles(ctx context.Context, kind, namespace string) (found []*judged, err error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
 	if err := c.Cached.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing %ss: %w", kind, err)
 	}
 	for i := range list.Items {
-		one, err := c.memo.read(kind, &list.Items[i])
+		one, err := c.memo.readProfile(kind, &list.Items[i])
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (c *Controller) read(ctx context.Context, kind, namespace string) (found []
 	return found, nil
 }
 
-func readable(found []*judged) (all []*profile.Profile) {
+func readableProfiles(found []*judged) (all []*profile.Profile) {
 	for _, one := range found {
 		if one.profile != nil {
 			all = append(all, one.profile)
@@ -57,8 +57,8 @@ func readable(found []*judged) (all []*profile.Profile) {
 	return all
 }
 
-// labels returns the labels of a namespace; nil if it does not exist.
-func (c *Controller) labels(ctx context.Context, namespace string) (map[string]string, error) {
+// namespaceLabels returns the labels of a namespace; nil if it does not exist.
+func (c *Controller) namespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := c.Cached.Get(ctx, client.ObjectKey{Name: namespace}, found); client.IgnoreNotFound(err) != nil {
@@ -69,20 +69,20 @@ func (c *Controller) labels(ctx context.Context, namespace string) (map[string]s
 
 // judgeOwn judges the GuestProfiles of a namespace, and keeps its share in the status of ClusterGuestProfiles.
 func (c *Controller) judgeOwn(ctx context.Context, namespace string, own, shared []*judged) error {
-	labels, err := c.labels(ctx, namespace)
+	labels, err := c.namespaceLabels(ctx, namespace)
 	if err != nil {
 		return err
 	}
 	all := slices.Concat(own, shared)
-	if err := c.count(ctx, all, namespace, labels); err != nil {
+	if err := c.countSelected(ctx, all, namespace, labels); err != nil {
 		return err
 	}
-	conflicts, complete := profile.Conflicts(readable(all), func(string) map[string]string { return labels })
+	conflicts, complete := profile.Conflicts(readableProfiles(all), func(string) map[string]string { return labels })
 	cluster := c.Configuration()
 	var errs []error
 	for _, one := range own {
-		one.status.Conditions = []metav1.Condition{c.memo.accepted(one, all, cluster), one.conflicting(conflictsInWords(one, conflicts), complete)}
-		errs = append(errs, c.write(ctx, one))
+		one.status.Conditions = []metav1.Condition{c.memo.acceptedCondition(one, all, cluster), one.conflictingCondition(conflictsInWords(one, conflicts), complete)}
+		errs = append(errs, c.writeStatus(ctx, one))
 	}
 	common := share{selected: map[string]int32{}, conflicts: map[string][]string{}, complete: complete}
 	for _, one := range shared {
@@ -122,7 +122,7 @@ func (c *Controller) judgeShared(ctx context.Context, shared []*judged) (ctrl.Re
 	if len(shared) == 0 {
 		return ctrl.Result{}, nil
 	}
-	namespaces, err := c.namespaces(ctx)
+	namespaces, err := c.listNamespaces(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -132,7 +132,7 @@ func (c *Controller) judgeShared(ctx context.Context, shared []*judged) (ctrl.Re
 		}
 	}
 	maps.DeleteFunc(c.shares, func(namespace string, _ share) bool { return !slices.Contains(namespaces, namespace) })
-	conflicts, complete := profile.Conflicts(readable(shared), func(string) map[string]string { return nil })
+	conflicts, complete := profile.Conflicts(readableProfiles(shared), func(string) map[string]string { return nil })
 	for _, common := range c.shares {
 		complete = complete && common.complete
 	}
@@ -145,21 +145,21 @@ func (c *Controller) judgeShared(ctx context.Context, shared []*judged) (ctrl.Re
 			others = append(others, c.shares[namespace].conflicts[name]...)
 		}
 		others = others[:min(len(others), mostConflicts)]
-		one.status.Conditions = []metav1.Condition{c.memo.accepted(one, shared, cluster), one.conflicting(others, complete)}
-		errs = append(errs, c.write(ctx, one))
+		one.status.Conditions = []metav1.Condition{c.memo.acceptedCondition(one, shared, cluster), one.conflictingCondition(others, complete)}
+		errs = append(errs, c.writeStatus(ctx, one))
 	}
 	return ctrl.Result{RequeueAfter: refresh}, errors.Join(errs...)
 }
 
-// count counts the VMs of a namespace that each profile selects, and the VMIs without a VM.
-func (c *Controller) count(ctx context.Context, found []*judged, namespace string, labels map[string]string) error {
+// countSelected counts the VMs of a namespace that each profile selects, and the VMIs without a VM.
+func (c *Controller) countSelected(ctx context.Context, found []*judged, namespace string, labels map[string]string) error {
 	var machines v1.VirtualMachineList
 	if err := c.Cached.List(ctx, &machines, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing VMs: %w", err)
 	}
 	for i := range machines.Items {
 		if template := machines.Items[i].Spec.Template; template != nil {
-			counted(found, &template.ObjectMeta, labels)
+			countVMI(found, &template.ObjectMeta, labels)
 		}
 	}
 	var guests v1.VirtualMachineInstanceList
@@ -168,14 +168,14 @@ func (c *Controller) count(ctx context.Context, found []*judged, namespace strin
 	}
 	for i := range guests.Items {
 		if owner := metav1.GetControllerOf(&guests.Items[i]); owner == nil || owner.Kind != v1.VirtualMachineGroupVersionKind.Kind {
-			counted(found, &guests.Items[i].ObjectMeta, labels)
+			countVMI(found, &guests.Items[i].ObjectMeta, labels)
 		}
 	}
 	return nil
 }
 
-// counted counts one VMI, by the labels and annotations that select it. namespace has the labels of its namespace.
-func counted(found []*judged, guest *metav1.ObjectMeta, namespace map[string]string) {
+// countVMI counts one VMI, by the labels and annotations that select it. namespace has the labels of its namespace.
+func countVMI(found []*judged, guest *metav1.ObjectMeta, namespace map[string]string) {
 	vmi := v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Labels: guest.Labels, Annotations: guest.Annotations}}
 	for _, one := range found {
 		if p := one.profile; p != nil && p.InNamespace(namespace) && p.Selects(&vmi) {
@@ -187,8 +187,9 @@ func counted(found []*judged, guest *metav1.ObjectMeta, namespace map[string]str
 // longest is the API server's maximum for the message of a condition, in characters. It refuses a status with a longer one.
 const longest = 32768
 
-// accepted returns the condition Accepted, which is False if new VMIs that the profile selects are refused. visible are the profiles that it may extend.
-func (j *judged) accepted(visible []*profile.Profile, cluster config.Cluster) metav1.Condition {
+// acceptedCondition returns the condition Accepted, which is False if new VMIs that the profile selects are refused. visible are the profiles that it may
+// extend.
+func (j *judged) acceptedCondition(visible []*profile.Profile, cluster config.Cluster) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: j.object.GetGeneration(),
 	}
@@ -230,8 +231,8 @@ func conflictsInWords(one *judged, conflicts map[*profile.Profile][]profile.Conf
 	return others
 }
 
-// conflicting returns the condition Conflicting, which names the profiles in others.
-func (j *judged) conflicting(others []string, complete bool) metav1.Condition {
+// conflictingCondition returns the condition Conflicting, which names the profiles in others.
+func (j *judged) conflictingCondition(others []string, complete bool) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoConflict, ObservedGeneration: j.object.GetGeneration(),
 	}

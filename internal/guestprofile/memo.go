@@ -41,8 +41,8 @@ type parsed struct {
 	mistakes   field.ErrorList
 }
 
-// read returns a profile without its new status.
-func (m *memo) read(kind string, from *unstructured.Unstructured) (*judged, error) {
+// readProfile returns a profile without its new status.
+func (m *memo) readProfile(kind string, from *unstructured.Unstructured) (*judged, error) {
 	one := &judged{kind: kind, object: &v1alpha1.GuestProfile{}}
 	if kind == v1alpha1.KindClusterGuestProfile {
 		one.object = &v1alpha1.ClusterGuestProfile{}
@@ -73,14 +73,14 @@ func (m *memo) read(kind string, from *unstructured.Unstructured) (*judged, erro
 	return one, nil
 }
 
-// content returns a key for the content of a profile. ok is false for an object without a UID, as in tests.
-func (j *judged) content() (key string, ok bool) {
+// contentKey returns a key for the content of a profile. ok is false for an object without a UID, as in tests.
+func (j *judged) contentKey() (key string, ok bool) {
 	return fmt.Sprintf("%s/%d", j.object.GetUID(), j.object.GetGeneration()), j.object.GetUID() != ""
 }
 
-// accepted returns judged.accepted for a profile among others. It calls judged.accepted once for each generation of the profile and of the profiles that it
-// extends.
-func (m *memo) accepted(one *judged, among []*judged, cluster config.Cluster) metav1.Condition {
+// acceptedCondition returns judged.acceptedCondition for a profile among others. It calls judged.acceptedCondition once for each generation of the profile and
+// of the profiles that it extends.
+func (m *memo) acceptedCondition(one *judged, among []*judged, cluster config.Cluster) metav1.Condition {
 	if !reflect.DeepEqual(m.judgedBy, cluster) {
 		m.judgedBy = cluster
 		m.verdicts.Clear()
@@ -90,7 +90,7 @@ func (m *memo) accepted(one *judged, among []*judged, cluster config.Cluster) me
 	if known, found := m.verdicts.Get(key); named && found {
 		return known.(metav1.Condition)
 	}
-	condition := one.accepted(readable(among), cluster)
+	condition := one.acceptedCondition(readableProfiles(among), cluster)
 	if named && len(condition.Message) <= mostRemembered {
 		m.verdicts.Add(key, condition)
 	}
@@ -100,7 +100,7 @@ func (m *memo) accepted(one *judged, among []*judged, cluster config.Cluster) me
 // keyOf returns a key for the contents that a verdict depends on: the contents of the profile and of all profiles that it extends, directly or through
 // others. A profile that does not exist counts by its name. What a profile that cannot be read extends does not count.
 func keyOf(one *judged, among []*judged) (key string, named bool) {
-	key, named = one.content()
+	key, named = one.contentKey()
 	if one.profile == nil || len(one.profile.Spec.Extends) == 0 {
 		return key, named
 	}
@@ -121,7 +121,7 @@ func keyOf(one *judged, among []*judged) (key string, named bool) {
 		content := "none"
 		if found := byReference[v1alpha1.ProfileReference{Kind: base.Kind, Name: base.Name}]; found != nil {
 			var known bool
-			content, known = found.content()
+			content, known = found.contentKey()
 			named = named && known
 		}
 		text.WriteString(" " + base.Kind + " " + base.Name + " " + content)

@@ -46,18 +46,18 @@ func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	var errs []error
 	for i := range list.Items {
 		profile := &list.Items[i]
-		conditions := []metav1.Condition{accepted(profile), conflicting(profile, conflicts[profile.Name], complete)}
+		conditions := []metav1.Condition{acceptedCondition(profile), conflictingCondition(profile, conflicts[profile.Name], complete)}
 		if c.Pods {
-			conditions = append(conditions, served(profile))
+			conditions = append(conditions, servedCondition(profile))
 		}
-		errs = append(errs, c.write(ctx, profile, conditions...))
+		errs = append(errs, c.writeConditions(ctx, profile, conditions...))
 	}
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// write patches the status if a condition has changed. If guests do not run in pods, it removes the condition Served, which a controller with pods may have
-// written.
-func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, conditions ...metav1.Condition) error {
+// writeConditions patches the status if a condition has changed. If guests do not run in pods, it removes the condition Served, which a controller with pods
+// may have written.
+func (c *Controller) writeConditions(ctx context.Context, profile *v1alpha1.HostProfile, conditions ...metav1.Condition) error {
 	judged := profile.DeepCopy()
 	if !c.Pods {
 		meta.RemoveStatusCondition(&judged.Status.Conditions, v1alpha1.ConditionServed)
@@ -71,9 +71,9 @@ func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, c
 // longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition. It refuses a status with a longer one.
 const longest = 32768
 
-// accepted returns the condition Accepted. It is False with reason InvalidSelector if launchers ignore the whole profile, and with reason InvalidField if
-// they ignore single fields.
-func accepted(profile *v1alpha1.HostProfile) metav1.Condition {
+// acceptedCondition returns the condition Accepted. It is False with reason InvalidSelector if launchers ignore the whole profile, and with reason
+// InvalidField if they ignore single fields.
+func acceptedCondition(profile *v1alpha1.HostProfile) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: profile.Generation,
 	}
@@ -88,8 +88,8 @@ func accepted(profile *v1alpha1.HostProfile) metav1.Condition {
 	return condition
 }
 
-// served returns the condition Served, which names the fields that have no effect in a pod. The number of the API's fields bounds the message.
-func served(profile *v1alpha1.HostProfile) metav1.Condition {
+// servedCondition returns the condition Served, which names the fields that have no effect in a pod. The number of the API's fields bounds the message.
+func servedCondition(profile *v1alpha1.HostProfile) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionServed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonServed, ObservedGeneration: profile.Generation,
 	}
@@ -101,9 +101,9 @@ func served(profile *v1alpha1.HostProfile) metav1.Condition {
 	return condition
 }
 
-// conflicting returns the condition Conflicting, which names the conflicting profiles and fields. backend.Conflicts bounds the message: ten names of 253
-// characters.
-func conflicting(profile *v1alpha1.HostProfile, conflicts []backend.Conflict, complete bool) metav1.Condition {
+// conflictingCondition returns the condition Conflicting, which names the conflicting profiles and fields. backend.Conflicts bounds the message: ten names of
+// 253 characters.
+func conflictingCondition(profile *v1alpha1.HostProfile, conflicts []backend.Conflict, complete bool) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoConflict, ObservedGeneration: profile.Generation,
 	}

@@ -117,7 +117,7 @@ func TestServed(t *testing.T) {
 
 func TestTooManyProfiles(t *testing.T) {
 	t.Parallel()
-	if got := conflicting(&v1alpha1.HostProfile{}, nil, false); got.Status != metav1.ConditionUnknown || got.Reason != v1alpha1.ReasonTooManyProfiles {
+	if got := conflictingCondition(&v1alpha1.HostProfile{}, nil, false); got.Status != metav1.ConditionUnknown || got.Reason != v1alpha1.ReasonTooManyProfiles {
 		t.Errorf("a profile that was not compared with all: %+v", got)
 	}
 }
