@@ -42,7 +42,7 @@ func Keep(root, cacheHome string, from Origin, dir string) error {
 	if err != nil || len(found) == 0 {
 		return errors.Join(err, fmt.Errorf("libvirtd has cached no capabilities below '%s'", cacheHome))
 	}
-	if from.Digests, err = from.digests(root); err != nil {
+	if from.Digests, err = from.fileDigests(root); err != nil {
 		return err
 	}
 	for _, file := range found {
@@ -50,7 +50,7 @@ func Keep(root, cacheHome string, from Origin, dir string) error {
 		if err != nil {
 			return err
 		}
-		if text, err = (times{}).into(text); err != nil {
+		if text, err = (times{}).setInFile(text); err != nil {
 			return fmt.Errorf("'%s': %w", file, err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), text, 0o644); err != nil {
@@ -80,14 +80,14 @@ func Provide(root, cacheHome string) error {
 	if err := json.Unmarshal(raw, &from); err != nil {
 		return fmt.Errorf("'%s' of the image: %w", origin, err)
 	}
-	now, err := from.digests(root)
+	now, err := from.fileDigests(root)
 	if err != nil {
 		return err
 	}
 	if !maps.Equal(now, from.Digests) {
-		return fmt.Errorf("these files of QEMU or libvirt in the image differ from the files whose capabilities it has: %q", different(now, from.Digests))
+		return fmt.Errorf("these files of QEMU or libvirt in the image differ from the files whose capabilities it has: %q", differingFiles(now, from.Digests))
 	}
-	at, err := from.times(root)
+	at, err := from.fileTimes(root)
 	if err != nil {
 		return err
 	}
@@ -96,19 +96,19 @@ func Provide(root, cacheHome string) error {
 		return errors.Join(err, errors.New("the image has no capabilities"))
 	}
 	for _, file := range files {
-		if err := provide(file, filepath.Join(cacheHome, cached), at); err != nil {
+		if err := provideFile(file, filepath.Join(cacheHome, cached), at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// provide copies one file. It does not replace a file with the same times, so that a container that starts again in its pod finds the capabilities that
+// provideFile copies one file. It does not replace a file with the same times, so that a container that starts again in its pod finds the capabilities that
 // libvirtd has probed with /dev/kvm.
-func provide(file, dir string, at times) error {
+func provideFile(file, dir string, at times) error {
 	to := filepath.Join(dir, filepath.Base(file))
 	if had, err := os.ReadFile(to); err == nil {
-		if same, err := at.into(had); err == nil && bytes.Equal(same, had) {
+		if same, err := at.setInFile(had); err == nil && bytes.Equal(same, had) {
 			return nil
 		}
 	}
@@ -116,14 +116,14 @@ func provide(file, dir string, at times) error {
 	if err != nil {
 		return err
 	}
-	if text, err = at.into(text); err != nil {
+	if text, err = at.setInFile(text); err != nil {
 		return fmt.Errorf("'%s': %w", file, err)
 	}
-	return replace(to, text)
+	return replaceFile(to, text)
 }
 
-// digests returns the digests of all files that determine the capabilities, by their paths.
-func (o Origin) digests(root string) (map[string]string, error) {
+// fileDigests returns the digests of all files that determine the capabilities, by their paths.
+func (o Origin) fileDigests(root string) (map[string]string, error) {
 	names := slices.Concat([]string{o.Emulator}, o.Daemon, o.Libraries)
 	modules, err := os.ReadDir(filepath.Join(root, o.Modules))
 	if err != nil {
@@ -134,14 +134,14 @@ func (o Origin) digests(root string) (map[string]string, error) {
 	}
 	out := map[string]string{}
 	for _, name := range names {
-		if out[name], err = digest(filepath.Join(root, name)); err != nil {
+		if out[name], err = fileDigest(filepath.Join(root, name)); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func digest(name string) (text string, err error) {
+func fileDigest(name string) (text string, err error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return "", err
@@ -154,8 +154,8 @@ func digest(name string) (text string, err error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// different returns the files that two sets of digests differ in.
-func different(a, b map[string]string) []string {
+// differingFiles returns the files that two sets of digests differ in.
+func differingFiles(a, b map[string]string) []string {
 	names := map[string]bool{}
 	for _, set := range []map[string]string{a, b} {
 		for name := range set {

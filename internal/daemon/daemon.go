@@ -18,11 +18,11 @@ func Configure(root, configHome string) error {
 	if err != nil {
 		return err
 	}
-	return replace(filepath.Join(configHome, "libvirt", filepath.Base(settings)), text)
+	return replaceFile(filepath.Join(configHome, "libvirt", filepath.Base(settings)), text)
 }
 
-// replace writes a file atomically, because the process may be killed at any time.
-func replace(file string, text []byte) (err error) {
+// replaceFile writes a file atomically, because the process may be killed at any time.
+func replaceFile(file string, text []byte) (err error) {
 	dir := filepath.Dir(file)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -13,20 +13,20 @@ type times struct {
 	emulator, modules, daemon int64
 }
 
-// times reads the times of an image's files.
-func (o Origin) times(root string) (times, error) {
+// fileTimes reads the times of an image's files.
+func (o Origin) fileTimes(root string) (times, error) {
 	var t times
-	emulator, err := stat(root, o.Emulator)
+	emulator, err := statFile(root, o.Emulator)
 	if err != nil {
 		return t, err
 	}
-	modules, err := stat(root, o.Modules)
+	modules, err := statFile(root, o.Modules)
 	if err != nil {
 		return t, err
 	}
 	t.emulator, t.modules = emulator.Ctim.Sec, modules.Mtim.Sec
 	for _, name := range o.Daemon {
-		part, err := stat(root, name)
+		part, err := statFile(root, name)
 		if err != nil {
 			return t, err
 		}
@@ -35,7 +35,7 @@ func (o Origin) times(root string) (times, error) {
 	return t, nil
 }
 
-func stat(root, name string) (unix.Stat_t, error) {
+func statFile(root, name string) (unix.Stat_t, error) {
 	var out unix.Stat_t
 	if err := unix.Stat(filepath.Join(root, name), &out); err != nil {
 		return out, fmt.Errorf("'%s' of the image: %w", name, err)
@@ -50,8 +50,8 @@ var (
 	modulesTime  = regexp.MustCompile(`\n\s*<qemumoddirmtime>[0-9]+</qemumoddirmtime>`)
 )
 
-// into sets the times in a cached file, in libvirt's form.
-func (t times) into(text []byte) ([]byte, error) {
+// setInFile sets the times in a cached file, in libvirt's form.
+func (t times) setInFile(text []byte) ([]byte, error) {
 	emulator := fmt.Sprintf("<qemuctime>%d</qemuctime>", t.emulator)
 	if t.modules > 0 {
 		emulator += fmt.Sprintf("\n  <qemumoddirmtime>%d</qemumoddirmtime>", t.modules)

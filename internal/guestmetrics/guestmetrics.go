@@ -54,8 +54,8 @@ func newMetric(name string, kind prometheus.ValueType, help string, labels ...st
 	return &metric{name: name, help: help, kind: kind, labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}
 }
 
-// send sends a value with its labels. It drops a value whose labels are invalid.
-func (m *metric) send(all chan<- prometheus.Metric, value float64, labels ...string) {
+// sendValue sends a value with its labels. It drops a value whose labels are invalid.
+func (m *metric) sendValue(all chan<- prometheus.Metric, value float64, labels ...string) {
 	if one, err := prometheus.NewConstMetric(m.desc, m.kind, value, labels...); err == nil {
 		all <- one
 	}
@@ -70,15 +70,15 @@ type Fact struct {
 // Facts returns the metrics of this package that the leader of the controller serves, and the ones that the API server of subresources serves.
 func Facts() (controller, apiserver []Fact) {
 	for _, one := range machineMetrics() {
-		controller = append(controller, one.fact())
+		controller = append(controller, one.factOf())
 	}
 	for _, one := range allStatistics() {
-		apiserver = append(apiserver, one.fact())
+		apiserver = append(apiserver, one.factOf())
 	}
 	return controller, apiserver
 }
 
-func (m *metric) fact() Fact {
+func (m *metric) factOf() Fact {
 	kind := "gauge"
 	if m.kind == counter {
 		kind = "counter"

@@ -139,8 +139,8 @@ func (g *Guests) keepAnswers(from *source, r *round) {
 	}
 }
 
-// guests returns the running VMIs whose launcher serves. They belong to the cache, and must not be changed.
-func (s *source) guests(ctx context.Context) (running []*v1.VirtualMachineInstance, err error) {
+// servedGuests returns the running VMIs whose launcher serves. They belong to the cache, and must not be changed.
+func (s *source) servedGuests(ctx context.Context) (running []*v1.VirtualMachineInstance, err error) {
 	pods := &v1alpha1.GuestPodList{}
 	if err := s.cached.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ type round struct {
 func (r *round) askAll(from *source, silent map[types.UID]bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), roundLimit)
 	defer cancel()
-	vmis, err := from.guests(ctx)
+	vmis, err := from.servedGuests(ctx)
 	if err != nil {
 		ctrl.Log.WithName("guests").Error(err, "no guest is asked for its statistics")
 		return
@@ -192,12 +192,12 @@ func (r *round) askAll(from *source, silent map[types.UID]bool) {
 			first = append(first, vmi)
 		}
 	}
-	r.ask(ctx, first)
-	r.ask(ctx, last)
+	r.askGuests(ctx, first)
+	r.askGuests(ctx, last)
 }
 
-// ask asks guests, each in a goroutine that waits for its turn. It returns when all have answered or failed, or the context has ended.
-func (r *round) ask(ctx context.Context, vmis []*v1.VirtualMachineInstance) {
+// askGuests asks guests, each in a goroutine that waits for its turn. It returns when all have answered or failed, or the context has ended.
+func (r *round) askGuests(ctx context.Context, vmis []*v1.VirtualMachineInstance) {
 	all, inNamespace := semaphore.NewWeighted(mostAsked), map[string]*semaphore.Weighted{}
 	var work sync.WaitGroup
 	for _, vmi := range vmis {
@@ -218,13 +218,13 @@ func (r *round) ask(ctx context.Context, vmis []*v1.VirtualMachineInstance) {
 			limited, cancel := context.WithTimeout(ctx, answerLimit)
 			defer cancel()
 			statistics, err := r.asks.Statistics(limited, vmi)
-			r.add(vmi, statistics, err)
+			r.addAnswer(vmi, statistics, err)
 		})
 	}
 	work.Wait()
 }
 
-func (r *round) add(vmi *v1.VirtualMachineInstance, statistics hypervisor.Statistics, err error) {
+func (r *round) addAnswer(vmi *v1.VirtualMachineInstance, statistics hypervisor.Statistics, err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if err == nil {

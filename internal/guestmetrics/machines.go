@@ -157,15 +157,15 @@ func sendVM(all chan<- prometheus.Metric, vm *v1.VirtualMachine, vmi *v1.Virtual
 	if current >= 0 {
 		name, since = groups[current].name, current
 	}
-	vmInfo.send(all, 1, vm.Name, vm.Namespace, system.os, system.workload, system.flavor, machine, instancetypeOf(vm), preferenceOf(vm),
+	vmInfo.sendValue(all, 1, vm.Name, vm.Namespace, system.os, system.workload, system.flavor, machine, instancetypeOf(vm), preferenceOf(vm),
 		strings.ToLower(boundedText(string(status))), name)
-	vmCreated.send(all, float64(vm.CreationTimestamp.Unix()), vm.Name, vm.Namespace)
+	vmCreated.sendValue(all, float64(vm.CreationTimestamp.Unix()), vm.Name, vm.Namespace)
 	for i, group := range groups {
 		value := 0.0
 		if i == since {
 			value = lastChange(vm)
 		}
-		group.since.send(all, value, vm.Name, vm.Namespace)
+		group.since.sendValue(all, value, vm.Name, vm.Namespace)
 	}
 	if vmi != nil {
 		sendRequests(all, vmi)
@@ -175,7 +175,7 @@ func sendVM(all chan<- prometheus.Metric, vm *v1.VirtualMachine, vmi *v1.Virtual
 // sendRequests sends the CPUs and the memory of a VMI's guest, from its explicit spec.
 func sendRequests(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance) {
 	send := func(value float64, labels ...string) {
-		vmRequests.send(all, value, append([]string{vmi.Name, vmi.Namespace}, labels...)...)
+		vmRequests.sendValue(all, value, append([]string{vmi.Name, vmi.Namespace}, labels...)...)
 	}
 	if cpu := vmi.Spec.Domain.CPU; cpu != nil {
 		sockets, cores, threads := max(cpu.Sockets, 1), max(cpu.Cores, 1), max(cpu.Threads, 1)
@@ -205,10 +205,9 @@ func sendVMI(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance, vm *v
 	_, outdated := vmi.Labels[v1.OutdatedLauncherImageLabel]
 	// An eviction shuts the guest down, whatever its evictionStrategy: no guest of Kiln keeps a node from being drained.
 	const evictable = "true"
-	vmiInfo.send(all, 1, vmi.Status.NodeName, vmi.Namespace, vmi.Name, strings.ToLower(string(cmp.Or(vmi.Status.Phase, v1.Pending))), system.os, system.workload,
-		system.flavor, of, preference, boundedText(guest.KernelRelease), machine, boundedText(guest.Machine), boundedText(guest.Name),
-		boundedText(guest.VersionID), evictable,
-		strconv.FormatBool(outdated), launcher)
+	vmiInfo.sendValue(all, 1, vmi.Status.NodeName, vmi.Namespace, vmi.Name, strings.ToLower(string(cmp.Or(vmi.Status.Phase, v1.Pending))), system.os,
+		system.workload, system.flavor, of, preference, boundedText(guest.KernelRelease), machine, boundedText(guest.Machine), boundedText(guest.Name),
+		boundedText(guest.VersionID), evictable, strconv.FormatBool(outdated), launcher)
 }
 
 // boundedText returns the value of a label that a tenant or a guest writes.

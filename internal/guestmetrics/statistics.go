@@ -98,7 +98,7 @@ func sendStatistics(all chan<- prometheus.Metric, vmi *v1.VirtualMachineInstance
 	send := func(list []statistic, values hypervisor.Values, labels ...string) {
 		for _, s := range list {
 			if value, has := values[s.value]; has {
-				s.send(all, float64(value)*s.unit, append([]string{vmi.Status.NodeName, vmi.Namespace, vmi.Name}, labels...)...)
+				s.sendValue(all, float64(value)*s.unit, append([]string{vmi.Status.NodeName, vmi.Namespace, vmi.Name}, labels...)...)
 			}
 		}
 	}

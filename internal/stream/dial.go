@@ -48,7 +48,7 @@ func Dial(access *rest.Config, path string, query url.Values) (net.Conn, error) 
 	case opening.conn != nil:
 		return &messages{Conn: opening.conn}, nil
 	case response != nil:
-		return nil, refusal(response)
+		return nil, refusalError(response)
 	case err == nil:
 		err = errors.New("the API server has opened no stream")
 	}
@@ -65,7 +65,7 @@ type opening struct {
 func (o *opening) RoundTrip(r *http.Request) (*http.Response, error) {
 	dialer := websocket.Dialer{
 		TLSClientConfig: o.tls, Proxy: o.proxy, Subprotocols: []string{Subprotocol}, HandshakeTimeout: handshakeLimit,
-		ReadBufferSize: part, WriteBufferSize: part,
+		ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 	}
 	if dialer.Proxy == nil {
 		dialer.Proxy = http.ProxyFromEnvironment
@@ -83,8 +83,8 @@ func (o *opening) RoundTrip(r *http.Request) (*http.Response, error) {
 // longestRefusal is the largest size of an answer that refuses a stream, in bytes.
 const longestRefusal = 64 << 10
 
-// refusal returns the error in a response.
-func refusal(response *http.Response) error {
+// refusalError returns the error in a response.
+func refusalError(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, longestRefusal))
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, metav1.Unversioned)

@@ -29,8 +29,8 @@ const (
 	// pingInterval is the time between two pings of a caller, who must answer within silenceLimit. A broken connection would not be noticed otherwise.
 	pingInterval = 10 * time.Second
 	silenceLimit = time.Minute
-	// part is the size of a buffer, in bytes; longestMessage bounds a message of the caller. KubeVirt's clients send up to 32 KiB.
-	part           = 32 << 10
+	// bufferSize is the size of a buffer, in bytes; longestMessage bounds a message of the caller. KubeVirt's clients send up to 32 KiB.
+	bufferSize     = 32 << 10
 	longestMessage = 16 << 20
 )
 
@@ -48,7 +48,7 @@ type relay struct {
 // time of stall, or the context of the request ends. It closes both.
 func Relay(w http.ResponseWriter, r *http.Request, guest net.Conn, stall time.Duration) {
 	upgrader := websocket.Upgrader{
-		HandshakeTimeout: handshakeLimit, ReadBufferSize: part, WriteBufferSize: part, Subprotocols: []string{Subprotocol},
+		HandshakeTimeout: handshakeLimit, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize, Subprotocols: []string{Subprotocol},
 		// Kubernetes' API server, which forwards the request, checks the origin of a browser's page.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
@@ -66,7 +66,7 @@ func Relay(w http.ResponseWriter, r *http.Request, guest net.Conn, stall time.Du
 	})
 	both := &relay{caller: caller, guest: guest, stall: stall}
 	var work sync.WaitGroup
-	for _, copied := range []func(){both.toGuest, both.toCaller, func() { both.ping(ctx) }} {
+	for _, copied := range []func(){both.toGuest, both.toCaller, func() { both.pingCaller(ctx) }} {
 		work.Go(func() {
 			defer end()
 			copied()
@@ -75,8 +75,8 @@ func Relay(w http.ResponseWriter, r *http.Request, guest net.Conn, stall time.Du
 	work.Wait()
 }
 
-// alive records a sign of life of the caller, and sets the deadline of the next.
-func (b *relay) alive() {
+// noteAlive records a sign of life of the caller, and sets the deadline of the next.
+func (b *relay) noteAlive() {
 	limit := silenceLimit
 	if b.stalled.Load() {
 		limit = max(limit, b.stall)
@@ -86,9 +86,9 @@ func (b *relay) alive() {
 
 // toGuest copies the messages of the caller.
 func (b *relay) toGuest() {
-	b.alive()
+	b.noteAlive()
 	b.caller.SetPongHandler(func(string) error {
-		b.alive()
+		b.noteAlive()
 		return nil
 	})
 	for {
@@ -96,20 +96,20 @@ func (b *relay) toGuest() {
 		if err != nil {
 			return
 		}
-		b.alive()
+		b.noteAlive()
 		if _, err := io.Copy(b.guest, message); err != nil {
 			return
 		}
-		b.alive() // the guest may have blocked the copy for long
+		b.noteAlive() // the guest may have blocked the copy for long
 	}
 }
 
 // toCaller copies what the guest sends.
 func (b *relay) toCaller() {
-	buffer := make([]byte, part)
+	buffer := make([]byte, bufferSize)
 	for {
 		n, err := b.guest.Read(buffer)
-		if n > 0 && b.send(buffer[:n]) != nil {
+		if n > 0 && b.sendToCaller(buffer[:n]) != nil {
 			return
 		}
 		if err != nil {
@@ -119,23 +119,23 @@ func (b *relay) toCaller() {
 	}
 }
 
-// send sends a message to the caller, and waits up to b.stall until the caller receives it. Only the end of a stall is a sign of life, because the kernel's
-// buffer accepts other messages at once.
-func (b *relay) send(message []byte) error {
+// sendToCaller sends a message to the caller, and waits up to b.stall until the caller receives it. Only the end of a stall is a sign of life, because the
+// kernel's buffer accepts other messages at once.
+func (b *relay) sendToCaller(message []byte) error {
 	b.stalled.Store(true)
-	waits := time.AfterFunc(pingInterval, b.alive)
+	waits := time.AfterFunc(pingInterval, b.noteAlive)
 	defer func() {
 		b.stalled.Store(false)
 		if !waits.Stop() {
-			b.alive()
+			b.noteAlive()
 		}
 	}()
 	_ = b.caller.SetWriteDeadline(time.Now().Add(b.stall))
 	return b.caller.WriteMessage(websocket.BinaryMessage, message)
 }
 
-// ping sends pings to the caller, which answers with a sign of life.
-func (b *relay) ping(ctx context.Context) {
+// pingCaller sends pings to the caller, which answers with a sign of life.
+func (b *relay) pingCaller(ctx context.Context) {
 	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
 	for {

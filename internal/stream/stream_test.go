@@ -19,7 +19,7 @@ func flood(t *testing.T, stall time.Duration) (*websocket.Conn, <-chan struct{})
 		defer close(ended)
 		near, far := net.Pipe()
 		go func() {
-			for piece := make([]byte, part); ; {
+			for piece := make([]byte, bufferSize); ; {
 				if _, err := far.Write(piece); err != nil {
 					return
 				}
