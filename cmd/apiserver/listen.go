@@ -17,8 +17,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// listen adds the server to the manager, with a readiness check that makes a handshake, as in the webhook.
-func listen(engine *command.Engine, api *subresource.API, o options, certificate *certs.Serving) error {
+// addServer adds the server to the manager, with a readiness check that makes a handshake, as in the webhook.
+func addServer(engine *command.Engine, api *subresource.API, o options, certificate *certs.Serving) error {
 	host, text, err := net.SplitHostPort(o.address)
 	if err != nil {
 		return fmt.Errorf("--api-bind-address '%s': %w", o.address, err)

@@ -23,14 +23,14 @@ type options struct {
 	address, certs, name, config string
 }
 
-func main() { command.Main(root()) }
+func main() { command.Main(newCommand()) }
 
-// root returns the command with the defaults of its flags, which fit the manifests of manifests/apiserver.
-func root() *cobra.Command {
+// newCommand returns the command with the defaults of its flags, which fit the manifests of manifests/apiserver.
+func newCommand() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0"}}
 	cmd := &cobra.Command{
 		Use: "apiserver", Short: "Kiln's API server of subresources: start, stop, console", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAPIServer(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
 	o.AddAccess(flags)
@@ -45,8 +45,8 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// run serves until the context ends. It does not elect a leader: every replica serves.
-func run(ctx context.Context, o options) error {
+// runAPIServer serves until the context ends. It does not elect a leader: every replica serves.
+func runAPIServer(ctx context.Context, o options) error {
 	command.Log(o.LogLevel)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})
 	if err != nil {
@@ -55,14 +55,14 @@ func run(ctx context.Context, o options) error {
 	certificate := certs.Watch(o.certs)
 	api := subresource.New(engine.Live, review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now},
 		&subresource.Launchers{Live: engine.Live, Certificate: certificate.Current})
-	if err := errors.Join(listen(engine, api, o, certificate), o.measure(engine, certificate)); err != nil {
+	if err := errors.Join(addServer(engine, api, o, certificate), o.addGuestMetrics(engine, certificate)); err != nil {
 		return err
 	}
 	return engine.Start(ctx)
 }
 
-// measure adds the metrics of guests. One replica asks guests for their statistics when the metrics are scraped.
-func (o options) measure(engine *command.Engine, certificate *certs.Serving) error {
+// addGuestMetrics adds the metrics of guests. One replica asks guests for their statistics when the metrics are scraped.
+func (o options) addGuestMetrics(engine *command.Engine, certificate *certs.Serving) error {
 	if o.Metrics == "0" {
 		return nil
 	}

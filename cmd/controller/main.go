@@ -38,16 +38,16 @@ type options struct {
 	collect   time.Duration
 }
 
-func main() { command.Main(root()) }
+func main() { command.Main(newCommand()) }
 
-// root returns the command with the defaults of its flags. It elects a leader, and serves metrics only if an address is given. The built-in rotation is off
-// by default, because cert-manager may sign. The rotation writes a Secret and the webhook configurations, for which manifests/overlays/rotation has the
+// newCommand returns the command with the defaults of its flags. It elects a leader, and serves metrics only if an address is given. The built-in rotation is
+// off by default, because cert-manager may sign. The rotation writes a Secret and the webhook configurations, for which manifests/overlays/rotation has the
 // rights.
-func root() *cobra.Command {
+func newCommand() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0", Elect: true}}
 	cmd := &cobra.Command{
 		Use: "controller", Short: "Kiln's controllers of VMs, pods of guests, ControllerRevisions and profiles", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runController(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
 	o.AddAccess(flags)
@@ -57,7 +57,7 @@ func root() *cobra.Command {
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	flags.StringVar(&o.makers.Guests, "guests", installed.Auto, installed.Usage+". Beside KubeVirt, this process pins VMs and collects revisions")
-	o.guests.add(flags)
+	o.guests.addFlags(flags)
 	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it somebody else must")
 	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted")
 	flags.StringSliceVar(&o.certificates.Names, "certificate-dns-names", nil, "additional DNS names of the certificates that this process signs")
@@ -67,10 +67,10 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// run adds the controllers, the collector of revisions and, on request, the rotation to a manager, and runs it until the context ends. It waits for the
-// Lease, because two controllers would create the VMIs of one VM in a race.
-func run(ctx context.Context, o options) error {
-	settings, err := o.guests.settings()
+// runController adds the controllers, the collector of revisions and, on request, the rotation to a manager, and runs it until the context ends. It waits for
+// the Lease, because two controllers would create the VMIs of one VM in a race.
+func runController(ctx context.Context, o options) error {
+	settings, err := o.guests.podSettings()
 	if err != nil {
 		return err
 	}
@@ -86,16 +86,16 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	engine.Configuration.FollowKubeVirt(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process if this changes
-	machines := o.machines(engine, kubevirt)
+	machines := o.newVMController(engine, kubevirt)
 	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers)); err != nil {
 		return err
 	}
 	if !kubevirt {
-		if err := errors.Join(o.guests.register(engine, o.Namespace, settings), o.snapshots(engine)); err != nil {
+		if err := errors.Join(o.guests.registerPods(engine, o.Namespace, settings), o.addSnapshots(engine)); err != nil {
 			return err
 		}
 	}
-	if err := o.tell(engine, kubevirt); err != nil {
+	if err := o.addGuestMetrics(engine, kubevirt); err != nil {
 		return err
 	}
 	counts, err := machines.Counts(engine)
@@ -124,15 +124,15 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if o.rotate { // only the leader signs: two signers would replace each other's CA
-		if err := o.rotation(engine); err != nil {
+		if err := o.addRotations(engine); err != nil {
 			return err
 		}
 	}
 	return engine.Start(ctx)
 }
 
-// tell adds KubeVirt's metrics about VMs and VMIs. Beside KubeVirt the path has no metrics, because KubeVirt's own controller serves them.
-func (o options) tell(engine *command.Engine, kubevirt bool) error {
+// addGuestMetrics adds KubeVirt's metrics about VMs and VMIs. Beside KubeVirt the path has no metrics, because KubeVirt's own controller serves them.
+func (o options) addGuestMetrics(engine *command.Engine, kubevirt bool) error {
 	if o.Metrics == "0" {
 		return nil
 	}
@@ -147,13 +147,13 @@ func (o options) tell(engine *command.Engine, kubevirt bool) error {
 	return engine.Add(machines)
 }
 
-// machines returns the controller of VMs, which creates no VMIs if KubeVirt does. Live reads the objects that must not be stale, such as the hardware record
-// of a VM, from the API server.
-func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Controller {
+// newVMController returns the controller of VMs, which creates no VMIs if KubeVirt does. Live reads the objects that must not be stale, such as the hardware
+// record of a VM, from the API server.
+func (o options) newVMController(engine *command.Engine, kubevirt bool) *lifecycle.Controller {
 	machines := &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
-		Finalizers: o.guests.finalizers(),
+		Finalizers: o.guests.vmiFinalizers(),
 	}
 	if kubevirt {
 		machines.KubeVirt = &guestcontroller.Controller{Client: machines.Client, Live: machines.Live, Events: machines.Events}
@@ -161,9 +161,9 @@ func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Cont
 	return machines
 }
 
-// snapshots adds the reconcilers of snapshots, restores and clones. Beside KubeVirt, KubeVirt has its own reconcilers of these kinds. Guests are frozen only
+// addSnapshots adds the reconcilers of snapshots, restores and clones. Beside KubeVirt, KubeVirt has its own reconcilers of these kinds. Guests are frozen only
 // if the API server of subresources is installed.
-func (o options) snapshots(engine *command.Engine) error {
+func (o options) addSnapshots(engine *command.Engine) error {
 	options := snapshots.Options{Cache: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now}
 	if o.guests.authorities != "" {
@@ -176,8 +176,8 @@ func (o options) snapshots(engine *command.Engine) error {
 	return snapshots.Register(engine, options)
 }
 
-// rotation adds the rotations of certificates.
-func (o options) rotation(engine *command.Engine) error {
+// addRotations adds the rotations of certificates.
+func (o options) addRotations(engine *command.Engine) error {
 	o.certificates.Namespace = o.Namespace
 	if err := certs.Rotate(engine, o.certificates); err != nil || o.apiserver == "" {
 		return err

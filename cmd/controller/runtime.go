@@ -33,8 +33,8 @@ type guests struct {
 	taps, locked bool
 }
 
-// add adds the flags.
-func (g *guests) add(flags *pflag.FlagSet) {
+// addFlags adds the flags.
+func (g *guests) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&g.runtime, "runtime", runtimePod,
 		"how guests run: '"+runtimePod+"' makes a pod of each VMI; '"+runtimeNode+"' leaves VMIs to 'launcher node' on machines of one tenant")
 	flags.StringVar(&g.image, "launcher-image", "", "image of the launcher in the pods of guests; required with --runtime="+runtimePod)
@@ -49,8 +49,8 @@ func (g *guests) add(flags *pflag.FlagSet) {
 		"without it host devices and SR-IOV are refused")
 }
 
-// settings returns the settings of pods by the flags, or an error that names a wrong flag.
-func (g *guests) settings() (settings pod.Settings, err error) {
+// podSettings returns the settings of pods by the flags, or an error that names a wrong flag.
+func (g *guests) podSettings() (settings pod.Settings, err error) {
 	settings = pod.Settings{Image: g.image, Network: pod.Network(g.network), Taps: g.taps, LockedMemory: g.locked}
 	for _, name := range g.secrets {
 		settings.PullSecrets = append(settings.PullSecrets, corev1.LocalObjectReference{Name: name})
@@ -67,16 +67,16 @@ func (g *guests) settings() (settings pod.Settings, err error) {
 	return settings, nil
 }
 
-// finalizers returns the finalizers of new VMIs. Without a controller of pods, only a launcher that has claimed a VMI would remove the finalizer.
-func (g *guests) finalizers() []string {
+// vmiFinalizers returns the finalizers of new VMIs. Without a controller of pods, only a launcher that has claimed a VMI would remove the finalizer.
+func (g *guests) vmiFinalizers() []string {
 	if g.runtime == runtimeNode {
 		return nil
 	}
 	return []string{v1.VirtualMachineInstanceFinalizer}
 }
 
-// register adds the controller of pods if guests run in pods. namespace is the namespace of the installation.
-func (g *guests) register(engine *command.Engine, namespace string, settings pod.Settings) error {
+// registerPods adds the controller of pods if guests run in pods. namespace is the namespace of the installation.
+func (g *guests) registerPods(engine *command.Engine, namespace string, settings pod.Settings) error {
 	if g.runtime == runtimeNode {
 		return nil
 	}

@@ -32,19 +32,19 @@ func TestRuntime(t *testing.T) {
 	} {
 		var g guests
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		g.add(flags)
+		g.addFlags(flags)
 		if err := flags.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}
-		got, err := g.settings()
+		got, err := g.podSettings()
 		if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 			t.Errorf("%s: %v, want '%s'", c.why, err, c.refused)
 		}
 		if diff := cmp.Diff(c.want, got); err == nil && diff != "" {
 			t.Errorf("%s: -want +got\n%s", c.why, diff)
 		}
-		if err == nil && !slices.Equal(g.finalizers(), c.finalizers) {
-			t.Errorf("%s: finalizers of new VMIs are %v", c.why, g.finalizers())
+		if err == nil && !slices.Equal(g.vmiFinalizers(), c.finalizers) {
+			t.Errorf("%s: finalizers of new VMIs are %v", c.why, g.vmiFinalizers())
 		}
 	}
 }

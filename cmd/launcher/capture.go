@@ -21,18 +21,18 @@ func captureCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the VMI")
 	name := cmd.Flags().String("domain", "", "name of the domain; defaults to the name that the launcher gives to the VMI's domain")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.capture(cmd, args, *name) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.captureDomain(cmd, args, *name) }
 	return cmd
 }
 
-// capture prints the record of a running domain. It does not change anything. libvirt must answer, because the record is compared with the domain that this
-// host would render; an assumed host is not enough.
-func (o *options) capture(cmd *cobra.Command, args []string, name string) error {
-	machine, _, err := o.machine(cmd, args)
+// captureDomain prints the record of a running domain. It does not change anything. libvirt must answer, because the record is compared with the domain that
+// this host would render; an assumed host is not enough.
+func (o *options) captureDomain(cmd *cobra.Command, args []string, name string) error {
+	machine, _, err := o.readMachine(cmd, args)
 	if err != nil {
 		return err
 	}
-	host, daemon, err := o.host(cmd.Context())
+	host, daemon, err := o.hostCapabilities(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (o *options) capture(cmd *cobra.Command, args []string, name string) error 
 	machine.Host, machine.Bindings = host, backend.AssumedBindings(machine.VMI)
 	record, errs := render.Capture(machine, running)
 	if len(errs) > 0 {
-		return failed(errs.ToAggregate())
+		return asFailure(errs.ToAggregate())
 	}
 	text, err := yaml.Marshal(render.GuestHardware(machine.VMI, record))
 	if err == nil {

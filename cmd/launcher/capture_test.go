@@ -41,7 +41,7 @@ func TestCaptureCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		command := root()
+		command := newCommand()
 		command.SetArgs([]string{"capture", "-f", file, "--libvirt", d.Socket, "--kvm", "never", "--node", "here"})
 		command.SetOut(&out)
 		command.SetContext(t.Context())

@@ -28,9 +28,9 @@ type options struct {
 	command.Process
 }
 
-// root returns the command 'launcher' with its subcommands. Health checks and metrics are off by default. cobra does not print errors, because main prints
-// them once, without the usage text, which would hide them.
-func root() *cobra.Command {
+// newCommand returns the command 'launcher' with its subcommands. Health checks and metrics are off by default. cobra does not print errors, because main
+// prints them once, without the usage text, which would hide them.
+func newCommand() *cobra.Command {
 	o := &options{Process: command.Process{Health: "0", Metrics: "0"}}
 	cmd := &cobra.Command{
 		Use: "launcher", Short: "Run the guest of a pod, or VMIs of a machine, and render the libvirt documents of admitted VMIs",

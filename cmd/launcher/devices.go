@@ -32,7 +32,7 @@ func devicesCommand(o *options) *cobra.Command {
 			if agent.Count < 1 || agent.Count > mostDevices {
 				return misuse{fmt.Errorf("--device-count is %d, want 1 to %d", agent.Count, mostDevices)}
 			}
-			return failed(command.Stopped(cmd.Context(), o.runDevices(cmd, agent)))
+			return asFailure(command.Stopped(cmd.Context(), o.runDevices(cmd, agent)))
 		},
 	}
 	flags, folders := cmd.Flags(), &agent.Folders

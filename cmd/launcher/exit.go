@@ -21,8 +21,8 @@ type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
 
-// failed marks an error as the result of a command, with exit status 1. Nil stays nil.
-func failed(err error) error {
+// asFailure marks an error as the result of a command, with exit status 1. Nil stays nil.
+func asFailure(err error) error {
 	if err == nil {
 		return nil
 	}

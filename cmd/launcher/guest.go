@@ -41,13 +41,13 @@ func guestCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if os.Getpid() != 1 {
-				return failed(o.run(cmd.Context()))
+				return asFailure(o.runGuest(cmd.Context()))
 			}
 			status, err := guest.Init()
 			if err == nil {
 				os.Exit(status) // the child has logged the reason
 			}
-			return failed(err)
+			return asFailure(err)
 		},
 	}
 	flags := cmd.Flags()
@@ -64,8 +64,8 @@ func guestCommand() *cobra.Command {
 	return cmd
 }
 
-// run runs the guest until it has ended. The error is the reason why the guest failed, or a misuse.
-func (o *guestOptions) run(ctx context.Context) error {
+// runGuest runs the guest until it has ended. The error is the reason why the guest failed, or a misuse.
+func (o *guestOptions) runGuest(ctx context.Context) error {
 	ctx = ctrl.LoggerInto(ctx, command.Log(o.log.LogLevel))
 	// Ignore a second SIGTERM: kubelet sends one for each deletion of the pod, and the guest is stopping already.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT)
@@ -83,7 +83,7 @@ func (o *guestOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cpus, err := allowed()
+	cpus, err := allowedCPUs()
 	if err != nil {
 		return err
 	}
@@ -110,8 +110,8 @@ func (o *guestOptions) run(ctx context.Context) error {
 	return g.Run(ctx)
 }
 
-// allowed returns the numbers of the CPUs in the pod's cpuset.
-func allowed() (cpus []int, err error) {
+// allowedCPUs returns the numbers of the CPUs in the pod's cpuset.
+func allowedCPUs() (cpus []int, err error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("the CPUs of the pod: %w", err)

@@ -16,7 +16,7 @@ func hookCommand(o *options) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			of := &hook.Hook{Log: command.Log(o.LogLevel)}
-			return failed(of.Serve(cmd.Context(), socket))
+			return asFailure(of.Serve(cmd.Context(), socket))
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", "/var/run/kubevirt-hooks/kiln.sock", "Unix socket that virt-launcher connects to")

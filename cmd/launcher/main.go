@@ -16,7 +16,7 @@ import (
 // main ends with exitStatus. A first SIGTERM or SIGINT ends the context of the command. A second one ends the process, except of 'guest'.
 func main() {
 	// The flags of controller-runtime's kubeconfig are registered by its import; root adds them.
-	cmd := root()
+	cmd := newCommand()
 	version.Add(cmd)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	context.AfterFunc(ctx, stop) // the next signal ends the process

@@ -29,7 +29,7 @@ func nodeCommand(o *options) *cobra.Command {
 			"and knows neither storage classes nor the networks of the cluster. In a cluster, Kiln's controller makes a pod for each VMI ('launcher guest').",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return failed(command.Stopped(cmd.Context(), o.runNode(cmd.Context())))
+			return asFailure(command.Stopped(cmd.Context(), o.runNode(cmd.Context())))
 		},
 	}
 	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder of hostDisk and containerDisk files; empty serves none")
@@ -55,7 +55,7 @@ func (o *options) runNode(ctx context.Context) error {
 	log := command.Log(o.LogLevel)
 	libvirt := hypervisor.New(o.socket)
 	defer libvirt.Close()
-	n, err := o.node(libvirt)
+	n, err := o.newNode(libvirt)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (o *options) runNode(ctx context.Context) error {
 	if err := n.Learn(first); err != nil {
 		log.Info("libvirt is not reachable: no VMI is claimed until it is; documents are only rendered into the state folder", "reason", err.Error())
 	}
-	mgr, err := o.manager(ctx)
+	mgr, err := o.newManager(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,9 +91,9 @@ func (o *options) runNode(ctx context.Context) error {
 	})
 }
 
-// manager returns a manager for the cluster of the kubeconfig, which serves health checks and metrics. It does not elect a leader, because the Lease of the
+// newManager returns a manager for the cluster of the kubeconfig, which serves health checks and metrics. It does not elect a leader, because the Lease of the
 // machine's name allows one launcher for each machine. The scheme has only VMIs and Kiln's kinds, so that reading another kind by mistake is an error.
-func (o *options) manager(ctx context.Context) (ctrl.Manager, error) {
+func (o *options) newManager(ctx context.Context) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -109,9 +109,9 @@ func (o *options) manager(ctx context.Context) (ctrl.Manager, error) {
 	return mgr, command.Probe(ctx, mgr)
 }
 
-// node returns the Node of this machine, without the capabilities that libvirt reports. It creates the folders that the launcher writes to. A wrong flag is a
-// misuse, with exit status 2. A folder that is not safe is a failure.
-func (o *options) node(libvirt *hypervisor.Libvirt) (*node.Node, error) {
+// newNode returns the Node of this machine, without the capabilities that libvirt reports. It creates the folders that the launcher writes to. A wrong flag is
+// a misuse, with exit status 2. A folder that is not safe is a failure.
+func (o *options) newNode(libvirt *hypervisor.Libvirt) (*node.Node, error) {
 	// A mistyped 'never' must not count as 'auto': guests would hang on machines where KVM does not work.
 	if kvm := hypervisor.KVM(o.kvm); kvm != hypervisor.KVMAuto && kvm != hypervisor.KVMNever {
 		return nil, misuse{fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, hypervisor.KVMAuto, hypervisor.KVMNever)}
@@ -134,5 +134,6 @@ func (o *options) node(libvirt *hypervisor.Libvirt) (*node.Node, error) {
 	}
 	machine := &hostresources.BareMachine{Volumes: volumes, Claims: claims, State: o.state, TPMKeys: o.tpmKeys, TPMStates: o.tpmStates,
 		Bridges: o.bridges, Guard: o.guard}
-	return &node.Node{Name: o.name, Labels: o.allLabels(), KVM: hypervisor.KVM(o.kvm), Hypervisor: libvirt, Assumed: o.assumed(), Machine: machine}, nil
+	return &node.Node{Name: o.name, Labels: o.allLabels(), KVM: hypervisor.KVM(o.kvm), Hypervisor: libvirt, Machine: machine,
+		Assumed: o.assumedCapabilities()}, nil
 }

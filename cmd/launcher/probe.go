@@ -34,7 +34,7 @@ func probeCommand() *cobra.Command {
 		&cobra.Command{
 			Use: pod.ProbePing, Short: "Succeed if the guest agent answers", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return failed(o.ask(cmd.Context(), func(ctx context.Context, libvirt *hypervisor.Libvirt, domain string) error {
+				return asFailure(o.askLibvirt(cmd.Context(), func(ctx context.Context, libvirt *hypervisor.Libvirt, domain string) error {
 					return libvirt.Ping(ctx, domain)
 				}))
 			},
@@ -42,20 +42,20 @@ func probeCommand() *cobra.Command {
 		&cobra.Command{
 			Use: pod.ProbeExec + " -- COMMAND [ARGUMENT...]", Short: "Run a command in the guest, and succeed if it does", Args: cobra.MinimumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return failed(o.ask(cmd.Context(), func(ctx context.Context, libvirt *hypervisor.Libvirt, domain string) error {
+				return asFailure(o.askLibvirt(cmd.Context(), func(ctx context.Context, libvirt *hypervisor.Libvirt, domain string) error {
 					ended, err := libvirt.Execute(ctx, domain, args)
 					if err != nil {
 						return err
 					}
-					return show(cmd, args[0], ended)
+					return printExecution(cmd, args[0], ended)
 				}))
 			},
 		})
 	return cmd
 }
 
-// show prints the output of a command in the guest. An exit status other than 0 is an error.
-func show(cmd *cobra.Command, program string, ended hypervisor.Execution) error {
+// printExecution prints the output of a command in the guest. An exit status other than 0 is an error.
+func printExecution(cmd *cobra.Command, program string, ended hypervisor.Execution) error {
 	fmt.Fprint(cmd.OutOrStdout(), string(ended.Output))
 	fmt.Fprint(cmd.ErrOrStderr(), string(ended.Errors))
 	if ended.ExitStatus != 0 {
@@ -64,8 +64,8 @@ func show(cmd *cobra.Command, program string, ended hypervisor.Execution) error 
 	return nil
 }
 
-// ask calls question with the libvirt of the pod, within the time limit.
-func (o *probeOptions) ask(ctx context.Context, question func(context.Context, *hypervisor.Libvirt, string) error) error {
+// askLibvirt calls question with the libvirt of the pod, within the time limit.
+func (o *probeOptions) askLibvirt(ctx context.Context, question func(context.Context, *hypervisor.Libvirt, string) error) error {
 	if o.vmi == "" || o.namespace == "" {
 		return misuse{errors.New("--vmi and --namespace must be set")}
 	}

@@ -34,7 +34,7 @@ func renderCommand(o *options) *cobra.Command {
 			"that the launcher assumes before it has bound anything, or what --bindings says. Secrets (without values), network filters\n" +
 			"and node devices of the domain stand before it, all below one root: <documents>.",
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.render(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return o.renderVMI(cmd, args) },
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the VMI")
@@ -43,10 +43,10 @@ func renderCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// render prints the documents of one VMI. A record from --hardware is checked like one from the cluster.
-func (o *options) render(cmd *cobra.Command, args []string) error {
+// renderVMI prints the documents of one VMI. A record from --hardware is checked like one from the cluster.
+func (o *options) renderVMI(cmd *cobra.Command, args []string) error {
 	// All mistakes in the input are reported before libvirt is called.
-	machine, profiles, err := o.machine(cmd, args)
+	machine, profiles, err := o.readMachine(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 	if err := record.Check(machine.Frozen); err != nil {
 		return err
 	}
-	host, daemon, err := o.host(cmd.Context())
+	host, daemon, err := o.hostCapabilities(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -77,22 +77,22 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 			return fmt.Errorf("--bindings %s: %w", o.bindings, err)
 		}
 	}
-	xml, err := bundle(machine, profiles)
+	xml, err := renderBundle(machine, profiles)
 	if err == nil {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), xml)
 	}
 	return err
 }
 
-// machine returns the VMI of a file or of the cluster, with its configuration and the HostProfiles of the cluster. A VMI of a file has no HostProfiles.
-func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, profiles []v1alpha1.HostProfile, err error) {
+// readMachine returns the VMI of a file or of the cluster, with its configuration and the HostProfiles of the cluster. A VMI of a file has no HostProfiles.
+func (o *options) readMachine(cmd *cobra.Command, args []string) (m render.Machine, profiles []v1alpha1.HostProfile, err error) {
 	var reader client.Reader
 	var pinned *v1alpha1.Frontend
 	switch {
 	case o.file != "" && len(args) == 0:
 		m.VMI, err = readVMI(o.file, cmd.InOrStdin())
 	case o.file == "" && len(args) == 1:
-		if reader, err = connect(); err != nil {
+		if reader, err = clusterReader(); err != nil {
 			return m, profiles, err
 		}
 		// A VMI of the cluster has a record and HostProfiles.
@@ -101,7 +101,7 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 			profiles, err = hostprofile.All(cmd.Context(), reader)
 		}
 		if err == nil {
-			m.Frozen, pinned, err = assigned(cmd.Context(), reader, m.VMI)
+			m.Frozen, pinned, err = assignedHardware(cmd.Context(), reader, m.VMI)
 		}
 	default:
 		err = errors.New("give either -f FILE or the name of a VMI")
@@ -118,8 +118,8 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 	return m, profiles, nil
 }
 
-// assigned returns the record of a VMI of the cluster, and the frontend settings that it is pinned to. Each is nil if the VMI does not have it.
-func assigned(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineInstance) (*record.Record, *v1alpha1.Frontend, error) {
+// assignedHardware returns the record of a VMI of the cluster, and the frontend settings that it is pinned to. Each is nil if the VMI does not have it.
+func assignedHardware(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineInstance) (*record.Record, *v1alpha1.Frontend, error) {
 	hardware, err := node.Assigned(ctx, reader, vmi)
 	if err != nil || hardware.Status.Guest == nil {
 		return nil, nil, err
@@ -127,8 +127,8 @@ func assigned(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineI
 	return hardware.Spec.Hardware, hardware.Status.Guest.Frontend, nil
 }
 
-// bundle returns the side documents of a domain and the domain as one XML document, in the order in which libvirt must get them.
-func bundle(machine render.Machine, profiles []v1alpha1.HostProfile) (string, error) {
+// renderBundle returns the side documents of a domain and the domain as one XML document, in the order in which libvirt must get them.
+func renderBundle(machine render.Machine, profiles []v1alpha1.HostProfile) (string, error) {
 	rendered, err := renderMachine(machine, profiles)
 	if err != nil {
 		return "", err
@@ -153,9 +153,9 @@ func renderMachine(machine render.Machine, profiles []v1alpha1.HostProfile) (ren
 	case len(errs) == 0:
 		return rendered, nil
 	case !condition.Explicit(errs):
-		return rendered, failed(fmt.Errorf("the spec is not explicit; make it so with 'kubectl kiln expand -f FILE': %w", errs.ToAggregate()))
+		return rendered, asFailure(fmt.Errorf("the spec is not explicit; make it so with 'kubectl kiln expand -f FILE': %w", errs.ToAggregate()))
 	}
-	return rendered, failed(errs.ToAggregate())
+	return rendered, asFailure(errs.ToAggregate())
 }
 
 // readVMI reads one VMI, strictly, because a mistyped field would silently render another machine. It refuses other kinds, such as VirtualMachines, whose
@@ -192,8 +192,8 @@ func readFile(path string, in io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// connect returns a reader of the cluster of the kubeconfig, or of the pod. It has no cache, because these commands read a few objects once.
-func connect() (client.Reader, error) {
+// clusterReader returns a reader of the cluster of the kubeconfig, or of the pod. It has no cache, because these commands read a few objects once.
+func clusterReader() (client.Reader, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -205,11 +205,11 @@ func connect() (client.Reader, error) {
 	return client.New(cluster, client.Options{Scheme: scheme})
 }
 
-// host returns this machine's capabilities and its libvirt. Without a libvirt it returns assumed capabilities and nil. A libvirt whose socket exists but that
-// does not answer is an error, because the caller would mistake assumed documents for the documents of this machine.
-func (o *options) host(ctx context.Context) (backend.Capabilities, *hypervisor.Libvirt, error) {
+// hostCapabilities returns this machine's capabilities and its libvirt. Without a libvirt it returns assumed capabilities and nil. A libvirt whose socket
+// exists but that does not answer is an error, because the caller would mistake assumed documents for the documents of this machine.
+func (o *options) hostCapabilities(ctx context.Context) (backend.Capabilities, *hypervisor.Libvirt, error) {
 	if _, err := os.Stat(o.socket); err != nil {
-		return o.assumed(), nil, nil
+		return o.assumedCapabilities(), nil, nil
 	}
 	daemon := hypervisor.New(o.socket)
 	facts, err := daemon.Capabilities(ctx, o.name, hypervisor.KVM(o.kvm))
@@ -220,9 +220,9 @@ func (o *options) host(ctx context.Context) (backend.Capabilities, *hypervisor.L
 	return facts, daemon, nil
 }
 
-// assumed returns the capabilities to assume without libvirt, for the architecture that this program was built for. They have this machine's labels, so that
-// the HostProfiles that select it apply.
-func (o *options) assumed() backend.Capabilities {
+// assumedCapabilities returns the capabilities to assume without libvirt, for the architecture that this program was built for. They have this machine's
+// labels, so that the HostProfiles that select it apply.
+func (o *options) assumedCapabilities() backend.Capabilities {
 	facts := backend.Assumed(goruntime.GOARCH)
 	facts.Labels = o.allLabels()
 	return facts

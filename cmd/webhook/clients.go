@@ -18,11 +18,11 @@ type clients struct {
 	names []string
 }
 
-// verified returns a configuration that verifies the certificate of each client that shows one. It reads the file at each handshake, so that a new authority
-// takes effect without a restart. Handshakes are few, because API servers keep their connections. If the file cannot be read, no handshake succeeds. The
-// handshake succeeds without a certificate, too, and only the request is refused, because the API server quotes the text of an HTTP answer, but only the code
-// of a failed handshake.
-func (c clients) verified(config *tls.Config) *tls.Config {
+// verifiedConfig returns a configuration that verifies the certificate of each client that shows one. It reads the file at each handshake, so that a new
+// authority takes effect without a restart. Handshakes are few, because API servers keep their connections. If the file cannot be read, no handshake succeeds.
+// The handshake succeeds without a certificate, too, and only the request is refused, because the API server quotes the text of an HTTP answer, but only the
+// code of a failed handshake.
+func (c clients) verifiedConfig(config *tls.Config) *tls.Config {
 	if c.file == "" {
 		return config
 	}
@@ -43,13 +43,13 @@ func (c clients) verified(config *tls.Config) *tls.Config {
 	return config
 }
 
-// only refuses requests of other clients with status 403, before it reads their bodies.
-func (c clients) only(next http.Handler) http.Handler {
+// refuseOthers refuses requests of other clients with status 403, before it reads their bodies.
+func (c clients) refuseOthers(next http.Handler) http.Handler {
 	if c.file == "" {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := c.judge(r.TLS); err != nil {
+		if err := c.judgeClient(r.TLS); err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
@@ -57,8 +57,8 @@ func (c clients) only(next http.Handler) http.Handler {
 	})
 }
 
-// judge returns an error for a client that is not allowed. Its text is for administrators: the API server quotes it in its answer and its log.
-func (c clients) judge(connection *tls.ConnectionState) error {
+// judgeClient returns an error for a client that is not allowed. Its text is for administrators: the API server quotes it in its answer and its log.
+func (c clients) judgeClient(connection *tls.ConnectionState) error {
 	if connection == nil || len(connection.VerifiedChains) == 0 {
 		return fmt.Errorf("this webhook answers only API servers with a client certificate, and this one shows none: " +
 			"its flag --admission-control-config-file must name a kubeconfig for webhooks")

@@ -103,10 +103,10 @@ func TestClients(t *testing.T) {
 // askedAs is what a client gets that shows these certificates.
 func askedAs(t *testing.T, c clients, shown []tls.Certificate) string {
 	t.Helper()
-	server := httptest.NewUnstartedServer(c.only(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answered") })))
+	server := httptest.NewUnstartedServer(c.refuseOthers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answered") })))
 	server.Config.ErrorLog = nil
 	serving := newAuthority(t).signed(t, "webhook", x509.ExtKeyUsageServerAuth)
-	server.TLS = c.verified(&tls.Config{Certificates: serving, MinVersion: tls.VersionTLS12})
+	server.TLS = c.verifiedConfig(&tls.Config{Certificates: serving, MinVersion: tls.VersionTLS12})
 	server.StartTLS()
 	defer server.Close()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{

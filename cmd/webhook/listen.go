@@ -28,15 +28,15 @@ type endpoint struct {
 	stopping context.Context
 }
 
-// listen adds the server of the webhooks, and a readiness check and metrics of its certificate. It does not use controller-runtime's own server, which has no
-// ReadTimeout: a client that sends a byte now and then could keep its connection forever.
-func listen(mgr ctrl.Manager, at endpoint) error {
+// addServer adds the server of the webhooks, and a readiness check and metrics of its certificate. It does not use controller-runtime's own server, which has
+// no ReadTimeout: a client that sends a byte now and then could keep its connection forever.
+func addServer(mgr ctrl.Manager, at endpoint) error {
 	// Register wraps each hook with controller-runtime's metrics of requests. This server itself is never started.
 	measured := webhook.NewServer(webhook.Options{})
 	for path, hook := range at.hooks {
 		measured.Register(path, hook)
 	}
-	listener, err := tls.Listen("tcp", at.address, at.clients.verified(&tls.Config{
+	listener, err := tls.Listen("tcp", at.address, at.clients.verifiedConfig(&tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: at.certificate.GetCertificate,
 		// With HTTP/2 an API server would send all requests on one connection, and so to one replica.
 		NextProtos: []string{"http/1.1"},
@@ -46,7 +46,7 @@ func listen(mgr ctrl.Manager, at endpoint) error {
 	}
 	server := &manager.Server{
 		Name: "webhooks", Listener: listener, ShutdownTimeout: new(lastRequests),
-		Server: admission.NewHTTPServer(drained(at.stopping, at.clients.only(measured.WebhookMux()))),
+		Server: admission.NewHTTPServer(drainConnections(at.stopping, at.clients.refuseOthers(measured.WebhookMux()))),
 	}
 	served := &certs.Served{
 		Address: listener.Addr(), Name: at.name, Authorities: at.certificate.Authorities(), Now: time.Now, Log: ctrl.Log.WithName("certificate"),
@@ -54,10 +54,10 @@ func listen(mgr ctrl.Manager, at endpoint) error {
 	return errors.Join(mgr.Add(at.certificate), mgr.Add(server), mgr.AddReadyzCheck("certificate", served.Check), metrics.Registry.Register(served))
 }
 
-// drained closes each connection with its next answer after the process was asked to stop. API servers keep connections, and use them even after the pod was
-// removed from the Service. http.Server.Shutdown closes idle connections at once: a request that is just being sent on one fails, and an API server does not
-// repeat it.
-func drained(stopping context.Context, handler http.Handler) http.Handler {
+// drainConnections closes each connection with its next answer after the process was asked to stop. API servers keep connections, and use them even after the
+// pod was removed from the Service. http.Server.Shutdown closes idle connections at once: a request that is just being sent on one fails, and an API server
+// does not repeat it.
+func drainConnections(stopping context.Context, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if stopping.Err() != nil {
 			w.Header().Set("Connection", "close")

@@ -11,7 +11,7 @@ import (
 func TestDrained(t *testing.T) {
 	stopping, stop := context.WithCancel(t.Context())
 	defer stop()
-	server := httptest.NewServer(drained(stopping, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	server := httptest.NewServer(drainConnections(stopping, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	defer server.Close()
 	for _, want := range []bool{false, false, true, true} {
 		if want {

@@ -20,22 +20,22 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func main() { command.Main(root()) }
+func main() { command.Main(newCommand()) }
 
-// root returns the command with the defaults of its flags, which fit manifests/webhook. It serves health checks, and serves metrics only if an address is
+// newCommand returns the command with the defaults of its flags, which fit manifests/webhook. It serves health checks, and serves metrics only if an address is
 // given.
-func root() *cobra.Command {
+func newCommand() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0"}, refusals: slog.LevelDebug}
 	cmd := &cobra.Command{
 		Use: "webhook", Short: "Kiln's admission server", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runWebhook(cmd.Context(), o) },
 	}
-	o.add(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-// run serves until the context ends, and for the delay after that. It does not elect a leader: every replica serves.
-func run(ctx context.Context, o options) error {
+// runWebhook serves until the context ends, and for the delay after that. It does not elect a leader: every replica serves.
+func runWebhook(ctx context.Context, o options) error {
 	if o.refusals > slog.LevelInfo {
 		return fmt.Errorf("--log-refusals is %s, must be debug or info", o.refusals)
 	}
@@ -51,7 +51,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	engine.Configuration.FollowKubeVirt(ctx, func(ctx context.Context) (bool, error) { return installed.RunsGuests(ctx, o.guests, engine.Live) })
-	policies, err := watch(ctx, engine)
+	policies, err := watchObjects(ctx, engine)
 	if err != nil {
 		return err
 	}
@@ -69,19 +69,19 @@ func run(ctx context.Context, o options) error {
 	if err := command.Publish(append(admission.Metrics(), guestpolicy.Violations)); err != nil {
 		return err
 	}
-	err = listen(engine, endpoint{
+	err = addServer(engine, endpoint{
 		address: o.address, name: cmp.Or(o.name, certs.Host(o.Namespace)), clients: o.clients, certificate: certs.Watch(o.certs), hooks: server.Hooks(),
 		stopping: ctx,
 	})
 	if err != nil {
 		return err
 	}
-	return engine.Start(delayed(ctx, o.delay))
+	return engine.Start(delayedContext(ctx, o.delay))
 }
 
-// delayed returns a context that ends some time after its parent, and has the parent's values. Kubernetes removes a terminating pod from a Service and
+// delayedContext returns a context that ends some time after its parent, and has the parent's values. Kubernetes removes a terminating pod from a Service and
 // signals its processes at the same time, so requests still arrive for a while.
-func delayed(parent context.Context, delay time.Duration) context.Context {
+func delayedContext(parent context.Context, delay time.Duration) context.Context {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	context.AfterFunc(parent, func() { time.AfterFunc(delay, cancel) })
 	return ctx

@@ -20,8 +20,8 @@ type options struct {
 	refusals                             slog.Level
 }
 
-// add defines the flags.
-func (o *options) add(flags *pflag.FlagSet) {
+// addFlags defines the flags.
+func (o *options) addFlags(flags *pflag.FlagSet) {
 	o.AddAccess(flags)
 	o.AddNamespaces(flags)
 	o.AddServing(flags)

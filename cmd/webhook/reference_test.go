@@ -8,5 +8,5 @@ import (
 
 func TestReference(t *testing.T) {
 	t.Setenv("KUBECONFIG", "") // the default of --kubeconfig
-	reference.Compare(t, "../../docs/reference/webhook.md", root())
+	reference.Compare(t, "../../docs/reference/webhook.md", newCommand())
 }

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watch starts the informers that admission reads, so that the first request does not wait for them, and compiles the policies before the process is ready.
-// Instancetypes, preferences and profiles are read untyped, because a revision has the digest of the stored object, with the fields of a newer API.
-func watch(ctx context.Context, mgr ctrl.Manager) (*guestpolicy.Set, error) {
+// watchObjects starts the informers that admission reads, so that the first request does not wait for them, and compiles the policies before the process is
+// ready. Instancetypes, preferences and profiles are read untyped, because a revision has the digest of the stored object, with the fields of a newer API.
+func watchObjects(ctx context.Context, mgr ctrl.Manager) (*guestpolicy.Set, error) {
 	objects := append([]client.Object{&appsv1.ControllerRevision{}, &v1.VirtualMachineInstancePreset{}}, resolve.ProfileObjects()...)
 	for _, kind := range instancetype.CatalogKinds() {
 		object := &unstructured.Unstructured{}
