@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +35,7 @@ func (g *Guest) followDomain(ctx context.Context, run startedGuest) v1alpha1.Gue
 		case <-run.changed:
 		case <-time.After(wait):
 		}
-		status, err := g.domainStatus(always, run.owner)
+		status, err := hypervisor.StartedStatus(always, g.Hypervisor, run.owner)
 		if err != nil { // the daemon is restarting; an event follows when it answers again
 			log.Info("the state of the domain cannot be read", "reason", err.Error())
 			wait = failureInterval
@@ -45,14 +44,4 @@ func (g *Guest) followDomain(ctx context.Context, run startedGuest) v1alpha1.Gue
 		run.status, wait = status, resyncInterval
 	}
 	return guestDomain(run.status)
-}
-
-// domainStatus returns the status of the guest's domain. If another owner has a domain of its name, the guest's domain is gone.
-func (g *Guest) domainStatus(ctx context.Context, owner hypervisor.Owner) (hypervisor.Status, error) {
-	status, err := g.Hypervisor.State(ctx, owner)
-	var taken *hypervisor.TakenError
-	if errors.As(err, &taken) {
-		return hypervisor.Status{Cause: hypervisor.Cause{Reason: taken.Reason, Message: "the domain of this VMI is gone: " + taken.Text}}, nil
-	}
-	return status, err
 }

@@ -87,7 +87,7 @@ func (g *Guest) findStartedGuest(ctx context.Context, tried startedGuest) (start
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), lostAnswerLimit)
 	defer cancel()
 	for within.Err() == nil {
-		status, err := g.domainStatus(within, tried.owner)
+		status, err := hypervisor.StartedStatus(within, g.Hypervisor, tried.owner)
 		if err == nil && status.Active() {
 			tried.status = status
 			return tried, nil
@@ -203,7 +203,7 @@ func (g *Guest) startDomain(ctx context.Context, guest hypervisor.Guest) (status
 	}
 	failed := g.Hypervisor.Start(ctx, guest)
 	// The domain may run from here on, and a stop must shut it down: therefore neither the end of ctx nor a daemon that has just died ends the attempt.
-	status, err = g.domainStatus(context.WithoutCancel(ctx), guest.Owner)
+	status, err = hypervisor.StartedStatus(context.WithoutCancel(ctx), g.Hypervisor, guest.Owner)
 	switch {
 	case failed != nil && (err != nil || !status.Active()): // if the domain is active, it was started, and only the answer was lost
 		return status, NotStarted(failed)

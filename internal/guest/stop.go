@@ -39,7 +39,7 @@ func (g *Guest) stopGuest(ctx context.Context, run startedGuest) v1alpha1.GuestD
 		case <-asking.Done():
 		case <-time.After(shutdownInterval):
 		}
-		if status, err := g.domainStatus(ctx, run.owner); err == nil && !status.Active() {
+		if status, err := hypervisor.StartedStatus(ctx, g.Hypervisor, run.owner); err == nil && !status.Active() {
 			return guestDomain(status)
 		}
 	}

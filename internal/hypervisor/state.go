@@ -2,6 +2,7 @@ package hypervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/digitalocean/go-libvirt"
@@ -71,6 +72,21 @@ func (l *Libvirt) State(ctx context.Context, owner Owner) (status Status, err er
 	})
 	if err == nil && status.State == Undefined {
 		status.Cause = causeGone
+	}
+	return status, err
+}
+
+// StateReader reads the states of domains. Libvirt implements it.
+type StateReader interface {
+	State(ctx context.Context, owner Owner) (Status, error)
+}
+
+// StartedStatus returns the status of a domain that was started. If another owner has a domain of its name, the started domain is gone, and its Cause says so.
+func StartedStatus(ctx context.Context, reader StateReader, owner Owner) (Status, error) {
+	status, err := reader.State(ctx, owner)
+	var taken *TakenError
+	if errors.As(err, &taken) {
+		return Status{Cause: Cause{Reason: taken.Reason, Message: "the domain of this VMI is gone: " + taken.Text}}, nil
 	}
 	return status, err
 }

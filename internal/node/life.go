@@ -16,19 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// domainStatus returns the status of the VMI's domain. If another owner has a domain of its name, the VMI's domain is gone.
-func (n *Node) domainStatus(ctx context.Context, vmi *v1.VirtualMachineInstance) (hypervisor.Status, error) {
-	status, err := n.Hypervisor.State(ctx, n.owner(vmi))
-	var taken *hypervisor.TakenError
-	if errors.As(err, &taken) {
-		return hypervisor.Status{Cause: hypervisor.Cause{Reason: taken.Reason, Message: "the domain of this VMI is gone: " + taken.Text}}, nil
-	}
-	return status, err
-}
-
 // reportActiveVMI reports the state of a VMI that was started, the hardware that libvirt runs, and whether the HostProfiles have changed since the start.
 func (n *Node) reportActiveVMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
-	status, err := n.domainStatus(ctx, vmi)
+	status, err := hypervisor.StartedStatus(ctx, n.Hypervisor, n.owner(vmi))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -49,7 +39,7 @@ func (n *Node) reportActiveVMI(ctx context.Context, vmi *v1.VirtualMachineInstan
 // its final phase before it loses the finalizer: other controllers wait for the final phase, and must see it even if the launcher dies in between.
 func (n *Node) stopVMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	owner := n.owner(vmi)
-	status, err := n.domainStatus(ctx, vmi)
+	status, err := hypervisor.StartedStatus(ctx, n.Hypervisor, owner)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
