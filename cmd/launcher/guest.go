@@ -99,7 +99,7 @@ func (o *guestOptions) runGuest(ctx context.Context) error {
 	if o.emulate {
 		own.Log = guest.WithoutDevice(os.Stderr)
 	}
-	own.Prepare = func() error { return daemon.Provide("/", own.CacheHome()) }
+	own.Prepare = func() error { return daemon.ProvideCapabilities("/", own.CacheHome()) }
 	libvirt := hypervisor.NewSession(own.Socket())
 	defer libvirt.Close()
 	g := &guest.Guest{

@@ -35,9 +35,9 @@ const origin = "origin.json"
 // cached is the folder below XDG_CACHE_HOME in which a libvirtd of session mode keeps capabilities.
 const cached = "libvirt/qemu/cache/capabilities"
 
-// Keep copies the capabilities that a libvirtd of the image below root has cached into dir, with their Origin. It leaves out the times of this unpacking, so
-// that the same QEMU gives the same bytes.
-func Keep(root, cacheHome string, from Origin, dir string) error {
+// KeepCapabilities copies the capabilities that a libvirtd of the image below root has cached into dir, with their Origin. It leaves out the times of this
+// unpacking, so that the same QEMU gives the same bytes.
+func KeepCapabilities(root, cacheHome string, from Origin, dir string) error {
 	found, err := filepath.Glob(filepath.Join(cacheHome, cached, "*.xml"))
 	if err != nil || len(found) == 0 {
 		return errors.Join(err, fmt.Errorf("libvirtd has cached no capabilities below '%s'", cacheHome))
@@ -64,14 +64,14 @@ func Keep(root, cacheHome string, from Origin, dir string) error {
 	return os.WriteFile(filepath.Join(dir, origin), append(raw, '\n'), 0o644)
 }
 
-// Provide copies the capabilities of the image below root, which is '/' in a pod, into the cache of a libvirtd with this XDG_CACHE_HOME. libvirtd must be
-// started afterwards, by its path. An error means that the image has no capabilities, or that QEMU or libvirt was replaced since they were probed. Then
-// libvirtd probes QEMU itself, which takes some seconds and is always right.
+// ProvideCapabilities copies the capabilities of the image below root, which is '/' in a pod, into the cache of a libvirtd with this XDG_CACHE_HOME. libvirtd
+// must be started afterwards, by its path. An error means that the image has no capabilities, or that QEMU or libvirt was replaced since they were probed.
+// Then libvirtd probes QEMU itself, which takes some seconds and is always right.
 //
 // libvirt accepts a cached file whose times are the ctimes of the emulator, and of libvirtd with its drivers, and the mtime of the folder of modules
-// (virQEMUCapsIsValid in its src/qemu/qemu_capabilities.c). In a container these are the times of unpacking, so Provide sets them. If the account may use
-// /dev/kvm, libvirt probes QEMU anyway, because its capabilities then depend on the processor, its microcode and the kernel of the node.
-func Provide(root, cacheHome string) error {
+// (virQEMUCapsIsValid in its src/qemu/qemu_capabilities.c). In a container these are the times of unpacking, so ProvideCapabilities sets them. If the account
+// may use /dev/kvm, libvirt probes QEMU anyway, because its capabilities then depend on the processor, its microcode and the kernel of the node.
+func ProvideCapabilities(root, cacheHome string) error {
 	raw, err := os.ReadFile(filepath.Join(root, Capabilities, origin))
 	if err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 // settings is the file of the image with the settings of libvirt's QEMU driver.
 const settings = "/etc/libvirt/qemu.conf"
 
-// Configure copies the settings of the image below root, which is '/' in a pod, for a libvirtd with this XDG_CONFIG_HOME. A libvirtd in session mode does not
-// read /etc/libvirt.
-func Configure(root, configHome string) error {
+// CopySettings copies the settings of the image below root, which is '/' in a pod, for a libvirtd with this XDG_CONFIG_HOME. A libvirtd in session mode does
+// not read /etc/libvirt.
+func CopySettings(root, configHome string) error {
 	text, err := os.ReadFile(filepath.Join(root, settings))
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func image(t *testing.T) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := Keep(root, cache, from, dir); err != nil {
+	if err := KeepCapabilities(root, cache, from, dir); err != nil {
 		t.Fatal(err)
 	}
 	return root
@@ -83,7 +83,7 @@ func TestProvide(t *testing.T) {
 	if err := os.Chmod(filepath.Join(root, from.Daemon[1]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Provide(root, cache); err != nil {
+	if err := ProvideCapabilities(root, cache); err != nil {
 		t.Fatal(err)
 	}
 	number := func(file string) string { return strconv.FormatInt(ctime(t, filepath.Join(root, file)), 10) }
@@ -100,7 +100,7 @@ func TestProvide(t *testing.T) {
 func TestProvideAgain(t *testing.T) {
 	t.Parallel()
 	root, cache := image(t), t.TempDir()
-	if err := Provide(root, cache); err != nil {
+	if err := ProvideCapabilities(root, cache); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(cache, cached, "name.xml")
@@ -109,17 +109,17 @@ func TestProvideAgain(t *testing.T) {
 	if err := os.Chtimes(modules, time.Time{}, time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Provide(root, cache); err != nil || strings.Contains(read(t, file), "qemumoddirmtime") {
+	if err := ProvideCapabilities(root, cache); err != nil || strings.Contains(read(t, file), "qemumoddirmtime") {
 		t.Errorf("%v: %s", err, read(t, file))
 	}
 	own := strings.ReplaceAll(read(t, file), "'vnc'", "'kvm'")
 	put(t, file, own)
-	if err := Provide(root, cache); err != nil || read(t, file) != own {
+	if err := ProvideCapabilities(root, cache); err != nil || read(t, file) != own {
 		t.Errorf("%v: %s", err, read(t, file))
 	}
 	for _, left := range []string{probed, "", "<qemuCaps>"} {
 		put(t, file, left)
-		if err := Provide(root, cache); err != nil || !strings.Contains(read(t, file), "<flag name='vnc'/>") || read(t, file) == probed {
+		if err := ProvideCapabilities(root, cache); err != nil || !strings.Contains(read(t, file), "<flag name='vnc'/>") || read(t, file) == probed {
 			t.Errorf("%v: %s", err, read(t, file))
 		}
 	}
@@ -138,7 +138,7 @@ func TestOtherFiles(t *testing.T) {
 	} {
 		root, cache := image(t), t.TempDir()
 		put(t, filepath.Join(root, change), "another")
-		if err := Provide(root, cache); err == nil || !strings.Contains(err.Error(), named) {
+		if err := ProvideCapabilities(root, cache); err == nil || !strings.Contains(err.Error(), named) {
 			t.Errorf("%s: %v", change, err)
 		}
 		if left, err := os.ReadDir(cache); err != nil || len(left) > 0 {
@@ -150,8 +150,8 @@ func TestOtherFiles(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(root, gone)); err != nil {
 			t.Fatal(err)
 		}
-		if err := Provide(root, t.TempDir()); err == nil {
-			t.Errorf("'%s' is gone, and Provide returns no error", gone)
+		if err := ProvideCapabilities(root, t.TempDir()); err == nil {
+			t.Errorf("'%s' is gone, and ProvideCapabilities returns no error", gone)
 		}
 	}
 }
@@ -161,11 +161,11 @@ func TestKeep(t *testing.T) {
 	t.Parallel()
 	root := image(t)
 	cache := t.TempDir()
-	if err := Keep(root, cache, from, t.TempDir()); err == nil || !strings.Contains(err.Error(), "has cached no capabilities") {
+	if err := KeepCapabilities(root, cache, from, t.TempDir()); err == nil || !strings.Contains(err.Error(), "has cached no capabilities") {
 		t.Error(err)
 	}
 	put(t, filepath.Join(cache, cached, "name.xml"), strings.ReplaceAll(probed, "selfctime", "self"))
-	if err := Keep(root, cache, from, t.TempDir()); err == nil || !strings.Contains(err.Error(), "and have 0") {
+	if err := KeepCapabilities(root, cache, from, t.TempDir()); err == nil || !strings.Contains(err.Error(), "and have 0") {
 		t.Error(err)
 	}
 }
@@ -175,14 +175,14 @@ func TestConfigure(t *testing.T) {
 	t.Parallel()
 	root, config := image(t), t.TempDir()
 	for range 2 {
-		if err := Configure(root, config); err != nil {
+		if err := CopySettings(root, config); err != nil {
 			t.Fatal(err)
 		}
 		if got := read(t, filepath.Join(config, "libvirt", "qemu.conf")); got != "content of "+settings {
 			t.Error(got)
 		}
 	}
-	if err := Configure(t.TempDir(), config); err == nil {
+	if err := CopySettings(t.TempDir(), config); err == nil {
 		t.Error("an image without settings was not noticed")
 	}
 }

@@ -74,7 +74,7 @@ func probe(ctx context.Context, root, to string) (err error) {
 	if _, err := s.capabilities(); err != nil {
 		return err
 	}
-	return daemon.Keep(root, filepath.Join(state, "cache"), from, to)
+	return daemon.KeepCapabilities(root, filepath.Join(state, "cache"), from, to)
 }
 
 // found returns the files of a tree on which libvirt's cache about QEMU depends, by their paths in the image.

@@ -235,11 +235,11 @@ func known(t *testing.T, root string) {
 func provide(t *testing.T, root, state string) {
 	t.Helper()
 	start := time.Now()
-	if err := daemon.Provide(root, filepath.Join(state, "cache")); err != nil {
+	if err := daemon.ProvideCapabilities(root, filepath.Join(state, "cache")); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("the capabilities were provided in %d ms", time.Since(start).Milliseconds())
-	if err := daemon.Configure(root, filepath.Join(state, "config")); err != nil {
+	if err := daemon.CopySettings(root, filepath.Join(state, "config")); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("chown", "-R", User, state).CombinedOutput(); err != nil {
