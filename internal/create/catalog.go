@@ -26,12 +26,12 @@ type Instancetype struct {
 // Build returns the manifest. The namespaced and the cluster-wide kind have one schema.
 // It fails if a quantity, a policy or a device cannot be parsed. If the webhook's rules refuse the manifest, Build returns both the manifest and the error.
 func (f Instancetype) Build() (*v1beta1.VirtualMachineInstancetype, error) {
-	if err := named(f.Name); err != nil {
+	if err := checkName(f.Name); err != nil {
 		return nil, err
 	}
 	memory, err := resource.ParseQuantity(f.Memory)
 	if err != nil {
-		return nil, wrong("memory", "'%s': %s", f.Memory, validate.NoQuantity(f.Memory))
+		return nil, flagError("memory", "'%s': %s", f.Memory, validate.NoQuantity(f.Memory))
 	}
 	made := &v1beta1.VirtualMachineInstancetype{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: instancetype.Kinds.Cluster},
@@ -48,17 +48,17 @@ func (f Instancetype) Build() (*v1beta1.VirtualMachineInstancetype, error) {
 	case v1.IOThreadsPolicyAuto, v1.IOThreadsPolicyShared:
 		made.Spec.IOThreadsPolicy = &policy
 	default:
-		return nil, wrong("iothreadspolicy", "'%s' must be '%s' or '%s'", policy, v1.IOThreadsPolicyAuto, v1.IOThreadsPolicyShared)
+		return nil, flagError("iothreadspolicy", "'%s' must be '%s' or '%s'", policy, v1.IOThreadsPolicyAuto, v1.IOThreadsPolicyShared)
 	}
 	for _, text := range f.GPU {
-		name, device, err := device("gpu", text)
+		name, device, err := parseDevice("gpu", text)
 		if err != nil {
 			return nil, err
 		}
 		made.Spec.GPUs = append(made.Spec.GPUs, v1.GPU{Name: name, DeviceName: device})
 	}
 	for _, text := range f.HostDevice {
-		name, device, err := device("hostdevice", text)
+		name, device, err := parseDevice("hostdevice", text)
 		if err != nil {
 			return nil, err
 		}
@@ -67,12 +67,12 @@ func (f Instancetype) Build() (*v1beta1.VirtualMachineInstancetype, error) {
 	return made, validate.Instancetype(&made.Spec, field.NewPath("spec")).ToAggregate()
 }
 
-// device parses 'name:NAME,devicename:RESOURCE'.
+// parseDevice parses 'name:NAME,devicename:RESOURCE'.
 // RESOURCE is the name of an extended resource. KubeVirt's permittedHostDevices must list it, which only the cluster can check.
-func device(flag, text string) (name, resource string, err error) {
-	p, err := parse(flag, text, "name", "devicename")
+func parseDevice(flag, text string) (name, resource string, err error) {
+	p, err := parseParameters(flag, text, "name", "devicename")
 	if err == nil {
-		err = p.all("name", "devicename")
+		err = p.requireAll("name", "devicename")
 	}
 	return p.values["name"], p.values["devicename"], err
 }
@@ -87,7 +87,7 @@ type Preference struct {
 // Build returns the manifest. The namespaced and the cluster-wide kind have one schema.
 // If the webhook's rules refuse the manifest, Build returns both the manifest and the error.
 func (f Preference) Build() (*v1beta1.VirtualMachinePreference, error) {
-	if err := named(f.Name); err != nil {
+	if err := checkName(f.Name); err != nil {
 		return nil, err
 	}
 	made := &v1beta1.VirtualMachinePreference{

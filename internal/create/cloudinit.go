@@ -24,11 +24,11 @@ const (
 // cloudConfig is the first line of user data that cloud-init reads as YAML.
 const cloudConfig = "#cloud-config"
 
-// cloudInit adds the volume with the user data and the network data. Without both it adds a volume only if the user gave --cloud-init.
-func (b *building) cloudInit() error {
+// addCloudInit adds the volume with the user data and the network data. Without both it adds a volume only if the user gave --cloud-init.
+func (b *vmBuilder) addCloudInit() error {
 	kind := strings.ToLower(b.CloudInit)
 	if kind != noCloud && kind != configDrive && kind != none {
-		return wrong("cloud-init", "'%s' must be '%s', '%s' or '%s'", b.CloudInit, noCloud, configDrive, none)
+		return flagError("cloud-init", "'%s' must be '%s', '%s' or '%s'", b.CloudInit, noCloud, configDrive, none)
 	}
 	written, err := b.userData()
 	if err != nil {
@@ -49,7 +49,7 @@ func (b *building) cloudInit() error {
 	}
 	if b.CloudInitUserData != "" {
 		if written != cloudConfig {
-			return wrong("cloud-init-user-data", "cannot be combined with --user, --password-file, --ssh-key or --ga-manage-ssh")
+			return flagError("cloud-init-user-data", "cannot be combined with --user, --password-file, --ssh-key or --ga-manage-ssh")
 		}
 		written = ""
 	}
@@ -59,12 +59,12 @@ func (b *building) cloudInit() error {
 	} else {
 		volume.CloudInitConfigDrive = &v1.CloudInitConfigDriveSource{UserData: written, UserDataBase64: b.CloudInitUserData, NetworkDataBase64: b.CloudInitNetwork}
 	}
-	return b.add(parameters{flag: "cloud-init"}, volume)
+	return b.addVolume(parameters{flag: "cloud-init"}, volume)
 }
 
 // userData returns the user data as virtctl writes it. Values are quoted as YAML: a password such as 'a: b' or '0123' remains a string, and no value adds
 // a line.
-func (b *building) userData() (string, error) {
+func (b *vmBuilder) userData() (string, error) {
 	text := cloudConfig
 	for _, line := range []struct{ before, value, after string }{
 		{"\nuser: ", b.User, ""}, {"\npassword: ", b.Password, "\nchpasswd: { expire: False }"},
@@ -72,7 +72,7 @@ func (b *building) userData() (string, error) {
 		if line.value == "" {
 			continue
 		}
-		value, err := scalar(line.value)
+		value, err := yamlScalar(line.value)
 		if err != nil {
 			return "", err
 		}
@@ -82,7 +82,7 @@ func (b *building) userData() (string, error) {
 		if i == 0 {
 			text += "\nssh_authorized_keys:"
 		}
-		value, err := scalar(key)
+		value, err := yamlScalar(key)
 		if err != nil {
 			return "", err
 		}
@@ -94,8 +94,8 @@ func (b *building) userData() (string, error) {
 	return text, nil
 }
 
-// scalar returns a text as YAML on one line.
-func scalar(text string) (string, error) {
+// yamlScalar returns a text as YAML on one line.
+func yamlScalar(text string) (string, error) {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return "", errors.New("the user, the password and each SSH key must be one line of UTF-8 without control characters")
 	}

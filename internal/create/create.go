@@ -16,15 +16,15 @@ import (
 // Values of flags are NAME:VALUE pairs with commas between them, as in virtctl's package params. Therefore a value cannot contain a comma: URLs of
 // images have none, and semicolons separate the headers of a list.
 
-// wrong returns the error of a flag. It names the flag as the user types it.
-func wrong(flag, format string, args ...any) error {
+// flagError returns the error of a flag. It names the flag as the user types it.
+func flagError(flag, format string, args ...any) error {
 	return fmt.Errorf("--%s: %w", flag, fmt.Errorf(format, args...))
 }
 
-// named fails if no object can have this name.
-func named(name string) error {
+// checkName fails if no object can have this name.
+func checkName(name string) error {
 	if findings := validation.IsDNS1123Subdomain(name); len(findings) > 0 {
-		return wrong("name", "'%s': %s", name, strings.Join(findings, "; "))
+		return flagError("name", "'%s': %s", name, strings.Join(findings, "; "))
 	}
 	return nil
 }
@@ -35,51 +35,51 @@ type parameters struct {
 	values map[string]string
 }
 
-// parse parses the value of a flag. If a name is given twice, the last value counts, as in virtctl. Unlike the error of virtctl's Map, the error lists the
-// allowed names.
-func parse(flag, text string, allowed ...string) (parameters, error) {
+// parseParameters parses the value of a flag. If a name is given twice, the last value counts, as in virtctl. Unlike the error of virtctl's Map, the error
+// lists the allowed names.
+func parseParameters(flag, text string, allowed ...string) (parameters, error) {
 	p := parameters{flag, map[string]string{}}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, found := strings.Cut(part, ":")
 		switch {
 		case !found:
-			return p, wrong(flag, "'%s' must be NAME:VALUE", part)
+			return p, flagError(flag, "'%s' must be NAME:VALUE", part)
 		case !slices.Contains(allowed, name):
-			return p, wrong(flag, "'%s' is unknown: use '%s'", name, strings.Join(allowed, "', '"))
+			return p, flagError(flag, "'%s' is unknown: use '%s'", name, strings.Join(allowed, "', '"))
 		}
 		p.values[name] = value
 	}
 	return p, nil
 }
 
-// required returns a value that must be given.
-func (p parameters) required(name string) (string, error) {
+// requiredValue returns a value that must be given.
+func (p parameters) requiredValue(name string) (string, error) {
 	if p.values[name] == "" {
-		return "", wrong(p.flag, "%s must be given", name)
+		return "", flagError(p.flag, "%s must be given", name)
 	}
 	return p.values[name], nil
 }
 
-// all fails if one of these values is not given.
-func (p parameters) all(names ...string) error {
+// requireAll fails if one of these values is not given.
+func (p parameters) requireAll(names ...string) error {
 	for _, name := range names {
-		if _, err := p.required(name); err != nil {
+		if _, err := p.requiredValue(name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// optional returns a pointer to a value; nil if it is not given.
-func (p parameters) optional(name string) *string {
+// optionalValue returns a pointer to a value; nil if it is not given.
+func (p parameters) optionalValue(name string) *string {
 	if value := p.values[name]; value != "" {
 		return &value
 	}
 	return nil
 }
 
-// list returns the parts of a value between semicolons.
-func (p parameters) list(name string) []string {
+// listValue returns the parts of a value between semicolons.
+func (p parameters) listValue(name string) []string {
 	if p.values[name] == "" {
 		return nil
 	}
@@ -94,45 +94,45 @@ func (p parameters) bootOrder() (*uint, error) {
 	}
 	order, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || order == 0 {
-		return nil, wrong(p.flag, "bootorder '%s' must be a number from 1 on", text)
+		return nil, flagError(p.flag, "bootorder '%s' must be a number from 1 on", text)
 	}
 	return new(uint(order)), nil
 }
 
-// size returns a quantity of bytes; nil if it is not given. It refuses 0, which virtctl accepts: CDI would create a claim that no provisioner binds.
-func (p parameters) size() (*resource.Quantity, error) {
+// sizeValue returns a quantity of bytes; nil if it is not given. It refuses 0, which virtctl accepts: CDI would create a claim that no provisioner binds.
+func (p parameters) sizeValue() (*resource.Quantity, error) {
 	text, given := p.values["size"]
 	if !given {
 		return nil, nil
 	}
 	size, err := resource.ParseQuantity(text)
 	if err != nil {
-		return nil, wrong(p.flag, "size '%s': %s", text, validate.NoQuantity(text))
+		return nil, flagError(p.flag, "size '%s': %s", text, validate.NoQuantity(text))
 	}
 	if size.Sign() <= 0 {
-		return nil, wrong(p.flag, "size '%s': must be greater than 0", text)
+		return nil, flagError(p.flag, "size '%s': must be greater than 0", text)
 	}
 	return &size, nil
 }
 
-// own returns the name of an object in the namespace of the VM. Claims, Secrets and ConfigMaps of other namespaces cannot be mounted.
-func (p parameters) own(name string) (string, error) {
-	value, err := p.required(name)
+// localName returns the name of an object in the namespace of the VM. Claims, Secrets and ConfigMaps of other namespaces cannot be mounted.
+func (p parameters) localName(name string) (string, error) {
+	value, err := p.requiredValue(name)
 	if err != nil {
 		return "", err
 	}
-	prefix, own, err := split(value)
+	prefix, own, err := splitPrefix(value)
 	switch {
 	case err != nil:
-		return "", wrong(p.flag, "%s: %w", name, err)
+		return "", flagError(p.flag, "%s: %w", name, err)
 	case prefix != "":
-		return "", wrong(p.flag, "%s '%s' must be in the namespace of the VM: leave '%s/' out", name, value, prefix)
+		return "", flagError(p.flag, "%s '%s' must be in the namespace of the VM: leave '%s/' out", name, value, prefix)
 	}
 	return own, nil
 }
 
-// split divides 'PREFIX/NAME' or 'NAME'.
-func split(text string) (prefix, name string, err error) {
+// splitPrefix divides 'PREFIX/NAME' or 'NAME'.
+func splitPrefix(text string) (prefix, name string, err error) {
 	prefix, name, found := strings.Cut(text, "/")
 	if !found {
 		prefix, name = "", text

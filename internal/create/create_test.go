@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 		{"another name", "source:a", "", "--f: 'source' is unknown: use 'src', 'name'"},
 		{"names are small", "SRC:a", "", "--f: 'SRC' is unknown: use 'src', 'name'"},
 	} {
-		p, err := parse("f", test.text, "src", "name")
+		p, err := parseParameters("f", test.text, "src", "name")
 		if test.err != "" && (err == nil || err.Error() != test.err) || test.err == "" && (err != nil || p.values["src"] != test.value) {
 			t.Errorf("%s: %v, %.100v", test.why, err, p.values)
 		}
@@ -64,7 +64,7 @@ func TestLongValuesStayOnTheirLine(t *testing.T) {
 		"it's: " + long + " and more":          `"it's: ` + long + ` and more"`,
 		"short: a":                             "'short: a'",
 	} {
-		if got, err := scalar(text); err != nil || got != want {
+		if got, err := yamlScalar(text); err != nil || got != want {
 			t.Errorf("got %s, want %s: %v", got, want, err)
 		}
 	}

@@ -13,14 +13,14 @@ const credentialFlag = "access-cred"
 // guestAgent is the method by which the guest agent writes keys or a password into a running guest.
 const guestAgent = "ga"
 
-// credentials adds the access credentials. If a method needs cloud-init or the guest agent, it sets the flag that the user did not give.
-func (b *building) credentials() error {
+// addCredentials adds the access credentials. If a method needs cloud-init or the guest agent, it sets the flag that the user did not give.
+func (b *vmBuilder) addCredentials() error {
 	for _, text := range b.AccessCred {
-		p, err := parse(credentialFlag, text, "type", "src", "method", "user")
+		p, err := parseParameters(credentialFlag, text, "type", "src", "method", "user")
 		if err != nil {
 			return err
 		}
-		secret, err := p.own("src")
+		secret, err := p.localName("src")
 		if err != nil {
 			return err
 		}
@@ -31,18 +31,18 @@ func (b *building) credentials() error {
 		case "password":
 			credential.UserPassword, err = passwordCredential(p, secret)
 		default:
-			err = wrong(credentialFlag, "type '%s' must be 'ssh' or 'password'", kind)
+			err = flagError(credentialFlag, "type '%s' must be 'ssh' or 'password'", kind)
 		}
 		if err != nil {
 			return err
 		}
-		b.spec().AccessCredentials = append(b.spec().AccessCredentials, credential)
+		b.vmiSpec().AccessCredentials = append(b.vmiSpec().AccessCredentials, credential)
 	}
 	return nil
 }
 
 // sshCredential is virtctl's withAccessCredentialSSH. The guest agent writes the keys of a named user, and cloud-init the keys of its default user.
-func (b *building) sshCredential(p parameters, secret string) (*v1.SSHPublicKeyAccessCredential, error) {
+func (b *vmBuilder) sshCredential(p parameters, secret string) (*v1.SSHPublicKeyAccessCredential, error) {
 	credential := &v1.SSHPublicKeyAccessCredential{
 		Source: v1.SSHPublicKeyAccessCredentialSource{Secret: &v1.AccessCredentialSecretSource{SecretName: secret}},
 	}
@@ -53,7 +53,7 @@ func (b *building) sshCredential(p parameters, secret string) (*v1.SSHPublicKeyA
 			user = b.User
 		}
 		if user == "" {
-			return nil, wrong(p.flag, "the guest agent needs a user: give user:NAME or --user")
+			return nil, flagError(p.flag, "the guest agent needs a user: give user:NAME or --user")
 		}
 		// User data in base64 is used unchanged: it must itself allow the agent to write keys.
 		b.GAManageSSH = b.GAManageSSH || !b.GAManageSSHGiven && b.CloudInitUserData == ""
@@ -64,16 +64,16 @@ func (b *building) sshCredential(p parameters, secret string) (*v1.SSHPublicKeyA
 	case configDrive:
 		credential.PropagationMethod.ConfigDrive = &v1.ConfigDriveSSHPublicKeyAccessCredentialPropagation{}
 	default:
-		return nil, wrong(p.flag, "method '%s' must be '%s', '%s' or '%s'", method, guestAgent, noCloud, configDrive)
+		return nil, flagError(p.flag, "method '%s' must be '%s', '%s' or '%s'", method, guestAgent, noCloud, configDrive)
 	}
 	if user != "" {
-		return nil, wrong(p.flag, "user '%s' has no effect with method '%s': cloud-init writes the keys of its own user", user, method)
+		return nil, flagError(p.flag, "user '%s' has no effect with method '%s': cloud-init writes the keys of its own user", user, method)
 	}
 	if !b.CloudInitChanged {
 		b.CloudInit, b.CloudInitChanged = method, true
 	}
 	if !strings.EqualFold(b.CloudInit, method) {
-		return nil, wrong(p.flag, "method '%s' needs --cloud-init=%s, not '%s'", method, method, b.CloudInit)
+		return nil, flagError(p.flag, "method '%s' needs --cloud-init=%s, not '%s'", method, method, b.CloudInit)
 	}
 	return credential, nil
 }
@@ -81,10 +81,10 @@ func (b *building) sshCredential(p parameters, secret string) (*v1.SSHPublicKeyA
 // passwordCredential is virtctl's withAccessCredentialPassword. Only the guest agent can change a password; the keys of the Secret are users.
 func passwordCredential(p parameters, secret string) (*v1.UserPasswordAccessCredential, error) {
 	if method := strings.ToLower(p.values["method"]); method != "" && method != guestAgent {
-		return nil, wrong(p.flag, "method '%s' must be '%s' for a password", method, guestAgent)
+		return nil, flagError(p.flag, "method '%s' must be '%s' for a password", method, guestAgent)
 	}
 	if p.values["user"] != "" {
-		return nil, wrong(p.flag, "user has no effect for a password: the keys of the secret are the users")
+		return nil, flagError(p.flag, "user has no effect for a password: the keys of the secret are the users")
 	}
 	return &v1.UserPasswordAccessCredential{
 		Source:            v1.UserPasswordAccessCredentialSource{Secret: &v1.AccessCredentialSecretSource{SecretName: secret}},

@@ -28,66 +28,66 @@ type importType struct {
 var importTypes = map[string]importType{
 	// An empty disk.
 	"blank": {sized: true, spec: func(parameters) (cdi.DataVolumeSpec, error) {
-		return from(cdi.DataVolumeSource{Blank: &cdi.DataVolumeBlankImage{}})
+		return specFromSource(cdi.DataVolumeSource{Blank: &cdi.DataVolumeBlankImage{}})
 	}},
 	// An object of Google Cloud Storage.
 	"gcs": {[]string{"url"}, []string{"secretref"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
-		return from(cdi.DataVolumeSource{GCS: &cdi.DataVolumeSourceGCS{URL: p.values["url"], SecretRef: p.values["secretref"]}})
+		return specFromSource(cdi.DataVolumeSource{GCS: &cdi.DataVolumeSourceGCS{URL: p.values["url"], SecretRef: p.values["secretref"]}})
 	}},
 	// A file of a web server. The headers of secretextraheaders remain in a Secret.
 	"http": {[]string{"url"}, []string{"secretref", "certconfigmap", "extraheaders", "secretextraheaders"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
-		return from(cdi.DataVolumeSource{HTTP: &cdi.DataVolumeSourceHTTP{URL: p.values["url"], SecretRef: p.values["secretref"],
-			CertConfigMap: p.values["certconfigmap"], ExtraHeaders: p.list("extraheaders"), SecretExtraHeaders: p.list("secretextraheaders")}})
+		return specFromSource(cdi.DataVolumeSource{HTTP: &cdi.DataVolumeSourceHTTP{URL: p.values["url"], SecretRef: p.values["secretref"],
+			CertConfigMap: p.values["certconfigmap"], ExtraHeaders: p.listValue("extraheaders"), SecretExtraHeaders: p.listValue("secretextraheaders")}})
 	}},
 	// A disk of oVirt.
 	"imageio": {[]string{"url", "diskid"}, []string{"secretref", "certconfigmap"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
-		return from(cdi.DataVolumeSource{Imageio: &cdi.DataVolumeSourceImageIO{URL: p.values["url"], DiskID: p.values["diskid"],
+		return specFromSource(cdi.DataVolumeSource{Imageio: &cdi.DataVolumeSourceImageIO{URL: p.values["url"], DiskID: p.values["diskid"],
 			SecretRef: p.values["secretref"], CertConfigMap: p.values["certconfigmap"]}})
 	}},
 	// An object of Amazon S3, or of a server that speaks its protocol.
 	"s3": {[]string{"url"}, []string{"secretref", "certconfigmap"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
-		return from(cdi.DataVolumeSource{S3: &cdi.DataVolumeSourceS3{URL: p.values["url"], SecretRef: p.values["secretref"],
+		return specFromSource(cdi.DataVolumeSource{S3: &cdi.DataVolumeSourceS3{URL: p.values["url"], SecretRef: p.values["secretref"],
 			CertConfigMap: p.values["certconfigmap"]}})
 	}},
 	// A disk of VMware. initimageurl is an image with VMware's Virtual Disk Development Kit.
 	"vddk": {[]string{"url", "uuid", "thumbprint", "secretref", "backingfile"}, []string{"initimageurl"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
-		return from(cdi.DataVolumeSource{VDDK: &cdi.DataVolumeSourceVDDK{URL: p.values["url"], UUID: p.values["uuid"], Thumbprint: p.values["thumbprint"],
+		return specFromSource(cdi.DataVolumeSource{VDDK: &cdi.DataVolumeSourceVDDK{URL: p.values["url"], UUID: p.values["uuid"], Thumbprint: p.values["thumbprint"],
 			SecretRef: p.values["secretref"], BackingFile: p.values["backingfile"], InitImageURL: p.values["initimageurl"]}})
 	}},
 	"registry": {nil, []string{"url", "imagestream", "pullmethod", "secretref", "certconfigmap"}, true, fromRegistry},
 	// A copy of a claim, which may be in another namespace if the user may copy claims from it.
 	"pvc": {[]string{"src"}, nil, false, func(p parameters) (cdi.DataVolumeSpec, error) {
-		namespace, name, err := p.elsewhere()
+		namespace, name, err := p.namespacedName()
 		if err != nil {
 			return cdi.DataVolumeSpec{}, err
 		}
-		return from(cdi.DataVolumeSource{PVC: &cdi.DataVolumeSourcePVC{Namespace: namespace, Name: name}})
+		return specFromSource(cdi.DataVolumeSource{PVC: &cdi.DataVolumeSourcePVC{Namespace: namespace, Name: name}})
 	}},
 	// A copy of a VolumeSnapshot.
 	"snapshot": {[]string{"src"}, nil, false, func(p parameters) (cdi.DataVolumeSpec, error) {
-		namespace, name, err := p.elsewhere()
+		namespace, name, err := p.namespacedName()
 		if err != nil {
 			return cdi.DataVolumeSpec{}, err
 		}
-		return from(cdi.DataVolumeSource{Snapshot: &cdi.DataVolumeSourceSnapshot{Namespace: namespace, Name: name}})
+		return specFromSource(cdi.DataVolumeSource{Snapshot: &cdi.DataVolumeSourceSnapshot{Namespace: namespace, Name: name}})
 	}},
 	// A copy of the volume that a DataSource refers to, such as the newest image of an operating system.
 	"ds": {[]string{"src"}, nil, false, fromDataSource},
 }
 
-// from returns the spec of a source. Its error is always nil: the signature is the signature of importType.spec.
-func from(source cdi.DataVolumeSource) (cdi.DataVolumeSpec, error) {
+// specFromSource returns the spec of a source. Its error is always nil: the signature is the signature of importType.spec.
+func specFromSource(source cdi.DataVolumeSource) (cdi.DataVolumeSpec, error) {
 	return cdi.DataVolumeSpec{Source: &source}, nil
 }
 
-// elsewhere returns the namespace and the name of a source. CDI has no default for the namespace.
-func (p parameters) elsewhere() (namespace, name string, err error) {
-	namespace, name, err = split(p.values["src"])
+// namespacedName returns the namespace and the name of a source. CDI has no default for the namespace.
+func (p parameters) namespacedName() (namespace, name string, err error) {
+	namespace, name, err = splitPrefix(p.values["src"])
 	switch {
 	case err != nil:
-		return "", "", wrong(p.flag, "src: %w", err)
+		return "", "", flagError(p.flag, "src: %w", err)
 	case namespace == "":
-		return "", "", wrong(p.flag, "src '%s' must have its namespace: write NAMESPACE/%s", name, name)
+		return "", "", flagError(p.flag, "src '%s' must have its namespace: write NAMESPACE/%s", name, name)
 	}
 	return namespace, name, nil
 }
@@ -95,25 +95,26 @@ func (p parameters) elsewhere() (namespace, name string, err error) {
 // fromRegistry is virtctl's withVolumeSourceRegistry. An imagestream is OpenShift's name of an image.
 func fromRegistry(p parameters) (spec cdi.DataVolumeSpec, err error) {
 	if (p.values["url"] == "") == (p.values["imagestream"] == "") {
-		return spec, wrong(p.flag, "either url or imagestream must be given")
+		return spec, flagError(p.flag, "either url or imagestream must be given")
 	}
 	source := &cdi.DataVolumeSourceRegistry{
-		URL: p.optional("url"), ImageStream: p.optional("imagestream"), SecretRef: p.optional("secretref"), CertConfigMap: p.optional("certconfigmap"),
+		URL: p.optionalValue("url"), ImageStream: p.optionalValue("imagestream"),
+		SecretRef: p.optionalValue("secretref"), CertConfigMap: p.optionalValue("certconfigmap"),
 	}
 	if method := cdi.RegistryPullMethod(p.values["pullmethod"]); method != "" {
 		if method != cdi.RegistryPullPod && method != cdi.RegistryPullNode {
-			return spec, wrong(p.flag, "pullmethod '%s' must be '%s' or '%s'", method, cdi.RegistryPullPod, cdi.RegistryPullNode)
+			return spec, flagError(p.flag, "pullmethod '%s' must be '%s' or '%s'", method, cdi.RegistryPullPod, cdi.RegistryPullNode)
 		}
 		source.PullMethod = &method
 	}
-	return from(cdi.DataVolumeSource{Registry: source})
+	return specFromSource(cdi.DataVolumeSource{Registry: source})
 }
 
 // fromDataSource is virtctl's withVolumeSourceRefDataSource. Without a namespace, CDI uses the VM's namespace.
 func fromDataSource(p parameters) (cdi.DataVolumeSpec, error) {
-	namespace, name, err := split(p.values["src"])
+	namespace, name, err := splitPrefix(p.values["src"])
 	if err != nil {
-		return cdi.DataVolumeSpec{}, wrong(p.flag, "src: %w", err)
+		return cdi.DataVolumeSpec{}, flagError(p.flag, "src: %w", err)
 	}
 	ref := &cdi.DataVolumeSourceRef{Kind: "DataSource", Name: name}
 	if namespace != "" {
@@ -122,8 +123,8 @@ func fromDataSource(p parameters) (cdi.DataVolumeSpec, error) {
 	return cdi.DataVolumeSpec{SourceRef: ref}, nil
 }
 
-// imports adds the data volumes. Virtctl inserts each volume of a deprecated flag before all others, so these volumes are in reverse order.
-func (b *building) imports() error {
+// addImports adds the data volumes. Virtctl inserts each volume of a deprecated flag before all others, so these volumes are in reverse order.
+func (b *vmBuilder) addImports() error {
 	all := slices.Clone(b.VolumeImport)
 	for _, old := range []struct {
 		flag, kind string
@@ -147,7 +148,7 @@ func (b *building) imports() error {
 const importFlag = "volume-import"
 
 // importVolume is virtctl's withImportedVolume. The type determines which other parameters are allowed.
-func (b *building) importVolume(i int, text string) error {
+func (b *vmBuilder) importVolume(i int, text string) error {
 	kind := ""
 	for part := range strings.SplitSeq(text, ",") {
 		if name, value, _ := strings.Cut(part, ":"); name == "type" {
@@ -156,11 +157,11 @@ func (b *building) importVolume(i int, text string) error {
 	}
 	source, known := importTypes[kind]
 	if !known {
-		return wrong(importFlag, "type '%s' must be '%s'", kind, strings.Join(slices.Sorted(maps.Keys(importTypes)), "', '"))
+		return flagError(importFlag, "type '%s' must be '%s'", kind, strings.Join(slices.Sorted(maps.Keys(importTypes)), "', '"))
 	}
-	p, err := parse(importFlag, text, slices.Concat([]string{"type", "name", "size", "bootorder"}, source.required, source.optional)...)
+	p, err := parseParameters(importFlag, text, slices.Concat([]string{"type", "name", "size", "bootorder"}, source.required, source.optional)...)
 	if err == nil {
-		err = p.all(source.required...)
+		err = p.requireAll(source.required...)
 	}
 	if err != nil {
 		return err
@@ -169,9 +170,9 @@ func (b *building) importVolume(i int, text string) error {
 	if err != nil {
 		return err
 	}
-	size, err := p.size()
+	size, err := p.sizeValue()
 	if err == nil && size == nil && source.sized {
-		err = wrong(importFlag, "type '%s' needs a size, such as size:50Gi", kind)
+		err = flagError(importFlag, "type '%s' needs a size, such as size:50Gi", kind)
 	}
 	if err != nil {
 		return err
@@ -186,5 +187,5 @@ func (b *building) importVolume(i int, text string) error {
 		name = fmt.Sprintf("%s-import-%d", b.Name, i)
 	}
 	b.vm.Spec.DataVolumeTemplates = append(b.vm.Spec.DataVolumeTemplates, v1.DataVolumeTemplateSpec{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
-	return b.add(p, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: name}}})
+	return b.addVolume(p, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: name}}})
 }

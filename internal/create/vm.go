@@ -29,7 +29,7 @@ type VM struct {
 	Memory                   string
 	Instancetype, Preference Reference
 
-	// Each volume is one value of a flag, in the format of parse.
+	// Each volume is one value of a flag, in the format of parseParameters.
 	VolumeContainerdisk, VolumePVC, VolumeImport  []string
 	VolumeDatasource, VolumeClonePVC, VolumeBlank []string
 	VolumeSysprep                                 string
@@ -53,7 +53,7 @@ type Reference struct {
 	From string
 }
 
-func (r Reference) explicit() bool { return r.Infer != nil || r.From != "" }
+func (r Reference) inferenceRequested() bool { return r.Infer != nil || r.From != "" }
 
 // defaultMemory is virtctl's default.
 const defaultMemory = "512Mi"
@@ -63,8 +63,8 @@ var runStrategies = []v1.VirtualMachineRunStrategy{
 	v1.RunStrategyAlways, v1.RunStrategyManual, v1.RunStrategyHalted, v1.RunStrategyOnce, v1.RunStrategyRerunOnFailure,
 }
 
-// building is a VM that is being written.
-type building struct {
+// vmBuilder is a VM that is being written.
+type vmBuilder struct {
 	VM
 	vm *v1.VirtualMachine
 	// order has the names of volumes by their bootOrder.
@@ -75,9 +75,10 @@ type building struct {
 // Build returns the manifest, and warnings about the flags. The volumes are in virtctl's order, in which the guest also tries to boot from them unless
 // bootorder is given: containerdisks, claims, blank volumes, clones of claims, data sources, imports.
 func (f VM) Build() (*v1.VirtualMachine, []string, error) {
-	b := &building{VM: f, order: map[uint]string{}}
+	b := &vmBuilder{VM: f, order: map[uint]string{}}
 	for _, step := range []func() error{
-		b.base, b.runStrategy, b.instancetype, b.preference, b.containerdisks, b.claims, b.imports, b.sysprep, b.credentials, b.cloudInit, b.infer,
+		b.createBase, b.setRunStrategy, b.setInstancetype, b.setPreference, b.addContainerdisks, b.addClaims, b.addImports, b.addSysprep,
+		b.addCredentials, b.addCloudInit, b.inferMatchers,
 	} {
 		if err := step(); err != nil {
 			return nil, nil, err
@@ -86,7 +87,7 @@ func (f VM) Build() (*v1.VirtualMachine, []string, error) {
 	return b.vm, b.warnings, nil
 }
 
-func (b *building) spec() *v1.VirtualMachineInstanceSpec { return &b.vm.Spec.Template.Spec }
+func (b *vmBuilder) vmiSpec() *v1.VirtualMachineInstanceSpec { return &b.vm.Spec.Template.Spec }
 
 // leastMemory is 1M, the least that rule memory/unit of admission accepts.
 const leastMemory = 1e6
@@ -94,31 +95,31 @@ const leastMemory = 1e6
 // mostMemory is the most that rule memory/guest accepts.
 var mostMemory = resource.MustParse("4Pi")
 
-// base creates the VM with the fields that do not depend on volumes. It fails if the memory is not a quantity of Kubernetes,
+// createBase creates the VM with the fields that do not depend on volumes. It fails if the memory is not a quantity of Kubernetes,
 // such as '512MB', or is less than admission accepts, such as '512'.
-func (b *building) base() error {
+func (b *vmBuilder) createBase() error {
 	text := b.Memory
 	if text == "" {
 		text = defaultMemory
 	}
 	memory, err := resource.ParseQuantity(text)
 	if err != nil {
-		return wrong("memory", "'%s': %s", text, validate.NoQuantity(text))
+		return flagError("memory", "'%s': %s", text, validate.NoQuantity(text))
 	}
 	if memory.CmpInt64(leastMemory) < 0 {
-		return wrong("memory", "'%s' is less than 1M: is the unit missing? 2Gi has one", text)
+		return flagError("memory", "'%s' is less than 1M: is the unit missing? 2Gi has one", text)
 	}
 	if memory.Cmp(mostMemory) > 0 {
-		return wrong("memory", "'%s' is more than 4Pi, which is what processors address", text)
+		return flagError("memory", "'%s' is more than 4Pi, which is what processors address", text)
 	}
 	if b.TerminationGracePeriod < 0 {
-		return wrong("termination-grace-period", "'%d' must not be negative", b.TerminationGracePeriod)
+		return flagError("termination-grace-period", "'%d' must not be negative", b.TerminationGracePeriod)
 	}
-	if err := named(b.Name); err != nil {
+	if err := checkName(b.Name); err != nil {
 		return err
 	}
 	if errs := validate.DomainName(b.Namespace, b.Name); len(errs) > 0 {
-		return wrong("name", "%s", errs[0].ErrorBody())
+		return flagError("name", "%s", errs[0].ErrorBody())
 	}
 	b.vm = &v1.VirtualMachine{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.VirtualMachineGroupVersionKind.Kind},
@@ -131,8 +132,8 @@ func (b *building) base() error {
 	return nil
 }
 
-// runStrategy sets the run strategy in the API's spelling, because the API distinguishes upper and lower case.
-func (b *building) runStrategy() error {
+// setRunStrategy sets the run strategy in the API's spelling, because the API distinguishes upper and lower case.
+func (b *vmBuilder) setRunStrategy() error {
 	var names []string
 	for _, strategy := range runStrategies {
 		if strings.EqualFold(string(strategy), b.RunStrategy) {
@@ -141,39 +142,39 @@ func (b *building) runStrategy() error {
 		}
 		names = append(names, string(strategy))
 	}
-	return wrong("run-strategy", "'%s' must be '%s'", b.RunStrategy, strings.Join(names, "', '"))
+	return flagError("run-strategy", "'%s' must be '%s'", b.RunStrategy, strings.Join(names, "', '"))
 }
 
-// instancetype is virtctl's withInstancetype. It removes the default memory, which would conflict with the memory of the instancetype.
-func (b *building) instancetype() error {
+// setInstancetype is virtctl's withInstancetype. It removes the default memory, which would conflict with the memory of the instancetype.
+func (b *vmBuilder) setInstancetype() error {
 	if b.Instancetype.Name == "" {
 		return nil
 	}
-	kind, name, err := matcher("instancetype", b.Instancetype.Name, instancetype.Kinds)
+	kind, name, err := parseMatcher("instancetype", b.Instancetype.Name, instancetype.Kinds)
 	b.vm.Spec.Instancetype = &v1.InstancetypeMatcher{Kind: kind, Name: name}
-	b.spec().Domain.Memory = nil
+	b.vmiSpec().Domain.Memory = nil
 	return err
 }
 
-func (b *building) preference() error {
+func (b *vmBuilder) setPreference() error {
 	if b.Preference.Name == "" {
 		return nil
 	}
-	kind, name, err := matcher("preference", b.Preference.Name, instancetype.PreferenceKinds)
+	kind, name, err := parseMatcher("preference", b.Preference.Name, instancetype.PreferenceKinds)
 	b.vm.Spec.Preference = &v1.PreferenceMatcher{Kind: kind, Name: name}
 	return err
 }
 
-// matcher parses 'NAME' or 'KIND/NAME'. It returns the kind in lower case, as virtctl writes it. Without a kind, admission sets it.
-func matcher(flag, text string, kinds instancetype.KindNames) (kind, name string, err error) {
-	kind, name, err = split(text)
+// parseMatcher parses 'NAME' or 'KIND/NAME'. It returns the kind in lower case, as virtctl writes it. Without a kind, admission sets it.
+func parseMatcher(flag, text string, kinds instancetype.KindNames) (kind, name string, err error) {
+	kind, name, err = splitPrefix(text)
 	if err != nil {
-		return "", "", wrong(flag, "%w", err)
+		return "", "", flagError(flag, "%w", err)
 	}
 	kind = strings.ToLower(kind)
 	allowed := []string{strings.ToLower(kinds.Namespaced), strings.ToLower(kinds.Cluster)}
 	if kind != "" && !slices.Contains(allowed, kind) {
-		return "", "", wrong(flag, "kind '%s' must be '%s'", kind, strings.Join(allowed, "' or '"))
+		return "", "", flagError(flag, "kind '%s' must be '%s'", kind, strings.Join(allowed, "' or '"))
 	}
 	return kind, name, nil
 }

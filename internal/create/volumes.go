@@ -19,36 +19,36 @@ const (
 	cloudInitVolume = "cloudinitdisk"
 )
 
-// add adds a volume. It adds a disk only for a bootorder, because admission adds the missing disks.
+// addVolume adds a volume. It adds a disk only for a bootorder, because admission adds the missing disks.
 // It fails if the name is not a DNS label (RFC 1123), or if another volume has the same name or the same bootorder.
-func (b *building) add(p parameters, volume v1.Volume) error {
+func (b *vmBuilder) addVolume(p parameters, volume v1.Volume) error {
 	if errs := validation.IsDNS1123Label(volume.Name); len(errs) > 0 {
-		return wrong(p.flag, "name '%s': %s", volume.Name, strings.Join(errs, ", "))
+		return flagError(p.flag, "name '%s': %s", volume.Name, strings.Join(errs, ", "))
 	}
-	if slices.ContainsFunc(b.spec().Volumes, func(v v1.Volume) bool { return v.Name == volume.Name }) {
-		return wrong(p.flag, "there is a volume '%s' already: give this one another name", volume.Name)
+	if slices.ContainsFunc(b.vmiSpec().Volumes, func(v v1.Volume) bool { return v.Name == volume.Name }) {
+		return flagError(p.flag, "there is a volume '%s' already: give this one another name", volume.Name)
 	}
-	b.spec().Volumes = append(b.spec().Volumes, volume)
+	b.vmiSpec().Volumes = append(b.vmiSpec().Volumes, volume)
 	order, err := p.bootOrder()
 	if err != nil || order == nil {
 		return err
 	}
 	if first := b.order[*order]; first != "" {
-		return wrong(p.flag, "bootorder %d already belongs to volume '%s'", *order, first)
+		return flagError(p.flag, "bootorder %d already belongs to volume '%s'", *order, first)
 	}
 	b.order[*order] = volume.Name
-	b.spec().Domain.Devices.Disks = append(b.spec().Domain.Devices.Disks, v1.Disk{Name: volume.Name, BootOrder: order})
+	b.vmiSpec().Domain.Devices.Disks = append(b.vmiSpec().Domain.Devices.Disks, v1.Disk{Name: volume.Name, BootOrder: order})
 	return nil
 }
 
-// containerdisks is virtctl's withContainerdiskVolume.
-func (b *building) containerdisks() error {
+// addContainerdisks is virtctl's withContainerdiskVolume.
+func (b *vmBuilder) addContainerdisks() error {
 	for i, text := range b.VolumeContainerdisk {
-		p, err := parse("volume-containerdisk", text, "src", "name", "bootorder")
+		p, err := parseParameters("volume-containerdisk", text, "src", "name", "bootorder")
 		if err != nil {
 			return err
 		}
-		image, err := p.required("src")
+		image, err := p.requiredValue("src")
 		if err != nil {
 			return err
 		}
@@ -57,49 +57,49 @@ func (b *building) containerdisks() error {
 			// virtctl's name. i counts the flags from 0.
 			volume.Name = fmt.Sprintf("%s-containerdisk-%d", b.Name, i)
 		}
-		if err := b.add(p, volume); err != nil {
+		if err := b.addVolume(p, volume); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// claims is virtctl's withPvcVolume. The VM uses the claim itself, not a copy.
-func (b *building) claims() error {
+// addClaims is virtctl's withPvcVolume. The VM uses the claim itself, not a copy.
+func (b *vmBuilder) addClaims() error {
 	for _, text := range b.VolumePVC {
-		p, err := parse("volume-pvc", text, "src", "name", "bootorder")
+		p, err := parseParameters("volume-pvc", text, "src", "name", "bootorder")
 		if err != nil {
 			return err
 		}
-		claim, err := p.own("src")
+		claim, err := p.localName("src")
 		if err != nil {
 			return err
 		}
 		volume := v1.Volume{Name: p.values["name"]}
 		if volume.Name == "" {
-			// Trap: the name of a claim may contain dots, and the name of a volume must not. add refuses such a claim until the flag has a name.
+			// Trap: the name of a claim may contain dots, and the name of a volume must not. addVolume refuses such a claim until the flag has a name.
 			volume.Name = claim
 		}
 		volume.PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{
 			PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 		}
-		if err := b.add(p, volume); err != nil {
+		if err := b.addVolume(p, volume); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sysprep is virtctl's withSysprepVolume. The disk is an answer file for the setup of Windows.
-func (b *building) sysprep() error {
+// addSysprep is virtctl's withSysprepVolume. The disk is an answer file for the setup of Windows.
+func (b *vmBuilder) addSysprep() error {
 	if b.VolumeSysprep == "" {
 		return nil
 	}
-	p, err := parse("volume-sysprep", b.VolumeSysprep, "src", "type")
+	p, err := parseParameters("volume-sysprep", b.VolumeSysprep, "src", "type")
 	if err != nil {
 		return err
 	}
-	name, err := p.own("src")
+	name, err := p.localName("src")
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (b *building) sysprep() error {
 	case "secret":
 		source.Secret = &corev1.LocalObjectReference{Name: name}
 	default:
-		return wrong(p.flag, "type '%s' must be 'configmap' or 'secret'", kind)
+		return flagError(p.flag, "type '%s' must be 'configmap' or 'secret'", kind)
 	}
-	return b.add(p, v1.Volume{Name: sysprepVolume, VolumeSource: v1.VolumeSource{Sysprep: source}})
+	return b.addVolume(p, v1.Volume{Name: sysprepVolume, VolumeSource: v1.VolumeSource{Sysprep: source}})
 }
