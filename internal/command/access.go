@@ -39,10 +39,10 @@ type readers struct {
 	now   func() time.Time
 }
 
-// authorized returns a filter that admits the accounts of the cluster that may get the path of a request: it asks the API server which account has the
+// newReaderFilter returns a filter that admits the accounts of the cluster that may get the path of a request: it asks the API server which account has the
 // token, and whether this account may get the path. controller-runtime's filter does the same with k8s.io/apiserver, which would link gRPC and the
 // exporters of OpenTelemetry into each process.
-func authorized(access *rest.Config, client *http.Client) (server.Filter, error) {
+func newReaderFilter(access *rest.Config, client *http.Client) (server.Filter, error) {
 	cluster, err := kubernetes.NewForConfigAndClient(access, client)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func authorized(access *rest.Config, client *http.Client) (server.Filter, error)
 	who := newReaders(cluster)
 	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			status, err := who.judge(r)
+			status, err := who.statusOf(r)
 			if err != nil {
 				log.Error(err, "asking the API server who may read metrics")
 			}
@@ -67,9 +67,9 @@ func newReaders(cluster kubernetes.Interface) *readers {
 	return &readers{cluster: cluster, reviews: rate.NewLimiter(reviewsPerSecond, reviewBurst), known: cache.NewExpiring(), now: time.Now}
 }
 
-// judge returns an HTTP status: 200 if the account may read the path, 401 for no or an unknown token, 403 for an account without the right, 429 if there
+// statusOf returns an HTTP status: 200 if the account may read the path, 401 for no or an unknown token, 403 for an account without the right, 429 if there
 // are too many requests, and 500 with an error.
-func (a *readers) judge(r *http.Request) (int, error) {
+func (a *readers) statusOf(r *http.Request) (int, error) {
 	token, bears := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !bears || token == "" {
 		return http.StatusUnauthorized, nil
@@ -82,7 +82,7 @@ func (a *readers) judge(r *http.Request) (int, error) {
 	case !known && !a.reviews.Allow():
 		return http.StatusTooManyRequests, nil
 	}
-	status, err := a.review(r, token)
+	status, err := a.reviewToken(r, token)
 	switch {
 	case status == http.StatusOK:
 		a.known.Set(key, a.now(), remembered)
@@ -92,8 +92,8 @@ func (a *readers) judge(r *http.Request) (int, error) {
 	return status, err
 }
 
-// review asks the API server, and returns the status as judge does.
-func (a *readers) review(r *http.Request, token string) (int, error) {
+// reviewToken asks the API server, and returns the status as statusOf does.
+func (a *readers) reviewToken(r *http.Request, token string) (int, error) {
 	reviewed, err := a.cluster.AuthenticationV1().TokenReviews().Create(r.Context(),
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {

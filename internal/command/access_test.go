@@ -32,7 +32,7 @@ func TestWhoReadsMetrics(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, c.path, nil)
 		r.Header.Set("Authorization", c.header)
-		got, err := newReaders(knowing(c.down)).judge(r)
+		got, err := newReaders(knowing(c.down)).statusOf(r)
 		if got != c.want || (err != nil) != (c.down != nil) {
 			t.Errorf("%s: status %d, error %v, want %d", c.why, got, err, c.want)
 		}
@@ -46,7 +46,7 @@ func TestReadersAreBounded(t *testing.T) {
 	status := func(token string) int {
 		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
-		got, err := who.judge(r)
+		got, err := who.statusOf(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestAccountsLoseTheirRight(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer known")
 	want := func(why string, want int) {
 		t.Helper()
-		if got, err := who.judge(r); got != want || err != nil {
+		if got, err := who.statusOf(r); got != want || err != nil {
 			t.Errorf("%s: status %d, error %v, want %d", why, got, err, want)
 		}
 	}

@@ -43,7 +43,7 @@ func Stopped(ctx context.Context, err error) error {
 // Log makes controller-runtime, client-go and the process itself log to standard error, as lines of JSON, from a level on. So are the lines that net/http
 // and others print by package log, such as failed handshakes.
 func Log(from slog.Level) logr.Logger {
-	to := handler(os.Stderr, from)
+	to := newLogHandler(os.Stderr, from)
 	slog.SetDefault(slog.New(to))
 	log := logr.FromSlogHandler(to)
 	ctrl.SetLogger(log)

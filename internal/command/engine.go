@@ -42,7 +42,7 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 		return nil, errors.New("--namespace must name the namespace that Kiln is installed in; in a pod, POD_NAMESPACE does")
 	}
 	var err error
-	if o.Scheme, err = scheme(); err != nil {
+	if o.Scheme, err = newScheme(); err != nil {
 		return nil, err
 	}
 	if o.Cache, err = cacheOptions(); err != nil {
@@ -65,17 +65,17 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 	if err := e.Configuration.Load(ctx); err != nil {
 		return nil, err
 	}
-	return e, errors.Join(mgr.Add(e.Configuration), Probe(ctx, e), e.AddReadyzCheck("configuration", e.configured), Publish(Metrics(e.Configuration)))
+	return e, errors.Join(mgr.Add(e.Configuration), Probe(ctx, e), e.AddReadyzCheck("configuration", e.checkConfiguration), Publish(Metrics(e.Configuration)))
 }
 
-func (e *Engine) configured(*http.Request) error {
+func (e *Engine) checkConfiguration(*http.Request) error {
 	if !e.Configuration.Synced() {
 		return errors.New("the configuration has not been read yet")
 	}
 	return nil
 }
 
-func scheme() (*runtime.Scheme, error) {
+func newScheme() (*runtime.Scheme, error) {
 	all := runtime.NewScheme()
 	return all, errors.Join(admissionv1.AddToScheme(all), authorizationv1.AddToScheme(all), appsv1.AddToScheme(all), rbacv1.AddToScheme(all),
 		corev1.AddToScheme(all), storagev1.AddToScheme(all), v1.AddToScheme(all), snapshot.AddToScheme(all), clone.AddToScheme(all), v1alpha1.AddToScheme(all))

@@ -16,38 +16,40 @@ import (
 // longestValue is the maximal size of a value of a log entry in bytes, because errors quote texts of tenants. The stack of a panic has some kilobytes.
 const longestValue = 8 << 10
 
-// handler writes one line of JSON for each entry. JSON has an escape for every byte that could end a line or begin another entry.
-func handler(to io.Writer, from slog.Level) slog.Handler {
-	return once{Handler: slog.NewJSONHandler(to, &slog.HandlerOptions{Level: from, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+// newLogHandler returns a handler that writes one line of JSON for each entry. JSON has an escape for every byte that could end a line or begin another entry.
+func newLogHandler(to io.Writer, from slog.Level) slog.Handler {
+	return uniqueKeys{Handler: slog.NewJSONHandler(to, &slog.HandlerOptions{Level: from, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		switch value := a.Value.Any().(type) {
 		case string:
-			a.Value = slog.StringValue(shortened(value))
+			a.Value = slog.StringValue(shortenValue(value))
 		case error:
-			a.Value = slog.StringValue(shortened(value.Error()))
+			a.Value = slog.StringValue(shortenValue(value.Error()))
 		}
 		return a
 	}})}
 }
 
-// once writes each key of an entry only once. Libraries repeat keys of their logger, such as cert-controller's 'name', and readers of JSON refuse such an
+// uniqueKeys writes each key of an entry only once. Libraries repeat keys of their logger, such as cert-controller's 'name', and readers of JSON refuse such an
 // entry or keep one of both values. A repeated key with another value gets a number.
-type once struct {
+type uniqueKeys struct {
 	slog.Handler
 	// given are the attributes that the handler adds to each entry, in its group.
 	given []slog.Attr
 }
 
 // WithAttrs adds the attributes that the handler does not have.
-func (h once) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h uniqueKeys) WithAttrs(attrs []slog.Attr) slog.Handler {
 	added := h.withoutRepeated(attrs)
-	return once{h.Handler.WithAttrs(added), slices.Concat(h.given, added)}
+	return uniqueKeys{h.Handler.WithAttrs(added), slices.Concat(h.given, added)}
 }
 
 // WithGroup begins a nested object, which may repeat keys of the outer one.
-func (h once) WithGroup(name string) slog.Handler { return once{Handler: h.Handler.WithGroup(name)} }
+func (h uniqueKeys) WithGroup(name string) slog.Handler {
+	return uniqueKeys{Handler: h.Handler.WithGroup(name)}
+}
 
 // Handle writes an entry. Errors that are normal in a cluster, see isNormal, are logged at level debug: libraries log them, and retry.
-func (h once) Handle(ctx context.Context, entry slog.Record) error {
+func (h uniqueKeys) Handle(ctx context.Context, entry slog.Record) error {
 	var attrs []slog.Attr
 	entry.Attrs(func(a slog.Attr) bool {
 		if err, is := a.Value.Any().(error); is && entry.Level >= slog.LevelError && isNormal(err) {
@@ -70,7 +72,7 @@ func isNormal(err error) bool {
 }
 
 // withoutRepeated returns the attributes that the handler does not have yet. If it has another value of a key, the key gets a number.
-func (h once) withoutRepeated(attrs []slog.Attr) (left []slog.Attr) {
+func (h uniqueKeys) withoutRepeated(attrs []slog.Attr) (left []slog.Attr) {
 	value := func(key string) *slog.Value {
 		for _, list := range [][]slog.Attr{h.given, left} {
 			if i := slices.IndexFunc(list, func(a slog.Attr) bool { return a.Key == key }); i >= 0 {
@@ -98,8 +100,8 @@ func (h once) withoutRepeated(attrs []slog.Attr) (left []slog.Attr) {
 	return left
 }
 
-// shortened cuts a text after at most longestValue bytes, between characters, and appends how many bytes are missing.
-func shortened(text string) string {
+// shortenValue cuts a text after at most longestValue bytes, between characters, and appends how many bytes are missing.
+func shortenValue(text string) string {
 	if len(text) <= longestValue {
 		return text
 	}

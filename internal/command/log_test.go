@@ -23,7 +23,7 @@ import (
 func TestLogEntriesAreLines(t *testing.T) {
 	for _, hostile := range []string{"a\nb", "a\r\n{\"level\":\"ERROR\"}", "\x00\xff\u2028", strings.Repeat("ü", longestValue), strings.Repeat("\x1b[2J", 100)} {
 		var lines bytes.Buffer
-		logger := logr.FromSlogHandler(handler(&lines, slog.LevelInfo))
+		logger := logr.FromSlogHandler(newLogHandler(&lines, slog.LevelInfo))
 		logger.Error(errors.New(hostile), "request failed", "name", hostile)
 		text := lines.String()
 		if strings.Count(text, "\n") != 1 || len(text) > 8*longestValue || strings.ContainsAny(strings.TrimSuffix(text, "\n"), "\x00\x1b\r") {
@@ -39,7 +39,7 @@ func TestLogEntriesAreLines(t *testing.T) {
 // TestLogKeysAreUnique: an entry has no key twice. The same value is written once, another one under a key of its own.
 func TestLogKeysAreUnique(t *testing.T) {
 	var lines bytes.Buffer
-	logger := logr.FromSlogHandler(handler(&lines, slog.LevelInfo)).WithValues("name", "a", "gvk", struct{ Kind string }{"Webhook"}, "list", []int{1})
+	logger := logr.FromSlogHandler(newLogHandler(&lines, slog.LevelInfo)).WithValues("name", "a", "gvk", struct{ Kind string }{"Webhook"}, "list", []int{1})
 	logger.WithValues("name", "a", "uid", "1").Info("message", "name", "a", "gvk", struct{ Kind string }{"Webhook"}, "list", []int{1},
 		"uid", "2", "uid", "3", "uid", "2")
 	entry := strings.TrimSpace(lines.String())
@@ -48,7 +48,7 @@ func TestLogKeysAreUnique(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", entry, want)
 	}
 	lines.Reset()
-	slog.New(handler(&lines, slog.LevelInfo)).With("name", "a").WithGroup("of").With("name", "a").Info("message", "name", "b")
+	slog.New(newLogHandler(&lines, slog.LevelInfo)).With("name", "a").WithGroup("of").With("name", "a").Info("message", "name", "b")
 	if !strings.HasSuffix(strings.TrimSpace(lines.String()), `"name":"a","of":{"name":"a","name2":"b"}}`) {
 		t.Errorf("a group has keys of its own: %s", lines.String())
 	}
@@ -71,7 +71,7 @@ func TestNormalErrors(t *testing.T) {
 		{apierrors.NewConflict(about, "a", errors.New("modified")), slog.LevelInfo, ""},
 	} {
 		var lines bytes.Buffer
-		logr.FromSlogHandler(handler(&lines, test.from)).Error(test.err, "Server rejected event")
+		logr.FromSlogHandler(newLogHandler(&lines, test.from)).Error(test.err, "Server rejected event")
 		var entry struct{ Level string }
 		if lines.Len() > 0 {
 			if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {

@@ -28,7 +28,7 @@ func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
 	o.Metrics = server.Options{BindAddress: p.Metrics}
 	if p.MetricsSecure {
 		// The process signs its own certificate, because replicas have no certificates that a client could verify.
-		o.Metrics.SecureServing, o.Metrics.FilterProvider = true, authorized
+		o.Metrics.SecureServing, o.Metrics.FilterProvider = true, newReaderFilter
 	}
 	o.LeaderElection, o.LeaderElectionNamespace = p.Elect, cmp.Or(p.Leases, p.Namespace)
 	// The next replica need not wait for the Lease to end: nothing runs after the manager has stopped.

@@ -19,7 +19,7 @@ import (
 // TestOwnWarnings: warnings of the API server are for people. A process that reads a deprecated kind for its owners logs none, and none about its own access.
 func TestOwnWarnings(t *testing.T) {
 	var lines bytes.Buffer
-	klog.SetLogger(logr.FromSlogHandler(handler(&lines, 0)))
+	klog.SetLogger(logr.FromSlogHandler(newLogHandler(&lines, 0)))
 	t.Cleanup(klog.ClearLogger)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Warning", `299 - "presets are deprecated"`)

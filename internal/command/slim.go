@@ -100,12 +100,12 @@ func slimVMI(vmi *v1.VirtualMachineInstance) {
 		// internal/vmipod compares these fields with the pod. If one were missing here, it would write the field again and again.
 		ActivePods: vmi.Status.ActivePods, Interfaces: vmi.Status.Interfaces, Machine: vmi.Status.Machine, QOSClass: vmi.Status.QOSClass,
 		LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion, RuntimeUser: vmi.Status.RuntimeUser,
-		GuestOSInfo: vmi.Status.GuestOSInfo, VolumeStatus: targets(vmi.Status.VolumeStatus, recorded),
+		GuestOSInfo: vmi.Status.GuestOSInfo, VolumeStatus: keepTargets(vmi.Status.VolumeStatus, recorded),
 	}
 }
 
-// targets keeps the targets of the volumes if the guest has a record that KubeVirt's sidecar wrote: the record follows them.
-func targets(volumes []v1.VolumeStatus, recorded bool) (kept []v1.VolumeStatus) {
+// keepTargets keeps the targets of the volumes if the guest has a record that KubeVirt's sidecar wrote: the record follows them.
+func keepTargets(volumes []v1.VolumeStatus, recorded bool) (kept []v1.VolumeStatus) {
 	if !recorded {
 		return nil
 	}

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// pack returns files as a gzipped tar archive. Equal files give equal bytes, whatever their order: the archive has no times and no owners, and all files
+// packFiles returns files as a gzipped tar archive. Equal files give equal bytes, whatever their order: the archive has no times and no owners, and all files
 // have one mode.
-func pack(files []File) ([]byte, error) {
+func packFiles(files []File) ([]byte, error) {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	var out bytes.Buffer
@@ -52,9 +52,9 @@ func (b bounds) tooLarge() error {
 	return fmt.Errorf("the archive must have at most %d bytes when it is unpacked", b.content)
 }
 
-// unpack returns the files of a gzipped tar archive. It refuses links, devices, paths that leave the archive's folder, names that appear twice, and
+// unpackFiles returns the files of a gzipped tar archive. It refuses links, devices, paths that leave the archive's folder, names that appear twice, and
 // archives beyond the bounds. It never writes to a file system.
-func unpack(raw []byte, within bounds) (files []File, err error) {
+func unpackFiles(raw []byte, within bounds) (files []File, err error) {
 	compressed, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("the layer of files must be a gzipped tar archive: %w", err)
@@ -86,7 +86,7 @@ func unpack(raw []byte, within bounds) (files []File, err error) {
 		case err != nil:
 			return nil, err
 		case header.Typeflag != tar.TypeReg:
-			return nil, fmt.Errorf("entry '%s' of the archive must be a regular file: links and devices are refused", printable(name))
+			return nil, fmt.Errorf("entry '%s' of the archive must be a regular file: links and devices are refused", printableText(name))
 		case seen[name]:
 			return nil, fmt.Errorf("file '%s' appears twice in the archive", name)
 		}
@@ -110,13 +110,13 @@ func unpack(raw []byte, within bounds) (files []File, err error) {
 func checkName(name string) error {
 	bad := name == "" || len(name) > 512 || path.IsAbs(name) || path.Clean(name) != name || name == ".." || strings.HasPrefix(name, "../")
 	if bad || strings.ContainsFunc(name, func(r rune) bool { return r == '\\' || r == ':' || r < ' ' || r == 0x7f }) {
-		return fmt.Errorf("entry '%s' of the archive must be a relative path without '.', '..', backslashes, colons and control characters", printable(name))
+		return fmt.Errorf("entry '%s' of the archive must be a relative path without '.', '..', backslashes, colons and control characters", printableText(name))
 	}
 	return nil
 }
 
-// printable returns at most 200 bytes of an untrusted text, without control characters.
-func printable(text string) string {
+// printableText returns at most 200 bytes of an untrusted text, without control characters.
+func printableText(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return '?'

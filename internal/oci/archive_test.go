@@ -19,19 +19,19 @@ var few = bounds{entries: 100, content: 2 << 20}
 // TestPackIsDeterministic packs the same files in another order.
 func TestPackIsDeterministic(t *testing.T) {
 	files := []File{{"b.yaml", []byte("b")}, {"instancetypes/a.yaml", []byte("a")}, {"empty", []byte{}}}
-	one, err := pack(files)
+	one, err := packFiles(files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Reverse(files)
-	two, err := pack(files)
+	two, err := packFiles(files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(one, two) {
 		t.Error("the order of the files changes the archive")
 	}
-	read, err := unpack(one, few)
+	read, err := unpackFiles(one, few)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestPackRefuses(t *testing.T) {
 		"absolute": {{Name: "/a"}},
 		"empty":    {{}},
 	} {
-		if _, err := pack(files); err == nil {
+		if _, err := packFiles(files); err == nil {
 			t.Errorf("%s: packed", name)
 		}
 	}
@@ -116,7 +116,7 @@ func TestUnpackRefuses(t *testing.T) {
 		{"sparse file", sparse(t), "at most 2097152 bytes"},
 		{"extended header", metadata(t), "cannot be read"},
 	} {
-		files, err := unpack(test.raw, few)
+		files, err := unpackFiles(test.raw, few)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
@@ -139,7 +139,7 @@ func TestUnpackReads(t *testing.T) {
 		"long name":   archiveOf(t, regular(strings.Repeat("a", 512))),
 		"many":        archiveOf(t, all...),
 	} {
-		if files, err := unpack(raw, few); err != nil || len(files) == 0 {
+		if files, err := unpackFiles(raw, few); err != nil || len(files) == 0 {
 			t.Errorf("%s: %d files, %v", name, len(files), err)
 		}
 	}

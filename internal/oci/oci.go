@@ -59,8 +59,8 @@ type File struct {
 // Scheme is the prefix of references of artifacts, as in Flux and Helm.
 const Scheme = "oci://"
 
-// parse returns the parts of a reference such as 'oci://example.org/catalogs/general:1.0.0' or '...@sha256:...'. The scheme may be left out.
-func parse(reference string) (registry.Reference, error) {
+// parseReference returns the parts of a reference such as 'oci://example.org/catalogs/general:1.0.0' or '...@sha256:...'. The scheme may be left out.
+func parseReference(reference string) (registry.Reference, error) {
 	r, err := registry.ParseReference(trimScheme(reference))
 	if err != nil {
 		return r, fmt.Errorf("'%s' must be a reference such as 'oci://HOST/REPOSITORY:TAG' or 'oci://HOST/REPOSITORY@sha256:DIGEST': %w", reference, err)

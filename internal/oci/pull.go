@@ -29,16 +29,16 @@ type Pulled struct {
 func (c *Client) Pull(ctx context.Context, reference string) (Pulled, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	out, r, layers, err := c.inspect(ctx, reference)
+	out, r, layers, err := c.readIndex(ctx, reference)
 	if err != nil {
 		return Pulled{}, err
 	}
-	archive, err := c.blob(ctx, r, layers.files)
+	archive, err := c.readBlob(ctx, r, layers.files)
 	if err != nil {
-		return Pulled{}, explained(reference, fmt.Errorf("the layer of the files: %w", err))
+		return Pulled{}, explainError(reference, fmt.Errorf("the layer of the files: %w", err))
 	}
-	if out.Files, err = unpack(archive, bounds{maxFiles, maxContent}); err != nil {
-		return Pulled{}, explained(reference, err)
+	if out.Files, err = unpackFiles(archive, bounds{maxFiles, maxContent}); err != nil {
+		return Pulled{}, explainError(reference, err)
 	}
 	return out, nil
 }
@@ -48,28 +48,28 @@ func (c *Client) Pull(ctx context.Context, reference string) (Pulled, error) {
 func (c *Client) Inspect(ctx context.Context, reference string) (Pulled, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	out, _, _, err := c.inspect(ctx, reference)
+	out, _, _, err := c.readIndex(ctx, reference)
 	return out, err
 }
 
-// inspect reads the manifest and the index. Errors name the reference, as the errors of all exported functions do.
-func (c *Client) inspect(ctx context.Context, reference string) (out Pulled, r registry.Reference, found layers, err error) {
-	if r, err = parse(reference); err != nil {
+// readIndex reads the manifest and the index. Errors name the reference, as the errors of all exported functions do.
+func (c *Client) readIndex(ctx context.Context, reference string) (out Pulled, r registry.Reference, found layers, err error) {
+	if r, err = parseReference(reference); err != nil {
 		return out, r, found, err
 	}
-	manifest, descriptor, err := c.manifest(ctx, r)
+	manifest, descriptor, err := c.readManifest(ctx, r)
 	if err == nil {
 		found, err = catalogLayers(manifest)
 	}
 	if err != nil {
-		return out, r, found, explained(reference, err)
+		return out, r, found, explainError(reference, err)
 	}
-	index, err := c.blob(ctx, r, found.index)
+	index, err := c.readBlob(ctx, r, found.index)
 	if err == nil && !json.Valid(index) {
 		err = errors.New("it must be JSON")
 	}
 	if err != nil {
-		return out, r, found, explained(reference, fmt.Errorf("the layer of the index: %w", err))
+		return out, r, found, explainError(reference, fmt.Errorf("the layer of the index: %w", err))
 	}
 	out.Digest, out.Annotations, out.Index = descriptor.Digest, manifest.Annotations, index
 	return out, r, found, nil
@@ -80,22 +80,22 @@ func (c *Client) inspect(ctx context.Context, reference string) (out Pulled, r r
 func (c *Client) Resolve(ctx context.Context, reference string) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	_, found, err := c.find(ctx, reference)
+	_, found, err := c.resolveManifest(ctx, reference)
 	return found.Digest, err
 }
 
-// find parses a reference, and returns the descriptor of the manifest that it names now.
-func (c *Client) find(ctx context.Context, reference string) (r registry.Reference, found ocispec.Descriptor, err error) {
-	if r, err = parse(reference); err != nil {
+// resolveManifest parses a reference, and returns the descriptor of the manifest that it names now.
+func (c *Client) resolveManifest(ctx context.Context, reference string) (r registry.Reference, found ocispec.Descriptor, err error) {
+	if r, err = parseReference(reference); err != nil {
 		return r, found, err
 	}
-	_, found, err = c.manifest(ctx, r)
-	return r, found, explained(reference, err)
+	_, found, err = c.readManifest(ctx, r)
+	return r, found, explainError(reference, err)
 }
 
 // Pinned returns a reference with its tag or digest replaced by the given digest.
 func Pinned(reference string, to digest.Digest) (string, error) {
-	r, err := parse(reference)
+	r, err := parseReference(reference)
 	if err != nil {
 		return "", err
 	}
@@ -103,10 +103,10 @@ func Pinned(reference string, to digest.Digest) (string, error) {
 	return Scheme + r.String(), nil
 }
 
-// manifest reads a manifest, and returns its descriptor. The digest is computed from the bytes that were read, because a header of the registry proves
+// readManifest reads a manifest, and returns its descriptor. The digest is computed from the bytes that were read, because a header of the registry proves
 // nothing.
-func (c *Client) manifest(ctx context.Context, r registry.Reference) (manifest ocispec.Manifest, found ocispec.Descriptor, err error) {
-	found, raw, err := oras.FetchBytes(ctx, c.repository(r), r.Reference, oras.FetchBytesOptions{MaxBytes: maxManifest})
+func (c *Client) readManifest(ctx context.Context, r registry.Reference) (manifest ocispec.Manifest, found ocispec.Descriptor, err error) {
+	found, raw, err := oras.FetchBytes(ctx, c.repositoryOf(r), r.Reference, oras.FetchBytesOptions{MaxBytes: maxManifest})
 	if err != nil {
 		return manifest, found, err
 	}
@@ -114,7 +114,7 @@ func (c *Client) manifest(ctx context.Context, r registry.Reference) (manifest o
 		return manifest, found, fmt.Errorf("the registry returned %s for %s", found.Digest, asked)
 	}
 	if found.MediaType != ocispec.MediaTypeImageManifest {
-		return manifest, found, fmt.Errorf("the media type must be '%s', not '%s'", ocispec.MediaTypeImageManifest, printable(found.MediaType))
+		return manifest, found, fmt.Errorf("the media type must be '%s', not '%s'", ocispec.MediaTypeImageManifest, printableText(found.MediaType))
 	}
 	if err := json.Unmarshal(raw, &manifest); err != nil {
 		return manifest, found, fmt.Errorf("the manifest cannot be read: %w", err)
@@ -128,7 +128,7 @@ type layers struct{ files, index ocispec.Descriptor }
 // catalogLayers returns the layers of a catalog's manifest.
 func catalogLayers(manifest ocispec.Manifest) (found layers, err error) {
 	if manifest.ArtifactType != ArtifactType {
-		return found, fmt.Errorf("the artifact type must be '%s', not '%s': this is not a catalog", ArtifactType, printable(manifest.ArtifactType))
+		return found, fmt.Errorf("the artifact type must be '%s', not '%s': this is not a catalog", ArtifactType, printableText(manifest.ArtifactType))
 	}
 	if len(manifest.Layers) != 2 || manifest.Layers[0].MediaType != FilesMediaType || manifest.Layers[1].MediaType != IndexMediaType {
 		return found, fmt.Errorf("a catalog has two layers, '%s' and '%s'", FilesMediaType, IndexMediaType)
@@ -143,16 +143,16 @@ func catalogLayers(manifest ocispec.Manifest) (found layers, err error) {
 	return found, nil
 }
 
-// blob reads a blob, and compares it with its size and its digest. The caller has checked the size. Because a registry must not send more than that,
+// readBlob reads a blob, and compares it with its size and its digest. The caller has checked the size. Because a registry must not send more than that,
 // the limits of catalogLayers also limit the memory.
-func (c *Client) blob(ctx context.Context, r registry.Reference, blob ocispec.Descriptor) (raw []byte, err error) {
+func (c *Client) readBlob(ctx context.Context, r registry.Reference, blob ocispec.Descriptor) (raw []byte, err error) {
 	if blob.Size < 0 {
 		return nil, fmt.Errorf("the size must not be negative, is %d", blob.Size)
 	}
 	if err := blob.Digest.Validate(); err != nil {
 		return nil, err
 	}
-	reader, err := c.repository(r).Blobs().Fetch(ctx, blob)
+	reader, err := c.repositoryOf(r).Blobs().Fetch(ctx, blob)
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +160,8 @@ func (c *Client) blob(ctx context.Context, r registry.Reference, blob ocispec.De
 	return content.ReadAll(reader, blob)
 }
 
-// denied reports whether a registry refused the credentials, or requires some.
-func denied(err error) bool {
+// isDenied reports whether a registry refused the credentials, or requires some.
+func isDenied(err error) bool {
 	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
 		return true
 	}

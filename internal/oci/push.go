@@ -37,43 +37,43 @@ func (e *TakenError) Error() string {
 func (c *Client) Push(ctx context.Context, reference string, a Artifact) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	r, err := parse(reference)
+	r, err := parseReference(reference)
 	if err != nil {
 		return "", err
 	}
 	if r.ValidateReferenceAsDigest() == nil {
 		return "", fmt.Errorf("'%s' must name a tag: the digest follows from the content", reference)
 	}
-	archive, err := pack(a.Files)
+	archive, err := packFiles(a.Files)
 	if err != nil {
 		return "", err
 	}
 	if len(archive) > maxArchive || len(a.Index) > maxIndex || len(a.Files) > maxFiles {
 		return "", fmt.Errorf("a catalog must have at most %d files, an archive of at most %d bytes and an index of at most %d bytes", maxFiles, maxArchive, maxIndex)
 	}
-	staged, manifest, err := stage(ctx, r.Reference, archive, a)
+	staged, manifest, err := stageArtifact(ctx, r.Reference, archive, a)
 	if err != nil {
 		return "", err
 	}
-	repository := c.repository(r)
+	repository := c.repositoryOf(r)
 	switch existing, err := repository.Resolve(ctx, r.Reference); {
 	case err == nil && existing.Digest == manifest.Digest:
 		return manifest.Digest, nil
 	case err == nil:
 		return "", &TakenError{reference, existing.Digest}
 	case !errors.Is(err, errdef.ErrNotFound):
-		return "", explained(reference, err)
+		return "", explainError(reference, err)
 	}
 	_, err = oras.Copy(ctx, staged, r.Reference, repository, r.Reference, oras.DefaultCopyOptions)
-	return manifest.Digest, explained(reference, err)
+	return manifest.Digest, explainError(reference, err)
 }
 
-// stage returns the artifact in memory, under a tag.
-func stage(ctx context.Context, tag string, archive []byte, a Artifact) (*memory.Store, ocispec.Descriptor, error) {
+// stageArtifact returns the artifact in memory, under a tag.
+func stageArtifact(ctx context.Context, tag string, archive []byte, a Artifact) (*memory.Store, ocispec.Descriptor, error) {
 	store := memory.New()
 	layers := []ocispec.Descriptor{
-		describe(FilesMediaType, filesTitle, archive),
-		describe(IndexMediaType, indexTitle, a.Index),
+		describeLayer(FilesMediaType, filesTitle, archive),
+		describeLayer(IndexMediaType, indexTitle, a.Index),
 	}
 	for i, raw := range [][]byte{archive, a.Index} {
 		if err := store.Push(ctx, layers[i], bytes.NewReader(raw)); err != nil {
@@ -90,8 +90,8 @@ func stage(ctx context.Context, tag string, archive []byte, a Artifact) (*memory
 	return store, manifest, store.Tag(ctx, manifest, tag)
 }
 
-// describe returns the descriptor of a layer. The title is the name of the file that 'oras pull' writes.
-func describe(mediaType, title string, raw []byte) ocispec.Descriptor {
+// describeLayer returns the descriptor of a layer. The title is the name of the file that 'oras pull' writes.
+func describeLayer(mediaType, title string, raw []byte) ocispec.Descriptor {
 	layer := content.NewDescriptorFromBytes(mediaType, raw)
 	layer.Annotations = map[string]string{ocispec.AnnotationTitle: title}
 	return layer
@@ -102,34 +102,34 @@ func describe(mediaType, title string, raw []byte) ocispec.Descriptor {
 func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	source, err := parse(from)
+	source, err := parseReference(from)
 	if err != nil {
 		return "", err
 	}
-	target, err := parse(to)
+	target, err := parseReference(to)
 	if err != nil {
 		return "", err
 	}
-	manifest, found, err := c.manifest(ctx, source)
+	manifest, found, err := c.readManifest(ctx, source)
 	if err != nil {
-		return "", explained(from, err)
+		return "", explainError(from, err)
 	}
 	if _, err := catalogLayers(manifest); err != nil {
-		return "", explained(from, err)
+		return "", explainError(from, err)
 	}
-	src, dst := c.repository(source), c.repository(target)
+	src, dst := c.repositoryOf(source), c.repositoryOf(target)
 	switch existing, err := dst.Resolve(ctx, target.Reference); {
 	case err == nil && existing.Digest != found.Digest:
 		return "", &TakenError{to, existing.Digest}
 	case err != nil && !errors.Is(err, errdef.ErrNotFound):
-		return "", explained(to, err)
+		return "", explainError(to, err)
 	}
 	// The signatures are copied first: a reader who finds the tag finds the signatures, too.
 	if err := c.copySignatures(ctx, src, dst, found.Digest); err != nil {
-		return "", explained(from, err)
+		return "", explainError(from, err)
 	}
 	if _, err := oras.Copy(ctx, src, found.Digest.String(), dst, target.Reference, oras.DefaultCopyOptions); err != nil {
-		return "", explained(to, err)
+		return "", explainError(to, err)
 	}
 	return found.Digest, nil
 }
@@ -137,13 +137,13 @@ func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, erro
 // copySignatures copies the manifest of signatures, if there is one. The limits of Verify apply: otherwise a hostile registry
 // could have anything copied.
 func (c *Client) copySignatures(ctx context.Context, src, dst *remote.Repository, signed digest.Digest) error {
-	found, err := c.signatures(ctx, src, signed)
+	found, err := c.readSignatures(ctx, src, signed)
 	if err != nil || found.digest == "" {
 		return err
 	}
 	for _, layer := range found.layers {
 		if layer.Size > maxPayload || layer.MediaType != payloadMediaType {
-			return fmt.Errorf("a signature must be '%s' of at most %d bytes, not '%s' of %d", payloadMediaType, maxPayload, printable(layer.MediaType), layer.Size)
+			return fmt.Errorf("a signature must be '%s' of at most %d bytes, not '%s' of %d", payloadMediaType, maxPayload, printableText(layer.MediaType), layer.Size)
 		}
 	}
 	if found.config > maxManifest {
@@ -171,8 +171,8 @@ func (e *Error) Error() string {
 // Unwrap returns the error of the connection or of the registry.
 func (e *Error) Unwrap() error { return e.err }
 
-// explained adds the reference to an error, and what an administrator can do about it. It returns nil for nil.
-func explained(reference string, err error) error {
+// explainError adds the reference to an error, and what an administrator can do about it. It returns nil for nil.
+func explainError(reference string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -185,7 +185,7 @@ func explained(reference string, err error) error {
 		e.text = "the registry of " + e.text + " does not answer in time"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		e.text = "the registry of " + e.text + " speaks plain HTTP: use --plain-http"
-	case denied(err):
+	case isDenied(err):
 		e.text = "the registry of " + e.text + " refuses the credentials of docker's configuration file ('docker login' writes them)"
 	}
 	return e

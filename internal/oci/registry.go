@@ -64,7 +64,7 @@ func New(o Options) (*Client, error) {
 	base = base.Clone()
 	base.ResponseHeaderTimeout = headerLimit
 	if o.CAFile != "" {
-		if base.TLSClientConfig, err = authorities(o.CAFile); err != nil {
+		if base.TLSClientConfig, err = trustAuthorities(o.CAFile); err != nil {
 			return nil, err
 		}
 	}
@@ -89,13 +89,13 @@ type onlyHTTPS struct{ below http.RoundTripper }
 func (t onlyHTTPS) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Scheme != "https" {
 		return nil, fmt.Errorf("the registry names '%s://%s', to which nothing is sent unencrypted: its token service needs HTTPS, or use --plain-http",
-			printable(request.URL.Scheme), printable(request.URL.Host))
+			printableText(request.URL.Scheme), printableText(request.URL.Host))
 	}
 	return t.below.RoundTrip(request)
 }
 
-// authorities returns a TLS configuration that trusts the system's authorities and those of a file.
-func authorities(file string) (*tls.Config, error) {
+// trustAuthorities returns a TLS configuration that trusts the system's authorities and those of a file.
+func trustAuthorities(file string) (*tls.Config, error) {
 	opened, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -121,13 +121,13 @@ func checkRedirect(request *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return fmt.Errorf("the registry redirects more than %d times", maxRedirects)
 	case via[0].URL.Scheme == "https" && request.URL.Scheme != "https":
-		return fmt.Errorf("the registry redirects from HTTPS to '%s'", printable(request.URL.Scheme))
+		return fmt.Errorf("the registry redirects from HTTPS to '%s'", printableText(request.URL.Scheme))
 	}
 	return nil
 }
 
-// repository returns the repository of a reference.
-func (c *Client) repository(r registry.Reference) *remote.Repository {
+// repositoryOf returns the repository of a reference.
+func (c *Client) repositoryOf(r registry.Reference) *remote.Repository {
 	return &remote.Repository{Client: c.http, Reference: r, PlainHTTP: c.plain, SkipReferrersGC: true, MaxMetadataBytes: maxManifest}
 }
 
@@ -136,12 +136,12 @@ func (c *Client) repository(r registry.Reference) *remote.Repository {
 func (c *Client) Tags(ctx context.Context, reference string, limit int) (tags []string, err error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	r, err := parse(reference)
+	r, err := parseReference(reference)
 	if err != nil {
 		return nil, err
 	}
 	stop := errors.New("enough")
-	err = c.repository(r).Tags(ctx, "", func(page []string) error {
+	err = c.repositoryOf(r).Tags(ctx, "", func(page []string) error {
 		tags = append(tags, page[:min(len(page), limit-len(tags))]...)
 		if len(tags) == limit {
 			return stop
@@ -149,7 +149,7 @@ func (c *Client) Tags(ctx context.Context, reference string, limit int) (tags []
 		return nil
 	})
 	if err != nil && !errors.Is(err, stop) && !unknownRepository(err) {
-		return nil, explained(reference, err)
+		return nil, explainError(reference, err)
 	}
 	return tags, nil
 }

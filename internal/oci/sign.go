@@ -70,7 +70,7 @@ func PrivateKey(raw, password []byte) (signature.SignerVerifier, error) {
 		}
 	case string(cryptoutils.PrivateKeyPEMType):
 	default:
-		return nil, fmt.Errorf("the private key must be 'ENCRYPTED SIGSTORE PRIVATE KEY' or 'PRIVATE KEY' in PEM, not '%s'", printable(block.Type))
+		return nil, fmt.Errorf("the private key must be 'ENCRYPTED SIGSTORE PRIVATE KEY' or 'PRIVATE KEY' in PEM, not '%s'", printableText(block.Type))
 	}
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
@@ -93,13 +93,13 @@ func PublicKey(raw []byte) (signature.Verifier, error) {
 func (c *Client) Sign(ctx context.Context, reference string, signer signature.SignerVerifier) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	r, found, err := c.find(ctx, reference)
+	r, found, err := c.resolveManifest(ctx, reference)
 	if err != nil {
 		return "", err
 	}
 	image, err := name.NewDigest(r.Registry + "/" + r.Repository + "@" + found.Digest.String())
 	if err != nil {
-		return "", explained(reference, err)
+		return "", explainError(reference, err)
 	}
 	statement, err := json.Marshal(payload.Cosign{Image: image})
 	if err != nil {
@@ -111,12 +111,12 @@ func (c *Client) Sign(ctx context.Context, reference string, signer signature.Si
 	}
 	layer := content.NewDescriptorFromBytes(payloadMediaType, statement)
 	layer.Annotations = map[string]string{signatureAnnotation: base64.StdEncoding.EncodeToString(signed)}
-	return found.Digest, explained(reference, c.addSignature(ctx, c.repository(r), found.Digest, layer, statement))
+	return found.Digest, explainError(reference, c.addSignature(ctx, c.repositoryOf(r), found.Digest, layer, statement))
 }
 
 // addSignature appends a layer to the manifest of signatures of a digest, which it creates if there is none.
 func (c *Client) addSignature(ctx context.Context, repository *remote.Repository, of digest.Digest, layer ocispec.Descriptor, statement []byte) error {
-	existing, err := c.signatures(ctx, repository, of)
+	existing, err := c.readSignatures(ctx, repository, of)
 	if err != nil {
 		return err
 	}
@@ -165,11 +165,11 @@ type signatures struct {
 	layers []ocispec.Descriptor
 }
 
-// signatures reads the manifest of signatures of a digest. It refuses more than maxSignatures.
-func (c *Client) signatures(ctx context.Context, repository *remote.Repository, of digest.Digest) (signatures, error) {
+// readSignatures reads the manifest of signatures of a digest. It refuses more than maxSignatures.
+func (c *Client) readSignatures(ctx context.Context, repository *remote.Repository, of digest.Digest) (signatures, error) {
 	r := repository.Reference
 	r.Reference = signatureTag(of)
-	manifest, found, err := c.manifest(ctx, r)
+	manifest, found, err := c.readManifest(ctx, r)
 	if errors.Is(err, errdef.ErrNotFound) {
 		return signatures{}, nil
 	}
@@ -186,13 +186,13 @@ func (c *Client) signatures(ctx context.Context, repository *remote.Repository, 
 func (c *Client) Verify(ctx context.Context, reference string, key signature.Verifier) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	r, found, err := c.find(ctx, reference)
+	r, found, err := c.resolveManifest(ctx, reference)
 	if err != nil {
 		return "", err
 	}
-	all, err := c.signatures(ctx, c.repository(r), found.Digest)
+	all, err := c.readSignatures(ctx, c.repositoryOf(r), found.Digest)
 	if err != nil {
-		return "", explained(reference, fmt.Errorf("the signatures cannot be read: %w", err))
+		return "", explainError(reference, fmt.Errorf("the signatures cannot be read: %w", err))
 	}
 	unsigned := &UnsignedError{Reference: reference, Digest: found.Digest}
 	for _, layer := range all.layers {
@@ -203,9 +203,9 @@ func (c *Client) Verify(ctx context.Context, reference string, key signature.Ver
 			unsigned.Reasons = append(unsigned.Reasons, fmt.Errorf("a statement must have at most %d bytes, not %d", maxPayload, layer.Size))
 			continue
 		}
-		statement, err := c.blob(ctx, r, layer)
+		statement, err := c.readBlob(ctx, r, layer)
 		if err == nil {
-			err = holds(key, layer.Annotations[signatureAnnotation], statement, found.Digest)
+			err = verifyStatement(key, layer.Annotations[signatureAnnotation], statement, found.Digest)
 		}
 		if err == nil {
 			return found.Digest, nil
@@ -215,9 +215,9 @@ func (c *Client) Verify(ctx context.Context, reference string, key signature.Ver
 	return "", unsigned
 }
 
-// holds returns nil if the key made the signature and the statement is about this digest. The signature is verified before the statement is
+// verifyStatement returns nil if the key made the signature and the statement is about this digest. The signature is verified before the statement is
 // parsed.
-func holds(key signature.Verifier, encoded string, statement []byte, of digest.Digest) error {
+func verifyStatement(key signature.Verifier, encoded string, statement []byte, of digest.Digest) error {
 	signed, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
 		return fmt.Errorf("the annotation '%s' must be in base64: %w", signatureAnnotation, err)

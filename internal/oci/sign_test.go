@@ -103,11 +103,11 @@ func TestSignatureOfAnother(t *testing.T) {
 	if _, err := client.Sign(t.Context(), good, signer); err != nil {
 		t.Fatal(err)
 	}
-	r, err := parse(good)
+	r, err := parseReference(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	repository := client.repository(r)
+	repository := client.repositoryOf(r)
 	manifest, err := repository.Resolve(t.Context(), signatureTag(signed))
 	if err != nil {
 		t.Fatal(err)

@@ -121,10 +121,10 @@ func Page(c Catalog) ([]byte, error) {
 		Data, Script                    template.JS
 		Style                           template.CSS
 	}{
-		Catalog: c, Data: template.JS(data), Script: template.JS(script), Style: template.CSS(style), Policy: policy(),
-		Classes:       distinct(c.Instancetypes, func(o Object) []string { return []string{o.Class} }),
-		Systems:       distinct(c.Preferences, func(o Object) []string { return []string{o.Class} }),
-		Architectures: distinct(append(slices.Clone(c.Instancetypes), c.Preferences...), func(o Object) []string { return o.Architectures }),
+		Catalog: c, Data: template.JS(data), Script: template.JS(script), Style: template.CSS(style), Policy: contentSecurityPolicy(),
+		Classes:       distinctValues(c.Instancetypes, func(o Object) []string { return []string{o.Class} }),
+		Systems:       distinctValues(c.Preferences, func(o Object) []string { return []string{o.Class} }),
+		Architectures: distinctValues(append(slices.Clone(c.Instancetypes), c.Preferences...), func(o Object) []string { return o.Architectures }),
 	}
 	var out bytes.Buffer
 	if err := parsed.Execute(&out, values); err != nil {
@@ -133,18 +133,18 @@ func Page(c Catalog) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// policy allows this package's script and style by their digests, and nothing else.
-func policy() string {
-	return fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; base-uri 'none'; form-action 'none'", digest(script), digest(style))
+// contentSecurityPolicy returns a policy that allows only this package's script and style, by their digests.
+func contentSecurityPolicy() string {
+	return fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; base-uri 'none'; form-action 'none'", scriptDigest(script), scriptDigest(style))
 }
 
-func digest(text string) string {
+func scriptDigest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// distinct returns the sorted values that a filter offers.
-func distinct(objects []Object, of func(Object) []string) (all []string) {
+// distinctValues returns the sorted values that a filter offers.
+func distinctValues(objects []Object, of func(Object) []string) (all []string) {
 	for _, o := range objects {
 		all = append(all, of(o)...)
 	}

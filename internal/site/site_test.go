@@ -123,7 +123,7 @@ func TestPolicy(t *testing.T) {
 			look = node.FirstChild.Data
 		}
 	}
-	if want := "default-src 'none'; script-src '" + digest(code) + "'; style-src '" + digest(look) + "'; "; !strings.HasPrefix(policy, want) {
+	if want := "default-src 'none'; script-src '" + scriptDigest(code) + "'; style-src '" + scriptDigest(look) + "'; "; !strings.HasPrefix(policy, want) {
 		t.Errorf("the policy is %q, want %q", policy, want)
 	}
 }
