@@ -44,27 +44,27 @@ func captureCommand(s *cmdutil.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all, err := o.Reviewed(cmd.Context(), args)
+		all, err := o.ReviewArguments(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
-		found, err := o.Bootable(all)
+		found, err := o.BootableGuests(all)
 		switch {
 		case err != nil:
 			return err
 		case len(found) != 1: // a domain is the hardware of one VM
 			return fmt.Errorf("name one VM or VMI for the domain, not %d", len(found))
 		}
-		return o.capture(found[0], running, c)
+		return o.printHardware(found[0], running, c)
 	}
 	o.AddInputs(cmd)
 	o.AddOutput(cmd, "yaml", "yaml", "json")
 	return cmd
 }
 
-// capture prints the GuestHardware. If the domain differs from the spec, it prints the fields and refuses: with a partial record, the hardware that the record
-// leaves out would move. manifests/policies/hardware.yaml says who may create a GuestHardware in a cluster.
-func (o *captureRun) capture(r workbench.Reviewed, running workbench.Running, c captureOptions) error {
+// printHardware prints the GuestHardware. If the domain differs from the spec, it prints the fields and refuses: with a partial record, the hardware that the
+// record leaves out would move. manifests/policies/hardware.yaml says who may create a GuestHardware in a cluster.
+func (o *captureRun) printHardware(r workbench.Reviewed, running workbench.Running, c captureOptions) error {
 	if c.kubevirt {
 		taken, err := workbench.CapturePlaces(r, running)
 		if err != nil {
@@ -74,7 +74,7 @@ func (o *captureRun) capture(r workbench.Reviewed, running workbench.Running, c 
 	}
 	taken, err := workbench.Capture(r, running, c.host)
 	if err != nil {
-		return o.Refused(err)
+		return o.PrintRefusal(err)
 	}
 	return o.Print(taken)
 }

@@ -34,11 +34,11 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		revisionsCommand(s), statesCommand(s), validateCommand(s), vmcmd.ConsoleCommand(s), vmcmd.VncCommand(s))
 	root.AddCommand(vmcmd.ActionCommands(s)...)
 	cmdutil.RefuseUnknown(root)
-	s.Answering(root.Commands())
+	s.WrapConnectionErrors(root.Commands())
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	version.Add(root)
-	help(root)
+	setUpHelp(root)
 	return root
 }

@@ -39,7 +39,7 @@ func expandCommand(s *cmdutil.Session) *cobra.Command {
 			"  kubectl kiln expand vm/web -n shop --stage all",
 	}
 	stage := cmd.Flags().String("stage", workbench.StageDefaults, "stage to print: "+strings.Join(stages, ", "))
-	cmdutil.Complete(cmd, "stage", stages...)
+	cmdutil.CompleteValues(cmd, "stage", stages...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(stages, *stage) {
 			return fmt.Errorf("--stage '%s' is not supported, use one of %s", *stage, strings.Join(stages, ", "))

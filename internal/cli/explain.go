@@ -55,7 +55,7 @@ func (o *explainOptions) printExplanation(ctx context.Context, r workbench.Revie
 		}{r.Name(), explained, r.Frontend()})
 	}
 	fmt.Fprintf(o.Out, "%s\n", r.Name())
-	rows, err := tree(explained.Fields)
+	rows, err := treeRows(explained.Fields)
 	if err != nil {
 		return err
 	}
@@ -90,29 +90,29 @@ type row struct{ text, origin string }
 // the screen.
 const widest = 72
 
-// tree returns the rows of facts, which must be sorted by path. It adds a row for each step of a path that the path before lacks.
+// treeRows returns the rows of facts, which must be sorted by path. It adds a row for each step of a path that the path before lacks.
 // Values are JSON, which escapes the control characters of a terminal.
-func tree(facts []admit.Fact) ([]row, error) {
+func treeRows(facts []admit.Fact) ([]row, error) {
 	var rows []row
 	var above []string
 	for _, fact := range facts {
-		steps := branches(fact.Path)
+		steps := pathFields(fact.Path)
 		last := len(steps) - 1
-		for depth := common(above, steps); depth < last; depth++ {
-			rows = append(rows, row{text: indent(depth) + steps[depth] + ":"})
+		for depth := commonSteps(above, steps); depth < last; depth++ {
+			rows = append(rows, row{text: indentation(depth) + steps[depth] + ":"})
 		}
 		value, err := json.Marshal(fact.Value)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row{indent(last) + steps[last] + ": " + string(value), fact.Origin.String()})
+		rows = append(rows, row{indentation(last) + steps[last] + ": " + string(value), fact.Origin.String()})
 		above = steps
 	}
 	return rows, nil
 }
 
-// branches returns the fields of a path, each with its indices and keys: 'disks[0]'.
-func branches(path string) (fields []string) {
+// pathFields returns the fields of a path, each with its indices and keys: 'disks[0]'.
+func pathFields(path string) (fields []string) {
 	for _, step := range fieldpath.Parse(path) {
 		if step.Element && len(fields) > 0 {
 			fields[len(fields)-1] += step.String()
@@ -123,8 +123,8 @@ func branches(path string) (fields []string) {
 	return fields
 }
 
-// common returns the number of steps that two paths share from their start. It does not count the last step, because each leaf has its own row.
-func common(a, b []string) int {
+// commonSteps returns the number of steps that two paths share from their start. It does not count the last step, because each leaf has its own row.
+func commonSteps(a, b []string) int {
 	n := 0
 	for n < len(a)-1 && n < len(b)-1 && a[n] == b[n] {
 		n++
@@ -132,5 +132,5 @@ func common(a, b []string) int {
 	return n
 }
 
-// indent returns the spaces before a row. Rows of depth 0 are indented, too, because they are below the name of the object.
-func indent(depth int) string { return strings.Repeat("  ", depth+1) }
+// indentation returns the spaces before a row. Rows of depth 0 are indented, too, because they are below the name of the object.
+func indentation(depth int) string { return strings.Repeat("  ", depth+1) }

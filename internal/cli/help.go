@@ -24,10 +24,11 @@ Use '{{.Root.CommandPath}} options' for the flags that every command has (--name
 	`{{if .HasAvailableSubCommands}}, '{{.CommandPath}} COMMAND --help' for a command{{end}}.
 `
 
-// help sets the template of help for all commands, and adds the command to see for help to errors about flags. It adds the commands 'completion' and 'options'.
-func help(root *cobra.Command) {
+// setUpHelp sets the template of help for all commands, and adds the command to see for help to errors about flags. It adds the commands 'completion' and
+// 'options'.
+func setUpHelp(root *cobra.Command) {
 	root.SetUsageTemplate(usage)
-	completion(root)
+	describeCompletion(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w, see '%s --help'", err, cmd.CommandPath())
 	})
@@ -39,9 +40,9 @@ func help(root *cobra.Command) {
 	})
 }
 
-// completion adds cobra's command 'completion' with another text: its script completes only the program kubectl-kiln, because kubectl completes a plugin
-// by running kubectl_complete-kiln. It must be called after the other commands are added, without which cobra does not add its own.
-func completion(root *cobra.Command) {
+// describeCompletion adds cobra's command 'completion' with another text: its script completes only the program kubectl-kiln, because kubectl completes a
+// plugin by running kubectl_complete-kiln. It must be called after the other commands are added, without which cobra does not add its own.
+func describeCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {

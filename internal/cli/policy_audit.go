@@ -33,7 +33,7 @@ func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 	}
 	all := cmd.Flags().BoolP("all-namespaces", "A", false, "list the VMs of all namespaces")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		audit, err := o.audit(cmd.Context(), *all)
+		audit, err := o.runAudit(cmd.Context(), *all)
 		o.Warn(audit.Warnings...)
 		if err != nil {
 			return err
@@ -57,8 +57,8 @@ func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// audit judges the objects of files if the user named any, and otherwise the objects of the cluster.
-func (o *policyAudit) audit(ctx context.Context, everywhere bool) (policyaudit.Audit, error) {
+// runAudit judges the objects of files if the user named any, and otherwise the objects of the cluster.
+func (o *policyAudit) runAudit(ctx context.Context, everywhere bool) (policyaudit.Audit, error) {
 	if o.Files.Named() {
 		in, err := o.Load(o.Files, nil)
 		if err != nil {

@@ -27,8 +27,8 @@ func presetCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// migrate is a run of 'preset migrate'.
-type migrate struct {
+// migrateRun is a run of 'preset migrate'.
+type migrateRun struct {
 	cmdutil.Inputs
 	presetmigration.Options
 	// folder is the value of --output-dir; empty to print the manifests.
@@ -39,7 +39,7 @@ type migrate struct {
 // presetMigrateCommand returns 'preset migrate'. It writes nothing to a cluster. The exit status is 2 for a fault, otherwise 3 if a VM or VMI would differ, and
 // otherwise 1 if a preset is rejected or a VM cannot be compared because it refers to an object that does not exist.
 func presetMigrateCommand(s *cmdutil.Session) *cobra.Command {
-	m := migrate{Inputs: cmdutil.NewInputs(s)}
+	m := migrateRun{Inputs: cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "migrate [-f FILE|DIR|- | -k DIR]",
 		Short: "Write a GuestProfile for each preset, and prove that no VMI changes",
@@ -52,7 +52,7 @@ func presetMigrateCommand(s *cmdutil.Session) *cobra.Command {
 		Example: "  kubectl kiln preset migrate -f presets/ -f vms/ --catalog catalog/ > profiles.yaml\n" +
 			"  kubectl kiln preset migrate -A --output-dir profiles/",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return m.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return m.runMigration(cmd.Context()) },
 	}
 	m.AddInputs(cmd)
 	flags := cmd.Flags()
@@ -63,8 +63,8 @@ func presetMigrateCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// run reads, migrates and prints. Without -o, manifests are printed to standard output and the report to standard error.
-func (m *migrate) run(ctx context.Context) error {
+// runMigration reads, migrates and prints. Without -o, manifests are printed to standard output and the report to standard error.
+func (m *migrateRun) runMigration(ctx context.Context) error {
 	in, err := m.readInputs(ctx)
 	if err != nil {
 		return err
@@ -74,10 +74,10 @@ func (m *migrate) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	outcome := m.unreadable(in)
+	outcome := m.printUnreadable(in)
 	if len(done.Presets) == 0 && outcome == nil {
 		if m.Files.Named() {
-			return m.Nothing("VirtualMachineInstancePreset", nil)
+			return m.NothingFound("VirtualMachineInstancePreset", nil)
 		}
 		return errors.New("no VirtualMachineInstancePreset in the cluster's namespace: name another with -n, or all with -A")
 	}
@@ -86,20 +86,20 @@ func (m *migrate) run(ctx context.Context) error {
 		return err
 	}
 	if m.folder != "" {
-		if err := m.write(done); err != nil {
+		if err := m.writeProfiles(done); err != nil {
 			return err
 		}
 	}
 	for _, guest := range done.Guests {
 		if guest.Fault != nil {
-			outcome = cmdutil.Worse(outcome, m.Unanswered(guest.Fault))
+			outcome = cmdutil.Worse(outcome, m.PrintUnanswered(guest.Fault))
 		}
 	}
 	return cmdutil.Worse(outcome, outcomeOf(done))
 }
 
 // readInputs reads the objects of the files, or of the cluster if the user named none.
-func (m *migrate) readInputs(ctx context.Context) (manifest.Inputs, error) {
+func (m *migrateRun) readInputs(ctx context.Context) (manifest.Inputs, error) {
 	if m.Files.Named() {
 		if m.allNamespaces {
 			return manifest.Inputs{}, errors.New("-A is for the cluster: give either files with -f and -k, or -A")
@@ -120,12 +120,12 @@ func (m *migrate) readInputs(ctx context.Context) (manifest.Inputs, error) {
 	return presetmigration.ReadInputs(ctx, cluster, namespace)
 }
 
-// unreadable prints the faults of files that cannot be parsed. If there are any it returns ErrUnanswered, because VMs in these files were not compared. The
-// faults of VMs and VMIs are printed elsewhere.
-func (m *migrate) unreadable(in manifest.Inputs) (outcome error) {
+// printUnreadable prints the faults of files that cannot be parsed. If there are any it returns ErrUnanswered, because VMs in these files were not compared.
+// The faults of VMs and VMIs are printed elsewhere.
+func (m *migrateRun) printUnreadable(in manifest.Inputs) (outcome error) {
 	for _, object := range in.Named {
 		if object.Fault != nil && object.GetKind() == "" {
-			outcome = m.Unanswered(object.Fault)
+			outcome = m.PrintUnanswered(object.Fault)
 		}
 	}
 	return outcome
@@ -149,8 +149,8 @@ func outcomeOf(done presetmigration.Result) (answer error) {
 	return answer
 }
 
-// write writes the profiles into the folder. If there are no profiles, it does not create the folder, and warns.
-func (m *migrate) write(done presetmigration.Result) error {
+// writeProfiles writes the profiles into the folder. If there are no profiles, it does not create the folder, and warns.
+func (m *migrateRun) writeProfiles(done presetmigration.Result) error {
 	var files []oci.File
 	for _, p := range done.Presets {
 		if p.Profile == nil {

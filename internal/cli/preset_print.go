@@ -11,7 +11,7 @@ import (
 
 // printMigrated prints the manifests, then a report about the presets, and the VMs and VMIs that differ. It replaces control characters, because tenants write
 // names and values.
-func (m *migrate) printMigrated(done presetmigration.Result) error {
+func (m *migrateRun) printMigrated(done presetmigration.Result) error {
 	if m.Documents {
 		return m.Print(done)
 	}

@@ -182,7 +182,7 @@ func TestPresetMigrateUsage(t *testing.T) {
 func TestMigratedTextsAreAStrangers(t *testing.T) {
 	t.Parallel()
 	streams, _, out, errOut := genericclioptions.NewTestIOStreams()
-	m := migrate{Inputs: cmdutil.NewInputs(&cmdutil.Session{IOStreams: streams})}
+	m := migrateRun{Inputs: cmdutil.NewInputs(&cmdutil.Session{IOStreams: streams})}
 	m.Output = "text"
 	field := presetmigration.Field{Field: hostile, Before: hostile, Origin: hostile, Reason: hostile}
 	err := m.printMigrated(presetmigration.Result{

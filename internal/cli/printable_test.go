@@ -37,10 +37,10 @@ func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
 		print func(cmdutil.Inputs)
 		lines int
 	}{
-		"a rejection":             {func(o cmdutil.Inputs) { _ = o.Refuse(refused, hostile) }, 3},
-		"a VM that is incomplete": {func(o cmdutil.Inputs) { _ = o.Incomplete(refused) }, 2},
+		"a rejection":             {func(o cmdutil.Inputs) { _ = o.PrintRejectedObject(refused, hostile) }, 3},
+		"a VM that is incomplete": {func(o cmdutil.Inputs) { _ = o.PrintIncomplete(refused) }, 2},
 		"a warning of the run":    {func(o cmdutil.Inputs) { o.Warn(hostile) }, 1},
-		"a fault of an object":    {func(o cmdutil.Inputs) { _ = o.Unanswered(errors.New(cmdutil.Printable(hostile))) }, 1},
+		"a fault of an object":    {func(o cmdutil.Inputs) { _ = o.PrintUnanswered(errors.New(cmdutil.Printable(hostile))) }, 1},
 		"repin, refused": {func(o cmdutil.Inputs) {
 			_ = (&repinRun{o}).refusedByCluster(named, apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "a", mistakes))
 		}, 1},

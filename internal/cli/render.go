@@ -39,19 +39,19 @@ func renderCommand(s *cmdutil.Session) *cobra.Command {
 	flags.StringVar(&r.Host, "host", "", "file with the HostCapabilities of the host")
 	flags.StringVar(&r.Bindings, "bindings", "", "YAML file with the resources of the host for this start, such as paths and taps; missing ones are assumed")
 	flags.StringVar(&r.Stage, "stage", workbench.StageBackend, "'frontend' for what the guest sees (stage 2), 'backend' for the complete domain")
-	cmdutil.Complete(cmd, "stage", workbench.StageFrontend, workbench.StageBackend)
+	cmdutil.CompleteValues(cmd, "stage", workbench.StageFrontend, workbench.StageBackend)
 	flags.BoolVar(&r.Side, "documents", false, "also print the secrets (without values), network filters and node devices of the domain")
 	flags.StringVar(&r.folder, "output-dir", "", "write each document to DIR/NAMESPACE/NAME/KIND[-NAME].xml")
 	o.AddProfiles(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.render(cmd, args, r) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.renderGuests(cmd, args, r) }
 	o.AddInputs(cmd)
 	o.AddOutput(cmd, "xml", "xml", "yaml", "json")
 	return cmd
 }
 
-// render prints the XML documents of all objects together: several documents are in one root <documents>, because XML has one root. A single domain is
+// renderGuests prints the XML documents of all objects together: several documents are in one root <documents>, because XML has one root. A single domain is
 // printed without it, so that it can be piped to 'virsh define' and virt-xml-validate. JSON and YAML are printed object by object.
-func (o *renderRun) render(cmd *cobra.Command, args []string, r renderOptions) error {
+func (o *renderRun) renderGuests(cmd *cobra.Command, args []string, r renderOptions) error {
 	o.Bench.Quiet = true
 	switch {
 	case r.Stage != workbench.StageFrontend && r.Stage != workbench.StageBackend:
@@ -64,9 +64,9 @@ func (o *renderRun) render(cmd *cobra.Command, args []string, r renderOptions) e
 	var all []render.Document
 	err := o.EachGuest(cmd, args, func(guest workbench.Reviewed) error {
 		rendered, err := o.Bench.Render(cmd.Context(), guest, r.Rendering)
-		o.Note(rendered.Notes)
+		o.PrintNotes(rendered.Notes)
 		if err != nil {
-			return o.Refused(err)
+			return o.PrintRefusal(err)
 		}
 		if o.Output != "xml" {
 			return o.printDocuments(guest, r.Stage, rendered.Documents)

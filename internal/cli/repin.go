@@ -64,7 +64,7 @@ func repinCommand(s *cmdutil.Session) *cobra.Command {
 				r.keys = append(r.keys, pin.key)
 			}
 		}
-		return o.repin(cmd.Context(), args, r)
+		return o.repinAll(cmd.Context(), args, r)
 	}
 	o.AddContext(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
@@ -74,9 +74,9 @@ func repinCommand(s *cmdutil.Session) *cobra.Command {
 // maxConflicts is how often repinning one VM is tried if the VM is changed meanwhile.
 const maxConflicts = 5
 
-// repin renews the pins of each VM in turn. After a refused VM it goes on with the next one; after a fault it stops.
+// repinAll renews the pins of each VM in turn. After a refused VM it goes on with the next one; after a fault it stops.
 // VMs that were repinned before a fault keep their new pins, because each VM is a separate request.
-func (o *repinRun) repin(ctx context.Context, args []string, r repinOptions) error {
+func (o *repinRun) repinAll(ctx context.Context, args []string, r repinOptions) error {
 	in, err := o.Load(o.Files, args)
 	if err != nil {
 		return err
@@ -125,17 +125,17 @@ func (o *repinRun) refusedByCluster(named manifest.Object, err error) error {
 			j.Causes = append(j.Causes, workbench.Cause{Type: string(c.Type), Field: c.Field, Message: c.Message})
 		}
 	}
-	return o.PrintRejection(j)
+	return o.PrintJudgement(j)
 }
 
 // repinOne first requests the new pins in a dry run, and compares the VMI that would boot with the VMI that boots now. It does not change a VM whose
 // instancetype does not exist, or that could not start with the new pins.
 func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOptions) error {
-	before, err := o.alone(ctx, in)
+	before, err := o.reviewOneVM(ctx, in)
 	if err != nil {
 		return err
 	}
-	if err := repin.Asks(before, r.keys); err != nil {
+	if err := repin.CheckReferences(before, r.keys); err != nil {
 		return err
 	}
 	named := in.Named[0].Unstructured
@@ -144,7 +144,7 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 		return err
 	}
 	in.Named = []manifest.Object{{Unstructured: planned}}
-	after, err := o.alone(ctx, in)
+	after, err := o.reviewOneVM(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -168,13 +168,13 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 	return o.printRepinned(answer)
 }
 
-// alone reviews inputs with one VM. It fails if the VM has no template, because there is no VMI to compare.
-func (o *repinRun) alone(ctx context.Context, in manifest.Inputs) (workbench.Reviewed, error) {
-	all, err := o.Review(ctx, in, nil)
+// reviewOneVM reviews inputs with one VM. It fails if the VM has no template, because there is no VMI to compare.
+func (o *repinRun) reviewOneVM(ctx context.Context, in manifest.Inputs) (workbench.Reviewed, error) {
+	all, err := o.ReviewInputs(ctx, in, nil)
 	if err != nil {
 		return workbench.Reviewed{}, err
 	}
-	found, err := o.Bootable(all)
+	found, err := o.BootableGuests(all)
 	if err == nil && len(found) == 0 {
 		err = errors.New("it has no template")
 	}

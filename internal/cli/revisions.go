@@ -85,7 +85,7 @@ func (o *revisionsOptions) printUsages(usages []revision.Usage, namespaces bool)
 		if u.Lifecycle != "" {
 			state += ", " + u.Lifecycle
 		}
-		row(u.Namespace, u.Revision, of, state, cmdutil.Users(u))
+		row(u.Namespace, u.Revision, of, state, cmdutil.UserNames(u))
 	}
 	return table.Flush()
 }

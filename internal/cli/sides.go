@@ -43,11 +43,11 @@ func (o *comparison) oneGuest(ctx context.Context, name string, before *workbenc
 			old = before.Guest.VM
 		}
 	}
-	all, err := o.Review(ctx, in, old)
+	all, err := o.ReviewInputs(ctx, in, old)
 	if err != nil {
 		return workbench.Reviewed{}, err
 	}
-	found, err := o.Bootable(all)
+	found, err := o.BootableGuests(all)
 	switch {
 	case err != nil:
 		return workbench.Reviewed{}, err

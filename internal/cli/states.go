@@ -36,7 +36,7 @@ func statesCommand(s *cmdutil.Session) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	number := cmd.Flags().Int("state", 0, "print the configuration of this state, from 1 to 4, instead of the table")
-	cmdutil.Complete(cmd, "state", "1", "2", "3", "4")
+	cmdutil.CompleteValues(cmd, "state", "1", "2", "3", "4")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		format, chosen := o.Output, cmd.Flags().Changed("state")
 		switch {
@@ -53,7 +53,7 @@ func statesCommand(s *cmdutil.Session) *cobra.Command {
 		case chosen && format == "text":
 			return errors.New("--state prints YAML or XML: leave out -o text")
 		}
-		states, err := o.states(cmd.Context(), args[0])
+		states, err := o.readStates(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
@@ -71,8 +71,8 @@ func statesCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// states returns the states of a VM. name may be the name of its VMI.
-func (o *statesOptions) states(ctx context.Context, name string) ([]guestdiff.State, error) {
+// readStates returns the states of a VM. name may be the name of its VMI.
+func (o *statesOptions) readStates(ctx context.Context, name string) ([]guestdiff.State, error) {
 	if isFile(name) {
 		return nil, fmt.Errorf("%s: a file has one state: name a VM of the cluster, such as vm/web", name)
 	}
@@ -92,9 +92,9 @@ func (o *statesOptions) states(ctx context.Context, name string) ([]guestdiff.St
 		return nil, err
 	}
 	states, notes, err := guestdiff.States(ctx, &o.Bench, reader, of)
-	o.Note(notes)
+	o.PrintNotes(notes)
 	if err != nil {
-		return nil, o.Refused(err)
+		return nil, o.PrintRefusal(err)
 	}
 	return states, nil
 }

@@ -28,17 +28,17 @@ func validateCommand(s *cmdutil.Session) *cobra.Command {
 		Example: "  kubectl kiln validate -f vm.yaml --catalog catalog/ --policy policies/\n" +
 			"  kustomize build | kubectl kiln validate -f - -o json | jq 'select(.allowed | not)'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := o.Reviewed(cmd.Context(), args)
+			all, err := o.ReviewArguments(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
 			if len(all) == 0 {
-				return o.Nothing("object of a kind that Kiln serves", args)
+				return o.NothingFound("object of a kind that Kiln serves", args)
 			}
 			var outcome error
 			for _, r := range all {
 				if r.Fault != nil {
-					outcome = cmdutil.Worse(outcome, o.Unanswered(r.Fault))
+					outcome = cmdutil.Worse(outcome, o.PrintUnanswered(r.Fault))
 					continue
 				}
 				// After a rejection the run goes on with the next object. It ends if output cannot be written.
@@ -67,7 +67,7 @@ func (o *validateOptions) printVerdict(r workbench.Reviewed) error {
 	}
 	switch {
 	case !r.Verdict.Allowed():
-		return o.Refuse(r, "")
+		return o.PrintRejectedObject(r, "")
 	case o.Documents:
 		return o.Print(r.Judgement())
 	}

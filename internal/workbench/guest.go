@@ -129,9 +129,9 @@ func (r *Reviewed) readRecord(ctx context.Context) error {
 	return nil
 }
 
-// patched returns the document that a cluster would store: the sparse VMI with the patch of the webhook. Trap: the patch must be made
+// patchedDocument returns the document that a cluster would store: the sparse VMI with the patch of the webhook. Trap: the patch must be made
 // from the JSON that it is applied to. The typed object has empty lists and maps that its JSON leaves out.
-func patched(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
+func patchedDocument(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
 	raw, err := json.Marshal(sparse)
 	if err != nil {
 		return nil, err
@@ -144,11 +144,11 @@ func patched(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return apply(diff, raw)
+	return applyPatch(diff, raw)
 }
 
-// apply applies an RFC 6902 patch. A nil patch changes nothing.
-func apply(diff, raw []byte) ([]byte, error) {
+// applyPatch applies an RFC 6902 patch. A nil patch changes nothing.
+func applyPatch(diff, raw []byte) ([]byte, error) {
 	if diff == nil {
 		return raw, nil
 	}

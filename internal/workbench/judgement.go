@@ -70,7 +70,7 @@ func (r Reviewed) Incomplete() Reviewed {
 		causes = append(causes, notFound(missing, r.Remedy()))
 	}
 	if len(causes) == 0 {
-		causes = append(causes, unknowable())
+		causes = append(causes, unresolvedMatchers())
 	}
 	r.Verdict.Errors = append(r.Verdict.Errors, causes...)
 	return r

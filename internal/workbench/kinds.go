@@ -31,28 +31,28 @@ type stageOne struct {
 
 // judges has a function for each kind. The function sets the verdict, and for a VM or VMI the guest.
 var judges = map[schema.GroupKind]func(stageOne, context.Context, *Reviewed, []byte) error{
-	{Group: v1.GroupVersion.Group, Kind: "VirtualMachine"}:                                   stageOne.vm,
-	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstance"}:                           stageOne.vmi,
-	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstancePreset"}:                     stageOne.preset,
-	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Namespaced}:           stageOne.instancetype,
-	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Cluster}:              stageOne.instancetype,
-	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Namespaced}: stageOne.preference,
-	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Cluster}:    stageOne.preference,
-	{Group: v1alpha1.GroupVersion.Group, Kind: "HostProfile"}:                                stageOne.profile,
-	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindFrontendProfile}:                 stageOne.frontend,
-	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindGuestPolicy}:                     stageOne.policy,
-	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindGuestProfile}:                    stageOne.guestProfile,
-	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindClusterGuestProfile}:             stageOne.guestProfile,
-	{Group: v1alpha1.GroupVersion.Group, Kind: "GuestHardware"}:                              stageOne.hardware,
-	{Group: v1alpha1.GroupVersion.Group, Kind: "GuestPod"}:                                   stageOne.bySchema,
-	{Group: snapshot.SchemeGroupVersion.Group, Kind: "VirtualMachineSnapshot"}:               stageOne.snapshot,
-	{Group: snapshot.SchemeGroupVersion.Group, Kind: "VirtualMachineSnapshotContent"}:        stageOne.bySchema,
-	{Group: snapshot.SchemeGroupVersion.Group, Kind: "VirtualMachineRestore"}:                stageOne.restore,
-	{Group: clone.SchemeGroupVersion.Group, Kind: "VirtualMachineClone"}:                     stageOne.clone,
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachine"}:                                   stageOne.judgeVM,
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstance"}:                           stageOne.judgeVMI,
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstancePreset"}:                     stageOne.judgePreset,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Namespaced}:           stageOne.judgeInstancetype,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Cluster}:              stageOne.judgeInstancetype,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Namespaced}: stageOne.judgePreference,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Cluster}:    stageOne.judgePreference,
+	{Group: v1alpha1.GroupVersion.Group, Kind: "HostProfile"}:                                stageOne.judgeHostProfile,
+	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindFrontendProfile}:                 stageOne.judgeFrontendProfile,
+	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindGuestPolicy}:                     stageOne.judgePolicy,
+	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindGuestProfile}:                    stageOne.judgeGuestProfile,
+	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindClusterGuestProfile}:             stageOne.judgeGuestProfile,
+	{Group: v1alpha1.GroupVersion.Group, Kind: "GuestHardware"}:                              stageOne.judgeHardware,
+	{Group: v1alpha1.GroupVersion.Group, Kind: "GuestPod"}:                                   stageOne.acceptBySchema,
+	{Group: snapshot.SchemeGroupVersion.Group, Kind: "VirtualMachineSnapshot"}:               stageOne.judgeSnapshot,
+	{Group: snapshot.SchemeGroupVersion.Group, Kind: "VirtualMachineSnapshotContent"}:        stageOne.acceptBySchema,
+	{Group: snapshot.SchemeGroupVersion.Group, Kind: "VirtualMachineRestore"}:                stageOne.judgeRestore,
+	{Group: clone.SchemeGroupVersion.Group, Kind: "VirtualMachineClone"}:                     stageOne.judgeClone,
 }
 
-// vm judges a VM and the guest that it would boot. The sparse VMI is what its controller would create.
-func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
+// judgeVM judges a VM and the guest that it would boot. The sparse VMI is what its controller would create.
+func (s stageOne) judgeVM(ctx context.Context, r *Reviewed, raw []byte) error {
 	vm := &v1.VirtualMachine{}
 	embedded := validate.EmbeddedMetadata(raw)
 	if err := json.Unmarshal(raw, vm); err != nil {
@@ -68,7 +68,7 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 		keepTemplate(vm, old)
 	}
 	reviewer.Stored = r.Stored
-	reviewed, err := reviewer.ReviewVM(ctx, vm, old, s.bench.asker())
+	reviewed, err := reviewer.ReviewVM(ctx, vm, old, s.bench.requestUser())
 	if err != nil {
 		return err
 	}
@@ -85,13 +85,13 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 	return r.readRecord(ctx)
 }
 
-// vmi makes a VMI explicit and judges it.
-func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
+// judgeVMI makes a VMI explicit and judges it.
+func (s stageOne) judgeVMI(ctx context.Context, r *Reviewed, raw []byte) error {
 	vmi := &v1.VirtualMachineInstance{}
 	if err := json.Unmarshal(raw, vmi); err != nil {
 		return err
 	}
-	asker, reviewer := s.bench.asker(), s.reviewer
+	asker, reviewer := s.bench.requestUser(), s.reviewer
 	if reviewer.Stored = r.Stored; r.Stored {
 		// A stored VMI may have fields that only controllers may write, such as the owner, so it is judged as the request of a controller.
 		asker.Name = s.reviewer.Configuration().Limits.Controllers[0]
@@ -108,16 +108,16 @@ func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
 	return r.readRecord(ctx)
 }
 
-// preset judges only the preset itself. Conflicts between presets are found when a VMI is judged that they match.
-func (s stageOne) preset(_ context.Context, r *Reviewed, raw []byte) error {
+// judgePreset judges only the preset itself. Conflicts between presets are found when a VMI is judged that they match.
+func (s stageOne) judgePreset(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1.VirtualMachineInstancePreset
 	err := json.Unmarshal(raw, &object)
 	r.Verdict = admit.Verdict{Errors: validate.Preset(&object.Spec, field.NewPath("spec")), Warnings: validate.PresetWarnings()}
 	return err
 }
 
-// instancetype judges an instancetype, namespaced or cluster-wide: both kinds have one schema.
-func (s stageOne) instancetype(_ context.Context, r *Reviewed, raw []byte) error {
+// judgeInstancetype judges an instancetype, namespaced or cluster-wide: both kinds have one schema.
+func (s stageOne) judgeInstancetype(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1beta1.VirtualMachineInstancetype
 	err := json.Unmarshal(raw, &object)
 	r.Verdict.Errors = append(validate.Instancetype(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(&object)...)
@@ -125,9 +125,9 @@ func (s stageOne) instancetype(_ context.Context, r *Reviewed, raw []byte) error
 	return err
 }
 
-// preference judges a preference, namespaced or cluster-wide: both kinds have one schema. Whether an instancetype meets its requirements is judged with each
-// VM that refers to both.
-func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
+// judgePreference judges a preference, namespaced or cluster-wide: both kinds have one schema. Whether an instancetype meets its requirements is judged with
+// each VM that refers to both.
+func (s stageOne) judgePreference(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1beta1.VirtualMachinePreference
 	err := json.Unmarshal(raw, &object)
 	mistakes := append(validate.Preference(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(&object)...)
@@ -135,8 +135,8 @@ func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// policy judges a GuestPolicy: it must compile.
-func (s stageOne) policy(_ context.Context, r *Reviewed, raw []byte) error {
+// judgePolicy judges a GuestPolicy: it must compile.
+func (s stageOne) judgePolicy(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.GuestPolicy
 	err := json.Unmarshal(raw, &object)
 	compiled, mistakes := policy.Compile(&object)
@@ -144,16 +144,16 @@ func (s stageOne) policy(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// profile judges only the HostProfile itself. Conflicts between HostProfiles depend on the VMI and the node; the status of a HostProfile reports them.
-func (s stageOne) profile(_ context.Context, r *Reviewed, raw []byte) error {
+// judgeHostProfile judges only the HostProfile itself. Conflicts between HostProfiles depend on the VMI and the node; the status of a HostProfile reports them.
+func (s stageOne) judgeHostProfile(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.HostProfile
 	err := json.Unmarshal(raw, &object)
 	r.Verdict.Errors = backend.ValidateProfile(&object.Spec, field.NewPath("spec"))
 	return err
 }
 
-// frontend judges a FrontendProfile. It also judges the name, which is a version: an API server does it by a rule of the schema.
-func (s stageOne) frontend(_ context.Context, r *Reviewed, raw []byte) error {
+// judgeFrontendProfile judges a FrontendProfile. It also judges the name, which is a version: an API server does it by a rule of the schema.
+func (s stageOne) judgeFrontendProfile(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.FrontendProfile
 	err := json.Unmarshal(raw, &object)
 	r.Verdict.Errors = config.InvalidFrontend(&object.Spec, field.NewPath("spec"))
@@ -163,57 +163,57 @@ func (s stageOne) frontend(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// guestProfile judges a GuestProfile or ClusterGuestProfile with the profiles that it extends.
-func (s stageOne) guestProfile(ctx context.Context, r *Reviewed, raw []byte) error {
-	reviewed, err := s.reviewer.ReviewProfile(ctx, raw, s.bench.asker())
+// judgeGuestProfile judges a GuestProfile or ClusterGuestProfile with the profiles that it extends.
+func (s stageOne) judgeGuestProfile(ctx context.Context, r *Reviewed, raw []byte) error {
+	reviewed, err := s.reviewer.ReviewProfile(ctx, raw, s.bench.requestUser())
 	r.missing, r.Verdict = reviewed.Missing, reviewed.Verdict
 	return err
 }
 
-// hardware judges the record in a GuestHardware, which may come from a backup or from 'capture'.
-func (s stageOne) hardware(_ context.Context, r *Reviewed, raw []byte) error {
+// judgeHardware judges the record in a GuestHardware, which may come from a backup or from 'capture'.
+func (s stageOne) judgeHardware(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.GuestHardware
 	err := json.Unmarshal(raw, &object)
 	r.Verdict.Errors = validate.GuestHardware(&object.Spec, field.NewPath("spec"))
 	return err
 }
 
-// bySchema accepts the kinds that Kiln's controllers write: their schema is checked before.
-func (s stageOne) bySchema(context.Context, *Reviewed, []byte) error { return nil }
+// acceptBySchema accepts the kinds that Kiln's controllers write: their schema is checked before.
+func (s stageOne) acceptBySchema(context.Context, *Reviewed, []byte) error { return nil }
 
-// of returns the reviewer for an object.
-func (s stageOne) of(r *Reviewed) review.Reviewer {
+// reviewerFor returns the reviewer for an object.
+func (s stageOne) reviewerFor(r *Reviewed) review.Reviewer {
 	reviewer := s.reviewer
 	reviewer.Stored = r.Stored
 	return reviewer
 }
 
-// snapshot judges a snapshot, as the webhook does when it is created.
-func (s stageOne) snapshot(ctx context.Context, r *Reviewed, raw []byte) error {
+// judgeSnapshot judges a snapshot, as the webhook does when it is created.
+func (s stageOne) judgeSnapshot(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object snapshot.VirtualMachineSnapshot
 	err := json.Unmarshal(raw, &object)
 	if err == nil {
-		r.Verdict = s.of(r).ReviewSnapshot(ctx, &object, s.bench.asker())
+		r.Verdict = s.reviewerFor(r).ReviewSnapshot(ctx, &object, s.bench.requestUser())
 	}
 	return err
 }
 
-// restore judges a restore, as the webhook does when it is created.
-func (s stageOne) restore(ctx context.Context, r *Reviewed, raw []byte) error {
+// judgeRestore judges a restore, as the webhook does when it is created.
+func (s stageOne) judgeRestore(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object snapshot.VirtualMachineRestore
 	err := json.Unmarshal(raw, &object)
 	if err == nil {
-		r.Verdict = s.of(r).ReviewRestore(ctx, &object, s.bench.asker())
+		r.Verdict = s.reviewerFor(r).ReviewRestore(ctx, &object, s.bench.requestUser())
 	}
 	return err
 }
 
-// clone judges a clone, as the webhook does when it is created.
-func (s stageOne) clone(ctx context.Context, r *Reviewed, raw []byte) error {
+// judgeClone judges a clone, as the webhook does when it is created.
+func (s stageOne) judgeClone(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object clone.VirtualMachineClone
 	err := json.Unmarshal(raw, &object)
 	if err == nil {
-		r.Verdict = s.of(r).ReviewClone(ctx, &object, s.bench.asker())
+		r.Verdict = s.reviewerFor(r).ReviewClone(ctx, &object, s.bench.requestUser())
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func (b *Bench) judgeMissing(r *Reviewed) {
 		}
 	}
 	if r.Unknown && r.Verdict.Allowed() {
-		r.Verdict.Errors = append(r.Verdict.Errors, unknowable())
+		r.Verdict.Errors = append(r.Verdict.Errors, unresolvedMatchers())
 	}
 }
 
@@ -38,13 +38,13 @@ func notFound(missing resolve.Missing, detail string) *field.Error {
 	return err
 }
 
-// unknowable returns the cause of a rejection if the instancetype or preference of a VM is not known, though each object that it names exists.
-func unknowable() *field.Error {
+// unresolvedMatchers returns the cause of a rejection if the instancetype or preference of a VM is not known, though each object that it names exists.
+func unresolvedMatchers() *field.Error {
 	return field.Forbidden(field.NewPath("spec"), "its instancetype or preference cannot be found, so it cannot be judged")
 }
 
-// unserved reports whether a kind belongs to a group of KubeVirt or its companions, such as CDI, and Kiln neither judges nor reads it.
-func unserved(kind schema.GroupVersionKind) bool {
+// isUnserved reports whether a kind belongs to a group of KubeVirt or its companions, such as CDI, and Kiln neither judges nor reads it.
+func isUnserved(kind schema.GroupVersionKind) bool {
 	ofKubeVirt := kind.Group == v1.GroupVersion.Group || strings.HasSuffix(kind.Group, "."+v1.GroupVersion.Group)
 	return ofKubeVirt && judges[kind.GroupKind()] == nil && kind.GroupKind() != v1.KubeVirtGroupVersionKind.GroupKind()
 }

@@ -80,9 +80,9 @@ func (b *Bench) ReviewForAudit(ctx context.Context, in manifest.Inputs) (Review,
 	return reviewed, err
 }
 
-// asker returns the account that policies see: the user, in the group to which an API server adds all authenticated users. If the user has no name,
+// requestUser returns the account that policies see: the user, in the group to which an API server adds all authenticated users. If the user has no name,
 // an expression that reads it fails, because it is not known who will create the object of a file.
-func (b *Bench) asker() review.Asker {
+func (b *Bench) requestUser() review.Asker {
 	user := b.User
 	if !slices.Contains(user.Groups, allAuthenticated) {
 		user.Groups = append(slices.Clone(user.Groups), allAuthenticated)
@@ -120,7 +120,7 @@ func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 				wrong = append(wrong, fmt.Errorf("--policy: %s: two policies are named '%s'", one.File(), one.GetName()))
 			}
 			for _, mistake := range mistakes {
-				wrong = append(wrong, fmt.Errorf("--policy: %s", located(one, mistake)))
+				wrong = append(wrong, fmt.Errorf("--policy: %s", mistakeWithLine(one, mistake)))
 			}
 			seen[one.GetName()] = true
 			all = append(all, compiled)
@@ -152,8 +152,8 @@ func compilePolicy(one manifest.Object) (*policy.Policy, field.ErrorList, error)
 	return compiled, nil, nil
 }
 
-// located returns a mistake as text, with its file and line if they are known.
-func located(o manifest.Object, mistake *field.Error) string {
+// mistakeWithLine returns a mistake as text, with its file and line if they are known.
+func mistakeWithLine(o manifest.Object, mistake *field.Error) string {
 	text := fmt.Sprintf("%s: %s", o.Name(), mistake)
 	if at, found := o.Find(mistake.Field); found && at.Number > 0 {
 		return fmt.Sprintf("%s:%d: %s", at.File, at.Number, text)

@@ -137,7 +137,7 @@ func (b *Bench) Machine(ctx context.Context, r Reviewed, at Placing, recorded *r
 		return m, notes, err
 	}
 	if at.Host == "" {
-		notes.ByNode = byNode(m.Profiles, guest.Explicit.Labels)
+		notes.ByNode = profilesByNode(m.Profiles, guest.Explicit.Labels)
 	}
 	vmi := guest.Explicit.DeepCopy()
 	if recorded != nil {

@@ -94,7 +94,7 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 		case crdschema.IsFileKind(kind):
 			all.Skipped = append(all.Skipped, Skipped{object, "it is read by another command, and is no object of a cluster"})
 			continue
-		case unserved(kind):
+		case isUnserved(kind):
 			reason := unservedReason(kind)
 			if !b.Strict || servedByOthers(kind) {
 				all.Skipped = append(all.Skipped, Skipped{object, reason})
@@ -104,7 +104,7 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 		case judges[kind.GroupKind()] == nil:
 			continue
 		default:
-			if err := stage.run(ctx, &r); err != nil {
+			if err := stage.judgeObject(ctx, &r); err != nil {
 				r.Fault = fmt.Errorf("%s: %w", r.Name(), err)
 			}
 			b.judgeMissing(&r)
@@ -112,7 +112,7 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 		}
 		all.Objects = append(all.Objects, r)
 	}
-	all.Skipped = slices.DeleteFunc(all.Skipped, func(s Skipped) bool { return all.reads(s.Object) })
+	all.Skipped = slices.DeleteFunc(all.Skipped, func(s Skipped) bool { return all.hasRead(s.Object) })
 	return all, nil
 }
 
@@ -137,8 +137,8 @@ func (r *Reviewed) addMistakes() {
 	}
 }
 
-// reads reports whether an object was read to find what a volume of a VM recommends.
-func (r Review) reads(object manifest.Object) bool {
+// hasRead reports whether an object was read to find what a volume of a VM recommends.
+func (r Review) hasRead(object manifest.Object) bool {
 	kind := object.GroupVersionKind().GroupKind()
 	return slices.ContainsFunc(r.Objects, func(of Reviewed) bool {
 		return slices.ContainsFunc(of.sources, func(s resolve.Source) bool {
@@ -147,8 +147,8 @@ func (r Review) reads(object manifest.Object) bool {
 	})
 }
 
-// run judges an object whose kind is in judges. A rejection is in the verdict; an error means that a read or Kiln failed.
-func (s stageOne) run(ctx context.Context, r *Reviewed) error {
+// judgeObject judges an object whose kind is in judges. A rejection is in the verdict; an error means that a read or Kiln failed.
+func (s stageOne) judgeObject(ctx context.Context, r *Reviewed) error {
 	raw, err := r.MarshalJSON()
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (s stageOne) run(ctx context.Context, r *Reviewed) error {
 	}
 	r.Verdict.Warnings = append(r.Warnings, r.Verdict.Warnings...)
 	if err == nil && r.Verdict.Allowed() && r.Guest != nil {
-		r.Guest.Document, err = patched(r.Guest.Sparse, r.Guest.Explicit)
+		r.Guest.Document, err = patchedDocument(r.Guest.Sparse, r.Guest.Explicit)
 	}
 	return err
 }

@@ -155,7 +155,7 @@ func online(t *testing.T, bench *Bench, r Reviewed) Judgement {
 			}
 			break
 		}
-		if raw, err = apply(response.Patch, raw); err != nil {
+		if raw, err = applyPatch(response.Patch, raw); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,7 +169,7 @@ func send(t *testing.T, server *admission.Server, path string, r Reviewed, raw [
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			Operation: admissionv1.Create, UserInfo: (&Bench{}).asker().User, Namespace: r.GetNamespace(), Name: r.GetName(), DryRun: new(true),
+			Operation: admissionv1.Create, UserInfo: (&Bench{}).requestUser().User, Namespace: r.GetNamespace(), Name: r.GetName(), DryRun: new(true),
 			Kind: metav1.GroupVersionKind(r.GroupVersionKind()), Object: runtime.RawExtension{Raw: raw},
 		},
 	})

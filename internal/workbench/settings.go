@@ -188,10 +188,10 @@ func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
 	return profiles, nil
 }
 
-// byNode returns the sorted names of the profiles that select the VMI and have a nodeSelector, which matches nothing without a description of a host.
-func byNode(profiles []v1alpha1.HostProfile, guest labels.Set) (names []string) {
+// profilesByNode returns the sorted names of the profiles that select the VMI and have a nodeSelector, which matches nothing without a description of a host.
+func profilesByNode(profiles []v1alpha1.HostProfile, guest labels.Set) (names []string) {
 	for _, p := range profiles {
-		if p.Spec.NodeSelector != nil && selects(p.Spec.VMISelector, guest) {
+		if p.Spec.NodeSelector != nil && selectorMatches(p.Spec.VMISelector, guest) {
 			names = append(names, p.Name)
 		}
 	}
@@ -199,8 +199,8 @@ func byNode(profiles []v1alpha1.HostProfile, guest labels.Set) (names []string) 
 	return names
 }
 
-// selects reports whether a vmiSelector matches the labels of a VMI. A nil selector matches all VMIs, an invalid one matches no VMI.
-func selects(selector *metav1.LabelSelector, guest labels.Set) bool {
+// selectorMatches reports whether a vmiSelector matches the labels of a VMI. A nil selector matches all VMIs, an invalid one matches no VMI.
+func selectorMatches(selector *metav1.LabelSelector, guest labels.Set) bool {
 	if selector == nil {
 		return true
 	}

@@ -45,7 +45,7 @@ func (r Reviewed) Stages() ([]Stage, error) {
 	documents := map[string][]byte{StageDefaults: r.Guest.Document}
 	var err error
 	if r.Guest.vm != nil {
-		if documents[StageAdmitted], err = r.admitted(); err != nil {
+		if documents[StageAdmitted], err = r.admittedDocument(); err != nil {
 			return nil, err
 		}
 	}
@@ -53,7 +53,7 @@ func (r Reviewed) Stages() ([]Stage, error) {
 	vmi := r.Guest.Sparse.DeepCopy()
 	admit.Steps(vmi, r.Guest.Input, func(origin admit.Origin) {
 		if err == nil && origin.Kind != admit.FromDefault {
-			documents[cmp.Or(stageOf[origin.Kind], origin.Kind)], err = patched(r.Guest.Sparse, vmi)
+			documents[cmp.Or(stageOf[origin.Kind], origin.Kind)], err = patchedDocument(r.Guest.Sparse, vmi)
 		}
 	})
 	var passed []Stage
@@ -65,8 +65,8 @@ func (r Reviewed) Stages() ([]Stage, error) {
 	return passed, err
 }
 
-// admitted returns the JSON of a VM as a cluster would store it: with the patch of the webhook.
-func (r Reviewed) admitted() ([]byte, error) {
+// admittedDocument returns the JSON of a VM as a cluster would store it: with the patch of the webhook.
+func (r Reviewed) admittedDocument() ([]byte, error) {
 	raw, err := r.MarshalJSON()
 	if err != nil || r.Guest.VM.DeletionTimestamp != nil { // the webhook does not change a VM that is being deleted
 		return raw, err
@@ -77,5 +77,5 @@ func (r Reviewed) admitted() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return apply(diff, raw)
+	return applyPatch(diff, raw)
 }

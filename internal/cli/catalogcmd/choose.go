@@ -47,7 +47,7 @@ func InstancetypesCommand(s *cmdutil.Session) *cobra.Command {
 				return fmt.Errorf("--min-memory '%s': %s", *memory, validate.NoQuantity(*memory))
 			}
 		}
-		return o.choose(cmd.Context(), w, sizeColumns)
+		return o.printOffers(cmd.Context(), w, sizeColumns)
 	}
 	return cmd
 }
@@ -66,7 +66,7 @@ func PreferencesCommand(s *cmdutil.Session) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	w := o.addWish(cmd, instancetype.PreferenceKinds, "list preferences whose requirements this instancetype meets")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.choose(cmd.Context(), w, preferenceColumns) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.printOffers(cmd.Context(), w, preferenceColumns) }
 	return cmd
 }
 
@@ -90,13 +90,13 @@ func (o *chooser) addWish(cmd *cobra.Command, kinds instancetype.KindNames, abou
 	return w
 }
 
-// choose prints the offers that meet a wish. It leaves out objects that cannot be read, with a warning: a broken manifest must not
+// printOffers prints the offers that meet a wish. It leaves out objects that cannot be read, with a warning: a broken manifest must not
 // hide all others. An empty list is not an error.
-func (o *chooser) choose(ctx context.Context, w *wish, columns []column) (err error) {
+func (o *chooser) printOffers(ctx context.Context, w *wish, columns []column) (err error) {
 	if w.Labels, err = labels.Parse(w.selector); err != nil {
 		return fmt.Errorf("--selector '%s': %w", w.selector, err)
 	}
-	catalog, err := o.Catalog(ctx, w.source)
+	catalog, err := o.ReadCatalog(ctx, w.source)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (o *chooser) choose(ctx context.Context, w *wish, columns []column) (err er
 		fmt.Fprintln(o.ErrOut, "nothing in the catalog meets this; --all lists objects that do not fit, with the reason")
 		return nil
 	}
-	return o.table(columns, offers)
+	return o.printTable(columns, offers)
 }
 
 // column is a column in a table of offers.
@@ -139,7 +139,7 @@ var (
 	}, sharedColumns...)
 	preferenceColumns = slices.Concat([]column{
 		{head: "NAME", cell: catalogs.Offer.Flag},
-		{head: "MIN-CPU", cell: required},
+		{head: "MIN-CPU", cell: requiredCPUs},
 		{head: "MIN-MEMORY", cell: func(o catalogs.Offer) string { return o.Memory }},
 		{head: "OS", cell: func(o catalogs.Offer) string { return o.Labels["instancetype.kubevirt.io/os-type"] }},
 	}, sharedColumns, []column{
@@ -162,8 +162,8 @@ func sizeFeatures(o catalogs.Offer) string {
 	return strings.Join(features, ", ")
 }
 
-// required returns the number of vCPUs that a preference requires; empty if it requires none.
-func required(o catalogs.Offer) string {
+// requiredCPUs returns the number of vCPUs that a preference requires; empty if it requires none.
+func requiredCPUs(o catalogs.Offer) string {
 	if o.CPUs == 0 {
 		return ""
 	}
@@ -178,9 +178,9 @@ var fits = column{head: "FITS", cell: func(o catalogs.Offer) string {
 	return "no: " + o.Misses
 }}
 
-// table prints offers. It leaves out columns in which all cells are empty, and prints '-' for other empty cells. It replaces control characters, because
+// printTable prints offers. It leaves out columns in which all cells are empty, and prints '-' for other empty cells. It replaces control characters, because
 // authors of catalogs are not trusted.
-func (o *chooser) table(columns []column, offers []catalogs.Offer) error {
+func (o *chooser) printTable(columns []column, offers []catalogs.Offer) error {
 	if offers[0].Fits != nil {
 		// The capacity is cut, because columns is a variable of the package: append must not write into its array.
 		columns = append(columns[:len(columns):len(columns)], fits)

@@ -43,7 +43,7 @@ func catalogDiffCommand(s *cmdutil.Session) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("--selector: %w", err)
 		}
-		sides, err := o.catalogs(cmd.Context(), args, wanted)
+		sides, err := o.readSides(cmd.Context(), args, wanted)
 		if err != nil {
 			return err
 		}
@@ -59,12 +59,12 @@ func catalogDiffCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// catalogs reads both sides of a comparison, and prints their errors: there is no verdict on a part of a catalog.
+// readSides reads both sides of a comparison, and prints their errors: there is no verdict on a part of a catalog.
 // It returns ErrUnanswered if a file cannot be read, and otherwise ErrRejected if an object is refused. wanted does not exclude refused objects, because
 // wrong labels may be the error.
-func (o *catalogDiff) catalogs(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]catalogs.Catalog, outcome error) {
+func (o *catalogDiff) readSides(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]catalogs.Catalog, outcome error) {
 	for i, source := range sources {
-		read, err := o.Catalog(ctx, source)
+		read, err := o.ReadCatalog(ctx, source)
 		if err != nil {
 			return sides, err
 		}
@@ -100,7 +100,7 @@ func (o *catalogDiff) printCatalogDifference(d catalog.Difference) error {
 		return cmdutil.ErrBreaks
 	}
 	if slices.ContainsFunc(d.Changes, func(c catalog.Change) bool { return c.Verdict == "" && c.Untried > 0 }) {
-		return o.Unanswered(fmt.Errorf("some changes were not judged: there are too many; compare parts of the catalog with --selector"))
+		return o.PrintUnanswered(fmt.Errorf("some changes were not judged: there are too many; compare parts of the catalog with --selector"))
 	}
 	if d.Verdict == record.NeedsRestart {
 		return cmdutil.ErrNeedsRestart
@@ -155,20 +155,20 @@ func writeChange(out io.Writer, c catalog.Change) {
 			mark = "   <- breaks"
 		}
 		fmt.Fprintln(out, cmdutil.Printable("    "+s.Text+mark))
-		fmt.Fprintln(out, cmdutil.Printable("        "+where(s.Where)))
+		fmt.Fprintln(out, cmdutil.Printable("        "+describeVMs(s.Where)))
 	}
 	for _, r := range c.Refusals {
 		fmt.Fprintln(out, cmdutil.Printable("    refused: "+r.Reason))
-		fmt.Fprintln(out, cmdutil.Printable("        "+where(r.Where)))
+		fmt.Fprintln(out, cmdutil.Printable("        "+describeVMs(r.Where)))
 	}
 	if c.Untried > 0 && c.Verdict != "" {
 		fmt.Fprintf(out, "    tried with %d others, and not with %d more: there are too many changes\n", c.Tried, c.Untried)
 	}
 }
 
-// where describes the VMs that a change affects: their architectures and at most five of the objects that they use with the changed one. JSON and YAML have
-// all objects.
-func where(w catalog.Where) string {
+// describeVMs describes the VMs that a change affects: their architectures and at most five of the objects that they use with the changed one. JSON and YAML
+// have all objects.
+func describeVMs(w catalog.Where) string {
 	const most = 5
 	names := w.With
 	more := ""

@@ -44,7 +44,7 @@ func catalogInstallCommand(s *cmdutil.Session) *cobra.Command {
 			"  kubectl kiln catalog install catalog/ --name general",
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return i.install(cmd.Context(), args[0]) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return i.installCatalog(cmd.Context(), args[0]) }
 	cmd.Flags().StringVar(&i.Name, "name", "", "name of the catalog in the cluster; default: the last part of the OCI repository")
 	cmd.Flags().StringVar(&i.key, "key", "", "file of a public key, in PEM: install only a catalog with a signature of this key")
 	cmd.Flags().BoolVar(&i.Force, "force", false, "take over objects and fields that belong to others")
@@ -67,7 +67,7 @@ func catalogUninstallCommand(s *cmdutil.Session) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		i.Name = args[0]
-		return i.uninstall(cmd.Context())
+		return i.uninstallCatalog(cmd.Context())
 	}
 	cmd.Flags().BoolVar(&i.Force, "force", false, "mark objects even if others own the label")
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would change, by a dry run of the API server, and write nothing")
@@ -75,9 +75,9 @@ func catalogUninstallCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// install reads the catalog and installs it. It checks the name after the catalog is read, because the name of the repository is the default.
-func (i *install) install(ctx context.Context, source string) error {
-	read, err := i.read(ctx, source)
+// installCatalog reads the catalog and installs it. It checks the name after the catalog is read, because the name of the repository is the default.
+func (i *install) installCatalog(ctx context.Context, source string) error {
+	read, err := i.readCatalog(ctx, source)
 	if err != nil {
 		return err
 	}
@@ -87,16 +87,16 @@ func (i *install) install(ctx context.Context, source string) error {
 	if err := checkCatalogName(i.Name); err != nil {
 		return err
 	}
-	return i.run(ctx, func(s cataloginstall.State) (cataloginstall.Plan, error) { return i.Plan(read, s), nil })
+	return i.runPlan(ctx, func(s cataloginstall.State) (cataloginstall.Plan, error) { return i.Plan(read, s), nil })
 }
 
-// uninstall removes all objects of the catalog.
-func (i *install) uninstall(ctx context.Context) error {
+// uninstallCatalog removes all objects of the catalog.
+func (i *install) uninstallCatalog(ctx context.Context) error {
 	if err := checkCatalogName(i.Name); err != nil {
 		return err
 	}
-	return i.run(ctx, func(s cataloginstall.State) (cataloginstall.Plan, error) {
-		return i.PlanRemoval(s), i.Known(s)
+	return i.runPlan(ctx, func(s cataloginstall.State) (cataloginstall.Plan, error) {
+		return i.PlanRemoval(s), i.CheckInstalled(s)
 	})
 }
 
@@ -112,34 +112,34 @@ func checkCatalogName(name string) error {
 	return nil
 }
 
-// read returns the catalog, and sets the fields of its installation.
+// readCatalog returns the catalog, and sets the fields of its installation.
 // A catalog of a registry has a version, a source and a default name. A catalog of files has only a digest, which is the digest of its content.
-func (i *install) read(ctx context.Context, source string) (read catalogs.Catalog, err error) {
+func (i *install) readCatalog(ctx context.Context, source string) (read catalogs.Catalog, err error) {
 	switch {
 	case source == cmdutil.ClusterSource:
 		return read, errors.New("the catalog of the cluster is installed already: name a folder, a file, '-' or an OCI reference")
 	case strings.HasPrefix(source, oci.Scheme):
-		if source, err = i.published(ctx, source); err != nil {
+		if source, err = i.pinPublished(ctx, source); err != nil {
 			return read, err
 		}
 	case i.key != "":
 		return read, errors.New("--key verifies an OCI reference: files have no signature")
 	}
-	if read, err = i.publishable(ctx, source); err != nil || i.Digest != "" {
+	if read, err = i.readPublishable(ctx, source); err != nil || i.Digest != "" {
 		return read, err
 	}
 	i.Digest, err = read.Digest()
 	return read, err
 }
 
-// published resolves a reference, verifies it if a key is given, and returns a reference by digest, because a tag may move. The version is the version in the
-// manifest, which is signed, not the tag. A tag of another version is refused, because a registry could offer an old version as a new one.
-func (i *install) published(ctx context.Context, source string) (pinned string, err error) {
+// pinPublished resolves a reference, verifies it if a key is given, and returns a reference by digest, because a tag may move. The version is the version in
+// the manifest, which is signed, not the tag. A tag of another version is refused, because a registry could offer an old version as a new one.
+func (i *install) pinPublished(ctx context.Context, source string) (pinned string, err error) {
 	client, err := i.RegistryClient()
 	if err != nil {
 		return "", err
 	}
-	found, err := i.digest(ctx, client, source)
+	found, err := i.resolveDigest(ctx, client, source)
 	if err != nil {
 		return "", err
 	}
@@ -162,18 +162,18 @@ func (i *install) published(ctx context.Context, source string) (pinned string, 
 	return pinned, nil
 }
 
-// digest returns the digest that a reference names now. With a key, it fails unless the digest has a signature of the key.
+// resolveDigest returns the digest that a reference names now. With a key, it fails unless the digest has a signature of the key.
 // All later reads use this digest: otherwise a registry could return a signed artifact for the verification and another one for the installation.
-func (i *install) digest(ctx context.Context, client *oci.Client, source string) (digest.Digest, error) {
+func (i *install) resolveDigest(ctx context.Context, client *oci.Client, source string) (digest.Digest, error) {
 	if i.key != "" {
-		return i.verified(ctx, client, signedBy{source, i.key})
+		return i.verifySignature(ctx, client, signedBy{source, i.key})
 	}
 	return client.Resolve(ctx, source)
 }
 
-// run plans the changes of a catalog, tries all of them in a dry run of the API server, and writes them.
+// runPlan plans the changes of a catalog, tries all of them in a dry run of the API server, and writes them.
 // If a write fails after the dry run, the report lists the changes that were written, and the next run completes them.
-func (i *install) run(ctx context.Context, plan func(cataloginstall.State) (cataloginstall.Plan, error)) error {
+func (i *install) runPlan(ctx context.Context, plan func(cataloginstall.State) (cataloginstall.Plan, error)) error {
 	namespace, _, err := i.Cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return err

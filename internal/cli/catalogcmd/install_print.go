@@ -58,7 +58,7 @@ func (i *install) printAction(a cataloginstall.Action) {
 	if i.dryRun {
 		text += " (dry run)"
 	}
-	if names := referrers(a); names != "" && a.Change == cataloginstall.Update {
+	if names := referrerNames(a); names != "" && a.Change == cataloginstall.Update {
 		text += "; keep their revisions: " + names
 	} else if names != "" {
 		text += "; used by " + names
@@ -66,8 +66,8 @@ func (i *install) printAction(a cataloginstall.Action) {
 	fmt.Fprintln(i.Out, cmdutil.Printable(text))
 }
 
-// referrers returns the names of some VMs and VMIs that refer to an object. It leaves out the VMI of a VM.
-func referrers(a cataloginstall.Action) string {
+// referrerNames returns the names of some VMs and VMIs that refer to an object. It leaves out the VMI of a VM.
+func referrerNames(a cataloginstall.Action) string {
 	var names []string
 	seen := map[string]bool{}
 	for _, vm := range a.VMs {

@@ -33,7 +33,7 @@ func catalogLintCommand(s *cmdutil.Session) *cobra.Command {
 	cmd.Flags().BoolVar(&o.Bench.Strict, "strict", false, "return the exit status 1 for warnings too")
 	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: KubeVirt's defaults with every feature gate on")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.lint(cmd, args[0]) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.lintCatalog(cmd, args[0]) }
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "sarif")
 	return cmd
@@ -50,10 +50,10 @@ type lintReport struct {
 	Notes         int                `json:"notes"`
 }
 
-// lint prints the findings in the format of -o, and returns the error for the exit status. It prints the report even if it returns an error, so that a
+// lintCatalog prints the findings in the format of -o, and returns the error for the exit status. It prints the report even if it returns an error, so that a
 // pipeline can upload SARIF.
-func (o *catalogLint) lint(cmd *cobra.Command, source string) error {
-	read, err := o.Catalog(cmd.Context(), source)
+func (o *catalogLint) lintCatalog(cmd *cobra.Command, source string) error {
+	read, err := o.ReadCatalog(cmd.Context(), source)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (o *catalogLint) lint(cmd *cobra.Command, source string) error {
 	}
 	report := lintReport{Source: read.Source, Findings: append([]catalogs.Finding{}, findings...)}
 	report.Instancetypes, report.Preferences = read.Count()
-	report.count()
+	report.countFindings()
 	switch o.Output {
 	case "sarif":
 		err = o.printSARIF(findings)
@@ -76,11 +76,11 @@ func (o *catalogLint) lint(cmd *cobra.Command, source string) error {
 	if err != nil {
 		return err
 	}
-	return report.outcome(o.Bench.Strict)
+	return report.exitError(o.Bench.Strict)
 }
 
-// count counts the findings by severity.
-func (r *lintReport) count() {
+// countFindings counts the findings by severity.
+func (r *lintReport) countFindings() {
 	for _, f := range r.Findings {
 		switch f.Severity {
 		case catalog.Error:
@@ -93,9 +93,9 @@ func (r *lintReport) count() {
 	}
 }
 
-// outcome returns ErrUnanswered if a file or object could not be read, because its errors were not found, and otherwise ErrRejected if there are errors, or if
-// strict, warnings.
-func (r *lintReport) outcome(strict bool) error {
+// exitError returns ErrUnanswered if a file or object could not be read, because its errors were not found, and otherwise ErrRejected if there are errors, or
+// if strict, warnings.
+func (r *lintReport) exitError(strict bool) error {
 	for _, f := range r.Findings {
 		if f.Rule == catalogs.RuleUnreadable {
 			return cmdutil.ErrUnanswered

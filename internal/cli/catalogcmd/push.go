@@ -29,7 +29,7 @@ func catalogPushCommand(s *cmdutil.Session) *cobra.Command {
 			"a new name, and mark the old one with 'kilnvm.io/replaced-by'. --allow-change publishes it nevertheless.",
 		Example: "  kubectl kiln catalog push catalog/ oci://registry.example.org/catalogs/general:1.0.0",
 		Args:    cobra.ExactArgs(2),
-		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0], args[1]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return p.pushCatalog(cmd.Context(), args[0], args[1]) },
 	}
 	cmd.Flags().BoolVar(&p.allowChange, "allow-change", false, "publish instancetypes that differ from the preceding version under their old names")
 	cmd.Flags().StringVar(&p.source, "source", "", "URL of the catalog's source; default: the remote 'origin' of the folder's Git repository")
@@ -46,15 +46,15 @@ type push struct {
 	source string
 }
 
-// run publishes a catalog, and prints the reference with the digest. The tag must be a semantic version, because otherwise it has no predecessor. Everything
-// is checked before the first write to the registry.
-func (p *push) run(ctx context.Context, source, reference string) error {
+// pushCatalog publishes a catalog, and prints the reference with the digest. The tag must be a semantic version, because otherwise it has no predecessor.
+// Everything is checked before the first write to the registry.
+func (p *push) pushCatalog(ctx context.Context, source, reference string) error {
 	_, tag, _ := cutTag(reference)
 	v, err := catalogs.ParseVersion(tag)
 	if err != nil {
 		return err
 	}
-	read, err := p.publishable(ctx, source)
+	read, err := p.readPublishable(ctx, source)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 	if commit.Changed {
 		p.Warn(fmt.Sprintf("'%s' has changes that are not committed: the artifact names no commit", source))
 	}
-	artifact, err := read.Artifact(p.annotations(v, commit), commit.Time)
+	artifact, err := read.Artifact(p.imageAnnotations(v, commit), commit.Time)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.compare(ctx, client, predecessorOf{reference, v, read, commit.Time}); err != nil {
+	if err := p.compareWithPredecessor(ctx, client, predecessorOf{reference, v, read, commit.Time}); err != nil {
 		return err
 	}
 	digest, err := client.Push(ctx, reference, artifact)
@@ -85,10 +85,10 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 	return nil
 }
 
-// publishable reads a catalog. If an API server would refuse one of its objects, it prints each of these and returns ErrRejected, because a user who applies a
-// published catalog cannot correct it. Other rules of 'catalog lint' are not applied.
-func (o *catalogOptions) publishable(ctx context.Context, source string) (catalogs.Catalog, error) {
-	read, err := o.Catalog(ctx, source)
+// readPublishable reads a catalog. If an API server would refuse one of its objects, it prints each of these and returns ErrRejected, because a user who
+// applies a published catalog cannot correct it. Other rules of 'catalog lint' are not applied.
+func (o *catalogOptions) readPublishable(ctx context.Context, source string) (catalogs.Catalog, error) {
+	read, err := o.ReadCatalog(ctx, source)
 	if err != nil {
 		return read, err
 	}
@@ -105,9 +105,9 @@ func (o *catalogOptions) publishable(ctx context.Context, source string) (catalo
 	return read, nil
 }
 
-// annotations returns annotations of the OCI image specification. The time is the time of the commit, so that the same commit has the same
+// imageAnnotations returns annotations of the OCI image specification. The time is the time of the commit, so that the same commit has the same
 // digest. Without Git there is no time.
-func (p *push) annotations(v catalogs.Version, c catalogs.Commit) map[string]string {
+func (p *push) imageAnnotations(v catalogs.Version, c catalogs.Commit) map[string]string {
 	all := map[string]string{ocispec.AnnotationVersion: v.Tag}
 	if c.Revision != "" {
 		all[ocispec.AnnotationRevision] = c.Revision
@@ -131,11 +131,11 @@ type predecessorOf struct {
 	now       time.Time
 }
 
-// compare refuses instancetypes that the preceding version has with another spec: it prints their names and returns ErrRejected. It reads only the index of
-// the preceding version, which has the digest of each spec.
+// compareWithPredecessor refuses instancetypes that the preceding version has with another spec: it prints their names and returns ErrRejected. It reads only
+// the index of the preceding version, which has the digest of each spec.
 // The preceding version is the highest lower version, not the newest push: a patch of an old minor version is compared with that minor version. The first
 // version is not compared.
-func (p *push) compare(ctx context.Context, client *oci.Client, of predecessorOf) error {
+func (p *push) compareWithPredecessor(ctx context.Context, client *oci.Client, of predecessorOf) error {
 	repository, _, _ := cutTag(of.reference)
 	tags, err := client.Tags(ctx, of.reference, mostTags)
 	if err != nil {

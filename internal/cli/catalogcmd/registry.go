@@ -86,7 +86,7 @@ func catalogInspectCommand(s *cmdutil.Session) *cobra.Command {
 		Use: "inspect oci://HOST/REPOSITORY:VERSION", Short: "List the objects of a published catalog, without reading its files",
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.inspect(cmd.Context(), args[0]) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.inspectCatalog(cmd.Context(), args[0]) }
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
@@ -100,9 +100,9 @@ type inspection struct {
 	Index       catalog.Index     `json:"index"`
 }
 
-// inspect prints the digest, four annotations, and a table of instancetypes and of preferences. It replaces control characters, because users who may push to
-// the repository are not trusted. -o json prints all annotations.
-func (o *catalogOptions) inspect(ctx context.Context, reference string) error {
+// inspectCatalog prints the digest, four annotations, and a table of instancetypes and of preferences. It replaces control characters, because users who may
+// push to the repository are not trusted. -o json prints all annotations.
+func (o *catalogOptions) inspectCatalog(ctx context.Context, reference string) error {
 	client, err := o.RegistryClient()
 	if err != nil {
 		return err
@@ -132,14 +132,15 @@ func (o *catalogOptions) inspect(ctx context.Context, reference string) error {
 	}{{"INSTANCETYPE", index.Instancetypes}, {"PREFERENCE", index.Preferences}} {
 		fmt.Fprintf(table, "\n%s\tVCPUS\tMEMORY\tGPUS\tLIFECYCLE\n", part.head)
 		for _, e := range part.entries {
-			fmt.Fprintln(table, cmdutil.PrintableCells(strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), number(e.CPUs), e.Memory, number(uint32(e.GPUs)), e.Lifecycle))
+			fmt.Fprintln(table, cmdutil.PrintableCells(strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), numberCell(e.CPUs), e.Memory,
+				numberCell(uint32(e.GPUs)), e.Lifecycle))
 		}
 	}
 	return table.Flush()
 }
 
-// number returns a number as text; empty for 0.
-func number(n uint32) string {
+// numberCell returns a number as text; empty for 0.
+func numberCell(n uint32) string {
 	if n == 0 {
 		return ""
 	}

@@ -33,7 +33,7 @@ func (o *catalogLint) printSARIF(findings []catalogs.Finding) error {
 		result.WithMessage(sarif.NewTextMessage(f.Message + ". Remedy: " + f.Remedy))
 		location := sarif.NewLocation()
 		if f.File != "" && f.File != manifest.StandardInput {
-			location.WithPhysicalLocation(sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(uri(f.File))).
+			location.WithPhysicalLocation(sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(artifactURI(f.File))).
 				WithRegion(sarif.NewSimpleRegion(max(f.Line, 1), max(f.Line, 1)))) // a code host shows nothing without a line
 		}
 		if f.Object != "" {
@@ -48,8 +48,8 @@ func (o *catalogLint) printSARIF(findings []catalogs.Finding) error {
 	return encoder.Encode(report)
 }
 
-// uri returns the URI of a file for SARIF. A relative path remains relative, so that a code host finds the file in the repository.
-func uri(file string) string {
+// artifactURI returns the URI of a file for SARIF. A relative path remains relative, so that a code host finds the file in the repository.
+func artifactURI(file string) string {
 	path := url.URL{Path: filepath.ToSlash(file)}
 	if filepath.IsAbs(file) {
 		path.Scheme = "file"

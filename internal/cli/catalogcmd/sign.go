@@ -34,7 +34,7 @@ func catalogSignCommand(s *cmdutil.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			password, err := o.password()
+			password, err := o.readPassword()
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func catalogVerifyCommand(s *cmdutil.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			digest, err := o.verified(cmd.Context(), client, signedBy{args[0], key})
+			digest, err := o.verifySignature(cmd.Context(), client, signedBy{args[0], key})
 			if err != nil {
 				return err
 			}
@@ -91,8 +91,8 @@ func catalogVerifyCommand(s *cmdutil.Session) *cobra.Command {
 // signedBy is an artifact and the file of a public key.
 type signedBy struct{ reference, key string }
 
-// verified returns the digest of an artifact with a valid signature of a key. If there is none, it prints the reasons and returns ErrRejected.
-func (o *catalogOptions) verified(ctx context.Context, client *oci.Client, s signedBy) (digest.Digest, error) {
+// verifySignature returns the digest of an artifact with a valid signature of a key. If there is none, it prints the reasons and returns ErrRejected.
+func (o *catalogOptions) verifySignature(ctx context.Context, client *oci.Client, s signedBy) (digest.Digest, error) {
 	raw, err := manifest.ReadFile(s.key)
 	if err != nil {
 		return "", err
@@ -116,10 +116,10 @@ func addKey(cmd *cobra.Command, key *string, usage string) {
 	_ = cmd.MarkFlagRequired("key") // fails for a flag that is not there
 }
 
-// password returns the password of a private key from the environment or from the terminal.
+// readPassword returns the password of a private key from the environment or from the terminal.
 // The variable may be empty, for a key without encryption. Without a terminal, as in a pipeline, it fails. The prompt
 // is printed to standard error, so that standard output contains only the answer.
-func (o *catalogOptions) password() ([]byte, error) {
+func (o *catalogOptions) readPassword() ([]byte, error) {
 	if given, found := os.LookupEnv(passwordVariable); found {
 		return []byte(given), nil
 	}

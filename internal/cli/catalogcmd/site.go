@@ -24,12 +24,12 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 		Example: "  kubectl kiln catalog site catalog/ -o public/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			read, err := o.Catalog(cmd.Context(), args[0])
+			read, err := o.ReadCatalog(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			// Lifecycles depend on the time because of kilnvm.io/obsolete-after.
-			page, err := read.Page(time.Now())
+			page, err := read.PageContent(time.Now())
 			if err != nil {
 				return err
 			}

@@ -113,10 +113,10 @@ func (o *catalogUsage) printCatalogUsage(usages []catalogs.Usage) error {
 		}
 		line("%s: %s, used by %s", objectOf(u), u.State, cmdutil.Counted(u.VMs, "VM"))
 		for _, r := range u.Revisions {
-			line("  %s/%s (%s): %s", r.Namespace, r.Revision, r.State, cmdutil.Users(r))
+			line("  %s/%s (%s): %s", r.Namespace, r.Revision, r.State, cmdutil.UserNames(r))
 		}
 		if len(u.Unpinned) > 0 {
-			line("  without a revision: %s", few(u.Unpinned))
+			line("  without a revision: %s", firstNames(u.Unpinned))
 		}
 		line("  a removal: %s", u.Removal)
 		line("  an edit: %s", u.Edit)
@@ -124,8 +124,8 @@ func (o *catalogUsage) printCatalogUsage(usages []catalogs.Usage) error {
 	return nil
 }
 
-// few lists the first names and counts the others. JSON and YAML have all names.
-func few(names []string) string {
+// firstNames lists the first names and counts the others. JSON and YAML have all names.
+func firstNames(names []string) string {
 	if more := len(names) - cmdutil.Shown; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:cmdutil.Shown], ", "), more)
 	}

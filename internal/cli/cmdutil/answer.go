@@ -63,8 +63,8 @@ func Worse(a, b error) error {
 	return a
 }
 
-// Unanswered prints why an object or a file has no verdict. It returns ErrUnanswered, not the fault, which main would print again.
-func (o *Printer) Unanswered(fault error) error {
+// PrintUnanswered prints why an object or a file has no verdict. It returns ErrUnanswered, not the fault, which main would print again.
+func (o *Printer) PrintUnanswered(fault error) error {
 	PrintFault(o.ErrOut, fault)
 	return ErrUnanswered
 }
@@ -95,9 +95,9 @@ func (o *Printer) WarnOf(r workbench.Reviewed) {
 	}
 }
 
-// Note prints warnings about the settings that an answer does not include. It prints the warning about profiles that select nodes only once in a run, because
-// it is the same for all objects.
-func (o *Printer) Note(n workbench.Notes) {
+// PrintNotes prints warnings about the settings that an answer does not include. It prints the warning about profiles that select nodes only once in a run,
+// because it is the same for all objects.
+func (o *Printer) PrintNotes(n workbench.Notes) {
 	o.Warn(n.Warnings...)
 	if len(n.ByNode) > 0 && !o.warnedOfNodes {
 		o.warnedOfNodes = true
@@ -105,22 +105,22 @@ func (o *Printer) Note(n workbench.Notes) {
 	}
 }
 
-// Refused prints the causes of a workbench.Refusal, and returns ErrRejected. It returns any other error unchanged.
-func (o *Printer) Refused(err error) error {
+// PrintRefusal prints the causes of a workbench.Refusal, and returns ErrRejected. It returns any other error unchanged.
+func (o *Printer) PrintRefusal(err error) error {
 	var refusal *workbench.Refusal
 	if errors.As(err, &refusal) {
-		return o.Refuse(refusal.Guest, refusal.Host)
+		return o.PrintRejectedObject(refusal.Guest, refusal.Host)
 	}
 	return err
 }
 
-// Refuse prints why an object is rejected, and returns ErrRejected. With -o json or yaml it prints a document on standard output, otherwise text on standard
-// error. host is the file of the host that cannot run the object; empty if the reason is another one.
-func (o *Printer) Refuse(r workbench.Reviewed, host string) error {
+// PrintRejectedObject prints why an object is rejected, and returns ErrRejected. With -o json or yaml it prints a document on standard output, otherwise text
+// on standard error. host is the file of the host that cannot run the object; empty if the reason is another one.
+func (o *Printer) PrintRejectedObject(r workbench.Reviewed, host string) error {
 	if o.Documents {
 		j := r.Judgement()
 		j.Host = host
-		return o.PrintRejection(j)
+		return o.PrintJudgement(j)
 	}
 	o.WarnOf(r)
 	if host != "" {
@@ -136,19 +136,19 @@ func (o *Printer) Refuse(r workbench.Reviewed, host string) error {
 	return ErrRejected
 }
 
-// PrintRejection prints the document of a rejection. It returns ErrRejected, or the error of the output.
-func (o *Printer) PrintRejection(j workbench.Judgement) error {
+// PrintJudgement prints the document of a rejection. It returns ErrRejected, or the error of the output.
+func (o *Printer) PrintJudgement(j workbench.Judgement) error {
 	if err := o.Print(j); err != nil {
 		return err
 	}
 	return ErrRejected
 }
 
-// Incomplete prints that a VM refers to an object that does not exist, and returns ErrRejected. The webhook and 'validate' accept such a VM; the other
+// PrintIncomplete prints that a VM refers to an object that does not exist, and returns ErrRejected. The webhook and 'validate' accept such a VM; the other
 // commands have nothing to print.
-func (o *Printer) Incomplete(r workbench.Reviewed) error {
+func (o *Printer) PrintIncomplete(r workbench.Reviewed) error {
 	if o.Documents {
-		return o.Refuse(r.Incomplete(), "")
+		return o.PrintRejectedObject(r.Incomplete(), "")
 	}
 	o.WarnOf(r)
 	fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", Printable(r.Name()), r.Remedy())
@@ -158,9 +158,9 @@ func (o *Printer) Incomplete(r workbench.Reviewed) error {
 // ReportDifference passes a result through. It prints warnings about settings that the comparison could not read. If a side is refused, it prints the causes
 // and returns ErrRejected.
 func (o *Printer) ReportDifference(d guestdiff.Difference, err error) (guestdiff.Difference, error) {
-	o.Note(d.Notes)
+	o.PrintNotes(d.Notes)
 	if err != nil {
-		err = o.Refused(err)
+		err = o.PrintRefusal(err)
 	}
 	return d, err
 }

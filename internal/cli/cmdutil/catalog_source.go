@@ -28,9 +28,10 @@ const SourceUsage = "catalog to choose from: a folder, a file, '-', an OCI refer
 // ClusterSource is the source that means the current cluster. A folder of this name is './cluster'.
 const ClusterSource = "cluster"
 
-// Catalog reads the catalog that a source names. Objects of files without a namespace get the namespace of the kubeconfig, if there is one. Files and objects
-// that cannot be read or are refused are in Refused of the result, and the caller decides whether they are an error. A catalog without any object is an error.
-func (o *CatalogSource) Catalog(ctx context.Context, source string) (catalogs.Catalog, error) {
+// ReadCatalog reads the catalog that a source names. Objects of files without a namespace get the namespace of the kubeconfig, if there is one. Files and
+// objects that cannot be read or are refused are in Refused of the result, and the caller decides whether they are an error. A catalog without any object is an
+// error.
+func (o *CatalogSource) ReadCatalog(ctx context.Context, source string) (catalogs.Catalog, error) {
 	// The error matters only for the cluster: a pipeline that judges files has no kubeconfig.
 	namespace, _, err := o.session.Cluster.ToRawKubeConfigLoader().Namespace()
 	if source == ClusterSource {

@@ -68,9 +68,9 @@ func (o *Session) fromCluster(args []string) (manifest.Inputs, error) {
 	return found, nil
 }
 
-// user returns the account of --as, --as-group and --as-uid, for policies that read request.userInfo. Without these flags it has no name, because it is not
-// known who will create the objects of a file.
-func (o *Session) user() (by authenticationv1.UserInfo) {
+// impersonatedUser returns the account of --as, --as-group and --as-uid, for policies that read request.userInfo. Without these flags it has no name, because
+// it is not known who will create the objects of a file.
+func (o *Session) impersonatedUser() (by authenticationv1.UserInfo) {
 	if flags := o.Cluster; flags.Impersonate != nil {
 		by.Username = *flags.Impersonate
 	}
@@ -130,22 +130,22 @@ func namesObject(arg string) error {
 	return nil
 }
 
-// Answering wraps all commands and their subcommands. If no cluster answers, they return one line that says what to do, instead of client-go's error.
-// Commands that are added later, such as version, options and completion, do not connect to a cluster.
-func (o *Session) Answering(commands []*cobra.Command) {
+// WrapConnectionErrors wraps all commands and their subcommands. If no cluster answers, they return one line that says what to do, instead of client-go's
+// error. Commands that are added later, such as version, options and completion, do not connect to a cluster.
+func (o *Session) WrapConnectionErrors(commands []*cobra.Command) {
 	for _, command := range commands {
-		o.Answering(command.Commands())
+		o.WrapConnectionErrors(command.Commands())
 		run := command.RunE
 		if run == nil {
 			continue
 		}
-		command.RunE = func(cmd *cobra.Command, args []string) error { return o.reached(cmd, run(cmd, args)) }
+		command.RunE = func(cmd *cobra.Command, args []string) error { return o.explainUnreachable(cmd, run(cmd, args)) }
 	}
 }
 
-// reached adds to an error of the connection what the user can do, and removes the path of the URL. It returns any other error unchanged. An error with the
-// operation 'parse' is about a URL that the user wrote.
-func (o *Session) reached(cmd *cobra.Command, err error) error {
+// explainUnreachable adds to an error of the connection what the user can do, and removes the path of the URL. It returns any other error unchanged. An error
+// with the operation 'parse' is about a URL that the user wrote.
+func (o *Session) explainUnreachable(cmd *cobra.Command, err error) error {
 	var failed *url.Error
 	var registry *oci.Error // no flag of a cluster helps with a registry
 	if !errors.As(err, &failed) || failed.Op == "parse" || errors.As(err, &registry) {

@@ -19,8 +19,9 @@ func Counted(n int, what string) string {
 // Shown is how many users of a revision a line names, because thousands of VMs may share one revision. JSON and YAML name all.
 const Shown = 3
 
-// Users returns the names of at most Shown users of a revision, and the number of the others. Without users it returns 'none', and since when if that is known.
-func Users(u revision.Usage) string {
+// UserNames returns the names of at most Shown users of a revision, and the number of the others. Without users it returns 'none', and since when if that is
+// known.
+func UserNames(u revision.Usage) string {
 	var names []string
 	for _, name := range u.VMs {
 		names = append(names, "vm/"+name)

@@ -74,7 +74,7 @@ func (o *Inputs) AddConfig(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: the KubeVirt object among the files or in the cluster")
 	cmd.Flags().StringVar(&o.Bench.Guests, "guests", installed.Auto, installed.Usage)
-	Complete(cmd, "guests", installed.Auto, installed.Kiln, installed.KubeVirt)
+	CompleteValues(cmd, "guests", installed.Auto, installed.Kiln, installed.KubeVirt)
 }
 
 // AddProfiles adds --profile.
@@ -89,7 +89,7 @@ func (o *Printer) AddOutput(cmd *cobra.Command, fallback string, formats ...stri
 	last := len(formats) - 1
 	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
 	cmd.Flags().StringVarP(&o.Output, "output", "o", fallback, "output format: "+choice)
-	Complete(cmd, "output", formats...)
+	CompleteValues(cmd, "output", formats...)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		o.Documents = cmd.Flags().Changed("output") && (o.Output == "json" || o.Output == "yaml")
 		if !slices.Contains(formats, o.Output) {
@@ -99,8 +99,8 @@ func (o *Printer) AddOutput(cmd *cobra.Command, fallback string, formats ...stri
 	}
 }
 
-// Complete makes shells complete these values of a flag, instead of file names.
-func Complete(cmd *cobra.Command, flag string, values ...string) {
+// CompleteValues makes shells complete these values of a flag, instead of file names.
+func CompleteValues(cmd *cobra.Command, flag string, values ...string) {
 	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -108,38 +108,38 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 // EachGuest reviews each VM and VMI that the user named, prints the rejected ones, and calls visit for the others. After an error it goes on with the next
 // object. It returns the worst error.
 func (o *Inputs) EachGuest(cmd *cobra.Command, args []string, visit func(workbench.Reviewed) error) error {
-	all, err := o.Reviewed(cmd.Context(), args)
+	all, err := o.ReviewArguments(cmd.Context(), args)
 	if err != nil {
 		return err
 	}
-	found, outcome := o.Bootable(all)
+	found, outcome := o.BootableGuests(all)
 	if len(found) == 0 && outcome == nil {
-		return o.Nothing("VirtualMachine or VirtualMachineInstance", args)
+		return o.NothingFound("VirtualMachine or VirtualMachineInstance", args)
 	}
 	for _, r := range found {
 		err := visit(r)
 		if err != nil && !Answered(err) {
-			err = o.Unanswered(fmt.Errorf("%s: %w", r.Name(), err))
+			err = o.PrintUnanswered(fmt.Errorf("%s: %w", r.Name(), err))
 		}
 		outcome = Worse(outcome, err)
 	}
 	return outcome
 }
 
-// Reviewed loads and reviews the objects that the user named. It also returns rejected objects, and objects that cannot be judged, with their Fault. It fails
-// only if no object can be reviewed.
-func (o *Inputs) Reviewed(ctx context.Context, args []string) ([]workbench.Reviewed, error) {
+// ReviewArguments loads and reviews the objects that the user named. It also returns rejected objects, and objects that cannot be judged, with their Fault. It
+// fails only if no object can be reviewed.
+func (o *Inputs) ReviewArguments(ctx context.Context, args []string) ([]workbench.Reviewed, error) {
 	in, err := o.Load(o.Files, args)
 	if err != nil {
 		return nil, err
 	}
-	return o.Review(ctx, in, nil)
+	return o.ReviewInputs(ctx, in, nil)
 }
 
-// Review reviews objects, and prints the warnings about settings and the skipped objects. old is a stored VM, or nil: a VM with its name is reviewed as
+// ReviewInputs reviews objects, and prints the warnings about settings and the skipped objects. old is a stored VM, or nil: a VM with its name is reviewed as
 // its update.
-func (o *Inputs) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
-	o.Bench.User = o.user()
+func (o *Inputs) ReviewInputs(ctx context.Context, in manifest.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
+	o.Bench.User = o.impersonatedUser()
 	all, err := o.Bench.Review(ctx, in, old)
 	o.Warn(all.Warnings...)
 	for _, skipped := range all.Skipped {
@@ -148,21 +148,21 @@ func (o *Inputs) Review(ctx context.Context, in manifest.Inputs, old *v1.Virtual
 	return all.Objects, err
 }
 
-// Bootable returns the accepted VMs and VMIs, and prints the warnings of all accepted objects. It prints the objects that are rejected or could not be judged,
-// and returns ErrRejected or ErrUnanswered if there are any.
-func (o *Inputs) Bootable(all []workbench.Reviewed) (found []workbench.Reviewed, outcome error) {
+// BootableGuests returns the accepted VMs and VMIs, and prints the warnings of all accepted objects. It prints the objects that are rejected or could not be
+// judged, and returns ErrRejected or ErrUnanswered if there are any.
+func (o *Inputs) BootableGuests(all []workbench.Reviewed) (found []workbench.Reviewed, outcome error) {
 	for _, r := range all {
 		if r.Fault != nil {
-			outcome = Worse(outcome, o.Unanswered(r.Fault))
+			outcome = Worse(outcome, o.PrintUnanswered(r.Fault))
 			continue
 		}
 		switch {
 		case !r.Verdict.Allowed():
-			outcome = Worse(outcome, o.Refuse(r, ""))
+			outcome = Worse(outcome, o.PrintRejectedObject(r, ""))
 		case r.Guest == nil:
 			o.WarnOf(r)
 		case r.Unknown:
-			outcome = Worse(outcome, o.Incomplete(r))
+			outcome = Worse(outcome, o.PrintIncomplete(r))
 		default:
 			o.WarnOf(r)
 			found = append(found, r)
@@ -177,8 +177,8 @@ func (o *Inputs) AddPolicies(cmd *cobra.Command) {
 		"file or directory with GuestPolicies, in addition to the GuestPolicies among the files or in the cluster")
 }
 
-// Nothing returns the fault of a run that finds no object of the wanted kind: with exit status 0, a pipeline would take it for success.
-func (o *Inputs) Nothing(wanted string, args []string) error {
+// NothingFound returns the fault of a run that finds no object of the wanted kind: with exit status 0, a pipeline would take it for success.
+func (o *Inputs) NothingFound(wanted string, args []string) error {
 	where := slices.Concat(o.Files.Names, o.Files.Kustomizations, args)
 	for i := range where {
 		if where[i] == "-" {

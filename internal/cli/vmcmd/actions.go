@@ -132,7 +132,7 @@ func (o *vmAccess) putAll(ctx context.Context, a action, args []string, body any
 	}
 	var outcome error
 	for _, arg := range args {
-		name, err := o.put(ctx, a, arg, body)
+		name, err := o.callAction(ctx, a, arg, body)
 		var answered apierrors.APIStatus
 		switch {
 		case err == nil:
@@ -140,19 +140,19 @@ func (o *vmAccess) putAll(ctx context.Context, a action, args []string, body any
 		case len(args) == 1 || !errors.As(err, &answered):
 			return err
 		default:
-			outcome = cmdutil.Worse(outcome, o.Unanswered(err))
+			outcome = cmdutil.Worse(outcome, o.PrintUnanswered(err))
 		}
 	}
 	return outcome
 }
 
-// put calls the subresource of a command, and returns the name of the VM.
-func (o *vmAccess) put(ctx context.Context, a action, arg string, body any) (name string, err error) {
-	name, namespace, err := o.machine(arg)
+// callAction calls the subresource of a command, and returns the name of the VM.
+func (o *vmAccess) callAction(ctx context.Context, a action, arg string, body any) (name string, err error) {
+	name, namespace, err := o.parseMachine(arg)
 	if err != nil {
 		return "", err
 	}
-	subresources, _, err := o.subresources()
+	subresources, _, err := o.subresourceClient()
 	if err != nil {
 		return "", err
 	}
@@ -161,7 +161,7 @@ func (o *vmAccess) put(ctx context.Context, a action, arg string, body any) (nam
 		return "", err
 	}
 	err = subresources.Put().AbsPath(pathOf(namespace, a.resource, name, a.name)).Body(text).Do(ctx).Error()
-	return name, o.explainStopped(ctx, namespace, name, explained(err))
+	return name, o.explainStopped(ctx, namespace, name, explainNotServed(err))
 }
 
 // subresourceGroup is the group and version of the subresources.
@@ -172,8 +172,8 @@ func pathOf(namespace, resource, name, subresource string) string {
 	return "/apis/" + subresourceGroup.String() + "/namespaces/" + namespace + "/" + resource + "/" + name + "/" + subresource
 }
 
-// subresources returns a client for the group of subresources, and the configuration of its connection.
-func (o *vmAccess) subresources() (*rest.RESTClient, *rest.Config, error) {
+// subresourceClient returns a client for the group of subresources, and the configuration of its connection.
+func (o *vmAccess) subresourceClient() (*rest.RESTClient, *rest.Config, error) {
 	access, err := o.Cluster.ToRESTConfig()
 	if err != nil {
 		return nil, nil, err
@@ -193,8 +193,8 @@ var machineKinds = []string{
 
 func isMachineKind(word string) bool { return slices.Contains(machineKinds, strings.ToLower(word)) }
 
-// machine parses NAME, vm/NAME or vmi/NAME, and returns the name and the namespace. A VM and its VMI have the same name.
-func (o *vmAccess) machine(arg string) (name, namespace string, err error) {
+// parseMachine parses NAME, vm/NAME or vmi/NAME, and returns the name and the namespace. A VM and its VMI have the same name.
+func (o *vmAccess) parseMachine(arg string) (name, namespace string, err error) {
 	kind, name, slash := strings.Cut(arg, "/")
 	switch {
 	case !slash:
@@ -239,8 +239,8 @@ type notRunning struct {
 
 func (e *notRunning) Error() string { return e.text }
 
-// explained adds what to do to the error of a cluster that does not serve the group of subresources. It returns any other error unchanged.
-func explained(err error) error {
+// explainNotServed adds what to do to the error of a cluster that does not serve the group of subresources. It returns any other error unchanged.
+func explainNotServed(err error) error {
 	status, is := err.(apierrors.APIStatus) //nolint:errorlint // client-go does not wrap it
 	if !is || !apierrors.IsNotFound(err) || status.Status().Details != nil && status.Status().Details.Name != "" {
 		return err

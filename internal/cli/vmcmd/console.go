@@ -32,33 +32,33 @@ func ConsoleCommand(s *cmdutil.Session) *cobra.Command {
 			"a new client disconnects the client before it. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
 		Example: "  kubectl kiln console web -n shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			guest, err := o.dial(cmd.Context(), args[0], "console", nil)
+			guest, err := o.dialSubresource(cmd.Context(), args[0], "console", nil)
 			if err != nil {
 				return err
 			}
 			defer guest.Close()
-			return o.attach(guest)
+			return o.attachConsole(guest)
 		},
 	}
 }
 
-// dial opens a stream to a subresource of a VMI.
-func (o *vmAccess) dial(ctx context.Context, arg, subresource string, query url.Values) (net.Conn, error) {
-	name, namespace, err := o.machine(arg)
+// dialSubresource opens a stream to a subresource of a VMI.
+func (o *vmAccess) dialSubresource(ctx context.Context, arg, subresource string, query url.Values) (net.Conn, error) {
+	name, namespace, err := o.parseMachine(arg)
 	if err != nil {
 		return nil, err
 	}
-	_, access, err := o.subresources()
+	_, access, err := o.subresourceClient()
 	if err != nil {
 		return nil, err
 	}
 	guest, err := stream.Dial(access, pathOf(namespace, "virtualmachineinstances", name, subresource), query)
-	return guest, o.explainStopped(ctx, namespace, name, explained(err))
+	return guest, o.explainStopped(ctx, namespace, name, explainNotServed(err))
 }
 
 // requireRunning returns an error if the VM does not run. It returns nil if the user may not read the VMI: then connecting fails.
 func (o *vmAccess) requireRunning(ctx context.Context, arg string) error {
-	name, namespace, err := o.machine(arg)
+	name, namespace, err := o.parseMachine(arg)
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (o *vmAccess) requireRunning(ctx context.Context, arg string) error {
 	return o.explainStopped(ctx, namespace, name, err)
 }
 
-// attach copies between the terminal and the console. It sets a terminal to raw mode, because the guest echoes, and must receive Ctrl-C.
-func (o *vmAccess) attach(guest net.Conn) error {
+// attachConsole copies between the terminal and the console. It sets a terminal to raw mode, because the guest echoes, and must receive Ctrl-C.
+func (o *vmAccess) attachConsole(guest net.Conn) error {
 	if in, is := o.In.(*os.File); is && term.IsTerminal(int(in.Fd())) {
 		before, err := term.MakeRaw(int(in.Fd()))
 		if err != nil {
@@ -88,12 +88,12 @@ func (o *vmAccess) attach(guest net.Conn) error {
 		_, err := io.Copy(o.Out, guest)
 		ended <- err
 	}()
-	go func() { ended <- typed(guest, o.In) }()
+	go func() { ended <- copyInput(guest, o.In) }()
 	return <-ended
 }
 
-// typed copies in to guest, until the escape key or the end of in.
-func typed(guest io.Writer, in io.Reader) error {
+// copyInput copies in to guest, until the escape key or the end of in.
+func copyInput(guest io.Writer, in io.Reader) error {
 	buffer := make([]byte, 4096)
 	for {
 		n, err := in.Read(buffer)
@@ -144,13 +144,13 @@ func VncCommand(s *cmdutil.Session) *cobra.Command {
 			return err
 		}
 		fmt.Fprintf(o.Out, "serving the display at %s\n", listener.Addr())
-		return o.serve(cmd.Context(), listener, func() (net.Conn, error) { return o.dial(cmd.Context(), args[0], "vnc", query) })
+		return o.serveDisplay(cmd.Context(), listener, func() (net.Conn, error) { return o.dialSubresource(cmd.Context(), args[0], "vnc", query) })
 	}
 	return cmd
 }
 
-// serve connects each viewer to its own stream, until the context ends. It fails if a stream cannot be opened, because later ones would fail, too.
-func (o *vmAccess) serve(ctx context.Context, listener net.Listener, open func() (net.Conn, error)) error {
+// serveDisplay connects each viewer to its own stream, until the context ends. It fails if a stream cannot be opened, because later ones would fail, too.
+func (o *vmAccess) serveDisplay(ctx context.Context, listener net.Listener, open func() (net.Conn, error)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	context.AfterFunc(ctx, func() { listener.Close() })
@@ -171,13 +171,13 @@ func (o *vmAccess) serve(ctx context.Context, listener net.Listener, open func()
 				end(err)
 				return
 			}
-			join(ctx, viewer, guest)
+			joinConnections(ctx, viewer, guest)
 		})
 	}
 }
 
-// join copies between two connections until one of them ends, or the context does.
-func join(ctx context.Context, a, b net.Conn) {
+// joinConnections copies between two connections until one of them ends, or the context does.
+func joinConnections(ctx context.Context, a, b net.Conn) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	context.AfterFunc(ctx, func() {

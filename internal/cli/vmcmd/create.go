@@ -40,32 +40,32 @@ func CreateCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// made has the flags of all subcommands of 'create'. virtctl has no --apply: its output is piped to kubectl.
-type made struct {
+// manifestFlags has the flags of all subcommands of 'create'. virtctl has no --apply: its output is piped to kubectl.
+type manifestFlags struct {
 	name  string
 	apply bool
 }
 
-// addMade adds --name, --apply and -o.
-func (o *createOptions) addMade(cmd *cobra.Command) *made {
-	m := &made{}
+// addManifestFlags adds --name, --apply and -o.
+func (o *createOptions) addManifestFlags(cmd *cobra.Command) *manifestFlags {
+	m := &manifestFlags{}
 	cmd.Flags().StringVar(&m.name, "name", "", "name of the object; default: one with five random characters")
 	cmd.Flags().BoolVar(&m.apply, "apply", false, "apply the manifest to the cluster (server-side apply) instead of printing it")
 	o.AddOutput(cmd, "yaml", "yaml", "json")
 	return m
 }
 
-// named returns the value of --name, or the prefix with five random characters, as virtctl does.
-func (m *made) named(prefix string) string {
+// nameOrRandom returns the value of --name, or the prefix with five random characters, as virtctl does.
+func (m *manifestFlags) nameOrRandom(prefix string) string {
 	if m.name != "" {
 		return m.name
 	}
 	return prefix + "-" + rand.String(5)
 }
 
-// namespace returns the value of --namespace. It does not return the namespace of the kubeconfig, so that a manifest without the flag can be applied to any
+// namespaceFlag returns the value of --namespace. It does not return the namespace of the kubeconfig, so that a manifest without the flag can be applied to any
 // namespace. --apply and the verdict of a catalog use the namespace of the kubeconfig.
-func (o *createOptions) namespace() string {
+func (o *createOptions) namespaceFlag() string {
 	if o.Cluster.Namespace == nil {
 		return ""
 	}
@@ -75,9 +75,9 @@ func (o *createOptions) namespace() string {
 // fieldManager is the field manager of applied objects. A conflict with another manager is a rejection, and never forced.
 const fieldManager = "kubectl-kiln"
 
-// finish prints a manifest, or applies it. If the API server refuses the object, it prints the reason and returns ErrRejected. A refusal has the status code
-// 422 (schema or webhook), 403 (permission or policy) or 409 (field of another manager). The line of success ends as in 'kubectl apply --server-side'.
-func (o *createOptions) finish(ctx context.Context, m *made, typed client.Object) error {
+// printOrApply prints a manifest, or applies it. If the API server refuses the object, it prints the reason and returns ErrRejected. A refusal has the status
+// code 422 (schema or webhook), 403 (permission or policy) or 409 (field of another manager). The line of success ends as in 'kubectl apply --server-side'.
+func (o *createOptions) printOrApply(ctx context.Context, m *manifestFlags, typed client.Object) error {
 	object, err := manifestOf(typed)
 	if err != nil || !m.apply {
 		if err == nil {
@@ -142,19 +142,19 @@ func manifestOf(typed client.Object) (*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	delete(content, "status")
-	drop(content)
+	dropMeaningless(content)
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
 // meaningless are the keys of objects that Go's encoder writes though they are empty. Other empty objects, such as emptyDisk, have a meaning.
 var meaningless = []string{"metadata", "resources", "creationTimestamp"}
 
-// drop removes meaningless empty objects from a document, the innermost first, because then the object around them may be empty.
-func drop(node any) {
+// dropMeaningless removes meaningless empty objects from a document, the innermost first, because then the object around them may be empty.
+func dropMeaningless(node any) {
 	switch node := node.(type) {
 	case map[string]any:
 		for _, child := range node {
-			drop(child)
+			dropMeaningless(child)
 		}
 		for _, key := range meaningless {
 			if child, found := node[key]; found && (child == nil || isEmpty(child)) {
@@ -163,7 +163,7 @@ func drop(node any) {
 		}
 	case []any:
 		for _, child := range node {
-			drop(child)
+			dropMeaningless(child)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func createInstancetypeCommand(s *cmdutil.Session) *cobra.Command {
 			"  kubectl kiln create instancetype --namespaced --name gpu --cpu 4 --memory 16Gi --gpu name:gpu1,devicename:nvidia.com/A100",
 		Args: cobra.NoArgs,
 	}
-	m := o.addMade(cmd)
+	m := o.addManifestFlags(cmd)
 	flags := cmd.Flags()
 	flags.Uint32Var(&f.CPU, "cpu", 0, "number of vCPUs")
 	flags.StringVar(&f.Memory, "memory", "", "memory, such as 2Gi")
@@ -30,14 +30,14 @@ func createInstancetypeCommand(s *cmdutil.Session) *cobra.Command {
 	_ = cmd.MarkFlagRequired("cpu") // fails for a flag that is not there
 	_ = cmd.MarkFlagRequired("memory")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		f.Namespace = o.namespace()
+		f.Namespace = o.namespaceFlag()
 		f.Namespaced = f.Namespaced || f.Namespace != ""
-		f.Name = m.named(scoped("instancetype", f.Namespaced))
+		f.Name = m.nameOrRandom(namePrefix("instancetype", f.Namespaced))
 		made, err := f.Build()
 		if err != nil {
 			return err
 		}
-		return o.finish(cmd.Context(), m, made)
+		return o.printOrApply(cmd.Context(), m, made)
 	}
 	return cmd
 }
@@ -54,27 +54,27 @@ func createPreferenceCommand(s *cmdutil.Session) *cobra.Command {
 			"  kubectl kiln create preference --namespaced --volume-storage-class fast --machine-type q35",
 		Args: cobra.NoArgs,
 	}
-	m := o.addMade(cmd)
+	m := o.addManifestFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.CPUTopology, "cpu-topology", "", "preferred topology: sockets, cores, threads, spread or any")
 	flags.StringVar(&f.MachineType, "machine-type", "", "preferred machine type")
 	flags.StringVar(&f.VolumeStorageClass, "volume-storage-class", "", "preferred storage class")
 	flags.BoolVar(&f.Namespaced, "namespaced", false, "create a VirtualMachinePreference")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		f.Namespace = o.namespace()
+		f.Namespace = o.namespaceFlag()
 		f.Namespaced = f.Namespaced || f.Namespace != ""
-		f.Name = m.named(scoped("preference", f.Namespaced))
+		f.Name = m.nameOrRandom(namePrefix("preference", f.Namespaced))
 		made, err := f.Build()
 		if err != nil {
 			return err
 		}
-		return o.finish(cmd.Context(), m, made)
+		return o.printOrApply(cmd.Context(), m, made)
 	}
 	return cmd
 }
 
-// scoped returns the prefix of a random name, as in virtctl: clusterinstancetype, instancetype, clusterpreference or preference.
-func scoped(what string, namespaced bool) string {
+// namePrefix returns the prefix of a random name, as in virtctl: clusterinstancetype, instancetype, clusterpreference or preference.
+func namePrefix(what string, namespaced bool) string {
 	if namespaced {
 		return what
 	}

@@ -26,7 +26,7 @@ type vmFlags struct {
 	create.VM
 	inferInstancetype, inferPreference bool
 	passwordFile, fit, source          string
-	*made
+	*manifestFlags
 }
 
 // createVMCommand returns 'create vm'. Its flags are virtctl's, except --fit, --filename and --apply. As in virtctl, two groups of flags exclude each other;
@@ -46,7 +46,7 @@ func createVMCommand(s *cmdutil.Session) *cobra.Command {
 			"  kubectl kiln create vm --memory 1Gi --volume-pvc src:disk --apply -n shop",
 		Args: cobra.NoArgs,
 	}
-	f.made = o.addMade(cmd)
+	f.manifestFlags = o.addManifestFlags(cmd)
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.addMachine(flags)
@@ -106,7 +106,7 @@ func (f *vmFlags) addGuest(flags *pflag.FlagSet) {
 // neither printed nor applied.
 func (o *createOptions) createVM(cmd *cobra.Command, f *vmFlags) error {
 	flags := cmd.Flags()
-	f.Name, f.Namespace = f.named("vm"), o.namespace()
+	f.Name, f.Namespace = f.nameOrRandom("vm"), o.namespaceFlag()
 	f.GAManageSSHGiven, f.CloudInitChanged = flags.Changed("ga-manage-ssh"), flags.Changed("cloud-init")
 	// Inference is on by default. If a volume does not allow it, this is an error only if the user gave the flag.
 	if flags.Changed("infer-instancetype") {
@@ -124,14 +124,14 @@ func (o *createOptions) createVM(cmd *cobra.Command, f *vmFlags) error {
 	}
 	var catalog *catalogs.Catalog
 	if f.fit != "" || flags.Changed("filename") {
-		read, err := o.Catalog(cmd.Context(), f.source)
+		read, err := o.ReadCatalog(cmd.Context(), f.source)
 		if err != nil {
 			return err
 		}
 		catalog = &read
 	}
 	if f.fit != "" {
-		if err := f.choose(*catalog); err != nil {
+		if err := f.chooseInstancetype(*catalog); err != nil {
 			return fmt.Errorf("--fit '%s': %w", f.fit, err)
 		}
 	}
@@ -140,15 +140,15 @@ func (o *createOptions) createVM(cmd *cobra.Command, f *vmFlags) error {
 		return err
 	}
 	o.Warn(warnings...)
-	if err := o.judge(cmd.Context(), catalog, vm); err != nil {
+	if err := o.judgeWithCatalog(cmd.Context(), catalog, vm); err != nil {
 		return err
 	}
-	return o.finish(cmd.Context(), f.made, vm)
+	return o.printOrApply(cmd.Context(), f.manifestFlags, vm)
 }
 
-// judge reviews a VM with the objects of a catalog, as with --strict. It does nothing if the catalog is nil.
+// judgeWithCatalog reviews a VM with the objects of a catalog, as with --strict. It does nothing if the catalog is nil.
 // If the VM has no namespace, it judges a copy with the namespace of the kubeconfig, so that the printed manifest has none.
-func (o *createOptions) judge(ctx context.Context, catalog *catalogs.Catalog, vm *v1.VirtualMachine) error {
+func (o *createOptions) judgeWithCatalog(ctx context.Context, catalog *catalogs.Catalog, vm *v1.VirtualMachine) error {
 	if catalog == nil {
 		return nil
 	}
@@ -162,12 +162,12 @@ func (o *createOptions) judge(ctx context.Context, catalog *catalogs.Catalog, vm
 			object.SetNamespace(namespace)
 		}
 	}
-	in, err := catalog.Inputs(object)
+	in, err := catalog.ReviewInputs(object)
 	if err != nil {
 		return err
 	}
 	o.Bench.Strict = vm.Spec.Instancetype == nil || vm.Spec.Instancetype.InferFromVolume == "" // the catalog does not have the volumes of an inference
-	all, err := o.Review(ctx, in, nil)
+	all, err := o.ReviewInputs(ctx, in, nil)
 	if err != nil {
 		return err
 	}
@@ -176,16 +176,16 @@ func (o *createOptions) judge(ctx context.Context, catalog *catalogs.Catalog, vm
 		case r.Fault != nil:
 			return r.Fault
 		case !r.Verdict.Allowed():
-			return o.Refuse(r, "")
+			return o.PrintRejectedObject(r, "")
 		}
 		o.WarnOf(r)
 	}
 	return nil
 }
 
-// choose sets the instancetype to the one that fits --fit and the preference best (catalogs.Catalog.Nearest). It fails if --fit cannot be parsed, the
-// preference does not exist, or no instancetype fits.
-func (f *vmFlags) choose(catalog catalogs.Catalog) error {
+// chooseInstancetype sets the instancetype to the one that fits --fit and the preference best (catalogs.Catalog.Nearest). It fails if --fit cannot be parsed,
+// the preference does not exist, or no instancetype fits.
+func (f *vmFlags) chooseInstancetype(catalog catalogs.Catalog) error {
 	w := catalogs.Wish{Kinds: instancetype.Kinds, For: f.Preference.Name}
 	for part := range strings.SplitSeq(f.fit, ",") {
 		name, value, _ := strings.Cut(part, "=")

@@ -16,7 +16,7 @@ import (
 func (p *Plan) dropMissing(s State, had map[catalog.Key]bool) {
 	var dropped []Action
 	for key, live := range s.Objects {
-		if p.owns(live) && !had[key] && live.GetDeletionTimestamp() == nil {
+		if p.ownsObject(live) && !had[key] && live.GetDeletionTimestamp() == nil {
 			dropped = append(dropped, s.planDrop(live))
 		}
 	}
@@ -29,7 +29,7 @@ func (p *Plan) dropMissing(s State, had map[catalog.Key]bool) {
 // planDrop returns the action for an object that its catalog no longer has. VMs that refer to the object could start without it, because they are pinned.
 // It is kept nevertheless: users can look it up, and 'repin' needs it.
 func (s State) planDrop(live *unstructured.Unstructured) Action {
-	users := s.users(objectKey(live))
+	users := s.usersOf(objectKey(live))
 	action := Action{Change: Delete, Key: objectKey(live), VMs: users.VMs, VMIs: users.VMIs, object: live, live: live, dropped: true}
 	switch {
 	case wasTakenOver(live):

@@ -33,8 +33,8 @@ type Installation struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// release is the value of v1alpha1.AnnotationCatalogVersion.
-func (i Installation) release() string {
+// versionAnnotation is the value of v1alpha1.AnnotationCatalogVersion.
+func (i Installation) versionAnnotation() string {
 	return strings.TrimPrefix(i.Version+"@"+i.Digest, "@")
 }
 
@@ -93,13 +93,13 @@ type State struct {
 	Users     map[revision.Object]revision.Users
 }
 
-// users returns the VMs and VMIs that refer to an object.
-func (s State) users(key catalog.Key) revision.Users {
+// usersOf returns the VMs and VMIs that refer to an object.
+func (s State) usersOf(key catalog.Key) revision.Users {
 	return s.Users[revision.Object{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}]
 }
 
-// Installed returns the sorted names of the catalogs that have objects in the cluster.
-func (s State) Installed() []string {
+// InstalledCatalogs returns the sorted names of the catalogs that have objects in the cluster.
+func (s State) InstalledCatalogs() []string {
 	names := map[string]bool{}
 	for _, object := range s.Objects {
 		if name := object.GetLabels()[v1alpha1.LabelCatalog]; wasApplied(object) && name != "" {
@@ -122,7 +122,7 @@ func (i Installation) Plan(c catalogs.Catalog, s State) Plan {
 		case key.Namespace != "" && key.Namespace != s.Namespace:
 			p.addConflict(key, "is for namespace '"+key.Namespace+"', and the installation for '"+s.Namespace+"': use -n "+key.Namespace)
 		default:
-			p.planApply(i.wanted(c.Authored(n)), s)
+			p.planApply(i.wantedObject(c.AuthoredObject(n)), s)
 		}
 		had[key] = true
 	}
@@ -145,7 +145,7 @@ func (p *Plan) addConflict(key catalog.Key, reason string) {
 func (p *Plan) checkSources(s State) {
 	others := map[string]bool{}
 	for _, object := range s.Objects {
-		if source := object.GetAnnotations()[v1alpha1.AnnotationCatalogSource]; p.owns(object) && source != "" {
+		if source := object.GetAnnotations()[v1alpha1.AnnotationCatalogSource]; p.ownsObject(object) && source != "" {
 			others[source] = true
 		}
 	}
@@ -158,19 +158,19 @@ func (p *Plan) checkSources(s State) {
 	}
 }
 
-// owns reports whether an object belongs to the catalog. The label does not suffice, because a user may have copied it with 'kubectl get -o yaml'.
-func (i Installation) owns(object *unstructured.Unstructured) bool {
+// ownsObject reports whether an object belongs to the catalog. The label does not suffice, because a user may have copied it with 'kubectl get -o yaml'.
+func (i Installation) ownsObject(object *unstructured.Unstructured) bool {
 	return object.GetLabels()[v1alpha1.LabelCatalog] == i.Name && wasApplied(object)
 }
 
-// wanted returns the object to apply: the content of the catalog with the label and the annotations of the installation.
-func (i Installation) wanted(content map[string]any) *unstructured.Unstructured {
+// wantedObject returns the object to apply: the content of the catalog with the label and the annotations of the installation.
+func (i Installation) wantedObject(content map[string]any) *unstructured.Unstructured {
 	object := (&unstructured.Unstructured{Object: content}).DeepCopy()
 	if content["spec"] == nil {
 		delete(object.Object, "spec")
 	}
 	object.SetLabels(withEntry(object.GetLabels(), v1alpha1.LabelCatalog, i.Name))
-	annotations := withEntry(object.GetAnnotations(), v1alpha1.AnnotationCatalogVersion, i.release())
+	annotations := withEntry(object.GetAnnotations(), v1alpha1.AnnotationCatalogVersion, i.versionAnnotation())
 	delete(annotations, v1alpha1.AnnotationCatalogSource) // the author may have exported an installed object
 	delete(annotations, v1alpha1.AnnotationCatalogTakenOver)
 	if i.Source != "" {
@@ -209,10 +209,10 @@ func (p *Plan) planApply(wanted *unstructured.Unstructured, s State) {
 	case live.GetDeletionTimestamp() != nil:
 		p.addConflict(key, "is being deleted: run again when it is gone")
 		return
-	case !p.owns(live) && !p.Force:
+	case !p.ownsObject(live) && !p.Force:
 		p.addConflict(key, foreignOwner(live))
 		return
-	case !p.owns(live):
+	case !p.ownsObject(live):
 		wanted.SetAnnotations(withEntry(wanted.GetAnnotations(), v1alpha1.AnnotationCatalogTakenOver, "true"))
 		action.Reason, action.takesOver = "taken over", true
 	default:
@@ -229,7 +229,7 @@ func (p *Plan) planApply(wanted *unstructured.Unstructured, s State) {
 		action.Change = Unchanged
 	}
 	if specDiffers(live, wanted) {
-		users := s.users(key)
+		users := s.usersOf(key)
 		action.VMs, action.VMIs = users.VMs, users.VMIs
 	}
 	p.Actions = append(p.Actions, action)

@@ -48,7 +48,7 @@ func keyFor(name string) catalog.Key {
 func installed(i Installation, c catalogs.Catalog, changes ...func(*unstructured.Unstructured)) State {
 	s := State{Namespace: "shop", Objects: map[catalog.Key]*unstructured.Unstructured{}}
 	for n := range c.Objects {
-		live := i.wanted(c.Authored(n))
+		live := i.wantedObject(c.AuthoredObject(n))
 		live.SetResourceVersion("7")
 		var fields []string
 		for part, all := range map[string]map[string]string{"labels": live.GetLabels(), "annotations": live.GetAnnotations()} {

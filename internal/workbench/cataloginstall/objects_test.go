@@ -17,7 +17,7 @@ func TestWantedObjects(t *testing.T) {
 	files := first
 	files.Source = ""
 	for _, i := range []Installation{first, files} {
-		object := i.wanted(catalogOf(t, hostile).Authored(0))
+		object := i.wantedObject(catalogOf(t, hostile).AuthoredObject(0))
 		annotations := map[string]string{v1alpha1.AnnotationCatalogVersion: "1.0.0@sha256:1", "c": "d"}
 		if i.Source != "" {
 			annotations[v1alpha1.AnnotationCatalogSource] = i.Source
@@ -31,7 +31,7 @@ func TestWantedObjects(t *testing.T) {
 			t.Errorf("-want +got\n%s", diff)
 		}
 	}
-	if got := (Installation{Digest: "sha256:3"}).release(); got != "sha256:3" {
+	if got := (Installation{Digest: "sha256:3"}).versionAnnotation(); got != "sha256:3" {
 		t.Errorf("a catalog of files has version '%s'", got)
 	}
 }

@@ -162,9 +162,9 @@ func (p Plan) applyObject(
 	return answer, cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), application...)
 }
 
-// Known returns nil if the catalog is installed, and otherwise an error that lists the installed catalogs.
-func (i Installation) Known(s State) error {
-	names := s.Installed()
+// CheckInstalled returns nil if the catalog is installed, and otherwise an error that lists the installed catalogs.
+func (i Installation) CheckInstalled(s State) error {
+	names := s.InstalledCatalogs()
 	if slices.Contains(names, i.Name) {
 		return nil
 	}

@@ -145,13 +145,13 @@ func TestRemovalOfCatalog(t *testing.T) {
 		}
 	}
 	special := Installation{Name: "special"}
-	if err := (Installation{Name: "spezial"}).Known(m.state(t)); err == nil || !strings.Contains(err.Error(), "installed are 'general' 'special'") {
+	if err := (Installation{Name: "spezial"}).CheckInstalled(m.state(t)); err == nil || !strings.Contains(err.Error(), "installed are 'general' 'special'") {
 		t.Error(err)
 	}
 	remove := func() []string {
 		t.Helper()
 		s, done := m.state(t), Plan{}
-		if err := special.Known(s); err != nil {
+		if err := special.CheckInstalled(s); err != nil {
 			t.Fatal(err)
 		}
 		if err := special.PlanRemoval(s).Run(t.Context(), m, func(a Action) { done.Actions = append(done.Actions, a) }); err != nil {
@@ -168,7 +168,7 @@ func TestRemovalOfCatalog(t *testing.T) {
 	if diff := cmp.Diff([]string{"delete used"}, remove()); diff != "" {
 		t.Error(diff)
 	}
-	if err := special.Known(m.state(t)); err == nil {
+	if err := special.CheckInstalled(m.state(t)); err == nil {
 		t.Error("the catalog is still known")
 	}
 	want := map[string]string{"used1.0.0": "1Gi 1.0.0@sha256:1", "unused1.0.0": "1Gi 1.0.0@sha256:1"}

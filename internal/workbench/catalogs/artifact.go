@@ -45,11 +45,11 @@ func fileOf(o *catalog.Object) string {
 // Manifest returns the i-th object of the catalog in YAML, only with the fields that its author wrote: otherwise the digest of a catalog that is published
 // from a cluster would depend on UIDs and managedFields.
 func (c Catalog) Manifest(i int) ([]byte, error) {
-	return yaml.Marshal(c.Authored(i))
+	return yaml.Marshal(c.AuthoredObject(i))
 }
 
-// Authored returns the i-th object of the catalog only with the fields that its author wrote: an exported object loses its status, owners and finalizers.
-func (c Catalog) Authored(i int) map[string]any {
+// AuthoredObject returns the i-th object of the catalog only with the fields that its author wrote: an exported object loses its status, owners and finalizers.
+func (c Catalog) AuthoredObject(i int) map[string]any {
 	object, content := c.Objects[i], c.Origins[i].UnstructuredContent()
 	metadata := map[string]any{"name": object.Name}
 	if object.Namespace != "" {
@@ -77,7 +77,7 @@ func untypedTexts(of map[string]string) map[string]any {
 func (c Catalog) Digest() (string, error) {
 	var texts []string
 	for i := range c.Objects {
-		raw, err := json.Marshal(c.Authored(i))
+		raw, err := json.Marshal(c.AuthoredObject(i))
 		if err != nil {
 			return "", err
 		}

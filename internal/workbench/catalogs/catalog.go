@@ -58,43 +58,43 @@ func Parse(source, namespace string, files []manifest.File) (Catalog, error) {
 			kind := object.GroupVersionKind()
 			switch {
 			case object.Fault != nil:
-				c.refuse(object, RuleUnreadable, field.Invalid(nil, "", object.Fault.Error()))
+				c.addRefusal(object, RuleUnreadable, field.Invalid(nil, "", object.Fault.Error()))
 				continue
 			case kind.Group != v1beta1.SchemeGroupVersion.Group || !slices.Contains(instancetype.CatalogKinds(), kind.Kind):
-				c.refuse(object, ruleForeign, field.Invalid(nil, "", object.Name()+" is neither an instancetype nor a preference"))
+				c.addRefusal(object, ruleForeign, field.Invalid(nil, "", object.Name()+" is neither an instancetype nor a preference"))
 				continue
 			}
 			if err := object.CheckSchema(); err != nil {
 				return c, err
 			}
-			c.add(object)
+			c.addObject(object)
 		}
 	}
 	return c, nil
 }
 
-// add adds an object after its schema was checked, or findings if it is refused.
-func (c *Catalog) add(object manifest.Object) {
+// addObject adds an object after its schema was checked, or findings if it is refused.
+func (c *Catalog) addObject(object manifest.Object) {
 	before := len(c.Refused)
 	for _, err := range object.Mistakes {
-		c.refuse(object, ruleOf(err), err)
+		c.addRefusal(object, ruleOf(err), err)
 	}
 	if object.GetName() == "" {
-		c.refuse(object, ruleName, field.Required(field.NewPath("metadata", "name"), "a generated name cannot be referred to"))
+		c.addRefusal(object, ruleName, field.Required(field.NewPath("metadata", "name"), "a generated name cannot be referred to"))
 	}
 	c.refuseKeys(object)
 	raw, err := object.MarshalJSON()
 	if err != nil {
-		c.refuse(object, ruleSchema, field.Invalid(nil, "", err.Error()))
+		c.addRefusal(object, ruleSchema, field.Invalid(nil, "", err.Error()))
 	} else if over := validate.Counts(raw); over != nil { // as in the webhook, the rest is not judged then
-		c.refuse(object, ruleSchema, over)
+		c.addRefusal(object, ruleSchema, over)
 	}
 	if len(c.Refused) > before {
 		return
 	}
 	typed, err := typedObject(object, raw)
 	if err != nil {
-		c.refuse(object, ruleSchema, field.Invalid(field.NewPath("spec"), "", err.Error()))
+		c.addRefusal(object, ruleSchema, field.Invalid(field.NewPath("spec"), "", err.Error()))
 		return
 	}
 	c.Objects, c.Origins = append(c.Objects, typed), append(c.Origins, object)
@@ -119,19 +119,19 @@ func typedObject(object manifest.Object, raw []byte) (*catalog.Object, error) {
 // refuseKeys adds a finding for each key that the object's document contains twice: an API server sees only the last one.
 func (c *Catalog) refuseKeys(object manifest.Object) {
 	for _, key := range object.RepeatedKeys() {
-		f := c.finding(object, ruleDuplicateKey, field.Invalid(nil, "", fmt.Sprintf("key %s already set in map", key.Text)))
+		f := c.newFinding(object, ruleDuplicateKey, field.Invalid(nil, "", fmt.Sprintf("key %s already set in map", key.Text)))
 		f.Line = key.Line
 		c.Refused = append(c.Refused, f)
 	}
 }
 
-// refuse adds a finding about an object that is left out.
-func (c *Catalog) refuse(object manifest.Object, rule string, err *field.Error) {
-	c.Refused = append(c.Refused, c.finding(object, rule, err))
+// addRefusal adds a finding about an object that is left out.
+func (c *Catalog) addRefusal(object manifest.Object, rule string, err *field.Error) {
+	c.Refused = append(c.Refused, c.newFinding(object, rule, err))
 }
 
-// finding returns a finding with the severity and the remedy of its rule, at the line of the field.
-func (c *Catalog) finding(object manifest.Object, rule string, err *field.Error) Finding {
+// newFinding returns a finding with the severity and the remedy of its rule, at the line of the field.
+func (c *Catalog) newFinding(object manifest.Object, rule string, err *field.Error) Finding {
 	at := slices.IndexFunc(readingRules, func(r catalog.Rule) bool { return r.Name == rule })
 	f := Finding{Rule: rule, Severity: readingRules[at].Severity, Object: object.Name(), Field: err.Field, File: object.File(),
 		Message: err.Detail, Remedy: readingRules[at].Remedy}

@@ -26,7 +26,7 @@ func FromCluster(ctx context.Context, cluster client.Reader, namespace string) (
 			return c, fmt.Errorf("reading the kind %s: %w", kind, err)
 		}
 		for i := range list.Items {
-			c.add(manifest.Stored(&list.Items[i]))
+			c.addObject(manifest.Stored(&list.Items[i]))
 		}
 	}
 	return c, nil

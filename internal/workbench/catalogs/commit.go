@@ -41,7 +41,7 @@ func CommitOf(ctx context.Context, source string) (c Commit, err error) {
 	off := []string{"core.fsmonitor", "core.hooksPath"}
 	git := func(arguments ...string) (string, error) {
 		command := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, arguments...)...)
-		command.Env = append(os.Environ(), settings(off)...)
+		command.Env = append(os.Environ(), emptySettings(off)...)
 		out, err := command.Output()
 		return strings.TrimSpace(string(out)), err
 	}
@@ -80,8 +80,8 @@ func CommitOf(ctx context.Context, source string) (c Commit, err error) {
 	return c, nil
 }
 
-// settings returns environment variables that make keys of git's configuration empty. With '-c', a key that contains '=' would set another key.
-func settings(keys []string) (variables []string) {
+// emptySettings returns environment variables that make keys of git's configuration empty. With '-c', a key that contains '=' would set another key.
+func emptySettings(keys []string) (variables []string) {
 	for i, key := range keys {
 		variables = append(variables, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=", i))
 	}

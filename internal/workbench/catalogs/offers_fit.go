@@ -26,7 +26,7 @@ func (c Catalog) Nearest(w Wish, now time.Time) (Offer, error) {
 	return slices.MinFunc(offers, func(a, b Offer) int {
 		return cmp.Or(
 			cmp.Compare(a.GPUs+a.HostDevices, b.GPUs+b.HostDevices), cmp.Compare(lifecycleRank(a), lifecycleRank(b)), cmp.Compare(len(a.Features), len(b.Features)),
-			cmp.Compare(w.excess(a), w.excess(b)), orderOffers(a, b))
+			cmp.Compare(w.relativeSize(a), w.relativeSize(b)), orderOffers(a, b))
 	}), nil
 }
 
@@ -38,15 +38,16 @@ func lifecycleRank(o Offer) int {
 	return 1
 }
 
-// excess returns how large an instancetype is relative to the wish: the ratio of CPUs plus the ratio of memory. A wish counts as at least one CPU and 1Gi.
-func (w Wish) excess(o Offer) float64 {
+// relativeSize returns how large an instancetype is relative to the wish: the ratio of CPUs plus the ratio of memory. A wish counts as at least one CPU and
+// 1Gi.
+func (w Wish) relativeSize(o Offer) float64 {
 	const gibi = 1 << 30
 	cpus, memory := max(float64(w.CPUs), 1), max(w.Memory.AsApproximateFloat64(), gibi)
 	return float64(o.CPUs)/cpus + float64(o.Bytes)/memory
 }
 
-// Inputs returns inputs that review a new object which may refer to the objects of the catalog.
-func (c Catalog) Inputs(object *unstructured.Unstructured) (manifest.Inputs, error) {
+// ReviewInputs returns inputs that review a new object which may refer to the objects of the catalog.
+func (c Catalog) ReviewInputs(object *unstructured.Unstructured) (manifest.Inputs, error) {
 	known, err := crdschema.Scheme()
 	if err != nil {
 		return manifest.Inputs{}, err

@@ -11,9 +11,9 @@ import (
 // mostPairs is the maximal number of pairs of instancetypes and preferences that are compared for a page: 1,000 of each.
 const mostPairs = 1_000_000
 
-// Page returns the content of the catalog's static page, with the lifecycles at the time now. It leaves out Object.Fits if the catalog has more
+// PageContent returns the content of the catalog's static page, with the lifecycles at the time now. It leaves out Object.Fits if the catalog has more
 // than mostPairs pairs.
-func (c Catalog) Page(now time.Time) (page site.Catalog, err error) {
+func (c Catalog) PageContent(now time.Time) (page site.Catalog, err error) {
 	index := catalog.IndexOf(c.Objects, now)
 	objects, manifests := map[catalog.Key]*catalog.Object{}, map[catalog.Key]string{}
 	for i, o := range c.Objects {

@@ -56,7 +56,7 @@ func Usages(ctx context.Context, b *workbench.Bench, cluster client.Reader, name
 	}
 	t := tally{all: map[catalog.Key]*Usage{}, pinned: map[catalog.Key]map[string]bool{}}
 	for _, o := range read.Objects {
-		t.of(o.Key()).State = instancetype.ReadLifecycle(o, now).State
+		t.usageOf(o.Key()).State = instancetype.ReadLifecycle(o, now).State
 	}
 	revisions = slices.DeleteFunc(revisions, func(r revision.Usage) bool { return !slices.Contains(instancetype.CatalogKinds(), r.Kind) })
 	warnings := workbench.OutdatedWarnings(revisions)
@@ -76,7 +76,7 @@ func Usages(ctx context.Context, b *workbench.Bench, cluster client.Reader, name
 			nameFirst(inferring, 5))
 	}
 	slices.Sort(warnings)
-	return t.sorted(), slices.Compact(warnings), nil
+	return t.sortedUsages(), slices.Compact(warnings), nil
 }
 
 // tally collects the usages of objects.
@@ -86,8 +86,8 @@ type tally struct {
 	pinned map[catalog.Key]map[string]bool
 }
 
-// of returns the usage of an object. A new usage has the state 'gone', which the caller overwrites if the object exists.
-func (t tally) of(key catalog.Key) *Usage {
+// usageOf returns the usage of an object. A new usage has the state 'gone', which the caller overwrites if the object exists.
+func (t tally) usageOf(key catalog.Key) *Usage {
 	if t.all[key] == nil {
 		t.all[key] = &Usage{Key: key, State: StateGone, Revisions: []revision.Usage{}, Unpinned: []string{}}
 		t.pinned[key] = map[string]bool{}
@@ -109,7 +109,7 @@ func (t tally) addRevision(r revision.Usage) {
 		return
 	}
 	key := keyOf(r.Kind, r.Namespace, r.Name)
-	usage := t.of(key)
+	usage := t.usageOf(key)
 	usage.Revisions = append(usage.Revisions, r)
 	for _, vm := range r.VMs {
 		t.pinned[key][r.Namespace+"/"+vm] = true
@@ -125,25 +125,25 @@ func (t tally) addRevision(r revision.Usage) {
 func (t tally) addNamed(n revision.Named) {
 	key := keyOf(n.Kind, n.Namespace, n.Name)
 	if vm := n.Namespace + "/" + n.VM; !t.pinned[key][vm] {
-		usage := t.of(key)
+		usage := t.usageOf(key)
 		usage.Unpinned = append(usage.Unpinned, vm)
 	}
 }
 
-// sorted returns the usages sorted by key. In VMs, it counts a VM only once if it refers to two revisions of one object.
-func (t tally) sorted() (all []Usage) {
+// sortedUsages returns the usages sorted by key. In VMs, it counts a VM only once if it refers to two revisions of one object.
+func (t tally) sortedUsages() (all []Usage) {
 	for key, usage := range t.all {
 		slices.Sort(usage.Unpinned)
 		usage.VMs = len(t.pinned[key]) + len(usage.Unpinned)
-		usage.Removal, usage.Edit = usage.consequences()
+		usage.Removal, usage.Edit = usage.describeConsequences()
 		all = append(all, *usage)
 	}
 	slices.SortFunc(all, func(a, b Usage) int { return strings.Compare(a.String(), b.String()) })
 	return all
 }
 
-// consequences returns what happens to the VMs that use the object when it is removed or edited.
-func (u *Usage) consequences() (removal, edit string) {
+// describeConsequences returns what happens to the VMs that use the object when it is removed or edited.
+func (u *Usage) describeConsequences() (removal, edit string) {
 	pinned, unpinned := u.VMs-len(u.Unpinned), len(u.Unpinned)
 	if u.State == StateGone {
 		removal, edit = "it is gone already", "it is gone: if it is created again, new VMs get it"

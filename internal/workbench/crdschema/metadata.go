@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// metadata judges the metadata of a new object as an API server does. The rules are the same for all kinds, and in no schema.
-func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
+// checkMetadata judges the metadata of a new object as an API server does. The rules are the same for all kinds, and in no schema.
+func checkMetadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 	at := field.NewPath("metadata")
 	raw, err := json.Marshal(content["metadata"])
 	if err != nil {
@@ -28,15 +28,15 @@ func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 		}
 	}
 	if meta.Name == "" && meta.GenerateName != "" {
-		meta.Name = generated(meta.GenerateName)
+		meta.Name = generatedName(meta.GenerateName)
 	}
 	meta.Generation, meta.ManagedFields = 0, nil // an API server writes its own
 	return append(errs, validation.ValidateObjectMeta(&meta, namespaced, validation.NameIsDNSSubdomain, at)...)
 }
 
-// generated returns a name of the form that an API server generates (k8s.io/apiserver/pkg/storage/names): at most 63 characters, of which the last
+// generatedName returns a name of the form that an API server generates (k8s.io/apiserver/pkg/storage/names): at most 63 characters, of which the last
 // five are random.
-func generated(base string) string {
+func generatedName(base string) string {
 	const drawn = "xxxxx"
 	return base[:min(len(base), 63-len(drawn))] + drawn
 }

@@ -97,7 +97,7 @@ func Check(object *unstructured.Unstructured) (Findings, error) {
 	if over := engine.Counts(raw); over != nil {
 		return Findings{Mistakes: field.ErrorList{over}}, nil
 	}
-	return Findings{by.mistakes(object), emptyKeys(object.Object, by.fields, nil)}, nil
+	return Findings{by.findMistakes(object), emptyKeys(object.Object, by.fields, nil)}, nil
 }
 
 // Convert changes the apiVersion of an object to the version of Kiln's types, as the API server does for the webhook, and returns the deprecation warning of
@@ -116,11 +116,11 @@ func Convert(object *unstructured.Unstructured) (deprecation string, err error) 
 	return found.warning, nil
 }
 
-// mistakes returns the errors by the schema and by the rules on metadata.
-func (k kindSchema) mistakes(object *unstructured.Unstructured) field.ErrorList {
+// findMistakes returns the errors by the schema and by the rules on metadata.
+func (k kindSchema) findMistakes(object *unstructured.Unstructured) field.ErrorList {
 	// A copy, because pruning removes the unknown fields that it reports.
 	content := object.DeepCopy().Object
-	errs := metadata(content, k.namespaced)
+	errs := checkMetadata(content, k.namespaced)
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	meant := map[string]bool{} // fields that are missing because their names were probably misspelled
 	for _, path := range pruning.PruneWithOptions(content, k.fields, true, options) {
@@ -133,12 +133,12 @@ func (k kindSchema) mistakes(object *unstructured.Unstructured) field.ErrorList 
 	defaulting.PruneNonNullableNullsWithoutDefaults(content, k.fields) // as an API server does on create
 	wrong := judgeTypes(content, k.fields)
 	seen := placesWithMistakes{}
-	seen.add(errs...)
-	seen.add(wrong...)
+	seen.addErrors(errs...)
+	seen.addErrors(wrong...)
 	for _, err := range k.validator.Validate(content).Errors {
-		if found := mistake(err); !seen.covers(found) && !(found.Type == field.ErrorTypeRequired && meant[found.Field]) {
+		if found := fieldError(err); !seen.coversMistake(found) && !(found.Type == field.ErrorTypeRequired && meant[found.Field]) {
 			wrong = append(wrong, found)
-			seen.add(found)
+			seen.addErrors(found)
 		}
 	}
 	slices.SortStableFunc(wrong, func(a, b *field.Error) int {
@@ -191,14 +191,14 @@ func parseSchema(kind schema.GroupVersionKind) (kindSchema, error) {
 	found := kindSchema{defined: true, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped}
 	for _, version := range crd.Spec.Versions {
 		if version.Name == kind.Version && version.Served {
-			return found.with(version)
+			return found.withVersion(version)
 		}
 	}
 	return found, nil
 }
 
-// with adds the schema of one version.
-func (k kindSchema) with(version apiextensionsv1.CustomResourceDefinitionVersion) (kindSchema, error) {
+// withVersion adds the schema of one version.
+func (k kindSchema) withVersion(version apiextensionsv1.CustomResourceDefinitionVersion) (kindSchema, error) {
 	k.served = true
 	if version.DeprecationWarning != nil {
 		k.warning = *version.DeprecationWarning
@@ -224,8 +224,8 @@ func (k kindSchema) with(version apiextensionsv1.CustomResourceDefinitionVersion
 	return k, nil
 }
 
-// mistake converts an error of the validator to a field error.
-func mistake(err error) *field.Error {
+// fieldError converts an error of the validator to a field error.
+func fieldError(err error) *field.Error {
 	var invalid *openapierrors.Validation
 	if !errors.As(err, &invalid) {
 		return field.Invalid(nil, "", err.Error())
@@ -236,7 +236,7 @@ func mistake(err error) *field.Error {
 	case openapierrors.RequiredFailCode:
 		return &field.Error{Type: field.ErrorTypeRequired, Field: path}
 	case openapierrors.EnumFailCode:
-		return unsupported(path, invalid)
+		return unsupportedValue(path, invalid)
 	case openapierrors.PatternFailCode:
 		if text, isText := invalid.Value.(string); isText && strings.Contains(detail, quantityPattern) {
 			detail = engine.NoQuantity(text)
@@ -250,8 +250,8 @@ func mistake(err error) *field.Error {
 // quantityPattern is a part of controller-gen's pattern for quantities, and of no other pattern of a schema.
 const quantityPattern = "(([KMGTPE]i)|[numkMGTPE]|"
 
-// unsupported returns an API server's error for a value that is not in an enum, and suggests the value that was probably meant.
-func unsupported(path string, invalid *openapierrors.Validation) *field.Error {
+// unsupportedValue returns an API server's error for a value that is not in an enum, and suggests the value that was probably meant.
+func unsupportedValue(path string, invalid *openapierrors.Validation) *field.Error {
 	var supported []string
 	for _, value := range invalid.Values {
 		supported = append(supported, fmt.Sprint(value))

@@ -15,17 +15,17 @@ import (
 // This file checks the types of values. kube-openapi's validator, which an API server uses, describes wrong types in terms of Go, some of them
 // without a path, and in an order that changes. So the validator is used only for the rest.
 
-// typed collects the errors about wrong types of a value and the values in it.
-type typed struct{ errs field.ErrorList }
+// typeChecker collects the errors about wrong types of a value and the values in it.
+type typeChecker struct{ errs field.ErrorList }
 
 // judgeTypes returns an error for each value of another type than the schema's, in the order of the paths.
 func judgeTypes(content map[string]any, by *structural.Structural) field.ErrorList {
-	var t typed
+	var t typeChecker
 	t.judgeValue(content, by, nil)
 	return t.errs
 }
 
-func (t *typed) judgeValue(value any, by *structural.Structural, at *field.Path) {
+func (t *typeChecker) judgeValue(value any, by *structural.Structural, at *field.Path) {
 	if value == nil {
 		if !by.Nullable { // it is in a list: keys without a value have been dropped
 			t.errs = append(t.errs, field.Invalid(at, "null", "has no value: give one, or remove the entry"))
@@ -81,7 +81,7 @@ func (t *typed) judgeValue(value any, by *structural.Structural, at *field.Path)
 }
 
 // judgeFields judges the fields of an object that its schema has. Other fields are unknown, which is another error, or allowed.
-func (t *typed) judgeFields(fields map[string]any, by *structural.Structural, at *field.Path) {
+func (t *typeChecker) judgeFields(fields map[string]any, by *structural.Structural, at *field.Path) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if of, known := by.Properties[name]; known {
 			t.judgeValue(fields[name], &of, at.Child(name))
@@ -91,7 +91,7 @@ func (t *typed) judgeFields(fields map[string]any, by *structural.Structural, at
 	}
 }
 
-func (t *typed) reportType(at *field.Path, value any, want string) {
+func (t *typeChecker) reportType(at *field.Path, value any, want string) {
 	switch value.(type) {
 	case map[string]any:
 		value = "a map of fields"
@@ -133,14 +133,15 @@ type placesWithMistakes map[string]bool
 
 var plainPath = strings.NewReplacer("[", ".", "]", "")
 
-func (p placesWithMistakes) add(errs ...*field.Error) {
+func (p placesWithMistakes) addErrors(errs ...*field.Error) {
 	for _, err := range errs {
 		p[plainPath.Replace(err.Field)] = true
 	}
 }
 
-// covers reports whether a mistake of the validator is about a value that already has an error, or has no path, as mistakes that follow from a wrong type do.
-func (p placesWithMistakes) covers(mistake *field.Error) bool {
+// coversMistake reports whether a mistake of the validator is about a value that already has an error, or has no path, as mistakes that follow from a wrong
+// type do.
+func (p placesWithMistakes) coversMistake(mistake *field.Error) bool {
 	if len(p) == 0 {
 		return false
 	}

@@ -37,8 +37,8 @@ func ReadFile(path string) ([]byte, error) {
 	return ReadBounded(path, file)
 }
 
-// download reads a URL that the user gave, as kubectl does. It fails after downloadLimit.
-func download(url string) ([]byte, error) {
+// downloadURL reads a URL that the user gave, as kubectl does. It fails after downloadLimit.
+func downloadURL(url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), downloadLimit, fmt.Errorf("the download takes longer than %s", downloadLimit))
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -105,8 +105,8 @@ func (s source) tooLargeObject() Object {
 	return unreadableObject(s.file, fmt.Errorf("%s:%d: the object has more than %d MiB, which no API server accepts", s.file, s.line, MaxObjectBytes>>20))
 }
 
-// objects returns the object of a document, or the items if it is a list. A document that has only comments has no objects.
-func (s source) objects() (all []Object) {
+// decodeObjects returns the object of a document, or the items if it is a list. A document that has only comments has no objects.
+func (s source) decodeObjects() (all []Object) {
 	if s.isTooLarge() {
 		return []Object{s.tooLargeObject()}
 	}
@@ -125,17 +125,17 @@ func (s source) objects() (all []Object) {
 		Items []json.RawMessage
 	}
 	if json.Unmarshal(raw, &list) != nil || list.Items == nil || !strings.HasSuffix(list.Kind, "List") {
-		return []Object{s.object(raw, "", metav1.TypeMeta{})}
+		return []Object{s.decodeObject(raw, "", metav1.TypeMeta{})}
 	}
 	for i, item := range list.Items {
-		all = append(all, s.object(item, strconv.Itoa(i), metav1.TypeMeta{Kind: strings.TrimSuffix(list.Kind, "List"), APIVersion: list.APIVersion}))
+		all = append(all, s.decodeObject(item, strconv.Itoa(i), metav1.TypeMeta{Kind: strings.TrimSuffix(list.Kind, "List"), APIVersion: list.APIVersion}))
 	}
 	return all
 }
 
-// object decodes one object. item is its index if the document is a list, and otherwise empty. of is the kind of the list's items, which
+// decodeObject decodes one object. item is its index if the document is a list, and otherwise empty. of is the kind of the list's items, which
 // may leave out their kind.
-func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
+func (s source) decodeObject(raw []byte, item string, of metav1.TypeMeta) Object {
 	if len(raw) > MaxObjectBytes {
 		return s.tooLargeObject()
 	}

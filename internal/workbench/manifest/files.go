@@ -131,7 +131,7 @@ func (f Files) readFile(path string, at *Positions) []Object {
 		return []Object{unreadableObject(path, ErrKustomization)}
 	}
 	if isURL(path) {
-		raw, err := download(path)
+		raw, err := downloadURL(path)
 		return parseFile(path, raw, err, at)
 	}
 	raw, err := ReadFile(path)
@@ -144,7 +144,7 @@ func parseFile(file string, raw []byte, err error, at *Positions) (all []Object)
 		return []Object{unreadableObject(file, err)}
 	}
 	for _, text := range splitDocuments(file, raw, at) {
-		all = append(all, text.objects()...)
+		all = append(all, text.decodeObjects()...)
 	}
 	return all
 }
@@ -161,7 +161,7 @@ func unreadableObject(file string, fault error) Object {
 // outside of the directory of a kustomization.
 func (f Files) buildKustomizations() (all []Object) {
 	for _, directory := range f.Kustomizations {
-		raw, err := kustomize(directory)
+		raw, err := buildKustomization(directory)
 		for _, one := range parseFile(directory, raw, err, &Positions{}) {
 			one.built = true
 			all = append(all, one)
@@ -170,8 +170,8 @@ func (f Files) buildKustomizations() (all []Object) {
 	return f.SetNamespaces(all)
 }
 
-// kustomize builds the kustomization of a directory, and returns YAML documents.
-func kustomize(directory string) ([]byte, error) {
+// buildKustomization builds the kustomization of a directory, and returns YAML documents.
+func buildKustomization(directory string) ([]byte, error) {
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory)
 	if err != nil {
 		return nil, err

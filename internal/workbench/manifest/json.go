@@ -15,7 +15,7 @@ import (
 // parseJSON returns a JSON value as nodes of YAML with their lines.
 func parseJSON(text []byte) (*yaml.Node, error) {
 	r := nodeReader{text: text, line: 1, decoder: jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
-	return r.value()
+	return r.readValue()
 }
 
 // nodeReader reads nodes from a text.
@@ -26,9 +26,9 @@ type nodeReader struct {
 	line, counted int
 }
 
-// value reads a value with all values in it.
-func (r *nodeReader) value() (*yaml.Node, error) {
-	node, err := r.token()
+// readValue reads a value with all values in it.
+func (r *nodeReader) readValue() (*yaml.Node, error) {
+	node, err := r.readToken()
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (r *nodeReader) value() (*yaml.Node, error) {
 			_, err := r.decoder.ReadToken()
 			return node, err
 		}
-		inside, err := r.value()
+		inside, err := r.readValue()
 		if err != nil {
 			return nil, err
 		}
@@ -46,8 +46,8 @@ func (r *nodeReader) value() (*yaml.Node, error) {
 	return node, nil
 }
 
-// token reads a name, a scalar, or the beginning of a list or an object.
-func (r *nodeReader) token() (*yaml.Node, error) {
+// readToken reads a name, a scalar, or the beginning of a list or an object.
+func (r *nodeReader) readToken() (*yaml.Node, error) {
 	token, err := r.decoder.ReadToken()
 	if err != nil {
 		return nil, err

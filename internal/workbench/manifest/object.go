@@ -31,7 +31,7 @@ func Stored(object *unstructured.Unstructured) Object {
 
 // Inline returns the object that a field of o contains as JSON. Its lines are counted from the beginning of the field.
 func (o Object) Inline(raw []byte) Object {
-	return source{file: o.file, text: raw, line: 1, json: true, Places: o.Places}.objects()[0]
+	return source{file: o.file, text: raw, line: 1, json: true, Places: o.Places}.decodeObjects()[0]
 }
 
 // Name returns the kind, namespace and name of the object for messages. A name that is to be generated ends with '*'.

@@ -44,7 +44,7 @@ func (o Object) Find(path string) (Line, bool) {
 	if o.file == "" {
 		return Line{}, false
 	}
-	in := o.Places.of(o.source)
+	in := o.Places.documentOf(o.source)
 	number := o.lineOf(in.content, path)
 	if number == 0 {
 		return Line{}, false
@@ -77,20 +77,20 @@ type document struct {
 	lines   [][]byte
 }
 
-// of returns the parsed document of a source.
-func (p *Positions) of(s source) document {
+// documentOf returns the parsed document of a source.
+func (p *Positions) documentOf(s source) document {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if len(s.text) == 0 || len(s.text) == len(p.last.text) && &s.text[0] == &p.last.text[0] {
 		return p.last
 	}
 	p.Parses++
-	p.last = document{text: s.text, content: s.parse(), lines: bytes.Split(s.text, []byte("\n"))}
+	p.last = document{text: s.text, content: s.parseDocument(), lines: bytes.Split(s.text, []byte("\n"))}
 	return p.last
 }
 
-// parse returns the document's content; nil if it is empty or not YAML.
-func (s source) parse() *yaml.Node {
+// parseDocument returns the document's content; nil if it is empty or not YAML.
+func (s source) parseDocument() *yaml.Node {
 	if s.json {
 		content, _ := parseJSON(s.text) // it was decoded before
 		return content

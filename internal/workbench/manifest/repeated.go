@@ -25,7 +25,7 @@ func (o Object) RepeatedKeys() (keys []RepeatedKey) {
 	case !o.json:
 		keys = repeatedInYAML(o.text)
 	default:
-		if content := o.parse(); content != nil {
+		if content := o.parseDocument(); content != nil {
 			keys = repeatedInJSON(content)
 		}
 	}

@@ -85,7 +85,7 @@ func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, n
 			}
 		}
 	}
-	return audit.sorted(), nil
+	return audit.sortResults(), nil
 }
 
 // OfFiles judges the VMs of files, and their VMIs without a VM, as OfCluster does.
@@ -103,7 +103,7 @@ func OfFiles(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Audit
 		return o.Fault != nil || !slices.Contains(workbench.JudgedKinds, o.GetKind())
 	})
 	err = audit.judgePage(ctx, b, in)
-	return audit.sorted(), err
+	return audit.sortResults(), err
 }
 
 // newAudit returns an audit with the names of the policies that judge the inputs, and with no results.
@@ -126,7 +126,7 @@ func (a *Audit) judgePage(ctx context.Context, b *workbench.Bench, in manifest.I
 		return err
 	}
 	for _, r := range reviewed.Objects {
-		a.add(r)
+		a.addViolations(r)
 	}
 	return ctx.Err()
 }
@@ -137,8 +137,8 @@ func isMadeByVM(object *unstructured.Unstructured) bool {
 	return object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind && by != nil && by.Kind == v1.VirtualMachineGroupVersionKind.Kind
 }
 
-// add adds the violations of an object, or the reason why it could not be judged.
-func (a *Audit) add(r workbench.Reviewed) {
+// addViolations adds the violations of an object, or the reason why it could not be judged.
+func (a *Audit) addViolations(r workbench.Reviewed) {
 	violation := Violation{Namespace: r.GetNamespace(), Kind: r.GetKind(), Name: r.GetName()}
 	fault := r.Fault
 	if fault == nil && r.Guest == nil {
@@ -160,8 +160,8 @@ func (a *Audit) add(r workbench.Reviewed) {
 	}
 }
 
-// sorted returns the audit with sorted violations and warnings.
-func (a Audit) sorted() Audit {
+// sortResults returns the audit with sorted violations and warnings.
+func (a Audit) sortResults() Audit {
 	slices.SortStableFunc(a.Violations, func(x, y Violation) int {
 		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Kind, y.Kind), strings.Compare(x.Name, y.Name),
 			strings.Compare(x.Policy, y.Policy))

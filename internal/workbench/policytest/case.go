@@ -18,14 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// run runs the cases of a test.
-func (f *policyFolder) run(ctx context.Context, b *workbench.Bench, t policyTest) error {
-	p := f.policy(t.typed.Policy)
+// runTest runs the cases of a test.
+func (f *policyFolder) runTest(ctx context.Context, b *workbench.Bench, t policyTest) error {
+	p := f.policyNamed(t.typed.Policy)
 	invalid := Finding{Policy: t.typed.Policy, Rule: RuleTestInvalid}
 	switch {
 	case p == nil:
 		invalid.Message = fmt.Sprintf("no GuestPolicy of this folder is named '%s'", t.typed.Policy)
-		if likely := nearest.Name(t.typed.Policy, f.names()); likely != "" {
+		if likely := nearest.Name(t.typed.Policy, f.policyNames()); likely != "" {
 			invalid.Message += "; did you mean '" + likely + "'?"
 		}
 	case len(t.typed.Cases) == 0:
@@ -36,7 +36,7 @@ func (f *policyFolder) run(ctx context.Context, b *workbench.Bench, t policyTest
 		invalid.Message = err.Error()
 	}
 	if invalid.Message != "" {
-		f.find(t.Object, "policy", invalid)
+		f.addFinding(t.Object, "policy", invalid)
 		return nil
 	}
 	names := map[string]bool{}
@@ -52,13 +52,13 @@ func (f *policyFolder) run(ctx context.Context, b *workbench.Bench, t policyTest
 			err = errors.New("the policy does not compile")
 		}
 		if err == nil {
-			answered.Seen, err = judge.answer(ctx, c)
+			answered.Seen, err = judge.reviewCase(ctx, c)
 		}
 		if answered.Reason = failureReason(answered, err); answered.Reason == "" {
 			answered.Passed = true
 			p.recordViolations(answered)
 		}
-		f.add(answered)
+		f.addCase(answered)
 	}
 	return ctx.Err()
 }
@@ -104,14 +104,14 @@ func failureReason(c Case, err error) string {
 	switch {
 	case err != nil:
 		return err.Error()
-	case c.Seen.Answer != c.Expected.Answer || len(c.Expected.Violations) > 0 && !slices.ContainsFunc(c.Seen.Violations, c.Expected.matches):
+	case c.Seen.Answer != c.Expected.Answer || len(c.Expected.Violations) > 0 && !slices.ContainsFunc(c.Seen.Violations, c.Expected.matchesViolation):
 		return fmt.Sprintf("expected %s, got %s", c.Expected, c.Seen)
 	}
 	return ""
 }
 
-// matches reports whether an expected answer matches a violation. An answer without violations matches each.
-func (a Answer) matches(seen Violation) bool {
+// matchesViolation reports whether an expected answer matches a violation. An answer without violations matches each.
+func (a Answer) matchesViolation(seen Violation) bool {
 	for _, want := range a.Violations {
 		matches, err := regexp.MatchString(want.Matches, seen.Message)
 		if err != nil || !matches || !strings.Contains(seen.Message, want.Message) || want.Field != "" && want.Field != seen.Field {
@@ -124,7 +124,7 @@ func (a Answer) matches(seen Violation) bool {
 // recordViolations marks the validations that a case has violated as it expected.
 func (p *testedPolicy) recordViolations(c Case) {
 	for _, seen := range c.Seen.Violations {
-		if c.Expected.matches(seen) && seen.validation < len(p.violated) {
+		if c.Expected.matchesViolation(seen) && seen.validation < len(p.violated) {
 			p.violated[seen.validation] = true
 		}
 	}
@@ -133,7 +133,7 @@ func (p *testedPolicy) recordViolations(c Case) {
 // clusterOf returns the objects of the files of a test's field 'cluster'.
 func (f *policyFolder) clusterOf(t policyTest) (all []*unstructured.Unstructured, err error) {
 	for _, name := range t.typed.Cluster {
-		found, err := f.named(t, name)
+		found, err := f.objectsOfFile(t, name)
 		if err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
@@ -154,8 +154,8 @@ func (f *policyFolder) clusterOf(t policyTest) (all []*unstructured.Unstructured
 	return all, nil
 }
 
-// named returns the objects of a file of the folder. The name is relative to the file of the test.
-func (f *policyFolder) named(t policyTest, name string) ([]manifest.Object, error) {
+// objectsOfFile returns the objects of a file of the folder. The name is relative to the file of the test.
+func (f *policyFolder) objectsOfFile(t policyTest, name string) ([]manifest.Object, error) {
 	at := filepath.Join(filepath.Dir(t.File()), filepath.FromSlash(name))
 	found, ok := f.files[at]
 	if !ok {
@@ -164,13 +164,13 @@ func (f *policyFolder) named(t policyTest, name string) ([]manifest.Object, erro
 	return slices.Clone(found), nil
 }
 
-// object returns an object of a case: the object of a file if the JSON is a string with its name, otherwise the JSON itself. If the object has no namespace,
-// it gets the given one.
-func (f *policyFolder) object(t policyTest, raw json.RawMessage, namespace string) (manifest.Object, error) {
+// caseObject returns an object of a case: the object of a file if the JSON is a string with its name, otherwise the JSON itself. If the object has no
+// namespace, it gets the given one.
+func (f *policyFolder) caseObject(t policyTest, raw json.RawMessage, namespace string) (manifest.Object, error) {
 	one := manifest.Object{}
 	var name string
 	if json.Unmarshal(raw, &name) == nil {
-		found, err := f.named(t, name)
+		found, err := f.objectsOfFile(t, name)
 		if err != nil {
 			return one, err
 		}

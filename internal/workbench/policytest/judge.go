@@ -29,20 +29,20 @@ type caseJudge struct {
 	cluster []*unstructured.Unstructured
 }
 
-// answer reviews the object of a case as the webhook does, with only the policy of the test. It fails if Kiln refuses the object for another reason, because
-// then the policy is not tested.
-func (j caseJudge) answer(ctx context.Context, c v1alpha1.GuestPolicyCase) (Answer, error) {
+// reviewCase reviews the object of a case as the webhook does, with only the policy of the test. It fails if Kiln refuses the object for another reason,
+// because then the policy is not tested.
+func (j caseJudge) reviewCase(ctx context.Context, c v1alpha1.GuestPolicyCase) (Answer, error) {
 	var none Answer
-	object, err := j.object(j.test, c.Object, c.Namespace)
+	object, err := j.caseObject(j.test, c.Object, c.Namespace)
 	if err != nil {
 		return none, fmt.Errorf("object: %w", err)
 	}
-	old, revisions, err := j.old(ctx, c)
+	old, revisions, err := j.storedOldVM(ctx, c)
 	if err != nil {
 		return none, fmt.Errorf("oldObject: %w", err)
 	}
 	bench := j.bench.WithPolicies(accountOf(c.User), j.policy.compiled)
-	reviewed, err := bench.Review(ctx, j.inputs(object, revisions...), old)
+	reviewed, err := bench.Review(ctx, j.reviewInputs(object, revisions...), old)
 	switch {
 	case err != nil:
 		return none, err
@@ -54,23 +54,23 @@ func (j caseJudge) answer(ctx context.Context, c v1alpha1.GuestPolicyCase) (Answ
 	return answerOf(reviewed.Objects[0])
 }
 
-// inputs returns inputs with an object, whose cluster has the objects of the test and more.
-func (j caseJudge) inputs(object manifest.Object, more ...*unstructured.Unstructured) manifest.Inputs {
+// reviewInputs returns inputs with an object, whose cluster has the objects of the test and more.
+func (j caseJudge) reviewInputs(object manifest.Object, more ...*unstructured.Unstructured) manifest.Inputs {
 	return manifest.Inputs{Named: []manifest.Object{object}, Reader: objects.New(j.known, manifest.AddNamespaceLabels(slices.Concat(j.cluster, more))...)}
 }
 
-// old returns the VM before an update as a cluster stores it, and the revisions that it is pinned to; nil if the case has no oldObject. VMIs are not
+// storedOldVM returns the VM before an update as a cluster stores it, and the revisions that it is pinned to; nil if the case has no oldObject. VMIs are not
 // judged when they are updated, because a user may not change what they boot.
-func (j caseJudge) old(ctx context.Context, c v1alpha1.GuestPolicyCase) (*v1.VirtualMachine, []*unstructured.Unstructured, error) {
+func (j caseJudge) storedOldVM(ctx context.Context, c v1alpha1.GuestPolicyCase) (*v1.VirtualMachine, []*unstructured.Unstructured, error) {
 	if c.OldObject == nil {
 		return nil, nil, nil
 	}
-	object, err := j.object(j.test, c.OldObject, c.Namespace)
+	object, err := j.caseObject(j.test, c.OldObject, c.Namespace)
 	if err != nil {
 		return nil, nil, err
 	}
 	bench := j.bench.WithPolicies(authenticationv1.UserInfo{})
-	reviewed, err := bench.Review(ctx, j.inputs(object), nil)
+	reviewed, err := bench.Review(ctx, j.reviewInputs(object), nil)
 	switch {
 	case err != nil:
 		return nil, nil, err

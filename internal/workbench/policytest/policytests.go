@@ -58,13 +58,13 @@ func Run(ctx context.Context, b *workbench.Bench, source string, files []manifes
 	f := &policyFolder{Report: Report{Source: source, Cases: []Case{}, Findings: []Finding{}}, known: known,
 		places: &manifest.Positions{}, files: map[string][]manifest.Object{}}
 	for _, file := range files {
-		if err := f.read(file); err != nil {
+		if err := f.addFile(file); err != nil {
 			return f.Report, err
 		}
 	}
 	f.Policies = len(f.policies)
 	for _, t := range f.tests {
-		if err := f.run(ctx, b, t); err != nil {
+		if err := f.runTest(ctx, b, t); err != nil {
 			return f.Report, err
 		}
 	}
@@ -72,8 +72,8 @@ func Run(ctx context.Context, b *workbench.Bench, source string, files []manifes
 	return f.Report, nil
 }
 
-// read adds the objects of a file, and the policies and tests among them. Other objects are not checked here: a case checks the objects that it uses.
-func (f *policyFolder) read(file manifest.File) error {
+// addFile adds the objects of a file, and the policies and tests among them. Other objects are not checked here: a case checks the objects that it uses.
+func (f *policyFolder) addFile(file manifest.File) error {
 	all := file.Objects(f.places)
 	f.files[filepath.Clean(file.Name)] = all
 	for _, one := range all {
@@ -100,8 +100,8 @@ func (f *policyFolder) addPolicy(one manifest.Object) error {
 		return err
 	}
 	mistakes := found.Mistakes
-	if f.policy(one.GetName()) != nil {
-		f.find(one, "metadata.name", Finding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: "another policy of the folder has this name"})
+	if f.policyNamed(one.GetName()) != nil {
+		f.addFinding(one, "metadata.name", Finding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: "another policy of the folder has this name"})
 		return nil
 	}
 	if len(mistakes) == 0 {
@@ -114,7 +114,7 @@ func (f *policyFolder) addPolicy(one manifest.Object) error {
 		p.compiled, mistakes = policy.Compile(strict)
 	}
 	for _, e := range mistakes {
-		f.find(one, e.Field, Finding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: e.Error()})
+		f.addFinding(one, e.Field, Finding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: e.Error()})
 	}
 	if len(mistakes) > 0 {
 		p.compiled = nil
@@ -124,16 +124,16 @@ func (f *policyFolder) addPolicy(one manifest.Object) error {
 	return nil
 }
 
-// policy returns the policy of a name; nil if the folder does not have it.
-func (f *policyFolder) policy(name string) *testedPolicy {
+// policyNamed returns the policy of a name; nil if the folder does not have it.
+func (f *policyFolder) policyNamed(name string) *testedPolicy {
 	if i := slices.IndexFunc(f.policies, func(p *testedPolicy) bool { return p.GetName() == name }); i >= 0 {
 		return f.policies[i]
 	}
 	return nil
 }
 
-// names returns the names of the folder's policies.
-func (f *policyFolder) names() (names []string) {
+// policyNames returns the names of the folder's policies.
+func (f *policyFolder) policyNames() (names []string) {
 	for _, p := range f.policies {
 		names = append(names, p.GetName())
 	}
@@ -149,7 +149,7 @@ func (f *policyFolder) addTest(one manifest.Object) {
 		unknown, err = strictjson.UnmarshalStrict(raw, &t.typed)
 	}
 	if err = errors.Join(append(unknown, err)...); err != nil {
-		f.find(one, "", Finding{Policy: t.typed.Policy, Rule: RuleTestInvalid, Message: err.Error()})
+		f.addFinding(one, "", Finding{Policy: t.typed.Policy, Rule: RuleTestInvalid, Message: err.Error()})
 		return
 	}
 	f.tests = append(f.tests, t)
@@ -164,13 +164,13 @@ func (f *policyFolder) findUntested() {
 			continue
 		case p.cases == 0:
 			finding.Message = "the policy has no case"
-			f.find(p.Object, "", finding)
+			f.addFinding(p.Object, "", finding)
 			continue
 		}
 		for i, violated := range p.violated {
 			if !violated {
 				finding.Message = fmt.Sprintf("no case violates spec.validations[%d], '%s'", i, p.typed.Spec.Validations[i].Expression)
-				f.find(p.Object, fmt.Sprintf("spec.validations[%d]", i), finding)
+				f.addFinding(p.Object, fmt.Sprintf("spec.validations[%d]", i), finding)
 			}
 		}
 	}

@@ -101,8 +101,8 @@ func (a Answer) String() string {
 	return fmt.Sprintf("%s: %s", a.Answer, strings.Join(texts, "; "))
 }
 
-// add adds the result of a case.
-func (r *Report) add(c Case) {
+// addCase adds the result of a case.
+func (r *Report) addCase(c Case) {
 	if r.Cases = append(r.Cases, c); c.Passed {
 		r.Passed++
 	} else {
@@ -110,8 +110,8 @@ func (r *Report) add(c Case) {
 	}
 }
 
-// find adds a finding about an object, at the line of a path.
-func (r *Report) find(o manifest.Object, path string, f Finding) {
+// addFinding adds a finding about an object, at the line of a path.
+func (r *Report) addFinding(o manifest.Object, path string, f Finding) {
 	f.File = o.File()
 	if at, found := o.Find(path); found {
 		f.Line = at.Number

@@ -36,14 +36,14 @@ func (m *migration) differingFields(ctx context.Context, before, after workbench
 	}
 	for _, f := range was.Fields {
 		if _, found := now[f.Path]; !found && !strings.HasPrefix(f.Path, "metadata.annotations["+preset.AppliedPrefix) {
-			fields = append(fields, Field{Field: f.Path, Before: textOf(f.Value), Origin: f.Origin.String(), Reason: m.unset(f.Path, after)})
+			fields = append(fields, Field{Field: f.Path, Before: textOf(f.Value), Origin: f.Origin.String(), Reason: m.whyUnset(f.Path, after)})
 		}
 	}
 	return fields, nil
 }
 
-// unset returns why no profile fills a field that a preset fills; empty if the reason is not known.
-func (m *migration) unset(path string, after workbench.Reviewed) string {
+// whyUnset returns why no profile fills a field that a preset fills; empty if the reason is not known.
+func (m *migration) whyUnset(path string, after workbench.Reviewed) string {
 	switch area := preset.AreaOf(path); {
 	case area == "spec.domain.firmware" && !m.Firmware:
 		return "the profile leaves the firmware out; --firmware keeps it, for VMs too"

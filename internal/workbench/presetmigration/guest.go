@@ -16,8 +16,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// compare runs stage 1 on a VM or VMI with the presets and with the profiles, and compares the results.
-func (m *migration) compare(ctx context.Context, object manifest.Object) (Guest, error) {
+// compareGuest runs stage 1 on a VM or VMI with the presets and with the profiles, and compares the results.
+func (m *migration) compareGuest(ctx context.Context, object manifest.Object) (Guest, error) {
 	done := newGuest(object)
 	if object.Fault != nil {
 		return done, object.Fault
@@ -26,20 +26,20 @@ func (m *migration) compare(ctx context.Context, object manifest.Object) (Guest,
 		done.State = Stored
 		return done, nil
 	}
-	object, done.Pinned = unpinned(object)
-	before, err := m.review(ctx, 0, object)
+	object, done.Pinned = withoutPins(object)
+	before, err := m.reviewSide(ctx, 0, object)
 	if err != nil {
 		return done, err
 	}
-	after, err := m.review(ctx, 1, object)
+	after, err := m.reviewSide(ctx, 1, object)
 	if err != nil {
 		return done, err
 	}
-	if refused := m.verdicts(&done, before, after); refused {
+	if refused := m.setUncomparable(&done, before, after); refused {
 		return done, nil
 	}
-	done.Presets = m.fillers(before)
-	equalVMIs, err := m.same(before, after, "")
+	done.Presets = m.fillingPresets(before)
+	equalVMIs, err := m.sameVMIs(before, after, "")
 	if err != nil {
 		return done, err
 	}
@@ -55,12 +55,12 @@ func (m *migration) compare(ctx context.Context, object manifest.Object) (Guest,
 	if done.Fields, err = m.differingFields(ctx, before, after); err != nil {
 		return done, err
 	}
-	done.Remedy, err = m.remedy(ctx, object, before, done.Fields)
+	done.Remedy, err = m.findRemedy(ctx, object, before, done.Fields)
 	return done, err
 }
 
-// review runs stage 1 on one object of a side.
-func (m *migration) review(ctx context.Context, side int, object manifest.Object) (workbench.Reviewed, error) {
+// reviewSide runs stage 1 on one object of a side.
+func (m *migration) reviewSide(ctx context.Context, side int, object manifest.Object) (workbench.Reviewed, error) {
 	in := m.sides[side]
 	in.Named = []manifest.Object{object}
 	reviewed, err := m.Review(ctx, in, nil)
@@ -73,8 +73,8 @@ func (m *migration) review(ctx context.Context, side int, object manifest.Object
 	return reviewed.Objects[0], reviewed.Objects[0].Fault
 }
 
-// verdicts sets the state of an object that has no VMI to compare on one side or both. It reports whether it set the state.
-func (m *migration) verdicts(done *Guest, before, after workbench.Reviewed) bool {
+// setUncomparable sets the state of an object that has no VMI to compare on one side or both. It reports whether it set the state.
+func (m *migration) setUncomparable(done *Guest, before, after workbench.Reviewed) bool {
 	allowed := [2]bool{before.Verdict.Allowed(), after.Verdict.Allowed()}
 	switch {
 	case !allowed[0] && !allowed[1]:
@@ -96,8 +96,8 @@ func (m *migration) verdicts(done *Guest, before, after workbench.Reviewed) bool
 	return true
 }
 
-// fillers returns the names of the migrated presets that fill something in a VMI, sorted.
-func (m *migration) fillers(r workbench.Reviewed) []string {
+// fillingPresets returns the names of the migrated presets that fill something in a VMI, sorted.
+func (m *migration) fillingPresets(r workbench.Reviewed) []string {
 	names := []string{}
 	for key := range r.Guest.Explicit.Annotations {
 		if name := m.marks[r.GetNamespace()][key]; name != "" {
@@ -108,9 +108,9 @@ func (m *migration) fillers(r workbench.Reviewed) []string {
 	return names
 }
 
-// same reports whether two VMIs have the same spec, labels and annotations. It ignores the marks of the migrated presets and one more
+// sameVMIs reports whether two VMIs have the same spec, labels and annotations. It ignores the marks of the migrated presets and one more
 // annotation.
-func (m *migration) same(before, after workbench.Reviewed, annotation string) (bool, error) {
+func (m *migration) sameVMIs(before, after workbench.Reviewed, annotation string) (bool, error) {
 	var texts [2][]byte
 	for i, r := range []workbench.Reviewed{before, after} {
 		vmi := r.Guest.Explicit

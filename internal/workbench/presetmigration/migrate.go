@@ -142,7 +142,7 @@ func Migrate(ctx context.Context, b *workbench.Bench, in manifest.Inputs, wanted
 	}
 	m.Options = wanted
 	for _, guest := range guests {
-		one, err := m.compare(ctx, guest)
+		one, err := m.compareGuest(ctx, guest)
 		if err != nil {
 			one = newGuest(guest)
 			if !strings.HasPrefix(err.Error(), guest.Name()) { // as a fault of a review does
@@ -190,20 +190,20 @@ func newMigration(b *workbench.Bench, in manifest.Inputs, presets []Preset) (*mi
 		}
 	}
 	after := in
-	after.Reader = objects.Layers{objects.New(known, profiles...), without{in.Reader, m.presets}}
+	after.Reader = objects.Layers{objects.New(known, profiles...), presetFilter{in.Reader, m.presets}}
 	m.sides = [2]manifest.Inputs{in, after}
 	return m, nil
 }
 
-// without is a reader without some presets.
-type without struct {
+// presetFilter is a reader without some presets.
+type presetFilter struct {
 	client.Reader
 	presets map[client.ObjectKey]bool
 }
 
 // List leaves the presets out of a typed list. Stage 1 lists presets, and then reads each preset of the list by name.
 // A kind that the cluster does not serve has no objects: users may plan profiles before they install the version of Kiln that serves them.
-func (w without) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (w presetFilter) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if err := w.Reader.List(ctx, list, options...); err != nil {
 		if meta.IsNoMatchError(err) {
 			return nil
@@ -216,9 +216,9 @@ func (w without) List(ctx context.Context, list client.ObjectList, options ...cl
 	return nil
 }
 
-// unpinned returns a VM or VMI without pins of presets and profiles, so that both sides use the current presets and profiles. It keeps the other pins. pinned
-// reports that the object had pins of presets.
-func unpinned(object manifest.Object) (same manifest.Object, pinned bool) {
+// withoutPins returns a VM or VMI without pins of presets and profiles, so that both sides use the current presets and profiles. It keeps the other pins.
+// pinned reports that the object had pins of presets.
+func withoutPins(object manifest.Object) (same manifest.Object, pinned bool) {
 	pins := pin.Read(object)
 	pinned = len(pins.Presets) > 0
 	pins.Presets, pins.Profiles, pins.Bases = nil, nil, nil

@@ -57,7 +57,7 @@ func profileOf(ctx context.Context, b *workbench.Bench, r workbench.Reviewed, wa
 	if err != nil {
 		return done, err
 	}
-	if err := replaces(ctx, r.Inputs.Reader, &done); err != nil {
+	if err := warnIfReplaced(ctx, r.Inputs.Reader, &done); err != nil {
 		return done, err
 	}
 	err = judgeProfile(ctx, b, r, &done)
@@ -83,8 +83,8 @@ func judgeProfile(ctx context.Context, b *workbench.Bench, r workbench.Reviewed,
 	return nil
 }
 
-// replaces adds a warning if a profile of this name with another spec exists, because the manifest would replace it.
-func replaces(ctx context.Context, reader client.Reader, done *Preset) error {
+// warnIfReplaced adds a warning if a profile of this name with another spec exists, because the manifest would replace it.
+func warnIfReplaced(ctx context.Context, reader client.Reader, done *Preset) error {
 	var now v1alpha1.GuestProfile
 	err := reader.Get(ctx, done.key, &now)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {

@@ -27,9 +27,9 @@ type RemedyField struct {
 	Value string `json:"value"`
 }
 
-// remedy returns a change of the object with which stage 1 makes the same VMI; nil if there is none. It first tries to set the fields that would change to
+// findRemedy returns a change of the object with which stage 1 makes the same VMI; nil if there is none. It first tries to set the fields that would change to
 // their current values. If one of them is unset, which no value can express, it tries to exclude the VMI and to set the fields that presets fill.
-func (m *migration) remedy(ctx context.Context, object manifest.Object, before workbench.Reviewed, fields []Field) (*Remedy, error) {
+func (m *migration) findRemedy(ctx context.Context, object manifest.Object, before workbench.Reviewed, fields []Field) (*Remedy, error) {
 	was, err := before.Explain(ctx)
 	if err != nil {
 		return nil, err
@@ -46,19 +46,19 @@ func (m *migration) remedy(ctx context.Context, object manifest.Object, before w
 		}
 	}
 	if complete && len(fields) > 0 {
-		if same, err := m.helps(ctx, written, object, before); same || err != nil {
+		if same, err := m.remedyWorks(ctx, written, object, before); same || err != nil {
 			return &written, err
 		}
 	}
-	same, err := m.helps(ctx, excluded, object, before)
+	same, err := m.remedyWorks(ctx, excluded, object, before)
 	if !same || err != nil {
 		return nil, err
 	}
 	return &excluded, nil
 }
 
-// helps reports whether the object with the remedy has the same VMI with the profiles.
-func (m *migration) helps(ctx context.Context, r Remedy, object manifest.Object, before workbench.Reviewed) (bool, error) {
+// remedyWorks reports whether the object with the remedy has the same VMI with the profiles.
+func (m *migration) remedyWorks(ctx context.Context, r Remedy, object manifest.Object, before workbench.Reviewed) (bool, error) {
 	changed := object
 	changed.Unstructured = object.DeepCopy()
 	var at []string // the path of the VMI in the object
@@ -82,11 +82,11 @@ func (m *migration) helps(ctx context.Context, r Remedy, object manifest.Object,
 			return false, nil
 		}
 	}
-	after, err := m.review(ctx, 1, changed)
+	after, err := m.reviewSide(ctx, 1, changed)
 	if err != nil || !after.Verdict.Allowed() || after.Guest == nil {
 		return false, err
 	}
-	return m.same(before, after, annotation)
+	return m.sameVMIs(before, after, annotation)
 }
 
 // namesOf returns the names of the fields in a path; false if the path contains an index of a list.

@@ -40,8 +40,8 @@ type PinChange struct {
 	After  string `json:"after"`
 }
 
-// Asks returns an error if a VM has no reference for a requested pin. keys are keys of the annotation kilnvm.io/pins.
-func Asks(r workbench.Reviewed, keys []string) error {
+// CheckReferences returns an error if a VM has no reference for a requested pin. keys are keys of the annotation kilnvm.io/pins.
+func CheckReferences(r workbench.Reviewed, keys []string) error {
 	for _, key := range keys {
 		if key == "instancetype" && r.Guest.VM.Spec.Instancetype == nil || key == "preference" && r.Guest.VM.Spec.Preference == nil {
 			return fmt.Errorf("it has no %s to pin", key)
