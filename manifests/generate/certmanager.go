@@ -21,9 +21,9 @@ func writeCertManager(dir string) error {
 	of := func(kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: kind}
 	}
-	return writeSigned(dir, documents(certs.Issuers(namespace), certs.Certificates(namespace)), []any{
-		injected(of("MutatingWebhookConfiguration"), certs.Mutating, certs.InjectedFrom(namespace)),
-		injected(of("ValidatingWebhookConfiguration"), certs.Validating, certs.InjectedFrom(namespace)),
+	return writeSigned(dir, issuersAndCertificates(certs.Issuers(namespace), certs.Certificates(namespace)), []any{
+		caInjectionPatch(of("MutatingWebhookConfiguration"), certs.Mutating, certs.InjectedFrom(namespace)),
+		caInjectionPatch(of("ValidatingWebhookConfiguration"), certs.Validating, certs.InjectedFrom(namespace)),
 	})
 }
 
@@ -31,10 +31,10 @@ func writeCertManager(dir string) error {
 func writeAPIServerCertManager(dir string) error {
 	var patches []any
 	for _, name := range certs.APIServices {
-		patches = append(patches, injected(metav1.TypeMeta{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService"}, name,
+		patches = append(patches, caInjectionPatch(metav1.TypeMeta{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService"}, name,
 			certs.APIServerInjectedFrom(namespace)))
 	}
-	return writeSigned(dir, documents(certs.APIServerIssuers(namespace), certs.APIServerCertificates(namespace)), patches)
+	return writeSigned(dir, issuersAndCertificates(certs.APIServerIssuers(namespace), certs.APIServerCertificates(namespace)), patches)
 }
 
 func writeSigned(dir string, signers, patches []any) error {
@@ -44,8 +44,8 @@ func writeSigned(dir string, signers, patches []any) error {
 	return writeDocuments(filepath.Join(dir, "inject-ca.yaml"), patches)
 }
 
-// documents returns the issuers, followed by the certificates.
-func documents(issuers []*certmanager.Issuer, certificates []*certmanager.Certificate) (all []any) {
+// issuersAndCertificates returns the issuers, followed by the certificates.
+func issuersAndCertificates(issuers []*certmanager.Issuer, certificates []*certmanager.Certificate) (all []any) {
 	for _, issuer := range issuers {
 		all = append(all, issuer)
 	}
@@ -55,9 +55,9 @@ func documents(issuers []*certmanager.Issuer, certificates []*certmanager.Certif
 	return all
 }
 
-// injected returns a strategic merge patch that adds cert-manager's annotation inject-ca-from. cert-manager writes the CA into the object, and
+// caInjectionPatch returns a strategic merge patch that adds cert-manager's annotation inject-ca-from. cert-manager writes the CA into the object, and
 // updates it.
-func injected(of metav1.TypeMeta, name, certificate string) *metav1.PartialObjectMetadata {
+func caInjectionPatch(of metav1.TypeMeta, name, certificate string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
 		TypeMeta:   of,
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{certs.InjectCAFrom: certificate}},

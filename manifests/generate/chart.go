@@ -51,7 +51,7 @@ func writeChart(manifests, dir string) error {
 	for _, o := range objects {
 		text, err := chartText(o)
 		if err != nil {
-			return fmt.Errorf("%s: %w", identity(o.object), err)
+			return fmt.Errorf("%s: %w", objectIdentity(o.object), err)
 		}
 		name := fileOf(o.object)
 		if files[name] == "" {
@@ -79,9 +79,9 @@ func chartObjects(manifests string) ([]chartObject, error) {
 	var all []chartObject
 	place := map[string]int{}
 	add := func(kustomization, maps, when string) error {
-		objects, err := kustomized(manifests, kustomization, maps)
+		objects, err := buildKustomization(manifests, kustomization, maps)
 		for _, object := range objects {
-			id := identity(object)
+			id := objectIdentity(object)
 			if i, known := place[id]; known {
 				markFailurePolicies(all[i].object, object)
 				continue
@@ -170,9 +170,9 @@ const (
 // apiServers are the addresses of API servers in the built NetworkPolicies. putAPIServers replaces them by the list in the chart's values.
 const apiServers = "192.0.2.0/28"
 
-// kustomized returns the objects of a kustomization. maps are items of configMapGenerator, to which it adds the ConfigMap with the namespaces. %[1]s in the
-// text is the path of the folder manifests.
-func kustomized(manifests, text, maps string) ([]map[string]any, error) {
+// buildKustomization returns the objects of a kustomization. maps are items of configMapGenerator, to which it adds the ConfigMap with the namespaces. %[1]s in
+// the text is the path of the folder manifests.
+func buildKustomization(manifests, text, maps string) ([]map[string]any, error) {
 	dir, err := os.MkdirTemp("", "kiln-chart-")
 	if err != nil {
 		return nil, err
@@ -216,8 +216,8 @@ func kustomized(manifests, text, maps string) ([]map[string]any, error) {
 	return objects, nil
 }
 
-// identity returns a text that is equal for the same object of two kustomizations.
-func identity(object map[string]any) string {
+// objectIdentity returns a text that is equal for the same object of two kustomizations.
+func objectIdentity(object map[string]any) string {
 	metadata, _ := object["metadata"].(map[string]any)
 	return fmt.Sprint(object["apiVersion"], " ", object["kind"], " ", metadata["namespace"], "/", metadata["name"])
 }

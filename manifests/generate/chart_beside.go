@@ -26,14 +26,14 @@ func besideKubeVirt(manifests string, all []chartObject) ([]chartObject, error) 
 		"%[1]s/webhook/fail-open, %[1]s/beside-kubevirt, %[1]s/namespace",
 		"%[1]s/beside-kubevirt, %[1]s/beside-kubevirt/plugin, %[1]s/namespace"} {
 		var err error
-		if builds[i], err = kustomized(manifests, "resources: [%[1]s/default]\ncomponents: ["+components+"]", ""); err != nil {
+		if builds[i], err = buildKustomization(manifests, "resources: [%[1]s/default]\ncomponents: ["+components+"]", ""); err != nil {
 			return nil, fmt.Errorf("%s: %w", components, err)
 		}
 	}
 	changed, open := byIdentity(builds[1]), byIdentity(builds[2])
 	for _, object := range builds[0] {
-		id := identity(object)
-		i := slices.IndexFunc(all, func(o chartObject) bool { return identity(o.object) == id })
+		id := objectIdentity(object)
+		i := slices.IndexFunc(all, func(o chartObject) bool { return objectIdentity(o.object) == id })
 		now, kept := changed[id]
 		switch {
 		case !kept:
@@ -55,14 +55,14 @@ func besideKubeVirt(manifests string, all []chartObject) ([]chartObject, error) 
 // configuration. open are the objects with the component fail-open.
 func withPlugin(all []chartObject, without map[string]map[string]any, with []map[string]any, open map[string]map[string]any) []chartObject {
 	for _, object := range with {
-		id := identity(object)
+		id := objectIdentity(object)
 		was, known := without[id]
 		markFailurePolicies(object, open[id])
 		switch {
 		case !known:
 			all = append(all, chartObject{object: object, only: plugins})
 		case slices.Contains(twice, fmt.Sprint(object["kind"])) && !reflect.DeepEqual(object, was):
-			i := slices.IndexFunc(all, func(o chartObject) bool { return identity(o.object) == id && o.only == beside })
+			i := slices.IndexFunc(all, func(o chartObject) bool { return objectIdentity(o.object) == id && o.only == beside })
 			all[i].only = sidecar
 			all = slices.Insert(all, i+1, chartObject{object: object, when: all[i].when, only: plugins})
 		}
@@ -73,7 +73,7 @@ func withPlugin(all []chartObject, without map[string]map[string]any, with []map
 func byIdentity(objects []map[string]any) map[string]map[string]any {
 	found := map[string]map[string]any{}
 	for _, object := range objects {
-		found[identity(object)] = object
+		found[objectIdentity(object)] = object
 	}
 	return found
 }

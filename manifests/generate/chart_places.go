@@ -47,11 +47,11 @@ func block(key, value string) string { return with(value, key+":\n  {{- toYaml .
 
 // places are all places. Their order is the order of items that they append to one list.
 var places = slices.Concat(
-	metrics("webhook"), metrics("controller"), metrics("apiserver"), certificates,
-	deployment("webhook"), deployment("controller"), deployment("apiserver"), daemonSet,
+	metricsPlaces("webhook"), metricsPlaces("controller"), metricsPlaces("apiserver"), certificates,
+	deploymentPlaces("webhook"), deploymentPlaces("controller"), deploymentPlaces("apiserver"), daemonSet,
 	controllerPlaces(), webhookPlaces(),
-	readsConfiguration("webhook"), readsConfiguration("apiserver"), // the controller has no list of volumes: hasFiles
-	further(deployments, "webhook"), further(deployments, "controller"), further(deployments, "apiserver"), further([]string{"DaemonSet"}, "devices"),
+	configurationPlaces("webhook"), configurationPlaces("apiserver"), // the controller has no list of volumes: hasFiles
+	userPlaces(deployments, "webhook"), userPlaces(deployments, "controller"), userPlaces(deployments, "apiserver"), userPlaces([]string{"DaemonSet"}, "devices"),
 )
 
 // controllerPlaces returns the places of values that only the controller has.
@@ -89,8 +89,8 @@ func webhookPlaces() []place {
 	}
 }
 
-// readsConfiguration returns the places that mount the configuration.
-func readsConfiguration(component string) []place {
+// configurationPlaces returns the places that mount the configuration.
+func configurationPlaces(component string) []place {
 	name := "kiln-" + component
 	return []place{
 		{deployments, name, containerOf(name) + "volumeMounts.-", when(configured, mountsConfiguration)},
@@ -192,8 +192,8 @@ var daemonSet = func() []place {
 	}
 }()
 
-// metrics returns the places of the component metrics in one of the Deployments. They come first, as in the overlays.
-func metrics(component string) []place {
+// metricsPlaces returns the places of the component metrics in one of the Deployments. They come first, as in the overlays.
+func metricsPlaces(component string) []place {
 	name := "kiln-" + component
 	at := func(path, template string) place { return place{deployments, name, containerOf(name) + path, template} }
 	return []place{
@@ -202,8 +202,8 @@ func metrics(component string) []place {
 	}
 }
 
-// deployment returns the places that each of the Deployments has.
-func deployment(component string) []place {
+// deploymentPlaces returns the places that each of the Deployments has.
+func deploymentPlaces(component string) []place {
 	name, values := "kiln-"+component, ".Values."+component
 	container := containerOf(name)
 	at := func(path, template string) place { return place{deployments, name, path, template} }
@@ -225,21 +225,21 @@ func deployment(component string) []place {
 	}
 }
 
-// further returns the places of labels, variables and arguments that users add to a pod. They come last, because the last one of a repeated argument
+// userPlaces returns the places of labels, variables and arguments that users add to a pod. They come last, because the last one of a repeated argument
 // counts.
-func further(kinds []string, component string) []place {
+func userPlaces(kinds []string, component string) []place {
 	name, values := "kiln-"+component, ".Values."+component
 	container := containerOf(name)
 	at := func(path, template string) place { return place{kinds, name, path, template} }
 	return []place{
-		at("spec.template.metadata.labels.+", labels(`include "kiln.pod-labels" (list . `+values+".podLabels) | fromJson")),
+		at("spec.template.metadata.labels.+", labelsTemplate(`include "kiln.pod-labels" (list . `+values+".podLabels) | fromJson")),
 		at(container+"env.-", `{{- include "kiln.other-variables" (list "`+component+`" `+values+".extraEnv (list "+ownVariables+")) }}\n"+
 			"{{- range "+values+".extraEnv }}\n- {{- toYaml . | nindent @ }}\n{{- end }}"),
 		at(container+"args.-", "{{- range "+values+".extraArgs }}\n- {{ . | quote }}\n{{- end }}"),
 	}
 }
 
-// labels returns a template of labels that are added to others.
-func labels(value string) string {
+// labelsTemplate returns a template of labels that are added to others.
+func labelsTemplate(value string) string {
 	return "{{- range $key, $value := " + value + " }}\n{{ $key | quote }}: {{ $value | quote }}\n{{- end }}"
 }

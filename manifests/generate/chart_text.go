@@ -95,7 +95,7 @@ func putCommonLabels(object map[string]any, token string) (string, error) {
 	if metadata, _ := object["metadata"].(map[string]any); metadata["labels"] == nil {
 		return block("labels", ".Values.commonLabels"), putToken(object, []string{"metadata", "+"}, token)
 	}
-	return labels(".Values.commonLabels"), putToken(object, []string{"metadata", "labels", "+"}, token)
+	return labelsTemplate(".Values.commonLabels"), putToken(object, []string{"metadata", "labels", "+"}, token)
 }
 
 // ownVariables is replaced in templates by the names of the variables that the chart sets in a container.

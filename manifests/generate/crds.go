@@ -48,10 +48,10 @@ func writeDefinitions(dir string) error {
 	for _, of := range packages {
 		arguments = append(arguments, "paths="+api+"/"+of)
 	}
-	if _, err := run("go", arguments...); err != nil {
+	if _, err := runCommand("go", arguments...); err != nil {
 		return err
 	}
-	version, err := run("go", "list", "-m", api)
+	version, err := runCommand("go", "list", "-m", api)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func writeDefinitions(dir string) error {
 // exceed the limit of an object's annotations.
 func writeDefinition(dir, raw, name, source string) error {
 	plural, group, _ := strings.Cut(name, ".")
-	patched, err := patched(dir, filepath.Join(raw, group+"_"+plural+".yaml"), plural)
+	patched, err := patchDefinition(dir, filepath.Join(raw, group+"_"+plural+".yaml"), plural)
 	if err != nil {
 		return err
 	}
@@ -76,8 +76,8 @@ func writeDefinition(dir, raw, name, source string) error {
 	return os.WriteFile(filepath.Join(dir, plural+".yaml"), append([]byte(header), patched...), 0o644)
 }
 
-// patched returns a generated definition, changed by DIR/patches/PLURAL.yaml: the patches contain what no marker of controller-gen can express.
-func patched(dir, file, plural string) ([]byte, error) {
+// patchDefinition returns a generated definition, changed by DIR/patches/PLURAL.yaml: the patches contain what no marker of controller-gen can express.
+func patchDefinition(dir, file, plural string) ([]byte, error) {
 	document, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -86,10 +86,10 @@ func patched(dir, file, plural string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if document, err = apply(patch, document); err != nil {
+	if document, err = applyPatch(patch, document); err != nil {
 		return nil, err
 	}
-	return apply([]byte(kept), document)
+	return applyPatch([]byte(kept), document)
 }
 
 // kept adds the label by which an uninstall keeps the definitions, and with them every VM.
@@ -109,11 +109,11 @@ func writeOwnDefinitions(dir string) error {
 		return err
 	}
 	defer os.RemoveAll(raw)
-	if _, err := run("go", "tool", "controller-gen", "crd", "paths="+ownAPI, "output:crd:dir="+raw); err != nil {
+	if _, err := runCommand("go", "tool", "controller-gen", "crd", "paths="+ownAPI, "output:crd:dir="+raw); err != nil {
 		return err
 	}
 	for _, plural := range ownDefinitions {
-		document, err := patched(dir, filepath.Join(raw, "kilnvm.io_"+plural+".yaml"), plural)
+		document, err := patchDefinition(dir, filepath.Join(raw, "kilnvm.io_"+plural+".yaml"), plural)
 		if err != nil {
 			return fmt.Errorf("%s: %w", plural, err)
 		}
@@ -140,12 +140,12 @@ func boundQuantities(document []byte) ([]byte, error) {
 	if err := yaml.Unmarshal(document, &definition); err != nil {
 		return nil, err
 	}
-	bound(definition)
+	boundNode(definition)
 	return yaml.Marshal(definition)
 }
 
-// bound does the same in a part of a definition and all parts below it.
-func bound(node any) {
+// boundNode sets maxLength and the rule in a part of a definition and all parts below it.
+func boundNode(node any) {
 	switch node := node.(type) {
 	case map[string]any:
 		if node["x-kubernetes-int-or-string"] == true {
@@ -158,23 +158,23 @@ func bound(node any) {
 			}
 		}
 		for _, child := range node {
-			bound(child)
+			boundNode(child)
 		}
 	case []any:
 		for _, child := range node {
-			bound(child)
+			boundNode(child)
 		}
 	}
 }
 
 // writeCopies writes the DeepCopy functions of Kiln's own kinds to DIR.
 func writeCopies(dir string) error {
-	_, err := run("go", "tool", "controller-gen", "object", "paths="+ownAPI, "output:object:dir="+dir)
+	_, err := runCommand("go", "tool", "controller-gen", "object", "paths="+ownAPI, "output:object:dir="+dir)
 	return err
 }
 
-// apply applies an RFC 6902 patch in YAML to a document in YAML. It fails if the generated definition no longer has a path of the patch.
-func apply(patch, document []byte) ([]byte, error) {
+// applyPatch applies an RFC 6902 patch in YAML to a document in YAML. It fails if the generated definition no longer has a path of the patch.
+func applyPatch(patch, document []byte) ([]byte, error) {
 	operations, err := yaml.YAMLToJSONStrict(patch)
 	if err != nil {
 		return nil, fmt.Errorf("reading the patch: %w", err)
@@ -194,8 +194,8 @@ func apply(patch, document []byte) ([]byte, error) {
 	return yaml.JSONToYAML(patched)
 }
 
-// run returns the standard output of a command. The error contains the standard error, where controller-gen reports types that it cannot read.
-func run(name string, args ...string) (string, error) {
+// runCommand returns the standard output of a command. The error contains the standard error, where controller-gen reports types that it cannot read.
+func runCommand(name string, args ...string) (string, error) {
 	out, err := exec.Command(name, args...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

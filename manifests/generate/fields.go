@@ -70,13 +70,13 @@ func writeFields(from, file string) error {
 	}
 	var table strings.Builder
 	table.WriteString(head + fieldsMark + fieldsHeader)
-	rows(&table, kind.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"], "")
+	writeRows(&table, kind.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"], "")
 	return os.WriteFile(file, []byte(table.String()), 0o644)
 }
 
-// rows writes the fields below a schema, sorted by name. A "|" in a description would end the cell of the table, so it is escaped.
+// writeRows writes the fields below a schema, sorted by name. A "|" in a description would end the cell of the table, so it is escaped.
 // It leaves out the fields of label selectors, which Kubernetes documents.
-func rows(table *strings.Builder, of schema, at string) {
+func writeRows(table *strings.Builder, of schema, at string) {
 	for _, name := range slices.Sorted(maps.Keys(of.Properties)) {
 		field := of.Properties[name]
 		var values []string
@@ -88,12 +88,12 @@ func rows(table *strings.Builder, of schema, at string) {
 		if strings.HasSuffix(name, "Selector") {
 			continue
 		}
-		rows(table, field, at+name+".")
+		writeRows(table, field, at+name+".")
 		if field.Items != nil {
-			rows(table, *field.Items, at+name+"[].")
+			writeRows(table, *field.Items, at+name+"[].")
 		}
 		if field.AdditionalProperties != nil {
-			rows(table, *field.AdditionalProperties, at+name+"[NAME].")
+			writeRows(table, *field.AdditionalProperties, at+name+"[NAME].")
 		}
 	}
 }
@@ -118,7 +118,7 @@ func writeKinds(dir, file string) error {
 		}
 		page.WriteString(fieldsHeader)
 		for _, part := range []string{"spec", "status"} {
-			rows(&page, object.Properties[part], part+".")
+			writeRows(&page, object.Properties[part], part+".")
 		}
 	}
 	return os.WriteFile(file, []byte(page.String()), 0o644)

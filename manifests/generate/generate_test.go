@@ -56,7 +56,7 @@ func TestApply(t *testing.T) {
 		{"a path that the API no longer has is an error, not a no-op", "- {op: replace, path: /spec/gone, value: 1}\n", ""},
 		{"a patch is a list", "op: add\n", ""},
 	} {
-		got, err := apply([]byte(c.patch), []byte(document))
+		got, err := applyPatch([]byte(c.patch), []byte(document))
 		if string(got) != c.want || (err != nil) != (c.want == "") {
 			t.Errorf("%s: '%s', %v, want '%s'", c.why, got, err, c.want)
 		}

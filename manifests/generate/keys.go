@@ -43,7 +43,7 @@ Every name that Kiln writes into objects or reads from them, besides those of ` 
 
 // writeKeys writes the page about keys from the exported constants of the Go package in dir.
 func writeKeys(dir, file string) error {
-	keys, err := constants(dir)
+	keys, err := readConstants(dir)
 	if err == nil && len(keys) == 0 {
 		err = fmt.Errorf("%s has no constants", dir)
 	}
@@ -60,7 +60,7 @@ func writeKeys(dir, file string) error {
 		fmt.Fprintf(&page, "\n## %s\n", kind.heading)
 		for i, key := range of {
 			if i == 0 || kind.prefix == "Reason" && key.group != of[i-1].group {
-				fmt.Fprintf(&page, "\n%s| %s | meaning |\n|---|---|\n", about(kind.prefix, key), kind.column)
+				fmt.Fprintf(&page, "\n%s| %s | meaning |\n|---|---|\n", textAboveTable(kind.prefix, key), kind.column)
 			}
 			fmt.Fprintf(&page, "| `%s` | %s |\n", key.value, key.doc)
 		}
@@ -74,17 +74,17 @@ func writeKeys(dir, file string) error {
 	return os.WriteFile(file, []byte(page.String()), 0o644)
 }
 
-// about returns the text above a table. For reasons it is the comment of their group, because the meaning of a reason depends on its condition.
-func about(prefix string, key key) string {
+// textAboveTable returns the text above a table. For reasons it is the comment of their group, because the meaning of a reason depends on its condition.
+func textAboveTable(prefix string, key key) string {
 	if prefix != "Reason" || key.group == "" {
 		return ""
 	}
 	return key.group + "\n\n"
 }
 
-// constants returns the exported string constants of a package in the order of files and lines. It fails if one has no comment. In comments, names of
+// readConstants returns the exported string constants of a package in the order of files and lines. It fails if one has no comment. In comments, names of
 // constants are replaced by their values.
-func constants(dir string) (keys []key, err error) {
+func readConstants(dir string) (keys []key, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
@@ -101,29 +101,29 @@ func constants(dir string) (keys []key, err error) {
 				continue
 			}
 			for _, spec := range group.Specs {
-				if err := add(&keys, known, group, spec.(*ast.ValueSpec)); err != nil {
+				if err := addConstant(&keys, known, group, spec.(*ast.ValueSpec)); err != nil {
 					return nil, fmt.Errorf("%s: %w", file, err)
 				}
 			}
 		}
 	}
 	for i := range keys {
-		keys[i].doc = cell.Replace(named(keys[i].doc, known))
-		keys[i].group = named(keys[i].group, known)
+		keys[i].doc = cell.Replace(replaceNames(keys[i].doc, known))
+		keys[i].group = replaceNames(keys[i].group, known)
 	}
 	return keys, nil
 }
 
-// add appends one constant, whose value consists of literals and of constants above it. The comment of a constant outside of a group is the comment of its
-// declaration.
-func add(keys *[]key, known map[string]string, group *ast.GenDecl, spec *ast.ValueSpec) error {
+// addConstant appends one constant, whose value consists of literals and of constants above it. The comment of a constant outside of a group is the comment of
+// its declaration.
+func addConstant(keys *[]key, known map[string]string, group *ast.GenDecl, spec *ast.ValueSpec) error {
 	name := spec.Names[0].Name
 	value, is := textOf(spec.Values[0], known)
 	if !is || !ast.IsExported(name) {
 		return nil
 	}
 	known[name] = value
-	doc, of := spec.Doc, line(group.Doc)
+	doc, of := spec.Doc, oneLine(group.Doc)
 	if !group.Lparen.IsValid() {
 		doc, of = group.Doc, ""
 	}
@@ -131,19 +131,21 @@ func add(keys *[]key, known map[string]string, group *ast.GenDecl, spec *ast.Val
 		return fmt.Errorf("constant %s has no comment", name)
 	}
 	// Without the name of the constant, the sentence is about the value, which the page shows.
-	*keys = append(*keys, key{name: name, value: value, doc: strings.TrimPrefix(line(doc), name+" "), group: of})
+	*keys = append(*keys, key{name: name, value: value, doc: strings.TrimPrefix(oneLine(doc), name+" "), group: of})
 	return nil
 }
 
-// line returns a comment in one line, because a newline would end a row of the table.
-func line(comment *ast.CommentGroup) string { return strings.Join(strings.Fields(comment.Text()), " ") }
+// oneLine returns a comment in one line, because a newline would end a row of the table.
+func oneLine(comment *ast.CommentGroup) string {
+	return strings.Join(strings.Fields(comment.Text()), " ")
+}
 
 // cell escapes characters that would end a cell of a table or begin HTML.
 var cell = strings.NewReplacer("|", `\|`, "<", "&lt;")
 
-// named replaces the names of constants in a text by their values. It does not replace "Prefix", which is mostly a word of the text, not the
+// replaceNames replaces the names of constants in a text by their values. It does not replace "Prefix", which is mostly a word of the text, not the
 // constant.
-func named(text string, known map[string]string) string {
+func replaceNames(text string, known map[string]string) string {
 	words := strings.Split(text, " ")
 	for i, word := range words {
 		bare := strings.TrimRight(word, ".,:;")

@@ -43,7 +43,7 @@ func TestConstants(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(c.source), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		keys, err := constants(dir)
+		keys, err := readConstants(dir)
 		var got []string
 		for _, key := range keys {
 			got = append(got, key.name+"="+key.value+": "+key.doc)

@@ -18,14 +18,14 @@ import (
 const command = "go run ./manifests/generate"
 
 func main() {
-	if err := generate(); err != nil {
+	if err := generateAll(); err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
 	}
 }
 
-// generate writes the definitions first, because the pages of docs depend on them.
-func generate() error {
+// generateAll writes the definitions first, because the pages of docs depend on them.
+func generateAll() error {
 	if err := writeDefinitions("manifests/crds"); err != nil {
 		return err
 	}

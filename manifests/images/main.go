@@ -53,7 +53,7 @@ func main() {
 	flag.BoolVar(&o.tree, "tree", false, "write a tar archive of the image 'launcher' without the launcher to standard output, for its Containerfile")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	work := write
+	work := writeImages
 	if o.tree {
 		work = writeTree
 	}
@@ -86,8 +86,8 @@ func writeTree(ctx context.Context, o options, names []string) error {
 	return root.WriteTar(os.Stdout)
 }
 
-// write writes the named images, or all.
-func write(ctx context.Context, o options, names []string) error {
+// writeImages writes the named images, or all.
+func writeImages(ctx context.Context, o options, names []string) error {
 	known := slices.Sorted(maps.Keys(images))
 	if len(names) == 0 {
 		names = known

@@ -23,9 +23,9 @@ var (
 	appVersion   = regexp.MustCompile(`(?m)^appVersion: .*$`)
 )
 
-// chart packs the chart as 'helm package' does, except the times of the entries, so that the bytes do not depend on them.
-func (r release) chart(context.Context) error {
-	number := semantic(r.from.Version)
+// writeChart packs the chart as 'helm package' does, except the times of the entries, so that the bytes do not depend on them.
+func (r release) writeChart(context.Context) error {
+	number := semanticVersion(r.from.Version)
 	var root archive.Root
 	dir := filepath.Join(r.from.Module, "manifests", "chart", "kiln")
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, found fs.DirEntry, err error) error {
@@ -40,7 +40,7 @@ func (r release) chart(context.Context) error {
 		if err != nil {
 			return err
 		}
-		stamped, err := stamped(string(text), number, r.from.Version)
+		stamped, err := stampVersions(string(text), number, r.from.Version)
 		if err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func (r release) chart(context.Context) error {
 	return os.WriteFile(filepath.Join(r.out, "kiln-"+number+".tgz"), out.Bytes(), 0o644)
 }
 
-// stamped returns Chart.yaml with the versions of the release. appVersion is the tag of the image.
-func stamped(text, number, tag string) (string, error) {
+// stampVersions returns Chart.yaml with the versions of the release. appVersion is the tag of the image.
+func stampVersions(text, number, tag string) (string, error) {
 	for line, value := range map[*regexp.Regexp]string{chartVersion: "version: " + number, appVersion: `appVersion: "` + tag + `"`} {
 		if found := len(line.FindAllString(text, -1)); found != 1 {
 			return "", fmt.Errorf("the file Chart.yaml has %d lines that match '%s', want 1", found, line)
@@ -73,8 +73,8 @@ func stamped(text, number, tag string) (string, error) {
 	return text, nil
 }
 
-// semantic returns the semantic version of the chart, which Helm requires: 'v1.2.3' is 1.2.3, and a build between releases is lower than all releases.
-func semantic(described string) string {
+// semanticVersion returns the semantic version of the chart, which Helm requires: 'v1.2.3' is 1.2.3, and a build between releases is lower than all releases.
+func semanticVersion(described string) string {
 	if parsed, err := version.ParseSemantic(described); err == nil {
 		return parsed.String()
 	}

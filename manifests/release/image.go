@@ -8,14 +8,14 @@ import (
 	"github.com/kilnvm/kiln/manifests/images/kiln"
 )
 
-// image writes the image 'kiln' for all Linux platforms from the programs that were built before.
-func (r release) image(context.Context) error {
+// writeImage writes the image 'kiln' for all Linux platforms from the programs that were built before.
+func (r release) writeImage(context.Context) error {
 	var images []archive.Image
 	for _, t := range r.targets {
 		if t.platform.OS != "linux" {
 			continue
 		}
-		image, err := kiln.Of(r.from, t.platform, r.built(t.platform))
+		image, err := kiln.ImageOf(r.from, t.platform, r.programsFolder(t.platform))
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	from, err := programs.Describe(ctx, ".", *version)
 	if err == nil {
-		err = write(ctx, *out, from, targets)
+		err = writeRelease(ctx, *out, from, targets)
 	}
 	stop()
 	if err != nil {
@@ -60,8 +60,8 @@ func main() {
 	fmt.Println(*out, from.Version)
 }
 
-// write replaces a folder by a release. The folder does not change until the new release is complete.
-func write(ctx context.Context, folder string, from programs.Sources, targets []target) (err error) {
+// writeRelease replaces a folder by a release. The folder does not change until the new release is complete.
+func writeRelease(ctx context.Context, folder string, from programs.Sources, targets []target) (err error) {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func write(ctx context.Context, folder string, from programs.Sources, targets []
 	if err := os.Mkdir(r.out, 0o755); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.programs, r.image, r.manifests, r.chart, r.materials, r.sums} {
+	for _, step := range []func(context.Context) error{r.buildPrograms, r.writeImage, r.writeManifests, r.writeChart, r.writeMaterials, r.writeSums} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -85,10 +85,10 @@ func write(ctx context.Context, folder string, from programs.Sources, targets []
 	return os.Rename(r.out, folder)
 }
 
-// programs builds the programs of all platforms. 'webhook' becomes 'webhook-linux-amd64'.
-func (r release) programs(ctx context.Context) error {
+// buildPrograms builds the programs of all platforms. 'webhook' becomes 'webhook-linux-amd64'.
+func (r release) buildPrograms(ctx context.Context) error {
 	for _, t := range r.targets {
-		dir := r.built(t.platform)
+		dir := r.programsFolder(t.platform)
 		if err := r.from.Build(ctx, t.platform, dir, t.programs...); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (r release) programs(ctx context.Context) error {
 	return nil
 }
 
-// built returns the folder of the programs of a platform.
-func (r release) built(p programs.Platform) string {
+// programsFolder returns the folder of the programs of a platform.
+func (r release) programsFolder(p programs.Platform) string {
 	return filepath.Join(r.work, p.OS+"-"+p.Architecture)
 }

@@ -13,22 +13,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifests writes each overlay as one file, with the version of the image: 'kubectl apply --server-side -f install-rotation.yaml'.
-func (r release) manifests(context.Context) error {
+// writeManifests writes each overlay as one file, with the version of the image: 'kubectl apply --server-side -f install-rotation.yaml'.
+func (r release) writeManifests(context.Context) error {
 	overlays, err := os.ReadDir(filepath.Join(r.from.Module, "manifests", "overlays"))
 	if err != nil {
 		return err
 	}
 	for _, overlay := range overlays {
 		dir := filepath.Join(r.from.Module, "manifests", "overlays", overlay.Name())
-		whole, err := complete(dir)
+		whole, err := isInstallation(dir)
 		if err != nil {
 			return err
 		}
 		if !whole {
 			continue
 		}
-		text, err := r.rendered(dir)
+		text, err := r.renderOverlay(dir)
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
@@ -39,8 +39,8 @@ func (r release) manifests(context.Context) error {
 	return nil
 }
 
-// complete reports whether the kustomization of a folder is an installation, not a Component that changes one.
-func complete(dir string) (bool, error) {
+// isInstallation reports whether the kustomization of a folder is an installation, not a Component that changes one.
+func isInstallation(dir string) (bool, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
 	if err != nil {
 		return false, err
@@ -50,8 +50,8 @@ func complete(dir string) (bool, error) {
 	return head.Kind == types.KustomizationKind, err
 }
 
-// rendered returns the objects of an overlay with the tags of the images, in kubectl's order: namespaces and definitions come first.
-func (r release) rendered(dir string) ([]byte, error) {
+// renderOverlay returns the objects of an overlay with the tags of the images, in kubectl's order: namespaces and definitions come first.
+func (r release) renderOverlay(dir string) ([]byte, error) {
 	options := krusty.MakeDefaultOptions()
 	options.Reorder = krusty.ReorderOptionLegacy
 	objects, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), dir)

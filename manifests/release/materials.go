@@ -13,9 +13,9 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// materials writes a bill of materials in CycloneDX: the modules that the Go toolchain recorded in each program. It contains neither a serial number nor a
+// writeMaterials writes a bill of materials in CycloneDX: the modules that the Go toolchain recorded in each program. It contains neither a serial number nor a
 // time, so that each run writes the same bytes.
-func (r release) materials(context.Context) (err error) {
+func (r release) writeMaterials(context.Context) (err error) {
 	modules := map[string]cyclonedx.Component{}
 	uses := map[string]map[string]bool{}
 	for _, t := range r.targets {
@@ -23,7 +23,7 @@ func (r release) materials(context.Context) (err error) {
 			if uses[program] == nil {
 				uses[program] = map[string]bool{}
 			}
-			if err := r.read(program, t, func(m cyclonedx.Component) { modules[m.BOMRef], uses[program][m.BOMRef] = m, true }); err != nil {
+			if err := r.visitModules(program, t, func(m cyclonedx.Component) { modules[m.BOMRef], uses[program][m.BOMRef] = m, true }); err != nil {
 				return err
 			}
 		}
@@ -33,37 +33,37 @@ func (r release) materials(context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return cyclonedx.NewBOMEncoder(file, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(r.document(modules, uses))
+	return cyclonedx.NewBOMEncoder(file, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(r.materialsDocument(modules, uses))
 }
 
-// read calls visit for each module of a program.
-func (r release) read(program string, t target, visit func(cyclonedx.Component)) error {
+// visitModules calls visit for each module of a program.
+func (r release) visitModules(program string, t target, visit func(cyclonedx.Component)) error {
 	name := program
 	if t.platform.OS == "windows" {
 		name += ".exe"
 	}
-	build, err := buildinfo.ReadFile(filepath.Join(r.built(t.platform), name))
+	build, err := buildinfo.ReadFile(filepath.Join(r.programsFolder(t.platform), name))
 	if err != nil {
 		return err
 	}
-	visit(module("stdlib", strings.TrimPrefix(build.GoVersion, "go")))
+	visit(moduleComponent("stdlib", strings.TrimPrefix(build.GoVersion, "go")))
 	for _, m := range build.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		visit(module(m.Path, m.Version))
+		visit(moduleComponent(m.Path, m.Version))
 	}
 	return nil
 }
 
-// module returns a Go module as a component. github.com/package-url/purl-spec defines its package URL.
-func module(path, version string) cyclonedx.Component {
+// moduleComponent returns a Go module as a component. github.com/package-url/purl-spec defines its package URL.
+func moduleComponent(path, version string) cyclonedx.Component {
 	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cyclonedx.Component{BOMRef: url, Type: cyclonedx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: url}
 }
 
-// document returns the bill of materials: the programs, the modules, and the modules of each program.
-func (r release) document(modules map[string]cyclonedx.Component, uses map[string]map[string]bool) *cyclonedx.BOM {
+// materialsDocument returns the bill of materials: the programs, the modules, and the modules of each program.
+func (r release) materialsDocument(modules map[string]cyclonedx.Component, uses map[string]map[string]bool) *cyclonedx.BOM {
 	application := func(name string) cyclonedx.Component {
 		return cyclonedx.Component{
 			BOMRef: name, Type: cyclonedx.ComponentTypeApplication, Name: name, Version: r.from.Version,

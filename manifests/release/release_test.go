@@ -54,7 +54,7 @@ func small(t *testing.T) programs.Sources {
 func written(t *testing.T) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "bin", "release")
-	if err := write(t.Context(), folder, small(t), targets[:2]); err != nil {
+	if err := writeRelease(t.Context(), folder, small(t), targets[:2]); err != nil {
 		t.Fatal(err)
 	}
 	return folder
@@ -81,7 +81,7 @@ func TestRelease(t *testing.T) {
 	for line := range strings.Lines(list) {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		names = append(names, name)
-		if is, err := digest(filepath.Join(folder, name)); err != nil || is != sum {
+		if is, err := fileDigest(filepath.Join(folder, name)); err != nil || is != sum {
 			t.Errorf("%s: %s, in the list %s %v", name, is, sum, err)
 		}
 	}
@@ -172,7 +172,7 @@ func TestUnfinished(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := write(ctx, folder, small(t), targets[:1]); err == nil {
+	if err := writeRelease(ctx, folder, small(t), targets[:1]); err == nil {
 		t.Error("a release without time succeeded")
 	}
 	read(t, folder, "former")
@@ -184,7 +184,7 @@ func TestSemantic(t *testing.T) {
 		"v1.2.3": "1.2.3", "v1.2.3-4-g6636861": "1.2.3-4-g6636861", "v1.2.3-dirty": "1.2.3-dirty", "0636861": "0.0.0-g0636861",
 		"6636861-dirty": "0.0.0-g6636861-dirty", "devel": "0.0.0-gdevel", "a_b.c": "0.0.0-ga-b-c",
 	} {
-		if got := semantic(described); got != want {
+		if got := semanticVersion(described); got != want {
 			t.Errorf("'%s': '%s', want '%s'", described, got, want)
 		}
 	}
@@ -194,7 +194,7 @@ func TestSemantic(t *testing.T) {
 func TestStamped(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"name: kiln\n": "0 lines", "version: 1\nversion: 2\nappVersion: 1\n": "2 lines"} {
-		if _, err := stamped(text, "1.0.0", "v1.0.0"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := stampVersions(text, "1.0.0", "v1.0.0"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

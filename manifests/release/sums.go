@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// sums writes the digests of all files in the format of 'sha256sum --check'.
-func (r release) sums(context.Context) error {
+// writeSums writes the digests of all files in the format of 'sha256sum --check'.
+func (r release) writeSums(context.Context) error {
 	files, err := os.ReadDir(r.out) // in the order of the names
 	if err != nil {
 		return err
 	}
 	var list strings.Builder
 	for _, file := range files {
-		sum, err := digest(filepath.Join(r.out, file.Name()))
+		sum, err := fileDigest(filepath.Join(r.out, file.Name()))
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func (r release) sums(context.Context) error {
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(list.String()), 0o644)
 }
 
-func digest(name string) (sum string, err error) {
+func fileDigest(name string) (sum string, err error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return "", err

@@ -65,7 +65,7 @@ func Write(file, name string, images ...Image) (err error) {
 		return err
 	}
 	complete := filepath.Join(work, "complete.tar")
-	if err := pack(folder, complete); err != nil {
+	if err := packFolder(folder, complete); err != nil {
 		return err
 	}
 	return os.Rename(complete, file)
@@ -79,7 +79,7 @@ func writeLayout(folder string, annotations layout.Option, images []Image) error
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, i := range images {
-		built, err := i.build()
+		built, err := i.buildImage()
 		if err != nil {
 			return err
 		}
@@ -94,9 +94,9 @@ func writeLayout(folder string, annotations layout.Option, images []Image) error
 
 func (i Image) platform() v1.Platform { return v1.Platform{OS: i.OS, Architecture: i.Architecture} }
 
-// build returns the image: one layer, its configuration and its manifest.
-func (i Image) build() (v1.Image, error) {
-	layer, err := tarball.LayerFromOpener(i.Root.open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+// buildImage returns the image: one layer, its configuration and its manifest.
+func (i Image) buildImage() (v1.Image, error) {
+	layer, err := tarball.LayerFromOpener(i.Root.openTar, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (i Image) build() (v1.Image, error) {
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = i.OS, i.Architecture
-	file.Created = v1.Time{Time: i.Config.created()}
+	file.Created = v1.Time{Time: i.Config.creationTime()}
 	file.History = []v1.History{{Created: file.Created, CreatedBy: "manifests/images"}}
 	file.Config = v1.Config{Entrypoint: i.Config.Entrypoint, User: i.Config.User, Env: i.Config.Env, Labels: i.Config.Labels}
 	if image, err = mutate.ConfigFile(image, file); err != nil {
@@ -127,23 +127,23 @@ func (i Image) build() (v1.Image, error) {
 	return annotated, nil
 }
 
-func (c Config) created() time.Time {
+func (c Config) creationTime() time.Time {
 	if c.Created.IsZero() {
 		return time.Unix(0, 0).UTC()
 	}
 	return c.Created.UTC().Truncate(time.Second)
 }
 
-// open returns a reader of the tar archive. go-containerregistry calls it several times.
-func (r *Root) open() (io.ReadCloser, error) {
+// openTar returns a reader of the tar archive. go-containerregistry calls it several times.
+func (r *Root) openTar() (io.ReadCloser, error) {
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(r.WriteTar(in)) }()
 	return out, nil
 }
 
-// pack writes a folder into a tar archive, with modes that do not depend on the umask of this process. go-containerregistry writes layouts only into folders,
-// and tar archives only in docker's format; oras only reads archives of layouts.
-func pack(folder, file string) (err error) {
+// packFolder writes a folder into a tar archive, with modes that do not depend on the umask of this process. go-containerregistry writes layouts only into
+// folders, and tar archives only in docker's format; oras only reads archives of layouts.
+func packFolder(folder, file string) (err error) {
 	var root Root
 	err = filepath.WalkDir(folder, func(name string, found fs.DirEntry, err error) error {
 		if err != nil || found.IsDir() {

@@ -33,7 +33,7 @@ type entry struct {
 // AddText adds a file with a short text at the path name.
 func (r *Root) AddText(name, text string, mode fs.FileMode) error {
 	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: int64(mode.Perm())}
-	return r.add(entry{header, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
+	return r.addEntry(entry{header, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
 }
 
 // AddFile adds a file of this machine at the path name. The file is read when the image is written.
@@ -43,12 +43,12 @@ func (r *Root) AddFile(name, source string, mode fs.FileMode) error {
 		return err
 	}
 	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(mode.Perm())}
-	return r.add(entry{header, func() (io.ReadCloser, error) { return os.Open(source) }})
+	return r.addEntry(entry{header, func() (io.ReadCloser, error) { return os.Open(source) }})
 }
 
-// add adds an entry. It fails if the path exists, except for a folder: several packages have /usr/share.
-func (r *Root) add(e entry) error {
-	name, err := cleaned(e.header.Name)
+// addEntry adds an entry. It fails if the path exists, except for a folder: several packages have /usr/share.
+func (r *Root) addEntry(e entry) error {
+	name, err := cleanPath(e.header.Name)
 	if err != nil {
 		return err
 	}
@@ -63,9 +63,9 @@ func (r *Root) add(e entry) error {
 	return nil
 }
 
-// cleaned returns a path relative to the root of the image, as a layer contains it. It refuses paths that lead out of the image, and elements that begin with
+// cleanPath returns a path relative to the root of the image, as a layer contains it. It refuses paths that lead out of the image, and elements that begin with
 // '.wh.', by which a container runtime deletes a file of another layer.
-func cleaned(name string) (string, error) {
+func cleanPath(name string) (string, error) {
 	short := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(name, "./"), "/"), "/")
 	// fs.ValidPath refuses '..', empty elements, and what is not UTF-8.
 	if !fs.ValidPath(short) || short == "." {
@@ -76,11 +76,11 @@ func cleaned(name string) (string, error) {
 			return "", fmt.Errorf("path %q must have no element that starts with '.wh.': an image layer deletes files by such names", name)
 		}
 	}
-	return short, printable(name)
+	return short, checkPrintable(name)
 }
 
-// printable refuses control characters, which a name of a package never has.
-func printable(name string) error {
+// checkPrintable refuses control characters, which a name of a package never has.
+func checkPrintable(name string) error {
 	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 		return fmt.Errorf("path %q must have no control characters", name)
 	}
@@ -89,21 +89,21 @@ func printable(name string) error {
 
 // WriteTar writes the root file system as an uncompressed tar archive. It adds missing folders with owner root and mode 0755.
 func (r *Root) WriteTar(out io.Writer) error {
-	entries, err := r.sorted()
+	entries, err := r.sortedEntries()
 	if err != nil {
 		return err
 	}
 	archive := tar.NewWriter(out)
 	for _, e := range entries {
-		if err := e.write(archive); err != nil {
+		if err := e.writeTo(archive); err != nil {
 			return fmt.Errorf("'%s': %w", e.header.Name, err)
 		}
 	}
 	return archive.Close()
 }
 
-// sorted returns the entries sorted by path, with hard links at the end, because the file that a link names must come before it.
-func (r *Root) sorted() ([]entry, error) {
+// sortedEntries returns the entries sorted by path, with hard links at the end, because the file that a link names must come before it.
+func (r *Root) sortedEntries() ([]entry, error) {
 	all := maps.Clone(r.entries)
 	for name, e := range r.entries {
 		for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
@@ -120,22 +120,22 @@ func (r *Root) sorted() ([]entry, error) {
 		}
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b entry) int {
-		if links := cmp.Compare(rank(a), rank(b)); links != 0 {
+		if links := cmp.Compare(linkRank(a), linkRank(b)); links != 0 {
 			return links
 		}
 		return cmp.Compare(a.header.Name, b.header.Name)
 	}), nil
 }
 
-func rank(e entry) int {
+func linkRank(e entry) int {
 	if e.header.Typeflag == tar.TypeLink {
 		return 1
 	}
 	return 0
 }
 
-// write writes the entry with only the fields that an image needs.
-func (e entry) write(archive *tar.Writer) (err error) {
+// writeTo writes the entry with only the fields that an image needs.
+func (e entry) writeTo(archive *tar.Writer) (err error) {
 	h := e.header
 	header := tar.Header{
 		Typeflag: h.Typeflag, Name: h.Name, Linkname: h.Linkname, Size: h.Size, Mode: h.Mode, Uid: h.Uid, Gid: h.Gid,

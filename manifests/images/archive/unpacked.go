@@ -24,23 +24,23 @@ func (r *Root) AddFolder(dir string) (err error) {
 		if err != nil || name == "." {
 			return err
 		}
-		e, err := unpacked(root, name)
+		e, err := entryInFolder(root, name)
 		if err != nil {
 			return err
 		}
 		// The file is opened when it is read. If it has become a link out of the folder meanwhile, opening fails.
 		e.open = func() (io.ReadCloser, error) { return os.OpenInRoot(dir, name) }
-		return r.add(e)
+		return r.addEntry(e)
 	})
 }
 
-// unpacked returns the entry for a path in a folder.
-func unpacked(root *os.Root, name string) (entry, error) {
+// entryInFolder returns the entry for a path in a folder.
+func entryInFolder(root *os.Root, name string) (entry, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
 		return entry{}, err
 	}
-	header := tar.Header{Name: name, Mode: bits(info.Mode())}
+	header := tar.Header{Name: name, Mode: modeBits(info.Mode())}
 	switch info.Mode().Type() {
 	case 0:
 		header.Typeflag, header.Size = tar.TypeReg, info.Size()
@@ -49,7 +49,7 @@ func unpacked(root *os.Root, name string) (entry, error) {
 	case fs.ModeSymlink:
 		header.Typeflag = tar.TypeSymlink
 		if header.Linkname, err = root.Readlink(name); err == nil {
-			err = printable(header.Linkname)
+			err = checkPrintable(header.Linkname)
 		}
 	default:
 		err = fmt.Errorf("'%s' must be a file, a folder or a link: an image has no %s", name, info.Mode().Type())
@@ -57,8 +57,8 @@ func unpacked(root *os.Root, name string) (entry, error) {
 	return entry{header: header}, err
 }
 
-// bits converts a mode to the bits of chmod.
-func bits(mode fs.FileMode) int64 {
+// modeBits converts a mode to the bits of chmod.
+func modeBits(mode fs.FileMode) int64 {
 	out := int64(mode.Perm())
 	for flag, bit := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
 		if mode&flag != 0 {
@@ -84,18 +84,18 @@ func (r *Root) AddTar(in io.Reader, spool string) error {
 		if header.Name == "./" || header.Name == "." {
 			continue
 		}
-		e, err := spooled(archive, header, spool)
+		e, err := spoolEntry(archive, header, spool)
 		if err != nil {
 			return err
 		}
-		if err := r.add(e); err != nil {
+		if err := r.addEntry(e); err != nil {
 			return err
 		}
 	}
 }
 
-// spooled returns the entry for a header of a tar archive, and copies the content of a file into the spool.
-func spooled(archive *tar.Reader, header *tar.Header, spool string) (entry, error) {
+// spoolEntry returns the entry for a header of a tar archive, and copies the content of a file into the spool.
+func spoolEntry(archive *tar.Reader, header *tar.Header, spool string) (entry, error) {
 	for key := range header.PAXRecords {
 		if strings.HasPrefix(key, "SCHILY.xattr.") {
 			return entry{}, fmt.Errorf("'%s' has the extended attribute '%s', which would be lost", header.Name, strings.TrimPrefix(key, "SCHILY.xattr."))
@@ -107,19 +107,19 @@ func spooled(archive *tar.Reader, header *tar.Header, spool string) (entry, erro
 	switch header.Typeflag {
 	case tar.TypeDir:
 	case tar.TypeSymlink:
-		err = printable(header.Linkname)
+		err = checkPrintable(header.Linkname)
 	case tar.TypeLink:
-		e.header.Linkname, err = cleaned(header.Linkname)
+		e.header.Linkname, err = cleanPath(header.Linkname)
 	case tar.TypeReg:
-		e.open, err = keep(archive, spool)
+		e.open, err = spoolContent(archive, spool)
 	default:
 		err = fmt.Errorf("'%s' must be a file, a folder or a link: an image has no entries of type %s", header.Name, strconv.QuoteRune(rune(header.Typeflag)))
 	}
 	return e, err
 }
 
-// keep copies the content of a file into the spool, and returns a function that opens it.
-func keep(content io.Reader, spool string) (open func() (io.ReadCloser, error), err error) {
+// spoolContent copies the content of a file into the spool, and returns a function that opens it.
+func spoolContent(content io.Reader, spool string) (open func() (io.ReadCloser, error), err error) {
 	file, err := os.CreateTemp(spool, "content")
 	if err != nil {
 		return nil, err

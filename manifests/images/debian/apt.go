@@ -25,53 +25,53 @@ const fresh = 24 * time.Hour
 // keyring has the keys of Debian's archive, where the package debian-archive-keyring puts them.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// apt prepares the folder dir for the set's architecture, and downloads package lists.
-func (s Set) apt(ctx context.Context, dir string) (apt, error) {
+// prepareApt prepares the folder dir for the set's architecture, and downloads package lists.
+func (s Set) prepareApt(ctx context.Context, dir string) (apt, error) {
 	a := apt{dir}
 	for _, folder := range []string{"state/lists/partial", "cache/archives/partial", "none/partial", "log"} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
 			return a, err
 		}
 	}
-	targets, err := own(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages")
+	targets, err := runWithMachineSettings(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages")
 	if err != nil {
 		return a, fmt.Errorf("packages of Debian are resolved by apt: %w", err)
 	}
-	list, err := sources(targets)
+	list, err := sourcesList(targets)
 	if err != nil {
 		return a, err
 	}
-	dump, err := own(ctx, "apt-config", "dump")
+	dump, err := runWithMachineSettings(ctx, "apt-config", "dump")
 	if err != nil {
 		return a, err
 	}
 	for name, text := range map[string]string{
 		"sources.list": list,
-		"preferences":  preferences(s.Backports),
-		"apt.conf":     configuration(dir, s.Architecture, dump),
+		"preferences":  preferencesText(s.Backports),
+		"apt.conf":     aptConf(dir, s.Architecture, dump),
 		"status":       "", // no package is installed
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return a, err
 		}
 	}
-	return a, a.update(ctx)
+	return a, a.updateLists(ctx)
 }
 
-// own runs a program of apt with the settings of this machine. It must only read.
-func own(ctx context.Context, name string, args ...string) (string, error) {
-	return output(exec.CommandContext(ctx, name, args...))
+// runWithMachineSettings runs a program of apt with the settings of this machine. It must only read.
+func runWithMachineSettings(ctx context.Context, name string, args ...string) (string, error) {
+	return runOutput(exec.CommandContext(ctx, name, args...))
 }
 
-// run runs apt-get with only the settings of the folder.
-func (a apt) run(ctx context.Context, args ...string) (string, error) {
+// runAptGet runs apt-get with only the settings of the folder.
+func (a apt) runAptGet(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
 	cmd.Env = append(os.Environ(), "APT_CONFIG="+filepath.Join(a.dir, "apt.conf"), "LC_ALL=C.UTF-8")
-	return output(cmd)
+	return runOutput(cmd)
 }
 
-// output runs a program, and returns its standard output. The error contains its standard error.
-func output(cmd *exec.Cmd) (string, error) {
+// runOutput runs a program, and returns its standard output. The error contains its standard error.
+func runOutput(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -84,9 +84,9 @@ func output(cmd *exec.Cmd) (string, error) {
 var errNoMirror = errors.New("apt of this machine has no source of Debian '" + Release + "' and its security updates; the image is made of the packages of " +
 	"such mirrors: name them in a file of /etc/apt/sources.list.d, with suites '" + Release + "' and '" + Release + "-security', and run apt-get update")
 
-// sources returns apt's list of sources. targets has the mirrors of this machine ('URI RELEASE' in each line). A mirror of a release also has its updates
+// sourcesList returns apt's list of sources. targets has the mirrors of this machine ('URI RELEASE' in each line). A mirror of a release also has its updates
 // and backports.
-func sources(targets string) (string, error) {
+func sourcesList(targets string) (string, error) {
 	var main, security string
 	for line := range strings.Lines(targets) {
 		uri, release, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -111,15 +111,15 @@ func sources(targets string) (string, error) {
 	return out.String(), nil
 }
 
-// preferences returns apt's preferences, which take the given source packages from the backports. All others are from the release, whose security support is
-// better.
-func preferences(backports []string) string {
+// preferencesText returns apt's preferences, which take the given source packages from the backports. All others are from the release, whose security support
+// is better.
+func preferencesText(backports []string) string {
 	return "Package: src:" + strings.Join(backports, " src:") + "\nPin: release n=" + Release + "-backports\nPin-Priority: 990\n"
 }
 
-// configuration returns the text of apt.conf. dump is the output of 'apt-config dump', one setting in each line. Only the settings for downloads (proxies,
+// aptConf returns the text of apt.conf. dump is the output of 'apt-config dump', one setting in each line. Only the settings for downloads (proxies,
 // checks of dates) are kept: hooks, for example, would change the lists of this machine.
-func configuration(dir, architecture, dump string) string {
+func aptConf(dir, architecture, dump string) string {
 	var out strings.Builder
 	for line := range strings.Lines(dump) {
 		key, _, _ := strings.Cut(line, " ")
@@ -143,8 +143,8 @@ func configuration(dir, architecture, dump string) string {
 	return out.String()
 }
 
-// update downloads package lists if they do not exist or are old. If the download fails, it uses the old ones.
-func (a apt) update(ctx context.Context) error {
+// updateLists downloads package lists if they do not exist or are old. If the download fails, it uses the old ones.
+func (a apt) updateLists(ctx context.Context) error {
 	stamp := filepath.Join(a.dir, "updated")
 	info, err := os.Stat(stamp)
 	wanted, _ := os.ReadFile(filepath.Join(a.dir, "sources.list"))
@@ -155,10 +155,10 @@ func (a apt) update(ctx context.Context) error {
 			return nil
 		}
 	}
-	progress("reading the package lists of Debian")
-	if _, err := a.run(ctx, "update", "-qq", "--error-on=any"); err != nil {
+	printProgress("reading the package lists of Debian")
+	if _, err := a.runAptGet(ctx, "update", "-qq", "--error-on=any"); err != nil {
 		if known && ctx.Err() == nil {
-			progress("the package lists stay as they were: %v", err)
+			printProgress("the package lists stay as they were: %v", err)
 			return nil
 		}
 		return err
@@ -173,19 +173,19 @@ type Package struct {
 	file string
 }
 
-// resolve returns the named packages and all their dependencies, sorted by name.
-func (a apt) resolve(ctx context.Context, names []string) ([]Package, error) {
+// resolvePackages returns the named packages and all their dependencies, sorted by name.
+func (a apt) resolvePackages(ctx context.Context, names []string) ([]Package, error) {
 	// apt does not print the addresses of archives that are in its cache, for example after an interrupted download. So the cache is empty here.
 	args := []string{"install", "-qq", "--print-uris", "-o", "Dir::Cache::archives=" + filepath.Join(a.dir, "none")}
-	out, err := a.run(ctx, append(args, names...)...)
+	out, err := a.runAptGet(ctx, append(args, names...)...)
 	if err != nil {
 		return nil, err
 	}
-	return parse(out)
+	return parseURIs(out)
 }
 
-// parse parses the output of 'apt-get install --print-uris': 'URI' FILE SIZE DIGEST, with a file named NAME_VERSION_ARCHITECTURE.deb.
-func parse(uris string) ([]Package, error) {
+// parseURIs parses the output of 'apt-get install --print-uris': 'URI' FILE SIZE DIGEST, with a file named NAME_VERSION_ARCHITECTURE.deb.
+func parseURIs(uris string) ([]Package, error) {
 	var out []Package
 	for line := range strings.Lines(uris) {
 		fields := strings.Fields(line)
@@ -209,19 +209,19 @@ func parse(uris string) ([]Package, error) {
 	return out, nil
 }
 
-// download downloads the archives of packages into apt's cache. apt verifies them with the signed lists.
-func (a apt) download(ctx context.Context, resolved []Package) error {
-	progress("downloading %d packages of Debian", len(resolved))
+// downloadArchives downloads the archives of packages into apt's cache. apt verifies them with the signed lists.
+func (a apt) downloadArchives(ctx context.Context, resolved []Package) error {
+	printProgress("downloading %d packages of Debian", len(resolved))
 	args := []string{"install", "-qq", "--yes", "--download-only"}
 	for _, p := range resolved {
 		args = append(args, p.Name+"="+p.Version)
 	}
-	_, err := a.run(ctx, args...)
+	_, err := a.runAptGet(ctx, args...)
 	return err
 }
 
-// archives returns the downloaded archives of packages.
-func (a apt) archives(resolved []Package) []archive {
+// downloadedArchives returns the downloaded archives of packages.
+func (a apt) downloadedArchives(resolved []Package) []archive {
 	var out []archive
 	for _, p := range resolved {
 		out = append(out, archive{p, filepath.Join(a.dir, "cache", "archives", p.file)})

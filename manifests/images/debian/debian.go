@@ -54,24 +54,24 @@ func (s Set) Unpack(ctx context.Context, cache string) (tree Tree, err error) {
 	if err != nil {
 		return tree, err
 	}
-	unlock, err := lock(ctx, cache)
+	unlock, err := lockFolder(ctx, cache)
 	if err != nil {
 		return tree, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	// Remove the folders that killed processes have left. Trees of other versions are kept, because another process may be reading them.
-	if err := sweep(filepath.Join(cache, s.Architecture)); err != nil {
+	if err := removeUnfinished(filepath.Join(cache, s.Architecture)); err != nil {
 		return tree, err
 	}
-	a, err := s.apt(ctx, filepath.Join(cache, "apt-"+s.Architecture))
+	a, err := s.prepareApt(ctx, filepath.Join(cache, "apt-"+s.Architecture))
 	if err != nil {
 		return tree, err
 	}
-	resolved, err := a.resolve(ctx, s.Packages)
+	resolved, err := a.resolvePackages(ctx, s.Packages)
 	if err != nil {
 		return tree, err
 	}
-	if tree.Digest, err = s.digest(resolved); err != nil {
+	if tree.Digest, err = s.digestOf(resolved); err != nil {
 		return tree, err
 	}
 	place := filepath.Join(cache, s.Architecture+"-"+tree.Digest[:16])
@@ -79,18 +79,18 @@ func (s Set) Unpack(ctx context.Context, cache string) (tree Tree, err error) {
 	if _, err := os.Stat(place); err == nil {
 		return tree, nil
 	}
-	if err := a.download(ctx, resolved); err != nil {
+	if err := a.downloadArchives(ctx, resolved); err != nil {
 		return tree, err
 	}
-	if err := Complete(place, func(work string) error { return s.unpack(ctx, a.archives(resolved), work) }); err != nil {
+	if err := CompleteFolder(place, func(work string) error { return s.unpackTree(ctx, a.downloadedArchives(resolved), work) }); err != nil {
 		return tree, err
 	}
-	_, err = a.run(ctx, "clean") // the archives are not read again
+	_, err = a.runAptGet(ctx, "clean") // the archives are not read again
 	return tree, err
 }
 
-// digest returns a digest of the versions of all packages and of the set.
-func (s Set) digest(resolved []Package) (string, error) {
+// digestOf returns a digest of the versions of all packages and of the set.
+func (s Set) digestOf(resolved []Package) (string, error) {
 	raw, err := json.Marshal(struct {
 		Layout   int // of the cache
 		Set      Set
@@ -103,8 +103,8 @@ func (s Set) digest(resolved []Package) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// lock locks a folder for this process until it is released. The kernel releases the lock if the process ends.
-func lock(ctx context.Context, dir string) (release func() error, err error) {
+// lockFolder locks a folder for this process until it is released. The kernel releases the lock if the process ends.
+func lockFolder(ctx context.Context, dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -128,9 +128,9 @@ func lock(ctx context.Context, dir string) (release func() error, err error) {
 	}
 }
 
-// Complete creates the folder place only when fill has succeeded: fill writes into a temporary folder, which is then renamed. If another process has created
-// the folder meanwhile, Complete keeps it.
-func Complete(place string, fill func(work string) error) (err error) {
+// CompleteFolder creates the folder place only when fill has succeeded: fill writes into a temporary folder, which is then renamed. If another process has
+// created the folder meanwhile, CompleteFolder keeps it.
+func CompleteFolder(place string, fill func(work string) error) (err error) {
 	work, err := os.MkdirTemp(filepath.Dir(place), unfinished+filepath.Base(place)+"-")
 	if err != nil {
 		return err
@@ -149,11 +149,11 @@ func Complete(place string, fill func(work string) error) (err error) {
 	return nil
 }
 
-// unfinished is the beginning of the names of Complete's temporary folders.
+// unfinished is the beginning of the names of CompleteFolder's temporary folders.
 const unfinished = ".work-"
 
-// sweep removes the temporary folders of Complete for paths that begin with place. Killed processes have left them.
-func sweep(place string) error {
+// removeUnfinished removes the temporary folders of CompleteFolder for paths that begin with place. Killed processes have left them.
+func removeUnfinished(place string) error {
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(place), unfinished+filepath.Base(place)+"-*"))
 	for _, dir := range left {
 		err = errors.Join(err, os.RemoveAll(dir))
@@ -161,13 +161,13 @@ func sweep(place string) error {
 	return err
 }
 
-// progress prints a step that takes long to standard error.
-func progress(format string, args ...any) {
+// printProgress prints a step that takes long to standard error.
+func printProgress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "images: "+format+"\n", args...)
 }
 
-// list returns the text of the file List.
-func list(packages []Package) string {
+// listPackages returns the text of the file List.
+func listPackages(packages []Package) string {
 	var out strings.Builder
 	for _, p := range slices.SortedFunc(slices.Values(packages), func(a, b Package) int { return strings.Compare(a.Name, b.Name) }) {
 		fmt.Fprintf(&out, "%s %s\n", p.Name, p.Version)

@@ -16,7 +16,7 @@ import (
 // TestParse: what apt says of packages becomes names and versions, in order, and nothing else is guessed.
 func TestParse(t *testing.T) {
 	t.Parallel()
-	got, err := parse("'http://example.org/b_1%253a10.0+ds-2_amd64.deb' b_1%3a10.0+ds-2_amd64.deb 5 SHA256:00\n" +
+	got, err := parseURIs("'http://example.org/b_1%253a10.0+ds-2_amd64.deb' b_1%3a10.0+ds-2_amd64.deb 5 SHA256:00\n" +
 		"'http://example.org/a.deb' a_0.1~x-1_all.deb 4 SHA256:00\n")
 	want := []Package{{Name: "a", Version: "0.1~x-1", Architecture: "all"}, {Name: "b", Version: "1:10.0+ds-2", Architecture: "amd64"}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Package{})); diff != "" || err != nil {
@@ -25,14 +25,14 @@ func TestParse(t *testing.T) {
 	if err == nil && got[1].file != "b_1%3a10.0+ds-2_amd64.deb" {
 		t.Errorf("archive '%s'", got[1].file)
 	}
-	if text := list(got); text != "a 0.1~x-1\nb 1:10.0+ds-2\n" {
+	if text := listPackages(got); text != "a 0.1~x-1\nb 1:10.0+ds-2\n" {
 		t.Errorf("list %q", text)
 	}
 	for wrong, said := range map[string]string{
 		"": "no package at all", "W: a warning of apt\n": "unknown way", "'http://x/a.deb' a.deb 4 SHA256:00\n": "unknown way",
 		"'http://x/a' ../a_1_all.deb 4 SHA256:00\n": "unknown way",
 	} {
-		if _, err := parse(wrong); err == nil || !strings.Contains(err.Error(), said) {
+		if _, err := parseURIs(wrong); err == nil || !strings.Contains(err.Error(), said) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 func TestSources(t *testing.T) {
 	t.Parallel()
 	const mirrors = "https://m.example/debian/ bookworm\nhttps://m.example/debian/ bookworm-updates\nhttps://s.example/security/ bookworm-security\n"
-	text, err := sources(mirrors)
+	text, err := sourcesList(mirrors)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestSources(t *testing.T) {
 	}
 	for why, targets := range map[string]string{"nothing is configured": "", "another release": strings.ReplaceAll(mirrors, "bookworm", "trixie"),
 		"no security updates": "https://m.example/debian/ bookworm\n", "security updates alone": "https://s.example/security/ bookworm-security\n"} {
-		if text, err := sources(targets); err == nil || text != "" || !strings.Contains(err.Error(), "/etc/apt/sources.list.d") {
+		if text, err := sourcesList(targets); err == nil || text != "" || !strings.Contains(err.Error(), "/etc/apt/sources.list.d") {
 			t.Errorf("%s: %q, %v", why, text, err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestSources(t *testing.T) {
 // TestConfiguration: of the machine's settings, proxies and checks stay; its hooks and folders do not, since they would change the machine.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
-	text := configuration("/x", "arm64", "Acquire::http::Proxy \"http://proxy.example:3128\";\nAPT::Update::Post-Invoke:: \"rm -f /var/cache/apt/*\";\n"+
+	text := aptConf("/x", "arm64", "Acquire::http::Proxy \"http://proxy.example:3128\";\nAPT::Update::Post-Invoke:: \"rm -f /var/cache/apt/*\";\n"+
 		"Acquire::IndexTargets::deb::DEP-11::MetaKey \"x\";\nDir::State \"var/lib/apt\";\nAcquire::Languages \"de\";\n")
 	for _, wanted := range []string{`Acquire::http::Proxy "http://proxy.example:3128";`, `Dir::State "/x/state";`, `APT::Architecture "arm64";`,
 		`Dir::Etc::parts "/dev/null";`, `Acquire::Languages "none";`} {
@@ -80,7 +80,7 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("'%s' stands in\n%s", unwanted, text)
 		}
 	}
-	if got := preferences([]string{"qemu", "libvirt"}); !strings.Contains(got, "Package: src:qemu src:libvirt\nPin: release n=bookworm-backports\n") {
+	if got := preferencesText([]string{"qemu", "libvirt"}); !strings.Contains(got, "Package: src:qemu src:libvirt\nPin: release n=bookworm-backports\n") {
 		t.Error(got)
 	}
 }
@@ -105,7 +105,7 @@ func TestDigest(t *testing.T) {
 	set := Set{Architecture: "amd64", Packages: []string{"a"}, Files: []string{"usr"}}
 	versions := []Package{{Name: "a", Version: "1", file: "a_1_all.deb"}}
 	digest := func(s Set, p []Package) string {
-		out, err := s.digest(p)
+		out, err := s.digestOf(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,14 +139,14 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 	failed := errors.New("the disk is full")
-	if err := Complete(place, fill(failed)); !errors.Is(err, failed) {
+	if err := CompleteFolder(place, fill(failed)); !errors.Is(err, failed) {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v is left: %v", left, err)
 	}
 	for range 2 {
-		if err := Complete(place, fill(nil)); err != nil {
+		if err := CompleteFolder(place, fill(nil)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -154,7 +154,7 @@ func TestInterrupted(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, unfinished+"tree-1", "root"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := sweep(place); err != nil {
+	if err := removeUnfinished(place); err != nil {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
@@ -166,18 +166,18 @@ func TestInterrupted(t *testing.T) {
 func TestLock(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
-	release, err := lock(t.Context(), dir)
+	release, err := lockFolder(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := lock(ctx, dir); err == nil || !strings.Contains(err.Error(), "another process uses '"+dir+"'") {
+	if _, err := lockFolder(ctx, dir); err == nil || !strings.Contains(err.Error(), "another process uses '"+dir+"'") {
 		t.Errorf("a second one has the lock, or waits for ever: %v", err)
 	}
 	second := make(chan error)
 	go func() {
-		releaseSecond, err := lock(t.Context(), dir)
+		releaseSecond, err := lockFolder(t.Context(), dir)
 		if err == nil {
 			err = releaseSecond()
 		}

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// choose returns the sorted names of the named packages and of the packages with libraries that files of chosen packages load.
-func choose(named []string, found map[string]files) ([]string, error) {
+// choosePackages returns the sorted names of the named packages and of the packages with libraries that files of chosen packages load.
+func choosePackages(named []string, found map[string]files) ([]string, error) {
 	owners := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		for file := range found[name] {
@@ -30,7 +30,7 @@ func choose(named []string, found map[string]files) ([]string, error) {
 		}
 		chosen[name] = true
 		for file, place := range found[name] {
-			libraries, err := loads(place)
+			libraries, err := neededLibraries(place)
 			if err != nil {
 				return nil, fmt.Errorf("%s: '%s': %w", name, file, err)
 			}
@@ -45,8 +45,8 @@ func choose(named []string, found map[string]files) ([]string, error) {
 	return slices.Sorted(maps.Keys(chosen)), nil
 }
 
-// loads returns the names of the libraries that a program or library loads when it starts; nil for other files.
-func loads(place string) (names []string, err error) {
+// neededLibraries returns the names of the libraries that a program or library loads when it starts; nil for other files.
+func neededLibraries(place string) (names []string, err error) {
 	info, err := os.Lstat(place)
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, err

@@ -42,9 +42,9 @@ type archive struct {
 	path string
 }
 
-// unpack fills the folder of a tree.
-func (s Set) unpack(ctx context.Context, archives []archive, work string) error {
-	progress("unpacking %d packages", len(archives))
+// unpackTree fills the folder of a tree.
+func (s Set) unpackTree(ctx context.Context, archives []archive, work string) error {
+	printProgress("unpacking %d packages", len(archives))
 	apart := filepath.Join(work, "packages")
 	if err := os.Mkdir(apart, 0o755); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s Set) unpack(ctx context.Context, archives []archive, work string) error 
 	group.SetLimit(4)
 	for _, a := range archives {
 		group.Go(func() error {
-			_, err := output(exec.CommandContext(within, "dpkg-deb", "-x", a.path, filepath.Join(apart, a.Name)))
+			_, err := runOutput(exec.CommandContext(within, "dpkg-deb", "-x", a.path, filepath.Join(apart, a.Name)))
 			return err
 		})
 	}
@@ -63,25 +63,25 @@ func (s Set) unpack(ctx context.Context, archives []archive, work string) error 
 	found := map[string]files{}
 	for _, a := range archives {
 		var err error
-		if found[a.Name], err = s.wanted(filepath.Join(apart, a.Name)); err != nil {
+		if found[a.Name], err = s.wantedFiles(filepath.Join(apart, a.Name)); err != nil {
 			return err
 		}
 	}
-	chosen, err := choose(s.Packages, found)
+	chosen, err := choosePackages(s.Packages, found)
 	if err != nil {
 		return err
 	}
 	root := filepath.Join(work, "root")
 	for _, name := range chosen {
-		if err := move(found[name], root); err != nil {
+		if err := moveFiles(found[name], root); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return errors.Join(s.finish(root, archives, chosen), os.RemoveAll(apart))
+	return errors.Join(s.addOwnFiles(root, archives, chosen), os.RemoveAll(apart))
 }
 
-// wanted returns the files of an unpacked package that the image may contain.
-func (s Set) wanted(dir string) (files, error) {
+// wantedFiles returns the files of an unpacked package that the image may contain.
+func (s Set) wantedFiles(dir string) (files, error) {
 	out := files{}
 	err := filepath.WalkDir(dir, func(found string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -102,8 +102,8 @@ func (s Set) wanted(dir string) (files, error) {
 	return out, err
 }
 
-// move moves files of a package into the tree. It fails if another package has the same file.
-func move(from files, root string) error {
+// moveFiles moves files of a package into the tree. It fails if another package has the same file.
+func moveFiles(from files, root string) error {
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		to := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -119,8 +119,8 @@ func move(from files, root string) error {
 	return nil
 }
 
-// finish adds files that belong to no package: links of merged folders, mount points, texts, and the list of packages.
-func (s Set) finish(root string, archives []archive, chosen []string) error {
+// addOwnFiles adds files that belong to no package: links of merged folders, mount points, texts, and the list of packages.
+func (s Set) addOwnFiles(root string, archives []archive, chosen []string) error {
 	var kept []Package
 	for _, a := range archives {
 		if slices.Contains(chosen, a.Name) {
@@ -140,26 +140,26 @@ func (s Set) finish(root string, archives []archive, chosen []string) error {
 			return err
 		}
 	}
-	texts := map[string]string{List: list(kept)}
+	texts := map[string]string{List: listPackages(kept)}
 	maps.Copy(texts, s.Texts)
 	for name, text := range texts {
-		if err := write(filepath.Join(root, name), text); err != nil {
+		if err := writeFile(filepath.Join(root, name), text); err != nil {
 			return err
 		}
 	}
-	return folders(root)
+	return setFolderModes(root)
 }
 
-// write writes a file that all users may read, independent of the umask of this process.
-func write(file, text string) error {
+// writeFile writes a file that all users may read, independent of the umask of this process.
+func writeFile(file, text string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
 	return errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644))
 }
 
-// folders sets the modes of all folders, because they depend on the umask of this process.
-func folders(root string) error {
+// setFolderModes sets the modes of all folders, because they depend on the umask of this process.
+func setFolderModes(root string) error {
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err

@@ -77,7 +77,7 @@ func TestUnpack(t *testing.T) {
 	}
 	set := Set{Packages: []string{"tool"}, Files: []string{"usr", "!usr/share/man"}, Texts: map[string]string{"etc/tool.conf": "ours"}}
 	work := t.TempDir()
-	if err := set.unpack(t.Context(), archives, work); err != nil {
+	if err := set.unpackTree(t.Context(), archives, work); err != nil {
 		t.Fatal(err)
 	}
 	root := filepath.Join(work, "root")
@@ -105,12 +105,12 @@ func TestUnpackRefuses(t *testing.T) {
 	t.Parallel()
 	program, libraries := dynamic(t)
 	set := Set{Packages: []string{"tool"}, Files: []string{"usr"}}
-	err := set.unpack(t.Context(), []archive{pack(t, "tool", map[string]string{"bin/tool": program})}, t.TempDir())
+	err := set.unpackTree(t.Context(), []archive{pack(t, "tool", map[string]string{"bin/tool": program})}, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "'usr/bin/tool' of package tool loads '"+libraries[0]+"', which no package of the image has") {
 		t.Error(err)
 	}
 	set.Packages = []string{"a", "b"}
-	err = set.unpack(t.Context(), []archive{pack(t, "a", map[string]string{"bin/x": "1"}), pack(t, "b", map[string]string{"usr/bin/x": "2"})}, t.TempDir())
+	err = set.unpackTree(t.Context(), []archive{pack(t, "a", map[string]string{"bin/x": "1"}), pack(t, "b", map[string]string{"usr/bin/x": "2"})}, t.TempDir())
 	if err == nil || err.Error() != "b: another package has 'usr/bin/x' too" {
 		t.Error(err)
 	}

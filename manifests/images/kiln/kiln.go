@@ -32,12 +32,12 @@ func Image(ctx context.Context, from programs.Sources, p programs.Platform, work
 	if err := from.Build(ctx, p, dir, Programs...); err != nil {
 		return archive.Image{}, err
 	}
-	return Of(from, p, dir)
+	return ImageOf(from, p, dir)
 }
 
-// Of returns the image with the programs in a folder. They are read when the image is written.
-func Of(from programs.Sources, p programs.Platform, dir string) (archive.Image, error) {
-	image := archive.Image{OS: p.OS, Architecture: p.Architecture, Root: &archive.Root{}, Config: config(from)}
+// ImageOf returns the image with the programs in a folder. They are read when the image is written.
+func ImageOf(from programs.Sources, p programs.Platform, dir string) (archive.Image, error) {
+	image := archive.Image{OS: p.OS, Architecture: p.Architecture, Root: &archive.Root{}, Config: imageConfig(from)}
 	for _, name := range Programs {
 		if err := image.Root.AddFile(name, filepath.Join(dir, name), 0o755); err != nil {
 			return image, err
@@ -51,9 +51,9 @@ func Of(from programs.Sources, p programs.Platform, dir string) (archive.Image, 
 	return image, nil
 }
 
-// config returns the configuration of the image. The entrypoint is kubectl-kiln; the Deployments run other programs of the image by
+// imageConfig returns the configuration of the image. The entrypoint is kubectl-kiln; the Deployments run other programs of the image by
 // `command`.
-func config(from programs.Sources) archive.Config {
+func imageConfig(from programs.Sources) archive.Config {
 	labels := map[string]string{
 		ocispec.AnnotationTitle:       "kiln",
 		ocispec.AnnotationDescription: "The VM configuration pipeline for Kubernetes: webhook, controller, API server of subresources and command line",

@@ -17,14 +17,14 @@ import (
 // form must be changed if probe or internal/daemon keeps other files for the same QEMU, because folders in the cache are found by it.
 const form = "2"
 
-// capabilities returns a folder with libvirt's cache about the QEMU of a tree, so that pods need not probe it. It returns an empty name for another platform
-// than this machine's, and if this process may not start libvirtd: then each pod probes QEMU.
-func capabilities(ctx context.Context, p programs.Platform, tree debian.Tree, cache string) (folder string, err error) {
+// capabilitiesFolder returns a folder with libvirt's cache about the QEMU of a tree, so that pods need not probe it. It returns an empty name for another
+// platform than this machine's, and if this process may not start libvirtd: then each pod probes QEMU.
+func capabilitiesFolder(ctx context.Context, p programs.Platform, tree debian.Tree, cache string) (folder string, err error) {
 	if p.OS != runtime.GOOS || p.Architecture != runtime.GOARCH {
 		fmt.Fprintf(os.Stderr, "images: QEMU of %s does not run here: each pod will probe it\n", p)
 		return "", nil
 	}
-	if err := able(ctx); err != nil {
+	if err := checkPrivileges(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "images: QEMU is not probed here, each pod will probe it: %v\n", err)
 		return "", nil
 	}
@@ -35,7 +35,7 @@ func capabilities(ctx context.Context, p programs.Platform, tree debian.Tree, ca
 	if _, err := os.Stat(folder); err == nil {
 		return folder, nil
 	}
-	if err := debian.Complete(folder, func(work string) error { return probe(ctx, tree.Root, work) }); err != nil {
+	if err := debian.CompleteFolder(folder, func(work string) error { return probeQEMU(ctx, tree.Root, work) }); err != nil {
 		return "", fmt.Errorf("probing QEMU: %w", err)
 	}
 	return folder, nil
@@ -55,34 +55,34 @@ func addCapabilities(root *archive.Root, folder string) error {
 	return nil
 }
 
-// probe starts libvirtd of the tree, which probes QEMU, and keeps its cache in a folder. libvirtd does not see /dev/kvm, even if this machine has it.
-func probe(ctx context.Context, root, to string) (err error) {
-	from, err := found(root)
+// probeQEMU starts libvirtd of the tree, which probes QEMU, and keeps its cache in a folder. libvirtd does not see /dev/kvm, even if this machine has it.
+func probeQEMU(ctx context.Context, root, to string) (err error) {
+	from, err := qemuFiles(root)
 	if err != nil {
 		return err
 	}
-	state, err := folder()
+	state, err := makeStateFolder()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(state)) }()
-	s, err := begin(ctx, root, state)
+	s, err := startSession(ctx, root, state)
 	if err != nil {
 		return err
 	}
-	defer s.end()
-	if _, err := s.capabilities(); err != nil {
+	defer s.kill()
+	if _, err := s.domainCapabilities(); err != nil {
 		return err
 	}
 	return daemon.KeepCapabilities(root, filepath.Join(state, "cache"), from, to)
 }
 
-// found returns the files of a tree on which libvirt's cache about QEMU depends, by their paths in the image.
-func found(root string) (daemon.Origin, error) {
+// qemuFiles returns the files of a tree on which libvirt's cache about QEMU depends, by their paths in the image.
+func qemuFiles(root string) (daemon.Origin, error) {
 	var o daemon.Origin
 	p, known := platforms[runtime.GOARCH]
 	if !known {
-		return o, fmt.Errorf("the image is for %s", names())
+		return o, fmt.Errorf("the image is for %s", architectureNames())
 	}
 	libraries := filepath.Join("/usr/lib", p.triplet)
 	o.Emulator, o.Modules = filepath.Join("/usr/bin", p.qemu), filepath.Join(libraries, "qemu")

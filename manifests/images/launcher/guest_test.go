@@ -41,18 +41,18 @@ func guest(t *testing.T, root string) {
 	}
 	dir := state(t)
 	provide(t, root, dir)
-	s, err := begin(t.Context(), root, dir)
+	s, err := startSession(t.Context(), root, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		s.end()
+		s.kill()
 		if t.Failed() {
 			t.Logf("log of libvirtd:\n%s", s.log.String())
 		}
 	}()
 	start := time.Now()
-	err = s.call(func(client *libvirt.Libvirt) error {
+	err = s.withConnection(func(client *libvirt.Libvirt) error {
 		secret, err := client.SecretDefineXML(secretOfKey, 0)
 		if err != nil {
 			return err
@@ -106,7 +106,7 @@ func qcow2Firmware(t *testing.T, root string) {
 	dir := state(t)
 	provide(t, root, dir)
 	for from, to := range map[string]string{"/usr/share/OVMF/OVMF_CODE_4M.fd": "/tmp/code.qcow2", "/usr/share/OVMF/OVMF_VARS_4M.fd": "/tmp/vars.qcow2"} {
-		if out, err := confined(t.Context(), root, dir, "/usr/bin/qemu-img", "convert", "-f", "raw", "-O", "qcow2", from, to).CombinedOutput(); err != nil {
+		if out, err := confinedCommand(t.Context(), root, dir, "/usr/bin/qemu-img", "convert", "-f", "raw", "-O", "qcow2", from, to).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
@@ -120,12 +120,12 @@ func qcow2Firmware(t *testing.T, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := begin(t.Context(), root, dir)
+	s, err := startSession(t.Context(), root, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.end()
-	if err := s.call(func(client *libvirt.Libvirt) error {
+	defer s.kill()
+	if err := s.withConnection(func(client *libvirt.Libvirt) error {
 		defined, err := client.DomainDefineXML(text)
 		if err != nil {
 			return err

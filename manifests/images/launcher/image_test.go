@@ -25,7 +25,7 @@ const cache = "../../../bin/images/cache"
 // unpacked builds the image and unpacks it as a node would.
 func unpacked(t *testing.T) (root string) {
 	t.Helper()
-	if err := able(t.Context()); err != nil {
+	if err := checkPrivileges(t.Context()); err != nil {
 		t.Skip("pods are imitated in namespaces: ", err)
 	}
 	for _, program := range []string{"apt-get", "dpkg-deb"} {
@@ -65,7 +65,7 @@ func unpacked(t *testing.T) (root string) {
 // state is a folder for confined programs.
 func state(t *testing.T) string {
 	t.Helper()
-	dir, err := folder()
+	dir, err := makeStateFolder()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestImage(t *testing.T) {
 		{"cmdarg-create-config-files", "/usr/bin/swtpm_setup --tpm2 --print-capabilities"}, {"certtool", "/usr/bin/certtool --version"},
 		{"qemu-img version 10.", "/usr/bin/qemu-img --version"}, {"(libvirt) 11.", "/usr/sbin/libvirtd --version"}, {"11.", "/usr/bin/virsh --version"},
 	} {
-		out, err := confined(t.Context(), root, state(t), strings.Fields(test.program)...).CombinedOutput()
+		out, err := confinedCommand(t.Context(), root, state(t), strings.Fields(test.program)...).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), test.said) {
 			t.Errorf("'%s': %v: %s", test.program, err, out)
 		}
@@ -116,7 +116,7 @@ func zoned(t *testing.T, root string) {
 		t.Helper()
 		ctx, end := context.WithCancel(t.Context())
 		own := state(t)
-		qemu := confined(ctx, root, own, "/usr/bin/"+platforms[runtime.GOARCH].qemu, "-machine", "q35,accel=tcg", "-S", "-nodefaults", "-display", "none",
+		qemu := confinedCommand(ctx, root, own, "/usr/bin/"+platforms[runtime.GOARCH].qemu, "-machine", "q35,accel=tcg", "-S", "-nodefaults", "-display", "none",
 			"-qmp", "unix:/tmp/qmp,server=on,wait=off", "-rtc", "base=localtime")
 		qemu.Env = append(qemu.Env, "TZ="+zone)
 		if err := qemu.Start(); err != nil {
@@ -187,12 +187,12 @@ func known(t *testing.T, root string) {
 	// asked returns the answer of a new libvirtd, the time until then, and whether it kept the file of its cache.
 	asked := func(state string) (answer string, took time.Duration) {
 		start := time.Now()
-		s, err := begin(t.Context(), root, state)
+		s, err := startSession(t.Context(), root, state)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.end()
-		if answer, err = s.capabilities(); err != nil {
+		defer s.kill()
+		if answer, err = s.domainCapabilities(); err != nil {
 			t.Fatalf("%v: %s", err, s.log.String())
 		}
 		return answer, time.Since(start)
@@ -259,7 +259,7 @@ func inode(t *testing.T, file string) os.FileInfo {
 // probedAgain: probing gives the same bytes each time, or two builds would differ.
 func probedAgain(t *testing.T, root string) {
 	to := t.TempDir()
-	if err := probe(t.Context(), root, to); err != nil {
+	if err := probeQEMU(t.Context(), root, to); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("diff", "-r", to, filepath.Join(root, daemon.Capabilities)).CombinedOutput(); err != nil {

@@ -39,18 +39,18 @@ type Folders struct {
 
 // Image builds the image for a platform.
 func Image(ctx context.Context, from programs.Sources, p programs.Platform, in Folders) (archive.Image, error) {
-	return build(ctx, from, p, in, backports)
+	return buildImage(ctx, from, p, in, backports)
 }
 
 // Earlier builds the image with QEMU and SeaBIOS of the release instead of its backports. Tests of upgrades start with it.
 func Earlier(ctx context.Context, from programs.Sources, p programs.Platform, in Folders) (archive.Image, error) {
-	return build(ctx, from, p, in, []string{"libvirt"})
+	return buildImage(ctx, from, p, in, []string{"libvirt"})
 }
 
-func build(ctx context.Context, from programs.Sources, p programs.Platform, in Folders, backports []string) (archive.Image, error) {
-	image := archive.Image{OS: p.OS, Architecture: p.Architecture, Config: config(from)}
+func buildImage(ctx context.Context, from programs.Sources, p programs.Platform, in Folders, backports []string) (archive.Image, error) {
+	image := archive.Image{OS: p.OS, Architecture: p.Architecture, Config: imageConfig(from)}
 	var err error
-	if image.Root, err = tree(ctx, p, in, backports); err != nil {
+	if image.Root, err = buildTree(ctx, p, in, backports); err != nil {
 		return image, err
 	}
 	dir := filepath.Join(in.Work, p.OS+"-"+p.Architecture)
@@ -62,13 +62,13 @@ func build(ctx context.Context, from programs.Sources, p programs.Platform, in F
 
 // Tree returns all files of the image except the launcher. The Containerfile uses it.
 func Tree(ctx context.Context, p programs.Platform, in Folders) (*archive.Root, error) {
-	return tree(ctx, p, in, backports)
+	return buildTree(ctx, p, in, backports)
 }
 
-func tree(ctx context.Context, p programs.Platform, in Folders, backports []string) (*archive.Root, error) {
-	taken, found := set(p.Architecture)
+func buildTree(ctx context.Context, p programs.Platform, in Folders, backports []string) (*archive.Root, error) {
+	taken, found := debianSet(p.Architecture)
 	if !found || p.OS != "linux" {
-		return nil, fmt.Errorf("the image is for linux on %s, not for %s", names(), p)
+		return nil, fmt.Errorf("the image is for linux on %s, not for %s", architectureNames(), p)
 	}
 	taken.Backports = backports
 	unpacked, err := taken.Unpack(ctx, in.Cache)
@@ -79,15 +79,15 @@ func tree(ctx context.Context, p programs.Platform, in Folders, backports []stri
 	if err := root.AddFolder(unpacked.Root); err != nil {
 		return nil, err
 	}
-	known, err := capabilities(ctx, p, unpacked, in.Cache)
+	known, err := capabilitiesFolder(ctx, p, unpacked, in.Cache)
 	if err != nil || known == "" {
 		return root, err
 	}
 	return root, addCapabilities(root, known)
 }
 
-// config returns the configuration of the image, whose entrypoint is the launcher.
-func config(from programs.Sources) archive.Config {
+// imageConfig returns the configuration of the image, whose entrypoint is the launcher.
+func imageConfig(from programs.Sources) archive.Config {
 	labels := map[string]string{
 		ocispec.AnnotationTitle:       "launcher",
 		ocispec.AnnotationDescription: "What a guest's pod runs: Kiln's launcher, libvirt, QEMU, passt, swtpm and firmware",

@@ -27,7 +27,7 @@ func TestContainerfile(t *testing.T) {
 	if diff := cmp.Diff([]string{"/", "/launcher"}, said.Copies); diff != "" || !strings.Contains(string(text), taken) {
 		t.Errorf("the files are not those of Tree and the launcher: %s", diff)
 	}
-	if diff := cmp.Diff(config(programs.Sources{Version: "v1", Revision: "4f1c"}), said.Config); diff != "" {
+	if diff := cmp.Diff(imageConfig(programs.Sources{Version: "v1", Revision: "4f1c"}), said.Config); diff != "" {
 		t.Errorf("configuration: -builder +Containerfile\n%s", diff)
 	}
 }
@@ -52,7 +52,7 @@ func TestFiles(t *testing.T) {
 			"usr/lib/aarch64-linux-gnu/libc.so.6": true, "usr/share/AAVMF/AAVMF_CODE.fd": true, "usr/share/AAVMF/AAVMF_VARS.snakeoil.fd": false,
 		},
 	} {
-		taken, found := set(architecture)
+		taken, found := debianSet(architecture)
 		if !found {
 			t.Fatalf("no set for %s", architecture)
 		}
@@ -62,8 +62,8 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
-	amd64, _ := set("amd64")
-	if arm64, _ := set("arm64"); slices.Contains(arm64.Packages, "ovmf") || !slices.Contains(amd64.Packages, "ovmf") {
+	amd64, _ := debianSet("amd64")
+	if arm64, _ := debianSet("arm64"); slices.Contains(arm64.Packages, "ovmf") || !slices.Contains(amd64.Packages, "ovmf") {
 		t.Error("firmware of the other architecture")
 	}
 }

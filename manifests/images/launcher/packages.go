@@ -64,8 +64,8 @@ var foreign = []string{
 	"QEMU,*", "*.dtb", "hppa-*", "npcm*", "openbios-*", "palcode-*", "s390-*", "skiboot.lid", "slof.bin", "u-boot*", "vof.bin", "trace-events-all",
 }
 
-// set returns the set of files that the image takes from Debian; false for an unknown architecture.
-func set(architecture string) (debian.Set, bool) {
+// debianSet returns the set of files that the image takes from Debian; false for an unknown architecture.
+func debianSet(architecture string) (debian.Set, bool) {
 	p, found := platforms[architecture]
 	libraries := "usr/lib/" + p.triplet
 	s := debian.Set{Architecture: architecture, Backports: backports,
@@ -89,7 +89,7 @@ func set(architecture string) (debian.Set, bool) {
 	return s, found
 }
 
-// names returns the names of the architectures for a message.
-func names() string {
+// architectureNames returns the names of the architectures for a message.
+func architectureNames() string {
 	return strings.Join(slices.Sorted(maps.Keys(platforms)), ", ")
 }

@@ -34,7 +34,7 @@ func Describe(ctx context.Context, module, version string) (Sources, error) {
 	if _, err := os.Stat(filepath.Join(module, "go.mod")); err != nil {
 		return s, fmt.Errorf("start this at the root of the repository: %w", err)
 	}
-	described, err := git(ctx, module, "describe", "--tags", "--always", "--dirty")
+	described, err := runGit(ctx, module, "describe", "--tags", "--always", "--dirty")
 	if err != nil {
 		described = unknown // no repository, or no git
 	}
@@ -44,7 +44,7 @@ func Describe(ctx context.Context, module, version string) (Sources, error) {
 	if err != nil {
 		return s, nil
 	}
-	commit, err := git(ctx, module, "log", "-1", "--format=%H %ct")
+	commit, err := runGit(ctx, module, "log", "-1", "--format=%H %ct")
 	if err != nil {
 		return s, err
 	}
@@ -57,8 +57,8 @@ func Describe(ctx context.Context, module, version string) (Sources, error) {
 	return s, nil
 }
 
-// git runs a command of git in the folder of the module.
-func git(ctx context.Context, module string, args ...string) (string, error) {
+// runGit runs a command of git in the folder of the module.
+func runGit(ctx context.Context, module string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = module
 	out, err := cmd.Output()
