@@ -129,7 +129,7 @@ func conditions(t *testing.T, p plane) {
 		{"the same with an annotation", "", []string{"patch", "vm/web", "--type=merge",
 			`-p={"metadata":{"annotations":{"kilnvm.io/pins":"{}"}},"spec":{"running":false}}`}, updated},
 		{"deletion is not ours to hold", "", []string{"delete", "vm/web", "--wait=false"}, nil},
-		{"whoever is being deleted may be changed", "", []string{"label", "vm/web", "tier=db", "--overwrite"}, nil},
+		{"a VM that is being deleted may be changed", "", []string{"label", "vm/web", "tier=db", "--overwrite"}, nil},
 		{"and let go", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":null}}`}, nil},
 		{"a guest is judged when it is created", guest, []string{"create", "-f", "-"},
 			[]string{"/mutate/virtualmachineinstances CREATE v1", "/validate/virtualmachineinstances CREATE v1"}},

@@ -89,7 +89,7 @@ func (w request) while(t *testing.T, p plane, what string, asked *recorder) {
 	}
 }
 
-// TestBesideKubeVirtConditions: component beside-kubevirt adds conditions to those of the webhooks, and takes none away.
+// TestBesideKubeVirtConditions: the component beside-kubevirt adds conditions to the webhooks, and removes none.
 func TestBesideKubeVirtConditions(t *testing.T) {
 	hooks := func(base string) map[string]map[string]any {
 		all := map[string]map[string]any{}
@@ -108,7 +108,7 @@ func TestBesideKubeVirtConditions(t *testing.T) {
 		if of, is := strings.CutPrefix(name, "kubevirt."); is {
 			for field := range base[of] {
 				if !slices.Contains([]string{"name", "failurePolicy", "matchConditions", "rules"}, field) && !cmp.Equal(base[of][field], hook[field]) {
-					t.Errorf("%s: %s is %v, and that of '%s' is %v", name, field, hook[field], of, base[of][field])
+					t.Errorf("%s: %s is %v, and '%s' has %v", name, field, hook[field], of, base[of][field])
 				}
 			}
 			continue
@@ -140,8 +140,8 @@ func without(of map[string]any, key string) map[string]any {
 	return rest
 }
 
-// kubeVirtsDefinitions are those of the kinds of KubeVirt as KubeVirt v1.9.0 has them, as far as admission is concerned: VMIs have no status subresource. They
-// are not Kiln's to keep.
+// kubeVirtsDefinitions returns the definitions of KubeVirt's kinds like the definitions of KubeVirt v1.9.0, as far as they matter for admission: VMIs have no
+// status subresource. Kiln does not protect them.
 func kubeVirtsDefinitions(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

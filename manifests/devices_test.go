@@ -69,7 +69,7 @@ func deviceWriters(t *testing.T, p plane) {
 	}
 }
 
-// TestDevicesWriteNothingElse: the policy names each field of a NodeStatus, those of later versions of Kubernetes too.
+// TestDevicesWriteNothingElse: the policy names each field of a NodeStatus, also fields of later versions of Kubernetes.
 func TestDevicesWriteNothingElse(t *testing.T) {
 	text := built(t, "devices")
 	for field := range reflect.TypeFor[corev1.NodeStatus]().Fields() {

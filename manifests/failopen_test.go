@@ -15,7 +15,7 @@ import (
 var kept = []string{"kiln-guest-hardware", "kiln-guest-hardware-status", "kiln-uninstall", "kiln-launchers", "kiln-revision-writers", "kiln-statuses",
 	"kiln-devices", "kiln-guest-pods", "kiln-guest-pod-status", "kiln-snapshot-contents"}
 
-// keptBeside are those of overlay beside-kubevirt: KubeVirt has its own rules about statuses, launchers, pods, devices and snapshots.
+// keptBeside are the kept policies of the overlay beside-kubevirt: KubeVirt has its own rules about statuses, launchers, pods, devices and snapshots.
 var keptBeside = []string{"kiln-guest-hardware", "kiln-guest-hardware-status", "kiln-uninstall", "kiln-revision-writers"}
 
 // TestFailurePolicies: as installed, everything that the webhook would have to judge waits for it, and no rule is judged twice. With component fail-open

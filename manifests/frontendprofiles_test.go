@@ -55,9 +55,9 @@ func frontendProfiles(t *testing.T, p plane) {
 		{"no spec, so that one could be added later", "metadata: {name: v1}", "spec: Required value"},
 		{"an unknown field", "metadata: {name: v1}, spec: {freeports: 1}", "unknown field"},
 	} {
-		said := p.refusal(t, "{apiVersion: kilnvm.io/v1alpha1, kind: FrontendProfile, "+c.object+"}")
-		if (said == "") != (c.refused == "") || !strings.Contains(said, c.refused) {
-			t.Errorf("%s: want it refused with '%s': %s", c.why, c.refused, said)
+		refusal := p.refusal(t, "{apiVersion: kilnvm.io/v1alpha1, kind: FrontendProfile, "+c.object+"}")
+		if (refusal == "") != (c.refused == "") || !strings.Contains(refusal, c.refused) {
+			t.Errorf("%s: want it refused with '%s': %s", c.why, c.refused, refusal)
 		}
 	}
 	immutable(t, p)
@@ -66,9 +66,9 @@ func frontendProfiles(t *testing.T, p plane) {
 func frontendProfile(t *testing.T, p plane, path, spec string, taken bool) {
 	t.Helper()
 	object := "{apiVersion: kilnvm.io/v1alpha1, kind: FrontendProfile, metadata: {name: v7}, spec: {" + spec + "}}"
-	said := p.refusal(t, object)
-	if (said == "") != taken || !taken && !strings.Contains(said, "spec."+path) && !strings.Contains(said, path+"\"") {
-		t.Errorf("%s: want it taken: %t, or refused at %s: %s", spec, taken, path, said)
+	refusal := p.refusal(t, object)
+	if (refusal == "") != taken || !taken && !strings.Contains(refusal, "spec."+path) && !strings.Contains(refusal, path+"\"") {
+		t.Errorf("%s: want it taken: %t, or refused at %s: %s", spec, taken, path, refusal)
 	}
 	var profile v1alpha1.FrontendProfile
 	err := yaml.UnmarshalStrict([]byte(object), &profile)

@@ -42,15 +42,15 @@ func guestPodWriters(t *testing.T, p plane) {
 		_, others := as("eve", "").Create(t.Context(), guestPodOf(t, "probe", ""), metav1.CreateOptions{DryRun: dryRun})
 		return ours == nil && others != nil && strings.Contains(others.Error(), "only Kiln's controller")
 	})
-	for _, name := range []string{"starts", "told", "ended"} {
+	for _, name := range []string{"starts", "placed", "ended"} {
 		if _, err := as(controller, "").Create(t.Context(), guestPodOf(t, name, ""), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Cleanup(func() { p.kubectl(t, "", "delete", "guestpods", "--all") })
 	const launcher, account = "p1", "system:serviceaccount:default:guest-a"
-	const told, ended = `{"spec": {"hardware": {"frontend": "<domain/>", "digest": "d"}}}`, `{"status": {"domain": {"state": "PoweredOff"}}}`
-	if _, err := as(controller, "").Patch(t.Context(), "told", types.MergePatchType, []byte(told), metav1.PatchOptions{}); err != nil {
+	const hardware, ended = `{"spec": {"hardware": {"frontend": "<domain/>", "digest": "d"}}}`, `{"status": {"domain": {"state": "PoweredOff"}}}`
+	if _, err := as(controller, "").Patch(t.Context(), "placed", types.MergePatchType, []byte(hardware), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := as(account, launcher).Patch(t.Context(), "ended", types.MergePatchType, []byte(ended), metav1.PatchOptions{}, "status"); err != nil {
@@ -59,13 +59,13 @@ func guestPodWriters(t *testing.T, p plane) {
 	const status, runs, labels = "status", `{"status": {"domain": {"state": "Running"}}}`, `{"metadata": {"labels": {"a": "b"}}}`
 	const ours, mine = "only Kiln's controller", "only the launcher in the pod"
 	for _, c := range []struct{ why, user, pod, name, subresource, patch, refused string }{
-		{"a spec by a user", "eve", "", "starts", "", told, ours},
-		{"a spec by the launcher", account, launcher, "starts", "", told, ours},
+		{"a spec by a user", "eve", "", "starts", "", hardware, ours},
+		{"a spec by the launcher", account, launcher, "starts", "", hardware, ours},
 		{"labels by the launcher", account, launcher, "starts", "", labels, ours},
-		{"a spec by Kiln", controller, "", "starts", "", told, ""},
-		{"a spec by an administrator", "vera", "", "starts", "", told, ""},
-		{"other hardware, by nobody", controller, "", "told", "", `{"spec": {"hardware": {"digest": "e"}}}`, "spec.hardware cannot be changed"},
-		{"no hardware, by nobody", controller, "", "told", "", `{"spec": {"hardware": null}}`, "spec.hardware cannot be changed"},
+		{"a spec by Kiln", controller, "", "starts", "", hardware, ""},
+		{"a spec by an administrator", "vera", "", "starts", "", hardware, ""},
+		{"other hardware, by nobody", controller, "", "placed", "", `{"spec": {"hardware": {"digest": "e"}}}`, "spec.hardware cannot be changed"},
+		{"no hardware, by nobody", controller, "", "placed", "", `{"spec": {"hardware": null}}`, "spec.hardware cannot be changed"},
 		{"another pod, by nobody", controller, "", "starts", "", `{"spec": {"podUID": "p2"}}`, "spec.podUID, spec.vmiUID and spec.nodeName cannot"},
 		{"another node, by nobody", "vera", "", "starts", "", `{"spec": {"nodeName": "n2"}}`, "spec.podUID, spec.vmiUID and spec.nodeName cannot"},
 		{"a status by the launcher", account, launcher, "starts", status, runs, ""},
@@ -78,7 +78,7 @@ func guestPodWriters(t *testing.T, p plane) {
 		{"a status by Kiln's own pod", controller, "p9", "starts", status, runs, mine},
 		{"a status after the end", account, launcher, "ended", status, runs, "after the domain has ended"},
 		{"no status after the end", account, launcher, "ended", status, `{"status": {"domain": null}}`, "after the domain has ended"},
-		{"a state that is none", account, launcher, "starts", status, `{"status": {"domain": {"state": "Sleeping"}}}`, "Unsupported value"},
+		{"an unknown state", account, launcher, "starts", status, `{"status": {"domain": {"state": "Sleeping"}}}`, "Unsupported value"},
 	} {
 		var subresources []string
 		if c.subresource != "" {

@@ -83,9 +83,9 @@ func hostPolicies(t *testing.T, p plane) {
 func hostPolicy(t *testing.T, p plane, field, spec string, taken bool) {
 	t.Helper()
 	object := "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: a}, spec: {" + spec + "}}"
-	said := p.refusal(t, object)
-	if (said == "") != taken || !taken && !strings.Contains(said, "spec."+field) {
-		t.Errorf("%s: want it taken: %t, or refused at %s: %s", spec, taken, field, said)
+	refusal := p.refusal(t, object)
+	if (refusal == "") != taken || !taken && !strings.Contains(refusal, "spec."+field) {
+		t.Errorf("%s: want it taken: %t, or refused at %s: %s", spec, taken, field, refusal)
 	}
 	if !taken {
 		return
@@ -136,12 +136,12 @@ func hostProfiles(t *testing.T, p plane) {
 				t.Fatal(err)
 			}
 			mistakes := backend.InvalidSelectors(&profile.Spec, field.NewPath("spec"))
-			said := p.refusal(t, object)
-			if (said != "") != (c.field != "") || (len(mistakes) > 0) != (c.field != "") {
-				t.Errorf("%s, %s: the API server: %s; a launcher: %v; want it refused: %t", c.why, selector, said, mistakes, c.field != "")
+			refusal := p.refusal(t, object)
+			if (refusal != "") != (c.field != "") || (len(mistakes) > 0) != (c.field != "") {
+				t.Errorf("%s, %s: the API server: %s; a launcher: %v; want it refused: %t", c.why, selector, refusal, mistakes, c.field != "")
 			}
-			if c.field != "" && !strings.Contains(said, "spec."+selector+"."+c.field) {
-				t.Errorf("%s, %s: the API server does not name %s: %s", c.why, selector, c.field, said)
+			if c.field != "" && !strings.Contains(refusal, "spec."+selector+"."+c.field) {
+				t.Errorf("%s, %s: the API server does not name %s: %s", c.why, selector, c.field, refusal)
 			}
 		}
 	}

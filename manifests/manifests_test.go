@@ -97,7 +97,7 @@ spec: {cpu: {guest: 3}, memory: {guest: 5Gi}}
 		{"KubeVirt's columns of a VM, and Kiln's", "vms", "NAME AGE STATUS READY RESTART-REQUIRED INSTANCETYPE PREFERENCE MESSAGE"},
 		{"KubeVirt's columns of a VMI, wide ones last", "vmis", "NAME AGE PHASE IP NODENAME READY LIVE-MIGRATABLE PAUSED"},
 		{"an instancetype shows CPU and memory, after the age", "vmf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT" + lifecycle},
-		{"so does one of the cluster", "vmcf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT" + lifecycle},
+		{"a cluster-wide instancetype shows them, too", "vmcf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT" + lifecycle},
 		{"a preference shows what it needs", "vmcp", "NAME AGE MIN-CPU MIN-MEMORY" + lifecycle},
 		{"KubeVirt's columns of a snapshot", "vmsnapshots", "NAME SOURCEKIND SOURCENAME PHASE READYTOUSE CREATIONTIME ERROR"},
 		{"KubeVirt's columns of a content, and Kiln's", "vmsnapshotcontents", "NAME READYTOUSE CREATIONTIME ERROR RECORD"},

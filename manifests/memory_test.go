@@ -100,10 +100,10 @@ func checkMemory(t *testing.T, container corev1.Container, limit string) {
 	}
 	child := exec.Command(os.Args[0], "-test.run=^TestProcessesKnowTheirMemory$", "-test.v")
 	child.Env = append(os.Environ(), "KILN_TEST_LIMIT=told", "GOMEMLIMIT="+made["GOMEMLIMIT"])
-	said, err := child.Output()
-	_, after, found := strings.Cut(string(said), "limit: ")
+	output, err := child.Output()
+	_, after, found := strings.Cut(string(output), "limit: ")
 	if err != nil || !found {
-		t.Fatalf("container '%s' with GOMEMLIMIT '%s': %v %s", container.Name, made["GOMEMLIMIT"], err, said)
+		t.Fatalf("container '%s' with GOMEMLIMIT '%s': %v %s", container.Name, made["GOMEMLIMIT"], err, output)
 	}
 	number, _, _ := strings.Cut(after, "\n")
 	of, err := strconv.ParseInt(number, 10, 64)

@@ -80,7 +80,7 @@ func (p plane) refusal(t *testing.T, object string) string {
 	return err.Error()
 }
 
-// try runs the real kubectl as a user, or as the administrator when that is empty, and gives all it said.
+// try runs the real kubectl as a user, or as the administrator when that is empty, and returns all that it printed.
 func (p plane) try(user, input string, args ...string) (string, error) {
 	kubeconfig := p.Kubeconfig
 	if user != "" {

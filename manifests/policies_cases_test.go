@@ -7,7 +7,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 )
 
-// Objects that one rule of a policy refuses. Lists of a patch stand for those of the right object.
+// Objects that one rule of a policy refuses. A list in a patch replaces the list of the right object.
 
 var wrongGuests = slices.Concat(wrongMachines, wrongDisks, wrongNetworks)
 

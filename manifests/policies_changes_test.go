@@ -142,7 +142,7 @@ func administrators(t *testing.T, p plane) {
 		return err == nil && other == nil
 	})
 	for _, c := range []struct{ why, group, patch, rule string }{
-		{"whoever may all", "system:masters", failed, ""},
+		{"a user who may do everything", "system:masters", failed, ""},
 		{"whom a role lets do everything", "operators", failed, ""},
 		{"whom the role of manifests/rbac is bound to", "menders", failed, ""},
 		{"somebody with rights on the status alone", writersGroup, failed, "update/status"},

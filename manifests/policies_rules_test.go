@@ -42,7 +42,7 @@ func usual(t *testing.T, p plane) {
 	}
 	load := creates.Kind{Namespace: "default", Instancetype: "u1.small", Preference: "linux", Strategy: v1.RunStrategyHalted}
 	right := kinds()[1]
-	for why, vm := range map[string]any{"that of the load": load.VM("usual"), "the right one of these tests": right.object(t, right.right)} {
+	for why, vm := range map[string]any{"the VM of the load": load.VM("usual"), "the right one of these tests": right.object(t, right.right)} {
 		text, err := json.Marshal(vm)
 		if err != nil {
 			t.Fatal(err)

@@ -132,15 +132,15 @@ func startProcess(t *testing.T, binary string, args ...string) {
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		err := cmd.Wait()
-		said, _ := os.ReadFile(log.Name())
+		logged, _ := os.ReadFile(log.Name())
 		if err != nil {
 			t.Errorf("%s: %v", filepath.Base(binary), err)
 		}
-		if strings.Contains(string(said), "is forbidden") {
+		if strings.Contains(string(logged), "is forbidden") {
 			t.Errorf("%s: its role lacks a right", filepath.Base(binary))
 		}
 		if t.Failed() {
-			t.Logf("log of %s:\n%s", filepath.Base(binary), said)
+			t.Logf("log of %s:\n%s", filepath.Base(binary), logged)
 		}
 	})
 }

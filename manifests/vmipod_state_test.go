@@ -16,9 +16,9 @@ func keyedState(t *testing.T, p plane) {
 	p.kubectl(t, withTPM("b"), "create", "-f", "-")
 	p.kubectl(t, "", "wait", "--for=create", "pod/guest-b", "-n", "team", "--timeout=60s")
 	const annotation = `{.metadata.annotations.kilnvm\.io/tpm-key}`
-	secret := p.said(t, "persistentvolumeclaim/guest-state-b", annotation)
-	mounted := p.said(t, "pod/guest-b", `{.spec.volumes[?(@.name=="key")].secret.secretName}`)
-	if of := p.said(t, "secret/"+secret, "{.type} {.immutable}"); secret == "" || mounted != secret || of != "kilnvm.io/tpm-key true" {
+	secret := p.jsonPath(t, "persistentvolumeclaim/guest-state-b", annotation)
+	mounted := p.jsonPath(t, "pod/guest-b", `{.spec.volumes[?(@.name=="key")].secret.secretName}`)
+	if of := p.jsonPath(t, "secret/"+secret, "{.type} {.immutable}"); secret == "" || mounted != secret || of != "kilnvm.io/tpm-key true" {
 		t.Fatalf("the claim names Secret '%s', which is '%s'; the pod mounts '%s'", secret, of, mounted)
 	}
 	controller := p.client(t, rest.ImpersonationConfig{UserName: controllerAccount, Groups: []string{"system:serviceaccounts", "system:authenticated"}})
@@ -33,7 +33,7 @@ func keyedState(t *testing.T, p plane) {
 	p.kubectl(t, "", "wait", "--for=delete", "secret/"+secret, "-n", "team", "--timeout=60s")
 	// No controller of this server takes the finalizer of claims away.
 	eventually(t, "the claim is deleted", func() bool {
-		return p.said(t, "persistentvolumeclaim/guest-state-b", "{.metadata.deletionTimestamp}") != ""
+		return p.jsonPath(t, "persistentvolumeclaim/guest-state-b", "{.metadata.deletionTimestamp}") != ""
 	})
 
 	const restored = "guest-state-c-abcdefghijklmnop"
@@ -41,7 +41,7 @@ func keyedState(t *testing.T, p plane) {
 		{"kilnvm.io/tpm-key": "`+restored+`"}}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Mi"}}}}`, "create", "-f", "-")
 	p.kubectl(t, withTPM("c"), "create", "-f", "-")
 	eventually(t, "the Secret is missed", func() bool {
-		return strings.Contains(p.said(t, "vmi/c", `{.status.conditions[?(@.type=="Synchronized")].message}`), "Secret '"+restored+"' does not exist")
+		return strings.Contains(p.jsonPath(t, "vmi/c", `{.status.conditions[?(@.type=="Synchronized")].message}`), "Secret '"+restored+"' does not exist")
 	})
 	if made := p.kubectl(t, "", "get", "secrets", "-n", "team", "-o", "name"); strings.Contains(made, "guest-state-") {
 		t.Errorf("another key was made: %s", made)

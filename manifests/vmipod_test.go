@@ -44,26 +44,26 @@ func TestVMIPod(t *testing.T) {
 
 	p.kubectl(t, placedGuest, "create", "-f", "-")
 	p.vmiIs(t, "Scheduling")
-	uid := p.said(t, "pod/guest-a", "{.metadata.uid}")
+	uid := p.jsonPath(t, "pod/guest-a", "{.metadata.uid}")
 	p.kubectl(t, `{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "guest-a"}, "target": {"kind": "Node", "name": "n1"}}`,
 		"create", "-f", "-", "--raw", "/api/v1/namespaces/team/pods/guest-a/binding")
 	p.vmiIs(t, "Scheduled")
-	eventually(t, "a launcher is introduced", func() bool { return p.said(t, "guestpod/a", "{.spec.podUID}") == uid })
+	eventually(t, "a launcher is introduced", func() bool { return p.jsonPath(t, "guestpod/a", "{.spec.podUID}") == uid })
 	p.kubectl(t, "", "patch", "pod", "guest-a", "-n", "team", "--subresource=status", "--type=merge", "-p", `{"status": {"phase": "Running", "podIP": "10.1.0.7",
 		"podIPs": [{"ip": "10.1.0.7"}], "conditions": [{"type": "Ready", "status": "True"}],
 		"containerStatuses": [{"name": "compute", "image": "i", "imageID": "i", "ready": true, "restartCount": 0, "state": {"running": {}}}]}}`)
 	p.reports(t, uid, `{"facts": {"machine": "pc-q35-10.0"}}`)
 	eventually(t, "the hardware is recorded", func() bool {
-		digest := p.said(t, "guestpod/a", "{.spec.hardware.digest}")
-		return digest != "" && digest == p.said(t, "guesthardware/a", "{.spec.hardware.digest}")
+		digest := p.jsonPath(t, "guestpod/a", "{.spec.hardware.digest}")
+		return digest != "" && digest == p.jsonPath(t, "guesthardware/a", "{.spec.hardware.digest}")
 	})
 	p.reports(t, uid, `{"domain": {"state": "Running", "machine": "pc-q35-10.0"}}`)
 	p.vmiIs(t, "Running")
 	const columns = `{.status.nodeName} {.status.interfaces[0].ipAddress} {.status.machine.type} {.status.conditions[?(@.type=="Ready")].status}`
-	eventually(t, "the status is complete", func() bool { return p.said(t, "vmi/a", columns) == "n1 10.1.0.7 pc-q35-10.0 True" })
+	eventually(t, "the status is complete", func() bool { return p.jsonPath(t, "vmi/a", columns) == "n1 10.1.0.7 pc-q35-10.0 True" })
 
 	p.kubectl(t, "", "delete", "vmi", "a", "-n", "team", "--wait=false")
-	eventually(t, "the pod is deleted", func() bool { return p.said(t, "pod/guest-a", "{.metadata.deletionTimestamp}") != "" })
+	eventually(t, "the pod is deleted", func() bool { return p.jsonPath(t, "pod/guest-a", "{.metadata.deletionTimestamp}") != "" })
 	p.reports(t, uid, `{"domain": {"state": "PoweredOff", "reason": "PoweredOff"}}`)
 	p.kubectl(t, "", "patch", "pod", "guest-a", "-n", "team", "--subresource=status", "--type=merge", "-p", `{"status": {"phase": "Succeeded"}}`)
 	p.kubectl(t, "", "wait", "--for=delete", "vmi/a", "-n", "team", "--timeout=60s")
@@ -74,15 +74,15 @@ func TestVMIPod(t *testing.T) {
 	t.Run("the state of a TPM has a key", func(t *testing.T) { keyedState(t, p) })
 }
 
-// said reads an object by a JSONPath; empty if it does not exist.
-func (p plane) said(t *testing.T, object, path string) string {
+// jsonPath reads an object by a JSONPath; empty if it does not exist.
+func (p plane) jsonPath(t *testing.T, object, path string) string {
 	t.Helper()
 	return p.kubectl(t, "", "get", object, "-n", "team", "--ignore-not-found", "-o", "jsonpath="+path)
 }
 
 func (p plane) vmiIs(t *testing.T, phase string) {
 	t.Helper()
-	eventually(t, "phase "+phase, func() bool { return p.said(t, "vmi/a", "{.status.phase}") == phase })
+	eventually(t, "phase "+phase, func() bool { return p.jsonPath(t, "vmi/a", "{.status.phase}") == phase })
 }
 
 // reports writes the status of the GuestPod as the launcher of a pod: with the rights of its account, and by a token that names the pod.

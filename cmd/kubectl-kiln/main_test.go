@@ -51,14 +51,14 @@ func TestExitStatusAndStreams(t *testing.T) {
 	}
 }
 
-// said is what a shell sees of one call.
-type said struct {
+// callResult is what a shell sees of one call.
+type callResult struct {
 	status      int
 	out, errOut string
 }
 
 // run calls the plugin, with a kubeconfig that is not there.
-func run(t *testing.T, dir string, args ...string) said {
+func run(t *testing.T, dir string, args ...string) callResult {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "BE_KUBECTL_KILN=1", "KUBECONFIG="+filepath.Join(dir, "none"))
@@ -69,7 +69,7 @@ func run(t *testing.T, dir string, args ...string) said {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return said{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
+	return callResult{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
 // TestNoCluster: one line that says so, and nothing of the client's own.
@@ -106,15 +106,15 @@ func TestNamesOfObjects(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, told := range map[string]string{
+	for name, message := range map[string]string{
 		"foo":  "error: 'foo' does not name an object of a cluster: write vm/foo\n",
 		"vm/":  "error: 'vm/' does not name an object of a cluster: write vm/NAME\n",
 		"/foo": "error: '/foo' does not name an object of a cluster: write vm/foo\n",
 		file:   "error: '" + file + "' is a file or directory: give it with -f\n",
 	} {
 		for _, command := range []string{"validate", "expand", "explain", "render"} {
-			if got := run(t, dir, command, name); got != (said{2, "", told}) {
-				t.Errorf("%s %s: %+v, want %s", command, name, got, told)
+			if got := run(t, dir, command, name); got != (callResult{2, "", message}) {
+				t.Errorf("%s %s: %+v, want %s", command, name, got, message)
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRoots: where the system has no certificate authorities, as in the image 'kiln', registries are verified by those of Mozilla.
+// TestRoots: if the system has no certificate authorities, as in the image 'kiln', registries are verified with Mozilla's.
 func TestRoots(t *testing.T) {
 	if os.Getenv("WITHOUT_SYSTEM_ROOTS") != "" {
 		pool, err := x509.SystemCertPool()

@@ -78,7 +78,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestGuestsThatDoNotRun: console, display and pause of a stopped VM say that it does not run. Of a VM that does not exist that is said.
+// TestGuestsThatDoNotRun: console, display and pause of a stopped VM say that it does not run. If the VM does not exist, they say that.
 func TestGuestsThatDoNotRun(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"console", "vnc", "pause", "unpause"} {
@@ -95,7 +95,7 @@ func TestGuestsThatDoNotRun(t *testing.T) {
 	}
 }
 
-// TestRefusedByAWebhook: causes are printed as those of files are, without the name of the webhook.
+// TestRefusedByAWebhook: causes are printed like the causes of files, without the name of the webhook.
 func TestRefusedByAWebhook(t *testing.T) {
 	t.Parallel()
 	refused := func(reason metav1.StatusReason, code int32, causes ...metav1.StatusCause) *apiServer {

@@ -56,12 +56,12 @@ func TestInstallBeforeAClusterIsAsked(t *testing.T) {
 		{"no such version", []string{repository + ":7.0.0"}, 2, "does not exist"},
 	} {
 		out, errOut, err := called(t, append(append([]string{"catalog", "install"}, test.arguments...), flag)...)
-		said := out + errOut
+		output := out + errOut
 		if err != nil {
-			said += err.Error()
+			output += err.Error()
 		}
-		if cmdutil.ExitStatus(err) != test.status || !strings.Contains(said, test.want) {
-			t.Errorf("%s: status %d, %q, want %d and %q", test.why, cmdutil.ExitStatus(err), said, test.status, test.want)
+		if cmdutil.ExitStatus(err) != test.status || !strings.Contains(output, test.want) {
+			t.Errorf("%s: status %d, %q, want %d and %q", test.why, cmdutil.ExitStatus(err), output, test.status, test.want)
 		}
 	}
 	for name, want := range map[string]string{"general": noCluster, "a/b": "the name 'a/b' of the catalog must have"} {

@@ -80,12 +80,12 @@ func TestCatalogVersions(t *testing.T) {
 		{"no such version", []string{"lint", repository + ":7.0.0"}, true, "does not exist"},
 	} {
 		out, errOut, err := called(t, append(append([]string{"catalog"}, step.arguments...), flag)...)
-		said := out + errOut
+		output := out + errOut
 		if err != nil {
-			said += err.Error()
+			output += err.Error()
 		}
-		if (err != nil) != step.fails || !strings.Contains(said, step.want) {
-			t.Errorf("%s: %v, %q, want %q", step.name, err, said, step.want)
+		if (err != nil) != step.fails || !strings.Contains(output, step.want) {
+			t.Errorf("%s: %v, %q, want %q", step.name, err, output, step.want)
 		}
 	}
 	target := filepath.Join(t.TempDir(), "pulled")

@@ -95,18 +95,18 @@ func TestChoosing(t *testing.T) {
 			"error: --for: VirtualMachineClusterInstancetype 'u1.lrge' does not exist; did you mean 'u1.large'?\n", 2},
 		{"a name of a namespace", "preferences --for gpu", "",
 			"error: --for: VirtualMachineClusterInstancetype 'gpu' does not exist; did you mean 'virtualmachineinstancetype/gpu'?\n", 2},
-		{"a kind that is none", "preferences --for size/gpu", "",
+		{"an unknown kind", "preferences --for size/gpu", "",
 			"error: --for: 'size' is not a kind: use 'virtualmachineclusterinstancetype' or 'virtualmachineinstancetype'\n", 2},
 		{"no quantity", "instancetypes --min-memory much", "", "error: --min-memory 'much': must be a quantity such as '500M'", 2},
 		{"no selector", "preferences -l a==b==c", "", "error: --selector 'a==b==c': ", 2},
 	} {
 		got := call(t, "", append(strings.Fields(test.args), "-f", file)...)
-		said := got.errOut
+		output := got.errOut
 		if got.err != nil {
-			said += "error: " + got.err.Error() + "\n"
+			output += "error: " + got.err.Error() + "\n"
 		}
-		if got.out != test.out || !strings.HasPrefix(said, test.errOut) || (said == "") != (test.errOut == "") || cmdutil.ExitStatus(got.err) != test.status {
-			t.Errorf("%s: status %d\n%s%s\nwant %d\n%s%s", test.why, cmdutil.ExitStatus(got.err), got.out, said, test.status, test.out, test.errOut)
+		if got.out != test.out || !strings.HasPrefix(output, test.errOut) || (output == "") != (test.errOut == "") || cmdutil.ExitStatus(got.err) != test.status {
+			t.Errorf("%s: status %d\n%s%s\nwant %d\n%s%s", test.why, cmdutil.ExitStatus(got.err), got.out, output, test.status, test.out, test.errOut)
 		}
 	}
 }

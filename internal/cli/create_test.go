@@ -196,9 +196,9 @@ func TestCreateFit(t *testing.T) {
 		{"--instancetype u1.small --preference linux", "", "requires 2 vCPUs"},
 	} {
 		got := call(t, "", append(strings.Fields("create vm -n shop -f "+file), strings.Fields(test.line)...)...)
-		said := got.errOut
+		output := got.errOut
 		if got.err != nil {
-			said += got.err.Error()
+			output += got.err.Error()
 		}
 		var vm v1.VirtualMachine
 		if err := yaml.Unmarshal([]byte(got.out), &vm); err != nil {
@@ -209,8 +209,8 @@ func TestCreateFit(t *testing.T) {
 			name = strings.TrimPrefix(m.Kind+"/"+m.Name, "/")
 		}
 		if name != test.instancetype || (got.err == nil) != (test.instancetype != "") ||
-			!strings.Contains(said, test.errOut) || (said == "") != (test.errOut == "") {
-			t.Errorf("%s: '%s', %v\n%s", test.line, name, got.err, said)
+			!strings.Contains(output, test.errOut) || (output == "") != (test.errOut == "") {
+			t.Errorf("%s: '%s', %v\n%s", test.line, name, got.err, output)
 		}
 	}
 }

@@ -112,11 +112,11 @@ func TestDiffOfTheBootDisk(t *testing.T) {
 		{"where KubeVirt runs the guest without Kiln's hook", []string{before, after, "--guests", "kubevirt"}, record.Breaks, true},
 	} {
 		d, got := compare(t, c.args...)
-		said := false
+		moved := false
 		for _, change := range d.Changes {
-			said = said || change.Text == moves && change.Verdict == record.Breaks
+			moved = moved || change.Text == moves && change.Verdict == record.Breaks
 		}
-		if d.Verdict != c.want || said != c.moves {
+		if d.Verdict != c.want || moved != c.moves {
 			t.Errorf("%s: '%s', want '%s': %+v %s", c.why, d.Verdict, c.want, d.Changes, got.errOut)
 		}
 	}

@@ -114,10 +114,10 @@ func TestEachEmptyListOrMapAlone(t *testing.T) {
 var telling = map[string]string{
 	"utilityVolumes": "may not be written before the guest runs",
 	"portRanges":     "need a feature gate, and a binding",
-	"nodeSelector":   "any node, which is a choice: it conflicts with that of an instancetype",
+	"nodeSelector":   "any node, which is a choice: it conflicts with the nodeSelector of an instancetype",
 }
 
-// afterAdmission is what is printed but for the VM itself, which a cluster stores as it was written.
+// afterAdmission returns what is printed except the VM itself, which a cluster stores as it was written.
 func afterAdmission(a answer) string {
 	documents := strings.SplitN(a.out, "---\n", 3)
 	return documents[len(documents)-1]

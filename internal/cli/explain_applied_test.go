@@ -67,7 +67,7 @@ metadata: {name: own}
 spec: {cpu: {guest: 4}, memory: {guest: 8Gi}}
 `
 
-// TestNotAppliedIfNothingChanges: a field of a preference is said not to be applied if and only if guest and verdict are the same
+// TestNotAppliedIfNothingChanges: a field of a preference is reported as not applied if and only if guest and verdict are the same
 // without it. Each is taken out in turn, by its JSON, and the VM expanded and judged again.
 func TestNotAppliedIfNothingChanges(t *testing.T) {
 	t.Parallel()

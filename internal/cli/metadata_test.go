@@ -20,7 +20,7 @@ func TestMetadataIsJudged(t *testing.T) {
 	}{
 		{"neither name nor generateName", "namespace: shop", map[string]int{"metadata.name": 3}},
 		{"a name in capitals", "namespace: shop; name: Web", map[string]int{"metadata.name": 5}},
-		{"a namespace that is none", "name: web; namespace: a.b", map[string]int{"metadata.namespace": 5}},
+		{"an invalid namespace", "name: web; namespace: a.b", map[string]int{"metadata.namespace": 5}},
 		{"a label's key and value", "name: web; labels: {a b: c, d: '!'}", map[string]int{"metadata.labels": 5}},
 		{"a label of another type", "name: web; labels: {a: 1}", map[string]int{"metadata.labels": 5}},
 		{"an annotation's key", "name: web; annotations: {-a: c}", map[string]int{"metadata.annotations": 5}},

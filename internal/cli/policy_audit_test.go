@@ -33,7 +33,7 @@ func TestValidateWithPolicies(t *testing.T) {
 		{"a policy among the files", "", many + "---\n" + onePolicy, nil, 1, denied},
 		{"a policy among the files that does not compile", "", cores + "---\n" + strings.Replace(onePolicy, "guest.spec.domain", "guest.spec.domian", 1), nil, 1,
 			"spec.validations[0].expression"},
-		{"one of --policy replaces that of the files", warns, many + "---\n" + onePolicy, nil, 0, "Warning: VirtualMachine default/web: " + denied},
+		{"a policy of --policy replaces the policy of the files", warns, many + "---\n" + onePolicy, nil, 0, "Warning: VirtualMachine default/web: " + denied},
 		{"nobody's request", admins, many, nil, 1, "GuestPolicy 'cores' failed: spec.validations[0].expression: no such key: username"},
 		{"a user's request", admins, many, []string{"--as", "bob"}, 1, denied},
 		{"another user's request", admins, many, []string{"--as", "ann"}, 0, "is accepted"},
@@ -52,12 +52,12 @@ func TestValidateWithPolicies(t *testing.T) {
 			args = append(args, "--policy", policy)
 		}
 		got := call(t, "", append(args, test.args...)...)
-		said := got.out + got.errOut
+		output := got.out + got.errOut
 		if got.err != nil {
-			said += got.err.Error()
+			output += got.err.Error()
 		}
-		if cmdutil.ExitStatus(got.err) != test.status || !strings.Contains(said, test.says) {
-			t.Errorf("%s: exit status %d, want %d and '%s':\n%s", test.why, cmdutil.ExitStatus(got.err), test.status, test.says, said)
+		if cmdutil.ExitStatus(got.err) != test.status || !strings.Contains(output, test.says) {
+			t.Errorf("%s: exit status %d, want %d and '%s':\n%s", test.why, cmdutil.ExitStatus(got.err), test.status, test.says, output)
 		}
 	}
 }
@@ -81,16 +81,16 @@ func TestValidateAnswersPoliciesInJSON(t *testing.T) {
 	_, policy := write(t, onePolicy)
 	_, file := write(t, strings.Replace(cores, "cores: 2", "cores: 4", 1))
 	got := call(t, "", "validate", "-f", file, "--policy", policy, "-o", "json")
-	var said workbench.Judgement
-	if err := json.Unmarshal([]byte(got.out), &said); err != nil || cmdutil.ExitStatus(got.err) != 1 || said.Allowed || len(said.Causes) != 1 {
+	var verdict workbench.Judgement
+	if err := json.Unmarshal([]byte(got.out), &verdict); err != nil || cmdutil.ExitStatus(got.err) != 1 || verdict.Allowed || len(verdict.Causes) != 1 {
 		t.Fatalf("%v %v: %s", err, got.err, got.out)
 	}
 	want := workbench.Cause{
 		Type: "FieldValueInvalid", Field: "spec.template.spec.domain.cpu.cores", Message: "Invalid value: 4: GuestPolicy 'cores': at most 2 cores, not 4",
 		File: file, Line: 4,
 	}
-	if said.Causes[0] != want {
-		t.Errorf("got %+v, want %+v", said.Causes[0], want)
+	if verdict.Causes[0] != want {
+		t.Errorf("got %+v, want %+v", verdict.Causes[0], want)
 	}
 }
 
@@ -115,12 +115,12 @@ func TestPolicyAuditOfFiles(t *testing.T) {
 	} {
 		_, file := write(t, test.files)
 		got := call(t, "", append([]string{"policy", "audit", "-f", file}, test.args...)...)
-		said := got.out + got.errOut
+		output := got.out + got.errOut
 		if got.err != nil {
-			said += got.err.Error()
+			output += got.err.Error()
 		}
-		if cmdutil.ExitStatus(got.err) != test.status || !strings.Contains(strings.Join(strings.Fields(said), " "), strings.Join(strings.Fields(test.says), " ")) {
-			t.Errorf("%s: exit status %d, want %d and '%s':\n%s", test.why, cmdutil.ExitStatus(got.err), test.status, test.says, said)
+		if cmdutil.ExitStatus(got.err) != test.status || !strings.Contains(strings.Join(strings.Fields(output), " "), strings.Join(strings.Fields(test.says), " ")) {
+			t.Errorf("%s: exit status %d, want %d and '%s':\n%s", test.why, cmdutil.ExitStatus(got.err), test.status, test.says, output)
 		}
 	}
 	_, file := write(t, many)
@@ -143,12 +143,12 @@ func TestPolicyAuditOfACluster(t *testing.T) {
 		says      string
 	}{{nil, 0, "there is no GuestPolicy, so nothing violates one"}, {[]string{"guestpolicies"}, 2, "you may not list GuestPolicies"}} {
 		got := call(t, "", append([]string{"policy", "audit", "-A"}, (&apiServer{forbidden: c.forbidden}).serve(t, vm)...)...)
-		said := got.errOut
+		output := got.errOut
 		if got.err != nil {
-			said += got.err.Error()
+			output += got.err.Error()
 		}
-		if cmdutil.ExitStatus(got.err) != c.status || !strings.Contains(said, c.says) || got.out != "" {
-			t.Errorf("%q: exit status %d, want %d: %s%s", c.forbidden, cmdutil.ExitStatus(got.err), c.status, said, got.out)
+		if cmdutil.ExitStatus(got.err) != c.status || !strings.Contains(output, c.says) || got.out != "" {
+			t.Errorf("%q: exit status %d, want %d: %s%s", c.forbidden, cmdutil.ExitStatus(got.err), c.status, output, got.out)
 		}
 	}
 }

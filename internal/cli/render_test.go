@@ -241,7 +241,7 @@ func TestFrontend(t *testing.T) {
 	}
 }
 
-// TestRenderNamesTheField: what a host refuses of a VM has the path and the line of the VM's manifest, and of a VMI those of the VMI's.
+// TestRenderNamesTheField: if a host refuses a VM or a VMI, the cause has the path and the line of its manifest.
 func TestRenderNamesTheField(t *testing.T) {
 	t.Parallel()
 	host := filepath.Join(t.TempDir(), "host.yaml")

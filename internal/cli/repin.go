@@ -152,7 +152,7 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 	if err != nil {
 		return err
 	}
-	// The printed pins are the pins that the second request stored, not those of the dry run, because an object may have been edited between the two.
+	// The printed pins are the pins that the second request stored, not the dry run, because an object may have been edited between the two.
 	result := planned
 	if !r.dryRun {
 		if result, err = repin.Repin(ctx, r.cluster, named, r.keys); err != nil {

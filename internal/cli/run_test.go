@@ -179,7 +179,7 @@ func TestFilesThatAreNoObjects(t *testing.T) {
 	if got := call(t, "", "validate", "-f", filepath.Join(dir, "vm.yaml"), "--catalog", dir); cmdutil.ExitStatus(got.err) != 2 ||
 		!strings.Contains(got.errOut, "values.yaml") || strings.Contains(got.errOut, "base/kustomization.yaml") ||
 		!strings.HasSuffix(got.out, "shop/web is accepted\n") {
-		t.Errorf("in a catalog they are named too, but for kustomizations: %v\n%s%s", got.err, got.errOut, got.out)
+		t.Errorf("in a catalog they are named, too, except kustomizations: %v\n%s%s", got.err, got.errOut, got.out)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRenderWithWhatLiesBeside: configuration and profiles may lie beside the VM; those of the flags count in their place, and a
+// TestRenderWithWhatLiesBeside: configuration and profiles may be beside the VM; the flags replace them, and a
 // profile for machines with labels is for a host that has been described.
 func TestRenderWithWhatLiesBeside(t *testing.T) {
 	const kubevirt = "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\n" +
@@ -39,7 +39,7 @@ func TestProfilesAreJudged(t *testing.T) {
 		{"an operator that there is not", "{vmiSelector: {matchExpressions: [{key: tier, operator: Like}]}}",
 			"spec.vmiSelector.matchExpressions[0].operator: Unsupported value"},
 		{"the key of no label", "{nodeSelector: {matchLabels: {'a b': c}}}", "spec.nodeSelector.matchLabels: Invalid"},
-		{"a list of CPUs that is none", "{cpu: {emulatorCPUs: 3-1}}", "spec.cpu.emulatorCPUs: Invalid"},
+		{"an invalid list of CPUs", "{cpu: {emulatorCPUs: 3-1}}", "spec.cpu.emulatorCPUs: Invalid"},
 		{"a template of what no VMI has", "{pathTemplates: {vnc: '/{{.Owner}}'}}", "spec.pathTemplates.vnc: Invalid"},
 		{"a value out of bounds", "{cpu: {shares: 1}}", "spec.cpu.shares: Invalid"},
 		{"a field that there is not", "{disk: {queueSize: 256}}", "spec.disk.queueSize: Forbidden: unknown field"},

@@ -77,7 +77,7 @@ func TestARevisionThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestKindsThatAreNotServed are named; --strict refuses those of KubeVirt.
+// TestKindsThatAreNotServed: they are named, and --strict refuses kinds of KubeVirt.
 func TestKindsThatAreNotServed(t *testing.T) {
 	t.Parallel()
 	volume := "apiVersion: cdi.kubevirt.io/v1beta1\nkind: DataVolume\nmetadata: {name: disk, namespace: shop}\n"
@@ -181,8 +181,8 @@ func TestReferencesOfOthers(t *testing.T) {
 	} {
 		_, file := write(t, size, vm, profile, test.object)
 		lax, strict := call(t, "", "validate", "-f", file), call(t, "", "validate", "-f", file, "--strict")
-		said := strings.Contains(lax.errOut, test.want) && strings.Contains(strict.errOut, test.want)
-		if (lax.err != nil) != test.refused || (strict.err != nil) != test.strict || !said {
+		printed := strings.Contains(lax.errOut, test.want) && strings.Contains(strict.errOut, test.want)
+		if (lax.err != nil) != test.refused || (strict.err != nil) != test.strict || !printed {
 			t.Errorf("%s: want '%s'\n%v\n%s%v\n%s", test.why, test.want, lax.err, lax.errOut, strict.err, strict.errOut)
 		}
 	}
@@ -197,13 +197,14 @@ func TestWhatVolumesRecommend(t *testing.T) {
 	image := cdi + "kind: DataSource\nmetadata: {name: fedora, namespace: images}\nspec: {source: {pvc: {name: f, namespace: images}}}\n"
 	inferring := strings.NewReplacer("{name: medium}", "{inferFromVolume: root}", `containerDisk: {image: "os:1"}`, "dataVolume: {name: d}").Replace(vm) +
 		"  dataVolumeTemplates: [{metadata: {name: d}, spec: {sourceRef: {kind: DataSource, name: fedora, namespace: images}, storage: {}}}]\n"
-	const said = "inferred: VirtualMachine shop/web: spec.instancetype.inferFromVolume: DataSource 'images/fedora' leads to PersistentVolumeClaim 'images/f', " +
+	const inferred = "inferred: VirtualMachine shop/web: spec.instancetype.inferFromVolume: " +
+		"DataSource 'images/fedora' leads to PersistentVolumeClaim 'images/f', " +
 		"which recommends VirtualMachineClusterInstancetype 'medium'\n"
 	other := strings.Replace(image, "name: fedora", "name: other", 1)
 	_, file := write(t, size, inferring, image, other)
 	_, catalog := write(t, claim)
 	got := call(t, "", "validate", "-f", file, "--catalog", catalog, "--strict")
-	if got.err != nil || !strings.Contains(got.errOut, said) || strings.Contains(got.errOut, "images/fedora: ") ||
+	if got.err != nil || !strings.Contains(got.errOut, inferred) || strings.Contains(got.errOut, "images/fedora: ") ||
 		!strings.Contains(got.errOut, "skipped: DataSource images/other: CDI serves this kind, and no VM here infers") {
 		t.Errorf("%v\n%s", got.err, got.errOut)
 	}

@@ -12,7 +12,7 @@ import (
 // This file sets inferFromVolume of spec.instancetype and spec.preference. Labels of the source of a volume recommend both
 // (instancetype.kubevirt.io/default-instancetype and default-preference). Admission reads the labels, not this package.
 
-// inferMatchers sets inferFromVolume if no name is given. Without a flag of the user it does so only for a volume that can have the labels, and tells
+// inferMatchers sets inferFromVolume if no name is given. Without a flag of the user it sets it only for a volume that can have the labels, and tells
 // admission to ignore a failure; then the memory of the manifest counts.
 func (b *vmBuilder) inferMatchers() error {
 	if mayInfer(b.Instancetype) && b.Memory == "" {

@@ -94,7 +94,7 @@ func (t onlyHTTPS) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.below.RoundTrip(request)
 }
 
-// trustAuthorities returns a TLS configuration that trusts the system's authorities and those of a file.
+// trustAuthorities returns a TLS configuration that trusts the authorities of the system and of a file.
 func trustAuthorities(file string) (*tls.Config, error) {
 	opened, err := os.Open(file)
 	if err != nil {

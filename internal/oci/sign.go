@@ -114,7 +114,7 @@ func (c *Client) Sign(ctx context.Context, reference string, signer signature.Si
 	return found.Digest, explainError(reference, c.addSignature(ctx, c.repositoryOf(r), found.Digest, layer, statement))
 }
 
-// addSignature appends a layer to the manifest of signatures of a digest, which it creates if there is none.
+// addSignature appends a layer to the manifest of signatures of a digest. It creates the manifest if it does not exist.
 func (c *Client) addSignature(ctx context.Context, repository *remote.Repository, of digest.Digest, layer ocispec.Descriptor, statement []byte) error {
 	existing, err := c.readSignatures(ctx, repository, of)
 	if err != nil {

@@ -91,7 +91,8 @@ func catalogVerifyCommand(s *cmdutil.Session) *cobra.Command {
 // signedBy is an artifact and the file of a public key.
 type signedBy struct{ reference, key string }
 
-// verifySignature returns the digest of an artifact with a valid signature of a key. If there is none, it prints the reasons and returns ErrRejected.
+// verifySignature returns the digest of an artifact with a valid signature of a key. If there is no such signature, it prints the reasons and returns
+// ErrRejected.
 func (o *catalogOptions) verifySignature(ctx context.Context, client *oci.Client, s signedBy) (digest.Digest, error) {
 	raw, err := manifest.ReadFile(s.key)
 	if err != nil {

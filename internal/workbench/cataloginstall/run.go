@@ -19,8 +19,8 @@ import (
 // pageOfCatalog limits the objects in one answer of the API server, because 10,000 instancetypes have 40 MB.
 const pageOfCatalog = client.Limit(500)
 
-// ReadState reads the cluster-wide instancetypes and preferences, those of one namespace, and the VMs and VMIs that refer to them. It fails if the
-// user may not list one of the kinds: otherwise objects in use would be removed.
+// ReadState reads the cluster-wide instancetypes and preferences, the instancetypes and preferences of one namespace, and the VMs and VMIs that refer to
+// them. It fails if the user may not list one of the kinds: otherwise objects in use would be removed.
 func ReadState(ctx context.Context, cluster client.Reader, namespace string) (State, error) {
 	s := State{Namespace: namespace, Objects: map[catalog.Key]*unstructured.Unstructured{}}
 	for _, kind := range instancetype.CatalogKinds() {

@@ -30,7 +30,7 @@ func TestEndlessCatalog(t *testing.T) {
 		t.Errorf("what just fits is refused: %v", got.Fault)
 	}
 	if got := readWithin("a", io.Reader(strings.NewReader("a")), &rest); !errors.Is(got.Fault, errTooLarge) {
-		t.Errorf("the bound is not that of all files together: %v", got.Fault)
+		t.Errorf("the bound does not count all files together: %v", got.Fault)
 	}
 	for _, name := range []string{filepath.Join(t.TempDir(), "nowhere"), "/dev/null"} {
 		if _, err := ReadFolder(name, nil); err == nil {

@@ -58,7 +58,7 @@ type UnjudgedObject struct {
 // auditPage is how many VMs are read at a time. A page of 500 VMs has a few MiB.
 const auditPage = 500
 
-// OfCluster judges the VMs, and the VMIs without a VM, of a namespace, or of all namespaces if it is empty. The policies are those of the cluster and of the
+// OfCluster judges the VMs, and the VMIs without a VM, of a namespace, or of all namespaces if it is empty. It uses the policies of the cluster and of the
 // bench. VMs are read in pages, and the objects to which they refer only once: 8,000 VMs with one instancetype take about 20 requests.
 func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string) (Audit, error) {
 	in := manifest.Inputs{Reader: objects.Remember(cluster), OfCluster: true}

@@ -141,7 +141,7 @@ func TestAuditIsBounded(t *testing.T) {
 	}
 }
 
-// TestAuditWithoutRights: policies that may not be read are a warning, and those of files judge.
+// TestAuditWithoutRights: policies that may not be read are a warning, and policies of files judge.
 func TestAuditWithoutRights(t *testing.T) {
 	t.Parallel()
 	c := cluster(t, fewCores)

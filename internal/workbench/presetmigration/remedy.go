@@ -27,8 +27,8 @@ type RemedyField struct {
 	Value string `json:"value"`
 }
 
-// findRemedy returns a change of the object with which stage 1 makes the same VMI; nil if there is none. It first tries to set the fields that would change to
-// their current values. If one of them is unset, which no value can express, it tries to exclude the VMI and to set the fields that presets fill.
+// findRemedy returns a change of the object with which stage 1 makes the same VMI; nil if there is no such change. It first tries to set the fields that would
+// change to their current values. If one of them is unset, which no value can express, it tries to exclude the VMI and to set the fields that presets fill.
 func (m *migration) findRemedy(ctx context.Context, object manifest.Object, before workbench.Reviewed, fields []Field) (*Remedy, error) {
 	was, err := before.Explain(ctx)
 	if err != nil {

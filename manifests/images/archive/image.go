@@ -46,7 +46,7 @@ type Config struct {
 const containerdName = "io.containerd.image.name"
 
 // Write writes an archive with one image, or with an index of images for several platforms. name is the name of the image with a tag, such as
-// 'docker.io/library/kiln:v1.0.0'. The file is created only when it is complete.
+// 'docker.io/library/kiln:v1.0.0'. The file appears only when it is complete.
 func Write(file, name string, images ...Image) (err error) {
 	named, err := reference.ParseNormalizedNamed(name)
 	tagged, ok := named.(reference.NamedTagged)

@@ -29,14 +29,14 @@ func TestRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	for wrong, said := range map[string]string{
+	for wrong, message := range map[string]string{
 		"FROM debian\n":            "not built from scratch",
 		stages + "RUN rm /x\n":     "'RUN rm /x' has no counterpart",
 		stages + "ENTRYPOINT /x\n": "invalid character",
 		stages + "VOLUME /x\n":     "'VOLUME /x' has no counterpart",
 	} {
-		if _, err := Read(wrong, values); err == nil || !strings.Contains(err.Error(), said) {
-			t.Errorf("%v, want '%s'", err, said)
+		if _, err := Read(wrong, values); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%v, want '%s'", err, message)
 		}
 	}
 }

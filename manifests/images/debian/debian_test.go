@@ -28,11 +28,11 @@ func TestParse(t *testing.T) {
 	if text := listPackages(got); text != "a 0.1~x-1\nb 1:10.0+ds-2\n" {
 		t.Errorf("list %q", text)
 	}
-	for wrong, said := range map[string]string{
+	for wrong, message := range map[string]string{
 		"": "no package at all", "W: a warning of apt\n": "unknown way", "'http://x/a.deb' a.deb 4 SHA256:00\n": "unknown way",
 		"'http://x/a' ../a_1_all.deb 4 SHA256:00\n": "unknown way",
 	} {
-		if _, err := parseURIs(wrong); err == nil || !strings.Contains(err.Error(), said) {
+		if _, err := parseURIs(wrong); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}

@@ -45,19 +45,19 @@ func TestContainerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := containerfile.Read(string(text), strings.NewReplacer("$VERSION", "v1", "$REVISION", "4f1c"))
+	stated, err := containerfile.Read(string(text), strings.NewReplacer("$VERSION", "v1", "$REVISION", "4f1c"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var files []string
-	for _, target := range said.Copies {
+	for _, target := range stated.Copies {
 		files = append(files, strings.TrimPrefix(target, "/"))
 	}
 	slices.Sort(files)
 	if diff := cmp.Diff(image.Root.Paths(), files); diff != "" {
 		t.Errorf("files: -builder +Containerfile\n%s", diff)
 	}
-	if diff := cmp.Diff(image.Config, said.Config); diff != "" {
+	if diff := cmp.Diff(image.Config, stated.Config); diff != "" {
 		t.Errorf("configuration: -builder +Containerfile\n%s", diff)
 	}
 }

@@ -84,14 +84,14 @@ func firmwareSpeaks(t *testing.T, dir string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for {
-		said, err := os.ReadFile(filepath.Join(dir, "serial.log"))
-		if err == nil && strings.Contains(string(said), "BdsDxe") {
+		serial, err := os.ReadFile(filepath.Join(dir, "serial.log"))
+		if err == nil && strings.Contains(string(serial), "BdsDxe") {
 			t.Logf("its firmware speaks %.1f s later", time.Since(start).Seconds())
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("the firmware says nothing: %v: %q", err, said)
+			t.Fatalf("the firmware says nothing: %v: %q", err, serial)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/kilnvm/kiln/test/poll"
 )
 
-// cache is that of 'make image': a second run finds the packages there.
+// cache is the cache of 'make image': a second run finds the packages there.
 const cache = "../../../bin/images/cache"
 
 // unpacked builds the image and unpacks it as a node would.
@@ -80,13 +80,13 @@ func state(t *testing.T) string {
 // TestImage: the programs of the image run as in a pod: without root, without rights, on a root file system that nobody can write.
 func TestImage(t *testing.T) {
 	root := unpacked(t)
-	for _, test := range []struct{ said, program string }{
+	for _, test := range []struct{ version, program string }{
 		{"proof", "/launcher version"}, {"Red Hat", "/usr/bin/passt --version"}, {"TPM emulator version", "/usr/bin/swtpm --version"},
 		{"cmdarg-create-config-files", "/usr/bin/swtpm_setup --tpm2 --print-capabilities"}, {"certtool", "/usr/bin/certtool --version"},
 		{"qemu-img version 10.", "/usr/bin/qemu-img --version"}, {"(libvirt) 11.", "/usr/sbin/libvirtd --version"}, {"11.", "/usr/bin/virsh --version"},
 	} {
 		out, err := confinedCommand(t.Context(), root, state(t), strings.Fields(test.program)...).CombinedOutput()
-		if err != nil || !strings.Contains(string(out), test.said) {
+		if err != nil || !strings.Contains(string(out), test.version) {
 			t.Errorf("'%s': %v: %s", test.program, err, out)
 		}
 	}
@@ -102,7 +102,7 @@ func TestImage(t *testing.T) {
 	t.Run("firmware in format qcow2", func(t *testing.T) { qcow2Firmware(t, root) })
 }
 
-// zoned: the clock of a guest is that of its time zone, as libvirt starts QEMU for it. The zone has an offset of 14 hours all the year.
+// zoned: the clock of a guest shows the time of its time zone, if libvirt starts QEMU. The zone has an offset of 14 hours all the year.
 func zoned(t *testing.T, root string) {
 	for _, zone := range []string{"Europe/Vienna", "America/Argentina/Buenos_Aires", "UTC", "Etc/GMT-14"} {
 		if content, err := os.ReadFile(filepath.Join(root, "usr/share/zoneinfo", zone)); err != nil || !strings.HasPrefix(string(content), "TZif") {
@@ -140,14 +140,14 @@ func zoned(t *testing.T, root string) {
 			t.Fatal(err)
 		}
 		for lines := json.NewDecoder(monitor); ; {
-			var said struct {
+			var answer struct {
 				ID     string         `json:"id"`
 				Return map[string]int `json:"return"`
 			}
-			if err := lines.Decode(&said); err != nil {
+			if err := lines.Decode(&answer); err != nil {
 				t.Fatalf("QEMU does not tell its time: %v", err)
 			}
-			if at := said.Return; said.ID == "clock" {
+			if at := answer.Return; answer.ID == "clock" {
 				return time.Date(1900+at["tm_year"], time.Month(1+at["tm_mon"]), at["tm_mday"], at["tm_hour"], at["tm_min"], at["tm_sec"], 0, time.UTC)
 			}
 		}
@@ -175,7 +175,7 @@ func privileged(t *testing.T, root string) {
 	}
 }
 
-// known: libvirtd of a pod takes the image's capabilities for its own, and probes where they are not those of its files.
+// known: libvirtd of a pod uses the image's capabilities, and probes QEMU if they do not belong to its files.
 func known(t *testing.T, root string) {
 	file := func(state string) string {
 		found, err := filepath.Glob(filepath.Join(state, "cache/libvirt/qemu/cache/capabilities/*.xml"))
@@ -219,7 +219,7 @@ func known(t *testing.T, root string) {
 		t.Fatal(err)
 	}
 	wrong := strings.Replace(string(raw), "<flag name='usb-hub'/>", "", 1)
-	wrong = strings.Replace(wrong, "<qemuctime>", "<qemuctime>1", 1) // that of another QEMU
+	wrong = strings.Replace(wrong, "<qemuctime>", "<qemuctime>1", 1) // the time of another QEMU
 	if err := os.WriteFile(file(other), []byte(wrong), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -19,15 +19,15 @@ func TestContainerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := containerfile.Read(string(text), strings.NewReplacer("$VERSION", "v1", "$REVISION", "4f1c"))
+	stated, err := containerfile.Read(string(text), strings.NewReplacer("$VERSION", "v1", "$REVISION", "4f1c"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const taken = "go run ./manifests/images -tree launcher >/tree.tar"
-	if diff := cmp.Diff([]string{"/", "/launcher"}, said.Copies); diff != "" || !strings.Contains(string(text), taken) {
-		t.Errorf("the files are not those of Tree and the launcher: %s", diff)
+	if diff := cmp.Diff([]string{"/", "/launcher"}, stated.Copies); diff != "" || !strings.Contains(string(text), taken) {
+		t.Errorf("the files are not Tree and the launcher: %s", diff)
 	}
-	if diff := cmp.Diff(imageConfig(programs.Sources{Version: "v1", Revision: "4f1c"}), said.Config); diff != "" {
+	if diff := cmp.Diff(imageConfig(programs.Sources{Version: "v1", Revision: "4f1c"}), stated.Config); diff != "" {
 		t.Errorf("configuration: -builder +Containerfile\n%s", diff)
 	}
 }

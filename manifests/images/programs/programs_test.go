@@ -64,9 +64,9 @@ func TestSameProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 		built[i] = raw
-		said, err := exec.Command(filepath.Join(out, "demo")).Output()
-		if want := "v1.2.3 " + from.Revision + " 2026-11-22T01:00:00Z\n"; err != nil || string(said) != want || len(from.Revision) != 40 {
-			t.Errorf("'%s' %v, want '%s'", said, err, want)
+		output, err := exec.Command(filepath.Join(out, "demo")).Output()
+		if want := "v1.2.3 " + from.Revision + " 2026-11-22T01:00:00Z\n"; err != nil || string(output) != want || len(from.Revision) != 40 {
+			t.Errorf("'%s' %v, want '%s'", output, err, want)
 		}
 	}
 	if !bytes.Equal(built[0], built[1]) {
@@ -107,7 +107,7 @@ func TestWithoutHistory(t *testing.T) {
 	}
 }
 
-// TestWrongPlatform: the message says what a platform looks like, and a failed build what Go said.
+// TestWrongPlatform: the message says what a platform looks like, and the error of a failed build has the output of Go.
 func TestWrongPlatform(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "linux", "linux/", "/amd64", "linux/arm/v7"} {
