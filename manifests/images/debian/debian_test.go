@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("list %q", text)
 	}
 	for wrong, message := range map[string]string{
-		"": "no package at all", "W: a warning of apt\n": "unknown way", "'http://x/a.deb' a.deb 4 SHA256:00\n": "unknown way",
+		"": "apt resolves no package", "W: a warning of apt\n": "unknown way", "'http://x/a.deb' a.deb 4 SHA256:00\n": "unknown way",
 		"'http://x/a' ../a_1_all.deb 4 SHA256:00\n": "unknown way",
 	} {
 		if _, err := parseURIs(wrong); err == nil || !strings.Contains(err.Error(), message) {
