@@ -104,7 +104,7 @@ func slimVMI(vmi *v1.VirtualMachineInstance) {
 	}
 }
 
-// keepTargets keeps the targets of the volumes if the guest has a record that KubeVirt's sidecar wrote: the record follows them.
+// keepTargets keeps only the names and targets of volumes. They are read only if KubeVirt runs the guest with a record, which follows them.
 func keepTargets(volumes []v1.VolumeStatus, recorded bool) (kept []v1.VolumeStatus) {
 	if !recorded {
 		return nil

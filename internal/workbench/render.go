@@ -117,7 +117,7 @@ func (b *Bench) Render(ctx context.Context, r Reviewed, wanted Rendering) (Rende
 	return done, err
 }
 
-// Machine is a guest on a host, with the HostProfiles of the cluster, which may select them.
+// Machine is a guest on a host, with the HostProfiles that may select them.
 type Machine struct {
 	render.Machine
 	Profiles []v1alpha1.HostProfile
