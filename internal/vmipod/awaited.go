@@ -115,8 +115,8 @@ func (a *awaitedObjects) unwatchedByNamespace() map[string][]awaitedObject {
 		}
 	}
 	for namespace, objects := range byNamespace {
-		slices.SortFunc(objects, awaitedObject.compare)
-		byNamespace[namespace] = rotatedAfter(slices.Compact(objects), a.lastLookups[namespace], awaitedObject.compare)
+		slices.SortFunc(objects, awaitedObject.compareTo)
+		byNamespace[namespace] = rotatedAfter(slices.Compact(objects), a.lastLookups[namespace], awaitedObject.compareTo)
 		lastLookups[namespace] = a.lastLookups[namespace]
 	}
 	a.lastLookups = lastLookups // without namespaces in which nothing is awaited
@@ -132,7 +132,7 @@ func rotatedAfter[E any](sorted []E, last E, compare func(E, E) int) []E {
 	return slices.Concat(sorted[at:], sorted[:at])
 }
 
-func (o awaitedObject) compare(with awaitedObject) int {
+func (o awaitedObject) compareTo(with awaitedObject) int {
 	return slices.Compare([]string{o.Namespace, o.Name, o.kind}, []string{with.Namespace, with.Name, with.kind})
 }
 

@@ -23,7 +23,7 @@ type Clients struct {
 // NewClients returns the clients with certificates of the PEM authorities in a file and with a DNS name.
 func NewClients(file, name string) *Clients {
 	c := &Clients{file: file, name: name, changed: make(chan event.GenericEvent, 1)}
-	c.update()
+	c.readFile()
 	return c
 }
 
@@ -47,7 +47,7 @@ func (c *Clients) Start(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		if c.update() {
+		if c.readFile() {
 			select {
 			case c.changed <- event.GenericEvent{Object: &v1alpha1.GuestPod{}}:
 			case <-ctx.Done():
@@ -59,8 +59,8 @@ func (c *Clients) Start(ctx context.Context) error {
 // NeedLeaderElection returns false, so that a replica that becomes the leader has read the file.
 func (c *Clients) NeedLeaderElection() bool { return false }
 
-// update reads the file, and reports whether the clients have changed. A missing or empty file changes nothing, because kubelet is about to replace it.
-func (c *Clients) update() bool {
+// readFile reads the file, and reports whether the clients have changed. A missing or empty file changes nothing, because kubelet is about to replace it.
+func (c *Clients) readFile() bool {
 	text, err := os.ReadFile(c.file)
 	if err != nil || len(text) == 0 {
 		return false
@@ -76,8 +76,8 @@ func (c *Clients) update() bool {
 // guestPodClients writes the clients into the GuestPods of running launchers.
 type guestPodClients struct{ *environment }
 
-// update writes the current clients into the GuestPod of the pod if they have changed.
-func (g guestPodClients) update(ctx context.Context, o observed.Objects) error {
+// writeClients writes the current clients into the GuestPod of the pod if they have changed.
+func (g guestPodClients) writeClients(ctx context.Context, o observed.Objects) error {
 	current, guest := g.Clients.Now(), o.GuestPodOfPod()
 	if guest == nil || equality.Semantic.DeepEqual(guest.Spec.Clients, current) {
 		return nil

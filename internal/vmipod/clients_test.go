@@ -30,7 +30,7 @@ func TestClientsOfLaunchers(t *testing.T) {
 	}
 	for _, authority := range []string{"one", "two"} {
 		on.must(os.WriteFile(file, []byte(authority), 0o600))
-		if !clients.update() || clients.update() {
+		if !clients.readFile() || clients.readFile() {
 			t.Errorf("a new authority must be a change, and the same one must not")
 		}
 		on.reconcileAll()
@@ -45,7 +45,7 @@ func TestClientsOfLaunchers(t *testing.T) {
 		t.Errorf("without a change there were writes: %v", extra)
 	}
 	on.must(os.WriteFile(file, nil, 0o600))
-	if clients.update() || clients.Now() == nil {
+	if clients.readFile() || clients.Now() == nil {
 		t.Error("an empty file takes the authorities away: kubelet may just be writing it")
 	}
 }

@@ -91,7 +91,7 @@ func (o *outcome) requeueAfter(after time.Duration) {
 
 // Reconcile does the next action for a VMI and writes the VMI's status. A conflict is a request to try again and not an error: errors are logged and counted.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	done, err := c.reconcile(ctx, request.NamespacedName)
+	done, err := c.reconcileVMI(ctx, request.NamespacedName)
 	if errors.As(err, new(retryError)) {
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
@@ -101,44 +101,44 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: done.after}, err
 }
 
-func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (done outcome, err error) {
+func (c *Controller) reconcileVMI(ctx context.Context, key types.NamespacedName) (done outcome, err error) {
 	o, err := observed.Read(ctx, c.Client, key)
 	if err != nil {
 		return done, err
 	}
 	if o.VMI == nil {
-		c.forget(key)
+		c.forgetVMI(key)
 	} else if c.writtenVMIs.Ahead(o.VMI, c.Now()) || o.GuestPod != nil && c.writtenGuestPods.Ahead(o.GuestPod, c.Now()) {
 		return outcome{after: conflictRetry}, nil
 	}
 	at := factsOf(o)
-	next := decide(at)
-	if done, err = c.perform(ctx, o, next); err != nil || !next.followedByStatus() || at.vmiFinal { // a final phase and its cause stay
+	next := nextAction(at)
+	if done, err = c.performAction(ctx, o, next); err != nil || !next.followedByStatus() || at.vmiFinal { // a final phase and its cause stay
 		return done, err
 	}
-	if err := c.hotplug.reconcile(ctx, o, &done); err != nil {
+	if err := c.hotplug.updateLiveHardware(ctx, o, &done); err != nil {
 		return done, err
 	}
-	if err := c.statusReport.reconcile(ctx, o, &done); err != nil {
+	if err := c.statusReport.writeStatus(ctx, o, &done); err != nil {
 		return done, err
 	}
-	return done, c.runningHardware.reconcile(ctx, o, &done)
+	return done, c.runningHardware.copyReport(ctx, o, &done)
 }
 
-// perform does an action. Each action can be repeated: this process may die after any of its writes.
-func (c *Controller) perform(ctx context.Context, o observed.Objects, next action) (done outcome, err error) {
+// performAction does an action. Each action can be repeated: this process may die after any of its writes.
+func (c *Controller) performAction(ctx context.Context, o observed.Objects, next action) (done outcome, err error) {
 	switch next {
 	case actionAddVMIFinalizer:
-		return done, c.vmiFinalizer.add(ctx, o.VMI)
+		return done, c.vmiFinalizer.addFinalizer(ctx, o.VMI)
 	case actionCreatePod:
-		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.podCreation.reconcile(ctx, o) })
+		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.podCreation.createPodAndNeeds(ctx, o) })
 	case actionReportNameTaken:
 		return outcome{refusal: nameTakenCause("Pod", o.Pod.Name), after: retryInterval}, nil
 	case actionWait:
 		if o.VMI.DeletionTimestamp != nil && o.Pod != nil && o.Pod.DeletionTimestamp != nil && factsOf(o).podBelongsToVMI() {
 			return done, c.podDeletion.shortenGracePeriod(ctx, o)
 		}
-		return done, c.guestPodClients.update(ctx, o)
+		return done, c.guestPodClients.writeClients(ctx, o)
 	case actionDeletePod:
 		return done, c.podDeletion.deletePod(ctx, o)
 	case actionDeleteUnrecordedPod:
@@ -146,30 +146,30 @@ func (c *Controller) perform(ctx context.Context, o observed.Objects, next actio
 	case actionDeleteGuestPod:
 		return done, c.deleteObject(ctx, o.GuestPod)
 	case actionCreateGuestPod:
-		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.guestPodCreation.reconcile(ctx, o) })
+		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.guestPodCreation.createGuestPod(ctx, o) })
 	case actionRecordHardware:
-		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.hardwareRecord.reconcile(ctx, o) })
+		return c.unlessRefused(o, func() (*condition.Cause, error) { return c.hardwareRecord.recordHardware(ctx, o) })
 	case actionSetFinalPhase:
-		if done, err = c.finalPhase.reconcile(ctx, o); err == nil {
-			c.refused.forget(o.Key)
+		if done, err = c.finalPhase.setFinalPhase(ctx, o); err == nil {
+			c.refused.forgetVMI(o.Key)
 		}
 		return done, err
 	case actionRemovePodFinalizer:
 		return done, c.podDeletion.removeFinalizer(ctx, o)
 	case actionRemoveVMIFinalizer:
-		return c.vmiFinalizer.remove(ctx, o)
+		return c.vmiFinalizer.removeFinalizer(ctx, o)
 	}
 	return done, nil
 }
 
-// forget drops what is remembered of a VMI that does not exist.
-func (c *Controller) forget(key types.NamespacedName) {
-	c.refused.forget(key)
+// forgetVMI drops what is remembered of a VMI that does not exist.
+func (c *Controller) forgetVMI(key types.NamespacedName) {
+	c.refused.forgetVMI(key)
 	c.awaited.setObjects(key, nil)
 	c.outages.Forget(key)
 	c.writtenVMIs.Forget(key)
 	c.writtenGuestPods.Forget(key)
-	c.hotplug.forget(key)
-	c.statusReport.forget(key)
-	c.runningHardware.forget(key)
+	c.hotplug.forgetVMI(key)
+	c.statusReport.forgetVMI(key)
+	c.runningHardware.forgetVMI(key)
 }

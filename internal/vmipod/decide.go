@@ -125,8 +125,8 @@ type rule struct {
 	action action
 }
 
-// decide returns the action of the first rule that applies.
-func decide(f facts) action {
+// nextAction returns the action of the first rule that applies.
+func nextAction(f facts) action {
 	rules := rulesWithPod
 	switch {
 	case !f.vmiExists:

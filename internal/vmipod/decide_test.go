@@ -62,7 +62,7 @@ var laws = []struct {
 func TestDecide(t *testing.T) {
 	seen := map[action]int{}
 	for s := range allFacts {
-		next := decide(s)
+		next := nextAction(s)
 		seen[next]++
 		for _, law := range laws {
 			if slices.Contains(law.actions, next) && !law.holds(s) {
@@ -128,7 +128,7 @@ func TestDecideNext(t *testing.T) {
 		{"and has ended", facts{owner: ownerPreviousVMI, podHasFinalizer: true, podHasNode: true, podDeleting: true, podEnded: true}, actionRemovePodFinalizer},
 		{"a VMI of a bare machine", change(vmi, func(f *facts) { f.runsInPod, f.vmiDeleting = false, true }), actionIgnore},
 	} {
-		if got := decide(c.s); got != c.want {
+		if got := nextAction(c.s); got != c.want {
 			t.Errorf("%s: action %d, want %d", c.why, got, c.want)
 		}
 	}

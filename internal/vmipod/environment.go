@@ -45,8 +45,8 @@ type environment struct {
 	outages outage.Waiting
 }
 
-// inputs returns the reader of what pods depend on, with the current configuration.
-func (e *environment) inputs() podinput.Reader {
+// podInputs returns the reader of what pods depend on, with the current configuration.
+func (e *environment) podInputs() podinput.Reader {
 	return podinput.Reader{Cache: e.Client, Live: e.Live, Configuration: e.Configuration(), Settings: e.Settings}
 }
 
@@ -84,8 +84,8 @@ func (e *environment) deleteObject(ctx context.Context, object client.Object, op
 	return nil
 }
 
-// event writes an event about a VMI. Call it after the write that the event is about: a write that is repeated after a conflict must not repeat the event.
-func (e *environment) event(vmi *v1.VirtualMachineInstance, kind string, cause condition.Cause) {
+// writeEvent writes an event about a VMI. Call it after the write that the event is about: a write that is repeated after a conflict must not repeat the event.
+func (e *environment) writeEvent(vmi *v1.VirtualMachineInstance, kind string, cause condition.Cause) {
 	e.Events.Eventf(vmi, nil, kind, cause.Reason, "Reconcile", "%s", condition.Note(cause.Message))
 }
 

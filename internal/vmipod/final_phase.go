@@ -19,8 +19,8 @@ type finalPhase struct {
 	running *runningHardware
 }
 
-// reconcile writes the final phase of a VMI. If the cache lacks the recorded pod, the API server is asked first: the cache may lag behind.
-func (f finalPhase) reconcile(ctx context.Context, o observed.Objects) (done outcome, err error) {
+// setFinalPhase writes the final phase of a VMI. If the cache lacks the recorded pod, the API server is asked first: the cache may lag behind.
+func (f finalPhase) setFinalPhase(ctx context.Context, o observed.Objects) (done outcome, err error) {
 	if o.RecordedPod() == nil {
 		o.Pod = nil // somebody else's pod says nothing about this guest
 	}
@@ -37,7 +37,7 @@ func (f finalPhase) reconcile(ctx context.Context, o observed.Objects) (done out
 	if o.GuestPod, err = objects.GetOrNil(ctx, f.Live, o.Key, &v1alpha1.GuestPod{}); err != nil {
 		return done, err
 	}
-	if err := f.running.remove(ctx, o); err != nil {
+	if err := f.running.removeStatus(ctx, o); err != nil {
 		return done, err
 	}
 	ended := o.VMI.DeepCopy()
@@ -46,7 +46,7 @@ func (f finalPhase) reconcile(ctx context.Context, o observed.Objects) (done out
 		return done, client.IgnoreNotFound(err)
 	}
 	kind := condition.EndEvent(phase, cause)
-	f.event(o.VMI, kind, cause)
+	f.writeEvent(o.VMI, kind, cause)
 	if kind == corev1.EventTypeWarning && metav1.GetControllerOf(o.VMI) == nil {
 		condition.Log(ctx, o.VMI, "vmi", cause)
 	}

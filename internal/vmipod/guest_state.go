@@ -28,9 +28,9 @@ type guestState struct {
 	lookup  objectLookup
 }
 
-// ensure creates claim and Secret if the guest has such a state. It returns the name of the Secret, which is empty if no state of a TPM is encrypted, or a
+// ensureState creates claim and Secret if the guest has such a state. It returns the name of the Secret, which is empty if no state of a TPM is encrypted, or a
 // cause.
-func (g guestState) ensure(ctx context.Context, in pod.Input) (secret string, cause *condition.Cause, err error) {
+func (g guestState) ensureState(ctx context.Context, in pod.Input) (secret string, cause *condition.Cause, err error) {
 	claim := pod.StateClaim(in)
 	if claim == nil {
 		return "", nil, nil
@@ -41,7 +41,7 @@ func (g guestState) ensure(ctx context.Context, in pod.Input) (secret string, ca
 	case err != nil:
 		return "", nil, fmt.Errorf("reading the claim for the state of the guest: %w", err)
 	case found == nil:
-		return g.create(ctx, in)
+		return g.createState(ctx, in)
 	case found.DeletionTimestamp != nil || hasPreviousOwner(found, claim):
 		// The garbage collector may be late, and pvc-protection keeps the claim until the previous pod is gone. A pod would wait for the claim for ever, or lose it.
 		return "", nil, retryError(fmt.Sprintf("PersistentVolumeClaim '%s' of another guest is being deleted", claim.Name))
@@ -52,9 +52,9 @@ func (g guestState) ensure(ctx context.Context, in pod.Input) (secret string, ca
 	return found.Annotations[v1alpha1.AnnotationTPMKey], cause, err
 }
 
-// create creates a Secret with a new key, and then the claim that names it. If another process creates the claim meanwhile, the error is AlreadyExists, and the
-// next reconcile finds that claim.
-func (g guestState) create(ctx context.Context, in pod.Input) (secret string, cause *condition.Cause, err error) {
+// createState creates a Secret with a new key, and then the claim that names it. If another process creates the claim meanwhile, the error is AlreadyExists,
+// and the next reconcile finds that claim.
+func (g guestState) createState(ctx context.Context, in pod.Input) (secret string, cause *condition.Cause, err error) {
 	if pod.NeedsKey(in) {
 		// A claim that is refused, perhaps for days, must not leave a Secret at each try.
 		if cause, err := g.stateCreated(in.VMI, g.Live.Create(ctx, pod.StateClaim(in), client.DryRunAll)); err != nil || cause != nil {
@@ -102,7 +102,7 @@ func (g guestState) checkKey(ctx context.Context, vmi *v1.VirtualMachineInstance
 			"which is not the name of a Secret with the key of a TPM: restore its previous value", v1alpha1.AnnotationTPMKey, claim.Name, name)}, nil
 	}
 	key := awaitedObject{pod.KindSecret, types.NamespacedName{Namespace: claim.Namespace, Name: name}}
-	exists, err := g.lookup.exists(ctx, key)
+	exists, err := g.lookup.objectExists(ctx, key)
 	if err != nil || exists {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 // guestPodCreation creates the GuestPods of pods that have a node. The launcher of a pod reads there that the VMI's guest is to run in its pod.
 type guestPodCreation struct{ *environment }
 
-func (g guestPodCreation) reconcile(ctx context.Context, o observed.Objects) (*condition.Cause, error) {
+func (g guestPodCreation) createGuestPod(ctx context.Context, o observed.Objects) (*condition.Cause, error) {
 	policy, cause, err := g.hostPolicy(ctx, o)
 	if err != nil || cause != nil {
 		return cause, err

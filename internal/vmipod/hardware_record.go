@@ -24,9 +24,9 @@ type hardwareRecord struct{ *environment }
 // longestFrontend is the maximum of GuestPod.spec.hardware.frontend, in characters.
 const longestFrontend = 1 << 20
 
-// reconcile writes the hardware to the GuestHardware of the name, then to the GuestPod. It does nothing until internal/lifecycle has named the VMI in the
+// recordHardware writes the hardware to the GuestHardware of the name, then to the GuestPod. It does nothing until internal/lifecycle has named the VMI in the
 // status of the GuestHardware, whose event leads here again.
-func (h hardwareRecord) reconcile(ctx context.Context, o observed.Objects) (*condition.Cause, error) {
+func (h hardwareRecord) recordHardware(ctx context.Context, o observed.Objects) (*condition.Cause, error) {
 	if !h.Configured() {
 		return nil, retryError("the configuration has not been read yet")
 	}
@@ -39,7 +39,7 @@ func (h hardwareRecord) reconcile(ctx context.Context, o observed.Objects) (*con
 	if err != nil || vmi == nil || vmi.UID != o.VMI.UID || vmi.DeletionTimestamp != nil || !observed.IsRecorded(vmi, o.Pod.UID) {
 		return nil, err
 	}
-	made, cause := h.render(vmi, hardware, o.GuestPod.Status.Facts)
+	made, cause := h.renderHardware(vmi, hardware, o.GuestPod.Status.Facts)
 	if cause != nil {
 		return cause, nil
 	}
@@ -55,14 +55,14 @@ func (h hardwareRecord) reconcile(ctx context.Context, o observed.Objects) (*con
 	guest.Spec.Hardware = &v1alpha1.GuestPodHardware{Frontend: frontend, Digest: made.Record.Digest, VMIGeneration: vmi.Generation}
 	if hasRun(vmi, hardware) { // the GuestPod was created again: the guest has the hardware of its start, not the hardware of the current VMI
 		guest.Spec.Hardware.VMIGeneration = 0
-	} else if cause, err := h.save(ctx, hardware, made.Record); err != nil || cause != nil {
+	} else if cause, err := h.saveRecord(ctx, hardware, made.Record); err != nil || cause != nil {
 		return cause, err
 	}
 	return nil, h.patchGuestPod(ctx, guest, o.GuestPod)
 }
 
-// render runs stage 2. The guest gets the recorded hardware, unless annotation kilnvm.io/hardware asks for new hardware.
-func (h hardwareRecord) render(
+// renderHardware runs stage 2. The guest gets the recorded hardware, unless annotation kilnvm.io/hardware asks for new hardware.
+func (h hardwareRecord) renderHardware(
 	vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware, report *v1alpha1.GuestFacts,
 ) (made render.Hardware, cause *condition.Cause) {
 	refuse := func(reason, message string) (render.Hardware, *condition.Cause) {
@@ -97,8 +97,8 @@ func hasRun(vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) bo
 	return hardware.Spec.Hardware != nil && (booted || vmi.Status.Phase == v1.Running)
 }
 
-// save writes the record if it has changed. It returns a conflict if another process has written since the GuestHardware was read.
-func (h hardwareRecord) save(ctx context.Context, hardware *v1alpha1.GuestHardware, made record.Record) (*condition.Cause, error) {
+// saveRecord writes the record if it has changed. It returns a conflict if another process has written since the GuestHardware was read.
+func (h hardwareRecord) saveRecord(ctx context.Context, hardware *v1alpha1.GuestHardware, made record.Record) (*condition.Cause, error) {
 	if hardware.Spec.Hardware != nil && equality.Semantic.DeepEqual(*hardware.Spec.Hardware, made) {
 		return nil, nil
 	}

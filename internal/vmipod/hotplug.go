@@ -27,14 +27,14 @@ type hotplug struct {
 // resizeInterval is the time between two checks of a pod that is being resized. Kubelet's changes of the pod arrive as events.
 const resizeInterval = 30 * time.Second
 
-func (h *hotplug) forget(vmi types.NamespacedName) { h.limits.forget(vmi) }
+func (h *hotplug) forgetVMI(vmi types.NamespacedName) { h.limits.forgetVMI(vmi) }
 
-// reconcile brings spec.live of the GuestPod up to date. It can be repeated after each of its writes.
-func (h *hotplug) reconcile(ctx context.Context, o observed.Objects, done *outcome) error {
+// updateLiveHardware brings spec.live of the GuestPod up to date. It can be repeated after each of its writes.
+func (h *hotplug) updateLiveHardware(ctx context.Context, o observed.Objects, done *outcome) error {
 	if !isOutdated(o) {
 		return nil
 	}
-	if wait := h.limits.wait(o.Key, h.Now(), statusesPerSecond, statusBurst); wait > 0 {
+	if wait := h.limits.timeUntilNext(o.Key, h.Now(), statusesPerSecond, statusBurst); wait > 0 {
 		done.requeueAfter(wait)
 		done.hotplugUnknown = true
 		return nil
@@ -59,7 +59,7 @@ func (h *hotplug) reconcile(ctx context.Context, o observed.Objects, done *outco
 	live := v1alpha1.GuestPodLive{LiveHardware: wanted, VMIGeneration: vmi.Generation}
 	pending := vmistatus.PendingHotplug{CPU: wanted.VCPUs > had.VCPUs, Memory: wanted.MemoryKiB > had.MemoryKiB}
 	if pending.CPU || pending.Memory || resizePending(o.Pod) != nil {
-		cause, err := h.resize.reconcile(ctx, o, vmi)
+		cause, err := h.resize.resizePod(ctx, o, vmi)
 		if err != nil {
 			return err
 		}

@@ -20,8 +20,8 @@ import (
 // launcherAccount gives the launcher of a pod its account and its few rights.
 type launcherAccount struct{ *environment }
 
-// ensure creates the objects of the account. It returns a cause if somebody else has an object of such a name.
-func (l launcherAccount) ensure(ctx context.Context, vmi *v1.VirtualMachineInstance) (*condition.Cause, error) {
+// ensureAccount creates the objects of the account. It returns a cause if somebody else has an object of such a name.
+func (l launcherAccount) ensureAccount(ctx context.Context, vmi *v1.VirtualMachineInstance) (*condition.Cause, error) {
 	for _, wanted := range accountObjects(vmi) {
 		if cause, err := l.ensureObject(ctx, wanted, vmi); err != nil || cause != nil {
 			return cause, err

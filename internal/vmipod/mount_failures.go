@@ -32,19 +32,19 @@ const mountEvents = 100
 // tenant who changes his objects all the time and has a namespace full of events.
 const mountInterval = time.Minute
 
-// describe returns the newest event that says why a volume is not mounted; empty if no event does. Between two reads it returns the message of the VMI's
+// describeFailure returns the newest event that says why a volume is not mounted; empty if no event does. Between two reads it returns the message of the VMI's
 // condition.
-func (m *mountFailures) describe(ctx context.Context, o observed.Objects, done *outcome) string {
-	if wait := m.limits.wait(o.Key, m.Now(), rate.Every(mountInterval), 1); wait > 0 {
+func (m *mountFailures) describeFailure(ctx context.Context, o observed.Objects, done *outcome) string {
+	if wait := m.limits.timeUntilNext(o.Key, m.Now(), rate.Every(mountInterval), 1); wait > 0 {
 		done.requeueAfter(wait)
 		return currentMessage(o.VMI, v1alpha1.ReasonPodStarting)
 	}
 	done.requeueAfter(mountInterval)
-	return m.newest(ctx, o.Pod)
+	return m.newestFailure(ctx, o.Pod)
 }
 
-// newest reads the newest event. An error is only logged, because the message without an event says where to look.
-func (m *mountFailures) newest(ctx context.Context, pod *corev1.Pod) string {
+// newestFailure reads the newest event. An error is only logged, because the message without an event says where to look.
+func (m *mountFailures) newestFailure(ctx context.Context, pod *corev1.Pod) string {
 	list := &corev1.EventList{}
 	if err := m.Live.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(pod.UID)},
 		client.Limit(mountEvents)); err != nil {

@@ -40,7 +40,7 @@ func TestNetworkResources(t *testing.T) {
 		NetworkSource: v1.NetworkSource{Multus: &v1.MultusNetwork{NetworkName: "lan", Default: true}}})
 	on := newCluster(t, vmi, definition("team", "blue", " x.y/vf "), definition("infra", "lan", "x.y/lan"), definition("team", "plain", ""),
 		definition("team", "lan", "x.y/wrong"))
-	found, err := on.controller.inputs().Read(t.Context(), vmi)
+	found, err := on.controller.podInputs().Read(t.Context(), vmi)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func (l objectLookup) missingReferences(ctx context.Context, vmi *v1.VirtualMach
 	references := pod.References(vmi)
 	for _, reference := range references[:min(len(references), mostAwaited)] {
 		object := awaitedObject{reference.Kind, types.NamespacedName{Namespace: vmi.Namespace, Name: reference.Name}}
-		exists, err := l.exists(ctx, object)
+		exists, err := l.objectExists(ctx, object)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -36,9 +36,9 @@ func (l objectLookup) missingReferences(ctx context.Context, vmi *v1.VirtualMach
 	return missing, errs, nil
 }
 
-// exists reports whether an object exists. This process may not read Secrets and ConfigMaps, because RBAC cannot tell their metadata from their data: the dry
-// run of a create says whether one of the name exists. If a quota or a webhook refuses the dry run, the answer is true, and kubelet waits for the object.
-func (l objectLookup) exists(ctx context.Context, object awaitedObject) (exists bool, err error) {
+// objectExists reports whether an object exists. This process may not read Secrets and ConfigMaps, because RBAC cannot tell their metadata from their data: the
+// dry run of a create says whether one of the name exists. If a quota or a webhook refuses the dry run, the answer is true, and kubelet waits for the object.
+func (l objectLookup) objectExists(ctx context.Context, object awaitedObject) (exists bool, err error) {
 	if !podinput.IsPossibleName(object.Name) {
 		return false, nil
 	}
@@ -48,7 +48,7 @@ func (l objectLookup) exists(ctx context.Context, object awaitedObject) (exists 
 		found, err := objects.GetOrNil(ctx, l.Live, object.NamespacedName, &corev1.ServiceAccount{})
 		return found != nil, err
 	case kindNetwork:
-		definition, err := l.inputs().NetworkDefinition(ctx, object.NamespacedName)
+		definition, err := l.podInputs().NetworkDefinition(ctx, object.NamespacedName)
 		return definition != nil, err
 	case pod.KindSecret:
 		err = l.Live.Create(ctx, &corev1.Secret{ObjectMeta: meta}, client.DryRunAll)

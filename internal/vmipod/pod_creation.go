@@ -28,18 +28,18 @@ type podCreation struct {
 	state   guestState
 }
 
-// reconcile creates what the pod of a VMI needs, then the pod, and records the pod in the VMI's status. If this process dies before the record, the next one
-// deletes the pod and creates another.
-func (p podCreation) reconcile(ctx context.Context, o observed.Objects) (*condition.Cause, error) {
+// createPodAndNeeds creates what the pod of a VMI needs, then the pod, and records the pod in the VMI's status. If this process dies before the record, the
+// next one deletes the pod and creates another.
+func (p podCreation) createPodAndNeeds(ctx context.Context, o observed.Objects) (*condition.Cause, error) {
 	// The cache has no specs, and with an older status a VMI could get a second pod.
 	vmi, err := objects.GetOrNil(ctx, p.Live, o.Key, &v1.VirtualMachineInstance{})
 	if err != nil || vmi == nil || vmi.UID != o.VMI.UID {
 		return nil, err
 	}
-	if decide(factsOf(observed.Objects{Key: o.Key, VMI: vmi})) != actionCreatePod {
+	if nextAction(factsOf(observed.Objects{Key: o.Key, VMI: vmi})) != actionCreatePod {
 		return nil, nil // the event of the newer VMI is on its way
 	}
-	in, err := p.inputs().Read(ctx, vmi)
+	in, err := p.podInputs().Read(ctx, vmi)
 	if err != nil {
 		return nil, err
 	}
@@ -53,18 +53,18 @@ func (p podCreation) reconcile(ctx context.Context, o observed.Objects) (*condit
 		return &condition.Cause{Reason: inputReason(errs), Message: condition.Mistakes(errs)}, nil
 	}
 	var cause *condition.Cause
-	if in.KeySecret, cause, err = p.state.ensure(ctx, in); err != nil || cause != nil {
+	if in.KeySecret, cause, err = p.state.ensureState(ctx, in); err != nil || cause != nil {
 		return cause, err
 	}
-	if cause, err := p.account.ensure(ctx, vmi); err != nil || cause != nil {
+	if cause, err := p.account.ensureAccount(ctx, vmi); err != nil || cause != nil {
 		return cause, err
 	}
 	made, _ := pod.New(in)
-	return p.create(ctx, vmi, in, made)
+	return p.createPod(ctx, vmi, in, made)
 }
 
-// create creates the pod and records it. Its warnings follow as an event.
-func (p podCreation) create(ctx context.Context, vmi *v1.VirtualMachineInstance, in pod.Input, made pod.Result) (*condition.Cause, error) {
+// createPod creates the pod and records it. Its warnings follow as an event.
+func (p podCreation) createPod(ctx context.Context, vmi *v1.VirtualMachineInstance, in pod.Input, made pod.Result) (*condition.Cause, error) {
 	err := p.Live.Create(ctx, made.Pod)
 	if apierrors.IsAlreadyExists(err) {
 		return p.nameTaken(ctx, made.Pod, vmi)
@@ -74,9 +74,9 @@ func (p podCreation) create(ctx context.Context, vmi *v1.VirtualMachineInstance,
 	} else if cause != nil {
 		return cause, nil
 	}
-	recorded, err := p.record(ctx, vmi, in, made.Pod)
+	recorded, err := p.recordPod(ctx, vmi, in, made.Pod)
 	if err == nil && recorded && len(made.Warnings) > 0 {
-		p.event(vmi, corev1.EventTypeWarning, condition.Cause{Reason: v1alpha1.ReasonNoEffect, Message: strings.Join(made.Warnings, "; ")})
+		p.writeEvent(vmi, corev1.EventTypeWarning, condition.Cause{Reason: v1alpha1.ReasonNoEffect, Message: strings.Join(made.Warnings, "; ")})
 	}
 	return nil, err
 }
@@ -118,9 +118,9 @@ func (p podCreation) nameTaken(ctx context.Context, wanted *corev1.Pod, vmi *v1.
 	return nameTakenCause("Pod", wanted.Name), nil
 }
 
-// record writes the pod that was created into the status of its VMI, and reports whether it did. Others write that status too: after a conflict the VMI is read
-// again a few times, because an unrecorded pod is deleted.
-func (p podCreation) record(ctx context.Context, vmi *v1.VirtualMachineInstance, in pod.Input, created *corev1.Pod) (recorded bool, err error) {
+// recordPod writes the pod that was created into the status of its VMI, and reports whether it did. Others write that status too: after a conflict the VMI is
+// read again a few times, because an unrecorded pod is deleted.
+func (p podCreation) recordPod(ctx context.Context, vmi *v1.VirtualMachineInstance, in pod.Input, created *corev1.Pod) (recorded bool, err error) {
 	for range 5 {
 		if len(vmi.Status.ActivePods) > 0 || vmi.IsFinal() {
 			return false, nil // the VMI has another pod or needs none: the next reconcile deletes this one
@@ -128,7 +128,7 @@ func (p podCreation) record(ctx context.Context, vmi *v1.VirtualMachineInstance,
 		changed := vmi.DeepCopy()
 		vmistatus.SetCreated(changed, in, created)
 		if err = p.patchVMIStatus(ctx, changed, vmi); err == nil {
-			p.event(vmi, corev1.EventTypeNormal, condition.Cause{Reason: string(v1.Created), Message: fmt.Sprintf("created pod '%s'", created.Name)})
+			p.writeEvent(vmi, corev1.EventTypeNormal, condition.Cause{Reason: string(v1.Created), Message: fmt.Sprintf("created pod '%s'", created.Name)})
 			return true, nil
 		}
 		if !apierrors.IsConflict(err) {

@@ -112,7 +112,7 @@ func TestInputOfAPod(t *testing.T) {
 			LimitedCPUs: &metav1.LabelSelector{MatchLabels: shared}}
 		return now
 	}
-	in, err := on.controller.inputs().Read(t.Context(), on.vmi())
+	in, err := on.controller.podInputs().Read(t.Context(), on.vmi())
 	if err != nil {
 		t.Fatal(err)
 	}

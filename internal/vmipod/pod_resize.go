@@ -23,13 +23,13 @@ type podResize struct{ *environment }
 // resizable are the resources that Kubernetes can change in a running pod (KEP-1287).
 var resizable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// reconcile requests the CPUs and the memory of a changed VMI for its running pod. It returns why the pod does not have them, nil if it does.
-func (p podResize) reconcile(ctx context.Context, o observed.Objects, vmi *v1.VirtualMachineInstance) (*condition.Cause, error) {
+// resizePod requests the CPUs and the memory of a changed VMI for its running pod. It returns why the pod does not have them, nil if it does.
+func (p podResize) resizePod(ctx context.Context, o observed.Objects, vmi *v1.VirtualMachineInstance) (*condition.Cause, error) {
 	running, err := objects.GetOrNil(ctx, p.Live, observed.PodKey(o.Key), &corev1.Pod{}) // the cache has no containers
 	if err != nil || running == nil || running.UID != o.Pod.UID {
 		return nil, retryError("the pod has changed since it was read")
 	}
-	in, err := p.inputs().Read(ctx, vmi)
+	in, err := p.podInputs().Read(ctx, vmi)
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@ type rateLimits struct {
 	byKey map[types.NamespacedName]*rate.Limiter
 }
 
-// wait returns 0 if it may be done now, and counts that. Otherwise it returns the time until then.
-func (l *rateLimits) wait(key types.NamespacedName, now time.Time, perSecond rate.Limit, burst int) time.Duration {
+// timeUntilNext returns 0 if it may be done now, and counts that. Otherwise it returns the time until then.
+func (l *rateLimits) timeUntilNext(key types.NamespacedName, now time.Time, perSecond rate.Limit, burst int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byKey == nil {
@@ -39,7 +39,7 @@ func (l *rateLimits) wait(key types.NamespacedName, now time.Time, perSecond rat
 	return wait
 }
 
-func (l *rateLimits) forget(key types.NamespacedName) {
+func (l *rateLimits) forgetVMI(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.byKey, key)

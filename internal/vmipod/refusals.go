@@ -35,8 +35,8 @@ type refusal struct {
 	since, until time.Time
 }
 
-// of returns the refusal that keeps a VMI from another try, nil if the next try is due.
-func (r *refusals) of(key types.NamespacedName, vmi types.UID, now time.Time) *refusal {
+// refusalOf returns the refusal that keeps a VMI from another try, nil if the next try is due.
+func (r *refusals) refusalOf(key types.NamespacedName, vmi types.UID, now time.Time) *refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, found := r.byKey[key]
@@ -46,7 +46,7 @@ func (r *refusals) of(key types.NamespacedName, vmi types.UID, now time.Time) *r
 	return &last
 }
 
-func (r *refusals) add(key types.NamespacedName, of refusal) {
+func (r *refusals) addRefusal(key types.NamespacedName, of refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byKey == nil {
@@ -79,7 +79,7 @@ func (r *refusals) longestRefused(namespace, reason string, n int) (vmis []types
 	return vmis[:min(len(vmis), n)]
 }
 
-func (r *refusals) forget(key types.NamespacedName) {
+func (r *refusals) forgetVMI(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byKey, key)
@@ -88,7 +88,7 @@ func (r *refusals) forget(key types.NamespacedName) {
 // unlessRefused does a step, unless it was refused a short time ago.
 func (c *Controller) unlessRefused(s observed.Objects, do func() (*condition.Cause, error)) (o outcome, err error) {
 	now := c.Now()
-	if last := c.refused.of(s.Key, s.VMI.UID, now); last != nil {
+	if last := c.refused.refusalOf(s.Key, s.VMI.UID, now); last != nil {
 		return outcome{refusal: &last.cause, after: last.until.Sub(now)}, nil
 	}
 	cause, err := do()
@@ -97,17 +97,17 @@ func (c *Controller) unlessRefused(s observed.Objects, do func() (*condition.Cau
 	}
 	if err != nil || cause == nil {
 		if err == nil {
-			c.refused.forget(s.Key)
+			c.refused.forgetVMI(s.Key)
 		}
 		return o, err
 	}
-	after := interval(s.VMI, *cause, now)
-	c.refused.add(s.Key, refusal{s.VMI.UID, *cause, now, now.Add(after)})
+	after := nextInterval(s.VMI, *cause, now)
+	c.refused.addRefusal(s.Key, refusal{s.VMI.UID, *cause, now, now.Add(after)})
 	return outcome{refusal: cause, after: after}, nil
 }
 
-// interval returns the time to the next try of a step that is refused for this cause.
-func interval(vmi *v1.VirtualMachineInstance, cause condition.Cause, now time.Time) time.Duration {
+// nextInterval returns the time to the next try of a step that is refused for this cause.
+func nextInterval(vmi *v1.VirtualMachineInstance, cause condition.Cause, now time.Time) time.Duration {
 	lasted := time.Duration(0)
 	if was := condition.Of(vmi, v1.VirtualMachineInstanceSynchronized); was != nil && was.Status == corev1.ConditionFalse && was.Reason == cause.Reason {
 		lasted = now.Sub(was.LastTransitionTime.Time)

@@ -117,7 +117,7 @@ func TestAwaited(t *testing.T) {
 func (c *cluster) expectLookup(object awaitedObject, want bool) {
 	c.Helper()
 	next := c.controller.awaited.nextUnwatched(1)
-	exists, err := c.controller.lookup.exists(c.Context(), object)
+	exists, err := c.controller.lookup.objectExists(c.Context(), object)
 	if len(next) != 1 || next[0] != object || err != nil || exists != want {
 		c.Errorf("looked for %v; %v is found: %t, %v, want %t", next, object, exists, err, want)
 	}
@@ -243,7 +243,7 @@ func TestFreedQuotaIsNoticed(t *testing.T) {
 	}
 	var many refusals
 	for i := range 100 {
-		many.add(types.NamespacedName{Namespace: "team", Name: fmt.Sprint(i)},
+		many.addRefusal(types.NamespacedName{Namespace: "team", Name: fmt.Sprint(i)},
 			refusal{cause: condition.Cause{Reason: v1alpha1.ReasonFailedCreate}, since: on.now.Add(-time.Duration(i) * time.Second)})
 	}
 	if woken := many.longestRefused("team", v1alpha1.ReasonFailedCreate, 16); len(woken) != 16 || woken[0].Name != "99" {

@@ -29,20 +29,20 @@ type runningHardware struct {
 	judged sync.Map
 }
 
-func (r *runningHardware) forget(vmi types.NamespacedName) {
-	r.limits.forget(vmi)
+func (r *runningHardware) forgetVMI(vmi types.NamespacedName) {
+	r.limits.forgetVMI(vmi)
 	r.judged.Delete(vmi)
 }
 
-// reconcile copies the report of the launcher if it has changed. Reports that follow each other too fast wait.
-func (r *runningHardware) reconcile(ctx context.Context, o observed.Objects, done *outcome) error {
+// copyReport copies the report of the launcher if it has changed. Reports that follow each other too fast wait.
+func (r *runningHardware) copyReport(ctx context.Context, o observed.Objects, done *outcome) error {
 	if o.RunningHardware() == nil || o.VMI.IsFinal() {
 		return nil
 	}
 	if last, _ := r.judged.Load(o.Key); last == reportID(o.GuestPod) {
 		return nil
 	}
-	if wait := r.limits.wait(o.Key, r.Now(), statusesPerSecond, statusBurst); wait > 0 {
+	if wait := r.limits.timeUntilNext(o.Key, r.Now(), statusesPerSecond, statusBurst); wait > 0 {
 		done.requeueAfter(wait)
 		return nil
 	}
@@ -60,7 +60,7 @@ func (r *runningHardware) reconcile(ctx context.Context, o observed.Objects, don
 		r.judged.Store(o.Key, reportID(o.GuestPod))
 		return nil
 	}
-	if err := r.save(ctx, hardware, front, guest.Status.Running.LiveHardware); err != nil {
+	if err := r.saveHardware(ctx, hardware, front, guest.Status.Running.LiveHardware); err != nil {
 		return err
 	}
 	r.judged.Store(o.Key, reportID(guest))
@@ -76,30 +76,30 @@ func checkedFrontend(guest *v1alpha1.GuestPod) (render.Front, error) {
 	return front, render.CheckLive(front, guest.Status.Running.LiveHardware)
 }
 
-// save writes status.running if it has changed. The time is not taken from the launcher, whose clock a tenant may set.
-func (r *runningHardware) save(ctx context.Context, hardware *v1alpha1.GuestHardware, front render.Front, live v1alpha1.LiveHardware) error {
+// saveHardware writes status.running if it has changed. The time is not taken from the launcher, whose clock a tenant may set.
+func (r *runningHardware) saveHardware(ctx context.Context, hardware *v1alpha1.GuestHardware, front render.Front, live v1alpha1.LiveHardware) error {
 	before := hardware.Status.Running
 	running := render.ObservedHardware(before, front, live, hardware.Status.Guest.UID, metav1.NewTime(r.Now()))
 	if running.Cause = condition.Note(running.Cause); before != nil && equality.Semantic.DeepEqual(*before, running) {
 		return nil
 	}
-	return r.patch(ctx, hardware, &running)
+	return r.patchStatus(ctx, hardware, &running)
 }
 
-// patch returns a conflict if another process has written since the GuestHardware was read.
-func (r *runningHardware) patch(ctx context.Context, hardware *v1alpha1.GuestHardware, running *v1alpha1.HardwareRunning) error {
+// patchStatus returns a conflict if another process has written since the GuestHardware was read.
+func (r *runningHardware) patchStatus(ctx context.Context, hardware *v1alpha1.GuestHardware, running *v1alpha1.HardwareRunning) error {
 	changed := hardware.DeepCopy()
 	changed.Status.Running = running
 	return client.IgnoreNotFound(objects.PatchStatus(ctx, r.Live, changed, hardware))
 }
 
-// remove removes status.running of a guest that has ended.
-func (r *runningHardware) remove(ctx context.Context, o observed.Objects) error {
+// removeStatus removes status.running of a guest that has ended.
+func (r *runningHardware) removeStatus(ctx context.Context, o observed.Objects) error {
 	hardware, err := lifecycle.Hardware(ctx, r.Live, o.Key)
 	if err != nil || hardware == nil || hardware.Status.Running == nil || hardware.Status.Running.UID != o.VMI.UID {
 		return err
 	}
-	return r.patch(ctx, hardware, nil)
+	return r.patchStatus(ctx, hardware, nil)
 }
 
 // reportID identifies a report by the GuestPod and the content.

@@ -22,26 +22,26 @@ type statusReport struct {
 	unboundClaims *unboundClaims
 }
 
-func (s *statusReport) forget(vmi types.NamespacedName) {
-	s.limits.forget(vmi)
-	s.mountFailures.limits.forget(vmi)
-	s.unboundClaims.limits.forget(vmi)
+func (s *statusReport) forgetVMI(vmi types.NamespacedName) {
+	s.limits.forgetVMI(vmi)
+	s.mountFailures.limits.forgetVMI(vmi)
+	s.unboundClaims.limits.forgetVMI(vmi)
 }
 
-// reconcile writes the status of a VMI if it has changed, with one write for all changes. A launcher that reports other states all the time is followed at a
+// writeStatus writes the status of a VMI if it has changed, with one write for all changes. A launcher that reports other states all the time is followed at a
 // bounded rate.
-func (s *statusReport) reconcile(ctx context.Context, o observed.Objects, done *outcome) error {
+func (s *statusReport) writeStatus(ctx context.Context, o observed.Objects, done *outcome) error {
 	report := vmistatus.Report{Objects: o, Refusal: done.refusal, PendingHotplug: done.pendingHotplug, HotplugUnknown: done.hotplugUnknown}
 	if vmistatus.StartsLate(o, s.Now()) {
-		report.MountFailure = s.mountFailures.describe(ctx, o, done)
+		report.MountFailure = s.mountFailures.describeFailure(ctx, o, done)
 	}
-	report.UnboundClaims = s.unboundClaims.describe(ctx, o, done)
+	report.UnboundClaims = s.unboundClaims.describeClaims(ctx, o, done)
 	changed := o.VMI.DeepCopy()
 	done.requeueAfter(report.Write(changed, s.Now()))
 	if equality.Semantic.DeepEqual(o.VMI.Status, changed.Status) {
 		return nil
 	}
-	if wait := s.limits.wait(o.Key, s.Now(), statusesPerSecond, statusBurst); wait > 0 {
+	if wait := s.limits.timeUntilNext(o.Key, s.Now(), statusesPerSecond, statusBurst); wait > 0 {
 		done.requeueAfter(wait)
 		return nil
 	}
@@ -55,13 +55,13 @@ func (s *statusReport) reconcile(ctx context.Context, o observed.Objects, done *
 // writeEvents writes events about the phase Running and about a new reason why the guest does not start.
 func (s *statusReport) writeEvents(ctx context.Context, changed, before *v1.VirtualMachineInstance) {
 	if before.Status.Phase != v1.Running && changed.Status.Phase == v1.Running {
-		s.event(before, corev1.EventTypeNormal, condition.Cause{Reason: string(v1.Started), Message: "the guest runs"})
+		s.writeEvent(before, corev1.EventTypeNormal, condition.Cause{Reason: string(v1.Started), Message: "the guest runs"})
 	}
 	cause := newRefusal(changed, before)
 	if cause == nil {
 		return
 	}
-	s.event(before, corev1.EventTypeWarning, *cause)
+	s.writeEvent(before, corev1.EventTypeWarning, *cause)
 	was := condition.Of(before, v1.VirtualMachineInstanceSynchronized)
 	if metav1.GetControllerOf(before) == nil && (was == nil || was.Reason != cause.Reason) { // the controller of VMs logs the causes of the others
 		condition.Log(ctx, before, "vmi", *cause)

@@ -30,9 +30,9 @@ const (
 	bindingInterval = 10 * time.Second
 )
 
-// describe returns which claims of a pod without a node are not bound. It returns nothing if the scheduler has said why the pod has no node, or may still
+// describeClaims returns which claims of a pod without a node are not bound. It returns nothing if the scheduler has said why the pod has no node, or may still
 // choose one. Between two reads it returns the message of the VMI's condition.
-func (u *unboundClaims) describe(ctx context.Context, o observed.Objects, done *outcome) string {
+func (u *unboundClaims) describeClaims(ctx context.Context, o observed.Objects, done *outcome) string {
 	pod := o.RecordedPod()
 	if pod == nil || pod.Spec.NodeName != "" || observed.PodCondition(pod, corev1.PodScheduled) != nil {
 		return ""
@@ -41,12 +41,12 @@ func (u *unboundClaims) describe(ctx context.Context, o observed.Objects, done *
 		done.requeueAfter(min(left, quietScheduling)) // a clock that is behind must not make the wait longer
 		return ""
 	}
-	if wait := u.limits.wait(o.Key, u.Now(), rate.Every(bindingInterval), 1); wait > 0 {
+	if wait := u.limits.timeUntilNext(o.Key, u.Now(), rate.Every(bindingInterval), 1); wait > 0 {
 		done.requeueAfter(wait)
 		return currentMessage(o.VMI, v1alpha1.ReasonWaitingForVolumeBinding)
 	}
 	done.requeueAfter(bindingInterval)
-	unbound, err := u.find(ctx, o)
+	unbound, err := u.findUnbound(ctx, o)
 	if err != nil { // the guest can start all the same
 		ctrl.LoggerFrom(ctx).Info("the claims of the pod cannot be read", "reason", err.Error())
 	}
@@ -57,8 +57,8 @@ func (u *unboundClaims) describe(ctx context.Context, o observed.Objects, done *
 		strings.Join(unbound, ", "), o.Key.Namespace)
 }
 
-// find returns the claims of a pod that are not bound, in quotes. The cache has no volumes of pods.
-func (u *unboundClaims) find(ctx context.Context, o observed.Objects) (unbound []string, err error) {
+// findUnbound returns the claims of a pod that are not bound, in quotes. The cache has no volumes of pods.
+func (u *unboundClaims) findUnbound(ctx context.Context, o observed.Objects) (unbound []string, err error) {
 	pod, err := objects.GetOrNil(ctx, u.Live, observed.PodKey(o.Key), &corev1.Pod{})
 	if err != nil || pod == nil || pod.UID != o.Pod.UID {
 		return nil, err

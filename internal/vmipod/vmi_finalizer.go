@@ -13,16 +13,16 @@ import (
 // vmiFinalizer keeps a VMI until its guest has ended.
 type vmiFinalizer struct{ *environment }
 
-// add adds the finalizer to a VMI without a VM: internal/lifecycle creates the VMIs of VMs with it.
-func (f vmiFinalizer) add(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+// addFinalizer adds the finalizer to a VMI without a VM: internal/lifecycle creates the VMIs of VMs with it.
+func (f vmiFinalizer) addFinalizer(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
 	finalized := vmi.DeepCopy()
 	controllerutil.AddFinalizer(finalized, v1.VirtualMachineInstanceFinalizer)
 	return f.patchVMI(ctx, finalized, vmi)
 }
 
-// remove removes the finalizer of a VMI in its final phase. If the cache has no pod, the API server is asked first: this process may have created one without
-// getting an answer.
-func (f vmiFinalizer) remove(ctx context.Context, o observed.Objects) (done outcome, err error) {
+// removeFinalizer removes the finalizer of a VMI in its final phase. If the cache has no pod, the API server is asked first: this process may have created one
+// without getting an answer.
+func (f vmiFinalizer) removeFinalizer(ctx context.Context, o observed.Objects) (done outcome, err error) {
 	if o.Pod == nil {
 		pod, err := objects.GetOrNil(ctx, f.Live, observed.PodKey(o.Key), &corev1.Pod{})
 		if err != nil {

@@ -175,7 +175,7 @@ const lookupsPerSecond = 20
 func (c *Controller) lookUpAwaited(ctx context.Context, found chan<- event.GenericEvent) error {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, object := range c.awaited.nextUnwatched(lookupsPerSecond) {
-			if exists, err := c.lookup.exists(ctx, object); err != nil || !exists {
+			if exists, err := c.lookup.objectExists(ctx, object); err != nil || !exists {
 				continue // the next try of the VMI reports the error
 			}
 			for _, request := range c.retryWaiting(object) {

@@ -33,9 +33,9 @@ func ClaimName(volume *v1.Volume) string {
 	return ""
 }
 
-// claims returns the claims of a VMI's volumes that exist, by name. They are not watched for changes of their spec: a claim that was read before it was bound
-// says the same.
-func (r Reader) claims(ctx context.Context, vmi *v1.VirtualMachineInstance) (map[string]pod.Claim, error) {
+// readClaims returns the claims of a VMI's volumes that exist, by name. They are not watched for changes of their spec: a claim that was read before it was
+// bound says the same.
+func (r Reader) readClaims(ctx context.Context, vmi *v1.VirtualMachineInstance) (map[string]pod.Claim, error) {
 	claims := map[string]pod.Claim{}
 	for i := range vmi.Spec.Volumes {
 		name := ClaimName(&vmi.Spec.Volumes[i])

@@ -33,11 +33,11 @@ type Reader struct {
 
 // Read returns the input of the pod of a VMI, without its KeySecret.
 func (r Reader) Read(ctx context.Context, vmi *v1.VirtualMachineInstance) (in pod.Input, err error) {
-	in = pod.Input{VMI: vmi, Settings: r.settings()}
-	if in.Record, err = r.record(ctx, vmi); err != nil {
+	in = pod.Input{VMI: vmi, Settings: r.podSettings()}
+	if in.Record, err = r.readRecord(ctx, vmi); err != nil {
 		return in, err
 	}
-	if in.Claims, err = r.claims(ctx, vmi); err != nil {
+	if in.Claims, err = r.readClaims(ctx, vmi); err != nil {
 		return in, err
 	}
 	if in.NetworkResources, err = r.networkResources(ctx, vmi); err != nil {
@@ -47,8 +47,8 @@ func (r Reader) Read(ctx context.Context, vmi *v1.VirtualMachineInstance) (in po
 	return in, err
 }
 
-// settings returns the settings of flags and configuration.
-func (r Reader) settings() pod.Settings {
+// podSettings returns the settings of flags and configuration.
+func (r Reader) podSettings() pod.Settings {
 	settings, pods := r.Settings, r.Configuration.Pods
 	settings.Emulate, settings.CPUAllocationRatio, settings.MemoryOvercommit = pods.Emulate, pods.CPUAllocationRatio, pods.MemoryOvercommit
 	settings.OverheadRatio, settings.StateClass, settings.PullPolicy = pods.OverheadRatio, pods.StateClass, pods.PullPolicy
@@ -56,9 +56,9 @@ func (r Reader) settings() pod.Settings {
 	return settings
 }
 
-// record returns the hardware record with which the guest will start, nil at its first boot. It is also nil if the GuestHardware belongs to another guest, or
-// if the record is invalid: stage 2 reports that.
-func (r Reader) record(ctx context.Context, vmi *v1.VirtualMachineInstance) (*record.Record, error) {
+// readRecord returns the hardware record with which the guest will start, nil at its first boot. It is also nil if the GuestHardware belongs to another guest,
+// or if the record is invalid: stage 2 reports that.
+func (r Reader) readRecord(ctx context.Context, vmi *v1.VirtualMachineInstance) (*record.Record, error) {
 	if vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		return nil, nil
 	}

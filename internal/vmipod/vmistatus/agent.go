@@ -17,8 +17,8 @@ const (
 	infoDomainAndAgent = "domain, guest-agent"
 )
 
-// agent returns the report of the guest agent, nil if the agent does not answer. A report counts only while the domain runs and its node answers.
-func (r Report) agent(lost *condition.Cause) *v1alpha1.GuestAgent {
+// agentReport returns the report of the guest agent, nil if the agent does not answer. A report counts only while the domain runs and its node answers.
+func (r Report) agentReport(lost *condition.Cause) *v1alpha1.GuestAgent {
 	if lost != nil || r.RunningDomain() == nil {
 		return nil
 	}

@@ -23,7 +23,7 @@ const (
 
 // SetCreated writes the pod that was created from the input into the status of its VMI.
 func SetCreated(vmi *v1.VirtualMachineInstance, in pod.Input, created *corev1.Pod) {
-	vmi.Status.Interfaces, vmi.Status.VolumeStatus = interfaces(in), volumes(in)
+	vmi.Status.Interfaces, vmi.Status.VolumeStatus = interfaceStatuses(in), volumeStatuses(in)
 	setPod(vmi, created)
 	condition.SetPhase(vmi, v1.Scheduling)
 	condition.Clear(vmi, v1.VirtualMachineInstanceSynchronized) // it reported why there was no pod
@@ -59,10 +59,10 @@ func setPod(vmi *v1.VirtualMachineInstance, pod *corev1.Pod) {
 	}
 }
 
-// interfaces returns status.interfaces of a VMI, with the MAC addresses of the hardware record, or with the MAC addresses that stage 2 will assign. The
+// interfaceStatuses returns status.interfaces of a VMI, with the MAC addresses of the hardware record, or with the MAC addresses that stage 2 will assign. The
 // interface on the pod network is the first one, because 'kubectl get vmi' prints the first one. With slirp it has no addresses: the guest cannot be reached at
 // the addresses of the pod.
-func interfaces(in pod.Input) (nics []v1.VirtualMachineInstanceNetworkInterface) {
+func interfaceStatuses(in pod.Input) (nics []v1.VirtualMachineInstanceNetworkInterface) {
 	vmi := in.VMI.DeepCopy()
 	if in.Record != nil {
 		identity.Recall(vmi, in.Record)
@@ -91,9 +91,9 @@ func interfaces(in pod.Input) (nics []v1.VirtualMachineInstanceNetworkInterface)
 	return nics
 }
 
-// volumes returns status.volumeStatus of a VMI with its claims. The launcher reads the sizes of disks there: without them it would make a disk as large as the
-// file system of the claim.
-func volumes(in pod.Input) (list []v1.VolumeStatus) {
+// volumeStatuses returns status.volumeStatus of a VMI with its claims. The launcher reads the sizes of disks there: without them it would make a disk as large
+// as the file system of the claim.
+func volumeStatuses(in pod.Input) (list []v1.VolumeStatus) {
 	for i := range in.VMI.Spec.Volumes {
 		volume := &in.VMI.Spec.Volumes[i]
 		if claim, found := in.Claims[podinput.ClaimName(volume)]; found {

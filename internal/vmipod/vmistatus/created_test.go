@@ -32,7 +32,7 @@ func TestInterfaces(t *testing.T) {
 		return v1.Network{Name: name, NetworkSource: v1.NetworkSource{Multus: &v1.MultusNetwork{NetworkName: "nad"}}}
 	}
 	vmi.Spec.Networks = append(vmi.Spec.Networks, multus("lan"), multus("gone"))
-	cards := interfaces(pod.Input{VMI: vmi, Settings: pod.Settings{Network: pod.Passt}})
+	cards := interfaceStatuses(pod.Input{VMI: vmi, Settings: pod.Settings{Network: pod.Passt}})
 	if len(cards) != 2 || cards[0].Name != "default" || cards[0].PodInterfaceName != podInterface || cards[0].MAC == "" {
 		t.Fatalf("the cards are %+v", cards)
 	}
@@ -44,11 +44,11 @@ func TestInterfaces(t *testing.T) {
 	ofClaim := vmi.DeepCopy()
 	ofClaim.Spec.Networks = append(ofClaim.Spec.Networks, drawn)
 	ofClaim.Spec.Domain.Devices.Interfaces = append(ofClaim.Spec.Domain.Devices.Interfaces, v1.Interface{Name: "drawn"})
-	listed := interfaces(pod.Input{VMI: ofClaim, Settings: pod.Settings{Network: pod.Passt}})
+	listed := interfaceStatuses(pod.Input{VMI: ofClaim, Settings: pod.Settings{Network: pod.Passt}})
 	if last := listed[len(listed)-1]; last.Name != "drawn" || last.PodInterfaceName != "" || listed[0].Name == "drawn" {
 		t.Errorf("a device of a claim is listed as %+v", listed)
 	}
-	if slirp := interfaces(pod.Input{VMI: vmi, Settings: pod.Settings{Network: pod.Slirp}}); slirp[0].PodInterfaceName != "" {
+	if slirp := interfaceStatuses(pod.Input{VMI: vmi, Settings: pod.Settings{Network: pod.Slirp}}); slirp[0].PodInterfaceName != "" {
 		t.Errorf("by slirp the card is %+v", slirp[0])
 	}
 }

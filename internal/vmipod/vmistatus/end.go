@@ -59,7 +59,7 @@ func setStarted(vmi *v1.VirtualMachineInstance, pod *corev1.Pod) {
 	if pod == nil {
 		return
 	}
-	if ended := terminated(pod); ended != nil && !ended.StartedAt.IsZero() {
+	if ended := terminatedState(pod); ended != nil && !ended.StartedAt.IsZero() {
 		transitions := vmi.Status.PhaseTransitionTimestamps
 		transitions[len(transitions)-1].PhaseTransitionTimestamp = ended.StartedAt
 	}
@@ -96,7 +96,7 @@ func causeFromOutside(o observed.Objects) *condition.Cause {
 	case o.Pod.DeletionTimestamp != nil && o.Pod.Spec.NodeName != "":
 		return &condition.Cause{Reason: v1alpha1.ReasonPodDeleted, Message: "somebody deleted the pod" + describeExit(o.Pod)}
 	}
-	if ended := terminated(o.Pod); ended != nil && ended.Reason == v1alpha1.ReasonOOMKilled {
+	if ended := terminatedState(o.Pod); ended != nil && ended.Reason == v1alpha1.ReasonOOMKilled {
 		return &condition.Cause{Reason: v1alpha1.ReasonOOMKilled, Message: "the pod's container exceeded its memory limit"}
 	}
 	return nil
@@ -125,7 +125,7 @@ func podEndCause(pod *corev1.Pod) condition.Cause {
 		return condition.Cause{Reason: v1alpha1.ReasonPodGone, Message: "the pod was deleted before a node was found for it"}
 	}
 	message := "the pod ended, and its launcher has not reported how the guest ended" + describeExit(pod)
-	if ended := terminated(pod); ended != nil {
+	if ended := terminatedState(pod); ended != nil {
 		if last := strings.TrimSpace(condition.OneLine(ended.Message)); last != "" && ended.ExitCode != exitCodeKilled {
 			message += ": " + last
 		}
@@ -140,15 +140,15 @@ const exitCodeKilled = 128 + 9
 
 // describeExit returns how the container of a pod has ended, in brackets, or nothing if that is not known.
 func describeExit(pod *corev1.Pod) string {
-	ended := terminated(pod)
+	ended := terminatedState(pod)
 	if ended == nil {
 		return ""
 	}
 	return fmt.Sprintf(" (%s, exit code %d)", cmp.Or(ended.Reason, "ended"), ended.ExitCode)
 }
 
-// terminated returns how the container of a pod ended, nil if the container has not ended or that is not known.
-func terminated(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+// terminatedState returns how the container of a pod ended, nil if the container has not ended or that is not known.
+func terminatedState(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	container := observed.Container(pod)
 	if container == nil {
 		return nil

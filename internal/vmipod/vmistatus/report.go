@@ -53,7 +53,7 @@ func (r Report) setState(vmi *v1.VirtualMachineInstance, now time.Time) (recheck
 		condition.SetPhase(vmi, v1.Scheduled)
 	}
 	lost, recheck := nodeLostCause(r.Pod, now)
-	setAgent(vmi, r.agent(lost))
+	setAgent(vmi, r.agentReport(lost))
 	switch started := r.Domain() != nil || vmi.Status.Phase == v1.Running; {
 	case started:
 		condition.SetPhase(vmi, v1.Running)
