@@ -103,7 +103,7 @@ func TestRunningGuest(t *testing.T) {
 		c.must(c.Create(t.Context(), snapshotOf("s")))
 		cut := false
 		c.reconcileAll(func() {
-			vs := volumesnapshot.New(volumesnapshot.Kind)
+			vs := volumesnapshot.NewObject(volumesnapshot.Kind)
 			vs.SetNamespace("team")
 			vs.SetName("vmsnapshot-snap-1-volume-root")
 			if !cut && c.Get(t.Context(), client.ObjectKeyFromObject(vs), vs) == nil && len(test.calls) > 0 {

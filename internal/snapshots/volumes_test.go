@@ -25,7 +25,7 @@ import (
 
 // storageObjects returns the test objects with a driver that takes VolumeSnapshots, and two claims of the VM: for a disk, which the VM owns, and for its state.
 func storageObjects() []client.Object {
-	class := volumesnapshot.New(volumesnapshot.ClassKind)
+	class := volumesnapshot.NewObject(volumesnapshot.ClassKind)
 	class.SetName("snaps")
 	class.Object["driver"] = "csi.example.com"
 	root, state := testClaim("root"), testClaim(pod.StateName("web"))
@@ -107,7 +107,7 @@ func TestLostVolumeSnapshot(t *testing.T) {
 	c := newCluster(t, withVolumeSnapshots, storageObjects()...)
 	c.must(c.Create(t.Context(), snapshotOf("s")))
 	c.reconcileAll(c.runDriver)
-	lost := volumesnapshot.New(volumesnapshot.Kind)
+	lost := volumesnapshot.NewObject(volumesnapshot.Kind)
 	lost.SetNamespace("team")
 	lost.SetName("vmsnapshot-snap-1-volume-root")
 	c.must(c.WithWatch.Delete(t.Context(), lost))
@@ -123,7 +123,7 @@ func TestLostVolumeSnapshot(t *testing.T) {
 // TestForeignVolumeSnapshot: a VolumeSnapshot that somebody else created under the name is not used.
 func TestForeignVolumeSnapshot(t *testing.T) {
 	c := newCluster(t, withVolumeSnapshots, storageObjects()...)
-	foreign := volumesnapshot.New(volumesnapshot.Kind)
+	foreign := volumesnapshot.NewObject(volumesnapshot.Kind)
 	foreign.SetNamespace("team")
 	foreign.SetName("vmsnapshot-snap-1-volume-root")
 	c.must(c.WithWatch.Create(t.Context(), foreign))

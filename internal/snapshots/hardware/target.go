@@ -32,12 +32,12 @@ func (w Writer) WriteForNewVM(ctx context.Context, vm *v1.VirtualMachine, kept s
 	if hardware != nil && !ownership.Assigned(hardware) && equality.Semantic.DeepEqual(hardware.Spec, spec) {
 		return nil
 	}
-	return w.replace(ctx, vm, hardware, spec, map[string]string{snapshot.Mark: snapshot.MarkOf(restore)})
+	return w.replaceHardware(ctx, vm, hardware, spec, map[string]string{snapshot.Mark: snapshot.MarkOf(restore)})
 }
 
-// Apply gives a VM, which must be locked, the hardware of a ControllerRevision. If the name of the revision is empty, the next boot makes new hardware.
+// ApplyRevision gives a VM, which must be locked, the hardware of a ControllerRevision. If the name of the revision is empty, the next boot makes new hardware.
 // written reports whether the VM had other hardware; mistakes are why the revision cannot be used.
-func (w Writer) Apply(ctx context.Context, vm *v1.VirtualMachine, revision string) (written bool, mistakes field.ErrorList, err error) {
+func (w Writer) ApplyRevision(ctx context.Context, vm *v1.VirtualMachine, revision string) (written bool, mistakes field.ErrorList, err error) {
 	kept := snapshot.Kept{VM: vm, Revision: revision}
 	if mistakes, err := LoadRecord(ctx, w.Live, &kept); err != nil || len(mistakes) > 0 {
 		return false, mistakes, err
@@ -55,11 +55,11 @@ func (w Writer) Apply(ctx context.Context, vm *v1.VirtualMachine, revision strin
 	case ownership.GuestOf(vm).Ownership(hardware) == ownership.Own:
 		return true, nil, w.Patch(ctx, hardware, func() { hardware.Spec = spec })
 	}
-	return true, nil, w.replace(ctx, vm, hardware, spec, nil)
+	return true, nil, w.replaceHardware(ctx, vm, hardware, spec, nil)
 }
 
-// replace deletes the GuestHardware that exists, if any, and creates another one, unless the spec has no hardware: then the first boot creates it.
-func (w Writer) replace(
+// replaceHardware deletes the GuestHardware that exists, if any, and creates another one, unless the spec has no hardware: then the first boot creates it.
+func (w Writer) replaceHardware(
 	ctx context.Context, vm *v1.VirtualMachine, existing *v1alpha1.GuestHardware, spec v1alpha1.GuestHardwareSpec, annotations map[string]string,
 ) error {
 	if existing != nil {

@@ -60,7 +60,7 @@ func TestApply(t *testing.T) {
 		cluster, _ := fakecluster.New(t, before...)
 		revision := storeRecord(t, cluster, hardwareOf("pc-q35-9.2", false))
 		writer := Writer{Cluster: cluster}
-		_, mistakes, err := writer.Apply(t.Context(), testVM(), revision)
+		_, mistakes, err := writer.ApplyRevision(t.Context(), testVM(), revision)
 		if err != nil || len(mistakes) > 0 {
 			t.Errorf("%s: %v %v", why, mistakes, err)
 		}
@@ -68,12 +68,12 @@ func TestApply(t *testing.T) {
 		if err != nil || now == nil || !cmp.Equal(now.Spec, hardwareOf("pc-q35-9.2", false).Spec) {
 			t.Errorf("%s: %+v %v", why, now, err)
 		}
-		if written, _, err := writer.Apply(t.Context(), testVM(), revision); written || err != nil {
+		if written, _, err := writer.ApplyRevision(t.Context(), testVM(), revision); written || err != nil {
 			t.Errorf("%s: the second call writes %t, %v", why, written, err)
 		}
 	}
 	cluster, _ := fakecluster.New(t)
-	if written, mistakes, err := (Writer{Cluster: cluster}).Apply(t.Context(), testVM(), "gone"); written || len(mistakes) != 1 || err != nil {
+	if written, mistakes, err := (Writer{Cluster: cluster}).ApplyRevision(t.Context(), testVM(), "gone"); written || len(mistakes) != 1 || err != nil {
 		t.Errorf("a revision that is gone: written %t, %v, %v", written, mistakes, err)
 	}
 }

@@ -24,15 +24,15 @@ type Cluster struct {
 // Patch applies change to an object and writes the difference, if there is one. It fails with a conflict if the stored object is newer. Afterwards
 // the object is as it is stored.
 func (c *Cluster) Patch(ctx context.Context, object client.Object, change func()) error {
-	return c.write(ctx, object, change, objects.Patch)
+	return c.writeDifference(ctx, object, change, objects.Patch)
 }
 
 // PatchStatus applies change to an object and writes the difference of the status, as Patch does.
 func (c *Cluster) PatchStatus(ctx context.Context, object client.Object, change func()) error {
-	return c.write(ctx, object, change, objects.PatchStatus)
+	return c.writeDifference(ctx, object, change, objects.PatchStatus)
 }
 
-func (c *Cluster) write(
+func (c *Cluster) writeDifference(
 	ctx context.Context, object client.Object, change func(), patch func(_ context.Context, _ client.Client, changed, before client.Object) error,
 ) error {
 	before := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type

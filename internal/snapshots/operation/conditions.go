@@ -17,13 +17,13 @@ type ConditionText struct {
 	Reason, Message string
 }
 
-// True returns the content of a condition that is True.
-func True(reason, message string) ConditionText {
+// ConditionTrue returns the content of a condition that is True.
+func ConditionTrue(reason, message string) ConditionText {
 	return ConditionText{corev1.ConditionTrue, reason, message}
 }
 
-// False returns the content of a condition that is False.
-func False(reason, message string) ConditionText {
+// ConditionFalse returns the content of a condition that is False.
+func ConditionFalse(reason, message string) ConditionText {
 	return ConditionText{corev1.ConditionFalse, reason, message}
 }
 

@@ -35,14 +35,14 @@ func Metrics() []prometheus.Collector {
 }
 
 // CountSuccess counts an operation as succeeded if write is nil: write is the error of the request that ended it. It returns write.
-func CountSuccess(kind Kind, write error) error { return count(kind, resultSucceeded, write) }
+func CountSuccess(kind Kind, write error) error { return countEnd(kind, resultSucceeded, write) }
 
 // WarnAfterFailure is WarnAfterWrite for the write that ends an operation as failed. It also counts the operation.
 func (c *Cluster) WarnAfterFailure(kind Kind, write error, about client.Object, reason, note string) error {
-	return count(kind, resultFailed, c.WarnAfterWrite(write, about, reason, note))
+	return countEnd(kind, resultFailed, c.WarnAfterWrite(write, about, reason, note))
 }
 
-func count(kind Kind, result string, write error) error {
+func countEnd(kind Kind, result string, write error) error {
 	if write == nil {
 		endedOperations.WithLabelValues(string(kind), result).Inc()
 	}

@@ -44,16 +44,16 @@ func (a *SubresourceAgent) Freeze(ctx context.Context, guest types.NamespacedNam
 	if err != nil {
 		return err
 	}
-	return a.put(ctx, guest, "freeze", body)
+	return a.putSubresource(ctx, guest, "freeze", body)
 }
 
 // Thaw implements Agent.
 func (a *SubresourceAgent) Thaw(ctx context.Context, guest types.NamespacedName) error {
-	return a.put(ctx, guest, "unfreeze", nil)
+	return a.putSubresource(ctx, guest, "unfreeze", nil)
 }
 
-// put sends a request once. It does not retry, because the caller decides what a missing answer means.
-func (a *SubresourceAgent) put(ctx context.Context, guest types.NamespacedName, subresource string, body []byte) error {
+// putSubresource sends a request once. It does not retry, because the caller decides what a missing answer means.
+func (a *SubresourceAgent) putSubresource(ctx context.Context, guest types.NamespacedName, subresource string, body []byte) error {
 	return a.client.Put().Namespace(guest.Namespace).Resource("virtualmachineinstances").Name(guest.Name).SubResource(subresource).
 		MaxRetries(0).Body(body).Do(ctx).Error()
 }

@@ -94,7 +94,7 @@ func (q *Quiescer) Freeze(
 		quiesced = operation.FindCondition(snapshot.Status.Conditions, v1alpha1.ConditionQuiesced)
 	}
 	limit := freezeTimeout(snapshot, quiesced.LastTransitionTime.Time)
-	answered, err := q.Requests.send(requestFor(snapshot, actionFreeze), q.freezeCall(guestOf(snapshot), limit))
+	answered, err := q.Requests.sendRequest(requestFor(snapshot, actionFreeze), q.freezeCall(guestOf(snapshot), limit))
 	switch {
 	case !answered:
 		return false, nil
@@ -102,7 +102,7 @@ func (q *Quiescer) Freeze(
 		write := q.reportUnquiesced(ctx, snapshot, v1alpha1.ReasonFreezeFailed, err.Error())
 		return true, q.WarnAfterWrite(write, snapshot, v1alpha1.ReasonFreezeFailed, "the guest was not frozen: "+err.Error())
 	}
-	frozen := operation.True(v1alpha1.ReasonFrozen, "the guest agent has frozen the file systems")
+	frozen := operation.ConditionTrue(v1alpha1.ReasonFrozen, "the guest agent has frozen the file systems")
 	return true, q.setQuiesced(ctx, snapshot, frozen, api.VMSnapshotGuestAgentIndication)
 }
 
@@ -149,7 +149,7 @@ func hasCondition(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstance
 
 // reportUnquiesced writes that the volumes are snapshotted while the guest may write to them.
 func (q *Quiescer) reportUnquiesced(ctx context.Context, snapshot *api.VirtualMachineSnapshot, reason, message string) error {
-	return q.setQuiesced(ctx, snapshot, operation.False(reason, message), api.VMSnapshotNoGuestAgentIndication)
+	return q.setQuiesced(ctx, snapshot, operation.ConditionFalse(reason, message), api.VMSnapshotNoGuestAgentIndication)
 }
 
 // setQuiesced writes the condition Quiesced and indications. While the guest is frozen, the time of the condition is the time of the request, because
@@ -198,7 +198,7 @@ func (q *Quiescer) Thaw(
 
 func (q *Quiescer) sendThaw(snapshot *api.VirtualMachineSnapshot) (answered bool, err error) {
 	guest := guestOf(snapshot)
-	return q.Requests.send(requestFor(snapshot, actionThaw), func(ctx context.Context) error { return q.Agent.Thaw(ctx, guest) })
+	return q.Requests.sendRequest(requestFor(snapshot, actionThaw), func(ctx context.Context) error { return q.Agent.Thaw(ctx, guest) })
 }
 
 // reportThaw writes how the freeze of a guest ended. thawErr is why the guest did not thaw, and nil if it did.
@@ -209,18 +209,18 @@ func (q *Quiescer) reportThaw(
 	expired := freezeExpiredReason(content, quiesced.LastTransitionTime.Time, limit)
 	switch {
 	case quiesced.Reason == v1alpha1.ReasonFreezing:
-		return q.setQuiesced(ctx, snapshot, operation.False(v1alpha1.ReasonFreezeFailed, "the snapshot ended before the guest was frozen"))
+		return q.setQuiesced(ctx, snapshot, operation.ConditionFalse(v1alpha1.ReasonFreezeFailed, "the snapshot ended before the guest was frozen"))
 	case expired != "":
-		return q.setQuiesced(ctx, snapshot, operation.False(v1alpha1.ReasonQuiesceTimeout, expired), api.VMSnapshotQuiesceTimeoutIndication)
+		return q.setQuiesced(ctx, snapshot, operation.ConditionFalse(v1alpha1.ReasonQuiesceTimeout, expired), api.VMSnapshotQuiesceTimeoutIndication)
 	case thawErr != nil:
-		return q.setQuiesced(ctx, snapshot, operation.True(v1alpha1.ReasonThawFailed, fmt.Sprintf("the guest was frozen while its volumes were snapshotted, "+
-			"and did not thaw: %v; its launcher thaws it %s after the freeze", thawErr, limit)))
+		return q.setQuiesced(ctx, snapshot, operation.ConditionTrue(v1alpha1.ReasonThawFailed, fmt.Sprintf("the guest was frozen while its volumes were "+
+			"snapshotted, and did not thaw: %v; its launcher thaws it %s after the freeze", thawErr, limit)))
 	}
 	return q.reportThawed(ctx, snapshot)
 }
 
 func (q *Quiescer) reportThawed(ctx context.Context, snapshot *api.VirtualMachineSnapshot) error {
-	return q.setQuiesced(ctx, snapshot, operation.True(v1alpha1.ReasonThawed, "the guest was frozen while its volumes were snapshotted"))
+	return q.setQuiesced(ctx, snapshot, operation.ConditionTrue(v1alpha1.ReasonThawed, "the guest was frozen while its volumes were snapshotted"))
 }
 
 // freezeExpiredReason returns why a freeze ended before all volumes were snapshotted, and nothing if it did not. If a clock went backwards, nobody knows
@@ -262,6 +262,6 @@ func (q *Quiescer) ThawOrphan(ctx context.Context, vm *v1.VirtualMachine) error 
 	if err != nil || q.agentUnavailableReason(vmi) != "" {
 		return err
 	}
-	_, _ = q.Requests.send(request{guest, vm.UID, actionThaw}, func(ctx context.Context) error { return q.Agent.Thaw(ctx, guest) })
+	_, _ = q.Requests.sendRequest(request{guest, vm.UID, actionThaw}, func(ctx context.Context) error { return q.Agent.Thaw(ctx, guest) })
 	return nil
 }

@@ -62,8 +62,8 @@ func (r *Requests) Start(ctx context.Context) error {
 	return nil
 }
 
-// send sends a request, unless it is pending, and returns the answer if it has arrived. An answer is returned once.
-func (r *Requests) send(sent request, call func(context.Context) error) (arrived bool, err error) {
+// sendRequest sends a request, unless it is pending, and returns the answer if it has arrived. An answer is returned once.
+func (r *Requests) sendRequest(sent request, call func(context.Context) error) (arrived bool, err error) {
 	r.mutex.Lock()
 	found := r.answers[sent]
 	switch {
@@ -83,13 +83,13 @@ func (r *Requests) send(sent request, call func(context.Context) error) (arrived
 		r.mutex.Lock()
 		defer r.mutex.Unlock()
 		next.arrived, next.err = true, err
-		time.AfterFunc(answerLifetime, func() { r.discard(sent, next) })
+		time.AfterFunc(answerLifetime, func() { r.discardAnswer(sent, next) })
 	})
-	return r.fetch(sent, next)
+	return r.fetchAnswer(sent, next)
 }
 
-// fetch returns an answer if it has arrived already.
-func (r *Requests) fetch(sent request, from *answer) (arrived bool, err error) {
+// fetchAnswer returns an answer if it has arrived already.
+func (r *Requests) fetchAnswer(sent request, from *answer) (arrived bool, err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if from.arrived && r.answers[sent] == from {
@@ -127,8 +127,8 @@ func (r *Requests) countPending(namespace string) (n int) {
 	return n
 }
 
-// discard deletes an answer that nobody has fetched.
-func (r *Requests) discard(sent request, unfetched *answer) {
+// discardAnswer deletes an answer that nobody has fetched.
+func (r *Requests) discardAnswer(sent request, unfetched *answer) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if r.answers[sent] == unfetched {

@@ -17,7 +17,7 @@ func TestPendingRequestsAreBounded(t *testing.T) {
 	all.Go = func(func()) { started++ }
 	for i := range 3 * maxPendingPerNamespace {
 		for _, namespace := range []string{"team", "other"} {
-			_, _ = all.send(request{types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}, "", actionFreeze}, nil)
+			_, _ = all.sendRequest(request{types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}, "", actionFreeze}, nil)
 		}
 	}
 	if started != 2*maxPendingPerNamespace {
@@ -31,7 +31,7 @@ func TestRequestsEndWithTheManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests, ended, stopped := NewRequests(), make(chan error, 3), make(chan error, 1)
 		send := func(name string) {
-			if arrived, err := requests.send(request{guest: guest(name)}, func(ctx context.Context) error {
+			if arrived, err := requests.sendRequest(request{guest: guest(name)}, func(ctx context.Context) error {
 				<-ctx.Done()
 				ended <- ctx.Err()
 				return ctx.Err()

@@ -25,7 +25,7 @@ func (c cleanUp) Run(ctx context.Context, cloned *clone.VirtualMachineClone) (op
 		return operation.Result{}, err
 	}
 	if !bound {
-		return c.wait(cloned)
+		return c.waitForObjects(cloned)
 	}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: cloned.Namespace, Name: name} }
 	for _, object := range []client.Object{

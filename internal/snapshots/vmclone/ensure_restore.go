@@ -27,26 +27,26 @@ func (e ensureRestore) Run(ctx context.Context, cloned *clone.VirtualMachineClon
 	case err != nil:
 		return operation.Result{}, err
 	case found == nil:
-		return e.create(ctx, cloned, name)
+		return e.createRestore(ctx, cloned, name)
 	case !metav1.IsControlledBy(found, cloned):
-		return e.fail(ctx, cloned, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineRestore '%s' exists, and does not belong to this clone", name))
+		return e.failClone(ctx, cloned, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineRestore '%s' exists, and does not belong to this clone", name))
 	case found.Status != nil && operation.HasFailed(found.Status.Conditions):
 		failure := operation.FindCondition(found.Status.Conditions, api.ConditionFailure)
-		return e.fail(ctx, cloned, failure.Reason, failure.Message)
+		return e.failClone(ctx, cloned, failure.Reason, failure.Message)
 	case found.Status == nil || !ptr.Deref(found.Status.Complete, false):
-		return e.wait(cloned)
+		return e.waitForObjects(cloned)
 	}
-	return e.complete(ctx, cloned)
+	return e.completeClone(ctx, cloned)
 }
 
-func (e ensureRestore) complete(ctx context.Context, cloned *clone.VirtualMachineClone) (operation.Result, error) {
+func (e ensureRestore) completeClone(ctx context.Context, cloned *clone.VirtualMachineClone) (operation.Result, error) {
 	if err := e.PatchStatus(ctx, cloned, func() {
 		now := metav1.NewTime(e.Now().Truncate(time.Second))
 		cloned.Status.TargetName, cloned.Status.CreationTime = &cloned.Spec.Target.Name, &now
 	}); err != nil {
 		return operation.Result{}, err
 	}
-	completed := operation.True(v1alpha1.ReasonCompleted, "the clone is complete")
+	completed := operation.ConditionTrue(v1alpha1.ReasonCompleted, "the clone is complete")
 	write := operation.CountSuccess(operation.Clone, e.reportPhase(ctx, cloned, clone.Succeeded, completed))
 	if write == nil {
 		e.RecordNormal(cloned, v1alpha1.ReasonCompleted, "created VirtualMachine "+cloned.Spec.Target.Name)
@@ -54,15 +54,15 @@ func (e ensureRestore) complete(ctx context.Context, cloned *clone.VirtualMachin
 	return operation.RetryAfter(operation.NextStep), write
 }
 
-// create creates the restore from the snapshot of the clone.
-func (e ensureRestore) create(ctx context.Context, cloned *clone.VirtualMachineClone, name string) (operation.Result, error) {
+// createRestore creates the restore from the snapshot of the clone.
+func (e ensureRestore) createRestore(ctx context.Context, cloned *clone.VirtualMachineClone, name string) (operation.Result, error) {
 	key := types.NamespacedName{Namespace: cloned.Namespace, Name: ptr.Deref(cloned.Status.SnapshotName, "")}
 	from, err := objects.GetOrNil(ctx, e.Live, key, &api.VirtualMachineSnapshot{})
 	if err != nil {
 		return operation.Result{}, err
 	}
 	if from == nil {
-		return e.fail(ctx, cloned, v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachineSnapshot '%s' is gone", key.Name))
+		return e.failClone(ctx, cloned, v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachineSnapshot '%s' is gone", key.Name))
 	}
 	key.Name = operation.ContentName(from.UID)
 	content, err := objects.GetOrNil(ctx, e.Live, key, &api.VirtualMachineSnapshotContent{})
@@ -70,7 +70,7 @@ func (e ensureRestore) create(ctx context.Context, cloned *clone.VirtualMachineC
 		return operation.Result{}, err
 	}
 	if content == nil {
-		return e.fail(ctx, cloned, v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachineSnapshotContent '%s' is gone", key.Name))
+		return e.failClone(ctx, cloned, v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachineSnapshotContent '%s' is gone", key.Name))
 	}
 	kept, err := snapshot.Read(content)
 	var patches []string
@@ -78,10 +78,10 @@ func (e ensureRestore) create(ctx context.Context, cloned *clone.VirtualMachineC
 		patches, err = snapshot.ClonePatches(kept.VM, &cloned.Spec)
 	}
 	if err != nil {
-		return e.fail(ctx, cloned, v1alpha1.ReasonMalformed, err.Error())
+		return e.failClone(ctx, cloned, v1alpha1.ReasonMalformed, err.Error())
 	}
 	if cloned.Spec.Target.Name == kept.VM.Name { // a restore into this name would overwrite the VM itself
-		return e.fail(ctx, cloned, v1alpha1.ReasonMalformed, "spec.target.name: must not be the VM of the snapshot")
+		return e.failClone(ctx, cloned, v1alpha1.ReasonMalformed, "spec.target.name: must not be the VM of the snapshot")
 	}
 	made := &api.VirtualMachineRestore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cloned.Namespace, Name: name, OwnerReferences: ownerReferences(cloned),
@@ -97,5 +97,5 @@ func (e ensureRestore) create(ctx context.Context, cloned *clone.VirtualMachineC
 	if err := e.Live.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
 		return operation.Result{}, fmt.Errorf("creating VirtualMachineRestore '%s': %w", name, err)
 	}
-	return operation.RetryAfter(e.backoff(cloned)), e.PatchStatus(ctx, cloned, func() { cloned.Status.RestoreName = &name })
+	return operation.RetryAfter(e.pollDelay(cloned)), e.PatchStatus(ctx, cloned, func() { cloned.Status.RestoreName = &name })
 }

@@ -31,24 +31,24 @@ func (e ensureSnapshot) Run(ctx context.Context, cloned *clone.VirtualMachineClo
 	case found == nil && !sourceIsVM:
 		return e.waitForSource(ctx, cloned)
 	case found == nil:
-		return e.create(ctx, cloned, name)
+		return e.createSnapshot(ctx, cloned, name)
 	case sourceIsVM && !metav1.IsControlledBy(found, cloned):
-		return e.fail(ctx, cloned, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineSnapshot '%s' exists, and does not belong to this clone", name))
+		return e.failClone(ctx, cloned, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineSnapshot '%s' exists, and does not belong to this clone", name))
 	case operation.PhaseOf(found) == api.Failed:
 		text := fmt.Sprintf("VirtualMachineSnapshot '%s': %s", name, operation.ErrorMessage(found.Status.Error, "it has failed"))
-		return e.fail(ctx, cloned, v1alpha1.ReasonSnapshotNotReady, text)
+		return e.failClone(ctx, cloned, v1alpha1.ReasonSnapshotNotReady, text)
 	case found.Status == nil || !ptr.Deref(found.Status.ReadyToUse, false):
-		return e.wait(cloned)
+		return e.waitForObjects(cloned)
 	}
 	if err := e.PatchStatus(ctx, cloned, func() { cloned.Status.SnapshotName = &name }); err != nil {
 		return operation.Result{}, err
 	}
-	ready := operation.True(v1alpha1.ReasonInProgress, "waits for the restore")
+	ready := operation.ConditionTrue(v1alpha1.ReasonInProgress, "waits for the restore")
 	return operation.RetryAfter(operation.NextStep), e.reportPhase(ctx, cloned, clone.RestoreInProgress, ready)
 }
 
-// create creates the snapshot of a VM.
-func (e ensureSnapshot) create(ctx context.Context, cloned *clone.VirtualMachineClone, name string) (operation.Result, error) {
+// createSnapshot creates the snapshot of a VM.
+func (e ensureSnapshot) createSnapshot(ctx context.Context, cloned *clone.VirtualMachineClone, name string) (operation.Result, error) {
 	key := types.NamespacedName{Namespace: cloned.Namespace, Name: cloned.Spec.Source.Name}
 	source, err := objects.GetOrNil(ctx, e.Live, key, &v1.VirtualMachine{})
 	if err != nil {
@@ -63,5 +63,5 @@ func (e ensureSnapshot) create(ctx context.Context, cloned *clone.VirtualMachine
 	if err := e.Live.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
 		return operation.Result{}, fmt.Errorf("creating VirtualMachineSnapshot '%s': %w", name, err)
 	}
-	return e.wait(cloned)
+	return e.waitForObjects(cloned)
 }

@@ -14,8 +14,8 @@ import (
 // statusWriter writes the status of clones.
 type statusWriter struct{ *operation.Cluster }
 
-// backoff returns when to reconcile a waiting clone next. Events of the snapshot and the restore usually come before.
-func (w statusWriter) backoff(cloned *clone.VirtualMachineClone) time.Duration {
+// pollDelay returns when to reconcile a waiting clone next. Events of the snapshot and the restore usually come before.
+func (w statusWriter) pollDelay(cloned *clone.VirtualMachineClone) time.Duration {
 	for _, condition := range cloned.Status.Conditions {
 		if condition.Type == clone.ConditionReady {
 			return operation.Backoff(w.Now().Sub(condition.LastTransitionTime.Time))
@@ -31,12 +31,12 @@ func (w statusWriter) reportPhase(
 	return w.PatchStatus(ctx, cloned, func() {
 		now := w.Now()
 		cloned.Status.Phase = phase
-		progressing, ready := operation.True(text.Reason, text.Message), operation.False(text.Reason, text.Message)
+		progressing, ready := operation.ConditionTrue(text.Reason, text.Message), operation.ConditionFalse(text.Reason, text.Message)
 		switch phase {
 		case clone.Succeeded:
-			progressing, ready = operation.False(text.Reason, text.Message), operation.True(text.Reason, text.Message)
+			progressing, ready = operation.ConditionFalse(text.Reason, text.Message), operation.ConditionTrue(text.Reason, text.Message)
 		case clone.Failed:
-			progressing = operation.False(text.Reason, text.Message)
+			progressing = operation.ConditionFalse(text.Reason, text.Message)
 		}
 		cloned.Status.Conditions = setCondition(cloned.Status.Conditions, clone.ConditionProgressing, progressing, now)
 		cloned.Status.Conditions = setCondition(cloned.Status.Conditions, clone.ConditionReady, ready, now)
@@ -58,20 +58,20 @@ func setCondition(all []clone.Condition, kind clone.ConditionType, text operatio
 	return back
 }
 
-// wait ends a reconcile until the objects that the clone waits for change, or until its backoff.
-func (w statusWriter) wait(cloned *clone.VirtualMachineClone) (operation.Result, error) {
-	return operation.RetryAfter(w.backoff(cloned)), nil
+// waitForObjects ends a reconcile until the objects that the clone waits for change, or until its backoff.
+func (w statusWriter) waitForObjects(cloned *clone.VirtualMachineClone) (operation.Result, error) {
+	return operation.RetryAfter(w.pollDelay(cloned)), nil
 }
 
 // waitForSource reports that the source does not exist.
 func (w statusWriter) waitForSource(ctx context.Context, cloned *clone.VirtualMachineClone) (operation.Result, error) {
 	text := fmt.Sprintf("%s '%s' does not exist", cloned.Spec.Source.Kind, cloned.Spec.Source.Name)
-	missing := operation.True(v1alpha1.ReasonSourceMissing, text)
-	return operation.RetryAfter(w.backoff(cloned)), w.reportPhase(ctx, cloned, clone.SnapshotInProgress, missing)
+	missing := operation.ConditionTrue(v1alpha1.ReasonSourceMissing, text)
+	return operation.RetryAfter(w.pollDelay(cloned)), w.reportPhase(ctx, cloned, clone.SnapshotInProgress, missing)
 }
 
-// fail ends a clone.
-func (w statusWriter) fail(ctx context.Context, cloned *clone.VirtualMachineClone, reason, message string) (operation.Result, error) {
-	write := w.reportPhase(ctx, cloned, clone.Failed, operation.False(reason, message))
+// failClone ends a clone.
+func (w statusWriter) failClone(ctx context.Context, cloned *clone.VirtualMachineClone, reason, message string) (operation.Result, error) {
+	write := w.reportPhase(ctx, cloned, clone.Failed, operation.ConditionFalse(reason, message))
 	return operation.Wait(), w.WarnAfterFailure(operation.Clone, write, cloned, reason, message)
 }

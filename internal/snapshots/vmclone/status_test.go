@@ -32,10 +32,10 @@ func TestPhases(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := statusWriter{cluster}
-		if after := w.backoff(cloned); after != operation.PollInterval {
+		if after := w.pollDelay(cloned); after != operation.PollInterval {
 			t.Errorf("%s: a new clone is read after %s", phase, after)
 		}
-		if err := w.reportPhase(t.Context(), cloned, phase, operation.True("Reason", "why")); err != nil {
+		if err := w.reportPhase(t.Context(), cloned, phase, operation.ConditionTrue("Reason", "why")); err != nil {
 			t.Fatal(err)
 		}
 		conditions := cloned.Status.Conditions
@@ -43,7 +43,7 @@ func TestPhases(t *testing.T) {
 			t.Errorf("%s: %+v", phase, cloned.Status)
 		}
 		cluster.Now = func() time.Time { return fakecluster.Start.Add(10 * time.Minute) }
-		if after := w.backoff(cloned); after != time.Minute {
+		if after := w.pollDelay(cloned); after != time.Minute {
 			t.Errorf("%s: after ten minutes a clone is read after %s", phase, after)
 		}
 	}

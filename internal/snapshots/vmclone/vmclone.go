@@ -51,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key types.NamespacedName) (t
 	if !operation.IsRefused(err) || phase == clone.PhaseUnset || phase == clone.Succeeded {
 		return after, err
 	}
-	return r.backoff(found), r.reportPhase(ctx, found, phase, operation.True(v1alpha1.ReasonNotAdmitted, err.Error()))
+	return r.pollDelay(found), r.reportPhase(ctx, found, phase, operation.ConditionTrue(v1alpha1.ReasonNotAdmitted, err.Error()))
 }
 
 // checkClone begins a clone, or fails one that is malformed.
@@ -59,16 +59,16 @@ type checkClone struct{ statusWriter }
 
 func (c checkClone) Run(ctx context.Context, cloned *clone.VirtualMachineClone) (operation.Result, error) {
 	if errs := snapshot.CheckClone(&cloned.Spec); len(errs) > 0 {
-		return c.fail(ctx, cloned, v1alpha1.ReasonMalformed, condition.Mistakes(errs))
+		return c.failClone(ctx, cloned, v1alpha1.ReasonMalformed, condition.Mistakes(errs))
 	}
 	_, err := operation.CreatorOf(cloned)
 	if err == nil && cloned.Spec.Target == nil {
 		err = operation.ErrNoCreator // the webhook that notes the creator also sets the target
 	}
 	if err != nil {
-		return c.fail(ctx, cloned, v1alpha1.ReasonMalformed, err.Error())
+		return c.failClone(ctx, cloned, v1alpha1.ReasonMalformed, err.Error())
 	}
-	begun := operation.True(v1alpha1.ReasonInProgress, "waits for a snapshot of the source")
+	begun := operation.ConditionTrue(v1alpha1.ReasonInProgress, "waits for a snapshot of the source")
 	return operation.RetryAfter(operation.NextStep), c.reportPhase(ctx, cloned, clone.SnapshotInProgress, begun)
 }
 

@@ -112,7 +112,7 @@ func (l *Locker) UnlockFromRestore(ctx context.Context, vm *v1.VirtualMachine, r
 	var mistakes field.ErrorList
 	if record, has := vm.Annotations[v1alpha1.AnnotationRecord]; has && strings.HasPrefix(vm.Annotations[snapshot.Mark], restore+"-") {
 		var err error
-		if _, mistakes, err = l.Hardware.Apply(ctx, vm, record); err != nil {
+		if _, mistakes, err = l.Hardware.ApplyRevision(ctx, vm, record); err != nil {
 			return err
 		}
 	}

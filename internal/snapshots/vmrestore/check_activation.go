@@ -135,7 +135,7 @@ func (c checkActivation) missingObjects(
 	if err != nil {
 		return nil, err
 	}
-	known, err := facts.read(ctx, needs)
+	known, err := facts.readFacts(ctx, needs)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (c createClaims) Run(ctx context.Context, s *state) (operation.Result, erro
 		}
 		switch {
 		case claim == nil:
-			if err := c.create(ctx, s, restored); err != nil {
+			if err := c.createClaim(ctx, s, restored); err != nil {
 				return operation.Result{}, err
 			}
 			pending = true
@@ -74,11 +74,11 @@ func (c createClaims) Run(ctx context.Context, s *state) (operation.Result, erro
 	if !pending {
 		return operation.Done(), nil
 	}
-	waiting := operation.True(v1alpha1.ReasonVolumesPending, "waits for the restored claims")
-	return operation.RetryAfter(c.backoff(s)), c.reportProgress(ctx, s, waiting)
+	waiting := operation.ConditionTrue(v1alpha1.ReasonVolumesPending, "waits for the restored claims")
+	return operation.RetryAfter(c.pollDelay(s)), c.reportProgress(ctx, s, waiting)
 }
 
-func (c createClaims) create(ctx context.Context, s *state, restored api.VolumeRestore) error {
+func (c createClaims) createClaim(ctx context.Context, s *state, restored api.VolumeRestore) error {
 	backup := s.kept.Backup(restored.VolumeName)
 	size, err := volumesnapshot.RestoreSize(ctx, c.Live, types.NamespacedName{Namespace: s.restore.Namespace, Name: restored.VolumeSnapshotName})
 	if apierrors.IsNotFound(err) {

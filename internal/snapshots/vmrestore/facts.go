@@ -49,8 +49,8 @@ var metadataKinds = map[snapshot.Kind]schema.GroupVersionKind{
 	snapshot.DeviceClass:           {Group: "resource.k8s.io", Version: "v1", Kind: string(snapshot.DeviceClass)},
 }
 
-// read returns which objects of a VM exist and may be used. Each object is read once.
-func (f *restoreFacts) read(ctx context.Context, needs []snapshot.Need) (snapshot.Facts, error) {
+// readFacts returns which objects of a VM exist and may be used. Each object is read once.
+func (f *restoreFacts) readFacts(ctx context.Context, needs []snapshot.Need) (snapshot.Facts, error) {
 	known := snapshot.Facts{}
 	for _, need := range needs {
 		if _, read := known[need.Object]; read {
@@ -77,9 +77,9 @@ func (f *restoreFacts) readObject(ctx context.Context, object snapshot.Object) (
 	case object.Kind == snapshot.Claim && f.shared[object.Name]:
 		return snapshot.Shared, nil
 	case object.Kind == snapshot.Secret:
-		return f.probe(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}})
+		return f.probeObject(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}})
 	case object.Kind == snapshot.ConfigMap:
-		return f.probe(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}})
+		return f.probeObject(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}})
 	case object.Kind == snapshot.Revision:
 		return f.readRevision(ctx, types.NamespacedName{Namespace: object.Namespace, Name: object.Name})
 	}
@@ -103,9 +103,9 @@ func (f *restoreFacts) readObject(ctx context.Context, object snapshot.Object) (
 	return snapshot.Present, nil
 }
 
-// probe reports whether an object exists that this process may not read, because it contains secrets: a dry run of a create fails if the name is taken. If
-// a quota or a webhook refuses the create before, the object counts as present; if it is missing, the pod of the guest waits for it.
-func (f *restoreFacts) probe(ctx context.Context, object client.Object) (snapshot.Fact, error) {
+// probeObject reports whether an object exists that this process may not read, because it contains secrets: a dry run of a create fails if the name is taken.
+// If a quota or a webhook refuses the create before, the object counts as present; if it is missing, the pod of the guest waits for it.
+func (f *restoreFacts) probeObject(ctx context.Context, object client.Object) (snapshot.Fact, error) {
 	err := f.live.Create(ctx, object, client.DryRunAll)
 	switch {
 	case err == nil:
@@ -128,7 +128,7 @@ func (f *restoreFacts) readRevision(ctx context.Context, key types.NamespacedNam
 // readResource reads a resource of a device plugin: the configuration must permit it, and a node must have it. A node whose plugin is stopped for a while
 // still lists it.
 func (f *restoreFacts) readResource(ctx context.Context, name string) (snapshot.Fact, error) {
-	if permitted := f.configuration.Limits.PermittedHostDevices; permitted != nil && !permits(permitted, name) {
+	if permitted := f.configuration.Limits.PermittedHostDevices; permitted != nil && !permitsResource(permitted, name) {
 		return snapshot.Forbidden, nil
 	}
 	if f.nodeResources == nil {
@@ -144,8 +144,8 @@ func (f *restoreFacts) readResource(ctx context.Context, name string) (snapshot.
 	return snapshot.Gone, nil
 }
 
-// permits reports whether the configuration lists a resource.
-func permits(all *v1.PermittedHostDevices, name string) bool {
+// permitsResource reports whether the configuration lists a resource.
+func permitsResource(all *v1.PermittedHostDevices, name string) bool {
 	return slices.ContainsFunc(all.PciHostDevices, func(d v1.PciHostDevice) bool { return d.ResourceName == name }) ||
 		slices.ContainsFunc(all.MediatedDevices, func(d v1.MediatedHostDevice) bool { return d.ResourceName == name }) ||
 		slices.ContainsFunc(all.USB, func(d v1.USBHostDevice) bool { return d.ResourceName == name })

@@ -33,7 +33,7 @@ func (f finish) Run(ctx context.Context, s *state) (operation.Result, error) {
 		case err != nil || written:
 			return operation.RetryAfter(operation.NextStep), err
 		case len(mistakes) > 0:
-			notActivatable := operation.False(v1alpha1.ReasonNotActivatable, condition.Mistakes(mistakes))
+			notActivatable := operation.ConditionFalse(v1alpha1.ReasonNotActivatable, condition.Mistakes(mistakes))
 			return operation.RetryAfter(operation.PollInterval), f.reportProgress(ctx, s, notActivatable)
 		}
 	}
@@ -47,8 +47,8 @@ func (f finish) Run(ctx context.Context, s *state) (operation.Result, error) {
 		status, now := s.restore.Status, metav1.NewTime(f.Now().Truncate(time.Second))
 		status.Complete, status.RestoreTime = ptr.To(true), &now
 		const text = "the restore is complete"
-		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, operation.False(v1alpha1.ReasonCompleted, text), f.Now())
-		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.True(v1alpha1.ReasonCompleted, text), f.Now())
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, operation.ConditionFalse(v1alpha1.ReasonCompleted, text), f.Now())
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.ConditionTrue(v1alpha1.ReasonCompleted, text), f.Now())
 	}))
 	if write != nil {
 		return operation.Result{}, write
@@ -73,7 +73,7 @@ func (f finish) applyHardware(ctx context.Context, s *state) (written bool, mist
 		}
 		record = s.kept.Revision
 	}
-	return f.hardware.Apply(ctx, s.vm, record)
+	return f.hardware.ApplyRevision(ctx, s.vm, record)
 }
 
 // ownClaims gives the target the claims that were created before it.

@@ -32,8 +32,8 @@ type statusWriter struct {
 	hardware hardware.Writer
 }
 
-// backoff returns when to reconcile a waiting restore next.
-func (w statusWriter) backoff(s *state) time.Duration {
+// pollDelay returns when to reconcile a waiting restore next.
+func (w statusWriter) pollDelay(s *state) time.Duration {
 	return operation.Backoff(operation.TimeSince(s.restore.Status.Conditions, api.ConditionReady, w.Now()))
 }
 
@@ -46,7 +46,7 @@ func (w statusWriter) reportProgress(ctx context.Context, s *state, text operati
 		status, now := s.restore.Status, w.Now()
 		status.Complete = ptr.To(false)
 		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, text, now)
-		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.False(text.Reason, text.Message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.ConditionFalse(text.Reason, text.Message), now)
 	})
 }
 
@@ -54,24 +54,24 @@ func (w statusWriter) reportProgress(ctx context.Context, s *state, text operati
 func (w statusWriter) reportBlocked(ctx context.Context, s *state, blocked *blockedError) error {
 	ready := operation.FindCondition(s.restore.Status.Conditions, api.ConditionReady)
 	firstRefusal := blocked.reason == v1alpha1.ReasonNotAdmitted && ready != nil && ready.Reason != blocked.reason
-	write := w.reportProgress(ctx, s, operation.False(blocked.reason, blocked.message))
+	write := w.reportProgress(ctx, s, operation.ConditionFalse(blocked.reason, blocked.message))
 	if firstRefusal {
 		return w.WarnAfterWrite(write, s.restore, blocked.reason, blocked.message)
 	}
 	return write
 }
 
-// fail ends a restore. The VM is as it was before, except for claims that were created beside its own.
-func (w statusWriter) fail(ctx context.Context, s *state, blocked *blockedError) error {
+// failRestore ends a restore. The VM is as it was before, except for claims that were created beside its own.
+func (w statusWriter) failRestore(ctx context.Context, s *state, blocked *blockedError) error {
 	if err := w.deleteUnusedHardware(ctx, s); err != nil {
 		return err
 	}
 	reason, message := blocked.reason, blocked.message
 	write := w.PatchStatus(ctx, s.restore, func() {
 		status, now := s.restore.Status, w.Now()
-		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, operation.False(reason, message), now)
-		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.False(reason, message), now)
-		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionFailure, operation.True(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, operation.ConditionFalse(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.ConditionFalse(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionFailure, operation.ConditionTrue(reason, message), now)
 	})
 	return w.WarnAfterFailure(operation.Restore, write, s.restore, reason, message)
 }

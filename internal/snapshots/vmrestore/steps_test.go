@@ -23,7 +23,7 @@ func testState() *state {
 	restore := &api.VirtualMachineRestore{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "r", UID: "r-1"},
 		Spec: api.VirtualMachineRestoreSpec{VirtualMachineSnapshotName: "s", Target: corev1.TypedLocalObjectReference{Kind: "VirtualMachine", Name: "web"}}}
 	restore.Status = &api.VirtualMachineRestoreStatus{
-		Conditions: operation.SetCondition(nil, api.ConditionReady, operation.False("InProgress", ""), fakecluster.Start)}
+		Conditions: operation.SetCondition(nil, api.ConditionReady, operation.ConditionFalse("InProgress", ""), fakecluster.Start)}
 	return &state{restore: restore, vm: &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "vm-1"}}}
 }
 

@@ -57,14 +57,14 @@ func (t stopTarget) checkAndStop(ctx context.Context, s *state, vmi *v1.VirtualM
 	if _, err := t.beforeStop.Run(ctx, s); err != nil {
 		return operation.Result{}, err
 	}
-	if err := t.stop(ctx, s, vmi); err != nil {
+	if err := t.stopVM(ctx, s, vmi); err != nil {
 		return operation.Result{}, err
 	}
 	return operation.Result{}, waitBecause(v1alpha1.ReasonTargetNotReady, fmt.Sprintf("VirtualMachineInstance '%s' is being stopped", vmi.Name))
 }
 
-// stop stops a VM as 'virtctl stop' does.
-func (t stopTarget) stop(ctx context.Context, s *state, vmi *v1.VirtualMachineInstance) error {
+// stopVM stops a VM as 'virtctl stop' does.
+func (t stopTarget) stopVM(ctx context.Context, s *state, vmi *v1.VirtualMachineInstance) error {
 	if vmi.DeletionTimestamp != nil {
 		return nil
 	}

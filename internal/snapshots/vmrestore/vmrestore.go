@@ -85,30 +85,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, key types.NamespacedName) (t
 	}
 	switch {
 	case found.DeletionTimestamp != nil:
-		return 0, r.finalize(ctx, s)
+		return 0, r.finalizeRestore(ctx, s)
 	case found.Status != nil && (ptr.Deref(found.Status.Complete, false) || operation.HasFailed(found.Status.Conditions)):
 		return 0, r.orphans.UnlockFromRestore(ctx, s.vm, found.Name)
 	case found.Status == nil:
-		return operation.NextStep, r.reportProgress(ctx, s, operation.True(v1alpha1.ReasonInProgress, "the restore has begun"))
+		return operation.NextStep, r.reportProgress(ctx, s, operation.ConditionTrue(v1alpha1.ReasonInProgress, "the restore has begun"))
 	case !controllerutil.ContainsFinalizer(found, finalizer):
 		return operation.NextStep, r.addFinalizer(ctx, s)
 	}
-	after, err := r.run(ctx, s)
+	after, err := r.takeSteps(ctx, s)
 	blocked := (*blockedError)(nil)
 	if errors.As(err, &blocked) && blocked.final {
-		after, err = 0, r.fail(ctx, s, blocked)
+		after, err = 0, r.failRestore(ctx, s, blocked)
 	}
 	if operation.IsRefused(err) {
 		// A quota, a policy or a webhook refuses an object that the restore writes, such as a claim. Somebody may change that.
 		err = waitBecause(v1alpha1.ReasonNotAdmitted, err.Error())
 	}
 	if errors.As(err, &blocked) {
-		return r.backoff(s), r.reportBlocked(ctx, s, blocked)
+		return r.pollDelay(s), r.reportBlocked(ctx, s, blocked)
 	}
 	return after, err
 }
 
-func (r *Reconciler) run(ctx context.Context, s *state) (time.Duration, error) {
+func (r *Reconciler) takeSteps(ctx context.Context, s *state) (time.Duration, error) {
 	if errs := snapshot.CheckRestore(&s.restore.Spec); len(errs) > 0 {
 		return 0, failBecause(v1alpha1.ReasonMalformed, condition.Mistakes(errs))
 	}
@@ -125,8 +125,8 @@ func (r *Reconciler) addFinalizer(ctx context.Context, s *state) error {
 	})
 }
 
-// finalize undoes what a restore that is being deleted would leave behind.
-func (r *Reconciler) finalize(ctx context.Context, s *state) error {
+// finalizeRestore undoes what a restore that is being deleted would leave behind.
+func (r *Reconciler) finalizeRestore(ctx context.Context, s *state) error {
 	if err := r.deleteUnusedHardware(ctx, s); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ type writeTarget struct {
 func (w writeTarget) Run(ctx context.Context, s *state) (operation.Result, error) {
 	if text := snapshot.Report(s.leftOut); text != "" {
 		if err := w.PatchStatus(ctx, s.restore, func() {
-			status, changed := s.restore.Status, operation.True(v1alpha1.ReasonHardwareChanged, text)
+			status, changed := s.restore.Status, operation.ConditionTrue(v1alpha1.ReasonHardwareChanged, text)
 			status.Conditions = operation.SetCondition(status.Conditions, v1alpha1.ConditionHardwareChanged, changed, w.Now())
 		}); err != nil {
 			return operation.Result{}, err

@@ -16,10 +16,10 @@ type checkSnapshot struct{ statusWriter }
 
 func (c checkSnapshot) Run(ctx context.Context, s *state) (operation.Result, error) {
 	if s.snapshot.Status == nil {
-		return operation.RetryAfter(operation.NextStep), c.reportProgress(ctx, s, operation.True(v1alpha1.ReasonInProgress, "the snapshot has begun"))
+		return operation.RetryAfter(operation.NextStep), c.reportProgress(ctx, s, operation.ConditionTrue(v1alpha1.ReasonInProgress, "the snapshot has begun"))
 	}
 	if errs := snapshot.CheckSnapshot(&s.snapshot.Spec); len(errs) > 0 {
-		return c.fail(ctx, s, v1alpha1.ReasonMalformed, condition.Mistakes(errs))
+		return c.failSnapshot(ctx, s, v1alpha1.ReasonMalformed, condition.Mistakes(errs))
 	}
 	if c.isLate(s.snapshot) {
 		text := "the snapshot was not taken within its failureDeadline"
@@ -27,7 +27,7 @@ func (c checkSnapshot) Run(ctx context.Context, s *state) (operation.Result, err
 		if progressing != nil && progressing.Status == corev1.ConditionFalse {
 			text += ": " + progressing.Message
 		}
-		return c.fail(ctx, s, v1alpha1.ReasonDeadlineExceeded, text)
+		return c.failSnapshot(ctx, s, v1alpha1.ReasonDeadlineExceeded, text)
 	}
 	return operation.Done(), nil
 }

@@ -27,7 +27,7 @@ func (c complete) Run(ctx context.Context, s *state) (operation.Result, error) {
 		if partial {
 			operation.AddIndications(status, api.VMSnapshotPartialSnapshotIndication)
 		}
-		taken := operation.False(v1alpha1.ReasonCompleted, "the snapshot is taken")
+		taken := operation.ConditionFalse(v1alpha1.ReasonCompleted, "the snapshot is taken")
 		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, taken, now)
 		copyReadiness(status, content, now)
 	}))

@@ -29,8 +29,8 @@ func (c createContent) Run(ctx context.Context, s *state) (operation.Result, err
 		return operation.Done(), nil
 	}
 	if name := memoryDumpVolume(s.vm); name != "" {
-		return c.fail(ctx, s, v1alpha1.ReasonNotSnapshottable, fmt.Sprintf("volume '%s' is a memory dump: a snapshot does not contain the memory of a guest; "+
-			"remove the volume", name))
+		return c.failSnapshot(ctx, s, v1alpha1.ReasonNotSnapshottable, fmt.Sprintf("volume '%s' is a memory dump: a snapshot does not contain the memory of a "+
+			"guest; remove the volume", name))
 	}
 	moment, vmi, err := hardware.ReadMoment(ctx, c.Live, s.vm)
 	if err != nil {
@@ -41,7 +41,7 @@ func (c createContent) Run(ctx context.Context, s *state) (operation.Result, err
 	}
 	record, err := moment.Record()
 	if err != nil {
-		return c.fail(ctx, s, v1alpha1.ReasonNotSnapshottable, fmt.Sprintf("GuestHardware '%s': %v", s.vm.Name, err))
+		return c.failSnapshot(ctx, s, v1alpha1.ReasonNotSnapshottable, fmt.Sprintf("GuestHardware '%s': %v", s.vm.Name, err))
 	}
 	revision, err := hardware.StoreRecord(ctx, c.Live, s.vm.Namespace, record)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c createContent) Run(ctx context.Context, s *state) (operation.Result, err
 	}
 	source, err := moment.Source()
 	if err != nil {
-		return c.fail(ctx, s, v1alpha1.ReasonNotSnapshottable, err.Error())
+		return c.failSnapshot(ctx, s, v1alpha1.ReasonNotSnapshottable, err.Error())
 	}
 	backups, err := c.volumeBackups(ctx, s)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c createContent) Run(ctx context.Context, s *state) (operation.Result, err
 	}
 	switch err := c.Live.Create(ctx, content); {
 	case condition.Oversized(err):
-		return c.fail(ctx, s, v1alpha1.ReasonNotSnapshottable, err.Error())
+		return c.failSnapshot(ctx, s, v1alpha1.ReasonNotSnapshottable, err.Error())
 	case err == nil:
 		c.RecordNormal(s.snapshot, v1alpha1.ReasonContentCreated, "created VirtualMachineSnapshotContent "+content.Name)
 	case !apierrors.IsAlreadyExists(err):
@@ -100,7 +100,7 @@ func (c createContent) reportSource(ctx context.Context, s *state, vmi *v1.Virtu
 		//nolint:staticcheck // older clients read the deprecated field
 		status.Indications = nil
 		operation.AddIndications(status, indications...)
-		locked := operation.True(v1alpha1.ReasonInProgress, "the VM is locked, and the content is created")
+		locked := operation.ConditionTrue(v1alpha1.ReasonInProgress, "the VM is locked, and the content is created")
 		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, locked, c.Now())
 	})
 }
@@ -124,7 +124,7 @@ func (c createContent) volumeBackups(ctx context.Context, s *state) (backups []a
 		if claim == nil || claim.Status.Phase != corev1.ClaimBound || claim.Spec.StorageClassName == nil {
 			continue
 		}
-		class, err := classes.For(ctx, c.Live, *claim.Spec.StorageClassName)
+		class, err := classes.NameFor(ctx, c.Live, *claim.Spec.StorageClassName)
 		if err != nil {
 			return nil, err
 		}

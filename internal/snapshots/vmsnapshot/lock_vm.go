@@ -21,12 +21,12 @@ func (l lockVM) Run(ctx context.Context, s *state) (operation.Result, error) {
 	}
 	if s.vm == nil {
 		text := fmt.Sprintf("VirtualMachine '%s' does not exist", s.snapshot.Spec.Source.Name)
-		return operation.RetryAfter(l.backoff(s)), l.reportProgress(ctx, s, operation.False(v1alpha1.ReasonSourceMissing, text))
+		return operation.RetryAfter(l.pollDelay(s)), l.reportProgress(ctx, s, operation.ConditionFalse(v1alpha1.ReasonSourceMissing, text))
 	}
 	if busy, err := l.locker.LockForSnapshot(ctx, s.vm, s.snapshot.Name); err != nil {
 		return operation.Result{}, err
 	} else if busy != "" {
-		return operation.RetryAfter(l.backoff(s)), l.reportProgress(ctx, s, operation.False(v1alpha1.ReasonSourceBusy, busy))
+		return operation.RetryAfter(l.pollDelay(s)), l.reportProgress(ctx, s, operation.ConditionFalse(v1alpha1.ReasonSourceBusy, busy))
 	}
 	return operation.Done(), nil
 }

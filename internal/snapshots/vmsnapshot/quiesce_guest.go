@@ -11,18 +11,18 @@ import (
 type freezeGuest struct{ quiescer *quiesce.Quiescer }
 
 func (f freezeGuest) Run(ctx context.Context, s *state) (operation.Result, error) {
-	return answered(f.quiescer.Freeze(ctx, s.snapshot, s.content))
+	return waitForAnswer(f.quiescer.Freeze(ctx, s.snapshot, s.content))
 }
 
 // thawGuest thaws the guest after its volumes are snapshotted, or when the snapshot ends otherwise.
 type thawGuest struct{ quiescer *quiesce.Quiescer }
 
 func (t thawGuest) Run(ctx context.Context, s *state) (operation.Result, error) {
-	return answered(t.quiescer.Thaw(ctx, s.snapshot, s.content))
+	return waitForAnswer(t.quiescer.Thaw(ctx, s.snapshot, s.content))
 }
 
-// answered waits for the guest until it has answered.
-func answered(done bool, err error) (operation.Result, error) {
+// waitForAnswer waits for the guest until it has answered.
+func waitForAnswer(done bool, err error) (operation.Result, error) {
 	if err != nil || !done {
 		return operation.RetryAfter(quiesce.RequestPoll), err
 	}

@@ -13,8 +13,8 @@ import (
 // statusWriter writes the status of snapshots.
 type statusWriter struct{ *operation.Cluster }
 
-// backoff returns when to reconcile a waiting snapshot next: at the latest a second after its deadline.
-func (w statusWriter) backoff(s *state) time.Duration {
+// pollDelay returns when to reconcile a waiting snapshot next: at the latest a second after its deadline.
+func (w statusWriter) pollDelay(s *state) time.Duration {
 	waited := operation.TimeSince(s.snapshot.Status.Conditions, api.ConditionReady, w.Now())
 	after := operation.Backoff(waited)
 	if deadline := operation.FailureDeadline(s.snapshot); deadline > waited {
@@ -38,20 +38,20 @@ func (w statusWriter) reportProgress(ctx context.Context, s *state, text operati
 		status, now := s.snapshot.Status, w.Now()
 		status.Phase, status.ReadyToUse = api.InProgress, ptr.To(false)
 		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, text, now)
-		notReady := operation.False(v1alpha1.ReasonInProgress, "the snapshot has not been taken yet")
+		notReady := operation.ConditionFalse(v1alpha1.ReasonInProgress, "the snapshot has not been taken yet")
 		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, notReady, now)
 	})
 }
 
-// fail ends a snapshot. The next reconcile deletes its content, because it is incomplete.
-func (w statusWriter) fail(ctx context.Context, s *state, reason, message string) (operation.Result, error) {
+// failSnapshot ends a snapshot. The next reconcile deletes its content, because it is incomplete.
+func (w statusWriter) failSnapshot(ctx context.Context, s *state, reason, message string) (operation.Result, error) {
 	write := w.PatchStatus(ctx, s.snapshot, func() {
 		status, now := s.snapshot.Status, w.Now()
 		status.Phase, status.ReadyToUse = api.Failed, ptr.To(false)
 		status.Error = operation.NewError(message, now)
-		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, operation.False(reason, message), now)
-		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.False(reason, message), now)
-		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionFailure, operation.True(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionProgressing, operation.ConditionFalse(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, operation.ConditionFalse(reason, message), now)
+		status.Conditions = operation.SetCondition(status.Conditions, api.ConditionFailure, operation.ConditionTrue(reason, message), now)
 	})
 	return operation.Wait(), w.WarnAfterFailure(operation.Snapshot, write, s.snapshot, reason, message)
 }

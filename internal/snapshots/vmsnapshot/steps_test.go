@@ -33,10 +33,10 @@ func testContent(ready bool) *api.VirtualMachineSnapshotContent {
 func TestCheckSnapshot(t *testing.T) {
 	begun := func(ago time.Duration, text operation.ConditionText) *api.VirtualMachineSnapshotStatus {
 		at := fakecluster.Start.Add(-ago)
-		conditions := operation.SetCondition(nil, api.ConditionReady, operation.False("InProgress", ""), at)
+		conditions := operation.SetCondition(nil, api.ConditionReady, operation.ConditionFalse("InProgress", ""), at)
 		return &api.VirtualMachineSnapshotStatus{Phase: api.InProgress, Conditions: operation.SetCondition(conditions, api.ConditionProgressing, text, at)}
 	}
-	progressing := operation.True("InProgress", "")
+	progressing := operation.ConditionTrue("InProgress", "")
 	for why, test := range map[string]struct {
 		kind   string
 		status *api.VirtualMachineSnapshotStatus
@@ -46,7 +46,7 @@ func TestCheckSnapshot(t *testing.T) {
 		"new":                 {"VirtualMachine", nil, api.InProgress, "the snapshot has begun"},
 		"in time":             {"VirtualMachine", begun(4*time.Minute, progressing), api.InProgress, ""},
 		"late":                {"VirtualMachine", begun(6*time.Minute, progressing), api.Failed, "was not taken within its failureDeadline"},
-		"late, for a reason":  {"VirtualMachine", begun(6*time.Minute, operation.False("Busy", "it is busy")), api.Failed, "failureDeadline: it is busy"},
+		"late, for a reason":  {"VirtualMachine", begun(6*time.Minute, operation.ConditionFalse("Busy", "it is busy")), api.Failed, "failureDeadline: it is busy"},
 		"malformed":           {"Pod", begun(0, progressing), api.Failed, "spec.source.kind"},
 		"malformed, and late": {"Pod", begun(6*time.Minute, progressing), api.Failed, "spec.source.kind"},
 	} {

@@ -19,13 +19,13 @@ type takeVolumeSnapshots struct {
 }
 
 func (t takeVolumeSnapshots) Run(ctx context.Context, s *state) (operation.Result, error) {
-	if err := t.volumes.Update(ctx, s.content); err != nil {
+	if err := t.volumes.UpdateContent(ctx, s.content); err != nil {
 		return operation.Result{}, err
 	}
 	if s.content.Status.CreationTime != nil {
 		return operation.Done(), nil
 	}
-	waiting := operation.True(v1alpha1.ReasonVolumeSnapshots, operation.ErrorMessage(s.content.Status.Error, "waits for VolumeSnapshots"))
+	waiting := operation.ConditionTrue(v1alpha1.ReasonVolumeSnapshots, operation.ErrorMessage(s.content.Status.Error, "waits for VolumeSnapshots"))
 	if err := t.reportProgress(ctx, s, waiting); err != nil {
 		return operation.Result{}, err
 	}
@@ -33,5 +33,5 @@ func (t takeVolumeSnapshots) Run(ctx context.Context, s *state) (operation.Resul
 	if quiesced != nil && quiesced.Reason == v1alpha1.ReasonFrozen {
 		return operation.RetryAfter(frozenPoll), nil
 	}
-	return operation.RetryAfter(t.backoff(s)), nil
+	return operation.RetryAfter(t.pollDelay(s)), nil
 }

@@ -26,11 +26,11 @@ func (u updateReadiness) Run(ctx context.Context, s *state) (operation.Result, e
 			if operation.ErrorMessage(status.Error, "") != text {
 				status.Error = operation.NewError(text, now)
 			}
-			gone := operation.False(v1alpha1.ReasonSourceMissing, text)
+			gone := operation.ConditionFalse(v1alpha1.ReasonSourceMissing, text)
 			status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, gone, now)
 		})
 	}
-	if err := u.volumes.Update(ctx, s.content); err != nil {
+	if err := u.volumes.UpdateContent(ctx, s.content); err != nil {
 		return operation.Result{}, err
 	}
 	return operation.Done(), u.PatchStatus(ctx, s.snapshot, func() { copyReadiness(s.snapshot.Status, s.content.Status, u.Now()) })
@@ -39,9 +39,9 @@ func (u updateReadiness) Run(ctx context.Context, s *state) (operation.Result, e
 // copyReadiness copies from the content whether a snapshot can be used.
 func copyReadiness(status *api.VirtualMachineSnapshotStatus, content *api.VirtualMachineSnapshotContentStatus, now time.Time) {
 	status.ReadyToUse, status.Error = ptr.To(ptr.Deref(content.ReadyToUse, false)), content.Error
-	text := operation.True(v1alpha1.ReasonCompleted, "the snapshot is ready to use")
+	text := operation.ConditionTrue(v1alpha1.ReasonCompleted, "the snapshot is ready to use")
 	if !*status.ReadyToUse {
-		text = operation.False(v1alpha1.ReasonVolumeSnapshots, operation.ErrorMessage(content.Error, "waits for VolumeSnapshots"))
+		text = operation.ConditionFalse(v1alpha1.ReasonVolumeSnapshots, operation.ErrorMessage(content.Error, "waits for VolumeSnapshots"))
 	}
 	status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, text, now)
 }

@@ -105,9 +105,9 @@ func (r *Reconciler) waitForAdmission(ctx context.Context, s *state, refusal err
 	}
 	progressing := operation.FindCondition(s.snapshot.Status.Conditions, api.ConditionProgressing)
 	first := progressing != nil && progressing.Reason != v1alpha1.ReasonNotAdmitted
-	write := r.reportProgress(ctx, s, operation.False(v1alpha1.ReasonNotAdmitted, refusal.Error()))
+	write := r.reportProgress(ctx, s, operation.ConditionFalse(v1alpha1.ReasonNotAdmitted, refusal.Error()))
 	if first {
 		write = r.WarnAfterWrite(write, s.snapshot, v1alpha1.ReasonNotAdmitted, refusal.Error())
 	}
-	return r.backoff(s), write
+	return r.pollDelay(s), write
 }

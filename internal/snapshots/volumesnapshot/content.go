@@ -20,9 +20,9 @@ import (
 // Contents creates the VolumeSnapshots of contents, and follows them.
 type Contents struct{ *operation.Cluster }
 
-// Update creates the missing VolumeSnapshots of a content, and writes its status. Once all VolumeSnapshots were taken, a missing one is an error of the
+// UpdateContent creates the missing VolumeSnapshots of a content, and writes its status. Once all VolumeSnapshots were taken, a missing one is an error of the
 // status, because it would contain another moment.
-func (c Contents) Update(ctx context.Context, content *api.VirtualMachineSnapshotContent) error {
+func (c Contents) UpdateContent(ctx context.Context, content *api.VirtualMachineSnapshotContent) error {
 	before := content.Status
 	if content.Spec.Source.VirtualMachine == nil {
 		return c.reportMissingVM(ctx, content)
@@ -84,7 +84,7 @@ func (c Contents) getOrCreate(
 	ctx context.Context, content *api.VirtualMachineSnapshotContent, backup *api.VolumeBackup, taken bool,
 ) (*unstructured.Unstructured, error) {
 	key := types.NamespacedName{Namespace: content.Namespace, Name: *backup.VolumeSnapshotName}
-	found, err := objects.GetOrNil(ctx, c.Live, key, New(Kind))
+	found, err := objects.GetOrNil(ctx, c.Live, key, NewObject(Kind))
 	if meta.IsNoMatchError(err) { // the cluster no longer serves the kind
 		err = nil
 	}
@@ -99,14 +99,14 @@ func (c Contents) getOrCreate(
 	if err != nil {
 		return nil, err
 	}
-	class, err := classes.For(ctx, c.Live, ptr.Deref(backup.PersistentVolumeClaim.Spec.StorageClassName, ""))
+	class, err := classes.NameFor(ctx, c.Live, ptr.Deref(backup.PersistentVolumeClaim.Spec.StorageClassName, ""))
 	if err != nil {
 		return nil, err
 	}
 	if class == "" {
 		return nil, fmt.Errorf("volume '%s' of VirtualMachineSnapshotContent '%s' no longer has a VolumeSnapshotClass", backup.VolumeName, content.Name)
 	}
-	made := New(Kind)
+	made := NewObject(Kind)
 	made.SetNamespace(key.Namespace)
 	made.SetName(key.Name)
 	made.SetLabels(map[string]string{"snapshot.kubevirt.io/source-vm-name": labelValue(content.Spec.Source.VirtualMachine.Name),

@@ -35,8 +35,8 @@ var resources = GroupVersion.WithResource("volumesnapshots").GroupResource()
 // defaultClassAnnotation marks the class to use if a driver has several.
 const defaultClassAnnotation = "snapshot.storage.kubernetes.io/is-default-class"
 
-// New returns an empty object of a kind of GroupVersion.
-func New(kind string) *unstructured.Unstructured {
+// NewObject returns an empty object of a kind of GroupVersion.
+func NewObject(kind string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(GroupVersion.WithKind(kind))
 	return object
@@ -62,9 +62,9 @@ func ListClasses(ctx context.Context, reader client.Reader) (Classes, error) {
 	return classes, nil
 }
 
-// For returns the name of the VolumeSnapshotClass for claims of a StorageClass: the only class of its driver, or the default class. It is empty if the driver
-// has neither.
-func (c Classes) For(ctx context.Context, reader client.Reader, storageClass string) (string, error) {
+// NameFor returns the name of the VolumeSnapshotClass for claims of a StorageClass: the only class of its driver, or the default class. It is empty if the
+// driver has neither.
+func (c Classes) NameFor(ctx context.Context, reader client.Reader, storageClass string) (string, error) {
 	found, err := objects.GetOrNil(ctx, reader, types.NamespacedName{Name: storageClass}, &storagev1.StorageClass{})
 	if err != nil || found == nil {
 		return "", err
@@ -100,7 +100,7 @@ func statusOf(found *unstructured.Unstructured) api.VolumeSnapshotStatus {
 // RestoreSize returns the minimum size of a claim that is made from a VolumeSnapshot, and nil if the size is not known. If the VolumeSnapshot does not
 // exist, the error is NotFound.
 func RestoreSize(ctx context.Context, reader client.Reader, key types.NamespacedName) (*resource.Quantity, error) {
-	found, err := objects.GetOrNil(ctx, reader, key, New(Kind))
+	found, err := objects.GetOrNil(ctx, reader, key, NewObject(Kind))
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func class(name, driver, isDefault string) *unstructured.Unstructured {
-	object := New(ClassKind)
+	object := NewObject(ClassKind)
 	object.SetName(name)
 	object.SetAnnotations(map[string]string{defaultClassAnnotation: isDefault})
 	object.Object["driver"] = driver
@@ -40,10 +40,10 @@ func TestClasses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := classes.For(t.Context(), cluster.Live, "fast"); err != nil || got != test.want {
+		if got, err := classes.NameFor(t.Context(), cluster.Live, "fast"); err != nil || got != test.want {
 			t.Errorf("%s: '%s', want '%s', %v", why, got, test.want, err)
 		}
-		if got, err := classes.For(t.Context(), cluster.Live, "gone"); err != nil || got != "" {
+		if got, err := classes.NameFor(t.Context(), cluster.Live, "gone"); err != nil || got != "" {
 			t.Errorf("%s: a StorageClass that does not exist: '%s', %v", why, got, err)
 		}
 	}
@@ -61,7 +61,7 @@ func TestRestoreSize(t *testing.T) {
 		"not a size":     {map[string]any{"restoreSize": "much"}, ""},
 		"ready, no size": {map[string]any{"readyToUse": true}, ""},
 	} {
-		object := New(Kind)
+		object := NewObject(Kind)
 		object.SetNamespace(key.Namespace)
 		object.SetName(key.Name)
 		if test.status != nil {
