@@ -121,8 +121,8 @@ func TestOnDefineDomain(t *testing.T) {
 			switch {
 			case c.fails != "" && (status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), c.fails)):
 				t.Errorf("%s %s: '%v', want '%s'", version, c.why, err, c.fails)
-			case c.fails == "" && (err != nil || !strings.HasPrefix(string(got.get(1)), c.want)):
-				t.Errorf("%s %s: %v, %s", version, c.why, err, got.get(1))
+			case c.fails == "" && (err != nil || !strings.HasPrefix(string(got.lastValue(1)), c.want)):
+				t.Errorf("%s %s: %v, %s", version, c.why, err, got.lastValue(1))
 			}
 		}
 	}
@@ -142,9 +142,9 @@ func TestMutateDomain(t *testing.T) {
 		{"xen", "Boot", "", codes.InvalidArgument},
 	} {
 		got, err := call(t, client, "/kubevirt.hooks.plugins.v1alpha1.DomainHookService/MutateDomain",
-			message{{1, []byte(c.kind)}, {2, []byte(before)}, {3, instance(t, kept, nil)}, {4, message{{1, []byte(c.circumstances)}}.encode()}})
-		if status.Code(err) != c.code || !strings.HasPrefix(string(got.get(1)), c.want) {
-			t.Errorf("%s at %s: %v, %s", c.kind, c.circumstances, err, got.get(1))
+			message{{1, []byte(c.kind)}, {2, []byte(before)}, {3, instance(t, kept, nil)}, {4, message{{1, []byte(c.circumstances)}}.encodeMessage()}})
+		if status.Code(err) != c.code || !strings.HasPrefix(string(got.lastValue(1)), c.want) {
+			t.Errorf("%s at %s: %v, %s", c.kind, c.circumstances, err, got.lastValue(1))
 		}
 	}
 	if _, err := call(t, client, "/kubevirt.hooks.plugins.v1alpha1.DomainHookService/MutateDomain",
@@ -161,7 +161,7 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	point := func(name string) []byte { return message{{1, []byte(name)}}.encode() }
+	point := func(name string) []byte { return message{{1, []byte(name)}}.encodeMessage() }
 	want := message{{1, []byte("kiln")}, {3, point("OnDefineDomain")}, {3, point("Shutdown")}, {4, []byte("v1alpha3")}, {4, []byte("v1alpha2")}, {4,
 		[]byte("v1alpha1")}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(entry{})); diff != "" {
@@ -203,15 +203,15 @@ func TestServeFails(t *testing.T) {
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	whole := []byte{0x08, 0x05, 0x12, 0x01, 'a', 0x12, 0x01, 'b', 0x1d, 1, 2, 3, 4} // 1: number 5, 2: 'a', 2: 'b', 3: fixed32
-	got, err := decode(whole)
+	got, err := decodeMessage(whole)
 	if diff := cmp.Diff(message{{2, []byte("a")}, {2, []byte("b")}}, got, cmp.AllowUnexported(entry{})); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	if string(got.get(2)) != "b" || got.get(1) != nil {
-		t.Errorf("%s, %s", got.get(2), got.get(1))
+	if string(got.lastValue(2)) != "b" || got.lastValue(1) != nil {
+		t.Errorf("%s, %s", got.lastValue(2), got.lastValue(1))
 	}
 	for _, cut := range [][]byte{{0x12, 0x05, 'a'}, {0x80}, {0x08}} {
-		if _, err := decode(cut); err == nil {
+		if _, err := decodeMessage(cut); err == nil {
 			t.Errorf("%x is no error", cut)
 		}
 	}

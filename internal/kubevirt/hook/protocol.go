@@ -23,8 +23,8 @@ type entry struct {
 // message is a message of protocol buffers.
 type message []entry
 
-// get returns the value of the last field with a number, as protocol buffers require, or nil without such a field.
-func (m message) get(number protowire.Number) (out []byte) {
+// lastValue returns the value of the last field with a number, as protocol buffers require, or nil without such a field.
+func (m message) lastValue(number protowire.Number) (out []byte) {
 	for _, e := range m {
 		if e.number == number {
 			out = e.value
@@ -33,15 +33,15 @@ func (m message) get(number protowire.Number) (out []byte) {
 	return out
 }
 
-func (m message) encode() (out []byte) {
+func (m message) encodeMessage() (out []byte) {
 	for _, e := range m {
 		out = protowire.AppendBytes(protowire.AppendTag(out, e.number, protowire.BytesType), e.value)
 	}
 	return out
 }
 
-// decode skips fields of other forms, which later versions may add.
-func decode(wire []byte) (out message, err error) {
+// decodeMessage skips fields of other forms, which later versions may add.
+func decodeMessage(wire []byte) (out message, err error) {
 	for len(wire) > 0 {
 		number, kind, n := protowire.ConsumeTag(wire)
 		if n < 0 {
@@ -74,7 +74,7 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is no message", v)
 	}
-	return mem.BufferSlice{mem.SliceBuffer(m.encode())}, nil
+	return mem.BufferSlice{mem.SliceBuffer(m.encodeMessage())}, nil
 }
 
 func (codec) Unmarshal(wire mem.BufferSlice, v any) (err error) {
@@ -82,7 +82,7 @@ func (codec) Unmarshal(wire mem.BufferSlice, v any) (err error) {
 	if !ok {
 		return fmt.Errorf("%T is no message", v)
 	}
-	*m, err = decode(wire.Materialize())
+	*m, err = decodeMessage(wire.Materialize())
 	return err
 }
 
@@ -123,9 +123,9 @@ const (
 // versions of the callbacks of hook sidecars. Virt-launcher takes the latest that it knows.
 var versions = []string{latestCallbacks, "v1alpha2", "v1alpha1"}
 
-// register registers the services of both protocols. It calls ended when virt-launcher ends.
-func (h *Hook) register(server *grpc.Server, ended func()) {
-	server.RegisterService(newService(infoService, map[string]method{"Info": info}), nil)
+// registerServices registers the services of both protocols. It calls ended when virt-launcher ends.
+func (h *Hook) registerServices(server *grpc.Server, ended func()) {
+	server.RegisterService(newService(infoService, map[string]method{"Info": describeSidecar}), nil)
 	for _, version := range versions {
 		methods := map[string]method{onDefineDomain: h.onDefineDomain}
 		if version == latestCallbacks {
@@ -136,11 +136,12 @@ func (h *Hook) register(server *grpc.Server, ended func()) {
 	server.RegisterService(newService(pluginService, map[string]method{mutateDomain: h.mutateDomain}), nil)
 }
 
-// info lists the hook points that virt-launcher calls. Field 1 is the name of the sidecar, 3 are hook points, whose field 1 is a name, and 4 are versions.
-func info(message) (message, error) {
+// describeSidecar lists the hook points that virt-launcher calls. Field 1 is the name of the sidecar, 3 are hook points, whose field 1 is a name, and 4 are
+// versions.
+func describeSidecar(message) (message, error) {
 	out := message{{1, []byte(sidecarName)}}
 	for _, point := range []string{onDefineDomain, shutdown} {
-		out = append(out, entry{3, message{{1, []byte(point)}}.encode()})
+		out = append(out, entry{3, message{{1, []byte(point)}}.encodeMessage()})
 	}
 	for _, version := range versions {
 		out = append(out, entry{4, []byte(version)})
@@ -150,23 +151,23 @@ func info(message) (message, error) {
 
 // onDefineDomain implements OnDefineDomain of hook sidecars. Field 1 is the domain, 2 the VMI.
 func (h *Hook) onDefineDomain(request message) (message, error) {
-	return h.changeDomain(request.get(1), request.get(2))
+	return h.changeDomain(request.lastValue(1), request.lastValue(2))
 }
 
 // mutateDomain implements MutateDomain of plugins. Field 1 is the kind of domain, 2 the domain, 3 the VMI, and 4 the context, whose field 1
 // says what the domain is for.
 func (h *Hook) mutateDomain(request message) (message, error) {
-	if kind := string(request.get(1)); kind != libvirtDomain {
+	if kind := string(request.lastValue(1)); kind != libvirtDomain {
 		return nil, status.Errorf(codes.InvalidArgument, "domain_type '%.64s' is unknown, want '%s'", kind, libvirtDomain)
 	}
-	circumstances, err := decode(request.get(4))
+	circumstances, err := decodeMessage(request.lastValue(4))
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "sidecar_context: %v", err)
 	}
-	if of := string(circumstances.get(1)); of != contextOfBoot {
-		return message{{1, request.get(2)}}, nil
+	if of := string(circumstances.lastValue(1)); of != contextOfBoot {
+		return message{{1, request.lastValue(2)}}, nil
 	}
-	return h.changeDomain(request.get(2), request.get(3))
+	return h.changeDomain(request.lastValue(2), request.lastValue(3))
 }
 
 func (h *Hook) changeDomain(xml, vmi []byte) (message, error) {

@@ -23,7 +23,7 @@ func (h *Hook) Serve(ctx context.Context, socket string) error {
 	var once sync.Once
 	done := make(chan struct{})
 	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}))
-	h.register(server, func() { once.Do(func() { close(done) }) })
+	h.registerServices(server, func() { once.Do(func() { close(done) }) })
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	h.Log.Info("serving", "socket", socket)

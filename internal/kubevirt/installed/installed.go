@@ -42,7 +42,7 @@ func RunsGuests(ctx context.Context, guests string, reader client.Reader) (bool,
 	if guests != Auto {
 		return guests == KubeVirt, nil
 	}
-	namespace, err := Find(ctx, reader)
+	namespace, err := findKubeVirt(ctx, reader)
 	return namespace != "", err
 }
 
@@ -52,9 +52,9 @@ const controller = "virt-controller"
 // checkInterval is the time between two searches for KubeVirt, which may be installed or removed while Kiln runs.
 const checkInterval = time.Minute
 
-// Find returns the namespace of a KubeVirt that creates VMIs, or an empty string. A KubeVirt object without a virt-controller does not count, because Kiln
-// reads its configuration from such an object. A Deployment without replicas counts, because somebody may scale it up again.
-func Find(ctx context.Context, reader client.Reader) (namespace string, err error) {
+// findKubeVirt returns the namespace of a KubeVirt that creates VMIs, or an empty string. A KubeVirt object without a virt-controller does not count, because
+// Kiln reads its configuration from such an object. A Deployment without replicas counts, because somebody may scale it up again.
+func findKubeVirt(ctx context.Context, reader client.Reader) (namespace string, err error) {
 	var list v1.KubeVirtList
 	if err := reader.List(ctx, &list); meta.IsNoMatchError(err) {
 		return "", nil
@@ -92,7 +92,7 @@ func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
 	if err := CheckGuests(m.Guests); err != nil {
 		return false, err
 	}
-	if m.found, err = Find(ctx, m.Live); err != nil {
+	if m.found, err = findKubeVirt(ctx, m.Live); err != nil {
 		return false, err
 	}
 	if err := m.checkNamespace(m.found); err != nil {
@@ -141,7 +141,7 @@ func (m *Makers) Start(ctx context.Context) error {
 
 // recheck returns an error if Decide would now decide otherwise.
 func (m *Makers) recheck(ctx context.Context) error {
-	now, err := Find(ctx, m.Live)
+	now, err := findKubeVirt(ctx, m.Live)
 	if err != nil { // without an answer, the decision holds
 		ctrl.LoggerFrom(ctx).Error(err, "looking for KubeVirt")
 		return nil

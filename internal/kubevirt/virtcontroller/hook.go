@@ -34,8 +34,8 @@ func (h Hook) Validate() error {
 	return nil
 }
 
-// gate returns the feature gate of KubeVirt that the protocol requires. Without gate Sidecar KubeVirt refuses a VMI with hook sidecars.
-func (h Hook) gate() string {
+// featureGate returns the feature gate of KubeVirt that the protocol requires. Without gate Sidecar KubeVirt refuses a VMI with hook sidecars.
+func (h Hook) featureGate() string {
 	if h.Protocol == HookPlugin {
 		return "Plugins"
 	}
@@ -79,7 +79,7 @@ func (h Hook) AddContainer(pod *corev1.Pod) (*corev1.Pod, error) {
 		return nil, errors.New("the guest has recorded hardware, and this webhook has no --hook-image, or not --hook-protocol=Plugin")
 	}
 	injected := *pod
-	injected.Spec.InitContainers = append(slices.Clone(pod.Spec.InitContainers), h.container(isGuaranteed(pod.Spec.Containers[compute].Resources)))
+	injected.Spec.InitContainers = append(slices.Clone(pod.Spec.InitContainers), h.hookContainer(isGuaranteed(pod.Spec.Containers[compute].Resources)))
 	return &injected, nil
 }
 
@@ -91,16 +91,16 @@ func needsHook(pod *corev1.Pod) bool {
 	return recorded && !binds && !migrates
 }
 
-// container returns a native sidecar: kubelet starts it before virt-launcher, restarts it when it ends, and ends it after virt-launcher. An ordinary container
-// would keep the pod from completing, because nobody tells a plugin that virt-launcher ends. It mounts only its own folder of the volume, because KubeVirt's
-// policy requires that: containers of other plugins do not see its socket.
-func (h Hook) container(guaranteed bool) corev1.Container {
+// hookContainer returns a native sidecar: kubelet starts it before virt-launcher, restarts it when it ends, and ends it after virt-launcher. An ordinary
+// container would keep the pod from completing, because nobody tells a plugin that virt-launcher ends. It mounts only its own folder of the volume, because
+// KubeVirt's policy requires that: containers of other plugins do not see its socket.
+func (h Hook) hookContainer(guaranteed bool) corev1.Container {
 	no, yes, user, always := false, true, int64(launcherUser), corev1.ContainerRestartPolicyAlways
 	return corev1.Container{
 		Name: injectedName, Image: h.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Args:          []string{"hook", "--socket=" + HookSocket},
 		RestartPolicy: &always,
-		Resources:     resources(guaranteed),
+		Resources:     hookResources(guaranteed),
 		VolumeMounts:  []corev1.VolumeMount{{Name: sockets, MountPath: injectedMount, SubPath: injectedIn}},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsUser: &user, RunAsGroup: &user, RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
@@ -111,8 +111,8 @@ func (h Hook) container(guaranteed bool) corev1.Container {
 	}
 }
 
-// resources returns the resources of the container. 53 MiB are resident after hundreds of definitions. Namespaces with a quota require limits.
-func resources(guaranteed bool) corev1.ResourceRequirements {
+// hookResources returns the resources of the container. 53 MiB are resident after hundreds of definitions. Namespaces with a quota require limits.
+func hookResources(guaranteed bool) corev1.ResourceRequirements {
 	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("128Mi")}
 	if guaranteed {
 		return corev1.ResourceRequirements{Requests: limits.DeepCopy(), Limits: limits}

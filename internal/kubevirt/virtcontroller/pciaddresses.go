@@ -27,11 +27,11 @@ func KeepAddresses(vmi *v1.VirtualMachineInstance, frozen *record.Record, interf
 	devices := &vmi.Spec.Domain.Devices
 	ports := recordedPorts(frozen)
 	for i := range devices.Interfaces {
-		ports.remove(devices.Interfaces[i].PciAddress)
+		ports.removeBus(devices.Interfaces[i].PciAddress)
 	}
 	for i := range devices.Disks {
 		if disk := devices.Disks[i].Disk; disk != nil {
-			ports.remove(disk.PciAddress)
+			ports.removeBus(disk.PciAddress)
 		}
 	}
 	for i := range devices.Disks {
@@ -103,8 +103,8 @@ func isVirtio(nic *v1.Interface) bool {
 // portAddresses are addresses behind root ports, by the key of the device in the record.
 type portAddresses map[string]string
 
-// remove removes the device on the bus of an address, which may be empty.
-func (p portAddresses) remove(pin string) {
+// removeBus removes the device on the bus of an address, which may be empty.
+func (p portAddresses) removeBus(pin string) {
 	at, err := address.ParsePCI(pin)
 	if err != nil {
 		return

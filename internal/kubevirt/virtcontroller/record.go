@@ -32,7 +32,7 @@ func (c Completer) addRecord(
 	ctx context.Context, resolver resolve.Resolver, vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, gates config.Gates,
 ) error {
 	delete(vmi.Annotations, v1alpha1.AnnotationFrontend)
-	if c.Hook.Image == "" || !gates.Enabled(c.Hook.gate()) || vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
+	if c.Hook.Image == "" || !gates.Enabled(c.Hook.featureGate()) || vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		return nil
 	}
 	hardware, err := resolver.Hardware(ctx, vm)
