@@ -55,8 +55,8 @@ func requestSize(r *http.Request) (int64, bool) {
 	return r.ContentLength, r.ContentLength <= maxReview
 }
 
-// timeout returns how long the API server waits for the answer: parameter timeout of the URL, at most defaultTimeout.
-func timeout(r *http.Request) time.Duration {
+// requestTimeout returns how long the API server waits for the answer: parameter timeout of the URL, at most defaultTimeout.
+func requestTimeout(r *http.Request) time.Duration {
 	given, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || given <= 0 {
 		return defaultTimeout
@@ -64,8 +64,8 @@ func timeout(r *http.Request) time.Duration {
 	return min(given, defaultTimeout)
 }
 
-// acquire waits until there is capacity. A fifth of the time is left for an answer.
-func (h Hook) acquire(ctx context.Context, size int64) bool {
+// acquireCapacity waits until there is capacity. A fifth of the time is left for an answer.
+func (h Hook) acquireCapacity(ctx context.Context, size int64) bool {
 	deadline, _ := ctx.Deadline()
 	left := time.Until(deadline)
 	ctx, cancel := context.WithTimeout(ctx, left-left/5)
@@ -73,8 +73,8 @@ func (h Hook) acquire(ctx context.Context, size int64) bool {
 	return h.capacity.Acquire(ctx, size) == nil
 }
 
-// read reads the body into a buffer of exactly its size, if the size is known.
-func read(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error) {
+// readBody reads the body into a buffer of exactly its size, if the size is known.
+func readBody(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error) {
 	if r.ContentLength < 0 {
 		size = 0
 	}

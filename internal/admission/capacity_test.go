@@ -128,7 +128,7 @@ func TestPatience(t *testing.T) {
 		"/": defaultTimeout, "/?timeout=5s": 5 * time.Second, "/?timeout=0s": defaultTimeout, "/?timeout=-1s": defaultTimeout, "/?timeout=x": defaultTimeout,
 		"/?timeout=30h": defaultTimeout,
 	} {
-		if got := timeout(httptest.NewRequest(http.MethodPost, url, nil)); got != want {
+		if got := requestTimeout(httptest.NewRequest(http.MethodPost, url, nil)); got != want {
 			t.Errorf("%s: %s, want %s", url, got, want)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // The namespaced and the cluster-scoped kind have one schema, and one handler.
 
 func validateInstancetype(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	object, err := decode[v1beta1.VirtualMachineInstancetype](request.Object.Raw)
+	object, err := decodeObject[v1beta1.VirtualMachineInstancetype](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}
@@ -26,7 +26,7 @@ func validateInstancetype(_ context.Context, request *admissionv1.AdmissionReque
 }
 
 func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	object, err := decode[v1beta1.VirtualMachinePreference](request.Object.Raw)
+	object, err := decodeObject[v1beta1.VirtualMachinePreference](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}
@@ -35,7 +35,7 @@ func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest
 }
 
 func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	object, err := decode[v1.VirtualMachineInstancePreset](request.Object.Raw)
+	object, err := decodeObject[v1.VirtualMachineInstancePreset](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}
@@ -43,7 +43,7 @@ func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (a
 }
 
 func validateHardware(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	object, err := decode[v1alpha1.GuestHardware](request.Object.Raw)
+	object, err := decodeObject[v1alpha1.GuestHardware](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}
@@ -52,7 +52,7 @@ func validateHardware(_ context.Context, request *admissionv1.AdmissionRequest) 
 
 // validatePolicy refuses a policy that does not compile, with the position of each mistake.
 func validatePolicy(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	object, err := decode[v1alpha1.GuestPolicy](request.Object.Raw)
+	object, err := decodeObject[v1alpha1.GuestPolicy](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}

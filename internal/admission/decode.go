@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// decode reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema. A value that the schema accepts and the type
-// does not, such as a label that is a number, is the user's mistake. An amount such as 128MB is the user's mistake, too: the schema would answer it with a
+// decodeObject reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema. A value that the schema accepts and the
+// type does not, such as a label that is a number, is the user's mistake. An amount such as 128MB is the user's mistake, too: the schema would answer it with a
 // regular expression.
-func decode[T any](raw []byte) (*T, error) {
+func decodeObject[T any](raw []byte) (*T, error) {
 	object := new(T)
 	err := json.Unmarshal(raw, object)
 	if err == nil {
@@ -34,5 +34,5 @@ func decodeOld[T any](request *admissionv1.AdmissionRequest) (*T, error) {
 	if request.Operation != admissionv1.Update {
 		return nil, nil
 	}
-	return decode[T](request.OldObject.Raw)
+	return decodeObject[T](request.OldObject.Raw)
 }

@@ -34,20 +34,20 @@ type Hook struct {
 // ServeHTTP answers one review and measures it.
 func (h Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	h.recordDuration(h.serve(w, r), began)
+	h.recordDuration(h.serveReview(w, r), began)
 }
 
-// serve answers one review. A review that cannot be read gets an HTTP error, because it has no request to answer. Work ends when the caller has hung up, or has
-// stopped waiting.
-func (h Hook) serve(w http.ResponseWriter, r *http.Request) outcome {
+// serveReview answers one review. A review that cannot be read gets an HTTP error, because it has no request to answer. Work ends when the caller has hung up,
+// or has stopped waiting.
+func (h Hook) serveReview(w http.ResponseWriter, r *http.Request) outcome {
 	size, ok := requestSize(r)
 	if !ok {
 		http.Error(w, fmt.Sprintf("the AdmissionReview must have at most %d bytes", maxReview), http.StatusRequestEntityTooLarge)
 		return failed
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout(r))
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout(r))
 	defer cancel()
-	if !h.acquire(ctx, size) {
+	if !h.acquireCapacity(ctx, size) {
 		refuseBusy(w, r)
 		return busy
 	}
@@ -56,12 +56,12 @@ func (h Hook) serve(w http.ResponseWriter, r *http.Request) outcome {
 		h.capacity.Release(size)
 		inFlight.Sub(float64(size))
 	}()
-	body, err := read(w, r, size)
+	body, err := readBody(w, r, size)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return failed
 	}
-	response, came, err := h.answer(ctx, body)
+	response, came, err := h.answerReview(ctx, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return failed
@@ -81,12 +81,12 @@ func writeReview(ctx context.Context, w http.ResponseWriter, review []byte) {
 // Answer returns the response to the JSON of an AdmissionReview of admission.k8s.io/v1, as JSON of an AdmissionReview. It returns an error if the bytes are not
 // such a review.
 func (h Hook) Answer(ctx context.Context, body []byte) ([]byte, error) {
-	response, _, err := h.answer(ctx, body)
+	response, _, err := h.answerReview(ctx, body)
 	return response, err
 }
 
-// answer returns the response as Answer does, and the outcome of the request.
-func (h Hook) answer(ctx context.Context, body []byte) ([]byte, outcome, error) {
+// answerReview returns the response as Answer does, and the outcome of the request.
+func (h Hook) answerReview(ctx context.Context, body []byte) ([]byte, outcome, error) {
 	// The API server sends JSON of exactly this type to webhooks that list only v1. A decoder that first has to find out the type would read megabytes twice.
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &review); err != nil {
@@ -95,14 +95,14 @@ func (h Hook) answer(ctx context.Context, body []byte) ([]byte, outcome, error) 
 	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
 		return nil, failed, errors.New("expected an AdmissionReview of admission.k8s.io/v1 with a request")
 	}
-	response := limitWarnings(h.respond(ctx, review.Request))
+	response := limitWarnings(h.respondTo(ctx, review.Request))
 	written, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
 	return written, outcomeOf(response), err
 }
 
-// respond calls the handler. It answers a panic with code 500, logs it with the request's UID, and the process goes on: one hostile object must not end
+// respondTo calls the handler. It answers a panic with code 500, logs it with the request's UID, and the process goes on: one hostile object must not end
 // admission of all other objects.
-func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse) {
+func (h Hook) respondTo(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse) {
 	response = &admissionv1.AdmissionResponse{UID: request.UID}
 	began := time.Now()
 	defer func() {
@@ -115,7 +115,7 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 			}}
 		}
 	}()
-	given, err := h.judge(ctx, request)
+	given, err := h.handleBounded(ctx, request)
 	response.Warnings, response.AuditAnnotations = truncateWarnings(given.warnings), auditAnnotations(given.audit)
 	if err != nil {
 		response.Result = errorStatus(request, err)
@@ -133,8 +133,8 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 	return response
 }
 
-// judge calls the handler if the objects are small enough to be decoded and judged.
-func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+// handleBounded calls the handler if the objects are small enough to be decoded and judged.
+func (h Hook) handleBounded(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	over := validate.Counts(request.Object.Raw)
 	if over == nil {
 		over = validate.StoredCounts(request.OldObject.Raw)

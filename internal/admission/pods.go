@@ -14,7 +14,7 @@ func (s *Server) mutatePod(ctx context.Context, request *admissionv1.AdmissionRe
 	if request.Operation != admissionv1.Create || !slices.Contains(s.Reviewer.Configuration().Limits.KubeVirt, request.UserInfo.Username) {
 		return answer{}, nil
 	}
-	pod, err := decode[corev1.Pod](request.Object.Raw)
+	pod, err := decodeObject[corev1.Pod](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}

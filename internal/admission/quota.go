@@ -63,7 +63,7 @@ func (s *Server) withinCount(handle handler) handler {
 		if err != nil {
 			return given, err
 		}
-		return given, quotas[kind.Kind].judge(usage{objects: have + 1}, kind.Kind+"s", request.Namespace, "delete those that nobody needs")
+		return given, quotas[kind.Kind].checkUsage(usage{objects: have + 1}, kind.Kind+"s", request.Namespace, "delete those that nobody needs")
 	}
 }
 
@@ -81,7 +81,7 @@ func (s *Server) judgeQuota(ctx context.Context, request *admissionv1.AdmissionR
 	if request.Operation == admissionv1.Update { // the number of objects stays
 		have.objects = 0
 	}
-	return most.judge(have, request.Kind.Kind+"s", request.Namespace, "delete those that no VM needs")
+	return most.checkUsage(have, request.Kind.Kind+"s", request.Namespace, "delete those that no VM needs")
 }
 
 // judgeRevisions judges the revisions that a request would add to a namespace.
@@ -93,12 +93,12 @@ func (s *Server) judgeRevisions(ctx context.Context, drafts []revision.Draft) er
 	if err != nil {
 		return err
 	}
-	return revisionQuota.judge(have, "ControllerRevisions of instancetypes, preferences, presets and profiles", drafts[0].Namespace,
+	return revisionQuota.checkUsage(have, "ControllerRevisions of instancetypes, preferences, presets and profiles", drafts[0].Namespace,
 		"delete VMs and snapshots that use old ones, or wait until unused ones are deleted")
 }
 
-// judge returns a *resolve.Refusal if a namespace would have too much of something.
-func (q quota) judge(have usage, what, namespace, remedy string) error {
+// checkUsage returns a *resolve.Refusal if a namespace would have too much of something.
+func (q quota) checkUsage(have usage, what, namespace, remedy string) error {
 	unit, has, most := "objects", have.objects, q.objects
 	if have.objects <= q.objects {
 		unit, has, most = "bytes", have.bytes, q.bytes

@@ -25,7 +25,7 @@ const longestAsker = 64 << 10
 
 // mutateRestore writes the requesting account into a restore.
 func (s *Server) mutateRestore(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	restore, err := decode[api.VirtualMachineRestore](request.Object.Raw)
+	restore, err := decodeObject[api.VirtualMachineRestore](request.Object.Raw)
 	if err != nil || request.Operation != admissionv1.Create || s.isRestorer(request) {
 		return answer{}, err
 	}
@@ -36,7 +36,7 @@ func (s *Server) mutateRestore(ctx context.Context, request *admissionv1.Admissi
 
 // mutateClone writes the requesting account into a clone, and gives a target without a name one, as KubeVirt does.
 func (s *Server) mutateClone(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	wanted, err := decode[clone.VirtualMachineClone](request.Object.Raw)
+	wanted, err := decodeObject[clone.VirtualMachineClone](request.Object.Raw)
 	if err != nil || request.Operation != admissionv1.Create || s.isRestorer(request) {
 		return answer{}, err
 	}
@@ -97,7 +97,7 @@ func (s *Server) isRestorer(request *admissionv1.AdmissionRequest) bool {
 }
 
 func (s *Server) validateSnapshot(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	object, err := decode[api.VirtualMachineSnapshot](request.Object.Raw)
+	object, err := decodeObject[api.VirtualMachineSnapshot](request.Object.Raw)
 	if err != nil || request.Operation != admissionv1.Create {
 		return answer{}, err
 	}
@@ -106,7 +106,7 @@ func (s *Server) validateSnapshot(ctx context.Context, request *admissionv1.Admi
 }
 
 func (s *Server) validateRestore(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	object, err := decode[api.VirtualMachineRestore](request.Object.Raw)
+	object, err := decodeObject[api.VirtualMachineRestore](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}
@@ -122,7 +122,7 @@ func (s *Server) validateRestore(ctx context.Context, request *admissionv1.Admis
 }
 
 func (s *Server) validateClone(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	object, err := decode[clone.VirtualMachineClone](request.Object.Raw)
+	object, err := decodeObject[clone.VirtualMachineClone](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}

@@ -89,7 +89,7 @@ func samePins(vm, old *v1.VirtualMachine) bool {
 
 // readVM reads the VM and, on update, the old one.
 func readVM(request *admissionv1.AdmissionRequest) (vm, old *v1.VirtualMachine, err error) {
-	if vm, err = decode[v1.VirtualMachine](request.Object.Raw); err != nil {
+	if vm, err = decodeObject[v1.VirtualMachine](request.Object.Raw); err != nil {
 		return nil, nil, err
 	}
 	if old, err = decodeOld[v1.VirtualMachine](request); err != nil {

@@ -61,7 +61,7 @@ func (s *Server) validateStatus(ctx context.Context, request *admissionv1.Admiss
 
 // readVMI reads the VMI and, on update, the old one.
 func readVMI(request *admissionv1.AdmissionRequest) (vmi, old *v1.VirtualMachineInstance, err error) {
-	if vmi, err = decode[v1.VirtualMachineInstance](request.Object.Raw); err != nil {
+	if vmi, err = decodeObject[v1.VirtualMachineInstance](request.Object.Raw); err != nil {
 		return nil, nil, err
 	}
 	if old, err = decodeOld[v1.VirtualMachineInstance](request); err != nil {
