@@ -33,8 +33,8 @@ func lunVolume(l v1alpha1.HostLUN) (backend.Volume, error) {
 	return backend.Volume{Path: l.Path, Format: "raw", Block: true, Adapter: &l.Adapter}, nil
 }
 
-// claim returns the disk that the administrator described for a claim of a namespace.
-func (h *BareMachine) claim(namespace, claim string) (volumeSource, error) {
+// hostClaimVolume returns the disk that the administrator described for a claim of a namespace.
+func (h *BareMachine) hostClaimVolume(namespace, claim string) (volumeSource, error) {
 	// Admission does not check names of claims. Here '../shop/data' would lead to another namespace.
 	if wrong := validation.IsDNS1123Subdomain(claim); len(wrong) > 0 {
 		return volumeSource{}, fmt.Errorf("claim name '%s' is invalid: %s", claim, wrong[0])

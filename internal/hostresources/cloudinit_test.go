@@ -118,7 +118,7 @@ func writeNoCloud(t *testing.T, path string, vmi *v1.VirtualMachineInstance, dat
 	if err != nil {
 		return err
 	}
-	return iso.file.ensure(t.Context())
+	return iso.file.ensureFile(t.Context())
 }
 
 func TestNoCloudISO(t *testing.T) {

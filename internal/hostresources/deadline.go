@@ -36,7 +36,7 @@ type bindResult struct {
 // interface that this machine cannot serve.
 func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (Bound, field.ErrorList) {
 	own := vmi.DeepCopy()
-	return h.running.runWithDeadline(ctx, own.UID, func(ctx context.Context) (Bound, field.ErrorList) { return h.bind(ctx, own, qemu) })
+	return h.running.runWithDeadline(ctx, own.UID, func(ctx context.Context) (Bound, field.ErrorList) { return h.bindResources(ctx, own, qemu) })
 }
 
 // runWithDeadline calls bind for a VMI and returns its result, or an error when the deadline has passed.
@@ -45,7 +45,7 @@ func (r *bindingsInProgress) runWithDeadline(ctx context.Context, uid types.UID,
 		err := fmt.Errorf("the storage of the volumes %s: a server may be down; Kiln tries again", when)
 		return Bound{}, field.ErrorList{field.InternalError(field.NewPath("spec", "volumes"), err)}
 	}
-	end := r.begin(uid)
+	end := r.beginBinding(uid)
 	if end == nil {
 		return notAnswering("still does not answer")
 	}
@@ -80,8 +80,8 @@ func callRecovering(ctx context.Context, bind func(context.Context) (Bound, fiel
 	return found
 }
 
-// begin records that Bind runs for a VMI, and returns the function that records the end. It returns nil if Bind already runs for the VMI.
-func (r *bindingsInProgress) begin(uid types.UID) (end func()) {
+// beginBinding records that Bind runs for a VMI, and returns the function that records the end. It returns nil if Bind already runs for the VMI.
+func (r *bindingsInProgress) beginBinding(uid types.UID) (end func()) {
 	r.Lock()
 	defer r.Unlock()
 	if _, there := r.guests[uid]; there {

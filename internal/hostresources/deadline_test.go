@@ -14,7 +14,7 @@ func TestHangingStorage(t *testing.T) {
 	machine := &BareMachine{State: t.TempDir()}
 	vmi := explicit.Plain(t, "hangs")
 	machine.running.limit = 50 * time.Millisecond
-	end := machine.running.begin(vmi.UID)
+	end := machine.running.beginBinding(vmi.UID)
 	if end == nil {
 		t.Fatal("it is being bound already")
 	}

@@ -58,7 +58,7 @@ func TestDirectIO(t *testing.T) {
 			if err != nil {
 				return backend.Volume{}, err
 			}
-			return source.Volume, source.file.ensure(t.Context())
+			return source.Volume, source.file.ensureFile(t.Context())
 		}
 	}
 	for _, c := range []struct {

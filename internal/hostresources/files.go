@@ -23,8 +23,8 @@ type file struct {
 	create func(ctx context.Context, draft string) error
 }
 
-// ensure writes the file. It does nothing for the zero value.
-func (f file) ensure(ctx context.Context) error {
+// ensureFile writes the file. It does nothing for the zero value.
+func (f file) ensureFile(ctx context.Context) error {
 	switch {
 	case f.path == "":
 		return nil

@@ -53,7 +53,7 @@ func (h *BareMachine) createDisk(rel string, disk *v1.HostDisk) error {
 	if disk.Capacity.Cmp(resource.Quantity{}) <= 0 {
 		return fmt.Errorf("type '%s' requires a 'capacity' greater than zero", disk.Type)
 	}
-	folder, err := h.Volumes.resolve(path.Dir(rel))
+	folder, err := h.Volumes.resolveLinks(path.Dir(rel))
 	if err != nil {
 		return err
 	}

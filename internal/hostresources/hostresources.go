@@ -39,8 +39,8 @@ func (h *BareMachine) Folder(vmi *v1.VirtualMachineInstance) string {
 	return filepath.Join(h.State, string(vmi.UID))
 }
 
-// sockets returns the folder below Folder for the sockets that QEMU creates.
-func (h *BareMachine) sockets(vmi *v1.VirtualMachineInstance) string {
+// socketFolder returns the folder below Folder for the sockets that QEMU creates.
+func (h *BareMachine) socketFolder(vmi *v1.VirtualMachineInstance) string {
 	return filepath.Join(h.Folder(vmi), "qemu")
 }
 
@@ -83,12 +83,12 @@ func (b Bound) Secrets(wanted []backend.Secret) (map[string][]byte, error) {
 	return all, nil
 }
 
-// bind finds or creates all resources of a VMI, one kind after the other.
-func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (Bound, field.ErrorList) {
+// bindResources finds or creates all resources of a VMI, one kind after the other.
+func (h *BareMachine) bindResources(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (Bound, field.ErrorList) {
 	if vmi.UID == "" {
 		return Bound{}, field.ErrorList{field.Required(field.NewPath("metadata", "uid"), "a VMI without UID cannot be bound to this machine")}
 	}
-	folder, sockets := h.Folder(vmi), h.sockets(vmi)
+	folder, sockets := h.Folder(vmi), h.socketFolder(vmi)
 	if err := makeFolders(folder, sockets, qemu); err != nil {
 		return Bound{}, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
@@ -96,7 +96,7 @@ func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	nics, wrongNICs := bindNICs(vmi.Spec.Domain.Devices.Interfaces, h.hostInterface)
 	boot, wrongBoot := kernelFiles(vmi.Spec.Domain.Firmware, h.Volumes.openImage)
 	firmware, wrongFirmware := firmwareFiles(ctx, vmi, folder)
-	tpm, wrongTPM := h.tpm(vmi)
+	tpm, wrongTPM := h.findTPM(vmi)
 	if tpm.key != nil {
 		values[backend.TPM] = tpm.key
 	}

@@ -17,7 +17,7 @@ func firmwareFiles(ctx context.Context, vmi *v1.VirtualMachineInstance, folder s
 		return nil, nil
 	}
 	ignition := file{path: filepath.Join(folder, "ignition.json"), content: []byte(data)}
-	if err := ignition.ensure(ctx); err != nil {
+	if err := ignition.ensureFile(ctx); err != nil {
 		return nil, field.ErrorList{field.InternalError(field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation), err)}
 	}
 	return map[string]string{abi.Ignition: ignition.path}, nil

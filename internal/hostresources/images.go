@@ -28,7 +28,7 @@ func (r *Root) openImage(name string) (*Root, error) {
 		return nil, fmt.Errorf("'%s' is not a valid image name: %w", name, err)
 	}
 	rel := path.Join(imagesDir, name)
-	real, err := r.resolve(rel)
+	real, err := r.resolveLinks(rel)
 	if err != nil {
 		return nil, err
 	}

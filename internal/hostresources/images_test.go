@@ -129,10 +129,10 @@ func TestOverlayIsMadeOnce(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return disk.file.ensure(t.Context())
+			return disk.file.ensureFile(t.Context())
 		},
 		"empty": func(file string) error {
-			return emptyDisk(file, 1<<20).file.ensure(t.Context())
+			return emptyDisk(file, 1<<20).file.ensureFile(t.Context())
 		},
 	} {
 		file := filepath.Join(dir, name)
@@ -152,7 +152,7 @@ func TestOverlayIsMadeOnce(t *testing.T) {
 			t.Errorf("%s: made again over what the guest has written: %d bytes, %v", name, len(got), err)
 		}
 	}
-	if err := emptyDisk(filepath.Join(dir, "huge"), -1).file.ensure(t.Context()); err == nil {
+	if err := emptyDisk(filepath.Join(dir, "huge"), -1).file.ensureFile(t.Context()); err == nil {
 		t.Error("a disk of less than nothing was made")
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {

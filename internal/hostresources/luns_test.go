@@ -30,7 +30,7 @@ func describedBy(t *testing.T, file string) (backend.Volume, error) {
 	if err := os.WriteFile(filepath.Join(host.Claims.dir, "shop", "data.yaml"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	found, err := host.claim("shop", "data")
+	found, err := host.hostClaimVolume("shop", "data")
 	return found.Volume, err
 }
 

@@ -47,10 +47,10 @@ func (p *Pod) Console() string { return filepath.Join(p.folder(), "console") }
 // Bind finds or creates all resources of the VMI, within a deadline. The errors name every volume and interface that the pod cannot serve.
 func (p *Pod) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, field.ErrorList) {
 	own := vmi.DeepCopy()
-	return p.running.runWithDeadline(ctx, own.UID, func(ctx context.Context) (Bound, field.ErrorList) { return p.bind(ctx, own) })
+	return p.running.runWithDeadline(ctx, own.UID, func(ctx context.Context) (Bound, field.ErrorList) { return p.bindResources(ctx, own) })
 }
 
-func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, field.ErrorList) {
+func (p *Pod) bindResources(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, field.ErrorList) {
 	folder := p.folder()
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return Bound{}, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
@@ -105,7 +105,7 @@ func (p *Pod) statePaths(domain *v1.DomainSpec) (nvram, tpm string, errs field.E
 		if !ptr.Deref(persistent, false) {
 			return filepath.Join(p.folder(), name)
 		}
-		if there, err := exists(p.path(pod.State)); err != nil || !there {
+		if there, err := fileExists(p.path(pod.State)); err != nil || !there {
 			errs = append(errs, field.InternalError(field.NewPath("spec", "domain").Child(at[0], at[1:]...),
 				fmt.Errorf("'%s', which outlives the pod, is not mounted", pod.State)))
 		}
@@ -127,7 +127,7 @@ func (p *Pod) statePaths(domain *v1.DomainSpec) (nvram, tpm string, errs field.E
 // may have written it.
 func variableFormat(nvram string) string {
 	for _, format := range []string{"raw", "qcow2"} {
-		if there, err := exists(backend.NVRAMIn(format, nvram)); there && err == nil {
+		if there, err := fileExists(backend.NVRAMIn(format, nvram)); there && err == nil {
 			return format
 		}
 	}

@@ -91,7 +91,7 @@ func (r *Root) addFile(rel string, files map[string]string) error {
 	for _, content := range files {
 		left -= int64(len(content))
 	}
-	content, err := r.read(rel, left+1)
+	content, err := r.readBounded(rel, left+1)
 	if err != nil {
 		return err
 	}

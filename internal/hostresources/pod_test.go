@@ -119,12 +119,12 @@ func TestPodBlockClaim(t *testing.T) {
 		if err := unix.Mknod(device, mode|0o600, int(unix.Mkdev(7, 0))); err != nil {
 			t.Fatal(err)
 		}
-		found, err := p.claim(having(claimOf("claim")), "data")
+		found, err := p.claimDisk(having(claimOf("claim")), "data")
 		refused(t, "device", want, err)
 		if wants := (backend.Volume{Path: device, Format: "raw", Block: true}); want == "" && !cmp.Equal(wants, found.Volume) {
 			t.Errorf("the device is bound as %+v, want %+v", found.Volume, wants)
 		}
-		over, err := p.ephemeral("data", "/overlay")
+		over, err := p.ephemeralOverlay("data", "/overlay")
 		refused(t, "overlay over the device", want, err)
 		if want == "" && (over.Backing != device || !over.BackingBlock || over.BackingFormat != "raw") {
 			t.Errorf("the overlay is %+v", over.Volume)

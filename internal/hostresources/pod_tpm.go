@@ -39,5 +39,5 @@ func (p *Pod) mountedKey(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer tree.Close()
-	return tree.read(pod.KeyFile, maxKey)
+	return tree.readBounded(pod.KeyFile, maxKey)
 }

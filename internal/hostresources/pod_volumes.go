@@ -23,9 +23,9 @@ func (p *Pod) volumeSource(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	own := filepath.Join(p.folder(), volume.Name)
 	switch {
 	case claimName(volume) != "":
-		return p.claim(vmi, volume.Name)
+		return p.claimDisk(vmi, volume.Name)
 	case volume.Ephemeral != nil:
-		return p.ephemeral(volume.Name, own+".qcow2")
+		return p.ephemeralOverlay(volume.Name, own+".qcow2")
 	case volume.ContainerDisk != nil:
 		tree, err := p.openVolume(volume.Name)
 		if err != nil {
@@ -46,23 +46,23 @@ func (p *Pod) volumeSource(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	return volumeSource{}, errors.New("this kind of volume is not supported in a pod")
 }
 
-// claim returns the disk of a PersistentVolumeClaim: its block device, or the file disk.img in its file system. The format is raw, as in KubeVirt. It is
+// claimDisk returns the disk of a PersistentVolumeClaim: its block device, or the file disk.img in its file system. The format is raw, as in KubeVirt. It is
 // never detected, because a guest may write any header into its own disk.
-func (p *Pod) claim(vmi *v1.VirtualMachineInstance, volume string) (volumeSource, error) {
-	return p.disk(volume, func(tree *Root) error { return tree.createDisk(requestedSize(vmi, volume)) })
+func (p *Pod) claimDisk(vmi *v1.VirtualMachineInstance, volume string) (volumeSource, error) {
+	return p.findDisk(volume, func(tree *Root) error { return tree.createDisk(requestedSize(vmi, volume)) })
 }
 
-// ephemeral describes an overlay over a claim. The claim is mounted read-only.
-func (p *Pod) ephemeral(volume, path string) (volumeSource, error) {
-	base, err := p.disk(volume, func(*Root) error { return nil })
+// ephemeralOverlay describes an overlay over a claim. The claim is mounted read-only.
+func (p *Pod) ephemeralOverlay(volume, path string) (volumeSource, error) {
+	base, err := p.findDisk(volume, func(*Root) error { return nil })
 	if err != nil {
 		return volumeSource{}, err
 	}
 	return overlayFile(path, base.Volume), nil
 }
 
-// disk finds the disk of a claim. It calls create before it looks for a file.
-func (p *Pod) disk(volume string, create func(*Root) error) (volumeSource, error) {
+// findDisk finds the disk of a claim. It calls create before it looks for a file.
+func (p *Pod) findDisk(volume string, create func(*Root) error) (volumeSource, error) {
 	device, block, err := p.blockDevice(volume)
 	if err != nil {
 		return volumeSource{}, err

@@ -85,12 +85,12 @@ func (r *Root) File(rel string) (string, fs.FileInfo, error) {
 	if kind := info.Mode().Type(); kind != 0 && kind != fs.ModeDevice {
 		return "", nil, fmt.Errorf("'%s' is not a regular file or block device", rel)
 	}
-	real, err := r.resolve(rel)
+	real, err := r.resolveLinks(rel)
 	return filepath.Join(r.dir, real), info, err
 }
 
-// resolve returns the path relative to the root with all links resolved.
-func (r *Root) resolve(rel string) (string, error) {
+// resolveLinks returns the path relative to the root with all links resolved.
+func (r *Root) resolveLinks(rel string) (string, error) {
 	real, err := filepath.EvalSymlinks(filepath.Join(r.dir, rel))
 	if err != nil {
 		return "", r.userError(rel, err)
@@ -150,10 +150,10 @@ func (r *Root) Glob(dir string, suffixes ...string) ([]string, error) {
 const maxRead = 64 << 10
 
 // Read returns a file below the root, at most maxRead bytes of it.
-func (r *Root) Read(rel string) ([]byte, error) { return r.read(rel, maxRead) }
+func (r *Root) Read(rel string) ([]byte, error) { return r.readBounded(rel, maxRead) }
 
-// read returns a file below the root, at most limit bytes of it.
-func (r *Root) read(rel string, limit int64) ([]byte, error) {
+// readBounded returns a file below the root, at most limit bytes of it.
+func (r *Root) readBounded(rel string, limit int64) ([]byte, error) {
 	if _, _, err := r.File(rel); err != nil {
 		return nil, err
 	}

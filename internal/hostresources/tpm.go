@@ -55,8 +55,8 @@ type tpm struct {
 	key func() ([]byte, error)
 }
 
-// tpm finds state and key of a VMI's TPM. It creates nothing.
-func (h *BareMachine) tpm(vmi *v1.VirtualMachineInstance) (tpm, field.ErrorList) {
+// findTPM finds state and key of a VMI's TPM. It creates nothing.
+func (h *BareMachine) findTPM(vmi *v1.VirtualMachineInstance) (tpm, field.ErrorList) {
 	if vmi.Spec.Domain.Devices.TPM == nil {
 		return tpm{}, nil
 	}
@@ -86,15 +86,15 @@ func (h *BareMachine) encryptsTPM(name string) (bool, error) {
 	if h.TPMKeys == "" {
 		return false, nil
 	}
-	if there, err := exists(h.tpmKey(name)); err != nil || there {
+	if there, err := fileExists(h.tpmKey(name)); err != nil || there {
 		return there, err
 	}
-	there, err := exists(h.tpmState(name))
+	there, err := fileExists(h.tpmState(name))
 	return !there && err == nil, err
 }
 
-// exists reports whether a file exists. It returns any error other than the file's absence, because a key that cannot be read must not count as missing.
-func exists(file string) (bool, error) {
+// fileExists reports whether a file exists. It returns any error other than the file's absence, because a key that cannot be read must not count as missing.
+func fileExists(file string) (bool, error) {
 	_, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

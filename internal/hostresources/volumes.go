@@ -32,7 +32,7 @@ func bindVolumes(ctx context.Context, all []v1.Volume, find func(v1.Volume) (vol
 			continue
 		}
 		if err == nil {
-			err = bound.file.ensure(ctx)
+			err = bound.file.ensureFile(ctx)
 		}
 		if err == nil {
 			bound.Volume, err = withBlockSizes(bound.Volume)
@@ -56,7 +56,7 @@ func (h *BareMachine) volumeSource(ctx context.Context, vmi *v1.VirtualMachineIn
 	case volume.HostDisk != nil:
 		return h.hostDisk(volume.HostDisk)
 	case claim != "":
-		return h.claim(vmi.Namespace, claim)
+		return h.hostClaimVolume(vmi.Namespace, claim)
 	case volume.ContainerDisk != nil:
 		return h.containerDisk(ctx, volume.ContainerDisk, own+".qcow2")
 	case volume.EmptyDisk != nil:

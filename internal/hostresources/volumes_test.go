@@ -157,11 +157,11 @@ func TestHostDiskThatCannotBe(t *testing.T) {
 // TestClaimsOfOthers: the name of a claim leads nowhere but to that claim.
 func TestClaimsOfOthers(t *testing.T) {
 	host, _ := testHost(t)
-	if volume, err := host.claim("shop", "data"); err != nil || volume.Network == nil {
+	if volume, err := host.hostClaimVolume("shop", "data"); err != nil || volume.Network == nil {
 		t.Errorf("the namespace's own: %+v, %v", volume, err)
 	}
 	for _, name := range []string{"../shop/data", "shop/data", "..", "./data"} {
-		if volume, err := host.claim("other", name); err == nil || !strings.Contains(err.Error(), "is invalid") {
+		if volume, err := host.hostClaimVolume("other", name); err == nil || !strings.Contains(err.Error(), "is invalid") {
 			t.Errorf("'%s': %+v, %v", name, volume, err)
 		}
 	}
