@@ -34,8 +34,8 @@ func (o guestObjects) launcherMayStart() bool {
 	return o.vmi.Status.NodeName != "" && !o.vmi.IsFinal() && o.vmi.DeletionTimestamp == nil
 }
 
-// assigned reports whether the status of the GuestHardware names this VM, this VMI and its node. The launcher compares them before it starts the guest.
-func (o guestObjects) assigned() bool {
+// isAssigned reports whether the status of the GuestHardware names this VM, this VMI and its node. The launcher compares them before it starts the guest.
+func (o guestObjects) isAssigned() bool {
 	guest, _ := o.hardwareGuest()
 	return o.assignedToVMI() && o.hardware.Status.Guest.NodeName == o.vmi.Status.NodeName && o.hardware.Status.VirtualMachineUID == guest.VM
 }

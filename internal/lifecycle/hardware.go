@@ -50,10 +50,10 @@ func (r *hardwareReconciler) registerWith(mgr ctrl.Manager) error {
 		WithOptions(controllerOptions).Complete(r)
 }
 
-// frontend returns the FrontendProfile of the configuration that a VMI is pinned to, or of the current configuration if the VMI is not pinned. The
+// pinnedFrontend returns the FrontendProfile of the configuration that a VMI is pinned to, or of the current configuration if the VMI is not pinned. The
 // controller writes the values of the revision into the record, so that the launcher needs no right to read revisions, and a later edit of an annotation has
 // no effect.
-func (c *Controller) frontend(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error) {
+func (c *Controller) pinnedFrontend(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error) {
 	defaults, err := c.resolver().Configuration(ctx, vmi)
 	if err != nil || defaults == nil {
 		return nil, err
@@ -63,20 +63,20 @@ func (c *Controller) frontend(ctx context.Context, vmi *v1.VirtualMachineInstanc
 
 // Reconcile brings the GuestHardware of a name one step closer to its VM and VMI.
 func (r *hardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	err := r.reconcile(ctx, request.NamespacedName)
+	err := r.reconcileHardware(ctx, request.NamespacedName)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
 	return ctrl.Result{}, err
 }
 
-func (r *hardwareReconciler) reconcile(ctx context.Context, key types.NamespacedName) error {
+func (r *hardwareReconciler) reconcileHardware(ctx context.Context, key types.NamespacedName) error {
 	o, err := r.readVMAndVMI(ctx, key)
 	if err != nil {
 		return err
 	}
 	in, err := r.readInputs(ctx, key, o)
-	if err != nil || r.settled.has(key, in) {
+	if err != nil || r.settled.isSettled(key, in) {
 		return err
 	}
 	if in.hardware == "" && (o.vmi == nil || !o.launcherMayStart()) {
@@ -89,7 +89,7 @@ func (r *hardwareReconciler) reconcile(ctx context.Context, key types.Namespaced
 		return err
 	}
 	switch {
-	case o.vmi != nil && o.launcherMayStart() && !o.assigned():
+	case o.vmi != nil && o.launcherMayStart() && !o.isAssigned():
 		return r.assignHardware(ctx, o)
 	case o.bootUncounted():
 		return r.countBoot(ctx, o)
@@ -320,8 +320,8 @@ type settledInputs struct {
 	byName map[types.NamespacedName]hardwareInputs
 }
 
-// has reports whether a name was last settled with these inputs.
-func (s *settledInputs) has(key types.NamespacedName, in hardwareInputs) bool {
+// isSettled reports whether a name was last settled with these inputs.
+func (s *settledInputs) isSettled(key types.NamespacedName, in hardwareInputs) bool {
 	s.Lock()
 	defer s.Unlock()
 	last, found := s.byName[key]

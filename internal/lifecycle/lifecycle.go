@@ -82,7 +82,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	if err := vms.Watches(&v1.VirtualMachineInstance{}, toVM).Complete(c); err != nil {
 		return err
 	}
-	hardware := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now, frontend: c.frontend}
+	hardware := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now, frontend: c.pinnedFrontend}
 	if err := hardware.registerWith(mgr); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (c *Controller) Counts(mgr ctrl.Manager) (*Counts, error) {
 // Reconcile brings one VM and its VMI one step closer to the VM's spec. It returns a conflict as a request to try again, not as an error: errors are logged
 // and counted, and a conflict is nobody's fault.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	result, err := c.reconcile(ctx, request.NamespacedName)
+	result, err := c.reconcileVM(ctx, request.NamespacedName)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
@@ -110,9 +110,9 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return result, err
 }
 
-// reconcile reads VM and VMI, pins the VM, compares both if the VM was edited, applies its run strategy, and writes its status. A VM that is being deleted
+// reconcileVM reads VM and VMI, pins the VM, compares both if the VM was edited, applies its run strategy, and writes its status. A VM that is being deleted
 // only gets its status: the garbage collector deletes its VMI.
-func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
+func (c *Controller) reconcileVM(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	s, err := c.readState(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -62,7 +62,7 @@ func newCluster(t *testing.T, objects ...client.Object) *testCluster {
 		Events: events.NewFakeRecorder(100), Now: func() time.Time { return c.now },
 	}
 	c.records = &hardwareReconciler{client: c.controller.Client, live: c.Client, events: c.controller.Events, now: c.controller.Now,
-		frontend: c.controller.frontend}
+		frontend: c.controller.pinnedFrontend}
 	return c
 }
 

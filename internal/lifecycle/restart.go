@@ -50,7 +50,7 @@ func (c *Controller) findPendingEdit(ctx context.Context, s *state) {
 		return
 	}
 	edit := c.comparedEditOf(s)
-	if result, found := c.comparisons.find(key, edit); found {
+	if result, found := c.comparisons.findResult(key, edit); found {
 		s.pending = result
 		return
 	}
@@ -68,7 +68,7 @@ func (c *Controller) findPendingEdit(ctx context.Context, s *state) {
 		s.requeue(maxRecheck)
 		return
 	}
-	c.comparisons.keep(key, edit, result)
+	c.comparisons.keepResult(key, edit, result)
 }
 
 // computePendingEdit compares the running VMI with the VMI that a start would create, and writes the changes that need no restart.
@@ -250,14 +250,14 @@ type comparison struct {
 	result pendingEdit
 }
 
-func (m *comparisons) find(key types.NamespacedName, edit comparedEdit) (pendingEdit, bool) {
+func (m *comparisons) findResult(key types.NamespacedName, edit comparedEdit) (pendingEdit, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known, found := m.results[key]
 	return known.result, found && known.edit == edit
 }
 
-func (m *comparisons) keep(key types.NamespacedName, edit comparedEdit, result pendingEdit) {
+func (m *comparisons) keepResult(key types.NamespacedName, edit comparedEdit, result pendingEdit) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.results == nil {
