@@ -21,10 +21,10 @@ const (
 )
 
 // Message returns the text as the message of a condition. A longer text is cut between characters and ends with the number of bytes that are left out.
-func Message(text string) string { return truncate(text, longestMessage) }
+func Message(text string) string { return truncateBytes(text, longestMessage) }
 
 // Note returns the text as the note of an event. It cuts a longer text as Message does.
-func Note(text string) string { return truncate(text, longestNote) }
+func Note(text string) string { return truncateBytes(text, longestNote) }
 
 // Mistakes returns the message of a condition for errors: as many errors as fit, and the number of the others. Equal errors appear once.
 func Mistakes(errs field.ErrorList) string {
@@ -45,8 +45,8 @@ func Mistakes(errs field.ErrorList) string {
 	return Message(strings.Join(texts, ", "))
 }
 
-// truncate cuts a text to a number of bytes, between characters.
-func truncate(text string, longest int) string {
+// truncateBytes cuts a text to a number of bytes, between characters.
+func truncateBytes(text string, longest int) string {
 	if len(text) <= longest {
 		return text
 	}

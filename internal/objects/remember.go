@@ -28,7 +28,7 @@ func Remember(reader client.Reader) Remembered { return Remembered{reader, map[s
 // Get reads one object. It does not distinguish calls by their options, because no caller reads one object with different options.
 func (r Remembered) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	name := fmt.Sprintf("%T %s %s", into, into.GetObjectKind().GroupVersionKind(), key)
-	return r.once(name, into, func() error { return r.reader.Get(ctx, key, into, options...) })
+	return r.readOnce(name, into, func() error { return r.reader.Get(ctx, key, into, options...) })
 }
 
 // List reads the objects of one namespace or of all. It does not remember a call with other options than the namespace.
@@ -39,10 +39,10 @@ func (r Remembered) List(ctx context.Context, into client.ObjectList, options ..
 		return r.reader.List(ctx, into, options...)
 	}
 	key := fmt.Sprintf("%T %s list %s", into, into.GetObjectKind().GroupVersionKind(), wanted.Namespace)
-	return r.once(key, into, func() error { return r.reader.List(ctx, into, options...) })
+	return r.readOnce(key, into, func() error { return r.reader.List(ctx, into, options...) })
 }
 
-func (r Remembered) once(key string, into runtime.Object, read func() error) error {
+func (r Remembered) readOnce(key string, into runtime.Object, read func() error) error {
 	known, found := r.known[key]
 	if !found {
 		err := read()

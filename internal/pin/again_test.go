@@ -35,7 +35,7 @@ func TestReconsidered(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{ManagedFields: test.fields, Annotations: map[string]string{v1alpha1.AnnotationPins: test.pins}}}
-			got, found := Reconsidered(vm).Annotations[v1alpha1.AnnotationPins]
+			got, found := WithoutAdmissionPins(vm).Annotations[v1alpha1.AnnotationPins]
 			if !found {
 				got = "(absent)"
 			}

@@ -89,10 +89,10 @@ func Parse(object metav1.Object) Written {
 	if json.Unmarshal([]byte(text), &values) != nil {
 		return Written{Malformed: true}
 	}
-	written := Written{Instancetype: single(values.Instancetype), Preference: single(values.Preference), Configuration: single(values.Configuration)}
+	written := Written{Instancetype: parseName(values.Instancetype), Preference: parseName(values.Preference), Configuration: parseName(values.Configuration)}
 	var err, malformed error
-	written.Presets, err = several(values.Presets)
-	written.Profiles, malformed = several(values.Profiles)
+	written.Presets, err = parseNames(values.Presets)
+	written.Profiles, malformed = parseNames(values.Profiles)
 	if written.Profiles.Pinned() {
 		written.Profiles.Bases = values.Bases
 	}
@@ -105,8 +105,8 @@ func Parse(object metav1.Object) Written {
 // repin is the value that requests a repin.
 var repin = Entry{Names: []string{""}, Given: true}
 
-// several reads the value of a key that names any number of revisions.
-func several(value json.RawMessage) (entry Entry, err error) {
+// parseNames reads the value of a key that names any number of revisions.
+func parseNames(value json.RawMessage) (entry Entry, err error) {
 	switch string(value) {
 	case "", "null":
 		return Entry{}, nil
@@ -127,7 +127,7 @@ func (w Written) OrNone() Written {
 	return w
 }
 
-func single(value *string) Entry {
+func parseName(value *string) Entry {
 	if value == nil {
 		return Entry{}
 	}

@@ -48,8 +48,8 @@ func (noKubeVirt) PlaceDevices(context.Context, resolve.Resolver, *v1.VirtualMac
 	return nil, nil
 }
 
-// kubevirt returns the KubeVirt of the Reviewer.
-func (r Reviewer) kubevirt() KubeVirt {
+// kubeVirtOrNone returns the KubeVirt of the Reviewer.
+func (r Reviewer) kubeVirtOrNone() KubeVirt {
 	if r.KubeVirt == nil {
 		return noKubeVirt{}
 	}

@@ -22,10 +22,10 @@ import (
 // is refused anyway, so that its owner reads all mistakes at once. They judge any other VM in ReviewVM, when it is final.
 func (r Reviewer) PrepareVM(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (VM, error) {
 	if old == nil {
-		vm, r.Resolver.CompletesNew = pin.Reconsidered(vm), true
+		vm, r.Resolver.CompletesNew = pin.WithoutAdmissionPins(vm), true
 	}
 	reviewed := r.newVMReview(vm, old, asker)
-	vm = r.kubevirt().KeepTemplate(vm, old, asker.Name, reviewed.configuration.Limits)
+	vm = r.kubeVirtOrNone().KeepTemplate(vm, old, asker.Name, reviewed.configuration.Limits)
 	reviewed.given = vm
 	if _, pinned := vm.Annotations[v1alpha1.AnnotationPins]; pinned || old == nil || !equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
 		reviewed, err := r.runVMStage1(ctx, reviewed, asker)

@@ -54,7 +54,7 @@ func (r Reviewer) PrepareVMI(ctx context.Context, vmi *v1.VirtualMachineInstance
 // runVMIStage1 reviews a VMI without the policies.
 func (r Reviewer) runVMIStage1(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
 	now := r.Configuration()
-	vmi, owner, err := r.kubevirt().Inherit(ctx, r.Resolver, vmi, asker.Name, now.Limits)
+	vmi, owner, err := r.kubeVirtOrNone().Inherit(ctx, r.Resolver, vmi, asker.Name, now.Limits)
 	if err != nil {
 		return VMI{}, err
 	}
@@ -62,7 +62,7 @@ func (r Reviewer) runVMIStage1(ctx context.Context, vmi *v1.VirtualMachineInstan
 	if reviewed.Resolved, err = resolver.VMI(ctx, vmi); err != nil {
 		return reviewed, err
 	}
-	reviewed.unjudged = r.kubevirt().CompletePins(ctx, resolver, owner, vmi, &reviewed.Resolved)
+	reviewed.unjudged = r.kubeVirtOrNone().CompletePins(ctx, resolver, owner, vmi, &reviewed.Resolved)
 	reviewed.Input, err = resolver.Input(ctx, vmi.Namespace, reviewed.Resolved, now)
 	var unreadable *resolve.Refusal
 	if errors.As(err, &unreadable) {
@@ -78,11 +78,11 @@ func (r Reviewer) runVMIStage1(ctx context.Context, vmi *v1.VirtualMachineInstan
 	}
 	reviewed.Input.User = asker.Name
 	reviewed.Explicit, reviewed.Merged = admit.VMI(vmi, reviewed.Input)
-	if err := r.kubevirt().CheckExpansion(owner, reviewed.Merged.Errors); err != nil {
+	if err := r.kubeVirtOrNone().CheckExpansion(owner, reviewed.Merged.Errors); err != nil {
 		return reviewed, err
 	}
 	if reviewed.Merged.Allowed() && !r.Stored { // a stored VMI has its addresses already
-		warnings, err := r.kubevirt().PlaceDevices(ctx, r.Resolver, owner, reviewed.Explicit)
+		warnings, err := r.kubeVirtOrNone().PlaceDevices(ctx, r.Resolver, owner, reviewed.Explicit)
 		if err != nil {
 			return reviewed, err
 		}

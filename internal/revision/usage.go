@@ -137,7 +137,7 @@ func (l currentObjects) usageOf(ctx context.Context, r *appsv1.ControllerRevisio
 	if err != nil {
 		return usage, nil
 	}
-	now, err := l.read(ctx, r.Namespace, &object)
+	now, err := l.readCurrent(ctx, r.Namespace, &object)
 	if reason := unreadableReason(err); reason != "" {
 		usage.State, usage.Reason, usage.Forbidden = Unknown, reason, apierrors.IsForbidden(err)
 		return usage, nil
@@ -170,8 +170,8 @@ func clusterScoped(kind string) bool {
 	return kind == instancetype.Kinds.Cluster || kind == instancetype.PreferenceKinds.Cluster || kind == v1alpha1.KindClusterGuestProfile
 }
 
-// read returns the current state of the object that a revision contains, and zero if the object does not exist.
-func (l currentObjects) read(ctx context.Context, namespace string, object *unstructured.Unstructured) (currentObject, error) {
+// readCurrent returns the current state of the object that a revision contains, and zero if the object does not exist.
+func (l currentObjects) readCurrent(ctx context.Context, namespace string, object *unstructured.Unstructured) (currentObject, error) {
 	if name, found := l.unserved[object.GetKind()]; found {
 		return currentObject{name: name}, nil
 	}

@@ -42,7 +42,7 @@ func UsersOf(ctx context.Context, reader client.Reader) (map[Object]Users, error
 			direct.addRevision(&page.Items[i], found.names[client.ObjectKeyFromObject(&page.Items[i])])
 		}
 	}, client.HasLabels{Selector}, pageSize)
-	return direct.sorted(), err
+	return direct.sortedUsers(), err
 }
 
 // objectUsers are the users of each object. They are sets, because a VM may refer to an object by its name and by its pin.
@@ -94,7 +94,7 @@ func (n objectUsers) addRevision(r *appsv1.ControllerRevision, by *revisionUsers
 	}
 }
 
-func (n objectUsers) sorted() map[Object]Users {
+func (n objectUsers) sortedUsers() map[Object]Users {
 	all := map[Object]Users{}
 	for object, vms := range n.vms {
 		all[object] = Users{VMs: slices.Sorted(maps.Keys(vms))}

@@ -49,8 +49,8 @@ type Info struct {
 // libraries are the modules of Libraries.
 var libraries = []string{"k8s.io/api", "k8s.io/client-go", "kubevirt.io/api"}
 
-// apis returns the value of Info.APIs.
-func apis() []string {
+// apiVersions returns the value of Info.APIs.
+func apiVersions() []string {
 	versions := slices.Concat(kubevirt.GroupVersions,
 		[]schema.GroupVersion{v1beta1.SchemeGroupVersion, v1alpha1.GroupVersion, admission.SchemeGroupVersion})
 	names := make([]string, 0, len(versions))
@@ -73,7 +73,7 @@ func Read() Info {
 func infoOf(build *debug.BuildInfo, stamped string) Info {
 	info := Info{
 		Version: cmp.Or(stamped, build.Main.Version, "(devel)"), Revision: revision, Time: committed, Go: build.GoVersion,
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, APIs: apis(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, APIs: apiVersions(),
 	}
 	for _, setting := range build.Settings {
 		switch setting.Key {
@@ -111,8 +111,8 @@ func (i Info) String() string {
 	return text + ", " + i.Go
 }
 
-// details returns the lines that the command 'version' prints after the line of --version.
-func (i Info) details() string {
+// detailLines returns the lines that the command 'version' prints after the line of --version.
+func (i Info) detailLines() string {
 	text := "platform: " + i.Platform + "\nAPIs: " + strings.Join(i.APIs, ", ") + "\n"
 	var modules []string
 	for _, name := range libraries {
@@ -149,7 +149,7 @@ func printInfo(out io.Writer, name, format string) error {
 	var err error
 	switch format {
 	case "text":
-		text = []byte(name + " version " + info.String() + "\n" + info.details())
+		text = []byte(name + " version " + info.String() + "\n" + info.detailLines())
 	case "json":
 		text, err = json.MarshalIndent(info, "", "  ")
 		text = append(text, '\n')

@@ -51,8 +51,8 @@ func TestLibraries(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"k8s.io/api": "v0.37.0", "kubevirt.io/api": "v1.9.0"}, got.Libraries); diff != "" {
 		t.Error(diff)
 	}
-	if want := "libraries: k8s.io/api v0.37.0, kubevirt.io/api v1.9.0\n"; !strings.HasSuffix(got.details(), want) {
-		t.Errorf("'%s' does not end in '%s'", got.details(), want)
+	if want := "libraries: k8s.io/api v0.37.0, kubevirt.io/api v1.9.0\n"; !strings.HasSuffix(got.detailLines(), want) {
+		t.Errorf("'%s' does not end in '%s'", got.detailLines(), want)
 	}
 }
 
