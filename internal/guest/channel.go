@@ -133,7 +133,7 @@ func (c *Channel) storePod(pod *v1alpha1.GuestPod) {
 	c.pod = pod
 	close(c.podChanged)
 	c.podChanged = make(chan struct{})
-	wakeReceiver(c.wake)
+	WakeReceiver(c.wake)
 }
 
 // adoptReadStatus records the status of the GuestPod that was read as the sent status, so that missing parts are sent again: etcd may have been restored while
@@ -143,7 +143,7 @@ func (c *Channel) adoptReadStatus(pod *v1alpha1.GuestPod) {
 	defer c.mutex.Unlock()
 	if c.pod != nil {
 		c.sent = pod.Status
-		wakeReceiver(c.wake)
+		WakeReceiver(c.wake)
 	}
 }
 
@@ -180,7 +180,7 @@ func (c *Channel) Report(change func(*v1alpha1.GuestPodStatus)) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	change(&c.wanted)
-	wakeReceiver(c.wake)
+	WakeReceiver(c.wake)
 }
 
 // pendingReport returns the GuestPod and the status to send. It returns false if the status is sent already, or the GuestPod does not exist.

@@ -99,7 +99,7 @@ func (g *Guest) Run(ctx context.Context) error {
 		work.Go(func() { g.Daemon.keepRunning(life) })
 	}
 	changed := make(chan struct{}, 1)
-	work.Go(func() { g.Hypervisor.Watch(life, func(hypervisor.Event) { wakeReceiver(changed) }) })
+	work.Go(func() { g.Hypervisor.Watch(life, func(hypervisor.Event) { WakeReceiver(changed) }) })
 	work.Go(func() { g.Channel.syncWithCluster(life) })
 	server := g.startServer(life, &work) // before passt takes the port
 	run, err := g.startUntilStarted(ctx)
@@ -137,10 +137,10 @@ func guestDomain(status hypervisor.Status) v1alpha1.GuestDomain {
 	return v1alpha1.GuestDomain{State: state, Reason: status.Cause.Reason, Message: condition.Note(status.Cause.Message), Machine: status.Machine}
 }
 
-// wakeReceiver wakes the receiver of a channel with a buffer of one. A second signal before that adds nothing.
-func wakeReceiver(wake chan<- struct{}) {
+// WakeReceiver wakes the receiver of a channel with a buffer of one. A second signal before that adds nothing.
+func WakeReceiver(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
-	default:
+	default: // a signal is pending, or there is no receiver
 	}
 }

@@ -25,7 +25,7 @@ type Live interface {
 // never assumed from requests. followHardware runs in its own goroutine, because a guest that hangs must delay neither reports of its state nor a stop.
 func (g *Guest) followHardware(ctx context.Context, run startedGuest) {
 	touched := make(chan struct{}, 1)
-	go g.Live.WatchHardware(ctx, func() { wakeReceiver(touched) })
+	go g.Live.WatchHardware(ctx, func() { WakeReceiver(touched) })
 	asked := newChangeRequests()
 	for ctx.Err() == nil {
 		wanted, changed := g.Channel.requestedHardware()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -97,7 +98,7 @@ func (n *Node) queueChanges(ctx context.Context, queue workqueue.TypedRateLimiti
 			}
 			return
 		}
-		wakeReceiver(n.connected)
+		guest.WakeReceiver(n.connected)
 		n.queueClaimed(ctx, queue)
 	})
 	go n.Hypervisor.WatchHardware(ctx, func() { n.queueClaimed(ctx, queue) })

@@ -75,14 +75,6 @@ func (n *Node) keepEndingStrays(ctx context.Context) error {
 	}
 }
 
-// wakeReceiver wakes the receiver of a channel with a buffer of one. A second signal before that adds nothing.
-func wakeReceiver(wake chan<- struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default: // one is pending, or there is no receiver
-	}
-}
-
 // waitInterval waits for an interval or a signal. It returns false if the context has ended.
 func waitInterval(ctx context.Context, interval time.Duration, wake <-chan struct{}) bool {
 	select {

@@ -76,7 +76,7 @@ func (n *Node) reportRefusal(ctx context.Context, vmi *v1.VirtualMachineInstance
 		return ctrl.Result{}, err
 	}
 	if taken := (*hypervisor.TakenError)(nil); errors.As(err, &taken) && taken.By != nil {
-		wakeReceiver(n.strayInTheWay)
+		guest.WakeReceiver(n.strayInTheWay)
 	}
 	condition.SetRefused(vmi, condition.Cause{Reason: why.Reason, Message: why.Message})
 	return ctrl.Result{RequeueAfter: retryInterval}, n.Status().Update(ctx, vmi)
