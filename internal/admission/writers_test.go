@@ -145,7 +145,7 @@ func TestHardwareIsJudgedWhenItIsWritten(t *testing.T) {
 		{"one from before this rule keeps nobody from anything", vm("annotations: {kilnvm.io/hardware: lates}", "", ""),
 			vm("annotations: {kilnvm.io/hardware: lates}, labels: {a: b}", "", ""), nil},
 		{"the word", plain, vm("annotations: {kilnvm.io/hardware: latest}", "", ""), nil},
-		{"a kind that is none", "", vm("", "instancetype: {name: small, kind: foo}, ", ""), []string{"spec.instancetype.kind"}},
+		{"an unknown kind", "", vm("", "instancetype: {name: small, kind: foo}, ", ""), []string{"spec.instancetype.kind"}},
 		{"a revision that is not there", "", vm("", "preference: {name: small, revisionName: gone}, ", ""), []string{"spec.preference.revisionName"}},
 	} {
 		request := create(t, test.after)

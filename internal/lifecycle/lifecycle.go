@@ -97,8 +97,8 @@ func (c *Controller) Counts(mgr ctrl.Manager) (*Counts, error) {
 	return counts, mgr.Add(counts)
 }
 
-// Reconcile brings one VM and its VMI one step closer to the VM's spec. It returns a conflict as a request to try again, not as an error: errors are logged
-// and counted, and a conflict is nobody's fault.
+// Reconcile brings one VM and its VMI one step closer to the VM's spec. It returns a conflict as a request to try again and not as an error, because errors
+// are logged and counted.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	result, err := c.reconcileVM(ctx, request.NamespacedName)
 	if apierrors.IsConflict(err) {

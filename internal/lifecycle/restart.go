@@ -35,8 +35,8 @@ type pendingEdit struct {
 	restartable bool
 }
 
-// vmEdited reports whether spec or pins of the VM differ from those that its VMI was made from. If the VMI does not say what it was made from, vmEdited
-// returns false.
+// vmEdited reports whether spec or pins of the VM have changed since its VMI was made from them. It returns false if the VMI does not name the generation that
+// it was made from.
 func (s *state) vmEdited() bool {
 	made := s.vmiGeneration()
 	return s.hasLiveVMI() && made > 0 && (made != s.vm.Generation || s.vmi.Annotations[v1alpha1.AnnotationPins] != s.vm.Annotations[v1alpha1.AnnotationPins])

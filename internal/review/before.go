@@ -64,7 +64,7 @@ func keepsGuest(before, now *VM) bool {
 		maps.Equal(writtenAnnotations(was), writtenAnnotations(is))
 }
 
-// writtenAnnotations returns the annotations of a VMI without those in which Kiln records what it is made from: the spec contains what they mean.
+// writtenAnnotations returns the annotations of a VMI without the annotations that name the sources of its spec: only the spec decides what boots.
 func writtenAnnotations(vmi *v1.VirtualMachineInstance) map[string]string {
 	annotations := maps.Clone(vmi.Annotations)
 	for _, key := range []string{

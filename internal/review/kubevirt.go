@@ -14,10 +14,11 @@ import (
 type KubeVirt interface {
 	// KeepTemplate returns the VM of an update with what KubeVirt wrote into the stored template and the update leaves out. It does not change the given VM.
 	KeepTemplate(vm, old *v1.VirtualMachine, user string, limits config.Limits) *v1.VirtualMachine
-	// Inherit returns a copy of a VMI that KubeVirt creates for a VM, with what it takes from the VM, and the VM. It returns any other VMI as it is, and nil.
+	// Inherit returns a copy of a VMI that KubeVirt creates for a VM, with the values that it takes from the VM, and the VM. It returns any other VMI as it is,
+	// and no VM.
 	Inherit(ctx context.Context, resolver resolve.Resolver, vmi *v1.VirtualMachineInstance, user string, limits config.Limits) (
 		completed *v1.VirtualMachineInstance, owner *v1.VirtualMachine, err error)
-	// CompletePins pins a VMI to what the controller is about to pin its VM to. It reports whether the presets of the VM were not pinned yet.
+	// CompletePins pins a VMI to the revisions to which the controller is about to pin its VM. It reports whether the presets of the VM were not pinned yet.
 	CompletePins(ctx context.Context, resolver resolve.Resolver, owner *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, resolved *resolve.Resolution) bool
 	// CheckExpansion returns an error if errs, of making a VMI explicit, mean that KubeVirt expanded another instancetype than the VM is pinned to.
 	CheckExpansion(owner *v1.VirtualMachine, errs field.ErrorList) error

@@ -10,8 +10,8 @@ import (
 )
 
 // podWarnings returns a warning for each field with which no pod of Kiln starts an explicit VMI. The fields are not refused, because launchers on bare machines
-// support most of them. There are no warnings beside KubeVirt, because Kiln starts no guests there. setters returns who set the field at a path, see
-// admit.Setters. podWarnings calls it only if there is a warning.
+// support most of them. If KubeVirt runs the guests, there are no warnings. setters returns a function that names who set the field at a path
+// (admit.Setters); podWarnings calls setters only if there is a warning.
 func podWarnings(explicit *v1.VirtualMachineInstance, cluster config.Cluster, setters func() func(path string) string) (warnings []string) {
 	if explicit == nil || cluster.Limits.KubeVirtGuests {
 		return nil

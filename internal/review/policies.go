@@ -63,7 +63,7 @@ func (r Reviewer) vmRequest(ctx context.Context, reviewed *VM, asker Asker) (*po
 	return request, r.addContext(ctx, request, reviewed.Input.Set)
 }
 
-// addContext adds to a request what the object refers to, and its namespace.
+// addContext adds the namespace of the object, and its instancetype and preference, to a request.
 func (r Reviewer) addContext(ctx context.Context, request *policy.Request, set instancetype.Set) error {
 	namespace := request.Object.GetNamespace()
 	whole, err := r.Resolver.CatalogObjects(ctx, namespace, set)
@@ -108,8 +108,9 @@ func judgedWithVM(vmi *v1.VirtualMachineInstance, in admit.Input) bool {
 	return !slices.Contains(in.Cluster.Limits.KubeVirt, in.User) || pin.Read(vmi).Presets != nil
 }
 
-// ReviewVMIUpdate returns what the policies say of an update of a VMI. The VMI boots as it is stored, and only controllers change its spec. The policies do not
-// judge updates by controllers, and updates of a VMI that is being deleted. They judge a VMI with an owner, because its author may have written the reference.
+// ReviewVMIUpdate returns the verdict of the policies on an update of a VMI. The VMI boots as it is stored, and only controllers change its spec. The policies
+// do not judge updates by controllers, and updates of a VMI that is being deleted. They judge a VMI with an owner, because its author may have written the
+// reference.
 func (r Reviewer) ReviewVMIUpdate(ctx context.Context, vmi, old *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
 	policies, err := r.currentPolicies()
 	if err != nil || len(policies) == 0 || sameMetadata(vmi, old) || vmi.DeletionTimestamp != nil {

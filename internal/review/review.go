@@ -55,16 +55,16 @@ type Asker struct {
 type VM struct {
 	// Verdict is the judgement on the VM and on the VMI that it would boot.
 	admit.Verdict
-	// Meant is the VM as its pins mean it, see resolve.EffectiveVM.
+	// Meant is the VM with its pins applied, see resolve.EffectiveVM.
 	Meant *v1.VirtualMachine
-	// Explicit is the VMI that would boot; nil without a template. It is a draft while Unknown.
+	// Explicit is the VMI that would boot, nil without a template. If Unknown reports true, it lacks the instancetype or the preference.
 	Explicit *v1.VirtualMachineInstance
-	// Resolved is what the VM refers to, with the revisions that it is pinned to.
+	// Resolved contains the objects that the VM refers to, and the revisions that it is pinned to.
 	Resolved resolve.Resolution
 	// Input is the input of stage 1.
 	Input admit.Input
 
-	// Policies is what the GuestPolicies say. Errors and warnings are in the verdict, too.
+	// Policies is the result of the GuestPolicies. The verdict contains its errors and warnings, too.
 	Policies policy.Result
 
 	given, old    *v1.VirtualMachine

@@ -14,17 +14,17 @@ import (
 
 // VMI is a VMI after its review.
 type VMI struct {
-	// Verdict is on the merge of the VMI with what it is pinned to and, if that succeeds, on the explicit VMI.
+	// Verdict is the judgement on making the VMI explicit and, if that succeeds, on the explicit VMI.
 	admit.Verdict
 	// Explicit is the VMI that boots.
 	Explicit *v1.VirtualMachineInstance
-	// Resolved is what the VMI is pinned to.
+	// Resolved contains the objects that the VMI is pinned to.
 	Resolved resolve.Resolution
-	// Input is what the engine made the VMI explicit by.
+	// Input is the input with which the engine made the VMI explicit.
 	Input admit.Input
 	// Merged is the part of the verdict that comes from making the VMI explicit. ReviewExplicitVMI returns the rest again.
 	Merged admit.Verdict
-	// Policies is what the GuestPolicies say. Errors and warnings are in the verdict, too.
+	// Policies is the result of the GuestPolicies. The verdict contains its errors and warnings, too.
 	Policies policy.Result
 
 	given *v1.VirtualMachineInstance
@@ -103,7 +103,7 @@ func (r Reviewer) ReviewExplicitVMI(ctx context.Context, explicit *v1.VirtualMac
 	reviewed := VMI{given: explicit, Explicit: explicit, Input: admit.Input{Cluster: r.Configuration(), User: asker.Name}}
 	reviewed.Verdict = judgeExplicit(explicit, explicit, reviewed.Input)
 	policies, err := r.currentPolicies()
-	if err != nil || len(policies) == 0 { // nothing asks for what the VMI is pinned to
+	if err != nil || len(policies) == 0 { // only policies read what the VMI is pinned to
 		return reviewed.Verdict, err
 	}
 	if reviewed.Resolved, err = r.resolverFor(reviewed.Input.Cluster).VMI(ctx, explicit); err == nil {

@@ -30,7 +30,7 @@ type Options struct {
 	Configured    func() bool
 	// Settings are the settings of pods from flags. The configuration has the others.
 	Settings pod.Settings
-	// Clients may open consoles of guests; nil for nobody.
+	// Clients may open consoles of guests. If it is nil, nobody may.
 	Clients *Clients
 	Events  events.EventRecorder
 	Now     func() time.Time

@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// hotplug writes the changed spec of a VMI whose guest runs into spec.live of the GuestPod, from where the launcher brings it to libvirt. CPUs and memory come
+// hotplug writes the changed spec of a VMI whose guest runs into spec.live of the GuestPod, from where the launcher applies it to libvirt. CPUs and memory come
 // from the node first: the pod is resized, and the GuestPod gets them when kubelet has done it.
 type hotplug struct {
 	*environment
@@ -29,7 +29,7 @@ const resizeInterval = 30 * time.Second
 
 func (h *hotplug) forgetVMI(vmi types.NamespacedName) { h.limits.forgetVMI(vmi) }
 
-// updateLiveHardware brings spec.live of the GuestPod up to date. It can be repeated after each of its writes.
+// updateLiveHardware writes the hardware that the VMI now asks for into spec.live of the GuestPod. It can be repeated after each of its writes.
 func (h *hotplug) updateLiveHardware(ctx context.Context, o observed.Objects, done *outcome) error {
 	if !isOutdated(o) {
 		return nil

@@ -115,7 +115,7 @@ func nextInterval(vmi *v1.VirtualMachineInstance, cause condition.Cause, now tim
 	return min(max(lasted, retryInterval), longestInterval)
 }
 
-// nameTakenCause is the refusal of a guest because an object of somebody else has the name of one of its own.
+// nameTakenCause is the cause of a guest that does not start because somebody else's object has a name that the guest needs.
 func nameTakenCause(kind, name string) *condition.Cause {
 	return &condition.Cause{Reason: v1alpha1.ReasonNameTaken,
 		Message: fmt.Sprintf("a %s '%s' exists that does not belong to this virtual machine instance: delete it", kind, name)}

@@ -56,8 +56,8 @@ func (c Completer) Inherit(ctx context.Context, resolver resolve.Resolver, vmi *
 	return &completed, vm, c.addRecord(ctx, resolver, &completed, vm, limits.Gates)
 }
 
-// CompletePins pins a VMI that Inherit has returned to what the controller is about to pin its VM to. It reports whether the presets of the VM were not
-// pinned yet. Without a VM it does nothing.
+// CompletePins pins a VMI that Inherit has returned to the revisions to which the controller is about to pin its VM. It reports whether the presets of the VM
+// were not pinned yet. Without a VM it does nothing.
 func (Completer) CompletePins(
 	ctx context.Context, resolver resolve.Resolver, owner *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, resolved *resolve.Resolution,
 ) (unpinned bool) {
