@@ -7,9 +7,7 @@ import (
 
 // Step is one step of an operation. Each reconcile begins with the first step: a step that was completed in an earlier reconcile must do nothing and return
 // Done.
-type Step[State any] interface {
-	Run(ctx context.Context, state State) (Result, error)
-}
+type Step[State any] func(ctx context.Context, state State) (Result, error)
 
 // Result is what follows a step.
 type Result struct {
@@ -27,13 +25,13 @@ func Wait() Result { return Result{} }
 // RetryAfter ends a reconcile for the given time, or until an event.
 func RetryAfter(after time.Duration) Result { return Result{after: after} }
 
-// Steps are the steps of an operation, in their order. Steps are a Step themselves.
+// Steps are the steps of an operation, in their order. Run is a Step itself.
 type Steps[State any] []Step[State]
 
 // Run runs steps until one of them is not done.
 func (s Steps[State]) Run(ctx context.Context, state State) (Result, error) {
 	for _, step := range s {
-		if result, err := step.Run(ctx, state); err != nil || !result.done {
+		if result, err := step(ctx, state); err != nil || !result.done {
 			return result, err
 		}
 	}

@@ -35,7 +35,7 @@ func TestSteps(t *testing.T) {
 		"one fails":     {noted{"second", Done(), broken}, []string{"first", "second"}, 0, broken},
 	} {
 		var ran []string
-		steps := Steps[*[]string]{noted{"first", Done(), nil}, Steps[*[]string]{test.second}, noted{"third", Done(), nil}}
+		steps := Steps[*[]string]{noted{"first", Done(), nil}.Run, Steps[*[]string]{test.second.Run}.Run, noted{"third", Done(), nil}.Run}
 		after, err := steps.Reconcile(t.Context(), &ran)
 		if !slices.Equal(ran, test.ran) || after != test.after || !errors.Is(err, test.err) {
 			t.Errorf("%s: %v ran, after %s, %v", why, ran, after, err)

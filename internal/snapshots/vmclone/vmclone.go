@@ -26,13 +26,13 @@ type Reconciler struct {
 // New returns a reconciler.
 func New(cluster *operation.Cluster) *Reconciler {
 	status := statusWriter{cluster}
-	restore := ensureRestore{status}
+	restore := ensureRestore{status}.Run
 	return &Reconciler{statusWriter: status, phases: map[clone.VirtualMachineClonePhase]operation.Step[*clone.VirtualMachineClone]{
-		clone.PhaseUnset:         checkClone{status},
-		clone.SnapshotInProgress: ensureSnapshot{status},
+		clone.PhaseUnset:         checkClone{status}.Run,
+		clone.SnapshotInProgress: ensureSnapshot{status}.Run,
 		clone.RestoreInProgress:  restore,
 		clone.CreatingTargetVM:   restore,
-		clone.Succeeded:          cleanUp{status},
+		clone.Succeeded:          cleanUp{status}.Run,
 	}}
 }
 

@@ -29,21 +29,20 @@ func getClaim(ctx context.Context, reader client.Reader, namespace, name string)
 	return objects.GetOrNil(ctx, reader, types.NamespacedName{Namespace: namespace, Name: name}, &corev1.PersistentVolumeClaim{})
 }
 
-// nameClaims writes into the status which claims the restore creates, before it creates any.
-type nameClaims struct{ *operation.Cluster }
+// claimCreation creates the claims of a restore.
+type claimCreation struct{ statusWriter }
 
-func (n nameClaims) Run(ctx context.Context, s *state) (operation.Result, error) {
+// nameClaims writes into the status which claims the restore creates, before it creates any.
+func (c claimCreation) nameClaims(ctx context.Context, s *state) (operation.Result, error) {
 	claims := s.kept.Restores(s.restore)
 	if equality.Semantic.DeepEqual(claims, s.restore.Status.Restores) {
 		return operation.Done(), nil
 	}
-	return operation.Done(), n.PatchStatus(ctx, s.restore, func() { s.restore.Status.Restores = claims })
+	return operation.Done(), c.PatchStatus(ctx, s.restore, func() { s.restore.Status.Restores = claims })
 }
 
 // createClaims creates the claims of the restore from VolumeSnapshots. It is done when all claims are bound, or will be bound when a pod uses them.
-type createClaims struct{ statusWriter }
-
-func (c createClaims) Run(ctx context.Context, s *state) (operation.Result, error) {
+func (c claimCreation) createClaims(ctx context.Context, s *state) (operation.Result, error) {
 	pending := false
 	for _, restored := range s.restore.Status.Restores {
 		claim, err := getClaim(ctx, c.Live, s.restore.Namespace, restored.PersistentVolumeClaimName)
@@ -78,7 +77,7 @@ func (c createClaims) Run(ctx context.Context, s *state) (operation.Result, erro
 	return operation.RetryAfter(c.pollDelay(s)), c.reportProgress(ctx, s, waiting)
 }
 
-func (c createClaims) createClaim(ctx context.Context, s *state, restored api.VolumeRestore) error {
+func (c claimCreation) createClaim(ctx context.Context, s *state, restored api.VolumeRestore) error {
 	backup := s.kept.Backup(restored.VolumeName)
 	size, err := volumesnapshot.RestoreSize(ctx, c.Live, types.NamespacedName{Namespace: s.restore.Namespace, Name: restored.VolumeSnapshotName})
 	if apierrors.IsNotFound(err) {
@@ -104,7 +103,7 @@ func (c createClaims) createClaim(ctx context.Context, s *state, restored api.Vo
 }
 
 // bindsWithoutPod reports whether a claim is not bound yet, and is going to be bound without a pod that uses it.
-func (c createClaims) bindsWithoutPod(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
+func (c claimCreation) bindsWithoutPod(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	if claim.Status.Phase == corev1.ClaimBound {
 		return false, nil
 	}

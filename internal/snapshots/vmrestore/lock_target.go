@@ -9,9 +9,7 @@ import (
 )
 
 // waitForOtherOperation waits until no other snapshot or restore has locked the target.
-type waitForOtherOperation struct{}
-
-func (waitForOtherOperation) Run(_ context.Context, s *state) (operation.Result, error) {
+func waitForOtherOperation(_ context.Context, s *state) (operation.Result, error) {
 	if busy := vmlock.BlockedForRestore(s.vm, s.restore.Name); busy != "" {
 		return operation.Result{}, waitBecause(v1alpha1.ReasonSourceBusy, busy)
 	}
@@ -19,10 +17,8 @@ func (waitForOtherOperation) Run(_ context.Context, s *state) (operation.Result,
 }
 
 // lockTarget locks the target, so that it is not started.
-type lockTarget struct{ locker *vmlock.Locker }
-
-func (l lockTarget) Run(ctx context.Context, s *state) (operation.Result, error) {
-	if busy, err := l.locker.LockForRestore(ctx, s.vm, s.restore.Name); err != nil {
+func (r *Reconciler) lockTarget(ctx context.Context, s *state) (operation.Result, error) {
+	if busy, err := r.orphans.LockForRestore(ctx, s.vm, s.restore.Name); err != nil {
 		return operation.Result{}, err
 	} else if busy != "" {
 		return operation.Result{}, waitBecause(v1alpha1.ReasonSourceBusy, busy)

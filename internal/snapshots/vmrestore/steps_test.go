@@ -27,11 +27,9 @@ func testState() *state {
 	return &state{restore: restore, vm: &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "vm-1"}}}
 }
 
-// fixedStep is a step with a result.
-type fixedStep struct{ err error }
-
-func (f fixedStep) Run(context.Context, *state) (operation.Result, error) {
-	return operation.Done(), f.err
+// fixedStep returns a step with a result.
+func fixedStep(err error) operation.Step[*state] {
+	return func(context.Context, *state) (operation.Result, error) { return operation.Done(), err }
 }
 
 // TestStopTarget: a restore waits for its target, fails, or stops it, as its policy says; and it stops no target before its checks succeed.
@@ -70,7 +68,7 @@ func TestStopTarget(t *testing.T) {
 		}
 		vm := s.vm
 		test.change(s)
-		_, err := (stopTarget{cluster, steps{fixedStep{test.check}}}).Run(t.Context(), s)
+		_, err := (stopTarget{cluster, steps{fixedStep(test.check)}}).Run(t.Context(), s)
 		blocked := (*blockedError)(nil)
 		if errors.As(err, &blocked) != (test.text != "") || blocked != nil && (blocked.final != test.final || !strings.Contains(blocked.message, test.text)) {
 			t.Errorf("%s: %v", why, err)
@@ -121,12 +119,12 @@ func TestReadSnapshot(t *testing.T) {
 // TestOtherOperations: a restore waits for the lock of another operation, and takes a free one.
 func TestOtherOperations(t *testing.T) {
 	s := testState()
-	if _, err := (waitForOtherOperation{}).Run(t.Context(), s); err != nil {
+	if _, err := waitForOtherOperation(t.Context(), s); err != nil {
 		t.Error(err)
 	}
 	s.vm.Status.SnapshotInProgress = ptr.To("s")
 	blocked := (*blockedError)(nil)
-	if _, err := (waitForOtherOperation{}).Run(t.Context(), s); !errors.As(err, &blocked) || blocked.final || blocked.reason != v1alpha1.ReasonSourceBusy {
+	if _, err := waitForOtherOperation(t.Context(), s); !errors.As(err, &blocked) || blocked.final || blocked.reason != v1alpha1.ReasonSourceBusy {
 		t.Errorf("%v", err)
 	}
 }

@@ -63,11 +63,14 @@ func New(cluster *operation.Cluster, configuration func() config.Cluster, orphan
 	writer := hardware.Writer{Cluster: cluster}
 	status := statusWriter{cluster, writer}
 	read := readSnapshot{cluster}
-	check := steps{nameClaims{cluster}, checkActivation{cluster, configuration}, dryRunTarget{cluster}}
-	return &Reconciler{statusWriter: status, orphans: orphans, steps: steps{
-		stopTarget{cluster, steps{read, waitForOtherOperation{}, check}}, finish{status, orphans.Locker, read},
-		read, check, lockTarget{orphans.Locker}, createClaims{status}, writeTarget{cluster, writer},
-	}}
+	claims, target := claimCreation{status}, targetWriter{cluster, writer}
+	check := steps{claims.nameClaims, checkActivation{cluster, configuration}.Run, target.dryRunTarget}
+	r := &Reconciler{statusWriter: status, orphans: orphans}
+	r.steps = steps{
+		stopTarget{cluster, steps{read.Run, waitForOtherOperation, check.Run}}.Run, finish{status, orphans.Locker, read}.Run,
+		read.Run, check.Run, r.lockTarget, claims.createClaims, target.writeTarget,
+	}
+	return r
 }
 
 // Reconcile takes the next steps of a VirtualMachineRestore.

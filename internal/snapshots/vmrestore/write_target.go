@@ -14,29 +14,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// dryRunTarget has the API server check the target with a dry run, before anything is changed: rules, policies and other webhooks are part of it.
-type dryRunTarget struct{ *operation.Cluster }
+// targetWriter writes the target of a restore.
+type targetWriter struct {
+	*operation.Cluster
+	hardware hardware.Writer
+}
 
-func (d dryRunTarget) Run(ctx context.Context, s *state) (operation.Result, error) {
-	hardware, err := lifecycle.Hardware(ctx, d.Live, client.ObjectKeyFromObject(s.wanted))
+// dryRunTarget has the API server check the target with a dry run, before anything is changed: rules, policies and other webhooks are part of it.
+func (w targetWriter) dryRunTarget(ctx context.Context, s *state) (operation.Result, error) {
+	hardware, err := lifecycle.Hardware(ctx, w.Live, client.ObjectKeyFromObject(s.wanted))
 	if err != nil {
 		return operation.Result{}, err
 	}
 	if ownership.GuestOf(s.wanted).Ownership(hardware) == ownership.Foreign {
 		return operation.Result{}, failBecause(v1alpha1.ReasonHardwareForeign, ownership.ForeignMessage(hardware))
 	}
-	return operation.Done(), applyTarget(ctx, client.NewDryRunClient(d.Live), s, s.wanted.DeepCopy())
+	return operation.Done(), applyTarget(ctx, client.NewDryRunClient(w.Live), s, s.wanted.DeepCopy())
 }
 
 // writeTarget writes the target. A VM that exists is written before its hardware: either the API server refuses it, or it gets at once the spec, the mark
 // that shows that it is written, and the name of the record, which the step finish applies before the VM may start. A VM that does not exist is written
 // after its hardware, because its first boot must find the hardware.
-type writeTarget struct {
-	*operation.Cluster
-	hardware hardware.Writer
-}
-
-func (w writeTarget) Run(ctx context.Context, s *state) (operation.Result, error) {
+func (w targetWriter) writeTarget(ctx context.Context, s *state) (operation.Result, error) {
 	if text := snapshot.Report(s.leftOut); text != "" {
 		if err := w.PatchStatus(ctx, s.restore, func() {
 			status, changed := s.restore.Status, operation.ConditionTrue(v1alpha1.ReasonHardwareChanged, text)

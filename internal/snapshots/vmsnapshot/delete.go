@@ -11,10 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// deleteContent deletes the content of a snapshot that has failed or is being deleted. A content that can be used stays if the deletionPolicy is Retain.
-type deleteContent struct{ *operation.Cluster }
+// deletion has the last steps of a snapshot that has failed or is being deleted.
+type deletion struct{ *operation.Cluster }
 
-func (d deleteContent) Run(ctx context.Context, s *state) (operation.Result, error) {
+// deleteContent deletes the content. A content that can be used stays if the deletionPolicy is Retain.
+func (d deletion) deleteContent(ctx context.Context, s *state) (operation.Result, error) {
 	if s.content == nil || s.content.DeletionTimestamp != nil {
 		return operation.Done(), nil
 	}
@@ -26,9 +27,7 @@ func (d deleteContent) Run(ctx context.Context, s *state) (operation.Result, err
 	return operation.Done(), objects.DeleteSame(ctx, d.Live, s.content)
 }
 
-// removeFinalizer lets a snapshot go that is being deleted.
-type removeFinalizer struct{ *operation.Cluster }
-
-func (r removeFinalizer) Run(ctx context.Context, s *state) (operation.Result, error) {
-	return operation.Done(), client.IgnoreNotFound(r.Patch(ctx, s.snapshot, func() { controllerutil.RemoveFinalizer(s.snapshot, finalizer) }))
+// removeFinalizer removes the finalizer of the snapshot.
+func (d deletion) removeFinalizer(ctx context.Context, s *state) (operation.Result, error) {
+	return operation.Done(), client.IgnoreNotFound(d.Patch(ctx, s.snapshot, func() { controllerutil.RemoveFinalizer(s.snapshot, finalizer) }))
 }

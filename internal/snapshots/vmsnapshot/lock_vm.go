@@ -9,13 +9,14 @@ import (
 	"github.com/kilnvm/kiln/internal/snapshots/vmlock"
 )
 
-// lockVM locks the VM of a snapshot that has no content yet.
-type lockVM struct {
+// vmLock locks and unlocks the VM of a snapshot.
+type vmLock struct {
 	statusWriter
 	locker *vmlock.Locker
 }
 
-func (l lockVM) Run(ctx context.Context, s *state) (operation.Result, error) {
+// lockVM locks the VM if the snapshot has no content yet.
+func (l vmLock) lockVM(ctx context.Context, s *state) (operation.Result, error) {
 	if s.content != nil {
 		return operation.Done(), nil
 	}
@@ -32,8 +33,6 @@ func (l lockVM) Run(ctx context.Context, s *state) (operation.Result, error) {
 }
 
 // unlockVM unlocks the VM of a snapshot that has ended.
-type unlockVM struct{ locker *vmlock.Locker }
-
-func (u unlockVM) Run(ctx context.Context, s *state) (operation.Result, error) {
-	return operation.Done(), u.locker.UnlockFromSnapshot(ctx, s.vm, s.snapshot.Name)
+func (l vmLock) unlockVM(ctx context.Context, s *state) (operation.Result, error) {
+	return operation.Done(), l.locker.UnlockFromSnapshot(ctx, s.vm, s.snapshot.Name)
 }

@@ -7,18 +7,17 @@ import (
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 )
 
-// freezeGuest freezes the guest before its volumes are snapshotted.
-type freezeGuest struct{ quiescer *quiesce.Quiescer }
+// guestFreeze freezes and thaws the guest of a snapshot.
+type guestFreeze struct{ quiescer *quiesce.Quiescer }
 
-func (f freezeGuest) Run(ctx context.Context, s *state) (operation.Result, error) {
+// freezeGuest freezes the guest before its volumes are snapshotted.
+func (f guestFreeze) freezeGuest(ctx context.Context, s *state) (operation.Result, error) {
 	return waitForAnswer(f.quiescer.Freeze(ctx, s.snapshot, s.content))
 }
 
 // thawGuest thaws the guest after its volumes are snapshotted, or when the snapshot ends otherwise.
-type thawGuest struct{ quiescer *quiesce.Quiescer }
-
-func (t thawGuest) Run(ctx context.Context, s *state) (operation.Result, error) {
-	return waitForAnswer(t.quiescer.Thaw(ctx, s.snapshot, s.content))
+func (f guestFreeze) thawGuest(ctx context.Context, s *state) (operation.Result, error) {
+	return waitForAnswer(f.quiescer.Thaw(ctx, s.snapshot, s.content))
 }
 
 // waitForAnswer waits for the guest until it has answered.
@@ -30,10 +29,8 @@ func waitForAnswer(done bool, err error) (operation.Result, error) {
 }
 
 // retryThaw thaws a guest that did not thaw when its snapshot was taken.
-type retryThaw struct{ quiescer *quiesce.Quiescer }
-
-func (t retryThaw) Run(ctx context.Context, s *state) (operation.Result, error) {
-	if after, err := t.quiescer.RetryThaw(ctx, s.snapshot); err != nil || after > 0 {
+func (f guestFreeze) retryThaw(ctx context.Context, s *state) (operation.Result, error) {
+	if after, err := f.quiescer.RetryThaw(ctx, s.snapshot); err != nil || after > 0 {
 		return operation.RetryAfter(after), err
 	}
 	return operation.Done(), nil

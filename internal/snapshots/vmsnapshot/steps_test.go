@@ -86,7 +86,7 @@ func TestDeleteContent(t *testing.T) {
 			of.DeletionTimestamp = &metav1.Time{Time: fakecluster.Start}
 		}
 		cluster, _ := fakecluster.New(t, content)
-		if _, err := (deleteContent{cluster}).Run(t.Context(), &state{snapshot: of, content: content}); err != nil {
+		if _, err := (deletion{cluster}).deleteContent(t.Context(), &state{snapshot: of, content: content}); err != nil {
 			t.Fatal(err)
 		}
 		key := client.ObjectKeyFromObject(content)

@@ -11,16 +11,17 @@ import (
 	api "kubevirt.io/api/snapshot/v1beta1"
 )
 
-// updateReadiness updates whether a snapshot that was taken can be used.
-type updateReadiness struct {
+// readiness follows whether a snapshot that was taken can be used.
+type readiness struct {
 	statusWriter
 	volumes volumesnapshot.Contents
 }
 
-func (u updateReadiness) Run(ctx context.Context, s *state) (operation.Result, error) {
+// updateReadiness writes into the status whether the snapshot can be used.
+func (r readiness) updateReadiness(ctx context.Context, s *state) (operation.Result, error) {
 	if s.content == nil {
-		return operation.Wait(), u.PatchStatus(ctx, s.snapshot, func() {
-			status, now := s.snapshot.Status, u.Now()
+		return operation.Wait(), r.PatchStatus(ctx, s.snapshot, func() {
+			status, now := s.snapshot.Status, r.Now()
 			text := "the content of the snapshot is gone: delete the snapshot"
 			status.ReadyToUse = ptr.To(false)
 			if operation.ErrorMessage(status.Error, "") != text {
@@ -30,10 +31,10 @@ func (u updateReadiness) Run(ctx context.Context, s *state) (operation.Result, e
 			status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, gone, now)
 		})
 	}
-	if err := u.volumes.UpdateContent(ctx, s.content); err != nil {
+	if err := r.volumes.UpdateContent(ctx, s.content); err != nil {
 		return operation.Result{}, err
 	}
-	return operation.Done(), u.PatchStatus(ctx, s.snapshot, func() { copyReadiness(s.snapshot.Status, s.content.Status, u.Now()) })
+	return operation.Done(), r.PatchStatus(ctx, s.snapshot, func() { copyReadiness(s.snapshot.Status, s.content.Status, r.Now()) })
 }
 
 // copyReadiness copies from the content whether a snapshot can be used.
@@ -46,12 +47,10 @@ func copyReadiness(status *api.VirtualMachineSnapshotStatus, content *api.Virtua
 	status.Conditions = operation.SetCondition(status.Conditions, api.ConditionReady, text, now)
 }
 
-// waitUntilReady reconciles a snapshot again until it can be used. VolumeSnapshots are not watched.
-type waitUntilReady struct{ statusWriter }
-
-func (w waitUntilReady) Run(_ context.Context, s *state) (operation.Result, error) {
+// waitUntilReady reconciles the snapshot again until it can be used. VolumeSnapshots are not watched.
+func (r readiness) waitUntilReady(_ context.Context, s *state) (operation.Result, error) {
 	if ptr.Deref(s.snapshot.Status.ReadyToUse, false) {
 		return operation.Done(), nil
 	}
-	return operation.RetryAfter(operation.Backoff(operation.TimeSince(s.snapshot.Status.Conditions, api.ConditionReady, w.Now()))), nil
+	return operation.RetryAfter(operation.Backoff(operation.TimeSince(s.snapshot.Status.Conditions, api.ConditionReady, r.Now()))), nil
 }

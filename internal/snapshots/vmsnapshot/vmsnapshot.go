@@ -47,16 +47,17 @@ type state struct {
 // New returns a reconciler.
 func New(cluster *operation.Cluster, orphans *vmlock.OrphanReconciler, quiescer *quiesce.Quiescer) *Reconciler {
 	status, volumes := statusWriter{cluster}, volumesnapshot.Contents{Cluster: cluster}
-	thaw, unlock, deleteContent := thawGuest{quiescer}, unlockVM{orphans.Locker}, deleteContent{cluster}
+	lock, freeze := vmLock{status, orphans.Locker}, guestFreeze{quiescer}
+	ready, deletion := readiness{status, volumes}, deletion{cluster}
 	return &Reconciler{
 		statusWriter: status, orphans: orphans, quiescer: quiescer,
 		take: steps{
-			checkSnapshot{status}, lockVM{status, orphans.Locker}, createContent{status}, freezeGuest{quiescer}, takeVolumeSnapshots{status, volumes}, thaw,
-			complete{status},
+			checkSnapshot{status}.Run, lock.lockVM, createContent{status}.Run, freeze.freezeGuest, takeVolumeSnapshots{status, volumes}.Run, freeze.thawGuest,
+			complete{status}.Run,
 		},
-		afterSuccess: steps{unlock, updateReadiness{status, volumes}, retryThaw{quiescer}, waitUntilReady{status}},
-		afterFailure: steps{thaw, unlock, deleteContent},
-		finalize:     steps{thaw, unlock, deleteContent, removeFinalizer{cluster}},
+		afterSuccess: steps{lock.unlockVM, ready.updateReadiness, freeze.retryThaw, ready.waitUntilReady},
+		afterFailure: steps{freeze.thawGuest, lock.unlockVM, deletion.deleteContent},
+		finalize:     steps{freeze.thawGuest, lock.unlockVM, deletion.deleteContent, deletion.removeFinalizer},
 	}
 }
 
