@@ -63,6 +63,12 @@ func Of(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionT
 	return &vmi.Status.Conditions[i]
 }
 
+// IsTrue reports whether a VMI has a condition with status True.
+func IsTrue(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
+	found := Of(vmi, kind)
+	return found != nil && found.Status == corev1.ConditionTrue
+}
+
 // SetPhase sets the phase of a VMI and records the time of the transition.
 func SetPhase(vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase) {
 	if vmi.Status.Phase == phase {

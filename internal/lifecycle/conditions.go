@@ -111,10 +111,3 @@ func (s *state) withTransitionTimes(all []v1.VirtualMachineCondition) []v1.Virtu
 	}
 	return all
 }
-
-// isConditionTrue reports whether the VMI has the condition with status True.
-func isConditionTrue(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
-	return slices.ContainsFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool {
-		return c.Type == kind && c.Status == corev1.ConditionTrue
-	})
-}

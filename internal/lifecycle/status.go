@@ -101,7 +101,7 @@ func (s *state) newGuestEvents(reported *v1.VirtualMachine) (all []guestEvent) {
 // pinned they keep the revision that KubeVirt recorded, because the pin will be derived from it.
 func (s *state) fillStatus(status *v1.VirtualMachineStatus) {
 	status.Created = s.vmi != nil
-	status.Ready = s.vmi != nil && isConditionTrue(s.vmi, v1.VirtualMachineInstanceReady)
+	status.Ready = s.vmi != nil && condition.IsTrue(s.vmi, v1.VirtualMachineInstanceReady)
 	status.StartFailure = s.startFailure
 	status.PrintableStatus = s.printableStatus()
 	status.StateChangeRequests = s.nextRequests()
@@ -182,7 +182,7 @@ func (s *state) printableStatus() v1.VirtualMachinePrintableStatus {
 		return v1.VirtualMachineStatusStopping
 	case s.vmi.IsFinal():
 		return v1.VirtualMachineStatusStopped
-	case isConditionTrue(s.vmi, v1.VirtualMachineInstancePaused):
+	case condition.IsTrue(s.vmi, v1.VirtualMachineInstancePaused):
 		return v1.VirtualMachineStatusPaused
 	case s.vmi.Status.Phase == v1.Running:
 		return v1.VirtualMachineStatusRunning

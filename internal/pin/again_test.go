@@ -8,7 +8,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-func TestReconsidered(t *testing.T) {
+func TestWithoutAdmissionPins(t *testing.T) {
 	const all = `{"instancetype":"i","preference":"p","presets":["a"],"profiles":["b"],"bases":["c"],"configuration":"d"}`
 	entry := func(fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: "kubectl", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	corev1 "k8s.io/api/core/v1"
@@ -79,7 +80,7 @@ func (q *Quiescer) Freeze(
 	if err != nil {
 		return false, err
 	}
-	if vmi != nil && IsPaused(vmi) {
+	if vmi != nil && condition.IsTrue(vmi, v1.VirtualMachineInstancePaused) {
 		return true, nil
 	}
 	if reason := q.agentUnavailableReason(vmi); reason != "" {
@@ -127,24 +128,10 @@ func (q *Quiescer) agentUnavailableReason(vmi *v1.VirtualMachineInstance) string
 		return "the guest has stopped since the snapshot began"
 	case q.Agent == nil:
 		return "Kiln's API server of subresources is not installed: guests cannot be frozen"
-	case !hasCondition(vmi, v1.VirtualMachineInstanceAgentConnected):
+	case !condition.IsTrue(vmi, v1.VirtualMachineInstanceAgentConnected):
 		return fmt.Sprintf("VirtualMachineInstance '%s' has no condition AgentConnected: no guest agent answers", vmi.Name)
 	}
 	return ""
-}
-
-// IsPaused reports whether the CPUs of a guest are stopped.
-func IsPaused(vmi *v1.VirtualMachineInstance) bool {
-	return hasCondition(vmi, v1.VirtualMachineInstancePaused)
-}
-
-func hasCondition(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
-	for _, c := range vmi.Status.Conditions {
-		if c.Type == kind && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
 }
 
 // reportUnquiesced writes that the volumes are snapshotted while the guest may write to them.

@@ -9,7 +9,6 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/hardware"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
-	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
 	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	corev1 "k8s.io/api/core/v1"
@@ -90,7 +89,7 @@ func (c createContent) reportSource(ctx context.Context, s *state, vmi *v1.Virtu
 	var indications []api.Indication
 	if vmi != nil && vmi.Status.Phase == v1.Running {
 		indications = append(indications, api.VMSnapshotOnlineSnapshotIndication)
-		if quiesce.IsPaused(vmi) {
+		if condition.IsTrue(vmi, v1.VirtualMachineInstancePaused) {
 			indications = append(indications, api.VMSnapshotPausedIndication)
 		}
 	}
