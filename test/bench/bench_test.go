@@ -225,7 +225,7 @@ func BenchmarkVM(b *testing.B) {
 	}
 }
 
-// The rules alone, beside the limit of the call that they are a part of.
+// Only the rules, beside the limit of the call that they are a part of.
 func BenchmarkRules(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(size, func(b *testing.B) {

@@ -17,7 +17,7 @@ var added struct {
 	err error
 }
 
-// withKiln adds Kiln to the cluster, once, after KubeVirt has been alone.
+// withKiln adds Kiln to the cluster, once, after KubeVirt has run without it.
 func withKiln(t *testing.T) {
 	t.Helper()
 	alone(t)

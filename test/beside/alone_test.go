@@ -20,7 +20,7 @@ const (
     networks: [{name: default, pod: {}}], volumes: [{name: root, containerDisk: {image: 'registry.example/guest:1'}}]}}}}`
 )
 
-// before is what was true when KubeVirt was alone.
+// before contains what was found while KubeVirt ran without Kiln.
 var before struct {
 	sync.Once
 	space    space // its T has ended
@@ -30,7 +30,7 @@ var before struct {
 	failures []string
 }
 
-// alone has KubeVirt, alone, make guests of VMs, and judge what is compared later.
+// alone lets KubeVirt without Kiln make guests of VMs, and judge the guests that are compared later.
 func alone(t *testing.T) {
 	t.Helper()
 	before.Do(func() {

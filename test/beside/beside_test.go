@@ -1,5 +1,5 @@
 // Package beside runs Kiln beside the real KubeVirt v1.9.0: virt-api and virt-controller, what virt-operator installs, and nodes that are played. First
-// KubeVirt is alone, and answers what tests compare with later; then Kiln is added.
+// KubeVirt runs without Kiln, and gives the answers that tests compare with later. Then Kiln is added.
 package beside
 
 import (
@@ -55,7 +55,7 @@ func runAll(m *testing.M) (code int, err error) {
 	return code, shared.Close()
 }
 
-// start starts KubeVirt alone, in a folder.
+// start starts KubeVirt without Kiln, in a folder.
 func start(ctx context.Context, dir string, o cluster.Options) (*cluster.Beside, error) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -243,7 +243,7 @@ func (s space) noFight() {
 	}
 	for _, failure := range s.failures() {
 		if s.name == before.space.name && slices.Contains(before.failures, failure) {
-			continue // virt-controller alone may lose a race against itself
+			continue // only virt-controller may lose a race against itself
 		}
 		s.Error(failure)
 	}

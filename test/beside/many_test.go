@@ -16,7 +16,7 @@ import (
 )
 
 // TestMany: Kiln is added to a cluster with VMS=200 VMs, half of which run, and removed again. Adding restarts nothing, changes no spec, and pins all. Removing
-// leaves nothing that KubeVirt misses: the VMs stop, start and are deleted as before. Between, creates per second are measured: with KubeVirt's webhooks alone,
+// leaves nothing that KubeVirt misses: the VMs stop, start and are deleted as before. In between it measures creates per second: with only KubeVirt's webhooks,
 // and with Kiln's, too.
 func TestMany(t *testing.T) {
 	nightly.Only(t)

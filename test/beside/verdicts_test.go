@@ -19,7 +19,7 @@ type verdict struct {
 	message string
 }
 
-// judged is a guest that is judged twice: with KubeVirt alone, and beside Kiln.
+// judged is a guest that is judged twice: with only KubeVirt, and beside Kiln.
 type judged struct {
 	name   string
 	object *unstructured.Unstructured

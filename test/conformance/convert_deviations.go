@@ -28,7 +28,7 @@ var domainDeviations = []domainDeviation{
 	{"Mirrored NUMA nodes", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
 		return strings.HasPrefix(d.name, "cell ") && mirrorsHostNUMA(vmi)
 	}},
-	// The reference gives tpm-crb to a persistent TPM alone.
+	// The reference gives tpm-crb only to a persistent TPM.
 	{"The TPM's model does not depend on persistence", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
 		return d.name == "tpm" && d.want == "tpm-tis" && d.got == "tpm-crb"
 	}},

@@ -121,7 +121,7 @@ var deviations = []deviation{
 		return strings.Contains(c.Message, "SecureBoot requires SMM") && loader["secureBoot"] == nil &&
 			j.architectureOfVMI() == "arm64" // whose default is no Secure Boot
 	}, added: func(j judged, err *field.Error) bool {
-		if j.Operation == "UPDATE" && strings.HasPrefix(err.Origin, "networks/") { // which the reference judges on creation alone
+		if j.Operation == "UPDATE" && strings.HasPrefix(err.Origin, "networks/") { // the reference judges these only on creation
 			return true
 		}
 		return j.VM != nil && (slices.Contains(guestRules, err.Origin) || slices.Contains(defaultRules, err.Origin) &&
@@ -169,7 +169,7 @@ var (
 		`devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type|disks\[\d+\]\.blockSize)$)`)
 	// mended are mistakes that a preference may mend: it makes a disk of what is nothing yet, chooses a binding, and attaches no interface.
 	mended = regexp.MustCompile(`must be mapped to a disk, but disk is not set|only supported on masquerade|bridge interface is not enabled`)
-	// guestRules are those that the reference applies to VMIs alone: whether there is memory at all, what becomes of each volume, HyperV,
+	// guestRules are rules that the reference applies only to VMIs: whether there is memory at all, what becomes of each volume, HyperV,
 	// and the architecture.
 	guestRules = []string{
 		"memory/given", "disks/volume-unused", "disks/directory-as-disk", "disks/directory-unused", "disks/container-path-reserved",
@@ -177,7 +177,7 @@ var (
 		"firmware/bios-arm64", "disks/bus-arm64", "devices/watchdog-model", "devices/watchdog-arm64", "devices/sound-arm64",
 		"devices/video-type", "devices/video-type-given",
 	}
-	// defaultRules find wrong what the user left to a default that VMIs alone have in the reference: the bus of a disk.
+	// defaultRules refuse what the user left to a default that only VMIs have in the reference: the bus of a disk.
 	defaultRules = []string{"disks/block-size-sata", "disks/dedicated-iothread", "disks/metrics-bus", "disks/pci-bus"}
 	diskPath     = regexp.MustCompile(`^.*\.disks\[\d+\]`)
 )

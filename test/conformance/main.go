@@ -124,7 +124,7 @@ type tally struct {
 	example       map[string]string
 }
 
-// tallyCases replays the cases one by one. Differences that vary in numbers and names alone count as one kind, with the last such case as its example.
+// tallyCases replays the cases one by one. Differences that vary only in numbers and names count as one kind, with the last such case as its example.
 func (s suite) tallyCases(cases []record, clusters map[string]config.Cluster) tally {
 	t := tally{total: len(cases), listed: map[string]int{}, kinds: map[string]int{}, example: map[string]string{}}
 	for _, c := range cases {

@@ -110,7 +110,7 @@ func recordedVMI(c record) (*v1.VirtualMachineInstance, error) {
 	return &v1.VirtualMachineInstance{ObjectMeta: object.Metadata, Spec: object.Spec}, err
 }
 
-// replayVMMutation compares a VM. The reference's mutator writes defaults into the VM; Kiln writes them into the VMI alone.
+// replayVMMutation compares a VM. The reference's mutator writes defaults into the VM; Kiln writes them only into the VMI.
 func replayVMMutation(c record, cluster config.Cluster) outcome {
 	vm := &v1.VirtualMachine{}
 	if errs := c.decodeStrictly(c.VM, vm); len(errs) > 0 {

@@ -31,7 +31,7 @@ var objectDeviations = append([]objectDeviation{
 	{unspreadable, func(c record, d difference) bool {
 		return topologyPath.MatchString(d.path) && c.Expect.SpreadCheck != nil && (strings.HasSuffix(d.path, ".sockets") || d.got == float64(1))
 	}},
-	// The reference adds the input device for a VM alone.
+	// The reference adds the input device only for a VM.
 	{"`autoattachInputDevice` of a bare VMI", func(c record, d difference) bool {
 		attach := c.userSpec().Domain.Devices.AutoattachInputDevice
 		return d.path == "spec.domain.devices.inputs" && isEmptyValue(d.want) && attach != nil && *attach

@@ -8,7 +8,7 @@ import (
 
 // wrongPaths are paths of the reference that do not exist in the schema, with the true ones. A true path may stand for all
 // fields below it, where the reference does not say which element of a list it means. The base is the path of the VMI's
-// spec. Where one wrong path stands for several, the message tells them apart.
+// spec. If one wrong path stands for several, the message distinguishes them.
 var wrongPaths = []struct {
 	wrong   *regexp.Regexp
 	message string

@@ -64,7 +64,7 @@ func stageOne(s subject) (judged, findings) {
 	return out, broken
 }
 
-// stage1 runs the engine alone, on what a neighbour of a case refers to.
+// stage1 runs only the engine, on what a neighbour of a case refers to.
 func stage1(s subject) (*v1.VirtualMachineInstance, admit.Verdict) {
 	if s.vm != nil {
 		return admit.VM(s.vm, nil, s.in)

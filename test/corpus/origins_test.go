@@ -136,7 +136,7 @@ func (n *attributed) profile(s subject, template map[string]any) {
 	})
 }
 
-// attributed is what became of messages.
+// attributed counts the objects that were tried, and how many of them were refused or warned of.
 type attributed struct {
 	t                      *testing.T
 	tried, refused, warned int

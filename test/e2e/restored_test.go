@@ -131,8 +131,9 @@ func TestSnapshotOfARunningGuest(t *testing.T) {
 	s.must(s.kubectl("", "create", "role", "contents", "--verb=get,patch", "--resource=virtualmachinesnapshotcontents.snapshot.kubevirt.io"))
 	s.must(s.kubectl("", "create", "rolebinding", "contents", "--role=contents", "--group=contents"))
 	content := field(snapshot, "status", "virtualMachineSnapshotContentName").(string)
-	if result := s.kubectl("", "annotate", "vmsnapshotcontent", content, "kilnvm.io/record=x", "--overwrite",
-		"--as=system:serviceaccount:kiln-system:kiln-webhook", "--as-group=contents"); result.err == nil || !strings.Contains(result.stderr, "may not write VirtualMachineSnapshotContents") {
+	result := s.kubectl("", "annotate", "vmsnapshotcontent", content, "kilnvm.io/record=x", "--overwrite",
+		"--as=system:serviceaccount:kiln-system:kiln-webhook", "--as-group=contents")
+	if result.err == nil || !strings.Contains(result.stderr, "may not write VirtualMachineSnapshotContents") {
 		t.Errorf("somebody writes the content: %s", result.stderr)
 	}
 

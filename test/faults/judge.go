@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// verdict is what was found in the API server when all was well again, or had had the time to be.
+// verdict is the state in the API server after all was well again, or after the time for this was over.
 type verdict struct {
 	// lost VMs were acknowledged and do not exist. stuck ones are incomplete, or have no VMI though they are to run. unpinned ones
 	// name revisions that do not exist, others than their VMI, or others than they named at first.

@@ -28,7 +28,7 @@ const (
 	mends = 2 * time.Minute
 )
 
-// trial is what became of one fault.
+// trial is the result of one fault.
 type trial struct {
 	creates.Result
 	// begun and mended are the times at which the fault was done, and at which do returned.

@@ -10,7 +10,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// NotSeen is KubeVirt's alone: it accepts the leaf, and neither domain, pod nor data of the guest change.
+// NotSeen is a verdict only of KubeVirt: it accepts the leaf, and neither domain, pod nor data of the guest change.
 const NotSeen = "not seen"
 
 // reply is what test/kubevirt/answers says of a VMI.
@@ -123,7 +123,7 @@ func variantsRelisted(vmi *v1.VirtualMachineInstance, leaf string) []*v1.Virtual
 	return found
 }
 
-// judgePlaces compares VMIs that differ in a leaf alone with the whole one. A leaf that no VMI can be without, and that can have no other value, is served.
+// judgePlaces compares VMIs that differ only in a leaf with the whole one. A leaf that no VMI can be without, and that can have no other value, is served.
 func (k *kubeVirt) judgePlaces(leaf string, tried []*v1.VirtualMachineInstance, whole *reply) {
 	reasons := []string{}
 	for _, variant := range tried {

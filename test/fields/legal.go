@@ -47,7 +47,7 @@ type remainder struct {
 	at  string
 }
 
-// withoutRefused takes away what an error names: the field, or the element of a list with what has its name, if no VMI can be without the field alone.
+// withoutRefused takes away what an error names: the field, or the element of a list with what has its name, if no VMI can be without only the field.
 func (t trial) withoutRefused(vmi *v1.VirtualMachineInstance, at string) (s remainder, err error) {
 	for ; at != "" && at != "domain" && at != "domain.devices"; at = parentPath(at) {
 		less, err := withoutPath(vmi, at)

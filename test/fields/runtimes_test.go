@@ -171,7 +171,7 @@ func profileRows(t *testing.T, rows *strings.Builder) string {
 		var policy v1alpha1.HostPolicy
 		set(t, reflect.ValueOf(&policy).Elem(), strings.Split(leaf, "."))
 		if cpu := policy.CPU; cpu != nil && cpu.VCPUScheduler != nil {
-			cpu.VCPUScheduler.Policy = words["policy"] // of which alone a priority is
+			cpu.VCPUScheduler.Policy = words["policy"] // only these have a priority
 		}
 		inPod[leaf], bare[leaf] = Served, Served
 		if _, left := backend.InSession(policy); len(left) > 0 {

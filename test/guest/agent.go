@@ -48,7 +48,7 @@ func agentFiles() ([]archiveFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	drivers, err := source.driversFor("crc32c_generic", "ext4") // which asks for the checksum by its name alone
+	drivers, err := source.driversFor("crc32c_generic", "ext4") // ext4 asks for the checksum only by its name
 	if err != nil {
 		return nil, err
 	}

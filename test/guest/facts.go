@@ -109,7 +109,7 @@ func buildEach[T any](t *tree, area string, build func(name string, fields map[s
 	return out
 }
 
-// onlyField returns a constructor for areas of which a report has one field alone.
+// onlyField returns a constructor for areas of which a report has only one field.
 func onlyField(name string) func(string, map[string]string) string {
 	return func(_ string, fields map[string]string) string { return fields[name] }
 }

@@ -52,7 +52,7 @@ func packInitramfs(source kernelSource, shell string, out io.Writer) error {
 	return archive.Close()
 }
 
-// packVault writes an archive with the program vault alone, which the kernel unpacks after the first one.
+// packVault writes an archive with only the program vault, which the kernel unpacks after the first one.
 func packVault(program, path string) (err error) {
 	content, err := os.ReadFile(program)
 	if err != nil {

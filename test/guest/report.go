@@ -51,7 +51,7 @@ type Report struct {
 	Inputs    []string // names of input devices
 	NUMA      []Node
 
-	// facts are all, also those that Text alone is for, by area, name and field.
+	// facts are all facts by area, name and field, also those that only Text uses.
 	facts map[string]map[string]map[string]string
 }
 

@@ -144,7 +144,7 @@ func TestAddressesOnARM(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 13)) //nolint:gosec // to be repeated
 		vmi := guest(random)
 		vmi.Spec.Architecture, vmi.Spec.Domain.CPU = "arm64", nil
-		vmi.Spec.Domain.Devices.Watchdog, vmi.Spec.Domain.Devices.Sound = nil, nil // of amd64 alone
+		vmi.Spec.Domain.Devices.Watchdog, vmi.Spec.Domain.Devices.Sound = nil, nil // only amd64 has them
 		frozen := captured(t, l.defined(t, explicit(t, vmi), hooks{}), nil)
 		change, _ := edited(vmi, random)
 		later := explicit(t, change)

@@ -73,8 +73,8 @@ func (p plane) goneForGood(t *testing.T) {
 	}
 	_, commands, _ := strings.Cut(string(page), "To remove them for good:\n")
 	commands, _, _ = strings.Cut(commands, "\nDo not delete")
-	// Trap: the API server lists the objects of a definition that is deleted. Where nobody has asked for them before, it is not ready to, and after some attempts
-	// within a second it waits for minutes.
+	// Trap: the API server lists the objects of a definition that is deleted. If nobody has read them before, it is not ready to list them, and after some
+	// attempts within a second it waits for minutes.
 	p.eventually(t, "Kiln's kinds are served", func() bool {
 		_, err := p.run("", p.Kubectl(), "get", "--all-namespaces", "guestprofiles,clusterguestprofiles,guestpolicies,guesthardwares,hostprofiles,frontendprofiles")
 		return err == nil

@@ -230,7 +230,7 @@ func TestOwnCertificate(t *testing.T) {
 	}
 }
 
-// TestDefinitionsOfKubeVirt: where they remain, the chart leaves them alone.
+// TestDefinitionsOfKubeVirt: where they remain, the chart does not change them.
 func TestDefinitionsOfKubeVirt(t *testing.T) {
 	all, own := rendered(t, ""), rendered(t, "kubevirt.definitions=false")
 	if left := len(all) - len(own); left != 11 {
@@ -401,7 +401,7 @@ func kustomized(t *testing.T, text string) map[string]any {
 	return objects
 }
 
-// add adds an object without what Helm alone reads. An image without a tag is one with the tag 'latest'.
+// add adds an object without what only Helm reads. An image without a tag counts as an image with the tag 'latest'.
 func add(t *testing.T, objects map[string]any, document string) {
 	t.Helper()
 	var object map[string]any

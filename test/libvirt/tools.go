@@ -24,7 +24,7 @@ var packages = map[string]string{
 // daemon can be started.
 func Missing() error {
 	missing := needTools("libvirtd", "virsh", "virt-xml-validate", "xmllint", "qemu-system-x86_64", "unshare", "mount")
-	// The drivers are libraries that the daemon loads; the package of the daemon alone has none of QEMU's.
+	// The drivers are libraries that the daemon loads; the package of the daemon has no driver for QEMU.
 	if drivers, err := filepath.Glob("/usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so"); err != nil || len(drivers) == 0 {
 		missing = errors.Join(missing, errors.New("libvirt's QEMU driver is missing: install package 'libvirt-daemon-driver-qemu'"))
 	}

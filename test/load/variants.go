@@ -75,7 +75,7 @@ type bench struct {
 }
 
 // startBench brings up a variant in a control plane of its own with an empty etcd: what earlier runs left would make later ones slower. The control plane
-// of one variant alone runs at a time.
+// of only one variant runs at a time.
 func (v variant) startBench(ctx context.Context, root string) (*bench, error) {
 	dir, err := cluster.Dir("kiln-load")
 	if err != nil {

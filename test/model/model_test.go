@@ -23,7 +23,7 @@ import (
 const history = 60
 
 // TestStoreAndCollector runs RUNS random histories (default 10), from SEED on (else from the clock). A history is repeated by
-// its seed alone: RUNS=1 SEED=n.
+// only its seed: RUNS=1 SEED=n.
 func TestStoreAndCollector(t *testing.T) {
 	runs, seed := nightly.Number(t, "RUNS", 10), uint64(nightly.Number(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("%d histories from SEED=%d on", runs, seed)

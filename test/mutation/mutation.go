@@ -49,7 +49,7 @@ type edit struct {
 	text      string
 }
 
-// boundaries are the comparisons that differ in the equal case alone.
+// boundaries are the comparisons that differ only in the equal case.
 var boundaries = map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}
 
 // readConditions finds the conditions of a file. Numbers of mutants begin after first.

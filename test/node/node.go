@@ -23,7 +23,7 @@ type Options struct {
 	Restart bool
 }
 
-// Node is one that runs. Its fields are what the supervisor says of it.
+// Node is a running node. The supervisor reports its fields.
 type Node struct {
 	Name string `json:"name"`
 	// PID of process 1 of the node's namespaces, for nsenter.

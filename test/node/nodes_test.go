@@ -41,7 +41,7 @@ func TestTwoNodes(t *testing.T) {
 	fails(t, second, address)
 }
 
-// fails cuts the second node off, kills it and starts it again: its pods are not reached meanwhile, and are started anew after a kill alone.
+// fails cuts the second node off, kills it and starts it again: its pods are not reached meanwhile, and are started anew only after a kill.
 func fails(t *testing.T, second *Node, address func(pod string) string) {
 	t.Helper()
 	reached := func(why string, want bool) {

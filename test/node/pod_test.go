@@ -12,7 +12,7 @@ import (
 	"github.com/kilnvm/kiln/test/poll"
 )
 
-// pod is a container of the probe, which says in its log as whom it serves.
+// pod returns a pod with the container of the probe, which logs the name of its pod.
 func pod(name, further string) string {
 	return fmt.Sprintf(`
 apiVersion: v1

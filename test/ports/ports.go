@@ -25,7 +25,7 @@ var reserved struct {
 	sockets []net.Listener
 }
 
-// Free returns a port of a host on which nothing listens, for this process alone: no other call gives it out, in any process, until this one ends.
+// Free returns a port of a host on which nothing listens. Until this process ends, no other call returns the port, in any process.
 func Free(host string) (port int, err error) {
 	for range attempts {
 		port = first + rand.IntN(last-first+1)

@@ -54,7 +54,7 @@ func TestAlways(t *testing.T) {
 	}
 }
 
-// TestManual: start and stop of a VM with run strategy Manual leave its spec alone.
+// TestManual: start and stop of a VM with run strategy Manual do not change its spec.
 func TestManual(t *testing.T) {
 	s := newSpace(t)
 	s.make("web", v1.RunStrategyManual)

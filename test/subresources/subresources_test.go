@@ -64,7 +64,7 @@ func runAll(m *testing.M) (code int, err error) {
 type space struct {
 	*testing.T
 	name string
-	// user is whom requests are made as; empty for the administrator.
+	// user makes the requests; empty for the administrator.
 	user string
 }
 

@@ -176,7 +176,7 @@ func (a *tenant) fillTheNamespace() {
 	a.Errorf("%d profiles of 32 kB are let in", most)
 }
 
-// relabel writes a label that a policy forbids by an update of metadata alone.
+// relabel writes a label that a policy forbids by an update of only the metadata.
 func (a *tenant) relabel() {
 	a.Helper()
 	of := resource{group: "kubevirt.io", version: "v1", name: "virtualmachines", namespaced: true}

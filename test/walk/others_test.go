@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// others is what is not the tenant's, in a namespace. CANARY is written where a secret may be.
+// others are the objects of another tenant, in a namespace. CANARY stands where a secret may be.
 const others = `
 apiVersion: v1
 kind: List

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// snapshot is what things are, by name, as text or digest.
+// snapshot is the state of objects, files and processes by name, as text or digest.
 type snapshot = map[string]string
 
 // processes returns the processes of the cluster and their children.

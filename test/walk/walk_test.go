@@ -65,7 +65,7 @@ func TestTenantWalks(t *testing.T) {
 		return // what follows would tell the same again
 	}
 
-	// The same walk by one who may read and write what is not the tenant's must be found out.
+	// The same walk with rights on other tenants' objects must be found out.
 	insider.walk(seed, max(wanted/5, 200))
 	if len(insider.findings) == 0 {
 		t.Error("nobody noticed that an insider was told what is not the tenant's")

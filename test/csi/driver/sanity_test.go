@@ -13,7 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 )
 
-// TestMain is the driver itself, or csi-test's suite, where a test starts this program as one of them. A process can run the suite once.
+// TestMain runs the driver or csi-test's suite if a test started this program for it, because a process can run the suite only once.
 func TestMain(m *testing.M) {
 	switch os.Getenv("KILN_TEST_RUNS") {
 	case "driver":

@@ -16,7 +16,7 @@ import (
 	"kubevirt.io/client-go/log"
 )
 
-// Answer is what becomes of a VMI. A VMI that is refused has neither pod nor domain.
+// Answer is what KubeVirt makes of a VMI. A VMI that is refused has neither pod nor domain.
 type Answer struct {
 	// Refused are the webhooks' reasons.
 	Refused []Reason `json:"refused,omitempty"`

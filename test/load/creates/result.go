@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Result is what became of all creates, in the order in which they ended.
+// Result contains all creates, in the order in which they ended.
 type Result struct {
 	Creates []Create
 	// Took is the time from the first create to the end of the last one.

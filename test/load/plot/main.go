@@ -64,7 +64,7 @@ func main() {
 func writePage(in, page, plots string) error {
 	var results Results
 	switch raw, err := os.ReadFile(filepath.Join(in, "load.json")); {
-	case errors.Is(err, fs.ErrNotExist): // 'make bench' alone
+	case errors.Is(err, fs.ErrNotExist): // only 'make bench' was run
 	case err != nil:
 		return err
 	default:

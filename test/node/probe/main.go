@@ -1,4 +1,4 @@
-// Command probe is the container of tests. It is static and alone in its image: it serves what its pod is, fetches from others, reads files, answers
+// Command probe is the container of tests. It is static and the only file of its image: it serves what its pod is, fetches from others, reads files, answers
 // admission reviews, and says what a launcher finds in its pod.
 package main
 
