@@ -74,7 +74,7 @@ func (c record) compareDomains(vmi *v1.VirtualMachineInstance, want, got map[str
 	o := outcome{agrees: true}
 	for _, name := range slices.Sorted(maps.Keys(mergedKeys(want, got))) {
 		d := domainDifference{name, want[name], got[name]}
-		// What Kiln adds must be known by its value (added) or by its name (derived). What it leaves out is always a difference.
+		// What Kiln adds must be known by its value (added) or by its name (isDerivedFact). What it leaves out is always a difference.
 		if d.want == d.got || d.want == "" && (d.got == added[name] || isDerivedFact(name)) {
 			continue
 		}

@@ -76,7 +76,8 @@ func unionOfKeys(a, b map[string]any) map[string]bool {
 	return keys
 }
 
-// sameValue reports whether two untyped values are equal. Absent and empty count as equal, except for objects, which differences compares field by field.
+// sameValue reports whether two untyped values are equal. Absent and empty count as equal, except for objects, which differencesBetween compares field by
+// field.
 func sameValue(a, b any) bool {
 	if isEmptyValue(a) && isEmptyValue(b) {
 		return true
@@ -115,7 +116,7 @@ func lookupPath(object map[string]any, path string) any {
 
 // explainDifferences agrees when there are none, and lists them when each is explained.
 func explainDifferences(c record, list []difference) outcome {
-	// Random values are no difference (see identified).
+	// Random values are no difference (see isRandomValue).
 	list = slices.DeleteFunc(list, difference.isRandomValue)
 	if len(list) == 0 {
 		return outcome{agrees: true}

@@ -135,7 +135,7 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 			return given, err
 		}
 	}
-	// The revisions of the case get this VM as their owner (see own).
+	// The revisions of the case get this VM as their owner (see setKubeVirtOwner).
 	reviewer, err := c.reviewerOfCase(vm, cluster)
 	if err != nil {
 		return given, err

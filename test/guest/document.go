@@ -10,8 +10,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Described is what a domain document of an amd64 guest on q35 says that the guest will see: lines of Text. A document says all
-// of the facts told by says, and nothing of others, such as the features of a virtio device. Devices must have their addresses.
+// Described returns the lines of Text that an amd64 guest on q35 will report, as far as its domain document determines them: the facts listed in says, and no
+// others, such as the features of a virtio device. Devices must have their addresses.
 func Described(dom *libvirtxml.Domain) []string {
 	d := &document{Domain: dom, ports: map[uint]string{0: ""}}
 	// The bridges come first, because the place of every other PCI device follows from theirs.
@@ -41,7 +41,7 @@ func Says(text string) (lines []string) {
 	return lines
 }
 
-// says tells by area the facts that a document determines; nil is all of an area.
+// says lists by area the facts that a document determines; nil means all facts of an area.
 var says = map[string][]string{
 	"cpu":      {"socket", "die", "core"},
 	"possible": nil,
