@@ -205,7 +205,7 @@ func (d *Daemon) Log() string {
 	return string(text)
 }
 
-// TPMStates is the folder in which the daemon keeps the states of TPMs, as others see it.
+// TPMStates returns the folder in which the daemon keeps the states of TPMs, as a path outside of its namespaces.
 func (d *Daemon) TPMStates() string { return filepath.Join(d.dir, "lib", "swtpm") }
 
 // Close ends the daemon and its guests, waits until they are gone and removes their directory. A second

@@ -15,7 +15,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Emulated is a domain as any machine can define it: by QEMU without KVM, whose CPU is then not the host's own.
+// Emulated returns a copy of a domain that any machine can define: for QEMU without KVM, and without the host's own CPU.
 func Emulated(given *libvirtxml.Domain) *libvirtxml.Domain {
 	dom := *given
 	dom.Type = "qemu"
@@ -115,7 +115,7 @@ func (d *Daemon) State(name string) (string, error) {
 	return out, err
 }
 
-// ActiveXML returns what runs, every alias and runtime path included.
+// ActiveXML returns the XML of a running domain, with every alias and runtime path.
 func (d *Daemon) ActiveXML(name string) (string, error) {
 	var out string
 	err := d.onDomain(name, func(client *rpc.Libvirt, domain rpc.Domain) (err error) {

@@ -24,10 +24,10 @@ func probesFolder(conf []byte) string {
 	return filepath.Join(dir, "kiln", "libvirt-"+hex.EncodeToString(sum[:8]))
 }
 
-// Recall gives a daemon that a test starts by itself what earlier ones of the same name have learned: dir is its folder of capabilities.
+// Recall copies what earlier daemons of the same name have learned about QEMU into dir, the folder of capabilities of a daemon that a test starts itself.
 func Recall(name, dir string) error { return copyNewer(probesFolder([]byte(name)), dir) }
 
-// Remember keeps what such a daemon has learned.
+// Remember stores what such a daemon has learned, for later daemons.
 func Remember(name, dir string) error { return copyNewer(dir, probesFolder([]byte(name))) }
 
 // recallProbes gives the daemon what earlier ones have learned.

@@ -20,7 +20,7 @@ var packages = map[string]string{
 	"mount":              "mount",
 }
 
-// Missing names every tool that is not installed with its Debian package, nil when all are there and the
+// Missing returns an error that lists every missing tool with its Debian package, nil if all are installed and the
 // daemon can be started.
 func Missing() error {
 	missing := needTools("libvirtd", "virsh", "virt-xml-validate", "xmllint", "qemu-system-x86_64", "unshare", "mount")

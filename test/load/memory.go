@@ -37,7 +37,7 @@ type MemoryAt struct {
 
 // Process is a process that was started with all objects there, and had to list all of them three times more.
 type Process struct {
-	// Started is VmHWM when nothing was left to do after the start, Peak after the relists too, and Resident is VmRSS at the end.
+	// Started is VmHWM when the work after the start was done, Peak is VmHWM after the relists, and Resident is VmRSS at the end.
 	Started  int64 `json:"started"`
 	Peak     int64 `json:"peak"`
 	Resident int64 `json:"resident"`

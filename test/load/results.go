@@ -30,7 +30,7 @@ type Run struct {
 	creates.Summary
 	// Failures are the errors of creates that failed, each text once.
 	Failures []string `json:"failures,omitempty"`
-	// Behind is the time in seconds from the end of the last create until the controller has worked it off; 0 without a controller.
+	// Behind is the time in seconds from the end of the last create until the controller has caught up; 0 without a controller.
 	Behind float64 `json:"behind,omitempty"`
 	// WebhookPeak and ControllerPeak are VmHWM of the largest process of each at the end, in bytes; 0 if the variant has none.
 	WebhookPeak    int64 `json:"webhookPeak,omitempty"`

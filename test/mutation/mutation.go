@@ -25,11 +25,11 @@ type Mutant struct {
 	// outside of all.
 	File, Function string
 	Line           int
-	// Was is the condition as it is written, Now what stands in its place.
+	// Was is the condition as it is written, Now its replacement.
 	Was, Now string
 }
 
-// String is the mutant without its line, which every edit moves.
+// String returns the mutant without its line, because every edit moves lines.
 func (m Mutant) String() string {
 	return fmt.Sprintf("%s %s: %s => %s", m.File, m.Function, m.Was, m.Now)
 }

@@ -21,7 +21,7 @@ type Suite struct {
 }
 
 // Build compiles the tests of the package in dir with all mutants. Files go to work. Tests that import a package that matches
-// without are left out: what they notice, the package's own tables are to notice.
+// without are left out, because the package's own tables should notice each change.
 func Build(ctx context.Context, dir, work string, without *regexp.Regexp) (*Suite, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

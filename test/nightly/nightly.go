@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Only skips a test that takes long and proves more of what a shorter one proves, unless NIGHTLY is set. test/skipped.sh names what was skipped.
+// Only skips a long test, which repeats a shorter one with more cases, unless NIGHTLY is set. test/skipped.sh names what was skipped.
 func Only(t testing.TB) {
 	t.Helper()
 	if os.Getenv("NIGHTLY") == "" {
@@ -15,7 +15,8 @@ func Only(t testing.TB) {
 	}
 }
 
-// Number returns the number in an environment variable, and otherwise where the variable is unset or empty. It fails the test if the value is no number.
+// Number returns the number in an environment variable, or the value of otherwise if the variable is unset or empty. It fails the test if the value is not a
+// number.
 func Number(t testing.TB, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)

@@ -59,7 +59,7 @@ func (n *Node) runContainerdClient(ctx context.Context, args ...string) (string,
 	return stdout.String(), nil
 }
 
-// Program builds a command of this repository without C libraries, and writes an image to file that has nothing else, as its entrypoint.
+// Program builds a command of this repository without C libraries, and writes an image to file that contains only this command, as its entrypoint.
 func Program(ctx context.Context, pkg, image, file string) error {
 	root, err := repositoryRoot()
 	if err != nil {

@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-// AddNode has another node join the first one. It ends with the first.
+// AddNode starts another node that joins the first one. It ends with the first.
 func (n *Node) AddNode(t testing.TB, name string) *Node {
 	t.Helper()
 	added, err := n.Join(t.Context(), name)
@@ -107,7 +107,7 @@ func (n *Node) Restart(ctx context.Context) error {
 	return n.supervisor.sendAndDecode(ctx, n.Name, n)
 }
 
-// Disconnect cuts a node that joined off from all others. Its processes go on.
+// Disconnect disconnects a node that joined from all others. Its processes go on.
 func (n *Node) Disconnect(ctx context.Context) error {
 	return n.supervisor.sendLine(ctx, "disconnect "+n.Name)
 }
@@ -117,10 +117,10 @@ func (n *Node) Connect(ctx context.Context) error {
 	return n.supervisor.sendLine(ctx, "connect "+n.Name)
 }
 
-// Kubeconfig is the path of the administrator's. It leads to a port of 127.0.0.1, so that kubectl on this machine can use it.
+// Kubeconfig returns the path of the administrator's kubeconfig. It leads to a port of 127.0.0.1, so that kubectl on this machine can use it.
 func (n *Node) Kubeconfig() string { return n.Admin }
 
-// Config is the administrator's, for clients in this process.
+// Config returns the administrator's configuration, for clients in this process.
 func (n *Node) Config() *rest.Config {
 	config, err := clientcmd.BuildConfigFromFlags("", n.Admin)
 	if err != nil {
@@ -140,5 +140,5 @@ func (n *Node) Kubectl(ctx context.Context, args ...string) (string, error) {
 // Close ends the node with all that joined it, waits until they are gone, and removes what they left on the machine.
 func (n *Node) Close() error { return n.supervisor.close() }
 
-// Logs are the ends of the logs of all nodes.
+// Logs returns the ends of the logs of all nodes.
 func (n *Node) Logs() string { return n.supervisor.logTails() }

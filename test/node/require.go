@@ -24,7 +24,7 @@ func Require(t testing.TB) {
 // capabilities that a node needs, by their numbers in capabilities(7).
 var capabilities = map[string]int{"CAP_SYS_ADMIN": unix.CAP_SYS_ADMIN, "CAP_NET_ADMIN": unix.CAP_NET_ADMIN, "CAP_MKNOD": unix.CAP_MKNOD}
 
-// Incapable tells what the machine lacks; nil means that it can run nodes.
+// Incapable returns an error that says what the machine lacks; nil means that it can run nodes.
 func Incapable() error {
 	if os.Geteuid() != 0 {
 		return errors.New("not root")

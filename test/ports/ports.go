@@ -58,7 +58,7 @@ func reserveName(port int) (net.Listener, error) {
 	return net.Listen("unix", fmt.Sprintf("@kiln-test-port-%d", port))
 }
 
-// Address is Free with the host before it.
+// Address returns HOST:PORT with a port of Free.
 func Address(host string) (string, error) {
 	port, err := Free(host)
 	return net.JoinHostPort(host, strconv.Itoa(port)), err

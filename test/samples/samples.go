@@ -20,7 +20,7 @@ type Set struct {
 	dir  string
 }
 
-// Published reports whether a test may count on what is in KubeVirt's manifests.
+// Published reports whether the set contains KubeVirt's published manifests.
 func (s Set) Published() bool { return s.Name == "published" }
 
 // Path returns the absolute path of a file or a folder of the set.
@@ -28,7 +28,7 @@ func (s Set) Path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
-// Examples are the files of guests.
+// Examples returns the files with guests.
 func (s Set) Examples(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob(s.Path("examples", "*.yaml"))

@@ -22,16 +22,16 @@ type Answer struct {
 	Refused []Reason `json:"refused,omitempty"`
 	// Spec is the spec after the mutating webhook.
 	Spec *v1.VirtualMachineInstanceSpec `json:"spec,omitempty"`
-	// Pod is virt-launcher's, Domain libvirt's XML.
+	// Pod is virt-launcher's pod, Domain libvirt's XML.
 	Pod    json.RawMessage `json:"pod,omitempty"`
 	Domain string          `json:"domain,omitempty"`
 	// Data is what virt-launcher gives the guest beside its domain: cloud-init data, and answers of its DHCP server.
 	Data json.RawMessage `json:"data,omitempty"`
-	// Error is why there is no pod or no domain for a VMI that is not refused.
+	// Error is the reason if a VMI that is not refused has no pod or no domain.
 	Error string `json:"error,omitempty"`
 }
 
-// Reason is why a VMI is refused. Field is a path of the VMI, where KubeVirt has one.
+// Reason is why a VMI is refused. Field is a path of the VMI, if KubeVirt names one.
 type Reason struct {
 	Field   string `json:"field"`
 	Message string `json:"message"`

@@ -25,7 +25,7 @@ type Summary struct {
 	Max       float64 `json:"max"`
 }
 
-// Failures are the creates that failed, in the order of the time at which they were due.
+// Failures returns the creates that failed, in the order of the time at which they were due.
 func (r Result) Failures() []Create {
 	failed := slices.DeleteFunc(slices.Clone(r.Creates), func(c Create) bool { return c.Err == nil })
 	slices.SortFunc(failed, func(a, b Create) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Number, b.Number)) })

@@ -11,7 +11,7 @@ import (
 	"kubevirt.io/virt-template-api/core/v1beta1"
 )
 
-// Interface is what virtctl calls a client by.
+// Interface is the type of clients in virtctl.
 type Interface interface{ TemplateV1beta1() Client }
 
 // Client reaches no server.
