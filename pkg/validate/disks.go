@@ -73,7 +73,7 @@ func diskForms(list []v1.Disk, places places) (errs field.ErrorList) {
 		} else if first[disk.Name] = i; len(validation.IsDNS1123Label(disk.Name)) > 0 {
 			errs = append(errs, named(at("name"), disk.Name, validation.IsDNS1123Label).WithOrigin("disks/name")...)
 		}
-		if target, second := targets(disk); second != "" {
+		if target, second := firstTargets(disk); second != "" {
 			errs = append(errs, field.Forbidden(at(second), "cannot be combined with "+target+": a disk has one target").WithOrigin("disks/targets"))
 		}
 		if disk.Serial != "" && !serialPattern.MatchString(disk.Serial) {
@@ -123,8 +123,8 @@ func diskSerials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	return errs
 }
 
-// targets returns the field names of the first two targets that are set.
-func targets(disk *v1.Disk) (first, second string) {
+// firstTargets returns the field names of the first two targets that are set.
+func firstTargets(disk *v1.Disk) (first, second string) {
 	return firstTwo(kind{"disk", disk.Disk != nil}, kind{"lun", disk.LUN != nil}, kind{"cdrom", disk.CDRom != nil})
 }
 
@@ -259,8 +259,8 @@ func isClaim(volume *v1.Volume) bool {
 	return volume.PersistentVolumeClaim != nil || volume.DataVolume != nil
 }
 
-// under reports whether a path is the directory or below it.
+// isUnder reports whether a path is the directory or below it.
 // It compares whole path elements: /var/run/kubevirtx is not below /var/run/kubevirt.
-func under(path, directory string) bool {
+func isUnder(path, directory string) bool {
 	return path == directory || strings.HasPrefix(path, directory+"/")
 }

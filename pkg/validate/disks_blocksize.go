@@ -43,7 +43,7 @@ func blockSizeForms(list []v1.Disk, places places) (errs field.ErrorList) {
 			continue
 		}
 		at := places(i, "blockSize")
-		if enabled(size.MatchVolume) {
+		if isEnabled(size.MatchVolume) {
 			errs = append(errs, field.Forbidden(at.Child("matchVolume"), "cannot be combined with custom: remove one of them").WithOrigin("disks/block-size-both"))
 			continue
 		}

@@ -59,21 +59,21 @@ func cloudInits(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 
 // cloudInitData refuses a volume that carries nothing.
 func cloudInitData(at *field.Path, user, network cloudInit) field.ErrorList {
-	errs := append(user.judge(at), network.judge(at)...)
-	if !user.given() && !network.given() {
+	errs := append(user.judgeData(at), network.judgeData(at)...)
+	if !user.isGiven() && !network.isGiven() {
 		errs = append(errs, field.Required(at, "give user data or network data, for example userData").WithOrigin("disks/cloudinit-empty"))
 	}
 	return errs
 }
 
-// given reports whether any source is set. A reference without a name does not count, as in KubeVirt.
-func (c cloudInit) given() bool {
+// isGiven reports whether any source is set. A reference without a name does not count, as in KubeVirt.
+func (c cloudInit) isGiven() bool {
 	return c.secret != nil && c.secret.Name != "" || c.base64 != "" || c.text != ""
 }
 
-// judge counts decoded bytes: base64 is a third longer than its data. The data itself is never in the error, because it may hold
+// judgeData counts decoded bytes: base64 is a third longer than its data. The data itself is never in the error, because it may hold
 // passwords.
-func (c cloudInit) judge(at *field.Path) (errs field.ErrorList) {
+func (c cloudInit) judgeData(at *field.Path) (errs field.ErrorList) {
 	var set []string
 	if c.text != "" {
 		set = append(set, c.inline)

@@ -57,7 +57,7 @@ func eachReference(v *v1.Volume, visit func(name string, judged bool, field ...s
 		visit(s.Secret.Name, false, "sysprep", "secret", "name")
 	}
 	if source, user, network := cloudInitOf(v); source != "" {
-		empty := !user.given() && !network.given() // which disks/cloudinit-empty refuses
+		empty := !user.isGiven() && !network.isGiven() // which disks/cloudinit-empty refuses
 		for _, data := range []cloudInit{user, network} {
 			if data.secret != nil {
 				visit(data.secret.Name, empty, source, data.secretField, "name")

@@ -65,8 +65,8 @@ func sources(v *v1.Volume) (first, second string) {
 	)
 }
 
-// single lists the sources that a VMI may have at most once: each describes the whole VMI.
-func single(v *v1.Volume) []kind {
+// singleSources lists the sources that a VMI may have at most once: each describes the whole VMI.
+func singleSources(v *v1.Volume) []kind {
 	if v.ServiceAccount == nil && v.DownwardMetrics == nil && v.MemoryDump == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func volumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 			errs = append(errs, field.Forbidden(at(second), "cannot be combined with "+source+": a volume has one source").WithOrigin("disks/volume-sources"))
 		}
 		// The error is at the later volume, and names the earlier one.
-		for _, k := range single(volume) {
+		for _, k := range singleSources(volume) {
 			if other, found := first[k.name]; k.set && found {
 				errs = append(errs, field.Invalid(at(k.name), volume.Name,
 					fmt.Sprintf("a VMI may have at most one volume of this type: volumes[%d] has it already", other)).WithOrigin("disks/volume-single"))
@@ -148,7 +148,7 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		}
 		if v.ContainerPath != nil {
 			for _, reserved := range reservedPaths {
-				if under(v.ContainerPath.Path, reserved) {
+				if isUnder(v.ContainerPath.Path, reserved) {
 					errs = append(errs, field.Forbidden(at("containerPath", "path"),
 						"'"+reserved+"' is reserved: choose another path").WithOrigin("disks/container-path-reserved"))
 				}

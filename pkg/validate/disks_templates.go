@@ -76,7 +76,7 @@ func dataVolume(template *v1.DataVolumeTemplateSpec, path *field.Path) (errs fie
 		at = path.Child("sourceRef")
 	}
 	// With a populator and a source, which of them is a mistake is unknown: the source is judged no further.
-	switch populated, given := populates(template), spec.Source != nil || spec.SourceRef != nil; {
+	switch populated, given := hasDataSource(template), spec.Source != nil || spec.SourceRef != nil; {
 	case populated && given:
 		return append(errs, field.Forbidden(at,
 			"cannot be combined with the dataSource of pvc or storage: remove one of them").WithOrigin("disks/template-populated"))
@@ -95,8 +95,8 @@ func dataVolume(template *v1.DataVolumeTemplateSpec, path *field.Path) (errs fie
 	return errs
 }
 
-// populates reports whether the claim has its own data source (a volume populator).
-func populates(template *v1.DataVolumeTemplateSpec) bool {
+// hasDataSource reports whether the claim has its own data source (a volume populator).
+func hasDataSource(template *v1.DataVolumeTemplateSpec) bool {
 	var source *corev1.TypedLocalObjectReference
 	var reference *corev1.TypedObjectReference
 	if claim := template.Spec.PVC; claim != nil {

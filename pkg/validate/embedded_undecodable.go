@@ -30,7 +30,7 @@ type Undecodable struct {
 func FirstUndecodable(raw []byte, of reflect.Type, at *field.Path, err error) Undecodable {
 	found := Undecodable{raw, at, err, of}
 	for {
-		inner := found.inside()
+		inner := found.firstInside()
 		if inner == nil {
 			return found
 		}
@@ -38,8 +38,8 @@ func FirstUndecodable(raw []byte, of reflect.Type, at *field.Path, err error) Un
 	}
 }
 
-// inside returns the first part of a value that its type does not read; nil if the value itself is of a wrong kind.
-func (u Undecodable) inside() *Undecodable {
+// firstInside returns the first part of a value that its type does not read; nil if the value itself is of a wrong kind.
+func (u Undecodable) firstInside() *Undecodable {
 	of := u.of
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
@@ -52,22 +52,22 @@ func (u Undecodable) inside() *Undecodable {
 		for _, f := range leaves.Fields(of) {
 			of := of.Field(f.Index).Type
 			if f.Name == "" { // its fields are in the same object
-				if found := (Undecodable{u.Raw, u.Path, u.Err, of}).inside(); found != nil {
+				if found := (Undecodable{u.Raw, u.Path, u.Err, of}).firstInside(); found != nil {
 					return found
 				}
-			} else if err := reads(object[f.Name], of); err != nil {
+			} else if err := canDecode(object[f.Name], of); err != nil {
 				return &Undecodable{object[f.Name], u.Path.Child(f.Name), err, of}
 			}
 		}
 	case of.Kind() == reflect.Map && json.Unmarshal(u.Raw, &object) == nil:
 		for _, key := range slices.Sorted(maps.Keys(object)) {
-			if err := reads(object[key], of.Elem()); err != nil {
+			if err := canDecode(object[key], of.Elem()); err != nil {
 				return &Undecodable{object[key], u.Path.Key(message.Short(key)), err, of.Elem()}
 			}
 		}
 	case of.Kind() == reflect.Slice && json.Unmarshal(u.Raw, &list) == nil:
 		for i := range list {
-			if err := reads(list[i], of.Elem()); err != nil {
+			if err := canDecode(list[i], of.Elem()); err != nil {
 				return &Undecodable{list[i], u.Path.Index(i), err, of.Elem()}
 			}
 		}
@@ -75,7 +75,7 @@ func (u Undecodable) inside() *Undecodable {
 	return nil
 }
 
-func reads(raw json.RawMessage, of reflect.Type) error {
+func canDecode(raw json.RawMessage, of reflect.Type) error {
 	if len(raw) == 0 {
 		return nil
 	}

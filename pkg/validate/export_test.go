@@ -12,7 +12,7 @@ import (
 )
 
 // Listed names as many as a warning has room for.
-var Listed = listed
+var Listed = listNames
 
 // Judges are the names of the functions that judge a guest, in their order.
 func Judges() (names []string) {

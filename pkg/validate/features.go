@@ -91,7 +91,7 @@ func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 		{"synictimer", timer, "synic", h.SyNIC},
 		{"synic", h.SyNIC, "vpindex", h.VPIndex},
 	} {
-		if on(need.state) && !on(need.required) {
+		if isOn(need.state) && !isOn(need.required) {
 			errs = append(errs, field.Invalid(path.Child(need.name), true,
 				fmt.Sprintf("needs '%s', which is off: enable it, or disable '%s'", need.needs, need.name)).WithOrigin("features/hyperv-needs"))
 		}
@@ -99,8 +99,8 @@ func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 	return errs
 }
 
-// on reports whether a feature is on explicitly, as in every explicit guest.
-func on(state *v1.FeatureState) bool { return state != nil && ptr.Deref(state.Enabled, false) }
+// isOn reports whether a feature is on explicitly, as in every explicit guest.
+func isOn(state *v1.FeatureState) bool { return state != nil && ptr.Deref(state.Enabled, false) }
 
 // KubeVirt accepts hypervPassthrough without enabled, and panics when it renders the VMI.
 func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -156,7 +156,7 @@ func hypervValues(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 // KubeVirt sets the policy to 'require' without a word; here the value that the user wrote stays, and is refused.
 func enlightenedVMCS(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	features, cpu := spec.Domain.Features, spec.Domain.CPU
-	if features == nil || features.Hyperv == nil || !enabled(features.Hyperv.EVMCS) {
+	if features == nil || features.Hyperv == nil || !isEnabled(features.Hyperv.EVMCS) {
 		return nil
 	}
 	at := path.Child("domain", "cpu")

@@ -91,20 +91,20 @@ func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
 // In KubeVirt it is validateDomainSpec. KubeVirt admits Secure Boot with SMM on arm64, where QEMU has no SMM: the guest could write its own keys.
 func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	loader, features := efi(spec), spec.Domain.Features
-	if loader != nil && ptr.Deref(loader.SecureBoot, false) && spec.Architecture == arm64 && features != nil && enabled(features.SMM) {
+	if loader != nil && ptr.Deref(loader.SecureBoot, false) && spec.Architecture == arm64 && features != nil && isEnabled(features.SMM) {
 		at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
 		return field.ErrorList{field.Forbidden(at,
 			"architecture 'arm64' has no SMM, which protects the Secure Boot keys from the guest: set secureBoot to false").WithOrigin("firmware/secure-boot-arm64")}
 	}
-	if loader == nil || !ptr.Deref(loader.SecureBoot, true) || features != nil && enabled(features.SMM) || tdx(spec) || spec.Architecture == s390x {
+	if loader == nil || !ptr.Deref(loader.SecureBoot, true) || features != nil && isEnabled(features.SMM) || tdx(spec) || spec.Architecture == s390x {
 		return nil
 	}
 	at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
 	return field.ErrorList{field.Invalid(at, true, "needs features.smm: enable it, or set secureBoot to false").WithOrigin("firmware/secure-boot-smm")}
 }
 
-// enabled reports whether a feature is on: a feature that is set is on unless enabled is false.
-func enabled(state *v1.FeatureState) bool { return state != nil && ptr.Deref(state.Enabled, true) }
+// isEnabled reports whether a feature is on: a feature that is set is on unless enabled is false.
+func isEnabled(state *v1.FeatureState) bool { return state != nil && ptr.Deref(state.Enabled, true) }
 
 func kernelBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	if firmware := spec.Domain.Firmware; firmware != nil && firmware.KernelBoot != nil {

@@ -105,8 +105,8 @@ func requestNamed(at *field.Path, name string) field.ErrorList {
 	return named(at.Child("requestName"), name, validation.IsDNS1123Label)
 }
 
-// complete reports whether a device has claimName and requestName, and no deviceName.
-func (d passed) complete() bool {
+// isComplete reports whether a device has claimName and requestName, and no deviceName.
+func (d passed) isComplete() bool {
 	return d.deviceName == "" && d.claim != nil && d.claim.ClaimName != "" && d.claim.RequestName != ""
 }
 
@@ -142,7 +142,7 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 	missing := map[string]bool{}
 	for _, d := range devices {
 		check(d.claim, d.at)
-		if d.complete() && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
+		if d.isComplete() && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
 			missing[d.claim.ClaimName] = true
 			errs = append(errs, field.Required(path.Child("resourceClaims"),
 				fmt.Sprintf("declare claim '%s', which %s uses", d.claim.ClaimName, d.at)).WithOrigin("hostdevices/claim-undeclared"))

@@ -49,15 +49,15 @@ func machineType(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *
 	if machine == nil || machine.Type == "" {
 		return nil
 	}
-	allowed := emulated(spec.Architecture, limits)
+	allowed := allowedMachines(spec.Architecture, limits)
 	if matchesAny(allowed, machine.Type) {
 		return nil
 	}
 	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type, allowed).WithOrigin("machine/type")}
 }
 
-// emulated returns the patterns of machine types that an architecture may use.
-func emulated(architecture string, limits config.Limits) []string {
+// allowedMachines returns the patterns of machine types that an architecture may use.
+func allowedMachines(architecture string, limits config.Limits) []string {
 	if allowed, known := limits.EmulatedMachines[architecture]; known {
 		return allowed
 	}
@@ -67,7 +67,7 @@ func emulated(architecture string, limits config.Limits) []string {
 // board is a machine of QEMU: the alias of its newest version, and the beginning of the names of its versions.
 type board struct{ alias, family string }
 
-func (b board) has(machine string) bool {
+func (b board) hasMachine(machine string) bool {
 	return machine == b.alias || strings.HasPrefix(machine, b.family)
 }
 
@@ -83,7 +83,7 @@ var boards = map[string]board{
 func machineBoard(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
 	machine := spec.Domain.Machine
 	board, known := boards[spec.Architecture]
-	if !known || machine == nil || machine.Type == "" || board.has(machine.Type) || len(machineType(spec, limits, at)) > 0 {
+	if !known || machine == nil || machine.Type == "" || board.hasMachine(machine.Type) || len(machineType(spec, limits, at)) > 0 {
 		return nil
 	}
 	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type,

@@ -19,13 +19,13 @@ func Causes(errs field.ErrorList) field.ErrorList {
 	found := make(map[mistake]int, 3*len(errs))
 	for _, err := range errs {
 		for within := range anywhere {
-			found[mistake{err.Origin, within.of(err.Field)}]++
+			found[mistake{err.Origin, within.sharedPath(err.Field)}]++
 		}
 	}
 	paired := map[[2]string]int{}
 	return slices.DeleteFunc(errs, func(err *field.Error) bool {
 		return slices.ContainsFunc(explained[err.Origin], func(by explanation) bool {
-			n := found[mistake{by.rule, by.within.of(err.Field)}]
+			n := found[mistake{by.rule, by.within.sharedPath(err.Field)}]
 			if by.within != pairwise {
 				return n > 0
 			}
@@ -51,8 +51,8 @@ const (
 	anywhere
 )
 
-// of returns what paths within the scope have in common.
-func (s scope) of(path string) string {
+// sharedPath returns what paths within the scope have in common.
+func (s scope) sharedPath(path string) string {
 	switch s {
 	case sameField:
 		return "=" + path

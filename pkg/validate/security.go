@@ -87,7 +87,7 @@ func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 // encryptedFirmware requires EFI. The builds for SEV and SNP have no Secure Boot; TDX has no SMM, which Secure Boot otherwise needs. SNP and
 // TDX have no persistent variables.
 func encryptedFirmware(spec *v1.VirtualMachineInstanceSpec, kind string, at *field.Path) (errs field.ErrorList) {
-	if features := spec.Domain.Features; kind == "tdx" && features != nil && enabled(features.SMM) {
+	if features := spec.Domain.Features; kind == "tdx" && features != nil && isEnabled(features.SMM) {
 		errs = append(errs, field.Invalid(at, "", "cannot be combined with features.smm: disable it").WithOrigin("security/tdx-smm"))
 	}
 	loader := efi(spec)

@@ -73,24 +73,24 @@ func For(user string, limits config.Limits, errs field.ErrorList) field.ErrorLis
 
 // GuestUpdate judges an update of a VMI's spec and metadata. The API server ignores its status then, which is a subresource.
 func GuestUpdate(change GuestChange, limits config.Limits) field.ErrorList {
-	return For(change.By.Name, limits, judged(changeRules, change, limits))
+	return For(change.By.Name, limits, judgeChange(changeRules, change, limits))
 }
 
 // GuestStatusUpdate judges an update of a VMI's status. The API server ignores the rest then.
 func GuestStatusUpdate(change GuestChange, limits config.Limits) field.ErrorList {
-	return For(change.By.Name, limits, judged(statusRules, change, limits))
+	return For(change.By.Name, limits, judgeChange(statusRules, change, limits))
 }
 
 // VMI judges a VirtualMachineInstance on create by rules that no VM's template needs: owners and the annotation kilnvm.io/hardware. The spec
 // is Guest's to judge.
 func VMI(vmi *v1.VirtualMachineInstance) field.ErrorList {
-	return judged(createRules, GuestChange{New: vmi, Old: noGuest}, config.Limits{})
+	return judgeChange(createRules, GuestChange{New: vmi, Old: noGuest}, config.Limits{})
 }
 
 // noGuest is the old object of a create.
 var noGuest = &v1.VirtualMachineInstance{}
 
-func judged(rules []changeRule, change GuestChange, limits config.Limits) (errs field.ErrorList) {
+func judgeChange(rules []changeRule, change GuestChange, limits config.Limits) (errs field.ErrorList) {
 	for i := range rules {
 		errs = append(errs, rules[i].judge(change, limits)...)
 	}

@@ -112,8 +112,8 @@ func plugsMemory(now, was *v1.VirtualMachineInstanceSpec, live *config.LiveUpdat
 		equality.Semantic.DeepEqual(more, wants)
 }
 
-// each calls live for each element that two lists do not have alike, with nil where a list has none of the name. It reports whether all are live.
-func each[T any](now, was []T, name func(*T) string, live func(now, was *T) bool) bool {
+// allLive calls live for each element that two lists do not have alike, with nil where a list has none of the name. It reports whether all are live.
+func allLive[T any](now, was []T, name func(*T) string, live func(now, was *T) bool) bool {
 	before := map[string]*T{}
 	for i := range was {
 		before[name(&was[i])] = &was[i]
@@ -134,14 +134,14 @@ func each[T any](now, was []T, name func(*T) string, live func(now, was *T) bool
 }
 
 func plugsVolumes(now, was *v1.VirtualMachineInstanceSpec) bool {
-	return each(now.Volumes, was.Volumes, func(v *v1.Volume) string { return v.Name }, func(now, was *v1.Volume) bool {
+	return allLive(now.Volumes, was.Volumes, func(v *v1.Volume) string { return v.Name }, func(now, was *v1.Volume) bool {
 		return (now == nil || vm.Hotpluggable(now)) && (was == nil || vm.Hotpluggable(was))
 	})
 }
 
 // plugsDisks reports whether disks come and go with volumes that are hotpluggable. A disk that stays keeps what it was, and a CD-ROM drive stays.
 func plugsDisks(now, was *v1.VirtualMachineInstanceSpec) bool {
-	return each(now.Domain.Devices.Disks, was.Domain.Devices.Disks, func(d *v1.Disk) string { return d.Name }, func(disk, old *v1.Disk) bool {
+	return allLive(now.Domain.Devices.Disks, was.Domain.Devices.Disks, func(d *v1.Disk) string { return d.Name }, func(disk, old *v1.Disk) bool {
 		switch {
 		case disk == nil:
 			volume := volumeOf(was, old.Name)
@@ -157,7 +157,8 @@ func plugsDisks(now, was *v1.VirtualMachineInstanceSpec) bool {
 // plugsInterfaces reports whether links are set, interfaces unplugged by state 'absent', or plugged in with a binding that can be. One that has left the list
 // without that state waits.
 func plugsInterfaces(now, was *v1.VirtualMachineInstanceSpec) bool {
-	return each(now.Domain.Devices.Interfaces, was.Domain.Devices.Interfaces, func(n *v1.Interface) string { return n.Name }, func(nic, old *v1.Interface) bool {
+	name := func(nic *v1.Interface) string { return nic.Name }
+	return allLive(now.Domain.Devices.Interfaces, was.Domain.Devices.Interfaces, name, func(nic, old *v1.Interface) bool {
 		switch {
 		case nic == nil:
 			return old.State == v1.InterfaceStateAbsent
@@ -172,7 +173,7 @@ func plugsInterfaces(now, was *v1.VirtualMachineInstanceSpec) bool {
 
 // plugsNetworks reports whether networks come and go with their interfaces, or get another NetworkAttachmentDefinition. The pod network waits.
 func plugsNetworks(now, was *v1.VirtualMachineInstanceSpec) bool {
-	return plugsInterfaces(now, was) && each(now.Networks, was.Networks, func(n *v1.Network) string { return n.Name }, func(network, old *v1.Network) bool {
+	return plugsInterfaces(now, was) && allLive(now.Networks, was.Networks, func(n *v1.Network) string { return n.Name }, func(network, old *v1.Network) bool {
 		switch {
 		case network == nil:
 			return true // its interface is gone, too

@@ -126,13 +126,13 @@ func liveMedia(live, next *v1.VirtualMachineInstance) {
 		case had != nil && wanted == nil:
 			live.Spec.Volumes = withoutVolume(live.Spec.Volumes, name)
 		case had == nil && wanted != nil && slices.ContainsFunc(ejected, func(v v1.Volume) bool { return equality.Semantic.DeepEqual(v, *wanted) }):
-			live.Spec.Volumes = inserted(live.Spec.Volumes, next.Spec.Volumes, *wanted)
+			live.Spec.Volumes = insertVolume(live.Spec.Volumes, next.Spec.Volumes, *wanted)
 		}
 	}
 }
 
-// inserted puts a volume where the other list has it, as far as the lists are alike.
-func inserted(list, like []v1.Volume, volume v1.Volume) []v1.Volume {
+// insertVolume puts a volume where the other list has it, as far as the lists are alike.
+func insertVolume(list, like []v1.Volume, volume v1.Volume) []v1.Volume {
 	at := slices.IndexFunc(like, func(v v1.Volume) bool { return v.Name == volume.Name })
 	return slices.Insert(slices.Clone(list), min(at, len(list)), volume)
 }
@@ -142,7 +142,7 @@ func liveDisks(live, next *v1.VirtualMachineInstance) {
 	devices := &live.Spec.Domain.Devices
 	devices.Disks = slices.DeleteFunc(slices.Clone(devices.Disks), func(disk v1.Disk) bool {
 		volume := volumeOf(&live.Spec, disk.Name)
-		if volume == nil || !vm.Hotpluggable(volume) || !unplugs(disk) || hasDisk(&next.Spec, disk.Name) || volumeOf(&next.Spec, disk.Name) != nil {
+		if volume == nil || !vm.Hotpluggable(volume) || !canUnplug(disk) || hasDisk(&next.Spec, disk.Name) || volumeOf(&next.Spec, disk.Name) != nil {
 			return false
 		}
 		live.Spec.Volumes = withoutVolume(live.Spec.Volumes, disk.Name)
@@ -150,8 +150,8 @@ func liveDisks(live, next *v1.VirtualMachineInstance) {
 	})
 }
 
-// unplugs reports whether the bus of a disk lets it go.
-func unplugs(disk v1.Disk) bool {
+// canUnplug reports whether the bus of a disk lets it go.
+func canUnplug(disk v1.Disk) bool {
 	return disk.Disk != nil && hardware.Bus(disk.Disk.Bus).Hotplug
 }
 

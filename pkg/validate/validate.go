@@ -28,13 +28,13 @@ func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 	for i := range guestRules {
 		// What the other rules would add is cut off, so that they need not judge a hostile object.
 		if errs = append(errs, guestRules[i].judge(&vmi.Spec, limits, spec)...); len(errs) >= MostErrors {
-			return Most(distinct(errs))
+			return Most(withoutRepeated(errs))
 		}
 	}
 	for i := range metadataRules {
 		errs = append(errs, metadataRules[i].judge(vmi, limits, path)...)
 	}
-	return Most(distinct(errs))
+	return Most(withoutRepeated(errs))
 }
 
 // Growth judges maxGuest of a VM. path is as for Guest. In an explicit guest without the owner's wish maxGuest is set only where it can be
@@ -124,11 +124,11 @@ func Known(draft Draft, limits config.Limits, path *field.Path) field.ErrorList 
 			known = append(known, err)
 		}
 	}
-	return Most(distinct(known))
+	return Most(withoutRepeated(known))
 }
 
-// distinct drops errors that repeat rule, field and text of an earlier one. Written and Explicit of a draft have many in common.
-func distinct(errs field.ErrorList) field.ErrorList {
+// withoutRepeated drops errors that repeat rule, field and text of an earlier one. Written and Explicit of a draft have many in common.
+func withoutRepeated(errs field.ErrorList) field.ErrorList {
 	if len(errs) < 2 {
 		return errs
 	}

@@ -53,20 +53,20 @@ func judges(t *testing.T) func() [][]string {
 			if err != nil {
 				t.Fatalf("%s: %v", c.Name, err)
 			}
-			all = append(all, texts(admitted.Verdict.Errors))
+			all = append(all, textsOf(admitted.Verdict.Errors))
 		}
 		for _, r := range requests {
 			verdict, err := r.Judge(t.Context())
 			if err != nil {
 				t.Fatalf("%s: %v", r.Name, err)
 			}
-			all = append(all, texts(verdict.Errors))
+			all = append(all, textsOf(verdict.Errors))
 		}
 		return all
 	}
 }
 
-func texts(errs field.ErrorList) (list []string) {
+func textsOf(errs field.ErrorList) (list []string) {
 	for _, err := range errs {
 		list = append(list, err.Error())
 	}

@@ -90,26 +90,26 @@ func runStrategy(vm, _ *v1.VirtualMachine, limits config.Limits) field.ErrorList
 func VMWarnings(vm *v1.VirtualMachine, limits config.Limits) []Warning {
 	var found warned
 	if vm.Spec.Running != nil {
-		found.of([]string{"running"}, "spec.running is deprecated: use spec.runStrategy")
+		found.addWarning([]string{"running"}, "spec.running is deprecated: use spec.runStrategy")
 	}
 	found = append(found, unknownKeyWarnings(vm.Annotations)...)
 	if limits.KubeVirtGuests {
 		return append(found, kubeVirtIgnores(vm)...)
 	}
 	if strategy := vm.Spec.RunStrategy; strategy != nil && *strategy == v1.RunStrategyWaitAsReceiver {
-		found.of([]string{"runStrategy"},
+		found.addWarning([]string{"runStrategy"},
 			"runStrategy 'WaitAsReceiver': live migration is not served; use 'Always' to start the VM, 'Halted' to stop it")
 	}
 	if len(vm.Spec.DataVolumeTemplates) > 0 {
-		found.of([]string{"dataVolumeTemplates"}, "dataVolumeTemplates: Kiln creates no DataVolumes; create them beside the VM, which waits for their claims")
+		found.addWarning([]string{"dataVolumeTemplates"}, "dataVolumeTemplates: Kiln creates no DataVolumes; create them beside the VM, which waits for their claims")
 	}
 	if strategy := vm.Spec.UpdateVolumesStrategy; strategy != nil && *strategy == v1.UpdateVolumesStrategyMigration {
-		found.of([]string{"updateVolumesStrategy"},
+		found.addWarning([]string{"updateVolumesStrategy"},
 			"updateVolumesStrategy 'Migration': live migration is not served; changed volumes apply at the next start")
 	}
 	if template := vm.Spec.Template; template != nil {
 		if eviction := template.Spec.EvictionStrategy; eviction != nil && *eviction != v1.EvictionStrategyNone {
-			found.of([]string{"template.spec.evictionStrategy"},
+			found.addWarning([]string{"template.spec.evictionStrategy"},
 				"evictionStrategy '%s': live migration is not served; a drain shuts the guest down", short(string(*eviction)))
 		}
 	}
@@ -125,18 +125,18 @@ func matchers(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList
 	policies := []v1.InferFromVolumeFailurePolicy{v1.IgnoreInferFromVolumeFailure, v1.RejectInferFromVolumeFailure}
 	if m := vm.Spec.Instancetype; m != nil {
 		now := matcher{m.Name, m.Kind, m.RevisionName, m.InferFromVolume, m.InferFromVolumeFailurePolicy, instancetype.Kinds}
-		errs = append(errs, now.judge(policies, ofVM.Child("instancetype"))...)
+		errs = append(errs, now.judgeReference(policies, ofVM.Child("instancetype"))...)
 		if old != nil && old.Spec.Instancetype != nil {
 			was := old.Spec.Instancetype
-			errs = append(errs, now.changed(was.Name, was.RevisionName, ofVM.Child("instancetype"))...)
+			errs = append(errs, now.judgeChange(was.Name, was.RevisionName, ofVM.Child("instancetype"))...)
 		}
 	}
 	if m := vm.Spec.Preference; m != nil {
 		now := matcher{m.Name, m.Kind, m.RevisionName, m.InferFromVolume, m.InferFromVolumeFailurePolicy, instancetype.PreferenceKinds}
-		errs = append(errs, now.judge(policies, ofVM.Child("preference"))...)
+		errs = append(errs, now.judgeReference(policies, ofVM.Child("preference"))...)
 		if old != nil && old.Spec.Preference != nil {
 			was := old.Spec.Preference
-			errs = append(errs, now.changed(was.Name, was.RevisionName, ofVM.Child("preference"))...)
+			errs = append(errs, now.judgeChange(was.Name, was.RevisionName, ofVM.Child("preference"))...)
 		}
 	}
 	return errs
@@ -149,8 +149,8 @@ type matcher struct {
 	kinds                       instancetype.KindNames
 }
 
-// judge requires a name or a volume from which the matcher is inferred. KubeVirt accepts an unknown kind, and never starts the VM.
-func (m matcher) judge(policies []v1.InferFromVolumeFailurePolicy, at *field.Path) (errs field.ErrorList) {
+// judgeReference requires a name or a volume from which the matcher is inferred. KubeVirt accepts an unknown kind, and never starts the VM.
+func (m matcher) judgeReference(policies []v1.InferFromVolumeFailurePolicy, at *field.Path) (errs field.ErrorList) {
 	if m.name == "" && m.infer == "" {
 		errs = append(errs, field.Required(at.Child("name"), "give name or inferFromVolume").WithOrigin("vm/matcher-name"))
 	}
@@ -170,9 +170,9 @@ func (m matcher) judge(policies []v1.InferFromVolumeFailurePolicy, at *field.Pat
 	return errs
 }
 
-// changed refuses another name with the revisionName of the one before, because the VM would keep the content of the former. In KubeVirt it
+// judgeChange refuses another name with the revisionName of the one before, because the VM would keep the content of the former. In KubeVirt it
 // is validateMatcherUpdate.
-func (m matcher) changed(name, revision string, at *field.Path) field.ErrorList {
+func (m matcher) judgeChange(name, revision string, at *field.Path) field.ErrorList {
 	if m.name == name || m.revision == "" || m.revision != revision {
 		return nil
 	}

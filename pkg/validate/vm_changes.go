@@ -26,10 +26,10 @@ func ChangeWarnings(vm, old *v1.VirtualMachine, limits config.Limits) []string {
 	now, was := vm.Spec.Template, old.Spec.Template
 	if limits.KubeVirtGuests {
 		rollout := ByKubeVirt(&now.Spec, &was.Spec, vm.Spec.UpdateVolumesStrategy, limits)
-		if restarts(old) {
+		if awaitsRestart(old) {
 			rollout = Rollout{Open: slices.Concat(rollout.Live, rollout.Migrating, rollout.Open, rollout.Restart)}
 		}
-		return rollout.with(changed, limits.LiveUpdate == nil).Warnings()
+		return rollout.withChanges(changed, limits.LiveUpdate == nil).Warnings()
 	}
 	changed = append(changed, ChangedFields(now.Spec, was.Spec)...)
 	if limits.LiveUpdate == nil {
@@ -38,8 +38,8 @@ func ChangeWarnings(vm, old *v1.VirtualMachine, limits config.Limits) []string {
 	return Rollout{Open: changed}.Warnings()
 }
 
-// restarts reports whether a VM waits for a restart: what it waits for may be what an update takes back, so that it need not wait any more.
-func restarts(vm *v1.VirtualMachine) bool {
+// awaitsRestart reports whether a VM waits for a restart: what it waits for may be what an update takes back, so that it need not wait any more.
+func awaitsRestart(vm *v1.VirtualMachine) bool {
 	return slices.ContainsFunc(vm.Status.Conditions, func(c v1.VirtualMachineCondition) bool {
 		return c.Type == v1.VirtualMachineRestartRequired && c.Status == corev1.ConditionTrue
 	})
@@ -57,15 +57,15 @@ func (r Rollout) Warnings() (warnings []string) {
 		{"changes take effect when the VM is restarted: ", r.Restart},
 	} {
 		if len(list.names) > 0 {
-			warnings = append(warnings, listed(list.text, list.names))
+			warnings = append(warnings, listNames(list.text, list.names))
 		}
 	}
 	return warnings
 }
 
-// with adds what changes beside the spec of the template. Metadata of a VMI that runs stays as it is; another instancetype or preference may be what the VMI
-// has, or differ from it in what KubeVirt plugs in.
-func (r Rollout) with(changed []string, staged bool) Rollout {
+// withChanges adds what changes beside the spec of the template. Metadata of a VMI that runs stays as it is; another instancetype or preference may be what
+// the VMI has, or differ from it in what KubeVirt plugs in.
+func (r Rollout) withChanges(changed []string, staged bool) Rollout {
 	for _, name := range changed {
 		if name == templateMetadata || staged {
 			r.Restart = append([]string{name}, r.Restart...)
@@ -99,11 +99,11 @@ func changedBeside(vm, old *v1.VirtualMachine) (changed []string) {
 
 // ChangedFields returns the JSON names of the fields in which two VMIs differ, such as 'domain.cpu' and 'volumes'.
 func ChangedFields(now, was v1.VirtualMachineInstanceSpec) []string {
-	return differing("", reflect.ValueOf(now), reflect.ValueOf(was))
+	return differingFields("", reflect.ValueOf(now), reflect.ValueOf(was))
 }
 
-// listed names as many as a warning has room for, and counts the others.
-func listed(text string, names []string) string {
+// listNames names as many as a warning has room for, and counts the others.
+func listNames(text string, names []string) string {
 	const rest = len(" and 99 more")
 	for i, name := range names {
 		if i > 0 && len(text)+len(", ")+len(name)+rest > MaxWarning {
@@ -117,9 +117,9 @@ func listed(text string, names []string) string {
 	return text
 }
 
-// differing returns the JSON names of the fields in which two structs of one type differ. Reflection finds fields that the API gains later,
+// differingFields returns the JSON names of the fields in which two structs of one type differ. Reflection finds fields that the API gains later,
 // too.
-func differing(prefix string, now, was reflect.Value) (names []string) {
+func differingFields(prefix string, now, was reflect.Value) (names []string) {
 	for i := range now.NumField() {
 		name, _, _ := strings.Cut(now.Type().Field(i).Tag.Get("json"), ",")
 		a, b := now.Field(i), was.Field(i)
@@ -128,7 +128,7 @@ func differing(prefix string, now, was reflect.Value) (names []string) {
 		}
 		switch a.Interface().(type) {
 		case v1.DomainSpec, v1.Devices: // that 'domain' has changed says too little
-			names = append(names, differing(prefix+name+".", a, b)...)
+			names = append(names, differingFields(prefix+name+".", a, b)...)
 		default:
 			names = append(names, prefix+name)
 		}

@@ -33,8 +33,8 @@ type Warning struct {
 // warned are warnings, as they are found.
 type warned []Warning
 
-// of adds a warning about fields of the spec.
-func (w *warned) of(fields []string, format string, args ...any) {
+// addWarning adds a warning about fields of the spec.
+func (w *warned) addWarning(fields []string, format string, args ...any) {
 	for i := range fields {
 		fields[i] = "spec." + fields[i]
 	}
@@ -48,12 +48,12 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 	spec := &vmi.Spec
 	// Without the annotation an alias is resolved once, at the first start, and frozen.
 	if m := spec.Domain.Machine; m != nil && vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest && !versioned.MatchString(m.Type) {
-		found.of([]string{"domain.machine.type"}, "machine type '%s' is an alias: with hardware 'latest' a restart may change the machine", short(m.Type))
+		found.addWarning([]string{"domain.machine.type"}, "machine type '%s' is an alias: with hardware 'latest' a restart may change the machine", short(m.Type))
 	}
 	// A request above the limit is refused.
 	request, limit := spec.Domain.Resources.Requests[corev1.ResourceMemory], spec.Domain.Resources.Limits[corev1.ResourceMemory]
 	if memory := spec.Domain.Memory; memory != nil && memory.Guest != nil && !limit.IsZero() && request.Cmp(limit) <= 0 && memory.Guest.Cmp(limit) > 0 {
-		found.of([]string{"domain.memory.guest", "domain.resources.limits.memory"},
+		found.addWarning([]string{"domain.memory.guest", "domain.resources.limits.memory"},
 			"memory.guest '%s' is greater than limits.memory '%s': the guest may be killed", memory.Guest.String(), limit.String())
 	}
 	found.ofCPU(spec)
@@ -61,7 +61,7 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 	// A pod with CPUs of its own is Guaranteed: its limit is the request. Huge pages are requested in full.
 	if memory := spec.Domain.Memory; dedicated(spec) && memory != nil && memory.Guest != nil && memory.Hugepages == nil {
 		if request.Sign() > 0 && request.Cmp(*memory.Guest) < 0 {
-			found.of([]string{"domain.resources.requests.memory", "domain.memory.guest"},
+			found.addWarning([]string{"domain.resources.requests.memory", "domain.memory.guest"},
 				"requests.memory '%s' is the limit with dedicated CPUs, and less than memory.guest '%s': the guest may be killed",
 				request.String(), memory.Guest.String())
 		}
@@ -72,15 +72,15 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 		case device.deviceName == "": // it is of a claim
 		case limits.PermittedHostDevices == nil && (limits.Assumed || limits.KubeVirtGuests): // KubeVirt permits what nobody lists
 		case limits.PermittedHostDevices == nil:
-			found.of(at, "device '%s': permittedHostDevices is not set: a node runs the VMI only if a plugin offers '%s'",
+			found.addWarning(at, "device '%s': permittedHostDevices is not set: a node runs the VMI only if a plugin offers '%s'",
 				short(device.name), short(device.deviceName))
-		case !permitted(limits.PermittedHostDevices, device.deviceName):
-			found.of(at, "device '%s': '%s' is not among the cluster's permittedHostDevices: the VMI gets no pod", short(device.name), short(device.deviceName))
+		case !isPermitted(limits.PermittedHostDevices, device.deviceName):
+			found.addWarning(at, "device '%s': '%s' is not among the cluster's permittedHostDevices: the VMI gets no pod", short(device.name), short(device.deviceName))
 		}
 	}
 	for i := range spec.Volumes {
 		if disk := spec.Volumes[i].EmptyDisk; disk != nil && unitMissing(disk.Capacity) {
-			found.of([]string{fmt.Sprintf("volumes[%d].emptyDisk.capacity", i)},
+			found.addWarning([]string{fmt.Sprintf("volumes[%d].emptyDisk.capacity", i)},
 				"emptyDisk.capacity '%s' of volume '%s' is less than 1M: is the unit missing?", disk.Capacity.String(), short(spec.Volumes[i].Name))
 		}
 	}
@@ -96,7 +96,7 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 			if len(nic.Ports) > 0 {
 				list = "ports"
 			}
-			found.of([]string{fmt.Sprintf("domain.devices.interfaces[%d].%s", i, list)},
+			found.addWarning([]string{fmt.Sprintf("domain.devices.interfaces[%d].%s", i, list)},
 				"ports of interface '%s' have no effect: its network is not the pod network", short(nic.Name))
 		}
 	}
@@ -104,11 +104,11 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 	found.ofCards(spec)
 	if threads, policy := spec.Domain.IOThreads, spec.Domain.IOThreadsPolicy; threads != nil && threads.SupplementalPoolThreadCount != nil &&
 		(policy == nil || *policy != v1.IOThreadsPolicySupplementalPool) {
-		found.of([]string{"domain.ioThreads.supplementalPoolThreadCount", "domain.ioThreadsPolicy"},
+		found.addWarning([]string{"domain.ioThreads.supplementalPoolThreadCount", "domain.ioThreadsPolicy"},
 			"ioThreads.supplementalPoolThreadCount has no effect: ioThreadsPolicy is not 'supplementalPool'")
 	}
 	if features := spec.Domain.Features; features != nil && features.Hyperv != nil && spec.Architecture == arm64 {
-		found.of([]string{"domain.features.hyperv"}, "features.hyperv has no effect on architecture 'arm64'")
+		found.addWarning([]string{"domain.features.hyperv"}, "features.hyperv has no effect on architecture 'arm64'")
 	}
 	found = append(found, unknownKeyWarnings(vmi.Annotations)...)
 	// Ignition reads JSON only, and stops the boot otherwise. The usual mistake is the YAML from which Butane makes that JSON.
@@ -129,7 +129,7 @@ func (w *warned) ofDisks(spec *v1.VirtualMachineInstanceSpec) {
 	for i := range disks {
 		disk := &disks[i]
 		if shown := shownSerial(disk); shown != disk.Serial {
-			w.of(at(i, "serial"), "the guest sees the first %d bytes of the serial of disk '%s'", len(shown), short(disk.Name))
+			w.addWarning(at(i, "serial"), "the guest sees the first %d bytes of the serial of disk '%s'", len(shown), short(disk.Name))
 		}
 		bootable = bootable || disk.CDRom == nil || disk.BootOrder != nil
 		if disk.CDRom != nil && cdrom < 0 {
@@ -140,15 +140,15 @@ func (w *warned) ofDisks(spec *v1.VirtualMachineInstanceSpec) {
 		bootable = bootable || spec.Domain.Devices.Interfaces[i].BootOrder != nil
 	}
 	if cdrom >= 0 && !bootable {
-		w.of(at(cdrom, "bootOrder"), "the firmware boots no CD-ROM without bootOrder: set 'bootOrder: 1' of disk '%s'", short(disks[cdrom].Name))
+		w.addWarning(at(cdrom, "bootOrder"), "the firmware boots no CD-ROM without bootOrder: set 'bootOrder: 1' of disk '%s'", short(disks[cdrom].Name))
 	}
 	if i := bootDisk(spec); i >= 0 && disks[i].BlockSize != nil && bootsByBIOS(spec) {
 		switch custom, matched := disks[i].BlockSize.Custom, disks[i].BlockSize.MatchVolume; {
 		case custom != nil && custom.Logical > biosBlock:
-			w.of(at(i, "blockSize.custom.logical"), "the BIOS boots no disk with blocks of %d bytes such as '%s': use EFI, or blocks of %d bytes",
+			w.addWarning(at(i, "blockSize.custom.logical"), "the BIOS boots no disk with blocks of %d bytes such as '%s': use EFI, or blocks of %d bytes",
 				custom.Logical, short(disks[i].Name), biosBlock)
-		case custom == nil && enabled(matched):
-			w.of(at(i, "blockSize.matchVolume"),
+		case custom == nil && isEnabled(matched):
+			w.addWarning(at(i, "blockSize.matchVolume"),
 				"the BIOS boots disk '%s' only if the storage of its volume has blocks of %d bytes: use EFI, or remove blockSize", short(disks[i].Name), biosBlock)
 		}
 	}
@@ -190,10 +190,10 @@ func (w *warned) ofCPU(spec *v1.VirtualMachineInstanceSpec) {
 		return
 	}
 	if spec.Architecture == arm64 && cpu.MaxSockets > max(cpu.Sockets, 1) {
-		w.of([]string{"domain.cpu.maxSockets"}, "cpu.maxSockets '%d' has no effect on architecture 'arm64', where no CPU is plugged in", cpu.MaxSockets)
+		w.addWarning([]string{"domain.cpu.maxSockets"}, "cpu.maxSockets '%d' has no effect on architecture 'arm64', where no CPU is plugged in", cpu.MaxSockets)
 	}
 	if warning := modelWarning(spec.Architecture, "cpu.model", cpu.Model); warning != "" {
-		w.of([]string{"domain.cpu.model"}, "%s", warning)
+		w.addWarning([]string{"domain.cpu.model"}, "%s", warning)
 	}
 }
 
@@ -207,10 +207,10 @@ func (w *warned) ofMemory(spec *v1.VirtualMachineInstanceSpec) {
 	}
 	guest := *spec.Domain.Memory.Guest
 	if guest.Cmp(mostOfServers) > 0 && vm.IsMemory(guest) {
-		w.of([]string{"domain.memory.guest"}, "memory.guest '%s' is more than 64Ti, which no machine of today has: is the unit right?", guest.String())
+		w.addWarning([]string{"domain.memory.guest"}, "memory.guest '%s' is more than 64Ti, which no machine of today has: is the unit right?", guest.String())
 	}
 	if guest.CmpInt64(guest.Value()) != 0 && vm.IsMemory(guest) && !unitMissing(guest) {
-		w.of([]string{"domain.memory.guest"}, "memory.guest '%s' is no whole number of bytes ('m' is a thousandth): it is rounded up", guest.String())
+		w.addWarning([]string{"domain.memory.guest"}, "memory.guest '%s' is no whole number of bytes ('m' is a thousandth): it is rounded up", guest.String())
 	}
 }
 
@@ -228,7 +228,7 @@ func (w *warned) ofCards(spec *v1.VirtualMachineInstanceSpec) {
 		}
 		address := strings.ToLower(strings.ReplaceAll(nic.MacAddress, "-", ":"))
 		if other, found := first[address]; found {
-			w.of([]string{fmt.Sprintf("domain.devices.interfaces[%d].macAddress", i)},
+			w.addWarning([]string{fmt.Sprintf("domain.devices.interfaces[%d].macAddress", i)},
 				"interfaces '%s' and '%s' have one MAC address", short(other), short(nic.Name))
 			continue
 		}
@@ -236,8 +236,8 @@ func (w *warned) ofCards(spec *v1.VirtualMachineInstanceSpec) {
 	}
 }
 
-// permitted reports whether the configuration lists a resource of device plugins, or nothing: then all are permitted.
-func permitted(all *v1.PermittedHostDevices, resource string) bool {
+// isPermitted reports whether the configuration lists a resource of device plugins, or nothing: then all are permitted.
+func isPermitted(all *v1.PermittedHostDevices, resource string) bool {
 	return all == nil ||
 		slices.ContainsFunc(all.PciHostDevices, func(d v1.PciHostDevice) bool { return d.ResourceName == resource }) ||
 		slices.ContainsFunc(all.MediatedDevices, func(d v1.MediatedHostDevice) bool { return d.ResourceName == resource }) ||
@@ -247,7 +247,7 @@ func permitted(all *v1.PermittedHostDevices, resource string) bool {
 // InstancetypeWarnings returns warnings about an instancetype: annotations of Kiln's that nobody reads, a CPU model of no architecture, and memory that the
 // guest may be killed for.
 func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warnings []string) {
-	warnings = texts(unknownKeyWarnings(spec.Annotations))
+	warnings = textsOf(unknownKeyWarnings(spec.Annotations))
 	if model := spec.CPU.Model; model != nil {
 		if _, mainframe := modelHint(s390x, *model); !mainframe {
 			if warning := modelWarning("amd64", "spec.cpu.model", *model); warning != "" {
@@ -264,7 +264,7 @@ func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warning
 // PreferenceWarnings returns a warning for each annotation of Kiln's that nobody reads, and for each deprecated field and value of a preference, with its
 // replacement. KubeVirt warns of the values only (checkForDeprecatedPreferredCPUTopology).
 func PreferenceWarnings(spec *v1beta1.VirtualMachinePreferenceSpec) (warnings []string) {
-	warnings = texts(unknownKeyWarnings(spec.Annotations))
+	warnings = textsOf(unknownKeyWarnings(spec.Annotations))
 	if cpu := spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {
 		if now, old := renamed[*cpu.PreferredCPUTopology]; old {
 			warnings = append(warnings, fmt.Sprintf("spec.cpu.preferredCPUTopology '%s' is deprecated: use '%s'", *cpu.PreferredCPUTopology, now))

@@ -58,8 +58,8 @@ func unknownKeyWarnings(annotations map[string]string) (found []Warning) {
 	return found
 }
 
-// texts are what users read of warnings.
-func texts(warnings []Warning) (all []string) {
+// textsOf are what users read of warnings.
+func textsOf(warnings []Warning) (all []string) {
 	for _, w := range warnings {
 		all = append(all, w.Text)
 	}
