@@ -71,7 +71,7 @@ var presetRules = []presetRule{
 	{presetFirmware, nil},
 }
 
-// Instancetype judges the spec of an instancetype of either scope. path is the spec's.
+// Instancetype judges the spec of an instancetype of either scope. path is the path of the spec.
 func Instancetype(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) (errs field.ErrorList) {
 	for _, rule := range instancetypeRules {
 		errs = append(errs, rule.judge(spec, path)...)
@@ -79,7 +79,7 @@ func Instancetype(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path
 	return errs
 }
 
-// Preference judges the spec of a preference of either scope. path is the spec's.
+// Preference judges the spec of a preference of either scope. path is the path of the spec.
 func Preference(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (errs field.ErrorList) {
 	for _, rule := range preferenceRules {
 		errs = append(errs, rule.judge(spec, path)...)
@@ -87,7 +87,7 @@ func Preference(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (e
 	return errs
 }
 
-// Preset judges the spec of a VirtualMachineInstancePreset. path is the spec's.
+// Preset judges the spec of a VirtualMachineInstancePreset. path is the path of the spec.
 func Preset(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (errs field.ErrorList) {
 	for _, rule := range presetRules {
 		errs = append(errs, rule.judge(spec, path)...)

@@ -51,7 +51,7 @@ const maxDepth = 64
 // exceeds a limit. It is nil if everything is within its limit.
 func Counts(raw []byte) *field.Error { return written.judge(raw) }
 
-// StoredCounts is Counts for the old object of an update: only the sum of its parts and its quantities are limited.
+// StoredCounts is Counts for the old object of an update. It limits only the sum of its parts and its quantities.
 func StoredCounts(raw []byte) *field.Error { return stored.judge(raw) }
 
 func (c counts) judge(raw []byte) *field.Error {
@@ -203,7 +203,7 @@ func tooMany(at *place, detail string) *field.Error {
 	return err
 }
 
-// MostErrors bounds the errors of an object: each takes memory, and no user reads more.
+// MostErrors is the largest number of errors about one object: each error takes memory, and no user reads more.
 const MostErrors = 1000
 
 // Most returns the first MostErrors errors.

@@ -77,7 +77,7 @@ const ofNumber = "+-.0123456789"
 // startsQuantity are the bytes of JSON with which a quantity may start: the bytes of a number, and the beginning of an escape.
 const startsQuantity = ofNumber + `\`
 
-// CostlyQuantity reports whether a text starts like a number and has too many digits, before or in an exponent.
+// CostlyQuantity reports whether a text starts like a number and has so many digits, before or in an exponent, that apimachinery would take long to parse it.
 func CostlyQuantity(text string) bool {
 	rest := strings.TrimLeft(text, ofNumber)
 	number := len(text) - len(rest)

@@ -31,7 +31,8 @@ var embeddedRules = []judgement[func([]byte) field.ErrorList]{
 // mostEmbedded bounds the errors of one piece of metadata: its author may write thousands of fields.
 const mostEmbedded = 16
 
-// EmbeddedMetadata judges the metadata of a VM's template and of its data volume templates: their fields, and the types of these. raw is the JSON of the VM.
+// EmbeddedMetadata judges the metadata of a VM's template and of its data volume templates: the names of the fields and the types of their values. raw is the
+// JSON of the VM.
 func EmbeddedMetadata(raw []byte) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	errs = judgeEmbedded(gjson.GetBytes(raw, "spec.template.metadata"), spec.Child("template", "metadata"))
@@ -41,7 +42,7 @@ func EmbeddedMetadata(raw []byte) (errs field.ErrorList) {
 	return errs
 }
 
-// AddedEmbeddedMetadata returns the errors of EmbeddedMetadata that an update adds: an object that is older than these rules stays editable.
+// AddedEmbeddedMetadata returns the errors of EmbeddedMetadata that an update adds, so that an object that is older than these rules stays editable.
 func AddedEmbeddedMetadata(raw, old []byte) field.ErrorList {
 	errs := EmbeddedMetadata(raw)
 	if len(errs) == 0 || len(old) == 0 {
@@ -75,8 +76,8 @@ func judgeEmbedded(value gjson.Result, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// Metadata decodes metadata, and names each field that it does not have and each label and annotation that is no text. Where an error is of type TypeInvalid,
-// not all was decoded. Names and values are not judged.
+// Metadata decodes metadata. It returns an error for each unknown field, and for each label and annotation that is not a text. With an error of type
+// TypeInvalid the returned metadata is not complete. Names and values are not judged.
 func Metadata(raw []byte, at *field.Path) (errs field.ErrorList, meta metav1.ObjectMeta) {
 	for _, name := range []string{"labels", "annotations"} {
 		gjson.GetBytes(raw, name).ForEach(func(key, text gjson.Result) bool {
@@ -107,7 +108,8 @@ func Metadata(raw []byte, at *field.Path) (errs field.ErrorList, meta metav1.Obj
 	return errs, meta
 }
 
-// Mistyped is the error for a value that a Go type does not hold. raw is the JSON of the object: encoding/json names the lists of a path without indices.
+// Mistyped returns the error about a value that its Go type cannot hold. raw is the JSON of the object, which is needed because the paths of encoding/json do
+// not have the indices of lists.
 func Mistyped(err *json.UnmarshalTypeError, raw []byte) *field.Error {
 	parts := strings.Split(err.Field, ".")
 	var given gjson.Result
@@ -224,8 +226,8 @@ func likelyMetadata(at *field.Path, name string) string {
 	return nearest.Name(name, metadataFields)
 }
 
-// UnknownField is the error for a field that the API does not have. likely is what was probably meant; empty where nobody knows. A typing error would otherwise
-// be dropped without a message.
+// UnknownField returns the error about a field that the API does not have. likely is the field that was probably meant; empty if it is not known. Without this
+// error a misspelt field would silently have no effect.
 func UnknownField(path, likely string) *field.Error {
 	detail := "unknown field: correct its name, or remove it"
 	if likely != "" {

@@ -87,7 +87,7 @@ func (u Undecodable) IsQuantity() bool {
 	return u.of == reflect.TypeFor[resource.Quantity]() || u.of == reflect.TypeFor[*resource.Quantity]()
 }
 
-// NoQuantity is the error of a value that should be a quantity.
+// NoQuantity returns the error about a value that should be a quantity.
 func (u Undecodable) NoQuantity() *field.Error {
 	text := strings.Trim(string(u.Raw), `"`)
 	return &field.Error{Type: field.ErrorTypeInvalid, Field: u.Path.String(), BadValue: short(text), Detail: NoQuantity(text), Origin: "request/unreadable"}
@@ -96,8 +96,8 @@ func (u Undecodable) NoQuantity() *field.Error {
 // withUnit is an amount with the unit that people write: 128MB, 2 GiB, 1,5g.
 var withUnit = regexp.MustCompile(`^([+-]?[0-9]{1,20})(?:[.,]([0-9]{1,20}))?\s*([a-zA-Z]{1,10})$`)
 
-// NoQuantity says of a text that it is no quantity of Kubernetes, and what was probably meant: of '128MB', which Kubernetes answers by a regular expression,
-// "write 128M or 128Mi". In MB, mb or megabytes the unit may be meant as the decimal or the binary one.
+// NoQuantity returns the message about a text that is not a quantity of Kubernetes, with the quantity that was probably meant: "write 128M or 128Mi" for
+// '128MB', because the unit may be meant as decimal or binary. Kubernetes' own message is a regular expression.
 func NoQuantity(text string) string {
 	const detail = "must be a quantity such as '500M' or '2Gi'"
 	parts := withUnit.FindStringSubmatch(text)

@@ -12,9 +12,9 @@ import (
 
 // Rule is a reason for which an object is refused. Its literal stands beside the function that judges.
 type Rule struct {
-	// Name is the rule's area, a slash, and what is wrong. It is the Origin of the rule's errors.
+	// Name is the rule's area, a slash, and the mistake. It is the Origin of the rule's errors.
 	Name string
-	// MendedBy is what may still correct a VMI that the rule refuses, while it is not known.
+	// MendedBy are the objects and steps that may still correct a VMI that the rule refuses, while they are not known.
 	MendedBy Mender
 	// ControllersMay exempts the accounts that create and manage VMIs (config.Limits.Controllers).
 	ControllersMay bool
@@ -32,10 +32,9 @@ func (r Rule) Area() string {
 type Mender uint8
 
 const (
-	// byCompletion is for a field that is missing as long as a VMI is judged as it is written: an instancetype, a preference or a
-	// default may fill it.
+	// byCompletion is for a field that is missing in a VMI as the user wrote it: an instancetype, a preference or a default may fill it.
 	byCompletion Mender = 1 << iota
-	// byInstancetype and byPreference are for a VMI that has its defaults: the one that is not known may set something else.
+	// byInstancetype and byPreference are for a VMI with its defaults: the unknown instancetype or preference may set something else.
 	byInstancetype
 	byPreference
 )
@@ -96,7 +95,7 @@ func byName(lists ...[]Rule) map[string]Rule {
 	return all
 }
 
-// Rules are all rules, in the order of their names.
+// Rules returns all rules, in the order of their names.
 func Rules() []Rule {
 	return slices.SortedFunc(maps.Values(declared), func(a, b Rule) int { return strings.Compare(a.Name, b.Name) })
 }

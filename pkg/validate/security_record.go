@@ -20,7 +20,7 @@ var recordRules = []hardwareRule{
 	}},
 }
 
-// GuestHardware judges recorded hardware; path is its spec.
+// GuestHardware judges recorded hardware. path is the path of the spec.
 func GuestHardware(spec *v1alpha1.GuestHardwareSpec, path *field.Path) (errs field.ErrorList) {
 	for _, rule := range recordRules {
 		errs = append(errs, rule.judge(spec, path)...)
@@ -64,8 +64,7 @@ func hardwareAnnotation(annotations map[string]string, path *field.Path) field.E
 	return field.ErrorList{field.NotSupported(at, short(word), []string{v1alpha1.HardwareLatest}).WithOrigin("security/hardware")}
 }
 
-// HardwareChange judges the annotation kilnvm.io/hardware of a VM if the update changes it. It is the only rule for updates that leave the
-// spec alone.
+// HardwareChange judges the annotation kilnvm.io/hardware of a VM if an update changes it. It is the only rule for updates that do not change the spec.
 func HardwareChange(now, was *v1.VirtualMachine) field.ErrorList {
 	if now.Annotations[v1alpha1.AnnotationHardware] == was.Annotations[v1alpha1.AnnotationHardware] {
 		return nil

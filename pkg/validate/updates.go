@@ -71,18 +71,18 @@ func For(user string, limits config.Limits, errs field.ErrorList) field.ErrorLis
 	return slices.DeleteFunc(errs, func(err *field.Error) bool { return declared[err.Origin].ControllersMay })
 }
 
-// GuestUpdate judges an update of a VMI's spec and metadata. The API server ignores its status then, which is a subresource.
+// GuestUpdate judges an update of a VMI's spec and metadata. The API server ignores the status in such an update, because it is a subresource.
 func GuestUpdate(change GuestChange, limits config.Limits) field.ErrorList {
 	return For(change.By.Name, limits, judgeChange(changeRules, change, limits))
 }
 
-// GuestStatusUpdate judges an update of a VMI's status. The API server ignores the rest then.
+// GuestStatusUpdate judges an update of a VMI's status. The API server ignores spec and metadata in such an update.
 func GuestStatusUpdate(change GuestChange, limits config.Limits) field.ErrorList {
 	return For(change.By.Name, limits, judgeChange(statusRules, change, limits))
 }
 
-// VMI judges a VirtualMachineInstance on create by rules that no VM's template needs: owners and the annotation kilnvm.io/hardware. The spec
-// is Guest's to judge.
+// VMI judges a new VirtualMachineInstance by the rules that do not apply to a VM's template: owners and the annotation kilnvm.io/hardware. Guest judges its
+// spec.
 func VMI(vmi *v1.VirtualMachineInstance) field.ErrorList {
 	return judgeChange(createRules, GuestChange{New: vmi, Old: noGuest}, config.Limits{})
 }

@@ -16,7 +16,7 @@ import (
 // pkg/storage/hotplug, and pkg/network/vmliveupdate. Volumes and interfaces are plugged with either rollout strategy. The others need LiveUpdate, and wait
 // when anything else in the template waits.
 
-// Rollout says when the guest of a VM gets the changes of its template, where KubeVirt runs the guest. Each list has the JSON names of fields.
+// Rollout is when the guest of a VM that KubeVirt runs gets the changes of the VM's template. Each list has the JSON names of fields.
 type Rollout struct {
 	// Live are those that KubeVirt makes while the guest runs.
 	Live []string `json:"live,omitempty"`
@@ -39,7 +39,7 @@ var devices = map[string]func(now, was *v1.VirtualMachineInstanceSpec) bool{
 	"networks":                  plugsNetworks,
 }
 
-// ByKubeVirt returns when the guest gets the changes of a VM's template, with its instancetype applied. Strategy is updateVolumesStrategy of the VM.
+// ByKubeVirt returns when the guest gets the changes of a VM's template with its instancetype applied. strategy is updateVolumesStrategy of the VM.
 func ByKubeVirt(now, was *v1.VirtualMachineInstanceSpec, strategy *v1.UpdateVolumesStrategy, limits config.Limits) (r Rollout) {
 	migrates := strategy != nil && *strategy == v1.UpdateVolumesStrategyMigration
 	plugs := limits.Gates.Enabled("DeclarativeHotplugVolumes") && !limits.Gates.Enabled("HotplugVolumes") && !migrates

@@ -20,8 +20,8 @@ import (
 // memoryStep is the least that memory grows by, in bytes: Linux takes memory in blocks of this size on amd64.
 const memoryStep = 128 << 20
 
-// LiveSpec returns the spec of a VMI that runs with those changes of the next one that can be made while it runs. All other changes wait for a restart.
-// Least is what libvirt runs: a growth that waits for the pod can be taken back as far as that.
+// LiveSpec returns the spec of a running VMI with the changes of the next VMI that can be made while it runs. All other changes wait for a restart. least is
+// the hardware that libvirt runs: a growth that waits for the pod can be taken back as far as least.
 func LiveSpec(runs, next *v1.VirtualMachineInstance, least v1alpha1.LiveHardware) v1.VirtualMachineInstanceSpec {
 	live := runs.DeepCopy()
 	liveCPU(live, next, least.VCPUs)
@@ -32,8 +32,8 @@ func LiveSpec(runs, next *v1.VirtualMachineInstance, least v1alpha1.LiveHardware
 	return live.Spec
 }
 
-// Waits reports whether the guest of a VMI has not got CPUs or memory that the VMI asks for, since its pod has not got them. Kind is KubeVirt's HotVCPUChange
-// or HotMemoryChange.
+// Waits reports whether the guest of a VMI lacks CPUs or memory that the VMI requests, because the pod lacks them. kind is KubeVirt's HotVCPUChange or
+// HotMemoryChange.
 func Waits(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
 	return slices.ContainsFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool {
 		return c.Type == kind && c.Status == corev1.ConditionTrue && (c.Reason == v1alpha1.ReasonPodResizePending || c.Reason == v1alpha1.ReasonFailedResize)

@@ -19,9 +19,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Guest judges the spec and metadata of a VMI, or of a VM's template as a VMI. path is the object that holds metadata and spec:
-// nil for a VMI, spec.template for a VM. Errors are in the order of the rules, and at most MostErrors; package admit sorts them by field. The Origin
-// of an error is the name of its rule.
+// Guest judges the spec and metadata of a VMI, or of a VM's template as a VMI. path is the path of the object with metadata and spec: nil for a VMI,
+// spec.template for a VM. It returns at most MostErrors errors in the order of the rules; package admit sorts them by field. The Origin of an error is the name
+// of its rule.
 func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	spec := path.Child("spec")
@@ -37,8 +37,7 @@ func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 	return Most(withoutRepeated(errs))
 }
 
-// Growth judges maxGuest of a VM. path is as for Guest. In an explicit guest without the owner's wish maxGuest is set only where it can be
-// used.
+// Growth judges memory.maxGuest of a VM. path is as for Guest. Stage 1 fills maxGuest only if memory can grow, so that only a maxGuest of the owner has errors.
 func Growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	for _, rule := range growthRules {
 		errs = append(errs, rule.judge(vmi, limits, path)...)
@@ -83,7 +82,7 @@ func named(path *field.Path, value string, check func(string) []string) field.Er
 	return nil
 }
 
-// Written judges a VMI as it is written while its instancetype or preference is not known. It returns the errors that neither of them
+// Written judges a VMI as the user wrote it, while its instancetype or preference is not known. It returns the errors that neither of them
 // can mend. path is as for Guest.
 func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
 	return slices.DeleteFunc(Guest(vmi, limits, path), func(err *field.Error) bool {
@@ -94,13 +93,13 @@ func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.P
 	})
 }
 
-// Draft is a VMI whose instancetype or preference may not be known: the object exists only later, or could not be read.
+// Draft is a VMI whose instancetype or preference may not be known: the object does not exist yet, or could not be read.
 type Draft struct {
-	// Written is the VMI as it is written, with the one of the two that is known applied; nil where nothing is unknown.
+	// Written is the VMI as the user wrote it, with the instancetype or the preference if one of them is known; nil if both are known.
 	Written *v1.VirtualMachineInstance
-	// Explicit has all defaults besides.
+	// Explicit is the VMI with all defaults.
 	Explicit *v1.VirtualMachineInstance
-	// May reports which of the two is not known.
+	// May has the objects that are not known, and may therefore mend errors.
 	May struct{ Instancetype, Preference bool }
 }
 

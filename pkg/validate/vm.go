@@ -47,7 +47,7 @@ var vmRules = slices.Concat([]vmRule{
 // ofVM is the path of a VM's spec. The VMI's path, which rules of the template begin with, is ofVM.Child("template").
 var ofVM = field.NewPath("spec")
 
-// VM judges what only a VirtualMachine has: template, run strategy, instancetype and preference, data volume templates. Guest and Growth judge
+// VM judges the fields that only a VirtualMachine has: template, run strategy, instancetype and preference, data volume templates. Guest and Growth judge
 // the VMI of its template. old is nil on create. Paths start at the VM.
 func VM(vm, old *v1.VirtualMachine, limits config.Limits) (errs field.ErrorList) {
 	for i := range vmRules {

@@ -16,8 +16,8 @@ import (
 // Such changes wait until the VM is restarted, except the changes that the guest gets while it runs (updates_live.go). Condition RestartRequired names the
 // changes that wait; running and runStrategy act at once.
 
-// ChangeWarnings returns warnings with the names of the fields that an update of a VM changes while its VMI exists, and when its guest gets them. A create,
-// whose old is nil, and a VM without a VMI (status.created) have none.
+// ChangeWarnings returns warnings with the names of the fields that an update of a VM changes while its VMI exists, and when the guest gets the changes. There
+// are no warnings on create, when old is nil, and for a VM without a VMI (status.created).
 func ChangeWarnings(vm, old *v1.VirtualMachine, limits config.Limits) []string {
 	if old == nil || !old.Status.Created || vm.Spec.Template == nil || old.Spec.Template == nil {
 		return nil
@@ -45,7 +45,7 @@ func awaitsRestart(vm *v1.VirtualMachine) bool {
 	})
 }
 
-// Warnings returns a warning for each list that has names.
+// Warnings returns a warning for each list that is not empty.
 func (r Rollout) Warnings() (warnings []string) {
 	for _, list := range []struct {
 		text  string

@@ -42,7 +42,7 @@ func (w *warned) addWarning(fields []string, format string, args ...any) {
 }
 
 // Warnings returns sentences of at most MaxWarning bytes about fields of an explicit VMI that are legal but have no effect, or whose effect
-// may change with the next start. KubeVirt warns of deprecated fields only.
+// may change at the next start. KubeVirt warns only about deprecated fields.
 func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 	var found warned
 	spec := &vmi.Spec
@@ -244,8 +244,8 @@ func isPermitted(all *v1.PermittedHostDevices, resource string) bool {
 		slices.ContainsFunc(all.USB, func(d v1.USBHostDevice) bool { return d.ResourceName == resource })
 }
 
-// InstancetypeWarnings returns warnings about an instancetype: annotations of Kiln's that nobody reads, a CPU model of no architecture, and memory that the
-// guest may be killed for.
+// InstancetypeWarnings returns warnings about an instancetype: unknown annotations with Kiln's prefix, an unknown CPU model, and overcommitted memory because
+// of which the guest may be killed.
 func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warnings []string) {
 	warnings = textsOf(unknownKeyWarnings(spec.Annotations))
 	if model := spec.CPU.Model; model != nil {
@@ -261,8 +261,8 @@ func InstancetypeWarnings(spec *v1beta1.VirtualMachineInstancetypeSpec) (warning
 	return warnings
 }
 
-// PreferenceWarnings returns a warning for each annotation of Kiln's that nobody reads, and for each deprecated field and value of a preference, with its
-// replacement. KubeVirt warns of the values only (checkForDeprecatedPreferredCPUTopology).
+// PreferenceWarnings returns a warning for each unknown annotation with Kiln's prefix, and for each deprecated field and value of a preference, with its
+// replacement. KubeVirt warns only about the values (checkForDeprecatedPreferredCPUTopology).
 func PreferenceWarnings(spec *v1beta1.VirtualMachinePreferenceSpec) (warnings []string) {
 	warnings = textsOf(unknownKeyWarnings(spec.Annotations))
 	if cpu := spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {
