@@ -28,7 +28,7 @@ func withoutConflicts(errs, conflicts field.ErrorList) field.ErrorList {
 	})
 }
 
-// sourceFinder moves errors to where a user can act, and names who set a field.
+// sourceFinder finds what set the fields of a VMI. It moves errors to fields that the user can change, and names the source in their messages.
 type sourceFinder struct {
 	vm    *v1.VirtualMachine // nil if the user wrote a VMI
 	done  *run

@@ -102,9 +102,9 @@ func (l *linter) lintKeys(o *Object) {
 		case slices.Contains(annotations, key):
 			l.addWithRemedy("label/misplaced", at, fmt.Sprintf("'%s' is a label", full), "make it an annotation")
 		case slices.Contains(volumeLabels, key):
-			l.addWithRemedy("label/misplaced", at, fmt.Sprintf("label '%s' has an effect on volumes alone", full), "remove it here; put it on the PVC or DataSource")
+			l.addWithRemedy("label/misplaced", at, fmt.Sprintf("label '%s' has an effect only on volumes", full), "remove it here; put it on the PVC or DataSource")
 		case slices.Contains(others, key):
-			l.addWithRemedy("label/misplaced", at, fmt.Sprintf("label '%s' has a meaning on %s alone", full, what), "remove the label")
+			l.addWithRemedy("label/misplaced", at, fmt.Sprintf("label '%s' has a meaning only on %s", full, what), "remove the label")
 		default:
 			l.addUnknownKey(at, full, own)
 		}

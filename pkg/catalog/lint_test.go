@@ -96,7 +96,7 @@ func TestCatalogsWithoutMistakes(t *testing.T) {
 	}
 }
 
-// TestOneOfBothAlone: a catalog of instancetypes alone is meant for the preferences of another one.
+// TestOneOfBothAlone: a catalog of only instancetypes is meant for the preferences of another one.
 func TestOneOfBothAlone(t *testing.T) {
 	for _, alone := range [][]string{{small}, {needing("64", "1Ti")}, nil} {
 		for _, f := range Lint(objects(t, alone...), noon) {
