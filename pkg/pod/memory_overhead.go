@@ -27,7 +27,7 @@ func Overhead() []Part {
 	return []Part{
 		{"launcher", "always", "48 MiB", constantBytes(48)},
 		{"libvirtd", "always", "48 MiB", constantBytes(48)},
-		{"QEMU: its program, devices, buffers, and translated code where it emulates", "always", "112 MiB", constantBytes(112)},
+		{"QEMU: its program, devices, buffers, and translated code if it emulates", "always", "112 MiB", constantBytes(112)},
 		{"passt, or QEMU's own NAT", "always", "32 MiB", constantBytes(32)},
 		{"passt that forwards all ports: sockets of the kernel", "an interface on the pod network has no ports, or has passtBinding", "250 MiB",
 			bytesIf(guest.allPorts, 250)},

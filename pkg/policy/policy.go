@@ -86,7 +86,7 @@ func (p *Policy) Warnings() []string {
 	if !slices.ContainsFunc(expressions, ofCaller.MatchString) {
 		return nil
 	}
-	return []string{"request.userInfo names Kiln's or KubeVirt's API server where a user starts, stops or changes a VM by virtctl"}
+	return []string{"request.userInfo names Kiln's or KubeVirt's API server if a user starts, stops or changes a VM by virtctl"}
 }
 
 // parseSelector returns a selector, or nil for one that selects all.

@@ -38,7 +38,7 @@ func (h *host) completeEFI(out *libvirtxml.DomainOS) {
 	build, why := h.readableBuild(builds, stateless)
 	if build == nil {
 		h.addError(field.Invalid(at, "", h.nodeName()+" has "+h.describeFirmware(secure)+
-			" in format '"+formatOf(builds[0])+"' alone ('"+builds[0].Code+"'), and "+why))
+			" only in format '"+formatOf(builds[0])+"' ('"+builds[0].Code+"'), and "+why))
 		return
 	}
 	out.Firmware, out.FirmwareInfo = "", nil

@@ -57,7 +57,7 @@ func TestFirmwareFormats(t *testing.T) {
 		{"and the format of the template, if libvirt requires it", built("10.10.0", "qcow2"), qcow2(` templateFormat="qcow2"`), ""},
 		{"an unknown libvirt is new enough", built("", "qcow2"), qcow2(` templateFormat="qcow2"`), ""},
 		{"an older libvirt would map the file as it is", built("9.1.0", "qcow2"), "",
-			"in format 'qcow2' alone ('/fw/code.qcow2'), and libvirt 9.1.0, which reads it from version 9.2.0 on; install a build in format 'raw'"},
+			"only in format 'qcow2' ('/fw/code.qcow2'), and libvirt 9.1.0, which reads it from version 9.2.0 on; install a build in format 'raw'"},
 		{"a raw store", all(built("11.3.0", "qcow2", "raw"), stored("raw")), raw, ""},
 		{"a store in qcow2 stays in it", all(built("11.3.0", "raw", "qcow2"), stored("qcow2")), qcow2(` templateFormat="qcow2"`), ""},
 		{"a raw store is not read as another format", all(built("11.3.0", "qcow2"), stored("raw")), "",
@@ -65,7 +65,7 @@ func TestFirmwareFormats(t *testing.T) {
 		{"a store in qcow2 is not read as raw", all(built("11.3.0", "raw"), stored("qcow2")), "", "variables of the guest's firmware are in format 'qcow2'"},
 		{"a store of an administrator's choice is raw", all(built("11.3.0", "qcow2"), profile("{pathTemplates: {nvram: '/nv/{{.Name}}.fd'}}")), "",
 			"hostProfile.pathTemplates.nvram needs one in format 'raw'"},
-		{"a format of which there is no build", built("11.3.0", "vmdk"), "", "in format 'vmdk' alone ('/fw/code.vmdk'), and it must be 'raw' or 'qcow2'"},
+		{"a format of which there is no build", built("11.3.0", "vmdk"), "", "only in format 'vmdk' ('/fw/code.vmdk'), and it must be 'raw' or 'qcow2'"},
 	} {
 		m := backends.Machine(t, spec)
 		c.host(&m)
