@@ -58,7 +58,8 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	flags.StringVar(&o.makers.Guests, "guests", installed.Auto, installed.Usage+". Beside KubeVirt, this process pins VMs and collects revisions")
 	o.guests.addFlags(flags)
-	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it somebody else must")
+	flags.BoolVar(&o.rotate, "rotate-certificates", false,
+		"sign the webhook's certificate, in Secret "+certs.Secret+"; without it another program must, such as cert-manager")
 	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted")
 	flags.StringSliceVar(&o.certificates.Names, "certificate-dns-names", nil, "additional DNS names of the certificates that this process signs")
 	flags.StringVar(&o.apiserver, "apiserver-cert-dir", "", "folder at which Secret "+certs.APIServerSecret+" is mounted: with --rotate-certificates, the "+

@@ -59,7 +59,7 @@ func (f Folders) deviceFault(d Device) string {
 	case err != nil:
 		return fmt.Sprintf("%s: %v", d.Path, err)
 	case info.Mode()&fs.ModeCharDevice == 0:
-		return fmt.Sprintf("%s is no character device", d.Path)
+		return fmt.Sprintf("%s is not a character device", d.Path)
 	case d.Misc == "":
 		return ""
 	}

@@ -73,7 +73,7 @@ func TestFault(t *testing.T) {
 		{"a file", kvm, func(t *testing.T, f Folders) {
 			remove(t, onMachine(f, kvm))
 			write(t, onMachine(f, kvm), "")
-		}, "/dev/kvm is no character device"},
+		}, "/dev/kvm is not a character device"},
 		{"udev made it, and the kernel has no KVM", kvm, func(t *testing.T, f Folders) { write(t, filepath.Join(f.Proc, "misc"), "200 tun\n") },
 			"/dev/kvm is there, but the kernel does not serve it: no module for this machine's virtualization is loaded"},
 		{"tun's module is loaded when it is opened", tun, func(t *testing.T, f Folders) { write(t, filepath.Join(f.Proc, "misc"), "") }, ""},

@@ -81,7 +81,8 @@ type StateReader interface {
 	State(ctx context.Context, owner Owner) (Status, error)
 }
 
-// StartedStatus returns the status of a domain that was started. If another owner has a domain of its name, the started domain is gone, and its Cause says so.
+// StartedStatus returns the status of a domain that was started. If another owner has a domain of its name, the started domain is gone: the status has the
+// reason as its Cause, and the error is nil.
 func StartedStatus(ctx context.Context, reader StateReader, owner Owner) (Status, error) {
 	status, err := reader.State(ctx, owner)
 	var taken *TakenError

@@ -19,7 +19,7 @@ import (
 // below are for the folder of a system daemon.
 func (l *Libvirt) checkTPM(documents backend.Documents) error {
 	if l.uri == libvirt.QEMUSession && documents.TPMState != "" {
-		return errors.New("a libvirt that runs as an unprivileged user must be version 10.10 or later for a TPM: an older one cannot be told where the state is")
+		return errors.New("a libvirt that runs as an unprivileged user must be version 10.10 or later for a TPM: an older one looks for the state in another folder")
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (c call) decodeBody(options any) error {
 	if !json.Valid(text) {
 		var err error
 		if text, err = yaml.YAMLToJSON(c.body); err != nil {
-			return apierrors.NewBadRequest(fmt.Sprintf("the body is no JSON, and no YAML: %v", err))
+			return apierrors.NewBadRequest(fmt.Sprintf("the body is neither JSON nor YAML: %v", err))
 		}
 	}
 	if over := validate.Counts(text); over != nil {
@@ -59,7 +59,7 @@ func (c call) decodeBody(options any) error {
 	}
 	strict, err := kjson.UnmarshalStrict(text, options)
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the body is no %T: %v", options, err))
+		return apierrors.NewBadRequest(fmt.Sprintf("the body is not a %T: %v", options, err))
 	}
 	for _, unknown := range strict {
 		warning.AddWarning(c.request.Context(), "", unknown.Error())

@@ -211,5 +211,5 @@ func launcherError(vmi *v1.VirtualMachineInstance, response *http.Response) erro
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: "NotImplemented",
 			Message: "the launcher of this guest does not serve it: " + words}}
 	}
-	return apierrors.NewInternalError(fmt.Errorf("the launcher of VMI '%s' says: %s", vmi.Name, words))
+	return apierrors.NewInternalError(fmt.Errorf("the launcher of VMI '%s' answers: %s", vmi.Name, words))
 }

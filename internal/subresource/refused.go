@@ -18,7 +18,7 @@ const (
 	noMigration = "guests are not migrated: a VM starts on another node when it is restarted"
 	noSEV       = "launch measurements of AMD SEV are not served: VMIs with launchSecurity.sev.attestation are refused"
 	noBackup    = "backups of changed blocks are not served: take a VirtualMachineSnapshot"
-	noPlug      = "a VMI of its own has no volume plugged while it runs; a VM has: virtctl addvolume and removevolume with its name change its template"
+	noPlug      = "volumes are added to a VM and not to a VMI: virtctl addvolume and removevolume with the name of a VM change its template"
 	noDump      = "memory is not dumped: a launcher holds no claim for it"
 	noProfiler  = "the processes of Kiln have no profiler that this API starts"
 )

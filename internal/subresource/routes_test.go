@@ -149,7 +149,7 @@ func TestPaths(t *testing.T) {
 				t.Errorf("%s %.150s: status %d to '%s', want %d: %+v", c.verb, c.path, code, header.Get("Location"), c.code, status)
 			}
 			if c.code != http.StatusOK && (status.Kind != "Status" || status.APIVersion != "v1" || int(status.Code) != c.code || status.Message == "") {
-				t.Errorf("%s %.150s: status %d, but its body is no Status of it: %+v", c.verb, c.path, code, status)
+				t.Errorf("%s %.150s: status %d, but its body is not a Status of it: %+v", c.verb, c.path, code, status)
 			}
 		}
 	}
