@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// diffOptions is a run of 'diff'.
-type diffOptions struct{ comparison }
+// diffRun is a run of 'diff'.
+type diffRun struct{ comparison }
 
 // The verdict of 'diff' depends on what the guests see (abi.Compare of both frontends), not on the text of the domains, which may differ from host to host
 // though a guest sees no difference. The text diffs of specs and domains are only printed.
@@ -21,7 +21,7 @@ type diffOptions struct{ comparison }
 // diffCommand returns 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
 // The statuses of verdicts are 3 and 4, because 1 and 2 have the meaning of 'kubectl diff'.
 func diffCommand(s *cmdutil.Session) *cobra.Command {
-	o := &diffOptions{newComparison(s)}
+	o := &diffRun{newComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A [B]",
 		Short: "Judge how a change affects the hardware that a guest sees",
@@ -57,7 +57,7 @@ func diffCommand(s *cmdutil.Session) *cobra.Command {
 
 // compareArguments compares A with B. Without B it compares A on two hosts, or with its last boot.
 // If a side is rejected, it prints the causes and returns ErrRejected. It fails for more than two hosts, and if A has no record to compare it with.
-func (o *diffOptions) compareArguments(ctx context.Context, args, hosts []string, latest bool) (guestdiff.Difference, error) {
+func (o *diffRun) compareArguments(ctx context.Context, args, hosts []string, latest bool) (guestdiff.Difference, error) {
 	var none guestdiff.Difference
 	// One --host is the host of both sides. Without --host, both sides have the same assumed host.
 	switch len(hosts) {
@@ -93,7 +93,7 @@ func (o *diffOptions) compareArguments(ctx context.Context, args, hosts []string
 }
 
 // sinceBoot compares a VM or VMI with its running VMI, or with the record of its last boot if it does not run.
-func (o *diffOptions) sinceBoot(ctx context.Context, name, host string, latest bool) (guestdiff.Difference, error) {
+func (o *diffRun) sinceBoot(ctx context.Context, name, host string, latest bool) (guestdiff.Difference, error) {
 	of, err := o.readGuests(ctx, name)
 	if err != nil {
 		return guestdiff.Difference{}, err
@@ -109,7 +109,7 @@ func (o *diffOptions) sinceBoot(ctx context.Context, name, host string, latest b
 }
 
 // printDifference prints a difference. It returns nil for a compatible change, and otherwise ErrNeedsRestart or ErrBreaks.
-func (o *diffOptions) printDifference(d guestdiff.Difference, domain bool) error {
+func (o *diffRun) printDifference(d guestdiff.Difference, domain bool) error {
 	if o.Output != "text" {
 		if err := o.Print(d); err != nil {
 			return err

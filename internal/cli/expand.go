@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// expandOptions is a run of 'expand'.
-type expandOptions struct{ cmdutil.Inputs }
+// expandRun is a run of 'expand'.
+type expandRun struct{ cmdutil.Inputs }
 
 // Each stage of 'expand' is the result of the first steps of stage 1. Only the stage 'admitted' is a VM: the VM with the webhook's patch, as a cluster would
 // store it.
@@ -27,7 +27,7 @@ var stages = append(slices.Clone(workbench.StageNames), stageAll)
 // The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if the user names no VM or VMI, or an object does not have the stage.
 // The command has no text format, because kubectl and the other commands read its output, which is a manifest.
 func expandCommand(s *cmdutil.Session) *cobra.Command {
-	o := &expandOptions{cmdutil.NewInputs(s)}
+	o := &expandRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
@@ -52,7 +52,7 @@ func expandCommand(s *cmdutil.Session) *cobra.Command {
 }
 
 // printStages prints one stage of an object, or all. It fails if the object does not have the stage, such as 'admitted' of a bare VMI.
-func (o *expandOptions) printStages(r workbench.Reviewed, wanted string) error {
+func (o *expandRun) printStages(r workbench.Reviewed, wanted string) error {
 	if wanted == workbench.StageDefaults {
 		return o.printGuest(r.Guest.Document, "")
 	}
@@ -75,7 +75,7 @@ func (o *expandOptions) printStages(r workbench.Reviewed, wanted string) error {
 }
 
 // printGuest prints a VM or VMI from its JSON. title is printed as a comment in YAML; JSON has none.
-func (o *expandOptions) printGuest(document []byte, title string) error {
+func (o *expandRun) printGuest(document []byte, title string) error {
 	object := map[string]any{}
 	if err := json.Unmarshal(document, &object); err != nil {
 		return err

@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// explainOptions is a run of 'explain'.
-type explainOptions struct{ cmdutil.Inputs }
+// explainRun is a run of 'explain'.
+type explainRun struct{ cmdutil.Inputs }
 
 // explainCommand returns 'explain'. To find the fields that were not applied, it runs stage 1 once for each field of the preference.
 // The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if the user names no VM or VMI.
 func explainCommand(s *cmdutil.Session) *cobra.Command {
-	o := &explainOptions{cmdutil.NewInputs(s)}
+	o := &explainRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Show where each field of the explicit VMI comes from",
@@ -39,7 +39,7 @@ func explainCommand(s *cmdutil.Session) *cobra.Command {
 
 // printExplanation prints the tree of fields with their origins, then the fields that were not applied, then notes. In JSON and YAML, the list of fields that
 // were not applied may be empty, but is never null, on which jq fails.
-func (o *explainOptions) printExplanation(ctx context.Context, r workbench.Reviewed) error {
+func (o *explainRun) printExplanation(ctx context.Context, r workbench.Reviewed) error {
 	explained, err := r.Explain(ctx)
 	if err != nil {
 		return err

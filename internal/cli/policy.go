@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// policyTest is a run of 'policy test'.
-type policyTest struct{ cmdutil.Inputs }
+// policyTestRun is a run of 'policy test'.
+type policyTestRun struct{ cmdutil.Inputs }
 
 // policyCommand returns 'policy', the commands for authors of GuestPolicies. Authors of VMs use 'validate --policy'.
 func policyCommand(s *cmdutil.Session) *cobra.Command {
@@ -31,7 +31,7 @@ func policyCommand(s *cmdutil.Session) *cobra.Command {
 // policyTestCommand returns 'policy test'. The report is printed to standard output, also if a case fails.
 // The exit status is also 1 if no case violates a validation, because such a validation is not tested.
 func policyTestCommand(s *cmdutil.Session) *cobra.Command {
-	o := &policyTest{cmdutil.NewInputs(s)}
+	o := &policyTestRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "test DIR|FILE",
 		Short: "Run the cases beside policies",
@@ -86,7 +86,7 @@ func policyOutcome(r policytest.Report) (outcome error) {
 
 // printPolicyReport prints each case and finding, with FILE:LINE if there is something to correct, and then the counts. It replaces control characters,
 // because names, messages and files are not trusted.
-func (o *policyTest) printPolicyReport(r policytest.Report) {
+func (o *policyTestRun) printPolicyReport(r policytest.Report) {
 	say := func(format string, args ...any) { fmt.Fprintln(o.Out, cmdutil.Printable(fmt.Sprintf(format, args...))) }
 	for _, c := range r.Cases {
 		if c.Passed {

@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// policyAudit is a run of 'policy audit'.
-type policyAudit struct{ cmdutil.Inputs }
+// policyAuditRun is a run of 'policy audit'.
+type policyAuditRun struct{ cmdutil.Inputs }
 
 // policyAuditCommand returns 'policy audit'. Violations are printed to standard output.
 // If there are any, the exit status is 1, so that a pipeline can stop before an administrator changes Warn to Deny.
 func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
-	o := &policyAudit{cmdutil.NewInputs(s)}
+	o := &policyAuditRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "audit [-A | -f FILE|DIR|- | -k DIR]",
 		Short: "List existing VMs that violate a policy",
@@ -58,7 +58,7 @@ func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 }
 
 // runAudit judges the objects of files if the user named any, and otherwise the objects of the cluster.
-func (o *policyAudit) runAudit(ctx context.Context, everywhere bool) (policyaudit.Audit, error) {
+func (o *policyAuditRun) runAudit(ctx context.Context, everywhere bool) (policyaudit.Audit, error) {
 	if o.Files.Named() {
 		in, err := o.Load(o.Files, nil)
 		if err != nil {
@@ -82,7 +82,7 @@ func (o *policyAudit) runAudit(ctx context.Context, everywhere bool) (policyaudi
 
 // printAudit prints one line for each violation, and the counts on standard error. It returns ErrUnanswered if an object could not be judged, and otherwise
 // ErrRejected if there is a violation. It replaces control characters, because policies and VMs contain the messages.
-func (o *policyAudit) printAudit(a policyaudit.Audit) (outcome error) {
+func (o *policyAuditRun) printAudit(a policyaudit.Audit) (outcome error) {
 	if len(a.Violations) > 0 {
 		outcome = cmdutil.ErrRejected
 	}

@@ -45,7 +45,7 @@ func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
 			_ = (&repinRun{o}).refusedByCluster(named, apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "a", mistakes))
 		}, 1},
 		"repin":     {func(o cmdutil.Inputs) { _ = (&repinRun{o}).printRepinned(repinned()) }, 4},
-		"revisions": {func(o cmdutil.Inputs) { _ = (&revisionsOptions{o}).printUsages([]revision.Usage{used}, true) }, 2},
+		"revisions": {func(o cmdutil.Inputs) { _ = (&revisionsRun{o}).printUsages([]revision.Usage{used}, true) }, 2},
 	} {
 		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
 		o := cmdutil.NewInputs(&cmdutil.Session{IOStreams: streams})

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// revisionsOptions is a run of 'revisions'.
-type revisionsOptions struct{ cmdutil.Inputs }
+// revisionsRun is a run of 'revisions'.
+type revisionsRun struct{ cmdutil.Inputs }
 
 // A revision is 'current' if the object of its name has the same content, and 'outdated' if the object has changed. Outdated revisions are normal, because
 // VMs keep their revisions until their owner repins them. Package revision has the states.
@@ -21,7 +21,7 @@ type revisionsOptions struct{ cmdutil.Inputs }
 // The exit status is 0, or 2 for a fault: neither an outdated revision nor an empty list is a rejection. The revision of an object that the user may not read
 // has the state 'unknown'.
 func revisionsCommand(s *cmdutil.Session) *cobra.Command {
-	o := &revisionsOptions{cmdutil.NewInputs(s)}
+	o := &revisionsRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "revisions",
 		Short: "List the revisions of instancetypes and preferences, and who uses them",
@@ -64,7 +64,7 @@ func revisionsCommand(s *cmdutil.Session) *cobra.Command {
 
 // printUsages prints a table, with a column for the namespace if all namespaces are listed.
 // If a revision does not exist, its object is '?', and its name is a text that a tenant may have written into the pins of a VM.
-func (o *revisionsOptions) printUsages(usages []revision.Usage, namespaces bool) error {
+func (o *revisionsRun) printUsages(usages []revision.Usage, namespaces bool) error {
 	if o.Output != "text" {
 		return o.Print(append([]revision.Usage{}, usages...))
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// statesOptions is a run of 'states'.
-type statesOptions struct{ comparison }
+// statesRun is a run of 'states'.
+type statesRun struct{ comparison }
 
 // 'states' shows how a VM, its hardware record, its VMI and its guest differ. It needs a cluster, because a file has only one state.
 
 // statesCommand returns 'states'.
 // The exit status is 1 if the VM or its VMI is rejected, and 2 if one of them cannot be read. It does not depend on differences.
 func statesCommand(s *cmdutil.Session) *cobra.Command {
-	o := &statesOptions{newComparison(s)}
+	o := &statesRun{newComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "states (vm/NAME | vmi/NAME)",
 		Short: "Show the states of a VM's configuration, from its template to what runs",
@@ -72,7 +72,7 @@ func statesCommand(s *cmdutil.Session) *cobra.Command {
 }
 
 // readStates returns the states of a VM. name may be the name of its VMI.
-func (o *statesOptions) readStates(ctx context.Context, name string) ([]guestdiff.State, error) {
+func (o *statesRun) readStates(ctx context.Context, name string) ([]guestdiff.State, error) {
 	if isFile(name) {
 		return nil, fmt.Errorf("%s: a file has one state: name a VM of the cluster, such as vm/web", name)
 	}
@@ -103,7 +103,7 @@ func (o *statesOptions) readStates(ctx context.Context, name string) ([]guestdif
 const shownDigest = len("sha256:") + 12
 
 // printStates prints a table with a row for each state, and the differences below it.
-func (o *statesOptions) printStates(states []guestdiff.State) error {
+func (o *statesRun) printStates(states []guestdiff.State) error {
 	if o.Output != "text" {
 		return o.Print(states)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// validateOptions is a run of 'validate'.
-type validateOptions struct{ cmdutil.Inputs }
+// validateRun is a run of 'validate'.
+type validateRun struct{ cmdutil.Inputs }
 
 // Only 'validate' accepts a VM whose instancetype or preference does not exist, as the webhook does. The other commands
 // need the explicit VMI, and reject such a VM.
@@ -19,7 +19,7 @@ type validateOptions struct{ cmdutil.Inputs }
 // The exit status is 0 if all objects are accepted, 1 if one is rejected, and 2 if one has no verdict, because a file cannot be read, or if there are no
 // objects. All objects are judged, even if others are rejected.
 func validateCommand(s *cmdutil.Session) *cobra.Command {
-	o := &validateOptions{cmdutil.NewInputs(s)}
+	o := &validateRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Validate VMs and objects of the catalog as the API server and the webhook do",
@@ -59,7 +59,7 @@ func validateCommand(s *cmdutil.Session) *cobra.Command {
 
 // printVerdict prints the verdict on one object: a document in JSON and YAML, and otherwise its warnings and causes.
 // It returns ErrRejected for a rejection, or the error of the output.
-func (o *validateOptions) printVerdict(r workbench.Reviewed) error {
+func (o *validateRun) printVerdict(r workbench.Reviewed) error {
 	if !o.Documents {
 		for _, inferred := range r.Inferred {
 			fmt.Fprintln(o.ErrOut, cmdutil.Printable(fmt.Sprintf("inferred: %s: %s: %s", r.Name(), inferred.Path, inferred)))

@@ -18,14 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// chooser is a run of 'instancetypes' or 'preferences'.
-type chooser struct{ catalogOptions }
+// chooseRun is a run of 'instancetypes' or 'preferences'.
+type chooseRun struct{ catalogOptions }
 
 // InstancetypesCommand returns 'instancetypes'. Unlike 'kubectl get', the command lists cluster-wide and namespaced instancetypes together, leaves out
 // obsolete ones, and reports which ones meet the requirements of a preference.
 // The exit status is 0, also for an empty list, and 2 if the catalog or the object of --for cannot be read.
 func InstancetypesCommand(s *cmdutil.Session) *cobra.Command {
-	o := &chooser{newCatalogOptions(s)}
+	o := &chooseRun{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:     "instancetypes",
 		Aliases: []string{"instancetype"},
@@ -54,7 +54,7 @@ func InstancetypesCommand(s *cmdutil.Session) *cobra.Command {
 
 // PreferencesCommand returns 'preferences'. The command reports which preferences an instancetype satisfies.
 func PreferencesCommand(s *cmdutil.Session) *cobra.Command {
-	o := &chooser{newCatalogOptions(s)}
+	o := &chooseRun{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:     "preferences",
 		Aliases: []string{"preference"},
@@ -78,7 +78,7 @@ type wish struct {
 
 // addWish adds the flags that both commands have. Their values are set when the command runs.
 // -f has one value here, because a catalog has one source.
-func (o *chooser) addWish(cmd *cobra.Command, kinds instancetype.KindNames, about string) *wish {
+func (o *chooseRun) addWish(cmd *cobra.Command, kinds instancetype.KindNames, about string) *wish {
 	w := &wish{Wish: catalogs.Wish{Kinds: kinds}}
 	flags := cmd.Flags()
 	flags.StringVar(&w.For, "for", "", about)
@@ -92,7 +92,7 @@ func (o *chooser) addWish(cmd *cobra.Command, kinds instancetype.KindNames, abou
 
 // printOffers prints the offers that meet a wish. It leaves out objects that cannot be read, with a warning: a broken manifest must not
 // hide all others. An empty list is not an error.
-func (o *chooser) printOffers(ctx context.Context, w *wish, columns []column) (err error) {
+func (o *chooseRun) printOffers(ctx context.Context, w *wish, columns []column) (err error) {
 	if w.Labels, err = labels.Parse(w.selector); err != nil {
 		return fmt.Errorf("--selector '%s': %w", w.selector, err)
 	}
@@ -180,7 +180,7 @@ var fits = column{head: "FITS", cell: func(o catalogs.Offer) string {
 
 // printTable prints offers. It leaves out columns in which all cells are empty, and prints '-' for other empty cells. It replaces control characters, because
 // authors of catalogs are not trusted.
-func (o *chooser) printTable(columns []column, offers []catalogs.Offer) error {
+func (o *chooseRun) printTable(columns []column, offers []catalogs.Offer) error {
 	if offers[0].Fits != nil {
 		// The capacity is cut, because columns is a variable of the package: append must not write into its array.
 		columns = append(columns[:len(columns):len(columns)], fits)

@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// catalogDiff is a run of 'catalog diff'.
-type catalogDiff struct{ catalogOptions }
+// diffRun is a run of 'catalog diff'.
+type diffRun struct{ catalogOptions }
 
 // catalogDiffCommand returns 'catalog diff'. It has the same exit statuses as 'diff', so that one pipeline can judge VMs and catalogs.
 // Added and removed objects do not change the status: their step, minor or major, is in the output (docs/catalog.md, Diff).
 func catalogDiffCommand(s *cmdutil.Session) *cobra.Command {
-	o := &catalogDiff{newCatalogOptions(s)}
+	o := &diffRun{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Judge how the next version of a catalog affects VMs",
@@ -62,7 +62,7 @@ func catalogDiffCommand(s *cmdutil.Session) *cobra.Command {
 // readSides reads both sides of a comparison, and prints their errors: there is no verdict on a part of a catalog.
 // It returns ErrUnanswered if a file cannot be read, and otherwise ErrRejected if an object is refused. wanted does not exclude refused objects, because
 // wrong labels may be the error.
-func (o *catalogDiff) readSides(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]catalogs.Catalog, outcome error) {
+func (o *diffRun) readSides(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]catalogs.Catalog, outcome error) {
 	for i, source := range sources {
 		read, err := o.ReadCatalog(ctx, source)
 		if err != nil {
@@ -87,7 +87,7 @@ func (o *catalogDiff) readSides(ctx context.Context, sources []string, wanted la
 // printCatalogDifference prints a difference, and returns the error for its exit status.
 // If a change breaks VMs or is refused, the status is 4, even if others were not judged. Otherwise a change that was not judged may be as bad, so the status
 // is 2, even if another change needs a restart (3).
-func (o *catalogDiff) printCatalogDifference(d catalog.Difference) error {
+func (o *diffRun) printCatalogDifference(d catalog.Difference) error {
 	if o.Documents {
 		if err := o.Print(d); err != nil {
 			return err

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// install is a run of 'catalog install' or 'catalog uninstall'.
-type install struct {
+// installRun is a run of 'catalog install' or 'catalog uninstall'.
+type installRun struct {
 	catalogOptions
 	cataloginstall.Installation
 	// key is the file of a public key; empty if the catalog need not be signed.
@@ -31,7 +31,7 @@ type install struct {
 // written because of a conflict, a missing signature or an object that the API server would refuse, and 2 for a fault: a registry or cluster that does
 // not answer, a missing permission to list, or an installation that stopped half-way.
 func catalogInstallCommand(s *cmdutil.Session) *cobra.Command {
-	i := install{catalogOptions: newCatalogOptions(s)}
+	i := installRun{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "install DIR|FILE|-|oci://HOST/REPOSITORY:VERSION", Short: "Install a version of a catalog in the cluster",
 		Long: "Install a version of a catalog in the cluster, by server-side apply with the field manager '" +
@@ -57,7 +57,7 @@ func catalogInstallCommand(s *cmdutil.Session) *cobra.Command {
 // catalogUninstallCommand returns 'catalog uninstall', with the same exit statuses as 'catalog install'. It fails if no object has the name, because a
 // misspelled name must not look like a removal. It does not read the catalog, and works without its registry.
 func catalogUninstallCommand(s *cmdutil.Session) *cobra.Command {
-	i := install{catalogOptions: newCatalogOptions(s)}
+	i := installRun{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "uninstall NAME", Short: "Remove a catalog from the cluster",
 		Long: "Remove a catalog from the cluster. Objects that VMs or VMIs use are kept and marked 'kilnvm.io/lifecycle: obsolete': run the\n" +
@@ -76,7 +76,7 @@ func catalogUninstallCommand(s *cmdutil.Session) *cobra.Command {
 }
 
 // installCatalog reads the catalog and installs it. It checks the name after the catalog is read, because the name of the repository is the default.
-func (i *install) installCatalog(ctx context.Context, source string) error {
+func (i *installRun) installCatalog(ctx context.Context, source string) error {
 	read, err := i.readCatalog(ctx, source)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (i *install) installCatalog(ctx context.Context, source string) error {
 }
 
 // uninstallCatalog removes all objects of the catalog.
-func (i *install) uninstallCatalog(ctx context.Context) error {
+func (i *installRun) uninstallCatalog(ctx context.Context) error {
 	if err := checkCatalogName(i.Name); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func checkCatalogName(name string) error {
 
 // readCatalog returns the catalog, and sets the fields of its installation.
 // A catalog of a registry has a version, a source and a default name. A catalog of files has only a digest, which is the digest of its content.
-func (i *install) readCatalog(ctx context.Context, source string) (read catalogs.Catalog, err error) {
+func (i *installRun) readCatalog(ctx context.Context, source string) (read catalogs.Catalog, err error) {
 	switch {
 	case source == cmdutil.ClusterSource:
 		return read, errors.New("the catalog of the cluster is installed already: name a folder, a file, '-' or an OCI reference")
@@ -134,7 +134,7 @@ func (i *install) readCatalog(ctx context.Context, source string) (read catalogs
 
 // pinPublished resolves a reference, verifies it if a key is given, and returns a reference by digest, because a tag may move. The version is the version in
 // the manifest, which is signed, not the tag. A tag of another version is refused, because a registry could offer an old version as a new one.
-func (i *install) pinPublished(ctx context.Context, source string) (pinned string, err error) {
+func (i *installRun) pinPublished(ctx context.Context, source string) (pinned string, err error) {
 	client, err := i.RegistryClient()
 	if err != nil {
 		return "", err
@@ -164,7 +164,7 @@ func (i *install) pinPublished(ctx context.Context, source string) (pinned strin
 
 // resolveDigest returns the digest that a reference names now. With a key, it fails unless the digest has a signature of the key.
 // All later reads use this digest: otherwise a registry could return a signed artifact for the verification and another one for the installation.
-func (i *install) resolveDigest(ctx context.Context, client *oci.Client, source string) (digest.Digest, error) {
+func (i *installRun) resolveDigest(ctx context.Context, client *oci.Client, source string) (digest.Digest, error) {
 	if i.key != "" {
 		return i.verifySignature(ctx, client, signedBy{source, i.key})
 	}
@@ -173,7 +173,7 @@ func (i *install) resolveDigest(ctx context.Context, client *oci.Client, source 
 
 // runPlan plans the changes of a catalog, tries all of them in a dry run of the API server, and writes them.
 // If a write fails after the dry run, the report lists the changes that were written, and the next run completes them.
-func (i *install) runPlan(ctx context.Context, plan func(cataloginstall.State) (cataloginstall.Plan, error)) error {
+func (i *installRun) runPlan(ctx context.Context, plan func(cataloginstall.State) (cataloginstall.Plan, error)) error {
 	namespace, _, err := i.Cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ type installReport struct {
 
 // printConflicts prints why nothing is written. It returns ErrRejected.
 // A conflict without a name is about the whole catalog, such as a name that was installed from another repository.
-func (i *install) printConflicts(r installReport) error {
+func (i *installRun) printConflicts(r installReport) error {
 	if i.Documents {
 		r.Actions = []cataloginstall.Action{}
 		if err := i.Print(r); err != nil {
@@ -45,7 +45,7 @@ var past = map[cataloginstall.Change]string{
 }
 
 // printAction prints an executed change. It prints nothing for an unchanged object, unless the object waits for its removal.
-func (i *install) printAction(a cataloginstall.Action) {
+func (i *installRun) printAction(a cataloginstall.Action) {
 	if i.Documents || a.Change == cataloginstall.Unchanged && a.Reason == "" {
 		return
 	}
@@ -87,7 +87,7 @@ func referrerNames(a cataloginstall.Action) string {
 
 // printInstalled prints the actions of a run, or of a dry run. It is also called after a fault, with the actions before it. An empty list is
 // printed as [], because jq's iteration fails on null.
-func (i *install) printInstalled(r installReport) error {
+func (i *installRun) printInstalled(r installReport) error {
 	if i.Documents {
 		r.Actions = append([]cataloginstall.Action{}, r.Actions...)
 		return i.Print(r)

@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// catalogLint is a run of 'catalog lint'.
-type catalogLint struct{ catalogOptions }
+// lintRun is a run of 'catalog lint'.
+type lintRun struct{ catalogOptions }
 
 // catalogLintCommand returns 'catalog lint'. Findings are printed to standard output, and only faults to standard error.
 // The default configuration has every feature gate on, because a catalog is meant for many clusters. --config judges for one cluster.
 func catalogLintCommand(s *cmdutil.Session) *cobra.Command {
-	o := &catalogLint{newCatalogOptions(s)}
+	o := &lintRun{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "lint DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION",
 		Short: "Check a catalog before it is published",
@@ -52,7 +52,7 @@ type lintReport struct {
 
 // lintCatalog prints the findings in the format of -o, and returns the error for the exit status. It prints the report even if it returns an error, so that a
 // pipeline can upload SARIF.
-func (o *catalogLint) lintCatalog(cmd *cobra.Command, source string) error {
+func (o *lintRun) lintCatalog(cmd *cobra.Command, source string) error {
 	read, err := o.ReadCatalog(cmd.Context(), source)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (r *lintReport) exitError(strict bool) error {
 }
 
 // printFindings prints the findings, and then one line with the counts.
-func (o *catalogLint) printFindings(r lintReport) {
+func (o *lintRun) printFindings(r lintReport) {
 	for _, f := range r.Findings {
 		printFinding(o.Out, f)
 	}

@@ -20,7 +20,7 @@ const mostTags = 10_000
 // The exit status is 1 if an object is refused or an instancetype differs from the preceding version, and 2 if the tag already names another artifact.
 // Pushing the same artifact again is not an error, so that a user can repeat an interrupted push.
 func catalogPushCommand(s *cmdutil.Session) *cobra.Command {
-	p := push{catalogOptions: newCatalogOptions(s)}
+	p := pushRun{catalogOptions: newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use: "push DIR|FILE|-|cluster oci://HOST/REPOSITORY:VERSION", Short: "Publish a catalog as an OCI artifact",
 		Long: "Publish a catalog as an OCI artifact. Flux's OCIRepository and 'oras pull' read it too. The same catalog of the same commit has\n" +
@@ -37,8 +37,8 @@ func catalogPushCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// push is a run of 'catalog push'.
-type push struct {
+// pushRun is a run of 'catalog push'.
+type pushRun struct {
 	catalogOptions
 	// allowChange publishes instancetypes whose spec differs under their old names.
 	allowChange bool
@@ -48,7 +48,7 @@ type push struct {
 
 // pushCatalog publishes a catalog, and prints the reference with the digest. The tag must be a semantic version, because otherwise it has no predecessor.
 // Everything is checked before the first write to the registry.
-func (p *push) pushCatalog(ctx context.Context, source, reference string) error {
+func (p *pushRun) pushCatalog(ctx context.Context, source, reference string) error {
 	_, tag, _ := cutTag(reference)
 	v, err := catalogs.ParseVersion(tag)
 	if err != nil {
@@ -107,7 +107,7 @@ func (o *catalogOptions) readPublishable(ctx context.Context, source string) (ca
 
 // imageAnnotations returns annotations of the OCI image specification. The time is the time of the commit, so that the same commit has the same
 // digest. Without Git there is no time.
-func (p *push) imageAnnotations(v catalogs.Version, c catalogs.Commit) map[string]string {
+func (p *pushRun) imageAnnotations(v catalogs.Version, c catalogs.Commit) map[string]string {
 	all := map[string]string{ocispec.AnnotationVersion: v.Tag}
 	if c.Revision != "" {
 		all[ocispec.AnnotationRevision] = c.Revision
@@ -135,7 +135,7 @@ type predecessorOf struct {
 // the index of the preceding version, which has the digest of each spec.
 // The preceding version is the highest lower version, not the newest push: a patch of an old minor version is compared with that minor version. The first
 // version is not compared.
-func (p *push) compareWithPredecessor(ctx context.Context, client *oci.Client, of predecessorOf) error {
+func (p *pushRun) compareWithPredecessor(ctx context.Context, client *oci.Client, of predecessorOf) error {
 	repository, _, _ := cutTag(of.reference)
 	tags, err := client.Tags(ctx, of.reference, mostTags)
 	if err != nil {

@@ -17,7 +17,7 @@ const rulesURI = "https://github.com/kilnvm/kiln/blob/main/docs/catalog.md"
 // printSARIF prints findings in the Static Analysis Results Interchange Format, version 2.1.0 (OASIS), which code hosts show at the line of a change.
 // The names of Kiln's severities (error, warning, note) are levels of SARIF. Objects of a cluster and of the standard input have no file, but only a logical
 // location.
-func (o *catalogLint) printSARIF(findings []catalogs.Finding) error {
+func (o *lintRun) printSARIF(findings []catalogs.Finding) error {
 	run := sarif.NewRunWithInformationURI("kubectl-kiln", rulesURI)
 	run.Tool.Driver.WithVersion(version.Read().Version)
 	// All rules are listed, also rules without findings, because code hosts show which checks a run made. A result refers to its rule by the index.

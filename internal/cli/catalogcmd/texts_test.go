@@ -32,12 +32,12 @@ func TestUsagesAreAStrangers(t *testing.T) {
 	used := revision.Usage{Namespace: hostile, Revision: hostile, Kind: hostile, Name: hostile, State: revision.Missing, VMs: []string{hostile}}
 	usage := catalogs.Usage{Key: catalog.Key{Kind: hostile, Name: hostile}, Revisions: []revision.Usage{used},
 		Unpinned: []string{hostile}, Removal: hostile, Edit: hostile}
-	for lines, print := range map[int]func(*catalogUsage) error{
-		2: func(o *catalogUsage) error { return o.printCatalogUsages([]catalogs.Usage{usage}) },
-		5: func(o *catalogUsage) error { return o.printCatalogUsage([]catalogs.Usage{usage}) },
+	for lines, print := range map[int]func(*usageRun) error{
+		2: func(o *usageRun) error { return o.printCatalogUsages([]catalogs.Usage{usage}) },
+		5: func(o *usageRun) error { return o.printCatalogUsage([]catalogs.Usage{usage}) },
 	} {
 		streams, _, out, _ := genericclioptions.NewTestIOStreams()
-		o := &catalogUsage{newCatalogOptions(&cmdutil.Session{IOStreams: streams})}
+		o := &usageRun{newCatalogOptions(&cmdutil.Session{IOStreams: streams})}
 		err := print(o)
 		text := out.String()
 		if err != nil || strings.ContainsAny(text, "\x1b\r\t\u202e\u009b") || strings.Count(text, "\n") != lines || !strings.Contains(text, "fake") {

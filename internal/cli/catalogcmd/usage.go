@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// catalogUsage is a run of 'catalog usage'.
-type catalogUsage struct{ catalogOptions }
+// usageRun is a run of 'catalog usage'.
+type usageRun struct{ catalogOptions }
 
 // catalogUsageCommand returns 'catalog usage'. The exit status is 0, also if no VM uses an object, and 2 for a name that neither the cluster nor a VM has.
 // -n and -A select the namespaces whose VMs are counted.
 func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
-	o := &catalogUsage{newCatalogOptions(s)}
+	o := &usageRun{newCatalogOptions(s)}
 	cmd := &cobra.Command{
 		Use:   "usage [NAME | KIND/NAME]",
 		Short: "Show which VMs use an instancetype or preference, and what its removal or an edit would do",
@@ -90,7 +90,7 @@ func objectNamed(arg string) (kind, name string, err error) {
 
 // printCatalogUsages prints one line for each object. It replaces control characters, because the name of an object that does not exist is a text that a
 // tenant wrote into a VM. In JSON, an empty list is [], not null.
-func (o *catalogUsage) printCatalogUsages(usages []catalogs.Usage) error {
+func (o *usageRun) printCatalogUsages(usages []catalogs.Usage) error {
 	if o.Documents {
 		return o.Print(append([]catalogs.Usage{}, usages...))
 	}
@@ -103,7 +103,7 @@ func (o *catalogUsage) printCatalogUsages(usages []catalogs.Usage) error {
 }
 
 // printCatalogUsage prints the objects of one name, each with its revisions, the VMs that use them, and what a removal or an edit would do.
-func (o *catalogUsage) printCatalogUsage(usages []catalogs.Usage) error {
+func (o *usageRun) printCatalogUsage(usages []catalogs.Usage) error {
 	if o.Documents {
 		return o.Print(usages)
 	}

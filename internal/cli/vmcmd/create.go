@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// createOptions is a run of a subcommand of 'create'.
-type createOptions struct {
+// createRun is a run of a subcommand of 'create'.
+type createRun struct {
 	cmdutil.Inputs
 	cmdutil.CatalogSource
 }
 
-func newCreateOptions(s *cmdutil.Session) *createOptions {
-	return &createOptions{Inputs: cmdutil.NewInputs(s), CatalogSource: cmdutil.NewCatalogSource(s)}
+func newCreateRun(s *cmdutil.Session) *createRun {
+	return &createRun{Inputs: cmdutil.NewInputs(s), CatalogSource: cmdutil.NewCatalogSource(s)}
 }
 
 // CreateCommand returns 'create'. Its subcommands print a manifest, or apply it with --apply. The exit status is 1 if the rules of a catalog, the API server
@@ -47,7 +47,7 @@ type manifestFlags struct {
 }
 
 // addManifestFlags adds --name, --apply and -o.
-func (o *createOptions) addManifestFlags(cmd *cobra.Command) *manifestFlags {
+func (o *createRun) addManifestFlags(cmd *cobra.Command) *manifestFlags {
 	m := &manifestFlags{}
 	cmd.Flags().StringVar(&m.name, "name", "", "name of the object; default: one with five random characters")
 	cmd.Flags().BoolVar(&m.apply, "apply", false, "apply the manifest to the cluster (server-side apply) instead of printing it")
@@ -65,7 +65,7 @@ func (m *manifestFlags) nameOrRandom(prefix string) string {
 
 // namespaceFlag returns the value of --namespace. It does not return the namespace of the kubeconfig, so that a manifest without the flag can be applied to any
 // namespace. --apply and the verdict of a catalog use the namespace of the kubeconfig.
-func (o *createOptions) namespaceFlag() string {
+func (o *createRun) namespaceFlag() string {
 	if o.Cluster.Namespace == nil {
 		return ""
 	}
@@ -77,7 +77,7 @@ const fieldManager = "kubectl-kiln"
 
 // printOrApply prints a manifest, or applies it. If the API server refuses the object, it prints the reason and returns ErrRejected. A refusal has the status
 // code 422 (schema or webhook), 403 (permission or policy) or 409 (field of another manager). The line of success ends as in 'kubectl apply --server-side'.
-func (o *createOptions) printOrApply(ctx context.Context, m *manifestFlags, typed client.Object) error {
+func (o *createRun) printOrApply(ctx context.Context, m *manifestFlags, typed client.Object) error {
 	object, err := manifestOf(typed)
 	if err != nil || !m.apply {
 		if err == nil {
@@ -114,7 +114,7 @@ func (o *createOptions) printOrApply(ctx context.Context, m *manifestFlags, type
 
 // printRefusal prints the causes of a refusal, one in each line, as for objects of files. If there are no causes, it prints the message of the API server.
 // It replaces control characters, because the message quotes the manifest.
-func (o *createOptions) printRefusal(object client.Object, err error) {
+func (o *createRun) printRefusal(object client.Object, err error) {
 	var answer apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil || len(answer.Status().Details.Causes) == 0 {
 		fmt.Fprintln(o.ErrOut, cmdutil.Printable(cmdutil.WithoutPreamble(err.Error())))

@@ -9,7 +9,7 @@ import (
 // createInstancetypeCommand returns 'create instancetype', with the flags of virtctl. --namespace implies --namespaced, because otherwise it would have no
 // effect.
 func createInstancetypeCommand(s *cmdutil.Session) *cobra.Command {
-	o := newCreateOptions(s)
+	o := newCreateRun(s)
 	var f create.Instancetype
 	cmd := &cobra.Command{
 		Use:   "instancetype --cpu N --memory QUANTITY",
@@ -44,7 +44,7 @@ func createInstancetypeCommand(s *cmdutil.Session) *cobra.Command {
 
 // createPreferenceCommand returns 'create preference', with the flags of virtctl. There are no flags for the other fields of a preference.
 func createPreferenceCommand(s *cmdutil.Session) *cobra.Command {
-	o := newCreateOptions(s)
+	o := newCreateRun(s)
 	var f create.Preference
 	cmd := &cobra.Command{
 		Use:   "preference",

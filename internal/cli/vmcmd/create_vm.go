@@ -33,7 +33,7 @@ type vmFlags struct {
 // --fit is in the group of --instancetype, because it chooses the instancetype. The default of --infer-instancetype excludes nothing, because cobra only checks
 // whether a flag was given.
 func createVMCommand(s *cmdutil.Session) *cobra.Command {
-	o := newCreateOptions(s)
+	o := newCreateRun(s)
 	f := &vmFlags{}
 	cmd := &cobra.Command{
 		Use:   "vm",
@@ -104,7 +104,7 @@ func (f *vmFlags) addGuest(flags *pflag.FlagSet) {
 // createVM makes the manifest, judges it if the user named a catalog, and prints or applies it. Without --fit and -f it reads no catalog, and needs no
 // cluster. It warns about deprecated flags, flags without effect, and a password in the VM. A VM that is refused is
 // neither printed nor applied.
-func (o *createOptions) createVM(cmd *cobra.Command, f *vmFlags) error {
+func (o *createRun) createVM(cmd *cobra.Command, f *vmFlags) error {
 	flags := cmd.Flags()
 	f.Name, f.Namespace = f.nameOrRandom("vm"), o.namespaceFlag()
 	f.GAManageSSHGiven, f.CloudInitChanged = flags.Changed("ga-manage-ssh"), flags.Changed("cloud-init")
@@ -148,7 +148,7 @@ func (o *createOptions) createVM(cmd *cobra.Command, f *vmFlags) error {
 
 // judgeWithCatalog reviews a VM with the objects of a catalog, as with --strict. It does nothing if the catalog is nil.
 // If the VM has no namespace, it judges a copy with the namespace of the kubeconfig, so that the printed manifest has none.
-func (o *createOptions) judgeWithCatalog(ctx context.Context, catalog *catalogs.Catalog, vm *v1.VirtualMachine) error {
+func (o *createRun) judgeWithCatalog(ctx context.Context, catalog *catalogs.Catalog, vm *v1.VirtualMachine) error {
 	if catalog == nil {
 		return nil
 	}
