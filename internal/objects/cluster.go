@@ -38,8 +38,8 @@ func DeleteUnchanged(ctx context.Context, c client.Client, read client.Object) e
 	return client.IgnoreNotFound(c.Delete(ctx, read, client.Preconditions{UID: &uid, ResourceVersion: &version}))
 }
 
-// DeleteSame deletes an object if it is still the one that was read, changed or not: with the UID, an outdated cache does not delete a successor of the same name.
-// An object that is gone is no error.
+// DeleteSame deletes an object if it is still the one that was read, changed or not: because of the UID, a caller with an outdated cache does not delete a
+// successor of the same name. An object that is gone is no error.
 func DeleteSame(ctx context.Context, c client.Client, read client.Object, options ...client.DeleteOption) error {
 	uid := read.GetUID()
 	return client.IgnoreNotFound(c.Delete(ctx, read, append(options, client.Preconditions{UID: &uid})...))
