@@ -315,30 +315,21 @@ func describeBootChange(before, after *v1alpha1.HardwareRecord) string {
 
 // settledInputs remembers the inputs of each name with which a reconcile had nothing to do. Most events of a VMI change none of its inputs, and then the
 // GuestHardware is not read from the API server.
-type settledInputs struct {
-	sync.Mutex
-	byName map[types.NamespacedName]hardwareInputs
-}
+type settledInputs struct{ byName sync.Map }
 
 // isSettled reports whether a name was last settled with these inputs.
 func (s *settledInputs) isSettled(key types.NamespacedName, in hardwareInputs) bool {
-	s.Lock()
-	defer s.Unlock()
-	last, found := s.byName[key]
+	last, found := s.byName.Load(key)
 	return found && last == in
 }
 
 // add remembers the inputs of a name. It forgets a name without any object, so that the map does not grow forever.
 func (s *settledInputs) add(key types.NamespacedName, in hardwareInputs) {
-	s.Lock()
-	defer s.Unlock()
-	if s.byName == nil {
-		s.byName = map[types.NamespacedName]hardwareInputs{}
-	}
-	s.byName[key] = in
 	if in == (hardwareInputs{}) {
-		delete(s.byName, key)
+		s.byName.Delete(key)
+		return
 	}
+	s.byName.Store(key, in)
 }
 
 // bootAssignment is a VMI and the hardware that its GuestHardware contained when the VMI was assigned to it.
@@ -349,25 +340,13 @@ type bootAssignment struct {
 
 // lastBootHardware remembers the hardware of the last boot while a guest starts, so that an event can report what the new boot changed. After a restart of
 // this process, that event is missing.
-type lastBootHardware struct {
-	sync.Mutex
-	byName map[types.NamespacedName]bootAssignment
-}
+type lastBootHardware struct{ byName sync.Map }
 
-func (p *lastBootHardware) add(key types.NamespacedName, a bootAssignment) {
-	p.Lock()
-	defer p.Unlock()
-	if p.byName == nil {
-		p.byName = map[types.NamespacedName]bootAssignment{}
-	}
-	p.byName[key] = a
-}
+func (p *lastBootHardware) add(key types.NamespacedName, a bootAssignment) { p.byName.Store(key, a) }
 
 // remove forgets an assignment and returns it.
 func (p *lastBootHardware) remove(key types.NamespacedName) bootAssignment {
-	p.Lock()
-	defer p.Unlock()
-	a := p.byName[key]
-	delete(p.byName, key)
+	last, _ := p.byName.LoadAndDelete(key)
+	a, _ := last.(bootAssignment)
 	return a
 }

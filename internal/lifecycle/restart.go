@@ -240,10 +240,7 @@ func (c *Controller) comparedEditOf(s *state) comparedEdit {
 }
 
 // comparisons contains the result of the last comparison of each edited VM. The zero value is ready to use.
-type comparisons struct {
-	mu      sync.Mutex
-	results map[types.NamespacedName]comparison
-}
+type comparisons struct{ results sync.Map }
 
 type comparison struct {
 	edit   comparedEdit
@@ -251,23 +248,13 @@ type comparison struct {
 }
 
 func (m *comparisons) findResult(key types.NamespacedName, edit comparedEdit) (pendingEdit, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known, found := m.results[key]
+	last, _ := m.results.Load(key)
+	known, found := last.(comparison)
 	return known.result, found && known.edit == edit
 }
 
 func (m *comparisons) keepResult(key types.NamespacedName, edit comparedEdit, result pendingEdit) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.results == nil {
-		m.results = map[types.NamespacedName]comparison{}
-	}
-	m.results[key] = comparison{edit, result}
+	m.results.Store(key, comparison{edit, result})
 }
 
-func (m *comparisons) forget(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.results, key)
-}
+func (m *comparisons) forget(key types.NamespacedName) { m.results.Delete(key) }
