@@ -17,21 +17,13 @@ const (
 
 // rateLimits bound how often something is done for each VMI. They are lost with the process. The zero value is ready to use.
 type rateLimits struct {
-	mu    sync.Mutex
-	byKey map[types.NamespacedName]*rate.Limiter
+	limiters sync.Map // *rate.Limiter by types.NamespacedName
 }
 
 // timeUntilNext returns 0 if it may be done now, and counts that. Otherwise it returns the time until then.
 func (l *rateLimits) timeUntilNext(key types.NamespacedName, now time.Time, perSecond rate.Limit, burst int) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.byKey == nil {
-		l.byKey = map[types.NamespacedName]*rate.Limiter{}
-	}
-	if l.byKey[key] == nil {
-		l.byKey[key] = rate.NewLimiter(perSecond, burst)
-	}
-	reservation := l.byKey[key].ReserveN(now, 1)
+	limiter, _ := l.limiters.LoadOrStore(key, rate.NewLimiter(perSecond, burst))
+	reservation := limiter.(*rate.Limiter).ReserveN(now, 1)
 	wait := reservation.DelayFrom(now)
 	if wait > 0 {
 		reservation.CancelAt(now)
@@ -39,8 +31,4 @@ func (l *rateLimits) timeUntilNext(key types.NamespacedName, now time.Time, perS
 	return wait
 }
 
-func (l *rateLimits) forgetVMI(key types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.byKey, key)
-}
+func (l *rateLimits) forgetVMI(key types.NamespacedName) { l.limiters.Delete(key) }
