@@ -113,7 +113,8 @@ func speedTable(runs map[string][]Run, title string) string {
 		}
 		fmt.Fprintf(&b, "| %s | %.0f | %s | %.0f | %.0f | %s | %.0f | %d | %.1f | %s | %s |\n", v.title, medianOfRuns(all, perSecond),
 			ratioToPeer(all, runs[peer], perSecond), medianOfRuns(all, p50), medianOfRuns(all, p99), ratioToPeer(all, runs[peer], p99),
-			medianOfRuns(all, mostLatency), failed, medianOfRuns(all, secondsBehind), megabytes(medianOfRuns(all, webhookPeak)), megabytes(medianOfRuns(all, controllerPeak)))
+			medianOfRuns(all, mostLatency), failed, medianOfRuns(all, secondsBehind),
+			megabytes(medianOfRuns(all, webhookPeak)), megabytes(medianOfRuns(all, controllerPeak)))
 	}
 	return b.String()
 }
@@ -148,7 +149,8 @@ func memoryTable(r Results) string {
 		"after relists MB | at rest MB |\n|---|---|---|---|---|---|\n")
 	for _, at := range r.Memory {
 		fmt.Fprintf(&b, "| %d, %d | %.0f | %.0f | %.0f | %.0f | %.0f |\n", at.VMs, at.VMIs,
-			inMegabytes(slices.Max(append(at.Admitting, 0))), inMegabytes(at.Webhook.Peak), inMegabytes(at.Controller.Started), inMegabytes(at.Controller.Peak), inMegabytes(at.Controller.Resident))
+			inMegabytes(slices.Max(append(at.Admitting, 0))), inMegabytes(at.Webhook.Peak), inMegabytes(at.Controller.Started),
+			inMegabytes(at.Controller.Peak), inMegabytes(at.Controller.Resident))
 	}
 	const plot = "\n![Peaks of webhook and controller at two sizes, beside their bounds](performance/memory.svg)\n"
 	if len(r.Memory) < 2 {
