@@ -1,5 +1,4 @@
-// Package words finds words in Go files and pages that a reader from outside has to read twice. list.go has the words, and what to write instead. The tree
-// still contains many of them: left.txt has their number by directory, and the test fails if a directory has more.
+// Package words finds words in Go files and pages that a reader from outside has to read twice. list.go has the words, and what to write instead.
 package words
 
 import (
