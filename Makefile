@@ -14,7 +14,7 @@ NIGHTLY ?=
 export NIGHTLY
 # What 'make test' leaves out, see test/left_out.sh.
 LEFT_OUT = $(if $(NIGHTLY),,$(shell test/left_out.sh))
-# Kubernetes beside that of test/controlplane/go.mod.
+# Versions of Kubernetes beside the version of test/controlplane/go.mod.
 OLDER ?= v1.34.4 v1.35.4
 PACKAGES := ./...
 # The images are built with the same settings, so that no package is compiled twice. With -trimpath, another checkout uses what this one has compiled. With cgo,
@@ -45,7 +45,7 @@ run: deps build controlplane ## start everything, create a VM, show each stage, 
 # 'make nightly' has more time for a package: the guests on volumes of test/pods alone took 13 minutes.
 TEST = -p $(shell echo $$(( $$(nproc) * 3 / 2 ))) -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,1h)
 FIRST = $(if $(filter ./...,$(PACKAGES)),$(filter-out $(LEFT_OUT:%=./%),$(addprefix ./test/,e2e pods install beside node subresources walk domains demo) ./manifests))
-# The packages of this module without those of LEFT_OUT.
+# The packages of this module that are not in LEFT_OUT.
 REST = $(if $(filter ./...,$(PACKAGES)),$(filter-out $(LEFT_OUT:%=github.com/kilnvm/kiln/%),$(shell go list ./...)),$(PACKAGES))
 GOTESTSUM = $(CURDIR)/bin/gotestsum --format pkgname-and-test-fails --format-icons text --jsonfile $(CURDIR)/bin/tests-
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the packages and modules that 'make test' leaves out: those of the table below whose paths are as on the main branch. Their tests take minutes and
+# Prints the packages and modules that 'make test' leaves out: the entries of the table below whose paths are as on the main branch. Their tests take minutes and
 # rarely fail alone. 'make nightly' runs all of them. On the main branch itself, all are left out.
 set -eu
 cd "$(dirname "$0")/.."

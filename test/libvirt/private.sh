@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs libvirtd on directories of its own. It is process 1 of a process namespace and alone in a
 # mount namespace, so that everything below ends with it, also the QEMUs, which libvirt makes
-# daemons. It ends when its standard input is closed: so whoever started it need not live to say so.
+# daemons. It ends when its standard input is closed, also when the process that started it was killed.
 # Usage: private.sh DIR, with DIR as daemon.go lays it out. DIR is removed at the end.
 set -e
 dir=$1

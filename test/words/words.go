@@ -1,4 +1,4 @@
-// Package words finds words in Go files and pages that a reader from outside has to read twice. list.go has the words, and what to write instead.
+// Package words finds words in Go files, pages and comments of YAML that a reader from outside has to read twice. list.go has the words, and what to write instead.
 package words
 
 import (
@@ -17,13 +17,15 @@ type finding struct {
 	word
 }
 
-// find returns what a file contains of the list, in the order of its lines. Files that are neither Go nor Markdown contain nothing.
+// find returns what a file contains of the list, in the order of its lines. Only Go, Markdown, and the comments of YAML are searched.
 func find(name string, content []byte) ([]finding, error) {
 	switch {
 	case strings.HasSuffix(name, ".go"):
 		return findInGo(content)
 	case strings.HasSuffix(name, ".md"):
 		return findInMarkdown(string(content)), nil
+	case strings.HasSuffix(name, ".yaml"):
+		return findInYAML(string(content)), nil
 	}
 	return nil, nil
 }
@@ -67,6 +69,28 @@ func findInGo(content []byte) ([]finding, error) {
 	})
 	slices.SortStableFunc(found, func(a, b finding) int { return a.First - b.First })
 	return found, nil
+}
+
+// findInYAML searches blocks of lines that are comments. A comment behind a value is not searched, because '#' is also a character of strings.
+func findInYAML(content string) (found []finding) {
+	var block strings.Builder
+	first, number := 1, 0
+	end := func() {
+		found = append(found, findPhrases(block.String(), first)...)
+		block.Reset()
+		first = number + 1
+	}
+	for line := range strings.Lines(content) {
+		number++
+		if comment, is := strings.CutPrefix(strings.TrimSpace(line), "#"); is {
+			block.WriteString(comment + "\n")
+			continue
+		}
+		end()
+	}
+	number++
+	end()
+	return found
 }
 
 // declared returns the names that a node declares. Uses of a name are not judged: it may be from another module.
