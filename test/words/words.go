@@ -1,4 +1,5 @@
-// Package words finds words in Go files, pages and comments of YAML that a reader from outside has to read twice. list.go has the words, and what to write instead.
+// Package words finds words in Go files, pages and comments of YAML that a reader from outside has to read twice. list.go has the words, and what to write
+// instead.
 package words
 
 import (
