@@ -28,7 +28,7 @@ LINTED := $(TESTED) test/load/plot test/guest/vault test/csi
 MODULES := . test/lint test/helm test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
-.PHONY: help build run test tested/main tested/modules check lint manifests golden fuzz faults older nightly conformance bench load
+.PHONY: help build run test tested/main tested/modules tested/each check lint manifests golden fuzz faults older nightly conformance bench load
 .PHONY: image release reproduce deps controlplane node clean
 
 help: ## list the targets
@@ -62,7 +62,9 @@ tested/main:
 	PROPS=$(PROPS) $(GOTESTSUM)main.json -- $(TEST) $(FIRST) $(REST)
 
 # The modules of TESTED, one after another beside the packages of this one: most of their tests wait for processes.
-tested/modules:
+tested/modules: $(if $(filter-out $(LEFT_OUT),$(TESTED)),tested/each)
+
+tested/each:
 	@$(MAKE) --no-print-directory --output-sync=target $(patsubst %,tested/%,$(filter-out $(LEFT_OUT),$(TESTED)))
 
 tested/%:
