@@ -14,14 +14,19 @@ import (
 )
 
 const (
-	// longestMessage is an eighth of the maximum of metav1.Condition, in bytes: an object has several conditions.
+	// longestMessage is an eighth of longestWhole, in bytes: an object has several conditions.
 	longestMessage = 4 << 10
+	// longestWhole is the API server's maximum for the message of a metav1.Condition, in characters. It refuses a status with a longer one.
+	longestWhole = 32 << 10
 	// longestNote is the API server's maximum for the note of an event, in bytes.
 	longestNote = 1 << 10
 )
 
 // Message returns the text as the message of a condition. A longer text is cut between characters and ends with the number of bytes that are left out.
 func Message(text string) string { return truncateBytes(text, longestMessage) }
+
+// WholeMessage returns the text as the message of the only long condition of an object. It cuts the text only at the API server's maximum.
+func WholeMessage(text string) string { return fmt.Sprintf("%.*s", longestWhole, text) }
 
 // Note returns the text as the note of an event. It cuts a longer text as Message does.
 func Note(text string) string { return truncateBytes(text, longestNote) }

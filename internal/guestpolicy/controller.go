@@ -2,7 +2,6 @@ package guestpolicy
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
@@ -36,9 +35,6 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, condition.Write(ctx, c.Client, &stored, judged)
 }
 
-// longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition.
-const longest = 32768
-
 // acceptedCondition returns the condition Accepted of a policy.
 func acceptedCondition(of *v1alpha1.GuestPolicy) metav1.Condition {
 	judgement := metav1.Condition{
@@ -46,7 +42,7 @@ func acceptedCondition(of *v1alpha1.GuestPolicy) metav1.Condition {
 	}
 	if _, mistakes := policy.Compile(of); len(mistakes) > 0 {
 		judgement.Status, judgement.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotCompiled
-		judgement.Message = fmt.Sprintf("%.*s", longest, "failurePolicy decides about every object that this policy matches: "+mistakes.ToAggregate().Error())
+		judgement.Message = condition.WholeMessage("failurePolicy decides about every object that this policy matches: " + mistakes.ToAggregate().Error())
 	}
 	return judgement
 }

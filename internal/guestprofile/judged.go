@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/profile"
 	corev1 "k8s.io/api/core/v1"
@@ -184,19 +185,16 @@ func countVMI(found []*judged, guest *metav1.ObjectMeta, namespace map[string]st
 	}
 }
 
-// longest is the API server's maximum for the message of a condition, in characters. It refuses a status with a longer one.
-const longest = 32768
-
 // acceptedCondition returns the condition Accepted, which is False if new VMIs that the profile selects are refused. visible are the profiles that it may
 // extend.
 func (j *judged) acceptedCondition(visible []*profile.Profile, cluster config.Cluster) metav1.Condition {
-	condition := metav1.Condition{
+	result := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: j.object.GetGeneration(),
 	}
 	refuse := func(reason string, mistakes field.ErrorList) metav1.Condition {
-		condition.Status, condition.Reason = metav1.ConditionFalse, reason
-		condition.Message = fmt.Sprintf("%.*s", longest, mistakes.ToAggregate().Error())
-		return condition
+		result.Status, result.Reason = metav1.ConditionFalse, reason
+		result.Message = condition.WholeMessage(mistakes.ToAggregate().Error())
+		return result
 	}
 	if j.profile == nil {
 		if slices.ContainsFunc(j.mistakes, func(err *field.Error) bool { return err.Origin == "profile/selector" }) {
@@ -211,10 +209,10 @@ func (j *judged) acceptedCondition(visible []*profile.Profile, cluster config.Cl
 	case len(verdict.Errors) > 0:
 		return refuse(v1alpha1.ReasonInvalidField, verdict.Errors)
 	case len(verdict.Missing) > 0:
-		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonBaseMissing
-		condition.Message = fmt.Sprintf("%.*s", longest, strings.Join(verdict.Warnings, "; "))
+		result.Status, result.Reason = metav1.ConditionFalse, v1alpha1.ReasonBaseMissing
+		result.Message = condition.WholeMessage(strings.Join(verdict.Warnings, "; "))
 	}
-	return condition
+	return result
 }
 
 // mostConflicts bounds the profiles that a condition names, as profile.Conflicts does within one namespace.
@@ -233,18 +231,18 @@ func conflictsInWords(one *judged, conflicts map[*profile.Profile][]profile.Conf
 
 // conflictingCondition returns the condition Conflicting, which names the profiles in others.
 func (j *judged) conflictingCondition(others []string, complete bool) metav1.Condition {
-	condition := metav1.Condition{
+	result := metav1.Condition{
 		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoConflict, ObservedGeneration: j.object.GetGeneration(),
 	}
 	switch {
 	case len(others) > 0:
-		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonFieldsDiffer
-		condition.Message = fmt.Sprintf("%.*s", longest, fmt.Sprintf(
+		result.Status, result.Reason = metav1.ConditionTrue, v1alpha1.ReasonFieldsDiffer
+		result.Message = condition.WholeMessage(fmt.Sprintf(
 			"VMIs that this profile and one of the following select are refused, because both have priority %d and differ: %s",
 			j.profile.Spec.Priority, strings.Join(others, ", ")))
 	case !complete:
-		condition.Status, condition.Reason = metav1.ConditionUnknown, v1alpha1.ReasonTooManyProfiles
-		condition.Message = "too many profiles have one priority to compare each with all others"
+		result.Status, result.Reason = metav1.ConditionUnknown, v1alpha1.ReasonTooManyProfiles
+		result.Message = "too many profiles have one priority to compare each with all others"
 	}
-	return condition
+	return result
 }

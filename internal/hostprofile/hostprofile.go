@@ -68,24 +68,21 @@ func (c *Controller) writeConditions(ctx context.Context, profile *v1alpha1.Host
 	return condition.Write(ctx, c.Client, profile, judged)
 }
 
-// longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition. It refuses a status with a longer one.
-const longest = 32768
-
 // acceptedCondition returns the condition Accepted. It is False with reason InvalidSelector if launchers ignore the whole profile, and with reason
 // InvalidField if they ignore single fields.
 func acceptedCondition(profile *v1alpha1.HostProfile) metav1.Condition {
-	condition := metav1.Condition{
+	accepted := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: profile.Generation,
 	}
 	spec := field.NewPath("spec")
 	if mistakes := backend.InvalidSelectors(&profile.Spec, spec); len(mistakes) > 0 {
-		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidSelector
-		condition.Message = fmt.Sprintf("%.*s", longest, "launchers ignore this profile: "+mistakes.ToAggregate().Error())
+		accepted.Status, accepted.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidSelector
+		accepted.Message = condition.WholeMessage("launchers ignore this profile: " + mistakes.ToAggregate().Error())
 	} else if mistakes := backend.InvalidFields(&profile.Spec, spec); len(mistakes) > 0 {
-		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidField
-		condition.Message = fmt.Sprintf("%.*s", longest, "launchers ignore these fields or refuse VMIs that need them: "+mistakes.ToAggregate().Error())
+		accepted.Status, accepted.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidField
+		accepted.Message = condition.WholeMessage("launchers ignore these fields or refuse VMIs that need them: " + mistakes.ToAggregate().Error())
 	}
-	return condition
+	return accepted
 }
 
 // servedCondition returns the condition Served, which names the fields that have no effect in a pod. The number of the API's fields bounds the message.

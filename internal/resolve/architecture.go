@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -19,8 +20,6 @@ import (
 
 // labelArchitecture is the label that CDI and the importers of images put on a DataSource.
 const labelArchitecture = "template.kubevirt.io/architecture"
-
-var architectures = []string{"amd64", "arm64", "s390x"}
 
 // inferArchitecture returns the architecture of the first image that has the label, or an empty string if no image has it. It skips images that do not exist,
 // and stops at an image that the author of the request may not read.
@@ -104,7 +103,7 @@ func (r imageAccess) labelledArchitecture(ctx context.Context, at Source) (strin
 	if errors.As(err, new(*notFound)) {
 		return "", nil
 	}
-	if found := labels[labelArchitecture]; err == nil && slices.Contains(architectures, found) {
+	if found := labels[labelArchitecture]; err == nil && slices.Contains(hardware.Architectures, found) {
 		return found, nil
 	}
 	return "", err
