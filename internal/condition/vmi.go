@@ -49,7 +49,8 @@ func NotRendered(errs field.ErrorList) Cause {
 	return Cause{Reason: v1alpha1.ReasonNotRenderable, Message: Mistakes(errs)}
 }
 
-// Explicit reports whether the spec was explicit, by its rendering errors: fields that a spec lacks to be explicit are Required errors.
+// Explicit reports whether a VMI was explicit when its domain was rendered. errs are the errors of rendering: a field that is missing in a VMI that is not
+// explicit is a Required error.
 func Explicit(errs field.ErrorList) bool {
 	return !slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Type == field.ErrorTypeRequired })
 }

@@ -60,7 +60,7 @@ func (r *Root) Close() { _ = r.root.Close() }
 // errNoRoot is the error for each file volume if the launcher runs without --volume-root.
 var errNoRoot = errors.New("this launcher serves no files: it was started without --volume-root")
 
-// Below returns an absolute path of a manifest relative to the root. It refuses paths outside of the root.
+// Below makes an absolute path from a manifest relative to the root. It refuses a path that leads out of the root.
 func (r *Root) Below(absolute string) (string, error) {
 	if r == nil {
 		return "", errNoRoot

@@ -58,7 +58,7 @@ func (l *Libvirt) Reboot(ctx context.Context, owner Owner) error {
 	})
 }
 
-// Freeze freezes all filesystems of the guest by its agent. Frozen filesystems are not an error, because the caller repeats a request without an answer.
+// Freeze freezes all filesystems of the guest by its agent. It returns nil if they are frozen already: a caller that got no answer sends the request again.
 func (l *Libvirt) Freeze(ctx context.Context, owner Owner) error {
 	if frozen, err := l.isFrozen(ctx, owner); err != nil || frozen {
 		return err

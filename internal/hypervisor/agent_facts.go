@@ -69,10 +69,10 @@ type AgentInterface struct {
 	} `json:"ip-addresses"`
 }
 
-// AgentFacts asks the agent of the owner's guest for its facts. A fact is empty if the agent refuses the question, because the guest's administrator may
-// forbid commands. The error means that the agent does not answer. The questions are commands of the agent, and not virDomainGetGuestInfo. An argument of a
-// command bounds libvirt's wait for the answer, but only virDomainAgentSetResponseTimeout bounds virDomainGetGuestInfo. Probes of the pod and a shutdown wait
-// meanwhile, because libvirt has one agent job for a domain.
+// AgentFacts asks the agent of the guest of the owner for its facts. A fact is empty if the agent refuses the question, because the guest's administrator may
+// forbid commands. An error means that the agent does not answer. AgentFacts sends commands to the agent and does not call virDomainGetGuestInfo: an argument
+// of a command bounds libvirt's wait for the answer, but only virDomainAgentSetResponseTimeout bounds virDomainGetGuestInfo. Until the agent answers, probes of
+// the pod and a shutdown wait, because libvirt runs one agent job of a domain at a time.
 func (l *Libvirt) AgentFacts(ctx context.Context, owner Owner) (facts AgentFacts, err error) {
 	if err := l.agentConnected(ctx, owner); err != nil {
 		return facts, err

@@ -17,7 +17,7 @@ import (
 // A stray is a domain that this launcher started and whose VMI is gone: somebody removed the finalizer, or the cluster's data was lost. A stray uses memory,
 // CPUs and disks outside of every quota until it is ended.
 
-// StraysEnded counts ended strays.
+// StraysEnded counts domains that were ended because their VMI does not exist any more.
 var StraysEnded = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "kiln_launcher_strays_ended_total", Help: "Domains of this machine that were ended because their VMI is gone."})
 

@@ -16,8 +16,8 @@ func newNamespace() *metav1.PartialObjectMetadata {
 	return object
 }
 
-// Namespace returns the metadata of a namespace, from the cache or else from the API server. A namespace that does not exist, as among files, has the
-// label that the API server gives to every one.
+// Namespace returns the metadata of a namespace, from the cache or else from the API server. If the namespace does not exist, which is usual for manifests in
+// files, it has only the label that the API server gives to every namespace.
 func (r Resolver) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	return r.reader().readNamespace(ctx, name)
 }

@@ -42,9 +42,10 @@ func (s Suggester) Suggest(ctx context.Context, resolution *Resolution) {
 	}
 }
 
-// Hint adds a hint to the warning or the error about an object that does not exist: the other kind, if it has an object of the same name, else the nearest
-// name. If the author of the request may not list such objects, Hint adds nothing and reads nothing, so that the time of the answer reveals nothing about
-// them. The hint comes last: a warning may be cut after 256 characters, and then the fact is left.
+// Hint adds a hint to the warning or error about an object that does not exist. If the cluster-wide or the namespaced kind beside it has an object of the same
+// name, the hint names that kind; otherwise it names the nearest name. If the author of the request may not list such objects, Hint reads and adds nothing, so
+// that the time of the answer reveals nothing about them. The hint comes last, because the API server may cut a warning after 256 characters: then only the
+// hint is lost.
 func (s Suggester) Hint(ctx context.Context, missing *Missing) {
 	hint := s.hintFor(ctx, *missing)
 	switch {

@@ -209,8 +209,7 @@ func (r Resolver) Presets(ctx context.Context, namespace string) ([]v1.VirtualMa
 	return list.Items, nil
 }
 
-// Input returns the input of stage 1 for a VMI: the objects that it is pinned to, and the current presets, profiles and defaults in place of those that it is
-// not pinned to.
+// Input returns the input of stage 1 for a VMI: the objects that the VMI is pinned to. Presets, profiles and defaults that are not pinned are the current ones.
 func (r Resolver) Input(ctx context.Context, namespace string, resolution Resolution, now config.Cluster) (admit.Input, error) {
 	in := admit.Input{Set: resolution.Set, Presets: resolution.Presets, Profiles: resolution.Profiles, Cluster: now}
 	if resolution.Defaults != nil {

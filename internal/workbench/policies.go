@@ -23,8 +23,8 @@ import (
 // Administrators write GuestPolicies, as they write the configuration. Policies of files are added to the policies of the cluster, so that an administrator
 // can try a new policy.
 
-// GuestPolicies returns the policies that judge the inputs, sorted by name: the policies among the inputs or in the cluster, and the policies of the files
-// Policies. A policy of a file replaces a policy of its name. If the user may not list the policies of the cluster, it returns a warning.
+// GuestPolicies returns the policies that judge the inputs, sorted by name: policies among the inputs or in the cluster, and policies in the files that
+// b.Policies names. A policy of a file replaces a policy of its name. If the user may not list the policies of the cluster, GuestPolicies returns a warning.
 func (b *Bench) GuestPolicies(ctx context.Context, in manifest.Inputs) ([]*policy.Policy, []string, error) {
 	if known := b.policies; known != nil {
 		return *known, nil, nil

@@ -117,9 +117,9 @@ type guest struct {
 	domain *field.Path
 }
 
-// New returns the pod of a VMI. An error names a field with which the guest would be wrong in a pod, and the reason. An error of type ErrorTypeNotFound is
-// about a claim or a NetworkAttachmentDefinition that does not exist yet, or about a claim that is being filled: without other errors, the pod can be made as
-// soon as these are ready.
+// New returns the pod of a VMI. An error names a field that a pod cannot give to the guest, and the reason. An error of type ErrorTypeNotFound is about a claim
+// or a NetworkAttachmentDefinition that does not exist yet, or about a claim that is being filled: if all errors are of that type, the pod can be made as soon
+// as these objects are ready.
 func New(in Input) (Result, field.ErrorList) {
 	path := field.NewPath("spec")
 	in.VMI, in.Network = in.VMI.DeepCopy(), cmp.Or(in.Network, Passt)

@@ -14,9 +14,9 @@ import (
 
 // Rules that errors of policies carry as their origin.
 const (
-	// RuleDenied is the origin of an error because a validation is not true.
+	// RuleDenied is the Origin of an error that says that a validation of a policy is false.
 	RuleDenied = "policy/denied"
-	// RuleFailed is the origin of an error because an expression failed or does not compile.
+	// RuleFailed is the Origin of an error that says that an expression of a policy failed or does not compile.
 	RuleFailed = "policy/failed"
 )
 

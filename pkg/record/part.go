@@ -8,7 +8,7 @@ import (
 // Part identifies a part of a guest's hardware that is not a device. Programs compare parts, because texts may change.
 type Part string
 
-// Parts of domains and of records. A record has only the parts that must return.
+// Parts of domains and of records. A record contains only the parts that must be the same at the next boot.
 const (
 	PartUUID           Part = "uuid"
 	PartGenerationID   Part = "generationID"

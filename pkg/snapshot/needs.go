@@ -12,7 +12,7 @@ import (
 // Kind is the kind of an object that a VM needs.
 type Kind string
 
-// The kinds. Resource is a resource of a device plugin, such as example.com/gpu.
+// Kinds of objects that a VM needs. Resource is a resource of a device plugin, such as example.com/gpu.
 const (
 	Claim                 Kind = "PersistentVolumeClaim"
 	Network               Kind = "NetworkAttachmentDefinition"

@@ -26,8 +26,9 @@ type Completer struct {
 	Hook Hook
 }
 
-// Inherit returns a copy of a VMI with what it takes from its VM, and the VM, if an account of KubeVirt creates the VMI for a VM. It returns any other VMI
-// as it is, and no VM. It returns a *resolve.Outdated error if KubeVirt has expanded another revision than the VM is pinned to.
+// Inherit completes a VMI that an account of KubeVirt creates for a VM: it returns a copy with the values that the VMI takes from its VM, and the VM. It
+// returns any other VMI unchanged, without a VM. It returns a *resolve.Outdated error if KubeVirt has expanded another revision than the revision that the VM
+// is pinned to.
 func (c Completer) Inherit(ctx context.Context, resolver resolve.Resolver, vmi *v1.VirtualMachineInstance, user string, limits config.Limits) (
 	*v1.VirtualMachineInstance, *v1.VirtualMachine, error,
 ) {
@@ -56,8 +57,8 @@ func (c Completer) Inherit(ctx context.Context, resolver resolve.Resolver, vmi *
 	return &completed, vm, c.addRecord(ctx, resolver, &completed, vm, limits.Gates)
 }
 
-// CompletePins pins a VMI that Inherit has returned to the revisions to which the controller is about to pin its VM. It reports whether the presets of the VM
-// were not pinned yet. Without a VM it does nothing.
+// CompletePins pins a VMI that KubeVirt creates for a VM to the revisions to which Kiln's controller will pin the VM. It reports whether the presets of the VM
+// were not pinned yet. It does nothing if owner is nil.
 func (Completer) CompletePins(
 	ctx context.Context, resolver resolve.Resolver, owner *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, resolved *resolve.Resolution,
 ) (unpinned bool) {

@@ -46,7 +46,7 @@ func (w Wish) relativeSize(o Offer) float64 {
 	return float64(o.CPUs)/cpus + float64(o.Bytes)/memory
 }
 
-// ReviewInputs returns inputs that review a new object which may refer to the objects of the catalog.
+// ReviewInputs returns the inputs of a review of one new object. The objects of the catalog are among them, so that the new object may refer to them.
 func (c Catalog) ReviewInputs(object *unstructured.Unstructured) (manifest.Inputs, error) {
 	known, err := crdschema.Scheme()
 	if err != nil {

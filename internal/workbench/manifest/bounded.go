@@ -15,7 +15,7 @@ const maxBytes = 64 << 20
 // downloadLimit bounds the duration of a download. It is a variable for tests.
 var downloadLimit = time.Minute
 
-// ReadBounded reads to the end. It fails after 64 MiB. Errors call the source name.
+// ReadBounded reads a file or stream to its end. It fails if there are more than 64 MiB. Errors begin with name.
 func ReadBounded(name string, from io.Reader) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(from, maxBytes+1))
 	if err != nil {

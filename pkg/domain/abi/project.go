@@ -7,9 +7,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Project returns what the guest sees of a domain: a partial domain that shares no list of devices with the given one. It has nothing that the
-// backend may set (sources, host devices, tuning, paths), and nothing that libvirt adds without the guest noticing (CPU check and match, copies
-// of consoles, graphics). Aliases stay, to name devices.
+// Project returns the part of a domain that the guest sees. It leaves out what the backend may set (sources, host devices, tuning, paths), and what libvirt
+// adds without an effect in the guest (check and match of the CPU, copies of consoles, graphics). Aliases stay, because they name devices. The result shares no
+// list of devices with the given domain.
 //
 // It follows libvirt's ABI check (virDomainDefCheckABIStability), which runs before a changed definition of a running domain is accepted.
 func Project(dom *libvirtxml.Domain) *libvirtxml.Domain {

@@ -9,7 +9,7 @@ import (
 
 // Owns the names of devices in a domain. Kiln finds a device by its alias.
 
-// AliasPrefix is what libvirt requires of user aliases: it replaces others at the start.
+// AliasPrefix begins each alias that a user chooses. When a domain starts, libvirt replaces aliases that do not begin with it.
 const AliasPrefix = "ua-"
 
 // Alias returns the libvirt alias of a device: 'ua-' and its name.
@@ -49,8 +49,8 @@ func BundledName(name string, n int) string {
 	return name + "_" + strconv.Itoa(n)
 }
 
-// CutBundled is the inverse of BundledName for all names except the first. It returns false for other names. Trap: a host device may have such a name by
-// chance.
+// CutBundled splits a name that BundledName has made into the name of the first device and a number. It returns false for a name without a number, as the first
+// device has. Trap: a host device may have such a name by chance.
 func CutBundled(name string) (first string, n int, bundled bool) {
 	at := strings.LastIndexByte(name, '_')
 	if at < 0 {
