@@ -33,7 +33,7 @@ type markElement struct {
 	Owner
 }
 
-// Domain returns the name that stage 2 gives to the VMI's domain.
+// Domain returns the name of the VMI's domain in libvirt.
 func (o Owner) Domain() string { return identity.DomainName(o.Namespace, o.Name) }
 
 // TakenError reports that another owner's domain has the name or UUID of a VMI's domain. The tenant reads its text, so the text does not name the other

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Options are the surroundings of a Controller.
+// Options configure a Controller.
 type Options struct {
 	// Client reads from informers, which lack what command.Slim removes, and writes to the API server.
 	Client client.Client

@@ -85,8 +85,8 @@ func RefusalOf(r Reviewed, host string, errs field.ErrorList) error {
 	return &Refusal{r, host}
 }
 
-// Render renders a guest, with the hardware of its last boot if there was one. If stage 2 or 3 refuses the guest, the error is a Refusal. The Notes
-// are also valid with an error.
+// Render renders a guest, with the hardware of its last boot if it has booted. If the renderer of the frontend or of the complete domain refuses the guest, the
+// error is a Refusal. The Notes are also valid with an error.
 func (b *Bench) Render(ctx context.Context, r Reviewed, wanted Rendering) (Rendered, error) {
 	machine, notes, err := b.Machine(ctx, r, wanted.Placing, r.Guest.Recorded)
 	done := Rendered{Notes: notes}

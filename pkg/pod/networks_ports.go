@@ -12,8 +12,8 @@ const (
 	filesOfConnections = 2048
 )
 
-// LastForwardedPort returns the highest port that passt forwards to a guest whose interface lists none, if a process may open so many files. It returns
-// MostPort if openFiles is enough or not known (0), and 0 if it is not enough for leastPorts.
+// LastForwardedPort returns the highest port that passt forwards to a guest whose interface lists no ports. openFiles is the number of files that the process
+// may open, or 0 if it is not known: then the result is MostPort. The result is 0 if openFiles is not enough for leastPorts.
 func LastForwardedPort(openFiles uint64) uint {
 	switch {
 	case openFiles == 0 || openFiles >= 2*MostPort:

@@ -67,7 +67,7 @@ const (
 	Stored = "stored"
 )
 
-// Guest is the comparison of a VM, or of a VMI without a VM, with presets and with profiles.
+// Guest says what changes for a VM, or for a VMI without a VM, if profiles replace its presets.
 type Guest struct {
 	Object string `json:"object"`
 	State  string `json:"state"`
@@ -201,8 +201,8 @@ type presetFilter struct {
 	presets map[client.ObjectKey]bool
 }
 
-// List leaves the presets out of a typed list. Stage 1 lists presets, and then reads each preset of the list by name.
-// A kind that the cluster does not serve has no objects: users may plan profiles before they install the version of Kiln that serves them.
+// List returns a list of presets without the presets of the filter. Stage 1 of admission lists presets, and then reads each listed preset by name. A kind that
+// the cluster does not serve has no objects: users may plan profiles before they install the version of Kiln that serves them.
 func (w presetFilter) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if err := w.Reader.List(ctx, list, options...); err != nil {
 		if meta.IsNoMatchError(err) {

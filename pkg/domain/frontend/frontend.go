@@ -19,7 +19,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Input is everything that stage 2 depends on.
+// Input is everything that the frontend document depends on.
 type Input struct {
 	// VMI is explicit and has its identity (firmware UUID, serial, MACs). It is not modified.
 	VMI *v1.VirtualMachineInstance
