@@ -39,8 +39,10 @@ func NewHTTPServer(handler http.Handler) *http.Server {
 		Handler:     handler,
 		ReadTimeout: maxRead, // of headers too
 		// From the end of the headers, and so with the time that the handler takes.
-		WriteTimeout:   maxRead + defaultTimeout,
-		IdleTimeout:    90 * time.Second, // as long as Go's clients keep a connection
+		WriteTimeout: maxRead + defaultTimeout,
+		// An API server closes an idle connection after 90 s (IdleConnTimeout of its client). A server that closes it first may do so while a request is being
+		// sent: the request fails, and an API server does not repeat it.
+		IdleTimeout:    3 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
 }

@@ -21,6 +21,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // reviewBody is a review of the UID, padded to a size.
@@ -203,5 +204,13 @@ func TestWorkEndsWithItsRequest(t *testing.T) {
 	vmi := create(t, "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a}\nspec: {domain: {devices: {}, memory: {guest: 1Gi}}}")
 	if raw, err := newCluster(t).Hooks()[MutateVMI].Answer(ctx, marshalled(t, vmi)); err != nil || !strings.Contains(string(raw), "context canceled") {
 		t.Errorf("%v %s", err, raw)
+	}
+}
+
+// TestClientsCloseIdleConnections: the server keeps an idle connection longer than clients do, so that no request is sent on a connection that the server closes.
+func TestClientsCloseIdleConnections(t *testing.T) {
+	client := utilnet.SetTransportDefaults(&http.Transport{}) // as the API server makes the clients of webhooks
+	if server := NewHTTPServer(nil); server.IdleTimeout < client.IdleConnTimeout+30*time.Second {
+		t.Errorf("the server closes idle connections after %s, a client after %s", server.IdleTimeout, client.IdleConnTimeout)
 	}
 }

@@ -74,7 +74,7 @@ type row struct {
 
 // rows are run on a guest that runs without an agent, in this order.
 var rows = []row{
-	{"version", true, "Server Version", "works: the version of KubeVirt whose API is served, and after it Kiln's version"},
+	{"version", true, "Server Version", "works: the version of KubeVirt whose API is served, and after it the version of Kiln"},
 	{"expand --vm demo", true, "kind: VirtualMachine", "works"},
 	{"objectgraph demo", true, "PersistentVolumeClaim", "works"},
 	{"pause vm demo", true, "was scheduled to pause", "works"},

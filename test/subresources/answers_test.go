@@ -38,7 +38,7 @@ func TestExpand(t *testing.T) {
 		body, words string
 	}{
 		{"", "empty request body"},
-		{"[", "no JSON"},
+		{"[", "neither JSON nor YAML"},
 		{`{"spec":1}`, "the body is no"},
 		{`{"apiVersion":"v1","kind":"Pod"}`, "want a VirtualMachine"},
 		{`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"a"},"spec":{"runStrategy":"Halted"}}`, "spec.template"},
@@ -129,11 +129,11 @@ func TestBadInput(t *testing.T) {
 	}{
 		{http.MethodPut, "vm/web/nothing", "", 404, ""},
 		{http.MethodPost, "vm/web/start", "", 405, ""},
-		{http.MethodPut, "vm/web/start", "{", 400, "no JSON"},
+		{http.MethodPut, "vm/web/start", "{", 400, "neither JSON nor YAML"},
 		{http.MethodPut, "vm/web/start", `{"paused":"yes"}`, 400, "StartOptions"},
 		{http.MethodPut, "vm/web/start", `{"dryRun":["Some"]}`, 400, "dryRun[0]"},
 		{http.MethodPut, "vm/web/start", strings.Repeat(" ", 10<<20), 413, "more than"},
-		{http.MethodPut, "vm/web/start", "paused: [1, 2", 400, "no JSON"},
+		{http.MethodPut, "vm/web/start", "paused: [1, 2", 400, "neither JSON nor YAML"},
 		{http.MethodPut, "vm/web/addvolume", `{"name":"more","disk":{},"dryRun":[` + strings.Repeat(`"",`, 2000) + `""]}`, 400, "dryRun"},
 		{http.MethodPut, "vmi/web/pause", "", 404, "not found"},
 		{http.MethodGet, "vmi/web/console", "", 404, "not found"},
