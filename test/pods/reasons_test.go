@@ -64,6 +64,7 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: waits, resources: {reques
 // soon after that has come.
 func TestWhyGuestsDoNotStart(t *testing.T) {
 	n := newTenant(t, "hindered")
+	t.Parallel()
 	n.apply(newClass)
 	t.Cleanup(func() {
 		if out, err := shared.Kubectl(context.WithoutCancel(t.Context()), "delete", "storageclass", "waits"); err != nil {
@@ -106,6 +107,7 @@ func TestWhyGuestsDoNotStart(t *testing.T) {
 // TestQuotaIsRaised: the VMI names the quota that forbids its pod, and the guest runs soon after the quota is raised.
 func TestQuotaIsRaised(t *testing.T) {
 	n := newTenant(t, "quota")
+	t.Parallel()
 	n.apply("apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: none}\nspec: {hard: {pods: 0}}\n")
 	n.eventually("the quota is in force", func() (string, bool) {
 		out := n.kubectl("get", "resourcequota", "none", "-o", "jsonpath={.status.hard.pods}")

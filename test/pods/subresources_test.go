@@ -107,6 +107,7 @@ volumes:
 // for both: a boot takes a while without KVM.
 func TestSubresources(t *testing.T) {
 	n := newTenant(t, "subresources")
+	t.Parallel()
 	n.blockClaim("block")
 	n.blockClaim("more")
 	n.apply(answering("demo"))

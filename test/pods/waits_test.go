@@ -9,6 +9,7 @@ import (
 // TestClaimComesLate: STATUS, condition Ready and an event of the VM say that a claim is missing. The guest starts when the claim is there.
 func TestClaimComesLate(t *testing.T) {
 	n := newTenant(t, "late")
+	t.Parallel()
 	n.apply(virtualMachine("late", only("node-1")+`
 terminationGracePeriodSeconds: 0
 domain:
@@ -31,6 +32,7 @@ volumes: [{name: file, persistentVolumeClaim: {claimName: file}}]
 // TestDeletedPodIsNoCrash: a guest whose pod somebody deletes starts again at once. It is not counted, and events of the VM say what happened.
 func TestDeletedPodIsNoCrash(t *testing.T) {
 	n := newTenant(t, "deleted")
+	t.Parallel()
 	n.apply(virtualMachine("deleted", only("node-1")+`
 terminationGracePeriodSeconds: 0
 domain: {memory: {guest: 64Mi}, devices: {autoattachPodInterface: false}}
@@ -61,6 +63,7 @@ domain: {memory: {guest: 64Mi}, devices: {autoattachPodInterface: false}}
 // listed.
 func TestInterfaceWithoutPorts(t *testing.T) {
 	n := newTenant(t, "portless")
+	t.Parallel()
 	n.apply(virtualMachine("portless", only("node-1")+`
 domain:
   memory: {guest: 128Mi}
@@ -79,6 +82,7 @@ domain:
 // TestRemovedInterface: a VM whose interface is removed while its guest runs has the default one at its next start, which lists no ports, and starts.
 func TestRemovedInterface(t *testing.T) {
 	n := newTenant(t, "removed")
+	t.Parallel()
 	n.apply(virtualMachine("removed", only("node-1")+`
 terminationGracePeriodSeconds: 0
 domain:
